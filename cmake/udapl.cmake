@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+#
+# What every CMakeLists.txt of the project shares: compiler flags, layers, shared libraries, tests.
+# Functions for the other files: udapl_layer, udapl_shared_library, udapl_test, udapl_add_folder.
+
+include_guard(GLOBAL)
+
+# ---- flags of every target -------------------------------------------------------------------
+
+set(CMAKE_COMPILE_WARNING_AS_ERROR ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+# Clang counts -Wsign-conversion as part of -Wconversion, GCC does not: same set for both.
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wvla
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual>"
+  "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>")
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wthread-safety)
+endif()
+
+# File names in traces and debug information are relative to the repository, wherever it lies. The
+# layer folders (udapl_layer) are mapped where they are made.
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+
+if(UDAPL_SANITIZE)
+  add_compile_options(-fsanitize=${UDAPL_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer -fno-optimize-sibling-calls)
+  add_link_options(-fsanitize=${UDAPL_SANITIZE})
+endif()
+if(UDAPL_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "UDAPL_FUZZ needs clang (libFuzzer): use the preset 'fuzz'")
+endif()
+
+# ---- folders and layers ----------------------------------------------------------------------
+
+# udapl_add_folder(<folder>): add_subdirectory if the folder has a CMakeLists.txt.
+function(udapl_add_folder folder)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/${folder})
+  endif()
+endfunction()
+
+# udapl_layer(<target> <folder>): "<folder>/x.h" can be included by the target and by those that
+# link it, and by nobody else. There is no include path to the repository root: each layer has a
+# folder of its own in the build tree that holds one symbolic link, <folder>.
+function(udapl_layer target folder)
+  set(root ${PROJECT_BINARY_DIR}/layers/${target})
+  cmake_path(GET folder PARENT_PATH parent)
+  file(MAKE_DIRECTORY ${root}/${parent})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${root}/${folder} SYMBOLIC)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${root}>)
+    target_compile_options(${target} INTERFACE $<BUILD_INTERFACE:-ffile-prefix-map=${root}/=>)
+  else()
+    target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${root}>)
+    target_compile_options(${target} PUBLIC $<BUILD_INTERFACE:-ffile-prefix-map=${root}/=>)
+  endif()
+endfunction()
+
+# ---- shared libraries ------------------------------------------------------------------------
+
+# udapl_shared_library(<target> NAME <name> VERSION <x.y.z> MAP <file> SOURCES <file>...
+#                      [LIBS <target>...] [PROVIDER])
+#
+# Builds lib<name>.so.<x.y.z> with the SONAME lib<name>.so.<x>; exports only what the version script
+# <file> names, binds at load time, binds its own symbols first, and is installed.
+# LIBS are linked PRIVATE. PROVIDER: the library is only ever loaded by libdat2, from which it imports
+# the registry functions without linking it (any DAT registry may load it); it has no development
+# name lib<name>.so. Everything else may leave no symbol undefined.
+function(udapl_shared_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVIDER" "NAME;VERSION;MAP" "SOURCES;LIBS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "udapl_shared_library(${target}): unknown ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  foreach(required IN ITEMS NAME VERSION MAP SOURCES)
+    if(NOT arg_${required})
+      message(FATAL_ERROR "udapl_shared_library(${target}): ${required} is missing")
+    endif()
+  endforeach()
+  string(REGEX MATCH "^[0-9]+" major ${arg_VERSION})
+  cmake_path(ABSOLUTE_PATH arg_MAP BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+
+  add_library(${target} SHARED ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE ${arg_LIBS})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${arg_NAME} VERSION ${arg_VERSION} SOVERSION ${major} LINK_DEPENDS ${arg_MAP})
+  target_link_options(${target} PRIVATE
+    -Wl,--version-script=${arg_MAP} -Wl,-z,now -Wl,-z,relro -Wl,-Bsymbolic -Wl,--exclude-libs,ALL)
+  # The sanitizer run times are linked into programs only: a sanitized library has their symbols open.
+  if(NOT arg_PROVIDER AND NOT UDAPL_SANITIZE AND NOT UDAPL_FUZZ)
+    target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY UDAPL_SHARED_LIBRARIES ${target})
+
+  if(arg_PROVIDER)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+  else()
+    install(TARGETS ${target} EXPORT udapl-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endfunction()
+
+# ---- tests -----------------------------------------------------------------------------------
+
+# udapl_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [TIMEOUT <seconds>]
+#            [ARGS <argument>...] [ENV <NAME=value>...])
+#
+# A Boost.Test program (one source defines BOOST_TEST_MODULE) and a ctest entry of the same name.
+# TIMEOUT is 120 seconds unless given. Without LABELS the label is the name of the tests/ folder.
+function(udapl_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ARGS;ENV")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "udapl_test(${name}): bad arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  find_package(Boost REQUIRED COMPONENTS unit_test_framework)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_LABELS)
+    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME arg_LABELS)
+  endif()
+
+  add_executable(${name} ${arg_SOURCES})
+  target_compile_definitions(${name} PRIVATE BOOST_TEST_DYN_LINK)
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} Boost::unit_test_framework)
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  udapl_test_environment(${name} ${arg_ENV})
+endfunction()
+
+# udapl_test_environment(<test> [<NAME=value>...]): what every test of ours sees: sanitizer options,
+# no configuration of the machine it runs on, and the given variables.
+function(udapl_test_environment name)
+  set(suppressions ${PROJECT_SOURCE_DIR}/tests/sanitizer)
+  set(tsan halt_on_error=1:second_deadlock_stack=1)
+  if(EXISTS ${suppressions}/tsan.supp)
+    string(APPEND tsan :suppressions=${suppressions}/tsan.supp)
+  endif()
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+    ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=1
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    TSAN_OPTIONS=${tsan}
+    ${ARGN})
+endfunction()
+
+# ---- package ---------------------------------------------------------------------------------
+
+# Installs the pkg-config file and the CMake package; called once, by the root, when all targets exist.
+function(udapl_install_package)
+  if(NOT TARGET dat2)
+    return()
+  endif()
+  include(CMakePackageConfigHelpers)
+  set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/udapl)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/dat2.pc.in ${PROJECT_BINARY_DIR}/dat2.pc @ONLY)
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/udapl-config.cmake.in
+    ${PROJECT_BINARY_DIR}/udapl-config.cmake INSTALL_DESTINATION ${cmake_dir})
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/udapl-config-version.cmake
+    COMPATIBILITY SameMajorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/dat2.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${PROJECT_BINARY_DIR}/udapl-config.cmake
+    ${PROJECT_BINARY_DIR}/udapl-config-version.cmake DESTINATION ${cmake_dir})
+  install(EXPORT udapl-targets NAMESPACE udapl:: DESTINATION ${cmake_dir})
+endfunction()
