@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <atomic>
+
+#include <sched.h>
+
+#include "common/annotations.h"
+
+namespace udapl {
+
+inline void cpu_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// A lock for sections of some tens of instructions that never block or call out. Spins, then yields
+// the CPU, so that a holder that was preempted can finish. Not recursive.
+class UDAPL_CAPABILITY("spin lock") SpinLock {
+ public:
+  SpinLock() = default;
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  void lock() noexcept UDAPL_ACQUIRE() {
+    // acquire: pairs with the release in unlock().
+    while (held_.exchange(true, std::memory_order_acquire)) [[unlikely]] wait();
+  }
+  bool try_lock() noexcept UDAPL_TRY_ACQUIRE(true) {
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
+  }
+  void unlock() noexcept UDAPL_RELEASE() { held_.store(false, std::memory_order_release); }
+
+ private:
+  void wait() const noexcept {
+    for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
+      if (spins < 64)
+        cpu_pause();
+      else
+        ::sched_yield();
+    }
+  }
+
+  std::atomic<bool> held_{false};
+};
+
+}  // namespace udapl

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/wait_word.h"
+
+#include <cerrno>
+#include <climits>
+#include <ctime>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace udapl {
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+
+Deadline deadline_after(std::uint32_t timeout_us) noexcept {
+  if (timeout_us == UINT32_MAX) return std::nullopt;
+  return Clock::now() + std::chrono::microseconds(timeout_us);
+}
+
+void WaitWord::signal() noexcept {
+  // seq_cst on both sides: either the sleeper sees the new word or we see the sleeper.
+  word_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) != 0)
+    ::syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+WaitResult WaitWord::wait(std::uint32_t seen, const Deadline& deadline) noexcept {
+  timespec until{};
+  if (deadline) {
+    const auto since_epoch = deadline->time_since_epoch();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_epoch);
+    until.tv_sec = seconds.count();
+    until.tv_nsec = std::chrono::nanoseconds(since_epoch - seconds).count();
+  }
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, which is what steady_clock is on
+  // Linux.
+  const long result = ::syscall(SYS_futex, &word_, FUTEX_WAIT_BITSET_PRIVATE, seen,
+                                deadline ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+  const int error = result == 0 ? 0 : errno;
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  if (error == ETIMEDOUT) return WaitResult::kTimedOut;
+  if (error == EINTR) return WaitResult::kInterrupted;
+  return WaitResult::kChanged;
+}
+
+}  // namespace udapl

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace udapl {
+
+using Clock =
+    std::chrono::steady_clock;  // the monotonic clock: wall-clock changes never move a deadline
+using Deadline = std::optional<Clock::time_point>;  // nullopt: never
+
+// Converts a DAT timeout (microseconds, DAT_TIMEOUT_INFINITE = never) that starts now.
+[[nodiscard]] Deadline deadline_after(std::uint32_t timeout_us) noexcept;
+[[nodiscard]] inline bool expired(const Deadline& deadline) noexcept {
+  return deadline && Clock::now() >= *deadline;
+}
+
+enum class WaitResult { kChanged, kTimedOut, kInterrupted };
+
+// A number that threads can sleep on until it changes (a futex). Waiter: read value(), look at the
+// state that matters, then wait(value): a change in between makes wait return at once, so no
+// wake-up is lost. Waker: change the state, then signal(). Any thread may call anything; signal()
+// makes a system call only if somebody sleeps.
+class WaitWord {
+ public:
+  [[nodiscard]] std::uint32_t value() const noexcept {
+    return word_.load(std::memory_order_acquire);  // pairs with signal()
+  }
+  void signal() noexcept;
+
+  // Sleeps until the word differs from `seen`, the deadline passes or a signal handler ran. May
+  // also return kChanged spuriously: callers loop on their own condition with the same absolute
+  // deadline.
+  WaitResult wait(std::uint32_t seen, const Deadline& deadline) noexcept;
+
+ private:
+  std::atomic<std::uint32_t> word_{0};
+  std::atomic<std::uint32_t> sleepers_{0};
+};
+
+}  // namespace udapl

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/result.h"
+#include "dapl/transport/types.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+namespace udapl::transport {
+
+class Qp;
+
+// An IPv4 or IPv6 socket address by value. family() 0: unset.
+struct SocketAddress {
+  sockaddr_in6 storage{};  // large enough for both families
+
+  [[nodiscard]] const sockaddr* get() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }
+  [[nodiscard]] sockaddr* get() noexcept { return reinterpret_cast<sockaddr*>(&storage); }
+  [[nodiscard]] int family() const noexcept { return get()->sa_family; }
+  [[nodiscard]] socklen_t size() const noexcept {
+    return family() == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  }
+  [[nodiscard]] std::uint16_t port()
+      const noexcept {  // sin_port and sin6_port are at the same place
+    return ntohs(storage.sin6_port);
+  }
+  void set_port(std::uint16_t port) noexcept { storage.sin6_port = htons(port); }
+
+  // REQUIRES: address is a complete sockaddr_in or sockaddr_in6, by its family.
+  static SocketAddress from(const sockaddr* address) noexcept {
+    SocketAddress result;
+    std::memcpy(&result.storage, address,
+                address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+    return result;
+  }
+};
+
+struct Endpoints {
+  SocketAddress local;
+  SocketAddress remote;
+  DAT_PORT_QUAL local_port = 0;
+  DAT_PORT_QUAL remote_port = 0;
+};
+
+struct ConnectRequest {
+  SocketAddress remote;      // the port in it is ignored
+  DAT_CONN_QUAL conn_qual;   // of the peer's listener
+  DAT_TIMEOUT timeout_us;    // covers everything up to the peer's consumer's decision;
+                             // DAT_TIMEOUT_INFINITE: no limit
+  PrivateData private_data;  // copied; at most Attributes::max_private_data
+};
+
+// A peer that wants to connect. Owned by a CR. Thread-safe as long as one thread decides.
+// Destroying it undecided refuses the peer (on_refused there).
+class IncomingConnection {
+ public:
+  virtual ~IncomingConnection() = default;
+
+  [[nodiscard]] virtual PrivateData private_data()
+      const noexcept = 0;  // valid as long as the object
+  [[nodiscard]] virtual const Endpoints& endpoints() const noexcept = 0;
+  // Read depths that the peer proposes; -1: unknown.
+  [[nodiscard]] virtual int peer_rdma_read_in() const noexcept = 0;
+  [[nodiscard]] virtual int peer_rdma_read_out() const noexcept = 0;
+
+  // Accepts into `qp` (idle, made by the same adapter, not destroyed before its sink has been
+  // told). The outcome comes through that QP's sink: on_established or on_accept_failed. After
+  // success the request is spent. An error (the data too long for this peer, the QP unsuitable)
+  // leaves request, QP and peer as they were.
+  virtual Status accept(Qp& qp, PrivateData private_data) = 0;
+  // Tells the peer that the consumer refuses (on_rejected there). The request is spent. May block
+  // briefly.
+  virtual void reject(PrivateData private_data) noexcept = 0;
+};
+
+// A listening place. The destructor stops listening and frees the place at once.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  [[nodiscard]] virtual DAT_CONN_QUAL conn_qual() const noexcept = 0;
+  [[nodiscard]] virtual const SocketAddress& address() const noexcept = 0;
+};
+
+struct ListenRequest {
+  DAT_CONN_QUAL conn_qual;       // 0: the transport picks a free, non-privileged one
+  const SocketAddress* address;  // null: the adapter's address. Only its host part counts.
+};
+
+}  // namespace udapl::transport

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/result.h"
+#include "dapl/transport/cm.h"
+#include "dapl/transport/mr.h"
+#include "dapl/transport/sink.h"
+#include "dapl/transport/types.h"
+
+namespace udapl::transport {
+
+class Cq;
+class Srq;
+
+// What a QP is made from. Pointers are borrowed and outlive the QP.
+struct QpInit {
+  void* context;  // comes back in Completion::qp_context
+  ConnectionSink* sink;
+  Pd* pd;
+  Cq* recv_cq;  // may be the same as request_cq
+  Cq* request_cq;
+  Srq* srq;      // null: the QP has its own receive queue
+  int max_recv;  // receives posted at a time; 0 with an SRQ
+  int max_request;
+  int max_recv_segments;
+  int max_request_segments;
+  int max_rdma_read_in;   // reads that the peer may have outstanding towards us
+  int max_rdma_read_out;  // reads that we keep in flight; further ones wait in the queue
+  bool solicited_only;    // of this QP's receive completions only solicited ones are notifications
+};
+
+enum class DisconnectMode { kAbrupt, kGraceful };
+
+// What dat_ep_recv_query reports. Both from one consistent look.
+struct ReceiveCounts {
+  int held;  // buffers assigned to the QP whose completion has not been generated
+  int span;  // highest assigned message number - last completed one
+};
+
+// One end of a reliable connection. States: idle (work may be received into posted buffers once
+// connected; requests are refused by the core) -> connecting -> ready -> draining -> error; reset()
+// leads back to idle. In error every post completes at once as FLUSHED, in order, behind what was
+// flushed before.
+//
+// Thread safety: posts of one direction need the caller's serialisation; everything else is safe
+// against everything. Owned by an Ep. The destructor aborts whatever runs (the peer sees a broken
+// connection) and removes the QP's completions from its CQs.
+class Qp {
+ public:
+  virtual ~Qp() = default;
+
+  // Hot functions: they copy the segment list, check segments where the transport can (the order of
+  // udapl-semantics 6.4), queue, start the work if they can do so without blocking, and return. No
+  // allocation. A refused post leaves nothing behind. Zero-length segments are skipped.
+  virtual DAT_RETURN post_recv(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT, WorkFlags) noexcept = 0;
+  virtual DAT_RETURN post_send(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT, WorkFlags) noexcept = 0;
+  virtual DAT_RETURN post_send_invalidate(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                                          DAT_RMR_CONTEXT, WorkFlags) noexcept = 0;
+  // The core has checked that the local total fits the remote range; exactly the local total is
+  // written.
+  virtual DAT_RETURN post_rdma_write(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                                     const DAT_RMR_TRIPLET& remote, WorkFlags) noexcept = 0;
+  // remote.segment_length bytes are read; the core has checked that the local segments hold them.
+  virtual DAT_RETURN post_rdma_read(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                                    const DAT_RMR_TRIPLET& remote, WorkFlags) noexcept = 0;
+  // As post_rdma_read, the sink being a window or remotely writable MR of this process.
+  virtual DAT_RETURN post_rdma_read_to_rmr(WorkId, const DAT_RMR_TRIPLET& sink,
+                                           const DAT_RMR_TRIPLET& remote, WorkFlags) noexcept = 0;
+  // *context gets the new context (0 for an unbind). Later work of this QP starts after the bind.
+  virtual DAT_RETURN post_bind(WorkId, const BindRequest&, WorkFlags,
+                               DAT_RMR_CONTEXT* context) noexcept = 0;
+  // The IB extensions. MODEL_NOT_SUPPORTED where Attributes::extension is not IB. `local` is 8
+  // bytes, gets the old value.
+  virtual DAT_RETURN post_write_immediate(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                                          const DAT_RMR_TRIPLET& remote, std::uint32_t immediate,
+                                          WorkFlags) noexcept = 0;
+  virtual DAT_RETURN post_fetch_add(WorkId, const DAT_LMR_TRIPLET& local,
+                                    const DAT_RMR_TRIPLET& remote, std::uint64_t add,
+                                    WorkFlags) noexcept = 0;
+  virtual DAT_RETURN post_compare_swap(WorkId, const DAT_LMR_TRIPLET& local,
+                                       const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
+                                       std::uint64_t swap, WorkFlags) noexcept = 0;
+
+  // Changes everything but context, sink and srq. Only while idle. Receives that are posted stay
+  // posted. INVALID_STATE where the transport cannot do that with receives posted.
+  virtual Status modify(const QpInit& init) = 0;
+
+  // Starts connecting as the active side; the outcome comes through the sink (also when it is known
+  // at once). INVALID_ADDRESS: an address that can never be reached; INSUFFICIENT_RESOURCES.
+  // Non-blocking. Only while idle.
+  virtual Status connect(const ConnectRequest& request) = 0;
+
+  // kAbrupt: aborts setup or connection. When it returns the QP is in error, everything is flushed
+  // to the CQs and no further connection call comes. kGraceful (ready only): no new requests (the
+  // core stops posting), posted ones complete, then the connection ends and on_disconnected or
+  // on_broken comes. Neither blocks.
+  virtual void disconnect(DisconnectMode mode) noexcept = 0;
+
+  // error -> idle, with empty queues. May block for the transport's clean-up.
+  virtual Status reset() = 0;
+
+  // Addresses of the connection; meaningful from connect/accept on.
+  [[nodiscard]] virtual Endpoints endpoints() const noexcept = 0;
+
+  // Soft: one on_soft_watermark when more buffers are held (at once, if so already). Hard: the
+  // connection breaks. -1 disables a mark. Replaces marks that have not fired.
+  virtual void set_watermarks(int soft, int hard) noexcept = 0;
+  [[nodiscard]] virtual ReceiveCounts receive_counts() const noexcept = 0;
+};
+
+}  // namespace udapl::transport

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/types.h"
+
+#include <memory>
+
+// What a transport tells the core. Called by the adapter's service thread, and by application
+// threads inside Cq::progress and Adapter::block; from nowhere else (a post, poll, connect,
+// disconnect ... leaves what it caused to those), so the core may hold its own locks around every
+// other call. Never with a lock of the transport held, and never two calls for the same object at
+// the same time. Sinks do not block. A sink may call back into the transport, and may destroy the
+// very object that it is called for (a consumer's proxy agent may free an EP): the destructor then
+// does not wait for the call it runs in; in all other threads it waits for a running call of its
+// object to end.
+namespace udapl::transport {
+
+class IncomingConnection;
+
+// Why an established connection ended on its own.
+enum class BreakReason {
+  kLocalFault,    // a local work request failed: its completion tells
+  kRemoteFault,   // the peer reported an error (Terminate) or refused an access
+  kProtocol,      // the peer's byte stream broke the protocol
+  kNoReceive,     // a message arrived and no receive was posted
+  kWatermark,     // the hard high watermark was exceeded
+  kTransportLost  // reset, time-out, peer died
+};
+
+// Connection outcomes of one QP. Every connect/accept yields exactly one of the first five calls;
+// every on_established is followed by exactly one of on_disconnected/on_broken, unless the core
+// called disconnect(kAbrupt) or destroyed or reset the QP first. When a call other than
+// on_established is made, the QP is in error and all its work is on the CQs.
+class ConnectionSink {
+ public:
+  virtual void on_established(PrivateData from_peer) noexcept = 0;  // passive side: empty
+  virtual void on_rejected(PrivateData from_peer) noexcept = 0;     // by the peer's consumer
+  virtual void
+  on_refused() noexcept = 0;  // by the peer's stack: no listener, backlog full, incompatible
+  virtual void on_unreachable() noexcept = 0;  // no route, no such host, no answer
+  virtual void on_timed_out() noexcept = 0;  // active: ConnectRequest::timeout_us is over. The peer
+                                             // has been told.
+  virtual void
+  on_accept_failed() noexcept = 0;  // passive: the active side was gone before the handshake ended
+  virtual void on_disconnected() noexcept = 0;  // the peer ended it, or a graceful disconnect of
+                                                // ours has drained
+  virtual void on_broken(BreakReason why) noexcept = 0;
+
+  virtual void
+  on_soft_watermark() noexcept = 0;  // more buffers held than the soft mark; disarmed by this
+  // Something is wrong with the QP that no work request reports (an asynchronous QP error of
+  // hardware).
+  virtual void on_async_error() noexcept = 0;
+
+ protected:
+  ~ConnectionSink() = default;
+};
+
+class ListenSink {
+ public:
+  // A peer asks for a connection. The sink owns the request now; dropping it refuses the peer (not
+  // by the consumer).
+  virtual void on_request(std::unique_ptr<IncomingConnection> request) noexcept = 0;
+
+ protected:
+  ~ListenSink() = default;
+};
+
+class CqSink {
+ public:
+  // An armed CQ got a notification (see Cq::arm). The CQ is disarmed by this.
+  virtual void on_notify() noexcept = 0;
+  // The CQ was full and a completion was lost. Every QP that feeds the CQ breaks. At most one call
+  // per CQ.
+  virtual void on_overflow() noexcept = 0;
+
+ protected:
+  ~CqSink() = default;
+};
+
+class SrqSink {
+ public:
+  virtual void
+  on_low_watermark() noexcept = 0;  // fewer buffers available than the armed mark; disarmed by this
+  virtual void on_async_error() noexcept = 0;
+
+ protected:
+  ~SrqSink() = default;
+};
+
+class AdapterSink {
+ public:
+  virtual void on_catastrophic() noexcept = 0;  // device or port gone
+  virtual void on_internal_error() noexcept = 0;
+
+ protected:
+  ~AdapterSink() = default;
+};
+
+}  // namespace udapl::transport

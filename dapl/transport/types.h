@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace udapl::transport {
+
+// Names a posted work request: the address of the core's cookie slot. Never interpreted below the
+// core.
+using WorkId = std::uint64_t;
+
+using PrivateData = std::span<const std::byte>;
+
+// How a work request is to be executed and reported. Or-ed together.
+enum WorkFlag : std::uint32_t {
+  kSignalled = 1U << 0,  // a successful completion is put on the CQ; a failed one always is
+  kSolicited = 1U << 1,  // Send only: the peer's receive completion is a solicited one
+  kFence =
+      1U << 2,  // start only after all earlier RDMA Reads and atomics of this QP have completed
+  kQuiet = 1U << 3,  // a successful completion is queued, but is not a notification
+};
+using WorkFlags = std::uint32_t;
+
+// What happened to one work request. Filled by Cq::poll.
+struct Completion {
+  WorkId id;
+  void* qp_context;  // QpInit::context of the QP that did the work: for an SRQ receive, the one
+                     // that consumed the buffer
+  DAT_DTO_COMPLETION_STATUS status;
+  DAT_DTOS operation;  // always set, also on failures. A receive: RECEIVE, RECEIVE_WITH_INVALIDATE
+                       // or an IB extension's
+  std::uint32_t length;         // bytes moved; 0 on failure
+  DAT_RMR_CONTEXT rmr_context;  // RECEIVE_WITH_INVALIDATE and SUCCESS: what was invalidated; else 0
+  std::uint32_t immediate;      // a receive of immediate data: the value; else 0
+};
+
+}  // namespace udapl::transport
