@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/** @file Types shared by all DAT objects. */
+#pragma once
+
+#include <dat/dat_error.h>
+#include <dat/dat_platform_specific.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum dat_boolean { DAT_FALSE = 0, DAT_TRUE = 1 } DAT_BOOLEAN;
+
+#define DAT_NAME_MAX_LENGTH 256
+typedef char* DAT_NAME_PTR;
+
+typedef struct dat_named_attr {
+  const char* name;
+  const char* value;
+} DAT_NAMED_ATTR;
+
+typedef union dat_context {
+  DAT_PVOID as_ptr;
+  DAT_UINT64 as_64;
+  DAT_UVERYLONG as_index;
+} DAT_CONTEXT;
+
+typedef DAT_CONTEXT DAT_DTO_COOKIE;
+typedef DAT_CONTEXT DAT_RMR_COOKIE;
+
+typedef DAT_PVOID DAT_HANDLE;
+typedef DAT_HANDLE DAT_IA_HANDLE;
+typedef DAT_HANDLE DAT_CNO_HANDLE;
+typedef DAT_HANDLE DAT_CR_HANDLE;
+typedef DAT_HANDLE DAT_CSP_HANDLE;
+typedef DAT_HANDLE DAT_EP_HANDLE;
+typedef DAT_HANDLE DAT_EVD_HANDLE;
+typedef DAT_HANDLE DAT_LMR_HANDLE;
+typedef DAT_HANDLE DAT_PSP_HANDLE;
+typedef DAT_HANDLE DAT_PZ_HANDLE;
+typedef DAT_HANDLE DAT_RMR_HANDLE;
+typedef DAT_HANDLE DAT_RSP_HANDLE;
+typedef DAT_HANDLE DAT_SRQ_HANDLE;
+
+#define DAT_HANDLE_NULL ((DAT_HANDLE)NULL)
+
+typedef enum dat_handle_type {
+  DAT_HANDLE_TYPE_CR = 0,
+  DAT_HANDLE_TYPE_EP = 1,
+  DAT_HANDLE_TYPE_EVD = 2,
+  DAT_HANDLE_TYPE_IA = 3,
+  DAT_HANDLE_TYPE_LMR = 4,
+  DAT_HANDLE_TYPE_PSP = 5,
+  DAT_HANDLE_TYPE_PZ = 6,
+  DAT_HANDLE_TYPE_RMR = 7,
+  DAT_HANDLE_TYPE_RSP = 8,
+  DAT_HANDLE_TYPE_CNO = 9,
+  DAT_HANDLE_TYPE_SRQ = 10,
+  DAT_HANDLE_TYPE_CSP = 11,
+  DAT_HANDLE_TYPE_EXTENSION_BASE = 12
+} DAT_HANDLE_TYPE;
+
+typedef DAT_UINT32 DAT_TIMEOUT;
+#define DAT_TIMEOUT_INFINITE ((DAT_TIMEOUT)~0u)
+
+typedef DAT_SOCK_ADDR* DAT_IA_ADDRESS_PTR;
+typedef DAT_UINT64 DAT_CONN_QUAL;
+typedef DAT_UINT64 DAT_PORT_QUAL;
+
+typedef DAT_UINT64 DAT_VADDR;
+typedef DAT_UINT64 DAT_VLEN;
+typedef DAT_UINT32 DAT_SEG_LENGTH;
+typedef DAT_UINT32 DAT_LMR_CONTEXT;
+typedef DAT_UINT32 DAT_RMR_CONTEXT;
+
+typedef struct dat_lmr_triplet {
+  DAT_VADDR virtual_address;
+  DAT_SEG_LENGTH segment_length;
+  DAT_LMR_CONTEXT lmr_context;
+} DAT_LMR_TRIPLET;
+
+typedef struct dat_rmr_triplet {
+  DAT_VADDR virtual_address;
+  DAT_SEG_LENGTH segment_length;
+  DAT_RMR_CONTEXT rmr_context;
+} DAT_RMR_TRIPLET;
+
+typedef enum dat_mem_priv_flags {
+  DAT_MEM_PRIV_NONE_FLAG = 0x0,
+  DAT_MEM_PRIV_LOCAL_READ_FLAG = 0x1,
+  DAT_MEM_PRIV_REMOTE_READ_FLAG = 0x2,
+  DAT_MEM_PRIV_LOCAL_WRITE_FLAG = 0x10,
+  DAT_MEM_PRIV_REMOTE_WRITE_FLAG = 0x20,
+  DAT_MEM_PRIV_ALL_FLAG = 0x33,
+  DAT_MEM_PRIV_EXTENSION_BASE = 0x40
+} DAT_MEM_PRIV_FLAGS;
+#define DAT_MEM_PRIV_READ_FLAG (DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG)
+#define DAT_MEM_PRIV_WRITE_FLAG (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
+
+typedef enum dat_va_type { DAT_VA_TYPE_VA = 0, DAT_VA_TYPE_ZB = 1 } DAT_VA_TYPE;
+
+typedef enum dat_completion_flags {
+  DAT_COMPLETION_DEFAULT_FLAG = 0x0,
+  DAT_COMPLETION_SUPPRESS_FLAG = 0x1,
+  DAT_COMPLETION_SOLICITED_WAIT_FLAG = 0x2,
+  DAT_COMPLETION_UNSIGNALLED_FLAG = 0x4,
+  DAT_COMPLETION_BARRIER_FENCE_FLAG = 0x8,
+  DAT_COMPLETION_EVD_THRESHOLD_FLAG = 0x10,
+  DAT_COMPLETION_LMR_INVALIDATE_FENCE_FLAG = 0x20
+} DAT_COMPLETION_FLAGS;
+
+typedef enum dat_qos {
+  DAT_QOS_BEST_EFFORT = 0x0,
+  DAT_QOS_HIGH_THROUGHPUT = 0x1,
+  DAT_QOS_LOW_LATENCY = 0x2,
+  DAT_QOS_ECONOMY = 0x4,
+  DAT_QOS_PREMIUM = 0x8
+} DAT_QOS;
+
+typedef enum dat_close_flags {
+  DAT_CLOSE_ABRUPT_FLAG = 0,
+  DAT_CLOSE_GRACEFUL_FLAG = 1
+} DAT_CLOSE_FLAGS;
+#define DAT_CLOSE_DEFAULT DAT_CLOSE_ABRUPT_FLAG
+
+typedef enum dat_dtos {
+  DAT_DTO_SEND = 0,
+  DAT_DTO_RDMA_WRITE = 1,
+  DAT_DTO_RDMA_READ = 2,
+  DAT_DTO_RECEIVE = 3,
+  DAT_DTO_RECEIVE_WITH_INVALIDATE = 4,
+  DAT_DTO_BIND_MW = 5,
+  DAT_DTO_LMR_FMR = 6,
+  DAT_DTO_LMR_INVALIDATE = 7,
+  DAT_DTO_EXTENSION_BASE = 8
+} DAT_DTOS;
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/** @file The name that existing sources use for <dat/dat.h>. */
+#pragma once
+
+#include <dat/dat.h>
