@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What a Receiver asks of the connection's QP: memory decisions, placement, and messages delivered.
+//
+// Implemented by the QP, called only from inside Receiver::feed(), with whatever lock the caller of
+// feed() holds. All payload spans point into the staging buffer: copy them before returning.
+// Nothing may be kept, and feed() must not be re-entered from these calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "providers/soft/iwarp/rdmap.h"
+#include "providers/soft/iwarp/terminate.h"
+#include "providers/soft/iwarp/wire.h"
+
+namespace udapl::iwarp {
+
+// Answer to a memory question. Anything but kOk ends the stream with a Terminate whose code follows
+// from the operation (table in receiver.cpp). When several apply, the first in this order wins.
+enum class Verdict : std::uint8_t {
+  kOk,
+  kNoBuffer,            // Send, Immediate: no receive posted
+  kTooLong,             // Send: more bytes than the receive's buffers hold
+  kInvalidStag,         // unknown, freed, unbound
+  kNotThisStream,       // belongs to another protection zone or EP
+  kToWrap,              // offset + length leaves 64 bits
+  kBaseBounds,          // outside the registered bytes
+  kAccess,              // the right (remote read, remote write, invalidate) was not given
+  kTooManyReads,        // Read or Atomic Request beyond our IRD
+  kMisaligned,          // Atomic Request: target not on an 8-byte boundary
+  kNothingOutstanding,  // Response that answers no request of ours
+  kCatastrophic,        // we cannot go on for a reason of our own
+};
+
+struct SendSegment {
+  Opcode opcode;  // one of the four Sends
+  bool first;     // take a new receive
+  bool last;      // with this segment the message is complete
+  std::uint32_t msn;
+  std::uint32_t offset;                // of `payload` in the message, bytes
+  std::span<const std::byte> payload;  // empty for a zero-length Send
+};
+
+struct SendDone {
+  Opcode opcode;
+  bool solicited;
+  bool invalidated;  // `invalidated_stag` was given to invalidate() and accepted
+  std::uint32_t invalidated_stag;
+  std::uint32_t length;  // of the whole message, bytes
+};
+
+// Where a Read of ours wants its data: must match the Response exactly.
+struct ReadSink {
+  std::uint32_t stag;
+  std::uint64_t to;
+  std::uint32_t length;
+};
+
+class Inbound {
+ public:
+  // A segment of an RDMA Write, never empty. Checks, in this order: STag valid, of this stream,
+  // no wrap, inside the bounds, remote write allowed; then copies. The checks are repeated for
+  // every segment because the STag may be revoked between two.
+  virtual Verdict place_write(std::uint32_t stag, std::uint64_t to,
+                              std::span<const std::byte> payload) = 0;
+
+  // A segment of a Send. On `first` a receive is taken (kNoBuffer); every segment is checked
+  // against the receive's size (kTooLong) and copied to `offset`.
+  virtual Verdict place_send(const SendSegment& segment) = 0;
+
+  // Send with Invalidate, after its last segment was placed and before send_done(): kInvalidStag,
+  // kAccess (not remotely invalidable) or kNotThisStream (wrong zone or EP), or it is now invalid.
+  virtual Verdict invalidate(std::uint32_t stag) = 0;
+
+  // The Send that place_send() was placing is complete: report its receive.
+  virtual void send_done(const SendDone& done) = 0;
+
+  // Immediate Data: takes a receive and completes it, in order with Sends (kNoBuffer).
+  virtual Verdict immediate(const ImmediateBytes& data, bool solicited) = 0;
+
+  // Read Request: checks the source (not when size is 0), then IRD; queues the Response. `msn` is
+  // for make_read_terminate().
+  virtual Verdict read_request(const ReadRequest& request, std::uint32_t msn) = 0;
+
+  // First segment of a Read Response: what does the oldest request of ours that is still
+  // unanswered expect? false: none outstanding, or the oldest is not a Read.
+  virtual bool oldest_read(ReadSink& sink) = 0;
+  // A segment of that Response, never empty, inside the Read's length; copy to `offset`. Refusals:
+  // kInvalidStag (the local buffer was freed meanwhile), kCatastrophic.
+  virtual Verdict place_read(std::uint32_t offset, std::span<const std::byte> payload) = 0;
+  // That Read is complete.
+  virtual void read_done() = 0;
+
+  // Atomic Request, sub-opcode known and offset 8-byte aligned: checks as for place_write but with
+  // the right for remote atomics, then IRD; performs it and queues the Response.
+  virtual Verdict atomic_request(const AtomicRequest& request) = 0;
+  // Must answer the oldest unanswered request (kNothingOutstanding).
+  virtual Verdict atomic_response(const AtomicResponse& response) = 0;
+
+  // The peer ended the stream. Nothing more will be delivered.
+  virtual void terminated(const Terminate& reason) = 0;
+
+ protected:
+  ~Inbound() = default;
+};
+
+}  // namespace udapl::iwarp

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Turns messages into FPDUs: RDMAP and DDP headers, segmentation, pad, CRC, markers, numbering.
+//
+// Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection's QP.
+// Never allocates, never copies payload above kCopyLimit. Spec: RFC 5040, 5041, 5044, 7306.
+//
+// How to drive it (one Sender and one TxBatch per connection, after the MPA start-up frames):
+//
+//   while (batch has not got enough) {
+//     if (!sender.busy()) {                        // between messages: pick the next one, e.g. a
+//       ... sender.begin_send(...) or begin_*();   // Read Response before our own requests
+//     }
+//     if (sender.fill(batch, budget) != Fill::kDone) break;   // batch full or budget used
+//     wqe.end = batch.appended();                  // this message ends here in the stream
+//   }
+//   n = sendmsg(batch.spans());  batch.consume(n);            // any n, also in mid-header
+//   while (!wqes.empty() && wqes.front().end <= batch.sent()) complete(wqes.pop());
+//
+// A message is built completely before the next begins (RFC 5041 §5.4: segments of two messages of
+// a stream are not interleaved); between fill() calls of one message any number of sends may
+// happen. fill() may be called again while an earlier part of the batch is still unsent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "providers/soft/iwarp/rdmap.h"
+#include "providers/soft/iwarp/terminate.h"
+#include "providers/soft/iwarp/tx_batch.h"
+#include "providers/soft/iwarp/wire.h"
+
+namespace udapl::iwarp {
+
+struct SenderConfig {
+  bool crc = true;            // Agreed::crc
+  bool markers = false;       // Agreed::markers_to_send
+  std::uint32_t emss = 1448;  // TCP effective MSS, bytes
+};
+
+class Sender {
+ public:
+  // Segments with at most this much payload are copied next to their header: the CRC is then one
+  // pass over contiguous bytes and the FPDU one iovec, cheaper than two entries for the kernel.
+  static constexpr std::size_t kCopyLimit = 64;
+
+  enum class Fill : std::uint8_t {
+    kDone,       // the whole message is in the batch; busy() is false
+    kBudget,     // stopped at the byte budget; call again later
+    kBatchFull,  // stopped for lack of room: send and consume() first
+  };
+
+  explicit Sender(const SenderConfig& config) noexcept;
+
+  // The TCP effective MSS changed: applies from the next FPDU on.
+  void set_emss(std::uint32_t emss) noexcept;
+
+  // ---- start a message. REQUIRES: !busy(). -----------------------------------------------------
+  // `payload` is the list of pieces in order; zero-length pieces are allowed. The list must stay
+  // until fill() returned kDone, the memory until batch.sent() has reached the message's end.
+  // `length` is the sum of the pieces in bytes. Untagged ones return their MSN.
+
+  void begin_write(std::uint32_t stag, std::uint64_t to, std::span<const IoSpan> payload,
+                   std::uint32_t length) noexcept;
+  // `stag`/`to` are the sink's, from the Read Request.
+  void begin_read_response(std::uint32_t stag, std::uint64_t to, std::span<const IoSpan> payload,
+                           std::uint32_t length) noexcept;
+  // `opcode` is one of the four Sends (send_opcode()); `invalidate_stag` is 0 without invalidate.
+  std::uint32_t begin_send(Opcode opcode, std::uint32_t invalidate_stag,
+                           std::span<const IoSpan> payload, std::uint32_t length) noexcept;
+  std::uint32_t begin_read_request(const ReadRequest& request) noexcept;
+  std::uint32_t begin_immediate(const ImmediateBytes& data, bool solicited) noexcept;
+  std::uint32_t begin_atomic_request(const AtomicRequest& request) noexcept;
+  std::uint32_t begin_atomic_response(const AtomicResponse& response) noexcept;
+  // Nothing may be begun after it: the caller sends it and closes.
+  void begin_terminate(const Terminate& terminate) noexcept;
+
+  // ---- build -----------------------------------------------------------------------------------
+  // Appends FPDUs of the current message until it is complete, `budget` bytes were appended by this
+  // call (at least one FPDU is; a non-full FPDU is never built because of the budget) or the batch
+  // has no room for the next FPDU. REQUIRES: busy().
+  Fill fill(TxBatch& batch, std::size_t budget = ~std::size_t{0}) noexcept;
+
+  bool busy() const noexcept { return busy_; }
+  // Payload bytes of the current message not yet built into FPDUs.
+  std::uint32_t remaining() const noexcept { return length_ - offset_; }
+
+  // Drops the part of the current message that was not built yet; whole FPDUs are in the batch, so
+  // the stream stays well-formed. The only legal next message is a Terminate (RFC 5040 §4.8).
+  void abandon() noexcept { busy_ = false; }
+
+  // Largest ULPDU for the current configuration, bytes.
+  std::size_t max_ulpdu() const noexcept { return max_ulpdu_; }
+
+ private:
+  struct Segment;
+
+  void begin(Opcode opcode, std::uint32_t first_word, std::span<const IoSpan> payload,
+             std::uint32_t length) noexcept;
+  std::uint32_t begin_untagged(Opcode opcode, QueueNumber queue, std::uint32_t first_word,
+                               std::span<const IoSpan> payload, std::uint32_t length) noexcept;
+  Segment next_segment(const TxBatch& batch) const noexcept;
+  std::byte* write_header(std::byte* out, const Segment& segment) const noexcept;
+  void build_plain(TxBatch& batch, const Segment& segment) noexcept;
+  void build_marked(TxBatch& batch, const Segment& segment) noexcept;
+  void skip_empty_pieces() noexcept;
+
+  // Per connection.
+  bool crc_;
+  bool markers_;
+  std::size_t max_ulpdu_;
+  std::array<std::uint32_t, kQueueCount> next_msn_{1, 1, 1, 1};
+
+  // The current message.
+  bool busy_ = false;
+  Opcode opcode_ = Opcode::kWrite;
+  std::uint8_t body_size_ = 0;    // RDMAP header or immediate bytes behind the DDP header
+  std::uint32_t first_word_ = 0;  // STag of a tagged message, invalidate STag of an untagged one
+  std::uint32_t queue_ = 0;
+  std::uint32_t msn_ = 0;
+  std::uint64_t to_ = 0;
+  std::uint32_t length_ = 0;
+  std::uint32_t offset_ = 0;
+  std::span<const IoSpan> payload_;
+  std::size_t piece_ = 0;         // index into payload_
+  std::size_t piece_offset_ = 0;  // bytes of payload_[piece_] already built
+  std::array<std::byte, kMaxBodySize> body_;
+};
+
+}  // namespace udapl::iwarp

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The bytes that one connection has built and not yet given to TCP, as a scatter/gather list.
+//
+// Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection.
+// Headers, pads, CRCs and small payloads live in the batch's own arena; large payloads are
+// referenced where the consumer has them. Storage is allocated once, by the constructor, and is
+// recycled whenever everything has been sent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace udapl::iwarp {
+
+// Same layout as struct iovec, so that spans() can be given to sendmsg() as it is (the I/O layer
+// asserts that); defined here because this folder includes no system headers.
+struct IoSpan {
+  const void* data;
+  std::size_t size;
+};
+
+class TxBatch {
+ public:
+  // The smallest batch that can hold every FPDU the Sender builds, with markers.
+  static constexpr std::size_t kMinSpans = 160;
+  static constexpr std::size_t kMinArena = 512;
+
+  // Allocates `max_spans` entries and `arena_bytes` for headers; both are raised to the minimum.
+  // Throws std::bad_alloc. The defaults hold about 125 full-size or 90 small FPDUs.
+  explicit TxBatch(std::size_t max_spans = 256, std::size_t arena_bytes = 8192);
+  TxBatch(const TxBatch&) = delete;
+  TxBatch& operator=(const TxBatch&) = delete;
+
+  // What is to be sent, first byte first. Valid until the next change of the batch.
+  std::span<const IoSpan> spans() const noexcept { return {spans_.get() + first_, last_ - first_}; }
+  bool empty() const noexcept { return first_ == last_; }
+  std::size_t pending_bytes() const noexcept { return static_cast<std::size_t>(appended_ - sent_); }
+
+  // TCP took the first `bytes` of spans(), at any boundary. REQUIRES: bytes <= pending_bytes().
+  void consume(std::size_t bytes) noexcept;
+
+  // Positions in the outgoing FPDU stream, counted from 0. A message whose last byte was appended
+  // when appended() was P has left, and its payload may be reused, once sent() >= P.
+  std::uint64_t appended() const noexcept { return appended_; }
+  std::uint64_t sent() const noexcept { return sent_; }
+
+  // Forgets everything pending (the connection is gone); positions restart at 0.
+  void clear() noexcept;
+
+  // ---- for Sender ---------------------------------------------------------------------------
+  bool has_room(std::size_t spans, std::size_t arena_bytes) const noexcept {
+    return max_spans_ - last_ >= spans && arena_size_ - arena_used_ >= arena_bytes;
+  }
+  std::size_t max_spans() const noexcept { return max_spans_; }
+  // The free part of the arena; write there, then append_arena() what was written.
+  std::byte* arena_end() noexcept { return arena_.get() + arena_used_; }
+  void append_arena(std::size_t bytes) noexcept;
+  void append_payload(const void* data, std::size_t bytes) noexcept;
+
+ private:
+  std::unique_ptr<IoSpan[]> spans_;
+  std::unique_ptr<std::byte[]> arena_;
+  std::size_t max_spans_;
+  std::size_t arena_size_;
+  std::size_t first_ = 0;
+  std::size_t last_ = 0;
+  std::size_t arena_used_ = 0;
+  std::uint64_t appended_ = 0;
+  std::uint64_t sent_ = 0;
+};
+
+}  // namespace udapl::iwarp
