@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/result.h"
+#include "common/trace.h"
+
+#include <new>
+
+namespace udapl::dapl {
+
+// Runs the body of a control entry of the provider table. The only `try` in the core: nothing of
+// ours throws, but the standard library may run out of memory, and no exception may leave a C
+// function.
+template <class Body>
+[[nodiscard]] DAT_RETURN boundary(Body&& body) noexcept {
+  try {
+    return Status(body()).code();
+  } catch (const std::bad_alloc&) {
+    UDAPL_TRACE(kError, "out of memory");
+    return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  } catch (...) {
+    UDAPL_TRACE(kError, "unexpected exception");
+    return dat_error(DAT_INTERNAL_ERROR);
+  }
+}
+
+}  // namespace udapl::dapl

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <dat/dat_registry.h>
+
+#include "common/result.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace udapl::dapl {
+
+class Ia;
+
+// What every DAT handle points at. The first word belongs to DAT: the registry finds the provider
+// through it. Handle objects are therefore never polymorphic, and the memory of a freed one keeps a
+// valid header marked dead, so that a stale handle is recognised instead of followed.
+struct ObjectHeader {
+  ObjectHeader(const DAT_PROVIDER* table, DAT_HANDLE_TYPE type, Ia* owner) noexcept
+      : provider(table), tag(tag_of(type)), ia(owner) {}
+
+  static constexpr std::uint32_t kDead = 0xDEADDA7U;
+  static constexpr std::uint32_t tag_of(DAT_HANDLE_TYPE type) noexcept {
+    return 0xDA70000U + static_cast<std::uint32_t>(type);
+  }
+
+  const DAT_PROVIDER* provider;
+  std::atomic<std::uint32_t> tag;
+  std::atomic<std::uint32_t> uses{
+      0};                 // objects that refer to this one and keep it from being freed
+  DAT_CONTEXT context{};  // the consumer's; never interpreted
+  Ia* ia;                 // for an Ia: itself
+  // Links of ObjectList.
+  ObjectHeader* next = nullptr;
+  ObjectHeader* previous = nullptr;
+};
+static_assert(offsetof(ObjectHeader, provider) == 0);
+
+// The object that `handle` names, or null if it is not a live T. T::kType is its DAT_HANDLE_TYPE.
+template <class T>
+[[nodiscard]] T* handle_cast(DAT_HANDLE handle) noexcept {
+  auto* header = static_cast<ObjectHeader*>(handle);
+  if (header == nullptr ||
+      (reinterpret_cast<std::uintptr_t>(header) & (alignof(ObjectHeader) - 1)) != 0)
+    return nullptr;
+  if (header->tag.load(std::memory_order_relaxed) != ObjectHeader::tag_of(T::kType)) return nullptr;
+  return static_cast<T*>(header);
+}
+
+// Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
+// is reused as late as practical: at least kQuarantine other frees later. Thread-safe; one per type
+// and process.
+template <class T>
+class ObjectPool {
+ public:
+  static constexpr std::size_t kQuarantine = 64;
+
+  static ObjectPool& instance() noexcept {
+    static auto* const pool = new ObjectPool;  // outlives every static destructor on purpose
+    return *pool;
+  }
+
+  [[nodiscard]] void* allocate() {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (free_.size() > kQuarantine) {
+        void* const block = free_.front();
+        free_.pop_front();
+        return block;
+      }
+    }
+    return ::operator new(sizeof(T), std::align_val_t(alignof(T)));
+  }
+  void release(void* block) {
+    const std::scoped_lock lock(mutex_);
+    free_.push_back(block);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<void*> free_;
+};
+
+// Ends an object: runs its destructor and leaves a dead header in its block.
+template <class T>
+struct Dispose {
+  void operator()(T* object) const noexcept {
+    static_assert(!std::is_polymorphic_v<T>, "the first word of a handle belongs to DAT");
+    const DAT_PROVIDER* const table = object->provider;
+    const DAT_HANDLE_TYPE type = T::kType;
+    object->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    object->~T();
+    auto* const header = ::new (static_cast<void*>(object)) ObjectHeader(table, type, nullptr);
+    header->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    ObjectPool<T>::instance().release(object);
+  }
+};
+
+template <class T>
+using Owned = std::unique_ptr<T, Dispose<T>>;
+
+// Makes a handle object. Throws std::bad_alloc.
+template <class T, class... Args>
+[[nodiscard]] Owned<T> make_object(Args&&... args) {
+  void* const block = ObjectPool<T>::instance().allocate();
+  return Owned<T>(::new (block) T(std::forward<Args>(args)...));
+}
+
+// Objects of one type that an Ia owns. Not thread-safe: the Ia's lock protects it. Insert and
+// remove are O(1).
+template <class T>
+class ObjectList {
+ public:
+  ObjectList() = default;
+  ObjectList(const ObjectList&) = delete;
+  ObjectList& operator=(const ObjectList&) = delete;
+  ~ObjectList() {
+    while (head_ != nullptr) remove(*head_).reset();
+  }
+
+  T& insert(Owned<T> object) noexcept {
+    T& inserted = *object.release();
+    inserted.previous = nullptr;
+    inserted.next = head_;
+    if (head_ != nullptr) head_->previous = &inserted;
+    head_ = &inserted;
+    ++size_;
+    return inserted;
+  }
+  [[nodiscard]] Owned<T> remove(T& object) noexcept {
+    if (object.previous != nullptr)
+      object.previous->next = object.next;
+    else
+      head_ = static_cast<T*>(object.next);
+    if (object.next != nullptr) object.next->previous = object.previous;
+    object.next = object.previous = nullptr;
+    --size_;
+    return Owned<T>(&object);
+  }
+  [[nodiscard]] T* front() const noexcept { return head_; }
+  [[nodiscard]] static T* next(const T& object) noexcept { return static_cast<T*>(object.next); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  T* head_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Counts one use of an object for as long as it lives. Assignable, so that dat_ep_modify can
+// exchange it.
+template <class T>
+class Use {
+ public:
+  Use() noexcept = default;
+  explicit Use(T* object) noexcept : object_(object) {
+    if (object_ != nullptr) object_->uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  Use(Use&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Use& operator=(Use&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Use() {
+    if (object_ != nullptr) object_->uses.fetch_sub(1, std::memory_order_release);
+  }
+
+  [[nodiscard]] T* get() const noexcept { return object_; }
+  T* operator->() const noexcept { return object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+ private:
+  T* object_ = nullptr;
+};
+
+}  // namespace udapl::dapl
