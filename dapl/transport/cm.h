@@ -5,7 +5,6 @@
 #include "dapl/transport/types.h"
 
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <cstring>
 
