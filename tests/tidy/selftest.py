@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""Tests tree.py and exports.py: a small tree with one fault of each kind, each of which must be found."""
+
+import os
+import tempfile
+import unittest
+
+import exports
+import tree
+
+SPDX = "// SPDX-License-Identifier: MIT OR GPL-2.0-only\n"
+
+
+class TreeTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        for name in ("include/dat/udat.h", "common/fd.h", "dat/conf.h", "dapl/ep.h",
+                     "dapl/transport/qp.h", "providers/soft/io.h", "providers/soft/iwarp/mpa.h",
+                     "samples/common.h"):
+            self.write(name, "")
+
+    def write(self, name, text):
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SPDX + text)
+
+    def errors_of(self, name, line):
+        self.write(name, line + "\n")
+        errors, _ = tree.includes(self.root)
+        os.remove(os.path.join(self.root, name))
+        return errors
+
+    def test_refused_includes(self):
+        for name, line in (
+                ("common/a.h", '#include "dapl/ep.h"'),
+                ("common/a.h", "#include <sys/socket.h>"),
+                ("dat/a.cpp", '#include "dapl/ep.h"'),
+                ("dat/a.cpp", '#include "providers/soft/io.h"'),
+                ("dapl/a.cpp", '#include "dat/conf.h"'),
+                ("dapl/a.cpp", '#include "providers/soft/io.h"'),
+                ("dapl/a.cpp", "#include <infiniband/verbs.h>"),
+                ("dapl/a.cpp", "#include <thread>"),
+                ("dapl/a.cpp", "  #  include <sys/epoll.h>"),
+                ("dapl/a.cpp", '#include "ep.h"'),
+                ("dapl/a.cpp", '#include "dat/udat.h"'),
+                ("dapl/transport/a.h", '#include "dapl/ep.h"'),
+                ("providers/soft/a.cpp", '#include "dat/conf.h"'),
+                ("providers/soft/iwarp/a.h", '#include "dapl/ep.h"'),
+                ("providers/soft/iwarp/a.h", '#include "providers/soft/io.h"'),
+                ("providers/soft/iwarp/a.h", "#include <dat/udat.h>"),
+                ("providers/soft/iwarp/a.h", "#include <sys/socket.h>"),
+                ("providers/soft/iwarp/a.h", "auto t = std::chrono::steady_clock::now();"),
+                ("tests/conformance/a.cpp", '#include "common/fd.h"'),
+                ("samples/a.c", '#include "common/fd.h"'),
+                ("include/dat/a.h", "#include <sys/epoll.h>"),
+                ("dapl/a.cpp", '#include "dapl/missing.h"')):
+            self.assertEqual(len(self.errors_of(name, line)), 1, f"{name}: {line}")
+
+    def test_allowed_includes(self):
+        for name, line in (
+                ("common/a.h", "#include <dat/udat.h>"),
+                ("dat/a.cpp", '#include "common/fd.h"'),
+                ("dat/a.cpp", "#include <dlfcn.h>"),
+                ("dapl/a.cpp", '#include "dapl/transport/qp.h"'),
+                ("dapl/a.cpp", '// #include "dat/conf.h"'),
+                ("providers/soft/a.cpp", '#include "providers/soft/iwarp/mpa.h"'),
+                ("providers/soft/a.cpp", '#include "dapl/transport/qp.h"'),
+                ("providers/soft/a.cpp", "#include <sys/epoll.h>"),
+                ("providers/soft/iwarp/a.h", '#include "common/fd.h"'),
+                ("samples/a.c", '#include "common.h"'),
+                ("tests/unit/a.cpp", '#include "dapl/ep.h"')):
+            self.assertEqual(self.errors_of(name, line), [], f"{name}: {line}")
+
+    def test_text_checks(self):
+        self.write("common/place.h", "// see /ho" "me/somebody/notes\n")
+        self.write("common/mark.h", "// TO" "DO: the rest\n")
+        with open(os.path.join(self.root, "script"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\ntrue\n")
+        for check, name in ((tree.paths, "common/place.h"), (tree.marks, "common/mark.h"),
+                            (tree.licences, "script")):
+            errors, _ = check(self.root)
+            self.assertEqual([e.split(":")[0] for e in errors], [name], check.__name__)
+
+
+class ExportsTest(unittest.TestCase):
+    WANTED = {"soname": "libx.so.2", "nodes": {"X_2.0"}, "exports": {("X_2.0", "f")}, "imports": {"dat_g"}}
+
+    def found(self, **changes):
+        found = {"soname": "libx.so.2", "nodes": {"X_2.0"}, "exports": {("X_2.0", "f")},
+                 "imports": {"dat_g"}, "unversioned": set(), "needed": {"libc.so.6"}, "now": True,
+                 "textrel": False, "executable_stack": False}
+        found.update(changes)
+        return found
+
+    def test_as_listed(self):
+        self.assertEqual(exports.compare(self.WANTED, self.found()), [])
+
+    def test_each_difference(self):
+        for changes in ({"soname": "libx.so.3"}, {"nodes": {"X_2.0", "Y"}}, {"exports": set()},
+                        {"exports": {("X_2.0", "f"), ("X_2.0", "h")}}, {"imports": {"dat_g", "dat_h"}},
+                        {"unversioned": {"_init"}}, {"needed": {"libdat2.so.2"}}, {"now": False},
+                        {"textrel": True}, {"executable_stack": True}):
+            self.assertEqual(len(exports.compare(self.WANTED, self.found(**changes))), 1, changes)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""Checks of the source tree that need no compiler.
+
+usage: tree.py ROOT includes|licences|paths|marks|sizes
+
+  includes  every #include obeys the layer table below
+  licences  every source and script names the licence in its first line (scripts: after "#!")
+  paths     no file names a folder of somebody's machine
+  marks     no unfinished marks
+  sizes     warnings about files and functions beyond the size guide (never fails)
+
+Looks at the files git tracks, or at all of them where there is no git. Exit status 0: clean, 1: not.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+SOURCE = (".c", ".cc", ".cpp", ".h", ".hpp")
+IDENTIFIER = "SPDX-License-Identifier: MIT OR GPL-2.0-only"
+
+# System headers by theme; a layer refuses themes.
+SOCKETS = re.compile(r"(sys/(socket|un|epoll|select)|netdb|poll|netinet/tcp|arpa/.*|net/.*|"
+                     r"linux/(if.*|netlink|rtnetlink|sockios))\.h$|netdb$")
+THREADS = re.compile(r"(pthread|threads)\.h$|(thread|future|stop_token|barrier|latch|semaphore)$")
+CLOCKS = re.compile(r"(time|sys/time|sys/timerfd|sys/timex)\.h$")
+VERBS = re.compile(r"(infiniband|rdma)/")
+THIRD_PARTY = re.compile(r"(boost|fmt|CLI|benchmark|isa-l)[/.]|isa-l\.h$")
+LOADING = re.compile(r"dlfcn\.h$")
+# What the public headers may take from the system: standard C, and the socket address types.
+C_HEADERS = re.compile(r"(assert|ctype|errno|inttypes|limits|signal|stdarg|stdbool|stddef|stdint|stdio|"
+                       r"stdlib|string|strings|sys/types|sys/socket|sys/select|netinet/in|unistd|"
+                       r"endian|byteswap|pthread|features)\.h$")
+
+# (folder, folders of ours it may include, refused themes). The longest matching folder counts;
+# "include" stands for <dat/...> and <dat2/...>, "*" for everything. A folder may include itself.
+LAYERS = [
+    ("include", {"include"}, "public"),
+    ("common", {"include"}, (SOCKETS, VERBS, THIRD_PARTY, LOADING)),
+    ("dat", {"include", "common"}, (SOCKETS, VERBS, THIRD_PARTY)),
+    ("dapl", {"include", "common"}, (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)),
+    ("dapl/transport", {"include", "common"}, (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)),
+    ("providers/soft", {"include", "common", "dapl"}, (VERBS,)),
+    ("providers/soft/iwarp", {"common"}, (SOCKETS, THREADS, CLOCKS, VERBS, LOADING)),
+    ("providers/verbs", {"include", "common", "dapl"}, ()),
+    ("samples", {"include"}, (VERBS,)),
+    ("tools", {"include"}, (VERBS,)),
+    ("bench/api", {"include"}, (VERBS,)),
+    ("tests/conformance", {"include"}, (VERBS,)),
+    ("tests", {"*"}, ()),
+    ("bench", {"*"}, ()),
+]
+
+# Protocol code gets the time as a parameter: it must not ask for it.
+ASKS_FOR_TIME = re.compile(r"_clock::now\b|\bclock_gettime\b|\bgettimeofday\b|\bstd::time\b")
+
+# In two pieces, so that this file does not match itself.
+MARKS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
+PLACES = re.compile(r"(?<![\w.$}])/(?:wor" r"k|hom" r"e|roo" r"t|Use" r"rs|tm" r"p)/[\w.$]")
+TEMPORARY = re.compile(r"/tm" r"p/[\w.-]*X{3,}")  # a mktemp template
+
+
+def tracked_files(root):
+    listing = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=False,
+                             capture_output=True, text=True)
+    if listing.returncode == 0:
+        names = listing.stdout.split("\0")
+        return [n for n in names if n and os.path.isfile(os.path.join(root, n))]
+    names = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if f not in ("build", ".git", "__pycache__")]
+        names += [os.path.relpath(os.path.join(folder, f), root) for f in files]
+    return names
+
+
+def read(root, name):
+    """The text of a file, or None if it is not text."""
+    with open(os.path.join(root, name), "rb") as file:
+        data = file.read()
+    if b"\0" in data:
+        return None
+    return data.decode("utf-8", errors="replace")
+
+
+def layer_of(name):
+    matching = [l for l in LAYERS if name.startswith(l[0] + "/")]
+    return max(matching, key=lambda l: len(l[0]), default=None)
+
+
+def folder_allowed(layer, included):
+    """Whether a file of `layer` may include the file `included` of ours (path from the root)."""
+    target = layer_of(included)
+    if target is None:
+        return False
+    own, allowed = layer[0], layer[1]
+    if "*" in allowed or target[0] == own:
+        return True
+    if target[0] == "dapl/transport" and own != "dapl/transport":
+        return own == "dapl" or "dapl" in allowed
+    if target[0] == "providers/soft/iwarp" and own == "providers/soft":
+        return True
+    return target[0] in allowed
+
+
+def without_comments(text):
+    """Removes comments, keeping the line count (strings that hold // do not matter here)."""
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def check_include(root, name, layer, bracket, target):
+    """One reason why `name` may not include `target`, or None."""
+    public = re.match(r"dat2?/", target) and os.path.exists(os.path.join(root, "include", target))
+    if bracket == '"' and public and not os.path.exists(os.path.join(root, target)):
+        return "public headers are included with <>"
+    if public and bracket == "<":
+        return None if folder_allowed(layer, "include/" + target) else "not for this layer"
+    if bracket == '"':
+        beside = os.path.normpath(os.path.join(os.path.dirname(name), target))
+        if os.path.exists(os.path.join(root, target)):
+            return None if folder_allowed(layer, target) else "not for this layer"
+        if os.path.exists(os.path.join(root, beside)):
+            application = layer[0] in ("samples", "tools", "bench/api", "tests/conformance", "tests",
+                                       "bench")
+            if not application:
+                return "our headers are included by their path from the root"
+            return None if folder_allowed(layer, beside) else "not for this layer"
+        return "no such file"
+    if layer[2] == "public":
+        return None if C_HEADERS.match(target) else "public headers use standard C headers only"
+    return "not for this layer" if any(theme.match(target) for theme in layer[2]) else None
+
+
+def includes(root):
+    errors, count = [], 0
+    for name in tracked_files(root):
+        layer = layer_of(name)
+        if not name.endswith(SOURCE) or layer is None:
+            continue
+        text = without_comments(read(root, name) or "")
+        for number, line in enumerate(text.split("\n"), 1):
+            match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+            if match:
+                count += 1
+                reason = check_include(root, name, layer, match.group(1), match.group(2))
+                if reason:
+                    errors.append(f"{name}:{number}: {line.strip()}: {reason}")
+            elif layer[0] == "providers/soft/iwarp" and ASKS_FOR_TIME.search(line):
+                errors.append(f"{name}:{number}: protocol code gets the time as a parameter")
+    return errors, f"{count} includes"
+
+
+def is_script(root, name, text):
+    return (name.endswith((".py", ".sh", ".cmake", ".map", ".supp", ".yml", ".yaml"))
+            or os.path.basename(name) == "CMakeLists.txt" or text.startswith("#!"))
+
+
+def licences(root):
+    errors, count = [], 0
+    for name in tracked_files(root):
+        text = read(root, name)
+        if not text or not (name.endswith(SOURCE) or is_script(root, name, text)):
+            continue
+        count += 1
+        lines = text.split("\n")
+        line = lines[1] if lines[0].startswith("#!") and len(lines) > 1 else lines[0]
+        if IDENTIFIER not in line:
+            errors.append(f"{name}:1: the first line must be '{IDENTIFIER}' in a comment")
+    return errors, f"{count} files"
+
+
+def paths(root):
+    errors, count = [], 0
+    for name in tracked_files(root):
+        if name.startswith("LICENSES/"):
+            continue
+        count += 1
+        for number, line in enumerate((read(root, name) or "").split("\n"), 1):
+            found = PLACES.search(TEMPORARY.sub("", line))
+            if found:
+                errors.append(f"{name}:{number}: names a folder of one machine: {line.strip()[:80]}")
+    return errors, f"{count} files"
+
+
+def marks(root):
+    errors, count = [], 0
+    for name in tracked_files(root):
+        if name.startswith("LICENSES/"):
+            continue
+        count += 1
+        for number, line in enumerate((read(root, name) or "").split("\n"), 1):
+            if MARKS.search(TEMPORARY.sub("", line)):
+                errors.append(f"{name}:{number}: unfinished: {line.strip()[:80]}")
+    return errors, f"{count} files"
+
+
+def long_functions(text):
+    """(line, length) of blocks beyond 70 lines that start at the left margin or in a class."""
+    start = None
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        opens = re.match(r"[^\s#].*\{\s*$", line)
+        if opens and not re.match(r"(namespace|class|struct|typedef|enum|union|extern|template|constexpr.*=)\b",
+                                  line):
+            start = number
+        elif line.startswith("}") and start is not None:
+            if number - start + 1 > 70:
+                yield start, number - start + 1
+            start = None
+
+
+def sizes(root):
+    count = 0
+    for name in tracked_files(root):
+        if not name.endswith(SOURCE):
+            continue
+        count += 1
+        text = read(root, name) or ""
+        limit = 200 if name.endswith((".h", ".hpp")) else 400
+        if text.count("\n") > limit:
+            print(f"warning: {name}: {text.count(chr(10))} lines (guide: {limit})")
+        for number, length in long_functions(text):
+            print(f"warning: {name}:{number}: function of {length} lines (guide: 70)")
+    return [], f"{count} files"
+
+
+def main():
+    checks = {"includes": includes, "licences": licences, "paths": paths, "marks": marks, "sizes": sizes}
+    if len(sys.argv) != 3 or sys.argv[2] not in checks:
+        print(__doc__, file=sys.stderr)
+        return 2
+    errors, seen = checks[sys.argv[2]](os.path.abspath(sys.argv[1]))
+    for error in errors:
+        print(error)
+    print(f"{sys.argv[2]}: {seen}, {len(errors)} errors")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
