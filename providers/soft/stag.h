@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace udapl::soft {
+
+// Source of STags: a keyed permutation (a Feistel network over SipHash, key from getrandom) of a
+// counter. So the values cannot be foretold from others, spread over all 32 bits, and none comes
+// again before 2^32 - 1 others have been handed out: the quarantine of freed values that RFC 5042
+// asks for, without a list. Never 0. Not thread-safe. Owned by a MrTable.
+class StagGenerator {
+ public:
+  StagGenerator() noexcept;
+  explicit StagGenerator(std::array<std::uint64_t, 2> key) noexcept : key_(key) {}  // for tests
+
+  [[nodiscard]] std::uint32_t next() noexcept;
+
+  // The permutation itself: a bijection of 32-bit values.
+  [[nodiscard]] std::uint32_t permute(std::uint32_t value) const noexcept;
+
+ private:
+  std::array<std::uint64_t, 2> key_;
+  std::uint32_t counter_ = 0;
+};
+
+}  // namespace udapl::soft
