@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+// Two connected EPs of one process over one IA, as a benchmark needs them: both ends in hand, no
+// second program to start. Every call that fails ends the program with the DAT error's name: a
+// benchmark of a failure is worth nothing.
+namespace bench {
+
+// The IA that all benchmarks open; set by main from --ia.
+void set_ia_name(std::string name);
+
+// Ends the program unless `rc` is DAT_SUCCESS.
+void check(DAT_RETURN rc, const char* what);
+
+struct Adapter {
+  Adapter();
+  ~Adapter();
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  // A conn qual that no other benchmark of this process uses.
+  static DAT_CONN_QUAL next_conn_qual();
+
+  DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+  DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
+  DAT_IA_ATTR attr{};
+};
+
+// Memory of its own, registered for everything.
+struct Buffer {
+  Buffer(const Adapter& adapter, std::size_t size);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  [[nodiscard]] DAT_LMR_TRIPLET local(std::size_t length) const;
+  [[nodiscard]] DAT_RMR_TRIPLET remote(std::size_t length) const;
+
+  std::vector<std::byte> bytes;
+  DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+  DAT_LMR_CONTEXT lmr_context = 0;
+  DAT_RMR_CONTEXT rmr_context = 0;
+};
+
+// One end: an EP and its EVDs.
+struct End {
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE recv_evd = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE request_evd = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE connect_evd = DAT_HANDLE_NULL;
+
+  void create(const Adapter& adapter, DAT_COUNT depth);
+  void destroy();
+
+  void post_recv(const Buffer& buffer, std::size_t length) const;
+  void post_send(const Buffer& buffer, std::size_t length,
+                 DAT_COMPLETION_FLAGS flags = DAT_COMPLETION_DEFAULT_FLAG) const;
+};
+
+// Takes one completion off `evd` by polling / by waiting; it must be a success.
+void poll_one(DAT_EVD_HANDLE evd);
+void wait_one(DAT_EVD_HANDLE evd);
+// Waits for connection event `number` on `evd`.
+void wait_connection(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
+
+struct Loopback {
+  explicit Loopback(DAT_COUNT depth = 128);
+  ~Loopback();
+  Loopback(const Loopback&) = delete;
+  Loopback& operator=(const Loopback&) = delete;
+
+  // Connects active to passive through a PSP; both are established on return.
+  void connect();
+  // Ends the connection from the active side and resets both EPs, ready to connect again.
+  void disconnect();
+
+  Adapter adapter;
+  End active;
+  End passive;
+  DAT_EVD_HANDLE request_arrivals = DAT_HANDLE_NULL;
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  DAT_CONN_QUAL conn_qual;
+};
+
+}  // namespace bench

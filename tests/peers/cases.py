@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""What the unmodified programs of dapl2-utils are asked to do on our libraries.
+
+A case is a server command (or none), a client command and what both must say. {host} is the server's address,
+{port} a conn qual of the case's own. The programs' exit status alone is not enough: dtest exits 0 on FAILED.
+"""
+
+from dataclasses import dataclass, field
+
+# Cases that do not pass, with the reason. They run all the same; when one passes the run says so.
+KNOWN_FAILURES = {}
+
+
+@dataclass
+class Case:
+    name: str
+    client: list
+    server: list = None
+    ready: str = None  # the server has said this: the client may start
+    expect: list = field(default_factory=list)  # regular expressions the client's output must match
+    expect_server: list = field(default_factory=list)
+    quit: list = None  # ends the server afterwards; without: it must end by itself
+    timeout: int = 60
+    client_status: int = 0
+
+
+def dapltest(name, operation, *, timeout=60, expect=(), port="45300"):
+    """A dapltest client against a dapltest server of its own."""
+    return Case(
+        name="dapltest." + name,
+        server=["dapltest", "-T", "S", "-D", "{ia}", "-n", port],
+        ready=r"Service Point Ready",
+        client=["dapltest", *operation[:2], "-s", "{host}", "-D", "{ia}", "-n", port, *operation[2:]],
+        expect=[r"End of Work -- Client Exiting", *expect],
+        quit=["dapltest", "-T", "Q", "-s", "{host}", "-D", "{ia}", "-n", port],
+        timeout=timeout)
+
+
+def transaction(name, options, operations, timeout=60):
+    return dapltest("T." + name, ["-T", "T", *options.split(), *operations.split()], timeout=timeout,
+                    expect=[r"Total Time"])
+
+
+def performance(name, options, timeout=60):
+    return dapltest("P." + name, ["-T", "P", *options.split()], timeout=timeout, expect=[r"raw: "])
+
+
+def transactions():
+    for size in (4, 64, 1024, 4096, 65536, 1 << 20, 4 << 20):
+        iterations = 100 if size <= 65536 else 10
+        for transfer in ("SR", "RR", "RW"):
+            sync = "" if transfer == "SR" else " client SR 64 server SR 64"
+            yield transaction(f"{transfer}.{size}", f"-i {iterations} -V",
+                              f"client {transfer} {size} 1 server {transfer} {size} 1{sync}")
+    everything = "client RW 4096 2 server RR 2048 4 client SR 1024 4 server SR 4096 2"
+    for threads in (1, 4):
+        for eps in (1, 8):
+            for mode, flag in (("wait", ""), ("poll", "-P")):
+                yield transaction(f"mix.t{threads}.w{eps}.{mode}",
+                                  f"-i 50 -t {threads} -w {eps} -V {flag}", everything, timeout=120)
+    yield transaction("cno", "-i 50 -Q -V", everything)
+    yield transaction("rsp", "-i 50 -r -V", everything)
+    yield transaction("reap_sends_on_recv", "-i 100 -V",
+                      "client SR 1024 3 -f server SR 2048 1 -f", timeout=60)
+    yield transaction("many_segments", "-i 50 -V", "client SR 512 8 server SR 512 8 client RW 512 8")
+
+
+def performances():
+    for transfer in ("RW", "RR"):
+        for mode in ("b", "p"):
+            for size in (4, 4096, 1 << 20):
+                count = 1000 if size <= 4096 else 100
+                yield performance(f"{transfer}.{mode}.{size}", f"-m {mode} -i {count} {transfer} {size} 1")
+        yield performance(f"{transfer}.pipeline64", f"-m p -i 2000 -p 64 {transfer} 1024 2")
+
+
+def limits():
+    for limit in ("ia", "pz", "cno", "evd", "ep", "rsp", "psp", "lmr", "rpost", "size_lmr"):
+        yield Case(name=f"dapltest.L.{limit}",
+                   client=["dapltest", "-T", "L", "-D", "{ia}", "-w", "2", "-m", "200", f"limit_{limit}"],
+                   expect=[r"LimitTest:"], timeout=120)
+
+
+def features():
+    for feature in ("hwconn", "endpoint", "pz", "mem", "queryinfo"):
+        yield Case(name=f"dapltest.F.{feature}",
+                   client=["dapltest", "-T", "F", "-D", "{ia}", "-f", feature],
+                   expect=[r"Result: PASS"], timeout=60)
+    yield dapltest("F.connmgt", ["-T", "F", "-f", "connmgt"], expect=[r"Result: PASS"])
+
+
+def dtests():
+    def dtest(name, options="", expect=(r"DAPL Test Complete\. PASSED",), timeout=60):
+        # No option of dtest says where the server listens; "waiting" is the last line before it does.
+        return Case(name="dtest." + name, server=["dtest", "-P", "{ia}", *options.split()],
+                    ready=r"(?i)waiting for|server", expect=list(expect),
+                    expect_server=[r"DAPL Test Complete\. PASSED"],
+                    client=["dtest", "-P", "{ia}", "-h", "{host}", *options.split()], timeout=timeout)
+
+    yield dtest("default")
+    yield dtest("small", "-b 64")
+    yield dtest("poll", "-p")
+    yield dtest("cno", "-c")
+    yield dtest("verbose_times", "-v -t")
+    yield dtest("data_check", "-D")
+    yield dtest("write_streaming", "-w")
+    yield dtest("write_pingpong", "-W")
+    yield dtest("unidirectional", "-u -w")
+    yield Case(name="dtestx.rc", server=["dtestx", "-P", "{ia}", "-s"], ready=None,
+               client=["dtestx", "-P", "{ia}", "-h", "{host}"],
+               expect=[r"RDMA_WRITE_WITH_IMMEDIATE_DATA test - PASSED", r"CMP_SWAP test - PASSED",
+                       r"FETCH_ADD test - PASSED", r"IB extension test - immed/atomic test PASSED"])
+    yield Case(name="dtestx.open_query", client=["dtestx", "-P", "{ia}", "-q"], expect=[r"Open_Query"])
+    yield Case(name="dtestcm.1000", server=["dtestcm", "-P", "{ia}", "-s"], ready=None,
+               client=["dtestcm", "-P", "{ia}", "-h", "{host}"],
+               expect=[r"ALL 1000 CONNECTED on Client!", r"DAPL Connection Test Complete"], timeout=120)
+    yield Case(name="dtestcm.multi_listen", server=["dtestcm", "-P", "{ia}", "-s", "-m", "-c", "100"],
+               ready=None, client=["dtestcm", "-P", "{ia}", "-h", "{host}", "-m", "-c", "100"],
+               expect=[r"ALL 100 CONNECTED on Client!"], timeout=120)
+    yield Case(name="dtestsrq.rc", server=["dtestsrq", "-P", "{ia}", "-s"], ready=None,
+               client=["dtestsrq", "-P", "{ia}", "-h", "{host}"], expect=[r"DAPL RC SRQ Test Complete"])
+    yield Case(name="dtestsrq.many", server=["dtestsrq", "-P", "{ia}", "-s", "-c", "8", "-B", "10"],
+               ready=None, client=["dtestsrq", "-P", "{ia}", "-h", "{host}", "-c", "8", "-B", "10"],
+               expect=[r"DAPL RC SRQ Test Complete"])
+
+
+def all_cases():
+    for group in (dtests, transactions, performances, limits, features):
+        yield from group()
+
+
+# Repeated between two network namespaces, and with the packaged registry in front of our provider.
+SUBSET = ("dtest.default", "dapltest.T.SR.4096", "dapltest.T.RR.65536", "dapltest.T.RW.1048576",
+          "dapltest.T.mix.t4.w8.wait", "dapltest.P.RW.p.4096", "dapltest.P.RR.b.4096", "dtestcm.1000",
+          "dtestsrq.rc", "dtestx.rc")
