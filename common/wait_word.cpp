@@ -23,6 +23,7 @@ void WaitWord::signal() noexcept {
   word_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0)
     ::syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  if (Waker* const waker = waker_.load(std::memory_order_seq_cst)) waker->wake();
 }
 
 WaitResult WaitWord::wait(std::uint32_t seen, const Deadline& deadline) noexcept {

@@ -26,6 +26,16 @@ enum class WaitResult { kChanged, kTimedOut, kInterrupted };
 // makes a system call only if somebody sleeps.
 class WaitWord {
  public:
+  // Somebody who sleeps on something else (a transport's epoll) while the word matters to him.
+  class Waker {
+   public:
+    // Called by signal(), in any thread and with any lock held; also just after set_waker(nullptr).
+    virtual void wake() noexcept = 0;
+
+   protected:
+    ~Waker() = default;
+  };
+
   [[nodiscard]] std::uint32_t value() const noexcept {
     return word_.load(std::memory_order_acquire);  // pairs with signal()
   }
@@ -36,9 +46,14 @@ class WaitWord {
   // deadline.
   WaitResult wait(std::uint32_t seen, const Deadline& deadline) noexcept;
 
+  // From now on signal() also calls `waker`, one at a time; null: nobody. The caller sets it, then
+  // compares value() once more, then sleeps. It stays valid as long as the word is signalled.
+  void set_waker(Waker* waker) noexcept { waker_.store(waker, std::memory_order_seq_cst); }
+
  private:
   std::atomic<std::uint32_t> word_{0};
   std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<Waker*> waker_{nullptr};
 };
 
 }  // namespace udapl
