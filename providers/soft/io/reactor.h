@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "common/fd.h"
+#include "common/result.h"
+#include "common/spin_lock.h"
+#include "common/wait_word.h"
+
+#include <pthread.h>
+
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace udapl::soft {
+
+class Reactor;
+
+// Whom to call and how, in two words: Call::to<&Qp::on_grace>(this). The function is noexcept.
+struct Call {
+  void (*function)(void* object) noexcept;
+  void* object;
+
+  template <auto Member, class T>
+  [[nodiscard]] static Call to(T* object) noexcept {
+    return {[](void* o) noexcept { (static_cast<T*>(o)->*Member)(); }, object};
+  }
+};
+
+// Where a handler is entered in its reactor; the reactor's business.
+class WatchSlot {
+ private:
+  friend class Reactor;
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  std::uint32_t index_ = kNone;
+};
+
+// What is told that a descriptor is ready. Called by the thread that drives the reactor, with no
+// lock held, never twice at a time; does bounded work, makes no sink call (those go through a
+// SinkGate) and may destroy the object it belongs to as its last act.
+class Handler {
+ public:
+  // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Level-triggered: what is left over is
+  // reported again.
+  virtual void on_ready(std::uint32_t events) noexcept = 0;
+
+  WatchSlot watch_slot;
+
+ protected:
+  Handler() = default;
+  ~Handler() = default;
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+};
+
+// Calls back once at (or soon after) a time. The rules for Handler::on_ready hold for the call.
+// Thread-safe; start and stop may be called with any lock held. The destructor stops the timer and
+// waits for a call that runs in another thread: destroy it without a lock that the call takes.
+class Timer {
+ public:
+  Timer(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
+  ~Timer();
+
+  void start(Clock::time_point when) noexcept;  // replaces an earlier start
+  void start_after(Clock::duration delay) noexcept { start(Clock::now() + delay); }
+  // Afterwards no new call begins; one that has begun in another thread may still run.
+  void stop() noexcept;
+
+ private:
+  friend class Reactor;
+  struct Earlier {
+    bool operator()(const Timer& a, const Timer& b) const noexcept { return a.when_ < b.when_; }
+  };
+
+  Reactor& reactor_;
+  const Call call_;
+  Clock::time_point when_{};
+  boost::intrusive::set_member_hook<> hook_;
+};
+
+// Calls back once as soon as the driving thread has released its locks. How everything that may
+// not be done in place is done; for sink calls use SinkGate. Thread-safe; any lock may be held. The
+// destructor as ~Timer.
+class Deferred {
+ public:
+  Deferred(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
+  ~Deferred() { close(); }
+
+  void post() noexcept;    // one call follows; posting again before it began changes nothing
+  void cancel() noexcept;  // as Timer::stop
+  void close() noexcept;   // cancel, and wait for a call that runs in another thread
+
+ private:
+  friend class Reactor;
+  Reactor& reactor_;
+  const Call call_;
+  boost::intrusive::list_member_hook<> hook_;
+};
+
+// Something that lives on its own (a lingering close) until it is dismissed or the reactor ends.
+class Adopted {
+ public:
+  virtual ~Adopted() = default;
+
+ private:
+  friend class Reactor;
+  boost::intrusive::list_member_hook<> hook_;
+};
+
+// The engine of an adapter: one epoll set, timers, deferred calls and one service thread.
+//
+// At any time at most one thread *drives*: it waits in epoll and runs handlers, timers and deferred
+// calls. Which one, so that no event costs a thread switch that could be avoided:
+//  - an application thread inside block(): the leader. Others that block follow on their wait word;
+//  - an application thread inside progress(), for one turn;
+//  - else the service thread, asleep in epoll without a time limit.
+// An application thread that drove leaves a stamp: the service thread stays away for one lease from
+// then on. So it wakes once per lease while the application polls, and never in an idle process.
+//
+// Thread-safe. Owned by the Adapter, outlives everything that was made with it. The destructor ends
+// and joins the service thread and destroys what is still adopted.
+class Reactor final : private WaitWord::Waker {
+ public:
+  static constexpr auto kLease = std::chrono::milliseconds(1);
+
+  // Starts the service thread. INSUFFICIENT_RESOURCES.
+  static Result<std::unique_ptr<Reactor>> create();
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  // ---- descriptors. Any lock may be held. ----
+  // A handler watches one descriptor at a time. INSUFFICIENT_RESOURCES.
+  Status watch(int fd, std::uint32_t events, Handler& handler) noexcept;
+  void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // REQUIRES: watched
+  // Afterwards no new on_ready begins; one that has begun in another thread may still run.
+  void unwatch(int fd, Handler& handler) noexcept;
+  // Waits for an on_ready that runs in another thread. No lock that it takes may be held.
+  void quiesce(const Handler& handler) noexcept { wait_while_running(&handler); }
+
+  // ---- driving. No lock may be held. ----
+  // One turn without blocking. Returns at once if somebody drives, or if called from a sink.
+  void progress() noexcept;
+  // transport::Adapter::block.
+  WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
+  // Is the calling thread inside one of the reactor's calls?
+  [[nodiscard]] bool driven_here() const noexcept;
+
+  // ---- ownership ----
+  void adopt(std::unique_ptr<Adopted> object) noexcept;
+  void dismiss(Adopted& object) noexcept;  // destroys it
+
+ private:
+  friend class Timer;
+  friend class Deferred;
+
+  // kAsleep: the driver is in epoll_wait, or about to be, and must be woken to see something new.
+  enum Role : std::uint32_t { kFree, kActive, kAsleep };
+
+  struct Slot {
+    Handler* handler = nullptr;
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = WatchSlot::kNone;
+  };
+  struct Follower {
+    WaitWord* word;
+    boost::intrusive::list_member_hook<> hook;
+  };
+  template <class T, auto Hook>
+  using List = boost::intrusive::list<
+      T, boost::intrusive::member_hook<T, boost::intrusive::list_member_hook<>, Hook>>;
+  using Timers = boost::intrusive::multiset<
+      Timer, boost::intrusive::compare<Timer::Earlier>,
+      boost::intrusive::member_hook<Timer, boost::intrusive::set_member_hook<>, &Timer::hook_>>;
+
+  Reactor(Fd epoll, Fd kick) noexcept;
+  static void* service_entry(void* self) noexcept;
+  bool start_service() noexcept;
+
+  // The drive role.
+  bool claim() noexcept;
+  void release() noexcept;
+  void wake() noexcept override;
+  void signal_service() noexcept;
+  void nominate_follower() noexcept;
+  void stamp() noexcept;
+  [[nodiscard]] bool lease_valid(Clock::time_point now) const noexcept;
+
+  // Of the driver.
+  enum class Slept { kWoken, kInterrupted };
+  template <class MustStay>
+  Slept sleep(const Deadline& deadline, MustStay must_stay) noexcept;
+  int wait_events(const Deadline& until) noexcept;
+  void turn() noexcept;
+  void dispatch(int count) noexcept;
+  void fire_timers() noexcept;
+  void run_deferred() noexcept;
+  Deadline next_timer() noexcept;
+  WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
+
+  // Of the service thread.
+  void serve() noexcept;
+  void own() noexcept;
+  void park(std::uint32_t seen) noexcept;
+
+  void begin_call(const void* who) noexcept UDAPL_REQUIRES(lock_) { running_ = who; }
+  void end_call() noexcept;
+  void wait_while_running(const void* who) noexcept;
+
+  const Fd epoll_;
+  const Fd kick_;  // eventfd, in the epoll set
+  pthread_t service_{};
+
+  alignas(64) std::atomic<std::uint32_t> role_{kFree};
+  std::atomic<pthread_t> driver_{};  // valid while role_ is not kFree
+  std::atomic<std::uint32_t> deferred_count_{0};
+  std::atomic<std::uint32_t> follower_count_{0};
+  std::atomic<bool> leader_present_{false};
+  std::atomic<bool> parked_for_leader_{false};  // the service thread sleeps without a time limit
+  std::atomic<bool> stopping_{false};
+  WaitWord service_word_;
+
+  alignas(64) std::atomic<Clock::rep> stamp_;  // when the application drove last
+  alignas(64) SpinLock lock_;                  // a leaf
+  std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
+  std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
+  Timers timers_ UDAPL_GUARDED_BY(lock_);
+  List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);
+  List<Follower, &Follower::hook> followers_ UDAPL_GUARDED_BY(lock_);
+  List<Adopted, &Adopted::hook_> adopted_ UDAPL_GUARDED_BY(lock_);
+  const void* running_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Handler, Timer or Deferred called
+  std::uint32_t quiescers_ UDAPL_GUARDED_BY(lock_) = 0;
+  WaitWord call_ended_;
+};
+
+}  // namespace udapl::soft
