@@ -85,7 +85,8 @@ class Inbound {
   virtual Verdict read_request(const ReadRequest& request, std::uint32_t msn) = 0;
 
   // First segment of a Read Response: what does the oldest request of ours that is still
-  // unanswered expect? false: none outstanding, or the oldest is not a Read.
+  // unanswered (the zero-length RTR Read included) expect? false: none outstanding, or the oldest
+  // is not a Read.
   virtual bool oldest_read(ReadSink& sink) = 0;
   // A segment of that Response, never empty, inside the Read's length; copy to `offset`. Refusals:
   // kInvalidStag (the local buffer was freed meanwhile), kCatastrophic.

@@ -79,16 +79,16 @@ class Receiver {
   };
   struct Segment;
 
-  bool length_covers_header(const std::byte* fpdu, std::size_t available) noexcept;
-  void process(const std::byte* fpdu, std::uint16_t ulpdu_length, Inbound& inbound) noexcept;
+  static bool length_covers_header(const std::byte* fpdu, std::size_t available) noexcept;
+  void process(const std::byte* ulpdu, std::uint16_t length, Inbound& inbound) noexcept;
   void tagged(const Segment& s, Inbound& inbound) noexcept;
-  void write(const Segment& s, Inbound& inbound) noexcept;
-  void read_response(const Segment& s, Inbound& inbound) noexcept;
   void untagged(const Segment& s, Inbound& inbound) noexcept;
-  void send(const Segment& s, Inbound& inbound) noexcept;
-  void single_segment(const Segment& s, Inbound& inbound) noexcept;
+  // These return false when they ended the stream.
+  bool read_response(const Segment& s, Inbound& inbound) noexcept;
+  bool send(const Segment& s, Inbound& inbound) noexcept;
+  bool single_segment(const Segment& s, Inbound& inbound) noexcept;
+  bool accept(const Segment& s, Verdict verdict) noexcept;
   void fail(const Segment& s, TerminateCode code) noexcept;
-  void fail(const Segment& s, Verdict verdict) noexcept;
 
   bool crc_;
   State state_ = State::kOpen;

@@ -101,11 +101,13 @@ class Sender {
              std::uint32_t length) noexcept;
   std::uint32_t begin_untagged(Opcode opcode, QueueNumber queue, std::uint32_t first_word,
                                std::span<const IoSpan> payload, std::uint32_t length) noexcept;
-  Segment next_segment(const TxBatch& batch) const noexcept;
+  Segment next_segment() const noexcept;
   std::byte* write_header(std::byte* out, const Segment& segment) const noexcept;
   void build_plain(TxBatch& batch, const Segment& segment) noexcept;
   void build_marked(TxBatch& batch, const Segment& segment) noexcept;
-  void skip_empty_pieces() noexcept;
+  // Calls take(data, bytes) for each piece of the next `bytes` of payload.
+  template <class Take>
+  void take_payload(std::size_t bytes, Take take) noexcept;
 
   // Per connection.
   bool crc_;

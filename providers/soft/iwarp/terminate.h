@@ -91,10 +91,12 @@ Terminate make_read_terminate(TerminateCode code, const ReadRequest& request, st
 std::size_t encode(const Terminate& in, std::span<std::byte, kTerminateMaxSize> out) noexcept;
 
 // Decodes the RDMAP part leniently: any length from 4 bytes up, header bits that promise more than
-// there is are dropped, kernel siw's swapped layout is recognised. REQUIRES: in.size() >= 4.
-Terminate decode_terminate(std::span<const std::byte> in) noexcept;
+// there is are dropped, kernel siw's swapped layout is recognised. `startup`: this is the first
+// FPDU of the connection, so a bare 2/0/05 or 2/0/06 is about the MPA start-up; later it is what
+// siw sends for an RDMAP version or opcode error. For reporting only. REQUIRES: in.size() >= 4.
+Terminate decode_terminate(std::span<const std::byte> in, bool startup) noexcept;
 
-// "DDP untagged: message too long"; for unregistered codes "DDP untagged: unknown code".
+// "DDP untagged: no receive posted"; for unregistered codes "DDP: unknown code".
 const char* name(TerminateCode code) noexcept;
 
 }  // namespace udapl::iwarp

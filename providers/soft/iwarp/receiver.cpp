@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/iwarp/receiver.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "providers/soft/iwarp/crc32c.h"
+
+namespace udapl::iwarp {
+namespace {
+
+struct OpcodeFacts {
+  std::uint8_t min_ulpdu;  // DDP and RDMAP header
+  std::uint8_t queue;      // untagged only
+};
+
+constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
+    {kTaggedHeaderSize, 0},                                         // RDMA Write
+    {kUntaggedHeaderSize + kReadRequestSize, kQueueReadRequest},    // RDMA Read Request
+    {kTaggedHeaderSize, 0},                                         // RDMA Read Response
+    {kUntaggedHeaderSize, kQueueSend},                              // Send
+    {kUntaggedHeaderSize, kQueueSend},                              // Send with Invalidate
+    {kUntaggedHeaderSize, kQueueSend},                              // Send with SE
+    {kUntaggedHeaderSize, kQueueSend},                              // Send with SE and Invalidate
+    {kUntaggedHeaderSize + kTerminateMinSize, kQueueTerminate},     // Terminate
+    {kUntaggedHeaderSize + kImmediateSize, kQueueSend},             // Immediate Data
+    {kUntaggedHeaderSize + kImmediateSize, kQueueSend},             // Immediate Data with SE
+    {kUntaggedHeaderSize + kAtomicRequestSize, kQueueReadRequest},  // Atomic Request
+    {kUntaggedHeaderSize + kAtomicResponseSize, kQueueAtomicResponse},
+};
+
+// The answer to a memory question as a Terminate code; what it means depends on what was asked.
+TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
+  using Code = TerminateCode;
+  switch (verdict) {
+    case Verdict::kNoBuffer:
+      return Code::kDdpUntaggedNoBuffer;
+    case Verdict::kTooLong:
+      return Code::kDdpUntaggedTooLong;
+    case Verdict::kTooManyReads:
+      return Code::kRdmapCatastrophicStream;
+    case Verdict::kMisaligned:
+      return Code::kRdmapCatastrophicStream;
+    case Verdict::kNothingOutstanding:
+      return Code::kRdmapUnexpectedOpcode;
+    case Verdict::kInvalidStag:
+      if (is_tagged(opcode)) return Code::kDdpTaggedInvalidStag;
+      return is_send(opcode) ? Code::kRdmapCannotInvalidate : Code::kRdmapInvalidStag;
+    case Verdict::kNotThisStream:
+      if (is_tagged(opcode)) return Code::kDdpTaggedNotThisStream;
+      return is_send(opcode) ? Code::kRdmapCannotInvalidateProtection : Code::kRdmapNotThisStream;
+    case Verdict::kToWrap:
+      return is_tagged(opcode) ? Code::kDdpTaggedToWrap : Code::kRdmapToWrap;
+    case Verdict::kBaseBounds:
+      return is_tagged(opcode) ? Code::kDdpTaggedBaseBounds : Code::kRdmapBaseBounds;
+    case Verdict::kAccess:
+      // DDP has no code for a missing right (RFC 5041 §8.2): the STag is not valid for this.
+      if (is_tagged(opcode)) return Code::kDdpTaggedInvalidStag;
+      return is_send(opcode) ? Code::kRdmapCannotInvalidate : Code::kRdmapAccess;
+    case Verdict::kOk:
+    case Verdict::kCatastrophic:
+      break;
+  }
+  return Code::kRdmapLocalCatastrophic;
+}
+
+bool crc_good(const std::byte* fpdu, std::size_t total) noexcept {
+  const std::size_t covered = total - kCrcSize;
+  return crc32c(fpdu, covered) == load_crc(fpdu + covered);
+}
+
+}  // namespace
+
+struct Receiver::Segment {
+  const std::byte* ulpdu;
+  std::uint16_t length;  // of the ULPDU
+  Opcode opcode;
+  bool last;
+
+  std::uint32_t stag() const noexcept { return load32(ulpdu + 2); }
+  std::uint64_t to() const noexcept { return load64(ulpdu + 6); }
+  std::uint32_t queue() const noexcept { return load32(ulpdu + 6); }
+  std::uint32_t msn() const noexcept { return load32(ulpdu + 10); }
+  std::uint32_t mo() const noexcept { return load32(ulpdu + 14); }
+  std::span<const std::byte> tagged_payload() const noexcept {
+    return {ulpdu + kTaggedHeaderSize, length - kTaggedHeaderSize};
+  }
+  std::span<const std::byte> untagged_payload() const noexcept {
+    return {ulpdu + kUntaggedHeaderSize, length - kUntaggedHeaderSize};
+  }
+};
+
+std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound) noexcept {
+  std::size_t used = 0;
+  needed_ = kFpduLengthSize;
+  while (state_ == State::kOpen) {
+    const std::byte* fpdu = staged.data() + used;
+    const std::size_t available = staged.size() - used;
+    if (available < kFpduLengthSize) break;
+    if (!length_covers_header(fpdu, available)) {
+      fail(make_terminate(TerminateCode::kMpaMarkerOrLength));
+      break;
+    }
+    const std::uint16_t length = load16(fpdu);
+    const std::size_t total = fpdu_size(length);
+    if (available < total) {
+      needed_ = total;
+      break;
+    }
+    if (crc_ && !crc_good(fpdu, total)) {
+      fail(make_terminate(TerminateCode::kMpaCrc));
+      break;
+    }
+    process(fpdu + kFpduLengthSize, length, inbound);
+    ++fpdus_;
+    used += total;
+  }
+  if (state_ != State::kOpen) used = staged.size();
+  left_over_ = staged.size() - used;
+  return used;
+}
+
+void Receiver::fail(const Terminate& reason) noexcept {
+  if (state_ != State::kOpen) return;
+  state_ = State::kFailed;
+  failure_ = reason;
+  left_over_ = 0;
+}
+
+void Receiver::fail(const Segment& s, TerminateCode code) noexcept {
+  const Terminate terminate = make_terminate(code);
+  if (terminate.type() == 0 && terminate.layer() == 0) return fail(terminate);
+  const bool protection = terminate.layer() == 0 && terminate.type() == 1;
+  fail(make_terminate(code, s.ulpdu, s.length, protection && s.opcode == Opcode::kReadRequest));
+}
+
+bool Receiver::accept(const Segment& s, Verdict verdict) noexcept {
+  if (verdict == Verdict::kOk) return true;
+  fail(s, code_for(s.opcode, verdict));
+  return false;
+}
+
+bool Receiver::length_covers_header(const std::byte* fpdu, std::size_t available) noexcept {
+  const std::size_t length = load16(fpdu);
+  if (length < 2) return false;
+  if (available < kFpduLengthSize + 2) return true;  // decided when the control bytes are there
+  const bool tagged = (load8(fpdu + 2) & kDdpTagged) != 0;
+  std::size_t least = tagged ? kTaggedHeaderSize : kUntaggedHeaderSize;
+  const unsigned opcode = load8(fpdu + 3) & kRdmapOpcodeMask;
+  if (opcode < kOpcodeCount) least = std::max<std::size_t>(least, kOpcodes[opcode].min_ulpdu);
+  return length >= least;
+}
+
+void Receiver::process(const std::byte* ulpdu, std::uint16_t length, Inbound& inbound) noexcept {
+  const std::uint8_t ddp = load8(ulpdu);
+  const std::uint8_t rdmap = load8(ulpdu + 1);
+  const bool is_tagged_segment = (ddp & kDdpTagged) != 0;
+  if ((ddp & kDdpVersionMask) != kDdpVersionValue) {
+    return fail(make_terminate(is_tagged_segment ? TerminateCode::kDdpTaggedVersion
+                                                 : TerminateCode::kDdpUntaggedVersion));
+  }
+  if (rdmap >> kRdmapVersionShift != kRdmapVersionValue) {
+    return fail(make_terminate(TerminateCode::kRdmapVersion));
+  }
+  const Segment s{ulpdu, length, static_cast<Opcode>(rdmap & kRdmapOpcodeMask),
+                  (ddp & kDdpLast) != 0};
+  if (static_cast<unsigned>(s.opcode) >= kOpcodeCount || is_tagged(s.opcode) != is_tagged_segment) {
+    return fail(make_terminate(TerminateCode::kRdmapUnexpectedOpcode));
+  }
+  if (is_tagged_segment) {
+    tagged(s, inbound);
+  } else {
+    untagged(s, inbound);
+  }
+}
+
+// ---- tagged: RDMA Write, RDMA Read Response
+// ------------------------------------------------------
+
+void Receiver::tagged(const Segment& s, Inbound& inbound) noexcept {
+  if (tagged_.active &&
+      (s.opcode != tagged_.opcode || s.stag() != tagged_.stag || s.to() != tagged_.next_to)) {
+    return fail(s, TerminateCode::kDdpTaggedBaseBounds);
+  }
+  if (s.opcode == Opcode::kWrite) {
+    // STag and offset of a zero-length Write are not looked at (RFC 5040 §5.1).
+    const auto payload = s.tagged_payload();
+    if (!payload.empty() && !accept(s, inbound.place_write(s.stag(), s.to(), payload))) return;
+  } else if (!read_response(s, inbound)) {
+    return;
+  }
+  tagged_ = {!s.last, s.opcode, s.stag(), s.to() + s.tagged_payload().size()};
+}
+
+bool Receiver::read_response(const Segment& s, Inbound& inbound) noexcept {
+  const bool first = !tagged_.active;
+  if (first) {
+    read_offset_ = 0;
+    if (!inbound.oldest_read(read_)) return accept(s, Verdict::kNothingOutstanding);
+  }
+  const auto payload = s.tagged_payload();
+  const bool empty_message = first && s.last && payload.empty() && read_.length == 0;
+  if (!empty_message) {
+    if (s.stag() != read_.stag) return accept(s, Verdict::kInvalidStag);
+    const std::uint32_t room = read_.length - read_offset_;
+    if (s.to() != read_.to + read_offset_ || payload.size() > room ||
+        (s.last && payload.size() != room)) {
+      return accept(s, Verdict::kBaseBounds);
+    }
+  }
+  if (!payload.empty() && !accept(s, inbound.place_read(read_offset_, payload))) return false;
+  read_offset_ += static_cast<std::uint32_t>(payload.size());
+  if (s.last) inbound.read_done();
+  return true;
+}
+
+// ---- untagged
+// ------------------------------------------------------------------------------------
+
+void Receiver::untagged(const Segment& s, Inbound& inbound) noexcept {
+  // A Terminate may come in the middle of the message that its sender gave up.
+  const bool continues = untagged_.active && s.opcode != Opcode::kTerminate;
+  if (continues && (s.opcode != untagged_.opcode || s.msn() != untagged_.msn)) {
+    return fail(s, TerminateCode::kDdpUntaggedMsnRange);
+  }
+  if (s.mo() != (continues ? untagged_.next_mo : 0)) {
+    return fail(s, TerminateCode::kDdpUntaggedInvalidMo);
+  }
+  const std::uint32_t queue = kOpcodes[static_cast<unsigned>(s.opcode)].queue;
+  if (s.queue() != queue) return fail(s, TerminateCode::kDdpUntaggedInvalidQueue);
+  if (s.msn() != next_msn_[queue]) return fail(s, TerminateCode::kDdpUntaggedMsnRange);
+
+  const bool accepted = is_send(s.opcode) ? send(s, inbound) : single_segment(s, inbound);
+  if (accepted && s.last) ++next_msn_[queue];
+}
+
+bool Receiver::send(const Segment& s, Inbound& inbound) noexcept {
+  const auto payload = s.untagged_payload();
+  const std::uint64_t end = std::uint64_t{s.mo()} + payload.size();
+  if (end > std::numeric_limits<std::uint32_t>::max()) return accept(s, Verdict::kTooLong);
+  const SendSegment segment{s.opcode, !untagged_.active, s.last, s.msn(), s.mo(), payload};
+  if (!accept(s, inbound.place_send(segment))) return false;
+  untagged_ = {!s.last, s.opcode, s.msn(), static_cast<std::uint32_t>(end)};
+  if (!s.last) return true;
+
+  const bool invalidate = invalidates(s.opcode);
+  if (invalidate && !accept(s, inbound.invalidate(s.stag()))) return false;
+  inbound.send_done({s.opcode, is_solicited(s.opcode), invalidate, invalidate ? s.stag() : 0,
+                     static_cast<std::uint32_t>(end)});
+  return true;
+}
+
+bool Receiver::single_segment(const Segment& s, Inbound& inbound) noexcept {
+  const std::byte* body = s.ulpdu + kUntaggedHeaderSize;
+  if (s.opcode == Opcode::kTerminate) {
+    state_ = State::kTerminated;
+    inbound.terminated(decode_terminate(s.untagged_payload(), fpdus_ == 0));
+    return true;
+  }
+  // The buffers of these queues hold one header each.
+  if (!s.last || s.length != kOpcodes[static_cast<unsigned>(s.opcode)].min_ulpdu) {
+    return accept(s, Verdict::kTooLong);
+  }
+  switch (s.opcode) {
+    case Opcode::kReadRequest:
+      return accept(s, inbound.read_request(decode_read_request(body), s.msn()));
+    case Opcode::kImmediate:
+    case Opcode::kImmediateSolicited: {
+      ImmediateBytes data;
+      std::copy_n(body, data.size(), data.data());
+      return accept(s, inbound.immediate(data, is_solicited(s.opcode)));
+    }
+    case Opcode::kAtomicRequest: {
+      const AtomicRequest request = decode_atomic_request(body);
+      const bool well_formed = known_atomic(request.op) && request.to % 8 == 0;
+      return accept(s, well_formed ? inbound.atomic_request(request) : Verdict::kMisaligned);
+    }
+    default:
+      assert(s.opcode == Opcode::kAtomicResponse);
+      return accept(s, inbound.atomic_response(decode_atomic_response(body)));
+  }
+}
+
+}  // namespace udapl::iwarp
