@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file Basic types as they are on Linux. */
+/** @file
+ * The elementary types of DAT as they are on Linux.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -8,14 +10,30 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+/**
+ * DAT_BEGIN_DECLS and DAT_END_DECLS enclose the declarations of every DAT header: C linkage, and
+ * default visibility so that a library built with -fvisibility=hidden still exports what it
+ * defines.
+ */
 #ifdef __cplusplus
-extern "C" {
+#define DAT_BEGIN_DECLS \
+  extern "C" {          \
+  _Pragma("GCC visibility push(default)")
+#define DAT_END_DECLS           \
+  _Pragma("GCC visibility pop") \
+  }
+#else
+#define DAT_BEGIN_DECLS _Pragma("GCC visibility push(default)")
+#define DAT_END_DECLS _Pragma("GCC visibility pop")
 #endif
 
-#ifndef DAT_OPTIMAL_ALIGNMENT
-#define DAT_OPTIMAL_ALIGNMENT 256
-#endif
+/** Calling convention of DAT functions; nothing on Linux. */
+#define DAT_API
 
+/** Storage class of a DAT function. */
+#define DAT_EXPORT extern
+
+/** Direction marks for parameters. Our headers do not use them, existing sources do. */
 #ifndef IN
 #define IN
 #endif
@@ -26,33 +44,44 @@ extern "C" {
 #define INOUT
 #endif
 
-#define DAT_API
-#define DAT_EXPORT extern
+DAT_BEGIN_DECLS
 
 typedef uint32_t DAT_UINT32;
 typedef uint64_t DAT_UINT64;
 typedef unsigned long long DAT_UVERYLONG;
 typedef void* DAT_PVOID;
+
+/** A number of things. Signed; a negative value is an error except where a constant is named. */
 typedef int DAT_COUNT;
+
+/** A physical address; kernel level only. */
 typedef DAT_UINT64 DAT_PADDR;
 
-typedef struct dat_comm {
-  int domain;
-  int type;
-  int protocol;
-} DAT_COMM;
-
+/** A file descriptor (dat_cno_fd_create()). */
 typedef int DAT_FD;
 
+/** Communicator: the transport protocol of a CSP or an EP, as the three arguments of socket(2). */
+typedef struct dat_comm {
+  int domain;   /**< AF_INET or AF_INET6. */
+  int type;     /**< SOCK_STREAM. */
+  int protocol; /**< 0 for the default of the type, or an IPPROTO_ number. */
+} DAT_COMM;
+
 typedef struct sockaddr DAT_SOCK_ADDR;
+
+/** Complete only where netinet/in.h has been included. */
 typedef struct sockaddr_in6 DAT_SOCK_ADDR6;
 
 #define DAT_AF_INET AF_INET
 #define DAT_AF_INET6 AF_INET6
 
+/** Buffer alignment in bytes that suits every provider; each one's own optimum divides it. */
+#ifndef DAT_OPTIMAL_ALIGNMENT
+#define DAT_OPTIMAL_ALIGNMENT 256
+#endif
+
+/** An IA handle is a small number in a pointer type; these convert it to a number and back. */
 #define DAT_IA_HANDLE_TO_UL(a) ((unsigned long)(a))
 #define DAT_UL_TO_IA_HANDLE(a) ((DAT_IA_HANDLE)(unsigned long)(a))
 
-#ifdef __cplusplus
-}
-#endif
+DAT_END_DECLS

@@ -1,3 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file Reserved for vendor additions. */
+/** @file
+ * Place for additions of this implementation to the interface. There are none.
+ */
 #pragma once

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file User-level DAT: the header an application includes. */
+/** @file
+ * uDAPL, the user-level Direct Access Programming Library: the header that an application includes.
+ * Start reading in dat/dat.h.
+ */
 #pragma once
 
 #include <dat/dat.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file Reserved for vendor additions to user-level DAT. */
+/** @file
+ * Place for additions of this implementation to the user-level interface. There are none.
+ */
 #pragma once
 
 #include <dat/dat_vendor_specific.h>

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <dat/api/event.h>
-#include <dat/api/memory.h>
+#include <dat/api/lmr.h>
+#include <dat/api/rmr.h>
 #include <dat/api/types.h>
 #include <dat/udat_config.h>
 

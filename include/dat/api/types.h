@@ -1,140 +1,152 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file Types shared by all DAT objects. */
+/** @file
+ * The types that the calls of several objects share.
+ */
 #pragma once
 
 #include <dat/dat_error.h>
 #include <dat/dat_platform_specific.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DAT_BEGIN_DECLS
 
 typedef enum dat_boolean { DAT_FALSE = 0, DAT_TRUE = 1 } DAT_BOOLEAN;
 
+/** Room for a name in bytes, the terminating NUL included. */
 #define DAT_NAME_MAX_LENGTH 256
+
+/** A NUL-terminated name. DAT only reads it, although the type does not say so. */
 typedef char* DAT_NAME_PTR;
 
+/** An attribute by name. Both strings are NUL-terminated and belong to who made the array. */
 typedef struct dat_named_attr {
   const char* name;
   const char* value;
 } DAT_NAMED_ATTR;
 
+/** Eight bytes of the application that DAT hands back unchanged and never looks at. */
 typedef union dat_context {
   DAT_PVOID as_ptr;
   DAT_UINT64 as_64;
   DAT_UVERYLONG as_index;
 } DAT_CONTEXT;
 
-typedef DAT_CONTEXT DAT_DTO_COOKIE;
-typedef DAT_CONTEXT DAT_RMR_COOKIE;
+typedef DAT_CONTEXT DAT_DTO_COOKIE; /**< Of a posted transfer, in its completion event. */
+typedef DAT_CONTEXT DAT_RMR_COOKIE; /**< Of an RMR bind, in its completion event. */
 
+/** @name Handles. Opaque; only DAT_HANDLE_NULL has a meaning that an application may use. @{ */
 typedef DAT_PVOID DAT_HANDLE;
-typedef DAT_HANDLE DAT_IA_HANDLE;
-typedef DAT_HANDLE DAT_CNO_HANDLE;
-typedef DAT_HANDLE DAT_CR_HANDLE;
-typedef DAT_HANDLE DAT_CSP_HANDLE;
-typedef DAT_HANDLE DAT_EP_HANDLE;
-typedef DAT_HANDLE DAT_EVD_HANDLE;
-typedef DAT_HANDLE DAT_LMR_HANDLE;
-typedef DAT_HANDLE DAT_PSP_HANDLE;
-typedef DAT_HANDLE DAT_PZ_HANDLE;
-typedef DAT_HANDLE DAT_RMR_HANDLE;
-typedef DAT_HANDLE DAT_RSP_HANDLE;
-typedef DAT_HANDLE DAT_SRQ_HANDLE;
+typedef DAT_HANDLE DAT_CNO_HANDLE; /**< Consumer notification object: dat/api/cno.h. */
+typedef DAT_HANDLE DAT_CR_HANDLE;  /**< Connection request: dat/api/cr.h. */
+typedef DAT_HANDLE DAT_CSP_HANDLE; /**< Common service point: dat/api/service_point.h. */
+typedef DAT_HANDLE DAT_EP_HANDLE;  /**< Endpoint: dat/api/ep.h. */
+typedef DAT_HANDLE DAT_EVD_HANDLE; /**< Event dispatcher: dat/api/evd.h. */
+typedef DAT_HANDLE DAT_IA_HANDLE;  /**< Interface adapter: dat/api/ia.h. */
+typedef DAT_HANDLE DAT_LMR_HANDLE; /**< Local memory region: dat/api/lmr.h. */
+typedef DAT_HANDLE DAT_PSP_HANDLE; /**< Public service point: dat/api/service_point.h. */
+typedef DAT_HANDLE DAT_PZ_HANDLE;  /**< Protection zone: dat/api/pz.h. */
+typedef DAT_HANDLE DAT_RMR_HANDLE; /**< Remote memory region: dat/api/rmr.h. */
+typedef DAT_HANDLE DAT_RSP_HANDLE; /**< Reserved service point: dat/api/service_point.h. */
+typedef DAT_HANDLE DAT_SRQ_HANDLE; /**< Shared receive queue: dat/api/srq.h. */
 
 #define DAT_HANDLE_NULL ((DAT_HANDLE)NULL)
+/** @} */
 
-typedef enum dat_handle_type {
-  DAT_HANDLE_TYPE_CR = 0,
-  DAT_HANDLE_TYPE_EP = 1,
-  DAT_HANDLE_TYPE_EVD = 2,
-  DAT_HANDLE_TYPE_IA = 3,
-  DAT_HANDLE_TYPE_LMR = 4,
-  DAT_HANDLE_TYPE_PSP = 5,
-  DAT_HANDLE_TYPE_PZ = 6,
-  DAT_HANDLE_TYPE_RMR = 7,
-  DAT_HANDLE_TYPE_RSP = 8,
-  DAT_HANDLE_TYPE_CNO = 9,
-  DAT_HANDLE_TYPE_SRQ = 10,
-  DAT_HANDLE_TYPE_CSP = 11,
-  DAT_HANDLE_TYPE_EXTENSION_BASE = 12
-} DAT_HANDLE_TYPE;
-
+/** A time span in microseconds. */
 typedef DAT_UINT32 DAT_TIMEOUT;
+
+/** Wait for ever. */
 #define DAT_TIMEOUT_INFINITE ((DAT_TIMEOUT)~0u)
 
-typedef DAT_SOCK_ADDR* DAT_IA_ADDRESS_PTR;
-typedef DAT_UINT64 DAT_CONN_QUAL;
-typedef DAT_UINT64 DAT_PORT_QUAL;
+/** @name Addresses. @{ */
+typedef DAT_SOCK_ADDR* DAT_IA_ADDRESS_PTR; /**< A struct sockaddr_in or sockaddr_in6. */
+typedef DAT_UINT64 DAT_CONN_QUAL; /**< What a service point listens on, host order: a port number
+                                       on IP transports, a service id on InfiniBand. */
+typedef DAT_UINT64 DAT_PORT_QUAL; /**< Port of one end of a connection, host order. */
+/** @} */
 
-typedef DAT_UINT64 DAT_VADDR;
-typedef DAT_UINT64 DAT_VLEN;
-typedef DAT_UINT32 DAT_SEG_LENGTH;
-typedef DAT_UINT32 DAT_LMR_CONTEXT;
-typedef DAT_UINT32 DAT_RMR_CONTEXT;
+/** @name Memory. @{ */
+typedef DAT_UINT64 DAT_VADDR;       /**< A virtual address, or an offset (DAT_VA_TYPE_ZB). */
+typedef DAT_UINT64 DAT_VLEN;        /**< A length of memory in bytes. */
+typedef DAT_UINT32 DAT_SEG_LENGTH;  /**< The length of a segment or transfer in bytes. */
+typedef DAT_UINT32 DAT_LMR_CONTEXT; /**< Names an LMR in a local segment of this process. */
+typedef DAT_UINT32 DAT_RMR_CONTEXT; /**< Names memory for a peer. Host order: an application that
+                                         sends it to a peer takes care of the byte order. */
 
+/** A piece of registered local memory. Same layout as the scatter-gather entry of verbs. */
 typedef struct dat_lmr_triplet {
   DAT_VADDR virtual_address;
-  DAT_SEG_LENGTH segment_length;
-  DAT_LMR_CONTEXT lmr_context;
+  DAT_SEG_LENGTH segment_length; /**< In bytes. 0: the segment is skipped, the rest is not read. */
+  DAT_LMR_CONTEXT lmr_context;   /**< From dat_lmr_create(). */
 } DAT_LMR_TRIPLET;
 
+/** A piece of memory of the peer, as the peer described it. */
 typedef struct dat_rmr_triplet {
   DAT_VADDR virtual_address;
-  DAT_SEG_LENGTH segment_length;
-  DAT_RMR_CONTEXT rmr_context;
+  DAT_SEG_LENGTH segment_length; /**< In bytes. */
+  DAT_RMR_CONTEXT rmr_context;   /**< From the peer's dat_lmr_create() or dat_rmr_bind(). */
 } DAT_RMR_TRIPLET;
 
+/** Who may do what with memory; a set. */
 typedef enum dat_mem_priv_flags {
-  DAT_MEM_PRIV_NONE_FLAG = 0x0,
-  DAT_MEM_PRIV_LOCAL_READ_FLAG = 0x1,
-  DAT_MEM_PRIV_REMOTE_READ_FLAG = 0x2,
-  DAT_MEM_PRIV_LOCAL_WRITE_FLAG = 0x10,
-  DAT_MEM_PRIV_REMOTE_WRITE_FLAG = 0x20,
-  DAT_MEM_PRIV_ALL_FLAG = 0x33,
-  DAT_MEM_PRIV_EXTENSION_BASE = 0x40
+  DAT_MEM_PRIV_NONE_FLAG = 0x00,
+  DAT_MEM_PRIV_LOCAL_READ_FLAG = 0x01,   /**< Source of sends and RDMA writes. */
+  DAT_MEM_PRIV_REMOTE_READ_FLAG = 0x02,  /**< Peers may read it by RDMA. */
+  DAT_MEM_PRIV_LOCAL_WRITE_FLAG = 0x10,  /**< Sink of receives and RDMA reads. */
+  DAT_MEM_PRIV_REMOTE_WRITE_FLAG = 0x20, /**< Peers may write it by RDMA. */
+  DAT_MEM_PRIV_ALL_FLAG = 0x33,          /**< All four. */
+  DAT_MEM_PRIV_EXTENSION_BASE = 0x40     /**< First bit that belongs to extensions. */
 } DAT_MEM_PRIV_FLAGS;
+
 #define DAT_MEM_PRIV_READ_FLAG (DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG)
 #define DAT_MEM_PRIV_WRITE_FLAG (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 
-typedef enum dat_va_type { DAT_VA_TYPE_VA = 0, DAT_VA_TYPE_ZB = 1 } DAT_VA_TYPE;
+/** What the addresses in triplets of a region mean. */
+typedef enum dat_va_type {
+  DAT_VA_TYPE_VA = 0, /**< Virtual addresses of the process. */
+  DAT_VA_TYPE_ZB = 1  /**< Zero based: offsets from the start of the region. Needs zb_supported. */
+} DAT_VA_TYPE;
+/** @} */
 
+/**
+ * How a transfer completes; a set. As an argument of a post it concerns that transfer, as an EP
+ * attribute it sets the mode of one direction of the EP and thereby of the EVD it reports to.
+ *
+ * A completion is an *event* when it can be dequeued. It is a *notification* when it can in
+ * addition wake a thread in dat_evd_wait() or trigger a CNO.
+ */
 typedef enum dat_completion_flags {
-  DAT_COMPLETION_DEFAULT_FLAG = 0x0,
-  DAT_COMPLETION_SUPPRESS_FLAG = 0x1,
-  DAT_COMPLETION_SOLICITED_WAIT_FLAG = 0x2,
-  DAT_COMPLETION_UNSIGNALLED_FLAG = 0x4,
-  DAT_COMPLETION_BARRIER_FENCE_FLAG = 0x8,
+  /** Post: event and notification. Attribute: as EVD_THRESHOLD. */
+  DAT_COMPLETION_DEFAULT_FLAG = 0x00,
+  /** Post of a request: no event if it succeeds. A failure always makes one. */
+  DAT_COMPLETION_SUPPRESS_FLAG = 0x01,
+  /** Post of a send: the matching receive is to notify the peer, if the peer's EP has this
+   *  attribute. Receive attribute: only receives that the sender marked so notify. */
+  DAT_COMPLETION_SOLICITED_WAIT_FLAG = 0x02,
+  /** Post: an event, not a notification. Allowed only if the direction has this attribute. */
+  DAT_COMPLETION_UNSIGNALLED_FLAG = 0x04,
+  /** Post of a request: start only when all RDMA reads posted before on the EP are complete. */
+  DAT_COMPLETION_BARRIER_FENCE_FLAG = 0x08,
+  /** Attribute: every completion notifies, and dat_evd_wait() may ask for several at once. */
   DAT_COMPLETION_EVD_THRESHOLD_FLAG = 0x10,
+  /** Kernel level only. */
   DAT_COMPLETION_LMR_INVALIDATE_FENCE_FLAG = 0x20
 } DAT_COMPLETION_FLAGS;
 
+/** Quality of service. One value for a connection, a set where support is reported. */
 typedef enum dat_qos {
-  DAT_QOS_BEST_EFFORT = 0x0,
-  DAT_QOS_HIGH_THROUGHPUT = 0x1,
-  DAT_QOS_LOW_LATENCY = 0x2,
-  DAT_QOS_ECONOMY = 0x4,
-  DAT_QOS_PREMIUM = 0x8
+  DAT_QOS_BEST_EFFORT = 0x00, /**< Always supported. */
+  DAT_QOS_HIGH_THROUGHPUT = 0x01,
+  DAT_QOS_LOW_LATENCY = 0x02,
+  DAT_QOS_ECONOMY = 0x04, /**< Neither throughput nor latency matters. */
+  DAT_QOS_PREMIUM = 0x08  /**< Both matter. */
 } DAT_QOS;
 
+/** How to end: dat_ia_close() and dat_ep_disconnect(). */
 typedef enum dat_close_flags {
-  DAT_CLOSE_ABRUPT_FLAG = 0,
-  DAT_CLOSE_GRACEFUL_FLAG = 1
+  DAT_CLOSE_ABRUPT_FLAG = 0,  /**< At once, whatever is under way. */
+  DAT_CLOSE_GRACEFUL_FLAG = 1 /**< Only when nothing is left (IA), or after draining (EP). */
 } DAT_CLOSE_FLAGS;
+
 #define DAT_CLOSE_DEFAULT DAT_CLOSE_ABRUPT_FLAG
 
-typedef enum dat_dtos {
-  DAT_DTO_SEND = 0,
-  DAT_DTO_RDMA_WRITE = 1,
-  DAT_DTO_RDMA_READ = 2,
-  DAT_DTO_RECEIVE = 3,
-  DAT_DTO_RECEIVE_WITH_INVALIDATE = 4,
-  DAT_DTO_BIND_MW = 5,
-  DAT_DTO_LMR_FMR = 6,
-  DAT_DTO_LMR_INVALIDATE = 7,
-  DAT_DTO_EXTENSION_BASE = 8
-} DAT_DTOS;
-
-#ifdef __cplusplus
-}
-#endif
+DAT_END_DECLS
