@@ -3,6 +3,7 @@
 
 #include "dapl/transport/types.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -24,15 +25,15 @@ struct Cookie {
 };
 
 // The cookies of one direction of an EP: requests or receives complete in posting order, so a ring
-// does. Sized at create, never allocates after. Thread-safe for one poster (holds the EP's send or
+// does. Sized at create, posts never allocate. Thread-safe for one poster (holds the EP's send or
 // receive lock) and one reaper (holds the EVD's poll lock). Owned by an Ep.
 class CookieRing {
  public:
-  // Room for `limit` outstanding requests (> 0); the ring is the next power of two.
+  // Room for `limit` outstanding requests; the ring is the next power of two. Throws bad_alloc.
   explicit CookieRing(std::uint32_t limit)
       : limit_(limit),
-        mask_(std::bit_ceil(limit) - 1),
-        slots_(std::make_unique<Cookie[]>(mask_ + 1)) {}
+        mask_(mask_for(limit)),
+        slots_(std::make_unique<Cookie[]>(std::size_t{mask_} + 1)) {}
 
   // The next slot, or null when `limit` requests are outstanding. It counts as posted only after
   // commit().
@@ -57,6 +58,27 @@ class CookieRing {
     tail_.store(tail + ((index - tail) & mask_) + 1, std::memory_order_release);
   }
 
+  // Frees all. REQUIRES: no poster, no reaper, and no completion of this ring is left anywhere.
+  void clear() noexcept {
+    tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release);
+  }
+
+  // Can the limit become `limit` now? Cookies that are posted stay where they are: up to the
+  // ring's size always, beyond it only while nothing is outstanding.
+  [[nodiscard]] bool can_resize(std::uint32_t limit) const noexcept {
+    const std::uint32_t posted = outstanding();
+    return posted == 0 || (limit >= posted && limit <= mask_ + 1);
+  }
+  // REQUIRES: can_resize(limit); no poster, no reaper. Throws bad_alloc, then nothing has changed.
+  void resize(std::uint32_t limit) {
+    if (limit > mask_ + 1) {
+      const std::uint32_t mask = mask_for(limit);
+      slots_ = std::make_unique<Cookie[]>(std::size_t{mask} + 1);
+      mask_ = mask;
+    }
+    limit_ = limit;
+  }
+
   [[nodiscard]] std::uint32_t outstanding() const noexcept {
     return head_.load(std::memory_order_relaxed) - tail_.load(std::memory_order_relaxed);
   }
@@ -66,9 +88,13 @@ class CookieRing {
   }
 
  private:
-  const std::uint32_t limit_;
-  const std::uint32_t mask_;
-  const std::unique_ptr<Cookie[]> slots_;
+  static std::uint32_t mask_for(std::uint32_t limit) noexcept {
+    return std::bit_ceil(std::max(limit, 1U)) - 1;
+  }
+
+  std::uint32_t limit_;
+  std::uint32_t mask_;
+  std::unique_ptr<Cookie[]> slots_;
   alignas(64) std::atomic<std::uint32_t> head_{0};  // posted so far
   alignas(64) std::atomic<std::uint32_t> tail_{0};  // retired so far
 };
