@@ -44,6 +44,7 @@
 #pragma once
 
 #include <dat/api/cno.h>
+#include <dat/api/connection.h>
 #include <dat/api/cr.h>
 #include <dat/api/dto.h>
 #include <dat/api/ep.h>

@@ -7,8 +7,9 @@
  * between change nothing. So nothing is missed by this loop, which does not trust the EVD named:
  *
  *     for (;;) {
- *       for each EVD of the CNO: while (dat_evd_dequeue(evd, &event) == DAT_SUCCESS)
- * handle(&event); dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint);
+ *       for (each EVD of the CNO)
+ *         while (dat_evd_dequeue(evd, &event) == DAT_SUCCESS) handle(&event);
+ *       dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &hint);
  *     }
  */
 #pragma once

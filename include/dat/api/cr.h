@@ -1,42 +1,108 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file Connection Requests. */
+/** @file
+ * CR, the connection request: a peer that waits for an answer. It comes with
+ * DAT_CONNECTION_REQUEST_EVENT and lives until it is accepted, rejected or handed off, or until the
+ * IA is closed. A CR that is ignored makes the peer time out.
+ */
 #pragma once
 
 #include <dat/api/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DAT_BEGIN_DECLS
 
+/** What dat_cr_query() tells. The pointers are valid while the CR lives. */
 typedef struct dat_cr_param {
-  DAT_IA_ADDRESS_PTR remote_ia_address_ptr;
-  DAT_PORT_QUAL remote_port_qual;
-  DAT_COUNT private_data_size;
-  DAT_PVOID private_data;
-  DAT_EP_HANDLE local_ep_handle;
+  DAT_IA_ADDRESS_PTR remote_ia_address_ptr; /**< Address of the peer. */
+  DAT_PORT_QUAL remote_port_qual;           /**< Port of the peer. */
+  DAT_COUNT private_data_size;              /**< In bytes. */
+  DAT_PVOID private_data;                   /**< What the peer gave to its connect call. */
+  DAT_EP_HANDLE local_ep_handle; /**< EP that comes with the CR (RSP, DAT_PSP_PROVIDER_FLAG); null
+                                      if the application has to supply one. */
 } DAT_CR_PARAM;
 
+/** Fields of DAT_CR_PARAM; a set. */
 typedef enum dat_cr_param_mask {
-  DAT_CR_FIELD_REMOTE_IA_ADDRESS_PTR = 0x1,
-  DAT_CR_FIELD_REMOTE_PORT_QUAL = 0x2,
-  DAT_CR_FIELD_PRIVATE_DATA_SIZE = 0x4,
-  DAT_CR_FIELD_PRIVATE_DATA = 0x8,
+  DAT_CR_FIELD_REMOTE_IA_ADDRESS_PTR = 0x01,
+  DAT_CR_FIELD_REMOTE_PORT_QUAL = 0x02,
+  DAT_CR_FIELD_PRIVATE_DATA_SIZE = 0x04,
+  DAT_CR_FIELD_PRIVATE_DATA = 0x08,
   DAT_CR_FIELD_LOCAL_EP_HANDLE = 0x10,
   DAT_CR_FIELD_ALL = 0x1f
 } DAT_CR_PARAM_MASK;
 
+/**
+ * Tell who asks for a connection, and with what data.
+ *
+ * @param[in]  cr_handle
+ * @param[in]  cr_param_mask  fields wanted; others may be filled too
+ * @param[out] cr_param       structure to fill
+ *
+ * @retval DAT_INVALID_HANDLE     `cr_handle`
+ * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `cr_param` is null
+ *
+ * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_cr_query
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK cr_param_mask,
                                            DAT_CR_PARAM* cr_param);
 
+/**
+ * Accept: begin to establish the connection. On success the CR is gone and the EP is
+ * COMPLETION_PENDING. Post receives before: the peer may send as soon as it is connected. If the
+ * call fails CR, EP and peer are as before.
+ *
+ * @param[in] cr_handle
+ * @param[in] ep_handle          EP in state UNCONNECTED with PZ and connect EVD; null if the CR has
+ *                               a local EP, which then must have PZ and connect EVD
+ * @param[in] private_data_size  in bytes, up to max_private_data_size
+ * @param[in] private_data       for the peer, in its ESTABLISHED event; may be null if the size
+ *                               is 0; not kept
+ *
+ * Events, on the connect EVD of the EP: ESTABLISHED, and the EP is CONNECTED; or
+ * ACCEPT_COMPLETION_ERROR, and the EP is DISCONNECTED and its receives are flushed.
+ *
+ * @retval DAT_INVALID_HANDLE          `cr_handle`; `ep_handle`, or it is null and the CR has no EP,
+ *                                     or not null and the CR has one
+ * @retval DAT_INVALID_PARAMETER       size negative or too large (DAT_INVALID_ARG3), null data with
+ *                                     a size (DAT_INVALID_ARG4)
+ * @retval DAT_INVALID_STATE           the EP is in another state, or lacks PZ or connect EVD
+ * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_cr_accept
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle,
-                                            DAT_COUNT private_data_size,
-                                            const DAT_PVOID private_data);
+                                            DAT_COUNT private_data_size, DAT_PVOID private_data);
 
+/**
+ * Refuse the connection and destroy the CR. The EP of an RSP is UNCONNECTED again and keeps its
+ * receives; an EP that the provider made is gone. If the peer has given up the call succeeds.
+ *
+ * @param[in] cr_handle
+ * @param[in] private_data_size  in bytes, up to max_private_data_size
+ * @param[in] private_data       for the peer, in its PEER_REJECTED event; may be null if the size
+ *                               is 0; not kept
+ *
+ * @retval DAT_INVALID_HANDLE     `cr_handle`
+ * @retval DAT_INVALID_PARAMETER  size negative or too large (DAT_INVALID_ARG2), null data with a
+ *                                size (DAT_INVALID_ARG3)
+ *
+ * Blocking: may wait for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_cr_reject
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT private_data_size,
-                                            const DAT_PVOID private_data);
+                                            DAT_PVOID private_data);
 
+/**
+ * Pass the request on to another service point of the same IA, and destroy the CR.
+ *
+ * @param[in] cr_handle
+ * @param[in] handoff    connection qualifier of the other service point
+ *
+ * @retval DAT_INVALID_HANDLE       `cr_handle`
+ * @retval DAT_INVALID_PARAMETER    nothing listens there
+ * @retval DAT_MODEL_NOT_SUPPORTED  the provider cannot do it
+ * @retval DAT_NOT_IMPLEMENTED      the same, from some providers
+ *
+ * Blocking: may wait for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_cr_handoff
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_cr_handoff(DAT_CR_HANDLE cr_handle, DAT_CONN_QUAL handoff);
 
-#ifdef __cplusplus
-}
-#endif
+DAT_END_DECLS

@@ -1,40 +1,188 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file Data transfer operations. */
+/** @file
+ * DTO, data transfer operations: posting sends, receives, RDMA reads and writes on an EP.
+ *
+ * All posts:
+ *
+ * - A post returns at once. The end comes as DAT_DTO_COMPLETION_EVENT on the receive or request EVD
+ *   of the EP, in the order of posting per direction; DAT_COMPLETION_FLAGS say whether it comes and
+ *   whether it notifies. An EP without such an EVD makes no events.
+ * - Buffers may not be touched until the completion. What happens with the array of segments is
+ *   told by iov_ownership_on_return; usually it is free again when the post returns.
+ * - Segments of length 0 are skipped. 0 segments, with a null array, make a message of length 0.
+ * - Segments must lie in LMRs of the EP's zone, with the right for local reading or writing. A
+ *   provider may find that out at the post or later (LOCAL_PROTECTION).
+ *
+ * Requests, that is everything but receives, need an EP that is CONNECTED. If it is DISCONNECTED
+ * they are taken and complete with FLUSHED. A request that fails breaks the connection. One that
+ * was suppressed and succeeded keeps its place in the queue until a later one completes.
+ */
 #pragma once
 
 #include <dat/api/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DAT_BEGIN_DECLS
 
+/**
+ * Send a message. It goes into the next receive buffer of the peer, which must be large enough.
+ *
+ * @param[in] ep_handle
+ * @param[in] num_segments      number of segments, up to max_request_iov
+ * @param[in] local_iov         segments; together up to max_message_size bytes
+ * @param[in] user_cookie       for the completion event
+ * @param[in] completion_flags  SUPPRESS, SOLICITED_WAIT, UNSIGNALLED, BARRIER_FENCE
+ *
+ * Events: completion with operation DAT_DTO_SEND.
+ *
+ * @retval DAT_INVALID_HANDLE          `ep_handle`
+ * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR,
+ *                                     unknown flag, UNSIGNALLED without the EP attribute
+ * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
+ * @retval DAT_LENGTH_ERROR            longer than max_message_size
+ * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
+ * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
+ * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_send
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
                                                DAT_LMR_TRIPLET* local_iov,
                                                DAT_DTO_COOKIE user_cookie,
                                                DAT_COMPLETION_FLAGS completion_flags);
 
+/**
+ * Send a message that ends an RMR of the peer: when the peer's receive completes its context is
+ * dead. A context that is not bound for this connection breaks the connection.
+ *
+ * @param[in] ep_handle
+ * @param[in] num_segments      number of segments, up to max_request_iov
+ * @param[in] local_iov         segments; together up to max_message_size bytes
+ * @param[in] user_cookie       for the completion event
+ * @param[in] completion_flags  SUPPRESS, SOLICITED_WAIT, UNSIGNALLED, BARRIER_FENCE
+ * @param[in] invalidate_flag   DAT_FALSE makes this dat_ep_post_send()
+ * @param[in] rmr_context       context that the peer gave us, of an RMR of scope EP
+ *
+ * Events: completion with operation DAT_DTO_SEND; at the peer DAT_DTO_RECEIVE_WITH_INVALIDATE.
+ *
+ * @retval DAT_MODEL_NOT_SUPPORTED  the provider cannot do it
+ * @return Anything else as dat_ep_post_send().
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_send_with_invalidate
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send_with_invalidate(
     DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET* local_iov,
     DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS completion_flags, DAT_BOOLEAN invalidate_flag,
     DAT_RMR_CONTEXT rmr_context);
 
+/**
+ * Post a receive buffer. Buffers are used in the order of posting, one per message; a message that
+ * is longer than its buffer completes with LOCAL_LENGTH and breaks the connection.
+ *
+ * @param[in] ep_handle         in any state, without SRQ; if DISCONNECTED the buffer is flushed
+ * @param[in] num_segments      number of segments, up to max_recv_iov
+ * @param[in] local_iov         segments, filled front to back
+ * @param[in] user_cookie       for the completion event
+ * @param[in] completion_flags  UNSIGNALLED
+ *
+ * Events: completion with operation DAT_DTO_RECEIVE or DAT_DTO_RECEIVE_WITH_INVALIDATE.
+ *
+ * @retval DAT_INVALID_HANDLE          `ep_handle`
+ * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR,
+ *                                     another flag, UNSIGNALLED without the EP attribute
+ * @retval DAT_INVALID_STATE           the EP receives from an SRQ
+ * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
+ * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally
+ * @retval DAT_INSUFFICIENT_RESOURCES  max_recv_dtos receives are outstanding
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_recv
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
                                                DAT_LMR_TRIPLET* local_iov,
                                                DAT_DTO_COOKIE user_cookie,
                                                DAT_COMPLETION_FLAGS completion_flags);
 
+/**
+ * Read memory of the peer. The data is there when the read completes; the peer's application does
+ * not notice. Reads beyond max_rdma_read_out wait in the queue; more at a time than the peer's
+ * max_rdma_read_in break the connection.
+ *
+ * @param[in] ep_handle
+ * @param[in] num_segments      number of segments, up to max_rdma_read_iov
+ * @param[in] local_iov         segments, filled front to back; together as long as `remote_iov`
+ * @param[in] user_cookie       for the completion event
+ * @param[in] remote_iov        one piece of the peer's memory, up to max_rdma_size bytes, with a
+ *                              context that allows remote reading; not kept
+ * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
+ *
+ * Events: completion with operation DAT_DTO_RDMA_READ.
+ *
+ * @retval DAT_INVALID_HANDLE          `ep_handle`
+ * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
+ *                                     another flag, UNSIGNALLED without the EP attribute
+ * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
+ * @retval DAT_LENGTH_ERROR            segments shorter than `remote_iov`, or beyond max_rdma_size
+ * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
+ * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally; on iWARP
+ *                                     remote writing is needed too (rdma_write_for_rdma_read_req)
+ * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_rdma_read
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
                                                     DAT_LMR_TRIPLET* local_iov,
                                                     DAT_DTO_COOKIE user_cookie,
                                                     const DAT_RMR_TRIPLET* remote_iov,
                                                     DAT_COMPLETION_FLAGS completion_flags);
 
+/**
+ * Read memory of the peer into memory that an RMR names; for transports that show the context of
+ * the sink to the peer (rdma_read_lmr_rmr_context_exposure).
+ *
+ * @param[in] ep_handle
+ * @param[in] local_iov         one piece of own memory, with the context of an RMR that allows
+ *                              remote writing; not kept
+ * @param[in] user_cookie       for the completion event
+ * @param[in] remote_iov        one piece of the peer's memory, as in dat_ep_post_rdma_read()
+ * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
+ *
+ * Events: completion with operation DAT_DTO_RDMA_READ.
+ *
+ * @retval DAT_MODEL_NOT_SUPPORTED  the provider cannot do it
+ * @return Anything else as dat_ep_post_rdma_read().
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_rdma_read_to_rmr
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_handle,
                                                            const DAT_RMR_TRIPLET* local_iov,
                                                            DAT_DTO_COOKIE user_cookie,
                                                            const DAT_RMR_TRIPLET* remote_iov,
                                                            DAT_COMPLETION_FLAGS completion_flags);
 
+/**
+ * Write into memory of the peer, whose application does not notice. The data is there when the peer
+ * receives a message that was sent on the same EP afterwards.
+ *
+ * @param[in] ep_handle
+ * @param[in] num_segments      number of segments, up to max_rdma_write_iov
+ * @param[in] local_iov         segments; together up to max_rdma_size bytes
+ * @param[in] user_cookie       for the completion event
+ * @param[in] remote_iov        one piece of the peer's memory, at least as long as the segments
+ *                              together, with a context that allows remote writing; not kept
+ * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
+ *
+ * Events: completion with operation DAT_DTO_RDMA_WRITE.
+ *
+ * @retval DAT_INVALID_HANDLE          `ep_handle`
+ * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
+ *                                     another flag, UNSIGNALLED without the EP attribute
+ * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
+ * @retval DAT_LENGTH_ERROR            segments longer than `remote_iov`, or beyond max_rdma_size
+ * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
+ * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
+ * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_rdma_write
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_write(DAT_EP_HANDLE ep_handle,
                                                      DAT_COUNT num_segments,
                                                      DAT_LMR_TRIPLET* local_iov,
@@ -42,6 +190,4 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_write(DAT_EP_HANDLE ep_handle,
                                                      const DAT_RMR_TRIPLET* remote_iov,
                                                      DAT_COMPLETION_FLAGS completion_flags);
 
-#ifdef __cplusplus
-}
-#endif
+DAT_END_DECLS

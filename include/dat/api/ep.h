@@ -1,118 +1,147 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file Endpoints. */
+/** @file
+ * EP, the endpoint: one end of a connection. Its attributes, states, creation and end; how it is
+ * connected is in dat/api/connection.h, how it moves data in dat/api/dto.h.
+ */
 #pragma once
 
 #include <dat/api/srq.h>
 #include <dat/api/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DAT_BEGIN_DECLS
 
 typedef enum dat_service_type {
-  DAT_SERVICE_TYPE_RC = 0,
-  DAT_SERVICE_TYPE_EXTENSION_BASE = 1
+  DAT_SERVICE_TYPE_RC = 0,            /**< Reliable connection; the only one of DAT itself. */
+  DAT_SERVICE_TYPE_EXTENSION_BASE = 1 /**< First value that belongs to extensions. */
 } DAT_SERVICE_TYPE;
 
+/**
+ * Attributes of an EP. A provider changes none that the application has set; where it was left to
+ * the provider (null attributes at creation) connecting may lower a read depth.
+ */
 typedef struct dat_ep_attr {
   DAT_SERVICE_TYPE service_type;
-  DAT_SEG_LENGTH max_message_size;
-  DAT_SEG_LENGTH max_rdma_size;
+  DAT_SEG_LENGTH max_message_size; /**< Longest message in bytes, either direction. */
+  DAT_SEG_LENGTH max_rdma_size;    /**< Longest RDMA read or write in bytes. */
   DAT_QOS qos;
-  DAT_COMPLETION_FLAGS recv_completion_flags;
-  DAT_COMPLETION_FLAGS request_completion_flags;
-  DAT_COUNT max_recv_dtos;
-  DAT_COUNT max_request_dtos;
-  DAT_COUNT max_recv_iov;
-  DAT_COUNT max_request_iov;
-  DAT_COUNT max_rdma_read_in;
-  DAT_COUNT max_rdma_read_out;
-  DAT_COUNT srq_soft_hw;
-  DAT_COUNT max_rdma_read_iov;
-  DAT_COUNT max_rdma_write_iov;
+  DAT_COMPLETION_FLAGS recv_completion_flags; /**< How receives notify: UNSIGNALLED, SOLICITED_WAIT,
+                                                   EVD_THRESHOLD. The EPs of one EVD must agree. */
+  DAT_COMPLETION_FLAGS request_completion_flags; /**< Requests: UNSIGNALLED or EVD_THRESHOLD. */
+  DAT_COUNT max_recv_dtos;      /**< Receives outstanding; 0 exactly if there is no receive EVD. */
+  DAT_COUNT max_request_dtos;   /**< Requests outstanding; 0 exactly if there is no request EVD. */
+  DAT_COUNT max_recv_iov;       /**< Segments of a receive. */
+  DAT_COUNT max_request_iov;    /**< Segments of a send. */
+  DAT_COUNT max_rdma_read_in;   /**< RDMA reads of the peer under way at a time. The peer's
+                                     max_rdma_read_out must not be larger. */
+  DAT_COUNT max_rdma_read_out;  /**< Own RDMA reads under way at a time; more wait. */
+  DAT_COUNT srq_soft_hw;        /**< Soft high watermark: dat_ep_set_watermark(). */
+  DAT_COUNT max_rdma_read_iov;  /**< Segments of an RDMA read; 0: as max_request_iov. */
+  DAT_COUNT max_rdma_write_iov; /**< Segments of an RDMA write; 0: as max_request_iov. */
   DAT_COUNT ep_transport_specific_count;
-  DAT_NAMED_ATTR* ep_transport_specific;
+  DAT_NAMED_ATTR* ep_transport_specific; /**< Array; of the transport. */
   DAT_COUNT ep_provider_specific_count;
-  DAT_NAMED_ATTR* ep_provider_specific;
+  DAT_NAMED_ATTR* ep_provider_specific; /**< Array; of the provider. */
 } DAT_EP_ATTR;
 
 typedef enum dat_ep_state {
-  DAT_EP_STATE_UNCONNECTED = 0,
+  DAT_EP_STATE_UNCONNECTED = 0, /**< Idle. Receives may be posted. */
   DAT_EP_STATE_UNCONFIGURED_UNCONNECTED = 1,
-  DAT_EP_STATE_RESERVED = 2,
+  DAT_EP_STATE_RESERVED = 2, /**< An RSP listens for it. */
   DAT_EP_STATE_UNCONFIGURED_RESERVED = 3,
-  DAT_EP_STATE_PASSIVE_CONNECTION_PENDING = 4,
+  DAT_EP_STATE_PASSIVE_CONNECTION_PENDING = 4, /**< Its RSP has the request. */
   DAT_EP_STATE_UNCONFIGURED_PASSIVE = 5,
-  DAT_EP_STATE_ACTIVE_CONNECTION_PENDING = 6,
-  DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING = 7,
+  DAT_EP_STATE_ACTIVE_CONNECTION_PENDING = 6,    /**< Connecting. */
+  DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING = 7, /**< Made by the provider, came with a CR. */
   DAT_EP_STATE_UNCONFIGURED_TENTATIVE = 8,
   DAT_EP_STATE_CONNECTED = 9,
-  DAT_EP_STATE_DISCONNECT_PENDING = 10,
-  DAT_EP_STATE_DISCONNECTED = 11,
-  DAT_EP_STATE_COMPLETION_PENDING = 12,
-  DAT_EP_STATE_CONNECTED_SINGLE_PATH = 13,
-  DAT_EP_STATE_CONNECTED_MULTI_PATH = 14
+  DAT_EP_STATE_DISCONNECT_PENDING = 10, /**< Graceful disconnect: requests are still working. */
+  DAT_EP_STATE_DISCONNECTED = 11, /**< The connection is over or never came; posts are flushed. */
+  DAT_EP_STATE_COMPLETION_PENDING = 12,    /**< Accepted, not established yet. */
+  DAT_EP_STATE_CONNECTED_SINGLE_PATH = 13, /**< Multipath: connected over one path. */
+  DAT_EP_STATE_CONNECTED_MULTI_PATH = 14   /**< Multipath: connected over several. */
 } DAT_EP_STATE;
+
+/** Older name. */
 #define DAT_EP_STATE_ERROR DAT_EP_STATE_DISCONNECTED
 
+/** What dat_ep_query() tells and dat_ep_modify() changes. */
 typedef struct dat_ep_param {
   DAT_IA_HANDLE ia_handle;
   DAT_EP_STATE ep_state;
-  DAT_COMM comm;
+  DAT_COMM comm; /**< Protocol for dat_ep_common_connect(). */
   DAT_IA_ADDRESS_PTR local_ia_address_ptr;
-  DAT_PORT_QUAL local_port_qual;
-  DAT_IA_ADDRESS_PTR remote_ia_address_ptr;
-  DAT_PORT_QUAL remote_port_qual;
+  DAT_PORT_QUAL local_port_qual;            /**< Valid while connecting or connected. */
+  DAT_IA_ADDRESS_PTR remote_ia_address_ptr; /**< Valid while connecting or connected. */
+  DAT_PORT_QUAL remote_port_qual;           /**< Valid while connecting or connected. */
   DAT_PZ_HANDLE pz_handle;
   DAT_EVD_HANDLE recv_evd_handle;
   DAT_EVD_HANDLE request_evd_handle;
   DAT_EVD_HANDLE connect_evd_handle;
-  DAT_SRQ_HANDLE srq_handle;
+  DAT_SRQ_HANDLE srq_handle; /**< Null if the EP has its own receive queue. */
   DAT_EP_ATTR ep_attr;
 } DAT_EP_PARAM;
 
+/** Fields of DAT_EP_PARAM; a set. */
 typedef DAT_UINT64 DAT_EP_PARAM_MASK;
-#define DAT_EP_FIELD_IA_HANDLE UINT64_C(0x1)
-#define DAT_EP_FIELD_EP_STATE UINT64_C(0x2)
-#define DAT_EP_FIELD_COMM UINT64_C(0x4)
-#define DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR UINT64_C(0x8)
-#define DAT_EP_FIELD_LOCAL_PORT_QUAL UINT64_C(0x10)
-#define DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR UINT64_C(0x20)
-#define DAT_EP_FIELD_REMOTE_PORT_QUAL UINT64_C(0x40)
-#define DAT_EP_FIELD_PZ_HANDLE UINT64_C(0x80)
-#define DAT_EP_FIELD_RECV_EVD_HANDLE UINT64_C(0x100)
-#define DAT_EP_FIELD_REQUEST_EVD_HANDLE UINT64_C(0x200)
-#define DAT_EP_FIELD_CONNECT_EVD_HANDLE UINT64_C(0x400)
-#define DAT_EP_FIELD_SRQ_HANDLE UINT64_C(0x800)
-#define DAT_EP_FIELD_EP_ATTR_SERVICE_TYPE UINT64_C(0x1000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE UINT64_C(0x2000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_SIZE UINT64_C(0x4000)
-#define DAT_EP_FIELD_EP_ATTR_QOS UINT64_C(0x8000)
-#define DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS UINT64_C(0x10000)
-#define DAT_EP_FIELD_EP_ATTR_REQUEST_COMPLETION_FLAGS UINT64_C(0x20000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS UINT64_C(0x40000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS UINT64_C(0x80000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV UINT64_C(0x100000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV UINT64_C(0x200000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN UINT64_C(0x400000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT UINT64_C(0x800000)
-#define DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW UINT64_C(0x1000000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV UINT64_C(0x2000000)
-#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV UINT64_C(0x4000000)
-#define DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR UINT64_C(0x8000000)
+#define DAT_EP_FIELD_IA_HANDLE UINT64_C(0x00000001)
+#define DAT_EP_FIELD_EP_STATE UINT64_C(0x00000002)
+#define DAT_EP_FIELD_COMM UINT64_C(0x00000004)
+#define DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR UINT64_C(0x00000008)
+#define DAT_EP_FIELD_LOCAL_PORT_QUAL UINT64_C(0x00000010)
+#define DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR UINT64_C(0x00000020)
+#define DAT_EP_FIELD_REMOTE_PORT_QUAL UINT64_C(0x00000040)
+#define DAT_EP_FIELD_PZ_HANDLE UINT64_C(0x00000080)
+#define DAT_EP_FIELD_RECV_EVD_HANDLE UINT64_C(0x00000100)
+#define DAT_EP_FIELD_REQUEST_EVD_HANDLE UINT64_C(0x00000200)
+#define DAT_EP_FIELD_CONNECT_EVD_HANDLE UINT64_C(0x00000400)
+#define DAT_EP_FIELD_SRQ_HANDLE UINT64_C(0x00000800)
+#define DAT_EP_FIELD_EP_ATTR_SERVICE_TYPE UINT64_C(0x00001000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE UINT64_C(0x00002000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_SIZE UINT64_C(0x00004000)
+#define DAT_EP_FIELD_EP_ATTR_QOS UINT64_C(0x00008000)
+#define DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS UINT64_C(0x00010000)
+#define DAT_EP_FIELD_EP_ATTR_REQUEST_COMPLETION_FLAGS UINT64_C(0x00020000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS UINT64_C(0x00040000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS UINT64_C(0x00080000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV UINT64_C(0x00100000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV UINT64_C(0x00200000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN UINT64_C(0x00400000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT UINT64_C(0x00800000)
+#define DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW UINT64_C(0x01000000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV UINT64_C(0x02000000)
+#define DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV UINT64_C(0x04000000)
+#define DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR UINT64_C(0x08000000)
 #define DAT_EP_FIELD_EP_ATTR_TRANSPORT_SPECIFIC_ATTR UINT64_C(0x10000000)
 #define DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR UINT64_C(0x20000000)
 #define DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR UINT64_C(0x40000000)
-#define DAT_EP_FIELD_EP_ATTR_ALL UINT64_C(0x7ffff000)
+#define DAT_EP_FIELD_EP_ATTR_ALL UINT64_C(0x7ffff000) /**< All of ep_attr. */
 #define DAT_EP_FIELD_ALL UINT64_C(0x7fffffff)
 
-typedef enum dat_connect_flags {
-  DAT_CONNECT_DEFAULT_FLAG = 0,
-  DAT_CONNECT_MULTIPATH_FLAG = 1,
-  DAT_CONNECT_MULTIPATH_REQUIRED_FLAG = 2
-} DAT_CONNECT_FLAGS;
-#define DAT_CONNECT_MULTIPATH_REQUESTED_FLAG DAT_CONNECT_MULTIPATH_FLAG
-
+/**
+ * Create an EP in state UNCONNECTED.
+ *
+ * An EVD may be null: then the EP makes no events of that kind. PZ and connect EVD can be set later
+ * by dat_ep_modify(), but must be there before the EP is connected.
+ *
+ * @param[in]  ia_handle
+ * @param[in]  pz_handle                      zone of the memory it may touch, or null
+ * @param[in]  recv_completion_evd_handle     EVD with DAT_EVD_DTO_FLAG for receives, or null
+ * @param[in]  request_completion_evd_handle  EVD with DAT_EVD_DTO_FLAG for requests, and
+ *                                            DAT_EVD_RMR_BIND_FLAG for binds, or null
+ * @param[in]  connect_evd_handle             EVD with DAT_EVD_CONNECTION_FLAG, or null
+ * @param[in]  ep_attributes                  attributes, not kept; null for what the provider likes
+ *                                            best (dat_ep_query() tells)
+ * @param[out] ep_handle                      receives the EP; owned by the application
+ *
+ * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`; an EVD, or it lacks the flag
+ *                                     (DAT_INVALID_HANDLE_EVD_RECV, _REQUEST, _CONN)
+ * @retval DAT_INVALID_PARAMETER       an attribute beyond the limits of the IA or not fitting the
+ *                                     EVDs (DAT_INVALID_ARG6); `ep_handle` is null
+ * @retval DAT_MODEL_NOT_SUPPORTED     an attribute asks for what the provider has not
+ * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device objects
+ *
+ * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_ep_create
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle,
                                             DAT_EVD_HANDLE recv_completion_evd_handle,
                                             DAT_EVD_HANDLE request_completion_evd_handle,
@@ -120,52 +149,157 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HAND
                                             const DAT_EP_ATTR* ep_attributes,
                                             DAT_EP_HANDLE* ep_handle);
 
+/**
+ * Create an EP that takes its receive buffers from an SRQ, for as long as it lives.
+ *
+ * @param[in]  ia_handle
+ * @param[in]  pz_handle           zone; must be that of the SRQ unless
+ *                                 srq_ep_pz_difference_supported
+ * @param[in]  recv_evd_handle     EVD with DAT_EVD_DTO_FLAG for receives, or null
+ * @param[in]  request_evd_handle  EVD with DAT_EVD_DTO_FLAG for requests, or null
+ * @param[in]  connect_evd_handle  EVD with DAT_EVD_CONNECTION_FLAG, or null
+ * @param[in]  srq_handle
+ * @param[in]  ep_attributes       attributes, not null, not kept; max_recv_iov does not matter
+ * @param[out] ep_handle           receives the EP; owned by the application
+ *
+ * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`, `srq_handle`; an EVD, or it lacks
+ *                                     the flag
+ * @retval DAT_INVALID_PARAMETER       null pointer, an attribute beyond the limits of the IA or not
+ *                                     fitting the EVDs, or another zone than that of the SRQ
+ * @retval DAT_MODEL_NOT_SUPPORTED     the provider has no SRQs
+ * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device objects, or max_ep_per_srq reached
+ *
+ * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_ep_create_with_srq
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_create_with_srq(
     DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd_handle,
     DAT_EVD_HANDLE request_evd_handle, DAT_EVD_HANDLE connect_evd_handle, DAT_SRQ_HANDLE srq_handle,
     const DAT_EP_ATTR* ep_attributes, DAT_EP_HANDLE* ep_handle);
 
+/**
+ * Tell the parameters, the attributes and the state of an EP.
+ *
+ * @param[in]  ep_handle
+ * @param[in]  ep_param_mask  fields wanted; others may be filled too
+ * @param[out] ep_param       structure to fill
+ *
+ * @retval DAT_INVALID_HANDLE     `ep_handle`
+ * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `ep_param` is null
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_query
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK ep_param_mask,
                                            DAT_EP_PARAM* ep_param);
 
+/**
+ * Change an EP before it is connected: all fields of the mask, or on failure none.
+ *
+ *     state                      what may be changed
+ *     UNCONNECTED, TENTATIVE     everything but the next line
+ *     never                      ia_handle, ep_state, addresses and ports, srq_handle
+ *     RESERVED, PASSIVE          EVDs and attributes
+ *     others                     named attributes, if the provider allows it
+ *
+ * recv_completion_flags can no longer be changed once a receive is posted.
+ *
+ * @param[in] ep_handle
+ * @param[in] ep_param_mask  fields to change
+ * @param[in] ep_param       their new values; not kept. Arrays of named attributes hold those to
+ *                           change only.
+ *
+ * @retval DAT_INVALID_HANDLE     `ep_handle`, or a handle in `ep_param`
+ * @retval DAT_INVALID_PARAMETER  unknown bit or a field that never changes (DAT_INVALID_ARG2); a
+ *                                value beyond the limits of the IA or not fitting the rest, an
+ *                                unknown name, null pointer (DAT_INVALID_ARG3)
+ * @retval DAT_INVALID_STATE      not in this state of the EP
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_modify
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_modify(DAT_EP_HANDLE ep_handle,
                                             DAT_EP_PARAM_MASK ep_param_mask,
                                             const DAT_EP_PARAM* ep_param);
 
-DAT_EXPORT DAT_RETURN DAT_API dat_ep_connect(
-    DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote_ia_address, DAT_CONN_QUAL remote_conn_qual,
-    DAT_TIMEOUT timeout, DAT_COUNT private_data_size, const DAT_PVOID private_data,
-    DAT_QOS quality_of_service, DAT_CONNECT_FLAGS connect_flags);
-
-DAT_EXPORT DAT_RETURN DAT_API dat_ep_dup_connect(DAT_EP_HANDLE ep_handle,
-                                                 DAT_EP_HANDLE ep_dup_handle, DAT_TIMEOUT timeout,
-                                                 DAT_COUNT private_data_size,
-                                                 const DAT_PVOID private_data,
-                                                 DAT_QOS quality_of_service);
-
-DAT_EXPORT DAT_RETURN DAT_API dat_ep_common_connect(DAT_EP_HANDLE ep_handle,
-                                                    DAT_IA_ADDRESS_PTR remote_ia_address,
-                                                    DAT_TIMEOUT timeout,
-                                                    DAT_COUNT private_data_size,
-                                                    const DAT_PVOID private_data);
-
-DAT_EXPORT DAT_RETURN DAT_API dat_ep_disconnect(DAT_EP_HANDLE ep_handle,
-                                                DAT_CLOSE_FLAGS close_flags);
-
+/**
+ * Tell the state of an EP and whether it has work; cheaper than dat_ep_query().
+ *
+ * @param[in]  ep_handle
+ * @param[out] ep_state      receives the state; may be null
+ * @param[out] recv_idle     receives DAT_TRUE if no receive is outstanding; may be null
+ * @param[out] request_idle  receives DAT_TRUE if no request is outstanding; may be null
+ *
+ * @retval DAT_INVALID_HANDLE  `ep_handle`
+ *
+ * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_ep_get_status
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_get_status(DAT_EP_HANDLE ep_handle, DAT_EP_STATE* ep_state,
                                                 DAT_BOOLEAN* recv_idle, DAT_BOOLEAN* request_idle);
 
+/**
+ * Tell how many receive buffers the EP holds: those posted to it, or taken from its SRQ, whose
+ * completion has not been made.
+ *
+ * @param[in]  ep_handle
+ * @param[out] nbufs_allocated  receives their number, or DAT_VALUE_UNKNOWN; may be null
+ * @param[out] bufs_alloc_span  receives the number of messages from the first incomplete one to the
+ *                              last that has a buffer, or DAT_VALUE_UNKNOWN; may be null
+ *
+ * @retval DAT_INVALID_HANDLE       `ep_handle`
+ * @retval DAT_MODEL_NOT_SUPPORTED  neither can be told (ep_recv_info_supported)
+ * @retval DAT_NOT_IMPLEMENTED      the same, from some providers
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_recv_query
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_recv_query(DAT_EP_HANDLE ep_handle, DAT_COUNT* nbufs_allocated,
                                                 DAT_COUNT* bufs_alloc_span);
 
+/**
+ * Limit how many receive buffers the EP may hold. They act at once if exceeded already.
+ *
+ * @param[in] ep_handle
+ * @param[in] soft_high_watermark  beyond this number one asynchronous event (reason
+ *                                 DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT), then no more until set again
+ * @param[in] hard_high_watermark  beyond this number the connection is broken
+ *
+ * Either may be DAT_WATERMARK_INFINITE for none.
+ *
+ * @retval DAT_INVALID_HANDLE       `ep_handle`
+ * @retval DAT_INVALID_PARAMETER    negative, or beyond max_recv_dtos
+ * @retval DAT_MODEL_NOT_SUPPORTED  no high watermarks (srq_watermarks_supported)
+ * @retval DAT_NOT_IMPLEMENTED      the same, from some providers
+ *
+ * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_set_watermark
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_set_watermark(DAT_EP_HANDLE ep_handle,
                                                    DAT_COUNT soft_high_watermark,
                                                    DAT_COUNT hard_high_watermark);
 
+/**
+ * Make a DISCONNECTED EP UNCONNECTED, to be connected again. It keeps its handle, EVDs, PZ, SRQ and
+ * attributes. Completions not dequeued may be lost: to have them all, post one more receive and one
+ * more request and dequeue until they come back FLUSHED. An UNCONNECTED EP stays as it is.
+ *
+ * @param[in] ep_handle
+ *
+ * @retval DAT_INVALID_HANDLE          `ep_handle`
+ * @retval DAT_INVALID_STATE           the EP is in another state
+ * @retval DAT_INSUFFICIENT_RESOURCES  out of transport resources; the EP is as before
+ *
+ * Blocking: may wait for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_ep_reset
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_reset(DAT_EP_HANDLE ep_handle);
 
+/**
+ * Destroy an EP, whatever it does: connecting is given up, a connection is broken without an event
+ * here (the peer has one). Completions of it may still be dequeued, with a handle that is dead.
+ *
+ * @param[in] ep_handle
+ *
+ * @retval DAT_INVALID_HANDLE  `ep_handle`
+ * @retval DAT_INVALID_STATE   it belongs to an RSP or a CR: RESERVED, PASSIVE_CONNECTION_PENDING,
+ *                             TENTATIVE_CONNECTION_PENDING
+ *
+ * Blocking: may wait for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_ep_free
+ */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_free(DAT_EP_HANDLE ep_handle);
 
-#ifdef __cplusplus
-}
-#endif
+DAT_END_DECLS
