@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// dattx - DAT transactions: transfers data in every way DAT has between two processes, compares
+// every byte of a part of it, measures the rest, and prints a table.
+#include "client.h"
+#include "server.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <map>
+
+int main(int argc, char** argv) {
+  using dattx::Operation;
+
+  CLI::App app{"Runs verified DAT transactions between two processes and prints a table."};
+  app.require_subcommand(1);
+  app.footer(
+      "Latency is the time of one transfer alone: SR and RW until the server has confirmed it, RR "
+      "until\n"
+      "the data are here, PP half of the round trip. MB/s (10^6 bytes) is with several in flight; "
+      "for PP\n"
+      "it is bytes by latency. The exit status is 0 only if everything worked and all data were "
+      "right.");
+
+  dattx::Settings settings;
+  const auto common = [&](CLI::App* command) {
+    command->add_option("--ia", settings.ia, "Name of the adapter in dat.conf")
+        ->capture_default_str()
+        ->check([](const std::string& name) {
+          return name.empty() || name.size() >= DAT_NAME_MAX_LENGTH
+                     ? "must have 1 to 255 characters"
+                     : std::string{};
+        });
+    command->add_option("--port", settings.port, "Connection qualifier of the server")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 65535));
+    command->add_option("--timeout", settings.timeout_s, "Seconds to wait for one event")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 3600));
+    command->add_flag("--poll", settings.poll,
+                      "Wait by polling: lower latency, one busy processor");
+  };
+
+  CLI::App* server = app.add_subcommand("server", "Wait for clients");
+  common(server);
+  std::uint32_t clients = 0;
+  server->add_option("--clients", clients, "Exit after this many clients, 0: never")
+      ->capture_default_str();
+
+  CLI::App* client = app.add_subcommand("client", "Run transactions with a server");
+  common(client);
+  dattx::Plan plan;
+  plan.operations = {Operation::kSend, Operation::kWrite, Operation::kRead, Operation::kPing};
+  plan.sizes = {4, 64, 1024, 16384, 262144, 4194304};
+  client->add_option("host", plan.host, "Name or IPv4 address of the server")->required();
+  client->add_option("--operations", plan.operations, "Some of sr,rw,rr,pp (all)")
+      ->delimiter(',')
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Operation>{{"sr", Operation::kSend},
+                                                                   {"rw", Operation::kWrite},
+                                                                   {"rr", Operation::kRead},
+                                                                   {"pp", Operation::kPing}},
+                                  CLI::ignore_case));
+  client->add_option("--sizes", plan.sizes, "Bytes per transfer (4,64,1024,16384,262144,4194304)")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, 64U << 20));
+  client
+      ->add_option("--count", plan.count, "Transfers per measurement (at most 64 MiB, at least 4)")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 10'000'000U));
+  client->add_option("--window", plan.window, "Transfers in flight when measuring bandwidth")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 64U));
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const int status =
+      server->parsed() ? dattx::serve(settings, clients) : dattx::run(settings, plan);
+  return std::fflush(stdout) == 0 ? status : 1;
+}
