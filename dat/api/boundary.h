@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <cxxabi.h>
+
+#include <new>
+
+#include "common/result.h"
+#include "common/trace.h"
+
+namespace udapl::dat {
+
+// Runs the body of an API function that may allocate. No exception of ours leaves it; the
+// cancellation of a thread, which GCC makes an exception, must.
+template <class Body>
+DAT_RETURN boundary(Body&& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    UDAPL_TRACE(kError, "out of memory");
+    return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  } catch (abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    UDAPL_TRACE(kError, "unexpected exception");
+    return dat_error(DAT_INTERNAL_ERROR);
+  }
+}
+
+}  // namespace udapl::dat

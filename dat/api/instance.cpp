@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dat/api/instance.h"
+
+#include <atomic>
+#include <type_traits>
+
+#include "common/trace.h"
+#include "dat/api/forward.h"
+#include "dat/strerror.h"
+
+namespace udapl::dat {
+
+namespace {
+
+std::atomic<bool> finished{false};
+
+[[gnu::destructor]] void finish() { finished.store(true, std::memory_order_release); }
+
+Registry* make_registry() {
+  trace::init("dat", "DAT_TRACE_LEVEL");
+  static DlLoader* loader = new DlLoader;
+  return new Registry(read_conf_file(conf_locations()), *loader, process_ia_table);
+}
+
+}  // namespace
+
+constinit IaTable process_ia_table;
+static_assert(std::is_trivially_destructible_v<IaTable>);
+
+Registry* registry() {
+  static Registry* const instance = make_registry();
+  if (!finished.load(std::memory_order_acquire)) [[likely]]
+    return instance;
+  UDAPL_TRACE(kNormal, "called after the library's destructors have run");
+  return nullptr;
+}
+
+DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle,
+                         DAT_RETURN_SUBTYPE subtype) noexcept {
+  const DAT_RETURN code = dat_error(DAT_INVALID_HANDLE, subtype);
+  if (trace::enabled(trace::kNormal))
+    trace::write(trace::kNormal, function, "%p is not a handle: 0x%x", handle, code);
+  return code;
+}
+
+}  // namespace udapl::dat

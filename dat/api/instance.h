@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dat/ia_table.h"
+#include "dat/registry.h"
+
+namespace udapl::dat {
+
+// The two objects of the process. Neither is ever destroyed: applications and providers may call
+// from their own destructors, in any order.
+
+// Constant initialised, so usable from the first instruction on.
+extern constinit IaTable process_ia_table;
+[[nodiscard]] inline IaTable& ia_table() noexcept { return process_ia_table; }
+
+// Made, and dat.conf read, by the first call. Null once the destructors of this library have run.
+// Thread safe.
+[[nodiscard]] Registry* registry();
+
+}  // namespace udapl::dat

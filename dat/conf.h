@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace udapl::dat {
+
+// dat.conf as text and nothing else: no files, no environment, no state. Reentrant.
+//
+// A record is one line of eight fields separated by blanks or tabs:
+//   ia_name api_version threadsafety default lib_path provider_version ia_params platform_params
+// A field is a bare word or a quoted string in which a backslash makes the next character literal.
+// '#' where a field could begin starts a comment. Lines end with LF or CRLF.
+// Deviations from the older parser are listed in docs/compatibility.md, section "Registry".
+
+// One usable line: a user-level ("u") provider marked "default".
+struct ConfEntry {
+  std::size_t line = 0;  // 1 is the first
+  std::string ia_name;   // at most 255 bytes; may be empty
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  bool thread_safe = false;
+  std::string library_path;      // for dlopen, as written
+  std::string provider_version;  // id.major.minor, not used for anything
+  std::string ia_params;         // handed to the provider
+  std::string platform_params;   // not used for anything
+};
+
+enum class ConfIssue {
+  kMalformed,  // the line was dropped because it is wrong
+  kNotForUs,   // the line is right but a "k" or a "nondefault" entry, which a user registry skips
+  kTolerated,  // the line was used although it is not quite right
+};
+
+// What is to be said about a line.
+struct ConfDiagnostic {
+  std::size_t line = 0;
+  ConfIssue issue = ConfIssue::kMalformed;
+  std::string ia_name;  // empty if the line did not get that far
+  std::string reason;   // for people, no newline
+};
+
+struct Conf {
+  std::vector<ConfEntry> entries;           // in file order, duplicates included
+  std::vector<ConfDiagnostic> diagnostics;  // in file order
+};
+
+// Never fails: a line that makes no sense becomes a diagnostic and the next line is looked at.
+[[nodiscard]] Conf parse_conf(std::string_view text);
+
+}  // namespace udapl::dat

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dat/conf.h"
+
+namespace udapl::dat {
+
+// Where dat.conf is looked for and what came of it. Reads files and, in conf_locations() only, the
+// environment. No state: thread safe.
+
+// One place that was tried.
+struct ConfAttempt {
+  std::string path;
+  std::string failure;  // why it could not be read; empty: it was read
+};
+
+struct ConfFile {
+  std::vector<ConfAttempt> attempts;  // in order; at most the last one succeeded
+  Conf conf;                          // empty if none succeeded
+
+  // The file that was read, nullptr if there is none.
+  [[nodiscard]] const std::string* path() const noexcept {
+    const bool found = !attempts.empty() && attempts.back().failure.empty();
+    return found ? &attempts.back().path : nullptr;
+  }
+};
+
+// The file named by DAT_OVERRIDE and nothing else if that is set, not empty, and the program is
+// not set-uid; otherwise dat.conf in the configured system folder, /etc and /etc/rdma.
+[[nodiscard]] std::vector<std::string> conf_locations();
+
+// Reads and parses the first of `locations` that can be read. May block: a location may be a FIFO.
+[[nodiscard]] ConfFile read_conf_file(const std::vector<std::string>& locations);
+
+}  // namespace udapl::dat

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dat/library.h"
+
+#include <dlfcn.h>
+
+#include "common/trace.h"
+
+namespace udapl::dat {
+
+namespace {
+
+// Existing providers import the registry functions without naming the library that has them, so
+// they must be in the global scope. They are not if the application loaded us with RTLD_LOCAL (as
+// plug-ins do): opening ourselves again adds us. The handle is
+// never closed: the providers bound to us need us.
+void make_registry_global() {
+  Dl_info self{};
+  if (::dladdr(reinterpret_cast<const void*>(&make_registry_global), &self) == 0) return;
+  static void* const handle = ::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+  // In a program with the registry linked in there is no such library, and no need for it.
+  if (handle == nullptr) UDAPL_TRACE(kDetail, "%s stays as visible as it is", self.dli_fname);
+}
+
+template <class Function>
+Function find(void* library, const char* name) {
+  return reinterpret_cast<Function>(::dlsym(library, name));
+}
+
+}  // namespace
+
+LoadResult DlLoader::load(const std::string& path) {
+  make_registry_global();
+  LoadResult result;
+  // An empty name would give the program itself.
+  if (path.empty()) {
+    result.failure = "the library name is empty";
+    return result;
+  }
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    const char* reason = ::dlerror();
+    result.failure = reason != nullptr ? reason : path + ": cannot be loaded";
+    return result;
+  }
+  result.loaded = true;
+  result.entry_points.init = find<DAT_PROVIDER_INIT_FUNC>(library, DAT_PROVIDER_INIT_FUNC_STR);
+  result.entry_points.fini = find<DAT_PROVIDER_FINI_FUNC>(library, DAT_PROVIDER_FINI_FUNC_STR);
+  return result;
+}
+
+}  // namespace udapl::dat

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/dat_registry.h>
+
+#include <string>
+
+namespace udapl::dat {
+
+// What a provider library exports for the registry. Either may be missing.
+struct ProviderEntryPoints {
+  DAT_PROVIDER_INIT_FUNC init = nullptr;
+  DAT_PROVIDER_FINI_FUNC fini = nullptr;
+};
+
+struct LoadResult {
+  bool loaded = false;
+  ProviderEntryPoints entry_points;
+  std::string failure;  // the dynamic linker's own words, if not loaded
+};
+
+// Loads provider libraries. The registry owns no library: what is loaded stays loaded, because
+// threads of a provider, its thread-local destructors and other libraries bound to its symbols may
+// outlive the last IA. The seam exists so that the registry can be tested without libraries.
+class Loader {
+ public:
+  Loader() = default;
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+  virtual ~Loader() = default;
+
+  // Thread safe. Runs the library's constructors, which may call the registry: call with no lock
+  // held. Loading what is loaded already is cheap and not an error.
+  virtual LoadResult load(const std::string& path) = 0;
+};
+
+// The dynamic linker: symbols bound at once and globally visible, as existing providers need it.
+class DlLoader final : public Loader {
+ public:
+  LoadResult load(const std::string& path) override;
+};
+
+}  // namespace udapl::dat

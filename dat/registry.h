@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/dat_registry.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdarg>
+#include <functional>
+#include <list>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/mutex.h"
+#include "common/result.h"
+#include "dat/conf_file.h"
+#include "dat/ia_table.h"
+#include "dat/library.h"
+#include "dat/report.h"
+#include "dat/tables.h"
+
+namespace udapl::dat {
+
+class Registry;
+
+// One use of a provider: while it exists, the provider is not finalised and its registration cannot
+// be removed. Movable. Its end may call the provider's fini: destroy it with no lock held.
+class Lease {
+ public:
+  Lease() noexcept = default;
+  Lease(Registry& registry, Entry* entry, Registration& registration) noexcept
+      : registry_(&registry), entry_(entry), registration_(&registration) {}
+  Lease(Lease&& other) noexcept { swap(other); }
+  Lease& operator=(Lease&& other) noexcept {
+    Lease(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Lease();
+
+  explicit operator bool() const noexcept { return registry_ != nullptr; }
+  [[nodiscard]] const Registration& registration() const noexcept { return *registration_; }
+
+ private:
+  friend class Registry;
+  void swap(Lease& other) noexcept {
+    std::swap(registry_, other.registry_);
+    std::swap(entry_, other.entry_);
+    std::swap(registration_, other.registration_);
+  }
+
+  Registry* registry_ = nullptr;
+  Entry* entry_ = nullptr;  // the entry it was taken through; null: none
+  Registration* registration_ = nullptr;
+};
+
+// The arguments of dat_ia_openv. REQUIRES: `name` fits DAT_NAME_MAX_LENGTH, the strings and
+// *async_evd outlive the call; `async_evd` may be null.
+struct OpenRequest {
+  DAT_NAME_PTR name = nullptr;
+  DAT_COUNT async_evd_min_qlen = 0;
+  const DAT_EVD_HANDLE* async_evd = nullptr;
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  bool thread_safe = false;
+};
+
+struct OpenedIa {
+  DAT_IA_HANDLE ia = nullptr;  // what the application gets
+  DAT_EVD_HANDLE async_evd = nullptr;
+};
+
+// Finds, loads, initialises, opens and closes providers. The API layer owns the one of the process;
+// tests make their own, with a Loader of theirs.
+//
+// Thread safe. What runs of a provider is called with no lock held that a registry function takes.
+// dat_provider_init and dat_provider_fini run one at a time (existing providers rely on that) and
+// may call add and remove; open and close from inside them are refused with INVALID_STATE.
+class Registry {
+ public:
+  // REQUIRES: `loader` and `table` outlive the registry.
+  Registry(ConfFile file, Loader& loader, IaTable& table);
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  // Opens the best provider that can be loaded, is registered after its init, and opens. Entries of
+  // one key are alternatives, tried in file order; those that do not work are passed over. Fails
+  // with the code of the first provider whose open failed, unchanged, or PROVIDER_NOT_FOUND and an
+  // explanation on stderr. May block.
+  Result<OpenedIa> open(const OpenRequest& request) UDAPL_EXCLUDES(mutex_);
+
+  // Closes an IA; the provider's code if it refuses. After the last close of an entry its fini has
+  // been called. May block. `ia` is a number or a provider's pointer.
+  Status close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) UDAPL_EXCLUDES(mutex_);
+
+  // dat_registry_add_provider and dat_registry_remove_provider.
+  Status add(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* info) UDAPL_EXCLUDES(mutex_);
+  Status remove(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* info) UDAPL_EXCLUDES(mutex_);
+
+  // The providers of dat.conf.
+  [[nodiscard]] std::vector<DAT_PROVIDER_INFO> list() UDAPL_EXCLUDES(mutex_);
+
+  // Asks the open IAs of each name about the other name. UNKNOWN if there is none to ask.
+  // PROVIDER_NOT_FOUND for a name that does not exist; MODEL_NOT_SUPPORTED if nobody could answer.
+  Result<DAT_HA_RELATIONSHIP> related(DAT_NAME_PTR name_a, DAT_NAME_PTR name_b)
+      UDAPL_EXCLUDES(mutex_);
+
+  // dat_extension_op: the operations that open and close by name, and the rest.
+  DAT_RETURN extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
+      UDAPL_EXCLUDES(mutex_);
+
+ private:
+  friend class Lease;
+
+  // The right to call init and fini, and the entry on whose behalf.
+  class UDAPL_SCOPED_CAPABILITY Turn;
+
+  struct OpenIa {
+    DAT_IA_HANDLE number = nullptr;
+    Lease lease;
+    int pins = 0;  // related() is asking it: close waits
+    bool closing = false;
+  };
+
+  // Takes a lease on the first candidate with which `attempt` succeeds.
+  using Attempt = std::function<Status(const Registration&)>;
+  Result<Lease> with_provider(const IaKey& wanted, const Attempt& attempt) UDAPL_EXCLUDES(mutex_);
+  Lease acquire(const Candidate& candidate, const IaKey& wanted,
+                std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
+  bool load(Entry& entry, std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
+  Lease initialise(Entry& entry, std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
+  Lease lease_if_ready(Entry& entry) UDAPL_REQUIRES(mutex_);
+  Lease take(Entry* entry, Registration& registration) UDAPL_REQUIRES(mutex_);
+  void release(Entry* entry, Registration& registration) noexcept UDAPL_EXCLUDES(mutex_);
+  void finalise(Entry& entry) noexcept UDAPL_EXCLUDES(mutex_);
+
+  Status open_ia(const Registration& registration, const OpenRequest& request, OpenedIa& opened);
+  Status not_found(const IaKey& wanted, std::vector<PassedOver> passed_over) UDAPL_EXCLUDES(mutex_);
+  [[nodiscard]] bool in_turn() UDAPL_EXCLUDES(mutex_);
+  [[nodiscard]] bool has_open_ias(const Lease& lease) UDAPL_EXCLUDES(mutex_);
+  Status ask_related(DAT_NAME_PTR asked, DAT_NAME_PTR about, DAT_BOOLEAN& answer)
+      UDAPL_EXCLUDES(mutex_);
+
+  DAT_RETURN extension_open(DAT_NAME_PTR name, DAT_EXTENDED_OP op, va_list args);
+  DAT_RETURN extension_close(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args);
+
+  const ConfFile file_;
+  Loader& loader_;
+  IaTable& table_;
+  Report report_;
+  std::atomic<bool> extensions_in_use_{false};  // some provider with extensions was opened
+
+  Mutex mutex_;  // guards tables; held for some instructions, never while calling out
+  std::condition_variable_any changed_;  // the turn is free, or a pin is gone
+  Tables tables_ UDAPL_GUARDED_BY(mutex_);
+  std::list<OpenIa> open_ias_ UDAPL_GUARDED_BY(mutex_);
+  std::list<Lease> extension_leases_ UDAPL_GUARDED_BY(mutex_);  // opened by extension operations
+  std::thread::id turn_thread_ UDAPL_GUARDED_BY(mutex_);        // none: the turn is free
+  Entry* turn_entry_ UDAPL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace udapl::dat

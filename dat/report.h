@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/annotations.h"
+#include "common/mutex.h"
+#include "dat/conf_file.h"
+
+namespace udapl::dat {
+
+// Why one candidate for an open was passed over.
+struct PassedOver {
+  std::string subject;  // what is at fault, e.g. the library path: told once for each subject
+  std::string reason;   // one line
+};
+
+// An open that found no provider.
+struct NotFound {
+  std::string ia_name;
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  bool thread_safe = false;
+  DAT_RETURN code = DAT_SUCCESS;          // what the caller gets
+  std::vector<PassedOver> passed_over;    // candidates that could not be used
+  std::vector<std::string> alternatives;  // other versions of that name, as text
+  std::vector<std::string> known_names;   // everything that could be opened
+};
+
+// Tells the user why an IA could not be opened: what was read, what was skipped and why, in the
+// dynamic linker's words where they apply. Each fact is told once in a process: MPI libraries probe
+// every name of the file, and a library that is missing for twenty of them is one fact.
+//
+// Thread safe. Owner: Registry. The functions return what is to be told, empty for nothing new;
+// every line ends with a newline.
+class Report {
+ public:
+  explicit Report(const ConfFile& file) : file_(file) {}  // REQUIRES: `file` outlives this
+
+  [[nodiscard]] std::string explain(const NotFound& failure) UDAPL_EXCLUDES(mutex_);
+
+  // For candidates that were passed over by an open that went on to something else.
+  [[nodiscard]] std::string explain(const std::string& ia_name,
+                                    const std::vector<PassedOver>& passed_over)
+      UDAPL_EXCLUDES(mutex_);
+
+ private:
+  bool is_new(const std::string& fact) UDAPL_REQUIRES(mutex_) { return told_.insert(fact).second; }
+  void add_passed_over(const std::vector<PassedOver>& passed_over, std::string& text)
+      UDAPL_REQUIRES(mutex_);
+  void add_name_hints(const NotFound& failure, std::string& text) UDAPL_REQUIRES(mutex_);
+  void add_configuration(std::string& text) UDAPL_REQUIRES(mutex_);
+
+  const ConfFile& file_;
+  Mutex mutex_;
+  std::set<std::string> told_ UDAPL_GUARDED_BY(mutex_);
+};
+
+// Writes `text` to stderr in one piece, unless it is empty or errors are not to be shown
+// (DAT_TRACE_LEVEL=0).
+void tell(const std::string& text) noexcept;
+
+}  // namespace udapl::dat

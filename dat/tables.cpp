@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dat/tables.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace udapl::dat {
+
+namespace {
+
+DAT_PROVIDER_INFO info_of(const ConfEntry& entry) {
+  DAT_PROVIDER_INFO info{};
+  // conf lets no longer name through; the rest of the array is zero.
+  entry.ia_name.copy(info.ia_name, sizeof info.ia_name - 1);
+  info.dapl_version_major = entry.major;
+  info.dapl_version_minor = entry.minor;
+  info.is_thread_safe = entry.thread_safe ? DAT_TRUE : DAT_FALSE;
+  return info;
+}
+
+bool matches(const IaKey& offered, const IaKey& wanted) {
+  return offered.name == wanted.name && offered.major == wanted.major &&
+         offered.thread_safe == wanted.thread_safe && offered.minor >= wanted.minor;
+}
+
+template <class T>
+void push_back_once(std::vector<T>& list, T value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(std::move(value));
+}
+
+}  // namespace
+
+IaKey key_of(const DAT_PROVIDER_INFO& info) noexcept {
+  return {std::string_view(info.ia_name, ::strnlen(info.ia_name, sizeof info.ia_name)),
+          info.dapl_version_major, info.dapl_version_minor, info.is_thread_safe != DAT_FALSE};
+}
+
+Tables::Tables(const Conf& conf) {
+  for (const ConfEntry& line : conf.entries) {
+    Entry& entry = entries_.emplace_back();
+    entry.conf = line;
+    entry.info = info_of(line);
+  }
+}
+
+template <class Visit>
+void Tables::for_each_key(Visit&& visit) const {
+  for (const Entry& entry : entries_) visit(key_of(entry.info));
+  for (const Registration& registration : registrations_) visit(key_of(registration.info));
+}
+
+std::vector<Candidate> Tables::candidates(const IaKey& wanted) {
+  std::vector<Candidate> found;
+  for (Entry& entry : entries_)
+    if (matches(key_of(entry.info), wanted))
+      found.push_back({&entry, entry.info.dapl_version_minor});
+  for (const Registration& registration : registrations_) {
+    const IaKey key = key_of(registration.info);
+    if (matches(key, wanted) && unowned(key) == &registration)
+      found.push_back({nullptr, key.minor});
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.minor != b.minor) return a.minor < b.minor;
+    const bool a_active = a.entry != nullptr && a.entry->open_ias != 0;
+    const bool b_active = b.entry != nullptr && b.entry->open_ias != 0;
+    return a_active && !b_active;
+  });
+  return found;
+}
+
+DAT_RETURN Tables::not_found_code(const IaKey& wanted) const {
+  // A candidate that matches but could not be used counts as not registered, like no name at all.
+  bool usable = false, name = false, major = false, safety_only = false;
+  for_each_key([&](const IaKey& key) {
+    if (key.name != wanted.name) return;
+    name = true;
+    if (key.major != wanted.major) return;
+    major = true;
+    if (key.minor < wanted.minor) return;
+    (key.thread_safe == wanted.thread_safe ? usable : safety_only) = true;
+  });
+  DAT_RETURN_SUBTYPE subtype = DAT_NAME_NOT_REGISTERED;
+  if (usable || !name)
+    subtype = DAT_NAME_NOT_REGISTERED;
+  else if (!major)
+    subtype = DAT_MAJOR_NOT_FOUND;
+  else
+    subtype = safety_only ? DAT_THREAD_SAFETY_NOT_FOUND : DAT_MINOR_NOT_FOUND;
+  return dat_error(DAT_PROVIDER_NOT_FOUND, subtype);
+}
+
+std::vector<std::string> Tables::alternatives(std::string_view name) const {
+  std::vector<std::string> found;
+  for_each_key([&](const IaKey& key) {
+    if (key.name != name) return;
+    push_back_once(found, "version " + std::to_string(key.major) + '.' + std::to_string(key.minor) +
+                              (key.thread_safe ? " threadsafe" : " nonthreadsafe"));
+  });
+  return found;
+}
+
+std::vector<std::string> Tables::names() const {
+  std::vector<std::string> found;
+  for_each_key([&](const IaKey& key) { push_back_once(found, std::string(key.name)); });
+  return found;
+}
+
+bool Tables::knows(std::string_view name) const {
+  bool known = false;
+  for_each_key([&](const IaKey& key) { known = known || key.name == name; });
+  return known;
+}
+
+Status Tables::add(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, Entry* owner) {
+  for (const Registration& other : registrations_) {
+    if (!(key_of(other.info) == key_of(info))) continue;
+    // Two entries of one chain may each have theirs.
+    const auto speaks_for_entry = [&](const Entry* who) {
+      return who != nullptr && key_of(who->info) == key_of(info);
+    };
+    if (owner == other.owner || !speaks_for_entry(owner) || !speaks_for_entry(other.owner))
+      return failure(DAT_PROVIDER_ALREADY_REGISTERED);
+  }
+  Registration& added = registrations_.emplace_back();
+  added.info = info;
+  added.provider = &provider;
+  added.open = provider.ia_open_func;
+  added.extension = provider.handle_extendedop_func;
+  added.owner = owner;
+  return {};
+}
+
+Status Tables::remove(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info,
+                      const Entry* caller) {
+  auto best = registrations_.end();
+  for (auto it = registrations_.begin(); it != registrations_.end(); ++it) {
+    if (!(key_of(it->info) == key_of(info))) continue;
+    // Alternatives of one chain: the caller's own, else the one of that provider, else any.
+    const bool own = caller != nullptr && it->owner == caller;
+    if (best == registrations_.end() || own || it->provider == &provider) best = it;
+    if (own) break;
+  }
+  if (best == registrations_.end()) return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+  if (best->users != 0) return failure(DAT_PROVIDER_IN_USE);
+  // Withdrawn outside of fini: the next open has to call init again.
+  if (best->owner != nullptr && best->owner->users == 0) best->owner->initialised = false;
+  registrations_.erase(best);
+  return {};
+}
+
+void Tables::remove_all(const Entry& owner) {
+  registrations_.remove_if([&](const Registration& r) { return r.owner == &owner; });
+}
+
+Registration* Tables::registration_of(const Entry& entry) {
+  for (Registration& registration : registrations_)
+    if (registration.owner == &entry && key_of(registration.info) == key_of(entry.info))
+      return &registration;
+  return unowned(key_of(entry.info));
+}
+
+Registration* Tables::unowned(const IaKey& key) {
+  for (Registration& registration : registrations_)
+    if (key_of(registration.info) == key &&
+        (registration.owner == nullptr || !(key_of(registration.owner->info) == key)))
+      return &registration;
+  return nullptr;
+}
+
+std::vector<DAT_PROVIDER_INFO> Tables::list() const {
+  std::vector<DAT_PROVIDER_INFO> providers;
+  for (const Entry& entry : entries_) {
+    const bool listed = std::any_of(
+        providers.begin(), providers.end(),
+        [&](const DAT_PROVIDER_INFO& other) { return key_of(other) == key_of(entry.info); });
+    if (!listed) providers.push_back(entry.info);
+  }
+  return providers;
+}
+
+}  // namespace udapl::dat

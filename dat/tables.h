@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/dat_registry.h>
+
+#include <cstdint>
+#include <list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "dat/conf.h"
+#include "dat/library.h"
+
+namespace udapl::dat {
+
+// What an application asks for, and what a provider is registered as.
+struct IaKey {
+  std::string_view name;
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  bool thread_safe = false;
+
+  friend bool operator==(const IaKey&, const IaKey&) = default;
+};
+// The view in the result refers to `info`.
+[[nodiscard]] IaKey key_of(const DAT_PROVIDER_INFO& info) noexcept;
+
+// A line of dat.conf: a provider that can be loaded.
+struct Entry {
+  ConfEntry conf;
+  DAT_PROVIDER_INFO info{};          // what the provider's init and fini are given
+  bool loaded = false;               // entry_points are known
+  ProviderEntryPoints entry_points;  // fini only if there is an init
+  bool initialised = false;          // init was called and fini was not since
+  int users = 0;                     // uses of its registrations; fini is due when it drops to 0
+  int open_ias = 0;                  // those uses that are open IAs
+};
+
+// What dat_registry_add_provider left: a provider that can be opened.
+struct Registration {
+  DAT_PROVIDER_INFO info{};
+  const DAT_PROVIDER* provider = nullptr;  // identity only, not dereferenced once registered
+  DAT_IA_OPEN_FUNC open = nullptr;
+  DAT_HANDLE_EXTENDEDOP_FUNC extension = nullptr;
+  Entry* owner = nullptr;  // whose init added it; null: the application, or a constructor
+  int users = 0;
+};
+
+// One way to serve a request: an entry, or (null) a registration without owner of that minor.
+struct Candidate {
+  Entry* entry = nullptr;
+  std::uint32_t minor = 0;
+};
+
+// The static table (dat.conf) and the dynamic one (registrations), and how requests match them. Not
+// thread safe: guarded by its owner, Registry. Entries and registrations never move; an entry lives
+// as long as the tables, a registration until it is removed.
+//
+// Several entries may have the same key (a chain): alternatives, in file order. Each may have a
+// registration of its own under that key at the same time, when one is tried while another fails.
+class Tables {
+ public:
+  explicit Tables(const Conf& conf);
+  Tables(const Tables&) = delete;
+  Tables& operator=(const Tables&) = delete;
+
+  // Candidates for a request, best first: name, major and thread safety equal, minor the requested
+  // or the next higher one; an entry with open IAs before the others of its chain.
+  [[nodiscard]] std::vector<Candidate> candidates(const IaKey& wanted);
+
+  // PROVIDER_NOT_FOUND with the subtype that says how near the nearest provider is.
+  [[nodiscard]] DAT_RETURN not_found_code(const IaKey& wanted) const;
+  // Versions that there are of a name, as text, and all names that there are.
+  [[nodiscard]] std::vector<std::string> alternatives(std::string_view name) const;
+  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] bool knows(std::string_view name) const;
+
+  // PROVIDER_ALREADY_REGISTERED if the key is taken. `owner` may be null. REQUIRES: pointers valid.
+  Status add(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, Entry* owner);
+  // PROVIDER_IN_USE; PROVIDER_NOT_FOUND. `caller` is the entry whose init or fini calls, or null.
+  Status remove(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, const Entry* caller);
+  // Forgets what an entry registered and its fini did not remove. REQUIRES: none of it is in use.
+  void remove_all(const Entry& owner);
+
+  // The registration through which an entry is opened; null if there is none.
+  [[nodiscard]] Registration* registration_of(const Entry& entry);
+  // A registration for which no entry of the same key is responsible.
+  [[nodiscard]] Registration* unowned(const IaKey& key);
+
+  // The static table, each key once, in file order.
+  [[nodiscard]] std::vector<DAT_PROVIDER_INFO> list() const;
+
+ private:
+  template <class Visit>
+  void for_each_key(Visit&& visit) const;
+
+  std::list<Entry> entries_;
+  std::list<Registration> registrations_;
+};
+
+}  // namespace udapl::dat

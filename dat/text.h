@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace udapl::dat {
+
+// Small text helpers for messages. No state.
+
+// `text` in double quotes, fit for a terminal: other than printable ASCII becomes '?', the end of
+// what is longer than `limit` becomes "...".
+[[nodiscard]] std::string quoted(std::string_view text, std::size_t limit = 64);
+
+// Up to three of `names`, best first, that somebody who typed `wanted` may have meant.
+[[nodiscard]] std::vector<std::string> near_names(std::string_view wanted,
+                                                  const std::vector<std::string>& names);
+
+}  // namespace udapl::dat
