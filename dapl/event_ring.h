@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace udapl::dapl {
+
+// A first-in-first-out queue of events. Not thread-safe, except that size() may be asked by
+// anybody. Owned by an Evd, whose ring lock protects it.
+class EventRing {
+ public:
+  // Throws std::bad_alloc. The memory is not touched before events use it.
+  explicit EventRing(std::size_t capacity)
+      : capacity_(capacity), slots_(new DAT_EVENT[std::max<std::size_t>(capacity, 1)]) {}
+
+  // A snapshot for those who do not hold the lock.
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] bool full() const noexcept { return size() >= capacity_; }
+
+  // REQUIRES: !full().
+  void push(const DAT_EVENT& event) noexcept {
+    const std::size_t size = size_.load(std::memory_order_relaxed);
+    slots_[wrap(head_ + size)] = event;
+    size_.store(size + 1, std::memory_order_release);
+  }
+  // False when empty; then *event is not written.
+  [[nodiscard]] bool pop(DAT_EVENT* event) noexcept {
+    const std::size_t size = size_.load(std::memory_order_relaxed);
+    if (size == 0) return false;
+    *event = slots_[head_];
+    head_ = wrap(head_ + 1);
+    size_.store(size - 1, std::memory_order_release);
+    return true;
+  }
+
+  // Moves all events into `larger` and takes its place; `larger` gets the old storage.
+  // REQUIRES: larger is empty and holds all.
+  void move_into(EventRing& larger) noexcept {
+    const std::size_t size = size_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < size; ++i) larger.slots_[i] = slots_[wrap(head_ + i)];
+    std::swap(slots_, larger.slots_);
+    std::swap(capacity_, larger.capacity_);
+    head_ = 0;
+  }
+
+ private:
+  [[nodiscard]] std::size_t wrap(std::size_t index) const noexcept {
+    return index >= capacity_ ? index - capacity_ : index;
+  }
+
+  std::size_t capacity_;
+  std::unique_ptr<DAT_EVENT[]> slots_;
+  std::size_t head_ = 0;
+  std::atomic<std::size_t> size_{0};
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include "common/wait_word.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace udapl::dapl {
+
+class Evd;
+class Ia;
+
+// Threads that are inside an Ia although no handle of theirs is locked: blocked waiters and running
+// proxy agents. dat_ia_close waits for them. Thread-safe. Owned by an Ia.
+class Visits {
+ public:
+  void enter() noexcept { inside_.fetch_add(1, std::memory_order_relaxed); }
+  // The caller does not touch the Ia after this.
+  void leave() noexcept;
+  // Returns when nobody is inside. REQUIRES: nobody new comes.
+  void wait_until_empty() noexcept;
+
+ private:
+  std::atomic<std::uint32_t> inside_{0};
+};
+
+// One visit, for a scope.
+class Visit {
+ public:
+  explicit Visit(Visits& visits) noexcept : visits_(visits) { visits_.enter(); }
+  ~Visit() { visits_.leave(); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  Visits& visits_;
+};
+
+// What has to be done after an event was posted, when no lock is held any more: call the
+// application's proxy agent, or tell the async EVDs that an EVD overflowed. Empty most of the time.
+//
+// Runs when it is destroyed. So `evd.post(event);` is complete where no lock is held; who holds one
+// declares `Upcall upcall;` before the lock's scope and assigns to it inside. Movable. Not
+// thread-safe. It keeps the Ia (not the EVD) from being closed until it has run.
+class Upcall {
+ public:
+  Upcall() noexcept = default;
+  // Calls `agent` with `evd`.
+  Upcall(Ia& ia, const DAT_OS_WAIT_PROXY_AGENT& agent, Evd* evd) noexcept;
+  // Reports that `evd` lost an event.
+  static Upcall overflow(Evd& evd) noexcept;
+  Upcall(Upcall&& other) noexcept;
+  // Runs what it held.
+  Upcall& operator=(Upcall&& other) noexcept;
+  ~Upcall() { run(); }
+
+  // REQUIRES: the caller holds no lock. Does nothing the second time.
+  void run() noexcept;
+  [[nodiscard]] bool empty() const noexcept { return ia_ == nullptr; }
+
+  // Does the calling thread run an agent of `ia` now?
+  [[nodiscard]] static bool running_in_this_thread(const Ia& ia) noexcept;
+
+ private:
+  Ia* ia_ = nullptr;
+  Evd* evd_ = nullptr;
+  DAT_OS_WAIT_PROXY_AGENT agent_{};  // no function: an overflow
+};
+
+}  // namespace udapl::dapl
