@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/result.h"
+#include "dapl/transport/cm.h"
 #include "dapl/transport/types.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
@@ -44,18 +45,40 @@ class ConnectionEnd {
   //
   // Responder: called by IncomingConnection::accept. INVALID_STATE (the Qp is not idle) and
   // INSUFFICIENT_RESOURCES leave both as they were. A peer that is gone is not an error.
-  // Initiator: called by the Connector from the driving thread, once, when the Reply has accepted;
+  // Initiator: called by the Handshake from the driving thread, once, when the Reply has accepted;
   // the status is ignored (a Qp that was disconnected meanwhile does not take the stream). The Qp
-  // may destroy the Connector in it.
+  // may destroy the Handshake in it.
   virtual Status attach(std::unique_ptr<TcpStream>& stream,
                         const Negotiated& negotiated) noexcept = 0;
 
-  // The Connector failed; from the driving thread, instead of attach, no lock held. The Qp may
-  // destroy the Connector in it.
+  // The Handshake failed; from the driving thread, instead of attach, no lock held. The Qp may
+  // destroy the Handshake in it.
   virtual void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept = 0;
 
  protected:
   ~ConnectionEnd() = default;
+};
+
+// An active connection set-up in progress. Owned by the Qp, which destroys it when it has ended
+// (also inside attach or connect_failed) or to abort it. The destructor closes the connection, so
+// that the peer knows, and waits for a call of the ConnectionEnd that runs in another thread: the
+// Qp holds no lock meanwhile.
+class Handshake {
+ public:
+  virtual ~Handshake() = default;
+  [[nodiscard]] virtual transport::Endpoints endpoints() const noexcept = 0;
+};
+
+// Where a Qp gets its active handshakes from: the adapter's connection manager.
+class Connector {
+ public:
+  // Starts connecting; `end` is told the outcome later, from the driver, never from in here. Errors
+  // as transport::Qp::connect, and INVALID_PARAMETER: conn_qual is not 1..65535.
+  virtual Result<std::unique_ptr<Handshake>> connect(const transport::ConnectRequest& request,
+                                                     ConnectionEnd& end) = 0;
+
+ protected:
+  ~Connector() = default;
 };
 
 }  // namespace udapl::soft

@@ -3,11 +3,13 @@
 
 #include "common/annotations.h"
 #include "common/fd.h"
+#include "common/mutex.h"
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
 
 #include <pthread.h>
+#include <sys/epoll.h>
 
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
@@ -179,25 +181,24 @@ class Reactor final : private WaitWord::Waker {
       boost::intrusive::member_hook<Timer, boost::intrusive::set_member_hook<>, &Timer::hook_>>;
 
   Reactor(Fd epoll, Fd kick) noexcept;
-  static void* service_entry(void* self) noexcept;
   bool start_service() noexcept;
+  bool forget(Handler& handler) noexcept;
 
   // The drive role.
   bool claim() noexcept;
   void release() noexcept;
-  void wake() noexcept override;
-  void signal_service() noexcept;
+  void announce_work() noexcept;  // something was queued: make sure that a driver looks
+  void wake() noexcept override;  // the driver, if it sleeps
   void nominate_follower() noexcept;
   void stamp() noexcept;
   [[nodiscard]] bool lease_valid(Clock::time_point now) const noexcept;
+  [[nodiscard]] bool application_drives() const noexcept;
 
   // Of the driver.
-  enum class Slept { kWoken, kInterrupted };
-  template <class MustStay>
-  Slept sleep(const Deadline& deadline, MustStay must_stay) noexcept;
-  int wait_events(const Deadline& until) noexcept;
-  void turn() noexcept;
-  void dispatch(int count) noexcept;
+  // In two steps: after the first every news wakes us, so look for news, then take the second.
+  void fall_asleep() noexcept { role_.store(kAsleep, std::memory_order_seq_cst); }
+  bool sleep(bool has_news, const Deadline& deadline) noexcept;  // false: a signal came
+  void dispatch(const epoll_event* events, int count) noexcept;
   void fire_timers() noexcept;
   void run_deferred() noexcept;
   Deadline next_timer() noexcept;
@@ -215,6 +216,7 @@ class Reactor final : private WaitWord::Waker {
   const Fd epoll_;
   const Fd kick_;  // eventfd, in the epoll set
   pthread_t service_{};
+  bool has_service_ = false;
 
   alignas(64) std::atomic<std::uint32_t> role_{kFree};
   std::atomic<pthread_t> driver_{};  // valid while role_ is not kFree

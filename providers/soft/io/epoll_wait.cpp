@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/io/epoll_wait.h"
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+
+#include <linux/time_types.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace udapl::soft {
+
+namespace {
+
+#ifdef SYS_epoll_pwait2
+// False: nothing was waited for, use epoll_wait.
+bool precise_wait(int epoll, epoll_event* events, int max, Clock::duration left,
+                  int& result) noexcept {
+  static std::atomic<bool> available{true};
+  if (!available.load(std::memory_order_relaxed)) return false;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  __kernel_timespec timeout{};
+  timeout.tv_sec = seconds.count();
+  timeout.tv_nsec = std::chrono::nanoseconds(left - seconds).count();
+  result = static_cast<int>(
+      ::syscall(SYS_epoll_pwait2, epoll, events, max, &timeout, nullptr, sizeof(std::uint64_t)));
+  // An old kernel, or a container whose filter knows nothing of the call.
+  if (result >= 0 || (errno != ENOSYS && errno != EPERM)) return true;
+  available.store(false, std::memory_order_relaxed);
+  return false;
+}
+#else
+bool precise_wait(int, epoll_event*, int, Clock::duration, int&) noexcept { return false; }
+#endif
+
+}  // namespace
+
+int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept {
+  if (!until) return ::epoll_wait(epoll, events, max, -1);
+  const Clock::duration left = *until - Clock::now();
+  if (left <= Clock::duration::zero()) return ::epoll_wait(epoll, events, max, 0);
+  int result = 0;
+  if (precise_wait(epoll, events, max, left, result)) return result;
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return ::epoll_wait(epoll, events, max,
+                      static_cast<int>(milliseconds < INT_MAX ? milliseconds : INT_MAX));
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/wait_word.h"
+
+#include <sys/epoll.h>
+
+namespace udapl::soft {
+
+// epoll_wait with a deadline (nullopt: none) of nanosecond resolution where the kernel has
+// epoll_pwait2 (Linux 5.11), else rounded up to a millisecond: never early. Returns as epoll_wait.
+int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept;
+
+}  // namespace udapl::soft
