@@ -32,15 +32,16 @@ Timer::~Timer() {
 }
 
 void Timer::start(Clock::time_point when) noexcept {
+  Reactor& reactor = reactor_;  // once started, the call may come and destroy this
   bool first = false;
   {
-    const ScopedLock guard(reactor_.lock_);
-    auto& timers = reactor_.timers_;
+    const ScopedLock guard(reactor.lock_);
+    auto& timers = reactor.timers_;
     if (hook_.is_linked()) timers.erase(timers.iterator_to(*this));
     when_ = when;
     first = timers.insert(*this) == timers.begin();
   }
-  if (first) reactor_.wake();  // it sleeps for too long, if it sleeps
+  if (first) reactor.wake();  // it sleeps for too long, if it sleeps
 }
 
 void Timer::stop() noexcept {
@@ -49,13 +50,14 @@ void Timer::stop() noexcept {
 }
 
 void Deferred::post() noexcept {
+  Reactor& reactor = reactor_;  // once queued, the call may come and destroy this
   {
-    const ScopedLock guard(reactor_.lock_);
+    const ScopedLock guard(reactor.lock_);
     if (hook_.is_linked()) return;
-    reactor_.deferred_.push_back(*this);
-    reactor_.deferred_count_.fetch_add(1, std::memory_order_seq_cst);
+    reactor.deferred_.push_back(*this);
+    reactor.deferred_count_.fetch_add(1, std::memory_order_seq_cst);
   }
-  reactor_.announce_work();
+  reactor.announce_work();
 }
 
 void Deferred::cancel() noexcept {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/io/tcp_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <new>
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "common/trace.h"
+
+namespace udapl::soft {
+
+static_assert(sizeof(iwarp::IoSpan) == sizeof(iovec) &&
+                  offsetof(iwarp::IoSpan, data) == offsetof(iovec, iov_base) &&
+                  offsetof(iwarp::IoSpan, size) == offsetof(iovec, iov_len),
+              "a span list is given to sendmsg as it is");
+
+namespace {
+
+constexpr std::size_t kMaxSpans = 1024;  // UIO_MAXIOV
+constexpr int kUserTimeoutMs = 20'000;   // unacknowledged data: the peer is lost
+constexpr int kKeepIdleSeconds = 20;
+constexpr int kKeepIntervalSeconds = 5;
+constexpr int kKeepCount = 4;
+constexpr std::uint32_t kLeastMss = 536;  // RFC 9293 §3.7.1
+
+void set_option(int fd, int level, int option, int value) noexcept {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+IoResult outcome(ssize_t moved) noexcept {
+  if (moved >= 0) return {IoResult::kDone, 0, static_cast<std::size_t>(moved)};
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {IoResult::kBlocked, 0, 0};
+  return {IoResult::kBroken, errno, 0};
+}
+
+IoResult receive_flags(int fd, std::span<std::byte> room, int flags) noexcept {
+  const ssize_t moved = ::recv(fd, room.data(), room.size(), flags);
+  if (moved == 0 && !room.empty()) return {IoResult::kEnd, 0, 0};
+  return outcome(moved);
+}
+
+}  // namespace
+
+TcpStream::TcpStream(Reactor& reactor, Fd socket, const transport::Endpoints& endpoints) noexcept
+    : reactor_(reactor), socket_(std::move(socket)), endpoints_(endpoints) {
+  set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
+  set_option(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+}
+
+TcpStream::~TcpStream() { unwatch(); }
+
+Status TcpStream::watch(std::uint32_t events, Handler& handler) noexcept {
+  unwatch();
+  handler_ = &handler;
+  events_ = events;
+  // From here on the handler may run, and destroy this.
+  const Status status = reactor_.watch(fd(), events, handler);
+  if (!status.ok()) handler_ = nullptr;
+  return status;
+}
+
+void TcpStream::set_events(std::uint32_t events) noexcept {
+  if (handler_ == nullptr || events == events_) return;
+  events_ = events;
+  reactor_.rewatch(fd(), events, *handler_);
+}
+
+void TcpStream::unwatch() noexcept {
+  if (handler_ != nullptr) reactor_.unwatch(fd(), *std::exchange(handler_, nullptr));
+}
+
+IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans) noexcept {
+  msghdr message{};
+  // sendmsg only reads the list and what it points to.
+  message.msg_iov = const_cast<iovec*>(reinterpret_cast<const iovec*>(spans.data()));
+  message.msg_iovlen = std::min(spans.size(), kMaxSpans);
+  return outcome(::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+IoResult TcpStream::send(std::span<const std::byte> bytes) noexcept {
+  return outcome(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+IoResult TcpStream::receive(std::span<std::byte> room) noexcept {
+  return receive_flags(fd(), room, MSG_DONTWAIT);
+}
+
+IoResult TcpStream::peek(std::span<std::byte> room) noexcept {
+  return receive_flags(fd(), room, MSG_DONTWAIT | MSG_PEEK);
+}
+
+void TcpStream::shutdown_write() noexcept { ::shutdown(fd(), SHUT_WR); }
+
+void TcpStream::abort_on_close() noexcept {
+  const linger hard{1, 0};
+  ::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+}
+
+std::uint32_t TcpStream::effective_mss() const noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kLeastMss;
+  return std::max(info.tcpi_snd_mss, kLeastMss);
+}
+
+std::size_t TcpStream::unacknowledged() const noexcept {
+  int bytes = 0;
+  if (::ioctl(fd(), SIOCOUTQ, &bytes) != 0 || bytes < 0) return 0;
+  return static_cast<std::size_t>(bytes);
+}
+
+int TcpStream::pending_error() noexcept {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+  return error;
+}
+
+void TcpStream::refresh_endpoints() noexcept {
+  transport::SocketAddress address;
+  socklen_t size = sizeof address.storage;
+  if (::getsockname(fd(), address.get(), &size) == 0) {
+    endpoints_.local = address;
+    endpoints_.local_port = address.port();
+  }
+  size = sizeof address.storage;
+  if (::getpeername(fd(), address.get(), &size) == 0) {
+    endpoints_.remote = address;
+    endpoints_.remote_port = address.port();
+  }
+}
+
+// ---- gentle close ------------------------------------------------------------------------------
+
+namespace {
+
+// Does everything in the driving thread, so that it may end at any time.
+class LingeringClose final : public Adopted, private Handler {
+ public:
+  LingeringClose(std::unique_ptr<TcpStream> stream, Clock::duration limit) noexcept
+      : stream_(std::move(stream)),
+        limit_(limit),
+        begin_(stream_->reactor(), Call::to<&LingeringClose::begin>(this)),
+        timer_(stream_->reactor(), Call::to<&LingeringClose::finish>(this)) {}
+
+  static void launch(std::unique_ptr<LingeringClose> closing) noexcept {
+    LingeringClose& launched = *closing;
+    launched.stream_->reactor().adopt(std::move(closing));
+    launched.begin_.post();
+  }
+
+ private:
+  void begin() noexcept {
+    stream_->shutdown_write();
+    if (!stream_->watch(EPOLLIN, *this).ok()) return finish();
+    timer_.start_after(limit_);
+  }
+
+  // A peer that keeps sending is cut off by the time limit.
+  void on_ready(std::uint32_t) noexcept override {
+    std::array<std::byte, 16 * 1024> dropped;
+    const IoResult result = stream_->receive(dropped);
+    if (result.kind == IoResult::kEnd || result.kind == IoResult::kBroken) finish();
+  }
+
+  void finish() noexcept { stream_->reactor().dismiss(*this); }
+
+  std::unique_ptr<TcpStream> stream_;
+  const Clock::duration limit_;
+  Deferred begin_;
+  Timer timer_;
+};
+
+}  // namespace
+
+void close_gently(std::unique_ptr<TcpStream> stream, Clock::duration limit) noexcept {
+  if (stream == nullptr) return;
+  stream->unwatch();
+  std::unique_ptr<LingeringClose> closing(new (std::nothrow)
+                                              LingeringClose(std::move(stream), limit));
+  if (closing != nullptr) LingeringClose::launch(std::move(closing));  // else closed at once
+}
+
+}  // namespace udapl::soft
