@@ -64,9 +64,6 @@ struct Attributes {
   std::vector<std::pair<std::string, std::string>> provider_specific;  // named attributes
 };
 
-// Scope of a window.
-enum class WindowScope { kPd, kQp };
-
 // An open interface adapter: the factory of everything below and the owner of the service thread,
 // which turns what peers and the kernel cause into sink calls. Thread-safe. Owned by an Ia. All it
 // made is destroyed before it; the destructor joins the service thread.

@@ -37,6 +37,9 @@ class Mr {
   [[nodiscard]] virtual bool has_windows() const noexcept = 0;
 };
 
+// Over which QPs a window works: all of its domain, or the one that it was bound through.
+enum class WindowScope { kPd, kQp };
+
 // What a window grants.
 struct Binding {
   DAT_LMR_TRIPLET range;
