@@ -1,93 +1,46 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file The provider table. */
+/** @file
+ * For providers and registries: the table of a provider.
+ */
 #pragma once
 
 #include <dat/dat_redirection.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DAT_BEGIN_DECLS
 
-typedef DAT_RETURN (*DAT_LMR_CREATE_FUNC)(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type,
-                                          DAT_REGION_DESCRIPTION region_description,
-                                          DAT_VLEN length, DAT_PZ_HANDLE pz_handle,
-                                          DAT_MEM_PRIV_FLAGS privileges, DAT_VA_TYPE va_type,
-                                          DAT_LMR_HANDLE* lmr_handle, DAT_LMR_CONTEXT* lmr_context,
-                                          DAT_RMR_CONTEXT* rmr_context, DAT_VLEN* registered_length,
-                                          DAT_VADDR* registered_address);
-typedef DAT_RETURN (*DAT_LMR_QUERY_FUNC)(DAT_LMR_HANDLE lmr_handle,
-                                         DAT_LMR_PARAM_MASK lmr_param_mask,
-                                         DAT_LMR_PARAM* lmr_param);
-typedef DAT_RETURN (*DAT_EVD_CREATE_FUNC)(DAT_IA_HANDLE ia_handle, DAT_COUNT evd_min_qlen,
-                                          DAT_CNO_HANDLE cno_handle, DAT_EVD_FLAGS evd_flags,
-                                          DAT_EVD_HANDLE* evd_handle);
-typedef DAT_RETURN (*DAT_EVD_MODIFY_CNO_FUNC)(DAT_EVD_HANDLE evd_handle, DAT_CNO_HANDLE cno_handle);
-typedef DAT_RETURN (*DAT_CNO_CREATE_FUNC)(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent,
-                                          DAT_CNO_HANDLE* cno_handle);
-typedef DAT_RETURN (*DAT_CNO_FD_CREATE_FUNC)(DAT_IA_HANDLE ia_handle, DAT_FD* file_descriptor,
-                                             DAT_CNO_HANDLE* cno_handle);
-typedef DAT_RETURN (*DAT_CNO_TRIGGER_FUNC)(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE* trigger);
-typedef DAT_RETURN (*DAT_CNO_MODIFY_AGENT_FUNC)(DAT_CNO_HANDLE cno_handle,
-                                                DAT_OS_WAIT_PROXY_AGENT agent);
-typedef DAT_RETURN (*DAT_CNO_QUERY_FUNC)(DAT_CNO_HANDLE cno_handle,
-                                         DAT_CNO_PARAM_MASK cno_param_mask,
-                                         DAT_CNO_PARAM* cno_param);
-typedef DAT_RETURN (*DAT_CNO_FREE_FUNC)(DAT_CNO_HANDLE cno_handle);
-typedef DAT_RETURN (*DAT_CNO_WAIT_FUNC)(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
-                                        DAT_EVD_HANDLE* evd_handle);
-typedef DAT_RETURN (*DAT_EVD_ENABLE_FUNC)(DAT_EVD_HANDLE evd_handle);
-typedef DAT_RETURN (*DAT_EVD_WAIT_FUNC)(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout,
-                                        DAT_COUNT threshold, DAT_EVENT* event,
-                                        DAT_COUNT* n_more_events);
-typedef DAT_RETURN (*DAT_EVD_DISABLE_FUNC)(DAT_EVD_HANDLE evd_handle);
-typedef DAT_RETURN (*DAT_EVD_SET_UNWAITABLE_FUNC)(DAT_EVD_HANDLE evd_handle);
-typedef DAT_RETURN (*DAT_EVD_CLEAR_UNWAITABLE_FUNC)(DAT_EVD_HANDLE evd_handle);
-
-#define DAT_LMR_CREATE(ia, mem_type, reg_desc, len, pz, priv, va_type, lmr, lmr_context,         \
-                       rmr_context, reg_len, reg_addr)                                           \
-  DAT_HANDLE_TO_PROVIDER(ia)->lmr_create_func((ia), (mem_type), (reg_desc), (len), (pz), (priv), \
-                                              (va_type), (lmr), (lmr_context), (rmr_context),    \
-                                              (reg_len), (reg_addr))
-#define DAT_EVD_CREATE(ia, qlen, cno, flags, handle) \
-  DAT_HANDLE_TO_PROVIDER(ia)->evd_create_func((ia), (qlen), (cno), (flags), (handle))
-#define DAT_EVD_ENABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_enable_func((evd))
-#define DAT_EVD_WAIT(evd, timeout, threshold, event, nmore) \
-  DAT_HANDLE_TO_PROVIDER(evd)->evd_wait_func((evd), (timeout), (threshold), (event), (nmore))
-#define DAT_EVD_DISABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_disable_func((evd))
-#define DAT_EVD_SET_UNWAITABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_set_unwaitable_func((evd))
-#define DAT_EVD_CLEAR_UNWAITABLE(evd) DAT_HANDLE_TO_PROVIDER(evd)->evd_clear_unwaitable_func((evd))
-#define DAT_EVD_MODIFY_CNO(evd, cno) DAT_HANDLE_TO_PROVIDER(evd)->evd_modify_cno_func((evd), (cno))
-#define DAT_CNO_CREATE(ia, proxy, cno) \
-  DAT_HANDLE_TO_PROVIDER(ia)->cno_create_func((ia), (proxy), (cno))
-#define DAT_CNO_FD_CREATE(ia, fd, cno) \
-  DAT_HANDLE_TO_PROVIDER(ia)->cno_fd_create_func((ia), (fd), (cno))
-#define DAT_CNO_TRIGGER(cno, evd) DAT_HANDLE_TO_PROVIDER(cno)->cno_trigger_func((cno), (evd))
-#define DAT_CNO_MODIFY_AGENT(cno, proxy) \
-  DAT_HANDLE_TO_PROVIDER(cno)->cno_modify_agent_func((cno), (proxy))
-#define DAT_CNO_QUERY(cno, mask, param) \
-  DAT_HANDLE_TO_PROVIDER(cno)->cno_query_func((cno), (mask), (param))
-#define DAT_CNO_FREE(cno) DAT_HANDLE_TO_PROVIDER(cno)->cno_free_func((cno))
-#define DAT_CNO_WAIT(cno, timeout, evd) \
-  DAT_HANDLE_TO_PROVIDER(cno)->cno_wait_func((cno), (timeout), (evd))
-
+/**
+ * A provider, one table per registered IA name. The order of the slots is the binary interface
+ * between registry and provider. All must be filled; a call that the provider lacks is a function
+ * that returns DAT_MODEL_NOT_SUPPORTED. The table must stay until dat_provider_fini().
+ */
 struct dat_provider {
-  const char* device_name;
-  DAT_PVOID extension;
+  const char* device_name; /**< The IA name it is registered under. */
+  DAT_PVOID extension;     /**< The provider's own. */
+
+  /* IA */
   DAT_IA_OPEN_FUNC ia_open_func;
   DAT_IA_QUERY_FUNC ia_query_func;
   DAT_IA_CLOSE_FUNC ia_close_func;
+
+  /* Any handle */
   DAT_SET_CONSUMER_CONTEXT_FUNC set_consumer_context_func;
   DAT_GET_CONSUMER_CONTEXT_FUNC get_consumer_context_func;
   DAT_GET_HANDLE_TYPE_FUNC get_handle_type_func;
+
+  /* CNO */
   DAT_CNO_CREATE_FUNC cno_create_func;
   DAT_CNO_MODIFY_AGENT_FUNC cno_modify_agent_func;
   DAT_CNO_QUERY_FUNC cno_query_func;
   DAT_CNO_FREE_FUNC cno_free_func;
   DAT_CNO_WAIT_FUNC cno_wait_func;
+
+  /* CR */
   DAT_CR_QUERY_FUNC cr_query_func;
   DAT_CR_ACCEPT_FUNC cr_accept_func;
   DAT_CR_REJECT_FUNC cr_reject_func;
   DAT_CR_HANDOFF_FUNC cr_handoff_func;
+
+  /* EVD */
   DAT_EVD_CREATE_FUNC evd_create_func;
   DAT_EVD_QUERY_FUNC evd_query_func;
   DAT_EVD_MODIFY_CNO_FUNC evd_modify_cno_func;
@@ -98,6 +51,8 @@ struct dat_provider {
   DAT_EVD_POST_SE_FUNC evd_post_se_func;
   DAT_EVD_DEQUEUE_FUNC evd_dequeue_func;
   DAT_EVD_FREE_FUNC evd_free_func;
+
+  /* EP */
   DAT_EP_CREATE_FUNC ep_create_func;
   DAT_EP_QUERY_FUNC ep_query_func;
   DAT_EP_MODIFY_FUNC ep_modify_func;
@@ -110,13 +65,19 @@ struct dat_provider {
   DAT_EP_POST_RDMA_WRITE_FUNC ep_post_rdma_write_func;
   DAT_EP_GET_STATUS_FUNC ep_get_status_func;
   DAT_EP_FREE_FUNC ep_free_func;
+
+  /* LMR */
   DAT_LMR_CREATE_FUNC lmr_create_func;
   DAT_LMR_QUERY_FUNC lmr_query_func;
   DAT_LMR_FREE_FUNC lmr_free_func;
+
+  /* RMR */
   DAT_RMR_CREATE_FUNC rmr_create_func;
   DAT_RMR_QUERY_FUNC rmr_query_func;
   DAT_RMR_BIND_FUNC rmr_bind_func;
   DAT_RMR_FREE_FUNC rmr_free_func;
+
+  /* PSP, RSP, PZ */
   DAT_PSP_CREATE_FUNC psp_create_func;
   DAT_PSP_QUERY_FUNC psp_query_func;
   DAT_PSP_FREE_FUNC psp_free_func;
@@ -126,10 +87,14 @@ struct dat_provider {
   DAT_PZ_CREATE_FUNC pz_create_func;
   DAT_PZ_QUERY_FUNC pz_query_func;
   DAT_PZ_FREE_FUNC pz_free_func;
+
+  /* Added by DAT 1.1 */
   DAT_PSP_CREATE_ANY_FUNC psp_create_any_func;
   DAT_EP_RESET_FUNC ep_reset_func;
   DAT_EVD_SET_UNWAITABLE_FUNC evd_set_unwaitable_func;
   DAT_EVD_CLEAR_UNWAITABLE_FUNC evd_clear_unwaitable_func;
+
+  /* Added by DAT 1.2 */
   DAT_LMR_SYNC_RDMA_READ_FUNC lmr_sync_rdma_read_func;
   DAT_LMR_SYNC_RDMA_WRITE_FUNC lmr_sync_rdma_write_func;
   DAT_EP_CREATE_WITH_SRQ_FUNC ep_create_with_srq_func;
@@ -141,6 +106,8 @@ struct dat_provider {
   DAT_SRQ_QUERY_FUNC srq_query_func;
   DAT_SRQ_RESIZE_FUNC srq_resize_func;
   DAT_SRQ_SET_LW_FUNC srq_set_lw_func;
+
+  /* Added by DAT 2.0 */
   DAT_CSP_CREATE_FUNC csp_create_func;
   DAT_CSP_QUERY_FUNC csp_query_func;
   DAT_CSP_FREE_FUNC csp_free_func;
@@ -151,9 +118,9 @@ struct dat_provider {
   DAT_CNO_FD_CREATE_FUNC cno_fd_create_func;
   DAT_CNO_TRIGGER_FUNC cno_trigger_func;
   DAT_IA_HA_RELATED_FUNC ia_ha_related_func;
+
+  /* Extensions */
   DAT_HANDLE_EXTENDEDOP_FUNC handle_extendedop_func;
 };
 
-#ifdef __cplusplus
-}
-#endif
+DAT_END_DECLS
