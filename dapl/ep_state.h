@@ -25,7 +25,8 @@ enum class EpInput : std::uint8_t {
   kReset,
   kFree,
 
-  kRequest,  // a peer's request arrived at the RSP of this EP
+  kRequest,      // a peer's request arrived at the RSP of this EP
+  kRequestLost,  // ... but could not be delivered: the RSP listens on
   kEstablished,
   kRejected,  // by the peer's consumer
   kRefused,   // by the peer's stack
@@ -99,6 +100,8 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
       return go_if(state == DAT_EP_STATE_RESERVED, DAT_EP_STATE_UNCONNECTED);
     case EpInput::kRequest:
       return go_if(state == DAT_EP_STATE_RESERVED, DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+    case EpInput::kRequestLost:
+      return go_if(state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING, DAT_EP_STATE_RESERVED);
     case EpInput::kAccept:
       return go_if(unconnected, DAT_EP_STATE_COMPLETION_PENDING);
     case EpInput::kAcceptOwn:

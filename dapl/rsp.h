@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/service_point.h"
+
+namespace udapl::dapl {
+
+// A reserved service point: listens for one request, which takes the EP along, and ends with it.
+//
+// Thread safety: a request and dat_rsp_free may race; whoever moves the phase away from kListening
+// has it. Owned by an Ia, ends itself when its request arrives.
+class Rsp : public ServicePoint {
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_RSP;
+
+  // `ep` null: the provider makes one for the request.
+  Rsp(Ia& owner, Evd& evd, Ep* ep) noexcept : ServicePoint(owner, kType, evd, sink_), ep_(ep) {}
+  ~Rsp() { close(); }  // before the sink goes
+
+  [[nodiscard]] Ep* ep() const noexcept { return ep_; }
+
+  // Takes the right to deliver the one request. False: gone, or somebody else is at it.
+  [[nodiscard]] bool begin_delivery() noexcept;
+  // The request, after begin_delivery(). On success the RSP is gone: the caller does not touch it.
+  // On failure it listens on, and the request is still the caller's.
+  [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
+                               Upcall& upcall) noexcept;
+  // Takes the right to free it. False: the request came first. Waits for a delivery to be decided,
+  // which does not take long.
+  [[nodiscard]] bool begin_free() noexcept;
+
+ private:
+  enum class Phase : int { kListening, kDelivering, kGone };
+
+  struct Sink final : transport::ListenSink {
+    explicit Sink(Rsp& owner) noexcept : rsp(owner) {}
+    void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;
+    Rsp& rsp;
+  };
+
+  Ep* const ep_;
+  std::atomic<Phase> phase_{Phase::kListening};
+  Sink sink_{*this};
+};
+
+}  // namespace udapl::dapl
