@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/annotations.h"
+#include "common/mutex.h"
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "dapl/transport/mr.h"
@@ -10,16 +11,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace udapl::soft {
 
 // Identifies a protection domain or a QP inside the table; 0 is nobody.
 using ScopeId = std::uint64_t;
 
-// What an access wants. A subset of the rights that an entry can grant (bits of
-// DAT_MEM_PRIV_FLAGS plus the IB extension's remote atomic).
+// What an access wants, and what an entry can grant: bits of DAT_MEM_PRIV_FLAGS plus the IB
+// extension's remote atomic.
 enum Right : std::uint32_t {
   kLocalRead = DAT_MEM_PRIV_LOCAL_READ_FLAG,
   kRemoteRead = DAT_MEM_PRIV_REMOTE_READ_FLAG,
@@ -29,7 +32,7 @@ enum Right : std::uint32_t {
 };
 inline constexpr std::uint32_t kRemoteRights = kRemoteRead | kRemoteWrite | kRemoteAtomic;
 
-// Why a remote access was refused, in the order of soft-transport.md 1.8.
+// Why a remote access was refused, in the order of the checks (soft-transport 1.8).
 enum class Refusal : std::uint8_t {
   kNone,
   kInvalidStag,
@@ -39,27 +42,34 @@ enum class Refusal : std::uint8_t {
   kAccess
 };
 
-// Names one life of one entry; becomes stale when the entry is revoked or rebound.
+// Names one life of one entry; stale once that was revoked or rebound.
 struct MrRef {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;  // 0: names nothing
+};
+
+// A piece of registered memory of this process.
+struct Segment {
+  std::byte* address;
+  std::uint32_t length;
+  MrRef ref;
 };
 
 // Every registration and window of an adapter: who may touch which bytes.
 //
 // Three ways in: an lmr_context (local, O(1), no lock), an STag (from the wire, one short lock), an
 // MrRef (from an earlier look-up, no lock). An access pins the entry, copies, unpins; revocation
-// makes the entry invalid first and then waits for the pins to go, so after revoke() returned not
-// one byte is touched. Whoever pins must not block, nor revoke, until it has unpinned.
+// makes the entry invalid first and then waits for the pins to go, so that afterwards not one byte
+// is touched. Whoever pins must neither block nor revoke until it has unpinned.
 //
-// Thread-safe. Owned by the adapter; outlives all Mr, Window and Qp objects. Entry storage grows in
+// Thread-safe. Owned by the adapter; outlives all Mr, Window, Srq and Qp objects. Entries lie in
 // chunks that live as long as the table. Spec: RFC 5042 6.1-6.3, udapl-semantics 6.3-6.6.
 class MrTable {
  public:
   static constexpr std::uint32_t kIndexBits = 20;
   static constexpr std::uint32_t kMaxEntries = 1U << kIndexBits;
 
-  // Room for `max_entries` registrations and windows together (clamped to kMaxEntries).
+  // Room for `max_entries` registrations and windows together. Throws std::bad_alloc.
   explicit MrTable(std::uint32_t max_entries = kMaxEntries);
   ~MrTable();
   MrTable(const MrTable&) = delete;
@@ -71,52 +81,56 @@ class MrTable {
   [[nodiscard]] static DAT_LMR_CONTEXT lmr_context(MrRef ref) noexcept;
   [[nodiscard]] DAT_RMR_CONTEXT rmr_context(MrRef ref) const noexcept;
   [[nodiscard]] bool has_windows(MrRef ref) const noexcept;
-  // Ends the registration; returns when no access to the memory runs. The entry is reused later.
+  // Ends the registration; returns when no access to the memory runs. Windows that are still bound
+  // to it are unbound.
   void revoke(MrRef ref) noexcept UDAPL_EXCLUDES(lock_);
 
-  // ---- windows ---------------------------------------------------------------------------------
-  // A window keeps its index for life; each binding has a generation of its own.
+  // ---- windows: an index for life, a generation for each binding --------------------------------
   [[nodiscard]] Result<std::uint32_t> create_window(ScopeId pd, transport::WindowScope scope);
   void destroy_window(std::uint32_t window) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] DAT_RMR_CONTEXT window_context(std::uint32_t window) const noexcept;
   [[nodiscard]] std::optional<transport::Binding> window_binding(
       std::uint32_t window) const noexcept UDAPL_EXCLUDES(lock_);
 
-  // A bind in two steps: prepare_bind at the post (checks, allots the STag, marks the MR as in
-  // use), then exactly one of commit_bind (in queue order) and cancel_bind (flushed).
+  // A bind in two steps: prepare_bind at the post (checks, allots the STag, marks the registration
+  // as in use), then exactly one of commit_bind (in queue order) and cancel_bind (flushed).
   struct PendingBind {
     std::uint32_t window = 0;
-    std::uint32_t window_life = 0;  // detects a window that was destroyed meanwhile
+    std::uint32_t window_life = 0;  // tells a window that was destroyed meanwhile
     MrRef mr;                       // generation 0: unbind
     std::uint32_t stag = 0;         // 0: unbind
-    DAT_LMR_TRIPLET range{};
     std::uint32_t rights = 0;
     bool zero_based = false;
+    DAT_LMR_TRIPLET range{};
   };
-  // INVALID_PARAMETER (range), PRIVILEGES_VIOLATION, PROTECTION_VIOLATION: udapl-semantics 6.5.
+  // `mr` may be null for an unbind (range of length 0). PROTECTION_VIOLATION, INVALID_PARAMETER
+  // (range, foreign lmr_context), PRIVILEGES_VIOLATION: udapl-semantics 6.5.
   [[nodiscard]] DAT_RETURN prepare_bind(ScopeId qp_pd, std::uint32_t window, const MrRef* mr,
                                         const transport::BindRequest& request,
                                         PendingBind& out) noexcept UDAPL_EXCLUDES(lock_);
-  // False: the window or the registration is gone; the bind failed and is cancelled.
+  // False: window or registration are gone; the bind is cancelled. May wait for accesses that other
+  // threads are in the middle of.
   [[nodiscard]] bool commit_bind(const PendingBind& bind, ScopeId qp) noexcept
       UDAPL_EXCLUDES(lock_);
   void cancel_bind(const PendingBind& bind) noexcept UDAPL_EXCLUDES(lock_);
-  // Unbinds what is bound to QP scope over `qp`; the connection is over.
+  // Unbinds the windows of QP scope that are bound through `qp`: its connection is over.
   void unbind_all(ScopeId qp) noexcept UDAPL_EXCLUDES(lock_);
 
-  // A peer's Send with Invalidate on QP `qp` of domain `pd`. Only windows of QP scope bound through
-  // this QP may be invalidated: kInvalidStag, kNotThisStream, kAccess (a registration, or a window
-  // of PD scope).
+  // A peer's Send with Invalidate on QP `qp` of domain `pd`. Only a window of QP scope that is
+  // bound through this QP can be invalidated: kInvalidStag, kNotThisStream, kAccess (a registration
+  // or a window of PD scope: other streams use them).
   [[nodiscard]] Refusal invalidate(std::uint32_t stag, ScopeId pd, ScopeId qp) noexcept
       UDAPL_EXCLUDES(lock_);
 
-  // ---- local access: one segment of a consumer's list ------------------------------------------
-  // udapl-semantics 6.4 without the zero-length rule: PRIVILEGES_VIOLATION, PROTECTION_VIOLATION,
-  // INVALID_PARAMETER or DAT_SUCCESS. Lock-free. `pd` 0 skips the domain check.
-  [[nodiscard]] DAT_RETURN check_local(const DAT_LMR_TRIPLET& segment, ScopeId pd,
-                                       std::uint32_t right) const noexcept;
+  // ---- local access ----------------------------------------------------------------------------
+  // Checks a segment of a consumer's list (udapl-semantics 6.4, without the zero-length rule) and
+  // translates it: PRIVILEGES_VIOLATION, PROTECTION_VIOLATION, INVALID_PARAMETER. Lock-free.
+  [[nodiscard]] DAT_RETURN resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uint32_t right,
+                                   Segment& out) const noexcept;
+  // Does the segment lie in a registration, of whatever domain?
+  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept;
 
-  // Keeps one entry from being revoked. Movable; releases in the destructor.
+  // Keeps one entry from being revoked, until destroyed.
   class Pin {
    public:
     Pin() noexcept = default;
@@ -125,41 +139,76 @@ class MrTable {
       std::swap(users_, other.users_);
       return *this;
     }
-    ~Pin() { reset(); }
-    explicit operator bool() const noexcept { return users_ != nullptr; }
-    void reset() noexcept {
+    ~Pin() {
       // release: our copies are over before the revoker sees the count drop.
       if (users_ != nullptr) users_->fetch_sub(1, std::memory_order_release);
-      users_ = nullptr;
     }
+    explicit operator bool() const noexcept { return users_ != nullptr; }
 
    private:
     friend class MrTable;
     explicit Pin(std::atomic<std::uint32_t>* users) noexcept : users_(users) {}
     std::atomic<std::uint32_t>* users_ = nullptr;
   };
-
-  // Pins the registration of a local segment that check_local accepted at its post; empty when it
-  // was freed since. Lock-free.
-  [[nodiscard]] Pin pin_local(DAT_LMR_CONTEXT context) noexcept;
+  // Empty when that life of the entry is over. Lock-free.
   [[nodiscard]] Pin pin(MrRef ref) noexcept;
 
   // ---- remote access ---------------------------------------------------------------------------
-  struct RemoteRequest {
+  struct Access {
     std::uint32_t stag;
     std::uint64_t to;
-    std::uint64_t length;  // > 0
+    std::uint32_t length;  // > 0
     std::uint32_t right;
     ScopeId pd;
     ScopeId qp;
   };
-  struct RemoteAccess {
-    Refusal refusal = Refusal::kInvalidStag;
-    std::byte* address = nullptr;  // with kNone: where TO is in this process
-    MrRef ref;                     // with kNone
-    Pin pin;                       // with kNone: held
+  // kNone: `out` is where the bytes are, and `pin` holds them.
+  [[nodiscard]] Refusal access(const Access& request, Segment& out, Pin& pin) noexcept
+      UDAPL_EXCLUDES(lock_);
+
+  // A value that looks like an STag and names nothing: the sink of our own RDMA Reads, which the
+  // peer only has to send back.
+  [[nodiscard]] std::uint32_t ephemeral_stag() noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock lock(lock_);
+    return new_stag();
+  }
+
+ private:
+  enum class Kind : std::uint8_t { kFree, kRegistration, kWindow };
+  struct Entry;
+
+  static constexpr std::uint32_t kChunkBits = 8;
+  static constexpr std::uint32_t kChunkSize = 1U << kChunkBits;
+  static constexpr std::uint32_t kBuckets = 1U << 16;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  struct Free {
+    void operator()(void* memory) const noexcept { std::free(memory); }
   };
-  [[nodiscard]] RemoteAccess access(const RemoteRequest& request) noexcept UDAPL_EXCLUDES(lock_);
+
+  [[nodiscard]] Entry* find(std::uint32_t index) const noexcept;
+  [[nodiscard]] Entry& at(std::uint32_t index) const noexcept;  // REQUIRES: an existing one
+  [[nodiscard]] Result<std::uint32_t> allocate(Kind kind, ScopeId pd) UDAPL_EXCLUDES(lock_);
+  void release(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] std::uint32_t new_stag() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] std::uint32_t lookup(std::uint32_t stag) const noexcept UDAPL_REQUIRES(lock_);
+  void publish(std::uint32_t index, std::uint32_t stag) noexcept UDAPL_REQUIRES(lock_);
+  void withdraw(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
+  void withdraw_window(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
+  void drop_window_of(MrRef mr) noexcept UDAPL_REQUIRES(lock_);
+  template <class Matches>
+  void withdraw_windows_if(Matches matches) noexcept UDAPL_EXCLUDES(lock_);
+  void unbind_windows_of(MrRef mr) noexcept UDAPL_EXCLUDES(lock_);
+  static void wait_unused(const Entry& entry) noexcept;
+
+  const std::uint32_t max_entries_;
+  mutable SpinLock lock_;
+  StagGenerator stags_ UDAPL_GUARDED_BY(lock_);
+  std::uint32_t created_ UDAPL_GUARDED_BY(lock_) = 0;        // entries ever taken from the chunks
+  std::uint32_t free_head_ UDAPL_GUARDED_BY(lock_) = kNone;  // oldest first: late reuse
+  std::uint32_t free_tail_ UDAPL_GUARDED_BY(lock_) = kNone;
+  // STag -> entry, chained. Zeroed by the kernel, so that what is not used costs no memory.
+  const std::unique_ptr<std::uint32_t[], Free> buckets_ UDAPL_GUARDED_BY(lock_);
+  const std::unique_ptr<std::atomic<Entry*>[]> chunks_;
 };
 
 }  // namespace udapl::soft
