@@ -9,6 +9,8 @@
 
 #include <cstdio>
 #include <map>
+#include <string>
+#include <vector>
 
 int main(int argc, char** argv) {
   using dattx::Operation;
@@ -51,19 +53,20 @@ int main(int argc, char** argv) {
   CLI::App* client = app.add_subcommand("client", "Run transactions with a server");
   common(client);
   dattx::Plan plan;
-  plan.operations = {Operation::kSend, Operation::kWrite, Operation::kRead, Operation::kPing};
+  const std::map<std::string, Operation> operations{{"sr", Operation::kSend},
+                                                    {"rw", Operation::kWrite},
+                                                    {"rr", Operation::kRead},
+                                                    {"pp", Operation::kPing}};
+  std::vector<std::string> chosen{"sr", "rw", "rr", "pp"};
   plan.sizes = {4, 64, 1024, 16384, 262144, 4194304};
   client->add_option("host", plan.host, "Name or IPv4 address of the server")->required();
-  client->add_option("--operations", plan.operations, "Some of sr,rw,rr,pp (all)")
+  client->add_option("--operations", chosen, "Some of sr,rw,rr,pp (all)")
       ->delimiter(',')
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Operation>{{"sr", Operation::kSend},
-                                                                   {"rw", Operation::kWrite},
-                                                                   {"rr", Operation::kRead},
-                                                                   {"pp", Operation::kPing}},
-                                  CLI::ignore_case));
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(&operations));
   client->add_option("--sizes", plan.sizes, "Bytes per transfer (4,64,1024,16384,262144,4194304)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1U, 64U << 20));
   client
       ->add_option("--count", plan.count, "Transfers per measurement (at most 64 MiB, at least 4)")
@@ -77,6 +80,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  for (const std::string& operation : chosen) {
+    plan.operations.push_back(operations.at(operation));
   }
   const int status =
       server->parsed() ? dattx::serve(settings, clients) : dattx::run(settings, plan);
