@@ -115,7 +115,8 @@ endfunction()
 #            [ARGS <argument>...] [ENV <NAME=value>...])
 #
 # A Boost.Test program (one source defines BOOST_TEST_MODULE) and a ctest entry of the same name.
-# TIMEOUT is 120 seconds unless given. Without LABELS the label is the name of the tests/ folder.
+# TIMEOUT is 120 seconds unless given. Without LABELS the label is the folder below tests/, "unit" for
+# all of tests/unit/*.
 function(udapl_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ARGS;ENV")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
@@ -126,7 +127,9 @@ function(udapl_test name)
     set(arg_TIMEOUT 120)
   endif()
   if(NOT arg_LABELS)
-    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME arg_LABELS)
+    cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/tests
+      OUTPUT_VARIABLE arg_LABELS)
+    string(REGEX REPLACE "/.*" "" arg_LABELS ${arg_LABELS})
   endif()
 
   add_executable(${name} ${arg_SOURCES})
