@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file The name that existing sources use for <dat/dat_ib_extensions.h>. */
+/** @file
+ * The name under which existing sources include dat/dat_ib_extensions.h.
+ */
 #pragma once
 
 #include <dat/dat_ib_extensions.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/** @file The name that existing sources use for <dat/udat_vendor_specific.h>. */
+/** @file
+ * The name under which existing sources include dat/udat_vendor_specific.h.
+ */
 #pragma once
 
 #include <dat/udat_vendor_specific.h>
