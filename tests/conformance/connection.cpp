@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <cstring>
+#include <set>
+
+// Connections and service points: checklist 10.7 of the semantics reference. Test names are the
+// checklist's.
+namespace conformance {
+
+namespace {
+
+std::string_view private_data_of(const DAT_EVENT& event) {
+  const auto& data = event.event_data.connect_event_data;
+  return {static_cast<const char*>(data.private_data),
+          static_cast<std::size_t>(data.private_data_size)};
+}
+
+DAT_CR_PARAM query_cr(DAT_CR_HANDLE cr) {
+  DAT_CR_PARAM param{};
+  REQUIRE_OK(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
+  return param;
+}
+
+DAT_RETURN connect_to(const Pair& pair, const sockaddr* address, DAT_CONN_QUAL conn_qual,
+                      DAT_TIMEOUT timeout = kPatience, DAT_COUNT size = 0,
+                      const char* data = nullptr, DAT_QOS qos = DAT_QOS_BEST_EFFORT) {
+  return dat_ep_connect(pair.active.ep, const_cast<sockaddr*>(address), conn_qual, timeout, size,
+                        const_cast<char*>(data), qos, DAT_CONNECT_DEFAULT_FLAG);
+}
+
+DAT_RETURN connect_to(const Pair& pair, DAT_CONN_QUAL conn_qual, DAT_TIMEOUT timeout = kPatience) {
+  return connect_to(pair, pair.ia.attr.ia_address_ptr, conn_qual, timeout);
+}
+
+DAT_CR_HANDLE take_cr(DAT_EVD_HANDLE evd) {
+  return expect_event(evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data.cr_handle;
+}
+
+// The provider's largest private data, as text.
+std::string text_of_size(DAT_COUNT size) {
+  std::string text;
+  for (DAT_COUNT i = 0; i < size; ++i) text.push_back(static_cast<char>('a' + i % 26));
+  return text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(connection)
+
+BOOST_AUTO_TEST_CASE(conn_basic_events) {
+  Pair pair;
+  pair.connect();
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_CONNECTED);
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_CONNECTED);
+  expect_silence(pair.active.connect_evd);
+  expect_silence(pair.passive.connect_evd);
+}
+
+BOOST_AUTO_TEST_CASE(conn_private_data_each_way) {
+  Pair pair;
+  const std::string there = "to the passive side";
+  const std::string back = "and back";
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr(kPatience, there);
+  const DAT_CR_PARAM param = query_cr(cr);
+  BOOST_REQUIRE_EQUAL(param.private_data_size, static_cast<DAT_COUNT>(there.size()));
+  BOOST_CHECK(std::memcmp(param.private_data, there.data(), there.size()) == 0);
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, static_cast<DAT_COUNT>(back.size()),
+                           const_cast<char*>(back.data())));
+  const DAT_EVENT active = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(private_data_of(active), back);
+  const DAT_EVENT passive =
+      expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(passive.event_data.connect_event_data.private_data_size, 0);
+  // conn_private_data_lifetime: readable until the reset.
+  pair.disconnect();
+  BOOST_CHECK_EQUAL(private_data_of(active), back);
+}
+
+BOOST_AUTO_TEST_CASE(conn_private_data_max) {
+  Pair pair;
+  const DAT_COUNT max = pair.ia.provider().max_private_data_size;
+  BOOST_CHECK_GE(max, 64);
+  const std::string most = text_of_size(max);
+  const std::string more = text_of_size(max + 1);
+  const sockaddr* const here = pair.ia.attr.ia_address_ptr;
+  CHECK_TYPE(connect_to(pair, here, pair.conn_qual, kPatience, max + 1, more.data()),
+             DAT_INVALID_PARAMETER);
+  CHECK_TYPE(connect_to(pair, here, pair.conn_qual, kPatience, -1, more.data()),
+             DAT_INVALID_PARAMETER);
+  CHECK_TYPE(connect_to(pair, here, pair.conn_qual, kPatience, 1, nullptr), DAT_INVALID_PARAMETER);
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr(kPatience, most);
+  BOOST_CHECK_EQUAL(query_cr(cr).private_data_size, max);
+  CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, max + 1, const_cast<char*>(more.data())),
+             DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, 1, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, -1, const_cast<char*>(more.data())),
+             DAT_INVALID_PARAMETER);
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, max, const_cast<char*>(most.data())));
+  const DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(private_data_of(event), most);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_timeout_zero) {
+  Pair pair;
+  CHECK_TYPE(connect_to(pair, pair.conn_qual, 0), DAT_INVALID_PARAMETER);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_UNCONNECTED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_timeout_fires) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.active.post_recv(buffer, 64, 1));
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr(100 * kMillisecond);
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_DISCONNECTED);
+  expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, 1);
+  // conn_accept_after_peer_timeout
+  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 2));
+  const DAT_RETURN accepted = dat_cr_accept(cr, pair.passive.ep, 0, nullptr);
+  if (accepted == DAT_SUCCESS) {
+    expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_DISCONNECTED);
+    expect_dto(pair.passive.recv_evd, DAT_DTO_ERR_FLUSHED, 2);
+  } else {
+    REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
+    BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_UNCONNECTED);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(conn_no_listener) {
+  Pair pair;
+  REQUIRE_OK(connect_to(pair, fresh_conn_qual()));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_DISCONNECTED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_unreachable) {
+  Pair pair;
+  sockaddr_in nowhere{};
+  nowhere.sin_family = AF_INET;
+  ::inet_pton(AF_INET, "192.0.2.254", &nowhere.sin_addr);  // TEST-NET-1: nobody has it
+  const DAT_RETURN rc =
+      connect_to(pair, reinterpret_cast<sockaddr*>(&nowhere), pair.conn_qual, 500 * kMillisecond);
+  if (rc != DAT_SUCCESS) {
+    BOOST_CHECK_EQUAL(DAT_GET_TYPE(rc), static_cast<DAT_RETURN>(DAT_INVALID_ADDRESS));
+    return;
+  }
+  const auto event = next_event(pair.active.connect_evd);
+  BOOST_REQUIRE(event);
+  BOOST_CHECK(event->event_number == DAT_CONNECTION_EVENT_UNREACHABLE ||
+              event->event_number == DAT_CONNECTION_EVENT_TIMED_OUT);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_DISCONNECTED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_bad_address) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  for (const char* const text : {"224.0.0.1", "255.255.255.255"}) {
+    Pair pair;
+    ::inet_pton(AF_INET, text, &address.sin_addr);
+    const DAT_RETURN rc = connect_to(pair, reinterpret_cast<sockaddr*>(&address), pair.conn_qual);
+    if (rc == DAT_SUCCESS) {
+      const auto event = next_event(pair.active.connect_evd);
+      BOOST_REQUIRE(event);
+      BOOST_CHECK(event->event_number != DAT_CONNECTION_EVENT_ESTABLISHED);
+    } else {
+      BOOST_CHECK_EQUAL(DAT_GET_TYPE(rc), static_cast<DAT_RETURN>(DAT_INVALID_ADDRESS));
+    }
+  }
+  Pair pair;
+  address.sin_family = 250;
+  CHECK_TYPE_OR(connect_to(pair, reinterpret_cast<sockaddr*>(&address), pair.conn_qual),
+                DAT_INVALID_ADDRESS, DAT_INVALID_PARAMETER);
+  CHECK_TYPE(connect_to(pair, nullptr, pair.conn_qual), DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(conn_bad_state) {
+  Pair pair;
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  CHECK_TYPE(connect_to(pair, pair.conn_qual), DAT_INVALID_STATE);  // ACTIVE_CONNECTION_PENDING
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  CHECK_TYPE(connect_to(pair, pair.conn_qual), DAT_INVALID_STATE);  // CONNECTED
+  pair.disconnect();
+  CHECK_TYPE(connect_to(pair, pair.conn_qual), DAT_INVALID_STATE);  // DISCONNECTED
+}
+
+BOOST_AUTO_TEST_CASE(conn_no_connect_evd) {
+  Pair pair;
+  Ep no_evd;
+  REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+                           nullptr, no_evd.out()));
+  CHECK_TYPE(dat_ep_connect(no_evd, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
+                            nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+             DAT_INVALID_STATE);
+  Ep no_pz;
+  REQUIRE_OK(dat_ep_create(pair.ia, DAT_HANDLE_NULL, pair.active.recv_evd, pair.active.request_evd,
+                           pair.active.connect_evd, nullptr, no_pz.out()));
+  CHECK_TYPE(dat_ep_connect(no_pz, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
+                            nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+             DAT_INVALID_STATE);
+}
+
+BOOST_AUTO_TEST_CASE(conn_qos_unsupported) {
+  Pair pair;
+  if (skip_unless((pair.ia.provider().dat_qos_supported & DAT_QOS_PREMIUM) == 0,
+                  "every QoS is supported"))
+    return;
+  CHECK_TYPE(connect_to(pair, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0, nullptr,
+                        DAT_QOS_PREMIUM),
+             DAT_MODEL_NOT_SUPPORTED);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_UNCONNECTED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_failure_then_reset) {
+  Pair pair;
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE_OK(connect_to(pair, fresh_conn_qual()));
+    expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  }
+  pair.connect();
+}
+
+BOOST_AUTO_TEST_CASE(conn_reject_event) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.active.post_recv(buffer, 64, 1));
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  const std::string why = "no";
+  REQUIRE_OK(dat_cr_reject(cr, static_cast<DAT_COUNT>(why.size()), const_cast<char*>(why.data())));
+  const DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+  BOOST_CHECK_EQUAL(private_data_of(event), why);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_DISCONNECTED);
+  expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, 1);  // conn_reject_flushes
+  CHECK_TYPE(dat_cr_reject(cr, 0, nullptr), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(conn_backlog_full) {
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  constexpr int kMany = 12;
+  const Evd small = make_evd(ia, DAT_EVD_CR_FLAG, 2);
+  DAT_EVD_PARAM evd_param{};
+  REQUIRE_OK(dat_evd_query(small, DAT_EVD_FIELD_ALL, &evd_param));
+  if (skip_unless(evd_param.evd_qlen < kMany, "the smallest EVD holds all requests of this test"))
+    return;
+  const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
+  Psp psp;
+  REQUIRE_OK(dat_psp_create(ia, conn_qual, small, DAT_PSP_CONSUMER_FLAG, psp.out()));
+  std::vector<End> ends(kMany);
+  for (End& end : ends) {
+    end.create(ia, pz, nullptr);
+    REQUIRE_OK(dat_ep_connect(end.ep, ia.attr.ia_address_ptr, conn_qual, kPatience, 0, nullptr,
+                              DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+  }
+  int refused = 0;
+  for (End& end : ends) {
+    const auto event = next_event(end.connect_evd, 200 * kMillisecond);
+    if (!event) continue;
+    BOOST_CHECK_EQUAL(event->event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    ++refused;
+  }
+  BOOST_CHECK_EQUAL(refused, kMany - evd_param.evd_qlen);
+  while (const auto event = next_event(small, 0))
+    REQUIRE_OK(dat_cr_reject(event->event_data.cr_arrival_event_data.cr_handle, 0, nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(conn_accept_destroys_cr) {
+  Pair pair;
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));
+  DAT_CR_PARAM param{};
+  CHECK_TYPE(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(conn_accept_bad_ep_keeps_cr) {
+  Pair pair;
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  CHECK_TYPE(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, nullptr),
+             DAT_INVALID_HANDLE);  // conn_accept_needs_ep
+  CHECK_TYPE(dat_cr_accept(cr, pair.active.ep, 0, nullptr), DAT_INVALID_STATE);  // it is connecting
+  CHECK_TYPE(dat_cr_accept(cr, pair.pz, 0, nullptr), DAT_INVALID_HANDLE);
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_cr_event_fields) {
+  Pair pair;
+  REQUIRE_OK(connect_to(pair, pair.conn_qual));
+  const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+  const auto& arrival = event.event_data.cr_arrival_event_data;
+  BOOST_CHECK(arrival.sp_handle.psp_handle == pair.psp);
+  BOOST_CHECK_EQUAL(arrival.conn_qual, pair.conn_qual);
+  BOOST_CHECK_EQUAL(arrival.truncate_flag, DAT_FALSE);
+  BOOST_REQUIRE(arrival.local_ia_address_ptr != nullptr);
+  BOOST_CHECK_EQUAL(arrival.local_ia_address_ptr->sa_family,
+                    pair.ia.attr.ia_address_ptr->sa_family);
+  const DAT_CR_PARAM param = query_cr(arrival.cr_handle);  // conn_cr_query
+  BOOST_REQUIRE(param.remote_ia_address_ptr != nullptr);
+  BOOST_CHECK_EQUAL(param.remote_ia_address_ptr->sa_family, pair.ia.attr.ia_address_ptr->sa_family);
+  BOOST_CHECK(param.local_ep_handle == DAT_HANDLE_NULL);
+  BOOST_CHECK_EQUAL(param.private_data_size, 0);
+  CHECK_TYPE(dat_cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
+  REQUIRE_OK(dat_cr_reject(arrival.cr_handle, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_handoff) {
+  Pair pair;
+  const Evd other_evd = make_evd(pair.ia, DAT_EVD_CR_FLAG, 8);
+  const DAT_CONN_QUAL other_qual = fresh_conn_qual();
+  Psp other;
+  REQUIRE_OK(dat_psp_create(pair.ia, other_qual, other_evd, DAT_PSP_CONSUMER_FLAG, other.out()));
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr(kPatience, "handed");
+  CHECK_TYPE_OR(dat_cr_handoff(cr, fresh_conn_qual()), DAT_INVALID_PARAMETER, DAT_NOT_IMPLEMENTED);
+  const DAT_RETURN rc = dat_cr_handoff(cr, other_qual);
+  if (skip_unless(
+          DAT_GET_TYPE(rc) != DAT_NOT_IMPLEMENTED && DAT_GET_TYPE(rc) != DAT_MODEL_NOT_SUPPORTED,
+          "the provider does not hand off requests")) {
+    REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
+    return;
+  }
+  REQUIRE_OK(rc);
+  const DAT_CR_HANDLE again = take_cr(other_evd);
+  BOOST_CHECK_EQUAL(query_cr(again).private_data_size, 6);
+  REQUIRE_OK(dat_cr_accept(again, pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_abort_active) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.active.post_recv(buffer, 64, 1));
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+  expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, 1);
+  REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(conn_dup_same_service) {
+  Pair pair;
+  pair.connect();
+  End second;
+  second.create(pair.ia, pair.pz, nullptr);
+  REQUIRE_OK(
+      dat_ep_dup_connect(second.ep, pair.active.ep, kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT));
+  End accepted;
+  accepted.create(pair.ia, pair.pz, nullptr);
+  REQUIRE_OK(dat_cr_accept(take_cr(pair.cr_evd), accepted.ep, 0, nullptr));
+  expect_event(second.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(accepted.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_CASE(conn_dup_requires_connected) {
+  Pair pair;
+  CHECK_TYPE(dat_ep_dup_connect(pair.passive.ep, pair.active.ep, kPatience, 0, nullptr,
+                                DAT_QOS_BEST_EFFORT),
+             DAT_INVALID_STATE);
+}
+
+BOOST_AUTO_TEST_CASE(conn_common_connect) {
+  Pair pair;
+  DAT_COMM comm{};
+  comm.domain = pair.ia.attr.ia_address_ptr->sa_family;
+  comm.type = SOCK_STREAM;
+  comm.protocol = 0;
+  sockaddr_in6 storage{};
+  std::memcpy(&storage, pair.ia.attr.ia_address_ptr,
+              comm.domain == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  storage.sin6_port =
+      htons(static_cast<std::uint16_t>(fresh_conn_qual()));  // same place as sin_port
+  auto* const address = reinterpret_cast<DAT_IA_ADDRESS_PTR>(&storage);
+  DAT_CSP_HANDLE csp = DAT_HANDLE_NULL;
+  const DAT_RETURN rc = dat_csp_create(pair.ia, &comm, address, pair.cr_evd, &csp);
+  if (skip_unless(DAT_GET_TYPE(rc) != DAT_MODEL_NOT_SUPPORTED, "the provider has no CSP")) return;
+  REQUIRE_OK(rc);
+  DAT_CSP_HANDLE second = DAT_HANDLE_NULL;
+  CHECK_TYPE(dat_csp_create(pair.ia, &comm, address, pair.cr_evd, &second),
+             DAT_PORT_IN_USE);  // csp_port_in_use
+  CHECK_TYPE(dat_ep_common_connect(pair.active.ep, address, kPatience, 0, nullptr),
+             DAT_INVALID_STATE);  // conn_common_needs_comm
+  DAT_EP_PARAM param{};
+  param.comm = comm;
+  REQUIRE_OK(dat_ep_modify(pair.active.ep, DAT_EP_FIELD_COMM, &param));
+  REQUIRE_OK(dat_ep_common_connect(pair.active.ep, address, kPatience, 0, nullptr));
+  const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+  BOOST_CHECK(event.event_data.cr_arrival_event_data.sp_handle.csp_handle == csp);
+  REQUIRE_OK(
+      dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  DAT_CSP_PARAM csp_param{};
+  REQUIRE_OK(dat_csp_query(csp, DAT_CSP_FIELD_ALL, &csp_param));
+  BOOST_CHECK(csp_param.ia_handle == pair.ia.handle);
+  REQUIRE_OK(dat_csp_free(csp));
+}
+
+BOOST_AUTO_TEST_CASE(psp_qual_in_use) {
+  Pair pair;
+  DAT_PSP_HANDLE second = DAT_HANDLE_NULL;
+  CHECK_TYPE(dat_psp_create(pair.ia, pair.conn_qual, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, &second),
+             DAT_CONN_QUAL_IN_USE);
+  REQUIRE_OK(dat_psp_free(pair.psp.release()));
+  REQUIRE_OK(
+      dat_psp_create(pair.ia, pair.conn_qual, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, pair.psp.out()));
+}
+
+BOOST_AUTO_TEST_CASE(psp_any_unique) {
+  Pair pair;
+  std::vector<Psp> points(5);
+  std::set<DAT_CONN_QUAL> seen;
+  for (Psp& point : points) {
+    DAT_CONN_QUAL conn_qual = 0;
+    REQUIRE_OK(
+        dat_psp_create_any(pair.ia, &conn_qual, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, point.out()));
+    BOOST_CHECK_GE(conn_qual, 1024U);
+    BOOST_CHECK(seen.insert(conn_qual).second);
+  }
+  REQUIRE_OK(connect_to(pair, *seen.begin()));
+  REQUIRE_OK(dat_cr_reject(take_cr(pair.cr_evd), 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+  CHECK_TYPE(
+      dat_psp_create_any(pair.ia, nullptr, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, points[0].out()),
+      DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(psp_bad_evd) {
+  Pair pair;
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  CHECK_TYPE(
+      dat_psp_create(pair.ia, fresh_conn_qual(), pair.active.recv_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+      DAT_INVALID_HANDLE);
+  CHECK_TYPE(
+      dat_psp_create(pair.ia, fresh_conn_qual(), DAT_HANDLE_NULL, DAT_PSP_CONSUMER_FLAG, &psp),
+      DAT_INVALID_HANDLE);
+  CHECK_TYPE(
+      dat_psp_create(pair.ia, fresh_conn_qual(), pair.cr_evd, static_cast<DAT_PSP_FLAGS>(9), &psp),
+      DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_psp_create(pair.ia, 0, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+             DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(psp_provider_ep_state) {
+  Pair pair;
+  const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
+  Psp psp;
+  const DAT_RETURN rc =
+      dat_psp_create(pair.ia, conn_qual, pair.cr_evd, DAT_PSP_PROVIDER_FLAG, psp.out());
+  if (pair.ia.provider().ep_creator == DAT_PSP_CREATES_EP_NEVER) {  // psp_provider_flag
+    CHECK_TYPE(rc, DAT_MODEL_NOT_SUPPORTED);
+    return;
+  }
+  REQUIRE_OK(rc);
+  REQUIRE_OK(connect_to(pair, conn_qual));
+  const DAT_CR_HANDLE cr = take_cr(pair.cr_evd);
+  const DAT_EP_HANDLE ep = query_cr(cr).local_ep_handle;
+  BOOST_REQUIRE(ep != DAT_HANDLE_NULL);
+  BOOST_CHECK_EQUAL(ep_state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param));
+  BOOST_CHECK(param.pz_handle == DAT_HANDLE_NULL);
+  BOOST_CHECK(param.recv_evd_handle == DAT_HANDLE_NULL);
+  CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, 0, nullptr),
+             DAT_INVALID_HANDLE);  // conn_accept_extra_ep
+  param.pz_handle = pair.pz;
+  param.recv_evd_handle = pair.passive.recv_evd;
+  param.request_evd_handle = pair.passive.request_evd;
+  param.connect_evd_handle = pair.passive.connect_evd;
+  param.ep_attr.max_recv_dtos = 8;
+  param.ep_attr.max_request_dtos = 8;
+  param.ep_attr.max_recv_iov = 1;
+  param.ep_attr.max_request_iov = 1;
+  REQUIRE_OK(
+      dat_ep_modify(ep,
+                    DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
+                        DAT_EP_FIELD_REQUEST_EVD_HANDLE | DAT_EP_FIELD_CONNECT_EVD_HANDLE |
+                        DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS |
+                        DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV,
+                    &param));
+  REQUIRE_OK(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, nullptr));
+  const Ep owner(ep);  // ours since the accept
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_CASE(psp_free_rejects) {
+  Pair pair;
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  REQUIRE_OK(dat_psp_free(pair.psp.release()));
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));  // psp_free_keeps_cr
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  pair.disconnect();
+  REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  REQUIRE_OK(connect_to(pair, pair.conn_qual));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+}
+
+BOOST_AUTO_TEST_CASE(rsp_ep_reserved) {
+  Pair pair;
+  Rsp rsp;
+  REQUIRE_OK(dat_rsp_create(pair.ia, fresh_conn_qual(), pair.passive.ep, pair.cr_evd, rsp.out()));
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_RESERVED);
+  CHECK_TYPE(dat_ep_free(pair.passive.ep), DAT_INVALID_STATE);  // ep_free_reserved
+  DAT_RSP_HANDLE second = DAT_HANDLE_NULL;
+  CHECK_TYPE(dat_rsp_create(pair.ia, fresh_conn_qual(), pair.passive.ep, pair.cr_evd, &second),
+             DAT_INVALID_STATE);  // rsp_ep_not_unconnected
+  REQUIRE_OK(dat_rsp_free(rsp.release()));
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_UNCONNECTED);
+}
+
+BOOST_AUTO_TEST_CASE(rsp_one_shot) {
+  Pair pair;
+  const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
+  DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
+  REQUIRE_OK(dat_rsp_create(pair.ia, conn_qual, pair.passive.ep, pair.cr_evd, &rsp));
+  REQUIRE_OK(connect_to(pair, conn_qual));
+  const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+  BOOST_CHECK(event.event_data.cr_arrival_event_data.sp_handle.rsp_handle ==
+              DAT_HANDLE_NULL);  // rsp_event_sp_null
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+  CHECK_TYPE(dat_rsp_free(rsp), DAT_INVALID_HANDLE);            // rsp_free_after_request
+  CHECK_TYPE(dat_ep_free(pair.passive.ep), DAT_INVALID_STATE);  // ep_free_passive
+  const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+  BOOST_CHECK(query_cr(cr).local_ep_handle == pair.passive.ep);
+  End second;
+  second.create(pair.ia, pair.pz, nullptr);
+  REQUIRE_OK(dat_ep_connect(second.ep, pair.ia.attr.ia_address_ptr, conn_qual, kPatience, 0,
+                            nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+  expect_event(second.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, 0, nullptr),
+             DAT_INVALID_HANDLE);  // conn_accept_extra_ep
+  REQUIRE_OK(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_CASE(rsp_reject_returns_ep) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
+  const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
+  DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
+  REQUIRE_OK(dat_rsp_create(pair.ia, conn_qual, pair.passive.ep, pair.cr_evd, &rsp));
+  REQUIRE_OK(connect_to(pair, conn_qual));
+  REQUIRE_OK(dat_cr_reject(take_cr(pair.cr_evd), 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_UNCONNECTED);
+  expect_silence(pair.passive.recv_evd);  // pre-posted receives are kept
+  REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  pair.connect();
+  REQUIRE_OK(pair.active.post_send(buffer, 8, 2));
+  expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
+}
+
+BOOST_AUTO_TEST_CASE(ep_query_remote_connected) {
+  Pair pair;
+  pair.connect();
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
+  BOOST_REQUIRE(param.remote_ia_address_ptr != nullptr);
+  BOOST_CHECK_EQUAL(param.remote_ia_address_ptr->sa_family, pair.ia.attr.ia_address_ptr->sa_family);
+  BOOST_CHECK_EQUAL(param.remote_port_qual, pair.conn_qual);
+  DAT_EP_PARAM passive{};
+  REQUIRE_OK(dat_ep_query(pair.passive.ep, DAT_EP_FIELD_ALL, &passive));
+  BOOST_CHECK_EQUAL(passive.remote_port_qual, param.local_port_qual);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance
