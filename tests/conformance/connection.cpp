@@ -443,9 +443,9 @@ BOOST_AUTO_TEST_CASE(psp_bad_evd) {
   CHECK_TYPE(
       dat_psp_create(pair.ia, fresh_conn_qual(), DAT_HANDLE_NULL, DAT_PSP_CONSUMER_FLAG, &psp),
       DAT_INVALID_HANDLE);
-  CHECK_TYPE(
-      dat_psp_create(pair.ia, fresh_conn_qual(), pair.cr_evd, static_cast<DAT_PSP_FLAGS>(9), &psp),
-      DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_psp_create(pair.ia, fresh_conn_qual(), pair.cr_evd,
+                            not_an_enumerator<DAT_PSP_FLAGS>(9), &psp),
+             DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_psp_create(pair.ia, 0, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
              DAT_INVALID_PARAMETER);
 }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -154,6 +155,15 @@ struct Buffer {
 };
 
 DAT_DTO_COOKIE cookie(std::uint64_t value);
+
+// An enumeration's value that no enumerator has, as a careless C program would pass it.
+template <class Enum>
+Enum not_an_enumerator(unsigned value) {
+  static_assert(sizeof(Enum) == sizeof value);
+  Enum result;
+  std::memcpy(&result, &value, sizeof value);
+  return result;
+}
 
 // EP attributes that every provider can give.
 DAT_EP_ATTR default_ep_attr(const Ia& ia);
