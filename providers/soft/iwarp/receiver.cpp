@@ -113,6 +113,7 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound) 
       break;
     }
     process(fpdu + kFpduLengthSize, length, inbound);
+    if (state_ == State::kFailed) break;
     ++fpdus_;
     used += total;
   }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Nothing is allocated once a connection is set up, and nothing because of what a peer says. A
+// program of its own because it replaces the global operator new.
+#define BOOST_TEST_MODULE iwarp_allocation
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "tests/unit/iwarp/support.h"
+
+namespace {
+std::size_t allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* p = std::malloc(size ? size : 1)) return p;
+  throw std::bad_alloc();
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+
+using namespace iwarp_test;
+
+namespace {
+
+// Counts bytes and does nothing else.
+class Counter final : public Inbound {
+ public:
+  std::size_t bytes = 0;
+  Verdict place_write(std::uint32_t, std::uint64_t, std::span<const std::byte> p) override {
+    bytes += p.size();
+    return Verdict::kOk;
+  }
+  Verdict place_send(const SendSegment& s) override {
+    bytes += s.payload.size();
+    return Verdict::kOk;
+  }
+  Verdict invalidate(std::uint32_t) override { return Verdict::kOk; }
+  void send_done(const SendDone&) override {}
+  Verdict immediate(const ImmediateBytes&, bool) override { return Verdict::kOk; }
+  Verdict read_request(const ReadRequest&, std::uint32_t) override { return Verdict::kOk; }
+  bool oldest_read(ReadSink&) override { return false; }
+  Verdict place_read(std::uint32_t, std::span<const std::byte>) override { return Verdict::kOk; }
+  void read_done() override {}
+  Verdict atomic_request(const AtomicRequest&) override { return Verdict::kOk; }
+  Verdict atomic_response(const AtomicResponse&) override { return Verdict::kOk; }
+  void terminated(const Terminate&) override {}
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(steady_state_does_not_allocate) {
+  const Bytes data = pattern(200000);
+  const IoSpan piece{data.data(), data.size()};
+  const IoSpan small{data.data(), 40};
+  Bytes staging(1 << 20);
+  Counter inbound;
+  for (const bool markers : {false, true}) {
+    Sender sender({.crc = true, .markers = markers, .emss = 1448});
+    Receiver receiver(true);
+    TxBatch batch;
+    std::size_t staged = 0;
+    const std::size_t before = allocations;
+    for (int i = 0; i < 50; ++i) {
+      if (i % 2) {
+        sender.begin_send(Opcode::kSend, 0, {&piece, 1}, static_cast<std::uint32_t>(data.size()));
+      } else {
+        sender.begin_write(1, 0, {&small, 1}, 40);
+      }
+      Sender::Fill fill;
+      do {
+        fill = sender.fill(batch);
+        for (const IoSpan& s : batch.spans()) {
+          if (markers) break;  // our receiver never asks for them
+          std::memcpy(&staging[staged], s.data, s.size);
+          staged += s.size;
+        }
+        batch.consume(batch.pending_bytes());
+        const std::size_t used = receiver.feed(std::span(staging).first(staged), inbound);
+        std::memmove(staging.data(), &staging[used], staged - used);
+        staged -= used;
+      } while (fill != Sender::Fill::kDone);
+    }
+    const Terminate terminate = make_read_terminate(TerminateCode::kRdmapAccess, {}, 1, 0);
+    sender.begin_terminate(terminate);
+    sender.fill(batch);
+    BOOST_TEST(allocations == before);
+    BOOST_TEST(staged == 0U);
+  }
+  BOOST_TEST(inbound.bytes == 25 * (200000U + 40));
+}
+
+BOOST_AUTO_TEST_CASE(hostile_input_does_not_allocate) {
+  Counter inbound;
+  std::minstd_rand random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const Bytes bytes = pattern(random() % 400, static_cast<unsigned>(random()));
+    Receiver receiver(i % 2);
+    const std::size_t before = allocations;
+    receiver.feed(bytes, inbound);
+    BOOST_REQUIRE_EQUAL(allocations, before);
+  }
+}
