@@ -56,6 +56,14 @@ template <class T>
   return static_cast<T*>(header);
 }
 
+// Makes the handle of `object` dead, so that nobody finds the object by it any more. False if it
+// was already: then somebody else is ending the object.
+template <class T>
+[[nodiscard]] bool invalidate(T& object) noexcept {
+  std::uint32_t live = ObjectHeader::tag_of(T::kType);
+  return object.tag.compare_exchange_strong(live, ObjectHeader::kDead, std::memory_order_acq_rel);
+}
+
 // Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
 // is reused as late as practical: at least kQuarantine other frees later. Thread-safe; one per type
 // and process.
@@ -136,7 +144,9 @@ class ObjectList {
     ++size_;
     return inserted;
   }
+  // Null if it is not in the list any more: somebody else took it.
   [[nodiscard]] Owned<T> remove(T& object) noexcept {
+    if (object.previous == nullptr && head_ != &object) return nullptr;
     if (object.previous != nullptr)
       object.previous->next = object.next;
     else

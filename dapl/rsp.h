@@ -15,7 +15,11 @@ class Rsp : public ServicePoint {
 
   // `ep` null: the provider makes one for the request.
   Rsp(Ia& owner, Evd& evd, Ep* ep) noexcept : ServicePoint(owner, kType, evd, sink_), ep_(ep) {}
-  ~Rsp() { close(); }  // before the sink goes
+  // Waits for a delivery to be decided: only the Ia's end can meet one.
+  ~Rsp() {
+    static_cast<void>(begin_free());
+    close();  // before the sink goes
+  }
 
   [[nodiscard]] Ep* ep() const noexcept { return ep_; }
 
