@@ -46,7 +46,10 @@ struct alignas(64) RequestQueue {
   std::uint32_t silent UDAPL_GUARDED_BY(lock) = 0;  // suppressed posts since the last signalled one
   std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
   bool discard UDAPL_GUARDED_BY(lock) = false;  // no request EVD: as if all were suppressed
+  bool can_invalidate UDAPL_GUARDED_BY(lock) = false;
+  bool can_read_to_rmr UDAPL_GUARDED_BY(lock) = false;
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
+  const Pz* pz UDAPL_GUARDED_BY(lock) = nullptr;
   CookieRing cookies{0};
 };
 struct alignas(64) ReceiveQueue {

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/guard.h"
+#include "dapl/post.h"
+
+// The posts as table entries: find the object, lock its queue through the Guard, post, unlock,
+// trace a refusal. Templates over a provider's final transport classes, so that the transport's own
+// function is called directly and may be inlined.
+namespace udapl::dapl::calls {
+
+// -----------------------------------------------
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
+                        DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_send", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::send<Q>(*ep, queue, {local, count}, cookie, flags);
+  }
+  return post::finish(handle, "post_send", outcome);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                        DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                        DAT_COMPLETION_FLAGS flags, DAT_BOOLEAN invalidate,
+                                        DAT_RMR_CONTEXT context) noexcept {
+  if (invalidate == DAT_FALSE) return ep_post_send<Q, G>(handle, count, local, cookie, flags);
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_send_with_invalidate", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::send_invalidate<Q>(*ep, queue, {local, count}, cookie, flags, context);
+  }
+  return post::finish(handle, "post_send_with_invalidate", outcome);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
+                        DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_recv", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    ReceiveQueue& queue = ep->receives;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::receive<Q>(*ep, queue, {local, count}, cookie, flags);
+  }
+  return post::finish(handle, "post_recv", outcome);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
+                              DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
+                              DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_rdma_write", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::rdma_write<Q>(*ep, queue, {local, count}, cookie, remote, flags);
+  }
+  return post::finish(handle, "post_rdma_write", outcome);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
+                             DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
+                             DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_rdma_read", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::rdma_read<Q>(*ep, queue, {local, count}, cookie, remote, flags);
+  }
+  return post::finish(handle, "post_rdma_read", outcome);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE handle, const DAT_RMR_TRIPLET* local,
+                                    DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
+                                    DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_rdma_read_to_rmr", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::rdma_read_to_rmr<Q>(*ep, queue, local, cookie, remote, flags);
+  }
+  return post::finish(handle, "post_rdma_read_to_rmr", outcome);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle, const DAT_LMR_TRIPLET* range,
+                    DAT_MEM_PRIV_FLAGS privileges, DAT_VA_TYPE va_type, DAT_EP_HANDLE ep_handle,
+                    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+                    DAT_RMR_CONTEXT* context) noexcept {
+  Rmr* const rmr = handle_cast<Rmr>(handle);
+  if (rmr == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "rmr_bind", DAT_INVALID_HANDLE_RMR);
+  Lmr* const lmr = handle_cast<Lmr>(lmr_handle);
+  const bool unbind = range != nullptr && range->segment_length == 0;
+  if ((lmr == nullptr && !(unbind && lmr_handle == DAT_HANDLE_NULL)) ||
+      (lmr != nullptr && lmr->ia != rmr->ia)) [[unlikely]]
+    return post::bad_handle(lmr_handle, "rmr_bind", DAT_INVALID_HANDLE_LMR);
+  Ep* const ep = handle_cast<Ep>(ep_handle);
+  if (ep == nullptr || ep->ia != rmr->ia) [[unlikely]]
+    return post::bad_handle(ep_handle, "rmr_bind", DAT_INVALID_HANDLE_EP);
+  if (range == nullptr) [[unlikely]]
+    return post::refused(handle, "rmr_bind", post::bad(DAT_INVALID_ARG3, "no triplet"));
+  if (context == nullptr && !unbind) [[unlikely]]
+    return post::refused(handle, "rmr_bind", post::bad(DAT_INVALID_ARG9, "no place for a context"));
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome =
+        post::bind<Q>(*ep, queue, {*rmr, lmr, *range, privileges, va_type}, cookie, flags, context);
+  }
+  return post::finish(handle, "rmr_bind", outcome);
+}
+
+template <HotSrq S, Guard G>
+DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
+                         DAT_DTO_COOKIE user) noexcept {
+  Srq* const srq = handle_cast<Srq>(handle);
+  if (srq == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "srq_post_recv", DAT_INVALID_HANDLE_SRQ);
+  if (!post::Segments{local, count}.fit(static_cast<std::uint32_t>(srq->max_recv_iov())))
+      [[unlikely]]
+    return post::refused(handle, "srq_post_recv",
+                         post::bad(DAT_INVALID_ARG2, "bad segment count or list"));
+  // The pool has its own lock: cookies come back out of order, from whoever dequeues.
+  SrqCookie* const cookie = srq->claim();
+  if (cookie == nullptr) [[unlikely]]
+    return post::refused(
+        handle, "srq_post_recv",
+        {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ), "max_recv_dtos are outstanding"});
+  cookie->user = user;
+  cookie->ep = nullptr;
+  cookie->rmr = nullptr;
+  cookie->length = 0;
+  cookie->operation = DAT_DTO_RECEIVE;
+  cookie->suppressed = false;
+  cookie->ib_extension = false;
+  DAT_RETURN code;
+  {
+    const typename G::Scope lock(srq->post_lock());
+    code = static_cast<S&>(srq->queue())
+               .post_recv(reinterpret_cast<transport::WorkId>(static_cast<Cookie*>(cookie)), local,
+                          count);
+  }
+  if (code != DAT_SUCCESS) [[unlikely]] {
+    srq->retire(*cookie);
+    return post::refused(handle, "srq_post_recv", {code, "the transport refuses"});
+  }
+  return DAT_SUCCESS;
+}
+
+}  // namespace udapl::dapl::calls
