@@ -107,6 +107,10 @@ Lease Registry::acquire(const Candidate& candidate, const IaKey& wanted,
   return initialise(*candidate.entry, passed_over);
 }
 
+std::string Registry::place_of(const Entry& entry) const {
+  return *file_.path() + " line " + std::to_string(entry.conf.line);
+}
+
 // Outside of any turn, because the dynamic linker has a lock of its own: a thread that is in it may
 // run a constructor that opens an IA.
 bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
@@ -116,9 +120,8 @@ bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
   }
   LoadResult result = loader_.load(entry.conf.library_path);
   if (!result.loaded) {
-    UDAPL_TRACE(kNormal, "line %zu: %s", entry.conf.line, result.failure.c_str());
-    passed_over.push_back({entry.conf.library_path,
-                           "line " + std::to_string(entry.conf.line) + ": " + result.failure});
+    UDAPL_TRACE(kNormal, "%s: %s", place_of(entry).c_str(), result.failure.c_str());
+    passed_over.push_back({entry.conf.library_path, place_of(entry) + ": " + result.failure});
     return false;
   }
   ScopedLock lock(mutex_);
@@ -152,9 +155,9 @@ Lease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
                                  : library +
                                        " registered nothing for this name; are its ia_params " +
                                        quoted(entry.conf.ia_params) + " what it wants?";
-  UDAPL_TRACE(kNormal, "line %zu: %s", entry.conf.line, reason.c_str());
-  passed_over.push_back({entry.conf.ia_name + '\n' + entry.conf.library_path,
-                         "line " + std::to_string(entry.conf.line) + ": " + reason});
+  UDAPL_TRACE(kNormal, "%s: %s", place_of(entry).c_str(), reason.c_str());
+  passed_over.push_back(
+      {entry.conf.ia_name + '\n' + entry.conf.library_path, place_of(entry) + ": " + reason});
   // Every init gets its fini, also one that came to nothing.
   if (call_init && entry.entry_points.fini != nullptr) entry.entry_points.fini(&entry.info);
   ScopedLock lock(mutex_);

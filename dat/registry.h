@@ -137,6 +137,7 @@ class Registry {
 
   Status open_ia(const Registration& registration, const OpenRequest& request, OpenedIa& opened);
   Status not_found(const IaKey& wanted, std::vector<PassedOver> passed_over) UDAPL_EXCLUDES(mutex_);
+  [[nodiscard]] std::string place_of(const Entry& entry) const;
   [[nodiscard]] bool in_turn() UDAPL_EXCLUDES(mutex_);
   [[nodiscard]] bool has_open_ias(const Lease& lease) UDAPL_EXCLUDES(mutex_);
   Status ask_related(DAT_NAME_PTR asked, DAT_NAME_PTR about, DAT_BOOLEAN& answer)

@@ -90,8 +90,8 @@ void Report::add_configuration(std::string& text) {
   for (const ConfDiagnostic& diagnostic : file_.conf.diagnostics)
     if (diagnostic.issue == ConfIssue::kMalformed) ++dropped;
   std::string summary =
-      *file_.path() + ": " + std::to_string(file_.conf.entries.size()) + " entries";
-  if (dropped != 0) summary += ", " + std::to_string(dropped) + " malformed lines skipped";
+      *file_.path() + ": entries read: " + std::to_string(file_.conf.entries.size());
+  if (dropped != 0) summary += ", malformed lines skipped: " + std::to_string(dropped);
   add_line(text, summary);
   if (dropped == 0 || !is_new("\nmalformed lines")) return;
   std::size_t shown = 0;
