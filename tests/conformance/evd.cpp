@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "harness.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <set>
+#include <thread>
+
+// Event dispatchers: checklist 10.4 of the semantics reference. Test names are the checklist's.
+namespace conformance {
+
+namespace {
+
+DAT_EVENT software_event(std::uintptr_t value) {
+  DAT_EVENT event{};
+  event.event_number = DAT_SOFTWARE_EVENT;
+  event.event_data.software_event_data.pointer = reinterpret_cast<DAT_PVOID>(value);
+  return event;
+}
+
+DAT_RETURN post_software(DAT_EVD_HANDLE evd, std::uintptr_t value) {
+  const DAT_EVENT event = software_event(value);
+  return dat_evd_post_se(evd, &event);
+}
+
+std::uintptr_t value_of(const DAT_EVENT& event) {
+  return reinterpret_cast<std::uintptr_t>(event.event_data.software_event_data.pointer);
+}
+
+DAT_EVD_PARAM query_evd(DAT_EVD_HANDLE evd) {
+  DAT_EVD_PARAM param{};
+  REQUIRE_OK(dat_evd_query(evd, DAT_EVD_FIELD_ALL, &param));
+  return param;
+}
+
+// A thread in dat_evd_wait, and what came of it.
+class Waiter {
+ public:
+  explicit Waiter(DAT_EVD_HANDLE evd, DAT_COUNT threshold = 1, DAT_TIMEOUT timeout = kPatience)
+      : thread_([this, evd, threshold, timeout] {
+          result = dat_evd_wait(evd, timeout, threshold, &event, &more);
+        }) {
+    // It is blocked when a dequeue beside it is refused; until then there is nothing to dequeue.
+    DAT_EVENT other;
+    while (DAT_GET_TYPE(dat_evd_dequeue(evd, &other)) != DAT_INVALID_STATE)
+      std::this_thread::yield();
+  }
+  ~Waiter() { join(); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  [[nodiscard]] pthread_t native() { return thread_.native_handle(); }
+
+  DAT_EVENT event{};
+  DAT_COUNT more = -1;
+  DAT_RETURN result = DAT_INTERNAL_ERROR;
+
+ private:
+  std::thread thread_;
+};
+
+constexpr DAT_EVD_FLAGS kStreams[] = {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_CR_FLAG,
+                                      DAT_EVD_DTO_FLAG,      DAT_EVD_CONNECTION_FLAG,
+                                      DAT_EVD_RMR_BIND_FLAG, DAT_EVD_ASYNC_FLAG};
+constexpr int kConsumerStreams =
+    5;  // all but ASYNC, which not every provider lets a consumer create
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(evd)
+
+BOOST_AUTO_TEST_CASE(evd_create_each_flag) {
+  Ia ia;
+  for (int i = 0; i < kConsumerStreams; ++i) make_evd(ia, kStreams[i], 8);
+}
+
+BOOST_AUTO_TEST_CASE(evd_create_merge) {  // evd_create_merge_ok and evd_create_merge_bad
+  Ia ia;
+  for (int i = 0; i < kConsumerStreams; ++i)
+    for (int j = 0; j < kConsumerStreams; ++j) {
+      if (i == j) continue;
+      const auto both = static_cast<DAT_EVD_FLAGS>(kStreams[i] | kStreams[j]);
+      Evd evd;
+      const DAT_RETURN rc = dat_evd_create(ia, 8, DAT_HANDLE_NULL, both, evd.out());
+      if (ia.provider().evd_stream_merging_supported[i][j] == DAT_TRUE)
+        REQUIRE_OK(rc);
+      else
+        CHECK_TYPE(rc, DAT_INVALID_PARAMETER);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(evd_create_bad) {  // evd_create_qlen_bad, evd_create_qlen_huge
+  Ia ia;
+  DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+  CHECK_TYPE(dat_evd_create(ia, 0, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &evd),
+             DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_create(ia, -1, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &evd),
+             DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_create(ia, 8, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, nullptr),
+             DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_create(ia, ia.attr.max_evd_qlen + 1, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd),
+             DAT_INSUFFICIENT_RESOURCES);
+  const Pz pz = make_pz(ia);
+  CHECK_TYPE(dat_evd_create(ia, 8, static_cast<DAT_CNO_HANDLE>(DAT_PZ_HANDLE(pz)),
+                            DAT_EVD_SOFTWARE_FLAG, &evd),
+             DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(evd_query_initial) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 13);
+  const DAT_EVD_PARAM param = query_evd(evd);
+  BOOST_CHECK(param.ia_handle == ia.handle);
+  BOOST_CHECK_GE(param.evd_qlen, 13);
+  BOOST_CHECK(param.cno_handle == DAT_HANDLE_NULL);
+  BOOST_CHECK_EQUAL(param.evd_flags, DAT_EVD_SOFTWARE_FLAG);
+  BOOST_CHECK(param.evd_state & DAT_EVD_STATE_ENABLED);
+  BOOST_CHECK(param.evd_state & DAT_EVD_STATE_WAITABLE);
+  CHECK_TYPE(dat_evd_query(evd, DAT_EVD_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(evd_dequeue_empty) {
+  Ia ia;
+  const Evd software = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  const Evd dto = make_evd(ia, DAT_EVD_DTO_FLAG, 8);
+  DAT_EVENT event;
+  CHECK_TYPE(dat_evd_dequeue(software, &event), DAT_QUEUE_EMPTY);
+  CHECK_TYPE(dat_evd_dequeue(dto, &event), DAT_QUEUE_EMPTY);
+  CHECK_TYPE(dat_evd_dequeue(dto, nullptr), DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(evd_dequeue_order) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  for (std::uintptr_t i = 0; i < 8; ++i) REQUIRE_OK(post_software(evd, i));
+  DAT_EVENT event;
+  for (std::uintptr_t i = 0; i < 8; ++i) {
+    REQUIRE_OK(dat_evd_dequeue(evd, &event));
+    BOOST_CHECK_EQUAL(value_of(event), i);
+    BOOST_CHECK(event.evd_handle == evd);  // evd_post_se_ok
+  }
+}
+
+BOOST_AUTO_TEST_CASE(evd_dequeue_when_disabled) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  REQUIRE_OK(dat_evd_disable(evd));
+  REQUIRE_OK(dat_evd_set_unwaitable(evd));
+  const DAT_EVD_STATE state = query_evd(evd).evd_state;
+  BOOST_CHECK(state & DAT_EVD_STATE_DISABLED);
+  BOOST_CHECK(state & DAT_EVD_STATE_UNWAITABLE);
+  REQUIRE_OK(post_software(evd, 1));
+  DAT_EVENT event;
+  REQUIRE_OK(dat_evd_dequeue(evd, &event));
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_immediate) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  for (std::uintptr_t i = 0; i < 3; ++i) REQUIRE_OK(post_software(evd, i));
+  DAT_EVENT event;
+  DAT_COUNT more = -1;
+  REQUIRE_OK(dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
+  BOOST_CHECK_EQUAL(value_of(event), 0U);
+  BOOST_CHECK_EQUAL(more, 2);
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_timeout) {  // evd_wait_timeout_zero, _elapsed, _keeps_events
+  Ia ia;
+  for (const DAT_EVD_FLAGS flag : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
+    const Evd evd = make_evd(ia, static_cast<DAT_EVD_FLAGS>(flag | DAT_EVD_SOFTWARE_FLAG), 8);
+    DAT_EVENT event;
+    DAT_COUNT more = -1;
+    CHECK_TYPE(dat_evd_wait(evd, 0, 1, &event, &more), DAT_TIMEOUT_EXPIRED);
+    BOOST_CHECK_EQUAL(more, 0);
+    const auto start = std::chrono::steady_clock::now();
+    CHECK_TYPE(dat_evd_wait(evd, 20 * kMillisecond, 1, &event, &more), DAT_TIMEOUT_EXPIRED);
+    BOOST_CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(20));
+    const auto short_start = std::chrono::steady_clock::now();
+    CHECK_TYPE(dat_evd_wait(evd, 500, 1, &event, &more),
+               DAT_TIMEOUT_EXPIRED);  // below a millisecond
+    BOOST_CHECK(std::chrono::steady_clock::now() - short_start >= std::chrono::microseconds(500));
+    REQUIRE_OK(post_software(evd, 1));
+    REQUIRE_OK(post_software(evd, 2));
+    CHECK_TYPE(dat_evd_wait(evd, kMillisecond, 3, &event, &more), DAT_TIMEOUT_EXPIRED);
+    BOOST_CHECK_EQUAL(more, 2);
+    REQUIRE_OK(post_software(evd, 3));
+    REQUIRE_OK(dat_evd_wait(evd, kPatience, 3, &event, &more));
+    BOOST_CHECK_EQUAL(value_of(event), 1U);
+    BOOST_CHECK_EQUAL(more, 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_arguments) {  // evd_wait_threshold_zero, evd_wait_threshold_qlen
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  const DAT_COUNT qlen = query_evd(evd).evd_qlen;
+  DAT_EVENT event;
+  DAT_COUNT more = -1;
+  CHECK_TYPE(dat_evd_wait(evd, 0, 0, &event, &more), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_wait(evd, 0, -1, &event, &more), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_wait(evd, 0, qlen + 1, &event, &more), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_wait(evd, 0, 1, nullptr, &more), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_wait(evd, 0, 1, &event, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_wait(evd, 0, qlen, &event, &more), DAT_TIMEOUT_EXPIRED);
+  for (DAT_COUNT i = 0; i < qlen; ++i) REQUIRE_OK(post_software(evd, 1));
+  REQUIRE_OK(dat_evd_wait(evd, kPatience, qlen, &event, &more));
+  BOOST_CHECK_EQUAL(more, qlen - 1);
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_threshold_met) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  Waiter waiter(evd, 4);
+  for (std::uintptr_t i = 0; i < 4; ++i) REQUIRE_OK(post_software(evd, i));
+  waiter.join();
+  BOOST_CHECK_EQUAL(waiter.result, static_cast<DAT_RETURN>(DAT_SUCCESS));
+  BOOST_CHECK_EQUAL(value_of(waiter.event), 0U);
+  BOOST_CHECK_GE(waiter.more, 3);
+}
+
+BOOST_AUTO_TEST_CASE(
+    evd_wait_second_waiter) {  // and evd_wait_blocks_dequeue, which Waiter itself relies on
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  Waiter first(evd);
+  DAT_EVENT event;
+  DAT_COUNT more = -1;
+  CHECK_TYPE(dat_evd_wait(evd, kPatience, 1, &event, &more), DAT_INVALID_STATE);
+  CHECK_TYPE(dat_evd_dequeue(evd, &event), DAT_INVALID_STATE);
+  CHECK_TYPE(dat_evd_free(evd), DAT_INVALID_STATE);
+  REQUIRE_OK(post_software(evd, 5));
+  first.join();
+  BOOST_CHECK_EQUAL(first.result, static_cast<DAT_RETURN>(DAT_SUCCESS));
+  BOOST_CHECK_EQUAL(value_of(first.event), 5U);
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_unwaitable) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  REQUIRE_OK(dat_evd_set_unwaitable(evd));
+  REQUIRE_OK(dat_evd_set_unwaitable(evd));
+  REQUIRE_OK(post_software(evd, 1));
+  DAT_EVENT event;
+  DAT_COUNT more = -1;
+  CHECK_TYPE(dat_evd_wait(evd, kPatience, 1, &event, &more), DAT_INVALID_STATE);
+  REQUIRE_OK(dat_evd_clear_unwaitable(evd));
+  REQUIRE_OK(dat_evd_wait(evd, kPatience, 1, &event, &more));
+}
+
+BOOST_AUTO_TEST_CASE(evd_set_unwaitable_wakes) {
+  Ia ia;
+  for (const DAT_EVD_FLAGS flag :
+       {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG, DAT_EVD_CONNECTION_FLAG}) {
+    const Evd evd = make_evd(ia, flag, 8);
+    Waiter waiter(evd);
+    REQUIRE_OK(dat_evd_set_unwaitable(evd));
+    waiter.join();
+    BOOST_CHECK_EQUAL(DAT_GET_TYPE(waiter.result), static_cast<DAT_RETURN>(DAT_INVALID_STATE));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_signal) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  struct sigaction old {};
+  ::sigaction(SIGUSR1, &action, &old);
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  {
+    Waiter waiter(evd);
+    ::pthread_kill(waiter.native(), SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    REQUIRE_OK(post_software(evd, 1));
+    waiter.join();
+    BOOST_CHECK(waiter.result == DAT_SUCCESS ||
+                DAT_GET_TYPE(waiter.result) == DAT_INTERRUPTED_CALL);
+  }
+  ::sigaction(SIGUSR1, &old, nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_no_lost_wakeup) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 64);
+  constexpr std::uintptr_t kCount = 20000;
+  std::thread producer([&] {
+    for (std::uintptr_t i = 0; i < kCount;)
+      if (post_software(evd, i) == DAT_SUCCESS) ++i;
+  });
+  for (std::uintptr_t i = 0; i < kCount; ++i) {
+    DAT_EVENT event;
+    DAT_COUNT more = -1;
+    REQUIRE_OK(dat_evd_wait(evd, kPatience, 1, &event, &more));
+    BOOST_REQUIRE_EQUAL(value_of(event), i);
+  }
+  producer.join();
+}
+
+BOOST_AUTO_TEST_CASE(evd_wait_total_timeout) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 64);
+  std::atomic<bool> stop{false};
+  std::thread teaser([&] {  // wake-ups that never satisfy the threshold must not restart the clock
+    for (int i = 0; i < 30 && !stop; ++i) {
+      post_software(evd, 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  DAT_EVENT event;
+  DAT_COUNT more = -1;
+  CHECK_TYPE(dat_evd_wait(evd, 50 * kMillisecond, 60, &event, &more), DAT_TIMEOUT_EXPIRED);
+  BOOST_CHECK_LT(more, 30);  // it gave up while the teaser was still at it
+  stop = true;
+  teaser.join();
+}
+
+BOOST_AUTO_TEST_CASE(evd_resize_grow) {
+  Ia ia;
+  for (const DAT_EVD_FLAGS flag : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
+    const Evd evd = make_evd(ia, static_cast<DAT_EVD_FLAGS>(flag | DAT_EVD_SOFTWARE_FLAG), 8);
+    for (std::uintptr_t i = 0; i < 8; ++i) REQUIRE_OK(post_software(evd, i));
+    REQUIRE_OK(dat_evd_resize(evd, 100));
+    BOOST_CHECK_GE(query_evd(evd).evd_qlen, 100);
+    for (std::uintptr_t i = 8; i < 100; ++i) REQUIRE_OK(post_software(evd, i));
+    DAT_EVENT event;
+    for (std::uintptr_t i = 0; i < 100; ++i) {
+      REQUIRE_OK(dat_evd_dequeue(evd, &event));
+      BOOST_CHECK_EQUAL(value_of(event), i);
+    }
+    CHECK_TYPE(dat_evd_resize(evd, 0), DAT_INVALID_PARAMETER);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(evd_resize_below_count) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 16);
+  for (std::uintptr_t i = 0; i < 10; ++i) REQUIRE_OK(post_software(evd, i));
+  const DAT_RETURN rc = dat_evd_resize(evd, 4);
+  BOOST_CHECK(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_INVALID_STATE);
+  BOOST_CHECK_GE(query_evd(evd).evd_qlen, 10);
+  BOOST_CHECK_EQUAL(drain(evd), 10);
+}
+
+BOOST_AUTO_TEST_CASE(evd_post_se_refused) {  // evd_post_se_wrong_number, evd_post_se_no_flag
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  DAT_EVENT wrong = software_event(1);
+  wrong.event_number = DAT_DTO_COMPLETION_EVENT;
+  CHECK_TYPE(dat_evd_post_se(evd, &wrong), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_evd_post_se(evd, nullptr), DAT_INVALID_PARAMETER);
+  const Evd connection = make_evd(ia, DAT_EVD_CONNECTION_FLAG, 8);
+  CHECK_TYPE(post_software(connection, 1), DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(evd_post_se_full) {
+  Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  const DAT_COUNT qlen = query_evd(evd).evd_qlen;
+  for (DAT_COUNT i = 0; i < qlen; ++i) REQUIRE_OK(post_software(evd, 1));
+  CHECK_TYPE(post_software(evd, 2), DAT_QUEUE_FULL);
+  BOOST_CHECK_EQUAL(drain(evd), qlen);
+  expect_silence(ia.async_evd);  // nothing was lost
+}
+
+BOOST_AUTO_TEST_CASE(evd_overflow_async) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  const Evd tiny = make_evd(pair.ia, DAT_EVD_DTO_FLAG, 1);
+  const DAT_COUNT qlen = query_evd(tiny).evd_qlen;
+  DAT_EP_ATTR attr = default_ep_attr(pair.ia);
+  if (skip_unless(qlen < attr.max_recv_dtos, "the smallest EVD cannot be made to overflow")) return;
+  Ep ep;
+  REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, tiny, pair.passive.request_evd,
+                           pair.passive.connect_evd, &attr, ep.out()));
+  DAT_LMR_TRIPLET segment = buffer.local();
+  for (DAT_COUNT i = 0; i < attr.max_recv_dtos; ++i)
+    REQUIRE_OK(dat_ep_post_recv(ep, 1, &segment, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  REQUIRE_OK(dat_cr_accept(cr, ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  for (DAT_COUNT i = 0; i <= qlen + 1; ++i)
+    if (pair.active.post_send(buffer, 64, 1) != DAT_SUCCESS) break;
+  const DAT_EVENT event = expect_event(pair.ia.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
+  BOOST_CHECK(event.event_data.asynch_error_event_data.dat_handle == tiny);
+}
+
+BOOST_AUTO_TEST_CASE(evd_free_busy) {
+  Pair pair;
+  CHECK_TYPE(dat_evd_free(pair.active.recv_evd), DAT_INVALID_STATE);
+  CHECK_TYPE(dat_evd_free(pair.active.request_evd), DAT_INVALID_STATE);
+  CHECK_TYPE(dat_evd_free(pair.active.connect_evd), DAT_INVALID_STATE);
+  CHECK_TYPE(dat_evd_free(pair.cr_evd), DAT_INVALID_STATE);
+  CHECK_TYPE(dat_evd_free(pair.ia.async_evd), DAT_INVALID_STATE);  // evd_free_async
+}
+
+BOOST_AUTO_TEST_CASE(evd_dequeue_exactly_once) {
+  Ia ia;
+  if (skip_unless(ia.provider().is_thread_safe == DAT_TRUE, "the IA is not thread-safe")) return;
+  constexpr std::uintptr_t kCount = 4000;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, kCount);
+  for (std::uintptr_t i = 0; i < kCount; ++i) REQUIRE_OK(post_software(evd, i));
+  std::vector<std::vector<std::uintptr_t>> seen(4);
+  std::vector<std::thread> threads;
+  for (auto& mine : seen)
+    threads.emplace_back([&] {
+      DAT_EVENT event;
+      while (dat_evd_dequeue(evd, &event) == DAT_SUCCESS) mine.push_back(value_of(event));
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::set<std::uintptr_t> all;
+  for (const auto& mine : seen)
+    for (const std::uintptr_t value : mine) BOOST_CHECK(all.insert(value).second);
+  BOOST_CHECK_EQUAL(all.size(), kCount);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance
