@@ -40,7 +40,8 @@ std::string describe(DAT_RETURN rc) {
 
 Ia::Ia() {
   std::string name = options().ia;
-  REQUIRE_OK(dat_ia_open(name.data(), 16, &async_evd, &handle));
+  REQUIRE_OK(dat_ia_openv(name.data(), 16, &async_evd, &handle, DAT_VERSION_MAJOR,
+                          DAT_VERSION_MINOR, options().thread_safe));
   REQUIRE_OK(dat_ia_query(handle, nullptr, DAT_IA_FIELD_ALL, &attr, DAT_PROVIDER_FIELD_ALL,
                           reinterpret_cast<DAT_PROVIDER_ATTR*>(provider_bytes_)));
 }
@@ -277,7 +278,8 @@ namespace {
 
 bool init_suite() { return true; }
 
-// Takes "--ia NAME" or "--ia=NAME" out of the arguments; the rest is Boost.Test's.
+// Takes "--ia NAME" or "--ia=NAME" and "--threadsafe" out of the arguments; the rest is
+// Boost.Test's.
 std::vector<char*> take_own_arguments(int argc, char** argv) {
   std::vector<char*> rest;
   for (int i = 0; i < argc; ++i) {
@@ -286,6 +288,8 @@ std::vector<char*> take_own_arguments(int argc, char** argv) {
       run_options.ia = argv[++i];
     else if (argument.substr(0, 5) == "--ia=")
       run_options.ia = argument.substr(5);
+    else if (argument == "--threadsafe")
+      run_options.thread_safe = DAT_TRUE;
     else
       rest.push_back(argv[i]);
   }

@@ -22,7 +22,8 @@ namespace conformance {
 // ---- the run ----
 
 struct Options {
-  std::string ia = "soft";
+  std::string ia = "soft";              // --ia NAME
+  DAT_BOOLEAN thread_safe = DAT_FALSE;  // --threadsafe: open the entry that says so
 };
 const Options& options();
 
