@@ -39,7 +39,8 @@ void Timer::start(Clock::time_point when) noexcept {
     auto& timers = reactor.timers_;
     if (hook_.is_linked()) timers.erase(timers.iterator_to(*this));
     when_ = when;
-    first = timers.insert(*this) == timers.begin();
+    timers.insert(*this);
+    first = &*timers.begin() == this;
   }
   if (first) reactor.wake();  // it sleeps for too long, if it sleeps
 }

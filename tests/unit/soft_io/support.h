@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/fd.h"
+#include "common/wait_word.h"
+#include "providers/soft/io/reactor.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+namespace udapl::soft::test {
+
+using namespace std::chrono_literals;
+
+inline constexpr auto kPatience = 20s;  // far above anything but a hang, on any machine
+
+inline std::unique_ptr<Reactor> make_reactor() {
+  auto reactor = Reactor::create();
+  BOOST_REQUIRE(reactor.ok());
+  return std::move(*reactor);
+}
+
+// Waits until condition() without driving any reactor: only the service thread works.
+template <class Condition>
+[[nodiscard]] bool eventually(Condition condition, Clock::duration patience = kPatience) {
+  const auto end = Clock::now() + patience;
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    std::this_thread::sleep_for(200us);
+  }
+  return true;
+}
+
+}  // namespace udapl::soft::test
