@@ -7,7 +7,7 @@
 /** Major version of the interface; applications of another major version do not work with it. */
 #define DAT_VERSION_MAJOR 2
 
-/** Minor version of the interface; a provider with a higher minor version will do too. */
+/** Minor version of the interface. */
 #define DAT_VERSION_MINOR 0
 
 /**

@@ -25,8 +25,9 @@ def compiles(compiler, language, standard, include_dir, headers):
     result = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
     if result.returncode == 0:
         return True
-    first = (result.stderr.strip().splitlines() or ['no message'])[0]
-    print(f"FAIL {language} {standard}: {', '.join(headers)}: {first}")
+    lines = result.stderr.splitlines() or ['no message']
+    why = next((line for line in lines if 'error' in line), lines[0])
+    print(f"FAIL {language} {standard}: {', '.join(headers)}: {why}")
     return False
 
 

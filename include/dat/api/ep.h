@@ -44,17 +44,17 @@ typedef struct dat_ep_attr {
 } DAT_EP_ATTR;
 
 typedef enum dat_ep_state {
-  DAT_EP_STATE_UNCONNECTED = 0, /**< Idle. Receives may be posted. */
-  DAT_EP_STATE_UNCONFIGURED_UNCONNECTED = 1,
-  DAT_EP_STATE_RESERVED = 2, /**< An RSP listens for it. */
-  DAT_EP_STATE_UNCONFIGURED_RESERVED = 3,
+  DAT_EP_STATE_UNCONNECTED = 0,                /**< Idle. Receives may be posted. */
+  DAT_EP_STATE_UNCONFIGURED_UNCONNECTED = 1,   /**< The same, PZ or EVDs missing; not used here. */
+  DAT_EP_STATE_RESERVED = 2,                   /**< An RSP listens for it. */
+  DAT_EP_STATE_UNCONFIGURED_RESERVED = 3,      /**< The same, PZ or EVDs missing; not used here. */
   DAT_EP_STATE_PASSIVE_CONNECTION_PENDING = 4, /**< Its RSP has the request. */
-  DAT_EP_STATE_UNCONFIGURED_PASSIVE = 5,
-  DAT_EP_STATE_ACTIVE_CONNECTION_PENDING = 6,    /**< Connecting. */
+  DAT_EP_STATE_UNCONFIGURED_PASSIVE = 5,       /**< The same, PZ or EVDs missing; not used here. */
+  DAT_EP_STATE_ACTIVE_CONNECTION_PENDING = 6,  /**< Connecting. */
   DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING = 7, /**< Made by the provider, came with a CR. */
-  DAT_EP_STATE_UNCONFIGURED_TENTATIVE = 8,
-  DAT_EP_STATE_CONNECTED = 9,
-  DAT_EP_STATE_DISCONNECT_PENDING = 10, /**< Graceful disconnect: requests are still working. */
+  DAT_EP_STATE_UNCONFIGURED_TENTATIVE = 8, /**< The same, PZ or EVDs missing; not used here. */
+  DAT_EP_STATE_CONNECTED = 9,              /**< Requests may be posted. */
+  DAT_EP_STATE_DISCONNECT_PENDING = 10,    /**< Graceful disconnect: requests are still working. */
   DAT_EP_STATE_DISCONNECTED = 11, /**< The connection is over or never came; posts are flushed. */
   DAT_EP_STATE_COMPLETION_PENDING = 12,    /**< Accepted, not established yet. */
   DAT_EP_STATE_CONNECTED_SINGLE_PATH = 13, /**< Multipath: connected over one path. */

@@ -28,9 +28,9 @@ DAT_BEGIN_DECLS
  *                                     its handle stored; it goes with the IA. A handle: that one is
  *                                     used and stays the application's. DAT_EVD_ASYNC_EXISTS: none.
  * @param[out]    ia_handle            receives the IA; owned by the application
- * @param[in]     dat_major            version of the interface the program was written for
- * @param[in]     dat_minor            same; the provider's may be higher
- * @param[in]     dat_thread_safety    whether the provider must serialize calls itself
+ * @param[in]     dat_major            version of the interface, exactly as configured
+ * @param[in]     dat_minor            same
+ * @param[in]     dat_thread_safety    whether the provider serializes calls, exactly as configured
  *
  * Events, on the asynchronous EVD: errors that no call reports.
  *
@@ -38,10 +38,9 @@ DAT_BEGIN_DECLS
  *                                     where an EVD is to be made (ARG2); null pointer
  * @retval DAT_INVALID_HANDLE          `ia_handle` is null (DAT_INVALID_HANDLE_IA); the asynchronous
  *                                     EVD is not one
- * @retval DAT_PROVIDER_NOT_FOUND      no such name (DAT_NAME_NOT_REGISTERED), also if its library
- *                                     does not load; not in this version (DAT_MAJOR_NOT_FOUND,
- *                                     DAT_MINOR_NOT_FOUND) or thread safety
- *                                     (DAT_THREAD_SAFETY_NOT_FOUND)
+ * @retval DAT_PROVIDER_NOT_FOUND      nothing is configured under this name, version and thread
+ *                                     safety, or its library does not load
+ *                                     (DAT_NAME_NOT_REGISTERED); the trace tells which
  * @retval DAT_INVALID_ADDRESS         the configuration names a device or address that is not there
  * @retval DAT_INVALID_STATE           the process is ending, the registry is gone
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device contexts

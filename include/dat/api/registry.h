@@ -54,8 +54,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_registry_list_providers(DAT_COUNT max_to_retur
  *
  * The strings are constants of the library.
  *
- * @retval DAT_INVALID_PARAMETER  the type or the subtype is unknown; this one result comes without
- *                                class bits
+ * @retval DAT_INVALID_PARAMETER  the type or the subtype is unknown, this without class bits;
+ *                                `major_message` is null (DAT_INVALID_ARG2)
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_strerror
  */
