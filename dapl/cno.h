@@ -28,7 +28,7 @@ class Cno : public ObjectHeader {
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CNO;
 
   // `fd`: an eventfd that is readable exactly while triggered, or none.
-  Cno(Ia& ia, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept;
+  Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept;
   ~Cno() = default;
   Cno(const Cno&) = delete;
   Cno& operator=(const Cno&) = delete;
@@ -64,6 +64,10 @@ class Cno : public ObjectHeader {
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
   void remove(Evd& evd) noexcept UDAPL_REQUIRES(lock_);
   Upcall release_all() noexcept UDAPL_REQUIRES(lock_);
+  // A waiter comes; returns `releases_`, which it gives to leave().
+  [[nodiscard]] unsigned enter() noexcept UDAPL_EXCLUDES(lock_);
+  // Does the waiter have a reason to leave with SUCCESS? Then it has left, and *evd is set.
+  [[nodiscard]] bool leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
 
   mutable Mutex lock_;
   std::vector<Evd*> evds_ UDAPL_GUARDED_BY(lock_);

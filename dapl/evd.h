@@ -38,7 +38,7 @@ class Evd : public ObjectHeader {
   // a CQ if `flags` contain DTO or RMR_BIND. INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
   static Result<Owned<Evd>> create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno);
   // Use create(). Public for make_object.
-  Evd(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
+  Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
   ~Evd();
   Evd(const Evd&) = delete;
   Evd& operator=(const Evd&) = delete;
@@ -143,15 +143,24 @@ class Evd : public ObjectHeader {
   // Events queued now; exact up to `enough`.
   [[nodiscard]] std::size_t count_events(std::size_t enough) noexcept UDAPL_EXCLUDES(poll_lock_);
   [[nodiscard]] bool take_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(poll_lock_);
-  [[nodiscard]] bool push(const DAT_EVENT& event) noexcept UDAPL_EXCLUDES(ring_lock_);
+  enum class Push { kQueued, kRefused, kLost, kLostAgain };
+  [[nodiscard]] Push push(const DAT_EVENT& event, bool may_refuse) noexcept
+      UDAPL_EXCLUDES(ring_lock_);
+  // At least the events queued now; completions that make none may be counted.
+  [[nodiscard]] std::size_t count_all() noexcept UDAPL_EXCLUDES(poll_lock_);
+  [[nodiscard]] DAT_EVD_STATE configuration() const noexcept UDAPL_REQUIRES(notify_lock_);
 
   // A notification event was queued: wakes the waiter or triggers the CNO.
   Upcall notify() noexcept UDAPL_EXCLUDES(notify_lock_);
   void arm_for_cno() noexcept UDAPL_REQUIRES(notify_lock_);
-  [[nodiscard]] DAT_RETURN claim_waiter(DAT_COUNT threshold) noexcept UDAPL_EXCLUDES(notify_lock_);
-  [[nodiscard]] DAT_RETURN wait_for(std::size_t threshold, DAT_TIMEOUT timeout) noexcept;
+  [[nodiscard]] Status claim_waiter(std::size_t threshold) noexcept UDAPL_EXCLUDES(notify_lock_);
+  // Blocks until `threshold` events are there; other codes: why not.
+  [[nodiscard]] DAT_RETURN wait_for(std::size_t threshold, const Deadline& deadline) noexcept
+      UDAPL_EXCLUDES(poll_lock_, notify_lock_);
+  // Why the waiter has to leave; SUCCESS if it need not.
   [[nodiscard]] DAT_RETURN interruption() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  void release_waiter(bool recheck) noexcept UDAPL_EXCLUDES(notify_lock_);
+  // The waiter leaves. A notification that it did not act upon goes to the CNO, if `pass_on`.
+  Upcall release_waiter(bool pass_on) noexcept UDAPL_EXCLUDES(notify_lock_);
 
   const DAT_EVD_FLAGS flags_;
   const bool merged_;

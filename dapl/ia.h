@@ -59,6 +59,10 @@ class Ia : public ObjectHeader {
   [[nodiscard]] DAT_IA_HANDLE handle() const noexcept;
   // The async EVD; DAT_EVD_OUT_OF_SCOPE when this open has none.
   [[nodiscard]] DAT_EVD_HANDLE async_evd() const noexcept;
+  // provider_specific_attr. Valid as long as the IA is open.
+  [[nodiscard]] std::vector<DAT_NAMED_ATTR>& named_attributes() noexcept {
+    return named_attributes_;
+  }
 
   // ---- objects ---------------------------------------------------------------------------------
 
@@ -118,14 +122,18 @@ class Ia : public ObjectHeader {
   }
   template <class T>
   void destroy_all() noexcept UDAPL_EXCLUDES(lock_);
-  [[nodiscard]] Status make_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd);
+  // Makes or finds the async EVD; *async_evd in and out as in dat_ia_open.
+  [[nodiscard]] Status choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd);
   [[nodiscard]] bool has_consumer_objects() noexcept UDAPL_EXCLUDES(lock_);
-  void send_visitors_away() noexcept UDAPL_EXCLUDES(lock_);
+  // Waits end with ABORT or a null EVD, agents are called a last time. Throws bad_alloc, then
+  // nothing has changed.
+  void send_visitors_away() UDAPL_EXCLUDES(lock_);
 
   Provider& owner_;
   Visits visits_;
   Sink sink_;
   std::unique_ptr<transport::Adapter> adapter_;
+  std::vector<DAT_NAMED_ATTR> named_attributes_;
   Evd* own_async_evd_ = nullptr;  // the one that open() made
   // Where this open's async events go; under the lock of AsyncEvds.
   Use<Evd> async_evd_;

@@ -36,7 +36,7 @@ class Srq : public ObjectHeader {
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc. REQUIRES: attributes checked.
   static Result<Owned<Srq>> create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes);
   // Use create(). Public for make_object.
-  Srq(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes);
+  Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes);
 
   [[nodiscard]] transport::Srq& queue() const noexcept { return *queue_; }
   [[nodiscard]] Pz& pz() const noexcept { return *pz_.get(); }
@@ -62,6 +62,17 @@ class Srq : public ObjectHeader {
     Srq& srq;
   };
 
+  // Sets the limit at the end of its scope: the old one unless another was decided on.
+  struct LimitChange {
+    explicit LimitChange(Srq& owner) noexcept;
+    ~LimitChange();
+    LimitChange(const LimitChange&) = delete;
+    LimitChange& operator=(const LimitChange&) = delete;
+    Srq& srq;
+    int final_limit;
+  };
+
+  [[nodiscard]] int cookie_count() const noexcept UDAPL_EXCLUDES(cookie_lock_);
   // Makes `count` more cookies. Throws std::bad_alloc, then nothing has changed.
   void add_cookies(int count) UDAPL_EXCLUDES(cookie_lock_);
 

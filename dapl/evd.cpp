@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/evd.h"
+
+#include "common/trace.h"
+#include "dapl/cno.h"
+#include "dapl/datapath_evd.h"
+#include "dapl/ia.h"
+#include "dapl/refuse.h"
+
+#include <algorithm>
+
+namespace udapl::dapl {
+
+namespace {
+
+constexpr unsigned kCompletionFlags = DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG;
+constexpr unsigned kAnyStream = DAT_EVD_SOFTWARE_FLAG | DAT_EVD_DEFAULT_FLAG;
+
+bool needs_cq(DAT_EVD_FLAGS flags) noexcept { return (flags & kCompletionFlags) != 0; }
+bool has_other_streams(DAT_EVD_FLAGS flags) noexcept {
+  return (flags & kAnyStream & ~kCompletionFlags) != 0;
+}
+
+// An event before which the completions of its EP have to come.
+bool ends_connection(const DAT_EVENT& event) noexcept {
+  return event.event_number > DAT_CONNECTION_EVENT_ESTABLISHED &&
+         event.event_number <= DAT_CONNECTION_EVENT_UNREACHABLE;
+}
+
+}  // namespace
+
+Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
+    : ObjectHeader(owner.provider, kType, &owner),
+      flags_(flags),
+      merged_(needs_cq(flags) && has_other_streams(flags)),
+      qlen_(qlen),
+      ring_(static_cast<std::size_t>(qlen)),
+      sink_(*this) {}
+
+Evd::~Evd() { leave_cno(); }
+
+Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
+  Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
+  if (needs_cq(flags)) {
+    auto cq = ia.adapter().create_cq(qlen, evd->sink_);
+    if (!cq.ok())
+      UDAPL_REFUSE(cq.status().type(), cq.status().code() & DAT_SUBTYPE_MASK,
+                   "no completion queue for %d events", qlen);
+    evd->cq_ = *std::move(cq);
+  }
+  if (cno != nullptr) evd->set_cno(cno);
+  return Result<Owned<Evd>>(std::move(evd));
+}
+
+// ---- streams -----------------------------------------------------------------------------------
+
+Status Evd::check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept {
+  if ((flags_ & flag) == 0)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "EVD %p has flags 0x%x, needed is 0x%x",
+                 static_cast<const void*>(this), static_cast<unsigned>(flags_),
+                 static_cast<unsigned>(flag));
+  return Status();
+}
+
+namespace {
+
+enum class Mode { kThreshold, kUnsignalled, kSolicited };
+
+Mode mode_of(DAT_COMPLETION_FLAGS flags) noexcept {
+  if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return Mode::kUnsignalled;
+  if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return Mode::kSolicited;
+  return Mode::kThreshold;
+}
+
+template <class Modes>
+int& count_of(Modes& modes, Mode mode) noexcept {
+  if (mode == Mode::kUnsignalled) return modes.unsignalled;
+  return mode == Mode::kSolicited ? modes.solicited : modes.threshold;
+}
+
+}  // namespace
+
+Status Evd::attach_stream(StreamKind kind, DAT_COMPLETION_FLAGS flags) noexcept {
+  const ScopedLock lock(notify_lock_);
+  const Mode mode = mode_of(flags);
+  const bool receives = kind == StreamKind::kRecv;
+  const Modes all{recv_modes_.threshold + request_modes_.threshold,
+                  recv_modes_.unsignalled + request_modes_.unsignalled,
+                  recv_modes_.solicited + request_modes_.solicited};
+  bool fits = false;
+  switch (mode) {
+    case Mode::kUnsignalled:
+      fits = !has_other_streams(flags_) && all.threshold == 0 && all.solicited == 0;
+      break;
+    case Mode::kSolicited:
+      fits = receives && !has_other_streams(flags_) && all.unsignalled == 0 &&
+             recv_modes_.threshold == 0;
+      break;
+    case Mode::kThreshold:
+      fits = all.unsignalled == 0 && !(receives && recv_modes_.solicited > 0);
+      break;
+  }
+  if (!fits)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_NO_SUBTYPE,
+                 "EVD %p: completion flags 0x%x do not go with its other streams",
+                 static_cast<void*>(this), static_cast<unsigned>(flags));
+  ++count_of(receives ? recv_modes_ : request_modes_, mode);
+  return Status();
+}
+
+void Evd::detach_stream(StreamKind kind, DAT_COMPLETION_FLAGS flags) noexcept {
+  const ScopedLock lock(notify_lock_);
+  --count_of(kind == StreamKind::kRecv ? recv_modes_ : request_modes_, mode_of(flags));
+}
+
+DAT_EVD_STATE Evd::state() const noexcept {
+  const ScopedLock lock(notify_lock_);
+  unsigned state =
+      enabled_.load(std::memory_order_relaxed) ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED;
+  state |= waitable_ ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE;
+  return static_cast<DAT_EVD_STATE>(state | static_cast<unsigned>(configuration()));
+}
+
+DAT_EVD_STATE Evd::configuration() const noexcept {
+  if (recv_modes_.unsignalled + request_modes_.unsignalled > 0) return DAT_EVD_STATE_CONFIG_NOTIFY;
+  if (recv_modes_.solicited > 0) return DAT_EVD_STATE_CONFIG_SOLICITED;
+  return DAT_EVD_STATE_CONFIG_THRESHOLD;
+}
+
+// ---- events in ---------------------------------------------------------------------------------
+
+Evd::Push Evd::push(const DAT_EVENT& event, bool may_refuse) noexcept {
+  const ScopedLock lock(ring_lock_);
+  if (ring_.full()) {
+    if (may_refuse) return Push::kRefused;
+    return std::exchange(overflowing_, true) ? Push::kLostAgain : Push::kLost;
+  }
+  overflowing_ = false;
+  DAT_EVENT queued = event;
+  queued.evd_handle = this;
+  ring_.push(queued);
+  return Push::kQueued;
+}
+
+Upcall Evd::post(const DAT_EVENT& event) noexcept {
+  if (merged_ && ends_connection(event)) {
+    const ScopedLock lock(poll_lock_);
+    move_to_ring(kAll);
+  }
+  const Push result = push(event, false);
+  if (result == Push::kQueued) return notify();
+  UDAPL_TRACE(kError, "EVD %p is full, event 0x%x is lost", static_cast<void*>(this),
+              static_cast<unsigned>(event.event_number));
+  // Nobody can be told that an async EVD overflowed.
+  if (result == Push::kLostAgain || (flags_ & DAT_EVD_ASYNC_FLAG) != 0) return Upcall();
+  return Upcall::overflow(*this);
+}
+
+Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
+  *queued = push(event, true) == Push::kQueued;
+  if (*queued) return notify();
+  UDAPL_TRACE(kNormal, "EVD %p is full, event 0x%x is refused", static_cast<void*>(this),
+              static_cast<unsigned>(event.event_number));
+  return Upcall();
+}
+
+Upcall Evd::notify() noexcept {
+  const ScopedLock lock(notify_lock_);
+  if (waited_.load(std::memory_order_relaxed)) {
+    notified_.store(true, std::memory_order_release);  // pairs with the waiter's exchange
+    word_.signal();
+    return Upcall();
+  }
+  if (cno_ && enabled_.load(std::memory_order_relaxed)) return cno_->trigger(*this);
+  return Upcall();
+}
+
+void Evd::Sink::on_notify() noexcept {
+  // The agent may free the EVD: nothing comes after it.
+  evd.notify();
+}
+
+void Evd::Sink::on_overflow() noexcept {
+  UDAPL_TRACE(kError, "EVD %p: completion queue overflowed", static_cast<void*>(&evd));
+  Upcall upcall = Upcall::overflow(evd);
+  const ScopedLock lock(evd.notify_lock_);
+  evd.lost_completions_ = true;
+  evd.word_.signal();
+}
+
+// ---- completions -------------------------------------------------------------------------------
+
+std::size_t Evd::stashed_events() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(stash_ + stash_begin_, stash_ + stash_end_, makes_event));
+}
+
+// Afterwards the stash is empty only if there are no completions that make events.
+void Evd::refill_stash() noexcept {
+  for (;;) {
+    while (stash_begin_ != stash_end_ && !makes_event(stash_[stash_begin_]))
+      retire(stash_[stash_begin_++]);
+    if (stash_begin_ != stash_end_) return;
+    stash_begin_ = 0;
+    stash_end_ = cq_->poll(stash_, kStash);
+    if (stash_end_ == 0) return;
+  }
+}
+
+void Evd::move_to_ring(std::size_t count) noexcept {
+  for (;;) {
+    refill_stash();
+    const ScopedLock lock(ring_lock_);
+    while (stash_begin_ != stash_end_ && !ring_.full() && ring_.size() < count) {
+      DAT_EVENT event{};
+      if (convert(stash_[stash_begin_++], &event)) ring_.push(event);
+    }
+    if (stash_begin_ != stash_end_ || ring_.full() || ring_.size() >= count) return;
+    if (cq_->size() == 0) return;
+  }
+}
+
+std::size_t Evd::count_events(std::size_t enough) noexcept {
+  if (cq_ == nullptr) return ring_.size();
+  const ScopedLock lock(poll_lock_);
+  refill_stash();
+  const std::size_t count = ring_.size() + stashed_events();
+  if (count >= enough || cq_->size() == 0) return count;
+  move_to_ring(enough);
+  return ring_.size() + stashed_events();
+}
+
+bool Evd::take_any(DAT_EVENT* event) noexcept {
+  if (cq_ == nullptr) return take_from_ring(event);
+  const ScopedLock lock(poll_lock_);
+  if (take_from_ring(event)) return true;
+  refill_stash();
+  return stash_begin_ != stash_end_ && convert(stash_[stash_begin_++], event);
+}
+
+bool Evd::take_from_ring(DAT_EVENT* event) noexcept {
+  const ScopedLock lock(ring_lock_);
+  return ring_.pop(event);
+}
+
+void Evd::reap() noexcept {
+  if (cq_ == nullptr) return;
+  const ScopedLock lock(poll_lock_);
+  move_to_ring(kAll);
+}
+
+void Evd::forget(const Ep& ep) noexcept {
+  const ScopedLock lock(poll_lock_);
+  int kept = stash_begin_;
+  for (int i = stash_begin_; i != stash_end_; ++i) {
+    if (stash_[i].qp_context != static_cast<const void*>(&ep))
+      stash_[kept++] = stash_[i];
+    else if (cookie_of(stash_[i]).ep == nullptr)
+      retire(stash_[i]);  // the SRQ's, not the EP's
+  }
+  stash_end_ = kept;
+}
+
+// ---- state -------------------------------------------------------------------------------------
+
+Cno* Evd::cno() const noexcept {
+  const ScopedLock lock(notify_lock_);
+  return cno_.get();
+}
+
+// The CQ is armed while the CNO is to hear of it; Cno arms it again when a trigger is consumed.
+void Evd::arm_for_cno() noexcept {
+  if (cno_ && wants_arming()) cq_->arm();
+}
+
+void Evd::set_enabled(bool enabled) noexcept {
+  const ScopedLock lock(notify_lock_);
+  enabled_.store(enabled, std::memory_order_relaxed);
+  arm_for_cno();
+}
+
+void Evd::set_waitable(bool waitable) noexcept {
+  const ScopedLock lock(notify_lock_);
+  waitable_ = waitable;
+  if (waitable || !waited_.load(std::memory_order_relaxed)) return;
+  kicked_ = true;
+  word_.signal();
+}
+
+void Evd::set_cno(Cno* cno) {
+  const ScopedLock lock(notify_lock_);
+  if (cno == cno_.get()) return;
+  if (cno != nullptr) cno->attach(*this);
+  if (cno_) cno_->detach(*this);
+  cno_ = Use<Cno>(cno);
+  arm_for_cno();
+}
+
+Upcall Evd::leave_cno() noexcept {
+  Upcall upcall;
+  const ScopedLock lock(notify_lock_);
+  if (cno_) upcall = cno_->detach_freed(*this);
+  cno_ = Use<Cno>();
+  return upcall;
+}
+
+void Evd::abort() noexcept {
+  const ScopedLock lock(notify_lock_);
+  aborted_ = true;
+  word_.signal();
+}
+
+Status Evd::check_free() const noexcept {
+  if (uses.load(std::memory_order_acquire) != 0)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE, "EVD %p is in use",
+                 static_cast<const void*>(this));
+  if (waited())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER, "EVD %p has a waiter",
+                 static_cast<const void*>(this));
+  return Status();
+}
+
+// The CQ is resized without a lock, since that may block. Completions that arrive meanwhile are
+// kept: the ring is made large enough for what it holds then.
+Status Evd::resize(DAT_COUNT qlen) {
+  const auto capacity = static_cast<std::size_t>(qlen);
+  if (waited())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER, "EVD %p has a waiter",
+                 static_cast<void*>(this));
+  if (count_all() > capacity)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE,
+                 "EVD %p: more than %d events are queued", static_cast<void*>(this), qlen);
+  EventRing ring(capacity);
+  if (cq_ != nullptr)
+    if (const Status status = cq_->resize(qlen); !status.ok()) return status;
+  const ScopedLock poll(poll_lock_);
+  const ScopedLock lock(ring_lock_);
+  if (ring_.size() <= capacity) ring_.move_into(ring);
+  qlen_.store(qlen, std::memory_order_relaxed);
+  return Status();
+}
+
+std::size_t Evd::count_all() noexcept {
+  if (cq_ == nullptr) return ring_.size();
+  const ScopedLock lock(poll_lock_);
+  refill_stash();
+  return ring_.size() + stashed_events() + static_cast<std::size_t>(cq_->size());
+}
+
+}  // namespace udapl::dapl
