@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -241,10 +242,12 @@ class Recorder final : public Inbound {
     if (payload.size() <= 16) return to_hex(payload);
     return std::to_string(payload.size()) + "/" + std::to_string(reference_crc(payload));
   }
-  template <class... Args>
-  void line(const char* format, Args... args) {
+  [[gnu::format(printf, 2, 3)]] void line(const char* format, ...) {
     std::array<char, 256> buffer;
-    std::snprintf(buffer.data(), buffer.size(), format, args...);
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
+    va_end(arguments);
     log.emplace_back(buffer.data());
   }
 };
