@@ -32,6 +32,11 @@ if(UDAPL_SANITIZE)
   add_compile_options(-fsanitize=${UDAPL_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer -fno-optimize-sibling-calls)
   add_link_options(-fsanitize=${UDAPL_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # C programs of ours link C++ libraries, whose checks need the C++ part of the run time.
+    add_link_options($<$<LINK_LANGUAGE:C>:-fsanitize-link-c++-runtime>)
+    link_libraries($<$<LINK_LANGUAGE:C>:stdc++>)
+  endif()
 endif()
 if(UDAPL_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "UDAPL_FUZZ needs clang (libFuzzer): use the preset 'fuzz'")
