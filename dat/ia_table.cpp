@@ -8,6 +8,11 @@
 
 namespace udapl::dat {
 
+IaTable::~IaTable() {
+  for (std::size_t b = 1; b < blocks_.size(); ++b)
+    delete blocks_[b].load(std::memory_order_relaxed);
+}
+
 Result<DAT_IA_HANDLE> IaTable::insert(DAT_IA_HANDLE provider_ia) noexcept {
   ScopedLock lock(mutex_);
   for (std::uintptr_t index = lowest_free_; index < kMaxHandles; ++index) {

@@ -14,8 +14,8 @@
 namespace udapl::dat {
 
 // Maps the IA handles that applications hold (numbers 1, 2, ...) to the providers' own IA pointers
-// and back. One per process, owned by the API layer; never destroyed, so that it can be used before
-// constructors and after destructors have run.
+// and back. One per process, owned by the API layer, which never destroys it, so that it can be
+// used before constructors and after destructors have run.
 //
 // Thread safe. Lookups take no lock in either direction; insert and remove do. Never calls out.
 //
@@ -28,6 +28,7 @@ class IaTable {
   static constexpr std::size_t kMaxHandles = 65536;
 
   constexpr IaTable() noexcept : blocks_{&first_block_} {}
+  ~IaTable();
   IaTable(const IaTable&) = delete;
   IaTable& operator=(const IaTable&) = delete;
 

@@ -2,7 +2,6 @@
 #include "dat/api/instance.h"
 
 #include <atomic>
-#include <type_traits>
 
 #include "common/trace.h"
 #include "dat/api/forward.h"
@@ -19,13 +18,12 @@ std::atomic<bool> finished{false};
 Registry* make_registry() {
   trace::init("dat", "DAT_TRACE_LEVEL");
   static DlLoader* loader = new DlLoader;
-  return new Registry(read_conf_file(conf_locations()), *loader, process_ia_table);
+  return new Registry(read_conf_file(conf_locations()), *loader, ia_table());
 }
 
 }  // namespace
 
-constinit IaTable process_ia_table;
-static_assert(std::is_trivially_destructible_v<IaTable>);
+constinit Immortal<IaTable> process_ia_table;
 
 Registry* registry() {
   static Registry* const instance = make_registry();

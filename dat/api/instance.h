@@ -9,9 +9,17 @@ namespace udapl::dat {
 // The two objects of the process. Neither is ever destroyed: applications and providers may call
 // from their own destructors, in any order.
 
-// Constant initialised, so usable from the first instruction on.
-extern constinit IaTable process_ia_table;
-[[nodiscard]] inline IaTable& ia_table() noexcept { return process_ia_table; }
+// An object that is constant initialised, so usable from the first instruction on, and kept for
+// ever.
+template <class T>
+union Immortal {
+  constexpr Immortal() noexcept : object() {}
+  ~Immortal() {}
+  T object;
+};
+
+extern constinit Immortal<IaTable> process_ia_table;
+[[nodiscard]] inline IaTable& ia_table() noexcept { return process_ia_table.object; }
 
 // Made, and dat.conf read, by the first call. Null once the destructors of this library have run.
 // Thread safe.
