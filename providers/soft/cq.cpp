@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/cq.h"
+
+#include "common/trace.h"
+#include "providers/soft/qp.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace udapl::soft {
+
+Cq::Cq(Reactor& reactor, int depth, transport::CqSink& sink)
+    : reactor_(reactor),
+      sink_(sink),
+      slots_(std::make_unique_for_overwrite<Slot[]>(std::bit_ceil(static_cast<unsigned>(depth)))),
+      mask_(std::bit_ceil(static_cast<unsigned>(depth)) - 1),
+      depth_(static_cast<std::uint64_t>(depth)),
+      gate_(reactor, SinkGate::to<&Cq::deliver, Cq>(), this) {}
+
+int Cq::poll(transport::Completion* out, int max) noexcept {
+  // acquire: pairs with push(); only for the answer "nothing here", the rest is under the lock.
+  if (head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire)) return 0;
+  const ScopedLock lock(lock_);
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const std::uint64_t waiting = tail_.load(std::memory_order_relaxed) - head;
+  const std::uint64_t count = std::min(waiting, static_cast<std::uint64_t>(std::max(max, 0)));
+  for (std::uint64_t i = 0; i < count; ++i) out[i] = slots_[(head + i) & mask_].completion;
+  head_.store(head + count, std::memory_order_release);
+  return static_cast<int>(count);
+}
+
+void Cq::arm() noexcept {
+  const ScopedLock lock(lock_);
+  armed_ = true;
+}
+
+int Cq::size() const noexcept {
+  const std::uint64_t head = head_.load(std::memory_order_acquire);
+  return static_cast<int>(tail_.load(std::memory_order_acquire) - head);
+}
+
+int Cq::depth() const noexcept {
+  const ScopedLock lock(lock_);
+  return static_cast<int>(depth_);
+}
+
+Status Cq::resize(int depth) {
+  if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
+  const std::uint64_t size = std::bit_ceil(static_cast<unsigned>(depth));
+  auto slots = std::make_unique_for_overwrite<Slot[]>(size);
+  {
+    const ScopedLock lock(lock_);
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - head > static_cast<std::uint64_t>(depth)) return failure(DAT_INVALID_STATE);
+    for (std::uint64_t i = head; i != tail; ++i) slots[i & (size - 1)] = slots_[i & mask_];
+    slots_.swap(slots);
+    mask_ = size - 1;
+    depth_ = static_cast<std::uint64_t>(depth);
+  }
+  return Status();
+}
+
+bool Cq::push(const transport::Completion& completion, const Qp& owner, bool notify) noexcept {
+  bool fire = false;
+  {
+    const ScopedLock lock(lock_);
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    if (overflowed_ || tail - head_.load(std::memory_order_relaxed) >= depth_) [[unlikely]] {
+      if (!overflowed_) gate_.post(kOverflow);
+      overflowed_ = true;
+      return false;
+    }
+    slots_[tail & mask_] = {completion, &owner};
+    tail_.store(tail + 1, std::memory_order_release);
+    fire = notify && armed_;
+    if (fire) armed_ = false;
+  }
+  if (fire) gate_.post(kNotify);
+  return true;
+}
+
+void Cq::attach(Qp& qp) {
+  const ScopedLock lock(qps_lock_);
+  qps_.push_back(&qp);
+}
+
+void Cq::detach(Qp& qp) noexcept {
+  const ScopedLock lock(qps_lock_);
+  const auto found = std::find(qps_.begin(), qps_.end(), &qp);
+  if (found != qps_.end()) qps_.erase(found);
+}
+
+void Cq::purge(const Qp& qp) noexcept {
+  const ScopedLock lock(lock_);
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  std::uint64_t kept = head_.load(std::memory_order_relaxed);
+  for (std::uint64_t i = kept; i != tail; ++i) {
+    const Slot& slot = slots_[i & mask_];
+    if (slot.owner != &qp) slots_[kept++ & mask_] = slot;
+  }
+  tail_.store(kept, std::memory_order_release);
+}
+
+// Called by the driver, without locks.
+void Cq::deliver(unsigned call) noexcept {
+  if (call == kNotify) {
+    sink_.on_notify();
+    return;
+  }
+  UDAPL_TRACE(kError, "CQ %p of %d completions overflowed: its connections break",
+              static_cast<void*>(this), depth());
+  break_qps();
+  sink_.on_overflow();
+}
+
+void Cq::break_qps() noexcept {
+  const ScopedLock lock(qps_lock_);
+  for (Qp* const qp : qps_) qp->on_cq_overflow();
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/soft/iwarp/wire.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+
+namespace udapl::soft {
+
+// Where a connection's bytes lie between recv and the FPDU parser. Allocated when the first bytes
+// are there; doubles while reads fill it, up to kMax. Not thread-safe. Owned by a Qp.
+class Staging {
+ public:
+  static constexpr std::size_t kStart = 64 * 1024;
+  static constexpr std::size_t kMax = 512 * 1024;
+  static_assert(kMax >= 2 * iwarp::kMaxFpduSize);
+
+  // Makes room behind the staged bytes for at least one read, and for the rest of an FPDU of
+  // `needed` bytes. False: out of memory.
+  [[nodiscard]] bool reserve(std::size_t needed) noexcept {
+    if (begin_ == end_) begin_ = end_ = 0;
+    std::size_t wanted = std::max(capacity_, kStart);
+    while (wanted < needed || (was_filled_ && wanted == capacity_ && wanted < kMax)) wanted *= 2;
+    was_filled_ = false;
+    if (wanted > capacity_) return grow(wanted);
+    if (begin_ != 0 && capacity_ - end_ < capacity_ / 2) {
+      std::memmove(bytes_.get(), bytes_.get() + begin_, end_ - begin_);
+      end_ -= begin_;
+      begin_ = 0;
+    }
+    return true;
+  }
+  [[nodiscard]] std::span<std::byte> room() noexcept {
+    return {bytes_.get() + end_, capacity_ - end_};
+  }
+  void filled(std::size_t bytes) noexcept {
+    was_filled_ = bytes == capacity_ - end_;
+    end_ += bytes;
+  }
+  // The last read found as much as fitted: there may be more.
+  [[nodiscard]] bool was_filled() const noexcept { return was_filled_; }
+
+  [[nodiscard]] std::span<const std::byte> staged() const noexcept {
+    return {bytes_.get() + begin_, end_ - begin_};
+  }
+  void drop(std::size_t bytes) noexcept { begin_ += bytes; }
+  void clear() noexcept { begin_ = end_ = 0; }
+  void free() noexcept { *this = Staging(); }
+
+ private:
+  bool grow(std::size_t wanted) noexcept {
+    std::unique_ptr<std::byte[]> larger(new (std::nothrow) std::byte[wanted]);
+    if (larger == nullptr) return capacity_ != 0 && end_ != capacity_;
+    if (end_ != begin_) std::memcpy(larger.get(), bytes_.get() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    bytes_ = std::move(larger);
+    capacity_ = wanted;
+    return true;
+  }
+
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t capacity_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool was_filled_ = false;
+};
+
+}  // namespace udapl::soft

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/work_queue.h"
+
+#include <dat/dat_ib_extensions.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace udapl::soft {
+
+DAT_DTOS operation_of(RequestKind kind) noexcept {
+  switch (kind) {
+    case RequestKind::kSend:
+      return DAT_DTO_SEND;
+    case RequestKind::kWrite:
+      return DAT_DTO_RDMA_WRITE;
+    case RequestKind::kWriteImmediate:
+      return static_cast<DAT_DTOS>(DAT_IB_DTO_RDMA_WRITE_IMMED);
+    case RequestKind::kRead:
+      return DAT_DTO_RDMA_READ;
+    case RequestKind::kFetchAdd:
+      return static_cast<DAT_DTOS>(DAT_IB_DTO_FETCH_ADD);
+    case RequestKind::kCompareSwap:
+      return static_cast<DAT_DTOS>(DAT_IB_DTO_CMP_SWAP);
+    case RequestKind::kBind:
+      break;
+  }
+  return DAT_DTO_BIND_MW;
+}
+
+DAT_RETURN resolve_list(const MrTable& memory, ScopeId pd, std::uint32_t right,
+                        std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max, Segment* out,
+                        std::uint32_t& count, std::uint64_t& total) noexcept {
+  count = 0;
+  total = 0;
+  for (const DAT_LMR_TRIPLET& segment : list) {
+    if (segment.segment_length == 0) continue;
+    if (count == max) return dat_error(DAT_INVALID_PARAMETER);
+    const DAT_RETURN checked = memory.resolve(segment, pd, right, out[count]);
+    if (checked != DAT_SUCCESS) return checked;
+    total += segment.segment_length;
+    ++count;
+  }
+  return DAT_SUCCESS;
+}
+
+bool Scatter::place(MrTable& memory, std::span<const std::byte> bytes) noexcept {
+  while (!bytes.empty()) {
+    const Segment& segment = segments_[index_];
+    const std::size_t n = std::min<std::size_t>(bytes.size(), segment.length - offset_);
+    {
+      const MrTable::Pin pin = memory.pin(segment.ref);
+      if (!pin) return false;
+      std::memcpy(segment.address + offset_, bytes.data(), n);
+    }
+    bytes = bytes.subspan(n);
+    offset_ += static_cast<std::uint32_t>(n);
+    if (offset_ == segment.length) {
+      ++index_;
+      offset_ = 0;
+    }
+  }
+  return true;
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/types.h"
+#include "providers/soft/iwarp/rdmap.h"
+#include "providers/soft/mr_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+// What a Qp has to do. None of these is thread-safe: the owner's lock protects them. All memory is
+// allocated by the constructors.
+namespace udapl::soft {
+
+// A ring of T with a fixed number of segments for each. Positions count upwards for ever; at(p) is
+// valid for head <= p < tail.
+template <class T>
+class WorkRing {
+ public:
+  WorkRing(std::uint32_t depth, std::uint32_t max_segments)
+      : depth_(depth),
+        mask_(std::bit_ceil(depth == 0 ? 1U : depth) - 1),
+        max_segments_(max_segments),
+        items_(std::make_unique_for_overwrite<T[]>(mask_ + 1)),
+        segments_(
+            std::make_unique_for_overwrite<Segment[]>((std::size_t{mask_} + 1) * max_segments)) {}
+
+  [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
+  [[nodiscard]] std::uint32_t max_segments() const noexcept { return max_segments_; }
+  [[nodiscard]] std::uint64_t head() const noexcept { return head_; }
+  [[nodiscard]] std::uint64_t tail() const noexcept { return tail_; }
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(tail_ - head_);
+  }
+  [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+  [[nodiscard]] bool full() const noexcept { return size() >= depth_; }
+
+  [[nodiscard]] T& at(std::uint64_t position) noexcept { return items_[position & mask_]; }
+  [[nodiscard]] Segment* segments(std::uint64_t position) noexcept {
+    return &segments_[(position & mask_) * max_segments_];
+  }
+  // The free place behind the last one; it counts after push(). REQUIRES: !full().
+  [[nodiscard]] T& next() noexcept { return at(tail_); }
+  void push() noexcept { ++tail_; }
+  void pop() noexcept { ++head_; }
+  void clear() noexcept { head_ = tail_ = 0; }
+
+ private:
+  std::uint32_t depth_;
+  std::uint32_t mask_;
+  std::uint32_t max_segments_;
+  std::uint64_t head_ = 0;
+  std::uint64_t tail_ = 0;
+  std::unique_ptr<T[]> items_;
+  std::unique_ptr<Segment[]> segments_;
+};
+
+// Moves everything from one ring to the empty ring `to`, which has room for it.
+template <class T>
+void move_all(WorkRing<T>& from, WorkRing<T>& to) noexcept {
+  for (; !from.empty(); from.pop(), to.push()) {
+    to.next() = from.at(from.head());
+    std::copy_n(from.segments(from.head()), to.next().segment_count, to.segments(to.tail()));
+  }
+}
+
+enum class RequestKind : std::uint8_t {
+  kSend,
+  kWrite,
+  kWriteImmediate,  // an RDMA Write and an Immediate Data message
+  kRead,
+  kFetchAdd,
+  kCompareSwap,
+  kBind
+};
+// Requests that end with the peer's answer.
+constexpr bool expects_response(RequestKind kind) noexcept {
+  return kind == RequestKind::kRead || kind == RequestKind::kFetchAdd ||
+         kind == RequestKind::kCompareSwap;
+}
+[[nodiscard]] DAT_DTOS operation_of(RequestKind kind) noexcept;
+
+// A posted request.
+struct Request {
+  transport::WorkId id;
+  transport::WorkFlags flags;
+  RequestKind kind;
+  bool invalidate;  // Send: `stag` is to be invalidated
+  bool write_sent;  // kWriteImmediate: the first of its two messages is built
+  bool done;        // nothing is left to do but to report it
+  std::uint32_t segment_count;
+  std::uint32_t length;              // bytes moved
+  DAT_DTO_COMPLETION_STATUS status;  // failed ones: why
+  std::uint32_t stag;                // the peer's memory
+  std::uint64_t to;
+  std::uint64_t end;         // built: where it ends in the outgoing stream
+  std::uint64_t operand[2];  // add; compare, swap; immediate
+  MrTable::PendingBind bind;
+};
+
+// A posted receive.
+struct Receive {
+  transport::WorkId id;
+  transport::WorkFlags flags;
+  std::uint32_t segment_count;
+  std::uint64_t room;  // bytes
+};
+
+// What we owe the peer for an RDMA Read or an atomic.
+struct Response {
+  bool atomic;
+  std::uint32_t msn;           // of the Read Request
+  iwarp::ReadRequest request;  // a Read
+  Segment source;              // a Read of more than 0 bytes
+  iwarp::AtomicResponse answer;
+  std::uint64_t end;  // built: where it ends in the outgoing stream
+};
+
+// Checks the list of a receive or request and translates it, leaving out empty segments. On success
+// `count` and `total` (bytes) are set. INVALID_PARAMETER: more than `max` segments; else as
+// MrTable::resolve.
+[[nodiscard]] DAT_RETURN resolve_list(const MrTable& memory, ScopeId pd, std::uint32_t right,
+                                      std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max,
+                                      Segment* out, std::uint32_t& count,
+                                      std::uint64_t& total) noexcept;
+
+// Copies a byte stream that arrives in order into a list of segments.
+class Scatter {
+ public:
+  void start(std::span<const Segment> segments) noexcept {
+    segments_ = segments;
+    index_ = 0;
+    offset_ = 0;
+  }
+  // False: the memory is no longer registered; nothing more may be placed. REQUIRES: the rest of
+  // the segments holds `bytes`.
+  [[nodiscard]] bool place(MrTable& memory, std::span<const std::byte> bytes) noexcept;
+
+ private:
+  std::span<const Segment> segments_;
+  std::size_t index_ = 0;
+  std::uint32_t offset_ = 0;  // into the current segment
+};
+
+}  // namespace udapl::soft
