@@ -108,6 +108,7 @@ void Reactor::rewatch(int fd, std::uint32_t events, Handler& handler) noexcept {
   {
     const ScopedLock guard(lock_);
     const std::uint32_t index = handler.watch_slot.index_;
+    if (index == WatchSlot::kNone) return;
     event.data.u64 = event_data(index, slots_[index].generation);
   }
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);

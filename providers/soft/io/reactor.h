@@ -139,7 +139,7 @@ class Reactor final : private WaitWord::Waker {
   // ---- descriptors. Any lock may be held. ----
   // A handler watches one descriptor at a time. INSUFFICIENT_RESOURCES.
   Status watch(int fd, std::uint32_t events, Handler& handler) noexcept;
-  void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // REQUIRES: watched
+  void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // if watched
   // Afterwards no new on_ready begins; one that has begun in another thread may still run.
   void unwatch(int fd, Handler& handler) noexcept;
   // Waits for an on_ready that runs in another thread. No lock that it takes may be held.

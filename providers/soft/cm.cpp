@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/cm.h"
+
+#include <cstring>
+#include <new>
+
+#include "common/trace.h"
+#include "providers/soft/cm_active.h"
+#include "providers/soft/cm_listener.h"
+#include "providers/soft/socket_address.h"
+
+namespace udapl::soft {
+
+namespace {
+
+constexpr DAT_CONN_QUAL kMaxConnQual = 65535;
+
+// The peer's address as the adapter's family needs it: an IPv4 address in IPv6 form becomes plain,
+// a link-local address without a scope gets the adapter's.
+transport::SocketAddress adapted(const transport::SocketAddress& remote,
+                                 const transport::SocketAddress& local) noexcept {
+  const in6_addr& host = remote.storage.sin6_addr;
+  if (remote.family() != AF_INET6) return remote;
+  transport::SocketAddress result = remote;
+  if (local.family() == AF_INET && IN6_IS_ADDR_V4MAPPED(&host)) {
+    result = {};
+    sockaddr_in plain{};
+    plain.sin_family = AF_INET;
+    std::memcpy(&plain.sin_addr, &host.s6_addr[12], sizeof plain.sin_addr);
+    std::memcpy(&result.storage, &plain, sizeof plain);
+  } else if (IN6_IS_ADDR_LINKLOCAL(&host) && remote.storage.sin6_scope_id == 0) {
+    result.storage.sin6_scope_id = local.storage.sin6_scope_id;
+  }
+  return result;
+}
+
+}  // namespace
+
+iwarp::MpaFrame make_refusal(const iwarp::MpaFrame& request) noexcept {
+  iwarp::MpaFrame reply = iwarp::make_reject({}, request, {});
+  reply.ird = reply.ord = iwarp::kDepthNotNegotiated;
+  return reply;
+}
+
+bool is_refusal(const iwarp::MpaFrame& reply) noexcept {
+  return reply.reject && reply.enhanced && reply.ird == iwarp::kDepthNotNegotiated &&
+         reply.ord == iwarp::kDepthNotNegotiated && reply.private_data.empty();
+}
+
+Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
+    const transport::ConnectRequest& request, ConnectionEnd& end) {
+  if (request.conn_qual == 0 || request.conn_qual > kMaxConnQual) {
+    UDAPL_TRACE(kNormal, "connection qualifier %llu is not a TCP port",
+                static_cast<unsigned long long>(request.conn_qual));
+    return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+  }
+  iwarp::MpaConfig config = end.mpa_config();
+  config.crc = settings_.crc;
+  if (request.private_data.size() > iwarp::max_private_data(config.revision >= 2))
+    return failure(DAT_INVALID_PARAMETER);
+  transport::SocketAddress remote = adapted(request.remote, local_);
+  if (remote.family() != local_.family() || is_no_host(remote)) {
+    UDAPL_TRACE(kNormal, "%s cannot be reached from %s", to_text(remote).c_str(),
+                to_text(local_).c_str());
+    return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
+  }
+  remote.set_port(static_cast<std::uint16_t>(request.conn_qual));
+  auto handshake = std::make_unique<ActiveHandshake>(reactor_, local_, remote, request.private_data,
+                                                     config, settings_.revision1_fallback, end);
+  const Status started = handshake->start(request.timeout_us);
+  if (!started.ok()) return started;
+  return std::unique_ptr<Handshake>(std::move(handshake));
+}
+
+Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
+    const transport::ListenRequest& request, transport::ListenSink& sink) {
+  if (request.conn_qual > kMaxConnQual) {
+    UDAPL_TRACE(kNormal, "connection qualifier %llu is not a TCP port",
+                static_cast<unsigned long long>(request.conn_qual));
+    return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+  }
+  transport::SocketAddress place = request.address != nullptr ? *request.address : local_;
+  place.set_port(static_cast<std::uint16_t>(request.conn_qual));
+  auto listener = std::make_unique<TcpListener>(reactor_, settings_, sink);
+  const Status started = listener->start(place);
+  if (!started.ok()) return started;
+  return std::unique_ptr<transport::Listener>(std::move(listener));
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "common/result.h"
+#include "dapl/transport/cm.h"
+#include "providers/soft/cm.h"
+#include "providers/soft/io/reactor.h"
+#include "providers/soft/io/tcp_stream.h"
+#include "providers/soft/iwarp/mpa_negotiation.h"
+#include "providers/soft/mpa_reader.h"
+#include "providers/soft/negotiated.h"
+
+#include <memory>
+#include <vector>
+
+namespace udapl::soft {
+
+// The active side of connection setup: TCP connect, MPA Request, MPA Reply; once again with MPA
+// revision 1 if the peer hangs up on revision 2. Ends in one call of its ConnectionEnd, from the
+// driving thread. Thread-safe. Owned by the Qp; see Handshake.
+class ActiveHandshake final : public Handshake, private Handler {
+ public:
+  ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
+                  const transport::SocketAddress& remote, transport::PrivateData private_data,
+                  const iwarp::MpaConfig& config, bool fallback, ConnectionEnd& end);
+  ~ActiveHandshake() override;
+
+  // INVALID_ADDRESS, INSUFFICIENT_RESOURCES: nothing was begun and nobody will be told.
+  Status start(DAT_TIMEOUT timeout_us) noexcept;
+
+  [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
+
+ private:
+  enum class State : std::uint8_t { kConnecting, kAwaitingReply, kOver };
+  // What is to be told when the lock has been released.
+  struct Verdict;
+
+  Status begin_attempt() noexcept UDAPL_REQUIRES(lock_);
+  void on_ready(std::uint32_t events) noexcept override;
+  void on_timeout() noexcept;
+  void tell_failure() noexcept;
+  void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void receive_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void evaluate_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void hung_up(int error, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void fail(ConnectFailure why, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  static void announce(ConnectionEnd& end, Verdict& verdict) noexcept;
+
+  Reactor& reactor_;
+  const transport::SocketAddress local_;
+  const transport::SocketAddress remote_;
+  const std::vector<std::byte> private_data_;
+  ConnectionEnd& end_;
+
+  mutable Mutex lock_;
+  iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
+  bool may_fall_back_ UDAPL_GUARDED_BY(lock_);
+  State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
+  ConnectFailure early_failure_ UDAPL_GUARDED_BY(lock_) = ConnectFailure::kUnreachable;
+  std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);
+  transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);
+  MpaReader reader_ UDAPL_GUARDED_BY(lock_){iwarp::MpaKind::kReply};
+  Timer timeout_;
+  Deferred failed_early_;
+};
+
+}  // namespace udapl::soft

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "dapl/transport/cm.h"
+#include "dapl/transport/sink.h"
+#include "providers/soft/cm.h"
+#include "providers/soft/cm_passive.h"
+#include "providers/soft/io/reactor.h"
+#include "providers/soft/io/sink_gate.h"
+
+#include <boost/intrusive/list.hpp>
+
+#include <deque>
+#include <memory>
+
+namespace udapl::soft {
+
+// A listening TCP socket and the connections on it whose MPA Request is not complete yet. Nothing
+// that a peer does before that reaches the sink; what it can take is limited in number and time.
+// Thread-safe. Owned by a service point. The destructor frees the port and refuses every connection
+// that the sink has not got.
+class TcpListener final : public transport::Listener, private Handler {
+ public:
+  TcpListener(Reactor& reactor, const CmSettings& settings, transport::ListenSink& sink) noexcept;
+  ~TcpListener() override;
+
+  // Binds and listens. Errors of transport::Adapter::listen. Once.
+  Status start(const transport::SocketAddress& place) noexcept;
+
+  [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept override { return address_.port(); }
+  [[nodiscard]] const transport::SocketAddress& address() const noexcept override {
+    return address_;
+  }
+
+  // For HalfOpen, from the driving thread: it has ended, with a request or (null) without. Destroys
+  // it.
+  void ended(HalfOpen& half_open, std::unique_ptr<TcpIncoming> request) noexcept;
+
+ private:
+  using HalfOpens = boost::intrusive::list<
+      HalfOpen, boost::intrusive::member_hook<HalfOpen, boost::intrusive::list_member_hook<>,
+                                              &HalfOpen::hook>>;
+
+  void on_ready(std::uint32_t events) noexcept override;
+  bool accept_one() noexcept;
+  void pause() noexcept UDAPL_REQUIRES(lock_);
+  void resume() noexcept;
+  void deliver(unsigned call) noexcept;
+
+  Reactor& reactor_;
+  const CmSettings settings_;
+  transport::ListenSink& sink_;
+  Fd socket_;                         // unchanged after start()
+  transport::SocketAddress address_;  // the same
+  Mutex lock_;
+  HalfOpens half_open_ UDAPL_GUARDED_BY(lock_);
+  bool paused_ UDAPL_GUARDED_BY(lock_) = false;
+  bool closing_ UDAPL_GUARDED_BY(lock_) = false;
+  std::deque<std::unique_ptr<TcpIncoming>> complete_ UDAPL_GUARDED_BY(lock_);
+  Timer retry_;
+  SinkGate gate_;
+};
+
+}  // namespace udapl::soft

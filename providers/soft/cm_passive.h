@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/cm.h"
+#include "providers/soft/io/reactor.h"
+#include "providers/soft/io/tcp_stream.h"
+#include "providers/soft/iwarp/mpa_frame.h"
+#include "providers/soft/mpa_reader.h"
+
+#include <boost/intrusive/list.hpp>
+
+#include <memory>
+
+namespace udapl::soft {
+
+class TcpListener;
+
+// A peer whose MPA Request is complete and that waits for the consumer's decision. It is not
+// watched meanwhile: a peer that goes away is noticed when it is accepted. Thread-safe as long as
+// one thread decides. Owned by the listener, then by a CR.
+class TcpIncoming final : public transport::IncomingConnection {
+ public:
+  TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& reader, bool crc) noexcept;
+  ~TcpIncoming() override;
+
+  [[nodiscard]] transport::PrivateData private_data() const noexcept override {
+    return request_.private_data;
+  }
+  [[nodiscard]] const transport::Endpoints& endpoints() const noexcept override {
+    return endpoints_;
+  }
+  [[nodiscard]] int peer_rdma_read_in() const noexcept override { return depth(request_.ird); }
+  [[nodiscard]] int peer_rdma_read_out() const noexcept override { return depth(request_.ord); }
+
+  // INVALID_PARAMETER: more private data than a frame holds, or not a QP of this provider.
+  Status accept(transport::Qp& qp, transport::PrivateData private_data) override;
+  void reject(transport::PrivateData private_data) noexcept override;
+
+ private:
+  [[nodiscard]] int depth(std::uint16_t word) const noexcept;
+  void answer(const iwarp::MpaFrame& reply) noexcept;
+
+  std::unique_ptr<TcpStream> stream_;  // null: decided
+  const MpaReader reader_;             // holds the bytes of request_
+  const iwarp::MpaFrame request_;
+  const transport::Endpoints endpoints_;
+  const bool crc_;
+};
+
+// An accepted TCP connection whose MPA Request is being collected, for a limited time. Works in the
+// driving thread only. Owned by its TcpListener.
+class HalfOpen final : private Handler {
+ public:
+  HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream, bool crc) noexcept;
+  ~HalfOpen();
+
+  // Begins. An error leaves it unused.
+  Status start(Clock::duration limit) noexcept;
+
+  boost::intrusive::list_member_hook<> hook;  // of the listener, which guards it
+
+ private:
+  void on_ready(std::uint32_t events) noexcept override;
+  void on_timeout() noexcept;
+
+  TcpListener& listener_;
+  Reactor& reactor_;
+  const int fd_;  // of stream_, also when that has been handed on
+  const bool crc_;
+  std::unique_ptr<TcpStream> stream_;
+  MpaReader reader_{iwarp::MpaKind::kRequest};
+  Timer timeout_;
+};
+
+}  // namespace udapl::soft
