@@ -38,8 +38,11 @@ if(UDAPL_SANITIZE)
     link_libraries($<$<LINK_LANGUAGE:C>:stdc++>)
   endif()
 endif()
-if(UDAPL_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  message(FATAL_ERROR "UDAPL_FUZZ needs clang (libFuzzer): use the preset 'fuzz'")
+if(UDAPL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "UDAPL_FUZZ needs clang (libFuzzer): use the preset 'fuzz'")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the fuzzer is guided by coverage of our libraries
 endif()
 
 # ---- folders and layers ----------------------------------------------------------------------
