@@ -46,6 +46,48 @@ Control decode_control(std::uint8_t kind, std::uint8_t error, std::uint8_t bits,
   return {code_of(kind, error), (bits & kDdpHeader) != 0, (bits & kReadHeader) != 0, false};
 }
 
+struct CodeName {
+  TerminateCode code;
+  const char* name;
+};
+
+constexpr CodeName kNames[] = {
+    {TerminateCode::kRdmapLocalCatastrophic, "RDMAP: local catastrophic error"},
+    {TerminateCode::kRdmapInvalidStag, "RDMAP protection: invalid STag"},
+    {TerminateCode::kRdmapBaseBounds, "RDMAP protection: base or bounds violation"},
+    {TerminateCode::kRdmapAccess, "RDMAP protection: access rights violation"},
+    {TerminateCode::kRdmapNotThisStream, "RDMAP protection: STag not of this stream"},
+    {TerminateCode::kRdmapToWrap, "RDMAP protection: tagged offset wraps"},
+    {TerminateCode::kRdmapCannotInvalidateProtection,
+     "RDMAP protection: STag cannot be invalidated"},
+    {TerminateCode::kRdmapProtectionUnspecified, "RDMAP protection: unspecified error"},
+    {TerminateCode::kRdmapVersion, "RDMAP operation: invalid RDMAP version"},
+    {TerminateCode::kRdmapUnexpectedOpcode, "RDMAP operation: unexpected opcode"},
+    {TerminateCode::kRdmapCatastrophicStream, "RDMAP operation: catastrophic error of this stream"},
+    {TerminateCode::kRdmapCatastrophicGlobal, "RDMAP operation: global catastrophic error"},
+    {TerminateCode::kRdmapCannotInvalidate, "RDMAP operation: STag cannot be invalidated"},
+    {TerminateCode::kRdmapOperationUnspecified, "RDMAP operation: unspecified error"},
+    {TerminateCode::kDdpLocalCatastrophic, "DDP: local catastrophic error"},
+    {TerminateCode::kDdpTaggedInvalidStag, "DDP tagged: invalid STag"},
+    {TerminateCode::kDdpTaggedBaseBounds, "DDP tagged: base or bounds violation"},
+    {TerminateCode::kDdpTaggedNotThisStream, "DDP tagged: STag not of this stream"},
+    {TerminateCode::kDdpTaggedToWrap, "DDP tagged: tagged offset wraps"},
+    {TerminateCode::kDdpTaggedVersion, "DDP tagged: invalid DDP version"},
+    {TerminateCode::kDdpUntaggedInvalidQueue, "DDP untagged: invalid queue number"},
+    {TerminateCode::kDdpUntaggedNoBuffer, "DDP untagged: no receive posted"},
+    {TerminateCode::kDdpUntaggedMsnRange, "DDP untagged: message number out of range"},
+    {TerminateCode::kDdpUntaggedInvalidMo, "DDP untagged: invalid message offset"},
+    {TerminateCode::kDdpUntaggedTooLong, "DDP untagged: message too long for the receive"},
+    {TerminateCode::kDdpUntaggedVersion, "DDP untagged: invalid DDP version"},
+    {TerminateCode::kMpaTcpLost, "MPA: TCP connection lost"},
+    {TerminateCode::kMpaCrc, "MPA: CRC error"},
+    {TerminateCode::kMpaMarkerOrLength, "MPA: marker and length mismatch"},
+    {TerminateCode::kMpaBadStartup, "MPA: invalid Request or Reply frame"},
+    {TerminateCode::kMpaLocalCatastrophic, "MPA: local catastrophic error"},
+    {TerminateCode::kMpaInsufficientIrd, "MPA: insufficient IRD"},
+    {TerminateCode::kMpaNoMatchingRtr, "MPA: no matching ready-to-receive message"},
+};
+
 }  // namespace
 
 Terminate make_terminate(TerminateCode code) noexcept {
@@ -125,73 +167,8 @@ Terminate decode_terminate(std::span<const std::byte> in, bool startup) noexcept
 }
 
 const char* name(TerminateCode code) noexcept {
-  switch (code) {
-    case TerminateCode::kRdmapLocalCatastrophic:
-      return "RDMAP: local catastrophic error";
-    case TerminateCode::kRdmapInvalidStag:
-      return "RDMAP protection: invalid STag";
-    case TerminateCode::kRdmapBaseBounds:
-      return "RDMAP protection: base or bounds violation";
-    case TerminateCode::kRdmapAccess:
-      return "RDMAP protection: access rights violation";
-    case TerminateCode::kRdmapNotThisStream:
-      return "RDMAP protection: STag not of this stream";
-    case TerminateCode::kRdmapToWrap:
-      return "RDMAP protection: tagged offset wraps";
-    case TerminateCode::kRdmapCannotInvalidateProtection:
-      return "RDMAP protection: STag cannot be invalidated";
-    case TerminateCode::kRdmapProtectionUnspecified:
-      return "RDMAP protection: unspecified error";
-    case TerminateCode::kRdmapVersion:
-      return "RDMAP operation: invalid RDMAP version";
-    case TerminateCode::kRdmapUnexpectedOpcode:
-      return "RDMAP operation: unexpected opcode";
-    case TerminateCode::kRdmapCatastrophicStream:
-      return "RDMAP operation: catastrophic error of this stream";
-    case TerminateCode::kRdmapCatastrophicGlobal:
-      return "RDMAP operation: global catastrophic error";
-    case TerminateCode::kRdmapCannotInvalidate:
-      return "RDMAP operation: STag cannot be invalidated";
-    case TerminateCode::kRdmapOperationUnspecified:
-      return "RDMAP operation: unspecified error";
-    case TerminateCode::kDdpLocalCatastrophic:
-      return "DDP: local catastrophic error";
-    case TerminateCode::kDdpTaggedInvalidStag:
-      return "DDP tagged: invalid STag";
-    case TerminateCode::kDdpTaggedBaseBounds:
-      return "DDP tagged: base or bounds violation";
-    case TerminateCode::kDdpTaggedNotThisStream:
-      return "DDP tagged: STag not of this stream";
-    case TerminateCode::kDdpTaggedToWrap:
-      return "DDP tagged: tagged offset wraps";
-    case TerminateCode::kDdpTaggedVersion:
-      return "DDP tagged: invalid DDP version";
-    case TerminateCode::kDdpUntaggedInvalidQueue:
-      return "DDP untagged: invalid queue number";
-    case TerminateCode::kDdpUntaggedNoBuffer:
-      return "DDP untagged: no receive posted";
-    case TerminateCode::kDdpUntaggedMsnRange:
-      return "DDP untagged: message number out of range";
-    case TerminateCode::kDdpUntaggedInvalidMo:
-      return "DDP untagged: invalid message offset";
-    case TerminateCode::kDdpUntaggedTooLong:
-      return "DDP untagged: message too long for the receive";
-    case TerminateCode::kDdpUntaggedVersion:
-      return "DDP untagged: invalid DDP version";
-    case TerminateCode::kMpaTcpLost:
-      return "MPA: TCP connection lost";
-    case TerminateCode::kMpaCrc:
-      return "MPA: CRC error";
-    case TerminateCode::kMpaMarkerOrLength:
-      return "MPA: marker and length mismatch";
-    case TerminateCode::kMpaBadStartup:
-      return "MPA: invalid Request or Reply frame";
-    case TerminateCode::kMpaLocalCatastrophic:
-      return "MPA: local catastrophic error";
-    case TerminateCode::kMpaInsufficientIrd:
-      return "MPA: insufficient IRD";
-    case TerminateCode::kMpaNoMatchingRtr:
-      return "MPA: no matching ready-to-receive message";
+  for (const CodeName& entry : kNames) {
+    if (entry.code == code) return entry.name;
   }
   switch (static_cast<unsigned>(code) >> 12) {
     case 0:

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/unit/iwarp/support.h"
+#include "tests/unit/iwarp/endpoints.h"
 
 namespace {
 std::size_t allocations = 0;

@@ -4,7 +4,7 @@
 // (kernel siw, tshark), plus the example of RFC 5044: encoded exactly so, decoded exactly so.
 #include <boost/test/unit_test.hpp>
 
-#include "tests/unit/iwarp/support.h"
+#include "tests/unit/iwarp/endpoints.h"
 
 using namespace iwarp_test;
 

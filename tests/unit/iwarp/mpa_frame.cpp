@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/iwarp/mpa_frame.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/unit/iwarp/support.h"

@@ -4,6 +4,7 @@
 // RFC 5044 §7.1 and RFC 6581 §9; then the known habits of real peers.
 #include "providers/soft/iwarp/mpa_negotiation.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/unit/iwarp/support.h"

@@ -4,9 +4,10 @@
 // of a stream; and that no input at all can do harm.
 #include "providers/soft/iwarp/receiver.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
-#include "tests/unit/iwarp/support.h"
+#include "tests/unit/iwarp/endpoints.h"
 
 using namespace iwarp_test;
 

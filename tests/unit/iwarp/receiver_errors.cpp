@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
-#include "tests/unit/iwarp/support.h"
+#include "tests/unit/iwarp/endpoints.h"
 
 using namespace iwarp_test;
 

@@ -4,9 +4,10 @@
 // markers, and that neither payload is copied nor any byte lost when TCP takes odd amounts.
 #include "providers/soft/iwarp/sender.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
-#include "tests/unit/iwarp/support.h"
+#include "tests/unit/iwarp/endpoints.h"
 
 using namespace iwarp_test;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/iwarp/terminate.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 

@@ -12,7 +12,7 @@
 
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
-#include "tests/unit/iwarp/support.h"
+#include "tests/unit/iwarp/endpoints.h"
 
 using namespace iwarp_test;
 
