@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/provider.h"
+#include "dapl/transport/adapter.h"
+#include "tests/fake_transport/qp.h"
+#include "tests/fake_transport/queues.h"
+#include "tests/fake_transport/scheduler.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+// A transport inside the process for tests of the provider core: no threads, no time. A test makes
+// things happen (establish, break_, push ...) and decides when the core hears of them
+// (Scheduler::run).
+namespace udapl::fake {
+
+class Adapter final : public transport::Adapter {
+ public:
+  Adapter(transport::Attributes attributes, transport::AdapterSink& sink);
+  ~Adapter() override;
+
+  [[nodiscard]] const transport::Attributes& attributes() const noexcept override {
+    return attributes_;
+  }
+  Result<std::unique_ptr<transport::Pd>> create_pd() override;
+  Result<std::unique_ptr<transport::Mr>> register_memory(transport::Pd& pd,
+                                                         const transport::MrInit& init) override;
+  Result<std::unique_ptr<transport::Window>> create_window(transport::Pd& pd,
+                                                           transport::WindowScope scope) override;
+  Result<std::unique_ptr<transport::Cq>> create_cq(int depth, transport::CqSink& sink) override;
+  Result<std::unique_ptr<transport::Srq>> create_srq(transport::Pd& pd, int depth, int max_segments,
+                                                     transport::SrqSink& sink) override;
+  Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;
+  Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
+                                                      transport::ListenSink& sink) override;
+  Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept override;
+  // Sleeps on the word. Runs the scheduler before, if the test wants that (drive).
+  WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override;
+
+  // ---- for tests
+  void catastrophe();
+  void internal_error();
+
+ private:
+  const transport::Attributes attributes_;
+  transport::AdapterSink& sink_;
+};
+
+// What the adapters of a test share.
+struct Settings {
+  transport::Attributes attributes;  // of adapters opened from now on
+  // The n-th creation from now on fails with INSUFFICIENT_RESOURCES, and all later ones; 0: none.
+  std::atomic<int> fail_from{0};
+  std::atomic<bool> drive{false};  // block() runs the scheduler
+  std::atomic<bool> refuse_open{false};
+  Adapter* latest = nullptr;  // the adapter opened last
+  std::string latest_params;
+
+  // Back to what a test starts with.
+  void reset();
+};
+Settings& settings();
+
+// The ways between QPs. Everything under world().
+class Network {
+ public:
+  [[nodiscard]] static transport::SocketAddress address();
+  static DAT_PORT_QUAL next_port_locked();
+  // Brings the request to the listener of `conn_qual`, or refuses it.
+  static void offer_locked(DAT_CONN_QUAL conn_qual, const std::shared_ptr<Handshake>& handshake);
+};
+
+// The provider made of all this.
+[[nodiscard]] const dapl::ProviderKit& provider_kit();
+
+}  // namespace udapl::fake
