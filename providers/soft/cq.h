@@ -21,6 +21,8 @@ class Qp;
 // takes no lock. Thread-safe as transport::Cq says. Owned by an EVD.
 class Cq final : public transport::Cq {
  public:
+  static constexpr bool kDrivesProgress = true;  // for dapl::CompletionQueue
+
   // REQUIRES: depth > 0. Throws std::bad_alloc.
   Cq(Reactor& reactor, int depth, transport::CqSink& sink);
   ~Cq() override = default;
