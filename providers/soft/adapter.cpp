@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/adapter.h"
+
+#include <dat/dat_ib_extensions.h>
+
+#include <limits>
+
+#include "common/trace.h"
+#include "providers/soft/cq.h"
+#include "providers/soft/mr.h"
+#include "providers/soft/qp.h"
+#include "providers/soft/socket_address.h"
+#include "providers/soft/srq.h"
+
+namespace udapl::soft {
+
+namespace {
+
+// Generous: what really ends first is memory, or the process's limit of descriptors.
+constexpr int kMaxObjects = 65536;
+constexpr int kMaxMemoryObjects = 1 << 19;  // registrations, and as many windows
+constexpr int kMaxWork = 16384;             // per queue
+constexpr int kMaxReads = 128;              // per QP and direction, as kernel siw
+constexpr int kMaxSegments = 32;            // an iovec each, of at most 1024 in a sendmsg
+constexpr int kMaxEvents = 1 << 20;
+constexpr int kMaxPrivateData = 252;  // what every iWARP peer takes (soft-transport 1.12)
+constexpr std::uint32_t kMaxMessage = 1U << 31;
+
+static_assert(kMaxMemoryObjects * 2 <= static_cast<int>(MrTable::kMaxEntries));
+
+transport::Attributes make_attributes(const Netdev& netdev) {
+  transport::Attributes a;
+  a.device_name = netdev.name;
+  a.vendor_name = "udapl software RNIC";
+  a.hardware_version[0] = 1;
+  a.firmware_version[0] = 2;
+  a.address = netdev.address;
+  a.max_eps = kMaxObjects;
+  a.max_dto_per_ep = kMaxWork;
+  a.max_rdma_read_in = kMaxReads;
+  a.max_rdma_read_out = kMaxReads;
+  a.max_rdma_read_in_total = kMaxReads * kMaxObjects;
+  a.max_rdma_read_out_total = kMaxReads * kMaxObjects;
+  a.max_evds = kMaxObjects;
+  a.max_evd_qlen = kMaxEvents;
+  a.max_segments = kMaxSegments;
+  a.max_read_segments = kMaxSegments;
+  a.max_write_segments = kMaxSegments;
+  a.max_lmrs = kMaxMemoryObjects;
+  a.max_lmr_size = std::numeric_limits<DAT_VLEN>::max();
+  a.max_lmr_address = std::numeric_limits<DAT_VADDR>::max();
+  a.max_pzs = kMaxObjects;
+  a.max_message_size = kMaxMessage;
+  a.max_rdma_size = kMaxMessage;
+  a.max_rmrs = kMaxMemoryObjects;
+  a.max_rmr_address = std::numeric_limits<DAT_VADDR>::max();
+  a.max_srqs = kMaxObjects;
+  a.max_eps_per_srq = kMaxObjects;
+  a.max_recv_per_srq = kMaxObjects;
+  a.max_private_data = kMaxPrivateData;
+  a.zero_based_va = true;
+  a.shared_memory_lmr = true;
+  a.srq_pz_may_differ = true;  // an SRQ's segments are checked against its own PZ
+  a.send_invalidate = true;
+  a.read_to_rmr = true;
+  a.rmr_scope = DAT_RMR_SCOPE_ANY;
+  a.extension = DAT_EXTENSION_IB;
+  a.extension_version = DAT_IB_EXTENSION_VERSION;
+  a.provider_specific = {{DAT_IB_ATTR_FETCH_AND_ADD, "TRUE"},
+                         {DAT_IB_ATTR_CMP_AND_SWAP, "TRUE"},
+                         {DAT_IB_ATTR_IMMED_DATA, "TRUE"}};
+  return a;
+}
+
+ScopeId id_of(const transport::Pd& pd) noexcept { return static_cast<const Pd&>(pd).id(); }
+
+}  // namespace
+
+Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
+                                                          transport::AdapterSink&) {
+  Result<Netdev> netdev = find_netdev(ia_params);
+  if (!netdev.ok()) return netdev.status();
+  Result<std::unique_ptr<Reactor>> reactor = Reactor::create();
+  if (!reactor.ok()) return reactor.status();
+  UDAPL_TRACE(kNormal, "software RNIC at %s (%s)", to_text(netdev->address).c_str(),
+              netdev->name.c_str());
+  return std::unique_ptr<transport::Adapter>(
+      std::make_unique<Adapter>(*std::move(reactor), *netdev, CmSettings{}));
+}
+
+Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const CmSettings& settings)
+    : attributes_(make_attributes(netdev)),
+      reactor_(std::move(reactor)),
+      cm_(*reactor_, netdev.address, settings) {}
+
+Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() {
+  const ScopeId id = last_pd_.fetch_add(1, std::memory_order_relaxed) + 1;
+  return std::unique_ptr<transport::Pd>(std::make_unique<Pd>(id));
+}
+
+Result<std::unique_ptr<transport::Mr>> Adapter::register_memory(transport::Pd& pd,
+                                                                const transport::MrInit& init) {
+  Result<MrRef> ref = memory_.register_memory(id_of(pd), init);
+  if (!ref.ok()) return ref.status();
+  return std::unique_ptr<transport::Mr>(std::make_unique<Mr>(memory_, *ref));
+}
+
+Result<std::unique_ptr<transport::Window>> Adapter::create_window(transport::Pd& pd,
+                                                                  transport::WindowScope scope) {
+  Result<std::uint32_t> index = memory_.create_window(id_of(pd), scope);
+  if (!index.ok()) return index.status();
+  return std::unique_ptr<transport::Window>(std::make_unique<Window>(memory_, *index));
+}
+
+Result<std::unique_ptr<transport::Cq>> Adapter::create_cq(int depth, transport::CqSink& sink) {
+  return std::unique_ptr<transport::Cq>(std::make_unique<Cq>(*reactor_, depth, sink));
+}
+
+Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, int depth,
+                                                            int max_segments,
+                                                            transport::SrqSink& sink) {
+  return std::unique_ptr<transport::Srq>(
+      std::make_unique<Srq>(*reactor_, memory_, id_of(pd), depth, max_segments, sink));
+}
+
+Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpInit& init) {
+  const QpEnvironment environment{*reactor_, memory_, cm_};
+  return std::unique_ptr<transport::Qp>(std::make_unique<Qp>(environment, init));
+}
+
+Status Adapter::check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
+  for (DAT_VLEN i = 0; i < count; ++i)
+    if (!memory_.contains(segments[i])) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+  return Status();
+}
+
+}  // namespace udapl::soft

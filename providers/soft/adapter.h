@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/result.h"
+#include "dapl/transport/adapter.h"
+#include "providers/soft/cm.h"
+#include "providers/soft/io/reactor.h"
+#include "providers/soft/mr_table.h"
+#include "providers/soft/netdev.h"
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+
+namespace udapl::soft {
+
+// The software RNIC at one IP address: what its objects share, and their factory. Thread-safe.
+// Owned by an Ia.
+class Adapter final : public transport::Adapter {
+ public:
+  // For dapl::ProviderKit. Errors of find_netdev, INSUFFICIENT_RESOURCES. There is no hardware that
+  // could fail, so the sink is never called.
+  static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
+                                                          transport::AdapterSink& sink);
+
+  Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const CmSettings& settings);
+
+  [[nodiscard]] const transport::Attributes& attributes() const noexcept override {
+    return attributes_;
+  }
+  Result<std::unique_ptr<transport::Pd>> create_pd() override;
+  Result<std::unique_ptr<transport::Mr>> register_memory(transport::Pd& pd,
+                                                         const transport::MrInit& init) override;
+  Result<std::unique_ptr<transport::Window>> create_window(transport::Pd& pd,
+                                                           transport::WindowScope scope) override;
+  Result<std::unique_ptr<transport::Cq>> create_cq(int depth, transport::CqSink& sink) override;
+  Result<std::unique_ptr<transport::Srq>> create_srq(transport::Pd& pd, int depth, int max_segments,
+                                                     transport::SrqSink& sink) override;
+  Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;
+  Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
+                                                      transport::ListenSink& sink) override {
+    return cm_.listen(request, sink);
+  }
+  Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept override;
+  WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
+    return reactor_->block(word, seen, deadline);
+  }
+
+ private:
+  const transport::Attributes attributes_;
+  const std::unique_ptr<Reactor> reactor_;  // destroyed last of what works
+  MrTable memory_;
+  ConnectionManager cm_;
+  std::atomic<ScopeId> last_pd_{0};
+};
+
+}  // namespace udapl::soft
