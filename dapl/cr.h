@@ -20,7 +20,8 @@ class Cr : public ObjectHeader {
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CR;
 
   // `ep`: the one that comes with the request, or null; `provider_ep`: made for it by the provider.
-  Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request, Ep* ep, bool provider_ep);
+  Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request, Ep* ep,
+     bool provider_ep) noexcept;
   ~Cr();
   Cr(const Cr&) = delete;
   Cr& operator=(const Cr&) = delete;

@@ -4,6 +4,8 @@
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 #include "dapl/cookie_ring.h"
+#include "dapl/discard_cq.h"
+#include "dapl/ep_config.h"
 #include "dapl/ep_state.h"
 #include "dapl/object.h"
 #include "dapl/transport/adapter.h"
@@ -13,24 +15,6 @@
 #include <vector>
 
 namespace udapl::dapl {
-
-class DiscardCq;
-class Evd;
-class Pz;
-class Srq;
-struct EpBindings;
-
-// What the consumer configured; what dat_ep_query returns and dat_ep_modify changes.
-struct EpConfig {
-  Pz* pz = nullptr;
-  Evd* recv_evd = nullptr;
-  Evd* request_evd = nullptr;
-  Evd* connect_evd = nullptr;
-  Srq* srq = nullptr;
-  DAT_COMM comm{};  // domain 0: not set
-  DAT_EP_ATTR attr{};
-  bool default_read_depths = true;  // negotiation may lower them
-};
 
 // One direction of an EP as the posts see it (datapath.h). Posts hold `lock` through their Guard;
 // whoever changes a member takes it for real.
@@ -45,7 +29,8 @@ struct alignas(64) RequestQueue {
   std::uint32_t max_rdma UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t silent UDAPL_GUARDED_BY(lock) = 0;  // suppressed posts since the last signalled one
   std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
-  bool discard UDAPL_GUARDED_BY(lock) = false;  // no request EVD: as if all were suppressed
+  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no request EVD: all count as suppressed
+  Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
   bool can_invalidate UDAPL_GUARDED_BY(lock) = false;
   bool can_read_to_rmr UDAPL_GUARDED_BY(lock) = false;
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
@@ -58,6 +43,8 @@ struct alignas(64) ReceiveQueue {
   std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
   // Null: nothing can be posted (no PZ yet, an SRQ, or a reset is running).
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
+  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no receive EVD
+  Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
   CookieRing cookies{0};
 };
 
@@ -70,6 +57,8 @@ struct alignas(64) ReceiveQueue {
 // upcall runs or a transport object is destroyed or reset.
 // Owned by its Ia.
 class Ep : public ObjectHeader {
+  std::atomic<DAT_EP_STATE> state_;  // here: in the cache line that handle_cast reads
+
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EP;
 
@@ -95,6 +84,7 @@ class Ep : public ObjectHeader {
   [[nodiscard]] DAT_EP_STATE posting_state() const noexcept {
     return state_.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
   // Frees the slot of a completed work request, and of suppressed ones before it. Caller holds the
   // poll lock of the EVD.
   void retire(const Cookie& cookie) noexcept {
@@ -103,39 +93,47 @@ class Ep : public ObjectHeader {
     else
       requests.cookies.retire(&cookie);
   }
-  // The ring is full: collects completions that make no event. Out of line, cold.
-  void reclaim_requests() noexcept UDAPL_REQUIRES(requests.lock);
-  void reclaim_receives() noexcept UDAPL_REQUIRES(receives.lock);
-
-  // ---- control calls; each returns what its DAT function does
+  // ---- control calls, with checked arguments
+  // Starts connecting. INVALID_STATE (also without PZ or connect EVD), and what the transport says.
   [[nodiscard]] Status connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags,
                                bool common);
+  // As connect, to where `like` was connected; address and qualifier of `request` are ignored.
   [[nodiscard]] Status dup_connect(Ep& like, transport::ConnectRequest request);
+  // INVALID_STATE: no connection at all. Posts DISCONNECTED now (abrupt) or lets the transport end.
   [[nodiscard]] Status disconnect(DAT_CLOSE_FLAGS flags);
+  // May block for the transport's clean-up.
   [[nodiscard]] Status reset();
+  // All masked fields or none.
   [[nodiscard]] Status modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param);
-  void query(DAT_EP_PARAM_MASK mask, DAT_EP_PARAM& param);
+  // Fills everything but ia_handle.
+  void query(DAT_EP_PARAM* param);
+  // Both marks; DAT_WATERMARK_INFINITE disarms.
   [[nodiscard]] Status set_watermarks(DAT_COUNT soft, DAT_COUNT hard);
   [[nodiscard]] transport::ReceiveCounts receive_counts();
-
-  // ---- for service points and CRs
-  // Steps the state for an input that involves no transport (reserve, release, request, reject).
-  [[nodiscard]] Status apply(EpInput input);
-  // Takes the request: accept of `incoming` into this EP. On failure nothing has changed.
-  [[nodiscard]] Status accept(transport::IncomingConnection& incoming, EpInput how,
-                              transport::PrivateData data);
-  // Remembers both ends while a CR of this EP is pending.
-  void set_endpoints(const transport::Endpoints& ends);
-
-  // May the consumer free it now? Steps to a state in which nothing else is legal.
+  // Is nothing outstanding in this direction?
+  [[nodiscard]] bool requests_idle() noexcept;
+  [[nodiscard]] bool receives_idle() noexcept;
+  // Kills the handle, unless the state forbids to free: INVALID_STATE, or INVALID_HANDLE when
+  // another thread was faster. The caller destroys the EP after success.
   [[nodiscard]] Status begin_free();
 
+  // ---- for service points and CRs
+  // Steps the state for an input without transport or event (kReserve, kRelease, kRequest,
+  // kRequestLost, kReject).
+  [[nodiscard]] Status apply(EpInput input);
+  // Accepts `incoming` into this EP; `how` is kAccept or kAcceptOwn. On failure nothing has
+  // changed.
+  [[nodiscard]] Status accept(transport::IncomingConnection& incoming, EpInput how,
+                              transport::PrivateData data);
+  // Both ends, as queries show them while a CR of this EP is pending.
+  void set_endpoints(const transport::Endpoints& ends);
+
  private:
-  friend class EpModifier;
   // Between reset's start and end; callers of state() see DISCONNECTED.
   static constexpr auto kResetting = static_cast<DAT_EP_STATE>(15);
 
-  // What the transport reports. Each steps the state under mutex_, then posts without it.
+  // What the transport reports. Each steps the state and posts the event under mutex_, and lets the
+  // upcall run without it, after which the EP may be gone.
   class Sink final : public transport::ConnectionSink {
    public:
     explicit Sink(Ep& ep) noexcept : ep_(ep) {}
@@ -162,23 +160,39 @@ class Ep : public ObjectHeader {
     bool common;
   };
 
+  // All of an EP that dat_ep_modify exchanges. What is not needed any more ends without a lock.
+  struct Parts {
+    std::unique_ptr<EpBindings> bindings;
+    std::unique_ptr<DiscardCq> discard;
+    std::unique_ptr<transport::Qp> qp;
+  };
+
   void report(EpInput input, transport::PrivateData data) noexcept;
-  void post_async(DAT_COUNT reason) noexcept;
-  void set_state(DAT_EP_STATE next, const char* why) noexcept UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Upcall post_event(DAT_EVENT_NUMBER number) noexcept UDAPL_REQUIRES(mutex_);
+  void set_state(DAT_EP_STATE to, EpInput why) noexcept UDAPL_REQUIRES(mutex_);
+  void keep(transport::PrivateData data) noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status check_ready() const UDAPL_REQUIRES(mutex_);
-  [[nodiscard]] DAT_EVENT connection_event(DAT_EVENT_NUMBER number) UDAPL_REQUIRES(mutex_);
-  [[nodiscard]] transport::QpInit qp_init(const EpConfig& config, DiscardCq* discard);
-  void publish() UDAPL_REQUIRES(mutex_);  // configuration and QP -> requests, receives
+  [[nodiscard]] Status set_up() UDAPL_REQUIRES(mutex_);
+  // Goes over to configuration `wanted`. On failure nothing has changed.
+  [[nodiscard]] Status configure(const EpConfig& wanted, Parts& retired) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status check_posted(const EpConfig& wanted) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status exchange_queues(const EpConfig& wanted, Parts& fresh) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* discard)
+      UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] transport::QpInit qp_init(const EpConfig& config, DiscardCq* discard) noexcept;
+  // Configuration and QP become what posts see.
+  void publish() noexcept UDAPL_REQUIRES(mutex_);
+  void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
+  void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
   void negotiate_read_depths(const transport::IncomingConnection& peer) UDAPL_REQUIRES(mutex_);
 
-  std::atomic<DAT_EP_STATE> state_;  // first: in the cache line that handle_cast reads
-
+  const bool has_srq_;
   Mutex mutex_;
   Sink sink_{*this};
   EpConfig config_ UDAPL_GUARDED_BY(mutex_);
   std::unique_ptr<EpBindings> bindings_ UDAPL_GUARDED_BY(mutex_);  // uses of PZ, EVDs, SRQ
-  std::unique_ptr<DiscardCq> discard_;  // completions of a direction without EVD
-  std::unique_ptr<transport::Qp> qp_;   // none until there is a PZ
+  std::unique_ptr<DiscardCq> discard_ UDAPL_GUARDED_BY(mutex_);    // of a direction without EVD
+  std::unique_ptr<transport::Qp> qp_ UDAPL_GUARDED_BY(mutex_);     // none until there is a PZ
   transport::Endpoints ends_ UDAPL_GUARDED_BY(mutex_);
   std::optional<Target> target_ UDAPL_GUARDED_BY(mutex_);                 // active side only
   std::vector<std::byte> peer_data_ UDAPL_GUARDED_BY(mutex_);             // reserved at connect

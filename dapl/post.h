@@ -54,10 +54,10 @@ inline constexpr int kRemotePrivileges =
                                                 const Outcome& outcome) noexcept;
 [[gnu::cold, gnu::noinline]] DAT_RETURN bad_handle(DAT_HANDLE handle, const char* call,
                                                    DAT_RETURN subtype) noexcept;
-// The ring is full: makes room if it can.
-[[gnu::cold, gnu::noinline]] Cookie* reclaim(Ep& ep, RequestQueue& queue) noexcept
+// The ring is full: collects completions that are there, and claims again.
+[[gnu::cold, gnu::noinline]] Cookie* reclaim(RequestQueue& queue) noexcept
     UDAPL_REQUIRES(queue.lock);
-[[gnu::cold, gnu::noinline]] Cookie* reclaim(Ep& ep, ReceiveQueue& queue) noexcept
+[[gnu::cold, gnu::noinline]] Cookie* reclaim(ReceiveQueue& queue) noexcept
     UDAPL_REQUIRES(queue.lock);
 // Why a receive cannot be posted on an EP without a usable QP.
 [[gnu::cold, gnu::noinline]] Outcome no_receive_queue(Ep& ep) noexcept;
@@ -100,7 +100,7 @@ template <class Q, class Call>
     return {wrong_state(state), "the EP is not connected"};
   Cookie* cookie = queue.cookies.claim();
   if (cookie == nullptr) [[unlikely]] {
-    cookie = reclaim(ep, queue);
+    cookie = reclaim(queue);
     if (cookie == nullptr)
       return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
               "max_request_dtos are outstanding"};
@@ -109,7 +109,7 @@ template <class Q, class Call>
   const auto flags = static_cast<std::uint32_t>(request.flags);
   transport::WorkFlags work = work_flags(flags);
   std::uint32_t silent = 0;
-  const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 || queue.discard;
+  const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 || queue.discard != nullptr;
   if (suppressed) {
     // Now and then one completes, without anybody being told, so that slots become free again.
     work |= transport::kQuiet;
@@ -301,7 +301,7 @@ template <HotQp Q>
     return bad(DAT_INVALID_ARG5, "flags not allowed on this receive");
   Cookie* cookie = queue.cookies.claim();
   if (cookie == nullptr) [[unlikely]] {
-    cookie = reclaim(ep, queue);
+    cookie = reclaim(queue);
     if (cookie == nullptr)
       return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
               "max_recv_dtos are outstanding"};

@@ -23,7 +23,10 @@ class Rsp : public ServicePoint {
 
   [[nodiscard]] Ep* ep() const noexcept { return ep_; }
 
-  // Takes the right to deliver the one request. False: gone, or somebody else is at it.
+  // Listening has begun: requests may be delivered, and the RSP may be gone the next moment.
+  void start() noexcept { phase_.store(Phase::kListening, std::memory_order_release); }
+  // Takes the right to deliver the one request. False: gone, or somebody else is at it. Waits for
+  // start(), which does not take long.
   [[nodiscard]] bool begin_delivery() noexcept;
   // The request, after begin_delivery(). On success the RSP is gone: the caller does not touch it.
   // On failure it listens on, and the request is still the caller's.
@@ -34,7 +37,7 @@ class Rsp : public ServicePoint {
   [[nodiscard]] bool begin_free() noexcept;
 
  private:
-  enum class Phase : int { kListening, kDelivering, kGone };
+  enum class Phase : int { kStarting, kListening, kDelivering, kGone };
 
   struct Sink final : transport::ListenSink {
     explicit Sink(Rsp& owner) noexcept : rsp(owner) {}
@@ -43,7 +46,7 @@ class Rsp : public ServicePoint {
   };
 
   Ep* const ep_;
-  std::atomic<Phase> phase_{Phase::kListening};
+  std::atomic<Phase> phase_{Phase::kStarting};
   Sink sink_{*this};
 };
 

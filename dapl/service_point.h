@@ -19,14 +19,19 @@ class Ep;
 class ServicePoint : public ObjectHeader {
  public:
   [[nodiscard]] Evd& evd() const noexcept { return *evd_.get(); }
-  [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept { return conn_qual_; }
-  [[nodiscard]] const transport::SocketAddress& address() const noexcept { return address_; }
+  // 0 while a transport that picks the qualifier is picking.
+  [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept {
+    return conn_qual_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] transport::SocketAddress& address() noexcept { return address_; }
 
   // Listens. CONN_QUAL_IN_USE, CONN_QUAL_UNAVAILABLE, INVALID_PARAMETER, INVALID_ADDRESS,
   // INSUFFICIENT_RESOURCES. May block. Requests may arrive before it returns.
   [[nodiscard]] Status listen(const transport::ListenRequest& request);
   // Stops listening; the place is free. Waits for a running request unless called from inside it.
   void close() noexcept { listener_.reset(); }
+  // Returns when no handoff uses the place. REQUIRES: it is off the Ia's list.
+  void wait_for_users() const noexcept;
 
  protected:
   ServicePoint(Ia& owner, DAT_HANDLE_TYPE type, Evd& evd, transport::ListenSink& sink) noexcept;
@@ -35,7 +40,7 @@ class ServicePoint : public ObjectHeader {
  private:
   Use<Evd> evd_;
   transport::ListenSink& sink_;
-  DAT_CONN_QUAL conn_qual_ = 0;
+  std::atomic<DAT_CONN_QUAL> conn_qual_{0};
   transport::SocketAddress address_;
   std::unique_ptr<transport::Listener> listener_;
 };
@@ -48,6 +53,10 @@ struct Arrival {
   Ep* ep = nullptr;          // comes with the request: of an RSP, or made by the provider
   bool provider_ep = false;  // the latter
 };
+
+// A TENTATIVE EP for `request`: without PZ and EVDs, read depths as the peer proposes.
+[[nodiscard]] Result<Ep*> make_provider_ep(Ia& ia,
+                                           const transport::IncomingConnection& request) noexcept;
 
 // Makes a CR of the arrival and posts its event to `evd`. On failure (the EVD is full, no memory)
 // nothing has changed and arrival.request is still there. `upcall` gets what is to be run without

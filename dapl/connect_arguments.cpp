@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/connect_arguments.h"
+
+#include "dapl/ia.h"
+#include "dapl/refuse.h"
+
+#include <netinet/in.h>
+
+namespace udapl::dapl {
+
+Result<transport::PrivateData> check_private_data(const Ia& ia, DAT_COUNT size, const void* data,
+                                                  DAT_RETURN size_arg,
+                                                  DAT_RETURN data_arg) noexcept {
+  if (size < 0 || size > ia.attributes().max_private_data)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, size_arg, "%d bytes of private data, at most %d", size,
+                 ia.attributes().max_private_data);
+  if (size > 0 && data == nullptr)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, data_arg, "null private data of size %d", size);
+  return transport::PrivateData(static_cast<const std::byte*>(data),
+                                static_cast<std::size_t>(size));
+}
+
+Result<transport::SocketAddress> check_peer(DAT_IA_ADDRESS_PTR address, DAT_RETURN arg) noexcept {
+  if (address == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "null address");
+  if (address->sa_family == AF_INET) {
+    const auto host = ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr);
+    if (IN_MULTICAST(host) || host == INADDR_BROADCAST)
+      UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED,
+                   "0x%08x is a multicast or broadcast address", host);
+    if (host == INADDR_ANY)
+      UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "the wildcard address");
+  } else if (address->sa_family == AF_INET6) {
+    const in6_addr& host = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (IN6_IS_ADDR_MULTICAST(&host))
+      UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED, "a multicast address");
+    if (IN6_IS_ADDR_UNSPECIFIED(&host))
+      UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "the wildcard address");
+  } else {
+    UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "address family %d",
+                 address->sa_family);
+  }
+  return transport::SocketAddress::from(address);
+}
+
+Status check_qos(DAT_QOS qos, DAT_RETURN arg) noexcept {
+  if (qos == DAT_QOS_BEST_EFFORT) return Status();
+  const int value = qos;
+  if (value != DAT_QOS_HIGH_THROUGHPUT && value != DAT_QOS_LOW_LATENCY &&
+      value != DAT_QOS_ECONOMY && value != DAT_QOS_PREMIUM)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "qos 0x%x", static_cast<unsigned>(value));
+  UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "qos 0x%x", static_cast<unsigned>(value));
+}
+
+}  // namespace udapl::dapl

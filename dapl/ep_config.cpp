@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/ep_config.h"
+
+#include "dapl/csp.h"
+#include "dapl/ia.h"
+#include "dapl/refuse.h"
+
+#include <algorithm>
+
+namespace udapl::dapl {
+namespace {
+
+constexpr DAT_COUNT kDefaultSegments = 4;
+constexpr DAT_COUNT kDefaultReads = 4;
+constexpr DAT_SEG_LENGTH kDefaultSize = 0x80000000U;
+constexpr int kKnownQos =
+    DAT_QOS_HIGH_THROUGHPUT | DAT_QOS_LOW_LATENCY | DAT_QOS_ECONOMY | DAT_QOS_PREMIUM;
+
+struct Range {
+  const char* name;
+  DAT_COUNT value;
+  DAT_COUNT limit;
+};
+
+Status check_modes(const DAT_EP_ATTR& attr, DAT_RETURN arg) noexcept {
+  const int recv = attr.recv_completion_flags;
+  if (recv != DAT_COMPLETION_DEFAULT_FLAG && recv != DAT_COMPLETION_UNSIGNALLED_FLAG &&
+      recv != DAT_COMPLETION_SOLICITED_WAIT_FLAG && recv != DAT_COMPLETION_EVD_THRESHOLD_FLAG)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "recv_completion_flags 0x%x", recv);
+  const int request = attr.request_completion_flags;
+  if (request != DAT_COMPLETION_DEFAULT_FLAG && request != DAT_COMPLETION_UNSIGNALLED_FLAG &&
+      request != DAT_COMPLETION_EVD_THRESHOLD_FLAG)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "request_completion_flags 0x%x", request);
+  return Status();
+}
+
+Status check_limits(const transport::Attributes& limits, const DAT_EP_ATTR& attr,
+                    DAT_RETURN arg) noexcept {
+  const Range ranges[] = {
+      {"max_recv_dtos", attr.max_recv_dtos, limits.max_dto_per_ep},
+      {"max_request_dtos", attr.max_request_dtos, limits.max_dto_per_ep},
+      {"max_recv_iov", attr.max_recv_iov, limits.max_segments},
+      {"max_request_iov", attr.max_request_iov, limits.max_segments},
+      {"max_rdma_read_in", attr.max_rdma_read_in, limits.max_rdma_read_in},
+      {"max_rdma_read_out", attr.max_rdma_read_out, limits.max_rdma_read_out},
+      {"max_rdma_read_iov", attr.max_rdma_read_iov, limits.max_read_segments},
+      {"max_rdma_write_iov", attr.max_rdma_write_iov, limits.max_write_segments}};
+  for (const Range& range : ranges)
+    if (range.value < 0 || range.value > range.limit)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%s %d, limit %d", range.name, range.value,
+                   range.limit);
+  if (attr.max_message_size > limits.max_message_size)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "max_message_size %u, limit %u", attr.max_message_size,
+                 limits.max_message_size);
+  if (attr.max_rdma_size > limits.max_rdma_size)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "max_rdma_size %u, limit %u", attr.max_rdma_size,
+                 limits.max_rdma_size);
+  if (attr.srq_soft_hw < 0 && attr.srq_soft_hw != DAT_WATERMARK_INFINITE)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "srq_soft_hw %d", attr.srq_soft_hw);
+  // There are no named attributes of EPs, so every name is an unknown one.
+  if (attr.ep_transport_specific_count != 0 || attr.ep_provider_specific_count != 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d transport and %d provider attributes by name",
+                 attr.ep_transport_specific_count, attr.ep_provider_specific_count);
+  return Status();
+}
+
+// Somebody who wants to hear of a direction must be able to use it. The reverse is fine:
+// completions without an EVD are thrown away.
+Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept {
+  const DAT_EP_ATTR& attr = config.attr;
+  if (config.srq == nullptr && config.recv_evd != nullptr &&
+      (attr.max_recv_dtos == 0 || attr.max_recv_iov == 0))
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "a receive EVD with max_recv_dtos %d, max_recv_iov %d",
+                 attr.max_recv_dtos, attr.max_recv_iov);
+  if (config.request_evd != nullptr && attr.max_request_dtos == 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "a request EVD with max_request_dtos 0");
+  return Status();
+}
+
+template <class T>
+bool foreign(const Ia& ia, const T* object) noexcept {
+  return object != nullptr && object->ia != &ia;
+}
+
+Status check_objects(const Ia& ia, const EpConfig& config) noexcept {
+  if (foreign(ia, config.pz))
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "the PZ is of another IA");
+  const struct {
+    const Evd* evd;
+    DAT_EVD_FLAGS flag;
+    DAT_RETURN subtype;
+  } roles[] = {{config.recv_evd, DAT_EVD_DTO_FLAG, DAT_INVALID_HANDLE_EVD_RECV},
+               {config.request_evd, DAT_EVD_DTO_FLAG, DAT_INVALID_HANDLE_EVD_REQUEST},
+               {config.connect_evd, DAT_EVD_CONNECTION_FLAG, DAT_INVALID_HANDLE_EVD_CONN}};
+  for (const auto& role : roles) {
+    if (role.evd == nullptr) continue;
+    if (foreign(ia, role.evd))
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, role.subtype, "the EVD is of another IA");
+    if (const Status status = role.evd->check_stream(role.flag, role.subtype); !status.ok())
+      return status;
+  }
+  if (foreign(ia, config.srq))
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ, "the SRQ is of another IA");
+  return Status();
+}
+
+}  // namespace
+
+DAT_EP_ATTR default_attributes(const transport::Attributes& limits, bool recv_evd,
+                               bool request_evd) noexcept {
+  DAT_EP_ATTR attr{};
+  attr.service_type = DAT_SERVICE_TYPE_RC;
+  attr.max_message_size = std::min(kDefaultSize, limits.max_message_size);
+  attr.max_rdma_size = std::min(kDefaultSize, limits.max_rdma_size);
+  attr.qos = DAT_QOS_BEST_EFFORT;
+  attr.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+  attr.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+  attr.max_recv_dtos = recv_evd ? std::min(kDefaultDtos, limits.max_dto_per_ep) : 0;
+  attr.max_request_dtos = request_evd ? std::min(kDefaultDtos, limits.max_dto_per_ep) : 0;
+  attr.max_recv_iov = std::min(kDefaultSegments, limits.max_segments);
+  attr.max_request_iov = std::min(kDefaultSegments, limits.max_segments);
+  attr.max_rdma_read_in = std::min(kDefaultReads, limits.max_rdma_read_in);
+  attr.max_rdma_read_out = std::min(kDefaultReads, limits.max_rdma_read_out);
+  attr.srq_soft_hw = DAT_WATERMARK_INFINITE;
+  attr.max_rdma_read_iov = std::min(attr.max_request_iov, limits.max_read_segments);
+  attr.max_rdma_write_iov = std::min(attr.max_request_iov, limits.max_write_segments);
+  return attr;
+}
+
+Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexcept {
+  const transport::Attributes& limits = ia.attributes();
+  const DAT_EP_ATTR& attr = config.attr;
+  if (const Status status = check_objects(ia, config); !status.ok()) return status;
+  if (attr.service_type != DAT_SERVICE_TYPE_RC)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "service type %d",
+                 static_cast<int>(attr.service_type));
+  if ((attr.qos & ~kKnownQos) != 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "qos 0x%x", static_cast<unsigned>(attr.qos));
+  if (const Status status = check_modes(attr, arg); !status.ok()) return status;
+  if (const Status status = check_limits(limits, attr, arg); !status.ok()) return status;
+  if (const Status status = check_directions(config, arg); !status.ok()) return status;
+  if (config.srq != nullptr && config.pz != nullptr && config.pz != &config.srq->pz() &&
+      !limits.srq_pz_may_differ)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "EP and SRQ are of different PZs");
+  if (config.comm.domain != 0 && !is_supported(config.comm))
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "communicator {%d, %d, %d}", config.comm.domain,
+                 config.comm.type, config.comm.protocol);
+  if (attr.qos != DAT_QOS_BEST_EFFORT)
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "qos 0x%x",
+                 static_cast<unsigned>(attr.qos));
+  return Status();
+}
+
+Result<std::unique_ptr<EpBindings>> EpBindings::make(const EpConfig& config) {
+  auto bindings = std::make_unique<EpBindings>(config);
+  if (const Status status = bindings->attach(); !status.ok()) return status;
+  return bindings;
+}
+
+EpBindings::EpBindings(const EpConfig& config) noexcept
+    : pz_(config.pz),
+      recv_evd_(config.recv_evd),
+      request_evd_(config.request_evd),
+      connect_evd_(config.connect_evd),
+      srq_(config.srq),
+      recv_mode_(completion_mode(config.attr.recv_completion_flags)),
+      request_mode_(completion_mode(config.attr.request_completion_flags)) {}
+
+Status EpBindings::attach() noexcept {
+  if (recv_evd_) {
+    const Status status = recv_evd_->attach_stream(Evd::StreamKind::kRecv, recv_mode_);
+    if (!status.ok()) return status;
+  }
+  if (request_evd_) {
+    const Status status = request_evd_->attach_stream(Evd::StreamKind::kRequest, request_mode_);
+    if (!status.ok()) {
+      if (recv_evd_) recv_evd_->detach_stream(Evd::StreamKind::kRecv, recv_mode_);
+      return status;
+    }
+  }
+  attached_ = true;
+  return Status();
+}
+
+void EpBindings::detach() noexcept {
+  if (!attached_) return;
+  attached_ = false;
+  if (recv_evd_) recv_evd_->detach_stream(Evd::StreamKind::kRecv, recv_mode_);
+  if (request_evd_) request_evd_->detach_stream(Evd::StreamKind::kRequest, request_mode_);
+}
+
+}  // namespace udapl::dapl

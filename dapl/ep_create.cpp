@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// dat_ep_create and dat_ep_create_with_srq.
+#include "dapl/boundary.h"
+#include "dapl/ep.h"
+#include "dapl/ep_calls.h"
+#include "dapl/ia.h"
+#include "dapl/refuse.h"
+
+namespace udapl::dapl::calls {
+namespace {
+
+struct Handles {
+  DAT_PZ_HANDLE pz;
+  DAT_EVD_HANDLE recv_evd;
+  DAT_EVD_HANDLE request_evd;
+  DAT_EVD_HANDLE connect_evd;
+};
+
+// The object that a handle names; null for no handle.
+template <class T>
+Status resolve(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
+  *object = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
+  if (*object == nullptr && handle != DAT_HANDLE_NULL)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not of the right kind", handle);
+  return Status();
+}
+
+Status resolve_all(const Handles& handles, EpConfig* config) noexcept {
+  if (const Status status = resolve(handles.pz, DAT_INVALID_HANDLE_PZ, &config->pz); !status.ok())
+    return status;
+  if (const Status status =
+          resolve(handles.recv_evd, DAT_INVALID_HANDLE_EVD_RECV, &config->recv_evd);
+      !status.ok())
+    return status;
+  if (const Status status =
+          resolve(handles.request_evd, DAT_INVALID_HANDLE_EVD_REQUEST, &config->request_evd);
+      !status.ok())
+    return status;
+  return resolve(handles.connect_evd, DAT_INVALID_HANDLE_EVD_CONN, &config->connect_evd);
+}
+
+Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATTR* attributes,
+              DAT_EP_HANDLE* ep) {
+  if (const Status status = resolve_all(handles, &config); !status.ok()) return status;
+  config.default_read_depths = attributes == nullptr;
+  config.attr = attributes != nullptr
+                    ? *attributes
+                    : default_attributes(ia.attributes(), config.recv_evd != nullptr,
+                                         config.request_evd != nullptr);
+  if (config.srq != nullptr && config.srq->uses.load(std::memory_order_relaxed) >=
+                                   static_cast<std::uint32_t>(ia.attributes().max_eps_per_srq))
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ, "%d EPs use the SRQ",
+                 ia.attributes().max_eps_per_srq);
+  Result<Ep*> made = Ep::make(ia, config);
+  if (!made.ok()) return made.status();
+  *ep = *made;
+  return Status();
+}
+
+}  // namespace
+
+DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+                     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+                     const DAT_EP_ATTR* attributes, DAT_EP_HANDLE* ep) noexcept {
+  return boundary([&]() -> Status {
+    Ia* const ia = handle_cast<Ia>(ia_handle);
+    if (ia == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", ia_handle);
+    if (ep == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG7, "no place for the EP");
+    EpConfig config;
+    return create(*ia, {pz, recv_evd, request_evd, connect_evd}, config, attributes, ep);
+  });
+}
+
+DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,
+                              DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+                              DAT_SRQ_HANDLE srq, const DAT_EP_ATTR* attributes,
+                              DAT_EP_HANDLE* ep) noexcept {
+  return boundary([&]() -> Status {
+    Ia* const ia = handle_cast<Ia>(ia_handle);
+    if (ia == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", ia_handle);
+    EpConfig config;
+    config.srq = handle_cast<Srq>(srq);
+    if (config.srq == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ, "%p is no SRQ", srq);
+    if (attributes == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG7, "an EP with SRQ needs attributes");
+    if (ep == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "no place for the EP");
+    return create(*ia, {pz, recv_evd, request_evd, connect_evd}, config, attributes, ep);
+  });
+}
+
+}  // namespace udapl::dapl::calls

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/rsp.h"
+
+#include "dapl/boundary.h"
+#include "dapl/ep.h"
+#include "dapl/ep_calls.h"
+#include "dapl/ia.h"
+#include "dapl/refuse.h"
+
+#include <sched.h>
+
+namespace udapl::dapl {
+
+bool Rsp::begin_delivery() noexcept {
+  for (;;) {
+    Phase seen = Phase::kListening;
+    if (phase_.compare_exchange_strong(seen, Phase::kDelivering, std::memory_order_acq_rel))
+      return true;
+    if (seen != Phase::kStarting) return false;
+    ::sched_yield();
+  }
+}
+
+bool Rsp::begin_free() noexcept {
+  for (;;) {
+    Phase seen = phase_.load(std::memory_order_acquire);
+    if (seen == Phase::kGone) return false;
+    if (seen != Phase::kDelivering &&
+        phase_.compare_exchange_strong(seen, Phase::kGone, std::memory_order_acq_rel))
+      return true;
+    ::sched_yield();
+  }
+}
+
+Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
+                    Upcall& upcall) noexcept {
+  Arrival arrival{.request = nullptr, .place = {}, .conn_qual = conn_qual(), .ep = ep_};
+  Status status;
+  if (ep_ != nullptr) {
+    status = ep_->apply(EpInput::kRequest);
+  } else {
+    Result<Ep*> made = make_provider_ep(*ia, *request);
+    status = made.status();
+    if (made.ok()) arrival.ep = *made;
+    arrival.provider_ep = true;
+  }
+  if (!status.ok()) {
+    phase_.store(Phase::kListening, std::memory_order_release);
+    return status;
+  }
+
+  // The place is free before the consumer can know that the request came.
+  close();
+  arrival.request = std::move(request);
+  status = deliver(*ia, evd(), arrival, upcall);
+  if (!status.ok()) {
+    request = std::move(arrival.request);
+    if (ep_ == nullptr)
+      ia->destroy(*arrival.ep);
+    else
+      static_cast<void>(ep_->apply(EpInput::kRequestLost));
+    if (!listen({conn_qual(), nullptr}).ok())
+      UDAPL_TRACE(kError, "rsp %p does not listen any more: somebody took its place",
+                  static_cast<void*>(this));
+    phase_.store(Phase::kListening, std::memory_order_release);
+    return status;
+  }
+  // Not ours to end if the Ia's end took it already: that waits for kGone.
+  const Owned<Rsp> last = ia->release(*this);
+  phase_.store(Phase::kGone, std::memory_order_release);
+  return status;
+}
+
+void Rsp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
+  Upcall upcall;  // runs last, when the RSP is gone
+  if (rsp.begin_delivery())
+    static_cast<void>(rsp.receive(request, upcall));  // what is left of it refuses the peer
+}
+
+namespace calls {
+
+DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_HANDLE ep_handle,
+                      DAT_EVD_HANDLE evd_handle, DAT_RSP_HANDLE* rsp) noexcept {
+  return boundary([&]() -> Status {
+    Ia* const ia = handle_cast<Ia>(ia_handle);
+    if (ia == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", ia_handle);
+    Ep* const ep = handle_cast<Ep>(ep_handle);
+    if (ep_handle != DAT_HANDLE_NULL && (ep == nullptr || ep->ia != ia))
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is no EP of the IA", ep_handle);
+    Evd* const evd = handle_cast<Evd>(evd_handle);
+    if (evd == nullptr || evd->ia != ia)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is no EVD of the IA",
+                   evd_handle);
+    if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
+        !status.ok())
+      return status;
+    if (rsp == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the RSP");
+    if (conn_qual == 0)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "connection qualifier 0");
+    // In the list before it listens: its request takes it off.
+    Owned<Rsp> made = make_object<Rsp>(*ia, *evd, ep);
+    if (ep != nullptr)
+      if (const Status status = ep->apply(EpInput::kReserve); !status.ok()) return status;
+    Rsp& listening = ia->adopt(std::move(made));
+    if (const Status status = listening.listen({conn_qual, nullptr}); !status.ok()) {
+      ia->destroy(listening);
+      if (ep != nullptr) static_cast<void>(ep->apply(EpInput::kRelease));
+      return status;
+    }
+    *rsp = &listening;
+    listening.start();
+    return Status();
+  });
+}
+
+DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask,
+                     DAT_RSP_PARAM* param) noexcept {
+  return boundary([&]() -> Status {
+    Rsp* const rsp = handle_cast<Rsp>(handle);
+    if (rsp == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
+    if ((mask & ~DAT_RSP_FIELD_ALL) != 0)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "mask 0x%x",
+                   static_cast<unsigned>(mask));
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    param->ia_handle = rsp->ia->handle();
+    param->conn_qual = rsp->conn_qual();
+    param->evd_handle = &rsp->evd();
+    param->ep_handle = rsp->ep();
+    return Status();
+  });
+}
+
+DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
+  return boundary([&]() -> Status {
+    Rsp* const rsp = handle_cast<Rsp>(handle);
+    if (rsp == nullptr || !rsp->begin_free())
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
+    Ep* const ep = rsp->ep();
+    rsp->ia->destroy(*rsp);
+    if (ep != nullptr) static_cast<void>(ep->apply(EpInput::kRelease));
+    return Status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl
