@@ -229,9 +229,7 @@ BOOST_AUTO_TEST_CASE(failure_from_outside_stops_input) {
   BOOST_TEST((rx.receiver.failure().code == TerminateCode::kRdmapInvalidStag));
 }
 
-BOOST_AUTO_TEST_CASE(message_numbers_wrap) {
-  // 2^32 Sends are too many for a test; the counter is an unsigned 32-bit one on both sides.
-  static_assert(std::is_same_v<decltype(SendSegment::msn), std::uint32_t>);
+BOOST_AUTO_TEST_CASE(message_numbers_count_on) {
   Tx tx({});
   Rx rx;
   for (int i = 0; i < 3000; ++i) tx.send({});
