@@ -96,7 +96,9 @@ class Qp {
   // on_broken comes. Neither blocks.
   virtual void disconnect(DisconnectMode mode) noexcept = 0;
 
-  // error -> idle, with empty queues. May block for the transport's clean-up.
+  // error -> idle, with empty queues; completions of the QP that are still on its CQs are dropped,
+  // and no sink call for it runs or will run, as after the destructor. May block for the transport's
+  // clean-up.
   virtual Status reset() = 0;
 
   // Addresses of the connection; meaningful from connect/accept on.
