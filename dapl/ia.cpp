@@ -22,8 +22,8 @@
 
 namespace udapl::dapl {
 
-Ia::Ia(Provider& provider, const DAT_PROVIDER* table) noexcept
-    : ObjectHeader(table, kType, this), owner_(provider), sink_(*this) {}
+Ia::Ia(Provider& owner, const DAT_PROVIDER* table) noexcept
+    : ObjectHeader(table, kType, this), owner_(owner), sink_(*this) {}
 
 // The order keeps every use: what listens and what carries data first, then memory, then events.
 // The transport's destructors wait for a running sink call of their object, so no lock is held.
