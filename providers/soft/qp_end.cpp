@@ -63,6 +63,9 @@ Status Qp::reset() {
   gate_.cancel(kConnectionCalls);
   clear_connection();
   staging_.free();
+  // The core uses the work ids of these completions again.
+  if (recv_cq_ != nullptr) recv_cq_->purge(*this);
+  if (request_cq_ != nullptr && request_cq_ != recv_cq_) request_cq_->purge(*this);
   set_state(State::kIdle);
   return Status();
 }
