@@ -131,6 +131,18 @@ bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
   return true;
 }
 
+// After an init that did not register what it was asked for. An init that registered nothing at all
+// has failed: existing providers crash in the fini of a name that they did not register.
+void Registry::undo_init(Entry& entry) {
+  {
+    ScopedLock lock(mutex_);
+    if (!tables_.has_any(entry)) return;
+  }
+  if (entry.entry_points.fini != nullptr) entry.entry_points.fini(&entry.info);
+  ScopedLock lock(mutex_);
+  tables_.remove_all(entry);
+}
+
 Lease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
   Turn turn(*this, entry);
   bool call_init = false;
@@ -150,18 +162,15 @@ Lease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
     }
   }
   const std::string library = quoted(entry.conf.library_path);
-  const std::string reason = entry.entry_points.init == nullptr
-                                 ? library + " has no function dat_provider_init"
-                                 : library +
-                                       " registered nothing for this name; are its ia_params " +
-                                       quoted(entry.conf.ia_params) + " what it wants?";
+  const std::string reason =
+      entry.entry_points.init == nullptr
+          ? library + " has no function dat_provider_init"
+          : library + " did not register this name and version; are its ia_params " +
+                quoted(entry.conf.ia_params) + " what it wants?";
   UDAPL_TRACE(kNormal, "%s: %s", place_of(entry).c_str(), reason.c_str());
   passed_over.push_back(
       {entry.conf.ia_name + '\n' + entry.conf.library_path, place_of(entry) + ": " + reason});
-  // Every init gets its fini, also one that came to nothing.
-  if (call_init && entry.entry_points.fini != nullptr) entry.entry_points.fini(&entry.info);
-  ScopedLock lock(mutex_);
-  if (call_init) tables_.remove_all(entry);
+  if (call_init) undo_init(entry);
   return {};
 }
 

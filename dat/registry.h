@@ -130,6 +130,7 @@ class Registry {
                 std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
   bool load(Entry& entry, std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
   Lease initialise(Entry& entry, std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
+  void undo_init(Entry& entry) UDAPL_EXCLUDES(mutex_);
   Lease lease_if_ready(Entry& entry) UDAPL_REQUIRES(mutex_);
   Lease take(Entry* entry, Registration& registration) UDAPL_REQUIRES(mutex_);
   void release(Entry* entry, Registration& registration) noexcept UDAPL_EXCLUDES(mutex_);

@@ -148,6 +148,11 @@ Status Tables::remove(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& inf
   return {};
 }
 
+bool Tables::has_any(const Entry& owner) const {
+  return std::any_of(registrations_.begin(), registrations_.end(),
+                     [&](const Registration& r) { return r.owner == &owner; });
+}
+
 void Tables::remove_all(const Entry& owner) {
   registrations_.remove_if([&](const Registration& r) { return r.owner == &owner; });
 }

@@ -81,6 +81,8 @@ class Tables {
   Status add(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, Entry* owner);
   // PROVIDER_IN_USE; PROVIDER_NOT_FOUND. `caller` is the entry whose init or fini calls, or null.
   Status remove(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, const Entry* caller);
+  // Whether an entry registered anything, under whatever key.
+  [[nodiscard]] bool has_any(const Entry& owner) const;
   // Forgets what an entry registered and its fini did not remove. REQUIRES: none of it is in use.
   void remove_all(const Entry& owner);
 

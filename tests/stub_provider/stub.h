@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/dat_registry.h>
+
+// A provider library for tests of registries, ours and others. What it does for an IA name is
+// chosen by the first word of the entry's ia_params:
+//
+//   good            as it should be
+//   nothing         init registers nothing
+//   twice           init registers twice
+//   other_minor     init registers minor version 9
+//   open_fails      its open fails with DAT_INVALID_ADDRESS without class bits, as old providers do
+//   lies            its provider attributes say another version than was registered
+//   forgets         fini does not remove the registration
+//   extensions      as good, and its IA attributes say that it has extensions
+//
+// The variants of the library (CMakeLists.txt) differ in what they export and import.
+
+// How the library was used since it was loaded. dlsym "stub_log" for a function that returns it.
+struct StubLog {
+  int inits;
+  int finis;
+  int opens;
+  int closes;
+  DAT_RETURN add_results[2];
+  DAT_PROVIDER_INFO info;  // of the last init
+  char params[512];        // of the last init
+  DAT_COUNT qlen;          // of the last open
+  int extension_op;        // the last extension operation
+  DAT_HANDLE extension_handle;
+  DAT_UINT64 extension_argument;
+};
+typedef StubLog* StubLogFunction();
+
+// What the stub opens: an IA, or an object of the extension operations.
+struct StubObject {
+  const DAT_PROVIDER* table;
+  DAT_CONTEXT context;
+};
+
+constexpr DAT_RETURN kStubOpenFailure = DAT_INVALID_ADDRESS;  // no class bits, on purpose
+
+// Extension operations: DAT_OPEN_EXTENSION_BASE takes (name, DAT_HANDLE* object, DAT_UINT64), any
+// other takes one DAT_UINT64 and returns it.
