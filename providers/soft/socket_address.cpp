@@ -22,8 +22,9 @@ std::string to_text(const transport::SocketAddress& address) {
                                              nullptr, 0, NI_NUMERICHOST) != 0)
     return "no address";
   if (address.port() == 0) return host;
-  const std::string port = ":" + std::to_string(address.port());
-  return address.family() == AF_INET6 ? "[" + std::string(host) + "]" + port : host + port;
+  std::string text(host);
+  if (address.family() == AF_INET6) text.insert(0, 1, '[').push_back(']');
+  return text.append(1, ':').append(std::to_string(address.port()));
 }
 
 bool same_host(const transport::SocketAddress& a, const transport::SocketAddress& b) noexcept {
