@@ -12,9 +12,57 @@
 #include <string>
 #include <vector>
 
-int main(int argc, char** argv) {
-  using dattx::Operation;
+namespace {
 
+using dattx::Operation;
+
+void add_common_options(CLI::App& command, dattx::Settings& settings) {
+  command.add_option("--ia", settings.ia, "Name of the adapter in dat.conf")
+      ->capture_default_str()
+      ->check([](const std::string& name) {
+        return name.empty() || name.size() >= DAT_NAME_MAX_LENGTH ? "must have 1 to 255 characters"
+                                                                  : std::string{};
+      });
+  command.add_option("--port", settings.port, "Connection qualifier of the server")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65535));
+  command.add_option("--timeout", settings.timeout_s, "Seconds to wait for one event")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3600));
+  command.add_flag("--poll", settings.poll, "Wait by polling: lower latency, one busy processor");
+}
+
+// The operations by the names that --operations takes.
+const std::map<std::string, Operation>& operations() {
+  static const std::map<std::string, Operation> names{{"sr", Operation::kSend},
+                                                      {"rw", Operation::kWrite},
+                                                      {"rr", Operation::kRead},
+                                                      {"pp", Operation::kPing}};
+  return names;
+}
+
+void add_client_options(CLI::App& client, dattx::Plan& plan, std::vector<std::string>& chosen) {
+  client.add_option("host", plan.host, "Name or IPv4 address of the server")->required();
+  client.add_option("--operations", chosen, "Some of sr,rw,rr,pp (all)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(&operations()));
+  client.add_option("--sizes", plan.sizes, "Bytes per transfer (4,64,1024,16384,262144,4194304)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1U, 64U << 20));
+  client
+      .add_option("--count", plan.count, "Transfers per measurement (at most 64 MiB, at least 4)")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 10'000'000U));
+  client.add_option("--window", plan.window, "Transfers in flight when measuring bandwidth")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 64U));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   CLI::App app{"Runs verified DAT transactions between two processes and prints a table."};
   app.require_subcommand(1);
   app.footer(
@@ -26,55 +74,18 @@ int main(int argc, char** argv) {
       "right.");
 
   dattx::Settings settings;
-  const auto common = [&](CLI::App* command) {
-    command->add_option("--ia", settings.ia, "Name of the adapter in dat.conf")
-        ->capture_default_str()
-        ->check([](const std::string& name) {
-          return name.empty() || name.size() >= DAT_NAME_MAX_LENGTH
-                     ? "must have 1 to 255 characters"
-                     : std::string{};
-        });
-    command->add_option("--port", settings.port, "Connection qualifier of the server")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 65535));
-    command->add_option("--timeout", settings.timeout_s, "Seconds to wait for one event")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 3600));
-    command->add_flag("--poll", settings.poll,
-                      "Wait by polling: lower latency, one busy processor");
-  };
-
   CLI::App* server = app.add_subcommand("server", "Wait for clients");
-  common(server);
+  add_common_options(*server, settings);
   std::uint32_t clients = 0;
   server->add_option("--clients", clients, "Exit after this many clients, 0: never")
       ->capture_default_str();
 
   CLI::App* client = app.add_subcommand("client", "Run transactions with a server");
-  common(client);
+  add_common_options(*client, settings);
   dattx::Plan plan;
-  const std::map<std::string, Operation> operations{{"sr", Operation::kSend},
-                                                    {"rw", Operation::kWrite},
-                                                    {"rr", Operation::kRead},
-                                                    {"pp", Operation::kPing}};
-  std::vector<std::string> chosen{"sr", "rw", "rr", "pp"};
   plan.sizes = {4, 64, 1024, 16384, 262144, 4194304};
-  client->add_option("host", plan.host, "Name or IPv4 address of the server")->required();
-  client->add_option("--operations", chosen, "Some of sr,rw,rr,pp (all)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember(&operations));
-  client->add_option("--sizes", plan.sizes, "Bytes per transfer (4,64,1024,16384,262144,4194304)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1U, 64U << 20));
-  client
-      ->add_option("--count", plan.count, "Transfers per measurement (at most 64 MiB, at least 4)")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, 10'000'000U));
-  client->add_option("--window", plan.window, "Transfers in flight when measuring bandwidth")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, 64U));
+  std::vector<std::string> chosen{"sr", "rw", "rr", "pp"};
+  add_client_options(*client, plan, chosen);
 
   try {
     app.parse(argc, argv);
@@ -82,7 +93,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   for (const std::string& operation : chosen) {
-    plan.operations.push_back(operations.at(operation));
+    plan.operations.push_back(operations().at(operation));
   }
   const int status =
       server->parsed() ? dattx::serve(settings, clients) : dattx::run(settings, plan);
