@@ -1,1 +1,203 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "tests/unit/soft/support.h"
+
+namespace udapl::soft::test {
+namespace {
+
+// Two QPs whose identity the completions carry; they are never connected.
+struct Fixture {
+  Side side;
+  CountingCqSink sink;
+  RecordingSink other_sink;
+  std::unique_ptr<Qp> other = side.make_qp(other_sink);
+  std::unique_ptr<Cq> cq = std::make_unique<Cq>(*side.reactor, 8, sink);
+
+  bool push(WorkId id, bool notify = true, const Qp* owner = nullptr) {
+    Completion c{};
+    c.id = id;
+    return cq->push(c, owner == nullptr ? *side.qp : *owner, notify);
+  }
+  std::vector<WorkId> poll(int max = 16) {
+    std::vector<Completion> got(16);
+    const int n = cq->poll(got.data(), max);
+    std::vector<WorkId> ids;
+    for (int i = 0; i < n; ++i) ids.push_back(got[i].id);
+    return ids;
+  }
+  // All sink calls that are due have been made.
+  void drain() {
+    for (int i = 0; i < 20; ++i) {
+      side.reactor->progress();
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+};
+using Ids = std::vector<WorkId>;
+
+BOOST_FIXTURE_TEST_SUITE(cq, Fixture)
+
+BOOST_AUTO_TEST_CASE(oldest_first_in_pieces) {
+  BOOST_TEST(poll().empty());
+  for (WorkId id = 1; id <= 8; ++id) BOOST_TEST(push(id));
+  BOOST_TEST(cq->size() == 8);
+  BOOST_TEST((poll(3) == Ids{1, 2, 3}));
+  BOOST_TEST(push(9));
+  BOOST_TEST((poll(0) == Ids{}));
+  BOOST_TEST((poll() == Ids{4, 5, 6, 7, 8, 9}));
+  BOOST_TEST(cq->size() == 0);
+  BOOST_TEST(poll().empty());
+}
+
+BOOST_AUTO_TEST_CASE(ring_wraps) {
+  for (WorkId id = 0; id < 1000; id += 5) {
+    for (WorkId i = 0; i < 5; ++i) BOOST_REQUIRE(push(id + i));
+    BOOST_REQUIRE((poll() == Ids{id, id + 1, id + 2, id + 3, id + 4}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(notifies_once_for_each_arming) {
+  BOOST_TEST(push(1));
+  drain();
+  BOOST_TEST(sink.notified == 0);  // not armed
+  cq->arm();
+  drain();
+  BOOST_TEST(sink.notified == 0);  // what was there does not count
+  cq->arm();                       // armed already: changes nothing
+  BOOST_TEST(push(2));
+  BOOST_TEST(push(3));
+  BOOST_TEST(eventually([&] { return sink.notified == 1; }, {&side}));
+  drain();
+  BOOST_TEST(sink.notified == 1);
+  cq->arm();
+  BOOST_TEST(push(4));
+  BOOST_TEST(eventually([&] { return sink.notified == 2; }));  // by the service thread
+}
+
+BOOST_AUTO_TEST_CASE(quiet_completions_do_not_notify) {
+  cq->arm();
+  BOOST_TEST(push(1, false));
+  drain();
+  BOOST_TEST(sink.notified == 0);
+  BOOST_TEST(push(2, true));
+  BOOST_TEST(eventually([&] { return sink.notified == 1; }, {&side}));
+  BOOST_TEST((poll() == Ids{1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(never_calls_the_sink_from_push) {
+  const auto here = std::this_thread::get_id();
+  struct ThreadSink final : transport::CqSink {
+    void on_notify() noexcept override {
+      thread = std::this_thread::get_id();
+      called = true;
+    }
+    void on_overflow() noexcept override {}
+    std::thread::id thread;
+    std::atomic<bool> called{false};
+  } thread_sink;
+  Cq own(*side.reactor, 4, thread_sink);
+  own.arm();
+  BOOST_TEST(own.push(Completion{}, *side.qp, true));
+  BOOST_TEST(eventually([&] { return thread_sink.called.load(); }));
+  BOOST_TEST((thread_sink.thread != here));
+}
+
+BOOST_AUTO_TEST_CASE(overflow_is_told_once_and_loses_no_earlier_completion) {
+  for (WorkId id = 1; id <= 8; ++id) BOOST_TEST(push(id));
+  BOOST_TEST(!push(9));
+  BOOST_TEST(!push(10));
+  BOOST_TEST(eventually([&] { return sink.overflowed == 1; }, {&side}));
+  BOOST_TEST((poll() == Ids{1, 2, 3, 4, 5, 6, 7, 8}));
+  BOOST_TEST(!push(11));  // a hole cannot be mended
+  drain();
+  BOOST_TEST(sink.overflowed == 1);
+}
+
+BOOST_AUTO_TEST_CASE(purge_removes_one_qp_and_keeps_the_order) {
+  for (WorkId id = 0; id < 8; ++id) BOOST_TEST(push(id, true, id % 3 == 1 ? other.get() : nullptr));
+  BOOST_TEST((poll(1) == Ids{0}));
+  BOOST_TEST(push(8, true, other.get()));
+  cq->purge(*other);
+  BOOST_TEST(cq->size() == 4);
+  BOOST_TEST(push(9));
+  BOOST_TEST((poll() == Ids{2, 3, 5, 6, 9}));
+}
+
+BOOST_AUTO_TEST_CASE(purge_of_everything_and_of_nothing) {
+  for (WorkId id = 0; id < 4; ++id) BOOST_TEST(push(id));
+  cq->purge(*other);
+  BOOST_TEST(cq->size() == 4);
+  cq->purge(*side.qp);
+  BOOST_TEST(cq->size() == 0);
+  BOOST_TEST(poll().empty());
+}
+
+BOOST_AUTO_TEST_CASE(destroyed_qp_leaves_no_completions) {
+  auto init = side.init(other_sink);
+  init.recv_cq = cq.get();
+  auto qp = std::make_unique<Qp>(QpEnvironment{*side.reactor, side.memory, side.connector}, init);
+  qp->disconnect(transport::DisconnectMode::kAbrupt);  // to kError
+  BOOST_TEST(push(1));
+  for (WorkId id = 2; id <= 5; ++id) CHECK_OK(qp->post_recv(id, nullptr, 0, kSignalled));
+  BOOST_TEST(push(6));
+  BOOST_TEST(cq->size() == 6);
+  qp.reset();
+  BOOST_TEST((poll() == Ids{1, 6}));
+}
+
+BOOST_AUTO_TEST_CASE(resize_keeps_contents) {
+  for (WorkId id = 0; id < 6; ++id) BOOST_TEST(push(id));
+  BOOST_TEST((poll(4) == Ids{0, 1, 2, 3}));
+  for (WorkId id = 6; id < 12; ++id) BOOST_TEST(push(id));
+  CHECK_OK(cq->resize(100).code());
+  BOOST_TEST(cq->depth() == 100);
+  for (WorkId id = 12; id < 104; ++id) BOOST_REQUIRE(push(id));
+  BOOST_TEST(!push(104));
+  BOOST_TEST(cq->size() == 100);
+  BOOST_TEST(cq->resize(99).code() == dat_error(DAT_INVALID_STATE));
+  for (WorkId id = 4; id < 100; id += 4)
+    BOOST_REQUIRE((poll(4) == Ids{id, id + 1, id + 2, id + 3}));
+  CHECK_OK(cq->resize(4).code());
+  BOOST_TEST((poll() == Ids{100, 101, 102, 103}));
+  BOOST_TEST(cq->resize(0).code() == dat_error(DAT_INVALID_PARAMETER));
+}
+
+// Several producers, one consumer, resizing and purging at the same time.
+BOOST_AUTO_TEST_CASE(concurrent_use) {
+  CHECK_OK(cq->resize(4096).code());
+  constexpr WorkId kEach = 20000;
+  std::atomic<bool> stop{false};
+  auto producer = [&](WorkId tag) {
+    for (WorkId i = 0; i < kEach;) {
+      if (cq->size() < 2000 && push(tag << 32 | i)) ++i;
+    }
+  };
+  std::thread one(producer, 1);
+  std::thread two(producer, 2);
+  std::thread disturber([&] {
+    for (int depth = 4096; !stop; depth = depth == 4096 ? 8192 : 4096) {
+      if (!cq->resize(depth).ok()) break;
+      cq->purge(*other);
+      std::this_thread::yield();
+    }
+  });
+  std::array<WorkId, 3> expected{};
+  const auto end = Clock::now() + kPatience;
+  while (expected[1] + expected[2] < 2 * kEach && Clock::now() < end) {
+    for (const WorkId id : poll()) {
+      BOOST_REQUIRE_EQUAL(id & 0xFFFFFFFF, expected[id >> 32]);
+      ++expected[id >> 32];
+    }
+  }
+  stop = true;
+  one.join();
+  two.join();
+  disturber.join();
+  BOOST_TEST(expected[1] == kEach);
+  BOOST_TEST(expected[2] == kEach);
+  BOOST_TEST(sink.overflowed == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test

@@ -1,1 +1,120 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/work_queue.h"
+
+#include "providers/soft/pin_set.h"
+#include "providers/soft/staging.h"
+#include "tests/unit/soft/support.h"
+
+namespace udapl::soft::test {
+namespace {
+
+BOOST_AUTO_TEST_SUITE(work_queue)
+
+BOOST_AUTO_TEST_CASE(ring_of_any_depth_holds_exactly_that_many) {
+  for (const std::uint32_t depth : {0U, 1U, 2U, 3U, 5U, 8U, 100U}) {
+    WorkRing<Receive> ring(depth, 2);
+    for (int round = 0; round < 3; ++round) {
+      for (std::uint32_t i = 0; i < depth; ++i) {
+        BOOST_REQUIRE(!ring.full());
+        ring.next().id = i;
+        ring.segments(ring.tail())[1].length = i;
+        ring.push();
+      }
+      BOOST_TEST(ring.full());
+      for (std::uint32_t i = 0; i < depth; ++i) {
+        BOOST_TEST(ring.at(ring.head()).id == i);
+        BOOST_TEST(ring.segments(ring.head())[1].length == i);
+        ring.pop();
+      }
+      BOOST_TEST(ring.empty());
+    }
+  }
+}
+
+struct Memory {
+  MrTable table;
+  std::vector<std::byte> bytes = std::vector<std::byte>(1000);
+  MrRef ref = *table.register_memory(
+      1, {reinterpret_cast<DAT_VADDR>(bytes.data()), bytes.size(), kAll, DAT_VA_TYPE_VA});
+};
+
+BOOST_FIXTURE_TEST_CASE(scatter_fills_segments_front_to_back, Memory) {
+  const Segment segments[] = {
+      {bytes.data() + 500, 3, ref}, {bytes.data(), 10, ref}, {bytes.data() + 100, 87, ref}};
+  const auto data = pattern(100);
+  for (const std::size_t step : {1U, 2U, 3U, 7U, 13U, 100U}) {
+    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    Scatter scatter;
+    scatter.start(segments);
+    for (std::size_t at = 0; at < 100; at += step)
+      BOOST_REQUIRE(
+          scatter.place(table, std::span(data).subspan(at, std::min(step, std::size_t{100} - at))));
+    BOOST_TEST((std::memcmp(&bytes[500], data.data(), 3) == 0));
+    BOOST_TEST((std::memcmp(bytes.data(), &data[3], 10) == 0));
+    BOOST_TEST((std::memcmp(&bytes[100], &data[13], 87) == 0));
+    BOOST_TEST((bytes[503] == std::byte{0}));
+    BOOST_TEST((bytes[187] == std::byte{0}));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(scatter_stops_when_the_memory_goes, Memory) {
+  const Segment segments[] = {{bytes.data(), 10, ref}};
+  const auto data = pattern(10);
+  Scatter scatter;
+  scatter.start(segments);
+  BOOST_TEST(scatter.place(table, std::span(data).first(4)));
+  table.revoke(ref);
+  BOOST_TEST(!scatter.place(table, std::span(data).subspan(4)));
+  BOOST_TEST((bytes[4] == std::byte{0}));
+}
+
+BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_a_run_of_the_same, Memory) {
+  PinSet pins;
+  for (int i = 0; i < 1000; ++i) BOOST_REQUIRE(pins.add(table, ref));
+  BOOST_TEST(pins.has_room(PinSet::kCapacity - 1));
+  BOOST_TEST(!pins.has_room(PinSet::kCapacity));
+  pins.clear();
+  BOOST_TEST(pins.empty());
+  table.revoke(ref);  // would hang if a pin were left
+  BOOST_TEST(!pins.add(table, ref));
+  BOOST_TEST(pins.empty());
+}
+
+BOOST_AUTO_TEST_CASE(staging_keeps_bytes_over_compaction_and_growth) {
+  Staging staging;
+  const auto data = pattern(3000000);
+  std::size_t in = 0;
+  std::size_t out = 0;
+  std::uint32_t random = 1;
+  while (out < data.size()) {
+    random = random * 1664525U + 1013904223U;
+    BOOST_REQUIRE(staging.reserve(random % iwarp::kMaxFpduSize + staging.staged().size() / 2));
+    auto room = staging.room();
+    BOOST_REQUIRE(!room.empty());
+    const std::size_t n = std::min(
+        {room.size(), data.size() - in, random % 3 == 0 ? room.size() : std::size_t{random >> 16}});
+    std::memcpy(room.data(), data.data() + in, n);
+    staging.filled(n);
+    in += n;
+    const auto staged = staging.staged();
+    BOOST_REQUIRE(std::memcmp(staged.data(), data.data() + out, staged.size()) == 0);
+    const std::size_t left = std::min<std::size_t>(staged.size(), random >> 20);
+    const std::size_t used = in == data.size() ? staged.size() : staged.size() - left;
+    staging.drop(used);
+    out += used;
+  }
+}
+
+BOOST_AUTO_TEST_CASE(staging_makes_room_for_the_longest_fpdu) {
+  Staging staging;
+  BOOST_REQUIRE(staging.reserve(2));
+  BOOST_TEST(staging.room().size() == Staging::kStart);
+  staging.filled(Staging::kStart);
+  BOOST_REQUIRE(staging.reserve(iwarp::kMaxFpduSize));
+  BOOST_TEST(staging.room().size() >= iwarp::kMaxFpduSize - Staging::kStart);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test
