@@ -17,7 +17,9 @@ std::string packaged(const std::string& library) {
 }
 
 std::string run_on(const std::string& libdat2, const std::string& names, const std::string& conf) {
-  return output_of(std::string(FOREIGN_PROGRAM " ") + libdat2 + " global " + names, conf);
+  // The packaged registry leaks, which is not what is tested.
+  const char* leaks = libdat2 == OUR_LIBDAT2 ? "" : "env ASAN_OPTIONS=detect_leaks=0 ";
+  return output_of(leaks + std::string(FOREIGN_PROGRAM " ") + libdat2 + " global " + names, conf);
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Return codes and their names. Names are those of the checklist in the
+// semantics reference.
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "tests/loader/loader_env.h"
+
+BOOST_FIXTURE_TEST_SUITE(results, LoaderEnv)
+
+BOOST_AUTO_TEST_CASE(retcode_class_bits) {
+  conf(entry("absent", "/nowhere/none.so") + entry("old", stub("good"), "good", "u1.2"));
+  run([] {
+    DAT_IA_HANDLE ia = nullptr;
+    DAT_COUNT count = 0;
+    DAT_HA_RELATIONSHIP relationship = DAT_HA_UNKNOWN;
+    std::string absent = "absent", unknown = "unknown";
+    const DAT_PROVIDER_INFO info = make_info("ia");
+    const DAT_PROVIDER provider{};
+    // Not dat_strerror, and not what providers return: docs/compatibility.md.
+    const DAT_RETURN codes[] = {
+        open_ia("absent", &ia),
+        open_ia("unknown", &ia),
+        open_ia("old", &ia),
+        open_ia(std::string(300, 'x'), &ia),
+        open_ia("old", nullptr),
+        close_ia(nullptr),
+        dat_registry_list_providers(0, &count, nullptr),
+        dat_registry_list_providers(1, nullptr, nullptr),
+        dat_registry_list_providers(1, &count, nullptr),
+        dat_registry_add_provider(nullptr, &info),
+        dat_registry_remove_provider(&provider, &info),
+        dat_registry_providers_related(unknown.data(), absent.data(), &relationship),
+        dat_registry_providers_related(nullptr, absent.data(), &relationship),
+        dat_registry_providers_related(absent.data(), nullptr, &relationship),
+        dat_registry_providers_related(absent.data(), absent.data(), nullptr),
+        dats_get_ia_handle(nullptr, &ia),
+        dat_ep_free(nullptr),
+        dat_pz_create(nullptr, nullptr),
+        dat_get_handle_type(nullptr, nullptr),
+        dat_extension_op(nullptr, 0),
+    };
+    for (const DAT_RETURN code : codes) {
+      BOOST_TEST((code & 0xC0000000U) == 0x80000000U);
+      BOOST_TEST(DAT_GET_TYPE(code) != 0U);
+    }
+    BOOST_TEST(dat_registry_providers_related(absent.data(), absent.data(), &relationship) == 0U);
+    BOOST_CHECK(relationship == DAT_HA_UNKNOWN);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(strerror_all_types_and_subtypes) {
+  run([] {
+    const char* major = nullptr;
+    const char* minor = nullptr;
+    for (const DAT_RETURN type : {0x0U, 0x140000U, 0x170000U, 0x10000000U, 0x3FFF0000U}) {
+      BOOST_TEST(dat_strerror(0x80000000U | type, &major, nullptr) == 0U);
+      BOOST_TEST(std::string(major).rfind("DAT_", 0) == 0U);
+    }
+    for (DAT_RETURN subtype = 1; subtype <= 103; ++subtype) {
+      BOOST_TEST(dat_strerror(0x80050000U | subtype, &major, &minor) == 0U);
+      BOOST_TEST(std::string(minor).rfind("DAT_", 0) == 0U);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(strerror_success) {
+  run([] {
+    const char* major = nullptr;
+    const char* minor = nullptr;
+    BOOST_TEST(dat_strerror(DAT_SUCCESS, &major, &minor) == 0U);
+    BOOST_TEST(std::string(major) == "DAT_SUCCESS");
+    BOOST_TEST(std::string(minor).empty());
+  });
+}
+
+BOOST_AUTO_TEST_CASE(strerror_undefined) {
+  run([] {
+    const char* major = nullptr;
+    const char* minor = nullptr;
+    BOOST_TEST(dat_strerror(0x80500000U, &major, &minor) == 0x00060000U);
+    BOOST_TEST(dat_strerror(0x800A0068U, &major, &minor) == 0x00060000U);
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include <array>
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/dat/registry_fixture.h"
+
+using namespace registry_test;
+
+BOOST_FIXTURE_TEST_SUITE(registry_threads, Fixture)
+
+BOOST_AUTO_TEST_CASE(concurrent_first_opens_initialise_once) {
+  constexpr int kThreads = 8;
+  fake::Library& lib = world.add_library(0, a);
+  auto add = lib.init;
+  lib.init = [&](const DAT_PROVIDER_INFO& info, const std::string& params) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    add(info, params);
+  };
+  world.configure(line("ia", 0));
+  std::vector<DAT_IA_HANDLE> ias(kThreads);
+  std::vector<DAT_RETURN> codes(kThreads, 1U);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i)
+    threads.emplace_back([&, i] { codes[i] = world.open("ia", &ias[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (const DAT_RETURN code : codes) BOOST_TEST(code == 0U);
+  BOOST_TEST(lib.inits == 1);
+  for (const DAT_IA_HANDLE open : ias) BOOST_TEST(world.close(open) == 0U);
+  BOOST_TEST(lib.finis == 1);
+}
+
+// Opens and closes of two names in one library and a chain: init and fini alternate and never
+// overlap, no open reaches a provider that is not initialised, nothing is left.
+BOOST_AUTO_TEST_CASE(opens_and_closes_from_many_threads) {
+  constexpr int kThreads = 6;
+  constexpr int kRounds = 300;
+  fake::Provider chained("chain");
+  std::array<std::atomic<bool>, 3> alive{};
+  std::atomic<int> wrong{0};
+  const auto guard = [&](std::size_t index, fake::Library& lib, fake::Provider& provider) {
+    auto add = lib.init;
+    auto remove = lib.fini;
+    lib.init = [&, add, index](const DAT_PROVIDER_INFO& info, const std::string& params) {
+      if (alive[index].exchange(true)) ++wrong;
+      add(info, params);
+    };
+    lib.fini = [&, remove, index](const DAT_PROVIDER_INFO& info) {
+      if (!alive[index].exchange(false)) ++wrong;
+      remove(info);
+    };
+    provider.during_open = [&, index] {
+      if (!alive[index]) ++wrong;
+    };
+  };
+  guard(0, world.add_library(0, a), a);
+  guard(1, world.add_library(1, b), b);
+  guard(2, world.add_library(2, chained), chained);
+  b.open_code = kUnreachable;
+  world.configure(line("ia", 0) + line("chain", 1) + line("chain", 2));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < kRounds; ++round) {
+        DAT_IA_HANDLE handle = nullptr;
+        if (world.open(t % 2 == 0 ? "ia" : "chain", &handle) != DAT_SUCCESS) {
+          ++wrong;
+          continue;
+        }
+        if (world.close(handle) != DAT_SUCCESS) ++wrong;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(wrong == 0);
+  BOOST_TEST(!world.overlapped);
+  for (const auto& still : alive) BOOST_TEST(!still);
+  BOOST_TEST(a.opened + chained.opened == kThreads * kRounds);
+  BOOST_TEST(a.closed == a.opened);
+  BOOST_TEST(chained.closed == chained.opened);
+}
+
+BOOST_AUTO_TEST_CASE(only_one_of_two_closes_succeeds) {
+  world.add_library(0, a);
+  world.configure(line("ia", 0));
+  for (int round = 0; round < 200; ++round) {
+    BOOST_TEST_REQUIRE(world.open("ia", &ia) == 0U);
+    DAT_RETURN codes[2] = {1, 1};
+    std::thread one([&] { codes[0] = world.close(ia); });
+    std::thread two([&] { codes[1] = world.close(ia); });
+    one.join();
+    two.join();
+    BOOST_TEST(
+        ((codes[0] == 0U && codes[1] == kInvalidIa) || (codes[1] == 0U && codes[0] == kInvalidIa)));
+  }
+  BOOST_TEST(a.closed == 200);
+}
+
+// An IA that is being asked is not closed under the question.
+BOOST_AUTO_TEST_CASE(related_while_ias_come_and_go) {
+  world.add_library(0, a);
+  world.configure(line("ia", 0));
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::thread asker([&] {
+    std::string one = "ia", two = "ia";
+    while (!stop)
+      if (!world.registry().related(one.data(), two.data()).ok()) ++wrong;
+  });
+  for (int round = 0; round < 500; ++round) {
+    BOOST_TEST_REQUIRE(world.open("ia", &ia) == 0U);
+    BOOST_TEST_REQUIRE(world.close(ia) == 0U);
+  }
+  stop = true;
+  asker.join();
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
