@@ -149,10 +149,11 @@ Upcall Evd::post(const DAT_EVENT& event) noexcept {
   }
   const Push result = push(event, false);
   if (result == Push::kQueued) return notify();
+  if (result == Push::kLostAgain) return Upcall();
   UDAPL_TRACE(kError, "EVD %p is full, event 0x%x is lost", static_cast<void*>(this),
               static_cast<unsigned>(event.event_number));
   // Nobody can be told that an async EVD overflowed.
-  if (result == Push::kLostAgain || (flags_ & DAT_EVD_ASYNC_FLAG) != 0) return Upcall();
+  if ((flags_ & DAT_EVD_ASYNC_FLAG) != 0) return Upcall();
   return Upcall::overflow(*this);
 }
 

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// EVDs without waiting: create, query, streams, queue, resize, overflow, free.
+#include "tests/unit/dapl_events/support.h"
+
+#include <array>
+#include <limits>
+
+namespace udapl::test {
+
+namespace {
+
+constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
+constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
+constexpr unsigned kConnection = DAT_EVD_CONNECTION_FLAG;
+
+DAT_EVENT connection_event(DAT_EVENT_NUMBER number) {
+  DAT_EVENT event{};
+  event.event_number = number;
+  return event;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(evd, Fixture)
+
+BOOST_AUTO_TEST_CASE(ring_wraps_and_keeps_its_order_when_it_moves) {
+  dapl::EventRing ring(3);
+  DAT_EVENT event{};
+  const auto number = [&event] { return static_cast<int>(event.event_number); };
+  int next = 0;
+  int expected = 0;
+  for (int round = 0; round < 5; ++round) {
+    while (!ring.full()) {
+      event.event_number = static_cast<DAT_EVENT_NUMBER>(next++);
+      ring.push(event);
+    }
+    BOOST_REQUIRE(ring.pop(&event));
+    BOOST_CHECK_EQUAL(number(), expected++);
+  }
+  dapl::EventRing larger(10);
+  ring.move_into(larger);
+  BOOST_CHECK_EQUAL(ring.capacity(), 10U);
+  BOOST_CHECK_EQUAL(ring.size(), 2U);
+  while (ring.pop(&event)) BOOST_CHECK_EQUAL(number(), expected++);
+  BOOST_CHECK_EQUAL(expected, next);
+}
+
+BOOST_AUTO_TEST_CASE(create_refuses_bad_arguments) {
+  DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+  const auto create = [&](DAT_COUNT qlen, DAT_CNO_HANDLE cno, unsigned flags) {
+    return ia->evd_create_func(ia.raw, qlen, cno, static_cast<DAT_EVD_FLAGS>(flags), &evd);
+  };
+  CHECK_CODE(create(0, nullptr, kSoftware), 0x80060026);
+  CHECK_CODE(create(-1, nullptr, kSoftware), 0x80060026);
+  CHECK_CODE(create(4097, nullptr, kSoftware), 0x80030005);
+  CHECK_CODE(create(8, nullptr, 0), 0x80060028);
+  CHECK_CODE(create(8, nullptr, 0x400), 0x80060028);
+  CHECK_CODE(create(8, nullptr, DAT_EVD_ASYNC_FLAG | kSoftware), 0x80060028);
+  CHECK_ERROR(create(8, ia.raw, kSoftware), DAT_INVALID_HANDLE);
+  CHECK_CODE(ia->evd_create_func(ia.raw, 8, nullptr, DAT_EVD_SOFTWARE_FLAG, nullptr), 0x80060029);
+  CHECK_ERROR(ia->evd_create_func(ia.async, 8, nullptr, DAT_EVD_SOFTWARE_FLAG, &evd),
+              DAT_INVALID_HANDLE);
+  BOOST_CHECK(evd == DAT_HANDLE_NULL);
+  REQUIRE_OK(create(4096, nullptr, kSoftware | 0x200));
+}
+
+BOOST_AUTO_TEST_CASE(create_agrees_with_the_merging_matrix) {
+  constexpr std::array<unsigned, 6> kStreams = {0x1, 0x10, 0x20, 0x40, 0x80, 0x100};
+  for (const bool mergeable : {true, false}) {
+    fake::settings().attributes.dto_and_connection_mergeable = mergeable;
+    const OpenIa other;
+    DAT_PROVIDER_ATTR attr{};
+    REQUIRE_OK(other->ia_query_func(other.raw, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, &attr));
+    for (std::size_t i = 0; i < kStreams.size(); ++i) {
+      for (std::size_t j = 0; j < kStreams.size(); ++j) {
+        DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+        const DAT_RETURN code = other->evd_create_func(
+            other.raw, 4, nullptr, static_cast<DAT_EVD_FLAGS>(kStreams[i] | kStreams[j]), &evd);
+        BOOST_CHECK_EQUAL(code == DAT_SUCCESS,
+                          attr.evd_stream_merging_supported[i][j] != DAT_FALSE);
+        if (code == DAT_SUCCESS) REQUIRE_OK(other->evd_free_func(evd));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(limits_and_transport_failures_leave_nothing_behind) {
+  const int limit = ia.object().attributes().max_evds;
+  std::vector<DAT_EVD_HANDLE> evds;
+  while (static_cast<int>(evds.size()) < limit - 1) evds.push_back(ia.evd(kSoftware, 1));
+  DAT_EVD_HANDLE one_more = DAT_HANDLE_NULL;
+  CHECK_ERROR(ia->evd_create_func(ia.raw, 1, nullptr, DAT_EVD_DTO_FLAG, &one_more),
+              DAT_INSUFFICIENT_RESOURCES);
+  REQUIRE_OK(ia->evd_free_func(evds.back()));
+  fake::settings().fail_from = 1;
+  CHECK_ERROR(ia->evd_create_func(ia.raw, 1, nullptr, DAT_EVD_DTO_FLAG, &one_more),
+              DAT_INSUFFICIENT_RESOURCES);
+  fake::settings().fail_from = 0;
+  REQUIRE_OK(ia->evd_create_func(ia.raw, 1, nullptr, DAT_EVD_DTO_FLAG, &one_more));
+}
+
+BOOST_AUTO_TEST_CASE(query_fills_everything) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kDto | kSoftware, 10, cno);
+  DAT_EVD_PARAM param;
+  std::memset(&param, 0xA5, sizeof param);
+  REQUIRE_OK(ia->evd_query_func(evd, DAT_EVD_FIELD_EVD_QLEN, &param));
+  BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
+  BOOST_CHECK_EQUAL(param.evd_qlen, 10);
+  BOOST_CHECK_EQUAL(static_cast<int>(param.evd_state), 0x35);
+  BOOST_CHECK_EQUAL(param.cno_handle, cno);
+  BOOST_CHECK_EQUAL(static_cast<unsigned>(param.evd_flags), kDto | kSoftware);
+  CHECK_CODE(ia->evd_query_func(evd, any_value<DAT_EVD_PARAM_MASK>(0x20), &param), 0x80060026);
+  CHECK_CODE(ia->evd_query_func(evd, DAT_EVD_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_ERROR(ia->evd_query_func(nullptr, DAT_EVD_FIELD_ALL, &param), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(empty_queues_answer_as_existing_providers_do) {
+  for (const bool thread_safe : {true, false}) {
+    const OpenIa other(thread_safe);
+    DAT_EVENT event{};
+    CHECK_CODE(other->evd_dequeue_func(other.evd(kDto), &event), 0x000D0000);
+    CHECK_CODE(other->evd_dequeue_func(other.evd(kDto | kSoftware), &event), 0x000D0000);
+    CHECK_CODE(other->evd_dequeue_func(other.evd(kSoftware), &event), 0x800D0000);
+    CHECK_CODE(other->evd_dequeue_func(other.evd(kDto), nullptr), 0x80060026);
+    CHECK_CODE(other->evd_dequeue_func(other.raw, &event), 0x80050015);
+    CHECK_CODE(other->evd_dequeue_func(nullptr, &event), 0x80050015);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(software_events_keep_their_order_and_fill_the_queue) {
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
+  for (std::uintptr_t i = 0; i < 4; ++i) REQUIRE_OK(ia.post(evd, i));
+  CHECK_CODE(ia.post(evd, 9), 0x800E0000);
+  for (long i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(ia.take(evd), i);
+  BOOST_CHECK_EQUAL(ia.take(evd), -1);
+  BOOST_CHECK_EQUAL(ia.take(ia.async), -1);  // nothing was lost: no overflow is reported
+
+  DAT_EVENT event{};
+  event.event_number = DAT_DTO_COMPLETION_EVENT;
+  CHECK_ERROR(ia->evd_post_se_func(evd, &event), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(ia->evd_post_se_func(evd, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(ia.post(ia.evd(kDto)), DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(completions_come_out_in_order_across_the_stash) {
+  for (const bool thread_safe : {true, false}) {
+    const OpenIa other(thread_safe);
+    const DAT_EVD_HANDLE evd = other.evd(kDto, 100);
+    Completions completions(other, evd);
+    for (std::uint64_t i = 0; i < 50; ++i) completions.push(i);
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      DAT_EVENT event{};
+      REQUIRE_OK(other->evd_dequeue_func(evd, &event));
+      BOOST_CHECK_EQUAL(cookie(event), i);
+      BOOST_CHECK_EQUAL(event.evd_handle, evd);
+      const auto& data = event.event_data.dto_completion_event_data;
+      BOOST_CHECK_EQUAL(static_cast<int>(data.operation), static_cast<int>(DAT_DTO_RECEIVE));
+      BOOST_CHECK_EQUAL(data.transfered_length, 7U);
+      BOOST_CHECK_EQUAL(static_cast<int>(data.status), 0);
+    }
+    BOOST_CHECK_EQUAL(completions.outstanding(), 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(suppressed_completions_only_free_their_cookies) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 100);
+  Completions completions(ia, evd);
+  for (int i = 0; i < 40; ++i) completions.push_suppressed();
+  completions.push(1);
+  completions.push_suppressed();
+  DAT_EVENT event{};
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+  BOOST_CHECK_EQUAL(cookie(event), 1U);
+  CHECK_CODE(ia->evd_dequeue_func(evd, &event), 0x000D0000);
+  BOOST_CHECK_EQUAL(completions.outstanding(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_queue_drives_a_transport_that_needs_it) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto);
+  fake::Cq& cq = Completions(ia, evd).cq();
+  DAT_EVENT event{};
+  cq.drive = true;
+  Completions completions(ia, evd);
+  fake::Scheduler::instance().defer(&cq, [&] { completions.push(5); });
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+  BOOST_CHECK_EQUAL(cookie(event), 5U);
+  BOOST_CHECK_GE(cq.progresses.load(), 1);
+}
+
+BOOST_AUTO_TEST_CASE(reaped_completions_stay_in_front) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 64);
+  Completions completions(ia, evd);
+  for (std::uint64_t i = 0; i < 40; ++i) completions.push(i);
+  object(evd).reap();
+  BOOST_CHECK_EQUAL(completions.outstanding(), 0);
+  completions.push(40);
+  for (std::uint64_t i = 0; i <= 40; ++i) {
+    DAT_EVENT event{};
+    REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+    BOOST_CHECK_EQUAL(cookie(event), i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reaping_stops_when_the_queue_is_full) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
+  Completions completions(ia, evd);
+  for (std::uint64_t i = 0; i < 8; ++i) completions.push(i);
+  object(evd).reap();
+  for (std::uint64_t i = 8; i < 16; ++i) completions.push(i);
+  object(evd).reap();
+  BOOST_CHECK_EQUAL(completions.outstanding(), 8);
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    DAT_EVENT event{};
+    REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+    BOOST_CHECK_EQUAL(cookie(event), i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(forget_drops_one_ep_from_the_stash) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 64);
+  Completions completions(ia, evd);
+  const int ep = 0;
+  const int other = 0;
+  for (std::uint64_t i = 0; i < 10; ++i) completions.push_of(i % 2 == 0 ? &ep : &other, i);
+  DAT_EVENT event{};
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));  // the rest is in the stash now
+  object(evd).forget(*reinterpret_cast<const dapl::Ep*>(&ep));
+  for (std::uint64_t i = 1; i < 10; i += 2) {
+    REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+    BOOST_CHECK_EQUAL(cookie(event), i);
+  }
+  CHECK_CODE(ia->evd_dequeue_func(evd, &event), 0x000D0000);
+  BOOST_CHECK_EQUAL(completions.outstanding(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(completions_precede_the_end_of_a_connection_on_a_merged_evd) {
+  for (const bool thread_safe : {true, false}) {
+    const OpenIa other(thread_safe);
+    const DAT_EVD_HANDLE evd = other.evd(kDto | kConnection, 100);
+    Completions completions(other, evd);
+    for (std::uint64_t i = 0; i < 20; ++i) completions.push(i);
+    DAT_EVENT event{};
+    REQUIRE_OK(other->evd_dequeue_func(evd, &event));  // fills the stash
+    for (std::uint64_t i = 20; i < 30; ++i) completions.push(i);
+    object(evd).post(connection_event(DAT_CONNECTION_EVENT_DISCONNECTED));
+    completions.push(30);
+    for (std::uint64_t i = 1; i < 30; ++i) {
+      REQUIRE_OK(other->evd_dequeue_func(evd, &event));
+      BOOST_REQUIRE_EQUAL(static_cast<int>(event.event_number), 1);
+      BOOST_CHECK_EQUAL(cookie(event), i);
+    }
+    REQUIRE_OK(other->evd_dequeue_func(evd, &event));
+    BOOST_CHECK_EQUAL(static_cast<int>(event.event_number), 0x4005);
+    REQUIRE_OK(other->evd_dequeue_func(evd, &event));
+    BOOST_CHECK_EQUAL(cookie(event), 30U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(establishment_precedes_completions_on_a_merged_evd) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto | kConnection, 100);
+  Completions completions(ia, evd);
+  completions.push(1);
+  object(evd).post(connection_event(DAT_CONNECTION_EVENT_ESTABLISHED));
+  DAT_EVENT event{};
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+  BOOST_CHECK_EQUAL(static_cast<int>(event.event_number), 0x4001);
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+  BOOST_CHECK_EQUAL(cookie(event), 1U);
+}
+
+BOOST_AUTO_TEST_CASE(overflow_is_reported_once_per_episode) {
+  const DAT_EVD_HANDLE evd = ia.evd(kConnection, 2);
+  const DAT_EVENT event = connection_event(DAT_CONNECTION_EVENT_ESTABLISHED);
+  const auto reports = [&] {
+    int count = 0;
+    DAT_EVENT async{};
+    while (ia->evd_dequeue_func(ia.async, &async) == DAT_SUCCESS) {
+      BOOST_CHECK_EQUAL(static_cast<int>(async.event_number), 0x8001);
+      BOOST_CHECK_EQUAL(async.event_data.asynch_error_event_data.dat_handle, evd);
+      BOOST_CHECK_EQUAL(async.event_data.asynch_error_event_data.reason, 0);
+      ++count;
+    }
+    return count;
+  };
+  for (int i = 0; i < 5; ++i) object(evd).post(event);
+  BOOST_CHECK_EQUAL(reports(), 1);
+  DAT_EVENT out{};
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &out));  // what was queued is still there
+  object(evd).post(event);
+  BOOST_CHECK_EQUAL(reports(), 0);
+  object(evd).post(event);
+  BOOST_CHECK_EQUAL(reports(), 1);
+  bool queued = true;
+  object(evd).try_post(event, &queued);
+  BOOST_CHECK(!queued);
+  BOOST_CHECK_EQUAL(reports(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(overflow_of_the_async_evd_loses_events_and_nothing_else) {
+  const DAT_EVD_HANDLE evd = ia.evd(kConnection, 1);
+  const DAT_EVENT event = connection_event(DAT_CONNECTION_EVENT_ESTABLISHED);
+  DAT_EVENT out{};
+  for (int i = 0; i < 20; ++i) {  // 20 episodes, room for 8
+    object(evd).post(event);
+    object(evd).post(event);
+    REQUIRE_OK(ia->evd_dequeue_func(evd, &out));
+  }
+  int count = 0;
+  while (ia->evd_dequeue_func(ia.async, &out) == DAT_SUCCESS) ++count;
+  BOOST_CHECK_EQUAL(count, 8);
+}
+
+BOOST_AUTO_TEST_CASE(lost_completions_end_waiting_but_not_dequeuing) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 4);
+  Completions completions(ia, evd);
+  for (std::uint64_t i = 0; i < 5; ++i) completions.push(i);
+  fake::Scheduler::instance().run();
+  DAT_EVENT event{};
+  REQUIRE_OK(ia->evd_dequeue_func(ia.async, &event));
+  BOOST_CHECK_EQUAL(static_cast<int>(event.event_number), 0x8001);
+  BOOST_CHECK_EQUAL(event.event_data.asynch_error_event_data.dat_handle, evd);
+  DAT_COUNT more = 0;
+  CHECK_ERROR(ia->evd_wait_func(evd, 0, 1, &event, &more), DAT_INVALID_STATE);
+  for (int i = 0; i < 4; ++i) REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+}
+
+BOOST_AUTO_TEST_CASE(resize_keeps_what_is_queued) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto | kSoftware, 8);
+  Completions completions(ia, evd);
+  for (std::uintptr_t i = 0; i < 4; ++i) REQUIRE_OK(ia.post(evd, i));
+  for (std::uint64_t i = 0; i < 4; ++i) completions.push(i);
+  CHECK_ERROR(ia->evd_resize_func(evd, 7), DAT_INVALID_STATE);
+  CHECK_ERROR(ia->evd_resize_func(evd, 0), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(ia->evd_resize_func(evd, 5000), DAT_INSUFFICIENT_RESOURCES);
+  completions.cq().refuse_resize = true;
+  CHECK_ERROR(ia->evd_resize_func(evd, 20), DAT_INSUFFICIENT_RESOURCES);
+  completions.cq().refuse_resize = false;
+  DAT_EVD_PARAM param{};
+  REQUIRE_OK(ia->evd_query_func(evd, DAT_EVD_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.evd_qlen, 8);
+
+  REQUIRE_OK(ia->evd_resize_func(evd, 20));
+  BOOST_CHECK_EQUAL(completions.cq().depth(), 20);
+  for (std::uintptr_t i = 4; i < 20; ++i) REQUIRE_OK(ia.post(evd, i));
+  CHECK_ERROR(ia.post(evd, 99), DAT_QUEUE_FULL);
+  for (long i = 0; i < 20; ++i) BOOST_CHECK_EQUAL(ia.take(evd), i);
+  DAT_EVENT event{};
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+    BOOST_CHECK_EQUAL(cookie(event), i);
+  }
+  REQUIRE_OK(ia->evd_resize_func(evd, 1));
+}
+
+BOOST_AUTO_TEST_CASE(free_refuses_what_is_in_use) {
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware);
+  {
+    const dapl::Use<dapl::Evd> use(&object(evd));
+    CHECK_ERROR(ia->evd_free_func(evd), DAT_INVALID_STATE);
+  }
+  REQUIRE_OK(ia.post(evd));  // queued events are dropped
+  REQUIRE_OK(ia->evd_free_func(evd));
+  CHECK_ERROR(ia->evd_free_func(evd), DAT_INVALID_HANDLE);
+  CHECK_ERROR(ia->evd_free_func(ia.async), DAT_INVALID_STATE);
+}
+
+// udapl-semantics 4.6: the modes that may share an EVD.
+BOOST_AUTO_TEST_CASE(modes_of_streams_that_share_an_evd) {
+  using Kind = dapl::Evd::StreamKind;
+  constexpr std::array<DAT_COMPLETION_FLAGS, 4> kModes = {
+      DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+      DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_COMPLETION_SOLICITED_WAIT_FLAG};
+  constexpr int kBand[] = {0x30, 0x30, 0x10, 0x20};
+  const auto compatible = [](int a, Kind kind_a, int b, Kind kind_b) {
+    const auto kind_of_mode = [](int mode) { return mode < 2 ? 0 : mode; };
+    const int x = kind_of_mode(a);
+    const int y = kind_of_mode(b);
+    if (x == y) return true;
+    // Solicited receives go with requests that notify always.
+    if (x == 3 && y == 0) return kind_b == Kind::kRequest;
+    if (y == 3 && x == 0) return kind_a == Kind::kRequest;
+    return false;
+  };
+  for (int a = 0; a < 4; ++a) {
+    for (const Kind kind_a : {Kind::kRecv, Kind::kRequest}) {
+      for (int b = 0; b < 4; ++b) {
+        for (const Kind kind_b : {Kind::kRecv, Kind::kRequest}) {
+          dapl::Evd& evd = object(ia.evd(kDto, 1));
+          const bool first = evd.attach_stream(kind_a, kModes[a]).ok();
+          BOOST_CHECK_EQUAL(first, !(a == 3 && kind_a == Kind::kRequest));
+          if (first) {
+            BOOST_CHECK_EQUAL(evd.state() & 0x30, kBand[a]);
+            const bool second = evd.attach_stream(kind_b, kModes[b]).ok();
+            BOOST_CHECK_EQUAL(
+                second, !(b == 3 && kind_b == Kind::kRequest) && compatible(a, kind_a, b, kind_b));
+            if (second) evd.detach_stream(kind_b, kModes[b]);
+            evd.detach_stream(kind_a, kModes[a]);
+          }
+          BOOST_CHECK_EQUAL(evd.state() & 0x30, 0x30);
+          REQUIRE_OK(ia->evd_free_func(&evd));
+        }
+      }
+    }
+  }
+  for (int mode = 0; mode < 4; ++mode) {  // an EVD that other streams may feed
+    dapl::Evd& merged = object(ia.evd(kDto | kConnection, 1));
+    BOOST_CHECK_EQUAL(merged.attach_stream(Kind::kRecv, kModes[mode]).ok(), mode < 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(streams_need_their_flag) {
+  const dapl::Evd& evd = object(ia.evd(kDto));
+  BOOST_CHECK(evd.check_stream(DAT_EVD_DTO_FLAG, DAT_INVALID_HANDLE_EVD_RECV).ok());
+  CHECK_CODE(evd.check_stream(DAT_EVD_CONNECTION_FLAG, DAT_INVALID_HANDLE_EVD_CONN).code(),
+             DAT_CLASS_ERROR | DAT_INVALID_HANDLE | DAT_INVALID_HANDLE_EVD_CONN);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
