@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The connection manager over loopback: every outcome of a connect, both sides being ours.
+#include "providers/soft/cm.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "providers/soft/socket_address.h"
+#include "tests/unit/soft_io/cm_fixture.h"
+
+namespace udapl::soft::test {
+
+BOOST_FIXTURE_TEST_SUITE(cm, CmFixture)
+
+// ---- accept, reject ----------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(accept_with_private_data_of_every_size_class) {
+  Desk desk;
+  const auto listener = listen(desk);
+  for (const std::size_t size : {0, 1, 2, 3, 64, 252, 507, 508}) {
+    FakeQp active;
+    FakeQp passive;
+    const Bytes question = pattern(size, 1);
+    const Bytes answer = pattern(508 - size, 2);
+    start(active, request(listener->conn_qual(), question));
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    BOOST_TEST((question == incoming->private_data()));
+    BOOST_REQUIRE(incoming->accept(passive, answer).ok());
+    BOOST_TEST(eventually([&] { return active.told() == 1; }));
+    BOOST_TEST(active.attached());
+    BOOST_TEST((active.data() == answer));
+    BOOST_TEST(passive.attached());
+    BOOST_TEST(passive.data().empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(private_data_beyond_a_frame_is_refused_and_changes_nothing) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  FakeQp passive;
+  BOOST_TEST(active.start(cm, request(listener->conn_qual(), pattern(509))).code() ==
+             dat_error(DAT_INVALID_PARAMETER));
+  BOOST_TEST(active.told() == 0);
+  start(active, request(listener->conn_qual()));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST((incoming->accept(passive, pattern(509)).type() == DAT_INVALID_PARAMETER));
+  BOOST_TEST(passive.told() == 0);
+  BOOST_TEST(incoming->accept(passive, pattern(508)).ok());
+  BOOST_TEST(eventually([&] { return active.attached(); }));
+}
+
+BOOST_AUTO_TEST_CASE(endpoints_agree_on_both_sides) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  FakeQp passive;
+  start(active, request(listener->conn_qual()));
+  const transport::Endpoints early = active.handshake_endpoints();
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  const transport::Endpoints theirs = incoming->endpoints();
+  BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+  BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+  const transport::Endpoints mine = active.stream().endpoints();
+  BOOST_TEST(to_text(mine.remote) == to_text(theirs.local));
+  BOOST_TEST(to_text(mine.local) == to_text(theirs.remote));
+  BOOST_TEST(mine.remote_port == listener->conn_qual());
+  BOOST_TEST(mine.local_port == theirs.remote_port);
+  BOOST_TEST(theirs.local_port == listener->conn_qual());
+  BOOST_TEST(mine.local_port != 0U);
+  // Known since the connect call, not only in the end.
+  BOOST_TEST(early.local_port == mine.local_port);
+  BOOST_TEST(to_text(early.remote) == to_text(mine.remote));
+}
+
+BOOST_AUTO_TEST_CASE(read_depths_and_crc_are_negotiated) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  FakeQp passive;
+  active.config.ird = 5;
+  active.config.ord = 9;
+  passive.config.ird = 4;
+  passive.config.ord = 16;
+  start(active, request(listener->conn_qual()));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST(incoming->peer_rdma_read_in() == 5);
+  BOOST_TEST(incoming->peer_rdma_read_out() == 9);
+  BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+  BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+  BOOST_TEST(active.agreed().ord == 4);
+  BOOST_TEST(active.agreed().ird == 5);
+  BOOST_TEST(passive.agreed().ord == 5);
+  BOOST_TEST(passive.agreed().ird == 4);
+  BOOST_TEST(active.agreed().crc);
+  BOOST_TEST(passive.agreed().crc);
+  BOOST_TEST((active.agreed().rtr == iwarp::kRtrRead));
+  BOOST_TEST((passive.agreed().rtr == iwarp::kRtrRead));
+}
+
+BOOST_AUTO_TEST_CASE(crc_is_off_only_when_both_sides_are_set_so) {
+  CmSettings off;
+  off.crc = false;
+  ConnectionManager quiet(*reactor, ipv4("127.0.0.1"), off);
+  for (const bool active_asks : {false, true}) {
+    Desk desk;
+    auto listener = quiet.listen({0, nullptr}, desk);
+    BOOST_REQUIRE(listener.ok());
+    FakeQp active;
+    FakeQp passive;
+    const auto to = request((*listener)->conn_qual());
+    BOOST_REQUIRE(active.start(active_asks ? cm : quiet, to).ok());
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+    BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+    BOOST_TEST(active.agreed().crc == active_asks);
+    BOOST_TEST(passive.agreed().crc == active_asks);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reject_carries_private_data) {
+  Desk desk;
+  const auto listener = listen(desk);
+  for (const std::size_t size : {0, 1, 252, 508}) {
+    FakeQp active;
+    start(active, request(listener->conn_qual()));
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    incoming->reject(pattern(size));
+    BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+    BOOST_TEST((active.data() == pattern(size)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(request_that_nobody_decides_is_refused_once) {
+  Desk desk;
+  desk.drop_all = true;
+  const auto listener = listen(desk);
+  FakeQp active;
+  start(active, request(listener->conn_qual()));
+  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  std::this_thread::sleep_for(20ms);
+  BOOST_TEST(desk.count() == 1);  // no second attempt with another MPA revision
+}
+
+BOOST_AUTO_TEST_CASE(failed_accept_leaves_the_request) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  FakeQp busy;
+  busy.refuse_stream = true;
+  start(active, request(listener->conn_qual()));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST((incoming->accept(busy, {}).type() == DAT_INVALID_STATE));
+  BOOST_TEST(active.told() == 0);
+  FakeQp passive;
+  BOOST_TEST(incoming->accept(passive, {}).ok());
+  BOOST_TEST(eventually([&] { return active.attached(); }));
+  BOOST_TEST((incoming->accept(busy, {}).type() == DAT_INVALID_PARAMETER));  // spent
+}
+
+// ---- listeners ---------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(qualifiers_are_tcp_ports) {
+  Desk desk;
+  for (const DAT_CONN_QUAL qual :
+       {DAT_CONN_QUAL{65536}, DAT_CONN_QUAL{1} << 40, ~DAT_CONN_QUAL{0}}) {
+    BOOST_TEST((cm.listen({qual, nullptr}, desk).status().type() == DAT_INVALID_PARAMETER));
+    FakeQp active;
+    BOOST_TEST((active.start(cm, request(qual)).type() == DAT_INVALID_PARAMETER));
+  }
+  FakeQp active;
+  BOOST_TEST((active.start(cm, request(0)).type() == DAT_INVALID_PARAMETER));
+  BOOST_TEST(active.told() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(port_is_picked_taken_and_freed) {
+  Desk desk;
+  auto listener = listen(desk);
+  const DAT_CONN_QUAL qual = listener->conn_qual();
+  BOOST_TEST(qual >= 1024U);
+  BOOST_TEST(to_text(listener->address()) == "127.0.0.1:" + std::to_string(qual));
+  BOOST_TEST((cm.listen({qual, nullptr}, desk).status().type() == DAT_CONN_QUAL_IN_USE));
+  // Free at once, also with an old connection on it.
+  check_service(*listener, desk);
+  listener.reset();
+  BOOST_TEST(listen(desk, qual)->conn_qual() == qual);
+}
+
+// Consumers have fixed qualifiers in the range from which the kernel takes outgoing ports.
+BOOST_AUTO_TEST_CASE(port_of_an_outgoing_connection_does_not_keep_a_listener_off) {
+  Desk desk;
+  const auto listener = listen(desk);
+  bool could_listen = false;
+  // A port may also be shared with a socket of another program that is not so obliging.
+  for (int tries = 0; tries < 20 && !could_listen; ++tries) {
+    FakeQp active;
+    start(active, request(listener->conn_qual()));
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    FakeQp passive;
+    BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+    BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+    could_listen = cm.listen({active.stream().endpoints().local_port, nullptr}, desk).ok();
+  }
+  BOOST_TEST(could_listen);
+}
+
+BOOST_AUTO_TEST_CASE(listening_elsewhere_on_this_machine_and_not_on_others) {
+  Desk desk;
+  const auto other = ipv4("127.0.0.5");
+  auto listener = cm.listen({0, &other}, desk);
+  BOOST_REQUIRE(listener.ok());
+  FakeQp active;
+  auto to = request((*listener)->conn_qual());
+  to.remote = other;
+  start(active, to);
+  BOOST_TEST(desk.next() != nullptr);  // and dropped
+  const auto foreign = ipv4("192.0.2.1");
+  BOOST_TEST((cm.listen({0, &foreign}, desk).status().type() == DAT_INVALID_ADDRESS));
+}
+
+BOOST_AUTO_TEST_CASE(listener_may_go_at_any_time) {
+  for (int round = 0; round < 40; ++round) {
+    Desk desk;
+    auto listener = listen(desk);
+    FakeQp active;
+    start(active, request(listener->conn_qual()));
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 10));
+    listener.reset();
+    const int requests = desk.count();  // final: no sink call after the destructor
+    const auto incoming = desk.next(0s);
+    if (incoming != nullptr) incoming->reject({});
+    const ConnectFailure how = outcome(active);
+    BOOST_TEST(
+        (how == ConnectFailure::kRefused || (requests == 1 && how == ConnectFailure::kRejected)));
+    BOOST_TEST(desk.count() == requests);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(listener_may_go_in_its_own_sink_call) {
+  struct OneShot final : transport::ListenSink {
+    void on_request(std::unique_ptr<transport::IncomingConnection> incoming) noexcept override {
+      listener.reset();
+      incoming->reject({});
+      ++calls;
+    }
+    std::unique_ptr<transport::Listener> listener;
+    std::atomic<int> calls{0};
+  } sink;
+  auto made = cm.listen({0, nullptr}, sink);
+  BOOST_REQUIRE(made.ok());
+  sink.listener = *std::move(made);
+  const DAT_CONN_QUAL qual = sink.listener->conn_qual();
+  FakeQp active;
+  start(active, request(qual));
+  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+  FakeQp late;
+  start(late, request(qual));
+  BOOST_TEST(outcome(late) == ConnectFailure::kRefused);
+  BOOST_TEST(sink.calls == 1);
+}
+
+// ---- connects that do not succeed --------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(no_listener_is_refused) {
+  DAT_CONN_QUAL free_port = 0;
+  {
+    Desk desk;
+    free_port = listen(desk)->conn_qual();
+  }
+  FakeQp active;
+  start(active, request(free_port));
+  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+}
+
+BOOST_AUTO_TEST_CASE(addresses_that_never_can_be_reached) {
+  for (const auto& remote : {ipv4("0.0.0.0"), ipv4("255.255.255.255"), ipv4("224.0.0.1"),
+                             ipv6("2001:db8::1"), ipv6("::1"), transport::SocketAddress{}}) {
+    FakeQp active;
+    auto to = request(7000);
+    to.remote = remote;
+    BOOST_TEST((active.start(cm, to).type() == DAT_INVALID_ADDRESS), to_text(remote));
+    BOOST_TEST(active.told() == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(other_networks_are_unreachable_from_loopback) {
+  FakeQp active;
+  auto to = request(7000);
+  to.remote = ipv4("192.0.2.1");
+  start(active, to);  // the outcome is an event although it is known at once
+  BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
+}
+
+BOOST_AUTO_TEST_CASE(mapped_address_is_an_ipv4_address) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  auto to = request(listener->conn_qual());
+  to.remote = ipv6("::ffff:127.0.0.1");
+  start(active, to);
+  BOOST_TEST(desk.next() != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(time_runs_out_while_the_consumer_thinks) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  const auto begun = Clock::now();
+  start(active, request(listener->conn_qual(), {}, 60'000));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+  BOOST_TEST((Clock::now() - begun >= 60ms));
+  // The passive side learns it: the accept goes nowhere.
+  FakeQp passive;
+  BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+  BOOST_TEST(eventually([&] {
+    std::byte one;
+    const IoResult got = passive.stream().receive(std::span(&one, 1));
+    return got.kind == IoResult::kEnd || got.kind == IoResult::kBroken;
+  }));
+  BOOST_TEST(active.told() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(time_runs_out_before_tcp_is_connected) {
+  RawSocket deaf;
+  const auto place = deaf.listen(0);
+  RawSocket first;  // fills the backlog: further SYNs are dropped
+  BOOST_REQUIRE(first.connect(place));
+  FakeQp active;
+  start(active, request(place.port(), {}, 50'000));
+  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+}
+
+BOOST_AUTO_TEST_CASE(peer_that_never_answers_times_out) {
+  RawSocket silent;
+  const auto place = silent.listen();
+  FakeQp active;
+  start(active, request(place.port(), {}, 50'000));
+  RawSocket peer = silent.accept();
+  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+  BOOST_TEST(peer.receive(1000).size() == 24U);  // the Request, then the end
+}
+
+// ---- ends of life ------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(handshake_may_go_at_any_time) {
+  Desk desk;
+  const auto listener = listen(desk);
+  for (int round = 0; round < 60; ++round) {
+    FakeQp active;
+    FakeQp passive;
+    start(active, request(listener->conn_qual(), {}, round % 3 == 0 ? 200 : 1'000'000));
+    std::unique_ptr<transport::IncomingConnection> incoming;
+    if (round % 2 == 0) incoming = desk.next(std::chrono::milliseconds(round % 4));
+    if (incoming != nullptr) static_cast<void>(incoming->accept(passive, {}));
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 5));
+    active.drop_handshake();
+    const int told = active.told();
+    BOOST_TEST(told <= 1);
+    std::this_thread::sleep_for(100us);
+    BOOST_TEST(active.told() == told);  // nothing comes afterwards
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_connections_at_a_time) {
+  Desk desk;
+  const auto listener = listen(desk);
+  constexpr int kCount = 200;
+  std::vector<std::unique_ptr<FakeQp>> active;
+  std::vector<std::unique_ptr<FakeQp>> passive;
+  for (int i = 0; i < kCount; ++i) {
+    active.push_back(std::make_unique<FakeQp>());
+    start(*active.back(), request(listener->conn_qual(), pattern(static_cast<std::size_t>(i))));
+  }
+  for (int i = 0; i < kCount; ++i) {
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    passive.push_back(std::make_unique<FakeQp>());
+    const Bytes question(incoming->private_data().begin(), incoming->private_data().end());
+    BOOST_REQUIRE(incoming->accept(*passive.back(), question).ok());
+  }
+  for (int i = 0; i < kCount; ++i) {
+    BOOST_REQUIRE(eventually([&] { return active[static_cast<std::size_t>(i)]->attached(); }));
+    BOOST_TEST(
+        (active[static_cast<std::size_t>(i)]->data() == pattern(static_cast<std::size_t>(i))));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(over_ipv6) {
+  ConnectionManager six(*reactor, ipv6("::1"), {});
+  Desk desk;
+  auto listener = six.listen({0, nullptr}, desk);
+  if (!listener.ok()) {
+    BOOST_TEST_MESSAGE("skipped: no IPv6 loopback on this machine");
+    return;
+  }
+  FakeQp active;
+  FakeQp passive;
+  const Bytes question = pattern(10);
+  auto to = request((*listener)->conn_qual(), question);
+  to.remote = ipv6("::1");
+  BOOST_REQUIRE(active.start(six, to).ok());
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST((question == incoming->private_data()));
+  BOOST_TEST(incoming->endpoints().local.family() == AF_INET6);
+  BOOST_REQUIRE(incoming->accept(passive, pattern(20)).ok());
+  BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+  BOOST_TEST(to_text(active.stream().endpoints().remote) ==
+             "[::1]:" + std::to_string((*listener)->conn_qual()));
+  to.remote = ipv4("127.0.0.1");
+  FakeQp wrong;
+  BOOST_TEST((wrong.start(six, to).type() == DAT_INVALID_ADDRESS));
+}
+
+// ---- gentle close ------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(gentle_close_delivers_what_was_sent_to_a_peer_that_still_sends) {
+  RawSocket server;
+  const auto place = server.listen();
+  RawSocket client;
+  BOOST_REQUIRE(client.connect(place));
+  RawSocket accepted = server.accept();
+  auto stream =
+      std::make_unique<TcpStream>(*reactor, Fd(::dup(accepted.fd())), transport::Endpoints{});
+  accepted.close();
+  client.send(pattern(5000));  // unread when the stream is closed: a plain close would reset
+  const Bytes last = pattern(3000, 9);
+  BOOST_REQUIRE(stream->send(last).bytes == last.size());
+  close_gently(std::move(stream));
+  client.send(pattern(100));
+  BOOST_TEST((client.receive(last.size()) == last));
+  BOOST_TEST(client.closed());
+}
+
+BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
+  RawSocket server;
+  const auto place = server.listen();
+  RawSocket client;
+  BOOST_REQUIRE(client.connect(place));
+  RawSocket accepted = server.accept();
+  auto stream =
+      std::make_unique<TcpStream>(*reactor, Fd(::dup(accepted.fd())), transport::Endpoints{});
+  accepted.close();
+  close_gently(std::move(stream), 30ms);
+  BOOST_TEST(client.closed());  // FIN
+  BOOST_TEST(eventually([&] {   // and then the socket is gone: what we send is answered by a reset
+    client.send(pattern(1));
+    std::this_thread::sleep_for(1ms);
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(client.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    return error == ECONNRESET || error == EPIPE;
+  }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::test

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/soft/cm.h"
+#include "tests/unit/soft_io/fake_qp.h"
+#include "tests/unit/soft_io/raw_socket.h"
+
+#include <ostream>
+
+namespace udapl::soft {
+
+inline std::ostream& operator<<(std::ostream& out, ConnectFailure failure) {
+  constexpr const char* kNames[] = {"rejected", "refused", "unreachable", "timed out"};
+  return out << kNames[static_cast<int>(failure)];
+}
+
+}  // namespace udapl::soft
+
+namespace udapl::soft::test {
+
+// A connection manager at 127.0.0.1.
+struct CmFixture {
+  explicit CmFixture(const CmSettings& settings = {}) : cm(*reactor, ipv4("127.0.0.1"), settings) {}
+
+  std::unique_ptr<transport::Listener> listen(Desk& desk, DAT_CONN_QUAL qual = 0) {
+    auto listener = cm.listen({qual, nullptr}, desk);
+    BOOST_REQUIRE(listener.ok());
+    return *std::move(listener);
+  }
+  static transport::ConnectRequest request(DAT_CONN_QUAL qual, transport::PrivateData data = {},
+                                           DAT_TIMEOUT timeout_us = 20'000'000) {
+    return {ipv4("127.0.0.1"), qual, timeout_us, data};
+  }
+  void start(FakeQp& qp, const transport::ConnectRequest& to) {
+    BOOST_REQUIRE(qp.start(cm, to).ok());
+  }
+  // The outcome of a failed connect.
+  ConnectFailure outcome(FakeQp& qp) {
+    BOOST_REQUIRE(eventually([&] { return qp.told() == 1; }));
+    BOOST_REQUIRE(qp.failed().has_value());
+    return *qp.failed();
+  }
+  // Is a good peer still served?
+  void check_service(transport::Listener& listener, Desk& desk) {
+    FakeQp active;
+    FakeQp passive;
+    start(active, request(listener.conn_qual()));
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    BOOST_TEST(incoming->accept(passive, {}).ok());
+    BOOST_TEST(eventually([&] { return active.attached(); }));
+  }
+
+  std::unique_ptr<Reactor> reactor = make_reactor();
+  ConnectionManager cm;
+};
+
+inline bool operator==(const Bytes& a, transport::PrivateData b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
+
+}  // namespace udapl::soft::test

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The connection manager against peers that are not ours, are broken, or mean harm. Each case ends
+// with the proof that a good peer is still served.
+#include <sys/resource.h>
+
+#include <random>
+#include <thread>
+
+#include "common/trace.h"
+#include "providers/soft/iwarp/mpa_negotiation.h"
+#include "providers/soft/iwarp/wire.h"
+#include "tests/unit/soft_io/cm_fixture.h"
+
+namespace udapl::soft::test {
+namespace {
+
+// What our own active side sends, A=1 with a Read RTR.
+iwarp::MpaFrame good_request(std::span<const std::byte> data = {}) {
+  iwarp::MpaConfig config;
+  config.ird = config.ord = 8;
+  return iwarp::make_request(config, data);
+}
+
+CmSettings impatient() {
+  CmSettings settings;
+  settings.half_open_limit = 4;
+  settings.handshake_time = 150ms;
+  return settings;
+}
+
+// A server that answers one connection after the other with what it is told; keeps the Requests.
+class Server {
+ public:
+  explicit Server(std::vector<Bytes> answers, std::size_t request_size = 24)
+      : place_(listener_.listen()), thread_([this, answers = std::move(answers), request_size] {
+          for (const Bytes& answer : answers) {
+            RawSocket peer = listener_.accept();
+            const std::lock_guard guard(lock_);
+            requests_.push_back(peer.receive(request_size));
+            if (answer.empty()) continue;  // closes without an answer
+            peer.send(answer);
+            last_ = std::move(peer);
+          }
+        }) {}
+  ~Server() { join(); }
+  [[nodiscard]] DAT_CONN_QUAL conn_qual() const { return place_.port(); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  // After join().
+  [[nodiscard]] const std::vector<Bytes>& requests() const { return requests_; }
+  RawSocket& last() { return last_; }
+
+ private:
+  RawSocket listener_;
+  transport::SocketAddress place_;
+  std::mutex lock_;
+  std::vector<Bytes> requests_;
+  RawSocket last_;
+  std::thread thread_;
+};
+
+std::uint8_t revision_of(const Bytes& frame) { return static_cast<std::uint8_t>(frame.at(17)); }
+
+Bytes reply_to(const iwarp::MpaFrame& request, std::uint16_t ord = 0) {
+  iwarp::MpaConfig config;
+  config.ird = 8;
+  config.ord = ord;
+  return encoded(iwarp::make_reply(config, request, {}).reply);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cm_hostile, CmFixture)
+
+// ---- requests ----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(request_in_single_bytes_is_collected) {
+  Desk desk;
+  const auto listener = listen(desk);
+  RawSocket peer;
+  BOOST_REQUIRE(peer.connect(listener->address()));
+  const Bytes data = pattern(5);
+  for (const std::byte byte : encoded(good_request(data))) peer.send(std::span(&byte, 1));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST((data == incoming->private_data()));
+  FakeQp passive;
+  BOOST_TEST(incoming->accept(passive, {}).ok());
+  const Bytes reply = peer.receive(24);
+  const iwarp::MpaDecode decode = iwarp::decode_mpa(reply, iwarp::MpaKind::kReply);
+  BOOST_TEST((decode.error == iwarp::MpaError::kNone));
+  BOOST_TEST(decode.frame.peer_to_peer);
+  BOOST_TEST(decode.frame.rtr == iwarp::kRtrRead);
+}
+
+BOOST_AUTO_TEST_CASE(connection_that_ends_at_any_byte_of_the_request_is_forgotten) {
+  Desk desk;
+  const auto listener = listen(desk);
+  const Bytes request = encoded(good_request(pattern(9)));
+  for (std::size_t size = 0; size < request.size(); ++size) {
+    for (const bool reset : {false, true}) {
+      RawSocket peer;
+      BOOST_REQUIRE(peer.connect(listener->address()));
+      peer.send(std::span(request).first(size));
+      if (reset) peer.reset_on_close();
+    }
+  }
+  check_service(*listener, desk);
+  BOOST_TEST(desk.count() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(garbage_is_dropped_at_its_first_wrong_byte) {
+  Desk desk;
+  const auto listener = listen(desk);
+  const Bytes good = encoded(good_request());
+  const auto changed = [&](std::size_t at, unsigned value) {
+    Bytes bytes = good;
+    bytes.at(at) = static_cast<std::byte>(value);
+    return bytes;
+  };
+  iwarp::MpaFrame reply = good_request();
+  reply.kind = iwarp::MpaKind::kReply;
+  Bytes extra = good;
+  extra.push_back(std::byte{0});
+  std::vector<Bytes> bad = {
+      changed(17, 0),   changed(17, 3),
+      changed(17, 255),                    // revision
+      changed(18, 2),   changed(18, 255),  // length 513 and more
+      changed(19, 3),                      // no room for the enhanced words
+      encoded(reply),   extra,
+      pattern(600),  // wrong kind, bytes behind, noise
+      Bytes(600),
+  };
+  for (std::size_t i = 0; i < 16; ++i) bad.push_back(changed(i, 0x80));  // the key
+  for (const Bytes& bytes : bad) {
+    RawSocket peer;
+    BOOST_REQUIRE(peer.connect(listener->address()));
+    peer.send(bytes);
+    BOOST_TEST(peer.closed());  // at once: the time limit is 5 s, ours 20 s
+  }
+  BOOST_TEST(desk.count() == 0);
+  check_service(*listener, desk);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_key_is_seen_before_the_rest_arrives) {
+  Desk desk;
+  const auto listener = listen(desk);
+  RawSocket peer;
+  BOOST_REQUIRE(peer.connect(listener->address()));
+  peer.send(pattern(1));
+  const auto begun = Clock::now();
+  BOOST_TEST(peer.closed());
+  BOOST_TEST((Clock::now() - begun < 4s));
+}
+
+BOOST_AUTO_TEST_CASE(random_bytes_do_no_harm) {
+  Desk desk;
+  const auto listener = listen(desk);
+  std::mt19937 random(20240611);
+  const Bytes good = encoded(good_request(pattern(30)));
+  for (int round = 0; round < 300; ++round) {
+    Bytes bytes = good;
+    for (int flips = 0; flips < 3; ++flips)
+      bytes.at(random() % bytes.size()) = static_cast<std::byte>(random());
+    bytes.resize(random() % (bytes.size() + 1));
+    RawSocket peer;
+    BOOST_REQUIRE(peer.connect(listener->address()));
+    peer.send(bytes);
+  }
+  while (desk.next(50ms) != nullptr) {  // some are requests all the same
+  }
+  check_service(*listener, desk);
+}
+
+BOOST_AUTO_TEST_CASE(revision_1_peer_gets_a_revision_1_answer) {
+  Desk desk;
+  const auto listener = listen(desk);
+  iwarp::MpaConfig old;
+  old.revision = 1;
+  const Bytes data = pattern(512);
+  RawSocket peer;
+  BOOST_REQUIRE(peer.connect(listener->address()));
+  peer.send(encoded(iwarp::make_request(old, data)));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST((data == incoming->private_data()));
+  BOOST_TEST(incoming->peer_rdma_read_in() == -1);
+  BOOST_TEST(incoming->peer_rdma_read_out() == -1);
+  FakeQp passive;
+  BOOST_TEST(incoming->accept(passive, data).ok());
+  const Bytes reply = peer.receive(20 + 512);
+  BOOST_REQUIRE(reply.size() == 532U);
+  BOOST_TEST(revision_of(reply) == 1);
+  BOOST_TEST((Bytes(reply.begin() + 20, reply.end()) == data));
+  BOOST_TEST((passive.agreed().rtr == iwarp::kRtrNone));
+}
+
+BOOST_AUTO_TEST_CASE(consumer_reject_and_refusal_differ_on_the_wire) {
+  Desk desk;
+  const auto listener = listen(desk);
+  for (const bool decided : {true, false}) {
+    RawSocket peer;
+    BOOST_REQUIRE(peer.connect(listener->address()));
+    peer.send(encoded(good_request()));
+    auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    if (decided) incoming->reject({});
+    incoming.reset();
+    const Bytes bytes = peer.receive(24);
+    const iwarp::MpaDecode decode = iwarp::decode_mpa(bytes, iwarp::MpaKind::kReply);
+    BOOST_REQUIRE((decode.error == iwarp::MpaError::kNone));
+    BOOST_TEST(decode.frame.reject);  // what a foreign peer looks at
+    BOOST_TEST(is_refusal(decode.frame) == !decided);
+    BOOST_TEST(peer.closed());
+  }
+}
+
+// ---- floods ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
+  ConnectionManager strict(*reactor, ipv4("127.0.0.1"), impatient());
+  Desk desk;
+  auto listener = strict.listen({0, nullptr}, desk);
+  BOOST_REQUIRE(listener.ok());
+  std::vector<RawSocket> silent(4);
+  for (auto& peer : silent) BOOST_REQUIRE(peer.connect((*listener)->address()));
+  std::this_thread::sleep_for(30ms);
+  FakeQp active;
+  const auto begun = Clock::now();
+  start(active, request((*listener)->conn_qual()));
+  auto incoming = desk.next(60ms);
+  BOOST_TEST((incoming == nullptr));  // the places are taken
+  for (auto& peer : silent) BOOST_TEST(peer.closed());
+  if (incoming == nullptr) incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST((Clock::now() - begun < 10s));
+  FakeQp passive;
+  BOOST_TEST(incoming->accept(passive, {}).ok());
+  BOOST_TEST(eventually([&] { return active.attached(); }));
+}
+
+BOOST_AUTO_TEST_CASE(flood_of_silent_connections_ends_with_the_listener) {
+  Desk desk;
+  auto listener = listen(desk);
+  std::vector<RawSocket> silent(300);
+  for (auto& peer : silent) BOOST_REQUIRE(peer.connect(listener->address()));
+  listener.reset();
+  for (auto& peer : silent) BOOST_TEST(peer.closed());
+}
+
+BOOST_AUTO_TEST_CASE(listener_recovers_from_a_lack_of_descriptors_and_does_not_spin) {
+  Desk desk;
+  const auto listener = listen(desk);
+  std::vector<RawSocket> peers(3);
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(::dup(0));  // the lowest free one: no more
+  ::close(static_cast<int>(none.rlim_cur));
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const int level = trace::level_now.load();
+  trace::set_level(0);
+  for (auto& peer : peers) BOOST_CHECK(peer.connect(listener->address()));
+  for (auto& peer : peers) peer.send(encoded(good_request()));
+  rusage start_usage{};
+  rusage end_usage{};
+  ::getrusage(RUSAGE_SELF, &start_usage);
+  std::this_thread::sleep_for(250ms);
+  ::getrusage(RUSAGE_SELF, &end_usage);
+  BOOST_TEST(desk.count() == 0);
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  trace::set_level(level);
+  const auto spent = [](const rusage& usage) {
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec +
+           usage.ru_stime.tv_usec;
+  };
+  BOOST_TEST(spent(end_usage) - spent(start_usage) < 120'000);
+  for (std::size_t i = 0; i < peers.size(); ++i) BOOST_TEST((desk.next() != nullptr));
+}
+
+// ---- replies -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(peer_that_hangs_up_on_revision_2_gets_revision_1) {
+  iwarp::MpaConfig old;
+  old.revision = 1;
+  const Bytes data = pattern(7);
+  const Bytes answer = encoded(iwarp::make_reply({}, iwarp::make_request(old, {}), data).reply);
+  Server server({{}, answer}, 20);
+  FakeQp active;
+  active.config.unnegotiated_ord = 3;
+  start(active, request(server.conn_qual()));
+  BOOST_REQUIRE(eventually([&] { return active.told() == 1; }));
+  server.join();
+  BOOST_TEST(active.attached());
+  BOOST_TEST((active.data() == data));
+  BOOST_TEST(active.agreed().revision == 1);
+  BOOST_TEST((active.agreed().rtr == iwarp::kRtrNone));
+  BOOST_TEST(active.agreed().ord == 3);
+  BOOST_TEST(revision_of(server.requests().at(0)) == 2);
+  BOOST_TEST(revision_of(server.requests().at(1)) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
+  {
+    Server server({{}, {}}, 20);
+    FakeQp active;
+    start(active, request(server.conn_qual()));
+    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+    server.join();
+    BOOST_TEST(server.requests().size() == 2U);
+  }
+  CmSettings settings;
+  settings.revision1_fallback = false;
+  ConnectionManager modern(*reactor, ipv4("127.0.0.1"), settings);
+  Server server(std::vector<Bytes>(1));
+  FakeQp active;
+  BOOST_REQUIRE(active.start(modern, request(server.conn_qual())).ok());
+  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+}
+
+BOOST_AUTO_TEST_CASE(reply_that_is_cut_short_refuses_without_another_attempt) {
+  const Bytes reply = reply_to(good_request());
+  for (const std::size_t size : {std::size_t{1}, std::size_t{17}, reply.size() - 1}) {
+    RawSocket listener;
+    const auto place = listener.listen();
+    FakeQp active;
+    start(active, request(place.port()));
+    {
+      RawSocket peer = listener.accept();
+      peer.receive(24);
+      peer.send(std::span(reply).first(size));
+    }
+    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bad_replies_refuse) {
+  const Bytes good = reply_to(good_request());
+  const auto changed = [&](std::size_t at, unsigned value) {
+    Bytes bytes = good;
+    bytes.at(at) = static_cast<std::byte>(value);
+    return bytes;
+  };
+  Bytes extra = good;
+  extra.push_back(std::byte{0});
+  for (const Bytes& answer : {changed(0, 'X'), changed(15, 'X'), changed(17, 3), changed(18, 9),
+                              changed(19, 0), extra, encoded(good_request()), pattern(64)}) {
+    Server server({answer});
+    FakeQp active;
+    start(active, request(server.conn_qual()));
+    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reply_in_single_bytes_is_collected) {
+  RawSocket listener;
+  const auto place = listener.listen();
+  FakeQp active;
+  start(active, request(place.port()));
+  RawSocket peer = listener.accept();
+  peer.receive(24);
+  for (const std::byte byte : reply_to(good_request())) peer.send(std::span(&byte, 1));
+  BOOST_TEST(eventually([&] { return active.told() == 1; }));
+  BOOST_TEST(active.attached());
+}
+
+// The peer wants more Reads than we serve: it is told with a Terminate, LLP/MPA 06.
+BOOST_AUTO_TEST_CASE(incompatible_reply_is_answered_with_a_terminate) {
+  Server server({reply_to(good_request(), 200)});
+  FakeQp active;
+  active.config.ird = 1;
+  start(active, request(server.conn_qual()));
+  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  server.join();
+  const Bytes fpdu = server.last().receive(28);
+  BOOST_REQUIRE(fpdu.size() == 28U);
+  BOOST_TEST(iwarp::load16(fpdu.data()) == 22);
+  BOOST_TEST(iwarp::load16(&fpdu[2]) == 0x4147);
+  BOOST_TEST(iwarp::load16(&fpdu[20]) == 0x2006);
+  BOOST_TEST(server.last().closed());
+}
+
+BOOST_AUTO_TEST_CASE(foreign_reject_is_the_consumers) {
+  // Kernel siw rejects with S set and no enhanced words.
+  Bytes siw = reply_to(good_request());
+  siw.resize(20);
+  siw.at(16) |= std::byte{0x20};
+  siw.at(19) = std::byte{0};
+  Server server({siw});
+  FakeQp active;
+  start(active, request(server.conn_qual()));
+  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+  BOOST_TEST(active.data().empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::test
