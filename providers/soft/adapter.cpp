@@ -4,6 +4,7 @@
 #include <dat/dat_ib_extensions.h>
 
 #include <limits>
+#include <string>
 
 #include "common/trace.h"
 #include "providers/soft/cq.h"
@@ -66,7 +67,16 @@ transport::Attributes make_attributes(const Netdev& netdev) {
   a.rmr_scope = DAT_RMR_SCOPE_ANY;
   a.extension = DAT_EXTENSION_IB;
   a.extension_version = DAT_IB_EXTENSION_VERSION;
-  a.provider_specific = {{DAT_IB_ATTR_FETCH_AND_ADD, "TRUE"},
+  // The names and spellings that programs for the existing providers look for.
+  a.provider_specific = {{"DAT_IB_PROVIDER_NAME", "SOFT"},
+                         {"DAT_IB_DEVICE_NAME", netdev.name},
+                         {"DAT_IB_CONNECTIVITY_MODE", "DIRECT"},
+                         {"DAT_IB_RDMA_READ", "TRUE"},
+                         {"DAT_IB_TRANSPORT_MTU", std::to_string(netdev.mtu)},
+                         {"DAT_IB_PORT_STATUS", "ACTIVE"},
+                         {"DAT_IB_PORT_NUMBER", "1"},
+                         {"DAT_EXTENSION_INTERFACE", "TRUE"},
+                         {DAT_IB_ATTR_FETCH_AND_ADD, "TRUE"},
                          {DAT_IB_ATTR_CMP_AND_SWAP, "TRUE"},
                          {DAT_IB_ATTR_IMMED_DATA, "TRUE"}};
   return a;

@@ -157,7 +157,9 @@ MrTable::Pin MrTable::pin(MrRef ref) noexcept {
 Result<MrRef> MrTable::register_memory(ScopeId pd, const transport::MrInit& init) {
   Result<std::uint32_t> index = allocate(Kind::kRegistration, pd);
   if (!index.ok()) return index.status();
-  const auto rights = static_cast<std::uint32_t>(init.privileges);
+  // Memory that a process registers can always be read by its own sends, as on verbs devices, which
+  // have no such right: existing programs send from what they registered for writing only.
+  const auto rights = static_cast<std::uint32_t>(init.privileges) | kLocalRead;
   const ScopedLock lock(lock_);
   Entry& entry = at(*index);
   entry.address.store(init.address, std::memory_order_release);

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/fd.h"
 #include "common/trace.h"
 #include "providers/soft/socket_address.h"
 
@@ -40,7 +42,7 @@ std::optional<Netdev> by_interface(const ifaddrs* interfaces, const std::string&
   for (const ifaddrs* entry = interfaces; entry != nullptr; entry = entry->ifa_next) {
     if (!has_ip(*entry) || name != entry->ifa_name) continue;
     const SocketAddress address = SocketAddress::from(entry->ifa_addr);
-    if (!best || rank(address) < rank(best->address)) best = Netdev{name, address};
+    if (!best || rank(address) < rank(best->address)) best = Netdev{name, address, 0};
   }
   return best;
 }
@@ -62,9 +64,9 @@ std::optional<Netdev> by_address(const ifaddrs* interfaces, const SocketAddress&
   for (const ifaddrs* entry = interfaces; entry != nullptr; entry = entry->ifa_next) {
     if (!has_ip(*entry)) continue;
     const SocketAddress own = SocketAddress::from(entry->ifa_addr);
-    if (same_host(own, address)) return Netdev{entry->ifa_name, own};
+    if (same_host(own, address)) return Netdev{entry->ifa_name, own, 0};
     if (!is_no_host(address) && in_loopback_network(*entry, address))
-      return Netdev{entry->ifa_name, address};
+      return Netdev{entry->ifa_name, address, 0};
   }
   return std::nullopt;
 }
@@ -82,6 +84,14 @@ std::optional<Netdev> by_lookup(const ifaddrs* interfaces, const std::string& na
     if (auto found = by_address(interfaces, SocketAddress::from(answer->ai_addr))) return found;
   }
   return std::nullopt;
+}
+
+int mtu_of(const std::string& name) noexcept {
+  ifreq request{};
+  name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid() || ::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return 0;
+  return request.ifr_mtu;
 }
 
 std::string list_of(const ifaddrs* interfaces) {
@@ -125,6 +135,7 @@ Result<Netdev> find_netdev(std::string_view ia_params) {
     found = by_lookup(first, device, 0);
   if (found) {
     found->address.set_port(0);
+    found->mtu = mtu_of(found->name);
     return *std::move(found);
   }
   UDAPL_TRACE(kError,

@@ -13,6 +13,7 @@ namespace udapl::soft {
 struct Netdev {
   std::string name;  // of the interface that has the address
   transport::SocketAddress address;
+  int mtu = 0;  // of the interface, bytes; 0: unknown
 };
 
 // Finds the address for `ia_params`: "<device> <port>", the port being ignored. <device> is, in
