@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "tests/unit/dapl_events/support.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "common/trace.h"
@@ -100,7 +101,7 @@ Completions::Completions(const OpenIa& ia, DAT_EVD_HANDLE evd, DAT_COUNT buffers
 
 dapl::SrqCookie& Completions::claim(std::uint64_t value) {
   dapl::SrqCookie* const cookie = srq_.claim();
-  BOOST_REQUIRE(cookie != nullptr);
+  if (cookie == nullptr) std::abort();  // no check of Boost: producers are threads of their own
   cookie->user.as_64 = value;
   cookie->ep = nullptr;
   cookie->operation = DAT_DTO_RECEIVE;

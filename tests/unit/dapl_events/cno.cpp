@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "tests/unit/dapl_events/support.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <future>
+
+#include "dapl/cno.h"
+
+namespace udapl::test {
+
+namespace {
+
+constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
+constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
+
+struct Woken {
+  DAT_RETURN code;
+  DAT_EVD_HANDLE evd;
+};
+
+Woken wait(const OpenIa& ia, DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout = 0) {
+  Woken woken{0, ia.raw};
+  woken.code = ia->cno_wait_func(cno, timeout, &woken.evd);
+  return woken;
+}
+
+bool readable(int fd) {
+  pollfd entry{fd, POLLIN, 0};
+  return ::poll(&entry, 1, 0) == 1;
+}
+
+// A wait in another thread; the CNO knows of it when this returns. REQUIRES: no EVD attached yet.
+std::future<Woken> sleeper(const OpenIa& ia, DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout = kLate) {
+  auto result =
+      std::async(std::launch::async, [&ia, cno, timeout] { return wait(ia, cno, timeout); });
+  while (static_cast<dapl::Cno*>(cno)->check_free().ok()) std::this_thread::yield();
+  return result;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cno, Fixture)
+
+BOOST_AUTO_TEST_CASE(arguments) {
+  DAT_CNO_HANDLE made = DAT_HANDLE_NULL;
+  DAT_FD fd = -1;
+  CHECK_ERROR(ia->cno_create_func(ia.async, kNoAgent, &made), DAT_INVALID_HANDLE);
+  CHECK_ERROR(ia->cno_create_func(ia.raw, kNoAgent, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(ia->cno_fd_create_func(ia.raw, nullptr, &made), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(ia->cno_fd_create_func(ia.raw, &fd, nullptr), DAT_INVALID_PARAMETER);
+  const DAT_CNO_HANDLE cno = ia.cno();
+  CHECK_ERROR(ia->cno_wait_func(cno, 0, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(ia->cno_trigger_func(cno, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(ia->cno_query_func(cno, DAT_CNO_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
+  DAT_CNO_PARAM param{};
+  CHECK_ERROR(ia->cno_query_func(cno, any_value<DAT_CNO_PARAM_MASK>(8), &param),
+              DAT_INVALID_PARAMETER);
+  DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+  CHECK_ERROR(ia->cno_wait_func(ia.async, 0, &evd), DAT_INVALID_HANDLE);
+  CHECK_ERROR(ia->cno_trigger_func(nullptr, &evd), DAT_INVALID_HANDLE);
+  REQUIRE_OK(ia->cno_free_func(cno));
+  CHECK_ERROR(ia->cno_free_func(cno), DAT_INVALID_HANDLE);
+  const OpenIa other;
+  CHECK_ERROR(ia->evd_modify_cno_func(ia.evd(kSoftware), other.cno()), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(query_tells_what_it_is_tied_to) {
+  CountingAgent counting;
+  DAT_CNO_PARAM param{};
+  REQUIRE_OK(ia->cno_query_func(ia.cno(), DAT_CNO_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
+  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 0);
+  const DAT_CNO_HANDLE with_agent = ia.cno(counting.agent());
+  REQUIRE_OK(ia->cno_query_func(with_agent, DAT_CNO_FIELD_PROXY, &param));
+  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 1);
+  BOOST_CHECK_EQUAL(param.proxy.agent.instance_data, &counting);
+  REQUIRE_OK(ia.post(ia.evd(kSoftware, 1, with_agent)));
+  REQUIRE_OK(ia->cno_query_func(with_agent, DAT_CNO_FIELD_PROXY, &param));
+  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 0);  // it has fired
+  DAT_CNO_HANDLE with_fd = DAT_HANDLE_NULL;
+  DAT_FD fd = -1;
+  REQUIRE_OK(ia->cno_fd_create_func(ia.raw, &fd, &with_fd));
+  REQUIRE_OK(ia->cno_query_func(with_fd, DAT_CNO_FIELD_PROXY, &param));
+  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 2);
+  BOOST_CHECK_EQUAL(param.proxy.fd, fd);
+  CHECK_ERROR(ia->cno_modify_agent_func(with_fd, counting.agent()), DAT_INVALID_STATE);
+}
+
+BOOST_AUTO_TEST_CASE(timeouts_answer_queue_empty_without_class_bits) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const auto begin = Clock::now();
+  const Woken woken = wait(ia, cno, kSoon);
+  CHECK_CODE(woken.code, 0x000D0000);
+  BOOST_CHECK(woken.evd == DAT_HANDLE_NULL);
+  BOOST_CHECK(Clock::now() - begin >= std::chrono::microseconds(kSoon));
+}
+
+BOOST_AUTO_TEST_CASE(a_trigger_sticks_until_one_wait_takes_it) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE first = ia.evd(kSoftware, 8, cno);
+  const DAT_EVD_HANDLE second = ia.evd(kSoftware, 8, cno);
+  REQUIRE_OK(ia.post(first));
+  REQUIRE_OK(ia.post(second));
+  Woken woken = wait(ia, cno);
+  REQUIRE_OK(woken.code);
+  BOOST_CHECK_EQUAL(woken.evd, second);        // the latest
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // although nothing was dequeued
+  REQUIRE_OK(ia.post(first));
+  woken = wait(ia, cno, kForever);
+  BOOST_CHECK_EQUAL(woken.evd, first);
+}
+
+BOOST_AUTO_TEST_CASE(each_trigger_releases_one_waiter) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  auto one = sleeper(ia, cno);
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8, cno);
+  auto two = std::async(std::launch::async, [&] { return wait(ia, cno, 100'000); });
+  REQUIRE_OK(ia.post(evd));
+  const int successes =
+      (one.wait_for(std::chrono::seconds(1)) == std::future_status::ready ? 1 : 0) +
+      (two.get().code == DAT_SUCCESS ? 1 : 0);
+  BOOST_CHECK_EQUAL(successes, 1);
+  REQUIRE_OK(ia.post(evd));
+  REQUIRE_OK(one.get().code);
+}
+
+BOOST_AUTO_TEST_CASE(a_disabled_evd_does_not_trigger) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 8, cno);
+  Completions completions(ia, evd);
+  REQUIRE_OK(ia->evd_disable_func(evd));
+  REQUIRE_OK(ia.post(evd));
+  completions.push(1);
+  fake::Scheduler::instance().run();
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
+  REQUIRE_OK(ia->evd_enable_func(evd));
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // not for what was there
+  BOOST_CHECK(completions.cq().armed());
+  completions.push(2);
+  fake::Scheduler::instance().run();
+  REQUIRE_OK(wait(ia, cno).code);
+}
+
+// Whenever a CNO is not triggered, the CQs of its enabled EVDs are armed: a consumer that drains
+// and waits cannot miss a completion, however many it left undequeued.
+BOOST_AUTO_TEST_CASE(completion_queues_are_armed_while_a_trigger_is_possible) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 64, cno);
+  Completions completions(ia, evd);
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    BOOST_CHECK(completions.cq().armed());
+    completions.push(i);
+    fake::Scheduler::instance().run();
+    BOOST_CHECK(!completions.cq().armed());
+    completions.push(i + 100);  // absorbed by the pending trigger
+    fake::Scheduler::instance().run();
+    const Woken woken = wait(ia, cno);
+    REQUIRE_OK(woken.code);
+    BOOST_CHECK_EQUAL(woken.evd, evd);
+    CHECK_CODE(wait(ia, cno).code, 0x000D0000);
+  }
+  // Detached and attached again: armed again.
+  completions.push(9);
+  fake::Scheduler::instance().run();
+  REQUIRE_OK(ia->evd_modify_cno_func(evd, DAT_HANDLE_NULL));
+  BOOST_CHECK(!completions.cq().armed());
+  const DAT_CNO_HANDLE another = ia.cno();
+  REQUIRE_OK(ia->evd_modify_cno_func(evd, another));
+  BOOST_CHECK(completions.cq().armed());
+  completions.push(10);
+  fake::Scheduler::instance().run();
+  REQUIRE_OK(wait(ia, another).code);
+}
+
+BOOST_AUTO_TEST_CASE(modify_cno_redirects) {
+  const DAT_CNO_HANDLE before = ia.cno();
+  const DAT_CNO_HANDLE after = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8, before);
+  CHECK_ERROR(ia->cno_free_func(before), DAT_INVALID_STATE);
+  REQUIRE_OK(ia->evd_modify_cno_func(evd, after));
+  REQUIRE_OK(ia->evd_modify_cno_func(evd, after));
+  REQUIRE_OK(ia.post(evd));
+  CHECK_CODE(wait(ia, before).code, 0x000D0000);
+  REQUIRE_OK(wait(ia, after).code);
+  REQUIRE_OK(ia->cno_free_func(before));
+  CHECK_ERROR(ia->cno_free_func(after), DAT_INVALID_STATE);
+  REQUIRE_OK(ia->evd_modify_cno_func(evd, DAT_HANDLE_NULL));
+  REQUIRE_OK(ia->cno_free_func(after));
+}
+
+BOOST_AUTO_TEST_CASE(the_documented_way_to_release_a_waiter) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  auto waiter = sleeper(ia, cno, kForever);
+  CHECK_ERROR(ia->cno_free_func(cno), DAT_INVALID_STATE);
+  const DAT_EVD_HANDLE spare = ia.evd(kSoftware, 1, cno);
+  REQUIRE_OK(ia.post(spare));
+  REQUIRE_OK(ia->evd_modify_cno_func(spare, DAT_HANDLE_NULL));
+  REQUIRE_OK(waiter.get().code);
+  REQUIRE_OK(ia->cno_free_func(cno));
+}
+
+BOOST_AUTO_TEST_CASE(the_last_evd_releases_waiters_and_the_agent) {
+  CountingAgent counting;
+  const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
+  auto waiter = sleeper(ia, cno, kForever);
+  const DAT_EVD_HANDLE first = ia.evd(kSoftware, 1, cno);
+  const DAT_EVD_HANDLE second = ia.evd(kSoftware, 1, cno);
+  REQUIRE_OK(ia->evd_free_func(first));
+  BOOST_CHECK(waiter.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
+  REQUIRE_OK(ia->evd_free_func(second));
+  const Woken woken = waiter.get();
+  REQUIRE_OK(woken.code);
+  BOOST_CHECK(woken.evd == DAT_HANDLE_NULL);
+  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
+  BOOST_CHECK(counting.latest.load() == DAT_HANDLE_NULL);
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // later waits wait
+}
+
+BOOST_AUTO_TEST_CASE(a_freed_evd_is_no_hint) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE keeps = ia.evd(kSoftware, 1, cno);
+  const DAT_EVD_HANDLE goes = ia.evd(kSoftware, 1, cno);
+  REQUIRE_OK(ia.post(goes));
+  REQUIRE_OK(ia->evd_free_func(goes));
+  const Woken woken = wait(ia, cno);
+  REQUIRE_OK(woken.code);
+  BOOST_CHECK(woken.evd == DAT_HANDLE_NULL);
+  REQUIRE_OK(ia.post(keeps));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, keeps);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_is_called_once_and_consumes_the_trigger) {
+  CountingAgent counting;
+  const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 64, cno);
+  Completions completions(ia, evd);
+  REQUIRE_OK(ia.post(evd));
+  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
+  BOOST_CHECK_EQUAL(counting.latest.load(), evd);
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
+  // Without an agent the next trigger sticks ...
+  completions.push(1);
+  fake::Scheduler::instance().run();
+  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
+  // ... and an agent installed after it hears of the next event all the same.
+  REQUIRE_OK(ia->cno_modify_agent_func(cno, counting.agent()));
+  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
+  completions.push(2);
+  fake::Scheduler::instance().run();
+  BOOST_CHECK_EQUAL(counting.calls.load(), 2);
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
+  REQUIRE_OK(ia->cno_modify_agent_func(cno, counting.agent()));
+  REQUIRE_OK(ia->cno_modify_agent_func(cno, kNoAgent));
+  REQUIRE_OK(ia.post(evd));
+  BOOST_CHECK_EQUAL(counting.calls.load(), 2);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_and_a_waiter_are_both_told) {
+  CountingAgent counting;
+  const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
+  auto waiter = sleeper(ia, cno);
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8, cno);
+  REQUIRE_OK(ia.post(evd));
+  const Woken woken = waiter.get();
+  REQUIRE_OK(woken.code);
+  BOOST_CHECK_EQUAL(woken.evd, evd);
+  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
+}
+
+// What an agent may do: dequeue, post, install itself again, free the EVD it was called for.
+BOOST_AUTO_TEST_CASE(agents_may_call_back) {
+  struct Busy {
+    const OpenIa* ia;
+    DAT_CNO_HANDLE cno;
+    DAT_EVD_HANDLE other;
+    int calls = 0;
+    DAT_RETURN close_code = DAT_SUCCESS;
+    static void call(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      auto& busy = *static_cast<Busy*>(self);
+      const OpenIa& ia = *busy.ia;
+      if (evd == DAT_HANDLE_NULL) return;
+      if (++busy.calls == 3) {
+        BOOST_CHECK_EQUAL(ia->evd_free_func(evd), 0U);
+        busy.close_code = ia->ia_close_func(ia.raw, DAT_CLOSE_ABRUPT_FLAG);
+        return;
+      }
+      DAT_EVENT event{};
+      while (ia->evd_dequeue_func(evd, &event) == DAT_SUCCESS) {
+      }
+      BOOST_CHECK_EQUAL(ia->cno_modify_agent_func(busy.cno, {self, &call}), 0U);
+      BOOST_CHECK_EQUAL(ia.post(busy.other, 1), 0U);
+    }
+  };
+  Busy busy{&ia, ia.cno(), ia.evd(kSoftware, 8)};
+  REQUIRE_OK(ia->cno_modify_agent_func(busy.cno, {&busy, &Busy::call}));
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 8, busy.cno);
+  {
+    Completions completions(ia, evd);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      completions.push(i);
+      fake::Scheduler::instance().run();
+    }
+  }
+  BOOST_CHECK_EQUAL(busy.calls, 3);
+  CHECK_ERROR(busy.close_code, DAT_INVALID_STATE);  // instead of waiting for itself
+  CHECK_ERROR(ia->evd_free_func(evd), DAT_INVALID_HANDLE);
+  BOOST_CHECK_EQUAL(ia.take(busy.other), 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_descriptor_is_readable_exactly_while_triggered) {
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+  DAT_FD fd = -1;
+  REQUIRE_OK(ia->cno_fd_create_func(ia.raw, &fd, &cno));
+  BOOST_CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+  BOOST_CHECK((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
+  const DAT_EVD_HANDLE first = ia.evd(kSoftware, 8, cno);
+  const DAT_EVD_HANDLE second = ia.evd(kSoftware, 8, cno);
+  DAT_EVD_HANDLE evd = first;
+  REQUIRE_OK(ia->cno_trigger_func(cno, &evd));
+  BOOST_CHECK(evd == DAT_HANDLE_NULL);  // nothing pending
+  BOOST_CHECK(!readable(fd));
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE_OK(ia.post(first));
+    REQUIRE_OK(ia.post(second));
+    BOOST_CHECK(readable(fd));
+    BOOST_CHECK(readable(fd));
+    REQUIRE_OK(ia->cno_trigger_func(cno, &evd));
+    BOOST_CHECK_EQUAL(evd, second);
+    BOOST_CHECK(!readable(fd));
+  }
+  REQUIRE_OK(ia.post(first));
+  REQUIRE_OK(wait(ia, cno).code);  // a wait consumes it too
+  BOOST_CHECK(!readable(fd));
+  REQUIRE_OK(ia->evd_free_func(first));
+  REQUIRE_OK(ia->evd_free_func(second));
+  REQUIRE_OK(ia->cno_free_func(cno));
+  BOOST_CHECK_EQUAL(::fcntl(fd, F_GETFD), -1);  // closed with the CNO
+}
+
+BOOST_AUTO_TEST_CASE(closing_the_ia_releases_waiters_and_agents) {
+  CountingAgent counting;
+  OpenIa other;
+  const DAT_CNO_HANDLE cno = other.cno();
+  static_cast<void>(other.cno(counting.agent()));
+  auto one = sleeper(other, cno, kForever);
+  auto two = sleeper(other, other.cno(), kForever);
+  static_cast<void>(other.evd(kDto, 4, cno));
+  REQUIRE_OK(other.close());
+  for (auto* waiter : {&one, &two}) {
+    const Woken woken = waiter->get();
+    REQUIRE_OK(woken.code);
+    BOOST_CHECK(woken.evd == DAT_HANDLE_NULL);
+  }
+  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
+  BOOST_CHECK(counting.latest.load() == DAT_HANDLE_NULL);
+}
+
+BOOST_AUTO_TEST_CASE(close_waits_for_a_running_agent) {
+  struct Slow {
+    std::atomic<bool> running{false};
+    std::atomic<bool> done{false};
+    static void call(DAT_PVOID self, DAT_EVD_HANDLE) {
+      auto& slow = *static_cast<Slow*>(self);
+      slow.running = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      slow.done = true;
+    }
+  };
+  Slow slow;
+  OpenIa other;
+  const DAT_EVD_HANDLE evd = other.evd(kDto, 4, other.cno({&slow, &Slow::call}));
+  Completions(other, evd).push(1);
+  const ServiceThread service;
+  while (!slow.running) std::this_thread::yield();
+  REQUIRE_OK(other.close());
+  BOOST_CHECK(slow.done.load());
+}
+
+// udapl-semantics 5.7: drain, wait, drain.
+BOOST_AUTO_TEST_CASE(the_consumer_protocol_never_hangs) {
+  const ServiceThread service;
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 256, cno);
+  Completions completions(ia, evd);
+  constexpr int kEvents = 20'000;
+  std::thread producer([&] {
+    for (int i = 0; i < kEvents; ++i) {
+      while (completions.outstanding() > 200) std::this_thread::yield();
+      completions.push(static_cast<std::uint64_t>(i));
+    }
+  });
+  int taken = 0;
+  for (;;) {
+    DAT_EVENT event{};
+    while (ia->evd_dequeue_func(evd, &event) == DAT_SUCCESS) ++taken;
+    if (taken == kEvents) break;
+    BOOST_REQUIRE_EQUAL(wait(ia, cno, kLate).code, 0U);
+  }
+  producer.join();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
