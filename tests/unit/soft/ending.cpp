@@ -1,1 +1,361 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Set-up that fails, disconnects of both kinds, reset, modify, destruction.
+#include <sys/ioctl.h>
+
+#include "tests/unit/soft/support.h"
+
+namespace udapl::soft::test {
+namespace {
+
+using transport::DisconnectMode;
+
+struct Fixture : Pair {
+  std::vector<std::byte> near = pattern(4000000, 3);
+  std::vector<std::byte> far = pattern(4000000, 4);
+  std::unique_ptr<Mr> near_mr = a.reg(near);
+  std::unique_ptr<Mr> far_mr = b.reg(far);
+
+  void both_end() {
+    BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
+  }
+};
+
+BOOST_AUTO_TEST_SUITE(ending)
+
+BOOST_FIXTURE_TEST_CASE(abrupt_disconnect_of_an_idle_connection, Fixture) {
+  REQUIRE_OK(a.qp->post_recv(1, nullptr, 0, kSignalled));
+  REQUIRE_OK(b.qp->post_recv(2, nullptr, 0, kSignalled));
+  a.qp->disconnect(DisconnectMode::kAbrupt);
+  Completion c{};
+  BOOST_REQUIRE(a.recv_cq->poll(&c, 1) == 1);  // flushed when it returns
+  BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
+  BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
+  BOOST_TEST(b.sink.calls() == "established disconnected");
+  BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_FLUSHED);
+  BOOST_TEST(quiet(*a.request_cq));
+  BOOST_TEST(a.sink.calls() == "established");  // no further call after kAbrupt
+  a.qp->disconnect(DisconnectMode::kAbrupt);    // again: nothing
+}
+
+BOOST_FIXTURE_TEST_CASE(abrupt_disconnect_in_the_middle_of_a_send, Fixture) {
+  const auto receive = local(*far_mr, far);
+  const auto send = local(*near_mr, near);
+  for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(b.qp->post_recv(id, &receive, 1, kSignalled));
+  for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(a.qp->post_send(id, &send, 1, kSignalled));
+  a.qp->disconnect(DisconnectMode::kAbrupt);
+  Completion c{};
+  WorkId expected = 0;
+  bool failed = false;
+  while (a.request_cq->poll(&c, 1) == 1) {
+    BOOST_TEST(c.id == expected++);
+    failed = failed || c.status != DAT_DTO_SUCCESS;
+    if (failed) BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
+  }
+  BOOST_TEST(expected == 10U);
+  BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
+}
+
+BOOST_FIXTURE_TEST_CASE(graceful_disconnect_finishes_what_is_posted, Fixture) {
+  constexpr WorkId kCount = 5;
+  const auto receive = local(*far_mr, far);
+  const auto send = local(*near_mr, near);
+  for (WorkId id = 0; id < kCount + 2; ++id)
+    REQUIRE_OK(b.qp->post_recv(id, &receive, 1, kSignalled));
+  for (WorkId id = 0; id < kCount; ++id) REQUIRE_OK(a.qp->post_send(id, &send, 1, kSignalled));
+  std::vector<std::byte> back(100000);
+  auto back_mr = a.reg(back);
+  const auto sink = local(*back_mr, back);
+  REQUIRE_OK(a.qp->post_rdma_read(kCount, &sink, 1,
+                                  remote(far_mr->rmr_context(), far.data(), 100000), kSignalled));
+  a.qp->disconnect(DisconnectMode::kGraceful);
+  BOOST_TEST(a.qp->post_send(99, &send, 1, kSignalled) == dat_error(DAT_INVALID_STATE));
+  both_end();
+  BOOST_TEST(a.sink.calls() == "established disconnected");
+  BOOST_TEST(b.sink.calls() == "established disconnected");
+  for (WorkId id = 0; id <= kCount; ++id) {
+    const Completion c = next(*a.request_cq);
+    BOOST_TEST(c.id == id);
+    BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+  }
+  for (WorkId id = 0; id < kCount + 2; ++id) {
+    const Completion c = next(*b.recv_cq);
+    BOOST_TEST(c.id == id);
+    BOOST_TEST(c.status == (id < kCount ? DAT_DTO_SUCCESS : DAT_DTO_ERR_FLUSHED));
+  }
+  BOOST_TEST((near == far));
+}
+
+BOOST_FIXTURE_TEST_CASE(graceful_disconnect_from_both_sides_at_once, Fixture) {
+  a.qp->disconnect(DisconnectMode::kGraceful);
+  b.qp->disconnect(DisconnectMode::kGraceful);
+  both_end();
+  BOOST_TEST(a.sink.calls() == "established disconnected");
+  BOOST_TEST(b.sink.calls() == "established disconnected");
+}
+
+BOOST_AUTO_TEST_CASE(graceful_disconnect_ends_though_the_peer_never_closes) {
+  Side side;
+  auto [active, passive] = tcp_pair();
+  attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrNone));
+  read_reply(active.get());
+  BOOST_REQUIRE(eventually([&] { return side.sink.calls() == "established"; }, {&side}));
+  side.qp->disconnect(DisconnectMode::kGraceful);
+  const auto begin = Clock::now();
+  BOOST_REQUIRE(eventually([&] { return side.sink.ended(); }, {&side}));
+  BOOST_TEST(side.sink.calls() == "established disconnected");
+  BOOST_TEST((Clock::now() - begin > 1500ms));
+}
+
+BOOST_FIXTURE_TEST_CASE(destroying_a_qp_ends_the_peers_connection, Fixture) {
+  REQUIRE_OK(b.qp->post_recv(1, nullptr, 0, kSignalled));
+  REQUIRE_OK(a.qp->post_recv(1, nullptr, 0, kSignalled));
+  a.qp.reset();
+  BOOST_TEST(a.recv_cq->size() == 0);
+  BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
+  BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_FLUSHED);
+}
+
+BOOST_FIXTURE_TEST_CASE(reset_and_connect_again_many_times, Fixture) {
+  for (int round = 0; round < 20; ++round) {
+    REQUIRE_OK(b.qp->post_recv(1, nullptr, 0, kSignalled));
+    REQUIRE_OK(a.qp->post_send(2, nullptr, 0, kSignalled));
+    BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);
+    BOOST_TEST(next(*a.request_cq).status == DAT_DTO_SUCCESS);
+    BOOST_TEST(a.qp->reset().code() == dat_error(DAT_INVALID_STATE));
+    Side& ender = round % 2 == 0 ? a : b;
+    Side& other = round % 2 == 0 ? b : a;
+    const std::string before = other.sink.calls();
+    ender.qp->disconnect(DisconnectMode::kAbrupt);
+    BOOST_REQUIRE(wait([&] { return other.sink.calls() != before; }));
+    REQUIRE_OK(a.qp->reset().code());
+    REQUIRE_OK(b.qp->reset().code());
+    REQUIRE_OK(a.qp->reset().code());  // of an idle one: nothing
+    connect();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(peer_that_is_killed) {
+  Pair pair;
+  auto bytes = pattern(100);
+  auto mr = pair.a.reg(bytes);
+  auto [active, passive] = tcp_pair();
+  Side lonely;
+  attach_responder(lonely, std::move(passive), negotiated(false, iwarp::kRtrNone));
+  read_reply(active.get());
+  BOOST_REQUIRE(eventually([&] { return lonely.sink.calls() == "established"; }, {&lonely}));
+  const linger now{1, 0};
+  ::setsockopt(active.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  REQUIRE_OK(lonely.qp->post_rdma_read(1, nullptr, 0, {0, 0, 1}, kSignalled));
+  REQUIRE_OK(lonely.qp->post_send(2, nullptr, 0, kSignalled));
+  active.reset();  // RST
+  BOOST_REQUIRE(eventually([&] { return lonely.sink.ended(); }, {&lonely}));
+  BOOST_TEST(lonely.sink.calls() == "established broken");
+  BOOST_TEST((lonely.sink.reason == transport::BreakReason::kTransportLost));
+  Completion c{};
+  BOOST_REQUIRE(lonely.request_cq->poll(&c, 1) == 1);
+  BOOST_TEST(c.status == DAT_DTO_ERR_TRANSPORT);
+  BOOST_REQUIRE(lonely.request_cq->poll(&c, 1) == 1);
+  BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
+}
+
+// ---- set-up ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(responder_waits_for_the_first_fpdu_and_sends_nothing) {
+  Side side;
+  auto [active, passive] = tcp_pair();
+  attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrWrite));
+  read_reply(active.get());
+  std::this_thread::sleep_for(150ms);  // longer than the grace for peers that begin with nothing
+  BOOST_TEST(side.sink.calls().empty());
+  int waiting = 0;
+  ::ioctl(active.get(), FIONREAD, &waiting);
+  BOOST_TEST(waiting == 0);
+  active.reset();
+  BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
+  BOOST_TEST(side.sink.calls() == "accept_failed");
+  // In error, as after every end.
+  REQUIRE_OK(side.qp->post_send(1, nullptr, 0, kSignalled));
+  BOOST_TEST(side.request_cq->size() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(responder_whose_peer_is_gone_already) {
+  Side side;
+  REQUIRE_OK(side.qp->post_recv(1, nullptr, 0, kSignalled));
+  auto [active, passive] = tcp_pair();
+  const linger now{1, 0};
+  ::setsockopt(active.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  active.reset();
+  attach_responder(side, std::move(passive), negotiated(false));
+  BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
+  BOOST_TEST(side.sink.calls() == "accept_failed");
+  Completion c{};
+  BOOST_REQUIRE(side.recv_cq->poll(&c, 1) == 1);
+  BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
+}
+
+BOOST_AUTO_TEST_CASE(outcomes_of_an_active_setup) {
+  const auto attempt = [](ConnectFailure why, const char* expected) {
+    Side side;
+    REQUIRE_OK(side.qp->post_recv(1, nullptr, 0, kSignalled));
+    REQUIRE_OK(side.qp->connect({}).code());
+    BOOST_TEST(side.qp->connect({}).code() == dat_error(DAT_INVALID_STATE));
+    BOOST_TEST(side.connector.alive == 1);
+    const auto data = pattern(100);
+    side.qp->connect_failed(why, data);
+    BOOST_TEST(side.connector.alive == 0);
+    BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
+    BOOST_TEST(side.sink.calls() == expected);
+    if (why == ConnectFailure::kRejected) BOOST_TEST((side.sink.private_data == data));
+    BOOST_TEST(side.recv_cq->size() == 1);  // flushed
+    REQUIRE_OK(side.qp->reset().code());
+    REQUIRE_OK(side.qp->connect({}).code());
+  };
+  attempt(ConnectFailure::kRejected, "rejected");
+  attempt(ConnectFailure::kRefused, "refused");
+  attempt(ConnectFailure::kUnreachable, "unreachable");
+  attempt(ConnectFailure::kTimedOut, "timed_out");
+}
+
+BOOST_AUTO_TEST_CASE(connect_that_cannot_start_leaves_the_qp_idle) {
+  Side side;
+  side.connector.result = failure(DAT_INVALID_ADDRESS);
+  BOOST_TEST(side.qp->connect({}).code() == dat_error(DAT_INVALID_ADDRESS));
+  side.connector.result = Status();
+  CHECK_OK(side.qp->connect({}).code());
+}
+
+BOOST_AUTO_TEST_CASE(disconnect_aborts_a_running_setup) {
+  Side side;
+  REQUIRE_OK(side.qp->connect({}).code());
+  side.qp->disconnect(DisconnectMode::kAbrupt);
+  BOOST_TEST(side.connector.alive == 0);
+  // The set-up succeeded just then: the stream is not taken, nobody is told.
+  auto [active, passive] = tcp_pair();
+  auto stream =
+      std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
+  BOOST_TEST(!side.qp->attach(stream, negotiated(true)).ok());
+  BOOST_TEST(stream != nullptr);
+  side.qp->connect_failed(ConnectFailure::kRefused, {});
+  for (int i = 0; i < 10; ++i) side.reactor->progress();
+  BOOST_TEST(side.sink.calls().empty());
+}
+
+BOOST_AUTO_TEST_CASE(private_data_and_addresses_reach_the_sink) {
+  Side side;
+  REQUIRE_OK(side.qp->connect({}).code());
+  auto [active, passive] = tcp_pair();
+  const auto data = pattern(200);
+  auto n = negotiated(true);
+  n.private_data = data;
+  auto stream =
+      std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
+  REQUIRE_OK(side.qp->attach(stream, n).code());
+  BOOST_TEST(side.connector.alive == 0);
+  BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
+  BOOST_TEST(side.sink.calls() == "established");
+  BOOST_TEST((side.sink.private_data == data));
+  const auto endpoints = side.qp->endpoints();
+  BOOST_TEST(endpoints.local.family() == AF_INET);
+  BOOST_TEST(endpoints.remote.port() != 0);
+}
+
+// ---- modify ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(modify_keeps_posted_receives) {
+  Pair pair;
+  pair.b.qp->disconnect(DisconnectMode::kAbrupt);
+  BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended(); }));
+  REQUIRE_OK(pair.a.qp->reset().code());
+  REQUIRE_OK(pair.b.qp->reset().code());
+  auto data = pattern(10);
+  std::vector<std::byte> room(10);
+  auto from = pair.a.reg(data);
+  auto to = pair.b.reg(room);
+  for (WorkId id = 0; id < 10; ++id) {
+    const auto one = local(*to, &room[id], 1);
+    REQUIRE_OK(pair.b.qp->post_recv(id, &one, 1, kSignalled));
+  }
+  auto init = pair.b.init(pair.b.sink);
+  init.max_recv = 5;
+  BOOST_TEST(pair.b.qp->modify(init).code() == dat_error(DAT_INVALID_PARAMETER));
+  CountingCqSink other_sink;
+  auto other_cq = std::make_unique<Cq>(*pair.b.reactor, 100, other_sink);
+  init.max_recv = 100;
+  init.max_recv_segments = 1;
+  init.max_request = 200;
+  init.recv_cq = other_cq.get();
+  REQUIRE_OK(pair.b.qp->modify(init).code());
+  for (WorkId id = 10; id < 100; ++id) REQUIRE_OK(pair.b.qp->post_recv(id, nullptr, 0, kSignalled));
+  pair.connect();
+  BOOST_TEST(pair.b.qp->modify(init).code() == dat_error(DAT_INVALID_STATE));
+  for (WorkId id = 0; id < 10; ++id) {
+    const auto one = local(*from, &data[id], 1);
+    REQUIRE_OK(pair.a.qp->post_send(id, &one, 1, 0));
+  }
+  for (WorkId id = 0; id < 10; ++id) BOOST_TEST(pair.next(*other_cq).id == id);
+  BOOST_TEST((room == data));
+  BOOST_TEST(pair.b.recv_cq->size() == 0);
+  pair.b.qp.reset();
+}
+
+// ---- sinks that act ----------------------------------------------------------------------------
+
+// A consumer's upcall may free the EP whose event it handles.
+BOOST_AUTO_TEST_CASE(sink_may_destroy_its_qp) {
+  struct SuicidalSink final : transport::ConnectionSink {
+    void on_established(transport::PrivateData) noexcept override { act(); }
+    void on_rejected(transport::PrivateData) noexcept override {}
+    void on_refused() noexcept override {}
+    void on_unreachable() noexcept override {}
+    void on_timed_out() noexcept override {}
+    void on_accept_failed() noexcept override {}
+    void on_disconnected() noexcept override { act(); }
+    void on_broken(transport::BreakReason) noexcept override { act(); }
+    void on_soft_watermark() noexcept override {}
+    void on_async_error() noexcept override {}
+    void act() {
+      if (++calls == when) {
+        qp.reset();
+        done = true;
+      }
+    }
+    int when = 1;
+    std::atomic<int> calls{0};
+    std::unique_ptr<Qp> qp;
+    std::atomic<bool> done{false};
+  };
+  for (const int when : {1, 2}) {
+    for (const bool by_service_thread : {false, true}) {
+      Side side;
+      SuicidalSink sink;
+      sink.when = when;
+      auto init = side.init(side.sink);
+      init.sink = &sink;
+      sink.qp =
+          std::make_unique<Qp>(QpEnvironment{*side.reactor, side.memory, side.connector}, init);
+      REQUIRE_OK(sink.qp->post_recv(1, nullptr, 0, kSignalled));
+      auto [active, passive] = tcp_pair();
+      auto n = negotiated(false, iwarp::kRtrNone);
+      n.reply = kReply;
+      auto stream =
+          std::make_unique<TcpStream>(*side.reactor, std::move(passive), transport::Endpoints{});
+      REQUIRE_OK(sink.qp->attach(stream, n).code());
+      read_reply(active.get());
+      if (when == 2) {
+        BOOST_REQUIRE(eventually([&] { return sink.calls == 1; }));
+        ::shutdown(active.get(), SHUT_WR);
+      }
+      if (by_service_thread)
+        BOOST_REQUIRE(eventually([&] { return sink.done.load(); }));
+      else
+        BOOST_REQUIRE(eventually([&] { return sink.done.load(); }, {&side}));
+      BOOST_TEST(side.recv_cq->size() == 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test
