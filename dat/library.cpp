@@ -11,8 +11,8 @@ namespace {
 
 // Existing providers import the registry functions without naming the library that has them, so
 // they must be in the global scope. They are not if the application loaded us with RTLD_LOCAL (as
-// plug-ins do): opening ourselves again adds us. The handle is
-// never closed: the providers bound to us need us.
+// plug-ins do): opening ourselves again adds us. The handle is never closed: the providers bound to
+// us need us.
 void make_registry_global() {
   Dl_info self{};
   if (::dladdr(reinterpret_cast<const void*>(&make_registry_global), &self) == 0) return;

@@ -326,8 +326,9 @@ Status Registry::add(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* info
   ScopedLock lock(mutex_);
   Entry* owner = turn_thread_ == std::this_thread::get_id() ? turn_entry_ : nullptr;
   const Status status = tables_.add(*provider, *info, owner);
-  UDAPL_TRACE(kNormal, "provider of %s: %s", quoted(key_of(*info).name).c_str(),
-              error_text(status.code()).c_str());
+  if (!status.ok())
+    UDAPL_TRACE(kNormal, "provider of %s: %s", quoted(key_of(*info).name).c_str(),
+                error_text(status.code()).c_str());
   return status;
 }
 
@@ -340,8 +341,9 @@ Status Registry::remove(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* i
   ScopedLock lock(mutex_);
   const Entry* caller = turn_thread_ == std::this_thread::get_id() ? turn_entry_ : nullptr;
   const Status status = tables_.remove(*provider, *info, caller);
-  UDAPL_TRACE(kNormal, "provider of %s: %s", quoted(key_of(*info).name).c_str(),
-              error_text(status.code()).c_str());
+  if (!status.ok())
+    UDAPL_TRACE(kNormal, "provider of %s: %s", quoted(key_of(*info).name).c_str(),
+                error_text(status.code()).c_str());
   return status;
 }
 

@@ -17,8 +17,7 @@ std::atomic<bool> finished{false};
 
 Registry* make_registry() {
   trace::init("dat", "DAT_TRACE_LEVEL");
-  static DlLoader* loader = new DlLoader;
-  return new Registry(read_conf_file(conf_locations()), *loader, ia_table());
+  return new Registry(read_conf_file(conf_locations()), *new DlLoader, ia_table());
 }
 
 }  // namespace

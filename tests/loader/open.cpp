@@ -178,6 +178,4 @@ BOOST_AUTO_TEST_CASE(reg_open_device_error_unchanged) {
   });
 }
 
-// The tables are checked in tests/unit/dat; here, that the exported function is that one.
-
 BOOST_AUTO_TEST_SUITE_END()

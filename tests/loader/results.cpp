@@ -50,6 +50,7 @@ BOOST_AUTO_TEST_CASE(retcode_class_bits) {
   });
 }
 
+// The tables are checked in tests/unit/dat; here, that the exported function is that one.
 BOOST_AUTO_TEST_CASE(strerror_all_types_and_subtypes) {
   run([] {
     const char* major = nullptr;

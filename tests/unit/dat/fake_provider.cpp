@@ -47,6 +47,7 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE*, DAT_IA_ATTR_MASK, DAT_IA_
 }
 
 DAT_RETURN ia_ha_related(DAT_IA_HANDLE ia, DAT_NAME_PTR, DAT_BOOLEAN* answer) {
+  if (provider_of(ia).during_related) provider_of(ia).during_related();
   *answer = provider_of(ia).related_answer;
   return provider_of(ia).related_code;
 }

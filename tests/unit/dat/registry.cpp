@@ -45,7 +45,6 @@ BOOST_AUTO_TEST_CASE(life_of_an_entry) {
   BOOST_TEST(a.closed == 3);
 }
 
-// IAs of one name share an adapter: once one is open, its provider is the one.
 BOOST_AUTO_TEST_CASE(failed_open_leaves_nothing) {
   fake::Library& lib = world.add_library(0, a);
   world.configure(line("ia", 0));

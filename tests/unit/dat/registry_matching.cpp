@@ -104,6 +104,7 @@ BOOST_AUTO_TEST_CASE(code_of_the_first_failed_open_is_returned_unchanged) {
   for (const int lib : {1, 2}) BOOST_TEST(world.libraries.at(lib)->finis == 1);
 }
 
+// IAs of one name share an adapter: once one is open, its provider is the one.
 BOOST_AUTO_TEST_CASE(chain_stays_with_the_provider_in_use) {
   fake::Library& first = world.add_library(0, a);
   world.add_library(1, b);

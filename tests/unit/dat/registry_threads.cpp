@@ -99,7 +99,65 @@ BOOST_AUTO_TEST_CASE(only_one_of_two_closes_succeeds) {
   BOOST_TEST(a.closed == 200);
 }
 
-// An IA that is being asked is not closed under the question.
+// The last close waits for its turn to call fini; an open in between takes the provider back.
+BOOST_AUTO_TEST_CASE(open_between_last_close_and_fini) {
+  fake::Library& lib = world.add_library(0, a);
+  fake::Library& slow = world.add_library(1, b);
+  std::atomic<bool> in_init{false}, go_on{false};
+  auto add = slow.init;
+  slow.init = [&](const DAT_PROVIDER_INFO& info, const std::string& params) {
+    in_init = true;
+    while (!go_on) std::this_thread::yield();
+    add(info, params);
+  };
+  world.configure(line("ia", 0) + line("slow", 1));
+  BOOST_TEST(world.open("ia", &ia) == 0U);
+  DAT_IA_HANDLE slow_ia = nullptr, again = nullptr;
+  DAT_RETURN slow_open = 1, close = 1;  // Boost's checks are for one thread
+  std::thread opener([&] { slow_open = world.open("slow", &slow_ia); });
+  while (!in_init) std::this_thread::yield();
+  std::thread closer([&] { close = world.close(ia); });
+  while (a.closed == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until it waits for its turn
+  BOOST_TEST(world.open("ia", &again) == 0U);
+  go_on = true;
+  opener.join();
+  closer.join();
+  BOOST_TEST(slow_open == 0U);
+  BOOST_TEST(close == 0U);
+  BOOST_TEST(lib.inits == 1);
+  BOOST_TEST(lib.finis == 0);
+  BOOST_TEST(world.close(again) == 0U);
+  BOOST_TEST(lib.finis == 1);
+  BOOST_TEST(world.close(slow_ia) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(ia_is_not_closed_while_it_is_asked) {
+  world.add_library(0, a);
+  std::atomic<bool> asked{false}, answer{false};
+  a.during_related = [&] {
+    asked = true;
+    while (!answer) std::this_thread::yield();
+  };
+  world.configure(line("ia", 0));
+  BOOST_TEST(world.open("ia", &ia) == 0U);
+  DAT_RETURN related = 1, close = 1;
+  std::thread asker([&] {
+    std::string one = "ia", two = "ia";
+    related = world.registry().related(one.data(), two.data()).status().code();
+  });
+  while (!asked) std::this_thread::yield();
+  std::thread closer([&] { close = world.close(ia); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  BOOST_TEST(a.closed == 0);
+  answer = true;
+  asker.join();
+  closer.join();
+  BOOST_TEST(related == 0U);
+  BOOST_TEST(close == 0U);
+  BOOST_TEST(a.closed == 1);
+}
+
 BOOST_AUTO_TEST_CASE(related_while_ias_come_and_go) {
   world.add_library(0, a);
   world.configure(line("ia", 0));
