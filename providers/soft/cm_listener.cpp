@@ -42,7 +42,7 @@ TcpListener::TcpListener(Reactor& reactor, const CmSettings& settings,
     : reactor_(reactor),
       settings_(settings),
       sink_(sink),
-      retry_(reactor, Call::to<&TcpListener::resume>(this)),
+      retry_(reactor, Call::to<&TcpListener::on_retry>(this)),
       gate_(reactor, SinkGate::to<&TcpListener::deliver, TcpListener>(), this) {}
 
 TcpListener::~TcpListener() {
@@ -135,8 +135,12 @@ void TcpListener::pause() noexcept {
   reactor_.rewatch(socket_.get(), 0, *this);
 }
 
-void TcpListener::resume() noexcept {
+void TcpListener::on_retry() noexcept {
   const ScopedLock guard(lock_);
+  resume();
+}
+
+void TcpListener::resume() noexcept {
   if (!paused_ || closing_) return;
   paused_ = false;
   reactor_.rewatch(socket_.get(), EPOLLIN, *this);
@@ -147,6 +151,7 @@ void TcpListener::ended(HalfOpen& half_open, std::unique_ptr<TcpIncoming> reques
     const ScopedLock guard(lock_);
     if (!half_open.hook.is_linked()) return;  // the destructor has it; `request` is refused
     half_open_.erase(half_open_.iterator_to(half_open));
+    resume();
     if (request != nullptr) {
       try {
         complete_.push_back(std::move(request));
@@ -156,8 +161,8 @@ void TcpListener::ended(HalfOpen& half_open, std::unique_ptr<TcpIncoming> reques
       }
     }
   }
+  // The listener does not wait for what it has lost: it may be gone from here on.
   delete &half_open;
-  resume();
 }
 
 // One request a call: the sink may destroy this listener.

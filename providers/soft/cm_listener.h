@@ -47,7 +47,8 @@ class TcpListener final : public transport::Listener, private Handler {
   void on_ready(std::uint32_t events) noexcept override;
   bool accept_one() noexcept;
   void pause() noexcept UDAPL_REQUIRES(lock_);
-  void resume() noexcept;
+  void resume() noexcept UDAPL_REQUIRES(lock_);
+  void on_retry() noexcept;
   void deliver(unsigned call) noexcept;
 
   Reactor& reactor_;
