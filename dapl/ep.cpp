@@ -261,6 +261,12 @@ void Ep::Sink::on_async_error() noexcept {
   ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_TRANSFER_TO_ERROR);
 }
 
+// Verbs devices report the last work request of such an EP as an asynchronous event, and programs
+// wait for it before they free the EP (docs/compatibility.md).
+void Ep::Sink::on_srq_released() noexcept {
+  ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_OTHER_ERROR);
+}
+
 // ---- table entries
 // ---------------------------------------------------------------------------------
 

@@ -147,6 +147,7 @@ class Ep : public ObjectHeader {
     void on_broken(transport::BreakReason why) noexcept override;
     void on_soft_watermark() noexcept override;
     void on_async_error() noexcept override;
+    void on_srq_released() noexcept override;
 
    private:
     Ep& ep_;

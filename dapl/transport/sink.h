@@ -51,6 +51,9 @@ class ConnectionSink {
   // Something is wrong with the QP that no work request reports (an asynchronous QP error of
   // hardware).
   virtual void on_async_error() noexcept = 0;
+  // A QP with an SRQ was connected, is in error now and takes no more buffers. Comes whatever ended
+  // the connection, our own disconnect included.
+  virtual void on_srq_released() noexcept {}
 
  protected:
   ~ConnectionSink() = default;

@@ -409,8 +409,10 @@ void Qp::deliver(unsigned call) noexcept {
       return sink_.on_disconnected();
     case kBroken:
       return sink_.on_broken(why);
-    default:
+    case kSoftWatermark:
       return sink_.on_soft_watermark();
+    default:
+      return sink_.on_srq_released();
   }
 }
 

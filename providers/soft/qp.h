@@ -116,7 +116,8 @@ class Qp final : public transport::Qp,
     kAcceptFailed,
     kDisconnected,
     kBroken,
-    kSoftWatermark
+    kSoftWatermark,
+    kSrqReleased
   };
   static constexpr std::uint32_t kConnectionCalls = (1U << kSoftWatermark) - 1;
   // What the one timer is for.

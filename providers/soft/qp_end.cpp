@@ -142,6 +142,7 @@ void Qp::finish_broken(BreakReason why, Close how) noexcept {
 
 // Everything that is over for good: to kError, all work to the CQs, the socket away. Tells nobody.
 void Qp::finish(Close how) noexcept {
+  if (srq_ != nullptr && connected()) gate_.post(kSrqReleased);
   set_state(State::kError);
   fault_ = Fault{};
   start_timer(Timing::kNothing, {});

@@ -228,6 +228,24 @@ BOOST_AUTO_TEST_CASE(srq_reset_keeps_association) {
   }
 }
 
+// Existing programs wait for this event before they free an EP with an SRQ.
+BOOST_AUTO_TEST_CASE(srq_released_event) {
+  Fixture fixture;
+  if (skip_unless(fixture.made, kNoSrq)) return;
+  for (const bool passive : {false, true}) {
+    fixture.connect(0);
+    const DAT_EP_HANDLE ep = passive ? fixture.passive[0].ep : fixture.active[0].ep;
+    REQUIRE_OK(dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+    expect_connection_end(fixture.active[0].connect_evd);
+    expect_connection_end(fixture.passive[0].connect_evd);
+    const DAT_EVENT event = expect_event(fixture.pair.ia.async_evd, DAT_ASYNC_ERROR_EP_BROKEN);
+    BOOST_CHECK(event.event_data.asynch_error_event_data.dat_handle == fixture.passive[0].ep);
+    expect_silence(fixture.pair.ia.async_evd);
+    REQUIRE_OK(dat_ep_reset(fixture.active[0].ep));
+    REQUIRE_OK(dat_ep_reset(fixture.passive[0].ep));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(ep_soft_watermark_once) {
   Pair pair;
   if (skip_unless((pair.ia.provider().srq_watermarks_supported & 2) != 0, "no soft high watermark"))
