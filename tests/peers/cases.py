@@ -58,11 +58,10 @@ def transactions():
             for mode, flag in (("wait", ""), ("poll", "-P")):
                 yield transaction(f"mix.t{threads}.w{eps}.{mode}",
                                   f"-i 50 -t {threads} -w {eps} -V {flag}", everything, timeout=120)
-    yield transaction("cno", "-i 50 -Q -V", everything)
-    yield transaction("rsp", "-i 50 -r -V", everything)
+    yield transaction("rsp", "-i 1000 -r -V", everything)
     yield transaction("reap_sends_on_recv", "-i 100 -V",
                       "client SR 1024 3 -f server SR 2048 1 -f", timeout=60)
-    yield transaction("many_segments", "-i 50 -V", "client SR 512 8 server SR 512 8 client RW 512 8")
+    yield transaction("many_segments", "-i 50 -V", "client SR 512 4 server SR 512 4 client RW 512 4")
 
 
 def performances():
