@@ -29,6 +29,8 @@ struct ObjectHeader {
       : provider(table), tag(tag_of(type)), ia(owner) {}
 
   static constexpr std::uint32_t kDead = 0xDEADDA7U;
+  static constexpr std::uint32_t kSpent =
+      0x5BE27DA7U;  // dead, and the consumer may still free it once
   static constexpr std::uint32_t tag_of(DAT_HANDLE_TYPE type) noexcept {
     return 0xDA70000U + static_cast<std::uint32_t>(type);
   }
@@ -45,13 +47,19 @@ struct ObjectHeader {
 };
 static_assert(offsetof(ObjectHeader, provider) == 0);
 
+// Can `handle` be the address of an object? The numbers that consumers have for IAs are below every
+// address, and so are null and sentinels.
+[[nodiscard]] inline bool is_address(DAT_HANDLE handle) noexcept {
+  constexpr std::uintptr_t kLowestAddress = 65536;
+  const auto address = reinterpret_cast<std::uintptr_t>(handle);
+  return address >= kLowestAddress && (address & (alignof(ObjectHeader) - 1)) == 0;
+}
+
 // The object that `handle` names, or null if it is not a live T. T::kType is its DAT_HANDLE_TYPE.
 template <class T>
 [[nodiscard]] T* handle_cast(DAT_HANDLE handle) noexcept {
+  if (!is_address(handle)) return nullptr;
   auto* header = static_cast<ObjectHeader*>(handle);
-  if (header == nullptr ||
-      (reinterpret_cast<std::uintptr_t>(header) & (alignof(ObjectHeader) - 1)) != 0)
-    return nullptr;
   if (header->tag.load(std::memory_order_relaxed) != ObjectHeader::tag_of(T::kType)) return nullptr;
   return static_cast<T*>(header);
 }
@@ -62,6 +70,13 @@ template <class T>
 [[nodiscard]] bool invalidate(T& object) noexcept {
   std::uint32_t live = ObjectHeader::tag_of(T::kType);
   return object.tag.compare_exchange_strong(live, ObjectHeader::kDead, std::memory_order_acq_rel);
+}
+
+// Is `handle` one that ended by itself and that the consumer has not freed yet? It has now.
+[[nodiscard]] inline bool free_spent(DAT_HANDLE handle) noexcept {
+  std::uint32_t spent = ObjectHeader::kSpent;
+  return is_address(handle) && static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(
+                                   spent, ObjectHeader::kDead, std::memory_order_relaxed);
 }
 
 // Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
@@ -105,10 +120,13 @@ struct Dispose {
     static_assert(!std::is_polymorphic_v<T>, "the first word of a handle belongs to DAT");
     const DAT_PROVIDER* const table = object->provider;
     const DAT_HANDLE_TYPE type = T::kType;
+    const std::uint32_t end = object->tag.load(std::memory_order_relaxed) == ObjectHeader::kSpent
+                                  ? ObjectHeader::kSpent
+                                  : ObjectHeader::kDead;
     object->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
     object->~T();
     auto* const header = ::new (static_cast<void*>(object)) ObjectHeader(table, type, nullptr);
-    header->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    header->tag.store(end, std::memory_order_relaxed);
     ObjectPool<T>::instance().release(object);
   }
 };
