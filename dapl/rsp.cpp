@@ -35,6 +35,7 @@ bool Rsp::begin_free() noexcept {
 Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
                     Upcall& upcall) noexcept {
   Arrival arrival{.request = nullptr, .place = {}, .conn_qual = conn_qual(), .ep = ep_};
+  arrival.place.rsp_handle = this;  // dead when the consumer sees it: it names, it does not lead
   Status status;
   if (ep_ != nullptr) {
     status = ep_->apply(EpInput::kRequest);
@@ -67,6 +68,8 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
   }
   // Not ours to end if the Ia's end took it already: that waits for kGone.
   const Owned<Rsp> last = ia->release(*this);
+  // Existing programs free the RSP when they are done with the connection (docs/compatibility.md).
+  tag.store(ObjectHeader::kSpent, std::memory_order_relaxed);
   phase_.store(Phase::kGone, std::memory_order_release);
   return status;
 }
@@ -135,6 +138,7 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask,
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
+    if (free_spent(handle)) return Status();
     Rsp* const rsp = handle_cast<Rsp>(handle);
     if (rsp == nullptr || !rsp->begin_free())
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);

@@ -29,11 +29,11 @@ inline constexpr bool kSlotTakes =
                    DAT_RETURN (*)(DAT_HANDLE, Args...)>;
 
 // The first argument is an object of the provider, whose first word leads to the slot: a test for
-// null, two loads and a jump.
+// null and for IA numbers (an IA where another object belongs), two loads and a jump.
 template <auto Slot, DAT_RETURN_SUBTYPE NullSubtype, class... Args>
 inline DAT_RETURN forward(const char* function, DAT_HANDLE handle, Args... args) {
   static_assert(kSlotTakes<Slot, Args...>);
-  if (handle == DAT_HANDLE_NULL) [[unlikely]]
+  if (IaTable::is_number(handle)) [[unlikely]]
     return refuse_handle(function, handle, NullSubtype);
   return (provider_of(handle).*Slot)(handle, args...);
 }
