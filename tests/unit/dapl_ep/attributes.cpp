@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// dat_ep_create, dat_ep_create_with_srq, dat_ep_query: attributes, defaults, limits.
+#include "tests/unit/dapl_ep/support.h"
+
+#include <limits>
+
+namespace udapl::test {
+namespace {
+
+struct Creation : Rig {
+  DAT_RETURN create(const DAT_EP_ATTR* attr, DAT_EP_HANDLE* made) const {
+    return ia->ep_create_func(ia.raw, pz, recv, request, connection, attr, made);
+  }
+  DAT_EP_PARAM query(DAT_EP_HANDLE of) const {
+    DAT_EP_PARAM param{};
+    REQUIRE_OK(ia->ep_query_func(of, DAT_EP_FIELD_ALL, &param));
+    return param;
+  }
+  DAT_EVD_HANDLE recv = ia.evd(DAT_EVD_DTO_FLAG);
+  DAT_EVD_HANDLE request = ia.evd(DAT_EVD_DTO_FLAG);
+  DAT_EVD_HANDLE connection = ia.evd(DAT_EVD_CONNECTION_FLAG);
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+};
+
+BOOST_FIXTURE_TEST_SUITE(attributes, Creation)
+
+BOOST_AUTO_TEST_CASE(defaults) {
+  REQUIRE_OK(create(nullptr, &ep));
+  const DAT_EP_PARAM param = query(ep);
+  BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
+  BOOST_CHECK_EQUAL(param.ep_state, DAT_EP_STATE_UNCONNECTED);
+  BOOST_CHECK_EQUAL(param.pz_handle, pz);
+  BOOST_CHECK_EQUAL(param.recv_evd_handle, recv);
+  BOOST_CHECK_EQUAL(param.request_evd_handle, request);
+  BOOST_CHECK_EQUAL(param.connect_evd_handle, connection);
+  BOOST_CHECK(param.srq_handle == DAT_HANDLE_NULL);
+  BOOST_CHECK(param.local_ia_address_ptr != nullptr);
+  BOOST_CHECK(param.remote_ia_address_ptr == nullptr);
+  BOOST_CHECK_EQUAL(param.ep_attr.service_type, DAT_SERVICE_TYPE_RC);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_message_size, 1U << 30);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_size, 1U << 30);
+  BOOST_CHECK_EQUAL(param.ep_attr.qos, DAT_QOS_BEST_EFFORT);
+  BOOST_CHECK_EQUAL(param.ep_attr.recv_completion_flags, DAT_COMPLETION_EVD_THRESHOLD_FLAG);
+  BOOST_CHECK_EQUAL(param.ep_attr.request_completion_flags, DAT_COMPLETION_EVD_THRESHOLD_FLAG);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_recv_dtos, 16);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_request_dtos, 16);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_recv_iov, 4);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_request_iov, 4);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_in, 4);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_out, 4);
+  BOOST_CHECK_EQUAL(param.ep_attr.srq_soft_hw, DAT_WATERMARK_INFINITE);
+}
+
+BOOST_AUTO_TEST_CASE(defaults_without_evds) {
+  REQUIRE_OK(ia->ep_create_func(ia.raw, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
+                                DAT_HANDLE_NULL, nullptr, &ep));
+  const DAT_EP_PARAM param = query(ep);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_recv_dtos, 0);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_request_dtos, 0);
+  BOOST_CHECK(param.pz_handle == DAT_HANDLE_NULL);
+  BOOST_CHECK(fake::Qp::of(ep) == nullptr);  // no PZ, no QP
+}
+
+BOOST_AUTO_TEST_CASE(what_is_asked_for_is_what_there_is) {
+  DAT_EP_ATTR attr = Rig::attributes();
+  attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+  attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  attr.max_rdma_read_iov = 1;
+  attr.max_rdma_write_iov = 3;
+  REQUIRE_OK(create(&attr, &ep));
+  const DAT_EP_ATTR got = query(ep).ep_attr;
+  BOOST_CHECK_EQUAL(got.max_message_size, 4096U);
+  BOOST_CHECK_EQUAL(got.recv_completion_flags, DAT_COMPLETION_SOLICITED_WAIT_FLAG);
+  BOOST_CHECK_EQUAL(got.request_completion_flags, DAT_COMPLETION_UNSIGNALLED_FLAG);
+  BOOST_CHECK_EQUAL(got.max_rdma_read_iov, 1);
+  BOOST_CHECK_EQUAL(got.max_rdma_write_iov, 3);
+  const transport::QpInit init = qp(ep).init();
+  BOOST_CHECK_EQUAL(init.max_recv, 8);
+  BOOST_CHECK_EQUAL(init.max_request, 8);
+  BOOST_CHECK_EQUAL(init.max_recv_segments, 2);
+  BOOST_CHECK_EQUAL(init.max_request_segments, 3);
+  BOOST_CHECK_EQUAL(init.max_rdma_read_in, 4);
+  BOOST_CHECK(init.solicited_only);
+  BOOST_CHECK(init.recv_cq == object(recv).cq());
+  BOOST_CHECK(init.request_cq == object(request).cq());
+}
+
+BOOST_AUTO_TEST_CASE(each_limit) {
+  const auto& limits = fake::settings().attributes;
+  const std::pair<DAT_COUNT DAT_EP_ATTR::*, int> counts[] = {
+      {&DAT_EP_ATTR::max_recv_dtos, limits.max_dto_per_ep},
+      {&DAT_EP_ATTR::max_request_dtos, limits.max_dto_per_ep},
+      {&DAT_EP_ATTR::max_recv_iov, limits.max_segments},
+      {&DAT_EP_ATTR::max_request_iov, limits.max_segments},
+      {&DAT_EP_ATTR::max_rdma_read_in, limits.max_rdma_read_in},
+      {&DAT_EP_ATTR::max_rdma_read_out, limits.max_rdma_read_out},
+      {&DAT_EP_ATTR::max_rdma_read_iov, limits.max_read_segments},
+      {&DAT_EP_ATTR::max_rdma_write_iov, limits.max_write_segments}};
+  for (const auto& [field, limit] : counts) {
+    DAT_EP_ATTR attr = Rig::attributes();
+    attr.*field = limit;
+    REQUIRE_OK(create(&attr, &ep));
+    attr.*field = limit + 1;
+    CHECK_CODE(create(&attr, &ep), 0x8006002A);
+    attr.*field = -1;
+    CHECK_CODE(create(&attr, &ep), 0x8006002A);
+    attr.*field = std::numeric_limits<DAT_COUNT>::max();
+    CHECK_CODE(create(&attr, &ep), 0x8006002A);
+  }
+  for (const auto field : {&DAT_EP_ATTR::max_message_size, &DAT_EP_ATTR::max_rdma_size}) {
+    DAT_EP_ATTR attr = Rig::attributes();
+    attr.*field = 1U << 30;
+    REQUIRE_OK(create(&attr, &ep));
+    ++(attr.*field);
+    CHECK_CODE(create(&attr, &ep), 0x8006002A);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bad_values) {
+  const auto refuse = [this](auto&& change, DAT_RETURN code = 0x8006002A) {
+    DAT_EP_ATTR attr = Rig::attributes();
+    change(attr);
+    CHECK_CODE(create(&attr, &ep), code);
+  };
+  refuse([](auto& a) { a.service_type = DAT_SERVICE_TYPE_EXTENSION_BASE; });
+  refuse([](auto& a) { a.qos = raw_enum<DAT_QOS>(0x10); });
+  refuse([](auto& a) { a.qos = DAT_QOS_PREMIUM; }, 0x80090000);
+  refuse([](auto& a) { a.recv_completion_flags = DAT_COMPLETION_SUPPRESS_FLAG; });
+  refuse([](auto& a) { a.recv_completion_flags = DAT_COMPLETION_BARRIER_FENCE_FLAG; });
+  refuse([](auto& a) { a.request_completion_flags = DAT_COMPLETION_SUPPRESS_FLAG; });
+  refuse([](auto& a) { a.request_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG; });
+  refuse([](auto& a) { a.max_recv_dtos = 0; });
+  refuse([](auto& a) { a.max_recv_iov = 0; });
+  refuse([](auto& a) { a.max_request_dtos = 0; });
+  refuse([](auto& a) { a.srq_soft_hw = -2; });
+  refuse([](auto& a) { a.ep_provider_specific_count = 1; });
+  refuse([](auto& a) { a.ep_transport_specific_count = -1; });
+  CHECK_CODE(create(nullptr, nullptr), 0x8006002B);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_objects) {
+  const DAT_EP_ATTR attr = Rig::attributes();
+  const OpenIa other;
+  const auto refuse = [&](DAT_HANDLE a, DAT_HANDLE b, DAT_HANDLE c, DAT_HANDLE d, DAT_RETURN code) {
+    CHECK_CODE(ia->ep_create_func(ia.raw, a, b, c, d, &attr, &ep), code);
+  };
+  CHECK_CODE(ia->ep_create_func(pz, pz, recv, request, connection, &attr, &ep), 0x8005000B);
+  refuse(recv, recv, request, connection, 0x8005000F);
+  refuse(other.pz(), recv, request, connection, 0x8005000F);
+  refuse(pz, connection, request, connection, 0x80050016);
+  refuse(pz, pz, request, connection, 0x80050016);
+  refuse(pz, other.evd(DAT_EVD_DTO_FLAG), request, connection, 0x80050016);
+  refuse(pz, recv, connection, connection, 0x80050015);
+  refuse(pz, recv, request, recv, 0x80050017);
+  refuse(pz, recv, request, cr_evd, 0x80050017);
+}
+
+BOOST_AUTO_TEST_CASE(modes_on_one_evd_agree) {
+  DAT_EP_ATTR attr = Rig::attributes();
+  REQUIRE_OK(create(&attr, &ep));
+  attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  CHECK_ERROR(create(&attr, &ep), DAT_INVALID_PARAMETER);
+  attr.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;  // the same as the default
+  REQUIRE_OK(create(&attr, &ep));
+  // A failure leaves no trace: freed EPs make room for another mode.
+  DAT_EVD_HANDLE fresh = ia.evd(DAT_EVD_DTO_FLAG);
+  attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  CHECK_ERROR(ia->ep_create_func(ia.raw, pz, fresh, request, connection, &attr, &ep),
+              DAT_INVALID_PARAMETER);
+  REQUIRE_OK(ia->evd_free_func(fresh));
+}
+
+BOOST_AUTO_TEST_CASE(no_more_than_max_eps) {
+  fake::settings().attributes.max_eps = 2;
+  const OpenIa few;
+  const DAT_PZ_HANDLE zone = few.pz();
+  const auto create_one = [&] {
+    return few->ep_create_func(few.raw, zone, nullptr, nullptr, nullptr, nullptr, &ep);
+  };
+  REQUIRE_OK(create_one());
+  REQUIRE_OK(create_one());
+  const DAT_EP_HANDLE last = ep;
+  CHECK_CODE(create_one(), 0x80030004);
+  REQUIRE_OK(few->ep_free_func(last));
+  REQUIRE_OK(create_one());
+}
+
+BOOST_AUTO_TEST_CASE(an_ep_keeps_its_objects) {
+  REQUIRE_OK(create(nullptr, &ep));
+  CHECK_ERROR(ia->pz_free_func(pz), DAT_INVALID_STATE);
+  for (const DAT_EVD_HANDLE evd : {recv, request, connection})
+    CHECK_ERROR(ia->evd_free_func(evd), DAT_INVALID_STATE);
+  REQUIRE_OK(ia->ep_free_func(ep));
+  for (const DAT_EVD_HANDLE evd : {recv, request, connection}) REQUIRE_OK(ia->evd_free_func(evd));
+  REQUIRE_OK(ia->pz_free_func(pz));
+  CHECK_ERROR(ia->ep_free_func(ep), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(with_an_srq) {
+  const DAT_SRQ_HANDLE srq = ia.srq(pz);
+  DAT_EP_ATTR attr = Rig::attributes();
+  attr.max_recv_dtos = 0;
+  const auto create_with = [&](DAT_SRQ_HANDLE queue, DAT_PZ_HANDLE zone, const DAT_EP_ATTR* a) {
+    return ia->ep_create_with_srq_func(ia.raw, zone, recv, request, connection, queue, a, &ep);
+  };
+  CHECK_CODE(create_with(DAT_HANDLE_NULL, pz, &attr), 0x80050019);
+  CHECK_CODE(create_with(pz, pz, &attr), 0x80050019);
+  CHECK_CODE(create_with(srq, pz, nullptr), 0x8006002B);
+  CHECK_ERROR(create_with(srq, ia.pz(), &attr), DAT_INVALID_PARAMETER);
+  attr.srq_soft_hw = 3;
+  REQUIRE_OK(create_with(srq, pz, &attr));
+  BOOST_CHECK_EQUAL(query(ep).srq_handle, srq);
+  BOOST_CHECK_EQUAL(query(ep).ep_attr.srq_soft_hw, 3);
+  BOOST_CHECK(qp(ep).init().srq == &static_cast<dapl::Srq*>(srq)->queue());
+  BOOST_CHECK_EQUAL(qp(ep).init().max_recv, 0);
+  Buffer buffer(ia, pz);
+  CHECK_CODE(post_recv(ep, buffer, 1), 0x80070057);
+  CHECK_ERROR(ia->srq_free_func(srq), DAT_INVALID_STATE);
+  REQUIRE_OK(ia->ep_free_func(ep));
+  REQUIRE_OK(ia->srq_free_func(srq));
+}
+
+BOOST_AUTO_TEST_CASE(query_arguments) {
+  REQUIRE_OK(create(nullptr, &ep));
+  DAT_EP_PARAM param{};
+  CHECK_CODE(ia->ep_query_func(ep, DAT_EP_FIELD_ALL + 1, &param), 0x80060026);
+  CHECK_CODE(ia->ep_query_func(ep, DAT_EP_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_CODE(ia->ep_query_func(ep, 0, &param), DAT_SUCCESS);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::test

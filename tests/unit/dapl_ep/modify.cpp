@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// dat_ep_modify: all masked fields or none.
+#include "tests/unit/dapl_ep/support.h"
+
+namespace udapl::test {
+namespace {
+
+struct Modification : Rig {
+  DAT_RETURN modify(DAT_EP_PARAM_MASK mask) const {
+    return ia->ep_modify_func(side.ep, mask, &param);
+  }
+  DAT_EP_PARAM query() const {
+    DAT_EP_PARAM now{};
+    REQUIRE_OK(ia->ep_query_func(side.ep, DAT_EP_FIELD_ALL, &now));
+    return now;
+  }
+  Side side = Rig::side();
+  DAT_EP_PARAM param{};
+};
+
+BOOST_FIXTURE_TEST_SUITE(modify, Modification)
+
+BOOST_AUTO_TEST_CASE(read_only_fields) {
+  for (const DAT_EP_PARAM_MASK field :
+       {DAT_EP_FIELD_IA_HANDLE, DAT_EP_FIELD_EP_STATE, DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR,
+        DAT_EP_FIELD_LOCAL_PORT_QUAL, DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR,
+        DAT_EP_FIELD_REMOTE_PORT_QUAL, DAT_EP_FIELD_SRQ_HANDLE, DAT_EP_FIELD_ALL + 1})
+    CHECK_CODE(modify(field), 0x80060026);
+  CHECK_CODE(ia->ep_modify_func(side.ep, DAT_EP_FIELD_COMM, nullptr), 0x80060027);
+  CHECK_CODE(modify(0), DAT_SUCCESS);
+}
+
+BOOST_AUTO_TEST_CASE(one_bad_field_changes_nothing) {
+  const DAT_EP_PARAM before = query();
+  param.pz_handle = ia.pz();
+  param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
+  param.ep_attr.max_request_dtos = 4;
+  param.ep_attr.max_recv_iov = 1000;
+  CHECK_CODE(modify(DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
+                    DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV),
+             0x80060027);
+  const DAT_EP_PARAM after = query();
+  BOOST_CHECK_EQUAL(before.pz_handle, after.pz_handle);
+  BOOST_CHECK_EQUAL(before.recv_evd_handle, after.recv_evd_handle);
+  BOOST_CHECK_EQUAL(before.ep_attr.max_request_dtos, after.ep_attr.max_request_dtos);
+  REQUIRE_OK(ia->evd_free_func(param.recv_evd_handle));  // and nothing holds on to the new ones
+  REQUIRE_OK(ia->pz_free_func(param.pz_handle));
+}
+
+BOOST_AUTO_TEST_CASE(all_at_once) {
+  const DAT_PZ_HANDLE old_pz = pz;
+  param.pz_handle = ia.pz();
+  param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
+  param.request_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
+  param.connect_evd_handle = ia.evd(DAT_EVD_CONNECTION_FLAG);
+  param.ep_attr = attributes();
+  param.ep_attr.max_recv_dtos = 20;
+  param.ep_attr.max_request_dtos = 30;
+  param.ep_attr.max_rdma_read_out = 2;
+  param.ep_attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  REQUIRE_OK(modify(DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
+                    DAT_EP_FIELD_REQUEST_EVD_HANDLE | DAT_EP_FIELD_CONNECT_EVD_HANDLE |
+                    DAT_EP_FIELD_EP_ATTR_ALL));
+  const DAT_EP_PARAM now = query();
+  BOOST_CHECK_EQUAL(now.pz_handle, param.pz_handle);
+  BOOST_CHECK_EQUAL(now.connect_evd_handle, param.connect_evd_handle);
+  BOOST_CHECK_EQUAL(now.ep_attr.max_recv_dtos, 20);
+  const transport::QpInit init = qp(side.ep).init();
+  BOOST_CHECK_EQUAL(init.max_request, 30);
+  BOOST_CHECK_EQUAL(init.max_rdma_read_out, 2);
+  BOOST_CHECK(init.pd == &static_cast<dapl::Pz*>(param.pz_handle)->pd());
+  BOOST_CHECK(init.recv_cq == object(param.recv_evd_handle).cq());
+  // The old ones are free.
+  for (const DAT_EVD_HANDLE evd : {side.recv_evd, side.request_evd, side.connect_evd})
+    REQUIRE_OK(ia->evd_free_func(evd));
+  REQUIRE_OK(ia->pz_free_func(old_pz));
+}
+
+BOOST_AUTO_TEST_CASE(completion_mode_of_its_own_evd) {
+  param.ep_attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  REQUIRE_OK(modify(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS));
+  // Another EP on the same EVD now has to agree.
+  const DAT_EP_ATTR attr = attributes();
+  DAT_EP_HANDLE other = DAT_HANDLE_NULL;
+  CHECK_ERROR(ia->ep_create_func(ia.raw, pz, side.recv_evd, side.request_evd, side.connect_evd,
+                                 &attr, &other),
+              DAT_INVALID_PARAMETER);
+  // A change that does not fit leaves the old mode in force.
+  const Side neighbour = Rig::side();
+  param.recv_evd_handle = neighbour.recv_evd;
+  CHECK_ERROR(modify(DAT_EP_FIELD_RECV_EVD_HANDLE), DAT_INVALID_PARAMETER);
+  BOOST_CHECK_EQUAL(query().recv_evd_handle, side.recv_evd);
+  CHECK_ERROR(ia->ep_create_func(ia.raw, pz, side.recv_evd, side.request_evd, side.connect_evd,
+                                 &attr, &other),
+              DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_CASE(posted_receives) {
+  Buffer buffer(ia, pz);
+  for (std::uint64_t i = 0; i < 5; ++i) REQUIRE_OK(post_recv(side.ep, buffer, i));
+  param.ep_attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  CHECK_ERROR(modify(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS), DAT_INVALID_STATE);
+  param.ep_attr.max_recv_dtos = 4;
+  CHECK_CODE(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS), 0x80060027);
+  param.ep_attr.max_recv_dtos = 9;  // they would have to move
+  CHECK_ERROR(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS), DAT_INVALID_STATE);
+  param.ep_attr.max_recv_dtos = 6;
+  REQUIRE_OK(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS));
+  REQUIRE_OK(post_recv(side.ep, buffer, 5));
+  CHECK_ERROR(post_recv(side.ep, buffer, 6), DAT_INSUFFICIENT_RESOURCES);
+  param.pz_handle = DAT_HANDLE_NULL;
+  CHECK_ERROR(modify(DAT_EP_FIELD_PZ_HANDLE), DAT_INVALID_STATE);
+  // They stay, and complete to the new EVD.
+  param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
+  REQUIRE_OK(modify(DAT_EP_FIELD_RECV_EVD_HANDLE));
+  const Side peer = Rig::side();
+  join(side, peer);
+  REQUIRE_OK(post_send(peer.ep, buffer, 9));
+  BOOST_CHECK_EQUAL(take_dto(param.recv_evd_handle).user_cookie.as_64, 0U);
+  BOOST_CHECK(empty(side.recv_evd));
+}
+
+BOOST_AUTO_TEST_CASE(without_and_with_a_pz) {
+  param.pz_handle = DAT_HANDLE_NULL;
+  REQUIRE_OK(modify(DAT_EP_FIELD_PZ_HANDLE));
+  BOOST_CHECK(fake::Qp::of(side.ep) == nullptr);
+  Buffer buffer(ia, pz);
+  CHECK_CODE(post_recv(side.ep, buffer, 1), 0x80070039);
+  CHECK_CODE(connect(side.ep), 0x80070039);
+  param.pz_handle = pz;
+  REQUIRE_OK(modify(DAT_EP_FIELD_PZ_HANDLE));
+  REQUIRE_OK(post_recv(side.ep, buffer, 1));
+}
+
+BOOST_AUTO_TEST_CASE(an_evd_brings_dtos) {
+  DAT_EP_HANDLE bare = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->ep_create_func(ia.raw, pz, nullptr, nullptr, nullptr, nullptr, &bare));
+  param.recv_evd_handle = side.recv_evd;
+  param.request_evd_handle = side.request_evd;
+  REQUIRE_OK(ia->ep_modify_func(
+      bare, DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE, &param));
+  DAT_EP_PARAM now{};
+  REQUIRE_OK(ia->ep_query_func(bare, DAT_EP_FIELD_ALL, &now));
+  BOOST_CHECK_EQUAL(now.ep_attr.max_recv_dtos, 16);
+  BOOST_CHECK_EQUAL(now.ep_attr.max_request_dtos, 16);
+  Buffer buffer(ia, pz);
+  for (std::uint64_t i = 0; i < 16; ++i) REQUIRE_OK(post_recv(bare, buffer, i));
+  CHECK_ERROR(post_recv(bare, buffer, 16), DAT_INSUFFICIENT_RESOURCES);
+}
+
+BOOST_AUTO_TEST_CASE(communicator) {
+  param.comm = {AF_INET, SOCK_DGRAM, 0};
+  CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
+  param.comm = {AF_UNIX, SOCK_STREAM, 0};
+  CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
+  param.comm = {0, 0, 0};
+  CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
+  param.comm = {AF_INET6, SOCK_STREAM, IPPROTO_TCP};
+  REQUIRE_OK(modify(DAT_EP_FIELD_COMM));
+  BOOST_CHECK_EQUAL(query().comm.domain, AF_INET6);
+  BOOST_CHECK_EQUAL(query().comm.protocol, IPPROTO_TCP);
+}
+
+BOOST_AUTO_TEST_CASE(bad_handles) {
+  param.pz_handle = side.ep;
+  CHECK_ERROR(modify(DAT_EP_FIELD_PZ_HANDLE), DAT_INVALID_HANDLE);
+  param.recv_evd_handle = cr_evd;
+  CHECK_ERROR(modify(DAT_EP_FIELD_RECV_EVD_HANDLE), DAT_INVALID_HANDLE);
+  param.request_evd_handle = pz;
+  CHECK_ERROR(modify(DAT_EP_FIELD_REQUEST_EVD_HANDLE), DAT_INVALID_HANDLE);
+  param.connect_evd_handle = side.recv_evd;
+  CHECK_ERROR(modify(DAT_EP_FIELD_CONNECT_EVD_HANDLE), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(read_depths_that_nobody_asked_for_follow_the_peer) {
+  const auto accept = [this](bool asked) {
+    DAT_EP_ATTR small = attributes();
+    small.max_rdma_read_in = 2;
+    const Side active = Rig::side(small);
+    DAT_EP_HANDLE passive = DAT_HANDLE_NULL;
+    DAT_EP_ATTR wanted = attributes();
+    REQUIRE_OK(ia->ep_create_func(ia.raw, pz, side.recv_evd, side.request_evd, side.connect_evd,
+                                  asked ? &wanted : nullptr, &passive));
+    const DAT_PSP_HANDLE listening = psp();
+    REQUIRE_OK(connect(active.ep));
+    run();
+    REQUIRE_OK(ia->cr_accept_func(take_cr(), passive, 0, nullptr));
+    run();
+    REQUIRE_OK(ia->psp_free_func(listening));
+    return qp(passive).init().max_rdma_read_out;
+  };
+  BOOST_CHECK_EQUAL(accept(false), 2);
+  BOOST_CHECK_EQUAL(accept(true), 4);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::test

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// PSP, RSP, CSP and CR.
+#include "tests/unit/dapl_ep/support.h"
+
+#include "dapl/cr.h"
+#include "dapl/rsp.h"
+
+namespace udapl::test {
+namespace {
+
+struct Places : Rig {
+  DAT_RSP_HANDLE rsp(DAT_EP_HANDLE ep, DAT_CONN_QUAL conn_qual = kService) const {
+    DAT_RSP_HANDLE made = DAT_HANDLE_NULL;
+    REQUIRE_OK(ia->rsp_create_func(ia.raw, conn_qual, ep, cr_evd, &made));
+    return made;
+  }
+  DAT_CR_PARAM query(DAT_CR_HANDLE cr) const {
+    DAT_CR_PARAM param{};
+    REQUIRE_OK(ia->cr_query_func(cr, DAT_CR_FIELD_ALL, &param));
+    return param;
+  }
+  // A peer's request, delivered.
+  Side request(DAT_CONN_QUAL conn_qual = kService) const {
+    Side active = side();
+    REQUIRE_OK(connect(active.ep, conn_qual));
+    run();
+    return active;
+  }
+};
+
+BOOST_FIXTURE_TEST_SUITE(service_points, Places)
+
+// ---- PSP
+// -------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(psp_arguments) {
+  DAT_PSP_HANDLE made = DAT_HANDLE_NULL;
+  const auto create = [&](DAT_HANDLE adapter, DAT_CONN_QUAL conn_qual, DAT_HANDLE evd, int flags,
+                          DAT_PSP_HANDLE* out) {
+    return ia->psp_create_func(adapter, conn_qual, evd, raw_enum<DAT_PSP_FLAGS>(flags), out);
+  };
+  CHECK_CODE(create(pz, kService, cr_evd, 0, &made), 0x8005000B);
+  CHECK_CODE(create(ia.raw, kService, nullptr, 0, &made), 0x80050014);
+  CHECK_CODE(create(ia.raw, kService, ia.evd(DAT_EVD_DTO_FLAG), 0, &made), 0x80050014);
+  CHECK_CODE(create(ia.raw, 0, cr_evd, 0, &made), 0x80060026);
+  CHECK_CODE(create(ia.raw, kService, cr_evd, 2, &made), 0x80060028);
+  CHECK_CODE(create(ia.raw, kService, cr_evd, 0, nullptr), 0x80060029);
+  CHECK_ERROR(create(ia.raw, 70000, cr_evd, 0, &made), DAT_INVALID_PARAMETER);  // the transport's
+  REQUIRE_OK(create(ia.raw, kService, cr_evd, 0, &made));
+  CHECK_ERROR(ia->evd_free_func(cr_evd), DAT_INVALID_STATE);
+  DAT_PSP_HANDLE second = DAT_HANDLE_NULL;
+  CHECK_CODE(create(ia.raw, kService, cr_evd, 0, &second), dat_error(DAT_CONN_QUAL_IN_USE));
+  DAT_PSP_PARAM param{};
+  CHECK_CODE(ia->psp_query_func(made, raw_enum<DAT_PSP_PARAM_MASK>(0x10), &param), 0x80060026);
+  CHECK_CODE(ia->psp_query_func(made, DAT_PSP_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_ERROR(ia->psp_query_func(cr_evd, DAT_PSP_FIELD_ALL, &param), DAT_INVALID_HANDLE);
+  REQUIRE_OK(ia->psp_query_func(made, DAT_PSP_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
+  BOOST_CHECK_EQUAL(param.conn_qual, kService);
+  BOOST_CHECK_EQUAL(param.evd_handle, cr_evd);
+  BOOST_CHECK_EQUAL(param.psp_flags, DAT_PSP_CONSUMER_FLAG);
+  REQUIRE_OK(ia->psp_free_func(made));
+  CHECK_ERROR(ia->psp_free_func(made), DAT_INVALID_HANDLE);
+  REQUIRE_OK(create(ia.raw, kService, cr_evd, 0, &second));  // the place is free at once
+}
+
+BOOST_AUTO_TEST_CASE(psp_any) {
+  DAT_PSP_HANDLE psps[3] = {};
+  DAT_CONN_QUAL quals[3] = {};
+  CHECK_CODE(ia->psp_create_any_func(ia.raw, nullptr, cr_evd, DAT_PSP_CONSUMER_FLAG, psps),
+             0x80060026);
+  for (int i = 0; i < 3; ++i)
+    REQUIRE_OK(ia->psp_create_any_func(ia.raw, &quals[i], cr_evd, DAT_PSP_CONSUMER_FLAG, &psps[i]));
+  BOOST_CHECK(quals[0] != quals[1] && quals[1] != quals[2] && quals[0] != quals[2]);
+  BOOST_CHECK_GE(quals[0], 1024U);
+  static_cast<void>(request(quals[1]));
+  const auto arrival = take_request();
+  BOOST_CHECK_EQUAL(arrival.sp_handle.psp_handle, psps[1]);
+  BOOST_CHECK_EQUAL(arrival.conn_qual, quals[1]);
+}
+
+BOOST_AUTO_TEST_CASE(a_request_and_its_event) {
+  const DAT_PSP_HANDLE place = psp();
+  const Side active = request();
+  const auto arrival = take_request();
+  BOOST_CHECK_EQUAL(arrival.sp_handle.psp_handle, place);
+  BOOST_CHECK_EQUAL(arrival.conn_qual, kService);
+  BOOST_CHECK_EQUAL(arrival.truncate_flag, DAT_FALSE);
+  BOOST_REQUIRE(arrival.local_ia_address_ptr != nullptr);
+  BOOST_CHECK_EQUAL(arrival.local_ia_address_ptr->sa_family, AF_INET);
+  const DAT_CR_PARAM param = query(arrival.cr_handle);
+  DAT_EP_PARAM ends{};
+  REQUIRE_OK(ia->ep_query_func(active.ep, DAT_EP_FIELD_ALL, &ends));
+  BOOST_CHECK_EQUAL(param.remote_port_qual, ends.local_port_qual);
+  BOOST_CHECK_EQUAL(param.remote_ia_address_ptr->sa_family, AF_INET);
+  BOOST_CHECK(param.local_ep_handle == DAT_HANDLE_NULL);
+  DAT_CR_PARAM dummy{};
+  CHECK_CODE(ia->cr_query_func(arrival.cr_handle, raw_enum<DAT_CR_PARAM_MASK>(0x20), &dummy),
+             0x80060026);
+  CHECK_CODE(ia->cr_query_func(arrival.cr_handle, DAT_CR_FIELD_ALL, nullptr), 0x80060027);
+  // What cannot be accepted into.
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr), 0x8005000C);
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, pz, 0, nullptr), 0x8005000C);
+  const OpenIa other;
+  DAT_EP_HANDLE foreign = DAT_HANDLE_NULL;
+  REQUIRE_OK(
+      other->ep_create_func(other.raw, other.pz(), nullptr, nullptr, nullptr, nullptr, &foreign));
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, foreign, 0, nullptr), 0x8005000C);
+  const Side passive = side();
+  REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr));
+  CHECK_ERROR(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr), DAT_INVALID_HANDLE);
+  CHECK_ERROR(ia->cr_query_func(arrival.cr_handle, DAT_CR_FIELD_ALL, &dummy), DAT_INVALID_HANDLE);
+  CHECK_ERROR(ia->cr_reject_func(arrival.cr_handle, 0, nullptr), DAT_INVALID_HANDLE);
+  run();
+}
+
+BOOST_AUTO_TEST_CASE(a_full_evd_is_a_full_backlog) {
+  psp();
+  std::vector<Side> sides;
+  for (int i = 0; i < 9; ++i) sides.push_back(request());
+  for (int i = 0; i < 8; ++i) BOOST_CHECK(empty(sides[static_cast<std::size_t>(i)].connect_evd));
+  BOOST_CHECK_EQUAL(take_connection(sides[8].connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  BOOST_CHECK(empty(ia.async));
+  static_cast<void>(take_cr());
+  const Side late = request();
+  BOOST_CHECK(empty(late.connect_evd));
+  int left = 0;
+  while (!empty(cr_evd)) ++left;
+  BOOST_CHECK_EQUAL(left, 8);
+}
+
+BOOST_AUTO_TEST_CASE(a_cr_outlives_its_psp) {
+  const DAT_PSP_HANDLE place = psp();
+  const Side active = request();
+  const Side too_late = side();
+  REQUIRE_OK(connect(too_late.ep));  // on its way when the PSP ends
+  REQUIRE_OK(ia->psp_free_func(place));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(too_late.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  const Side passive = side();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), passive.ep, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK(empty(cr_evd));
+}
+
+BOOST_AUTO_TEST_CASE(rejected_with_data) {
+  psp();
+  const Side active = request();
+  const DAT_CR_HANDLE cr = take_cr();
+  std::uint8_t data[3] = {9, 8, 7};
+  CHECK_CODE(ia->cr_reject_func(cr, -1, data), 0x80060026);
+  CHECK_CODE(ia->cr_reject_func(cr, 257, data), 0x80060026);
+  CHECK_CODE(ia->cr_reject_func(cr, 3, nullptr), 0x80060027);
+  REQUIRE_OK(ia->cr_reject_func(cr, 3, data));
+  run();
+  DAT_EVENT event{};
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd, &event),
+                    DAT_CONNECTION_EVENT_PEER_REJECTED);
+  BOOST_REQUIRE_EQUAL(event.event_data.connect_event_data.private_data_size, 3);
+  BOOST_CHECK_EQUAL(
+      static_cast<const std::uint8_t*>(event.event_data.connect_event_data.private_data)[2], 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_request_ignored_until_the_ia_closes) {
+  const OpenIa other;  // the peer
+  const DAT_PZ_HANDLE zone = other.pz();
+  const DAT_EVD_HANDLE dto = other.evd(DAT_EVD_DTO_FLAG);
+  const DAT_EVD_HANDLE connection = other.evd(DAT_EVD_CONNECTION_FLAG);
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+  REQUIRE_OK(other->ep_create_func(other.raw, zone, dto, dto, connection, nullptr, &ep));
+  psp();
+  REQUIRE_OK(connect(ep));
+  run();
+  REQUIRE_OK(ia.close());
+  run();
+  DAT_EVENT event{};
+  REQUIRE_OK(other->evd_dequeue_func(connection, &event));
+  BOOST_CHECK_EQUAL(static_cast<int>(event.event_number),
+                    static_cast<int>(DAT_CONNECTION_EVENT_PEER_REJECTED));
+}
+
+BOOST_AUTO_TEST_CASE(provider_ep) {
+  psp(kService, DAT_PSP_PROVIDER_FLAG);
+  const Side active = request();
+  const DAT_CR_HANDLE cr = take_cr();
+  const DAT_EP_HANDLE ep = query(cr).local_ep_handle;
+  BOOST_REQUIRE(ep != DAT_HANDLE_NULL);
+  BOOST_CHECK_EQUAL(state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(ia->ep_query_func(ep, DAT_EP_FIELD_ALL, &param));
+  BOOST_CHECK(param.pz_handle == DAT_HANDLE_NULL);
+  BOOST_CHECK(param.connect_evd_handle == DAT_HANDLE_NULL);
+  BOOST_CHECK(param.remote_ia_address_ptr != nullptr);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_in, 4);  // as the peer sends out
+  BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_out, 4);
+  Buffer buffer(ia, pz);
+  CHECK_CODE(post_recv(ep, buffer, 1), 0x80070039);
+  CHECK_CODE(ia->cr_accept_func(cr, side().ep, 0, nullptr), 0x8005000C);
+  CHECK_CODE(ia->cr_accept_func(cr, nullptr, 0, nullptr), 0x80070039);  // not configured yet
+  param.pz_handle = pz;
+  param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
+  param.request_evd_handle = param.recv_evd_handle;
+  param.connect_evd_handle = ia.evd(DAT_EVD_CONNECTION_FLAG);
+  REQUIRE_OK(ia->ep_modify_func(ep,
+                                DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
+                                    DAT_EP_FIELD_REQUEST_EVD_HANDLE |
+                                    DAT_EP_FIELD_CONNECT_EVD_HANDLE,
+                                &param));
+  REQUIRE_OK(post_recv(ep, buffer, 1));
+  REQUIRE_OK(ia->cr_accept_func(cr, nullptr, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(take_connection(param.connect_evd_handle), DAT_CONNECTION_EVENT_ESTABLISHED);
+  REQUIRE_OK(ia->ep_free_func(ep));  // the consumer's now
+  run();
+}
+
+BOOST_AUTO_TEST_CASE(provider_ep_rejected) {
+  psp(kService, DAT_PSP_PROVIDER_FLAG);
+  const Side active = request();
+  const DAT_CR_HANDLE cr = take_cr();
+  const DAT_EP_HANDLE ep = query(cr).local_ep_handle;
+  CHECK_ERROR(ia->ep_free_func(ep), DAT_INVALID_STATE);
+  REQUIRE_OK(ia->cr_reject_func(cr, 0, nullptr));
+  BOOST_CHECK(dapl::handle_cast<dapl::Ep>(ep) == nullptr);
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_PEER_REJECTED);
+}
+
+BOOST_AUTO_TEST_CASE(no_provider_ep_left_behind_by_a_full_evd) {
+  psp(kService, DAT_PSP_PROVIDER_FLAG);
+  for (int i = 0; i < 9; ++i) static_cast<void>(request());
+  int eps = 0;
+  ia.object().for_each<dapl::Ep>(
+      [&eps](dapl::Ep& ep) { eps += ep.state() == DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING; });
+  BOOST_CHECK_EQUAL(eps, 8);
+  int crs = 0;
+  ia.object().for_each<dapl::Cr>([&crs](dapl::Cr&) { ++crs; });
+  BOOST_CHECK_EQUAL(crs, 8);
+}
+
+// ---- RSP
+// -------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(rsp_arguments) {
+  const Side side = this->side();
+  DAT_RSP_HANDLE made = DAT_HANDLE_NULL;
+  const auto create = [&](DAT_CONN_QUAL conn_qual, DAT_HANDLE ep, DAT_HANDLE evd,
+                          DAT_RSP_HANDLE* out) {
+    return ia->rsp_create_func(ia.raw, conn_qual, ep, evd, out);
+  };
+  CHECK_CODE(ia->rsp_create_func(pz, kService, side.ep, cr_evd, &made), 0x8005000B);
+  CHECK_CODE(create(kService, pz, cr_evd, &made), 0x8005000C);
+  CHECK_CODE(create(kService, side.ep, side.recv_evd, &made), 0x80050014);
+  CHECK_CODE(create(0, side.ep, cr_evd, &made), 0x80060026);
+  CHECK_CODE(create(kService, side.ep, cr_evd, nullptr), 0x80060029);
+  const DAT_PSP_HANDLE place = psp();
+  CHECK_CODE(create(kService, side.ep, cr_evd, &made), dat_error(DAT_CONN_QUAL_IN_USE));
+  BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
+  REQUIRE_OK(ia->psp_free_func(place));
+  REQUIRE_OK(create(kService, side.ep, cr_evd, &made));
+  BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_RESERVED);
+  DAT_RSP_PARAM param{};
+  CHECK_CODE(ia->rsp_query_func(made, raw_enum<DAT_RSP_PARAM_MASK>(0x10), &param), 0x80060026);
+  CHECK_CODE(ia->rsp_query_func(made, DAT_RSP_FIELD_ALL, nullptr), 0x80060027);
+  REQUIRE_OK(ia->rsp_query_func(made, DAT_RSP_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
+  BOOST_CHECK_EQUAL(param.conn_qual, kService);
+  BOOST_CHECK_EQUAL(param.evd_handle, cr_evd);
+  BOOST_CHECK_EQUAL(param.ep_handle, side.ep);
+  REQUIRE_OK(ia->rsp_free_func(made));
+  BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
+  CHECK_ERROR(ia->rsp_free_func(made), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(rsp_takes_one_request) {
+  const Side passive = side();
+  Buffer buffer(ia, pz);
+  REQUIRE_OK(post_recv(passive.ep, buffer, 12));
+  const DAT_RSP_HANDLE place = rsp(passive.ep);
+  const Side second = side();
+  const Side active = side();
+  REQUIRE_OK(connect(active.ep));
+  REQUIRE_OK(connect(second.ep));  // both are on their way
+  run();
+  BOOST_CHECK_EQUAL(take_connection(second.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  const auto arrival = take_request();
+  BOOST_CHECK(empty(cr_evd));
+  BOOST_CHECK(arrival.sp_handle.rsp_handle == place);
+  BOOST_CHECK_EQUAL(arrival.conn_qual, kService);
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+  BOOST_CHECK_EQUAL(query(arrival.cr_handle).local_ep_handle, passive.ep);
+  CHECK_ERROR(ia->rsp_free_func(place), DAT_INVALID_HANDLE);
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr), 0x8005000C);
+  const DAT_PSP_HANDLE successor = psp();  // the place is free
+  REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  REQUIRE_OK(post_send(active.ep, buffer, 1));
+  BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).user_cookie.as_64, 12U);
+  REQUIRE_OK(ia->psp_free_func(successor));
+}
+
+BOOST_AUTO_TEST_CASE(rsp_rejected_gives_the_ep_back) {
+  const Side passive = side();
+  Buffer buffer(ia, pz);
+  REQUIRE_OK(post_recv(passive.ep, buffer, 12));
+  static_cast<void>(rsp(passive.ep));
+  static_cast<void>(request());
+  CHECK_ERROR(ia->ep_free_func(passive.ep), DAT_INVALID_STATE);
+  REQUIRE_OK(ia->cr_reject_func(take_cr(), 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
+  const Side active = side();
+  join(active, passive);  // reusable, its receive still posted
+  REQUIRE_OK(post_send(active.ep, buffer, 1));
+  BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).user_cookie.as_64, 12U);
+}
+
+BOOST_AUTO_TEST_CASE(rsp_with_a_full_evd_listens_on) {
+  const DAT_PSP_HANDLE other = psp(kService + 1);
+  for (int i = 0; i < 8; ++i) static_cast<void>(request(kService + 1));
+  REQUIRE_OK(ia->psp_free_func(other));
+  const Side passive = side();
+  const DAT_RSP_HANDLE place = rsp(passive.ep);
+  const Side refused = request();
+  BOOST_CHECK_EQUAL(take_connection(refused.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_RESERVED);
+  static_cast<void>(take_cr());
+  const Side active = request();
+  BOOST_CHECK(empty(active.connect_evd));
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+  CHECK_ERROR(ia->rsp_free_func(place), DAT_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(rsp_without_ep) {
+  const DAT_RSP_HANDLE place = rsp(DAT_HANDLE_NULL);
+  DAT_RSP_PARAM param{};
+  REQUIRE_OK(ia->rsp_query_func(place, DAT_RSP_FIELD_ALL, &param));
+  BOOST_CHECK(param.ep_handle == DAT_HANDLE_NULL);
+  static_cast<void>(request());
+  const DAT_CR_HANDLE cr = take_cr();
+  const DAT_EP_HANDLE ep = query(cr).local_ep_handle;
+  BOOST_REQUIRE(ep != DAT_HANDLE_NULL);
+  BOOST_CHECK_EQUAL(state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+  REQUIRE_OK(ia->cr_reject_func(cr, 0, nullptr));
+  BOOST_CHECK(dapl::handle_cast<dapl::Ep>(ep) == nullptr);
+  run();
+}
+
+// ---- CSP
+// -------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(csp_arguments) {
+  DAT_COMM comm{AF_INET, SOCK_STREAM, 0};
+  transport::SocketAddress place = fake::Network::address();
+  place.set_port(2345);
+  DAT_CSP_HANDLE made = DAT_HANDLE_NULL;
+  const auto create = [&](DAT_COMM* c, DAT_IA_ADDRESS_PTR address, DAT_HANDLE evd,
+                          DAT_CSP_HANDLE* out) {
+    return ia->csp_create_func(ia.raw, c, address, evd, out);
+  };
+  CHECK_CODE(ia->csp_create_func(pz, &comm, place.get(), cr_evd, &made), 0x8005000B);
+  CHECK_CODE(create(&comm, place.get(), pz, &made), 0x80050014);
+  CHECK_CODE(create(nullptr, place.get(), cr_evd, &made), 0x80060026);
+  CHECK_CODE(create(&comm, place.get(), cr_evd, nullptr), 0x80060029);
+  DAT_COMM datagrams{AF_INET, SOCK_DGRAM, 0};
+  CHECK_CODE(create(&datagrams, place.get(), cr_evd, &made), dat_error(DAT_COMM_NOT_SUPPORTED));
+  DAT_COMM six{AF_INET6, SOCK_STREAM, 0};
+  CHECK_CODE(create(&six, place.get(), cr_evd, &made), 0x80060027);
+  REQUIRE_OK(create(&comm, place.get(), cr_evd, &made));
+  DAT_CSP_HANDLE second = DAT_HANDLE_NULL;
+  CHECK_CODE(create(&comm, place.get(), cr_evd, &second), dat_error(DAT_PORT_IN_USE));
+  DAT_CSP_PARAM param{};
+  CHECK_CODE(ia->csp_query_func(made, raw_enum<DAT_CSP_PARAM_MASK>(0x10), &param), 0x80060026);
+  CHECK_CODE(ia->csp_query_func(made, DAT_CSP_FIELD_ALL, nullptr), 0x80060027);
+  REQUIRE_OK(ia->csp_query_func(made, DAT_CSP_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
+  BOOST_CHECK_EQUAL(param.comm->type, SOCK_STREAM);
+  BOOST_CHECK_EQUAL(param.address_ptr->sa_family, AF_INET);
+  BOOST_CHECK_EQUAL(param.evd_handle, cr_evd);
+  REQUIRE_OK(ia->csp_free_func(made));
+  CHECK_ERROR(ia->csp_free_func(made), DAT_INVALID_HANDLE);
+  REQUIRE_OK(create(&comm, nullptr, cr_evd, &made));  // anywhere, any port
+}
+
+// ---- handoff
+// ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(handoff_to_a_psp) {
+  psp();
+  const DAT_PSP_HANDLE target = psp(kService + 1);
+  const Side active = request();
+  const DAT_CR_HANDLE cr = take_cr();
+  CHECK_CODE(ia->cr_handoff_func(cr, 0), 0x80060026);
+  CHECK_CODE(ia->cr_handoff_func(cr, 12345), 0x80060026);
+  CHECK_ERROR(ia->cr_handoff_func(pz, kService + 1), DAT_INVALID_HANDLE);
+  BOOST_CHECK(query(cr).remote_ia_address_ptr != nullptr);  // untouched
+  REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));
+  CHECK_ERROR(ia->cr_handoff_func(cr, kService + 1), DAT_INVALID_HANDLE);
+  const auto arrival = take_request();
+  BOOST_CHECK_EQUAL(arrival.sp_handle.psp_handle, target);
+  BOOST_CHECK_EQUAL(arrival.conn_qual, kService + 1);
+  REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, side().ep, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  REQUIRE_OK(ia->psp_free_func(target));
+}
+
+BOOST_AUTO_TEST_CASE(handoff_between_rsps) {
+  const Side first = side();
+  const Side second = side();
+  static_cast<void>(rsp(first.ep));
+  const DAT_RSP_HANDLE target = rsp(second.ep, kService + 1);
+  const Side active = request();
+  REQUIRE_OK(ia->cr_handoff_func(take_cr(), kService + 1));
+  BOOST_CHECK_EQUAL(state(first.ep), DAT_EP_STATE_UNCONNECTED);
+  BOOST_CHECK_EQUAL(state(second.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+  CHECK_ERROR(ia->rsp_free_func(target), DAT_INVALID_HANDLE);
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), nullptr, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(take_connection(second.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_CASE(handoff_of_a_provider_ep) {
+  psp(kService, DAT_PSP_PROVIDER_FLAG);
+  psp(kService + 1, DAT_PSP_PROVIDER_FLAG);
+  static_cast<void>(request());
+  const DAT_CR_HANDLE cr = take_cr();
+  const DAT_EP_HANDLE old = query(cr).local_ep_handle;
+  REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));
+  BOOST_CHECK(dapl::handle_cast<dapl::Ep>(old) == nullptr);
+  const DAT_EP_HANDLE fresh = query(take_cr()).local_ep_handle;
+  BOOST_CHECK_EQUAL(state(fresh), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+}
+
+BOOST_AUTO_TEST_CASE(handoff_to_a_full_place_leaves_everything) {
+  psp();
+  const DAT_EVD_HANDLE small = ia.evd(DAT_EVD_CR_FLAG, 1);
+  DAT_PSP_HANDLE target = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->psp_create_func(ia.raw, kService + 1, small, DAT_PSP_CONSUMER_FLAG, &target));
+  static_cast<void>(request(kService + 1));
+  const Side active = request();
+  const DAT_CR_HANDLE cr = take_cr();
+  CHECK_ERROR(ia->cr_handoff_func(cr, kService + 1), DAT_INSUFFICIENT_RESOURCES);
+  REQUIRE_OK(ia->cr_accept_func(cr, side().ep, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+// ---- inside agents
+// ---------------------------------------------------------------------------------
+
+// Frees the place that called it, and takes the request.
+struct OneShot {
+  const OpenIa* ia;
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  DAT_RETURN code = DAT_INTERNAL_ERROR;
+  DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
+  [[nodiscard]] DAT_OS_WAIT_PROXY_AGENT agent() {
+    return {
+        this, [](DAT_PVOID self, DAT_EVD_HANDLE evd) {
+          auto* const shot = static_cast<OneShot*>(self);
+          DAT_EVENT event{};
+          if (evd == DAT_HANDLE_NULL || (*shot->ia)->evd_dequeue_func(evd, &event) != DAT_SUCCESS)
+            return;
+          shot->cr = event.event_data.cr_arrival_event_data.cr_handle;
+          shot->code = (*shot->ia)->psp_free_func(shot->psp);
+        }};
+  }
+};
+
+BOOST_AUTO_TEST_CASE(psp_freed_from_inside_its_own_event) {
+  OneShot shot{&ia};
+  REQUIRE_OK(ia->evd_modify_cno_func(cr_evd, ia.cno(shot.agent())));
+  shot.psp = psp();
+  const Side active = request();
+  CHECK_CODE(shot.code, DAT_SUCCESS);
+  BOOST_REQUIRE(shot.cr != DAT_HANDLE_NULL);
+  REQUIRE_OK(ia->cr_accept_func(shot.cr, side().ep, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::test

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "dapl/ep.h"
+#include "dapl/ep_state.h"
+#include "tests/unit/dapl_events/support.h"
+
+namespace udapl::test {
+
+constexpr DAT_CONN_QUAL kService = 4711;
+constexpr auto kDefault = DAT_COMPLETION_DEFAULT_FLAG;
+
+// Registered memory. All privileges unless said otherwise.
+class Buffer {
+ public:
+  Buffer(const OpenIa& ia, DAT_PZ_HANDLE pz, std::size_t size = 256,
+         unsigned privileges = DAT_MEM_PRIV_ALL_FLAG);
+
+  [[nodiscard]] DAT_LMR_TRIPLET local(DAT_SEG_LENGTH length, std::size_t offset = 0);
+  [[nodiscard]] DAT_RMR_TRIPLET remote(DAT_SEG_LENGTH length, std::size_t offset = 0);
+
+  std::vector<std::uint8_t> bytes;
+  DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+  DAT_LMR_CONTEXT context = 0;
+  DAT_RMR_CONTEXT remote_context = 0;
+};
+
+// The EVDs of an EP and the EP.
+struct Side {
+  DAT_EVD_HANDLE recv_evd = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE request_evd = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE connect_evd = DAT_HANDLE_NULL;
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+};
+
+// An open IA with a PZ and a CR EVD.
+struct Rig : Fixture {
+  // `adjust` changes what the adapter says of itself.
+  using Adjust = void (*)(transport::Attributes&);
+  explicit Rig(bool thread_safe = true, Adjust adjust = nullptr);
+
+  // Attributes that need all three EVDs: 8 receives, 8 requests, 2 segments.
+  [[nodiscard]] static DAT_EP_ATTR attributes();
+  // EVDs of their own, and an EP with them.
+  [[nodiscard]] Side side(const DAT_EP_ATTR& attr = attributes()) const;
+  [[nodiscard]] Side srq_side(DAT_SRQ_HANDLE srq) const;
+  [[nodiscard]] static fake::Qp& qp(DAT_EP_HANDLE ep);
+  // The service thread's work.
+  static int run() { return fake::Scheduler::instance().run(); }
+
+  DAT_PSP_HANDLE psp(DAT_CONN_QUAL conn_qual = kService,
+                     DAT_PSP_FLAGS flags = DAT_PSP_CONSUMER_FLAG) const;
+  DAT_RETURN connect(DAT_EP_HANDLE ep, DAT_CONN_QUAL conn_qual = kService,
+                     const std::vector<std::uint8_t>& data = {}) const;
+  // The oldest CR event; fails the test if there is none.
+  [[nodiscard]] DAT_CR_ARRIVAL_EVENT_DATA take_request() const;
+  [[nodiscard]] DAT_CR_HANDLE take_cr() const { return take_request().cr_handle; }
+  // Connects two EPs through a PSP of its own.
+  void join(const Side& active, const Side& passive) const;
+  // Brings the EP of a new side to `state`, with what that takes.
+  [[nodiscard]] Side reach(DAT_EP_STATE state);
+
+  [[nodiscard]] DAT_EP_STATE state(DAT_EP_HANDLE ep) const;
+  // Takes the oldest connection event and gives its number; 0 if there is none.
+  int take_connection(DAT_EVD_HANDLE evd, DAT_EVENT* event = nullptr) const;
+  // Takes the oldest completion; fails the test if there is none.
+  DAT_DTO_COMPLETION_EVENT_DATA take_dto(DAT_EVD_HANDLE evd) const;
+  [[nodiscard]] bool empty(DAT_EVD_HANDLE evd) const;
+
+  DAT_RETURN post_recv(DAT_EP_HANDLE ep, Buffer& buffer, std::uint64_t cookie,
+                       DAT_SEG_LENGTH length = 64, unsigned flags = kDefault) const;
+  DAT_RETURN post_send(DAT_EP_HANDLE ep, Buffer& buffer, std::uint64_t cookie,
+                       DAT_SEG_LENGTH length = 64, unsigned flags = kDefault) const;
+
+  DAT_PZ_HANDLE pz;
+  DAT_EVD_HANDLE cr_evd;
+  std::vector<DAT_CR_HANDLE> pending_crs;  // of reach()
+};
+
+// A value that a C program can pass although the enumeration does not have it.
+template <class Enum>
+[[nodiscard]] Enum raw_enum(int value) {
+  Enum made{};
+  static_assert(sizeof made == sizeof value);
+  std::memcpy(&made, &value, sizeof made);
+  return made;
+}
+
+[[nodiscard]] inline DAT_DTO_COOKIE cookie_of(std::uint64_t value) {
+  DAT_DTO_COOKIE cookie{};
+  cookie.as_64 = value;
+  return cookie;
+}
+[[nodiscard]] inline dapl::Ep& ep_object(DAT_EP_HANDLE handle) {
+  return *static_cast<dapl::Ep*>(handle);
+}
+[[nodiscard]] inline DAT_COMPLETION_FLAGS flags_of(unsigned flags) {
+  return raw_enum<DAT_COMPLETION_FLAGS>(static_cast<int>(flags));
+}
+
+}  // namespace udapl::test
