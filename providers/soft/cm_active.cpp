@@ -18,6 +18,10 @@ namespace udapl::soft {
 
 namespace {
 
+// Where nobody listens: after 5, 10, 20 and 40 ms once more.
+constexpr int kRetries = 4;
+constexpr auto kFirstRetry = std::chrono::milliseconds(5);
+
 // A socket that will connect from the host address `local`.
 Fd make_socket(const transport::SocketAddress& local) noexcept {
   Fd fd(::socket(local.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
@@ -92,10 +96,12 @@ ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddres
       config_(config),
       may_fall_back_(fallback && config.revision > 1),
       timeout_(reactor, Call::to<&ActiveHandshake::on_timeout>(this)),
+      retry_(reactor, Call::to<&ActiveHandshake::on_retry>(this)),
       failed_early_(reactor, Call::to<&ActiveHandshake::tell_failure>(this)) {}
 
 ActiveHandshake::~ActiveHandshake() {
   timeout_.stop();
+  retry_.stop();
   {
     const ScopedLock guard(lock_);
     state_ = State::kOver;
@@ -140,12 +146,20 @@ Status ActiveHandshake::begin_attempt() noexcept {
     return stream_->watch(EPOLLOUT, *this);
   }
   UDAPL_TRACE(kNormal, "cannot connect to %s: %s", to_text(remote_).c_str(), std::strerror(error));
+  if (looks_again(error)) return Status();
   stream_.reset();
   if (error == EAFNOSUPPORT) return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
   if (lacks_resources(error)) return failure(DAT_INSUFFICIENT_RESOURCES);
   early_failure_ = meaning(error);
   failed_early_.post();
   return Status();
+}
+
+bool ActiveHandshake::looks_again(int error) noexcept {
+  if (error != ECONNREFUSED || retries_ == kRetries) return false;
+  stream_.reset();
+  retry_.start_after(kFirstRetry * (1 << retries_++));
+  return true;
 }
 
 void ActiveHandshake::tell_failure() noexcept {
@@ -171,6 +185,17 @@ void ActiveHandshake::on_timeout() noexcept {
   announce(end, verdict);
 }
 
+void ActiveHandshake::on_retry() noexcept {
+  Verdict verdict;
+  ConnectionEnd& end = end_;
+  {
+    const ScopedLock guard(lock_);
+    if (state_ == State::kOver) return;
+    if (!begin_attempt().ok()) fail(ConnectFailure::kRefused, verdict);
+  }
+  announce(end, verdict);
+}
+
 void ActiveHandshake::on_ready(std::uint32_t) noexcept {
   Verdict verdict;
   ConnectionEnd& end = end_;
@@ -187,7 +212,8 @@ void ActiveHandshake::on_ready(std::uint32_t) noexcept {
 void ActiveHandshake::connected(Verdict& verdict) noexcept {
   if (const int error = stream_->pending_error(); error != 0) {
     UDAPL_TRACE(kNormal, "connecting to %s: %s", to_text(remote_).c_str(), std::strerror(error));
-    return fail(meaning(error), verdict);
+    if (!looks_again(error)) fail(meaning(error), verdict);
+    return;
   }
   stream_->refresh_endpoints();
   endpoints_ = stream_->endpoints();
@@ -253,6 +279,7 @@ void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
     return fail(is_refusal(reply) ? ConnectFailure::kRefused : ConnectFailure::kRejected, verdict);
   state_ = State::kOver;
   timeout_.stop();
+  retry_.stop();
   stream_->unwatch();
   verdict.what = Verdict::kAccepted;
   verdict.agreed = result.agreed;
@@ -262,6 +289,7 @@ void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
 void ActiveHandshake::fail(ConnectFailure why, Verdict& verdict) noexcept {
   state_ = State::kOver;
   timeout_.stop();
+  retry_.stop();
   stream_.reset();
   verdict.what = Verdict::kFailed;
   verdict.why = why;

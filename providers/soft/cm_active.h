@@ -19,8 +19,9 @@
 namespace udapl::soft {
 
 // The active side of connection setup: TCP connect, MPA Request, MPA Reply; once again with MPA
-// revision 1 if the peer hangs up on revision 2. Ends in one call of its ConnectionEnd, from the
-// driving thread. Thread-safe. Owned by the Qp; see Handshake.
+// revision 1 if the peer hangs up on revision 2. Where nobody listens it looks again a few times
+// within 75 ms: servers tell their clients first and listen then (dtestx does). Ends in one call of
+// its ConnectionEnd, from the driving thread. Thread-safe. Owned by the Qp; see Handshake.
 class ActiveHandshake final : public Handshake, private Handler {
  public:
   ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
@@ -42,6 +43,9 @@ class ActiveHandshake final : public Handshake, private Handler {
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
   void tell_failure() noexcept;
+  void on_retry() noexcept;
+  // Nobody listens: is it worth another attempt? Then it is scheduled.
+  [[nodiscard]] bool looks_again(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void receive_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void evaluate_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
@@ -58,12 +62,14 @@ class ActiveHandshake final : public Handshake, private Handler {
   mutable Mutex lock_;
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
   bool may_fall_back_ UDAPL_GUARDED_BY(lock_);
+  int retries_ UDAPL_GUARDED_BY(lock_) = 0;
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
   ConnectFailure early_failure_ UDAPL_GUARDED_BY(lock_) = ConnectFailure::kUnreachable;
   std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);
   MpaReader reader_ UDAPL_GUARDED_BY(lock_){iwarp::MpaKind::kReply};
   Timer timeout_;
+  Timer retry_;
   Deferred failed_early_;
 };
 
