@@ -27,6 +27,9 @@ class Ia;
 struct ObjectHeader {
   ObjectHeader(const DAT_PROVIDER* table, DAT_HANDLE_TYPE type, Ia* owner) noexcept
       : provider(table), tag(tag_of(type)), ia(owner) {}
+  // What is left in the block of an object that has ended.
+  ObjectHeader(const DAT_PROVIDER* table, std::uint32_t end) noexcept
+      : provider(table), tag(end), ia(nullptr) {}
 
   static constexpr std::uint32_t kDead = 0xDEADDA7U;
   static constexpr std::uint32_t kSpent =
@@ -119,14 +122,13 @@ struct Dispose {
   void operator()(T* object) const noexcept {
     static_assert(!std::is_polymorphic_v<T>, "the first word of a handle belongs to DAT");
     const DAT_PROVIDER* const table = object->provider;
-    const DAT_HANDLE_TYPE type = T::kType;
-    const std::uint32_t end = object->tag.load(std::memory_order_relaxed) == ObjectHeader::kSpent
-                                  ? ObjectHeader::kSpent
-                                  : ObjectHeader::kDead;
-    object->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    std::uint32_t end = object->tag.load(std::memory_order_relaxed);
+    if (end != ObjectHeader::kSpent) {
+      end = ObjectHeader::kDead;
+      object->tag.store(end, std::memory_order_relaxed);
+    }
     object->~T();
-    auto* const header = ::new (static_cast<void*>(object)) ObjectHeader(table, type, nullptr);
-    header->tag.store(end, std::memory_order_relaxed);
+    ::new (static_cast<void*>(object)) ObjectHeader(table, end);
     ObjectPool<T>::instance().release(object);
   }
 };

@@ -138,10 +138,11 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask,
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
-    if (free_spent(handle)) return Status();
     Rsp* const rsp = handle_cast<Rsp>(handle);
-    if (rsp == nullptr || !rsp->begin_free())
+    if (rsp == nullptr || !rsp->begin_free()) {
+      if (free_spent(handle)) return Status();  // its request came first
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
+    }
     Ep* const ep = rsp->ep();
     rsp->ia->destroy(*rsp);
     if (ep != nullptr) static_cast<void>(ep->apply(EpInput::kRelease));

@@ -291,6 +291,9 @@ BOOST_AUTO_TEST_CASE(rsp_takes_one_request) {
   BOOST_CHECK_EQUAL(arrival.conn_qual, kService);
   BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
   BOOST_CHECK_EQUAL(query(arrival.cr_handle).local_ep_handle, passive.ep);
+  DAT_RSP_PARAM gone{};
+  CHECK_ERROR(ia->rsp_query_func(place, DAT_RSP_FIELD_ALL, &gone), DAT_INVALID_HANDLE);
+  REQUIRE_OK(ia->rsp_free_func(place));  // once, as existing programs do, and without effect
   CHECK_ERROR(ia->rsp_free_func(place), DAT_INVALID_HANDLE);
   CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr), 0x8005000C);
   const DAT_PSP_HANDLE successor = psp();  // the place is free
@@ -332,7 +335,8 @@ BOOST_AUTO_TEST_CASE(rsp_with_a_full_evd_listens_on) {
   const Side active = request();
   BOOST_CHECK(empty(active.connect_evd));
   BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-  CHECK_ERROR(ia->rsp_free_func(place), DAT_INVALID_HANDLE);
+  REQUIRE_OK(ia->rsp_free_func(place));
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
 }
 
 BOOST_AUTO_TEST_CASE(rsp_without_ep) {
@@ -418,6 +422,7 @@ BOOST_AUTO_TEST_CASE(handoff_between_rsps) {
   REQUIRE_OK(ia->cr_handoff_func(take_cr(), kService + 1));
   BOOST_CHECK_EQUAL(state(first.ep), DAT_EP_STATE_UNCONNECTED);
   BOOST_CHECK_EQUAL(state(second.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+  REQUIRE_OK(ia->rsp_free_func(target));
   CHECK_ERROR(ia->rsp_free_func(target), DAT_INVALID_HANDLE);
   REQUIRE_OK(ia->cr_accept_func(take_cr(), nullptr, 0, nullptr));
   run();
