@@ -7,6 +7,7 @@
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
+#include "providers/soft/io/callbacks.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -20,99 +21,6 @@
 #include <vector>
 
 namespace udapl::soft {
-
-class Reactor;
-
-// Whom to call and how, in two words: Call::to<&Qp::on_grace>(this). The function is noexcept.
-struct Call {
-  void (*function)(void* object) noexcept;
-  void* object;
-
-  template <auto Member, class T>
-  [[nodiscard]] static Call to(T* object) noexcept {
-    return {[](void* o) noexcept { (static_cast<T*>(o)->*Member)(); }, object};
-  }
-};
-
-// Where a handler is entered in its reactor; the reactor's business.
-class WatchSlot {
- private:
-  friend class Reactor;
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-  std::uint32_t index_ = kNone;
-};
-
-// What is told that a descriptor is ready. Called by the thread that drives the reactor, with no
-// lock held, never twice at a time; does bounded work, makes no sink call (those go through a
-// SinkGate) and may destroy the object it belongs to as its last act.
-class Handler {
- public:
-  // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Level-triggered: what is left over is
-  // reported again.
-  virtual void on_ready(std::uint32_t events) noexcept = 0;
-
-  WatchSlot watch_slot;
-
- protected:
-  Handler() = default;
-  ~Handler() = default;
-  Handler(const Handler&) = delete;
-  Handler& operator=(const Handler&) = delete;
-};
-
-// Calls back once at (or soon after) a time. The rules for Handler::on_ready hold for the call.
-// Thread-safe; start and stop may be called with any lock held. The destructor stops the timer and
-// waits for a call that runs in another thread: destroy it without a lock that the call takes.
-class Timer {
- public:
-  Timer(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
-  ~Timer();
-
-  void start(Clock::time_point when) noexcept;  // replaces an earlier start
-  void start_after(Clock::duration delay) noexcept { start(Clock::now() + delay); }
-  // Afterwards no new call begins; one that has begun in another thread may still run.
-  void stop() noexcept;
-
- private:
-  friend class Reactor;
-  struct Earlier {
-    bool operator()(const Timer& a, const Timer& b) const noexcept { return a.when_ < b.when_; }
-  };
-
-  Reactor& reactor_;
-  const Call call_;
-  Clock::time_point when_{};
-  boost::intrusive::set_member_hook<> hook_;
-};
-
-// Calls back once as soon as the driving thread has released its locks. How everything that may
-// not be done in place is done; for sink calls use SinkGate. Thread-safe; any lock may be held. The
-// destructor as ~Timer.
-class Deferred {
- public:
-  Deferred(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
-  ~Deferred() { close(); }
-
-  void post() noexcept;    // one call follows; posting again before it began changes nothing
-  void cancel() noexcept;  // as Timer::stop
-  void close() noexcept;   // cancel, and wait for a call that runs in another thread
-
- private:
-  friend class Reactor;
-  Reactor& reactor_;
-  const Call call_;
-  boost::intrusive::list_member_hook<> hook_;
-};
-
-// Something that lives on its own (a lingering close) until it is dismissed or the reactor ends.
-class Adopted {
- public:
-  virtual ~Adopted() = default;
-
- private:
-  friend class Reactor;
-  boost::intrusive::list_member_hook<> hook_;
-};
 
 // The engine of an adapter: one epoll set, timers, deferred calls and one service thread.
 //

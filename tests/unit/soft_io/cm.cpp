@@ -3,9 +3,6 @@
 // The connection manager over loopback: every outcome of a connect, both sides being ours.
 #include "providers/soft/cm.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <thread>
 
 #include "providers/soft/socket_address.h"
@@ -423,47 +420,6 @@ BOOST_AUTO_TEST_CASE(over_ipv6) {
   to.remote = ipv4("127.0.0.1");
   FakeQp wrong;
   BOOST_TEST((wrong.start(six, to).type() == DAT_INVALID_ADDRESS));
-}
-
-// ---- gentle close ------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(gentle_close_delivers_what_was_sent_to_a_peer_that_still_sends) {
-  RawSocket server;
-  const auto place = server.listen();
-  RawSocket client;
-  BOOST_REQUIRE(client.connect(place));
-  RawSocket accepted = server.accept();
-  auto stream =
-      std::make_unique<TcpStream>(*reactor, Fd(::dup(accepted.fd())), transport::Endpoints{});
-  accepted.close();
-  client.send(pattern(5000));  // unread when the stream is closed: a plain close would reset
-  const Bytes last = pattern(3000, 9);
-  BOOST_REQUIRE(stream->send(last).bytes == last.size());
-  close_gently(std::move(stream));
-  client.send(pattern(100));
-  BOOST_TEST((client.receive(last.size()) == last));
-  BOOST_TEST(client.closed());
-}
-
-BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
-  RawSocket server;
-  const auto place = server.listen();
-  RawSocket client;
-  BOOST_REQUIRE(client.connect(place));
-  RawSocket accepted = server.accept();
-  auto stream =
-      std::make_unique<TcpStream>(*reactor, Fd(::dup(accepted.fd())), transport::Endpoints{});
-  accepted.close();
-  close_gently(std::move(stream), 30ms);
-  BOOST_TEST(client.closed());  // FIN
-  BOOST_TEST(eventually([&] {   // and then the socket is gone: what we send is answered by a reset
-    client.send(pattern(1));
-    std::this_thread::sleep_for(1ms);
-    int error = 0;
-    socklen_t size = sizeof error;
-    ::getsockopt(client.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    return error == ECONNRESET || error == EPIPE;
-  }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "tests/unit/soft_io/support.h"
+
+namespace udapl::soft::test {
+
+// An eventfd that is watched; counts and empties.
+class Bell final : public Handler {
+ public:
+  explicit Bell(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
+    BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this).ok());
+  }
+  ~Bell() {
+    reactor_.unwatch(fd_.get(), *this);
+    reactor_.quiesce(*this);
+  }
+  void ring() {
+    const std::uint64_t one = 1;
+    if (::write(fd_.get(), &one, sizeof one) != sizeof one) std::abort();  // any thread
+  }
+  void on_ready(std::uint32_t) noexcept override {
+    std::uint64_t value = 0;
+    [[maybe_unused]] const auto got = ::read(fd_.get(), &value, sizeof value);
+    thread = std::this_thread::get_id();
+    ++rung;
+    if (word != nullptr) word->signal();
+  }
+
+  std::atomic<int> rung{0};
+  std::atomic<std::thread::id> thread{};
+  WaitWord* word = nullptr;
+
+ private:
+  Reactor& reactor_;
+  Fd fd_;
+};
+
+// Counts its calls; can hold a call up until it is let go.
+class Counter {
+ public:
+  void call() noexcept {
+    thread = std::this_thread::get_id();
+    ++begun;
+    while (held) std::this_thread::sleep_for(100us);
+    ++ended;
+  }
+  std::atomic<bool> held{false};
+  std::atomic<int> begun{0};
+  std::atomic<int> ended{0};
+  std::atomic<std::thread::id> thread{};
+};
+
+// Times that the service thread of the only reactor of this process went to sleep so far.
+inline long service_sleeps() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name != "udapl-soft") continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("voluntary_ctxt_switches:"))
+        return std::stol(line.substr(line.find(':') + 1));
+  }
+  BOOST_FAIL("no service thread");
+  return -1;
+}
+
+inline Deadline within(Clock::duration time) { return Clock::now() + time; }
+
+// Blocks on a word that nobody changes; block() may return early without a reason.
+inline WaitResult block_out(Reactor& reactor, WaitWord& word, Clock::time_point deadline) {
+  WaitResult result = WaitResult::kChanged;
+  while (result == WaitResult::kChanged) result = reactor.block(word, word.value(), deadline);
+  return result;
+}
+
+}  // namespace udapl::soft::test

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// TcpStream: moving bytes, errors, the gentle close.
+#include "providers/soft/io/tcp_stream.h"
+
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+
+#include <array>
+#include <thread>
+
+#include "tests/unit/soft_io/raw_socket.h"
+
+namespace udapl::soft::test {
+namespace {
+
+// A stream of ours and the raw socket at its other end.
+struct Pair {
+  Pair() {
+    RawSocket server;
+    const auto place = server.listen();
+    BOOST_REQUIRE(peer.connect(place));
+    RawSocket accepted = server.accept();
+    Fd fd(::dup(accepted.fd()));
+    const int on = 1;
+    BOOST_REQUIRE(::ioctl(fd.get(), FIONBIO, &on) == 0);
+    stream = std::make_unique<TcpStream>(*reactor, std::move(fd), transport::Endpoints{});
+  }
+  std::unique_ptr<Reactor> reactor = make_reactor();
+  RawSocket peer;
+  std::unique_ptr<TcpStream> stream;
+};
+
+int option(const TcpStream& stream, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  BOOST_REQUIRE(::getsockopt(stream.fd(), level, name, &value, &size) == 0);
+  return value;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(tcp_stream, Pair)
+
+BOOST_AUTO_TEST_CASE(options_for_low_latency_and_dead_peers) {
+  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_NODELAY) == 1);
+  BOOST_TEST(option(*stream, SOL_SOCKET, SO_KEEPALIVE) == 1);
+  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT) == 20'000);
+  BOOST_TEST(stream->effective_mss() >= 536U);
+}
+
+BOOST_AUTO_TEST_CASE(spans_are_sent_in_order_until_the_socket_is_full) {
+  const Bytes block = pattern(50'000);
+  const std::array spans{iwarp::IoSpan{block.data(), 10}, iwarp::IoSpan{block.data() + 10, 0},
+                         iwarp::IoSpan{block.data() + 10, block.size() - 10}};
+  BOOST_TEST((stream->send(spans).bytes == block.size()));
+  BOOST_TEST((peer.receive(block.size()) == block));
+  BOOST_TEST(eventually([&] { return stream->unacknowledged() == 0; }));
+  IoResult result;
+  std::size_t sent = 0;
+  while ((result = stream->send(block)).kind == IoResult::kDone) sent += result.bytes;
+  BOOST_TEST((result.kind == IoResult::kBlocked));
+  BOOST_TEST(stream->unacknowledged() > 0U);
+  BOOST_TEST(peer.receive(sent).size() == sent);
+}
+
+BOOST_AUTO_TEST_CASE(list_longer_than_the_system_takes_is_sent_in_part) {
+  const Bytes byte = pattern(1);
+  const std::vector<iwarp::IoSpan> spans(1500, iwarp::IoSpan{byte.data(), 1});
+  BOOST_TEST((stream->send(spans).bytes == 1024U));
+}
+
+BOOST_AUTO_TEST_CASE(receive_tells_nothing_data_and_end_apart) {
+  std::array<std::byte, 16> room;
+  BOOST_TEST((stream->receive(room).kind == IoResult::kBlocked));
+  peer.send(pattern(3));
+  BOOST_TEST(eventually([&] { return stream->peek(room).bytes == 3U; }));
+  BOOST_TEST(stream->receive(room).bytes == 3U);
+  peer.close();
+  BOOST_TEST(eventually([&] { return stream->receive(room).kind == IoResult::kEnd; }));
+  BOOST_TEST((stream->receive(std::span(room).first(0)).kind == IoResult::kDone));
+}
+
+BOOST_AUTO_TEST_CASE(reset_by_the_peer_breaks_both_directions) {
+  peer.reset_on_close();
+  peer.close();
+  std::array<std::byte, 16> room;
+  IoResult result;
+  BOOST_TEST(
+      eventually([&] { return (result = stream->receive(room)).kind != IoResult::kBlocked; }));
+  BOOST_TEST((result.kind == IoResult::kBroken));
+  BOOST_TEST(result.error == ECONNRESET);
+  result = stream->send(pattern(1));  // and no SIGPIPE
+  BOOST_TEST((result.kind == IoResult::kBroken));
+  BOOST_TEST(result.error == EPIPE);
+}
+
+BOOST_AUTO_TEST_CASE(abort_resets) {
+  stream->abort_on_close();
+  stream.reset();
+  std::byte one;
+  BOOST_TEST(::recv(peer.fd(), &one, 1, 0) == -1);
+  BOOST_TEST(errno == ECONNRESET);
+}
+
+BOOST_AUTO_TEST_CASE(watching_follows_the_events_and_ends_with_the_stream) {
+  struct Count final : Handler {
+    void on_ready(std::uint32_t) noexcept override { ++calls; }
+    std::atomic<int> calls{0};
+  } count;
+  BOOST_REQUIRE(stream->watch(EPOLLIN, count).ok());
+  std::this_thread::sleep_for(2ms);
+  BOOST_TEST(count.calls == 0);
+  stream->set_events(EPOLLIN | EPOLLOUT);
+  BOOST_TEST(eventually([&] { return count.calls > 0; }));
+  stream->set_events(EPOLLIN);
+  stream.reset();
+  reactor->quiesce(count);
+  const int calls = count.calls;
+  std::this_thread::sleep_for(2ms);
+  BOOST_TEST(count.calls == calls);
+}
+
+BOOST_AUTO_TEST_CASE(gentle_close_delivers_what_was_sent_to_a_peer_that_still_sends) {
+  peer.send(pattern(5000));  // unread when the stream is closed: a plain close would reset
+  const Bytes last = pattern(3000, 9);
+  BOOST_REQUIRE(stream->send(last).bytes == last.size());
+  close_gently(std::move(stream));
+  peer.send(pattern(100));
+  BOOST_TEST((peer.receive(last.size()) == last));
+  BOOST_TEST(peer.closed());
+}
+
+BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
+  close_gently(std::move(stream), 30ms);
+  BOOST_TEST(peer.closed());   // FIN
+  BOOST_TEST(eventually([&] {  // and then the socket is gone: what we send is answered by a reset
+    peer.send(pattern(1));
+    std::this_thread::sleep_for(1ms);
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(peer.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    return error == ECONNRESET || error == EPIPE;
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(gentle_close_does_not_outlive_the_reactor) {
+  close_gently(std::move(stream), 1h);
+  reactor.reset();
+  BOOST_TEST(peer.closed());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::test
