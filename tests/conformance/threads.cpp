@@ -1,0 +1,762 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "harness.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+// Several threads: the thr_ lines of checklist 10.12 of the semantics reference, and races between
+// the calls of different threads. Those need a thread-safe IA (--threadsafe).
+namespace conformance {
+
+namespace {
+
+constexpr const char* kNotSafe = "the IA is not thread-safe";
+constexpr std::size_t kSize = 64;
+
+bool thread_safe() { return options().thread_safe == DAT_TRUE; }
+
+// What went wrong in threads, where Boost.Test may not be used.
+class Failures {
+ public:
+  // False, and noted, unless the call succeeded.
+  bool ok(DAT_RETURN rc, const char* what) {
+    if (rc != DAT_SUCCESS) note(std::string(what) + " -> " + describe(rc));
+    return rc == DAT_SUCCESS;
+  }
+  bool expect(bool condition, const char* what) {
+    if (!condition) note(what);
+    return condition;
+  }
+  ~Failures() {
+    for (const std::string& text : texts_) BOOST_ERROR(text);
+    BOOST_CHECK(texts_.empty());
+  }
+  Failures() = default;
+  Failures(const Failures&) = delete;
+  Failures& operator=(const Failures&) = delete;
+
+ private:
+  void note(const std::string& text) {
+    const std::scoped_lock lock(mutex_);
+    if (texts_.size() < 10) texts_.push_back(text);
+  }
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+// Runs `work(number)` in that many threads, which begin together.
+void in_threads(int count, const std::function<void(int)>& work) {
+  std::atomic<int> waiting{count};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&, i] {
+      --waiting;
+      while (waiting > 0) std::this_thread::yield();
+      work(i);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Two EPs that can be connected, with a service point, on an IA that others use too. Its functions
+// may run in any thread: they return what went wrong.
+struct Link {
+  Link(const Ia& on, DAT_PZ_HANDLE pz)
+      : ia(on),
+        out(on, pz, kSize),
+        in(on, pz, kSize),
+        cr_evd(make_evd(on, DAT_EVD_CR_FLAG, 8)),
+        conn_qual(fresh_conn_qual()) {
+    REQUIRE_OK(dat_psp_create(ia, conn_qual, cr_evd, DAT_PSP_CONSUMER_FLAG, psp.out()));
+    active.create(ia, pz, nullptr);
+    passive.create(ia, pz, nullptr);
+  }
+
+  static DAT_RETURN wait(DAT_EVD_HANDLE evd, DAT_EVENT* event, DAT_TIMEOUT timeout = kPatience) {
+    DAT_COUNT more = 0;
+    return dat_evd_wait(evd, timeout, 1, event, &more);
+  }
+  DAT_RETURN start() const {
+    return dat_ep_connect(active.ep, ia.attr.ia_address_ptr, conn_qual, kPatience, 0, nullptr,
+                          DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+  }
+  bool connect(Failures& failures) const {
+    DAT_EVENT event;
+    if (!failures.ok(start(), "connect") || !failures.ok(wait(cr_evd, &event), "wait for CR"))
+      return false;
+    const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+    return failures.ok(dat_cr_accept(cr, passive.ep, 0, nullptr), "accept") &&
+           established(active, failures) && established(passive, failures);
+  }
+  static bool established(const End& end, Failures& failures) {
+    DAT_EVENT event;
+    return failures.ok(wait(end.connect_evd, &event), "wait for ESTABLISHED") &&
+           failures.expect(event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED, "ESTABLISHED");
+  }
+  static bool ended(const End& end, Failures& failures) {
+    DAT_EVENT event;
+    return failures.ok(wait(end.connect_evd, &event), "wait for the end") &&
+           failures.expect(event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED ||
+                               event.event_number == DAT_CONNECTION_EVENT_BROKEN,
+                           "DISCONNECTED or BROKEN");
+  }
+  bool reset(Failures& failures) const {
+    return failures.ok(dat_ep_reset(active.ep), "reset of the active EP") &&
+           failures.ok(dat_ep_reset(passive.ep), "reset of the passive EP");
+  }
+  // One message from active to passive.
+  bool message(std::uint64_t value, Failures& failures) {
+    DAT_EVENT event;
+    return failures.ok(passive.post_recv(in, kSize, value), "post_recv") &&
+           failures.ok(active.post_send(out, kSize, value), "post_send") &&
+           failures.ok(wait(passive.recv_evd, &event), "wait for the receive") &&
+           failures.expect(is_success(event, value), "receive") &&
+           failures.ok(wait(active.request_evd, &event), "wait for the send") &&
+           failures.expect(is_success(event, value), "send");
+  }
+  static bool is_success(const DAT_EVENT& event, std::uint64_t value) {
+    const auto& dto = event.event_data.dto_completion_event_data;
+    return event.event_number == DAT_DTO_COMPLETION_EVENT && dto.status == DAT_DTO_SUCCESS &&
+           dto.user_cookie.as_64 == value;
+  }
+
+  const Ia& ia;
+  Buffer out;
+  Buffer in;
+  Evd cr_evd;
+  DAT_CONN_QUAL conn_qual;
+  Psp psp;
+  End active;
+  End passive;
+};
+
+// A thread that works until it is told to stop.
+class Background {
+ public:
+  explicit Background(std::function<bool()> step)
+      : thread_([this, step = std::move(step)] {
+          while (!stop_ && step()) ++steps_;
+        }) {}
+  ~Background() { join(); }
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  void join() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  [[nodiscard]] long steps() const { return steps_; }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<long> steps_{0};
+  std::thread thread_;
+};
+
+DAT_EVENT software_event() {
+  DAT_EVENT event{};
+  event.event_number = DAT_SOFTWARE_EVENT;
+  return event;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(threads)
+
+// Every kind of object is made, used and freed by all threads at once on one IA.
+BOOST_AUTO_TEST_CASE(thr_objects_of_one_ia) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  Failures failures;
+  in_threads(6, [&](int) {
+    std::vector<std::uint8_t> bytes(4096);
+    for (int round = 0; round < 60; ++round) {
+      DAT_PZ_HANDLE pz = nullptr;
+      DAT_EVD_HANDLE dto = nullptr;
+      DAT_EVD_HANDLE connection = nullptr;
+      DAT_EVD_HANDLE cr = nullptr;
+      DAT_CNO_HANDLE cno = nullptr;
+      DAT_EP_HANDLE ep = nullptr;
+      DAT_PSP_HANDLE psp = nullptr;
+      DAT_LMR_HANDLE lmr = nullptr;
+      DAT_CONN_QUAL conn_qual = 0;
+      DAT_REGION_DESCRIPTION region{};
+      region.for_va = bytes.data();
+      DAT_IA_ATTR attr{};
+      DAT_PZ_PARAM pz_param{};
+      DAT_PSP_PARAM psp_param{};
+      DAT_LMR_PARAM lmr_param{};
+      DAT_EP_PARAM ep_param{};
+      const bool good =
+          failures.ok(dat_ia_query(ia, nullptr, DAT_IA_FIELD_ALL, &attr, 0, nullptr), "ia_query") &&
+          failures.ok(dat_pz_create(ia, &pz), "pz_create") &&
+          failures.ok(dat_pz_query(pz, DAT_PZ_FIELD_ALL, &pz_param), "pz_query") &&
+          failures.expect(pz_param.ia_handle == ia.handle, "the IA of the PZ") &&
+          failures.ok(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno), "cno_create") &&
+          failures.ok(dat_evd_create(ia, 32, cno, DAT_EVD_DTO_FLAG, &dto), "evd_create DTO") &&
+          failures.ok(dat_evd_create(ia, 8, nullptr, DAT_EVD_CONNECTION_FLAG, &connection),
+                      "evd_create CONNECTION") &&
+          failures.ok(dat_evd_create(ia, 8, nullptr, DAT_EVD_CR_FLAG, &cr), "evd_create CR") &&
+          failures.ok(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, bytes.size(), pz,
+                                     DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr, nullptr, nullptr,
+                                     nullptr, nullptr),
+                      "lmr_create") &&
+          failures.ok(dat_lmr_query(lmr, DAT_LMR_FIELD_ALL, &lmr_param), "lmr_query") &&
+          failures.expect(lmr_param.pz_handle == pz, "the PZ of the LMR") &&
+          failures.ok(dat_ep_create(ia, pz, dto, dto, connection, nullptr, &ep), "ep_create") &&
+          failures.ok(dat_ep_query(ep, DAT_EP_FIELD_ALL, &ep_param), "ep_query") &&
+          failures.expect(ep_param.recv_evd_handle == dto, "the EVD of the EP") &&
+          failures.ok(dat_psp_create_any(ia, &conn_qual, cr, DAT_PSP_CONSUMER_FLAG, &psp),
+                      "psp_create_any") &&
+          failures.ok(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &psp_param), "psp_query") &&
+          failures.expect(psp_param.conn_qual == conn_qual, "the qualifier of the PSP") &&
+          failures.ok(dat_psp_free(psp), "psp_free") && failures.ok(dat_ep_free(ep), "ep_free") &&
+          failures.ok(dat_lmr_free(lmr), "lmr_free") &&
+          failures.ok(dat_evd_free(dto), "evd_free DTO") &&
+          failures.ok(dat_evd_free(connection), "evd_free CONNECTION") &&
+          failures.ok(dat_evd_free(cr), "evd_free CR") &&
+          failures.ok(dat_cno_free(cno), "cno_free") && failures.ok(dat_pz_free(pz), "pz_free");
+      if (!good) return;
+    }
+  });
+}
+
+// The functions marked Safe, on the same objects.
+BOOST_AUTO_TEST_CASE(thr_safe_functions) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  constexpr int kThreads = 6;
+  constexpr int kRounds = 1500;
+  Pair pair;
+  Failures failures;
+  const Evd evd = make_evd(pair.ia, DAT_EVD_SOFTWARE_FLAG, kThreads * kRounds);
+  std::atomic<int> taken{0};
+  in_threads(kThreads, [&](int number) {
+    DAT_EVENT event = software_event();
+    DAT_COUNT more = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      DAT_EVENT post = software_event();
+      if (!failures.ok(dat_evd_post_se(evd, &post), "evd_post_se")) return;
+      DAT_RETURN rc = dat_evd_dequeue(evd, &event);
+      if (rc == DAT_SUCCESS) ++taken;
+      failures.expect(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_QUEUE_EMPTY ||
+                          DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_STATE),
+                      "a dequeue beside others");
+      rc = dat_evd_wait(evd, 0, 1, &event, &more);
+      if (rc == DAT_SUCCESS) ++taken;
+      failures.expect(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_TIMEOUT_EXPIRED ||
+                          DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_STATE),
+                      "a wait beside others");
+      DAT_EP_STATE state{};
+      DAT_BOOLEAN idle{};
+      failures.ok(dat_ep_get_status(pair.active.ep, &state, &idle, &idle), "ep_get_status");
+      DAT_PSP_PARAM psp{};
+      failures.ok(dat_psp_query(pair.psp, DAT_PSP_FIELD_ALL, &psp), "psp_query");
+      if (number % 2 == 0) {
+        failures.ok(dat_evd_disable(evd), "evd_disable");
+        failures.ok(dat_evd_enable(evd), "evd_enable");
+      } else {
+        failures.ok(dat_evd_set_unwaitable(evd), "evd_set_unwaitable");
+        failures.ok(dat_evd_clear_unwaitable(evd), "evd_clear_unwaitable");
+      }
+      DAT_COUNT providers = 0;
+      dat_registry_list_providers(0, &providers, nullptr);
+      failures.expect(providers > 0, "registry_list_providers");
+    }
+  });
+  taken += drain(evd);
+  BOOST_CHECK_EQUAL(taken, kThreads * kRounds);  // every event exactly once
+}
+
+// All threads post on one EP. Each thread's requests complete in its order, all of them once.
+BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  constexpr int kThreads = 4;
+  constexpr std::uint64_t kEach = 500;
+  constexpr std::uint64_t kAll = kThreads * kEach;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  Failures failures;
+  BOOST_REQUIRE(link.connect(failures));
+  std::array<std::uint64_t, kThreads> next{};
+  in_threads(kThreads + 2, [&](int number) {
+    DAT_EVENT event;
+    if (number == kThreads) {  // takes the completions of the requests
+      for (std::uint64_t i = 0; i < kAll; ++i) {
+        if (!failures.ok(Link::wait(link.active.request_evd, &event), "wait for a request")) return;
+        const auto& dto = event.event_data.dto_completion_event_data;
+        const std::uint64_t value = dto.user_cookie.as_64;
+        failures.expect(dto.status == DAT_DTO_SUCCESS, "a request failed");
+        failures.expect(next[value >> 32]++ == (value & 0xFFFFFFFFU), "the order of the requests");
+      }
+    } else if (number == kThreads + 1) {  // makes room for them at the peer
+      for (std::uint64_t i = 0; i < kAll; ++i)
+        if (!failures.ok(Link::wait(link.passive.recv_evd, &event), "wait for a receive")) return;
+    } else {
+      for (std::uint64_t i = 0; i < kEach;) {
+        // A receive for every send: what is refused for lack of room is tried again.
+        DAT_RETURN rc = link.passive.post_recv(link.in, kSize, 0);
+        while (DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES)) {
+          std::this_thread::yield();
+          rc = link.passive.post_recv(link.in, kSize, 0);
+        }
+        if (!failures.ok(rc, "post_recv")) return;
+        const std::uint64_t value = (static_cast<std::uint64_t>(number) << 32) | i;
+        rc = link.active.post_send(link.out, kSize, value);
+        while (DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES)) {
+          std::this_thread::yield();
+          rc = link.active.post_send(link.out, kSize, value);
+        }
+        if (!failures.ok(rc, "post_send")) return;
+        ++i;
+      }
+    }
+  });
+  for (const std::uint64_t count : next) BOOST_CHECK_EQUAL(count, kEach);
+}
+
+// Connections of one IA, a thread each.
+BOOST_AUTO_TEST_CASE(thr_connections_of_one_ia) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  constexpr int kThreads = 6;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  std::vector<std::unique_ptr<Link>> links;
+  for (int i = 0; i < kThreads; ++i) links.push_back(std::make_unique<Link>(ia, pz));
+  Failures failures;
+  in_threads(kThreads, [&](int number) {
+    Link& link = *links[static_cast<std::size_t>(number)];
+    for (std::uint64_t round = 0; round < 25; ++round) {
+      if (!link.connect(failures)) return;
+      for (std::uint64_t i = 0; i < 10; ++i)
+        if (!link.message(i, failures)) return;
+      const End& first = round % 2 == 0 ? link.active : link.passive;
+      if (!failures.ok(dat_ep_disconnect(first.ep, round % 3 == 0 ? DAT_CLOSE_ABRUPT_FLAG
+                                                                  : DAT_CLOSE_GRACEFUL_FLAG),
+                       "disconnect") ||
+          !Link::ended(link.active, failures) || !Link::ended(link.passive, failures) ||
+          !link.reset(failures))
+        return;
+    }
+  });
+}
+
+// EPs that share their EVDs, a thread each, and two threads that take the events of all.
+BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  constexpr int kEps = 4;
+  constexpr std::uint64_t kEach = 300;
+  Pair pair;
+  const Evd shared = make_evd(pair.ia, DAT_EVD_DTO_FLAG, 256);
+  struct One {
+    Evd connect_evd;
+    std::unique_ptr<Buffer> out;
+    std::unique_ptr<Buffer> in;
+    Ep active;
+    Ep passive;
+  };
+  std::vector<One> all(kEps);
+  for (One& one : all) {
+    one.connect_evd = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
+    one.out = std::make_unique<Buffer>(pair.ia, pair.pz, kSize);
+    one.in = std::make_unique<Buffer>(pair.ia, pair.pz, kSize);
+    for (Ep* const ep : {&one.active, &one.passive})
+      REQUIRE_OK(
+          dat_ep_create(pair.ia, pair.pz, shared, shared, one.connect_evd, nullptr, ep->out()));
+    REQUIRE_OK(dat_ep_connect(one.active, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
+                              nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+    REQUIRE_OK(
+        dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, one.passive, 0, nullptr));
+    for (int i = 0; i < 2; ++i) expect_event(one.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  }
+  Failures failures;
+  std::array<std::atomic<std::uint64_t>, kEps> received{};
+  std::array<std::atomic<std::uint64_t>, kEps> sent{};
+  std::atomic<std::uint64_t> taken{0};
+  in_threads(kEps + 2, [&](int number) {
+    if (number >= kEps) {
+      DAT_EVENT event;
+      while (taken < 2 * kEps * kEach) {
+        if (dat_evd_dequeue(shared, &event) != DAT_SUCCESS) {
+          std::this_thread::yield();
+          continue;
+        }
+        ++taken;
+        const auto& dto = event.event_data.dto_completion_event_data;
+        if (!failures.expect(dto.status == DAT_DTO_SUCCESS, "a DTO failed")) return;
+        auto& counters = dto.operation == DAT_DTO_RECEIVE ? received : sent;
+        const auto which = static_cast<std::size_t>(dto.user_cookie.as_64);
+        const One& one = all[which];
+        failures.expect(
+            dto.ep_handle == (dto.operation == DAT_DTO_RECEIVE ? one.passive : one.active),
+            "the EP of a completion");
+        ++counters[which];
+      }
+      return;
+    }
+    const auto index = static_cast<std::size_t>(number);
+    One& one = all[index];
+    DAT_LMR_TRIPLET out = one.out->local();
+    DAT_LMR_TRIPLET in = one.in->local();
+    for (std::uint64_t i = 0; i < kEach; ++i) {
+      while (received[index] + 8 < i || sent[index] + 8 < i) std::this_thread::yield();
+      if (!failures.ok(
+              dat_ep_post_recv(one.passive, 1, &in, cookie(index), DAT_COMPLETION_DEFAULT_FLAG),
+              "post_recv") ||
+          !failures.ok(
+              dat_ep_post_send(one.active, 1, &out, cookie(index), DAT_COMPLETION_DEFAULT_FLAG),
+              "post_send"))
+        return;
+    }
+  });
+  for (std::size_t i = 0; i < kEps; ++i) {
+    BOOST_CHECK_EQUAL(received[i], kEach);
+    BOOST_CHECK_EQUAL(sent[i], kEach);
+  }
+}
+
+// Several threads wait on one CNO and share its EVDs, each by the protocol of section 5.7.
+BOOST_AUTO_TEST_CASE(thr_waiters_of_one_cno) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  constexpr int kWaiters = 3;
+  constexpr int kEvents = 3000;
+  Ia ia;
+  Failures failures;
+  Cno cno;
+  REQUIRE_OK(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+  const Evd evds[] = {make_evd(ia, DAT_EVD_SOFTWARE_FLAG, kEvents, cno),
+                      make_evd(ia, DAT_EVD_SOFTWARE_FLAG, kEvents, cno)};
+  std::atomic<int> taken{0};
+  std::atomic<int> waiting{kWaiters};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < kWaiters; ++i)
+    waiters.emplace_back([&] {
+      DAT_EVENT event;
+      while (!stop) {
+        for (const Evd& evd : evds)
+          while (dat_evd_dequeue(evd, &event) == DAT_SUCCESS) ++taken;
+        DAT_EVD_HANDLE evd = nullptr;
+        if (!failures.ok(dat_cno_wait(cno, kPatience, &evd), "cno_wait")) break;
+      }
+      --waiting;
+    });
+  for (int i = 0; i < kEvents; ++i) {
+    const DAT_EVENT event = software_event();
+    REQUIRE_OK(dat_evd_post_se(evds[i % 2], &event));
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(kPatience);
+  while (taken < kEvents && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  BOOST_CHECK_EQUAL(taken, kEvents);
+  stop = true;
+  while (waiting > 0) {  // each trigger releases one
+    const DAT_EVENT event = software_event();
+    REQUIRE_OK(dat_evd_post_se(evds[0], &event));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    drain(evds[0]);
+  }
+  for (std::thread& waiter : waiters) waiter.join();
+}
+
+// An echo that lives in a proxy agent: it dequeues and posts, on a thread of the provider.
+BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
+  struct Echo {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      if (evd != DAT_HANDLE_NULL) static_cast<Echo*>(self)->serve();
+    }
+    void serve() {
+      // Armed before the EVD is looked at, so that nothing falls between.
+      failures.ok(dat_cno_modify_agent(cno, {this, &Echo::run}), "modify_agent");
+      DAT_EVENT event;
+      while (dat_evd_dequeue(end.recv_evd, &event) == DAT_SUCCESS) {
+        const auto& dto = event.event_data.dto_completion_event_data;
+        if (dto.status != DAT_DTO_SUCCESS) continue;
+        failures.ok(end.post_recv(in, kSize, dto.user_cookie.as_64), "post_recv of the agent");
+        failures.ok(end.post_send(out, kSize, dto.user_cookie.as_64, DAT_COMPLETION_SUPPRESS_FLAG),
+                    "post_send of the agent");
+      }
+    }
+    DAT_CNO_HANDLE cno;
+    End& end;
+    Buffer& in;
+    Buffer& out;
+    Failures& failures;
+  };
+  Failures failures;
+  Pair pair;
+  Cno cno;
+  Buffer agent_in(pair.ia, pair.pz, kSize);
+  Buffer agent_out(pair.ia, pair.pz, kSize);
+  Buffer in(pair.ia, pair.pz, kSize);
+  Buffer out(pair.ia, pair.pz, kSize);
+  REQUIRE_OK(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+  Echo echo{cno, pair.passive, agent_in, agent_out, failures};
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(agent_in, kSize, i));
+  pair.connect();
+  REQUIRE_OK(dat_cno_modify_agent(cno, {&echo, &Echo::run}));
+  REQUIRE_OK(dat_evd_modify_cno(pair.passive.recv_evd, cno));
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    REQUIRE_OK(pair.active.post_recv(in, kSize, i));
+    REQUIRE_OK(pair.active.post_send(out, kSize, i));
+    expect_dto(pair.active.recv_evd, DAT_DTO_SUCCESS, i);
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
+  }
+  REQUIRE_OK(dat_cno_modify_agent(cno, DAT_OS_WAIT_PROXY_AGENT_NULL));
+  REQUIRE_OK(dat_evd_modify_cno(pair.passive.recv_evd, DAT_HANDLE_NULL));
+  pair.disconnect();
+}
+
+// IAs are opened and closed, with everything in them, beside one that is busy.
+BOOST_AUTO_TEST_CASE(thr_close_race) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia busy;
+  const Pz pz = make_pz(busy);
+  Link link(busy, pz);
+  Failures failures;
+  BOOST_REQUIRE(link.connect(failures));
+  std::uint64_t value = 0;
+  Background traffic([&] { return link.message(value++, failures); });
+  for (int round = 0; round < 40; ++round) {
+    Ia ia;
+    Pz other_pz = make_pz(ia);
+    auto gone = std::make_unique<Link>(ia, other_pz);
+    BOOST_REQUIRE(gone->connect(failures));
+    REQUIRE_OK(gone->passive.post_recv(gone->in, kSize, 1));
+    REQUIRE_OK(gone->active.post_send(gone->out, kSize, 1));
+    REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
+    for (End* const end : {&gone->active, &gone->passive}) {
+      end->ep.release();
+      end->recv_evd.release();
+      end->request_evd.release();
+      end->connect_evd.release();
+    }
+    gone->psp.release();
+    gone->cr_evd.release();
+    gone->out.lmr.release();
+    gone->in.lmr.release();
+    other_pz.release();
+  }
+  traffic.join();
+  BOOST_CHECK_GT(traffic.steps(), 0);
+}
+
+// One IA, opened and closed by all threads at once.
+BOOST_AUTO_TEST_CASE(thr_open_close) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Failures failures;
+  in_threads(4, [&](int) {
+    std::string name = options().ia;
+    for (int round = 0; round < 25; ++round) {
+      DAT_IA_HANDLE ia = nullptr;
+      DAT_EVD_HANDLE async_evd = nullptr;
+      DAT_PZ_HANDLE pz = nullptr;
+      if (!failures.ok(dat_ia_openv(name.data(), 8, &async_evd, &ia, 2, 0, DAT_TRUE), "open") ||
+          !failures.ok(dat_pz_create(ia, &pz), "pz_create") ||
+          !failures.ok(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), "close"))
+        return;
+    }
+  });
+}
+
+// disconnect against the acceptance of the same connection, by two threads.
+BOOST_AUTO_TEST_CASE(thr_disconnect_against_accept) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  Failures failures;
+  for (int round = 0; round < 200; ++round) {
+    REQUIRE_OK(link.start());
+    DAT_EVENT event;
+    REQUIRE_OK(Link::wait(link.cr_evd, &event));
+    const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+    DAT_RETURN accepted = DAT_INTERNAL_ERROR;
+    in_threads(2, [&](int number) {
+      if (number == 0) {
+        accepted = dat_cr_accept(cr, link.passive.ep, 0, nullptr);
+        return;
+      }
+      for (int i = 0; i < round % 20; ++i) std::this_thread::yield();
+      failures.ok(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG), "disconnect");
+    });
+    // The active side: perhaps ESTABLISHED, then the end, and nothing more.
+    REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
+      REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
+    BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
+    BOOST_CHECK_EQUAL(ep_state(link.active.ep), DAT_EP_STATE_DISCONNECTED);
+    BOOST_CHECK_EQUAL(drain(link.active.connect_evd), 0);
+    if (accepted != DAT_SUCCESS) {  // the peer was gone: CR and EP are untouched
+      REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
+      BOOST_CHECK_EQUAL(ep_state(link.passive.ep), DAT_EP_STATE_UNCONNECTED);
+      REQUIRE_OK(dat_ep_reset(link.active.ep));
+      continue;
+    }
+    REQUIRE_OK(Link::wait(link.passive.connect_evd, &event));
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
+      BOOST_REQUIRE(Link::ended(link.passive, failures));
+    else
+      BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    BOOST_CHECK_EQUAL(ep_state(link.passive.ep), DAT_EP_STATE_DISCONNECTED);
+    BOOST_CHECK_EQUAL(drain(link.passive.connect_evd), 0);
+    BOOST_REQUIRE(link.reset(failures));
+  }
+}
+
+// A thread posts, another ends the connection: what was taken completes once and in order, and no
+// success follows a failure.
+BOOST_AUTO_TEST_CASE(thr_disconnect_during_posts) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  Failures failures;
+  for (int round = 0; round < 60; ++round) {
+    const auto flags = round % 2 == 0 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG;
+    const End& ender = round % 4 < 2 ? link.active : link.passive;
+    BOOST_REQUIRE(link.connect(failures));
+    std::atomic<int> completed{0};
+    in_threads(2, [&](int number) {
+      if (number == 1) {
+        while (completed < 20 + round) std::this_thread::yield();
+        failures.ok(dat_ep_disconnect(ender.ep, flags), "disconnect");
+        return;
+      }
+      std::uint64_t posted = 0;
+      std::uint64_t seen = 0;
+      int flushed = 0;
+      DAT_EVENT event;
+      // RDMA writes: the peer need not do anything.
+      while (flushed < 10) {
+        const DAT_RETURN rc = link.active.post_write(link.out, link.in.remote(kSize), posted,
+                                                     DAT_COMPLETION_DEFAULT_FLAG);
+        if (rc == DAT_SUCCESS) ++posted;
+        // DISCONNECT_PENDING takes nothing, and a full queue neither.
+        else if (!failures.expect(
+                     DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_STATE) ||
+                         DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES),
+                     "what a post returns"))
+          break;
+        while (dat_evd_dequeue(link.active.request_evd, &event) == DAT_SUCCESS) {
+          const auto& dto = event.event_data.dto_completion_event_data;
+          failures.expect(dto.user_cookie.as_64 == seen++, "the order of completions");
+          failures.expect(dto.status != DAT_DTO_SUCCESS || flushed == 0,
+                          "no success after failure");
+          if (dto.status != DAT_DTO_SUCCESS) ++flushed;
+          ++completed;
+        }
+      }
+      while (seen < posted && failures.ok(Link::wait(link.active.request_evd, &event), "the rest"))
+        failures.expect(event.event_data.dto_completion_event_data.user_cookie.as_64 == seen++,
+                        "the order of the rest");
+    });
+    BOOST_REQUIRE(Link::ended(link.active, failures));
+    BOOST_REQUIRE(Link::ended(link.passive, failures));
+    BOOST_CHECK_EQUAL(drain(link.active.request_evd), 0);
+    BOOST_REQUIRE(link.reset(failures));
+  }
+}
+
+// EPs are freed while messages arrive at them and others of the same EVDs go on working.
+BOOST_AUTO_TEST_CASE(thr_free_during_traffic) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Failures failures;
+  Link steady(ia, pz);
+  BOOST_REQUIRE(steady.connect(failures));
+  std::uint64_t value = 0;
+  Background traffic([&] { return steady.message(value++, failures); });
+  for (int round = 0; round < 40; ++round) {
+    Link link(ia, pz);
+    BOOST_REQUIRE(link.connect(failures));
+    for (std::uint64_t i = 0; i < 16; ++i) REQUIRE_OK(link.passive.post_recv(link.in, kSize, i));
+    std::atomic<int> posted{0};
+    std::thread sender([&] {
+      // Until the peer's EP is gone and the connection with it.
+      DAT_EVENT event;
+      bool live = true;
+      while (live) {
+        if (posted < 16 && link.active.post_send(link.out, kSize, 1) == DAT_SUCCESS) ++posted;
+        while (live && dat_evd_dequeue(link.active.request_evd, &event) == DAT_SUCCESS) {
+        }
+        live = dat_evd_dequeue(link.active.connect_evd, &event) != DAT_SUCCESS;
+      }
+      failures.expect(event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED ||
+                          event.event_number == DAT_CONNECTION_EVENT_BROKEN,
+                      "how the connection ends");
+    });
+    while (posted < 1 + round % 14) std::this_thread::yield();
+    REQUIRE_OK(dat_ep_free(link.passive.ep.release()));
+    sender.join();
+    REQUIRE_OK(dat_ep_free(link.active.ep.release()));
+  }
+  traffic.join();
+  BOOST_CHECK_GT(traffic.steps(), 0);
+}
+
+// One EP is freed by several threads: one of them does it.
+BOOST_AUTO_TEST_CASE(thr_free_once) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Pair pair;
+  for (int round = 0; round < 50; ++round) {
+    End end;
+    end.create(pair.ia, pair.pz, nullptr);
+    const DAT_EP_HANDLE ep = end.ep.release();
+    std::atomic<int> freed{0};
+    Failures failures;
+    in_threads(3, [&](int) {
+      const DAT_RETURN rc = dat_ep_free(ep);
+      if (rc == DAT_SUCCESS) ++freed;
+      failures.expect(
+          rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_HANDLE),
+          "a free beside others");
+    });
+    BOOST_CHECK_EQUAL(freed, 1);
+  }
+}
+
+// A CR is answered by several threads: one of them does it.
+BOOST_AUTO_TEST_CASE(thr_answer_once) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  for (int round = 0; round < 50; ++round) {
+    Failures failures;
+    REQUIRE_OK(link.start());
+    DAT_EVENT event;
+    REQUIRE_OK(Link::wait(link.cr_evd, &event));
+    const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+    std::atomic<int> answers{0};
+    in_threads(3, [&](int number) {
+      const DAT_RETURN rc = number == 0 ? dat_cr_accept(cr, link.passive.ep, 0, nullptr)
+                                        : dat_cr_reject(cr, 0, nullptr);
+      if (rc == DAT_SUCCESS) ++answers;
+      failures.expect(
+          rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_HANDLE),
+          "an answer beside others");
+    });
+    BOOST_CHECK_EQUAL(answers, 1);
+    REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
+      BOOST_REQUIRE(Link::established(link.passive, failures));
+      REQUIRE_OK(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+      BOOST_REQUIRE(Link::ended(link.active, failures));
+      BOOST_REQUIRE(Link::ended(link.passive, failures));
+    } else {
+      BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    }
+    BOOST_REQUIRE(link.reset(failures));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance
