@@ -40,13 +40,13 @@ class EventRing {
     return true;
   }
 
-  // Moves all events into `larger` and takes its place; `larger` gets the old storage.
-  // REQUIRES: larger is empty and holds all.
-  void move_into(EventRing& larger) noexcept {
+  // Moves all events into the storage of `other`, which gets the old one.
+  // REQUIRES: other is empty and has room for all.
+  void move_into(EventRing& other) noexcept {
     const std::size_t size = size_.load(std::memory_order_relaxed);
-    for (std::size_t i = 0; i < size; ++i) larger.slots_[i] = slots_[wrap(head_ + i)];
-    std::swap(slots_, larger.slots_);
-    std::swap(capacity_, larger.capacity_);
+    for (std::size_t i = 0; i < size; ++i) other.slots_[i] = slots_[wrap(head_ + i)];
+    std::swap(slots_, other.slots_);
+    std::swap(capacity_, other.capacity_);
     head_ = 0;
   }
 

@@ -147,7 +147,7 @@ DAT_EVD_HANDLE Ia::async_evd() const noexcept {
 }
 
 void Ia::report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept {
-  UDAPL_TRACE(kError, "async event 0x%x, object %p, reason %d", static_cast<unsigned>(number),
+  UDAPL_TRACE(kNormal, "async event 0x%x, object %p, reason %d", static_cast<unsigned>(number),
               static_cast<void*>(object), reason);
   DAT_EVENT event{};
   event.event_number = number;
@@ -158,10 +158,12 @@ void Ia::report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason)
 }
 
 void Ia::Sink::on_catastrophic() noexcept {
+  UDAPL_TRACE(kError, "IA \"%s\": the device or its port is gone", ia.owner().info().ia_name);
   ia.report(DAT_ASYNC_ERROR_IA_CATASTROPHIC, nullptr, DAT_IA_CATASTROPHIC_ERROR);
 }
 
 void Ia::Sink::on_internal_error() noexcept {
+  UDAPL_TRACE(kError, "IA \"%s\": the transport has failed", ia.owner().info().ia_name);
   ia.report(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, nullptr, DAT_IA_OTHER_ERROR);
 }
 
