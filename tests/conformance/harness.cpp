@@ -38,6 +38,21 @@ std::string describe(DAT_RETURN rc) {
   return text;
 }
 
+void require_ok(DAT_RETURN rc, const char* where) {
+  BOOST_REQUIRE_MESSAGE(rc == DAT_SUCCESS, where << " -> " << describe(rc));
+}
+
+void check_type(DAT_RETURN rc, DAT_RETURN type, const char* name, const char* where) {
+  BOOST_CHECK_MESSAGE(DAT_GET_TYPE(rc) == type,
+                      where << " -> " << describe(rc) << ", expected " << name);
+}
+
+void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char* names,
+                   const char* where) {
+  BOOST_CHECK_MESSAGE(DAT_GET_TYPE(rc) == type1 || DAT_GET_TYPE(rc) == type2,
+                      where << " -> " << describe(rc) << ", expected " << names);
+}
+
 Ia::Ia() {
   std::string name = options().ia;
   REQUIRE_OK(dat_ia_openv(name.data(), 16, &async_evd, &handle, DAT_VERSION_MAJOR,

@@ -36,33 +36,30 @@ const Options& options();
 // "DAT_INVALID_STATE DAT_INVALID_STATE_EP_CONNECTED (0x80070033)".
 std::string describe(DAT_RETURN rc);
 
+// What the macros below do. Out of line: Boost's own macros, expanded a thousand times, are slow to
+// compile. `where` is "file:line: call".
+void require_ok(DAT_RETURN rc, const char* where);
+void check_type(DAT_RETURN rc, DAT_RETURN type, const char* name, const char* where);
+void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char* names,
+                   const char* where);
+
+#define CONFORMANCE_TEXT2(x) #x
+#define CONFORMANCE_TEXT(x) CONFORMANCE_TEXT2(x)
+#define CONFORMANCE_HERE(call) __FILE__ ":" CONFORMANCE_TEXT(__LINE__) ": " call
+
 // The call must succeed; otherwise the test ends.
-#define REQUIRE_OK(call)                                                           \
-  do {                                                                             \
-    const DAT_RETURN rc_of_call = (call);                                          \
-    BOOST_REQUIRE_MESSAGE(rc_of_call == DAT_SUCCESS,                               \
-                          #call << " -> " << ::conformance::describe(rc_of_call)); \
-  } while (false)
+#define REQUIRE_OK(call) ::conformance::require_ok((call), CONFORMANCE_HERE(#call))
 
 // The call must fail with this type (DAT_INVALID_STATE ...); the subtype is advisory. The test goes
 // on.
-#define CHECK_TYPE(call, type)                                                          \
-  do {                                                                                  \
-    const DAT_RETURN rc_of_call = (call);                                               \
-    BOOST_CHECK_MESSAGE(                                                                \
-        DAT_GET_TYPE(rc_of_call) == static_cast<DAT_RETURN>(type),                      \
-        #call << " -> " << ::conformance::describe(rc_of_call) << ", expected " #type); \
-  } while (false)
+#define CHECK_TYPE(call, type) \
+  ::conformance::check_type((call), static_cast<DAT_RETURN>(type), #type, CONFORMANCE_HERE(#call))
 
 // Either of two types, where the reference allows both.
-#define CHECK_TYPE_OR(call, type1, type2)                                               \
-  do {                                                                                  \
-    const DAT_RETURN rc_of_call = (call);                                               \
-    BOOST_CHECK_MESSAGE(DAT_GET_TYPE(rc_of_call) == static_cast<DAT_RETURN>(type1) ||   \
-                            DAT_GET_TYPE(rc_of_call) == static_cast<DAT_RETURN>(type2), \
-                        #call << " -> " << ::conformance::describe(rc_of_call)          \
-                              << ", expected " #type1 " or " #type2);                   \
-  } while (false)
+#define CHECK_TYPE_OR(call, type1, type2)                                            \
+  ::conformance::check_type_or((call), static_cast<DAT_RETURN>(type1),               \
+                               static_cast<DAT_RETURN>(type2), #type1 " or " #type2, \
+                               CONFORMANCE_HERE(#call))
 
 // ---- time ----
 
