@@ -29,12 +29,13 @@ struct alignas(64) RequestQueue {
   std::uint32_t max_rdma UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t silent UDAPL_GUARDED_BY(lock) = 0;  // suppressed posts since the last signalled one
   std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
+  transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
   DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no request EVD: all count as suppressed
+  // Up to here one cache line, which is all that most posts need.
+  const Pz* pz UDAPL_GUARDED_BY(lock) = nullptr;
   Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
   bool can_invalidate UDAPL_GUARDED_BY(lock) = false;
   bool can_read_to_rmr UDAPL_GUARDED_BY(lock) = false;
-  transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
-  const Pz* pz UDAPL_GUARDED_BY(lock) = nullptr;
   CookieRing cookies{0};
 };
 struct alignas(64) ReceiveQueue {

@@ -75,11 +75,20 @@ template <class T>
   return object.tag.compare_exchange_strong(live, ObjectHeader::kDead, std::memory_order_acq_rel);
 }
 
+// Decides between the end of an object that leaves a spent handle and the consumer who frees that.
+// One per process; held for the destructor of such an object, which therefore does not block.
+inline std::mutex& spent_lock() noexcept {
+  static auto* const lock = new std::mutex;  // outlives every static destructor on purpose
+  return *lock;
+}
+
 // Is `handle` one that ended by itself and that the consumer has not freed yet? It has now.
 [[nodiscard]] inline bool free_spent(DAT_HANDLE handle) noexcept {
+  if (!is_address(handle)) return false;
+  const std::scoped_lock lock(spent_lock());
   std::uint32_t spent = ObjectHeader::kSpent;
-  return is_address(handle) && static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(
-                                   spent, ObjectHeader::kDead, std::memory_order_relaxed);
+  return static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(spent, ObjectHeader::kDead,
+                                                                         std::memory_order_relaxed);
 }
 
 // Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
@@ -122,11 +131,12 @@ struct Dispose {
   void operator()(T* object) const noexcept {
     static_assert(!std::is_polymorphic_v<T>, "the first word of a handle belongs to DAT");
     const DAT_PROVIDER* const table = object->provider;
-    std::uint32_t end = object->tag.load(std::memory_order_relaxed);
-    if (end != ObjectHeader::kSpent) {
-      end = ObjectHeader::kDead;
-      object->tag.store(end, std::memory_order_relaxed);
-    }
+    std::unique_lock lock(spent_lock(), std::defer_lock);
+    if (object->tag.load(std::memory_order_relaxed) == ObjectHeader::kSpent)
+      lock.lock();
+    else
+      object->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    const std::uint32_t end = object->tag.load(std::memory_order_relaxed);
     object->~T();
     ::new (static_cast<void*>(object)) ObjectHeader(table, end);
     ObjectPool<T>::instance().release(object);

@@ -7,7 +7,7 @@
 
 namespace udapl::dapl::post {
 
-DAT_RETURN refused(DAT_HANDLE handle, const char* call, const Outcome& outcome) noexcept {
+DAT_RETURN refused(DAT_HANDLE handle, const char* call, Outcome outcome) noexcept {
   UDAPL_TRACE(kNormal, "%s on %p: %s (0x%x)", call, handle, outcome.why, outcome.code);
   return outcome.code;
 }

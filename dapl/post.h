@@ -51,7 +51,7 @@ inline constexpr int kRemotePrivileges =
 
 // Traces a refusal and gives its code. Called without a lock.
 [[gnu::cold, gnu::noinline]] DAT_RETURN refused(DAT_HANDLE handle, const char* call,
-                                                const Outcome& outcome) noexcept;
+                                                Outcome outcome) noexcept;
 [[gnu::cold, gnu::noinline]] DAT_RETURN bad_handle(DAT_HANDLE handle, const char* call,
                                                    DAT_RETURN subtype) noexcept;
 // The ring is full: collects completions that are there, and claims again.
@@ -139,8 +139,9 @@ template <class Q, class Call>
 // The locked part of each post: the argument checks, then the common steps. `queue` is the EP's.
 
 template <HotQp Q>
-[[nodiscard]] inline Outcome send(Ep& ep, RequestQueue& queue, const Segments& local,
-                                  DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard, gnu::always_inline]] inline Outcome send(Ep& ep, RequestQueue& queue,
+                                                      const Segments& local, DAT_DTO_COOKIE cookie,
+                                                      DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   if (!local.fit(queue.max_segments)) [[unlikely]]
     return bad(DAT_INVALID_ARG2, "bad segment count or list");
@@ -176,9 +177,11 @@ template <HotQp Q>
 }
 
 template <HotQp Q>
-[[nodiscard]] inline Outcome rdma_write(Ep& ep, RequestQueue& queue, const Segments& local,
-                                        DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
-                                        DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard, gnu::always_inline]] inline Outcome rdma_write(Ep& ep, RequestQueue& queue,
+                                                            const Segments& local,
+                                                            DAT_DTO_COOKIE cookie,
+                                                            const DAT_RMR_TRIPLET* remote,
+                                                            DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   static constexpr DAT_RMR_TRIPLET kNowhere{};
   if (!local.fit(queue.max_write_segments)) [[unlikely]]
@@ -201,9 +204,11 @@ template <HotQp Q>
 }
 
 template <HotQp Q>
-[[nodiscard]] inline Outcome rdma_read(Ep& ep, RequestQueue& queue, const Segments& local,
-                                       DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
-                                       DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard, gnu::always_inline]] inline Outcome rdma_read(Ep& ep, RequestQueue& queue,
+                                                           const Segments& local,
+                                                           DAT_DTO_COOKIE cookie,
+                                                           const DAT_RMR_TRIPLET* remote,
+                                                           DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   if (!local.fit(queue.max_read_segments)) [[unlikely]]
     return bad(DAT_INVALID_ARG2, "bad segment count or list");
@@ -290,8 +295,9 @@ template <HotQp Q>
 }
 
 template <HotQp Q>
-[[nodiscard]] inline Outcome receive(Ep& ep, ReceiveQueue& queue, const Segments& local,
-                                     DAT_DTO_COOKIE user, DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard, gnu::always_inline]] inline Outcome receive(Ep& ep, ReceiveQueue& queue,
+                                                         const Segments& local, DAT_DTO_COOKIE user,
+                                                         DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   if (queue.qp == nullptr) [[unlikely]]
     return no_receive_queue(ep);
@@ -325,7 +331,7 @@ template <HotQp Q>
 }
 
 [[nodiscard, gnu::always_inline]] inline DAT_RETURN finish(DAT_HANDLE handle, const char* call,
-                                                           const Outcome& outcome) noexcept {
+                                                           Outcome outcome) noexcept {
   if (outcome.code != DAT_SUCCESS) [[unlikely]]
     return refused(handle, call, outcome);
   return DAT_SUCCESS;
