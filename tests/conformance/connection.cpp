@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "harness.h"
+#include "peer.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <set>
 
 // Connections and service points: checklist 10.7 of the semantics reference. Test names are the
@@ -347,6 +350,64 @@ BOOST_AUTO_TEST_CASE(conn_abort_active) {
   REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
 }
 
+BOOST_AUTO_TEST_CASE(conn_abort_completion_pending) {
+  PairWithProcess with;
+  Pair& pair = with.pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
+  const DAT_CR_HANDLE cr = with.start_and_take_cr();
+  with.peer->stop();  // it cannot complete the connection
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));
+  if (skip_unless(ep_state(pair.passive.ep) == DAT_EP_STATE_COMPLETION_PENDING,
+                  "the state passes although the peer's process stands still"))
+    return;
+  REQUIRE_OK(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG));
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+  expect_dto(pair.passive.recv_evd, DAT_DTO_ERR_FLUSHED, 1);
+  with.peer->resume();
+  expect_silence(pair.passive.connect_evd);
+  REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  with.peer->kill();
+  pair.connect();
+}
+
+BOOST_AUTO_TEST_CASE(conn_peer_killed_before_accept) {  // conn_accept_after_peer_timeout, for good
+  PairWithProcess with;
+  Pair& pair = with.pair;
+  const DAT_CR_HANDLE cr = with.start_and_take_cr();
+  with.peer->kill();
+  if (dat_cr_accept(cr, pair.passive.ep, 0, nullptr) == DAT_SUCCESS) {
+    const auto event = next_event(pair.passive.connect_evd);
+    BOOST_REQUIRE(event);
+    BOOST_CHECK_EQUAL(event->event_number, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  } else {
+    REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
+  }
+  pair.connect();
+}
+
+// 1000 connections after another. (10,000 with their memory: tests/stress.)
+BOOST_AUTO_TEST_CASE(conn_many) {
+  const auto entries = [](const char* folder) {
+    return std::distance(std::filesystem::directory_iterator(folder),
+                         std::filesystem::directory_iterator());
+  };
+  Pair pair;
+  const auto cycle = [&](int number) {
+    pair.connect();
+    pair.disconnect(number % 2 == 0 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG);
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  };
+  for (int i = 0; i < 10; ++i) cycle(i);
+  const auto threads = entries("/proc/self/task");
+  const auto descriptors = entries("/proc/self/fd");
+  for (int i = 0; i < 1000; ++i) cycle(i);
+  BOOST_CHECK_EQUAL(entries("/proc/self/task"), threads);
+  BOOST_CHECK_LE(entries("/proc/self/fd"), descriptors + 4);  // one that is just ending
+}
+
 BOOST_AUTO_TEST_CASE(conn_dup_same_service) {
   Pair pair;
   pair.connect();
@@ -395,6 +456,12 @@ BOOST_AUTO_TEST_CASE(conn_common_connect) {
   REQUIRE_OK(dat_ep_common_connect(pair.active.ep, address, kPatience, 0, nullptr));
   const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
   BOOST_CHECK(event.event_data.cr_arrival_event_data.sp_handle.csp_handle == csp);
+  const DAT_CR_PARAM request = query_cr(event.event_data.cr_arrival_event_data.cr_handle);
+  BOOST_REQUIRE(request.remote_ia_address_ptr != nullptr);  // the addresses are conveyed
+  BOOST_CHECK_EQUAL(request.remote_ia_address_ptr->sa_family, comm.domain);
+  DAT_HANDLE_TYPE type{};
+  REQUIRE_OK(dat_get_handle_type(csp, &type));  // handle_type_each
+  BOOST_CHECK_EQUAL(type, DAT_HANDLE_TYPE_CSP);
   REQUIRE_OK(
       dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.passive.ep, 0, nullptr));
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);

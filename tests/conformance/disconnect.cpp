@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "harness.h"
+#include "peer.h"
 
 #include <thread>
 
@@ -187,6 +188,32 @@ BOOST_AUTO_TEST_CASE(disc_marker) {
   expect_connection_end(pair.active.connect_evd);
   REQUIRE_OK(dat_ep_reset(pair.passive.ep));
   expect_silence(pair.passive.recv_evd);
+}
+
+BOOST_AUTO_TEST_CASE(disc_peer_killed) {
+  PairWithProcess with;
+  Pair& pair = with.pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer large(pair.ia, pair.pz, kPeerMemory);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
+  with.connect();
+  with.peer->stop();  // so that the request is outstanding when the peer dies
+  REQUIRE_OK(pair.passive.post_send(large, kPeerMemory, 10));
+  DAT_RMR_TRIPLET part = with.memory;
+  part.segment_length = 64;
+  REQUIRE_OK(pair.passive.post_write(buffer, part, 11));
+  with.peer->kill();
+  expect_connection_end(pair.passive.connect_evd);
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_DISCONNECTED);
+  for (std::uint64_t i = 0; i < 4; ++i) expect_dto(pair.passive.recv_evd, DAT_DTO_ERR_FLUSHED, i);
+  for (const std::uint64_t value : {10U, 11U}) {
+    const DAT_EVENT event = expect_event(pair.passive.request_evd, DAT_DTO_COMPLETION_EVENT);
+    BOOST_CHECK_EQUAL(event.event_data.dto_completion_event_data.user_cookie.as_64, value);
+    BOOST_CHECK_NE(event.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
+  }
+  expect_silence(pair.passive.connect_evd);
+  REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  pair.connect();
 }
 
 BOOST_AUTO_TEST_CASE(ep_reset_states) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "harness.h"
+#include "peer.h"
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 // Data transfer: checklist 10.9 of the semantics reference. Test names are the checklist's.
@@ -231,6 +234,31 @@ BOOST_AUTO_TEST_CASE(dto_queue_full) {
   REQUIRE_OK(pair.active.post_recv(buffer, 64, 100));  // recovered
 }
 
+BOOST_AUTO_TEST_CASE(dto_request_queue_full) {
+  PairWithProcess with;
+  Pair& pair = with.pair;
+  End& end = pair.passive;
+  Buffer large(pair.ia, pair.pz, kPeerMemory);
+  with.connect();
+  with.peer->stop();  // the first request, and all behind it, stay outstanding
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(end.ep, DAT_EP_FIELD_ALL, &param));
+  const DAT_COUNT room = param.ep_attr.max_request_dtos;
+  DAT_RMR_TRIPLET part = with.memory;
+  REQUIRE_OK(end.post_write(large, part, 0));
+  part.segment_length = 64;
+  for (DAT_COUNT i = 1; i < room; ++i)
+    REQUIRE_OK(end.post_write(large, part, static_cast<std::uint64_t>(i)));
+  CHECK_TYPE(end.post_write(large, part, 99), DAT_INSUFFICIENT_RESOURCES);
+  CHECK_TYPE(end.post_send(large, 64, 99), DAT_INSUFFICIENT_RESOURCES);
+  CHECK_TYPE(end.post_read(large, part, 99), DAT_INSUFFICIENT_RESOURCES);
+  with.peer->resume();
+  for (DAT_COUNT i = 0; i < room; ++i)
+    expect_dto(end.request_evd, DAT_DTO_SUCCESS, static_cast<std::uint64_t>(i));
+  REQUIRE_OK(end.post_read(large, part, 100));  // recovered
+  expect_dto(end.request_evd, DAT_DTO_SUCCESS, 100);
+}
+
 BOOST_AUTO_TEST_CASE(dto_order_requests) {
   Pair pair;
   Buffer here(pair.ia, pair.pz, kPage);
@@ -399,6 +427,59 @@ BOOST_AUTO_TEST_CASE(dto_unsignalled_then_signal) {
   REQUIRE_OK(dat_evd_wait(pair.active.request_evd, kPatience, 1, &event, &more));
   BOOST_CHECK_EQUAL(event.event_data.dto_completion_event_data.user_cookie.as_64, 0U);
   for (std::uint64_t i = 1; i < 4; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
+}
+
+// A completion that does not notify is queued, and the waiter sleeps on.
+BOOST_AUTO_TEST_CASE(dto_unsignalled_no_wake) {
+  Ia probe;
+  DAT_EP_ATTR attr = default_ep_attr(probe);
+  attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  Pair pair(&attr);
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_EVENT event;
+  DAT_COUNT more = -1;
+  DAT_RETURN waited = DAT_INTERNAL_ERROR;
+  std::atomic<bool> started{false};
+  std::thread waiter([&] {
+    started = true;
+    waited = dat_evd_wait(pair.passive.recv_evd, 300 * kMillisecond, 1, &event, &more);
+  });
+  while (!started) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is in the wait now
+  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  REQUIRE_OK(pair.active.post_send(buffer, 64, 2, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  waiter.join();
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(waited), static_cast<DAT_RETURN>(DAT_TIMEOUT_EXPIRED));
+  BOOST_CHECK_EQUAL(more, 1);
+  expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
+  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
+}
+
+BOOST_AUTO_TEST_CASE(dto_solicited_no_wake) {
+  Ia probe;
+  DAT_EP_ATTR attr = default_ep_attr(probe);
+  attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+  Pair pair(&attr);
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_EVENT event;
+  DAT_COUNT more = -1;
+  DAT_RETURN waited = DAT_INTERNAL_ERROR;
+  std::atomic<bool> started{false};
+  std::thread waiter([&] {
+    started = true;
+    waited = dat_evd_wait(pair.passive.recv_evd, 300 * kMillisecond, 1, &event, &more);
+  });
+  while (!started) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is in the wait now
+  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
+  REQUIRE_OK(pair.active.post_send(buffer, 64, 2));
+  waiter.join();
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(waited), static_cast<DAT_RETURN>(DAT_TIMEOUT_EXPIRED));
+  BOOST_CHECK_EQUAL(more, 1);
+  expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
 }
 
 BOOST_AUTO_TEST_CASE(dto_solicited_wake) {
