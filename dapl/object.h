@@ -83,12 +83,11 @@ inline std::mutex& spent_lock() noexcept {
 }
 
 // Is `handle` one that ended by itself and that the consumer has not freed yet? It has now.
+// REQUIRES: spent_lock() is held, since before the consumer's call looked at the object.
 [[nodiscard]] inline bool free_spent(DAT_HANDLE handle) noexcept {
-  if (!is_address(handle)) return false;
-  const std::scoped_lock lock(spent_lock());
   std::uint32_t spent = ObjectHeader::kSpent;
-  return static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(spent, ObjectHeader::kDead,
-                                                                         std::memory_order_relaxed);
+  return is_address(handle) && static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(
+                                   spent, ObjectHeader::kDead, std::memory_order_relaxed);
 }
 
 // Memory for handle objects of type T. Blocks are never given back to the system, and a freed block

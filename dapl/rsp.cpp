@@ -7,6 +7,8 @@
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
 
+#include <mutex>
+
 #include <sched.h>
 
 namespace udapl::dapl {
@@ -138,10 +140,15 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask,
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
-    Rsp* const rsp = handle_cast<Rsp>(handle);
-    if (rsp == nullptr || !rsp->begin_free()) {
-      if (free_spent(handle)) return Status();  // its request came first
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
+    Rsp* rsp = nullptr;
+    {
+      // The request may end the RSP while we look at it: that waits for this lock.
+      const std::scoped_lock lock(spent_lock());
+      rsp = handle_cast<Rsp>(handle);
+      if (rsp == nullptr || !rsp->begin_free()) {
+        if (free_spent(handle)) return Status();  // the request came first
+        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
+      }
     }
     Ep* const ep = rsp->ep();
     rsp->ia->destroy(*rsp);
