@@ -58,6 +58,7 @@ Qp::Qp(const QpEnvironment& environment, const transport::QpInit& init)
       receives_(srq_ != nullptr ? 0 : count_of(init.max_recv), count_of(init.max_recv_segments)),
       timer_(reactor_, udapl::soft::Call::to<&Qp::on_timer>(this)),
       open_receive_(reactor_, udapl::soft::Call::to<&Qp::open_receive>(this)),
+      send_gathered_(reactor_, udapl::soft::Call::to<&Qp::send_gathered>(this)),
       gate_(reactor_, SinkGate::to<&Qp::deliver, Qp>(), this) {
   private_data_.reserve(iwarp::kMpaMaxPrivateData);
   if (srq_ != nullptr)
@@ -289,6 +290,8 @@ void Qp::clear_connection() noexcept {
   current_ = Current::kNone;
   controls_ = 0;
   blocked_ = false;
+  posts_in_place_ = 0;
+  gathered_bytes_ = 0;
   staging_.clear();
   receive_open_ = false;
   receiving_ = false;

@@ -137,6 +137,11 @@ class Qp final : public transport::Qp,
   // One pass sends or receives about this much, bytes.
   static constexpr std::size_t kPassBudget = 256 * 1024;
   static constexpr std::size_t kPostBudget = 1024 * 1024;
+  // While the application polls, a burst of posts is sent in one piece when it polls next; all but
+  // the first few, and never more than this many requests or bytes.
+  static constexpr int kPostsInPlace = 2;
+  static constexpr std::uint64_t kGatheredRequests = 32;
+  static constexpr std::uint64_t kGatheredBytes = 16 * 1024;
   // What zero-length RDMA Writes and Reads say; it names no memory and is not looked at.
   static constexpr std::uint32_t kNoStag = 1;
 
@@ -173,6 +178,8 @@ class Qp final : public transport::Qp,
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
                   Fill fill) noexcept UDAPL_EXCLUDES(lock_);
+  void send_posted(std::uint32_t length) noexcept UDAPL_REQUIRES(lock_);
+  void send_gathered() noexcept UDAPL_EXCLUDES(lock_);
   DAT_RETURN post_flushed(RequestKind kind, transport::WorkId id,
                           transport::WorkFlags flags) noexcept UDAPL_REQUIRES(lock_);
   DAT_RETURN post_message(RequestKind kind, transport::WorkId id,
@@ -291,8 +298,10 @@ class Qp final : public transport::Qp,
   std::optional<iwarp::Sender> sender_ UDAPL_GUARDED_BY(lock_);
   iwarp::TxBatch batch_ UDAPL_GUARDED_BY(lock_);
   Current current_ UDAPL_GUARDED_BY(lock_) = Current::kNone;
-  std::uint8_t controls_ UDAPL_GUARDED_BY(lock_) = 0;         // messages of our own to be sent
-  bool blocked_ UDAPL_GUARDED_BY(lock_) = false;              // EPOLLOUT is awaited
+  std::uint8_t controls_ UDAPL_GUARDED_BY(lock_) = 0;  // messages of our own to be sent
+  bool blocked_ UDAPL_GUARDED_BY(lock_) = false;       // EPOLLOUT is awaited
+  int posts_in_place_ UDAPL_GUARDED_BY(lock_) = 0;     // sent at once since the last turn
+  std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(lock_) = 0;
   std::vector<iwarp::IoSpan> spans_ UDAPL_GUARDED_BY(lock_);  // payload of the current message
   PinSet pins_ UDAPL_GUARDED_BY(lock_);
 
@@ -314,6 +323,7 @@ class Qp final : public transport::Qp,
   // Last: what calls us goes first.
   Timer timer_;
   Deferred open_receive_;
+  Deferred send_gathered_;
   SinkGate gate_;
 };
 

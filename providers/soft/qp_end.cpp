@@ -147,6 +147,7 @@ void Qp::finish(Close how) noexcept {
   fault_ = Fault{};
   start_timer(Timing::kNothing, {});
   open_receive_.cancel();
+  send_gathered_.cancel();
   pins_.clear();
   flush_requests();
   flush_receives();

@@ -58,9 +58,30 @@ DAT_RETURN Qp::post(RequestKind kind, WorkId id, WorkFlags flags, Fill fill) noe
   if (filled != DAT_SUCCESS) [[unlikely]]
     return filled;
   requests_.push();
-  if (!blocked_) transmit(kPostBudget);
-  settle();
+  send_posted(request.length);
   return DAT_SUCCESS;
+}
+
+// A system call for each of many small requests would cost more than all the rest.
+void Qp::send_posted(std::uint32_t length) noexcept {
+  gathered_bytes_ += length;
+  if (blocked_) return;
+  if (posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
+      requests_.tail() - built_ < kGatheredRequests && reactor_.polled()) {
+    send_gathered_.post_for_poll();
+    return;
+  }
+  ++posts_in_place_;
+  transmit(kPostBudget);
+  settle();
+}
+
+void Qp::send_gathered() noexcept {
+  const ScopedLock lock(lock_);
+  posts_in_place_ = 0;
+  if (blocked_) return;
+  transmit(kPassBudget);
+  settle();
 }
 
 DAT_RETURN Qp::post_flushed(RequestKind kind, WorkId id, WorkFlags flags) noexcept {

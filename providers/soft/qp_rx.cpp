@@ -24,6 +24,7 @@ void Qp::on_ready(std::uint32_t events) noexcept {
   const ScopedLock lock(lock_);
   if (stream_ == nullptr) return;  // a disconnect was faster
   if (state_ == State::kTerminating) return continue_terminate();
+  posts_in_place_ = 0;
   if (receive_open_ && (events & ~EPOLLOUT) != 0) receive();
   if (!fault_.raised) transmit(kPassBudget);
   settle();

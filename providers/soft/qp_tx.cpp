@@ -25,6 +25,7 @@ constexpr int kMaxResponsesInARow = 4;
 // cases EPOLLOUT brings us back.
 void Qp::transmit(std::size_t budget) noexcept {
   if (state_ != State::kReady && state_ != State::kDraining) return;
+  gathered_bytes_ = 0;
   bool unfinished = false;
   while (pin_unsent()) {
     fill(std::min(budget, kPassBudget));

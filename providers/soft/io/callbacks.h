@@ -83,12 +83,17 @@ class Deferred {
   Deferred(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
   ~Deferred() { close(); }
 
-  void post() noexcept;    // one call follows; posting again before it began changes nothing
+  void post() noexcept;  // one call follows; posting again before it began changes nothing
+  // As post(), but while the application polls it wakes nobody: the call follows when the
+  // application polls again, or when its lease ends.
+  void post_for_poll() noexcept;
   void cancel() noexcept;  // as Timer::stop
   void close() noexcept;   // cancel, and wait for a call that runs in another thread
 
  private:
   friend class Reactor;
+  bool enqueue() noexcept;
+
   Reactor& reactor_;
   const Call call_;
   boost::intrusive::list_member_hook<> hook_;

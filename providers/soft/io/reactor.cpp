@@ -50,15 +50,23 @@ void Timer::stop() noexcept {
   if (hook_.is_linked()) reactor_.timers_.erase(reactor_.timers_.iterator_to(*this));
 }
 
+bool Deferred::enqueue() noexcept {
+  const ScopedLock guard(reactor_.lock_);
+  if (hook_.is_linked()) return false;
+  reactor_.deferred_.push_back(*this);
+  reactor_.deferred_count_.fetch_add(1, std::memory_order_seq_cst);
+  return true;
+}
+
 void Deferred::post() noexcept {
   Reactor& reactor = reactor_;  // once queued, the call may come and destroy this
-  {
-    const ScopedLock guard(reactor.lock_);
-    if (hook_.is_linked()) return;
-    reactor.deferred_.push_back(*this);
-    reactor.deferred_count_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  reactor.announce_work();
+  if (enqueue()) reactor.announce_work();
+}
+
+void Deferred::post_for_poll() noexcept {
+  Reactor& reactor = reactor_;
+  // With the role free and the lease valid the service thread sleeps until the lease ends, at most.
+  if (enqueue() && !reactor.polled()) reactor.announce_work();
 }
 
 void Deferred::cancel() noexcept {

@@ -58,6 +58,10 @@ class Reactor final : private WaitWord::Waker {
   void progress() noexcept;
   // transport::Adapter::block.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
+  // Does the application poll these days, so that it will drive again very soon? A hint.
+  [[nodiscard]] bool polled() const noexcept {
+    return role_.load(std::memory_order_relaxed) == kFree && lease_valid(Clock::now());
+  }
   // Is the calling thread inside one of the reactor's calls?
   [[nodiscard]] bool driven_here() const noexcept;
 

@@ -123,6 +123,37 @@ BOOST_FIXTURE_TEST_CASE(unsignalled_requests_free_their_places, Fixture) {
   BOOST_TEST(next(*a.request_cq).id == 1000U);
 }
 
+// While the application polls, a burst is gathered; if it then polls no more, the burst goes all
+// the same.
+BOOST_FIXTURE_TEST_CASE(gathered_requests_are_sent_without_another_poll, Fixture) {
+  for (int round = 0; round < 20; ++round) {
+    for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(receive(id));
+    a.reactor->progress();
+    for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(send(id));
+    if (round % 2 == 0)
+      BOOST_REQUIRE(eventually([&] { return b.recv_cq->size() == 10; }));
+    else
+      BOOST_REQUIRE(wait([&] { return b.recv_cq->size() == 10; }));
+    for (WorkId id = 0; id < 10; ++id) {
+      BOOST_TEST(next(*a.request_cq).id == id);
+      BOOST_TEST(next(*b.recv_cq).id == id);
+    }
+  }
+}
+
+// An abrupt disconnect flushes what was gathered, a graceful one sends it.
+BOOST_FIXTURE_TEST_CASE(gathered_requests_at_a_disconnect, Fixture) {
+  for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(receive(id));
+  a.reactor->progress();
+  for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(send(id));
+  a.qp->disconnect(transport::DisconnectMode::kGraceful);
+  BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
+  for (WorkId id = 0; id < 10; ++id) {
+    BOOST_TEST(next(*a.request_cq).status == DAT_DTO_SUCCESS);
+    BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(full_queues_refuse_and_recover, DepthOne) {
   // Reads pile up behind the first faster than they are answered.
   int posted = 0;
