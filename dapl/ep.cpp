@@ -220,8 +220,7 @@ bool Ep::receives_idle() noexcept {
   return config_.srq == nullptr || qp_ == nullptr || qp_->receive_counts().held <= 0;
 }
 
-// ---- watermarks
-// ------------------------------------------------------------------------------------
+// ---- watermarks -------------------------------------------------------------------------------
 
 void Ep::arm_watermarks() noexcept {
   if (qp_ != nullptr &&
@@ -267,8 +266,7 @@ void Ep::Sink::on_srq_released() noexcept {
   ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_OTHER_ERROR);
 }
 
-// ---- table entries
-// ---------------------------------------------------------------------------------
+// ---- table entries ----------------------------------------------------------------------------
 
 namespace calls {
 

@@ -20,8 +20,7 @@ Status illegal(const Ep& ep, EpInput input) noexcept {
 
 }  // namespace
 
-// ---- events
-// ----------------------------------------------------------------------------------------
+// ---- events -----------------------------------------------------------------------------------
 
 Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
   DAT_EVENT event{};
@@ -77,8 +76,7 @@ void Ep::Sink::on_broken(transport::BreakReason why) noexcept {
   ep_.report(EpInput::kBroken, {});
 }
 
-// ---- setup
-// -----------------------------------------------------------------------------------------
+// ---- setup ------------------------------------------------------------------------------------
 
 Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags, bool common) {
   const ScopedLock lock(mutex_);
@@ -154,8 +152,7 @@ Status Ep::accept(transport::IncomingConnection& incoming, EpInput how,
   return Status();
 }
 
-// ---- end
-// -------------------------------------------------------------------------------------------
+// ---- end --------------------------------------------------------------------------------------
 
 Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
   const EpInput input =
@@ -232,8 +229,7 @@ Status Ep::reset() {
   return Status();
 }
 
-// ---- table entries
-// ---------------------------------------------------------------------------------
+// ---- table entries ----------------------------------------------------------------------------
 
 namespace calls {
 namespace {

@@ -224,8 +224,7 @@ BOOST_AUTO_TEST_CASE(the_state_changes_no_later_than_the_event) {
   BOOST_CHECK_EQUAL(param.local_port_qual, kService);
 }
 
-// ---- the end
-// ---------------------------------------------------------------------------------------
+// ---- the end ----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(abrupt_disconnect) {
   const Side active = side();
@@ -534,8 +533,7 @@ BOOST_AUTO_TEST_CASE(freed_from_inside_its_own_event) {
   }
 }
 
-// ---- dup_connect, common_connect
-// -------------------------------------------------------------------
+// ---- dup_connect, common_connect --------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(dup_connect) {
   const Side first = side();
@@ -594,8 +592,7 @@ BOOST_AUTO_TEST_CASE(common_connect) {
               DAT_MODEL_NOT_SUPPORTED);
 }
 
-// ---- asynchronous
-// ----------------------------------------------------------------------------------
+// ---- asynchronous -----------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(watermarks) {
   const Side side = this->side();

@@ -430,8 +430,7 @@ BOOST_AUTO_TEST_CASE(bind_arguments) {
   REQUIRE_OK(ia->lmr_free_func(to.lmr));
 }
 
-// ---- SRQ
-// -------------------------------------------------------------------------------------------
+// ---- SRQ --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(srq) {
   for (const bool thread_safe : {true, false}) {

@@ -30,8 +30,7 @@ struct Places : Rig {
 
 BOOST_FIXTURE_TEST_SUITE(service_points, Places)
 
-// ---- PSP
-// -------------------------------------------------------------------------------------------
+// ---- PSP --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(psp_arguments) {
   DAT_PSP_HANDLE made = DAT_HANDLE_NULL;
@@ -240,8 +239,7 @@ BOOST_AUTO_TEST_CASE(no_provider_ep_left_behind_by_a_full_evd) {
   BOOST_CHECK_EQUAL(crs, 8);
 }
 
-// ---- RSP
-// -------------------------------------------------------------------------------------------
+// ---- RSP --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(rsp_arguments) {
   const Side side = this->side();
@@ -354,8 +352,7 @@ BOOST_AUTO_TEST_CASE(rsp_without_ep) {
   run();
 }
 
-// ---- CSP
-// -------------------------------------------------------------------------------------------
+// ---- CSP --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(csp_arguments) {
   DAT_COMM comm{AF_INET, SOCK_STREAM, 0};
@@ -390,8 +387,7 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
   REQUIRE_OK(create(&comm, nullptr, cr_evd, &made));  // anywhere, any port
 }
 
-// ---- handoff
-// ---------------------------------------------------------------------------------------
+// ---- handoff ----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(handoff_to_a_psp) {
   psp();
@@ -456,8 +452,7 @@ BOOST_AUTO_TEST_CASE(handoff_to_a_full_place_leaves_everything) {
   BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-// ---- inside agents
-// ---------------------------------------------------------------------------------
+// ---- inside agents ----------------------------------------------------------------------------
 
 // Frees the place that called it, and takes the request.
 struct OneShot {
