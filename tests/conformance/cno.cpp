@@ -280,24 +280,25 @@ BOOST_AUTO_TEST_CASE(cno_fd_readable) {  // and cno_fd_trigger_clears
 
 BOOST_AUTO_TEST_CASE(cno_race_protocol) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   const Cno cno = make_cno(pair.ia);
   REQUIRE_OK(dat_evd_modify_cno(pair.passive.recv_evd, cno));
   constexpr std::uint64_t kCount = 3000;
   constexpr std::uint64_t kDepth = 8;
-  for (std::uint64_t i = 0; i < kDepth; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
+  for (std::uint64_t i = 0; i < kDepth; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
   pair.connect();
   std::uint64_t received = 0;
   std::uint64_t sent = 0;
   while (received < kCount) {
     while (sent < kCount && sent < received + kDepth) {
-      REQUIRE_OK(pair.active.post_send(buffer, 64, sent));
+      REQUIRE_OK(pair.active.post_send(out, 64, sent));
       expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, sent++);
     }
     DAT_EVENT event;
     while (dat_evd_dequeue(pair.passive.recv_evd, &event) == DAT_SUCCESS) {
       ++received;
-      REQUIRE_OK(pair.passive.post_recv(buffer, 64, received));
+      REQUIRE_OK(pair.passive.post_recv(in, 64, received));
     }
     if (received == sent) continue;  // everything under way has come: send more
     BOOST_REQUIRE(wait_for(cno) == pair.passive.recv_evd);

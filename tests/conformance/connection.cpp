@@ -618,8 +618,9 @@ BOOST_AUTO_TEST_CASE(rsp_one_shot) {
 
 BOOST_AUTO_TEST_CASE(rsp_reject_returns_ep) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
   const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
   DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
   REQUIRE_OK(dat_rsp_create(pair.ia, conn_qual, pair.passive.ep, pair.cr_evd, &rsp));
@@ -630,7 +631,7 @@ BOOST_AUTO_TEST_CASE(rsp_reject_returns_ep) {
   expect_silence(pair.passive.recv_evd);  // pre-posted receives are kept
   REQUIRE_OK(dat_ep_reset(pair.active.ep));
   pair.connect();
-  REQUIRE_OK(pair.active.post_send(buffer, 8, 2));
+  REQUIRE_OK(pair.active.post_send(out, 8, 2));
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
 }
 

@@ -26,11 +26,12 @@ BOOST_AUTO_TEST_CASE(disc_graceful_drains) {
   constexpr int kCount = 8;
   Buffer out(pair.ia, pair.pz, kSize);
   Buffer in(pair.ia, pair.pz, kSize);
+  Buffer sink(pair.ia, pair.pz, kSize);
   out.fill(1);
   pair.connect();
   for (std::uint64_t i = 0; i < kCount; ++i) REQUIRE_OK(pair.passive.post_recv(in, kSize, i));
   for (std::uint64_t i = 0; i < kCount; ++i) REQUIRE_OK(pair.active.post_send(out, kSize, i));
-  REQUIRE_OK(pair.active.post_read(out, in.remote(kSize), kCount));
+  REQUIRE_OK(pair.active.post_read(sink, in.remote(kSize), kCount));
   REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
   for (std::uint64_t i = 0; i <= kCount; ++i)
     expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
@@ -43,9 +44,10 @@ BOOST_AUTO_TEST_CASE(disc_graceful_no_new) {
   Pair pair;
   constexpr std::size_t kSize = 8U << 20;
   Buffer out(pair.ia, pair.pz, kSize);
+  Buffer sink(pair.ia, pair.pz, kSize);
   pair.connect();
   // A read of this size keeps the EP draining long enough to be seen, as a rule.
-  REQUIRE_OK(pair.active.post_read(out, out.remote(kSize), 1));
+  REQUIRE_OK(pair.active.post_read(sink, out.remote(kSize), 1));
   REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
   const DAT_RETURN rc = pair.active.post_send(out, 8, 2);
   const DAT_EP_STATE state = ep_state(pair.active.ep);
@@ -218,9 +220,10 @@ BOOST_AUTO_TEST_CASE(disc_peer_killed) {
 
 BOOST_AUTO_TEST_CASE(ep_reset_states) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
-  buffer.fill(1);
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  out.fill(1);
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
   REQUIRE_OK(dat_ep_reset(pair.passive.ep));  // ep_reset_unconnected: a no-op, the receive stays
   const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
   CHECK_TYPE(dat_ep_reset(pair.active.ep), DAT_INVALID_STATE);
@@ -228,7 +231,7 @@ BOOST_AUTO_TEST_CASE(ep_reset_states) {
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   CHECK_TYPE(dat_ep_reset(pair.active.ep), DAT_INVALID_STATE);
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 2));
+  REQUIRE_OK(pair.active.post_send(out, 64, 2));
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
 }
 

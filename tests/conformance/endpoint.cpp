@@ -430,11 +430,12 @@ BOOST_AUTO_TEST_CASE(ep_modify_atomic) {
   REQUIRE_OK(dat_evd_free(other_connect.release()));
   REQUIRE_OK(dat_pz_free(other_pz.release()));
   CHECK_TYPE(dat_evd_free(pair.passive.recv_evd), DAT_INVALID_STATE);
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   for (DAT_COUNT i = 0; i < before.ep_attr.max_recv_dtos; ++i)
-    REQUIRE_OK(pair.passive.post_recv(buffer, 64, static_cast<std::uint64_t>(i)));
+    REQUIRE_OK(pair.passive.post_recv(in, 64, static_cast<std::uint64_t>(i)));
   pair.connect();
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 1));
+  REQUIRE_OK(pair.active.post_send(out, 64, 1));
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 0);
 }
 
@@ -526,10 +527,11 @@ BOOST_AUTO_TEST_CASE(ep_free_unconnected_posted) {
 // Completions that nobody has dequeued when the EP goes.
 BOOST_AUTO_TEST_CASE(ep_free_with_completions_queued) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
-  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
-  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(pair.active.post_send(buffer, 64, i));
+  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
+  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(pair.active.post_send(out, 64, i));
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 0);
   REQUIRE_OK(dat_ep_free(pair.passive.ep.release()));
   REQUIRE_OK(dat_ep_free(pair.active.ep.release()));

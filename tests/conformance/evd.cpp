@@ -369,7 +369,8 @@ BOOST_AUTO_TEST_CASE(evd_post_se_full) {
 
 BOOST_AUTO_TEST_CASE(evd_overflow_async) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   const Evd tiny = make_evd(pair.ia, DAT_EVD_DTO_FLAG, 1);
   const DAT_COUNT qlen = query_evd(tiny).evd_qlen;
   DAT_EP_ATTR attr = default_ep_attr(pair.ia);
@@ -377,7 +378,7 @@ BOOST_AUTO_TEST_CASE(evd_overflow_async) {
   Ep ep;
   REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, tiny, pair.passive.request_evd,
                            pair.passive.connect_evd, &attr, ep.out()));
-  DAT_LMR_TRIPLET segment = buffer.local();
+  DAT_LMR_TRIPLET segment = in.local();
   for (DAT_COUNT i = 0; i < attr.max_recv_dtos; ++i)
     REQUIRE_OK(dat_ep_post_recv(ep, 1, &segment, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
   const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
@@ -385,7 +386,7 @@ BOOST_AUTO_TEST_CASE(evd_overflow_async) {
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   for (DAT_COUNT i = 0; i <= qlen + 1; ++i)
-    if (pair.active.post_send(buffer, 64, 1) != DAT_SUCCESS) break;
+    if (pair.active.post_send(out, 64, 1) != DAT_SUCCESS) break;
   const DAT_EVENT event = expect_event(pair.ia.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
   BOOST_CHECK(event.event_data.asynch_error_event_data.dat_handle == tiny);
 }

@@ -348,13 +348,14 @@ BOOST_AUTO_TEST_CASE(prov_attr_completion_flags) {
   if ((supported & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0)
     attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
   Pair pair(&attr);
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
   for (const auto flag : {DAT_COMPLETION_SUPPRESS_FLAG, DAT_COMPLETION_SOLICITED_WAIT_FLAG,
                           DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_COMPLETION_BARRIER_FENCE_FLAG}) {
     if ((supported & flag) == 0) continue;
-    REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
-    REQUIRE_OK(pair.active.post_send(buffer, 64, 2, flag));
+    REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+    REQUIRE_OK(pair.active.post_send(out, 64, 2, flag));
     expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
     if (flag != DAT_COMPLETION_SUPPRESS_FLAG)
       expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);

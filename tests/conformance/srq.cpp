@@ -22,7 +22,7 @@ DAT_SRQ_ATTR srq_attr(DAT_COUNT depth) {
 
 // A pair of which both passive EPs (one of the Pair, one more) take their receives from one SRQ.
 struct Fixture {
-  explicit Fixture(DAT_COUNT depth = 10) : buffer(pair.ia, pair.pz, 64) {
+  explicit Fixture(DAT_COUNT depth = 10) : buffer(pair.ia, pair.pz, 64), out(pair.ia, pair.pz, 64) {
     DAT_SRQ_ATTR attr = srq_attr(depth);
     made = pair.ia.attr.max_srqs > 0;
     if (!made) return;
@@ -48,7 +48,7 @@ struct Fixture {
     return dat_srq_post_recv(srq, 1, &segment, cookie(value));
   }
   void send(int i, std::size_t length) {
-    REQUIRE_OK(active[i].post_send(buffer, length, 1));
+    REQUIRE_OK(active[i].post_send(out, length, 1));
     expect_dto(active[i].request_evd, DAT_DTO_SUCCESS, 1);
   }
   DAT_SRQ_PARAM query() {
@@ -58,7 +58,8 @@ struct Fixture {
   }
 
   Pair pair;
-  Buffer buffer;
+  Buffer buffer;  // the SRQ's
+  Buffer out;
   Srq srq;
   End active[2];
   End passive[2];
@@ -279,7 +280,8 @@ BOOST_AUTO_TEST_CASE(ep_hard_watermark_breaks) {
 
 BOOST_AUTO_TEST_CASE(ep_recv_query_counts) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   const auto counts = [&] {
     std::pair<DAT_COUNT, DAT_COUNT> result{};
     REQUIRE_OK(dat_ep_recv_query(pair.active.ep, &result.first, &result.second));
@@ -293,12 +295,12 @@ BOOST_AUTO_TEST_CASE(ep_recv_query_counts) {
     return;
   REQUIRE_OK(rc);
   REQUIRE_OK(dat_ep_recv_query(pair.active.ep, nullptr, nullptr));
-  for (std::uint64_t i = 0; i < 5; ++i) REQUIRE_OK(pair.active.post_recv(buffer, 64, i));
+  for (std::uint64_t i = 0; i < 5; ++i) REQUIRE_OK(pair.active.post_recv(in, 64, i));
   pair.connect();
   auto [held, span] = counts();
   BOOST_CHECK(held == 5 || held == DAT_VALUE_UNKNOWN);
   BOOST_CHECK(span >= held || span == DAT_VALUE_UNKNOWN);
-  REQUIRE_OK(pair.passive.post_send(buffer, 64, 1));
+  REQUIRE_OK(pair.passive.post_send(out, 64, 1));
   expect_dto(pair.active.recv_evd, DAT_DTO_SUCCESS, 0);
   std::tie(held, span) = counts();
   BOOST_CHECK(held == 4 || held == DAT_VALUE_UNKNOWN);

@@ -172,13 +172,14 @@ BOOST_AUTO_TEST_CASE(dto_post_bad_states) {
 
 BOOST_AUTO_TEST_CASE(dto_cookie_roundtrip) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
   for (const std::uint64_t value :
        {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{0x123456789ABCDEF0},
         std::uint64_t{0x123456789ABCDEF0}}) {
-    REQUIRE_OK(pair.passive.post_recv(buffer, 64, value));
-    REQUIRE_OK(pair.active.post_send(buffer, 64, value));
+    REQUIRE_OK(pair.passive.post_recv(in, 64, value));
+    REQUIRE_OK(pair.active.post_send(out, 64, value));
     expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, value);
     expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, value);
   }
@@ -188,11 +189,12 @@ BOOST_AUTO_TEST_CASE(dto_operation_field) {
   Pair pair;
   Buffer here(pair.ia, pair.pz, 64);
   Buffer there(pair.ia, pair.pz, 64);
+  Buffer sink(pair.ia, pair.pz, 64);
   pair.connect();
   REQUIRE_OK(pair.passive.post_recv(there, 64, 1));
   REQUIRE_OK(pair.active.post_send(here, 64, 2));
   REQUIRE_OK(pair.active.post_write(here, there.remote(64), 3));
-  REQUIRE_OK(pair.active.post_read(here, there.remote(64), 4));
+  REQUIRE_OK(pair.active.post_read(sink, there.remote(64), 4));
   const auto received = expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
   BOOST_CHECK_EQUAL(received.operation, DAT_DTO_RECEIVE);
   BOOST_CHECK(received.ep_handle == pair.passive.ep);
@@ -221,17 +223,18 @@ BOOST_AUTO_TEST_CASE(dto_too_many_segments) {
 
 BOOST_AUTO_TEST_CASE(dto_queue_full) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
   DAT_EP_PARAM param{};
   REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
   const DAT_COUNT room = param.ep_attr.max_recv_dtos;
   for (DAT_COUNT i = 0; i < room; ++i)
-    REQUIRE_OK(pair.active.post_recv(buffer, 64, static_cast<std::uint64_t>(i)));
-  CHECK_TYPE(pair.active.post_recv(buffer, 64, 99), DAT_INSUFFICIENT_RESOURCES);
-  REQUIRE_OK(pair.passive.post_send(buffer, 64, 1));
+    REQUIRE_OK(pair.active.post_recv(in, 64, static_cast<std::uint64_t>(i)));
+  CHECK_TYPE(pair.active.post_recv(in, 64, 99), DAT_INSUFFICIENT_RESOURCES);
+  REQUIRE_OK(pair.passive.post_send(out, 64, 1));
   expect_dto(pair.active.recv_evd, DAT_DTO_SUCCESS, 0);
-  REQUIRE_OK(pair.active.post_recv(buffer, 64, 100));  // recovered
+  REQUIRE_OK(pair.active.post_recv(in, 64, 100));  // recovered
 }
 
 BOOST_AUTO_TEST_CASE(dto_request_queue_full) {
@@ -263,13 +266,14 @@ BOOST_AUTO_TEST_CASE(dto_order_requests) {
   Pair pair;
   Buffer here(pair.ia, pair.pz, kPage);
   Buffer there(pair.ia, pair.pz, kPage);
+  Buffer sink(pair.ia, pair.pz, kPage);
   pair.connect();
   REQUIRE_OK(pair.passive.post_recv(there, kPage, 1));
   REQUIRE_OK(pair.passive.post_recv(there, kPage, 2));
-  REQUIRE_OK(pair.active.post_read(here, there.remote(kPage), 10));
+  REQUIRE_OK(pair.active.post_read(sink, there.remote(kPage), 10));
   REQUIRE_OK(pair.active.post_send(here, 8, 11));
   REQUIRE_OK(pair.active.post_write(here, there.remote(kPage), 12));
-  REQUIRE_OK(pair.active.post_read(here, there.remote(8), 13));
+  REQUIRE_OK(pair.active.post_read(sink, there.remote(8), 13));
   REQUIRE_OK(pair.active.post_send(here, 8, 14));
   for (std::uint64_t value = 10; value <= 14; ++value)
     expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, value);
@@ -376,17 +380,18 @@ BOOST_AUTO_TEST_CASE(dto_fence_read_send) {
 
 BOOST_AUTO_TEST_CASE(dto_suppress_success) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
   // Many more than the queue is deep: slots of suppressed requests come back by themselves.
   for (std::uint64_t i = 0; i < 200; ++i) {
-    REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
-    REQUIRE_OK(pair.active.post_send(buffer, 64, i, DAT_COMPLETION_SUPPRESS_FLAG));
+    REQUIRE_OK(pair.passive.post_recv(in, 64, i));
+    REQUIRE_OK(pair.active.post_send(out, 64, i, DAT_COMPLETION_SUPPRESS_FLAG));
     expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
   }
   expect_silence(pair.active.request_evd);
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 999));
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  REQUIRE_OK(pair.active.post_send(out, 64, 999));
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 999);
 }
 
@@ -412,15 +417,16 @@ BOOST_AUTO_TEST_CASE(dto_unsignalled_then_signal) {
   DAT_EP_ATTR attr = default_ep_attr(probe);
   attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
   Pair pair(&attr);
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
-  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
   for (std::uint64_t i = 0; i < 3; ++i)
-    REQUIRE_OK(pair.active.post_send(buffer, 64, i, DAT_COMPLETION_UNSIGNALLED_FLAG));
+    REQUIRE_OK(pair.active.post_send(out, 64, i, DAT_COMPLETION_UNSIGNALLED_FLAG));
   for (std::uint64_t i = 0; i < 3; ++i) expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
   // A waiter sleeps through them or finds them queued at entry; the oldest comes first, the others
   // are counted.
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 3));
+  REQUIRE_OK(pair.active.post_send(out, 64, 3));
   DAT_EVENT event;
   DAT_COUNT more = 0;
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 3);
@@ -436,7 +442,8 @@ BOOST_AUTO_TEST_CASE(dto_unsignalled_no_wake) {
   attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
   attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
   Pair pair(&attr);
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
   DAT_EVENT event;
   DAT_COUNT more = -1;
@@ -448,8 +455,8 @@ BOOST_AUTO_TEST_CASE(dto_unsignalled_no_wake) {
   });
   while (!started) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is in the wait now
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1, DAT_COMPLETION_UNSIGNALLED_FLAG));
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 2, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  REQUIRE_OK(pair.active.post_send(out, 64, 2, DAT_COMPLETION_UNSIGNALLED_FLAG));
   waiter.join();
   BOOST_CHECK_EQUAL(DAT_GET_TYPE(waited), static_cast<DAT_RETURN>(DAT_TIMEOUT_EXPIRED));
   BOOST_CHECK_EQUAL(more, 1);
@@ -462,7 +469,8 @@ BOOST_AUTO_TEST_CASE(dto_solicited_no_wake) {
   DAT_EP_ATTR attr = default_ep_attr(probe);
   attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
   Pair pair(&attr);
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
   DAT_EVENT event;
   DAT_COUNT more = -1;
@@ -474,8 +482,8 @@ BOOST_AUTO_TEST_CASE(dto_solicited_no_wake) {
   });
   while (!started) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is in the wait now
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 2));
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  REQUIRE_OK(pair.active.post_send(out, 64, 2));
   waiter.join();
   BOOST_CHECK_EQUAL(DAT_GET_TYPE(waited), static_cast<DAT_RETURN>(DAT_TIMEOUT_EXPIRED));
   BOOST_CHECK_EQUAL(more, 1);
@@ -487,10 +495,11 @@ BOOST_AUTO_TEST_CASE(dto_solicited_wake) {
   DAT_EP_ATTR attr = default_ep_attr(probe);
   attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
   Pair pair(&attr);
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 2));
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 2));
   DAT_EVENT event;
   DAT_COUNT more = 0;
   CHECK_TYPE_OR(dat_evd_wait(pair.passive.recv_evd, 0, 2, &event, &more), DAT_INVALID_STATE,
@@ -498,9 +507,9 @@ BOOST_AUTO_TEST_CASE(dto_solicited_wake) {
   DAT_RETURN waited = DAT_INTERNAL_ERROR;
   std::thread waiter(
       [&] { waited = dat_evd_wait(pair.passive.recv_evd, kPatience, 1, &event, &more); });
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 3));
+  REQUIRE_OK(pair.active.post_send(out, 64, 3));
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 3);
-  REQUIRE_OK(pair.active.post_send(buffer, 64, 4, DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+  REQUIRE_OK(pair.active.post_send(out, 64, 4, DAT_COMPLETION_SOLICITED_WAIT_FLAG));
   waiter.join();
   BOOST_CHECK_EQUAL(waited, static_cast<DAT_RETURN>(DAT_SUCCESS));
   BOOST_CHECK_EQUAL(event.event_data.dto_completion_event_data.user_cookie.as_64, 1U);
@@ -509,16 +518,17 @@ BOOST_AUTO_TEST_CASE(dto_solicited_wake) {
 
 BOOST_AUTO_TEST_CASE(dto_threshold_batch) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
   constexpr DAT_COUNT kBatch = 12;
-  for (DAT_COUNT i = 0; i < kBatch; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
+  for (DAT_COUNT i = 0; i < kBatch; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
   DAT_EVENT event;
   DAT_COUNT more = 0;
   DAT_RETURN waited = DAT_INTERNAL_ERROR;
   std::thread waiter(
       [&] { waited = dat_evd_wait(pair.passive.recv_evd, kPatience, kBatch, &event, &more); });
-  for (DAT_COUNT i = 0; i < kBatch; ++i) REQUIRE_OK(pair.active.post_send(buffer, 64, i));
+  for (DAT_COUNT i = 0; i < kBatch; ++i) REQUIRE_OK(pair.active.post_send(out, 64, i));
   waiter.join();
   BOOST_CHECK_EQUAL(waited, static_cast<DAT_RETURN>(DAT_SUCCESS));
   BOOST_CHECK_EQUAL(more, kBatch - 1);
@@ -682,10 +692,11 @@ BOOST_AUTO_TEST_CASE(dto_error_flushes_rest) {
 
 BOOST_AUTO_TEST_CASE(dto_send_invalidate_false) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
-  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
-  DAT_LMR_TRIPLET segment = buffer.local();
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  DAT_LMR_TRIPLET segment = out.local();
   const DAT_RETURN rc = dat_ep_post_send_with_invalidate(pair.active.ep, 1, &segment, cookie(2),
                                                          DAT_COMPLETION_DEFAULT_FLAG, DAT_FALSE, 0);
   if (skip_unless(DAT_GET_TYPE(rc) != DAT_MODEL_NOT_SUPPORTED,
@@ -717,6 +728,7 @@ BOOST_AUTO_TEST_CASE(dto_null_evd_discards) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
   Buffer in(pair.ia, pair.pz, 64);
+  Buffer sink(pair.ia, pair.pz, 64);
   out.fill(3);
   DAT_EP_ATTR attr = default_ep_attr(pair.ia);
   const Evd connect_evd = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
@@ -738,12 +750,12 @@ BOOST_AUTO_TEST_CASE(dto_null_evd_discards) {
   REQUIRE_OK(pair.active.post_send(out, 64, 1));
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1);
   REQUIRE_OK(
-      pair.active.post_read(out, in.remote(64), 2));  // the read comes back behind the placed send
+      pair.active.post_read(sink, in.remote(64), 2));  // the read comes back behind the placed send
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
   BOOST_CHECK(in.holds(3, 64));
   // More requests than the EP has slots: discarded completions free them.
   for (int i = 0; i < 100; ++i) {
-    REQUIRE_OK(pair.active.post_recv(out, 64, 3));
+    REQUIRE_OK(pair.active.post_recv(sink, 64, 3));
     DAT_LMR_TRIPLET segment = in.local();
     REQUIRE_OK(dat_ep_post_send(silent, 1, &segment, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
     expect_dto(pair.active.recv_evd, DAT_DTO_SUCCESS, 3);
