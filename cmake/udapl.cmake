@@ -145,11 +145,22 @@ function(udapl_test name)
   endif()
 
   add_executable(${name} ${arg_SOURCES})
+  udapl_test_code(${name})
   target_compile_definitions(${name} PRIVATE BOOST_TEST_DYN_LINK)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} Boost::unit_test_framework)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   udapl_test_environment(${name} ${arg_ENV})
+endfunction()
+
+# udapl_test_code(<target>): the code of tests is compiled quickly rather than to run fast. What is tested
+# keeps its optimisation and its sanitizers; the undefined-behaviour checks in the expansions of Boost's
+# macros alone would take most of a sanitizer build.
+function(udapl_test_code target)
+  target_compile_options(${target} PRIVATE -O0)
+  if(UDAPL_SANITIZE MATCHES "undefined")
+    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+  endif()
 endfunction()
 
 # udapl_test_environment(<test> [<NAME=value>...]): what every test of ours sees: sanitizer options,
