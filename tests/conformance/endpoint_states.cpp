@@ -12,7 +12,9 @@
 #include <vector>
 
 // Every operation in every state of an EP: the table of section 3.3 of the semantics reference. One
-// test per state; each of its cases brings a fresh EP there and tries one operation.
+// test per state; each of its cases brings a fresh EP there and tries one operation. Of the
+// checklist: conn_bad_state, disc_invalid_states, dto_post_bad_states, dto_recv_in_all_states,
+// ep_modify_pz_states, ep_modify_evd_states, ep_reset_states, rsp_ep_not_unconnected.
 namespace conformance {
 
 namespace {

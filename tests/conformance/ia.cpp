@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(ia_open_twice) {  // and ia_close_other_instance
   make_pz(first);
 }
 
-BOOST_AUTO_TEST_CASE(ia_close_bad_handle) {
+BOOST_AUTO_TEST_CASE(ia_close_bad_handle) {  // ia_close_bad_flags, ia_close_graceful_empty
   CHECK_TYPE(dat_ia_close(DAT_HANDLE_NULL, DAT_CLOSE_ABRUPT_FLAG), DAT_INVALID_HANDLE);
   Ia ia;
   const DAT_IA_HANDLE closed = ia.handle;

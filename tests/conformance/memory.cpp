@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_from_lmr) {  // and lmr_from_lmr_source_freed
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_create_shared_cookie) {
+BOOST_AUTO_TEST_CASE(lmr_create_shared_cookie) {  // or lmr_create_shared_unsupported
   Ia ia;
   const Pz pz = make_pz(ia);
   constexpr std::size_t kSize = 8192;
