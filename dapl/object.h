@@ -27,9 +27,6 @@ class Ia;
 struct ObjectHeader {
   ObjectHeader(const DAT_PROVIDER* table, DAT_HANDLE_TYPE type, Ia* owner) noexcept
       : provider(table), tag(tag_of(type)), ia(owner) {}
-  // What is left in the block of an object that has ended.
-  ObjectHeader(const DAT_PROVIDER* table, std::uint32_t end) noexcept
-      : provider(table), tag(end), ia(nullptr) {}
 
   static constexpr std::uint32_t kDead = 0xDEADDA7U;
   static constexpr std::uint32_t kSpent =
@@ -124,20 +121,20 @@ class ObjectPool {
   std::deque<void*> free_;
 };
 
-// Ends an object: runs its destructor and leaves a dead header in its block.
+// Ends an object: runs its destructor and gives its block to the pool. The header stays there as it
+// was, but for the tag. Nothing writes its first word again: the registry reads that without a
+// lock, and legally so while an RSP ends because its request has arrived.
 template <class T>
 struct Dispose {
   void operator()(T* object) const noexcept {
     static_assert(!std::is_polymorphic_v<T>, "the first word of a handle belongs to DAT");
-    const DAT_PROVIDER* const table = object->provider;
+    static_assert(std::is_trivially_destructible_v<ObjectHeader>, "the header outlives the object");
     std::unique_lock lock(spent_lock(), std::defer_lock);
     if (object->tag.load(std::memory_order_relaxed) == ObjectHeader::kSpent)
       lock.lock();
     else
       object->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
-    const std::uint32_t end = object->tag.load(std::memory_order_relaxed);
     object->~T();
-    ::new (static_cast<void*>(object)) ObjectHeader(table, end);
     ObjectPool<T>::instance().release(object);
   }
 };
