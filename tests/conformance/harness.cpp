@@ -87,8 +87,11 @@ Pz make_pz(DAT_IA_HANDLE ia) {
 }
 
 DAT_CONN_QUAL fresh_conn_qual() {
+  // Test programs that run at the same time have process numbers close to each other: each has a
+  // range of its own, below the ports that the kernel gives away.
+  constexpr unsigned kRange = 1024;
   static std::atomic<unsigned> next{0};
-  return 10000 + (static_cast<unsigned>(::getpid()) * 64 + next.fetch_add(1)) % 20000;
+  return 10000 + (static_cast<unsigned>(::getpid()) % 20) * kRange + next.fetch_add(1) % kRange;
 }
 
 Buffer::Buffer(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, std::size_t size, DAT_MEM_PRIV_FLAGS privileges)
