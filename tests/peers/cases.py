@@ -104,7 +104,7 @@ def dtests():
     yield dtest("poll", "-p")
     yield dtest("cno", "-c")
     yield dtest("verbose_times", "-v -t")
-    yield dtest("data_check", "-D")
+    yield dtest("data_check", "-D", timeout=140)
     yield dtest("write_streaming", "-w")
     yield dtest("write_pingpong", "-W")
     yield dtest("unidirectional", "-u -w")
