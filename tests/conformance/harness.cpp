@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace conformance {
@@ -86,12 +88,37 @@ Pz make_pz(DAT_IA_HANDLE ia) {
   return pz;
 }
 
+namespace {
+
+// Conn quals come in blocks; a process owns one for as long as it lives, so that suites can run
+// side by side. What says so is an abstract socket, which the system removes with the process.
+constexpr unsigned kFirstConnQual = 10000;
+constexpr unsigned kBlocks = 20;
+constexpr unsigned kBlockSize = 1000;
+
+bool own_block(unsigned block) {
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "udapl-conformance-%u", block);
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0) return true;
+  ::close(fd);
+  return false;
+}
+
+unsigned choose_block() {
+  const unsigned start = static_cast<unsigned>(::getpid());
+  for (unsigned i = 0; i < kBlocks; ++i)
+    if (own_block((start + i) % kBlocks)) return (start + i) % kBlocks;
+  return start % kBlocks;  // more suites than blocks: they may meet
+}
+
+}  // namespace
+
 DAT_CONN_QUAL fresh_conn_qual() {
-  // Test programs that run at the same time have process numbers close to each other: each has a
-  // range of its own, below the ports that the kernel gives away.
-  constexpr unsigned kRange = 1024;
+  static const unsigned block = choose_block();
   static std::atomic<unsigned> next{0};
-  return 10000 + (static_cast<unsigned>(::getpid()) % 20) * kRange + next.fetch_add(1) % kRange;
+  return kFirstConnQual + block * kBlockSize + next.fetch_add(1) % kBlockSize;
 }
 
 Buffer::Buffer(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, std::size_t size, DAT_MEM_PRIV_FLAGS privileges)

@@ -133,7 +133,7 @@ Evd make_evd(DAT_IA_HANDLE ia, DAT_EVD_FLAGS flags, DAT_COUNT qlen = 64,
              DAT_CNO_HANDLE cno = nullptr);
 Pz make_pz(DAT_IA_HANDLE ia);
 
-// A conn qual that no other test of this process, and hardly one of another, uses.
+// A conn qual that no other suite uses, and in this process nobody since a thousand calls.
 DAT_CONN_QUAL fresh_conn_qual();
 
 // Memory with an LMR over all of it.
