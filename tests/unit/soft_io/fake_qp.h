@@ -26,6 +26,9 @@ inline Bytes pattern(std::size_t size, unsigned seed = 1) {
 // A QP as the connection manager sees it; posts are not its business. Keeps what it is told.
 class FakeQp final : public transport::Qp, public ConnectionEnd {
  public:
+  // The driving thread may be telling it right now: the handshake waits for that and then goes.
+  ~FakeQp() override { drop_handshake(); }
+
   // ---- what a test does with it ----
   // As Qp::connect.
   Status start(ConnectionManager& cm, const transport::ConnectRequest& request) {
