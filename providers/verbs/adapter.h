@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include "common/result.h"
+#include "dapl/transport/adapter.h"
+#include "providers/verbs/device.h"
+#include "providers/verbs/environment.h"
+#include "providers/verbs/mr.h"
+#include "providers/verbs/service.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace udapl::verbs {
+
+class ConnectionManager;  // cm.h
+
+// An RDMA device at one port and IP address: what its objects share, and their factory.
+// Thread-safe. Owned by an Ia.
+class Adapter final : public transport::Adapter {
+ public:
+  // For dapl::ProviderKit. Errors of find_device, INSUFFICIENT_RESOURCES.
+  static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
+                                                          transport::AdapterSink& sink);
+
+  ~Adapter() override;
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  [[nodiscard]] const transport::Attributes& attributes() const noexcept override {
+    return attributes_;
+  }
+  Result<std::unique_ptr<transport::Pd>> create_pd() override;
+  Result<std::unique_ptr<transport::Mr>> register_memory(transport::Pd& pd,
+                                                         const transport::MrInit& init) override;
+  Result<std::unique_ptr<transport::Window>> create_window(transport::Pd& pd,
+                                                           transport::WindowScope scope) override;
+  Result<std::unique_ptr<transport::Cq>> create_cq(int depth, transport::CqSink& sink) override;
+  Result<std::unique_ptr<transport::Srq>> create_srq(transport::Pd& pd, int depth, int max_segments,
+                                                     transport::SrqSink& sink) override;
+  Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;
+  Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
+                                                      transport::ListenSink& sink) override;
+  Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept override;
+  WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
+    return word.wait(seen, deadline);
+  }
+
+  // ---- for the objects made here ---------------------------------------------------------------
+  // Our own context: its asynchronous events are ours alone. QPs, CQs, MRs ... are made in it, not
+  // in the context that librdmacm opens for its ids.
+  [[nodiscard]] ibv_context* context() const noexcept { return device_.context.get(); }
+  [[nodiscard]] const Device& device() const noexcept { return device_; }  // port, GID, address
+  [[nodiscard]] const Environment& environment() const noexcept { return environment_; }
+  [[nodiscard]] Service& service() const noexcept { return *service_; }
+  [[nodiscard]] ConnectionManager& cm() const noexcept { return *cm_; }
+  // For all ids of this adapter; the connection manager watches it.
+  [[nodiscard]] rdma_event_channel* cm_channel() const noexcept { return cm_channel_.get(); }
+  [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
+  [[nodiscard]] MemoryTable& memory() noexcept { return memory_; }
+  // Inline bytes to ask for at QP creation; 0 where the device has none.
+  [[nodiscard]] std::uint32_t max_inline() const noexcept { return max_inline_; }
+  // The device or its driver has gone: verbs calls fail with EIO from now on. Set before the sink
+  // is told.
+  [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
+  // The connection manager saw RDMA_CM_EVENT_DEVICE_REMOVAL. In the service thread.
+  void on_removal() noexcept;
+
+ private:
+  struct CloseChannel {
+    void operator()(rdma_event_channel* channel) const noexcept {
+      rdma_destroy_event_channel(channel);
+    }
+    void operator()(ibv_comp_channel* channel) const noexcept { ibv_destroy_comp_channel(channel); }
+  };
+
+  Adapter(Device device, const Environment& environment, std::unique_ptr<Service> service,
+          transport::AdapterSink& sink);
+
+  Device device_;
+  const Environment environment_;
+  transport::Attributes attributes_;
+  transport::AdapterSink& sink_;
+  std::uint32_t max_inline_ = 0;
+  std::atomic<bool> dead_{false};
+  MemoryTable memory_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<rdma_event_channel, CloseChannel> cm_channel_;
+  std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;
+  std::unique_ptr<ConnectionManager> cm_;
+};
+
+}  // namespace udapl::verbs

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "common/result.h"
+#include "dapl/transport/cm.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace udapl::verbs {
+
+struct CloseDevice {
+  void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
+};
+
+// An opened device, and where on it an adapter is.
+struct Device {
+  std::unique_ptr<ibv_context, CloseDevice> context;
+  std::string name;                  // "mlx5_0"
+  std::string netdev;                // "ib0"; empty if none is known
+  transport::SocketAddress address;  // IPv4 or IPv6 of the port; port 0
+  std::uint8_t port = 1;
+  int gid_index = 0;
+  ibv_gid gid{};
+  std::uint16_t pkey_index = 0;
+  ibv_device_attr_ex attr{};
+  ibv_port_attr port_attr{};
+
+  [[nodiscard]] bool iwarp() const noexcept {
+    return context->device->transport_type == IBV_TRANSPORT_IWARP;
+  }
+  [[nodiscard]] bool ethernet() const noexcept {
+    return port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+  }
+};
+
+// Finds and opens the device of dat.conf's seventh field, "NAME PORT". NAME: a network interface,
+// an IP address, a host name of this machine, or an RDMA device (then PORT counts, 0: its first
+// active one). INVALID_ADDRESS: there is no such thing, or no RDMA device there; the trace says
+// what there is. INVALID_PARAMETER: an empty field, a port that the device does not have.
+// INSUFFICIENT_RESOURCES.
+Result<Device> find_device(std::string_view ia_params);
+
+}  // namespace udapl::verbs

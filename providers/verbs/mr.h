@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "common/annotations.h"
+#include "common/mutex.h"
+#include "common/result.h"
+#include "dapl/transport/mr.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+namespace udapl::verbs {
+
+class Adapter;
+class Mr;
+class Window;
+
+// The access that DAT privileges ask for. Remote writing and atomics need local writing (verbs), so
+// they get it. `windows`: the device has windows, so they may be bound to it.
+[[nodiscard]] int access_flags(DAT_MEM_PRIV_FLAGS privileges, bool windows) noexcept;
+
+// A protection domain. Immutable, so thread-safe. Owned by a PZ.
+class Pd final : public transport::Pd {
+ public:
+  static Result<std::unique_ptr<transport::Pd>> create(Adapter& adapter);
+  Pd(Adapter& adapter, ibv_pd* pd) noexcept : adapter_(adapter), pd_(pd) {}
+  ~Pd() override;
+  Pd(const Pd&) = delete;
+  Pd& operator=(const Pd&) = delete;
+
+  [[nodiscard]] ibv_pd* get() const noexcept { return pd_; }
+  [[nodiscard]] Adapter& adapter() const noexcept { return adapter_; }
+
+ private:
+  Adapter& adapter_;
+  ibv_pd* const pd_;
+};
+
+// The windows of an adapter by the index part of their key (all but its lowest byte, which changes
+// with each bind), and its registrations by local key. Thread-safe. Owned by the Adapter.
+class MemoryTable {
+ public:
+  void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
+  void remove(const Window& window) noexcept UDAPL_EXCLUDES(lock_);
+  void add(const Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
+  void remove(const Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
+
+  // The peer, or a request of ours, has invalidated `key`. Any lock but a Window's may be held.
+  void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+  // Does the segment lie inside a registration?
+  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept UDAPL_EXCLUDES(lock_);
+
+ private:
+  mutable Mutex lock_;
+  std::unordered_map<std::uint32_t, Window*> windows_ UDAPL_GUARDED_BY(lock_);
+  std::unordered_map<std::uint32_t, const Mr*> mrs_ UDAPL_GUARDED_BY(lock_);
+};
+
+// Registered memory. Thread-safe. Owned by an LMR.
+class Mr final : public transport::Mr {
+ public:
+  // PRIVILEGES_VIOLATION: memory that may not be accessed so. INVALID_PARAMETER: not mapped.
+  static Result<std::unique_ptr<transport::Mr>> create(Adapter& adapter, Pd& pd,
+                                                       const transport::MrInit& init);
+  Mr(Adapter& adapter, ibv_mr* mr, const transport::MrInit& init) noexcept;
+  ~Mr() override;
+  Mr(const Mr&) = delete;
+  Mr& operator=(const Mr&) = delete;
+
+  [[nodiscard]] DAT_LMR_CONTEXT lmr_context() const noexcept override { return mr_->lkey; }
+  [[nodiscard]] DAT_RMR_CONTEXT rmr_context() const noexcept override;
+  [[nodiscard]] bool has_windows() const noexcept override {
+    return windows_.load(std::memory_order_acquire) != 0;
+  }
+
+  [[nodiscard]] ibv_mr* get() const noexcept { return mr_; }
+  // The address that segments name: from 0 on for a zero-based registration.
+  [[nodiscard]] DAT_VADDR first() const noexcept;
+  [[nodiscard]] DAT_VLEN length() const noexcept { return init_.length; }
+  [[nodiscard]] const transport::MrInit& init() const noexcept { return init_; }
+
+ private:
+  friend class Window;
+  Adapter& adapter_;
+  ibv_mr* const mr_;
+  const transport::MrInit init_;
+  std::atomic<int> windows_{0};  // bound, or being bound
+};
+
+// A memory window: type 2B for scope kQp where the device has them, else type 1 (which works over
+// all QPs of its domain). Thread-safe. Owned by an RMR.
+//
+// What a Qp does: lock(), ask plan(), post accordingly, call posted() after success, unlock; when a
+// posted bind or unbind completes with an error: bind_failed().
+class Window final : public transport::Window {
+ public:
+  static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
+                                                           transport::WindowScope scope);
+  Window(Adapter& adapter, ibv_mw* mw) noexcept : adapter_(adapter), mw_(mw) {}
+  ~Window() override;
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  [[nodiscard]] DAT_RMR_CONTEXT rmr_context() const noexcept override;
+  [[nodiscard]] std::optional<transport::Binding> binding() const noexcept override;
+
+  // ---- for Qp ----------------------------------------------------------------------------------
+  [[nodiscard]] ibv_mw* get() const noexcept { return mw_; }
+  // Type 1: post with ibv_bind_mw (length 0 unbinds); mw->rkey is the new key then. Type 2: a work
+  // request IBV_WR_BIND_MW with rkey next_key(), preceded by an IBV_WR_LOCAL_INV of key() if
+  // bound(); an unbind is the IBV_WR_LOCAL_INV alone, or nothing if it is not bound().
+  [[nodiscard]] bool type2() const noexcept { return mw_->type == IBV_MW_TYPE_2; }
+  Mutex& lock() const noexcept UDAPL_TSA(lock_returned(lock_)) { return lock_; }
+  [[nodiscard]] bool bound() const noexcept UDAPL_REQUIRES(lock_) { return binding_.has_value(); }
+  [[nodiscard]] std::uint32_t key() const noexcept UDAPL_REQUIRES(lock_) { return mw_->rkey; }
+  [[nodiscard]] std::uint32_t next_key() const noexcept UDAPL_REQUIRES(lock_) {
+    return ibv_inc_rkey(mw_->rkey);
+  }
+  // The request was posted; `key` is its new key, 0 for an unbind.
+  void posted(const transport::BindRequest& request, std::uint32_t key) noexcept
+      UDAPL_REQUIRES(lock_);
+  // The bind that made `key` has failed, or was flushed: nothing is bound. A no-op if a later bind
+  // was posted.
+  void bind_failed(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+  // For MemoryTable: `key` is not valid any more.
+  void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+
+ private:
+  void release() noexcept UDAPL_REQUIRES(lock_);
+
+  Adapter& adapter_;
+  ibv_mw* const mw_;
+  mutable Mutex lock_;
+  DAT_RMR_CONTEXT context_ UDAPL_GUARDED_BY(lock_) = 0;
+  Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // bound to, or to be bound to
+  std::optional<transport::Binding> binding_ UDAPL_GUARDED_BY(lock_);
+};
+
+}  // namespace udapl::verbs

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "common/result.h"
+#include "dapl/transport/types.h"
+
+// From what verbs and rdma_cm answer to what DAT says. Pure.
+namespace udapl::verbs {
+
+// The DTO status of a completion.
+[[nodiscard]] DAT_DTO_COMPLETION_STATUS dto_status(ibv_wc_status status) noexcept;
+
+// The error of a control call that failed with `error` (an errno value, positive). `resource`: the
+// subtype of INSUFFICIENT_RESOURCES, the answer to ENOMEM, ENOSPC, EAGAIN, EMFILE, ENFILE.
+[[nodiscard]] Status status_of(int error, DAT_RETURN resource = DAT_NO_SUBTYPE) noexcept;
+
+// The answer of a post that ibv_post_* refused with `error` (positive or negative errno).
+[[nodiscard]] DAT_RETURN post_error(int error) noexcept;
+
+// For traces; never null.
+[[nodiscard]] const char* name_of(ibv_wc_status status) noexcept;
+[[nodiscard]] const char* name_of(ibv_event_type event) noexcept;
+[[nodiscard]] const char* name_of(ibv_port_state state) noexcept;
+
+}  // namespace udapl::verbs

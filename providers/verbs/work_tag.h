@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/types.h"
+
+#include <cstdint>
+
+// What a wr_id says beside the WorkId, because a failed ibv_wc says nothing else. WorkIds are
+// addresses of objects aligned to 8 bytes, so three bits are free.
+namespace udapl::verbs {
+
+inline constexpr std::uint64_t kReceiveTag = 1;  // posted to a receive queue or an SRQ
+inline constexpr std::uint64_t kQuietTag = 2;    // a request posted with kQuiet
+inline constexpr std::uint64_t kTags = 7;
+
+// The wr_id of requests of our own (an invalidation in front of a bind): never signalled, so it
+// comes back only when it failed or was flushed, and is not handed on.
+inline constexpr std::uint64_t kInternalWork = 4;
+
+static_assert(transport::kQuiet == kQuietTag << 2);
+[[nodiscard]] constexpr std::uint64_t request_wr_id(transport::WorkId id,
+                                                    transport::WorkFlags flags) noexcept {
+  return id | ((flags & transport::kQuiet) >> 2);
+}
+[[nodiscard]] constexpr std::uint64_t receive_wr_id(transport::WorkId id) noexcept {
+  return id | kReceiveTag;
+}
+[[nodiscard]] constexpr transport::WorkId work_id(std::uint64_t wr_id) noexcept {
+  return wr_id & ~kTags;
+}
+
+}  // namespace udapl::verbs
