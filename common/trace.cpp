@@ -1,77 +1,178 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "common/trace.h"
 
+#include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <exception>
+#include <mutex>
+#include <string>
 #include <string_view>
 
-#include <sys/syscall.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include "common/dat_names.h"
+#include "common/fd.h"
+#include "common/trace_settings.h"
+#include "common/trace_sink.h"
 
 namespace udapl::trace {
 
-std::atomic<int> level_now{kDefaultLevel};
+constinit Page page(kDefaultLevel);
 
 namespace {
 
-std::atomic<const char*> component_name{"udapl"};
+constexpr std::size_t kLine = 1024;
 
-const char* level_name(Level level) noexcept {
-  if (level <= kError) return "error";
-  return level <= kNormal ? "normal" : "detail";
+std::atomic<const char*> component_name{"udapl"};
+std::atomic<Probe> probe_now{nullptr};
+std::atomic<Describe> describe_now{nullptr};
+thread_local const void* subject = nullptr;
+
+// Lets a tool of the same user reach the page: it becomes a file without a name, of which the
+// process keeps a descriptor. The kernel decides who may open another process's descriptors. If
+// that cannot be had the page stays private, and only the API changes levels.
+void share_page(const char* component) noexcept {
+  if (::sysconf(_SC_PAGESIZE) > static_cast<long>(kPageSize)) return;
+  char name[64];
+  std::snprintf(name, sizeof name, "%s%s", kPageName, component);
+  const Fd low(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Never one of the standard three, even if the program runs without them.
+  Fd file(::fcntl(low.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!file.valid()) return;
+  if (::write(file.get(), &page, sizeof page) != static_cast<ssize_t>(sizeof page)) return;
+  // Who opens it must not be able to take it away under us.
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return;
+  // In place of the page in our data, so that a point reads it without a detour.
+  if (::mmap(&page, sizeof page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0) ==
+      MAP_FAILED)
+    return;
+  static_cast<void>(file.release());
+}
+
+void configure(const char* component, std::string_view prefix) {
+  component_name.store(component, std::memory_order_relaxed);
+  const Settings settings =
+      read_settings(prefix, [](const char* name) -> const char* { return ::secure_getenv(name); });
+  const bool opened = open_sinks(settings);
+  const int error = errno;
+  page.set_text_level(settings.level);
+  share_page(component);
+  if (&::udapl_trace_probe_1 != nullptr) set_probe(&::udapl_trace_probe_1);
+  for (const std::string& complaint : settings.complaints)
+    UDAPL_TRACE(kError, "%s", complaint.c_str());
+  if (!opened)
+    UDAPL_TRACE(kError, "cannot write to %s: %s (%s), using stderr", settings.path.c_str(),
+                std::strerror(error), errno_name(error));
+}
+
+void send(const Record& record) noexcept {
+  const int saved_errno = errno;
+  if (record.level <= page.text_level.load(std::memory_order_relaxed)) {
+    char line[kLine];
+    write_sinks(record.level, line, render(record, line, sizeof line));
+  }
+  if (const Probe probe = probe_now.load(std::memory_order_acquire); probe != nullptr)
+    probe(&record);
+  errno = saved_errno;
 }
 
 }  // namespace
 
-void set_level(int level) noexcept { level_now.store(level, std::memory_order_relaxed); }
-
 void init(const char* component, const char* variable) noexcept {
-  component_name.store(component, std::memory_order_relaxed);
-  const char* text = ::secure_getenv(variable);
-  if (text == nullptr) return;
-  const std::string_view value(text);
-  int level = -1;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), level);
-  if (error != std::errc() || end != value.data() + value.size() || level < 0 || level > kMax) {
-    UDAPL_TRACE(kError, "%s=\"%s\" is not a number from 0 to %d, using %d", variable, text,
-                static_cast<int>(kMax), kDefaultLevel);
-    return;
+  static std::once_flag once;
+  try {
+    const std::string_view name(variable);
+    std::call_once(once, configure, component, name.substr(0, name.find('_')));
+  } catch (const std::exception&) {
+    // No memory: the levels stay as they are.
   }
-  set_level(level);
+}
+
+int level() noexcept { return page.text_level.load(std::memory_order_relaxed); }
+
+void set_level(int level) noexcept { page.set_text_level(level); }
+
+void set_probe(Probe probe) noexcept {
+  probe_now.store(probe, std::memory_order_release);
+  page.set_probe_level(probe != nullptr ? int{kMax} : -1);
+}
+
+void set_describe(Describe describe) noexcept {
+  describe_now.store(describe, std::memory_order_release);
+}
+
+Identity describe(const void* object) noexcept {
+  const Describe known = describe_now.load(std::memory_order_acquire);
+  return object == nullptr || known == nullptr ? Identity() : known(object);
+}
+
+About::About(const void* object) noexcept : outer_(subject) { subject = object; }
+About::~About() { subject = outer_; }
+
+void emit(Record record) noexcept {
+  record.component = component_name.load(std::memory_order_relaxed);
+  if (record.object == nullptr) record.object = subject;
+  if (*record.type == '\0') {
+    const Identity identity = describe(record.object);
+    record.type = identity.type;
+    record.ia = identity.ia;
+  }
+  send(record);
 }
 
 void write(Level level, const char* function, const char* format, ...) noexcept {
   const int saved_errno = errno;
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  tm local{};
-  ::localtime_r(&now.tv_sec, &local);
-
-  char line[1024];
-  constexpr std::size_t kRoom = sizeof line - 2;  // for the newline and snprintf's terminator
-  int used = std::snprintf(line, kRoom, "%02d:%02d:%02d.%06ld %d/%ld %s %s %s: ", local.tm_hour,
-                           local.tm_min, local.tm_sec, now.tv_nsec / 1000, ::getpid(),
-                           ::syscall(SYS_gettid), component_name.load(std::memory_order_relaxed),
-                           level_name(level), function);
-  if (used < 0) used = 0;
-  auto length = static_cast<std::size_t>(used);
-  if (length < kRoom) {
-    va_list args;
-    va_start(args, format);
-    const int more = std::vsnprintf(line + length, kRoom - length, format, args);
-    va_end(args);
-    if (more > 0) length += static_cast<std::size_t>(more);
-  }
-  if (length > kRoom - 1) length = kRoom - 1;
-  line[length++] = '\n';
-  // One write a record, so that records of several threads and processes do not mix.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, length);
+  char text[kLine];
+  va_list args;
+  va_start(args, format);
+  if (std::vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
+  va_end(args);
+  emit(Record{.level = level,
+              .kind = level <= kError ? Kind::kError : Kind::kMessage,
+              .function = function,
+              .text = text});
   errno = saved_errno;
+}
+
+void write_error(Level level, DAT_RETURN code, const char* function, const char* format,
+                 ...) noexcept {
+  const int saved_errno = errno;
+  char text[kLine];
+  va_list args;
+  va_start(args, format);
+  if (std::vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
+  va_end(args);
+  char names[128];
+  const char* const subtype = subtype_name(code);
+  const char* const type = type_name(code);
+  std::snprintf(names, sizeof names, "%s%s%s", type != nullptr ? type : "unknown error",
+                subtype != nullptr && *subtype != '\0' ? ", " : "",
+                subtype != nullptr ? subtype : "");
+  emit(Record{.level = level,
+              .kind = Kind::kError,
+              .code = code,
+              .function = function,
+              .text = text,
+              .status = names});
+  errno = saved_errno;
+}
+
+void tell(const char* text, std::size_t length) noexcept {
+  if (level() < kError) return;
+  const int saved_errno = errno;
+  write_sinks(kError, text, length);
+  errno = saved_errno;
+}
+
+const char* errno_name(int error) noexcept {
+  const char* const name = ::strerrorname_np(error);
+  return name != nullptr ? name : "unknown error";
 }
 
 }  // namespace udapl::trace

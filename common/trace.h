@@ -1,46 +1,115 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include <atomic>
+#include <dat/udat.h>
 
-// Trace points. Each of our shared libraries has its own level (DAT_TRACE_LEVEL for libdat2,
-// DAPL_TRACE_LEVEL for a provider) and writes one line a record to stderr. A point that is off
-// costs one relaxed load and one branch.
+#include "common/trace_page.h"
+#include "common/trace_record.h"
+
+// Trace points. Each of our shared libraries has levels of its own (DAT_TRACE_LEVEL for libdat2,
+// DAPL_TRACE_LEVEL for a provider), which may change while it runs. A point that is off costs one
+// load and one branch. docs/tracing.md says what one sees at each level and where it goes.
 //
-// Levels: what one sees
-//   1 error    things the user must know: a setup that cannot work, a connection broken by a fault
-//   (default) 3 normal   every call refused with an error and why; EP state changes; connection
-//   events 7 detail   posts, completions, arming, wake-ups, wire frames
+// Thread-safe. -DUDAPL_NO_TRACE compiles every point out.
 namespace udapl::trace {
 
-enum Level : int { kError = 1, kNormal = 3, kDetail = 7, kMax = 10 };
+enum Level : int {
+  kError = 1,    // things the user must know: a setup that cannot work, a connection broken
+  kNormal = 3,   // every call refused and why; EP states; connection events; objects of an IA
+  kCalls = 5,    // control calls and what they return; objects made and freed
+  kDetail = 7,   // posts, completions, arming, wake-ups, wire messages
+  kPayload = 9,  // and private data
+  kMax = 10
+};
 inline constexpr int kDefaultLevel = kError;
 
-extern std::atomic<int> level_now;  // of this library; change through set_level
+extern constinit Page page;  // of this library
 
-// Names this library in its records ("dat", "dapl") and reads its level from environment variable
-// `variable`. A value that is not a number from 0 to 10 is reported and the default used. Call
-// once, at load or first use.
+// Names this library in its records ("dat", "dapl-soft"), reads level and sink from the
+// environment and opens the page to dattrace. `variable`: DAT_TRACE_LEVEL or DAPL_TRACE_LEVEL; the
+// other variables have the same prefix. What is wrong there is reported and the default used. The
+// first call counts.
 void init(const char* component, const char* variable) noexcept;
 
-// REQUIRES: 0 <= level <= kMax.
+// The level of the text records. REQUIRES: 0 <= level <= kMax.
+[[nodiscard]] int level() noexcept;
 void set_level(int level) noexcept;
+// Records go to `probe` too, all of them. Null: no more.
+void set_probe(Probe probe) noexcept;
 
-[[nodiscard]] inline bool enabled(Level level) noexcept {
-  return level_now.load(std::memory_order_relaxed) >= level;
+[[nodiscard]] inline bool enabled([[maybe_unused]] Level level) noexcept {
+#ifdef UDAPL_NO_TRACE
+  return false;
+#else
+  return page.threshold.load(std::memory_order_relaxed) >= level;
+#endif
 }
 
-// Writes one record; errno is preserved. Call through the macro.
+// ---- who it is about ---------------------------------------------------------------------------
+
+// What a handle is. The texts live for ever; empty: not known.
+struct Identity {
+  const char* ia = "";
+  const char* type = "";
+};
+// Says what `object` is; never fails, whatever it is. Set once by who knows handles.
+using Describe = Identity (*)(const void* object) noexcept;
+void set_describe(Describe describe) noexcept;
+[[nodiscard]] Identity describe(const void* object) noexcept;
+
+// While it lives, the thread's records that name no object are about `object`. Nests.
+class About {
+ public:
+  explicit About(const void* object) noexcept;
+  ~About();
+  About(const About&) = delete;
+  About& operator=(const About&) = delete;
+
+ private:
+  const void* const outer_;
+};
+
+// ---- records -----------------------------------------------------------------------------------
+
+// Write one record; errno is preserved. Called through the macros.
 [[gnu::format(printf, 3, 4), gnu::cold]] void write(Level level, const char* function,
                                                     const char* format, ...) noexcept;
+// The same with the error that the caller gets.
+[[gnu::format(printf, 4, 5), gnu::cold]] void write_error(Level level, DAT_RETURN code,
+                                                          const char* function, const char* format,
+                                                          ...) noexcept;
+// Fills in component and identity. `record.object` null: that of About.
+[[gnu::cold, gnu::noinline]] void emit(Record record) noexcept;
+
+// Text for people, as it is, to where records go. Nothing if errors are not to be shown.
+void tell(const char* text, std::size_t length) noexcept;
+
+// "ECONNREFUSED".
+[[nodiscard]] const char* errno_name(int error) noexcept;
 
 }  // namespace udapl::trace
 
-// UDAPL_TRACE(kNormal, "ep %p: connect refused, state %s", ...). Arguments are evaluated only when
-// the point is on.
+// UDAPL_TRACE(kNormal, "connect refused, state %s", ...). Arguments are evaluated only when the
+// point is on.
 #define UDAPL_TRACE(level, ...)                                                        \
   do {                                                                                 \
     if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                   \
       ::udapl::trace::write(::udapl::trace::level, static_cast<const char*>(__func__), \
                             __VA_ARGS__);                                              \
+  } while (false)
+
+// As UDAPL_TRACE, of something that failed with `code`.
+#define UDAPL_TRACE_ERROR(level, code, ...)                                                        \
+  do {                                                                                             \
+    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                               \
+      ::udapl::trace::write_error(::udapl::trace::level, code, static_cast<const char*>(__func__), \
+                                  __VA_ARGS__);                                                    \
+  } while (false)
+
+// UDAPL_POINT(kDetail, .kind = trace::Kind::kArm, .object = this, .text = "..."): a record with
+// fields, in the order of Record's members. Where it is hot, call a cold function that has it.
+#define UDAPL_POINT(at, ...)                                                                  \
+  do {                                                                                        \
+    if (::udapl::trace::enabled(::udapl::trace::at)) [[unlikely]]                             \
+      ::udapl::trace::emit(::udapl::trace::Record{.level = ::udapl::trace::at, __VA_ARGS__}); \
   } while (false)

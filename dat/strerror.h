@@ -5,13 +5,12 @@
 
 #include <string>
 
+#include "common/dat_names.h"
+
 namespace udapl::dat {
 
-// The names of DAT_RETURN values. No state; the strings live for ever.
-
-// Null for a value that no enumerator has. Only the type bits, or the subtype bits, are looked at.
-[[nodiscard]] const char* type_name(DAT_RETURN value) noexcept;
-[[nodiscard]] const char* subtype_name(DAT_RETURN value) noexcept;  // "" for DAT_NO_SUBTYPE
+using udapl::subtype_name;
+using udapl::type_name;
 
 // dat_strerror. `minor` may be null. Order and results are those of existing libraries, which
 // answer an unknown value with DAT_INVALID_PARAMETER without class bits (docs/compatibility.md).

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(attributes_obey_the_rules_of_the_interface) {
 }
 
 BOOST_AUTO_TEST_CASE(wrong_device_is_an_invalid_address) {
-  const int level = trace::level_now.load();
+  const int level = trace::level();
   trace::set_level(0);
   BOOST_TEST((Adapter::open("nosuch0 0", sinks).status().type() == DAT_INVALID_ADDRESS));
   BOOST_TEST((Adapter::open("", sinks).status().type() == DAT_INVALID_PARAMETER));

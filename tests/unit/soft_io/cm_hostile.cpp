@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(listener_recovers_from_a_lack_of_descriptors_and_does_not_s
   none.rlim_cur = static_cast<rlim_t>(::dup(0));  // the lowest free one: no more
   ::close(static_cast<int>(none.rlim_cur));
   BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const int level = trace::level_now.load();
+  const int level = trace::level();
   trace::set_level(0);
   for (auto& peer : peers) BOOST_CHECK(peer.connect(listener->address()));
   for (auto& peer : peers) peer.send(encoded(good_request()));

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+// What DAT's numbers are called, for messages and traces. No state; the strings live for ever and
+// are never null unless it says so.
+namespace udapl {
+
+// Null for a value that no enumerator has. Only the type bits, or the subtype bits, are looked at.
+[[nodiscard]] const char* type_name(DAT_RETURN value) noexcept;
+[[nodiscard]] const char* subtype_name(DAT_RETURN value) noexcept;  // "" for DAT_NO_SUBTYPE
+
+[[nodiscard]] const char* dto_status_name(DAT_DTO_COMPLETION_STATUS status) noexcept;
+[[nodiscard]] const char* event_name(DAT_EVENT_NUMBER number) noexcept;
+// As in the name of the call that posts it: "send", "rdma_write".
+[[nodiscard]] const char* operation_name(DAT_DTOS operation) noexcept;
+[[nodiscard]] const char* handle_type_name(DAT_HANDLE_TYPE type) noexcept;  // "EP"; "" if unknown
+
+}  // namespace udapl

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+// The levels of one library, in a page of their own, so that the page can be shared with a tool
+// outside (docs/adr/0010). The library reads it at every trace point; nobody waits for anybody.
+namespace udapl::trace {
+
+#if defined(__x86_64__) || defined(__i386__)
+inline constexpr std::size_t kPageSize = 4096;
+#else
+inline constexpr std::size_t kPageSize = 65536;  // the largest that Linux uses there
+#endif
+
+inline constexpr std::uint32_t kPageMagic = 0x55445452;  // "UDTR"
+inline constexpr std::uint32_t kPageVersion = 1;
+// What the descriptor of a page is called: this, then the component.
+inline constexpr char kPageName[] = "udapl-trace:";
+
+// Any value is a legal level, whoever wrote it: a point compares and nothing more.
+struct alignas(kPageSize) Page {
+  std::uint32_t magic = kPageMagic;
+  std::uint32_t version = kPageVersion;
+  std::atomic<std::int32_t> threshold;    // a point is on if its level is not above this
+  std::atomic<std::int32_t> text_level;   // of what is written
+  std::atomic<std::int32_t> probe_level;  // of what the probe library is told; -1: not loaded
+
+  constexpr explicit Page(std::int32_t level) noexcept
+      : threshold(level), text_level(level), probe_level(-1) {}
+
+  // Both may run in several processes at a time; the last one leaves the threshold right.
+  void set_text_level(std::int32_t level) noexcept {
+    text_level.store(level, std::memory_order_relaxed);
+    settle();
+  }
+  void set_probe_level(std::int32_t level) noexcept {
+    probe_level.store(level, std::memory_order_relaxed);
+    settle();
+  }
+
+ private:
+  void settle() noexcept {
+    threshold.store(std::max(text_level.load(std::memory_order_relaxed),
+                             probe_level.load(std::memory_order_relaxed)),
+                    std::memory_order_relaxed);
+  }
+};
+static_assert(sizeof(Page) == kPageSize);
+static_assert(std::atomic<std::int32_t>::is_always_lock_free);
+
+}  // namespace udapl::trace
