@@ -1,18 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Runs one case of cases.py: unmodified binaries of dapl2-utils on our libraries.
+"""Runs cases of cases.py: unmodified binaries of dapl2-utils on our libraries.
 
   run.py --list [--subset]
-  run.py --build DIR [--setup loopback|netns|packaged-registry] CASE
+  run.py --build DIR [--setup SETUP] [--server STACK] [--client STACK] [--results FILE] CASE...
 
-loopback            our libdat2 and our provider, both programs in one fresh network namespace
+CASE is a name or a pattern (dapltest.T.*). Setups:
+
+loopback            our libdat2 and our software RNIC, both programs in one fresh network namespace
 netns               the same, each program in a namespace of its own, joined by a veth pair
-packaged-registry   the distribution's libdat2.so.2 in front of our provider
+packaged-registry   the distribution's libdat2.so.2 in front of our software RNIC
+vm, vm-two-hosts    libdaplofa on the kernel's RDMA stack; inside the machine of tests/vm
 
-Exit status 0 passed, 1 failed, 77 not run or known to fail (says why). Needs root for the namespaces.
+STACK, in the vm setups, says where a program's libraries come from: built (default), packaged, or one word for
+the registry and one for the provider: packaged/built.
+
+Each result is a line of JSON in --results FILE. Exit status 0 all passed, 1 something failed, 77 all that ran were
+not to be run here or known to fail (says why). Needs root for the namespaces.
 """
 
 import argparse
+import fnmatch
+import json
 import os
 import re
 import shutil
@@ -23,69 +32,27 @@ import tempfile
 import time
 
 import cases
+import places
+from places import CLIENT, SERVER, Failure
 
 SKIP = 77
-
-
-class Failure(Exception):
-    pass
-
-
-def run_quietly(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failure(f"{' '.join(command)}: {done.stderr.strip()}")
-
-
-class Hosts:
-    """The network namespace(s) of one run, removed at the end."""
-
-    def __init__(self, two):
-        self.names = []
-        tag = f"udapl{os.getpid()}"
-        for index in range(2 if two else 1):
-            self.names.append(f"{tag}-{index}")
-        self.two = two
-
-    def __enter__(self):
-        for name in self.names:
-            run_quietly("ip", "netns", "add", name)
-            run_quietly("ip", "-n", name, "link", "set", "lo", "up")
-        if self.two:
-            server, client = self.names
-            run_quietly("ip", "link", "add", "veth0", "netns", server, "type", "veth", "peer", "name", "veth0",
-                        "netns", client)
-            for name, address in ((server, "192.0.2.1/24"), (client, "192.0.2.2/24")):
-                run_quietly("ip", "-n", name, "addr", "add", address, "dev", "veth0")
-                run_quietly("ip", "-n", name, "link", "set", "veth0", "up")
-        return self
-
-    def __exit__(self, *_):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
-
-    @property
-    def device(self):
-        return "veth0" if self.two else "lo"
-
-    @property
-    def server_address(self):
-        return "192.0.2.1" if self.two else "127.0.0.1"
-
-    def command(self, role, argv):
-        name = self.names[1 if role == "client" and self.two else 0]
-        return ["ip", "netns", "exec", name, *argv]
 
 
 class Program:
     """A running program whose output is collected."""
 
-    def __init__(self, label, argv, environment, directory):
+    def __init__(self, label, role, argv, place, directory):
         self.label = label
         self.path = os.path.join(directory, label + ".out")
         self.file = open(self.path, "wb")
-        print(f"  {label}: {' '.join(argv[4:])}", flush=True)
-        self.process = subprocess.Popen(argv, stdout=self.file, stderr=subprocess.STDOUT,
+        conf = os.path.join(directory, role + ".dat.conf")
+        with open(conf, "w") as file:
+            file.write(place.conf(role))
+        environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+        environment.update(place.environment(role), DAT_OVERRIDE=conf)
+        argv = [word.format(ia=place.ia[role], host=place.server_address) for word in argv]
+        print(f"  {label}: {' '.join(argv)}", flush=True)
+        self.process = subprocess.Popen(place.command(role, argv), stdout=self.file, stderr=subprocess.STDOUT,
                                         stdin=subprocess.DEVNULL, env=environment, cwd=directory,
                                         start_new_session=True)
 
@@ -94,8 +61,8 @@ class Program:
         with open(self.path, "r", errors="replace") as file:
             return file.read()
 
-    def wait_for(self, pattern, deadline):
-        while not re.search(pattern, self.output()):
+    def wait_until(self, ready, deadline):
+        while not ready():
             if self.process.poll() is not None:
                 raise Failure(f"{self.label} ended with {self.process.returncode} before it was ready")
             if time.monotonic() > deadline:
@@ -115,49 +82,48 @@ class Program:
         self.file.close()
 
 
-def wait_for_tcp_listener(hosts, port, deadline):
+def tcp_listener(place, port):
     """dtest and its relatives say nothing when they are ready; their helper port does."""
-    while time.monotonic() < deadline:
-        shown = subprocess.run(hosts.command("server", ["ss", "-Hltn", f"sport = :{port}"]),
-                               capture_output=True, text=True).stdout
-        if shown.strip():
-            return
-        time.sleep(0.02)
-    raise Failure(f"no listener on port {port}")
+    def listens():
+        return subprocess.run(place.command(SERVER, ["ss", "-Hltn", f"sport = :{port}"]),
+                              capture_output=True, text=True).stdout.strip()
+    return listens
 
 
-def execute(case, build, setup, hosts, directory):
-    library = os.path.join(build, "lib", "libdaplsoft.so.2")
-    conf = os.path.join(directory, "dat.conf")
-    with open(conf, "w") as file:
-        file.write(f'soft u2.0 nonthreadsafe default {library} dapl.2.0 "{hosts.device} 0" ""\n')
-    environment = dict(os.environ, DAT_OVERRIDE=conf)
-    if setup != "packaged-registry":
-        environment["LD_LIBRARY_PATH"] = os.path.join(build, "lib")
+def start_server(case, place, directory, deadline, running):
+    server = Program("server", SERVER, case.server, place, directory)
+    running.append(server)
+    if case.server[0] == "dapltest":
+        server.wait_until(lambda: re.search(case.ready, server.output()), deadline)
+    else:
+        server.wait_until(tcp_listener(place, 45248 if case.server[0] == "dtestsrq" else 15828), deadline)
+    return server
 
-    def fill(argv):
-        return [word.format(ia="soft", host=hosts.server_address) for word in argv]
 
-    deadline = time.monotonic() + case.timeout
+def check_output(case, client, server, running):
+    for program, patterns in ((client, case.expect), (server, case.expect_server)):
+        for pattern in patterns:
+            if not re.search(pattern, program.output()):
+                raise Failure(f"{program.label} did not say /{pattern}/")
+    for program in running:
+        bad = re.search(r"(?im)^.*(segmentation fault|verification failed|data mismatch|Result: FAIL).*$",
+                        program.output())
+        if bad:
+            raise Failure(f"{program.label} said: {bad.group(0).strip()}")
+
+
+def execute(case, place, directory):
+    deadline = time.monotonic() + case.timeout * place.patience
     running = []
     try:
-        server = None
-        if case.server:
-            server = Program("server", hosts.command("server", fill(case.server)), environment, directory)
-            running.append(server)
-            if case.server[0] == "dapltest":
-                server.wait_for(case.ready, deadline)
-            elif case.server[0] == "dtestsrq":
-                wait_for_tcp_listener(hosts, 45248, deadline)
-            else:
-                wait_for_tcp_listener(hosts, 15828, deadline)
-        client = Program("client", hosts.command("client", fill(case.client)), environment, directory)
+        server = start_server(case, place, directory, deadline, running) if case.server else None
+        client = Program("client", CLIENT, case.client, place, directory)
         running.append(client)
         status = client.wait(deadline)
         if status != case.client_status:
             raise Failure(f"client ended with {status}")
         if case.quit:
-            quitter = Program("quit", hosts.command("client", fill(case.quit)), environment, directory)
+            quitter = Program("quit", CLIENT, case.quit, place, directory)
             running.append(quitter)
             if quitter.wait(deadline) != 0:
                 raise Failure("the server did not take the quit request")
@@ -165,15 +131,7 @@ def execute(case, build, setup, hosts, directory):
             status = server.wait(deadline)
             if status != 0:
                 raise Failure(f"server ended with {status}")
-        for program, patterns in ((client, case.expect), (server, case.expect_server)):
-            for pattern in patterns:
-                if not re.search(pattern, program.output()):
-                    raise Failure(f"{program.label} did not say /{pattern}/")
-        for program in running:
-            bad = re.search(r"(?im)^.*(segmentation fault|verification failed|data mismatch|Result: FAIL).*$",
-                            program.output())
-            if bad:
-                raise Failure(f"{program.label} said: {bad.group(0).strip()}")
+        check_output(case, client, server, running)
     except Failure:
         for program in running:
             print(f"---- {program.label} ----")
@@ -184,38 +142,69 @@ def execute(case, build, setup, hosts, directory):
             program.kill()
 
 
-def main():
+def run_case(case, options):
+    """("passed" | "failed" | "known", what is to be said)."""
+    reason = cases.KNOWN_FAILURES.get(case.name)
+    try:
+        with places.make(options.setup, os.path.abspath(options.build), options.server, options.client) as place, \
+             tempfile.TemporaryDirectory() as directory:
+            execute(case, place, directory)
+    except Failure as failure:
+        print(f"{'KNOWN FAILURE' if reason else 'FAILED'}: {case.name}: {failure}", flush=True)
+        if reason:
+            print(f"reason: {reason}", flush=True)
+        return "known" if reason else "failed", str(failure)
+    print(f"PASSED: {case.name}" + (f" (listed as a known failure: {reason})" if reason else ""), flush=True)
+    return "passed", ""
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--subset", action="store_true")
+    parser.add_argument("--subset", action="store_true", help="the cases of cases.SUBSET")
     parser.add_argument("--build")
-    parser.add_argument("--setup", choices=("loopback", "netns", "packaged-registry"), default="loopback")
-    parser.add_argument("case", nargs="?")
+    parser.add_argument("--setup", choices=places.SETUPS, default="loopback")
+    parser.add_argument("--server", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
+    parser.add_argument("--client", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
+    parser.add_argument("--results", metavar="FILE")
+    parser.add_argument("case", nargs="*")
     options = parser.parse_args()
-    by_name = {case.name: case for case in cases.all_cases()}
+    everything = [case for case in cases.all_cases()]
+    wanted = [case for case in everything
+              if (options.subset and case.name in cases.SUBSET) or
+              any(fnmatch.fnmatchcase(case.name, pattern) for pattern in options.case)]
     if options.list:
-        print("\n".join(cases.SUBSET if options.subset else by_name))
-        return 0
-    if not options.build or options.case not in by_name:
+        wanted = wanted or everything
+    elif not options.build or not wanted:
         parser.error("--build and the name of a case are needed (see --list)")
-    case = by_name[options.case]
-    if not shutil.which(case.client[0]):
-        print(f"SKIPPED: {case.client[0]} is not installed (package dapl2-utils)")
+    return options, wanted
+
+
+def main():
+    options, wanted = parse_arguments()
+    if options.list:
+        print("\n".join(case.name for case in wanted))
+        return 0
+    if not shutil.which(wanted[0].client[0]):
+        print(f"SKIPPED: {wanted[0].client[0]} is not installed (package dapl2-utils)")
         return SKIP
     if os.geteuid() != 0:
         print("SKIPPED: network namespaces need root")
         return SKIP
-    reason = cases.KNOWN_FAILURES.get(case.name)
-    try:
-        with Hosts(options.setup == "netns") as hosts, tempfile.TemporaryDirectory() as directory:
-            execute(case, os.path.abspath(options.build), options.setup, hosts, directory)
-    except Failure as failure:
-        print(f"{'KNOWN FAILURE' if reason else 'FAILED'}: {case.name}: {failure}")
-        if reason:
-            print(f"reason: {reason}")
-        return SKIP if reason else 1
-    print(f"PASSED: {case.name}" + (f" (listed as a known failure: {reason})" if reason else ""))
-    return 0
+    results = []
+    for case in wanted:
+        begin = time.monotonic()
+        result, why = run_case(case, options)
+        results.append(result)
+        if options.results:
+            with open(options.results, "a") as file:
+                file.write(json.dumps({"case": case.name, "setup": options.setup, "result": result, "why": why,
+                                       "seconds": round(time.monotonic() - begin, 1)}) + "\n")
+    if len(results) > 1:
+        print(f"{results.count('passed')} of {len(results)} passed")
+    if "failed" in results:
+        return 1
+    return 0 if "passed" in results else SKIP
 
 
 if __name__ == "__main__":

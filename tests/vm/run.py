@@ -37,7 +37,7 @@ def main():
                         help="build tree whose lib/ is used (default: build/release)")
     parser.add_argument("--packaged", action="store_true", help="the distribution's libraries instead of ours")
     parser.add_argument("--hosts", type=int, choices=(1, 2), default=1,
-                        help="2: two network namespaces with an RDMA device each")
+                        help="2: rxe0 is one host, rxe1 (192.0.2.2) the other, and a wire is between them")
     parser.add_argument("--share", action="append", default=[], metavar="DIR",
                         help="folder that the command may write; may be repeated")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
