@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "fault.h"
+
+// libibverbs declares these as macros around functions of the same name; the double defines the
+// functions.
+#undef ibv_get_device_list
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+// The fake RDMA device: one port, both ends of every connection in this process. A transfer happens
+// inside the call that makes it possible, under the device's one lock.
+namespace verbs_mock {
+
+struct Mr;
+struct Mw;
+struct Qp;
+
+inline constexpr int kMaxSge = 16;
+inline constexpr std::uint32_t kMaxInline = 256;
+inline constexpr int kMaxWr = 16384;
+inline constexpr int kMaxCqe = 65536;
+inline constexpr int kMaxReads = 16;
+inline constexpr std::uint32_t kMaxMessage = 1U << 31;
+
+// What an application can get asynchronous events of; it must acknowledge them all before the end.
+struct EventSource {
+  unsigned unacked = 0;
+};
+
+struct Context : verbs_context {
+  std::deque<ibv_async_event> events;
+  [[nodiscard]] static Context& of(ibv_context* context) noexcept {
+    return *static_cast<Context*>(verbs_get_ctx(context));
+  }
+};
+
+struct Pd : ibv_pd {
+  Pd* parent = nullptr;  // of a parent domain
+  int uses = 0;
+  [[nodiscard]] const Pd* root() const noexcept {
+    return parent != nullptr ? parent->root() : this;
+  }
+};
+
+// What a key grants.
+struct Region {
+  const Pd* pd;
+  std::uint64_t start;  // as work requests address it
+  std::uint64_t length;
+  std::byte* memory;  // at `start`
+  int access;
+  std::uint32_t qp_num;  // 0: any QP of the domain
+  Mw* window;            // null: of a memory region
+};
+
+struct Mr : ibv_mr {
+  Region region{};
+  int windows = 0;
+};
+
+struct Mw : ibv_mw {
+  Region region{};
+  Mr* bound = nullptr;
+};
+
+enum class Armed { kNo, kSolicited, kAll };
+
+struct Cq : ibv_cq_ex, EventSource {
+  std::unique_ptr<ibv_wc[]> ring;
+  std::uint32_t mask = 0;
+  std::uint32_t head = 0;  // next to poll
+  std::uint32_t tail = 0;
+  Armed armed = Armed::kNo;
+  bool overflowed = false;
+  int uses = 0;
+
+  [[nodiscard]] ibv_cq* handle() noexcept {
+    return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this));
+  }
+  [[nodiscard]] static Cq& of(ibv_cq* cq) noexcept {
+    return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq));
+  }
+};
+
+struct Channel : ibv_comp_channel {
+  std::deque<Cq*> events;
+};
+
+struct Receive {
+  std::uint64_t id;
+  std::vector<ibv_sge> segments;
+};
+
+struct Srq : ibv_srq, EventSource {
+  std::deque<Receive> receives;
+  std::uint32_t max_wr = 0;
+  std::uint32_t max_sge = 0;
+  std::uint32_t limit = 0;  // armed when not 0
+  int uses = 0;
+};
+
+struct Request {
+  ibv_send_wr wr;
+  std::vector<ibv_sge> segments;  // of inline data: one, in `data`
+  std::vector<std::byte> data;
+};
+
+struct Qp : ibv_qp, EventSource {
+  ibv_qp_state now = IBV_QPS_RESET;  // `state` is what the application was told last
+  ibv_qp_cap cap{};
+  ibv_qp_attr attr{};  // of all modifies
+  bool all_signalled = false;
+  bool drained = false;  // broken, and everything was flushed
+  std::deque<Request> requests;
+  std::deque<Receive> receives;
+};
+
+// All of it. One per process; never destroyed, as providers end in destructors of the process.
+struct Device {
+  std::mutex mutex;
+  std::condition_variable acknowledged;
+  bool null_mode = false;
+  std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
+  std::unordered_map<std::uint32_t, Qp*> qps;
+  std::uint32_t next_key = 0x100;
+  std::uint32_t next_qp = 0x11;
+  std::uint32_t next_handle = 1;
+};
+Device& device();
+
+using Lock = std::unique_lock<std::mutex>;
+
+// The functions below want the device's lock to be held.
+
+// An event on the asynchronous descriptor of the context.
+void raise_event(ibv_context* context, ibv_event_type type, Qp* qp, Cq* cq, Srq* srq);
+// Waits until all events of `source` that were got are acknowledged; the rest are dropped.
+void drain_events(Lock& lock, ibv_context* context, EventSource& source);
+
+// Appends a completion. On overflow the QP breaks.
+void complete(Qp& qp, Cq& cq, const ibv_wc& completion, bool solicited);
+// The error state: everything that is posted is flushed.
+void break_qp(Qp& qp);
+// Does what can be done of the QP's requests, and of those that its peer has waiting for it.
+void advance(Qp& qp);
+// After receives were posted, or the QP became ready to receive.
+void wake_senders(const Qp& receiver);
+
+// The memory of `length` bytes at `address` under `key`; null: not allowed. `access`: what it
+// takes, 0 for local reading.
+[[nodiscard]] std::byte* translate(const Qp& qp, std::uint32_t key, std::uint64_t address,
+                                   std::uint64_t length, int access);
+// Takes a binding away; the key is unknown afterwards.
+void unbind(Mw& window);
+// Binds; the new remote key is the window's. EINVAL.
+[[nodiscard]] int bind(Mw& window, const ibv_mw_bind_info& info, std::uint32_t key,
+                       std::uint32_t qp_num);
+
+[[nodiscard]] std::uint32_t take_key();
+
+// Entries of ibv_context_ops, for both modes.
+struct DataPath {
+  int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
+  int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
+  int (*post_srq_recv)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr**);
+  int (*poll_cq)(ibv_cq*, int, ibv_wc*);
+  int (*req_notify_cq)(ibv_cq*, int);
+};
+extern const DataPath kWorks;
+extern const DataPath kNull;
+int poll_cq(ibv_cq* handle, int max, ibv_wc* out);
+int request_notification(ibv_cq* handle, int solicited_only);
+
+[[nodiscard]] ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+[[nodiscard]] int dealloc_mw(ibv_mw* mw);
+[[nodiscard]] int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* request);
+[[nodiscard]] ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);
+[[nodiscard]] ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
+
+// The counting half of every call that can fail; returns the value of a failed one.
+#define VERBS_MOCK_FAULT(error, result)                   \
+  do {                                                    \
+    if (verbs_mock_fault(__func__, error)) return result; \
+  } while (false)
+
+}  // namespace verbs_mock

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "fault.h"
+
+#include "mock_control.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+using verbs_mock::Kind;
+
+constexpr auto kKinds = static_cast<std::size_t>(Kind::kCount);
+constexpr const char* kNames[kKinds] = {"context", "pd",           "td",    "mr",
+                                        "mw",      "comp channel", "cq",    "srq",
+                                        "qp",      "cm channel",   "cm id", "cm event"};
+
+std::atomic<int> live[kKinds];
+std::atomic<unsigned> calls{0};
+std::atomic<unsigned> fail_at{0};
+std::atomic<const char*> failed{nullptr};
+
+[[gnu::constructor]] void read_environment() {
+  if (const char* const at = std::getenv("VERBS_MOCK_FAIL_AT"))
+    fail_at = static_cast<unsigned>(std::strtoul(at, nullptr, 10));
+}
+
+}  // namespace
+
+bool verbs_mock_fault(const char* call, int error) noexcept {
+  const unsigned number = calls.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number != fail_at.load(std::memory_order_relaxed)) return false;
+  failed = call;
+  errno = error;
+  return true;
+}
+
+void verbs_mock_count(Kind kind, int change) noexcept {
+  live[static_cast<std::size_t>(kind)].fetch_add(change, std::memory_order_relaxed);
+}
+
+void verbs_mock_fail_at(unsigned n) {
+  fail_at = 0;
+  calls = 0;
+  failed = nullptr;
+  fail_at = n;
+}
+
+const char* verbs_mock_failed_call() { return failed; }
+
+unsigned verbs_mock_fallible_calls() { return calls; }
+
+unsigned verbs_mock_live(char* text, std::size_t size) {
+  unsigned total = 0;
+  std::size_t used = 0;
+  if (text != nullptr && size != 0) *text = '\0';
+  for (std::size_t i = 0; i < kKinds; ++i) {
+    const int count = live[i];
+    if (count == 0) continue;
+    total += static_cast<unsigned>(count);
+    if (text == nullptr || used >= size) continue;
+    const int wrote =
+        std::snprintf(text + used, size - used, "%s%s %d", used == 0 ? "" : ", ", kNames[i], count);
+    if (wrote > 0) used += static_cast<std::size_t>(wrote);
+  }
+  return total;
+}

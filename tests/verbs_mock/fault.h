@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+// Counting, for both doubles: calls that can fail, and objects that live. Thread-safe. Exported by
+// the double of libibverbs to that of librdmacm.
+namespace verbs_mock {
+
+enum class Kind {
+  kContext,
+  kPd,
+  kThreadDomain,
+  kMr,
+  kMw,
+  kCompChannel,
+  kCq,
+  kSrq,
+  kQp,
+  kCmChannel,
+  kCmId,
+  kCmEvent,  // got and not acknowledged
+  kCount
+};
+
+}  // namespace verbs_mock
+
+extern "C" {
+// To be asked first by `call`, a function that can fail: true and errno = `error` if it must.
+bool verbs_mock_fault(const char* call, int error) noexcept;
+// An object of this kind came (+1) or went (-1).
+void verbs_mock_count(verbs_mock::Kind kind, int change) noexcept;
+}
