@@ -52,6 +52,20 @@ class MemoryTable {
 
   // The peer, or a request of ours, has invalidated `key`. Any lock but a Window's may be held.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+  // A registration, as far as Qp has to know it. Valid while generation() stays what it was.
+  struct Region {
+    const ibv_pd* pd;
+    DAT_VADDR first;
+    DAT_VLEN length;
+    std::uint64_t generation;
+  };
+  // The registration that the whole segment lies in.
+  [[nodiscard]] std::optional<Region> find(const DAT_LMR_TRIPLET& segment) const noexcept
+      UDAPL_EXCLUDES(lock_);
+  // Changes whenever a registration goes.
+  [[nodiscard]] std::uint64_t generation() const noexcept {
+    return generation_.load(std::memory_order_acquire);
+  }
   // Does the segment lie inside a registration?
   [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept UDAPL_EXCLUDES(lock_);
 
@@ -59,6 +73,7 @@ class MemoryTable {
   mutable Mutex lock_;
   std::unordered_map<std::uint32_t, Window*> windows_ UDAPL_GUARDED_BY(lock_);
   std::unordered_map<std::uint32_t, const Mr*> mrs_ UDAPL_GUARDED_BY(lock_);
+  std::atomic<std::uint64_t> generation_{1};  // written under lock_, before the entry goes
 };
 
 // Registered memory. Thread-safe. Owned by an LMR.

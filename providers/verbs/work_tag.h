@@ -11,16 +11,22 @@ namespace udapl::verbs {
 
 inline constexpr std::uint64_t kReceiveTag = 1;  // posted to a receive queue or an SRQ
 inline constexpr std::uint64_t kQuietTag = 2;    // a request posted with kQuiet
+inline constexpr std::uint64_t kBindTag = 4;     // a bind or unbind of a window
 inline constexpr std::uint64_t kTags = 7;
 
-// The wr_id of requests of our own (an invalidation in front of a bind): never signalled, so it
-// comes back only when it failed or was flushed, and is not handed on.
-inline constexpr std::uint64_t kInternalWork = 4;
+// The wr_id of requests of our own, which are not handed on: an invalidation in front of a bind,
+// never signalled, so that it comes back only when it failed or was flushed; and the marker behind
+// the last request of a graceful disconnect, whose success Qp::on_marker() is told.
+inline constexpr std::uint64_t kInternalWork = 4;  // no WorkId is 0, so this is no bind
 
 static_assert(transport::kQuiet == kQuietTag << 2);
 [[nodiscard]] constexpr std::uint64_t request_wr_id(transport::WorkId id,
                                                     transport::WorkFlags flags) noexcept {
   return id | ((flags & transport::kQuiet) >> 2);
+}
+[[nodiscard]] constexpr std::uint64_t bind_wr_id(transport::WorkId id,
+                                                 transport::WorkFlags flags) noexcept {
+  return request_wr_id(id, flags) | kBindTag;
 }
 [[nodiscard]] constexpr std::uint64_t receive_wr_id(transport::WorkId id) noexcept {
   return id | kReceiveTag;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/verbs/cm_id.h"
+
+#include "common/trace.h"
+#include "providers/verbs/status.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace udapl::verbs {
+
+Result<std::unique_ptr<CmId>> CmId::create(Service& service, rdma_event_channel& channel,
+                                           CmOwner& owner) {
+  rdma_cm_id* raw = nullptr;
+  if (::rdma_create_id(&channel, &raw, nullptr, RDMA_PS_TCP) != 0) {
+    const int error = errno;
+    UDAPL_TRACE(kError, "rdma_create_id: %s", std::strerror(error));
+    return status_of(error, DAT_RESOURCE_TEP);
+  }
+  std::unique_ptr<CmId> id(new (std::nothrow) CmId(service, *raw, owner));
+  if (id == nullptr) {
+    ::rdma_destroy_id(raw);
+    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  }
+  return id;
+}
+
+CmId::CmId(Service& service, rdma_cm_id& id, CmOwner& owner) noexcept
+    : service_(service), id_(&id), owner_(&owner) {
+  id_->context = this;
+}
+
+CmId::~CmId() { ::rdma_destroy_id(id_); }
+
+// Only the service thread delivers. So there either nothing is delivered now, or it is us who do,
+// and hold the lock already.
+void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
+  if (service_.here()) {
+    owner_ = &owner;
+    return;
+  }
+  const ScopedLock lock(lock_);
+  owner_ = &owner;
+}
+
+// A connection request is the listener's event; the new id has its context.
+void CmId::deliver(const rdma_cm_event& event) noexcept {
+  auto* const id = static_cast<CmId*>(event.id->context);
+  const ScopedLock lock(id->lock_);
+  id->owner_->on_cm_event(event);
+}
+
+}  // namespace udapl::verbs

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include "common/annotations.h"
+#include "common/mutex.h"
+#include "common/result.h"
+#include "providers/verbs/service.h"
+
+#include <boost/intrusive/list.hpp>
+
+#include <memory>
+
+namespace udapl::verbs {
+
+class CmId;
+
+// Whoever gets the events of an rdma_cm id at the moment.
+class CmOwner {
+ public:
+  // In the service thread. The event is not acknowledged yet, so its id cannot go: the callee may
+  // pass the id on (CmId::set_owner, ConnectionManager::retire) but destroys no id, and makes no
+  // sink call. Takes the owner's locks.
+  virtual void on_cm_event(const rdma_cm_event& event) noexcept = 0;
+
+ protected:
+  ~CmOwner() = default;
+};
+
+// Owns an rdma_cm id and routes its events. Thread-safe: events may arrive during anything; all
+// else is done by the one who holds the unique_ptr.
+class CmId {
+ public:
+  // A new id of RDMA_PS_TCP. INSUFFICIENT_RESOURCES, INTERNAL_ERROR. Throws std::bad_alloc.
+  static Result<std::unique_ptr<CmId>> create(Service& service, rdma_event_channel& channel,
+                                              CmOwner& owner);
+  // Takes over the id of a connection request, while that event is handled.
+  CmId(Service& service, rdma_cm_id& id, CmOwner& owner) noexcept;
+  // Ends what goes on and tells the peer, once, without waiting for an answer. Waits for an event
+  // that is being handled in the service thread: the caller holds no lock of an owner, and is not
+  // inside on_cm_event.
+  ~CmId();
+  CmId(const CmId&) = delete;
+  CmId& operator=(const CmId&) = delete;
+
+  [[nodiscard]] rdma_cm_id* get() const noexcept { return id_; }
+
+  // When it returns, the former owner is not and will not be called. Waits for a running call in
+  // another thread: hold no lock of the former owner, unless in the service thread.
+  void set_owner(CmOwner& owner) noexcept UDAPL_EXCLUDES(lock_);
+  // For ConnectionManager: hands an event to the owner.
+  static void deliver(const rdma_cm_event& event) noexcept;
+
+  boost::intrusive::list_member_hook<> hook;  // of the ConnectionManager
+
+ private:
+  Service& service_;
+  rdma_cm_id* const id_;
+  Mutex lock_;  // held while the owner is called; outside all locks of owners
+  CmOwner* owner_ UDAPL_GUARDED_BY(lock_);
+};
+
+}  // namespace udapl::verbs

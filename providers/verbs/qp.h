@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include "common/annotations.h"
+#include "common/mutex.h"
+#include "common/spin_lock.h"
+#include "dapl/transport/qp.h"
+#include "providers/verbs/cm_id.h"
+#include "providers/verbs/mr.h"
+#include "providers/verbs/service.h"
+#include "providers/verbs/sink_gate.h"
+#include "providers/verbs/work_tag.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace udapl::verbs {
+
+class Adapter;
+class Cq;
+
+// What a connection request brings into a QP that accepts it.
+struct PeerOffer {
+  transport::Endpoints endpoints;
+  const std::atomic<bool>& gone;  // the peer has given up
+  int read_in;                    // reads that the peer takes
+  int read_out;                   // reads that the peer wants to have outstanding towards us
+};
+
+// One end of a reliable connection: a verbs RC QP, moved through its states by us, and the rdma_cm
+// id of the connection. Posts go straight to the device; `lock_` guards set-up and end only. A QP
+// that is reset takes a new ibv_qp, so that no completion or packet of the old one is taken for one
+// of the new (docs/adr/0006). Sink calls go through the gate. Thread-safe as transport::Qp says.
+// Owned by an Ep.
+//
+// qp_post.h: posting (hot). qp_post.cpp: its cold paths. qp.cpp: resources. qp_connect.cpp: set-up.
+// qp_end.cpp: how a connection ends.
+class Qp final : public transport::Qp, private CmOwner {
+ public:
+  // INSUFFICIENT_RESOURCES, INVALID_PARAMETER: beyond a limit of the device. Throws std::bad_alloc.
+  static Result<std::unique_ptr<transport::Qp>> create(Adapter& adapter,
+                                                       const transport::QpInit& init);
+  Qp(Adapter& adapter, const transport::QpInit& init);  // use create()
+  ~Qp() override;
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+
+  // ---- transport::Qp: hot ----------------------------------------------------------------------
+  DAT_RETURN post_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                       transport::WorkFlags) noexcept override;
+  DAT_RETURN post_send(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                       transport::WorkFlags) noexcept override;
+  DAT_RETURN post_send_invalidate(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                                  DAT_RMR_CONTEXT, transport::WorkFlags) noexcept override;
+  DAT_RETURN post_rdma_write(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                             const DAT_RMR_TRIPLET& remote, transport::WorkFlags) noexcept override;
+  DAT_RETURN post_rdma_read(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                            const DAT_RMR_TRIPLET& remote, transport::WorkFlags) noexcept override;
+  DAT_RETURN post_rdma_read_to_rmr(transport::WorkId, const DAT_RMR_TRIPLET& sink,
+                                   const DAT_RMR_TRIPLET& remote,
+                                   transport::WorkFlags) noexcept override;
+  DAT_RETURN post_bind(transport::WorkId, const transport::BindRequest&, transport::WorkFlags,
+                       DAT_RMR_CONTEXT* context) noexcept override;
+  DAT_RETURN post_write_immediate(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                                  const DAT_RMR_TRIPLET& remote, std::uint32_t immediate,
+                                  transport::WorkFlags) noexcept override;
+  DAT_RETURN post_fetch_add(transport::WorkId, const DAT_LMR_TRIPLET& local,
+                            const DAT_RMR_TRIPLET& remote, std::uint64_t add,
+                            transport::WorkFlags) noexcept override;
+  DAT_RETURN post_compare_swap(transport::WorkId, const DAT_LMR_TRIPLET& local,
+                               const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
+                               std::uint64_t swap, transport::WorkFlags) noexcept override;
+
+  // ---- transport::Qp: control ------------------------------------------------------------------
+  Status modify(const transport::QpInit& init) override UDAPL_EXCLUDES(lock_);
+  Status connect(const transport::ConnectRequest& request) override UDAPL_EXCLUDES(lock_);
+  void disconnect(transport::DisconnectMode mode) noexcept override UDAPL_EXCLUDES(lock_);
+  Status reset() override UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] transport::Endpoints endpoints() const noexcept override UDAPL_EXCLUDES(lock_);
+  // Both count a buffer as held until its completion has been taken off the CQ.
+  void set_watermarks(int soft, int hard) noexcept override UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;
+
+  // ---- for RdmaIncoming ------------------------------------------------------------------------
+  // transport::IncomingConnection::accept. Takes `id` over from its owner; gives it back on an
+  // error.
+  Status accept(std::unique_ptr<CmId>& id, CmOwner& owner, const PeerOffer& offer,
+                transport::PrivateData private_data) UDAPL_EXCLUDES(lock_);
+
+  // ---- for Cq: by whoever polls, any lock of the core may be held ------------------------------
+  // A request or receive of this QP did not succeed.
+  void on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept;
+  // kInternalWork has succeeded: the marker behind the last request of a graceful disconnect.
+  void on_marker() noexcept;
+  // A receive completion was taken off the CQ.
+  void on_received() noexcept {
+    received_.store(received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // A CQ that this QP feeds has lost a completion. In the service thread.
+  void on_cq_overflow() noexcept UDAPL_EXCLUDES(lock_);
+
+  // ---- for Adapter: in the service thread, the event not acknowledged yet ----------------------
+  void on_async_event(ibv_event_type event) noexcept UDAPL_EXCLUDES(lock_);
+
+ private:
+  enum class State : std::uint8_t {
+    kIdle,
+    kResolvingAddress,
+    kResolvingRoute,
+    kConnecting,  // rdma_connect was called
+    kAccepting,   // rdma_accept was called, or is about to be
+    kReady,
+    kDraining,  // graceful disconnect: the requests go on
+    kError
+  };
+  // Sink calls, in the order in which they are made.
+  enum Call : unsigned {
+    kEstablished,
+    kRejected,
+    kRefused,
+    kUnreachable,
+    kTimedOut,
+    kAcceptFailed,
+    kAsyncError,
+    kDisconnected,
+    kBroken,
+    kSoftWatermark,
+    kSrqReleased
+  };
+  static constexpr std::uint32_t kConnectionCalls =
+      ((1U << kSoftWatermark) - 1) & ~(1U << kAsyncError);
+  // What the one timer is for.
+  enum class Timing : std::uint8_t { kNothing, kConnect, kDrain, kSrqRelease };
+
+  struct DestroyQp {
+    void operator()(ibv_qp* qp) const noexcept;
+  };
+  using QpHandle = std::unique_ptr<ibv_qp, DestroyQp>;
+  // Registered memory that the last inline post came from, so that the next needs no look-up.
+  struct KnownRegion {
+    std::uint32_t key = 0;
+    DAT_VADDR first = 0;
+    DAT_VLEN length = 0;
+    std::uint64_t generation = 0;  // of MemoryTable; another one: forget it
+  };
+  struct PostedBind {
+    std::uint64_t wr_id;
+    std::uint32_t key;  // that it makes
+  };
+
+  // qp_post.h
+  [[nodiscard]] bool may_inline(const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                                std::uint64_t total) noexcept;
+  DAT_RETURN submit(ibv_send_wr& request) noexcept;
+  DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,
+                          DAT_COUNT count, transport::WorkFlags flags) noexcept;
+  // qp_post.cpp
+  [[nodiscard]] bool learn_region(const DAT_LMR_TRIPLET& segment) noexcept;
+  DAT_RETURN post_without_empty(ibv_send_wr& request) noexcept;
+  DAT_RETURN post_recv_without_empty(ibv_recv_wr& receive) noexcept;
+  DAT_RETURN post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept;
+  DAT_RETURN post_recv_slowly(ibv_recv_wr& receive) noexcept;
+  DAT_RETURN post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,
+                             transport::WorkFlags flags, Window& window,
+                             std::uint32_t* key) noexcept UDAPL_REQUIRES(window.lock());
+  DAT_RETURN post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
+                             transport::WorkFlags flags, Window& window,
+                             std::uint32_t* key) noexcept UDAPL_REQUIRES(window.lock());
+  DAT_RETURN post_atomic(ibv_wr_opcode operation, transport::WorkId id,
+                         const DAT_LMR_TRIPLET& local, const DAT_RMR_TRIPLET& remote,
+                         std::uint64_t first, std::uint64_t second,
+                         transport::WorkFlags flags) noexcept;
+  void remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept;
+
+  // qp.cpp
+  [[nodiscard]] Result<QpHandle> make_queue(const transport::QpInit& init,
+                                            std::uint32_t* max_inline);
+  [[nodiscard]] Status to_init(ibv_qp& qp) const noexcept;
+  void attach(ibv_qp& qp, const transport::QpInit& init);
+  void detach(std::uint32_t number, const transport::QpInit& init) noexcept;
+  void replace_queue(QpHandle fresh, const transport::QpInit& init, std::uint32_t max_inline)
+      UDAPL_REQUIRES(lock_);
+  void set_state(State next) noexcept UDAPL_REQUIRES(lock_);
+  void start_timer(Timing timing, Clock::duration delay) noexcept UDAPL_REQUIRES(lock_);
+  void on_timer() noexcept UDAPL_EXCLUDES(lock_);
+  void deliver(unsigned call) noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] int held() const noexcept;
+  void check_watermarks() noexcept UDAPL_EXCLUDES(lock_);
+
+  // qp_connect.cpp
+  void on_cm_event(const rdma_cm_event& event) noexcept override UDAPL_EXCLUDES(lock_);
+  void on_setup_event(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
+  void on_ended_event(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] Status begin_resolving(const transport::ConnectRequest& request) noexcept
+      UDAPL_REQUIRES(lock_);
+  void resolve_address_again(int error) noexcept UDAPL_REQUIRES(lock_);
+  void resolve_route() noexcept UDAPL_REQUIRES(lock_);
+  void resolve_route_again(int error) noexcept UDAPL_REQUIRES(lock_);
+  void send_request() noexcept UDAPL_REQUIRES(lock_);
+  void on_reply(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
+  void on_rejected(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
+  void established() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] int to_ready(int responder_resources, int initiator_depth) noexcept
+      UDAPL_REQUIRES(lock_);
+  [[nodiscard]] int send_reply(const PeerOffer& offer, transport::PrivateData data) noexcept
+      UDAPL_REQUIRES(lock_);
+  void keep(transport::PrivateData from_peer) noexcept UDAPL_REQUIRES(lock_);
+  void keep_endpoints() noexcept UDAPL_REQUIRES(lock_);
+  void set_up_failed(Call call) noexcept UDAPL_REQUIRES(lock_);
+
+  // qp_end.cpp
+  void enter_error() noexcept UDAPL_REQUIRES(lock_);
+  void flush() noexcept;
+  [[nodiscard]] std::unique_ptr<CmId> take_id() noexcept UDAPL_REQUIRES(lock_);
+  void say_goodbye(std::unique_ptr<CmId> id, bool was_connected) noexcept;
+  void end_connection(Call call) noexcept UDAPL_REQUIRES(lock_);
+  void break_connection(transport::BreakReason why) noexcept UDAPL_REQUIRES(lock_);
+  void start_draining() noexcept UDAPL_REQUIRES(lock_);
+  void keep_draining() noexcept UDAPL_REQUIRES(lock_);
+  void on_trouble() noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(lock_) {
+    return state_ == State::kReady || state_ == State::kDraining;
+  }
+
+  // What posts need; changed while nothing can be posted.
+  ibv_qp* qp_ = nullptr;
+  std::uint32_t max_inline_ = 0;
+  std::uint32_t max_binds_ = 0;             // requests that can be outstanding
+  bool own_receives_ = true;                // no SRQ
+  std::atomic<bool> in_error_{false};       // a receive needs a push to be flushed
+  std::atomic<bool> watermarked_{false};    // a mark is armed
+  KnownRegion region_;                      // under the core's request lock
+  std::atomic<std::uint32_t> posted_{0};    // receives; written under the core's receive lock
+  std::atomic<std::uint32_t> received_{0};  // completed ones that were taken off the CQ
+  Cq* request_cq_ = nullptr;
+
+  Adapter& adapter_;
+  Service& service_;
+  MemoryTable& memory_;
+  transport::ConnectionSink& sink_;
+
+  mutable Mutex lock_;
+  transport::QpInit init_ UDAPL_GUARDED_BY(lock_);
+  QpHandle queue_ UDAPL_GUARDED_BY(lock_);  // owns qp_
+  State state_ UDAPL_GUARDED_BY(lock_) = State::kIdle;
+  std::unique_ptr<CmId> id_ UDAPL_GUARDED_BY(lock_);  // none unless connected, or about to be
+  transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);
+  transport::ConnectRequest request_ UDAPL_GUARDED_BY(lock_){};  // active side; its data is below
+  std::vector<std::byte> request_data_ UDAPL_GUARDED_BY(lock_);
+  std::uint32_t tries_ UDAPL_GUARDED_BY(lock_) = 0;  // to resolve an address, a route
+  bool active_ UDAPL_GUARDED_BY(lock_) = false;
+  transport::BreakReason broken_why_ UDAPL_GUARDED_BY(lock_) =
+      transport::BreakReason::kTransportLost;
+  std::array<std::byte, 256> peer_data_ UDAPL_GUARDED_BY(lock_);
+  std::size_t peer_data_size_ UDAPL_GUARDED_BY(lock_) = 0;
+  int soft_mark_ UDAPL_GUARDED_BY(lock_) = -1;
+  int hard_mark_ UDAPL_GUARDED_BY(lock_) = -1;
+  Timing timing_ UDAPL_GUARDED_BY(lock_) = Timing::kNothing;
+  Clock::time_point timer_due_ UDAPL_GUARDED_BY(lock_);
+  Clock::time_point drain_until_ UDAPL_GUARDED_BY(lock_);
+
+  // What posts and polls found; on_trouble() acts upon it.
+  static constexpr unsigned kNoTrouble = ~0U;
+  std::atomic<unsigned> failed_status_{kNoTrouble};  // ibv_wc_status of the first failure
+  std::atomic<bool> drained_{false};                 // the marker has completed
+
+  SpinLock binds_lock_;
+  std::vector<PostedBind> binds_ UDAPL_GUARDED_BY(binds_lock_);  // a ring; empty until the first
+  std::size_t next_bind_ UDAPL_GUARDED_BY(binds_lock_) = 0;
+
+  Timer timer_;
+  Deferred trouble_;
+  SinkGate gate_;
+};
+
+}  // namespace udapl::verbs
+
+#include "providers/verbs/qp_post.h"
