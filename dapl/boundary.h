@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/cause.h"
 #include "common/result.h"
-#include "common/trace.h"
 
 #include <new>
 
@@ -16,10 +16,11 @@ template <class Body>
   try {
     return Status(body()).code();
   } catch (const std::bad_alloc&) {
-    UDAPL_TRACE(kError, "out of memory");
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
+                  "out of memory");
     return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   } catch (...) {
-    UDAPL_TRACE(kError, "unexpected exception");
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INTERNAL_ERROR), "unexpected exception");
     return dat_error(DAT_INTERNAL_ERROR);
   }
 }

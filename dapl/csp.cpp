@@ -41,7 +41,8 @@ bool is_wildcard(const transport::SocketAddress& address) noexcept {
 
 // PORT_IN_USE is the CSP's name for CONN_QUAL_IN_USE.
 Status as_port(Status status) noexcept {
-  if (status.type() == DAT_CONN_QUAL_IN_USE) return failure(DAT_PORT_IN_USE);
+  if (status.type() == DAT_CONN_QUAL_IN_USE)
+    UDAPL_REFUSE(DAT_PORT_IN_USE, DAT_NO_SUBTYPE, "a program listens on that port already");
   if (status.type() == DAT_CONN_QUAL_UNAVAILABLE) return failure(DAT_INSUFFICIENT_RESOURCES);
   return status;
 }

@@ -176,9 +176,10 @@ Status Ep::apply(EpInput input) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), input);
   if (change.verdict != EpVerdict::kGo) {
-    UDAPL_TRACE(kNormal, "ep %p: %s in state %s", static_cast<void*>(this), name(input),
-                name(state()));
-    return Status(wrong_state(state()));
+    const Status status(wrong_state(state()));
+    UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: %s in state %s", static_cast<void*>(this),
+                  name(input), name(state()));
+    return status;
   }
   set_state(change.next, input);
   return Status();

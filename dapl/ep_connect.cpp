@@ -13,9 +13,10 @@ namespace udapl::dapl {
 namespace {
 
 Status illegal(const Ep& ep, EpInput input) noexcept {
-  UDAPL_TRACE(kNormal, "ep %p: %s in state %s", static_cast<const void*>(&ep), name(input),
-              name(ep.state()));
-  return Status(wrong_state(ep.state()));
+  const Status status(wrong_state(ep.state()));
+  UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: %s in state %s", static_cast<const void*>(&ep),
+                name(input), name(ep.state()));
+  return status;
 }
 
 }  // namespace

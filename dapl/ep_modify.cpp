@@ -146,9 +146,10 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
                      : (mask & DAT_EP_FIELD_PZ_HANDLE) != 0 ? pz_modifiable(now)
                                                             : mask == 0 || modifiable(now);
   if (!legal) {
-    UDAPL_TRACE(kNormal, "ep %p: fields 0x%llx cannot be modified in state %s",
-                static_cast<void*>(this), static_cast<unsigned long long>(mask), name(now));
-    return Status(wrong_state(now));
+    const Status status(wrong_state(now));
+    UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: fields 0x%llx cannot be modified in state %s",
+                  static_cast<void*>(this), static_cast<unsigned long long>(mask), name(now));
+    return status;
   }
   if (mask == 0) return Status();
   if (const Status status = configure(wanted, retired); !status.ok()) return status;

@@ -198,8 +198,8 @@ DAT_RETURN extended_operation(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_l
       return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
     default:
       // Without class bits, as programs know it that try what there is.
-      UDAPL_TRACE(kNormal, "extended operation 0x%x is not implemented",
-                  static_cast<unsigned>(operation));
+      UDAPL_EXPLAIN(kNormal, DAT_NOT_IMPLEMENTED, "extended operation 0x%x is not implemented",
+                    static_cast<unsigned>(operation));
       return DAT_NOT_IMPLEMENTED;
   }
 }

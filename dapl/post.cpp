@@ -2,13 +2,14 @@
 // The cold half of the posts.
 #include "dapl/post.h"
 
-#include "common/trace.h"
+#include "common/cause.h"
 #include "dapl/ia.h"
 
 namespace udapl::dapl::post {
 
 DAT_RETURN refused(DAT_HANDLE handle, const char* call, Outcome outcome) noexcept {
-  UDAPL_TRACE(kNormal, "%s on %p: %s (0x%x)", call, handle, outcome.why, outcome.code);
+  UDAPL_EXPLAIN(kNormal, outcome.code, "%s on %p: %s (0x%x)", call, handle, outcome.why,
+                outcome.code);
   return outcome.code;
 }
 

@@ -56,6 +56,17 @@ std::vector<std::string> conf_locations() {
   return locations;
 }
 
+ConfFile read_configuration() {
+  ConfFile file = read_conf_file(conf_locations());
+  const char* wanted = std::getenv("DAT_OVERRIDE");
+  if (wanted != nullptr && *wanted != '\0' && ::secure_getenv("DAT_OVERRIDE") == nullptr)
+    file.attempts.insert(file.attempts.begin(),
+                         {wanted,
+                          "DAT_OVERRIDE is ignored, as this program has more rights than "
+                          "the user who runs it"});
+  return file;
+}
+
 ConfFile read_conf_file(const std::vector<std::string>& locations) {
   ConfFile result;
   for (const std::string& path : locations) {

@@ -8,8 +8,8 @@
 
 namespace udapl::dat {
 
-// Where dat.conf is looked for and what came of it. Reads files and, in conf_locations() only, the
-// environment. No state: thread safe.
+// Where dat.conf is looked for and what came of it. Reads files and, in conf_locations() and
+// read_configuration() only, the environment. No state: thread safe.
 
 // One place that was tried.
 struct ConfAttempt {
@@ -31,6 +31,10 @@ struct ConfFile {
 // The file named by DAT_OVERRIDE and nothing else if that is set, not empty, and the program is
 // not set-uid; otherwise dat.conf in the configured system folder, /etc and /etc/rdma.
 [[nodiscard]] std::vector<std::string> conf_locations();
+
+// What the process is to use: read_conf_file(conf_locations()). If DAT_OVERRIDE is set and ignored,
+// the first attempt says so.
+[[nodiscard]] ConfFile read_configuration();
 
 // Reads and parses the first of `locations` that can be read. May block: a location may be a FIFO.
 [[nodiscard]] ConfFile read_conf_file(const std::vector<std::string>& locations);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "common/trace.h"
+#include "common/cause.h"
 
 namespace udapl::dat {
 
@@ -29,7 +29,8 @@ Result<DAT_IA_HANDLE> IaTable::insert(DAT_IA_HANDLE provider_ia) noexcept {
     lowest_free_ = index + 1;
     return handle_of(index);
   }
-  UDAPL_TRACE(kError, "no IA handle left, or no memory for one");
+  UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
+                "no IA handle left, or no memory for one");
   return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
 }
 

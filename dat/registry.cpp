@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/cause.h"
 #include "common/trace.h"
+#include "dat/advice.h"
+#include "dat/cause.h"
 #include "dat/provider_of.h"
 #include "dat/strerror.h"
 #include "dat/text.h"
@@ -121,7 +124,8 @@ bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
   LoadResult result = loader_.load(entry.conf.library_path);
   if (!result.loaded) {
     UDAPL_TRACE(kNormal, "%s: %s", place_of(entry).c_str(), result.failure.c_str());
-    passed_over.push_back({entry.conf.library_path, place_of(entry) + ": " + result.failure});
+    passed_over.push_back({entry.conf.library_path, place_of(entry) + ": " + result.failure,
+                           advice_for_library(entry.conf.library_path, result.failure)});
     return false;
   }
   ScopedLock lock(mutex_);
@@ -152,7 +156,10 @@ Lease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
     if (lease) return lease;
     call_init = !entry.initialised && entry.entry_points.init != nullptr;
   }
-  if (call_init) entry.entry_points.init(&entry.info, entry.conf.ia_params.c_str());
+  if (call_init) {
+    cause::clear();
+    entry.entry_points.init(&entry.info, entry.conf.ia_params.c_str());
+  }
   {
     ScopedLock lock(mutex_);
     Registration* registration = tables_.registration_of(entry);
@@ -162,14 +169,17 @@ Lease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
     }
   }
   const std::string library = quoted(entry.conf.library_path);
-  const std::string reason =
-      entry.entry_points.init == nullptr
-          ? library + " has no function dat_provider_init"
-          : library + " did not register this name and version; are its ia_params " +
-                quoted(entry.conf.ia_params) + " what it wants?";
+  const bool has_init = entry.entry_points.init != nullptr;
+  std::string reason = library + " has no function dat_provider_init";
+  if (has_init)
+    reason = library + " did not register this name and version; are its ia_params " +
+             quoted(entry.conf.ia_params) + " what it wants?";
+  if (call_init && *cause::text() != '\0') reason += std::string(" It says: ") + cause::text();
   UDAPL_TRACE(kNormal, "%s: %s", place_of(entry).c_str(), reason.c_str());
-  passed_over.push_back(
-      {entry.conf.ia_name + '\n' + entry.conf.library_path, place_of(entry) + ": " + reason});
+  passed_over.push_back({entry.conf.ia_name + '\n' + entry.conf.library_path,
+                         place_of(entry) + ": " + reason,
+                         has_init ? advice_for_no_registration()
+                                  : advice_for_no_entry_points(entry.conf.library_path)});
   if (call_init) undo_init(entry);
   return {};
 }
@@ -181,8 +191,9 @@ bool Registry::has_open_ias(const Lease& lease) {
 
 Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attempt) {
   if (in_turn()) {
-    UDAPL_TRACE(kNormal, "open of %s from inside a provider's init or fini refused",
-                quoted(wanted.name).c_str());
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_STATE),
+                  "open of %s from inside a provider's init or fini refused",
+                  quoted(wanted.name).c_str());
     return failure(DAT_INVALID_STATE);
   }
   std::vector<Candidate> candidates;
@@ -190,30 +201,63 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
     ScopedLock lock(mutex_);
     candidates = tables_.candidates(wanted);
   }
-  std::vector<PassedOver> passed_over;
+  std::vector<PassedOver> passed_over;  // not told yet
+  std::vector<PassedOver> tried;        // all that failed
   Status first_failure;
   for (const Candidate& candidate : candidates) {
+    const std::size_t told = passed_over.size();
     Lease lease = acquire(candidate, wanted, passed_over);
+    tried.insert(tried.end(), passed_over.begin() + static_cast<std::ptrdiff_t>(told),
+                 passed_over.end());
     if (!lease) continue;
     tell(report_.explain(std::string(wanted.name), std::exchange(passed_over, {})));
+    cause::clear();
     const Status status = attempt(lease.registration());
     if (status.ok()) return lease;
+    tried.push_back(refusal(candidate, status));
     if (first_failure.ok()) first_failure = status;
     // Its IAs that are open would have another adapter than this one under the same name.
     if (has_open_ias(lease)) break;
   }
-  if (first_failure.ok()) return not_found(wanted, std::move(passed_over));
-  tell(report_.explain(std::string(wanted.name), passed_over));
-  return first_failure;
+  NotFound failure = describe_failure(wanted, first_failure);
+  failure.passed_over = std::move(passed_over);
+  failure.tried = std::move(tried);
+  tell(first_failure.ok() ? report_.explain(failure)
+                          : report_.explain(failure.ia_name, failure.passed_over));
+  cause::set(failure.code, cause_of(file_, failure));
+  return Status(failure.code);
 }
 
-Status Registry::not_found(const IaKey& wanted, std::vector<PassedOver> passed_over) {
+// What a provider's failed open left in this thread: its own reason, or that it gave none.
+PassedOver Registry::refusal(const Candidate& candidate, Status status) const {
+  const std::string_view reason = cause::text();
+  PassedOver refused;
+  if (candidate.entry != nullptr) {
+    const ConfEntry& conf = candidate.entry->conf;
+    refused.subject = conf.library_path;
+    refused.reason = place_of(*candidate.entry) + ": " + quoted(conf.library_path, 256) +
+                     " did not open " + quoted(conf.ia_params) + ": ";
+  } else {
+    refused.reason = "the provider that the program registered did not open: ";
+  }
+  if (!reason.empty())
+    refused.reason += reason;
+  else
+    refused.reason += "it returned " + error_text(status.code()) + " and gave no reason";
+  if (reason.find("\ntry: ") == std::string_view::npos)
+    refused.advice = advice_for_status(status.code(), !reason.empty());
+  return refused;
+}
+
+// `status` is that of the first provider that did not open; success: there was none.
+NotFound Registry::describe_failure(const IaKey& wanted, Status status) {
   NotFound failure;
   failure.ia_name = wanted.name;
   failure.major = wanted.major;
   failure.minor = wanted.minor;
   failure.thread_safe = wanted.thread_safe;
-  failure.passed_over = std::move(passed_over);
+  failure.code = status.code();
+  if (!status.ok()) return failure;
   {
     ScopedLock lock(mutex_);
     failure.code = tables_.not_found_code(wanted);
@@ -222,8 +266,7 @@ Status Registry::not_found(const IaKey& wanted, std::vector<PassedOver> passed_o
   }
   UDAPL_TRACE(kNormal, "%s %u.%u: %s", quoted(wanted.name).c_str(), wanted.major, wanted.minor,
               error_text(failure.code).c_str());
-  tell(report_.explain(failure));
-  return Status(failure.code);
+  return failure;
 }
 
 // One attempt with one provider; touches `opened` only on success.
@@ -240,8 +283,9 @@ Status Registry::open_ia(const Registration& registration, const OpenRequest& re
     return Status(code);
   }
   if (IaTable::is_number(ia)) {
-    UDAPL_TRACE(kError, "the provider of %s opened it and gave no IA: %p",
-                quoted(request.name).c_str(), ia);
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INTERNAL_ERROR),
+                  "the provider of %s opened it and gave no IA: %p", quoted(request.name).c_str(),
+                  ia);
     return failure(DAT_INTERNAL_ERROR);
   }
   Result<DAT_IA_HANDLE> number = table_.insert(ia);
@@ -275,12 +319,14 @@ Result<OpenedIa> Registry::open(const OpenRequest& request) {
 
 Status Registry::close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) {
   if (in_turn()) {
-    UDAPL_TRACE(kNormal, "close from inside a provider's init or fini refused");
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_STATE),
+                  "close from inside a provider's init or fini refused");
     return failure(DAT_INVALID_STATE);
   }
   const DAT_IA_HANDLE number = IaTable::is_number(ia) ? ia : table_.number_of(ia);
   if (!table_.begin_close(number)) {
-    UDAPL_TRACE(kNormal, "%p is not an open IA", ia);
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA),
+                  "%p is not an open IA", ia);
     return failure(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
   }
   std::list<OpenIa>::iterator record;
@@ -320,30 +366,32 @@ Status Registry::add(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* info
   else if (info == nullptr || key_of(*info).name.size() == sizeof info->ia_name)
     wrong = DAT_INVALID_ARG2;
   if (wrong != DAT_NO_SUBTYPE) {
-    UDAPL_TRACE(kNormal, "argument %d is invalid", wrong - DAT_INVALID_ARG1 + 1);
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, wrong), "argument %d is invalid",
+                  wrong - DAT_INVALID_ARG1 + 1);
     return failure(DAT_INVALID_PARAMETER, wrong);
   }
   ScopedLock lock(mutex_);
   Entry* owner = turn_thread_ == std::this_thread::get_id() ? turn_entry_ : nullptr;
   const Status status = tables_.add(*provider, *info, owner);
   if (!status.ok())
-    UDAPL_TRACE(kNormal, "provider of %s: %s", quoted(key_of(*info).name).c_str(),
-                error_text(status.code()).c_str());
+    UDAPL_EXPLAIN(kNormal, status.code(), "provider of %s: %s", quoted(key_of(*info).name).c_str(),
+                  error_text(status.code()).c_str());
   return status;
 }
 
 Status Registry::remove(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* info) {
   if (provider == nullptr || info == nullptr) {
-    UDAPL_TRACE(kNormal, "null argument");
-    return failure(DAT_INVALID_PARAMETER,
-                   provider == nullptr ? DAT_INVALID_ARG1 : DAT_INVALID_ARG2);
+    const DAT_RETURN code =
+        dat_error(DAT_INVALID_PARAMETER, provider == nullptr ? DAT_INVALID_ARG1 : DAT_INVALID_ARG2);
+    UDAPL_EXPLAIN(kNormal, code, "null argument");
+    return Status(code);
   }
   ScopedLock lock(mutex_);
   const Entry* caller = turn_thread_ == std::this_thread::get_id() ? turn_entry_ : nullptr;
   const Status status = tables_.remove(*provider, *info, caller);
   if (!status.ok())
-    UDAPL_TRACE(kNormal, "provider of %s: %s", quoted(key_of(*info).name).c_str(),
-                error_text(status.code()).c_str());
+    UDAPL_EXPLAIN(kNormal, status.code(), "provider of %s: %s", quoted(key_of(*info).name).c_str(),
+                  error_text(status.code()).c_str());
   return status;
 }
 

@@ -87,7 +87,7 @@ class Registry {
   // Opens the best provider that can be loaded, is registered after its init, and opens. Entries of
   // one key are alternatives, tried in file order; those that do not work are passed over. Fails
   // with the code of the first provider whose open failed, unchanged, or PROVIDER_NOT_FOUND and an
-  // explanation on stderr. May block.
+  // explanation on stderr; either way the whole story is the thread's last cause. May block.
   Result<OpenedIa> open(const OpenRequest& request) UDAPL_EXCLUDES(mutex_);
 
   // Closes an IA; the provider's code if it refuses. After the last close of an entry its fini has
@@ -137,7 +137,8 @@ class Registry {
   void finalise(Entry& entry) noexcept UDAPL_EXCLUDES(mutex_);
 
   Status open_ia(const Registration& registration, const OpenRequest& request, OpenedIa& opened);
-  Status not_found(const IaKey& wanted, std::vector<PassedOver> passed_over) UDAPL_EXCLUDES(mutex_);
+  NotFound describe_failure(const IaKey& wanted, Status status) UDAPL_EXCLUDES(mutex_);
+  [[nodiscard]] PassedOver refusal(const Candidate& candidate, Status status) const;
   [[nodiscard]] std::string place_of(const Entry& entry) const;
   [[nodiscard]] bool in_turn() UDAPL_EXCLUDES(mutex_);
   [[nodiscard]] bool has_open_ias(const Lease& lease) UDAPL_EXCLUDES(mutex_);

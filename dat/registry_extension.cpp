@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/trace.h"
+#include "common/cause.h"
 #include "dat/provider_of.h"
 #include "dat/registry.h"
 
@@ -15,7 +15,7 @@ namespace {
 IaKey extension_key(const char* name) { return {name, 2, 0, false}; }
 
 DAT_RETURN refuse(DAT_EXTENDED_OP op, DAT_RETURN code) {
-  UDAPL_TRACE(kNormal, "extension operation %d refused with 0x%x", op, code);
+  UDAPL_EXPLAIN(kNormal, code, "extension operation %d refused with 0x%x", op, code);
   return code;
 }
 

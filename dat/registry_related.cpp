@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "common/trace.h"
+#include "common/cause.h"
 #include "dat/provider_of.h"
 #include "dat/registry.h"
 #include "dat/text.h"
@@ -34,7 +34,8 @@ Result<DAT_HA_RELATIONSHIP> Registry::related(DAT_NAME_PTR name_a, DAT_NAME_PTR 
     ScopedLock lock(mutex_);
     for (const DAT_NAME_PTR name : {name_a, name_b}) {
       if (tables_.knows(name)) continue;
-      UDAPL_TRACE(kNormal, "there is no %s", quoted(name).c_str());
+      UDAPL_EXPLAIN(kNormal, dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
+                    "there is no %s", quoted(name).c_str());
       return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
     }
   }
@@ -50,7 +51,8 @@ Result<DAT_HA_RELATIONSHIP> Registry::related(DAT_NAME_PTR name_a, DAT_NAME_PTR 
   }
   if (status_a.type() == DAT_PROVIDER_NOT_FOUND && status_b.type() == DAT_PROVIDER_NOT_FOUND)
     return DAT_HA_UNKNOWN;
-  UDAPL_TRACE(kNormal, "the providers do not know: 0x%x, 0x%x", status_a.code(), status_b.code());
+  UDAPL_EXPLAIN(kNormal, dat_error(DAT_MODEL_NOT_SUPPORTED),
+                "the providers do not know: 0x%x, 0x%x", status_a.code(), status_b.code());
   return failure(DAT_MODEL_NOT_SUPPORTED);
 }
 

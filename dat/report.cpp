@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/trace.h"
+#include "dat/advice.h"
 #include "dat/strerror.h"
 #include "dat/text.h"
 
@@ -14,6 +15,8 @@ namespace udapl::dat {
 namespace {
 
 constexpr std::size_t kLinesShown = 10;  // of a file that is wrong from top to bottom
+
+using Lines = std::vector<std::string>;
 
 void add_line(std::string& text, const std::string& line) {
   text += "dat:   ";
@@ -31,6 +34,80 @@ std::string joined(const std::vector<std::string>& parts) {
   return out;
 }
 
+std::string headline(const NotFound& failure) {
+  return "cannot open " + quoted(failure.ia_name) + " (version " + std::to_string(failure.major) +
+         '.' + std::to_string(failure.minor) +
+         (failure.thread_safe ? ", threadsafe): " : ", nonthreadsafe): ") +
+         error_text(failure.code);
+}
+
+// Lines of the file that name the IA but do not make an entry.
+Lines unused_lines(const ConfFile& file, const NotFound& failure, bool malformed_too) {
+  Lines lines;
+  for (const ConfDiagnostic& diagnostic : file.conf.diagnostics)
+    if (diagnostic.ia_name == failure.ia_name &&
+        (diagnostic.issue == ConfIssue::kNotForUs ||
+         (malformed_too && diagnostic.issue == ConfIssue::kMalformed)))
+      lines.push_back(at_line(diagnostic));
+  return lines;
+}
+
+Lines quoted_near_names(const NotFound& failure) {
+  Lines names;
+  for (const std::string& name : near_names(failure.ia_name, failure.known_names))
+    names.push_back(quoted(name));
+  return names;
+}
+
+std::size_t count_malformed(const ConfFile& file) {
+  std::size_t count = 0;
+  for (const ConfDiagnostic& diagnostic : file.conf.diagnostics)
+    if (diagnostic.issue == ConfIssue::kMalformed) ++count;
+  return count;
+}
+
+// Which files were looked for and what the one that was read has in it.
+Lines files(const ConfFile& file) {
+  Lines lines;
+  for (const ConfAttempt& attempt : file.attempts)
+    if (!attempt.failure.empty()) lines.push_back(attempt.path + ": " + attempt.failure);
+  if (file.path() == nullptr) {
+    lines.emplace_back("no configuration file was read");
+    return lines;
+  }
+  const std::size_t dropped = count_malformed(file);
+  lines.push_back(*file.path() + ": entries read: " + std::to_string(file.conf.entries.size()) +
+                  (dropped == 0 ? "" : ", malformed lines skipped: " + std::to_string(dropped)));
+  return lines;
+}
+
+Lines malformed_lines(const ConfFile& file) {
+  Lines lines;
+  for (const ConfDiagnostic& diagnostic : file.conf.diagnostics) {
+    if (diagnostic.issue != ConfIssue::kMalformed) continue;
+    if (lines.size() == kLinesShown) {
+      lines.push_back("and " + std::to_string(count_malformed(file) - kLinesShown) + " more");
+      break;
+    }
+    lines.push_back(at_line(diagnostic));
+  }
+  return lines;
+}
+
+// What to do when no entry matched.
+std::string advice_for_no_entry(const ConfFile& file, const NotFound& failure) {
+  if (file.path() == nullptr && !file.attempts.empty())
+    return advice_for_file(file.attempts.back().path, file.attempts.back().failure);
+  if (!failure.alternatives.empty())
+    return "an entry with u" + std::to_string(failure.major) + '.' + std::to_string(failure.minor) +
+           " and " + (failure.thread_safe ? "threadsafe" : "nonthreadsafe") +
+           ", or another version or thread safety in the call";
+  if (!unused_lines(file, failure, true).empty()) return "to correct that line of the file";
+  if (failure.known_names.empty())
+    return "`datinfo generate`, which writes entries for this machine: the file has none";
+  return "a name that the file has; `datinfo list` shows them";
+}
+
 }  // namespace
 
 std::string Report::explain(const NotFound& failure) {
@@ -41,14 +118,17 @@ std::string Report::explain(const NotFound& failure) {
     const std::string what = failure.ia_name + '\n' + std::to_string(failure.major) + '.' +
                              std::to_string(failure.minor) + (failure.thread_safe ? 't' : 'n');
     if (!is_new(what)) return {};
-    add_name_hints(failure, details);
+    if (!failure.alternatives.empty()) {
+      add_line(details, "there is only " + joined(failure.alternatives));
+    } else {
+      for (const std::string& line : unused_lines(file_, failure, false)) add_line(details, line);
+      const Lines meant = quoted_near_names(failure);
+      if (!meant.empty()) add_line(details, "did you mean " + joined(meant) + '?');
+    }
     add_configuration(details);
   }
   if (details.empty()) return {};
-  return "dat: cannot open " + quoted(failure.ia_name) + " (version " +
-         std::to_string(failure.major) + '.' + std::to_string(failure.minor) +
-         (failure.thread_safe ? ", threadsafe): " : ", nonthreadsafe): ") +
-         error_text(failure.code) + '\n' + details;
+  return "dat: " + headline(failure) + '\n' + details;
 }
 
 std::string Report::explain(const std::string& ia_name,
@@ -65,44 +145,34 @@ void Report::add_passed_over(const std::vector<PassedOver>& passed_over, std::st
     if (is_new(candidate.subject)) add_line(text, candidate.reason);
 }
 
-void Report::add_name_hints(const NotFound& failure, std::string& text) {
-  if (!failure.alternatives.empty()) {
-    add_line(text, "there is only " + joined(failure.alternatives));
-    return;
-  }
-  for (const ConfDiagnostic& diagnostic : file_.conf.diagnostics)
-    if (diagnostic.ia_name == failure.ia_name && diagnostic.issue == ConfIssue::kNotForUs)
-      add_line(text, at_line(diagnostic));
-  std::vector<std::string> meant;
-  for (const std::string& name : near_names(failure.ia_name, failure.known_names))
-    meant.push_back(quoted(name));
-  if (!meant.empty()) add_line(text, "did you mean " + joined(meant) + '?');
+void Report::add_configuration(std::string& text) {
+  for (const std::string& line : files(file_)) add_line(text, line);
+  if (count_malformed(file_) == 0 || !is_new("\nmalformed lines")) return;
+  for (const std::string& line : malformed_lines(file_)) add_line(text, line);
 }
 
-void Report::add_configuration(std::string& text) {
-  for (const ConfAttempt& attempt : file_.attempts)
-    if (!attempt.failure.empty()) add_line(text, attempt.path + ": " + attempt.failure);
-  if (file_.path() == nullptr) {
-    add_line(text, "no configuration file was read");
-    return;
+std::string cause_of(const ConfFile& file, const NotFound& failure) {
+  std::string text = headline(failure);
+  const auto add = [&text](std::string_view lines) {
+    text += "\n  ";
+    for (const char c : lines) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  };
+  for (const PassedOver& candidate : failure.tried) {
+    add(candidate.reason);
+    if (!candidate.advice.empty()) add("try: " + candidate.advice);
   }
-  std::size_t dropped = 0;
-  for (const ConfDiagnostic& diagnostic : file_.conf.diagnostics)
-    if (diagnostic.issue == ConfIssue::kMalformed) ++dropped;
-  std::string summary =
-      *file_.path() + ": entries read: " + std::to_string(file_.conf.entries.size());
-  if (dropped != 0) summary += ", malformed lines skipped: " + std::to_string(dropped);
-  add_line(text, summary);
-  if (dropped == 0 || !is_new("\nmalformed lines")) return;
-  std::size_t shown = 0;
-  for (const ConfDiagnostic& diagnostic : file_.conf.diagnostics) {
-    if (diagnostic.issue != ConfIssue::kMalformed) continue;
-    if (shown++ == kLinesShown) {
-      add_line(text, "and " + std::to_string(dropped - kLinesShown) + " more");
-      break;
-    }
-    add_line(text, at_line(diagnostic));
+  for (const std::string& line : unused_lines(file, failure, true)) add(line);
+  if (!failure.tried.empty()) return text;
+  if (!failure.alternatives.empty()) {
+    add("there is only " + joined(failure.alternatives));
+  } else if (const Lines meant = quoted_near_names(failure); !meant.empty()) {
+    add("did you mean " + joined(meant) + '?');
   }
+  for (const std::string& line : files(file)) add(line);
+  for (const std::string& line : malformed_lines(file)) add(line);
+  if (const std::string advice = advice_for_no_entry(file, failure); !advice.empty())
+    add("try: " + advice);
+  return text;
 }
 
 void tell(const std::string& text) noexcept {

@@ -14,20 +14,22 @@
 
 namespace udapl::dat {
 
-// Why one candidate for an open was passed over.
+// Why one candidate for an open was passed over, or did not open.
 struct PassedOver {
-  std::string subject;  // what is at fault, e.g. the library path: told once for each subject
-  std::string reason;   // one line
+  std::string subject;   // what is at fault, e.g. the library path: told once for each subject
+  std::string reason;    // one line; a provider's own reason may have more
+  std::string advice{};  // dat/advice.h; may be empty
 };
 
-// An open that found no provider.
+// An open that found no provider, or none that opened.
 struct NotFound {
   std::string ia_name;
   std::uint32_t major = 0;
   std::uint32_t minor = 0;
   bool thread_safe = false;
   DAT_RETURN code = DAT_SUCCESS;          // what the caller gets
-  std::vector<PassedOver> passed_over;    // candidates that could not be used
+  std::vector<PassedOver> passed_over;    // candidates that could not be used, since it was told
+  std::vector<PassedOver> tried;          // all candidates, for cause_of
   std::vector<std::string> alternatives;  // other versions of that name, as text
   std::vector<std::string> known_names;   // everything that could be opened
 };
@@ -53,13 +55,16 @@ class Report {
   bool is_new(const std::string& fact) UDAPL_REQUIRES(mutex_) { return told_.insert(fact).second; }
   void add_passed_over(const std::vector<PassedOver>& passed_over, std::string& text)
       UDAPL_REQUIRES(mutex_);
-  void add_name_hints(const NotFound& failure, std::string& text) UDAPL_REQUIRES(mutex_);
   void add_configuration(std::string& text) UDAPL_REQUIRES(mutex_);
 
   const ConfFile& file_;
   Mutex mutex_;
   std::set<std::string> told_ UDAPL_GUARDED_BY(mutex_);
 };
+
+// The same for the caller of the open, dat_last_cause(): everything, with advice, whatever was told
+// before. The first line says what failed, the others are indented; no newline at the end.
+[[nodiscard]] std::string cause_of(const ConfFile& file, const NotFound& failure);
 
 // Writes `text` to stderr in one piece, unless it is empty or errors are not to be shown
 // (DAT_TRACE_LEVEL=0).

@@ -5,8 +5,8 @@
 
 #include <new>
 
+#include "common/cause.h"
 #include "common/result.h"
-#include "common/trace.h"
 
 namespace udapl::dat {
 
@@ -17,12 +17,13 @@ DAT_RETURN boundary(Body&& body) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    UDAPL_TRACE(kError, "out of memory");
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
+                  "out of memory");
     return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   } catch (abi::__forced_unwind&) {
     throw;
   } catch (...) {
-    UDAPL_TRACE(kError, "unexpected exception");
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INTERNAL_ERROR), "unexpected exception");
     return dat_error(DAT_INTERNAL_ERROR);
   }
 }

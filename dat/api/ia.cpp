@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include <cstring>
 
+#include "common/cause.h"
 #include "dat/api/boundary.h"
 #include "dat/api/forward.h"
 
@@ -17,11 +18,13 @@ UDAPL_API DAT_RETURN dat_ia_openv(const DAT_NAME_PTR provider, DAT_COUNT asynch_
     Registry* reg = registry();
     if (reg == nullptr) return dat_error(DAT_INVALID_STATE);
     if (provider == nullptr || ::strnlen(provider, DAT_NAME_MAX_LENGTH) == DAT_NAME_MAX_LENGTH) {
-      UDAPL_TRACE(kNormal, "the name is null or longer than 255 characters");
+      UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1),
+                    "the name is null or longer than 255 characters");
       return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
     }
     if (ia_handle == nullptr) {
-      UDAPL_TRACE(kNormal, "no place for the IA handle");
+      UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA),
+                    "no place for the IA handle");
       return dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
     }
     Result<OpenedIa> opened = reg->open({provider, asynch_evd_min_qlen, asynch_evd_handle,

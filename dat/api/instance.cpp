@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "dat/api/forward.h"
 #include "dat/strerror.h"
@@ -17,7 +18,7 @@ std::atomic<bool> finished{false};
 
 Registry* make_registry() {
   trace::init("dat", "DAT_TRACE_LEVEL");
-  return new Registry(read_conf_file(conf_locations()), *new DlLoader, ia_table());
+  return new Registry(read_configuration(), *new DlLoader, ia_table());
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ Registry* registry() {
   static Registry* const instance = make_registry();
   if (!finished.load(std::memory_order_acquire)) [[likely]]
     return instance;
-  UDAPL_TRACE(kNormal, "called after the library's destructors have run");
+  UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_STATE),
+                "called after the library's destructors have run");
   return nullptr;
 }
 
@@ -37,6 +39,7 @@ DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle,
   const DAT_RETURN code = dat_error(DAT_INVALID_HANDLE, subtype);
   if (trace::enabled(trace::kNormal))
     trace::write(trace::kNormal, function, "%p is not a handle: 0x%x", handle, code);
+  udapl::cause::note(code, "%s: %p is not a handle", function, handle);
   return code;
 }
 

@@ -18,7 +18,8 @@ namespace {
 DAT_RETURN list_providers(Registry& reg, DAT_COUNT max, DAT_COUNT* count,
                           DAT_PROVIDER_INFO** list) {
   if (count == nullptr) {
-    UDAPL_TRACE(kNormal, "no place for the number of entries");
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2),
+                  "no place for the number of entries");
     return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   }
   const std::vector<DAT_PROVIDER_INFO> providers = reg.list();
@@ -30,7 +31,8 @@ DAT_RETURN list_providers(Registry& reg, DAT_COUNT max, DAT_COUNT* count,
   bool places = list != nullptr;
   for (std::size_t i = 0; places && i < wanted; ++i) places = list[i] != nullptr;
   if (!places) {
-    UDAPL_TRACE(kNormal, "the list or one of its elements is null");
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3),
+                  "the list or one of its elements is null");
     *count = 0;
     return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/soft/cm_active.h"
 #include "providers/soft/cm_listener.h"
@@ -50,8 +51,9 @@ bool is_refusal(const iwarp::MpaFrame& reply) noexcept {
 Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
     const transport::ConnectRequest& request, ConnectionEnd& end) {
   if (request.conn_qual == 0 || request.conn_qual > kMaxConnQual) {
-    UDAPL_TRACE(kNormal, "connection qualifier %llu is not a TCP port",
-                static_cast<unsigned long long>(request.conn_qual));
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2),
+                  "connection qualifier %llu is not a TCP port",
+                  static_cast<unsigned long long>(request.conn_qual));
     return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   }
   iwarp::MpaConfig config = end.mpa_config();
@@ -60,8 +62,8 @@ Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
     return failure(DAT_INVALID_PARAMETER);
   transport::SocketAddress remote = adapted(request.remote, local_);
   if (remote.family() != local_.family() || is_no_host(remote)) {
-    UDAPL_TRACE(kNormal, "%s cannot be reached from %s", to_text(remote).c_str(),
-                to_text(local_).c_str());
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED),
+                  "%s cannot be reached from %s", to_text(remote).c_str(), to_text(local_).c_str());
     return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
   }
   remote.set_port(static_cast<std::uint16_t>(request.conn_qual));
@@ -75,8 +77,9 @@ Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
 Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
   if (request.conn_qual > kMaxConnQual) {
-    UDAPL_TRACE(kNormal, "connection qualifier %llu is not a TCP port",
-                static_cast<unsigned long long>(request.conn_qual));
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2),
+                  "connection qualifier %llu is not a TCP port",
+                  static_cast<unsigned long long>(request.conn_qual));
     return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   }
   transport::SocketAddress place = request.address != nullptr ? *request.address : local_;

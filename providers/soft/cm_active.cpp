@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/soft/iwarp/sender.h"
 #include "providers/soft/iwarp/terminate.h"
@@ -148,8 +149,14 @@ Status ActiveHandshake::begin_attempt() noexcept {
   UDAPL_TRACE(kNormal, "cannot connect to %s: %s", to_text(remote_).c_str(), std::strerror(error));
   if (looks_again(error)) return Status();
   stream_.reset();
-  if (error == EAFNOSUPPORT) return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
-  if (lacks_resources(error)) return failure(DAT_INSUFFICIENT_RESOURCES);
+  if (error == EAFNOSUPPORT || lacks_resources(error)) {
+    const Status status = error == EAFNOSUPPORT
+                              ? failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED)
+                              : failure(DAT_INSUFFICIENT_RESOURCES);
+    cause::note(status.code(), "cannot connect to %s: %s%s", to_text(remote_).c_str(),
+                std::strerror(error), cause::remedy(error));
+    return status;
+  }
   early_failure_ = meaning(error);
   failed_early_.post();
   return Status();

@@ -8,7 +8,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "common/trace.h"
+#include "common/cause.h"
 #include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
@@ -80,8 +80,11 @@ Status TcpListener::start(const transport::SocketAddress& place) noexcept {
       ::listen(socket_.get(), kBacklog) != 0)
     error = errno;
   if (error != 0) {
+    const Status status = listen_failure(error, any_port);
     UDAPL_TRACE(kNormal, "cannot listen at %s: %s", to_text(place).c_str(), std::strerror(error));
-    return listen_failure(error, any_port);
+    cause::note(status.code(), "cannot listen at %s: %s%s", to_text(place).c_str(),
+                std::strerror(error), cause::remedy(error));
+    return status;
   }
   address_ = place;
   socklen_t size = sizeof address_.storage;

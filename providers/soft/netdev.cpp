@@ -13,8 +13,8 @@
 #include <memory>
 #include <optional>
 
+#include "common/cause.h"
 #include "common/fd.h"
-#include "common/trace.h"
 #include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
@@ -117,13 +117,16 @@ std::string first_word(std::string_view text) {
 Result<Netdev> find_netdev(std::string_view ia_params) {
   const std::string device = first_word(ia_params);
   if (device.empty()) {
-    UDAPL_TRACE(kError,
-                "dat.conf: the seventh field is empty; it names a network interface: \"lo 0\"");
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
+                  "dat.conf: the seventh field is empty; it names a network interface: \"lo 0\"");
     return failure(DAT_INVALID_PARAMETER);
   }
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) {
-    UDAPL_TRACE(kError, "cannot list the network interfaces: %s", std::strerror(errno));
+    const int error = errno;
+    UDAPL_TRACE(kError, "cannot list the network interfaces: %s", std::strerror(error));
+    cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot list the network interfaces: %s%s",
+                std::strerror(error), cause::remedy(error));
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   const Interfaces interfaces(first, ::freeifaddrs);
@@ -138,10 +141,11 @@ Result<Netdev> find_netdev(std::string_view ia_params) {
     found->mtu = mtu_of(found->name);
     return *std::move(found);
   }
-  UDAPL_TRACE(kError,
-              "dat.conf: \"%s\" is not a network interface with an address, nor an address or host "
-              "name of this machine. There are: %s",
-              device.c_str(), list_of(first).c_str());
+  UDAPL_EXPLAIN(
+      kError, dat_error(DAT_INVALID_ADDRESS),
+      "dat.conf: \"%s\" is not a network interface with an address, nor an address or host "
+      "name of this machine. There are: %s",
+      device.c_str(), list_of(first).c_str());
   return failure(DAT_INVALID_ADDRESS);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "tests/stub_provider/stub.h"
 
+#include <dat/dat_diagnosis_extensions.h>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -17,6 +19,8 @@
 extern "C" void function_that_no_library_has();
 #endif
 
+#pragma weak dats_set_last_cause  // other registries lack it
+
 namespace {
 
 // One registered name.
@@ -24,6 +28,7 @@ struct Instance {
   DAT_PROVIDER_INFO info{};
   std::string device_name;
   std::string mode;
+  std::string rest;  // of the ia_params
   DAT_PROVIDER table{};
 };
 
@@ -49,6 +54,12 @@ DAT_RETURN ia_open(DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE*, DAT_IA_HA
   Instance* instance = instance_of_name(name);
   if (instance == nullptr) return DAT_CLASS_ERROR | DAT_INVALID_PARAMETER | DAT_INVALID_ARG1;
   if (instance->mode == "open_fails") return kStubOpenFailure;
+  if (instance->mode == "says_why") {
+    const DAT_RETURN code = DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES;
+    DAT_RETURN (*const say)(DAT_RETURN, const char*) = &dats_set_last_cause;
+    if (say != nullptr) say(code, instance->rest.c_str());
+    return code;
+  }
   ++the_log.opens;
   the_log.qlen = qlen;
   *ia = new StubObject{&instance->table, {}};
@@ -157,6 +168,8 @@ STUB_EXPORT void dat_provider_init(const DAT_PROVIDER_INFO* info, const char* pa
   std::snprintf(the_log.params, sizeof the_log.params, "%s", params);
   const std::string_view text(params);
   Instance& instance = make_instance(*info, std::string(text.substr(0, text.find(' '))));
+  if (const std::size_t blank = text.find(' '); blank != std::string_view::npos)
+    instance.rest = text.substr(blank + 1);
   if (instance.mode == "nothing") return;
   if (instance.mode == "other_minor") instance.info.dapl_version_minor = 9;
   the_log.add_results[0] = dat_registry_add_provider(&instance.table, &instance.info);

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/soft/io/epoll_wait.h"
 
@@ -105,7 +106,8 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler) noexcept {
     event.data.u64 = event_data(index, slot.generation);
   }
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return Status();
-  UDAPL_TRACE(kError, "cannot watch descriptor %d: %s", fd, std::strerror(errno));
+  UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot watch descriptor %d: %s", fd,
+                std::strerror(errno));
   forget(handler);
   return failure(DAT_INSUFFICIENT_RESOURCES);
 }

@@ -8,6 +8,7 @@
 
 #include <sys/eventfd.h>
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/soft/io/reactor.h"
 
@@ -27,7 +28,11 @@ Result<std::unique_ptr<Reactor>> Reactor::create() {
   event.data.u64 = UINT64_MAX;
   if (!epoll.valid() || !kick.valid() ||
       ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, kick.get(), &event) != 0) {
-    UDAPL_TRACE(kError, "no descriptors for the service thread: %s", std::strerror(errno));
+    const int error = errno;
+    UDAPL_TRACE(kError, "no descriptors for the service thread: %s", std::strerror(error));
+    cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES),
+                "no descriptors for the service thread: %s%s", std::strerror(error),
+                cause::remedy(error));
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   std::unique_ptr<Reactor> reactor(new Reactor(std::move(epoll), std::move(kick)));
@@ -60,6 +65,8 @@ bool Reactor::start_service() noexcept {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) {
     UDAPL_TRACE(kError, "cannot start the service thread: %s", std::strerror(error));
+    cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot start the service thread: %s%s",
+                std::strerror(error), cause::remedy(error));
     return false;
   }
   has_service_ = true;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include "common/trace.h"
+
+// The way of an error's reason to the application, at every trace level: dat_last_cause() of
+// <dat/dat_diagnosis_extensions.h>. Works in libdat2 and in providers, whose registry may be
+// another one that does not know causes: then nothing happens. Thread safe; no state here.
+namespace udapl::cause {
+
+// Makes the text the thread's last cause, for the call that will return `code`. A line that begins
+// with "try: " is advice. Cut at 1 KiB. errno is preserved. Never fails, allocates nothing.
+[[gnu::format(printf, 2, 3), gnu::cold]] void note(DAT_RETURN code, const char* format,
+                                                   ...) noexcept;
+
+// What may help against a system call's error, as a line to be appended to a text ("\ntry: ..."),
+// or "" if there is no good advice.
+[[nodiscard]] const char* remedy(int error) noexcept;
+
+}  // namespace udapl::cause
+
+// UDAPL_EXPLAIN(kNormal, code, "cannot listen at %s: %s", ...): a trace record, and the cause of
+// the error `code` that is about to be returned. The arguments are evaluated twice.
+#define UDAPL_EXPLAIN(level, code, ...)        \
+  do {                                         \
+    UDAPL_TRACE(level, __VA_ARGS__);           \
+    ::udapl::cause::note((code), __VA_ARGS__); \
+  } while (false)

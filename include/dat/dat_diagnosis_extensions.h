@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/** @file
+ * Why a call failed, in words: an extension of this implementation, which other libraries named
+ * libdat2 do not have (version node DAT_2.1).
+ *
+ *     DAT_RETURN status = dat_ia_open("soft", 8, &async_evd, &ia);
+ *     if (status != DAT_SUCCESS) {
+ *       const char* cause;
+ *       dat_last_cause(status, &cause);
+ *       fprintf(stderr, "%s\n", cause);
+ *     }
+ */
+#pragma once
+
+#include <dat/udat.h>
+
+DAT_BEGIN_DECLS
+
+/** Longest cause in bytes, with its terminator. What is longer ends with "...". */
+#define DAT_LAST_CAUSE_MAX 4096
+
+/**
+ * Tell why the last call of this thread that failed with `status` has failed. Works at every trace
+ * level, also at 0.
+ *
+ * After dat_ia_openv() the text has several lines: what was asked for and the name of `status`;
+ * then, indented by two blanks, each entry of the configuration that was tried and what came of it
+ * (the dynamic linker's message, the provider's own reason), or, if there was none, which files
+ * were read, which of their lines were skipped and why. A line that begins with "  try: " says what
+ * may help. After other calls the text is what their trace record says, mostly one line. There is
+ * no newline at the end.
+ *
+ * A failed call sets the text; a call that succeeds leaves it alone, so ask only after a failure. A
+ * thread has one text: another failure replaces it, also one inside a callback or a provider.
+ * Results that are no faults (DAT_QUEUE_EMPTY, DAT_TIMEOUT_EXPIRED, DAT_INTERRUPTED_CALL) set none.
+ * If the thread's text is about another status than the one given, or its provider told nothing,
+ * the answer is the name of `status` and a remark that there is no cause.
+ *
+ * @param[in]  status  what the failed call returned; class bits do not matter
+ * @param[out] cause   receives the text, which is never null: "" for DAT_SUCCESS. It belongs to the
+ *                     library and is valid in this thread until the thread's next DAT call.
+ *
+ * @retval DAT_INVALID_PARAMETER  `cause` is null (DAT_INVALID_ARG2)
+ *
+ * Blocking: no, and nothing is allocated. Threads: safe; each sees its own causes. No part of the
+ * specification.
+ */
+DAT_EXPORT DAT_RETURN DAT_API dat_last_cause(DAT_RETURN status, const char** cause);
+
+/**
+ * For providers: say why the call that is about to return `status` fails. Replaces the thread's
+ * text; dat_ia_openv() puts it into a text of its own.
+ *
+ * Other registries lack this function. A provider that shall work with them declares it weak and
+ * tests its address, as ours do:
+ *
+ *     #pragma weak dats_set_last_cause
+ *     if (dats_set_last_cause != NULL) dats_set_last_cause(status, "no such device");
+ *
+ * @param[in] status  what the call returns
+ * @param[in] cause   for people: lines separated by newlines, none at the end. Copied. Advice goes
+ *                    into a line that begins with "try: ".
+ *
+ * @retval DAT_INVALID_PARAMETER  `cause` is null (DAT_INVALID_ARG2)
+ *
+ * Blocking: no, and nothing is allocated. Threads: safe. No part of the specification.
+ */
+DAT_EXPORT DAT_RETURN DAT_API dats_set_last_cause(DAT_RETURN status, const char* cause);
+
+DAT_END_DECLS
