@@ -23,7 +23,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(FOLDER))
 
 KERNEL_PACKAGE = "linux-image-amd64"
 # What the guest loads, in this order; what they depend on comes before them.
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng", "crc32_generic", "crc32-pclmul", "rdma_rxe",
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng", "crc32_generic", "rdma_rxe",
            "rdma_ucm", "ib_uverbs", "ib_umad", "veth", "sch_netem", "cls_u32", "sch_prio")
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio",
             "depmod": "kmod", "modprobe": "kmod", "dpkg": "dpkg", "apt-get": "apt", "rdma": "iproute2"}
@@ -209,10 +209,10 @@ class Machine:
         write("output", "")
 
     def _qemu(self, kernel, initramfs, exchange, console):
-        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(self.processors),
+        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm", "-smp", str(self.processors),
                    "-m", str(self.memory), "-display", "none", "-monitor", "none", "-no-reboot", "-nodefaults",
                    "-serial", f"file:{console}", "-kernel", kernel.image, "-initrd", initramfs,
-                   "-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog "
+                   "-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog clearcpuid=rep_good "
                               "random.trust_cpu=on cryptomgr.notests "
                               f"udapl.next={os.path.join(FOLDER, 'guest', 'setup')}",
                    "-device", "virtio-rng-pci"]
