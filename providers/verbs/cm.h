@@ -51,8 +51,9 @@ class ConnectionManager final : private CmOwner {
                                                       transport::ListenSink& sink);
 
  private:
-  using Ids = boost::intrusive::list<
-      CmId, boost::intrusive::member_hook<CmId, boost::intrusive::list_member_hook<>, &CmId::hook>>;
+  using Ids =
+      boost::intrusive::list<CmId, boost::intrusive::member_hook<CmId, CmId::Hook, &CmId::hook>,
+                             boost::intrusive::constant_time_size<false>>;
 
   void on_readable() noexcept;
   void on_cm_event(const rdma_cm_event& event) noexcept override UDAPL_EXCLUDES(lock_);
@@ -75,6 +76,9 @@ class ConnectionManager final : private CmOwner {
   return static_cast<std::uint16_t>(qualifier < kPorts ? qualifier
                                                        : qualifier % kFolded + kFirstFolded);
 }
+
+// Reasons of an InfiniBand rejection that mean something to us.
+inline constexpr int kConsumerReject = 28;
 
 // For traces; never null.
 [[nodiscard]] const char* name_of(rdma_cm_event_type event) noexcept;

@@ -52,7 +52,9 @@ class CmId {
   // For ConnectionManager: hands an event to the owner.
   static void deliver(const rdma_cm_event& event) noexcept;
 
-  boost::intrusive::list_member_hook<> hook;  // of the ConnectionManager
+  using Hook = boost::intrusive::list_member_hook<
+      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+  Hook hook;  // of the ConnectionManager
 
  private:
   Service& service_;

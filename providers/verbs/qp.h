@@ -9,6 +9,7 @@
 #include "common/spin_lock.h"
 #include "dapl/transport/qp.h"
 #include "providers/verbs/cm_id.h"
+#include "providers/verbs/cm_wire.h"
 #include "providers/verbs/mr.h"
 #include "providers/verbs/service.h"
 #include "providers/verbs/sink_gate.h"
@@ -92,7 +93,7 @@ class Qp final : public transport::Qp, private CmOwner {
   // ---- for RdmaIncoming ------------------------------------------------------------------------
   // transport::IncomingConnection::accept. Takes `id` over from its owner; gives it back on an
   // error.
-  Status accept(std::unique_ptr<CmId>& id, CmOwner& owner, const PeerOffer& offer,
+  Status accept(std::unique_ptr<CmId>& id, const PeerOffer& offer,
                 transport::PrivateData private_data) UDAPL_EXCLUDES(lock_);
 
   // ---- for Cq: by whoever polls, any lock of the core may be held ------------------------------
@@ -122,7 +123,7 @@ class Qp final : public transport::Qp, private CmOwner {
     kError
   };
   // Sink calls, in the order in which they are made.
-  enum Call : unsigned {
+  enum SinkCall : unsigned {
     kEstablished,
     kRejected,
     kRefused,
@@ -139,6 +140,9 @@ class Qp final : public transport::Qp, private CmOwner {
       ((1U << kSoftWatermark) - 1) & ~(1U << kAsyncError);
   // What the one timer is for.
   enum class Timing : std::uint8_t { kNothing, kConnect, kDrain, kSrqRelease };
+
+  // Of the partition table; until rdma_cm knows which one the connection uses.
+  static constexpr std::uint16_t kFirstPkey = 0;
 
   struct DestroyQp {
     void operator()(ibv_qp* qp) const noexcept;
@@ -181,51 +185,50 @@ class Qp final : public transport::Qp, private CmOwner {
   void remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept;
 
   // qp.cpp
-  [[nodiscard]] Result<QpHandle> make_queue(const transport::QpInit& init,
-                                            std::uint32_t* max_inline);
-  [[nodiscard]] Status to_init(ibv_qp& qp) const noexcept;
-  void attach(ibv_qp& qp, const transport::QpInit& init);
+  [[nodiscard]] Result<QpHandle> make_queue(const transport::QpInit& init);
+  void attach(const ibv_qp& qp, const transport::QpInit& init);
   void detach(std::uint32_t number, const transport::QpInit& init) noexcept;
-  void replace_queue(QpHandle fresh, const transport::QpInit& init, std::uint32_t max_inline)
+  // Goes over to `fresh`; the former queue is in *former, to be destroyed without the lock.
+  void exchange_queue(QpHandle fresh, const transport::QpInit& init, QpHandle* former)
       UDAPL_REQUIRES(lock_);
+  void retire_queue(QpHandle former, const transport::QpInit& init) noexcept;
+  void clear_connection() noexcept UDAPL_REQUIRES(lock_);
   void set_state(State next) noexcept UDAPL_REQUIRES(lock_);
   void start_timer(Timing timing, Clock::duration delay) noexcept UDAPL_REQUIRES(lock_);
   void on_timer() noexcept UDAPL_EXCLUDES(lock_);
   void deliver(unsigned call) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] int held() const noexcept;
-  void check_watermarks() noexcept UDAPL_EXCLUDES(lock_);
 
   // qp_connect.cpp
   void on_cm_event(const rdma_cm_event& event) noexcept override UDAPL_EXCLUDES(lock_);
-  void on_setup_event(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
-  void on_ended_event(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] Status begin_resolving(const transport::ConnectRequest& request) noexcept
-      UDAPL_REQUIRES(lock_);
-  void resolve_address_again(int error) noexcept UDAPL_REQUIRES(lock_);
-  void resolve_route() noexcept UDAPL_REQUIRES(lock_);
-  void resolve_route_again(int error) noexcept UDAPL_REQUIRES(lock_);
+  void on_address_resolved(const rdma_cm_id& id) noexcept UDAPL_REQUIRES(lock_);
+  void on_resolving_failed(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
   void send_request() noexcept UDAPL_REQUIRES(lock_);
   void on_reply(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
+  void on_established(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
   void on_rejected(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
+  void on_lost(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
   void established() noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] int to_ready(int responder_resources, int initiator_depth) noexcept
+  [[nodiscard]] bool to_ready() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool change_state(ibv_qp_state state) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool send_reply(const PeerOffer& offer, transport::PrivateData data) noexcept
       UDAPL_REQUIRES(lock_);
-  [[nodiscard]] int send_reply(const PeerOffer& offer, transport::PrivateData data) noexcept
-      UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool on_our_port(const rdma_cm_id& id) const noexcept;
   void keep(transport::PrivateData from_peer) noexcept UDAPL_REQUIRES(lock_);
-  void keep_endpoints() noexcept UDAPL_REQUIRES(lock_);
-  void set_up_failed(Call call) noexcept UDAPL_REQUIRES(lock_);
+  // The outcome of a set-up that led to nothing. In the service thread.
+  void fail_setup(SinkCall call) noexcept UDAPL_REQUIRES(lock_);
 
   // qp_end.cpp
   void enter_error() noexcept UDAPL_REQUIRES(lock_);
   void flush() noexcept;
-  [[nodiscard]] std::unique_ptr<CmId> take_id() noexcept UDAPL_REQUIRES(lock_);
-  void say_goodbye(std::unique_ptr<CmId> id, bool was_connected) noexcept;
-  void end_connection(Call call) noexcept UDAPL_REQUIRES(lock_);
+  // The end of a connection that was ready. In the service thread.
+  void end_connection(SinkCall call) noexcept UDAPL_REQUIRES(lock_);
   void break_connection(transport::BreakReason why) noexcept UDAPL_REQUIRES(lock_);
-  void start_draining() noexcept UDAPL_REQUIRES(lock_);
-  void keep_draining() noexcept UDAPL_REQUIRES(lock_);
+  void post_marker() noexcept UDAPL_REQUIRES(lock_);
+  void look_for_drain() noexcept UDAPL_EXCLUDES(lock_);
   void on_trouble() noexcept UDAPL_EXCLUDES(lock_);
+  void check_watermarks() noexcept UDAPL_REQUIRES(lock_);
+  void bind_failed(std::uint64_t wr_id) noexcept UDAPL_EXCLUDES(binds_lock_);
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(lock_) {
     return state_ == State::kReady || state_ == State::kDraining;
   }
@@ -253,8 +256,8 @@ class Qp final : public transport::Qp, private CmOwner {
   State state_ UDAPL_GUARDED_BY(lock_) = State::kIdle;
   std::unique_ptr<CmId> id_ UDAPL_GUARDED_BY(lock_);  // none unless connected, or about to be
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);
-  transport::ConnectRequest request_ UDAPL_GUARDED_BY(lock_){};  // active side; its data is below
-  std::vector<std::byte> request_data_ UDAPL_GUARDED_BY(lock_);
+  wire::Message request_ UDAPL_GUARDED_BY(lock_);  // active side, until it is sent
+  DAT_TIMEOUT request_timeout_us_ UDAPL_GUARDED_BY(lock_) = 0;
   std::uint32_t tries_ UDAPL_GUARDED_BY(lock_) = 0;  // to resolve an address, a route
   bool active_ UDAPL_GUARDED_BY(lock_) = false;
   transport::BreakReason broken_why_ UDAPL_GUARDED_BY(lock_) =
@@ -265,7 +268,8 @@ class Qp final : public transport::Qp, private CmOwner {
   int hard_mark_ UDAPL_GUARDED_BY(lock_) = -1;
   Timing timing_ UDAPL_GUARDED_BY(lock_) = Timing::kNothing;
   Clock::time_point timer_due_ UDAPL_GUARDED_BY(lock_);
-  Clock::time_point drain_until_ UDAPL_GUARDED_BY(lock_);
+  Clock::duration drain_pause_ UDAPL_GUARDED_BY(lock_){};  // between looks at the CQ
+  bool marked_ UDAPL_GUARDED_BY(lock_) = false;            // the marker is posted
 
   // What posts and polls found; on_trouble() acts upon it.
   static constexpr unsigned kNoTrouble = ~0U;

@@ -177,13 +177,14 @@ DAT_RETURN Qp::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlag
   const std::uint64_t wr_id = bind_wr_id(id, flags);
   std::uint32_t key = 0;
   const ScopedLock lock(window.lock());
+  if (window.get() == nullptr) return dat_error(DAT_INSUFFICIENT_RESOURCES);
   const DAT_RETURN posted = window.type2() ? post_bind_type2(wr_id, bind, flags, window, &key)
                                            : post_bind_type1(wr_id, bind, flags, window, &key);
   if (posted != DAT_SUCCESS) return posted;
   remember_bind(wr_id, key);
   const bool unbind = bind.range.segment_length == 0;
   *context = unbind ? 0 : key;
-  window.posted(bind, *context);
+  window.posted(bind, *context, *this);
   return DAT_SUCCESS;
 }
 

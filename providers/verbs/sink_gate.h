@@ -44,6 +44,14 @@ class SinkGate {
     waiting_.fetch_and(~calls | kClosed, std::memory_order_acq_rel);
   }
 
+  // As cancel() of all calls, and waits for one that runs in another thread: hold no lock that the
+  // sink could want. What is posted afterwards is made.
+  void drain() noexcept {
+    cancel(~kClosed);
+    deferred_.close();
+    if ((waiting_.load(std::memory_order_acquire) & ~kClosed) != 0) deferred_.post();
+  }
+
   // No call begins any more. Waits for one that runs in another thread: hold no lock that the sink
   // could want. Idempotent.
   void close() noexcept {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/ib.h>
+#include <rdma/rdma_cma.h>
+
+#include "dapl/transport/cm.h"
+#include "providers/verbs/device.h"
+#include "providers/verbs/local_address.h"
+
+#include <cstdint>
+
+// Addresses as rdma_cm wants them. A port without an IP address is named by its GID, which DAT sees
+// as an IPv6 address and rdma_cm as AF_IB.
+namespace udapl::verbs {
+
+union CmAddress {
+  sockaddr any;
+  sockaddr_in6 ip;  // large enough for IPv4
+  sockaddr_ib ib;
+};
+
+// Is `device` addressed by GID?
+[[nodiscard]] bool uses_gids(const Device& device) noexcept;
+// `address` with port `port`, for an id of an adapter at `device`.
+[[nodiscard]] CmAddress to_cm(const Device& device, const transport::SocketAddress& address,
+                              std::uint16_t port) noexcept;
+// The reverse; unset for a null pointer or another family.
+[[nodiscard]] transport::SocketAddress from_cm(const sockaddr* address) noexcept;
+
+// Both ends as the id knows them.
+[[nodiscard]] transport::Endpoints endpoints_of(rdma_cm_id& id) noexcept;
+
+}  // namespace udapl::verbs

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Qp: resources, time, sink calls.
+#include "providers/verbs/qp.h"
+
+#include "common/trace.h"
+#include "providers/verbs/adapter.h"
+#include "providers/verbs/cm.h"
+#include "providers/verbs/cq.h"
+#include "providers/verbs/srq.h"
+#include "providers/verbs/status.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace udapl::verbs {
+
+using transport::BreakReason;
+using transport::QpInit;
+
+namespace {
+
+// Requests of our own: invalidations in front of binds, the marker of a graceful disconnect.
+constexpr int kSpareRequests = 16;
+
+Cq& cq_of(transport::Cq* cq) noexcept { return *static_cast<Cq*>(cq); }
+
+// Does a queue made for `a` do for `b`?
+bool same_queue(const QpInit& a, const QpInit& b) noexcept {
+  return a.pd == b.pd && a.recv_cq == b.recv_cq && a.request_cq == b.request_cq &&
+         a.max_recv == b.max_recv && a.max_request == b.max_request &&
+         a.max_recv_segments == b.max_recv_segments &&
+         a.max_request_segments == b.max_request_segments;
+}
+
+std::uint32_t count(int number, int at_least) noexcept {
+  return static_cast<std::uint32_t>(std::max(number, at_least));
+}
+
+}  // namespace
+
+void Qp::DestroyQp::operator()(ibv_qp* qp) const noexcept {
+  const int error = ::ibv_destroy_qp(qp);
+  if (error != 0) UDAPL_TRACE(kError, "ibv_destroy_qp: %s", std::strerror(error));
+}
+
+Result<std::unique_ptr<transport::Qp>> Qp::create(Adapter& adapter, const QpInit& init) {
+  auto qp = std::make_unique<Qp>(adapter, init);
+  Result<QpHandle> queue = qp->make_queue(init);
+  if (!queue.ok()) return queue.status();
+  QpHandle none;
+  {
+    const ScopedLock lock(qp->lock_);
+    qp->exchange_queue(*std::move(queue), init, &none);
+  }
+  return std::unique_ptr<transport::Qp>(std::move(qp));
+}
+
+Qp::Qp(Adapter& adapter, const QpInit& init)
+    : own_receives_(init.srq == nullptr),
+      adapter_(adapter),
+      service_(adapter.service()),
+      memory_(adapter.memory()),
+      sink_(*init.sink),
+      init_(init),
+      timer_(service_, Call::to<&Qp::on_timer>(this)),
+      trouble_(service_, Call::to<&Qp::on_trouble>(this)),
+      gate_(service_, SinkGate::to<&Qp::deliver, Qp>(), this) {}
+
+Qp::~Qp() {
+  disconnect(transport::DisconnectMode::kAbrupt);
+  QpHandle queue;
+  {
+    const ScopedLock lock(lock_);
+    queue = std::move(queue_);
+  }
+  // After this no completion and no asynchronous event finds us.
+  if (queue != nullptr) retire_queue(std::move(queue), init_);
+  timer_.stop();
+  trouble_.close();
+  gate_.close();
+}
+
+// ---- the verbs QP ------------------------------------------------------------------------------
+
+// In state INIT, so that receives can be posted.
+Result<Qp::QpHandle> Qp::make_queue(const QpInit& init) {
+  const Device& device = adapter_.device();
+  const ibv_device_attr& limits = device.attr.orig_attr;
+  ibv_qp_init_attr attr{};
+  attr.qp_context = this;
+  attr.send_cq = cq_of(init.request_cq).get();
+  attr.recv_cq = cq_of(init.recv_cq).get();
+  attr.srq = init.srq != nullptr ? static_cast<Srq*>(init.srq)->get() : nullptr;
+  attr.qp_type = IBV_QPT_RC;
+  attr.cap.max_send_wr = static_cast<std::uint32_t>(
+      std::max(std::min(init.max_request + kSpareRequests, limits.max_qp_wr), init.max_request));
+  attr.cap.max_send_sge = count(init.max_request_segments, 1);
+  attr.cap.max_recv_wr = init.srq != nullptr ? 0 : count(init.max_recv, 1);
+  attr.cap.max_recv_sge = init.srq != nullptr ? 0 : count(init.max_recv_segments, 1);
+  attr.cap.max_inline_data = adapter_.max_inline();
+  QpHandle queue(::ibv_create_qp(static_cast<Pd*>(init.pd)->get(), &attr));
+  if (queue == nullptr) {
+    const int error = errno;
+    UDAPL_TRACE(kError, "ibv_create_qp: %s: %d requests of %d segments, %d receives of %d",
+                std::strerror(error), init.max_request, init.max_request_segments, init.max_recv,
+                init.max_recv_segments);
+    return status_of(error, DAT_RESOURCE_TEP);
+  }
+
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_INIT;
+  state.pkey_index = kFirstPkey;
+  state.port_num = device.port;
+  state.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  if (device.has_atomics()) state.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+  if (limits.max_mw > 0) state.qp_access_flags |= IBV_ACCESS_MW_BIND;
+  const int error = ::ibv_modify_qp(
+      queue.get(), &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  if (error != 0) {
+    UDAPL_TRACE(kError, "ibv_modify_qp to INIT, port %d: %s", device.port, std::strerror(error));
+    return status_of(error, DAT_RESOURCE_TEP);
+  }
+  return queue;
+}
+
+void Qp::attach(const ibv_qp& qp, const QpInit& init) {
+  cq_of(init.request_cq).attach(*this, qp.qp_num, init.context, Cq::Role::kRequest, false);
+  try {
+    cq_of(init.recv_cq)
+        .attach(*this, qp.qp_num, init.context, Cq::Role::kReceive, init.solicited_only);
+  } catch (...) {
+    cq_of(init.request_cq).detach(qp.qp_num, Cq::Role::kRequest, false);
+    throw;
+  }
+}
+
+void Qp::detach(std::uint32_t number, const QpInit& init) noexcept {
+  cq_of(init.request_cq).detach(number, Cq::Role::kRequest, false);
+  cq_of(init.recv_cq).detach(number, Cq::Role::kReceive, init.solicited_only);
+}
+
+void Qp::exchange_queue(QpHandle fresh, const QpInit& init, QpHandle* former) {
+  attach(*fresh, init);
+  *former = std::exchange(queue_, std::move(fresh));
+  init_ = init;
+  qp_ = queue_.get();
+  max_inline_ = adapter_.max_inline();
+  max_binds_ = count(init.max_request, 1);
+  request_cq_ = &cq_of(init.request_cq);
+  region_ = KnownRegion{};
+  posted_.store(0, std::memory_order_relaxed);
+  received_.store(0, std::memory_order_relaxed);
+  const ScopedLock lock(binds_lock_);
+  binds_.clear();
+  next_bind_ = 0;
+}
+
+// Destroying waits for asynchronous events that are being handled, which take lock_.
+void Qp::retire_queue(QpHandle former, const QpInit& init) noexcept {
+  if (former == nullptr) return;
+  const std::uint32_t number = former->qp_num;
+  memory_.qp_ends(*this);
+  former.reset();
+  detach(number, init);
+}
+
+Status Qp::modify(const QpInit& init) {
+  QpInit before;
+  {
+    const ScopedLock lock(lock_);
+    if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
+    before = init_;
+    if (same_queue(before, init) && before.solicited_only == init.solicited_only) {
+      init_ = init;
+      return Status();
+    }
+  }
+  if (held() != 0) {
+    UDAPL_TRACE(kNormal, "QP %p: %d receives are posted, and verbs would lose them",
+                static_cast<void*>(this), held());
+    return failure(DAT_INVALID_STATE);
+  }
+  Result<QpHandle> fresh = make_queue(init);
+  if (!fresh.ok()) return fresh.status();
+  QpHandle former;
+  {
+    const ScopedLock lock(lock_);
+    exchange_queue(*std::move(fresh), init, &former);
+  }
+  retire_queue(std::move(former), before);
+  return Status();
+}
+
+Status Qp::reset() {
+  QpInit init;
+  {
+    const ScopedLock lock(lock_);
+    if (state_ == State::kIdle) return Status();
+    if (state_ != State::kError) return failure(DAT_INVALID_STATE);
+    init = init_;
+  }
+  Result<QpHandle> fresh = make_queue(init);
+  if (!fresh.ok()) return fresh.status();
+  gate_.drain();
+  QpHandle former;
+  {
+    const ScopedLock lock(lock_);
+    start_timer(Timing::kNothing, {});
+    exchange_queue(*std::move(fresh), init, &former);
+  }
+  // Its completions and events find us in error still, and change nothing.
+  retire_queue(std::move(former), init);
+  const ScopedLock lock(lock_);
+  clear_connection();
+  endpoints_ = {};
+  in_error_.store(false, std::memory_order_relaxed);
+  set_state(State::kIdle);
+  return Status();
+}
+
+// ---- states and time ---------------------------------------------------------------------------
+
+void Qp::clear_connection() noexcept {
+  peer_data_size_ = 0;
+  tries_ = 0;
+  marked_ = false;
+  broken_why_ = BreakReason::kTransportLost;
+  drained_.store(false, std::memory_order_relaxed);
+  failed_status_.store(kNoTrouble, std::memory_order_relaxed);
+}
+
+void Qp::set_state(State next) noexcept {
+  static constexpr const char* kNames[] = {"idle",
+                                           "resolving the address",
+                                           "resolving the route",
+                                           "connecting",
+                                           "accepting",
+                                           "ready",
+                                           "draining",
+                                           "error"};
+  UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<void*>(this),
+              kNames[static_cast<int>(state_)], kNames[static_cast<int>(next)]);
+  state_ = next;
+}
+
+void Qp::start_timer(Timing timing, Clock::duration delay) noexcept {
+  timing_ = timing;
+  if (timing == Timing::kNothing) return timer_.stop();
+  timer_due_ = Clock::now() + delay;
+  timer_.start(timer_due_);
+}
+
+void Qp::on_timer() noexcept {
+  {
+    const ScopedLock lock(lock_);
+    // The call may be of an earlier start.
+    if (timing_ == Timing::kNothing || Clock::now() < timer_due_) return;
+    const Timing timing = std::exchange(timing_, Timing::kNothing);
+    if (timing == Timing::kConnect) {
+      UDAPL_TRACE(kNormal, "QP %p: no answer within %u us", static_cast<void*>(this),
+                  request_timeout_us_);
+      return fail_setup(kTimedOut);
+    }
+    if (timing == Timing::kSrqRelease) return gate_.post(kSrqReleased);
+  }
+  look_for_drain();
+}
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+transport::Endpoints Qp::endpoints() const noexcept {
+  const ScopedLock lock(lock_);
+  return endpoints_;
+}
+
+int Qp::held() const noexcept {
+  return static_cast<int>(posted_.load(std::memory_order_relaxed) -
+                          received_.load(std::memory_order_relaxed));
+}
+
+// Messages of a connection end in the order in which they take buffers, so the span is the number.
+transport::ReceiveCounts Qp::receive_counts() const noexcept {
+  const int now = own_receives_ ? held() : 0;
+  return {now, now};
+}
+
+void Qp::set_watermarks(int soft, int hard) noexcept {
+  const ScopedLock lock(lock_);
+  soft_mark_ = soft;
+  hard_mark_ = hard;
+  watermarked_.store(soft >= 0 || hard >= 0, std::memory_order_relaxed);
+  trouble_.post();  // looks whether one is exceeded already
+}
+
+// Called by the service thread, without locks; the sink call comes last, it may destroy us.
+void Qp::deliver(unsigned call) noexcept {
+  std::array<std::byte, sizeof peer_data_> data;
+  transport::PrivateData from_peer;
+  BreakReason why = BreakReason::kTransportLost;
+  {
+    const ScopedLock lock(lock_);
+    from_peer = {data.data(), peer_data_size_};
+    std::copy_n(peer_data_.begin(), peer_data_size_, data.begin());
+    why = broken_why_;
+  }
+  switch (call) {
+    case kEstablished:
+      return sink_.on_established(from_peer);
+    case kRejected:
+      return sink_.on_rejected(from_peer);
+    case kRefused:
+      return sink_.on_refused();
+    case kUnreachable:
+      return sink_.on_unreachable();
+    case kTimedOut:
+      return sink_.on_timed_out();
+    case kAcceptFailed:
+      return sink_.on_accept_failed();
+    case kAsyncError:
+      return sink_.on_async_error();
+    case kDisconnected:
+      return sink_.on_disconnected();
+    case kBroken:
+      return sink_.on_broken(why);
+    case kSoftWatermark:
+      return sink_.on_soft_watermark();
+    default:
+      return sink_.on_srq_released();
+  }
+}
+
+}  // namespace udapl::verbs

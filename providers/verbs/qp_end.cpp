@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Qp: how a connection ends, and what of it is noticed where.
+#include "common/trace.h"
+#include "providers/verbs/adapter.h"
+#include "providers/verbs/cm.h"
+#include "providers/verbs/cq.h"
+#include "providers/verbs/qp.h"
+#include "providers/verbs/status.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace udapl::verbs {
+
+using transport::BreakReason;
+
+namespace {
+
+// How often a draining QP's CQ is looked at, when its consumer does not.
+constexpr auto kFirstLook = std::chrono::milliseconds(1);
+constexpr auto kSlowestLook = std::chrono::milliseconds(64);
+// Not all devices say when a QP in error has taken its last buffer from an SRQ.
+constexpr auto kSrqReleaseLimit = std::chrono::milliseconds(200);
+
+BreakReason reason_of(ibv_wc_status status) noexcept {
+  switch (status) {
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+    case IBV_WC_REM_INV_RD_REQ_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return BreakReason::kRemoteFault;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+    case IBV_WC_WR_FLUSH_ERR:
+    case IBV_WC_FATAL_ERR:
+    case IBV_WC_GENERAL_ERR:
+      return BreakReason::kTransportLost;
+    case IBV_WC_BAD_RESP_ERR:
+      return BreakReason::kProtocol;
+    default:
+      return BreakReason::kLocalFault;
+  }
+}
+
+}  // namespace
+
+void Qp::disconnect(transport::DisconnectMode mode) noexcept {
+  std::unique_ptr<CmId> id;
+  bool was_connected = false;
+  {
+    const ScopedLock lock(lock_);
+    if (mode == transport::DisconnectMode::kGraceful) {
+      if (state_ != State::kReady) return;
+      set_state(State::kDraining);
+      drain_pause_ = kFirstLook;
+      post_marker();
+      return start_timer(Timing::kDrain, drain_pause_);
+    }
+    gate_.cancel(kConnectionCalls);
+    was_connected = connected();
+    if (state_ != State::kError && state_ != State::kIdle) enter_error();
+    id = std::move(id_);
+  }
+  if (id == nullptr) return;
+  // An id that is not connected tells the peer when it is destroyed.
+  const bool linger = was_connected && ::rdma_disconnect(id->get()) == 0;
+  adapter_.cm().retire(std::move(id), linger ? ConnectionManager::Farewell::kLinger
+                                             : ConnectionManager::Farewell::kAbort);
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+// Everything that is posted, and will be, completes as flushed. Tells nobody.
+void Qp::enter_error() noexcept {
+  const bool releases = !own_receives_ && connected();
+  in_error_.store(true, std::memory_order_release);
+  set_state(State::kError);
+  flush();
+  start_timer(releases ? Timing::kSrqRelease : Timing::kNothing, kSrqReleaseLimit);
+}
+
+// Also when the QP is in error already: some devices do not flush receives that are posted then,
+// unless told to.
+void Qp::flush() noexcept {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  const int error = ::ibv_modify_qp(qp_, &attr, IBV_QP_STATE);
+  if (error != 0 && !adapter_.dead())
+    UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to ERR: %s", static_cast<void*>(this),
+                std::strerror(error));
+}
+
+// `call`: kDisconnected by the peer or after a drain, or kBroken.
+void Qp::end_connection(SinkCall call) noexcept {
+  const bool by_peer = !drained_.load(std::memory_order_relaxed) && call == kDisconnected;
+  enter_error();
+  // The answer to the peer, after which nothing is left to wait for; or the question.
+  const bool told = ::rdma_disconnect(id_->get()) == 0;
+  adapter_.cm().retire(std::move(id_), told && !by_peer ? ConnectionManager::Farewell::kLinger
+                                                        : ConnectionManager::Farewell::kAbort);
+  gate_.post(call);
+}
+
+void Qp::break_connection(BreakReason why) noexcept {
+  broken_why_ = why;
+  end_connection(kBroken);
+}
+
+// ---- graceful disconnect -----------------------------------------------------------------------
+
+// A write of nothing behind the last request: when it completes, all before it have
+// (docs/adr/0007).
+void Qp::post_marker() noexcept {
+  ibv_send_wr marker{};
+  marker.wr_id = kInternalWork;
+  marker.opcode = IBV_WR_RDMA_WRITE;
+  marker.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  marked_ = ::ibv_post_send(qp_, &marker, &bad) == 0;  // else the queue is full now
+}
+
+void Qp::on_marker() noexcept {
+  drained_.store(true, std::memory_order_release);
+  trouble_.post();
+}
+
+// For a consumer that does not poll.
+void Qp::look_for_drain() noexcept {
+  Cq* cq = nullptr;
+  {
+    const ScopedLock lock(lock_);
+    if (state_ != State::kDraining) return;
+    if (!marked_) post_marker();
+    cq = request_cq_;
+    drain_pause_ = std::min<Clock::duration>(drain_pause_ * 2, kSlowestLook);
+    start_timer(Timing::kDrain, drain_pause_);
+  }
+  cq->take_in();
+}
+
+// ---- what is noticed ---------------------------------------------------------------------------
+
+void Qp::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
+  if ((wr_id & kBindTag) != 0 && work_id(wr_id) != 0) bind_failed(wr_id);
+  if (in_error_.load(std::memory_order_relaxed)) return;
+  unsigned none = kNoTrouble;
+  if (failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel))
+    trouble_.post();
+}
+
+void Qp::bind_failed(std::uint64_t wr_id) noexcept {
+  std::uint32_t key = 0;
+  {
+    const ScopedLock lock(binds_lock_);
+    const auto found = std::find_if(binds_.begin(), binds_.end(), [wr_id](const PostedBind& bind) {
+      return bind.wr_id == wr_id;
+    });
+    if (found == binds_.end()) return;
+    key = found->key;
+    found->wr_id = 0;
+  }
+  memory_.invalidated(key);
+}
+
+// What polls and posts found, in the service thread.
+void Qp::on_trouble() noexcept {
+  const ScopedLock lock(lock_);
+  if (!connected()) return;
+  const unsigned failed = failed_status_.load(std::memory_order_acquire);
+  if (failed != kNoTrouble) {
+    const auto status = static_cast<ibv_wc_status>(failed);
+    UDAPL_TRACE(kNormal, "QP %p: work failed: %s", static_cast<void*>(this), name_of(status));
+    return break_connection(reason_of(status));
+  }
+  if (state_ == State::kDraining && drained_.load(std::memory_order_acquire))
+    return end_connection(kDisconnected);
+  check_watermarks();
+}
+
+void Qp::check_watermarks() noexcept {
+  const int now = own_receives_ ? held() : 0;
+  if (soft_mark_ >= 0 && now > soft_mark_) {
+    soft_mark_ = -1;
+    gate_.post(kSoftWatermark);
+  }
+  if (hard_mark_ >= 0 && now > hard_mark_ && connected()) break_connection(BreakReason::kWatermark);
+  watermarked_.store(soft_mark_ >= 0 || hard_mark_ >= 0, std::memory_order_relaxed);
+}
+
+void Qp::on_cq_overflow() noexcept {
+  const ScopedLock lock(lock_);
+  if (connected()) break_connection(BreakReason::kLocalFault);
+}
+
+void Qp::on_async_event(ibv_event_type event) noexcept {
+  const ScopedLock lock(lock_);
+  switch (event) {
+    case IBV_EVENT_COMM_EST:  // the peer's first message has overtaken its last handshake message
+      if (state_ == State::kAccepting && id_ != nullptr &&
+          ::rdma_notify(id_->get(), IBV_EVENT_COMM_EST) != 0)
+        UDAPL_TRACE(kNormal, "QP %p: rdma_notify: %s", static_cast<void*>(this),
+                    std::strerror(errno));
+      return;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      if (timing_ != Timing::kSrqRelease) return;
+      start_timer(Timing::kNothing, {});
+      return gate_.post(kSrqReleased);
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      UDAPL_TRACE(kError, "QP %p: %s", static_cast<void*>(this), name_of(event));
+      gate_.post(kAsyncError);
+      if (connected())
+        break_connection(event == IBV_EVENT_QP_FATAL ? BreakReason::kLocalFault
+                                                     : BreakReason::kRemoteFault);
+      return;
+    default:
+      UDAPL_TRACE(kNormal, "QP %p: %s", static_cast<void*>(this), name_of(event));
+  }
+}
+
+}  // namespace udapl::verbs
