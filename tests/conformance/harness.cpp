@@ -55,8 +55,7 @@ void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char
                       where << " -> " << describe(rc) << ", expected " << names);
 }
 
-Ia::Ia() {
-  std::string name = options().ia;
+Ia::Ia(std::string name) {
   REQUIRE_OK(dat_ia_openv(name.data(), 16, &async_evd, &handle, DAT_VERSION_MAJOR,
                           DAT_VERSION_MINOR, options().thread_safe));
   REQUIRE_OK(dat_ia_query(handle, nullptr, DAT_IA_FIELD_ALL, &attr, DAT_PROVIDER_FIELD_ALL,

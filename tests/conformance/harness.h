@@ -109,7 +109,7 @@ using LmrHandle = Owner<DAT_LMR_HANDLE, dat_lmr_free>;
 // An open IA with its attributes. Closed gracefully at the end, which proves that the test left
 // nothing behind.
 struct Ia {
-  Ia();
+  explicit Ia(std::string name = options().ia);
   ~Ia();
   Ia(const Ia&) = delete;
   Ia& operator=(const Ia&) = delete;
