@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 
 #include <poll.h>
@@ -73,7 +74,7 @@ BOOST_AUTO_TEST_CASE(cno_wait_timeout) {
   CHECK_TYPE(dat_cno_wait(cno, 0, nullptr), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(cno_wait_trigger) {
+BOOST_AUTO_TEST_CASE(cno_wait_trigger, *covers("cno_trigger_sticky")) {
   Ia ia;
   const Cno cno = make_cno(ia);
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(cno_two_evds) {
   BOOST_CHECK_EQUAL(drain(second), 1);
 }
 
-BOOST_AUTO_TEST_CASE(cno_disabled_evd) {
+BOOST_AUTO_TEST_CASE(cno_disabled_evd, *covers("cno_enable_no_retro")) {
   Ia ia;
   const Cno cno = make_cno(ia);
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(cno_evd_waiter_preempts) {
   BOOST_CHECK(wait_for(cno, kQuiet) == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(cno_agent_called_once) {
+BOOST_AUTO_TEST_CASE(cno_agent_called_once, *covers("cno_agent_rearm")) {
   Ia ia;
   Agent agent;
   Cno cno;
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(cno_free_referenced) {
   CHECK_TYPE(dat_cno_free(cno), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(cno_last_evd_freed) {  // and cno_free_waited
+BOOST_AUTO_TEST_CASE(cno_last_evd_freed, *covers("cno_free_waited")) {
   Ia ia;
   const Cno cno = make_cno(ia);
   Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
@@ -251,7 +252,7 @@ BOOST_AUTO_TEST_CASE(cno_query_fields) {
   CHECK_TYPE(dat_cno_query(cno, DAT_CNO_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(cno_fd_readable) {  // and cno_fd_trigger_clears
+BOOST_AUTO_TEST_CASE(cno_fd_readable, *covers("cno_fd_trigger_clears")) {
   Ia ia;
   DAT_FD fd = -1;
   Cno cno;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 #include "peer.h"
 
@@ -63,7 +64,7 @@ BOOST_AUTO_TEST_CASE(conn_basic_events) {
   expect_silence(pair.passive.connect_evd);
 }
 
-BOOST_AUTO_TEST_CASE(conn_private_data_each_way) {
+BOOST_AUTO_TEST_CASE(conn_private_data_each_way, *covers("conn_private_data_lifetime")) {
   Pair pair;
   const std::string there = "to the passive side";
   const std::string back = "and back";
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(conn_timeout_zero) {
   BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_UNCONNECTED);
 }
 
-BOOST_AUTO_TEST_CASE(conn_timeout_fires) {
+BOOST_AUTO_TEST_CASE(conn_timeout_fires, *covers("conn_accept_after_peer_timeout")) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
   REQUIRE_OK(pair.active.post_recv(buffer, 64, 1));
@@ -231,7 +232,7 @@ BOOST_AUTO_TEST_CASE(conn_failure_then_reset) {
   pair.connect();
 }
 
-BOOST_AUTO_TEST_CASE(conn_reject_event) {
+BOOST_AUTO_TEST_CASE(conn_reject_event, *covers("conn_reject_flushes")) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
   REQUIRE_OK(pair.active.post_recv(buffer, 64, 1));
@@ -283,7 +284,7 @@ BOOST_AUTO_TEST_CASE(conn_accept_destroys_cr) {
   CHECK_TYPE(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param), DAT_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(conn_accept_bad_ep_keeps_cr) {
+BOOST_AUTO_TEST_CASE(conn_accept_bad_ep_keeps_cr, *covers("conn_accept_needs_ep")) {
   Pair pair;
   const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
   CHECK_TYPE(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, nullptr),
@@ -295,7 +296,7 @@ BOOST_AUTO_TEST_CASE(conn_accept_bad_ep_keeps_cr) {
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-BOOST_AUTO_TEST_CASE(conn_cr_event_fields) {
+BOOST_AUTO_TEST_CASE(conn_cr_event_fields, *covers("conn_cr_query")) {
   Pair pair;
   REQUIRE_OK(connect_to(pair, pair.conn_qual));
   const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
@@ -371,7 +372,7 @@ BOOST_AUTO_TEST_CASE(conn_abort_completion_pending) {
   pair.connect();
 }
 
-BOOST_AUTO_TEST_CASE(conn_peer_killed_before_accept) {  // conn_accept_after_peer_timeout, for good
+BOOST_AUTO_TEST_CASE(conn_peer_killed_before_accept, *covers("conn_accept_after_peer_timeout")) {
   PairWithProcess with;
   Pair& pair = with.pair;
   const DAT_CR_HANDLE cr = with.start_and_take_cr();
@@ -429,7 +430,7 @@ BOOST_AUTO_TEST_CASE(conn_dup_requires_connected) {
              DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(conn_common_connect) {
+BOOST_AUTO_TEST_CASE(conn_common_connect, *covers("conn_common_needs_comm csp_port_in_use")) {
   Pair pair;
   DAT_COMM comm{};
   comm.domain = pair.ia.attr.ia_address_ptr->sa_family;
@@ -517,7 +518,7 @@ BOOST_AUTO_TEST_CASE(psp_bad_evd) {
              DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(psp_provider_ep_state) {
+BOOST_AUTO_TEST_CASE(psp_provider_ep_state, *covers("conn_accept_extra_ep psp_provider_flag")) {
   Pair pair;
   const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
   Psp psp;
@@ -560,7 +561,7 @@ BOOST_AUTO_TEST_CASE(psp_provider_ep_state) {
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-BOOST_AUTO_TEST_CASE(psp_free_rejects) {
+BOOST_AUTO_TEST_CASE(psp_free_rejects, *covers("psp_free_keeps_cr")) {
   Pair pair;
   const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
   REQUIRE_OK(dat_psp_free(pair.psp.release()));
@@ -573,7 +574,7 @@ BOOST_AUTO_TEST_CASE(psp_free_rejects) {
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 }
 
-BOOST_AUTO_TEST_CASE(rsp_ep_reserved) {
+BOOST_AUTO_TEST_CASE(rsp_ep_reserved, *covers("rsp_ep_not_unconnected")) {
   Pair pair;
   Rsp rsp;
   REQUIRE_OK(dat_rsp_create(pair.ia, fresh_conn_qual(), pair.passive.ep, pair.cr_evd, rsp.out()));
@@ -586,7 +587,8 @@ BOOST_AUTO_TEST_CASE(rsp_ep_reserved) {
   BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_UNCONNECTED);
 }
 
-BOOST_AUTO_TEST_CASE(rsp_one_shot) {
+BOOST_AUTO_TEST_CASE(rsp_one_shot,
+                     *covers("conn_accept_extra_ep rsp_event_sp_null rsp_free_after_request")) {
   Pair pair;
   const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
   DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;

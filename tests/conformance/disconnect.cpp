@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 #include "peer.h"
 
@@ -40,7 +41,7 @@ BOOST_AUTO_TEST_CASE(disc_graceful_drains) {
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-BOOST_AUTO_TEST_CASE(disc_graceful_no_new) {
+BOOST_AUTO_TEST_CASE(disc_graceful_no_new, *covers("disc_graceful_twice")) {
   Pair pair;
   constexpr std::size_t kSize = 8U << 20;
   Buffer out(pair.ia, pair.pz, kSize);
@@ -218,7 +219,7 @@ BOOST_AUTO_TEST_CASE(disc_peer_killed) {
   pair.connect();
 }
 
-BOOST_AUTO_TEST_CASE(ep_reset_states) {
+BOOST_AUTO_TEST_CASE(ep_reset_states, *covers("ep_reset_unconnected")) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
   Buffer in(pair.ia, pair.pz, 64);

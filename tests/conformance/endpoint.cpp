@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 #include "peer.h"
 
@@ -163,7 +164,7 @@ void check_same(const DAT_EP_PARAM& before, const DAT_EP_PARAM& after) {
 
 BOOST_AUTO_TEST_SUITE(endpoint)
 
-BOOST_AUTO_TEST_CASE(ep_create_null_attr) {  // and ep_create_unconnected
+BOOST_AUTO_TEST_CASE(ep_create_null_attr, *covers("ep_create_unconnected")) {
   Ia ia;
   const Pz pz = make_pz(ia);
   End end;
@@ -214,7 +215,7 @@ BOOST_AUTO_TEST_CASE(ep_create_wrong_evd_flag) {
              DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(ep_create_attr_exceeds) {  // and ep_create_bad_recv_flags
+BOOST_AUTO_TEST_CASE(ep_create_attr_exceeds, *covers("ep_create_bad_recv_flags")) {
   Pair pair;
   for (const Change& excess : kExcesses) {
     BOOST_TEST_CONTEXT(excess.name) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 #include "peer.h"
 
@@ -522,7 +523,10 @@ void try_in(DAT_EP_STATE state, const Operation& operation) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(endpoint_states)
+BOOST_AUTO_TEST_SUITE(
+    endpoint_states,
+    *covers("conn_bad_state disc_invalid_states dto_post_bad_states dto_recv_in_all_states "
+            "ep_modify_pz_states ep_modify_evd_states ep_reset_states rsp_ep_not_unconnected"))
 
 namespace data = boost::unit_test::data;
 

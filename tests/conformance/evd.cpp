@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 
 #include <pthread.h>
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(evd_create_each_flag) {
   for (int i = 0; i < kConsumerStreams; ++i) make_evd(ia, kStreams[i], 8);
 }
 
-BOOST_AUTO_TEST_CASE(evd_create_merge) {  // evd_create_merge_ok and evd_create_merge_bad
+BOOST_AUTO_TEST_CASE(evd_create_merge, *covers("evd_create_merge_ok evd_create_merge_bad")) {
   Ia ia;
   for (int i = 0; i < kConsumerStreams; ++i)
     for (int j = 0; j < kConsumerStreams; ++j) {
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(evd_create_merge) {  // evd_create_merge_ok and evd_create_
     }
 }
 
-BOOST_AUTO_TEST_CASE(evd_create_bad) {  // evd_create_qlen_bad, evd_create_qlen_huge
+BOOST_AUTO_TEST_CASE(evd_create_bad, *covers("evd_create_qlen_bad evd_create_qlen_huge")) {
   Ia ia;
   DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
   CHECK_TYPE(dat_evd_create(ia, 0, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &evd),
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(evd_dequeue_empty) {
   CHECK_TYPE(dat_evd_dequeue(dto, nullptr), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(evd_dequeue_order) {
+BOOST_AUTO_TEST_CASE(evd_dequeue_order, *covers("evd_post_se_ok")) {
   Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
   for (std::uintptr_t i = 0; i < 8; ++i) REQUIRE_OK(post_software(evd, i));
@@ -168,7 +169,9 @@ BOOST_AUTO_TEST_CASE(evd_wait_immediate) {
   BOOST_CHECK_EQUAL(more, 2);
 }
 
-BOOST_AUTO_TEST_CASE(evd_wait_timeout) {  // evd_wait_timeout_zero, _elapsed, _keeps_events
+BOOST_AUTO_TEST_CASE(
+    evd_wait_timeout,
+    *covers("evd_wait_timeout_zero evd_wait_timeout_elapsed evd_wait_timeout_keeps_events")) {
   Ia ia;
   for (const DAT_EVD_FLAGS flag : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
     const Evd evd = make_evd(ia, static_cast<DAT_EVD_FLAGS>(flag | DAT_EVD_SOFTWARE_FLAG), 8);
@@ -194,7 +197,8 @@ BOOST_AUTO_TEST_CASE(evd_wait_timeout) {  // evd_wait_timeout_zero, _elapsed, _k
   }
 }
 
-BOOST_AUTO_TEST_CASE(evd_wait_arguments) {  // evd_wait_threshold_zero, evd_wait_threshold_qlen
+BOOST_AUTO_TEST_CASE(evd_wait_arguments,
+                     *covers("evd_wait_threshold_zero evd_wait_threshold_qlen")) {
   Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
   const DAT_COUNT qlen = query_evd(evd).evd_qlen;
@@ -222,8 +226,7 @@ BOOST_AUTO_TEST_CASE(evd_wait_threshold_met) {
   BOOST_CHECK_GE(waiter.more, 3);
 }
 
-BOOST_AUTO_TEST_CASE(
-    evd_wait_second_waiter) {  // and evd_wait_blocks_dequeue, which Waiter itself relies on
+BOOST_AUTO_TEST_CASE(evd_wait_second_waiter, *covers("evd_wait_blocks_dequeue")) {
   Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
   Waiter first(evd);
@@ -346,7 +349,7 @@ BOOST_AUTO_TEST_CASE(evd_resize_below_count) {
   BOOST_CHECK_EQUAL(drain(evd), 10);
 }
 
-BOOST_AUTO_TEST_CASE(evd_post_se_refused) {  // evd_post_se_wrong_number, evd_post_se_no_flag
+BOOST_AUTO_TEST_CASE(evd_post_se_refused, *covers("evd_post_se_wrong_number evd_post_se_no_flag")) {
   Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
   DAT_EVENT wrong = software_event(1);
@@ -391,7 +394,7 @@ BOOST_AUTO_TEST_CASE(evd_overflow_async) {
   BOOST_CHECK(event.event_data.asynch_error_event_data.dat_handle == tiny);
 }
 
-BOOST_AUTO_TEST_CASE(evd_free_busy) {
+BOOST_AUTO_TEST_CASE(evd_free_busy, *covers("evd_free_async")) {
   Pair pair;
   CHECK_TYPE(dat_evd_free(pair.active.recv_evd), DAT_INVALID_STATE);
   CHECK_TYPE(dat_evd_free(pair.active.request_evd), DAT_INVALID_STATE);

@@ -14,18 +14,22 @@ namespace conformance {
 namespace {
 
 Options run_options;
-int skips = 0;
+std::string skip_reasons;
 
 }  // namespace
 
 const Options& options() { return run_options; }
+void set_options(const Options& options) { run_options = options; }
+
+std::string take_skip_reasons() { return std::exchange(skip_reasons, {}); }
 
 bool skip_unless(bool condition, std::string_view reason) {
   if (condition) return false;
   const auto& name = boost::unit_test::framework::current_test_case().full_name();
   std::printf("SKIPPED %s: %.*s\n", name.c_str(), static_cast<int>(reason.size()), reason.data());
   std::fflush(stdout);
-  ++skips;
+  if (!skip_reasons.empty()) skip_reasons += "; ";
+  skip_reasons += reason;
   BOOST_TEST_MESSAGE("skipped");
   BOOST_CHECK(true);  // a skip is not a test without assertions
   return true;
@@ -316,40 +320,4 @@ int drain(DAT_EVD_HANDLE evd) {
   return count;
 }
 
-// ---- main ----
-
-namespace {
-
-bool init_suite() { return true; }
-
-// Takes "--ia NAME" or "--ia=NAME" and "--threadsafe" out of the arguments; the rest is
-// Boost.Test's.
-std::vector<char*> take_own_arguments(int argc, char** argv) {
-  std::vector<char*> rest;
-  for (int i = 0; i < argc; ++i) {
-    const std::string_view argument(argv[i]);
-    if (argument == "--ia" && i + 1 < argc)
-      run_options.ia = argv[++i];
-    else if (argument.substr(0, 5) == "--ia=")
-      run_options.ia = argument.substr(5);
-    else if (argument == "--threadsafe")
-      run_options.thread_safe = DAT_TRUE;
-    else
-      rest.push_back(argv[i]);
-  }
-  return rest;
-}
-
-}  // namespace
-
-static int run(int argc, char** argv) {
-  std::vector<char*> rest = take_own_arguments(argc, argv);
-  const int status =
-      boost::unit_test::unit_test_main(&init_suite, static_cast<int>(rest.size()), rest.data());
-  std::printf("conformance of IA \"%s\": %d skipped\n", run_options.ia.c_str(), skips);
-  return status;
-}
-
 }  // namespace conformance
-
-int main(int argc, char** argv) { return conformance::run(argc, argv); }

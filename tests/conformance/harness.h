@@ -24,12 +24,17 @@ namespace conformance {
 struct Options {
   std::string ia = "soft";              // --ia NAME
   DAT_BOOLEAN thread_safe = DAT_FALSE;  // --threadsafe: open the entry that says so
+  std::string peer;                     // --peer HOST[:PORT]: a partner that listens there
 };
 const Options& options();
+void set_options(const Options& options);
 
-// Prints the skip with its reason and counts it for the summary. Use as: `if (skip_unless(cond,
+// Prints the skip with its reason and notes it for the summary. Use as: `if (skip_unless(cond,
 // "reason")) return;`
 [[nodiscard]] bool skip_unless(bool condition, std::string_view reason);
+
+// The reasons given since the last call.
+std::string take_skip_reasons();
 
 // ---- return codes ----
 

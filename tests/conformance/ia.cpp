@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 
 #include <atomic>
@@ -92,7 +93,7 @@ long count_entries(const char* folder) {
 
 BOOST_AUTO_TEST_SUITE(ia)
 
-BOOST_AUTO_TEST_CASE(ia_open_creates_async) {
+BOOST_AUTO_TEST_CASE(ia_open_creates_async, *covers("ia_open_async_no_cno")) {
   Ia ia;
   BOOST_REQUIRE(ia.async_evd != DAT_HANDLE_NULL);
   DAT_EVD_PARAM param{};
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(ia_open_qlen_zero) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(ia_open_existing_async) {  // and ia_close_keeps_foreign_async
+BOOST_AUTO_TEST_CASE(ia_open_existing_async, *covers("ia_close_keeps_foreign_async")) {
   Ia first;
   std::string name = options().ia;
   DAT_EVD_HANDLE async_evd = first.async_evd;
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(ia_open_async_exists) {
   REQUIRE_OK(dat_ia_close(second, DAT_CLOSE_GRACEFUL_FLAG));
 }
 
-BOOST_AUTO_TEST_CASE(ia_open_twice) {  // and ia_close_other_instance
+BOOST_AUTO_TEST_CASE(ia_open_twice, *covers("ia_close_other_instance")) {
   Ia first;
   {
     Ia second;
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(ia_open_twice) {  // and ia_close_other_instance
   make_pz(first);
 }
 
-BOOST_AUTO_TEST_CASE(ia_close_bad_handle) {  // ia_close_bad_flags, ia_close_graceful_empty
+BOOST_AUTO_TEST_CASE(ia_close_bad_handle, *covers("ia_close_bad_flags ia_close_graceful_empty")) {
   CHECK_TYPE(dat_ia_close(DAT_HANDLE_NULL, DAT_CLOSE_ABRUPT_FLAG), DAT_INVALID_HANDLE);
   Ia ia;
   const DAT_IA_HANDLE closed = ia.handle;
@@ -233,7 +234,7 @@ BOOST_AUTO_TEST_CASE(ia_close_abrupt_evd_waiter) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(ia_close_abrupt_cno_waiter) {  // and ia_close_abrupt_agent
+BOOST_AUTO_TEST_CASE(ia_close_abrupt_cno_waiter, *covers("ia_close_abrupt_agent")) {
   struct Agent {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
       auto* const agent = static_cast<Agent*>(self);
@@ -285,8 +286,8 @@ BOOST_AUTO_TEST_CASE(ia_close_no_leak) {
   BOOST_CHECK_EQUAL(count_entries("/proc/self/task"), threads);
 }
 
-BOOST_AUTO_TEST_CASE(
-    ia_query_arguments) {  // ia_query_null_outputs, ia_query_mask_null_ptr, ia_query_bad_mask
+BOOST_AUTO_TEST_CASE(ia_query_arguments,
+                     *covers("ia_query_null_outputs ia_query_mask_null_ptr ia_query_bad_mask")) {
   Ia ia;
   REQUIRE_OK(dat_ia_query(ia, nullptr, 0, nullptr, 0, nullptr));
   DAT_IA_ATTR attr{};
@@ -298,8 +299,8 @@ BOOST_AUTO_TEST_CASE(
              DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(
-    ia_attributes) {  // ia_attr_names_terminated, ia_attr_address, ia_attr_limits_positive
+BOOST_AUTO_TEST_CASE(ia_attributes,
+                     *covers("ia_attr_names_terminated ia_attr_address ia_attr_limits_positive")) {
   Ia ia;
   for (const char* const name : {ia.attr.adapter_name, ia.attr.vendor_name}) {
     const std::size_t length = ::strnlen(name, DAT_NAME_MAX_LENGTH);
@@ -322,8 +323,8 @@ BOOST_AUTO_TEST_CASE(
   BOOST_CHECK_EQUAL(ia.attr.num_vendor_attr == 0, ia.attr.vendor_attr == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(
-    prov_attributes) {  // prov_attr_version, _private_data_min, _merge_matrix, _srq_consistent
+BOOST_AUTO_TEST_CASE(prov_attributes, *covers("prov_attr_version prov_attr_private_data_min "
+                                              "prov_attr_merge_matrix prov_attr_srq_consistent")) {
   Ia ia;
   const DAT_PROVIDER_ATTR& attr = ia.provider();
   BOOST_CHECK_EQUAL(attr.dapl_version_major, 2U);
@@ -402,7 +403,7 @@ BOOST_AUTO_TEST_CASE(prov_attr_all_filled) {
 #undef SAME
 }
 
-BOOST_AUTO_TEST_CASE(ctx_set_get_each_type) {  // and handle_type_each
+BOOST_AUTO_TEST_CASE(ctx_set_get_each_type, *covers("ctx_replace_clear handle_type_each")) {
   Ia ia;
   Everything all(ia);
   const std::pair<DAT_HANDLE, DAT_HANDLE_TYPE> objects[] = {

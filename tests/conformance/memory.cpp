@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 
 #include <sys/mman.h>
@@ -51,7 +52,8 @@ BOOST_AUTO_TEST_CASE(pz_query_and_free) {
   CHECK_TYPE(dat_pz_create(ia, nullptr), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(pz_free_busy) {  // pz_free_busy_ep, _lmr, _rmr, _srq
+BOOST_AUTO_TEST_CASE(
+    pz_free_busy, *covers("pz_free_busy_ep pz_free_busy_lmr pz_free_busy_rmr pz_free_busy_srq")) {
   Ia ia;
   const Pz pz = make_pz(ia);
   {
@@ -74,7 +76,7 @@ BOOST_AUTO_TEST_CASE(pz_free_busy) {  // pz_free_busy_ep, _lmr, _rmr, _srq
     CHECK_TYPE(dat_pz_free(pz), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_create_virtual) {  // and lmr_create_remote_ctx, lmr_query_all
+BOOST_AUTO_TEST_CASE(lmr_create_virtual, *covers("lmr_create_remote_ctx lmr_query_all")) {
   Ia ia;
   const Pz pz = make_pz(ia);
   std::array<char, 1000> bytes{};
@@ -100,8 +102,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_virtual) {  // and lmr_create_remote_ctx, lmr_qu
   CHECK_TYPE(dat_lmr_query(made.lmr, DAT_LMR_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(
-    lmr_create_refused) {  // lmr_create_zero_length, lmr_create_bad_priv and wrap-around
+BOOST_AUTO_TEST_CASE(lmr_create_refused, *covers("lmr_create_zero_length lmr_create_bad_priv")) {
   Ia ia;
   const Pz pz = make_pz(ia);
   char byte = 0;
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_no_remote_ctx) {
   BOOST_CHECK_EQUAL(made.rmr_context, 0U);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_create_from_lmr) {  // and lmr_from_lmr_source_freed
+BOOST_AUTO_TEST_CASE(lmr_create_from_lmr, *covers("lmr_from_lmr_source_freed")) {
   Pair pair;
   auto source = std::make_unique<Buffer>(pair.ia, pair.pz, 64);
   std::vector<std::uint8_t>& bytes = source->bytes;
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_from_lmr) {  // and lmr_from_lmr_source_freed
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_create_shared_cookie) {  // or lmr_create_shared_unsupported
+BOOST_AUTO_TEST_CASE(lmr_create_shared_cookie, *covers("lmr_create_shared_unsupported")) {
   Ia ia;
   const Pz pz = make_pz(ia);
   constexpr std::size_t kSize = 8192;
@@ -258,7 +259,7 @@ BOOST_AUTO_TEST_CASE(lmr_freed_under_posted_receive) {
   expect_connection_end(pair.active.connect_evd);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_sync) {  // lmr_sync_valid, lmr_sync_bad_range
+BOOST_AUTO_TEST_CASE(lmr_sync, *covers("lmr_sync_valid lmr_sync_bad_range")) {
   Ia ia;
   const Pz pz = make_pz(ia);
   const Buffer buffer(ia, pz, 64);

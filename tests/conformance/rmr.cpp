@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ constexpr auto kReadWrite =
 
 BOOST_AUTO_TEST_SUITE(rmr)
 
-BOOST_AUTO_TEST_CASE(rmr_bind_use) {
+BOOST_AUTO_TEST_CASE(rmr_bind_use, *covers("rmr_bind_event")) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoRmr)) return;
   REQUIRE_OK(fixture.bind(fixture.target.local(100, 50), kRead, 7));
@@ -115,7 +116,7 @@ BOOST_AUTO_TEST_CASE(rmr_bind_then_send_safe) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(rmr_bind_refused) {  // rmr_bind_right_missing, rmr_bind_pz_mismatch
+BOOST_AUTO_TEST_CASE(rmr_bind_refused, *covers("rmr_bind_right_missing rmr_bind_pz_mismatch")) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoRmr)) return;
   Buffer no_local_write(fixture.pair.ia, fixture.pair.pz, 64, DAT_MEM_PRIV_LOCAL_READ_FLAG);
@@ -167,7 +168,7 @@ BOOST_AUTO_TEST_CASE(rmr_rebind_invalidates) {
   fixture.expect_read_refused(old_window);
 }
 
-BOOST_AUTO_TEST_CASE(rmr_unbind) {  // and lmr_free_bound
+BOOST_AUTO_TEST_CASE(rmr_unbind, *covers("lmr_free_bound")) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoRmr)) return;
   REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, 1));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 
 #include <dlfcn.h>
@@ -515,7 +516,7 @@ void expect_refused(const Call& call, World& world, DAT_HANDLE handle, const std
 
 BOOST_AUTO_TEST_SUITE(robustness)
 
-BOOST_AUTO_TEST_CASE(rob_fuzz_handles_null) {
+BOOST_AUTO_TEST_CASE(rob_fuzz_handles_null, *covers("rob_fuzz_handles")) {
   World world;
   for (const Call& call : all_calls())
     if (!call.null_is_legal) expect_refused(call, world, DAT_HANDLE_NULL, "null");

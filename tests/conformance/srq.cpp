@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 
 #include <algorithm>
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(srq_post_recv_ep_illegal) {
   CHECK_TYPE(fixture.passive[0].post_recv(fixture.buffer, 64, 1), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(srq_two_eps_share) {  // and srq_event_ep_handle
+BOOST_AUTO_TEST_CASE(srq_two_eps_share, *covers("srq_event_ep_handle")) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoSrq)) return;
   for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(fixture.post(i));
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(srq_counts) {
   check(2, 2);
 }
 
-BOOST_AUTO_TEST_CASE(srq_full_and_resize) {  // srq_resize_below_outstanding
+BOOST_AUTO_TEST_CASE(srq_full_and_resize, *covers("srq_resize_below_outstanding")) {
   Fixture fixture(4);
   if (skip_unless(fixture.made, kNoSrq)) return;
   const DAT_COUNT depth = fixture.query().max_recv_dtos;

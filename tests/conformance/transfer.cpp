@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
 #include "harness.h"
 #include "peer.h"
 
@@ -490,7 +491,7 @@ BOOST_AUTO_TEST_CASE(dto_solicited_no_wake) {
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
 }
 
-BOOST_AUTO_TEST_CASE(dto_solicited_wake) {
+BOOST_AUTO_TEST_CASE(dto_solicited_wake, *covers("dto_solicited_threshold")) {
   Ia probe;
   DAT_EP_ATTR attr = default_ep_attr(probe);
   attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;

@@ -23,7 +23,7 @@ lib/pkgconfig/dat2.pc
 lib/cmake/udapl/udapl-config.cmake lib/cmake/udapl/udapl-config-version.cmake
 lib/cmake/udapl/udapl-targets.cmake
 include/dat/udat.h include/dat/dat_registry.h include/dat2/udat.h
-bin/dattx etc/dat.conf
+bin/datconform bin/dattx etc/dat.conf
 """.split()
 
 CONSUMER = """

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The checklist of the semantics reference, section 10, and which test proves which line of it.
+namespace conformance {
+
+struct Assertion {
+  int number;
+  std::string_view section;  // of the reference
+  std::string_view id;
+  std::string_view title;
+  // Where it is proven if not here: "tests/FOLDER/FILE:TEST" or a sentence. Null: a test of this
+  // program has its name or covers it.
+  const char* elsewhere;
+};
+
+std::span<const Assertion> checklist();
+const Assertion* find_assertion(std::string_view id);
+
+// A decorator: the test (or suite) proves these lines too, besides the one of its own name. Names
+// are separated by blanks: BOOST_AUTO_TEST_CASE(evd_wait_timeout,
+// *covers("evd_wait_timeout_zero")).
+class covers : public boost::unit_test::decorator::base {
+ public:
+  explicit covers(const char* ids) : ids_(ids) {}
+
+ private:
+  void apply(boost::unit_test::test_unit& unit) override;
+  [[nodiscard]] boost::unit_test::decorator::base_ptr clone() const override {
+    return boost::unit_test::decorator::base_ptr(new covers(ids_));
+  }
+  const char* ids_;
+};
+
+// The paths ("suite/test") of the leaf tests that prove each line. Complete once Boost.Test has set
+// up its tree (decorators are applied by then).
+std::map<std::string_view, std::vector<std::string>> proofs();
+
+// Decorators that name lines which do not exist; empty if all is well.
+std::vector<std::string> unknown_covers();
+
+}  // namespace conformance

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "isolate.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+namespace conformance {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  operator int() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Result failed(const std::string& path, std::string text) {
+  return {path, Outcome::kFailed, 0, "  " + std::move(text)};
+}
+
+[[noreturn]] void become(std::vector<std::string>& arguments) {
+  // A group of its own, so that the processes that the test starts can be ended with it.
+  ::setpgid(0, 0);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv("/proc/self/exe", argv.data());
+  ::_exit(127);
+}
+
+// What the process says until it closes the pipe. False if that took longer than `until`.
+bool read_all(int fd, Clock::time_point until, std::string& text) {
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd ready{fd, POLLIN, 0};
+    const int count = ::poll(&ready, 1, static_cast<int>(left));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    char bytes[4096];
+    const ssize_t got = ::read(fd, bytes, sizeof bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    text.append(bytes, static_cast<std::size_t>(got));
+  }
+}
+
+// Waits for the end of the process until then. False if it is still there.
+bool reap(pid_t pid, Clock::time_point until, int& status) {
+  for (;;) {
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid || (ended < 0 && errno != EINTR)) return true;
+    if (Clock::now() >= until) return false;
+    ::usleep(1000);
+  }
+}
+
+// "outcome seconds\ntext", as report_to() writes it.
+bool parse(const std::string& report, Result& result) {
+  int outcome = 0;
+  if (std::sscanf(report.c_str(), "%d %lf", &outcome, &result.seconds) != 2) return false;
+  if (outcome < 0 || outcome > static_cast<int>(Outcome::kSkipped)) return false;
+  result.outcome = static_cast<Outcome>(outcome);
+  const std::size_t line = report.find('\n');
+  if (line == std::string::npos) return false;
+  result.text = report.substr(line + 1);
+  return true;
+}
+
+}  // namespace
+
+Result run_isolated(const std::string& path, std::vector<std::string> arguments,
+                    int limit_seconds) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return failed(path, std::string("no pipe: ") + std::strerror(errno));
+  Descriptor from(ends[0]);
+  Descriptor to(ends[1]);
+  const Clock::time_point start = Clock::now();
+  const pid_t pid = ::fork();
+  if (pid < 0) return failed(path, std::string("no process: ") + std::strerror(errno));
+  if (pid == 0) {
+    const int inherited = ::dup(to);  // a copy survives the exec
+    arguments.push_back("--result-fd=" + std::to_string(inherited));
+    become(arguments);
+  }
+  to.close();
+  const Clock::time_point until = start + std::chrono::seconds(limit_seconds);
+  std::string report;
+  int status = 0;
+  const bool in_time = read_all(from, until, report) && reap(pid, until, status);
+  if (!in_time) {
+    ::kill(-pid, SIGKILL);
+    ::kill(pid, SIGKILL);  // the group may not have been made yet
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  Result result;
+  result.path = path;
+  const bool complete = parse(report, result);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (!in_time)
+    result = failed(path, complete ? "HUNG: the test was over, but the process did not end"
+                                   : "HUNG: no end within " + std::to_string(limit_seconds) + " s");
+  else if (WIFSIGNALED(status))
+    result = failed(path, std::string("CRASHED: ") + ::strsignal(WTERMSIG(status)) +
+                              (complete ? ", after the test was over" : ""));
+  else if (!complete)
+    result = failed(path, "the process ended during the test, exit status " +
+                              std::to_string(WEXITSTATUS(status)));
+  if (!in_time || !complete) result.seconds = seconds;
+  return result;
+}
+
+bool report_to(int fd, const Results& results) {
+  if (results.all().empty()) return false;
+  const Result& result = results.all().front();
+  std::string text = std::to_string(static_cast<int>(result.outcome)) + " " +
+                     std::to_string(result.seconds) + "\n" + result.text;
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t count = ::write(fd, text.data() + sent, text.size() - sent);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    sent += static_cast<std::size_t>(count);
+  }
+  return ::close(fd) == 0;
+}
+
+}  // namespace conformance

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include <boost/test/tree/traverse.hpp>
+#include <boost/test/tree/visitor.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checklist.h"
+#include "harness.h"
+#include "isolate.h"
+#include "partner.h"
+#include "results.h"
+
+// The command line of datconform.
+namespace conformance {
+
+namespace ut = boost::unit_test;
+
+namespace {
+
+constexpr const char* kUsage =
+    R"(usage: datconform --ia NAME [OPTION...]
+
+Runs the conformance suite for uDAPL 2.0 on an interface adapter of dat.conf.
+
+  --ia NAME            the IA to open (default: soft)
+  --threadsafe         open the entry that is declared thread-safe
+  --peer HOST[:PORT]   two hosts: the partner of the suite "remote" is a datconform --listen there;
+                       without it that suite starts a second process on this host
+  --listen[=PORT]      be that partner until a signal comes (default port: 7219)
+  --run_test=FILTER    only these, as SUITE, SUITE/TEST or SUITE/TES*; ! before it excludes
+  --isolate[=SECONDS]  each test in a process of its own, with a time limit (default: 60): for a
+                       provider that crashes or hangs
+  --quirks FILE        tests not to run, one a line: TEST REASON
+  --junit FILE         write the results there as JUnit XML
+  --list               the lines of the checklist and the tests that prove them; then end
+  --coverage           the lines that nothing proves; exit status 1 if there are any
+  --help               this text
+
+Exit status: 0 all passed or skipped, 1 something failed, 2 wrong usage. Every other option is
+Boost.Test's, such as --log_level=test_suite or --list_content.
+)";
+
+constexpr int kFailedStatus = 1;
+constexpr int kUsageStatus = 2;
+
+struct Command {
+  Options options;
+  std::string junit;
+  std::string quirks;
+  int isolate = 0;  // seconds, 0: not
+  int listen = 0;   // a port, 0: not
+  int result_fd = -1;
+  int partner_fd = -1;
+  bool list = false;
+  bool coverage = false;
+  bool help = false;
+  std::string wrong;        // what is wrong with the usage
+  std::vector<char*> rest;  // Boost.Test's
+};
+
+// A whole number within the limits, or a complaint.
+int number(Command& command, std::string_view name, std::string_view text, int low, int high) {
+  char* end = nullptr;
+  const std::string copy(text);
+  const long value = std::strtol(copy.c_str(), &end, 10);
+  if (copy.empty() || *end != '\0' || value < low || value > high)
+    command.wrong = std::string(name) + ": not a number of " + std::to_string(low) + " to " +
+                    std::to_string(high) + ": " + copy;
+  return static_cast<int>(value);
+}
+
+// Reads the arguments that are ours, as "--name value" or "--name=value".
+class Reader {
+ public:
+  Reader(int argc, char** argv) : argc_(argc), argv_(argv) {}
+
+  Command read() {
+    command_.rest.push_back(argv_[0]);
+    // The summary is ours; either can be asked for again.
+    if (!has("--report_level")) command_.rest.push_back(no_report_);
+    if (!has("--color_output")) command_.rest.push_back(no_colour_);
+    for (at_ = 1; at_ < argc_; ++at_)
+      if (!take()) command_.rest.push_back(argv_[at_]);
+    return std::move(command_);
+  }
+
+ private:
+  [[nodiscard]] bool has(std::string_view name) const {
+    return std::any_of(argv_ + 1, argv_ + argc_, [&](const char* argument) {
+      return std::string_view(argument).substr(0, name.size()) == name;
+    });
+  }
+
+  bool take() {
+    return value("--ia", command_.options.ia) || value("--peer", command_.options.peer) ||
+           value("--junit", command_.junit) || value("--quirks", command_.quirks) ||
+           flag("--list", command_.list) || flag("--coverage", command_.coverage) ||
+           flag("--help", command_.help) || flag("-h", command_.help) || thread_safe() ||
+           counted("--isolate", command_.isolate, 60, 1, 86400) ||
+           counted("--listen", command_.listen, kDefaultPort, 1, 65535) ||
+           counted("--result-fd", command_.result_fd, -1, 0, 1 << 20) ||
+           counted("--partner-fd", command_.partner_fd, -1, 0, 1 << 20);
+  }
+
+  bool value(std::string_view name, std::string& into) {
+    const std::string_view argument(argv_[at_]);
+    if (argument.substr(0, name.size()) != name) return false;
+    if (argument.size() > name.size()) {
+      if (argument[name.size()] != '=') return false;
+      into = argument.substr(name.size() + 1);
+    } else if (at_ + 1 < argc_) {
+      into = argv_[++at_];
+    } else {
+      command_.wrong = std::string(name) + " needs a value";
+    }
+    if (into.empty()) command_.wrong = std::string(name) + " needs a value";
+    return true;
+  }
+  bool flag(std::string_view name, bool& into) {
+    if (argv_[at_] != name) return false;
+    into = true;
+    return true;
+  }
+  bool thread_safe() {
+    bool is = false;
+    if (!flag("--threadsafe", is)) return false;
+    command_.options.thread_safe = DAT_TRUE;
+    return true;
+  }
+  // "--name" or "--name=N".
+  bool counted(std::string_view name, int& into, int otherwise, int low, int high) {
+    const std::string_view argument(argv_[at_]);
+    if (argument == name) {
+      into = otherwise;
+      return true;
+    }
+    if (argument.substr(0, name.size()) != name || argument.size() == name.size() ||
+        argument[name.size()] != '=')
+      return false;
+    into = number(command_, name, argument.substr(name.size() + 1), low, high);
+    return true;
+  }
+
+  int argc_;
+  char** argv_;
+  static inline char no_report_[] = "--report_level=no";
+  static inline char no_colour_[] = "--color_output=no";
+  int at_ = 0;
+  Command command_;
+};
+
+// ---- what the program is asked for ----
+
+void list() {
+  const auto proven = proofs();
+  for (const Assertion& assertion : checklist()) {
+    std::string where;
+    if (const auto found = proven.find(assertion.id); found != proven.end())
+      for (const std::string& path : found->second) where += (where.empty() ? "" : " ") + path;
+    if (where.empty() && assertion.elsewhere != nullptr) where = assertion.elsewhere;
+    std::printf("%d\t%.*s\t%.*s\t%.*s\t%s\n", assertion.number,
+                static_cast<int>(assertion.section.size()), assertion.section.data(),
+                static_cast<int>(assertion.id.size()), assertion.id.data(),
+                static_cast<int>(assertion.title.size()), assertion.title.data(), where.c_str());
+  }
+}
+
+// The lines of the checklist with neither a test nor a place elsewhere, and names of lines that do
+// not exist.
+int coverage() {
+  const auto proven = proofs();
+  int missing = 0;
+  for (const Assertion& assertion : checklist()) {
+    if (proven.count(assertion.id) != 0 || assertion.elsewhere != nullptr) continue;
+    std::printf("no test: %d %.*s\n", assertion.number, static_cast<int>(assertion.id.size()),
+                assertion.id.data());
+    ++missing;
+  }
+  const std::vector<std::string> unknown = unknown_covers();
+  for (const std::string& id : unknown) std::printf("no such line: %s\n", id.c_str());
+  std::printf("%zu lines, %d without a test\n", checklist().size(), missing);
+  return missing == 0 && unknown.empty() ? 0 : kFailedStatus;
+}
+
+// The tests that the filters chose, in their order.
+std::vector<ut::test_unit_id> chosen() {
+  struct Visitor : ut::test_tree_visitor {
+    void visit(const ut::test_case& leaf) override { ids.push_back(leaf.p_id); }
+    std::vector<ut::test_unit_id> ids;
+  } visitor;
+  ut::framework::impl::setup_for_execution(ut::framework::master_test_suite());
+  ut::traverse_test_tree(ut::framework::master_test_suite(), visitor);
+  return visitor.ids;
+}
+
+void apply(const Quirks& quirks) {
+  for (const ut::test_unit_id id : chosen()) {
+    ut::test_unit& unit = ut::framework::get(id, ut::TUT_CASE);
+    const std::string reason(quirks.reason(unit.full_name()));
+    if (reason.empty()) continue;
+    unit.add_precondition([reason](ut::test_unit_id skipped) {
+      std::printf("SKIPPED %s: %s\n", ut::framework::get(skipped, ut::TUT_CASE).full_name().c_str(),
+                  reason.c_str());
+      boost::test_tools::assertion_result no(false);
+      no.message() << reason;
+      return no;
+    });
+  }
+}
+
+void run_each_alone(const Command& command, const Quirks& quirks, Results& results) {
+  std::vector<std::string> arguments{"datconform", "--ia=" + command.options.ia};
+  if (command.options.thread_safe == DAT_TRUE) arguments.emplace_back("--threadsafe");
+  if (!command.options.peer.empty()) arguments.push_back("--peer=" + command.options.peer);
+  for (const ut::test_unit_id id : chosen()) {
+    const std::string path = ut::framework::get(id, ut::TUT_CASE).full_name();
+    if (const std::string_view reason = quirks.reason(path); !reason.empty()) {
+      std::printf("SKIPPED %s: %.*s\n", path.c_str(), static_cast<int>(reason.size()),
+                  reason.data());
+      results.add({path, Outcome::kSkipped, 0, std::string(reason)});
+      continue;
+    }
+    std::fflush(nullptr);  // or the child says it once more
+    std::vector<std::string> own = arguments;
+    own.push_back("--run_test=" + path);
+    own.emplace_back("--catch_system_errors=no");  // a crash is to be one
+    Result result = run_isolated(path, std::move(own), command.isolate);
+    if (result.outcome == Outcome::kFailed)
+      std::printf("FAILED %s\n%s\n", path.c_str(), result.text.c_str());
+    results.add(std::move(result));
+  }
+}
+
+int run(Command& command) {
+  Quirks quirks;
+  if (!command.quirks.empty()) {
+    const std::string complaint = quirks.load(command.quirks);
+    if (!complaint.empty()) {
+      std::fprintf(stderr, "datconform: %s\n", complaint.c_str());
+      return kUsageStatus;
+    }
+  }
+  Results results;
+  if (command.isolate > 0) {
+    run_each_alone(command, quirks, results);
+  } else {
+    const Recorder recorder(results);
+    apply(quirks);
+    ut::framework::run();
+  }
+  if (command.partner_fd >= 0) return report_to_driver(results) ? 0 : kFailedStatus;
+  if (command.result_fd >= 0) return report_to(command.result_fd, results) ? 0 : kFailedStatus;
+  std::printf("\nconformance of IA \"%s\"\n", command.options.ia.c_str());
+  results.print_summary(stdout);
+  if (!command.junit.empty() && !results.write_junit(command.junit)) {
+    std::fprintf(stderr, "datconform: %s: %s\n", command.junit.c_str(), std::strerror(errno));
+    return kUsageStatus;
+  }
+  // A run without any test is a mistake in the filter, not a success.
+  return results.count(Outcome::kFailed) > 0 || results.all().empty() ? kFailedStatus : 0;
+}
+
+int main_of(int argc, char** argv) {
+  Command command = Reader(argc, argv).read();
+  if (!command.wrong.empty()) {
+    std::fprintf(stderr, "datconform: %s\n", command.wrong.c_str());
+    return kUsageStatus;
+  }
+  if (command.help) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  set_options(command.options);
+  if (command.listen > 0) return serve(command.listen);
+  std::string test;
+  if (command.partner_fd >= 0) {
+    test = become_partner(command.partner_fd);
+    if (test.empty()) return kFailedStatus;
+    test.insert(0, "--run_test=");
+    command.rest.push_back(test.data());
+  }
+  const auto own_set_up = [] { return true; };
+  const bool boosts_own = std::any_of(command.rest.begin(), command.rest.end(), [](char* argument) {
+    return std::strncmp(argument, "--list_", 7) == 0 || std::strcmp(argument, "--version") == 0;
+  });
+  const int argc_of_rest = static_cast<int>(command.rest.size());
+  if (boosts_own) return ut::unit_test_main(own_set_up, argc_of_rest, command.rest.data());
+  ut::framework::init(own_set_up, argc_of_rest, command.rest.data());
+  ut::framework::finalize_setup_phase();
+  int status = 0;
+  if (command.list)
+    list();
+  else if (command.coverage)
+    status = coverage();
+  else
+    status = run(command);
+  ut::framework::shutdown();
+  return status;
+}
+
+int guarded(int argc, char** argv) {
+  try {
+    return main_of(argc, argv);
+  } catch (const ut::framework::nothing_to_test& end) {  // --help of Boost.Test and the like
+    return end.m_result_code == 0 ? 0 : kUsageStatus;
+  } catch (const std::exception& error) {  // of Boost.Test: an unknown option, a wrong filter
+    std::fprintf(stderr, "datconform: %s\n", error.what());
+    return kUsageStatus;
+  }
+}
+
+}  // namespace
+
+}  // namespace conformance
+
+int main(int argc, char** argv) { return conformance::guarded(argc, argv); }

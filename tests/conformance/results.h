@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What came of a run: one result a test, a table at the end, and a JUnit file.
+namespace conformance {
+
+enum class Outcome { kPassed, kFailed, kSkipped };
+
+struct Result {
+  std::string path;  // suite/test
+  Outcome outcome = Outcome::kPassed;
+  double seconds = 0;
+  std::string text;  // what failed, or why it was skipped
+};
+
+// The results of one run. One thread.
+class Results {
+ public:
+  void add(Result result) { all_.push_back(std::move(result)); }
+  [[nodiscard]] const std::vector<Result>& all() const { return all_; }
+  [[nodiscard]] int count(Outcome outcome) const;
+
+  // The table of passed, failed and skipped per suite, the lines of the checklist that the run
+  // proved, and the failures once more.
+  void print_summary(std::FILE* out) const;
+  // False, with errno set, if the file cannot be written.
+  [[nodiscard]] bool write_junit(const std::string& file) const;
+
+ private:
+  std::vector<Result> all_;
+};
+
+// While it lives, what Boost.Test runs in this process goes into `results`.
+class Recorder {
+ public:
+  explicit Recorder(Results& results);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+ private:
+  class Observer;
+  std::unique_ptr<Observer> observer_;
+};
+
+// Tests of a provider that are not to run, each with the reason: limits that no attribute tells.
+// A file of lines "TEST REASON...", TEST being suite/test, suite/* or a name with a * at its end;
+// empty lines and lines that begin with # mean nothing.
+class Quirks {
+ public:
+  // Why the file cannot be used; empty if it can.
+  std::string load(const std::string& file);
+  // The reason not to run this test; empty if it runs.
+  [[nodiscard]] std::string_view reason(std::string_view path) const;
+
+ private:
+  struct Line {
+    std::string pattern;
+    std::string reason;
+  };
+  std::vector<Line> lines_;
+};
+
+// Whether `path` is `pattern`, which may end in *.
+bool matches(std::string_view pattern, std::string_view path);
+
+}  // namespace conformance
