@@ -21,11 +21,13 @@ def run_quietly(*command):
         raise Failure(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
+def shown(command):
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
 def packaged_library(name):
     """The distribution's file of that SONAME."""
-    shown = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True,
-                           env=dict(os.environ, PATH=os.environ.get("PATH", "") + ":/sbin:/usr/sbin")).stdout
-    found = re.search(rf"^\s*{re.escape(name)} .* => (\S+)$", shown, re.MULTILINE)
+    found = re.search(rf"^\s*{re.escape(name)} .* => (\S+)$", shown(["/sbin/ldconfig", "-p"]), re.MULTILINE)
     if not found:
         raise Failure(f"{name} is not installed")
     return found.group(1)
@@ -66,6 +68,14 @@ class Place:
 
     def environment(self, role):
         return self.stacks[role].environment(self.build)
+
+    def listens(self, port):
+        """Does the server listen there with a TCP socket of its own?"""
+        return shown(self.command(SERVER, ["ss", "-Hltn", f"sport = :{port}"])).strip()
+
+    def offers(self, conn_qual):
+        """Does the server's provider listen on that conn qual?"""
+        return self.listens(conn_qual)
 
 
 class Namespaces(Place):
@@ -117,6 +127,9 @@ class Kernel(Place):
 
     def command(self, _, argv):
         return argv
+
+    def offers(self, conn_qual):
+        return re.search(rf"state LISTEN\b.*src-addr \S+:{conn_qual}\s", shown(["rdma", "resource", "show", "cm_id"]))
 
     def conf(self, role):
         """As sites have it: a bare name, which leads to the provider that comes with the registry."""

@@ -82,21 +82,15 @@ class Program:
         self.file.close()
 
 
-def tcp_listener(place, port):
-    """dtest and its relatives say nothing when they are ready; their helper port does."""
-    def listens():
-        return subprocess.run(place.command(SERVER, ["ss", "-Hltn", f"sport = :{port}"]),
-                              capture_output=True, text=True).stdout.strip()
-    return listens
-
-
 def start_server(case, place, directory, deadline, running):
     server = Program("server", SERVER, case.server, place, directory)
     running.append(server)
     if case.server[0] == "dapltest":
         server.wait_until(lambda: re.search(case.ready, server.output()), deadline)
-    else:
-        server.wait_until(tcp_listener(place, 45248 if case.server[0] == "dtestsrq" else 15828), deadline)
+    elif case.server[0] == "dtestsrq":
+        server.wait_until(lambda: place.offers(45248), deadline)
+    else:  # dtest and its relatives say nothing when they are ready; their helper port does
+        server.wait_until(lambda: place.listens(15828), deadline)
     return server
 
 
@@ -169,7 +163,7 @@ def parse_arguments():
     parser.add_argument("--results", metavar="FILE")
     parser.add_argument("case", nargs="*")
     options = parser.parse_args()
-    everything = [case for case in cases.all_cases()]
+    everything = list(cases.all_cases(emulated=options.setup.startswith("vm")))
     wanted = [case for case in everything
               if (options.subset and case.name in cases.SUBSET) or
               any(fnmatch.fnmatchcase(case.name, pattern) for pattern in options.case)]
