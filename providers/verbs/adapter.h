@@ -62,9 +62,11 @@ class Adapter final : public transport::Adapter {
   // For all ids of this adapter; the connection manager watches it.
   [[nodiscard]] rdma_event_channel* cm_channel() const noexcept { return cm_channel_.get(); }
   [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
+  // Spreads completion interrupts over the device's vectors.
+  [[nodiscard]] int next_completion_vector() noexcept;
   [[nodiscard]] MemoryTable& memory() noexcept { return memory_; }
-  // Inline bytes to ask for at QP creation; 0 where the device has none.
-  [[nodiscard]] std::uint32_t max_inline() const noexcept { return max_inline_; }
+  // Inline bytes to ask for at QP creation; a device may have fewer.
+  [[nodiscard]] std::uint32_t max_inline() const noexcept { return environment_.max_inline; }
   // The device or its driver has gone: verbs calls fail with EIO from now on. Set before the sink
   // is told.
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
@@ -81,17 +83,23 @@ class Adapter final : public transport::Adapter {
 
   Adapter(Device device, const Environment& environment, std::unique_ptr<Service> service,
           transport::AdapterSink& sink);
+  Status start();
+  void on_cq_channel() noexcept;
+  void on_async_fd() noexcept;
+  void on_async_event(const ibv_async_event& event) noexcept;
 
-  Device device_;
+  Device device_;  // its context is closed last
   const Environment environment_;
-  transport::Attributes attributes_;
+  const transport::Attributes attributes_;
   transport::AdapterSink& sink_;
-  std::uint32_t max_inline_ = 0;
   std::atomic<bool> dead_{false};
+  std::atomic<unsigned> completion_vector_{0};
   MemoryTable memory_;
-  std::unique_ptr<Service> service_;
+  const std::unique_ptr<Service> service_;
   std::unique_ptr<rdma_event_channel, CloseChannel> cm_channel_;
   std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;
+  Watch cq_watch_;
+  Watch async_watch_;
   std::unique_ptr<ConnectionManager> cm_;
 };
 

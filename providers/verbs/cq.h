@@ -3,15 +3,12 @@
 
 #include <infiniband/verbs.h>
 
-#include <dat/dat_ib_extensions.h>
-
 #include "common/annotations.h"
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 #include "dapl/transport/cq.h"
 #include "dapl/transport/sink.h"
 #include "providers/verbs/qp_map.h"
-#include "providers/verbs/service.h"
 #include "providers/verbs/sink_gate.h"
 #include "providers/verbs/work_tag.h"
 
@@ -24,28 +21,31 @@
 namespace udapl::verbs {
 
 class Adapter;
+class Srq;
 
 // A completion queue on a verbs CQ. Thread-safe as transport::Cq says. Owned by an EVD.
 //
-// A poll is one ibv_poll_cq of up to 16 completions and one pass over them; no lock, no allocation.
-// Completions whose QP number is not in the map belong to a QP that is gone, and are dropped: so a
-// Qp that is reset takes a new ibv_qp with a new number.
+// A poll is one ibv_poll_cq and one pass over what it gave: no lock, no allocation. A completion
+// whose QP number is not in the map belongs to a QP that is gone, and is dropped; so a Qp that is
+// reset takes a new ibv_qp with a new number. The poller notes when it enters and leaves in
+// `turn_`. Whoever has to exclude it (quiesce()) lets the kernel order that against the other CPUs'
+// memory (membarrier), so that the poller itself needs no fence (docs/adr/0011).
 //
-// Two things take completions off the verbs CQ without handing them out, and put them into `held_`
-// for the next poll: size(), as verbs does not tell how many wait, and the filter. The filter runs
-// in the service thread when an armed CQ fires that quiet completions are put on: the device cannot
-// tell a quiet completion from a notification. It is on from the first poll after expect_quiet().
+// Two things take completions off the verbs CQ without handing them out; the next poll gives them
+// from `held_`. size(): verbs does not tell how many wait. And the filter, in the service thread,
+// when an armed CQ fires that quiet completions are put on: the device cannot tell them from
+// notifications. From the first time on, polls of that CQ take a lock.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
-  static constexpr int kBatch = 16;
+  static constexpr int kBatch = 16;               // completions a poll gives at most
 
   enum class Role { kReceive, kRequest };
 
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc. REQUIRES: depth > 0.
   static Result<std::unique_ptr<transport::Cq>> create(Adapter& adapter, int depth,
                                                        transport::CqSink& sink);
-  Cq(Adapter& adapter, transport::CqSink& sink);
+  Cq(Adapter& adapter, transport::CqSink& sink);  // use create()
   ~Cq() override;
   Cq(const Cq&) = delete;
   Cq& operator=(const Cq&) = delete;
@@ -53,32 +53,84 @@ class Cq final : public transport::Cq {
   int poll(transport::Completion* out, int max) noexcept override;
   void progress() noexcept override {}
   void arm() noexcept override;
-  [[nodiscard]] int size() const noexcept override;
-  Status resize(int depth) override;
+  // As poll: needs the caller's serialisation.
+  [[nodiscard]] int size() const noexcept override UDAPL_EXCLUDES(lock_);
+  // MODEL_NOT_SUPPORTED: the device cannot make it larger.
+  Status resize(int depth) override UDAPL_EXCLUDES(lock_);
   [[nodiscard]] int depth() const noexcept override;
 
   // ---- for Qp ----------------------------------------------------------------------------------
   [[nodiscard]] ibv_cq* get() const noexcept { return cq_; }
   // The QP feeds this CQ: once for each role that it has, after ibv_create_qp and before its first
-  // post; detach after ibv_destroy_qp. attach throws std::bad_alloc.
-  void attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only);
-  void detach(std::uint32_t number, Role role, bool solicited_only) noexcept;
-  // A request with kQuiet is about to be posted.
+  // post; detach after ibv_destroy_qp. When detach returns, no completion of the QP is handed out
+  // any more, and no poll calls it. Locks of the Qp may be held. attach throws std::bad_alloc.
+  // `srq`: where the QP takes its receives from, if not from its own queue.
+  void attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only,
+              Srq* srq = nullptr) UDAPL_EXCLUDES(lock_);
+  void detach(std::uint32_t number, Role role, bool solicited_only) noexcept UDAPL_EXCLUDES(lock_);
+  // Takes what has completed off the verbs CQ for the next poll, so that its QPs learn of it though
+  // nobody polls. In the service thread.
+  void take_in() noexcept UDAPL_EXCLUDES(lock_);
+  // Work with kQuiet is about to be posted.
   void expect_quiet() noexcept {
-    if (mode_.load(std::memory_order_relaxed) == 0) [[unlikely]]
-      mode_.store(kFilterWanted, std::memory_order_relaxed);
+    if (!filters_.load(std::memory_order_relaxed)) [[unlikely]]
+      filters_.store(true, std::memory_order_relaxed);
   }
 
   // ---- for Adapter: in the service thread ------------------------------------------------------
-  void on_event() noexcept;  // the completion channel names this CQ
-  void on_error() noexcept;  // IBV_EVENT_CQ_ERR
+  void on_event() noexcept UDAPL_EXCLUDES(lock_);  // the completion channel names this CQ
+  void on_error() noexcept;                        // IBV_EVENT_CQ_ERR
 
  private:
-  Adapter& adapter_;
-  transport::CqSink& sink_;
+  enum Mode : unsigned { kHeld = 1, kLocked = 2 };  // bits of mode_
+  // Sink calls.
+  enum Call : unsigned { kNotify, kOverflow };
+
+  // Fills `out` from the verbs CQ. By the poller, or under the lock.
+  [[gnu::always_inline]] int take(transport::Completion* out, int max) noexcept;
+  // Of one ibv_wc. False: it is not handed on.
+  [[nodiscard, gnu::always_inline]] bool convert(const ibv_wc& from,
+                                                 transport::Completion& to) const noexcept;
+  // The same for failures and what is rare.
+  [[nodiscard, gnu::cold, gnu::noinline]] bool convert_rare(
+      const ibv_wc& from, const QpMap::Entry& entry, transport::Completion& to) const noexcept;
+  [[gnu::cold, gnu::noinline]] int poll_locked(transport::Completion* out, int max) noexcept
+      UDAPL_EXCLUDES(lock_);
+  // Takes up to kBatch to held_; a negative number: no memory. *notifies: one is a notification.
+  int hold(bool* notifies) noexcept UDAPL_REQUIRES(lock_);
+  void quiesce() noexcept UDAPL_EXCLUDES(lock_);
+  void lock_polls() noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock_);
+  void request_notification() const noexcept;
+  void deliver(unsigned call) noexcept;
+
+  // The poller's.
+  alignas(64) std::atomic<std::uint32_t> turn_{0};  // odd: a poll runs
+  std::atomic<unsigned> mode_{0};                   // written under lock_
   ibv_cq* cq_ = nullptr;
-  std::atomic<unsigned> mode_{0};
-  static constexpr unsigned kFilterWanted = 1;
+  QpMap qps_;
+
+  alignas(64) Adapter& adapter_;
+  transport::CqSink& sink_;
+  std::atomic<bool> filters_{false};    // quiet work is posted
+  std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
+  std::atomic<bool> overflowed_{false};
+
+  mutable SpinLock lock_;
+  std::vector<transport::Completion> held_ UDAPL_GUARDED_BY(lock_);
+  std::size_t held_begin_ UDAPL_GUARDED_BY(lock_) = 0;
+
+  Mutex roles_lock_;
+  int solicited_receivers_ UDAPL_GUARDED_BY(roles_lock_) = 0;
+  int others_ UDAPL_GUARDED_BY(roles_lock_) = 0;  // requests, and receivers of all messages
+
+  SpinLock events_lock_;
+  bool closing_ UDAPL_GUARDED_BY(events_lock_) = false;
+  unsigned unacknowledged_ UDAPL_GUARDED_BY(events_lock_) = 0;  // events
+
+  SinkGate gate_;
 };
 
 }  // namespace udapl::verbs
+
+#include "providers/verbs/cq_poll.h"

@@ -25,13 +25,19 @@ struct Device {
   transport::SocketAddress address;  // IPv4 or IPv6 of the port; port 0
   std::uint8_t port = 1;
   int gid_index = 0;
-  ibv_gid gid{};
-  std::uint16_t pkey_index = 0;
+  ibv_gid gid{};  // of the address; RoCE: version 2 if there is one
+  ibv_gid_type gid_type = IBV_GID_TYPE_IB;
   ibv_device_attr_ex attr{};
   ibv_port_attr port_attr{};
 
+  [[nodiscard]] bool has(unsigned flag) const noexcept {  // ibv_device_cap_flags
+    return (attr.orig_attr.device_cap_flags & flag) != 0;
+  }
   [[nodiscard]] bool iwarp() const noexcept {
     return context->device->transport_type == IBV_TRANSPORT_IWARP;
+  }
+  [[nodiscard]] bool has_atomics() const noexcept {
+    return attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
   }
   [[nodiscard]] bool ethernet() const noexcept {
     return port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace udapl::verbs {
@@ -11,7 +12,9 @@ namespace udapl::verbs {
 // field can hold, is traced and ignored. Immutable.
 struct Environment {
   // Reads them from the process's environment; everything unset in a set-uid program.
-  static Environment read() noexcept;
+  static Environment read();
+  // The same from anywhere: `lookup` gives the value of a variable, or null.
+  static Environment from(const std::function<const char*(const char* name)>& lookup);
 
   std::uint32_t arp_timeout_ms = 4000;    // DAPL_CM_ARP_TIMEOUT_MS, per try
   std::uint32_t arp_retries = 15;         // DAPL_CM_ARP_RETRY_COUNT, after the first try

@@ -13,11 +13,13 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace udapl::verbs {
 
 class Adapter;
 class Mr;
+class Qp;
 class Window;
 
 // The access that DAT privileges ask for. Remote writing and atomics need local writing (verbs), so
@@ -41,16 +43,16 @@ class Pd final : public transport::Pd {
   ibv_pd* const pd_;
 };
 
-// The windows of an adapter by the index part of their key (all but its lowest byte, which changes
-// with each bind), and its registrations by local key. Thread-safe. Owned by the Adapter.
+// The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is outside
+// those of the windows. Owned by the Adapter.
 class MemoryTable {
  public:
   void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
-  void remove(const Window& window) noexcept UDAPL_EXCLUDES(lock_);
+  void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
   void add(const Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(const Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
 
-  // The peer, or a request of ours, has invalidated `key`. Any lock but a Window's may be held.
+  // The peer has invalidated `key`. Any lock but a Window's may be held.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
   // A registration, as far as Qp has to know it. Valid while generation() stays what it was.
   struct Region {
@@ -59,19 +61,20 @@ class MemoryTable {
     DAT_VLEN length;
     std::uint64_t generation;
   };
-  // The registration that the whole segment lies in.
+  // The registration that the whole segment lies in, if segments name it by real addresses.
   [[nodiscard]] std::optional<Region> find(const DAT_LMR_TRIPLET& segment) const noexcept
       UDAPL_EXCLUDES(lock_);
   // Changes whenever a registration goes.
   [[nodiscard]] std::uint64_t generation() const noexcept {
     return generation_.load(std::memory_order_acquire);
   }
-  // Does the segment lie inside a registration?
-  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept UDAPL_EXCLUDES(lock_);
+  // `qp` is about to be destroyed: frees the windows that are bound through it, as devices may
+  // refuse to destroy a QP with windows. Blocks.
+  void qp_ends(const Qp& qp) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   mutable Mutex lock_;
-  std::unordered_map<std::uint32_t, Window*> windows_ UDAPL_GUARDED_BY(lock_);
+  std::unordered_set<Window*> windows_ UDAPL_GUARDED_BY(lock_);
   std::unordered_map<std::uint32_t, const Mr*> mrs_ UDAPL_GUARDED_BY(lock_);
   std::atomic<std::uint64_t> generation_{1};  // written under lock_, before the entry goes
 };
@@ -94,9 +97,6 @@ class Mr final : public transport::Mr {
   }
 
   [[nodiscard]] ibv_mr* get() const noexcept { return mr_; }
-  // The address that segments name: from 0 on for a zero-based registration.
-  [[nodiscard]] DAT_VADDR first() const noexcept;
-  [[nodiscard]] DAT_VLEN length() const noexcept { return init_.length; }
   [[nodiscard]] const transport::MrInit& init() const noexcept { return init_; }
 
  private:
@@ -110,13 +110,14 @@ class Mr final : public transport::Mr {
 // A memory window: type 2B for scope kQp where the device has them, else type 1 (which works over
 // all QPs of its domain). Thread-safe. Owned by an RMR.
 //
-// What a Qp does: lock(), ask plan(), post accordingly, call posted() after success, unlock; when a
-// posted bind or unbind completes with an error: bind_failed().
+// What a Qp does for a post_bind: take lock(), look at type2(), bound() ..., post accordingly, call
+// posted() after success. When a bind has failed or was flushed: bind_failed(). Before it destroys
+// its ibv_qp: MemoryTable::qp_ends().
 class Window final : public transport::Window {
  public:
   static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
                                                            transport::WindowScope scope);
-  Window(Adapter& adapter, ibv_mw* mw) noexcept : adapter_(adapter), mw_(mw) {}
+  Window(Adapter& adapter, ibv_mw* mw) noexcept;
   ~Window() override;
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -125,34 +126,40 @@ class Window final : public transport::Window {
   [[nodiscard]] std::optional<transport::Binding> binding() const noexcept override;
 
   // ---- for Qp ----------------------------------------------------------------------------------
-  [[nodiscard]] ibv_mw* get() const noexcept { return mw_; }
-  // Type 1: post with ibv_bind_mw (length 0 unbinds); mw->rkey is the new key then. Type 2: a work
+  // Type 1: post with ibv_bind_mw (length 0 unbinds); key() is the new key then. Type 2: a work
   // request IBV_WR_BIND_MW with rkey next_key(), preceded by an IBV_WR_LOCAL_INV of key() if
   // bound(); an unbind is the IBV_WR_LOCAL_INV alone, or nothing if it is not bound().
-  [[nodiscard]] bool type2() const noexcept { return mw_->type == IBV_MW_TYPE_2; }
+  [[nodiscard]] bool type2() const noexcept { return type_ == IBV_MW_TYPE_2; }
   Mutex& lock() const noexcept UDAPL_TSA(lock_returned(lock_)) { return lock_; }
+  // Null if the device has run out of windows since (qp_ends): the bind is refused.
+  [[nodiscard]] ibv_mw* get() const noexcept UDAPL_REQUIRES(lock_) { return mw_; }
   [[nodiscard]] bool bound() const noexcept UDAPL_REQUIRES(lock_) { return binding_.has_value(); }
   [[nodiscard]] std::uint32_t key() const noexcept UDAPL_REQUIRES(lock_) { return mw_->rkey; }
   [[nodiscard]] std::uint32_t next_key() const noexcept UDAPL_REQUIRES(lock_) {
     return ibv_inc_rkey(mw_->rkey);
   }
-  // The request was posted; `key` is its new key, 0 for an unbind.
-  void posted(const transport::BindRequest& request, std::uint32_t key) noexcept
+  // The request was posted on `qp`; `key` is its new key, 0 for an unbind.
+  void posted(const transport::BindRequest& request, std::uint32_t key, const Qp& qp) noexcept
       UDAPL_REQUIRES(lock_);
-  // The bind that made `key` has failed, or was flushed: nothing is bound. A no-op if a later bind
-  // was posted.
+  // The bind that made `key` has failed or was flushed, or the peer has invalidated it: nothing is
+  // bound. A no-op if a later bind was posted.
   void bind_failed(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
-  // For MemoryTable: `key` is not valid any more.
-  void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+
+  // ---- for MemoryTable -------------------------------------------------------------------------
+  // If it is bound through `qp`: unbinds it without the help of the QP, by taking a new ibv_mw.
+  void qp_ends(const Qp& qp) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   void release() noexcept UDAPL_REQUIRES(lock_);
 
   Adapter& adapter_;
-  ibv_mw* const mw_;
+  ibv_pd* const pd_;
+  const ibv_mw_type type_;
   mutable Mutex lock_;
+  ibv_mw* mw_ UDAPL_GUARDED_BY(lock_);
   DAT_RMR_CONTEXT context_ UDAPL_GUARDED_BY(lock_) = 0;
   Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // bound to, or to be bound to
+  const Qp* qp_ UDAPL_GUARDED_BY(lock_) = nullptr;
   std::optional<transport::Binding> binding_ UDAPL_GUARDED_BY(lock_);
 };
 

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -129,14 +130,15 @@ class Service {
       boost::intrusive::member_hook<Timer, boost::intrusive::set_member_hook<>, &Timer::hook_>>;
 
   Service(Fd epoll, Fd kick) noexcept;
+  bool start() noexcept;
   void run() noexcept;
-  [[nodiscard]] int sleep_ms() noexcept UDAPL_EXCLUDES(lock_);
-  void run_watches(int count) noexcept UDAPL_EXCLUDES(lock_);
-  void run_timers() noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] int time_to_sleep() noexcept UDAPL_EXCLUDES(lock_);
+  void dispatch(const Watch* watch) noexcept UDAPL_EXCLUDES(lock_);
+  void fire_timers() noexcept UDAPL_EXCLUDES(lock_);
   void run_deferred() noexcept UDAPL_EXCLUDES(lock_);
-  void make(const void* who, const Call& call) noexcept UDAPL_REQUIRES(lock_);
-  void kick() noexcept;
-  // Waits for a call of `who` that runs, unless the caller is inside it.
+  void end_call() noexcept UDAPL_EXCLUDES(lock_);
+  void wake() noexcept;
+  // Waits for a call of `who` that runs, unless the caller is the service thread.
   void quiesce(const void* who) noexcept UDAPL_EXCLUDES(lock_);
 
   const Fd epoll_;
@@ -150,7 +152,7 @@ class Service {
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);
   const void* running_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Watch, Timer or Deferred called
   std::uint32_t quiescers_ UDAPL_GUARDED_BY(lock_) = 0;
-  bool stopping_ UDAPL_GUARDED_BY(lock_) = false;
+  std::atomic<bool> stopping_{false};
   WaitWord call_ended_;
 };
 

@@ -21,29 +21,45 @@ class Pd;
 // SRQ object.
 class Srq final : public transport::Srq {
  public:
+  // INSUFFICIENT_RESOURCES; INVALID_PARAMETER: more segments than an SRQ of the device can have.
+  // Throws std::bad_alloc.
   static Result<std::unique_ptr<transport::Srq>> create(Adapter& adapter, Pd& pd, int depth,
                                                         int max_segments, transport::SrqSink& sink);
+  Srq(Adapter& adapter, transport::SrqSink& sink);  // use create()
   ~Srq() override;
   Srq(const Srq&) = delete;
   Srq& operator=(const Srq&) = delete;
 
   DAT_RETURN post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
                        DAT_COUNT count) noexcept override;
+  // MODEL_NOT_SUPPORTED: the device cannot make it larger.
   Status resize(int depth) override;
   void set_low_watermark(int mark) noexcept override;
+  // Buffers whose completions are still on a CQ count as available: verbs does not tell.
   [[nodiscard]] int available() const noexcept override;
 
   [[nodiscard]] ibv_srq* get() const noexcept { return srq_; }
-  // For Cq: a message took a buffer, or its QP flushed it.
+  // For Cq: the completion of a buffer was taken off.
   void taken() noexcept { taken_.fetch_add(1, std::memory_order_relaxed); }
 
-  // ---- for Adapter: in the service thread ------------------------------------------------------
+  // ---- for Adapter: in the service thread, the event not acknowledged yet ----------------------
   void on_limit() noexcept;  // IBV_EVENT_SRQ_LIMIT_REACHED
   void on_error() noexcept;  // IBV_EVENT_SRQ_ERR
 
  private:
+  // Sink calls.
+  enum Call : unsigned { kLowWatermark, kAsyncError };
+  void deliver(unsigned call) noexcept;
+  DAT_RETURN post_without_empty(ibv_recv_wr& receive) noexcept;
+  DAT_RETURN submit(ibv_recv_wr& receive) noexcept;
+
+  Adapter& adapter_;
+  transport::SrqSink& sink_;
   ibv_srq* srq_ = nullptr;
-  std::atomic<std::uint64_t> taken_{0};
+  std::atomic<std::uint32_t> posted_{0};  // written by the poster
+  std::atomic<std::uint32_t> taken_{0};
+  std::atomic<bool> armed_{false};  // a low watermark is set and has not fired
+  SinkGate gate_;
 };
 
 }  // namespace udapl::verbs

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/verbs/adapter.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/trace.h"
+#include "providers/verbs/attributes.h"
+#include "providers/verbs/cm.h"
+#include "providers/verbs/cq.h"
+#include "providers/verbs/local_address.h"
+#include "providers/verbs/qp.h"
+#include "providers/verbs/srq.h"
+#include "providers/verbs/status.h"
+
+namespace udapl::verbs {
+
+namespace {
+
+bool make_nonblocking(int fd) noexcept {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+Status no_resources(const char* what) noexcept {
+  UDAPL_TRACE(kError, "%s: %s", what, std::strerror(errno));
+  return failure(DAT_INSUFFICIENT_RESOURCES);
+}
+
+Pd& ours(transport::Pd& pd) noexcept { return static_cast<Pd&>(pd); }
+
+}  // namespace
+
+// ---- open and close ----------------------------------------------------------------------------
+
+Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
+                                                          transport::AdapterSink& sink) {
+  Result<Device> device = find_device(ia_params);
+  if (!device.ok()) return device.status();
+  Result<std::unique_ptr<Service>> service = Service::create();
+  if (!service.ok()) return service.status();
+  std::unique_ptr<Adapter> adapter(
+      new Adapter(*std::move(device), Environment::read(), *std::move(service), sink));
+  if (const Status status = adapter->start(); !status.ok()) return status;
+  const Device& opened = adapter->device();
+  UDAPL_TRACE(kNormal, "%s port %d (%s) at %s, GID index %d", opened.name.c_str(), opened.port,
+              name_of(opened.port_attr.state), to_text(opened.address).c_str(), opened.gid_index);
+  return std::unique_ptr<transport::Adapter>(std::move(adapter));
+}
+
+Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<Service> service,
+                 transport::AdapterSink& sink)
+    : device_(std::move(device)),
+      environment_(environment),
+      attributes_(make_attributes(device_, environment_)),
+      sink_(sink),
+      service_(std::move(service)),
+      cq_watch_(*service_, Call::to<&Adapter::on_cq_channel>(this)),
+      async_watch_(*service_, Call::to<&Adapter::on_async_fd>(this)) {}
+
+Status Adapter::start() {
+  cm_channel_.reset(rdma_create_event_channel());
+  if (cm_channel_ == nullptr) return no_resources("rdma_create_event_channel");
+  cq_channel_.reset(ibv_create_comp_channel(context()));
+  if (cq_channel_ == nullptr) return no_resources("ibv_create_comp_channel");
+  if (!make_nonblocking(cm_channel_->fd) || !make_nonblocking(cq_channel_->fd) ||
+      !make_nonblocking(context()->async_fd))
+    return no_resources("cannot make an event descriptor non-blocking");
+  if (const Status status = cq_watch_.start(cq_channel_->fd); !status.ok()) return status;
+  if (const Status status = async_watch_.start(context()->async_fd); !status.ok()) return status;
+  Result<std::unique_ptr<ConnectionManager>> cm = ConnectionManager::create(*this);
+  if (!cm.ok()) return cm.status();
+  cm_ = *std::move(cm);
+  return Status();
+}
+
+Adapter::~Adapter() = default;
+
+// ---- factory -----------------------------------------------------------------------------------
+
+Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() { return Pd::create(*this); }
+
+Result<std::unique_ptr<transport::Mr>> Adapter::register_memory(transport::Pd& pd,
+                                                                const transport::MrInit& init) {
+  return Mr::create(*this, ours(pd), init);
+}
+
+Result<std::unique_ptr<transport::Window>> Adapter::create_window(transport::Pd& pd,
+                                                                  transport::WindowScope scope) {
+  return Window::create(*this, ours(pd), scope);
+}
+
+Result<std::unique_ptr<transport::Cq>> Adapter::create_cq(int depth, transport::CqSink& sink) {
+  return Cq::create(*this, depth, sink);
+}
+
+Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, int depth,
+                                                            int max_segments,
+                                                            transport::SrqSink& sink) {
+  return Srq::create(*this, ours(pd), depth, max_segments, sink);
+}
+
+Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpInit& init) {
+  return Qp::create(*this, init);
+}
+
+Result<std::unique_ptr<transport::Listener>> Adapter::listen(
+    const transport::ListenRequest& request, transport::ListenSink& sink) {
+  return cm_->listen(request, sink);
+}
+
+Status Adapter::check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
+  for (DAT_VLEN i = 0; i < count; ++i)
+    if (!memory_.find(segments[i])) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+  return Status();
+}
+
+int Adapter::next_completion_vector() noexcept {
+  const int vectors = std::max(context()->num_comp_vectors, 1);
+  return static_cast<int>(completion_vector_.fetch_add(1, std::memory_order_relaxed) %
+                          static_cast<unsigned>(vectors));
+}
+
+// ---- events, in the service thread -------------------------------------------------------------
+
+void Adapter::on_cq_channel() noexcept {
+  ibv_cq* cq = nullptr;
+  void* ours = nullptr;
+  while (ibv_get_cq_event(cq_channel_.get(), &cq, &ours) == 0) static_cast<Cq*>(ours)->on_event();
+  if (errno == EAGAIN || errno == EINTR) return;
+  UDAPL_TRACE(kNormal, "no more completion events: %s", std::strerror(errno));
+  cq_watch_.stop();
+}
+
+void Adapter::on_async_fd() noexcept {
+  ibv_async_event event{};
+  while (ibv_get_async_event(context(), &event) == 0) {
+    on_async_event(event);
+    ibv_ack_async_event(&event);
+  }
+  if (errno == EAGAIN || errno == EINTR) return;
+  async_watch_.stop();
+  on_removal();
+}
+
+// An object that an event names exists until the event is acknowledged.
+void Adapter::on_async_event(const ibv_async_event& event) noexcept {
+  UDAPL_TRACE(kNormal, "%s: %s", device_.name.c_str(), name_of(event.event_type));
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return static_cast<Cq*>(event.element.cq->cq_context)->on_error();
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return static_cast<Srq*>(event.element.srq->srq_context)->on_limit();
+    case IBV_EVENT_SRQ_ERR:
+      return static_cast<Srq*>(event.element.srq->srq_context)->on_error();
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+      return static_cast<Qp*>(event.element.qp->qp_context)->on_async_event(event.event_type);
+    case IBV_EVENT_DEVICE_FATAL:
+      return on_removal();
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+      if (event.element.port_num == device_.port) sink_.on_catastrophic();
+      return;
+    default:  // a port that came up, tables that changed: nothing ends by that
+      return;
+  }
+}
+
+void Adapter::on_removal() noexcept {
+  if (dead_.exchange(true, std::memory_order_acq_rel)) return;
+  UDAPL_TRACE(kError, "RDMA device %s has gone", device_.name.c_str());
+  sink_.on_catastrophic();
+}
+
+}  // namespace udapl::verbs

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/verbs/cq.h"
+
+#include <arpa/inet.h>
+#include <sched.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "common/trace.h"
+#include "providers/verbs/adapter.h"
+#include "providers/verbs/barrier.h"
+#include "providers/verbs/status.h"
+
+namespace udapl::verbs {
+
+namespace {
+
+// The kernel is told of so many events at once that they were seen.
+constexpr unsigned kEventsPerAck = 64;
+
+bool notifies(const ibv_wc& work) noexcept {
+  return work.status != IBV_WC_SUCCESS || (work.wr_id & kQuietTag) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
+                                                  transport::CqSink& sink) {
+  auto cq = std::make_unique<Cq>(adapter, sink);
+  cq->cq_ = ibv_create_cq(adapter.context(), depth, cq.get(), adapter.cq_channel(),
+                          adapter.next_completion_vector());
+  if (cq->cq_ == nullptr) {
+    const int error = errno;
+    UDAPL_TRACE(kNormal, "ibv_create_cq for %d completions: %s", depth, std::strerror(error));
+    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  }
+  // Without the kernel's help all polls take the lock.
+  if (!has_process_barrier()) cq->mode_.store(kLocked, std::memory_order_relaxed);
+  return std::unique_ptr<transport::Cq>(std::move(cq));
+}
+
+Cq::Cq(Adapter& adapter, transport::CqSink& sink)
+    : adapter_(adapter),
+      sink_(sink),
+      gate_(adapter.service(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
+
+Cq::~Cq() {
+  unsigned seen = 0;
+  {
+    const ScopedLock lock(events_lock_);
+    closing_ = true;  // an event that is being read now is acknowledged by its reader
+    seen = unacknowledged_;
+  }
+  gate_.close();
+  if (cq_ == nullptr) return;
+  if (seen != 0) ibv_ack_cq_events(cq_, seen);
+  if (const int error = ibv_destroy_cq(cq_); error != 0)
+    UDAPL_TRACE(kError, "ibv_destroy_cq: %s", std::strerror(error));
+}
+
+// ---- completions -------------------------------------------------------------------------------
+
+bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
+                      transport::Completion& to) const noexcept {
+  const bool receive = (from.wr_id & kReceiveTag) != 0;
+  const bool success = from.status == IBV_WC_SUCCESS;
+  if (!success)
+    entry.qp->on_failed_work(from.wr_id, from.status);
+  else if (from.wr_id == kInternalWork)
+    entry.qp->on_marker();
+  if (receive) {
+    entry.qp->on_received();
+    if (entry.srq != nullptr) entry.srq->taken();
+  }
+  if (work_id(from.wr_id) == 0) return false;
+
+  to = transport::Completion{};
+  to.id = work_id(from.wr_id);
+  to.qp_context = entry.context;
+  to.status = dto_status(from.status);
+  // A request that failed: verbs does not say which operation it was; the core's cookie does.
+  to.operation = receive                        ? DAT_DTO_RECEIVE
+                 : (from.wr_id & kBindTag) != 0 ? DAT_DTO_BIND_MW
+                 : success                      ? request_operation(from.opcode)
+                                                : DAT_DTO_SEND;
+  if (!success) return true;
+  to.length = from.byte_len;
+  if (!receive) return true;
+  if ((from.wc_flags & IBV_WC_WITH_INV) != 0) {
+    to.operation = DAT_DTO_RECEIVE_WITH_INVALIDATE;
+    to.rmr_context = from.invalidated_rkey;
+    adapter_.memory().invalidated(from.invalidated_rkey);
+  } else if ((from.wc_flags & IBV_WC_WITH_IMM) != 0) {
+    to.immediate = ntohl(from.imm_data);
+    to.operation =
+        static_cast<DAT_DTOS>(from.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DAT_IB_DTO_RECV_IMMED
+                                                                       : DAT_IB_DTO_RECV_MSG_IMMED);
+  }
+  return true;
+}
+
+int Cq::poll_locked(transport::Completion* out, int max) noexcept {
+  const ScopedLock lock(lock_);
+  if (held_begin_ == held_.size()) return take(out, max);
+  const std::size_t count =
+      std::min(held_.size() - held_begin_, static_cast<std::size_t>(std::max(max, 0)));
+  std::copy_n(held_.begin() + static_cast<std::ptrdiff_t>(held_begin_), count, out);
+  held_begin_ += count;
+  if (held_begin_ == held_.size()) {
+    held_.clear();
+    held_begin_ = 0;
+    mode_.store(mode_.load(std::memory_order_relaxed) & ~unsigned{kHeld},
+                std::memory_order_relaxed);
+  }
+  return static_cast<int>(count);
+}
+
+int Cq::hold(bool* notification) noexcept {
+  try {
+    held_.reserve(held_.size() + kBatch);
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
+  ibv_wc work[kBatch];
+  const int count = ibv_poll_cq(cq_, kBatch, work);
+  for (int i = 0; i < count; ++i) {
+    transport::Completion completion;
+    if (!convert(work[i], completion)) continue;
+    held_.push_back(completion);
+    if (notifies(work[i])) *notification = true;
+  }
+  if (!held_.empty())
+    mode_.store(mode_.load(std::memory_order_relaxed) | kHeld, std::memory_order_relaxed);
+  return count;
+}
+
+int Cq::size() const noexcept {
+  auto& self = const_cast<Cq&>(*this);
+  const ScopedLock lock(self.lock_);
+  bool notification = false;
+  while (self.hold(&notification) == kBatch) {
+  }
+  return static_cast<int>(self.held_.size() - self.held_begin_);
+}
+
+void Cq::take_in() noexcept {
+  lock_polls();
+  const ScopedLock lock(lock_);
+  bool notification = false;
+  while (hold(&notification) == kBatch) {
+  }
+}
+
+// ---- excluding the poller ----------------------------------------------------------------------
+
+// Returns when every poll that had begun is over, and every poll that begins later sees what the
+// caller wrote before.
+void Cq::quiesce() noexcept {
+  if (has_process_barrier()) {
+    process_barrier();
+    const std::uint32_t turn = turn_.load(std::memory_order_acquire);
+    if (turn % 2 != 0)
+      while (turn_.load(std::memory_order_acquire) == turn) ::sched_yield();
+  }
+  const ScopedLock lock(lock_);  // for those that take it
+}
+
+void Cq::lock_polls() noexcept {
+  {
+    const ScopedLock lock(lock_);
+    const unsigned mode = mode_.load(std::memory_order_relaxed);
+    if ((mode & kLocked) != 0) return;
+    mode_.store(mode | kLocked, std::memory_order_relaxed);
+  }
+  quiesce();
+}
+
+// ---- notification ------------------------------------------------------------------------------
+
+void Cq::request_notification() const noexcept {
+  const int error = ibv_req_notify_cq(cq_, solicited_.load(std::memory_order_acquire) ? 1 : 0);
+  if (error != 0 && !adapter_.dead())
+    UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", std::strerror(error));
+}
+
+void Cq::arm() noexcept { request_notification(); }
+
+void Cq::on_event() noexcept {
+  // As long as the event is not acknowledged, ibv_destroy_cq waits and we exist.
+  const bool notification = !filters_.load(std::memory_order_relaxed) || found_notification();
+  unsigned acknowledge = 1;
+  {
+    const ScopedLock lock(events_lock_);
+    if (!closing_) {
+      if (notification) gate_.post(kNotify);
+      acknowledge = ++unacknowledged_ == kEventsPerAck ? kEventsPerAck : 0;
+      if (acknowledge != 0) unacknowledged_ = 0;
+    }
+  }
+  if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
+}
+
+// What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again.
+bool Cq::found_notification() noexcept {
+  lock_polls();
+  const ScopedLock lock(lock_);
+  for (bool armed = false;; armed = true) {
+    bool notification = false;
+    int count = 0;
+    do {
+      count = hold(&notification);
+      if (count < 0 || notification) return true;  // no memory: rather once too often
+    } while (count == kBatch);
+    if (armed) return false;
+    request_notification();
+  }
+}
+
+void Cq::on_error() noexcept {
+  if (overflowed_.exchange(true)) return;
+  const ScopedLock lock(events_lock_);
+  if (!closing_) gate_.post(kOverflow);
+}
+
+void Cq::deliver(unsigned call) noexcept {
+  if (call == kNotify) {
+    sink_.on_notify();
+    return;
+  }
+  UDAPL_TRACE(kError, "CQ %p of %d completions overflowed: its connections break",
+              static_cast<void*>(this), depth());
+  qps_.for_each([](Qp& qp) { qp.on_failed_work(kInternalWork, IBV_WC_FATAL_ERR); });
+  sink_.on_overflow();
+}
+
+// ---- QPs ---------------------------------------------------------------------------------------
+
+void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only,
+                Srq* srq) {
+  qps_.add({number, &qp, context, srq}, [this] { quiesce(); });
+  const ScopedLock lock(roles_lock_);
+  const bool was = solicited_.load(std::memory_order_relaxed);
+  ++(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
+  solicited_.store(others_ == 0, std::memory_order_release);
+  if (was && others_ != 0) request_notification();  // it may be armed for less
+}
+
+void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
+  qps_.remove(number, [this] { quiesce(); });
+  const ScopedLock lock(roles_lock_);
+  --(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
+  solicited_.store(others_ == 0 && solicited_receivers_ != 0, std::memory_order_release);
+}
+
+// ---- size --------------------------------------------------------------------------------------
+
+int Cq::depth() const noexcept { return cq_->cqe; }
+
+Status Cq::resize(int depth) {
+  if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
+  const int error = ibv_resize_cq(cq_, depth);
+  if (error == 0) return Status();
+  UDAPL_TRACE(kNormal, "ibv_resize_cq from %d to %d: %s", cq_->cqe, depth, std::strerror(error));
+  // Smaller is a wish; what the queue holds is never lost.
+  if (depth <= cq_->cqe && error != EINVAL) return Status();
+  if (error == EINVAL || error == EBUSY) return failure(DAT_INVALID_STATE);
+  return status_of(error, DAT_RESOURCE_MEMORY);
+}
+
+}  // namespace udapl::verbs

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/verbs/mr.h"
+
+#include <dat/dat_ib_extensions.h>
+
+#include "common/trace.h"
+#include "providers/verbs/adapter.h"
+#include "providers/verbs/attributes.h"
+#include "providers/verbs/status.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace udapl::verbs {
+
+namespace {
+
+// How long an unbind that was posted just before an LMR was freed may take.
+constexpr auto kUnbindTime = std::chrono::milliseconds(200);
+
+// Can RC work on memory that the device pages in on demand, with this access?
+bool can_page(const ibv_device_attr_ex& attr, int access) noexcept {
+  if ((attr.odp_caps.general_caps & IBV_ODP_SUPPORT) == 0) return false;
+  std::uint32_t needed =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+  if ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0) needed |= IBV_ODP_SUPPORT_ATOMIC;
+  return (attr.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
+}
+
+ibv_mr* reg(ibv_pd* pd, const transport::MrInit& init, int access) noexcept {
+  errno = 0;
+  return ibv_reg_mr(pd, reinterpret_cast<void*>(static_cast<std::uintptr_t>(init.address)),
+                    init.length, static_cast<unsigned>(access));
+}
+
+}  // namespace
+
+int access_flags(DAT_MEM_PRIV_FLAGS privileges, bool windows) noexcept {
+  const auto wanted = static_cast<unsigned>(privileges);
+  int access = 0;
+  if ((wanted & DAT_MEM_PRIV_LOCAL_WRITE_FLAG) != 0) access |= IBV_ACCESS_LOCAL_WRITE;
+  if ((wanted & DAT_MEM_PRIV_REMOTE_READ_FLAG) != 0) access |= IBV_ACCESS_REMOTE_READ;
+  if ((wanted & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) != 0)
+    access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+  if ((wanted & DAT_IB_MEM_PRIV_REMOTE_ATOMIC) != 0)
+    access |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+  if (windows) access |= IBV_ACCESS_MW_BIND;
+  return access;
+}
+
+// ---- Pd ----------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<transport::Pd>> Pd::create(Adapter& adapter) {
+  ibv_pd* const pd = ibv_alloc_pd(adapter.context());
+  if (pd == nullptr) {
+    const int error = errno;
+    UDAPL_TRACE(kNormal, "ibv_alloc_pd: %s", std::strerror(error));
+    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_PROTECTION_DOMAIN);
+  }
+  return std::unique_ptr<transport::Pd>(std::make_unique<Pd>(adapter, pd));
+}
+
+Pd::~Pd() {
+  if (const int error = ibv_dealloc_pd(pd_); error != 0)
+    UDAPL_TRACE(kError, "ibv_dealloc_pd: %s", std::strerror(error));
+}
+
+// ---- MemoryTable -------------------------------------------------------------------------------
+
+void MemoryTable::add(Window& window) {
+  const ScopedLock lock(lock_);
+  windows_.insert(&window);
+}
+
+void MemoryTable::remove(Window& window) noexcept {
+  const ScopedLock lock(lock_);
+  windows_.erase(&window);
+}
+
+void MemoryTable::add(const Mr& mr) {
+  const ScopedLock lock(lock_);
+  mrs_.emplace(mr.lmr_context(), &mr);
+}
+
+void MemoryTable::remove(const Mr& mr) noexcept {
+  const ScopedLock lock(lock_);
+  generation_.fetch_add(1, std::memory_order_release);
+  mrs_.erase(mr.lmr_context());
+}
+
+std::optional<MemoryTable::Region> MemoryTable::find(
+    const DAT_LMR_TRIPLET& segment) const noexcept {
+  const ScopedLock lock(lock_);
+  const auto found = mrs_.find(segment.lmr_context);
+  if (found == mrs_.end()) return std::nullopt;
+  const transport::MrInit& init = found->second->init();
+  const DAT_VLEN offset = segment.virtual_address - init.address;
+  if (init.va_type != DAT_VA_TYPE_VA || offset > init.length ||
+      segment.segment_length > init.length - offset)
+    return std::nullopt;
+  return Region{found->second->get()->pd, init.address, init.length,
+                generation_.load(std::memory_order_relaxed)};
+}
+
+void MemoryTable::invalidated(std::uint32_t key) noexcept {
+  const ScopedLock lock(lock_);
+  for (Window* const window : windows_) window->bind_failed(key);
+}
+
+void MemoryTable::qp_ends(const Qp& qp) noexcept {
+  const ScopedLock lock(lock_);
+  for (Window* const window : windows_) window->qp_ends(qp);
+}
+
+// ---- Mr ----------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<transport::Mr>> Mr::create(Adapter& adapter, Pd& pd,
+                                                  const transport::MrInit& init) {
+  const Device& device = adapter.device();
+  const int plain = access_flags(init.privileges, false);
+  const int access = access_flags(init.privileges, verbs::has_windows(device));
+  ibv_mr* mr = reg(pd.get(), init, access);
+  // The kernel wants memory that windows may be bound to writable. Only a window onto memory that
+  // can be written gives more than its registration, so one that only reads does without.
+  if (mr == nullptr && access != plain) mr = reg(pd.get(), init, plain);
+  // More than may be locked (RLIMIT_MEMLOCK), or than there is memory to pin.
+  if (mr == nullptr && errno == ENOMEM && can_page(device.attr, plain))
+    mr = reg(pd.get(), init, plain | IBV_ACCESS_ON_DEMAND);
+  if (mr == nullptr) {
+    const int error = errno;
+    UDAPL_TRACE(kNormal, "ibv_reg_mr of %llu bytes with access 0x%x: %s%s",
+                static_cast<unsigned long long>(init.length), access, std::strerror(error),
+                error == ENOMEM ? " (ulimit -l?)" : "");
+    if (error == EFAULT || error == EACCES) return failure(DAT_PRIVILEGES_VIOLATION);
+    if (error == EINVAL) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
+  }
+  auto made = std::make_unique<Mr>(adapter, mr, init);
+  adapter.memory().add(*made);
+  return std::unique_ptr<transport::Mr>(std::move(made));
+}
+
+Mr::Mr(Adapter& adapter, ibv_mr* mr, const transport::MrInit& init) noexcept
+    : adapter_(adapter), mr_(mr), init_(init) {}
+
+Mr::~Mr() {
+  adapter_.memory().remove(*this);
+  int error = ibv_dereg_mr(mr_);
+  // An unbind that was posted and is still on its way holds the registration.
+  const auto deadline = Clock::now() + kUnbindTime;
+  while (error != 0 && error != EIO && !adapter_.dead() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    error = ibv_dereg_mr(mr_);
+  }
+  if (error != 0) UDAPL_TRACE(kError, "ibv_dereg_mr: %s", std::strerror(error));
+}
+
+DAT_RMR_CONTEXT Mr::rmr_context() const noexcept {
+  constexpr unsigned kRemote = DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG |
+                               static_cast<unsigned>(DAT_IB_MEM_PRIV_REMOTE_ATOMIC);
+  return (static_cast<unsigned>(init_.privileges) & kRemote) != 0 ? mr_->rkey : 0;
+}
+
+// ---- Window ------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<transport::Window>> Window::create(Adapter& adapter, Pd& pd,
+                                                          transport::WindowScope scope) {
+  const Device& device = adapter.device();
+  const bool type2 = !device.has(IBV_DEVICE_MEM_WINDOW) ||
+                     (scope == transport::WindowScope::kQp && has_type2_windows(device));
+  errno = 0;
+  ibv_mw* const mw = ibv_alloc_mw(pd.get(), type2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
+  if (mw == nullptr) {
+    const int error = errno;
+    UDAPL_TRACE(kNormal, "ibv_alloc_mw of type %d: %s", type2 ? 2 : 1, std::strerror(error));
+    return status_of(error == 0 ? ENOMEM : error, DAT_RESOURCE_MEMORY_REGION);
+  }
+  auto window = std::make_unique<Window>(adapter, mw);
+  adapter.memory().add(*window);
+  return std::unique_ptr<transport::Window>(std::move(window));
+}
+
+Window::Window(Adapter& adapter, ibv_mw* mw) noexcept
+    : adapter_(adapter), pd_(mw->pd), type_(mw->type), mw_(mw) {}
+
+Window::~Window() {
+  adapter_.memory().remove(*this);
+  const ScopedLock lock(lock_);
+  const int error = mw_ == nullptr ? 0 : ibv_dealloc_mw(mw_);  // unbinds it
+  if (error != 0) UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", std::strerror(error));
+  release();
+}
+
+DAT_RMR_CONTEXT Window::rmr_context() const noexcept {
+  const ScopedLock lock(lock_);
+  return context_;
+}
+
+std::optional<transport::Binding> Window::binding() const noexcept {
+  const ScopedLock lock(lock_);
+  return binding_;
+}
+
+void Window::release() noexcept {
+  if (mr_ != nullptr) mr_->windows_.fetch_sub(1, std::memory_order_release);
+  mr_ = nullptr;
+  qp_ = nullptr;
+  binding_.reset();
+}
+
+void Window::posted(const transport::BindRequest& request, std::uint32_t key,
+                    const Qp& qp) noexcept {
+  release();
+  context_ = key;
+  if (key == 0) return;
+  mr_ = static_cast<Mr*>(request.mr);
+  mr_->windows_.fetch_add(1, std::memory_order_relaxed);
+  qp_ = &qp;
+  binding_ = transport::Binding{request.range, request.privileges, request.va_type};
+}
+
+void Window::bind_failed(std::uint32_t key) noexcept {
+  const ScopedLock lock(lock_);
+  if (context_ == key) release();
+}
+
+void Window::qp_ends(const Qp& qp) noexcept {
+  const ScopedLock lock(lock_);
+  if (!type2() || qp_ != &qp) return;
+  if (const int error = ibv_dealloc_mw(mw_); error != 0) {
+    UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", std::strerror(error));
+    return;
+  }
+  release();
+  mw_ = ibv_alloc_mw(pd_, type_);
+  if (mw_ == nullptr) UDAPL_TRACE(kError, "ibv_alloc_mw: %s", std::strerror(errno));
+}
+
+}  // namespace udapl::verbs

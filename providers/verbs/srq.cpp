@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/verbs/srq.h"
+
+#include "common/trace.h"
+#include "providers/verbs/adapter.h"
+#include "providers/verbs/qp.h"
+#include "providers/verbs/status.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace udapl::verbs {
+
+Result<std::unique_ptr<transport::Srq>> Srq::create(Adapter& adapter, Pd& pd, int depth,
+                                                    int max_segments, transport::SrqSink& sink) {
+  const int limit = adapter.device().attr.orig_attr.max_srq_sge;
+  if (max_segments > limit) {
+    UDAPL_TRACE(kNormal, "an SRQ of %s takes %d segments, not %d", adapter.device().name.c_str(),
+                limit, max_segments);
+    return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+  }
+  auto srq = std::make_unique<Srq>(adapter, sink);
+  ibv_srq_init_attr init{};
+  init.srq_context = srq.get();
+  init.attr.max_wr = static_cast<std::uint32_t>(depth);
+  init.attr.max_sge = static_cast<std::uint32_t>(max_segments);
+  srq->srq_ = ibv_create_srq(pd.get(), &init);
+  if (srq->srq_ == nullptr) {
+    const int error = errno;
+    UDAPL_TRACE(kNormal, "ibv_create_srq for %d buffers: %s", depth, std::strerror(error));
+    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
+  }
+  return std::unique_ptr<transport::Srq>(std::move(srq));
+}
+
+Srq::Srq(Adapter& adapter, transport::SrqSink& sink)
+    : adapter_(adapter),
+      sink_(sink),
+      gate_(adapter.service(), SinkGate::to<&Srq::deliver, Srq>(), this) {}
+
+Srq::~Srq() {
+  gate_.close();
+  if (srq_ == nullptr) return;
+  // Waits for an event that is being handled: it finds the gate closed.
+  if (const int error = ibv_destroy_srq(srq_); error != 0)
+    UDAPL_TRACE(kError, "ibv_destroy_srq: %s", std::strerror(error));
+}
+
+// ---- buffers -----------------------------------------------------------------------------------
+
+DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
+  ibv_recv_wr* bad = nullptr;
+  const int error = ibv_post_srq_recv(srq_, &receive, &bad);
+  if (error != 0) [[unlikely]]
+    return post_error(error);
+  posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return DAT_SUCCESS;
+}
+
+// Devices take an empty segment for one of 2 GiB, or refuse it.
+DAT_RETURN Srq::post_without_empty(ibv_recv_wr& receive) noexcept {
+  std::array<ibv_sge, 256> segments;
+  const ibv_sge* const end = receive.sg_list + receive.num_sge;
+  if (static_cast<std::size_t>(receive.num_sge) > segments.size())
+    return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  auto* const last = std::copy_if(static_cast<const ibv_sge*>(receive.sg_list), end,
+                                  segments.data(), [](const ibv_sge& s) { return s.length != 0; });
+  receive.sg_list = segments.data();
+  receive.num_sge = static_cast<int>(last - segments.data());
+  return submit(receive);
+}
+
+DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
+                          DAT_COUNT count) noexcept {
+  ibv_recv_wr receive;
+  receive.wr_id = receive_wr_id(id);
+  receive.next = nullptr;
+  receive.sg_list = to_sge(segments);
+  receive.num_sge = count;
+  bool has_empty = false;
+  for (DAT_COUNT i = 0; i < count; ++i) has_empty |= segments[i].segment_length == 0;
+  if (has_empty) [[unlikely]]
+    return post_without_empty(receive);
+  return submit(receive);
+}
+
+int Srq::available() const noexcept {
+  return static_cast<int>(posted_.load(std::memory_order_relaxed) -
+                          taken_.load(std::memory_order_relaxed));
+}
+
+Status Srq::resize(int depth) {
+  ibv_srq_attr attr{};
+  attr.max_wr = static_cast<std::uint32_t>(depth);
+  const int error = ibv_modify_srq(srq_, &attr, IBV_SRQ_MAX_WR);
+  if (error == 0) return Status();
+  ibv_srq_attr now{};
+  if (ibv_query_srq(srq_, &now) == 0 && static_cast<std::uint32_t>(depth) <= now.max_wr)
+    return Status();  // it is large enough
+  UDAPL_TRACE(kNormal, "ibv_modify_srq to %d buffers: %s", depth, std::strerror(error));
+  if (!adapter_.device().has(IBV_DEVICE_SRQ_RESIZE)) return failure(DAT_MODEL_NOT_SUPPORTED);
+  return status_of(error, DAT_RESOURCE_SRQ);
+}
+
+// ---- low watermark -----------------------------------------------------------------------------
+
+void Srq::set_low_watermark(int mark) noexcept {
+  if (mark <= 0) {
+    armed_.store(false, std::memory_order_release);
+    return;
+  }
+  armed_.store(true, std::memory_order_release);
+  // Some devices look only when the next message takes a buffer.
+  if (available() < mark) {
+    on_limit();
+    return;
+  }
+  ibv_srq_attr attr{};
+  attr.srq_limit = static_cast<std::uint32_t>(mark);
+  const int error = ibv_modify_srq(srq_, &attr, IBV_SRQ_LIMIT);
+  if (error != 0)
+    UDAPL_TRACE(kError, "ibv_modify_srq to the low watermark %d: %s", mark, std::strerror(error));
+}
+
+void Srq::on_limit() noexcept {
+  if (armed_.exchange(false, std::memory_order_acq_rel)) gate_.post(kLowWatermark);
+}
+
+void Srq::on_error() noexcept { gate_.post(kAsyncError); }
+
+void Srq::deliver(unsigned call) noexcept {
+  if (call == kLowWatermark)
+    sink_.on_low_watermark();
+  else
+    sink_.on_async_error();
+}
+
+}  // namespace udapl::verbs

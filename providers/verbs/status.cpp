@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/verbs/status.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace udapl::verbs {
+
+DAT_DTO_COMPLETION_STATUS dto_status(ibv_wc_status status) noexcept {
+  switch (status) {
+    case IBV_WC_SUCCESS:
+      return DAT_DTO_SUCCESS;
+    case IBV_WC_WR_FLUSH_ERR:
+      return DAT_DTO_ERR_FLUSHED;
+    case IBV_WC_LOC_LEN_ERR:
+      return DAT_DTO_ERR_LOCAL_LENGTH;
+    case IBV_WC_LOC_QP_OP_ERR:
+      return DAT_DTO_ERR_LOCAL_EP;
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_LOC_RDD_VIOL_ERR:
+      return DAT_DTO_ERR_LOCAL_PROTECTION;
+    case IBV_WC_MW_BIND_ERR:
+      return DAT_RMR_OPERATION_FAILED;
+    case IBV_WC_BAD_RESP_ERR:
+      return DAT_DTO_ERR_BAD_RESPONSE;
+    case IBV_WC_REM_ACCESS_ERR:
+      return DAT_DTO_ERR_REMOTE_ACCESS;
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+    case IBV_WC_REM_INV_RD_REQ_ERR:
+      return DAT_DTO_ERR_REMOTE_RESPONDER;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+      return DAT_DTO_ERR_RECEIVER_NOT_READY;
+    default:  // retries used up, device failure, end-to-end contexts, what verbs may add
+      return DAT_DTO_ERR_TRANSPORT;
+  }
+}
+
+Status status_of(int error, DAT_RETURN resource) noexcept {
+  switch (std::abs(error)) {
+    case 0:
+      return Status();
+    case ENOMEM:
+    case ENOSPC:
+    case EAGAIN:
+    case EMFILE:
+    case ENFILE:
+      return failure(DAT_INSUFFICIENT_RESOURCES, resource);
+    case EPERM:
+    case EACCES:
+      return failure(DAT_PRIVILEGES_VIOLATION);
+    case EINVAL:
+    case EFAULT:
+      return failure(DAT_INVALID_PARAMETER);
+    case ENOSYS:
+    case EOPNOTSUPP:
+    case EPROTONOSUPPORT:
+      return failure(DAT_MODEL_NOT_SUPPORTED);
+    case EBUSY:
+      return failure(DAT_INVALID_STATE);
+    case EADDRINUSE:
+      return failure(DAT_CONN_QUAL_IN_USE);
+    case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case ENODEV:
+      return failure(DAT_INVALID_ADDRESS);
+    case EINTR:
+      return failure(DAT_INTERRUPTED_CALL);
+    case ETIMEDOUT:
+      return failure(DAT_TIMEOUT_EXPIRED);
+    default:
+      return failure(DAT_INTERNAL_ERROR);
+  }
+}
+
+DAT_RETURN post_error(int error) noexcept {
+  switch (std::abs(error)) {
+    case ENOMEM:
+    case EAGAIN:
+    case ENOSPC:
+      return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+    case EINVAL:
+    case EFAULT:
+      return dat_error(DAT_INVALID_PARAMETER);
+    default:
+      return status_of(error).code();
+  }
+}
+
+const char* name_of(ibv_wc_status status) noexcept { return ibv_wc_status_str(status); }
+const char* name_of(ibv_event_type event) noexcept { return ibv_event_type_str(event); }
+
+const char* name_of(ibv_port_state state) noexcept {
+  switch (state) {
+    case IBV_PORT_NOP:
+      return "NOP";
+    case IBV_PORT_DOWN:
+      return "DOWN";
+    case IBV_PORT_INIT:
+      return "INIT";
+    case IBV_PORT_ARMED:
+      return "ARMED";
+    case IBV_PORT_ACTIVE:
+      return "ACTIVE";
+    case IBV_PORT_ACTIVE_DEFER:
+      return "DEFER";
+    default:
+      return "UNKNOWN";
+  }
+}
+
+}  // namespace udapl::verbs
