@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * Why a call failed, in words: an extension of this implementation, which other libraries named
- * libdat2 do not have (version node DAT_2.1).
+ * Why a call failed, in words, and what dat.conf says: extensions of this implementation, which
+ * other libraries named libdat2 do not have (version node DAT_2.1).
  *
  *     DAT_RETURN status = dat_ia_open("soft", 8, &async_evd, &ia);
  *     if (status != DAT_SUCCESS) {
@@ -15,6 +15,8 @@
 #include <dat/udat.h>
 
 DAT_BEGIN_DECLS
+
+/** @name Causes. @{ */
 
 /** Longest cause in bytes, with its terminator. What is longer ends with "...". */
 #define DAT_LAST_CAUSE_MAX 4096
@@ -66,5 +68,57 @@ DAT_EXPORT DAT_RETURN DAT_API dat_last_cause(DAT_RETURN status, const char** cau
  * Blocking: no, and nothing is allocated. Threads: safe. No part of the specification.
  */
 DAT_EXPORT DAT_RETURN DAT_API dats_set_last_cause(DAT_RETURN status, const char* cause);
+/** @} */
+
+/** @name The configuration. @{ */
+
+/** What a DAT_CONF_RECORD is about. */
+typedef enum dat_conf_kind {
+  DAT_CONF_FILE =
+      0, /**< A file that was tried; `text` says why it could not be read, "": it was. */
+  DAT_CONF_ENTRY = 1,  /**< A line that is an entry which dat_ia_openv() uses. */
+  DAT_CONF_REMARK = 2, /**< A line that is used although it is not quite right. */
+  DAT_CONF_UNUSED = 3, /**< A line that is right but ignored: a kernel or a nondefault entry. */
+  DAT_CONF_ERROR = 4   /**< A line that is wrong and was dropped. */
+} DAT_CONF_KIND;
+
+/** Something found in a dat.conf. The strings are valid during the call of the visitor. */
+typedef struct dat_conf_record {
+  DAT_CONF_KIND kind;
+  DAT_UINT32 line;     /**< The first is 1; 0 for DAT_CONF_FILE. */
+  const char* file;    /**< Path. */
+  const char* text;    /**< What is to be said about it, for people; "" for an entry. */
+  const char* ia_name; /**< "" if the line did not get that far. Not null, as all strings here. */
+  /** @name Of entries, else 0 and "". @{ */
+  DAT_UINT32 dapl_version_major;
+  DAT_UINT32 dapl_version_minor;
+  DAT_BOOLEAN is_thread_safe;
+  const char* library;          /**< As written. */
+  const char* provider_version; /**< As written. */
+  const char* ia_params;        /**< For the provider. */
+  const char* platform_params;
+  /** @} */
+} DAT_CONF_RECORD;
+
+/** Receives the records in the order of the file. `context` is the caller's. Must return. */
+typedef void (*DAT_CONF_VISITOR)(void* context, const DAT_CONF_RECORD* record);
+
+/**
+ * Read a dat.conf as dat_ia_openv() would, and show everything that is in it. Nothing is loaded or
+ * registered, and what the process has read before does not matter.
+ *
+ * @param[in] file     path; null: the file that a process with this environment uses
+ * @param[in] visit    called for each record before this function returns
+ * @param[in] context  handed to it
+ *
+ * @retval DAT_PROVIDER_NOT_FOUND      no file could be read; the records say why
+ * @retval DAT_INVALID_PARAMETER       `visit` is null (DAT_INVALID_ARG2)
+ * @retval DAT_INSUFFICIENT_RESOURCES  out of memory
+ *
+ * Blocking: reads files. Threads: safe. No part of the specification.
+ */
+DAT_EXPORT DAT_RETURN DAT_API dat_registry_read_conf(const char* file, DAT_CONF_VISITOR visit,
+                                                     void* context);
+/** @} */
 
 DAT_END_DECLS

@@ -22,8 +22,8 @@ lib/libdaplsoft.so.2 lib/libdaplsoft.so.2.0.0
 lib/pkgconfig/dat2.pc
 lib/cmake/udapl/udapl-config.cmake lib/cmake/udapl/udapl-config-version.cmake
 lib/cmake/udapl/udapl-targets.cmake
-include/dat/udat.h include/dat/dat_registry.h include/dat2/udat.h
-bin/datconform bin/dattx etc/dat.conf
+include/dat/udat.h include/dat/dat_registry.h include/dat/dat_diagnosis_extensions.h include/dat2/udat.h
+bin/datconform bin/dattx bin/datinfo etc/dat.conf
 """.split()
 
 CONSUMER = """
@@ -107,6 +107,9 @@ def main():
         client = build_with_cmake(prefix, sample, work)
         add(server, client, environment)
         run(os.path.join(prefix, "bin/dattx"), "--help", env=environment)
+        datinfo = os.path.join(prefix, "bin/datinfo")
+        run(datinfo, "list", "soft", env=environment)
+        run(datinfo, "check", env=environment)
     print(f"{len(FILES)} files installed, two programs built against them, 40 + 2 = 42")
 
 

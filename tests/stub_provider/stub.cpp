@@ -3,9 +3,12 @@
 
 #include <dat/dat_diagnosis_extensions.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <list>
 #include <mutex>
 #include <string>
@@ -54,6 +57,12 @@ DAT_RETURN ia_open(DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE*, DAT_IA_HA
   Instance* instance = instance_of_name(name);
   if (instance == nullptr) return DAT_CLASS_ERROR | DAT_INVALID_PARAMETER | DAT_INVALID_ARG1;
   if (instance->mode == "open_fails") return kStubOpenFailure;
+  if (instance->mode == "writes") {
+    std::puts("host:STUB:1f:abc0: 37 us(37 us):  open_hca: no luck\ntoday");
+    return kStubOpenFailure;
+  }
+  if (instance->mode == "crashes") std::abort();
+  while (instance->mode == "hangs") ::pause();
   if (instance->mode == "says_why") {
     const DAT_RETURN code = DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES;
     DAT_RETURN (*const say)(DAT_RETURN, const char*) = &dats_set_last_cause;

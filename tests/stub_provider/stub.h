@@ -13,6 +13,9 @@
 //   open_fails      its open fails with DAT_INVALID_ADDRESS without class bits, as old providers do
 //   says_why        its open fails with DAT_INSUFFICIENT_RESOURCES and tells the rest of the
 //                   ia_params as the cause
+//   writes          its open fails and writes to stdout, as OpenFabrics providers do
+//   crashes         its open ends the process with SIGABRT
+//   hangs           its open does not return
 //   lies            its provider attributes say another version than was registered
 //   forgets         fini does not remove the registration
 //   extensions      as good, and its IA attributes say that it has extensions

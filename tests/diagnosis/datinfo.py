@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""datinfo as a person and as a script use it.
+
+usage: datinfo.py DATINFO OPEN_IA LIBDAPLSOFT STUB_FOLDER DAT_CONF
+"""
+
+import json
+import os
+import time
+
+from support import differences, entry, main
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def ended(status, wanted, out=""):
+    return [] if status == wanted else [f"ended with {status}, not {wanted}", out]
+
+
+@case
+def wrong_arguments(world):
+    complaints = []
+    for words in (["nonsense"], ["--timeout", "0"], ["--timeout", "x"], ["check", "a", "b"],
+                  ["generate", "x"], ["list", "--no-such-option"]):
+        status, out, err = world.run(world.datinfo, *words)
+        complaints += ended(status, 2, f"{words}: {out}{err}")
+        if "--help" not in err or out:
+            complaints.append(f"{words}: {out}{err}")
+    status, out, _ = world.run(world.datinfo, "--help")
+    return complaints + ended(status, 0) + ([] if "generate" in out else [out])
+
+
+@case
+def table(world):
+    world.conf(entry("first", world.stub("good"), "open_fails"), entry("second", world.stub("good"), "good"),
+               entry("third", world.stub("second"), "open_fails", safety="threadsafe"))
+    status, out, err = world.run(world.datinfo)
+    width = len(world.stub("second"))
+    good = world.stub("good").ljust(width)
+    advice = ("  try: a network interface or address of this machine in the seventh field; `datinfo generate` "
+              "writes entries that fit\n")
+    return ended(status, 0, err) + differences(
+        f"configuration: {world.conf_path}\n\n"
+        f"NAME    VERSION  THREADS        {'LIBRARY'.ljust(width)}  DEVICE      OPENS\n"
+        f"first   2.0      nonthreadsafe  {good}  open_fails  no: DAT_INVALID_ADDRESS\n"
+        f"second  2.0      nonthreadsafe  {good}  good        yes:  none\n"
+        f"third   2.0      threadsafe     {world.stub('second')}  open_fails  no: DAT_INVALID_ADDRESS\n\n"
+        f'first\n  "{world.stub("good")}" did not open it: it returned DAT_INVALID_ADDRESS and gave no reason\n'
+        f"{advice}\n"
+        f'third (threadsafe)\n  "{world.stub("second")}" did not open it: it returned DAT_INVALID_ADDRESS and '
+        f"gave no reason\n{advice}", out)
+
+
+@case
+def attributes_of_the_named(world):
+    world.conf(entry("soft", world.soft, "lo 0"))
+    status, out, err = world.run(world.datinfo, "list", "soft")
+    rows = dict(line.split(None, 1) for line in out.splitlines() if line.startswith("  "))
+    wanted = {"adapter_name": "lo", "address": "127.0.0.1", "vendor_name": "udapl software RNIC",
+              "max_message_size": "2147483648", "dapl_version": "2.0", "is_thread_safe": "no",
+              "DAT_IB_TRANSPORT_MTU": "65536"}
+    complaints = [f"{k}: {rows.get(k)}" for k, v in wanted.items() if rows.get(k) != v]
+    quiet = world.run(world.datinfo)[1]
+    return ended(status, 0, err) + complaints + ([quiet] if "max_eps" in quiet else [])
+
+
+@case
+def json_of_everything(world):
+    name = 'quote" \\ and \xe9'
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    world.conf("nonsense", entry("soft", world.soft, "lo 0"),
+               entry(f'"{escaped}"', world.stub("good"), "says_why a tab\there"))
+    status, out, err = world.run(world.datinfo, "--json")
+    told = json.loads(out)
+    soft, other = told["adapters"]
+    seen = [told["file"], told["remarks"], soft["name"], soft["line"], soft["opens"], soft["causes"],
+            soft["attributes"]["address"], other["opens"], other["status"], other["advice"], other["attributes"],
+            other["causes"][0].endswith("a tab?here"),
+            other["name"].encode("latin-1").decode()]
+    wanted = [world.conf_path, [f"{world.conf_path}:1: only 1 of 8 fields, api_version is missing"], "soft", 2,
+              True, [], "127.0.0.1", False, "DAT_INSUFFICIENT_RESOURCES", [], {}, True, name]
+    return ended(status, 0, err) + differences(repr(wanted), repr(seen))
+
+
+@case
+def status_counts_what_was_named(world):
+    world.conf(entry("good", world.stub("good"), "good"), entry("bad", world.stub("good"), "open_fails"))
+    return (ended(world.run(world.datinfo, "list", "good")[0], 0) +
+            ended(world.run(world.datinfo, "list", "good", "bad")[0], 1) +
+            ended(world.run(world.datinfo, "list", "neither")[0], 1) +
+            ended(world.run(world.datinfo)[0], 0))
+
+
+@case
+def noise_of_a_provider_is_shown_apart(world):
+    """Providers of others write to standard output. json must stay json."""
+    world.conf(entry("ia", world.stub("good"), "writes"))
+    status, out, err = world.run(world.datinfo, "list", "--json", "ia")
+    (adapter,) = json.loads(out)["adapters"]
+    return ended(status, 1, err) + differences(
+        repr(["the provider wrote: open_hca: no luck", "the provider wrote: today"]),
+        repr([line for line in adapter["causes"] if "wrote" in line])) + differences("", err)
+
+
+@case
+def shipped_names(world):
+    """Each of the names that the shipped file has, with whatever providers this machine has."""
+    begin = time.monotonic()
+    status, out, err = world.run(world.datinfo, "--json", environment={"DAT_OVERRIDE": world.shipped})
+    adapters = json.loads(out)["adapters"]
+    complaints = [f"{one['name']}: no reason" for one in adapters if not one["opens"] and not one["causes"]]
+    complaints += [f"{one['name']}: {one['causes']}" for one in adapters
+                   if any("crashed" in line or "did not finish" in line for line in one["causes"])]
+    names = {one["name"] for one in adapters}
+    missing = {"soft", "ofa-v2-ib0", "ofa-v2-mlx4_0-1", "ofa-v2-mlx5_0-1u"} - names
+    if missing or len(adapters) < 40:
+        complaints.append(f"{len(adapters)} adapters, without {missing}")
+    print(f"        {len(adapters)} adapters in {time.monotonic() - begin:.1f} s")
+    return ended(status, 0, err) + complaints
+
+
+@case
+def check_of_a_good_file(world):
+    world.conf("# nothing else", "", entry("soft", world.soft, "lo 0"))
+    status, out, err = world.run(world.datinfo, "check")
+    return ended(status, 0, err) + differences(f"{world.conf_path}: entries: 1, errors: 0\n", out)
+
+
+@case
+def check_of_a_bad_file(world):
+    other = world.write("other.conf", "\n".join([
+        "ia u2.0 nonthreadsafe default lib test.1.0",
+        entry("ia", "/none/lib.so", "lo 0"),
+        entry("ia", "/none/lib.so", "lo 0"),
+        entry("ia", world.soft, "eth0 0"),
+        entry("kernel", world.soft, "lo 0", version="k2.0"),
+        entry('""', world.soft, "lo 0", safety="threadsafely")]) + "\n")
+    status, out, err = world.run(world.datinfo, "check", other)
+    expected = (f"{other}:1: error: only 6 of 8 fields, ia_params is missing\n"
+                f"{other}:2: warning: the library /none/lib.so is not a file here\n"
+                f"{other}:3: warning: the library /none/lib.so is not a file here\n"
+                f'{other}:3: warning: "ia" is in line 2 already: the same entry twice\n'
+                f'{other}:4: remark: "ia" is in line 2 already: tried if that one does not open\n'
+                f'{other}:5: remark: api_version "k2.0" is a kernel provider, ignored\n'
+                f'{other}:6: remark: threadsafety "threadsafely" taken as threadsafe\n'
+                f"{other}:6: warning: the ia_name is empty\n"
+                f"{other}: entries: 4, errors: 1\n")
+    complaints = ended(status, 1, err) + differences(expected, out)
+    status, out, _ = world.run(world.datinfo, "check", "--json", other)
+    told = json.loads(out)
+    return complaints + ended(status, 1) + differences(
+        repr([4, 1, 8, "error", 1]),
+        repr([told["entries"], told["errors"], len(told["findings"]), told["findings"][0]["severity"],
+              told["findings"][0]["line"]]))
+
+
+@case
+def check_of_no_file(world):
+    path = world.path("none.conf")
+    status, out, _ = world.run(world.datinfo, "check", path)
+    return ended(status, 1) + differences(f"{path}: error: No such file or directory\n", out)
+
+
+@case
+def generated_entries_open(world):
+    """On this machine, with the provider beside libdat2, found by its bare name."""
+    status, text, err = world.run(world.datinfo, "--sysfs", world.path("nothing"), "generate")
+    complaints = ended(status, 0, err)
+    world.write("dat.conf", text)
+    status, out, _ = world.run(world.datinfo, "check")
+    complaints += ended(status, 0, out)
+    if "warning" in out or "remark" in out:
+        complaints.append(out)
+    status, out, _ = world.run(world.datinfo, "--json")
+    adapters = json.loads(out)["adapters"]
+    complaints += ended(status, 0) + [f"{one['name']}: {one['causes']}" for one in adapters if not one["opens"]]
+    if len(adapters) < 2 or adapters[-1]["name"] != "soft":
+        complaints.append(text)
+    return complaints
+
+
+@case
+def generate_for_rdma_devices(world):
+    devices = "sys/class/infiniband/"
+    # A GID table that names the interface; two ports of one function; a software device; none.
+    world.write(devices + "mlx5_0/ports/1/state", "4: ACTIVE\n")
+    world.write(devices + "mlx5_0/ports/1/link_layer", "InfiniBand\n")
+    world.write(devices + "mlx5_0/ports/1/gid_attrs/ndevs/0", "\n")
+    world.write(devices + "mlx5_0/ports/1/gid_attrs/ndevs/1", "ib0\n")
+    for port, netdev in ((1, "eth4"), (2, "eth5")):
+        world.write(devices + f"mlx4_0/ports/{port}/state", "1: DOWN\n")
+        world.write(devices + f"mlx4_0/ports/{port}/link_layer", "Ethernet\n")
+        world.write(devices + f"mlx4_0/device/net/{netdev}/dev_port", f"{port - 1}\n")
+    world.write(devices + "siw0/ports/1/state", "4: ACTIVE\n")
+    world.write(devices + "siw0/parent", "eth4\n")
+    world.write(devices + "lone0/ports/1/state", "2: INIT\n")
+    path = world.path("dat.conf")
+    status, out, err = world.run(world.datinfo, "--sysfs", world.path("sys"), "generate", "--output", path)
+    complaints = ended(status, 0, err) + differences("", out)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+
+    def both(netdev):
+        return "".join(f'"ofa-v2-{netdev}" u2.0 {safety} default libdaplofa.so.2 dapl.2.0 "{netdev} 0" ""\n'
+                       for safety in ("nonthreadsafe", "threadsafe"))
+
+    expected = ("# dat.conf for the devices of this machine, written by datinfo generate. See dat.conf(5).\n\n"
+                "# lone0 port 1, link unknown, INIT\n"
+                "# no entry: the port has no network interface, which the provider finds it by\n\n"
+                f"# mlx4_0 port 1, Ethernet, DOWN\n{both('eth4')}\n"
+                f"# mlx4_0 port 2, Ethernet, DOWN\n{both('eth5')}\n"
+                f"# mlx5_0 port 1, InfiniBand, ACTIVE\n{both('ib0')}\n"
+                "# siw0 port 1, link unknown, ACTIVE\n# no entry: eth4 has one already\n\n"
+                "# software RNIC on ")
+    complaints += differences(expected, text[:len(expected)])
+    return complaints + ended(world.run(world.datinfo, "check")[0], 0)
+
+
+@case
+def generate_that_cannot_write(world):
+    path = os.path.join(world.folder, "none", "dat.conf")
+    status, _, err = world.run(world.datinfo, "generate", "--output", path)
+    return ended(status, 1) + differences(f"datinfo: {path}: No such file or directory\n", err)
+
+
+if __name__ == "__main__":
+    main(CASES)

@@ -1,0 +1,458 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""Ways of breaking a setup. Each compares, word for word, what an application learns from
+dat_last_cause() and what datinfo tells a person.
+
+usage: setups.py DATINFO OPEN_IA LIBDAPLSOFT STUB_FOLDER DAT_CONF
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+
+from support import differences, entry, main
+
+CASES = []
+ROOT = os.geteuid() == 0
+# A root without capabilities is refused like anybody else.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if ROOT else ()
+
+NOT_FOUND = "DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED"
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def told(world, cause, person, name="ia", words=(), before=(), options=()):
+    """Compares the application's text, and datinfo's below its table; both must fail.
+
+    `cause` is the text below the headline, or the whole if it begins with "=". `person` None: datinfo is
+    not asked.
+    """
+    status, out, err = world.run(world.open_ia, name, *words, before=before)
+    complaints = [] if status == 1 else [f"open_ia ended with {status}"]
+    if not cause.startswith("="):
+        headline, _, rest = out.partition("\n")
+        if not headline.startswith(f'cannot open "{name}" (version 2.0, nonthreadsafe): DAT_'):
+            complaints.append(f"headline: {headline}")
+        out = rest
+    complaints += differences(cause.lstrip("=") + "\n", out) + differences("", err)
+    if person is None:
+        return complaints
+    status, out, err = world.run(world.datinfo, "list", *options, name, before=before)
+    if status != 1:
+        complaints.append(f"datinfo ended with {status}")
+    if out.count("  no: DAT_") != 1:
+        complaints.append("datinfo does not say once that it does not open")
+    seen = out.split("\n\n", 2)[2] if out.count("\n\n") >= 2 else out
+    return complaints + differences(f"{name}\n{person}\n", seen) + differences("", err)
+
+
+def entry_told(world, reason, advice, device, library, **more):
+    """As told(), for an entry in line 1 that fails with one reason and perhaps advice."""
+    tail = f"\n  try: {advice}" if advice else ""
+    person = reason.replace(f' did not open "{device}":', " did not open it:")
+    return told(world, f"  {world.conf_path} line 1: {reason}{tail}", f"  {person}{tail}", **more)
+
+
+@case
+def no_file(world):
+    advice = ("  try: `datinfo generate > FILE`, which writes entries for this machine, and "
+              "DAT_OVERRIDE=FILE in the program's environment")
+    text = f"  {world.conf_path}: No such file or directory\n  no configuration file was read\n{advice}"
+    return told(world, text, text)
+
+
+@case
+def unreadable_file(world):
+    world.conf(entry("ia", world.soft, "lo 0"), mode=0)
+    text = (f"  {world.conf_path}: Permission denied\n  no configuration file was read\n"
+            f'  try: permission to read "{world.conf_path}" and to enter its folders for this user')
+    return told(world, text, text, before=UNPRIVILEGED)
+
+
+@case
+def folder_instead_of_a_file(world):
+    os.mkdir(world.conf_path)
+    text = (f"  {world.conf_path}: Is a directory\n  no configuration file was read\n"
+            f'  try: a file, "{world.conf_path}" is a folder')
+    return told(world, text, text)
+
+
+@case
+def too_large_a_file(world):
+    line = entry("ia", world.soft, "lo 0") + "\n"
+    world.write("dat.conf", line * ((17 << 20) // len(line)))
+    text = (f"  {world.conf_path}: larger than 16 MiB\n  no configuration file was read\n"
+            "  try: `datinfo generate > FILE`, which writes entries for this machine, and "
+            "DAT_OVERRIDE=FILE in the program's environment")
+    return told(world, text, text)
+
+
+@case
+def bad_line(world):
+    world.conf(entry("other", world.soft, "lo 0"), "ia u2.0 nonthreadsafe default")
+    text = ("  line 2: only 4 of 8 fields, lib_path is missing\n"
+            f"  {world.conf_path}: entries read: 1, malformed lines skipped: 1\n"
+            "  line 2: only 4 of 8 fields, lib_path is missing\n"
+            "  try: to correct that line of the file")
+    return told(world, text, text)
+
+
+@case
+def quote_that_does_not_end(world):
+    world.conf('ia u2.0 nonthreadsafe default libdaplsoft.so.2 test.1.0 "lo 0 ')
+    status, out, _ = world.run(world.datinfo, "check")
+    expected = (f"{world.conf_path}: error: no entry that could be used. try: datinfo generate\n"
+                f"{world.conf_path}:1: error: quoted string does not end on the line\n"
+                f"{world.conf_path}: entries: 0, errors: 2\n")
+    return differences(expected, out) + ([] if status == 1 else [f"datinfo ended with {status}"])
+
+
+@case
+def wrong_thread_safety_word(world):
+    world.conf(entry("ia", world.soft, "lo 0", safety="threadsave"))
+    line = 'line 1: threadsafety is "threadsave", expected threadsafe or nonthreadsafe'
+    text = (f"  {line}\n  {world.conf_path}: entries read: 0, malformed lines skipped: 1\n  {line}\n"
+            "  try: to correct that line of the file")
+    return told(world, text, text)
+
+
+@case
+def only_for_other_programs(world):
+    world.conf(entry("ia", world.soft, "lo 0", safety="threadsafe"))
+    text = (f"  there is only version 2.0 threadsafe\n  {world.conf_path}: entries read: 1\n"
+            "  try: an entry with u2.0 and nonthreadsafe, or another version or thread safety in the call")
+    return told(world, text, None)
+
+
+@case
+def wrong_api_version(world):
+    world.conf(entry("ia", world.soft, "lo 0", version="u1.2"))
+    text = (f"  there is only version 1.2 nonthreadsafe\n  {world.conf_path}: entries read: 1\n"
+            "  try: an entry with u2.0 and nonthreadsafe, or another version or thread safety in the call")
+    complaints = told(world, text, None)
+    _, out, _ = world.run(world.datinfo, "check")
+    return complaints + differences(
+        f"{world.conf_path}:1: remark: version 1.2: programs ask for 2.0 unless they say otherwise\n"
+        f"{world.conf_path}: entries: 1, errors: 0\n", out)
+
+
+@case
+def mistyped_name(world):
+    world.conf(entry("ofa-v2-ib0", world.soft, "lo 0"))
+    text = (f'  did you mean "ofa-v2-ib0"?\n  {world.conf_path}: entries read: 1\n'
+            "  try: a name that the file has; `datinfo list` shows them")
+    return told(world, text, text, name="ofa-v2-ib1")
+
+
+@case
+def missing_library(world):
+    world.conf(entry("ia", "libdaplnone.so.2", "lo 0"))
+    return entry_told(
+        world, "libdaplnone.so.2: cannot open shared object file: No such file or directory",
+        'the package that has "libdaplnone.so.2", or its folder in LD_LIBRARY_PATH, or its whole path in '
+        "the fifth field", "lo 0", "")
+
+
+@case
+def library_of_another_version(world):
+    library = world.stub("unresolved")
+    world.conf(entry("ia", library, "lo 0"))
+    return entry_told(world, f"{library}: undefined symbol: function_that_no_library_has",
+                      f'a build of "{shown(library)}" that fits the libraries of this machine', "lo 0", library)
+
+
+def shown(path):
+    """As dat's quoted() cuts it, without quotes."""
+    return path if len(path) <= 64 else path[:64] + "..."
+
+
+@case
+def library_without_entry_points(world):
+    library = world.stub("no_init")
+    world.conf(entry("ia", library, "lo 0"))
+    return entry_told(world, f'"{shown(library)}" has no function dat_provider_init',
+                      f'the library of a DAT 2.0 provider in the fifth field: "{shown(library)}" is something '
+                      "else", "lo 0", library)
+
+
+@case
+def text_file_as_library(world):
+    library = world.write("lib.so", "This is not a library, but it is long enough to have been one. " * 9)
+    world.conf(entry("ia", library, "lo 0"))
+    return entry_told(world, f"{library}: invalid ELF header",
+                      f'a shared library for this processor: "{shown(library)}" is none', "lo 0", library)
+
+
+@case
+def library_without_permission(world):
+    library = world.path("lib.so")
+    shutil.copy(world.stub("good"), library)
+    os.chmod(library, 0)
+    world.conf(entry("ia", library, "good"))
+    return entry_told(
+        world, f"{library}: cannot open shared object file: Permission denied",
+        f'permission to read and execute "{shown(library)}" for this user', "good", library,
+        before=UNPRIVILEGED)
+
+
+@case
+def empty_fields(world):
+    world.conf('ia u2.0 nonthreadsafe default "" test.1.0 "" ""')
+    complaints = entry_told(world, "the library name is empty",
+                            "the name of a provider library in the fifth field", "", "")
+    _, out, _ = world.run(world.datinfo, "check")
+    return complaints + differences(
+        f"{world.conf_path}:1: warning: the ia_params are empty; providers want a device, as in \"eth0 0\"\n"
+        f"{world.conf_path}:1: error: the lib_path is empty, so the entry cannot be opened\n"
+        f"{world.conf_path}: entries: 1, errors: 1\n", out)
+
+
+@case
+def lines_of_windows(world):
+    world.write("dat.conf", entry("ia", world.soft, "lo 0") + "\r\n")
+    status, out, _ = world.run(world.open_ia, "ia")
+    complaints = differences("ok\n", out) + ([] if status == 0 else ["does not open"])
+    status, out, _ = world.run(world.datinfo, "check")
+    return complaints + ([] if status == 0 else [f"check ended with {status}"]) + differences(
+        f"{world.conf_path}:1: warning: ends with CR LF, as on Windows; older DAT libraries lose every such "
+        f"entry. try: sed -i 's/\\r$//'\n{world.conf_path}: entries: 1, errors: 0\n", out)
+
+
+def interfaces():
+    """As the provider lists them."""
+    text = subprocess.run(["ip", "-o", "addr"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        found.append((words[2] == "inet6", int(words[0][:-1]), words[1], words[3].split("/")[0]))
+    return found
+
+
+def netdev_told(world, device):
+    library = world.soft
+    world.conf(entry("ia", library, f"{device} 0"))
+    status, out, err = world.run(world.open_ia, "ia")
+    lines = out.splitlines()
+    complaints = [] if status == 1 and len(lines) == 3 and not err else [f"ended with {status}", out, err]
+    if complaints:
+        return complaints
+    begin = (f'  {world.conf_path} line 1: "{library}" did not open "{device} 0": dat.conf: "{device}" is not '
+             "a network interface with an address, nor an address or host name of this machine. There are: ")
+    complaints += differences('cannot open "ia" (version 2.0, nonthreadsafe): DAT_INVALID_ADDRESS', lines[0])
+    complaints += differences(begin, lines[1][:len(begin)])
+    for _, _, name, address in interfaces():
+        if f"{name} {address}" not in lines[1]:
+            complaints.append(f"{name} {address} is not in: {lines[1]}")
+    advice = ("  try: a network interface or address of this machine in the seventh field; `datinfo generate` "
+              "writes entries that fit")
+    complaints += differences(advice, lines[2])
+    status, out, _ = world.run(world.datinfo, "list", "ia")
+    person = out.split("\n\n", 2)[2]
+    return complaints + differences(
+        "ia\n" + "\n".join([lines[1].replace(f"{world.conf_path} line 1: ", "")
+                            .replace(f'open "{device} 0":', "open it:"), advice]) + "\n", person)
+
+
+@case
+def wrong_network_interface(world):
+    return netdev_told(world, "eth77")
+
+
+@case
+def address_of_another_machine(world):
+    return netdev_told(world, "198.51.100.7")
+
+
+@case
+def no_network_interface(world):
+    world.conf(entry("ia", world.soft, ""))
+    return entry_told(
+        world, f'"{world.soft}" did not open "": dat.conf: the seventh field is empty; it names a network '
+        'interface: "lo 0"', None, "", world.soft)
+
+
+@case
+def port_in_use(world):
+    world.conf(entry("ia", world.soft, "lo 0"))
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        return told(world, f"=cannot listen at 127.0.0.1:{port}: Address already in use\n"
+                    "try: another connection qualifier; `ss -ltnp` tells which program has this one", None,
+                    words=("port", str(port)))
+
+
+@case
+def port_of_the_privileged(world):
+    world.conf(entry("ia", world.soft, "lo 0"))
+    with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as file:
+        if int(file.read()) <= 7:
+            return "no port is privileged here"
+    return told(world, "=cannot listen at 127.0.0.1:7: Permission denied\n"
+                "try: as a user who has the permission, or have it granted", None, words=("port", "7"),
+                before=UNPRIVILEGED)
+
+
+@case
+def limit_of_the_adapter(world):
+    world.conf(entry("ia", world.soft, "lo 0"))
+    return told(world, "=EVD queue length 2000000, at most 1048576", None, words=("events", "2000000"))
+
+
+@case
+def set_user_id(world):
+    if not ROOT:
+        return "needs root"
+    world.conf(entry("ia", world.soft, "lo 0"))
+    program = world.path("program")
+    shutil.copy(world.open_ia, program)
+    os.chown(program, 65534, 65534)
+    os.chmod(program, 0o4755)
+    status, out, _ = world.run(program, "no-such-adapter")
+    if status == 127:
+        return "the dynamic linker does not find libdat2 for a set-user-ID program"
+    ignored = (f"  {world.conf_path}: DAT_OVERRIDE is ignored, as this program has more rights than the user "
+               "who runs it")
+    if out.splitlines()[1:2] == [f"  {world.conf_path}: entries read: 1"]:
+        return "the file system ignores set-user-ID"
+    complaints = [] if status == 1 and ignored in out.splitlines() else [out]
+    complaints += [f"it was read: {out}"] if f"{world.conf_path}: entries" in out else []
+    return complaints
+
+
+@case
+def open_that_fails(world):
+    library = world.stub("good")
+    world.conf(entry("ia", library, "open_fails"))
+    return entry_told(
+        world, f'"{library}" did not open "open_fails": it returned DAT_INVALID_ADDRESS and gave no reason',
+        "a network interface or address of this machine in the seventh field; `datinfo generate` writes "
+        "entries that fit", "open_fails", library)
+
+
+@case
+def open_that_says_why(world):
+    library = world.stub("good")
+    world.conf(entry("ia", library, "says_why the cable is cut"))
+    return entry_told(world, f'"{library}" did not open "says_why the cable is cut": the cable is cut', None,
+                      "says_why the cable is cut", library)
+
+
+@case
+def provider_that_wants_other_parameters(world):
+    library = world.stub("good")
+    world.conf(entry("ia", library, "nothing"))
+    return entry_told(
+        world, f'"{shown(library)}" did not register this name and version; are its ia_params "nothing" what '
+        "it wants?", "parameters in the seventh field that this provider understands, and the version that it "
+        "has in the second", "nothing", library)
+
+
+@case
+def provider_that_crashes(world):
+    world.conf(entry("ia", world.stub("good"), "crashes"))
+    status, out, _ = world.run(world.datinfo, "list", "ia")
+    return ([] if status == 1 else [f"datinfo ended with {status}"]) + differences(
+        "ia\n  the provider crashed: Aborted\n  try: another version of the provider\n",
+        out.split("\n\n", 2)[2])
+
+
+@case
+def provider_that_hangs(world):
+    world.conf(entry("ia", world.stub("good"), "hangs"), entry("other", world.stub("good"), "good"))
+    status, out, _ = world.run(world.datinfo, "--timeout", "1")
+    return ([] if status == 0 else [f"datinfo ended with {status}"]) + differences(
+        "ia\n  the provider did not finish opening it within 1000 ms\n"
+        "  try: whether the network of the device works; --timeout waits longer\n",
+        out.split("\n\n", 2)[2])
+
+
+@case
+def few_open_files(world):
+    world.conf(entry("ia", world.soft, "lo 0"))
+    limited = ("prlimit", "--nofile=5")
+    reason = f'"{world.soft}" did not open "lo 0": no descriptors for the service thread: Too many open files'
+    advice = "a higher limit of open files for this process (ulimit -n)"
+    complaints = told(world, f"  {world.conf_path} line 1: {reason}\n  try: {advice}", None, before=limited)
+    status, out, _ = world.run(world.datinfo, "list", "ia", before=("prlimit", "--nofile=9"))
+    if "this process may open only 9 files; try: ulimit -n 1024\n" not in out or status != 0:
+        complaints.append(f"datinfo, with 9 files: {status}\n{out}")
+    return complaints
+
+
+@case
+def little_memory(world):
+    world.conf(entry("ia", world.soft, "lo 0"))
+    for mebibytes in range(4, 25):
+        status, out, _ = world.run(world.open_ia, "ia", before=("prlimit", f"--as={mebibytes << 20}"))
+        if status == 0:
+            break
+        if not out.startswith("cannot open"):
+            continue  # too little even for the program
+        return differences(
+            'cannot open "ia" (version 2.0, nonthreadsafe): DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED\n'
+            f"  {world.conf_path} line 1: {world.soft}: failed to map segment from shared object\n"
+            "  try: higher limits of memory for this process (ulimit -v), or a file system that permits "
+            "programs\n", out)
+    return "no limit lets the program start, but not load the provider"
+
+
+def rdma_machine(world):
+    """A machine with one RDMA device, as files."""
+    port = "sys/class/infiniband/rxe0/ports/1/"
+    world.write(port + "state", "4: ACTIVE\n")
+    world.write(port + "link_layer", "Ethernet\n")
+    world.write(port + "gid_attrs/ndevs/0", "lo\n")
+    world.conf(entry("ia", world.soft, "lo 0"))
+    return "--sysfs", world.path("sys"), "--dev", world.path("dev")
+
+
+def remarked(line, out):
+    """The line is one of those before the table."""
+    return [] if line in out.split("\n\n")[0].splitlines() else [f"no line: {line}", out]
+
+
+@case
+def little_locked_memory(world):
+    options = rdma_machine(world)
+    world.write("dev/infiniband/uverbs0", "")
+    _, out, _ = world.run(world.datinfo, *options, before=("prlimit", "--memlock=65536"))
+    return remarked(
+        "this process may lock only 64 KiB of memory, which RDMA hardware needs for every LMR and queue; try: "
+        "ulimit -l unlimited (memlock in limits.conf)", out)
+
+
+@case
+def device_without_permission(world):
+    options = rdma_machine(world)
+    device = world.write("dev/infiniband/uverbs0", "", mode=0)
+    _, out, _ = world.run(world.datinfo, *options, before=UNPRIVILEGED)
+    return remarked(f"{device}: Permission denied; try: as a member of its group, or a udev rule that opens it",
+                    out)
+
+
+@case
+def device_without_files(world):
+    options = rdma_machine(world)
+    _, out, _ = world.run(world.datinfo, *options)
+    return remarked(f"there are RDMA devices but no {world.path('dev')}/infiniband/uverbs*; try: modprobe "
+                    "ib_uverbs, or pass the files into the container", out)
+
+
+@case
+def device_without_entry(world):
+    options = rdma_machine(world)
+    world.write("dev/infiniband/uverbs0", "")
+    world.conf(entry("ia", world.soft, "127.0.0.1 0"))
+    _, out, _ = world.run(world.datinfo, *options)
+    return remarked("rxe0 port 1 has no entry; try: datinfo generate", out)
+
+
+if __name__ == "__main__":
+    main(CASES)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "generate.h"
+
+#include <fmt/core.h>
+
+#include <set>
+
+namespace datinfo {
+
+namespace {
+
+// A field in quotes, as dat.conf has them.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+// Both kinds of programs: those that serialise their calls, and those that want the provider to.
+std::string entries(const std::string& name, const std::string& library,
+                    const std::string& netdev) {
+  std::string text;
+  for (const char* safety : {"nonthreadsafe", "threadsafe"})
+    text += fmt::format("{} u2.0 {} default {} dapl.2.0 {} \"\"\n", quoted(name), safety, library,
+                        quoted(netdev + " 0"));
+  return text;
+}
+
+}  // namespace
+
+std::string generate(const std::vector<RdmaPort>& ports, const std::vector<Netdev>& netdevs) {
+  std::string text =
+      "# dat.conf for the devices of this machine, written by datinfo generate. See dat.conf(5).\n";
+  std::set<std::string> named;  // one entry for an interface, however many ports lead to it
+  for (const RdmaPort& port : ports) {
+    text += fmt::format("\n# {} port {}, {}, {}\n", port.device, port.port,
+                        port.link_layer.empty() ? "link unknown" : port.link_layer,
+                        port.state.empty() ? "state unknown" : port.state);
+    if (port.netdev.empty())
+      text += "# no entry: the port has no network interface, which the provider finds it by\n";
+    else if (named.insert(port.netdev).second)
+      text += entries("ofa-v2-" + port.netdev, "libdaplofa.so.2", port.netdev);
+    else
+      text += fmt::format("# no entry: {} has one already\n", port.netdev);
+  }
+  for (const Netdev& netdev : netdevs) {
+    text += fmt::format("\n# software RNIC on {}, {}\n", netdev.name, netdev.address);
+    text +=
+        entries(netdev.loopback ? "soft" : "soft-" + netdev.name, "libdaplsoft.so.2", netdev.name);
+  }
+  if (netdevs.empty() && ports.empty())
+    text += "\n# no RDMA device, and no network interface that is up and has an address\n";
+  return text;
+}
+
+}  // namespace datinfo

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace datinfo {
+
+// Writes JSON, indented by two blanks; the caller keeps the order right (key before value, what was
+// opened is closed). Bytes other than printable ASCII are escaped one by one, so the result is
+// valid whatever the input.
+class Json {
+ public:
+  Json& open(char bracket) {
+    element();
+    out_ += bracket;
+    ++depth_;
+    first_ = true;
+    return *this;
+  }
+  Json& close(char bracket) {
+    --depth_;
+    if (!first_) line();
+    out_ += bracket;
+    first_ = false;
+    return *this;
+  }
+  Json& key(std::string_view name) {
+    text(name);
+    out_ += ": ";
+    after_key_ = true;
+    return *this;
+  }
+  Json& text(std::string_view value);
+  Json& number(std::size_t value) { return word(std::to_string(value)); }
+  Json& boolean(bool value) { return word(value ? "true" : "false"); }
+  [[nodiscard]] const std::string& result() const { return out_; }
+
+ private:
+  void line() {
+    out_ += '\n';
+    out_.append(2 * depth_, ' ');
+  }
+  void element() {
+    if (!after_key_ && depth_ != 0) {
+      if (!first_) out_ += ',';
+      line();
+    }
+    after_key_ = false;
+    first_ = false;
+  }
+  Json& word(std::string_view value) {
+    element();
+    out_ += value;
+    return *this;
+  }
+
+  std::string out_;
+  std::size_t depth_ = 0;
+  bool first_ = true;
+  bool after_key_ = false;
+};
+
+// Fit for a terminal: other than printable ASCII becomes '?'.
+[[nodiscard]] std::string printable(std::string_view text);
+
+}  // namespace datinfo

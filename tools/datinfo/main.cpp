@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// datinfo - which adapters can programs open on this machine, and if not, why not.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "check.h"
+#include "generate.h"
+#include "list.h"
+#include "machine.h"
+
+namespace {
+
+void add_list_options(CLI::App& command, datinfo::ListOptions& options, unsigned& seconds) {
+  command.add_flag("--json", options.json, "Print JSON");
+  command.add_flag("--attributes", options.attributes, "Print the attributes of all that open");
+  command.add_option("--timeout", seconds, "Seconds that opening one adapter may take")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 3600U));
+  command.add_option("--dev", options.dev, "Where device files are, instead of /dev");
+}
+
+int write(const std::string& text, const std::string& path) {
+  if (path.empty()) {
+    fmt::print("{}", text);
+    return 0;
+  }
+  std::FILE* file = std::fopen(path.c_str(), "we");
+  const bool written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  if (written && closed) return 0;
+  fmt::print(stderr, "datinfo: {}: {}\n", path, std::strerror(errno));
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Tells which adapters (IAs) of dat.conf programs can open, and if not, why not."};
+  app.footer(
+      "The dat.conf is the one that a program with this environment reads: DAT_OVERRIDE, else the\n"
+      "system's. Exit status: 0 all well, 1 something does not open or is wrong, 2 bad arguments.");
+  app.require_subcommand(0, 1);
+
+  datinfo::ListOptions options;
+  unsigned seconds = 10;
+  std::string sysfs = "/sys";
+  app.add_option("--sysfs", sysfs, "Where the kernel describes devices, instead of /sys");
+  add_list_options(app, options, seconds);
+  CLI::App* list =
+      app.add_subcommand("list", "Open each adapter and say what came of it (default)");
+  add_list_options(*list, options, seconds);
+  list->add_option("NAME", options.names, "Only these adapters, with their attributes");
+
+  CLI::App* check = app.add_subcommand("check", "Look for mistakes in a dat.conf");
+  std::optional<std::string> file;
+  bool check_json = false;
+  check->add_option("FILE", file, "The file, instead of the one in use");
+  check->add_flag("--json", check_json, "Print JSON");
+
+  CLI::App* generate = app.add_subcommand("generate", "Write a dat.conf for this machine");
+  std::string output;
+  generate->add_option("--output", output, "To this file instead of standard output");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  int status = 0;
+  if (check->parsed()) {
+    const datinfo::Conf conf = datinfo::read_conf(file);
+    status = datinfo::print_check(conf, datinfo::check(conf), check_json);
+  } else if (generate->parsed()) {
+    status = write(datinfo::generate(datinfo::rdma_ports(sysfs), datinfo::netdevs()), output);
+  } else {
+    options.sysfs = sysfs;
+    options.limit = std::chrono::seconds(seconds);
+    status = datinfo::list(options);
+  }
+  return std::fflush(stdout) == 0 ? status : 1;
+}
