@@ -23,8 +23,8 @@ namespace udapl::cause {
 
 // UDAPL_EXPLAIN(kNormal, code, "cannot listen at %s: %s", ...): a trace record, and the cause of
 // the error `code` that is about to be returned. The arguments are evaluated twice.
-#define UDAPL_EXPLAIN(level, code, ...)        \
-  do {                                         \
-    UDAPL_TRACE(level, __VA_ARGS__);           \
-    ::udapl::cause::note((code), __VA_ARGS__); \
+#define UDAPL_EXPLAIN(level, code, ...)          \
+  do {                                           \
+    UDAPL_TRACE_ERROR(level, code, __VA_ARGS__); \
+    ::udapl::cause::note((code), __VA_ARGS__);   \
   } while (false)

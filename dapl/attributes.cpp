@@ -41,7 +41,8 @@ constexpr DAT_SEG_LENGTH clamp_length(std::uint64_t length) noexcept {
 
 constexpr DAT_BOOLEAN boolean(bool value) noexcept { return value ? DAT_TRUE : DAT_FALSE; }
 
-void fill(const transport::Attributes& from, DAT_IA_ATTR* to) noexcept {
+void fill(const transport::Attributes& from, std::vector<DAT_NAMED_ATTR>& vendor,
+          DAT_IA_ATTR* to) noexcept {
   *to = DAT_IA_ATTR{};
   copy_name(to->adapter_name, from.device_name);
   copy_name(to->vendor_name, from.vendor_name.empty() ? "unknown" : from.vendor_name);
@@ -83,7 +84,9 @@ void fill(const transport::Attributes& from, DAT_IA_ATTR* to) noexcept {
   to->zb_supported = boolean(from.zero_based_va);
   to->extension_supported = from.extension;
   to->extension_version = from.extension == DAT_EXTENSION_NONE ? 0 : from.extension_version;
-  // No transport and vendor attributes: counts 0, null arrays.
+  // No transport attributes: count 0, null array.
+  to->num_vendor_attr = static_cast<DAT_COUNT>(vendor.size());
+  to->vendor_attr = vendor.data();
 }
 
 void fill_merging(const transport::Attributes& from, DAT_PROVIDER_ATTR* to) noexcept {
@@ -162,7 +165,7 @@ DAT_RETURN calls::ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE* async_evd,
     if (provider_mask != 0 && provider_attr == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6, "null provider attributes");
     if (async_evd != nullptr) *async_evd = ia->async_evd();
-    if (ia_mask != 0) fill(ia->attributes(), ia_attr);
+    if (ia_mask != 0) fill(ia->attributes(), ia->vendor_attributes(), ia_attr);
     if (provider_mask != 0)
       fill(ia->owner(), ia->attributes(), ia->named_attributes(), provider_attr);
     return Status();

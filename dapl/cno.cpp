@@ -7,6 +7,7 @@
 #include "dapl/evd.h"
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
+#include "dapl/trace_points.h"
 
 #include <sys/eventfd.h>
 
@@ -55,6 +56,8 @@ Upcall Cno::detach_freed(Evd& evd) noexcept {
 Upcall Cno::trigger(Evd& evd) noexcept {
   const ScopedLock lock(lock_);
   if (aborted_) return Upcall();
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::wake(*this, "triggered");
   latest_ = &evd;
   set_triggered(true);
   if (agent_.proxy_agent_func == nullptr) return Upcall();

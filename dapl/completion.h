@@ -8,6 +8,7 @@
 #include "dapl/cookie_ring.h"
 #include "dapl/ep.h"
 #include "dapl/srq.h"
+#include "dapl/trace_points.h"
 #include "dapl/transport/types.h"
 
 #include <cstdint>
@@ -66,6 +67,8 @@ inline void retire(const transport::Completion& completion) noexcept {
 // freed). `evd`: the handle that the event carries.
 [[nodiscard]] inline bool to_event(const transport::Completion& completion, DAT_EVD_HANDLE evd,
                                    DAT_EVENT* event) noexcept {
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::completion(completion, evd);
   const Cookie& cookie = cookie_of(completion);
   const bool success = completion.status == DAT_DTO_SUCCESS;
   if (success && cookie.suppressed) [[unlikely]] {

@@ -160,6 +160,8 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET
   cookie->operation = DAT_DTO_RECEIVE;
   cookie->suppressed = false;
   cookie->ib_extension = false;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(*srq, *cookie, DAT_COMPLETION_DEFAULT_FLAG);
   DAT_RETURN code;
   {
     const typename G::Scope lock(srq->post_lock());

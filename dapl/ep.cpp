@@ -5,6 +5,7 @@
 #include "dapl/ep_calls.h"
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
+#include "dapl/trace_points.h"
 
 #include <algorithm>
 
@@ -101,6 +102,7 @@ transport::QpInit Ep::qp_init(const EpConfig& config, DiscardCq* discard) noexce
       std::max({attr.max_request_iov, attr.max_rdma_read_iov, attr.max_rdma_write_iov});
   init.max_rdma_read_in = attr.max_rdma_read_in;
   init.max_rdma_read_out = attr.max_rdma_read_out;
+  init.delayed_ack = config.delayed_ack;
   init.solicited_only = attr.recv_completion_flags == DAT_COMPLETION_SOLICITED_WAIT_FLAG;
   return init;
 }
@@ -154,8 +156,8 @@ void Ep::forget_completions() noexcept {
 }
 
 void Ep::set_state(DAT_EP_STATE to, EpInput why) noexcept {
-  UDAPL_TRACE(kNormal, "ep %p: %s: %s -> %s", static_cast<void*>(this), name(why), name(state()),
-              name(to));
+  if (trace::enabled(trace::kNormal)) [[unlikely]]
+    point::state(*this, why, state(), to);
   state_.store(to, std::memory_order_release);
 }
 

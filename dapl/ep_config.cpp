@@ -57,10 +57,10 @@ Status check_limits(const transport::Attributes& limits, const DAT_EP_ATTR& attr
                  limits.max_rdma_size);
   if (attr.srq_soft_hw < 0 && attr.srq_soft_hw != DAT_WATERMARK_INFINITE)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "srq_soft_hw %d", attr.srq_soft_hw);
-  // There are no named attributes of EPs, so every name is an unknown one.
-  if (attr.ep_transport_specific_count != 0 || attr.ep_provider_specific_count != 0)
-    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d transport and %d provider attributes by name",
-                 attr.ep_transport_specific_count, attr.ep_provider_specific_count);
+  // No transport has attributes by name, so every name is an unknown one.
+  if (attr.ep_transport_specific_count != 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d transport attributes by name",
+                 attr.ep_transport_specific_count);
   return Status();
 }
 

@@ -20,6 +20,7 @@ struct EpConfig {
   Srq* srq = nullptr;
   DAT_COMM comm{};  // domain 0: not set
   DAT_EP_ATTR attr{};
+  bool delayed_ack = false;         // the named attribute; attr shows it (named_attributes.h)
   bool default_read_depths = true;  // nobody asked for them: negotiation may lower them
 };
 

@@ -6,6 +6,7 @@
 #include "dapl/ep_calls.h"
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
+#include "dapl/trace_points.h"
 
 #include <algorithm>
 
@@ -34,6 +35,9 @@ Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
     data.private_data_size = static_cast<DAT_COUNT>(peer_data_.size());
     data.private_data = peer_data_.data();
   }
+  if (trace::enabled(trace::kNormal)) [[unlikely]]
+    point::connection(*this, number, ends_,
+                      with_data ? transport::PrivateData(peer_data_) : transport::PrivateData());
   return config_.connect_evd->post(event);
 }
 

@@ -4,6 +4,7 @@
 #include "dapl/ep.h"
 #include "dapl/ep_calls.h"
 #include "dapl/ia.h"
+#include "dapl/named_attributes.h"
 #include "dapl/refuse.h"
 
 namespace udapl::dapl::calls {
@@ -47,6 +48,10 @@ Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATT
                     ? *attributes
                     : default_attributes(ia.attributes(), config.recv_evd != nullptr,
                                          config.request_evd != nullptr);
+  if (const Status status =
+          take_ep_attributes(ia.attributes(), config.attr, DAT_INVALID_ARG6, &config);
+      !status.ok())
+    return status;
   if (config.srq != nullptr && config.srq->uses.load(std::memory_order_relaxed) >=
                                    static_cast<std::uint32_t>(ia.attributes().max_eps_per_srq))
     UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ, "%d EPs use the SRQ",

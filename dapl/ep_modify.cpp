@@ -5,6 +5,7 @@
 #include "dapl/ep.h"
 #include "dapl/ep_calls.h"
 #include "dapl/ia.h"
+#include "dapl/named_attributes.h"
 #include "dapl/refuse.h"
 
 #include <algorithm>
@@ -64,8 +65,6 @@ void take_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATT
   take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV, from.max_rdma_write_iov, &to->max_rdma_write_iov);
   take(DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR, from.ep_transport_specific_count,
        &to->ep_transport_specific_count);
-  take(DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR, from.ep_provider_specific_count,
-       &to->ep_provider_specific_count);
 }
 
 // An EP without EVD has no DTOs by default; one that gets an EVD has the default number.
@@ -120,7 +119,7 @@ bool same_queues(const EpConfig& a, const EpConfig& b) noexcept {
          x.max_request_dtos == y.max_request_dtos && x.max_recv_iov == y.max_recv_iov &&
          x.max_request_iov == y.max_request_iov && x.max_rdma_read_iov == y.max_rdma_read_iov &&
          x.max_rdma_write_iov == y.max_rdma_write_iov && x.max_rdma_read_in == y.max_rdma_read_in &&
-         x.max_rdma_read_out == y.max_rdma_read_out;
+         x.max_rdma_read_out == y.max_rdma_read_out && a.delayed_ack == b.delayed_ack;
 }
 
 }  // namespace
@@ -132,6 +131,11 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
   if (const Status status = take_handles(mask, param, &wanted); !status.ok()) return status;
   if ((mask & DAT_EP_FIELD_COMM) != 0) wanted.comm = param.comm;
   take_attributes(mask, param.ep_attr, &wanted.attr);
+  if ((mask & DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR) != 0) {
+    const Status named =
+        take_ep_attributes(ia->attributes(), param.ep_attr, DAT_INVALID_ARG3, &wanted);
+    if (!named.ok()) return named;
+  }
   default_dtos(mask, ia->attributes(), &wanted);
   if ((mask & (DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN | DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT)) !=
       0)
@@ -215,6 +219,7 @@ Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
       UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_PZ,
                    "ep %p: receives are posted in its PZ", static_cast<void*>(this));
     receives.qp = nullptr;
+    receives.quick_count = kNoQuickPost;
     fresh.qp = std::move(qp_);
     fresh.discard = std::move(discard_);
     return Status();

@@ -6,6 +6,7 @@
 #include "dapl/datapath_evd.h"
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
+#include "dapl/trace_points.h"
 
 #include <algorithm>
 
@@ -167,6 +168,8 @@ Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
 
 Upcall Evd::notify() noexcept {
   const ScopedLock lock(notify_lock_);
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::wake(*this, waited() ? "wakes its waiter" : cno_ ? "triggers its CNO" : "nobody waits");
   if (waited_.load(std::memory_order_relaxed)) {
     notified_.store(true, std::memory_order_release);  // pairs with the waiter's exchange
     word_.signal();
@@ -271,7 +274,10 @@ Cno* Evd::cno() const noexcept {
 
 // The CQ is armed while the CNO is to hear of it; Cno arms it again when a trigger is consumed.
 void Evd::arm_for_cno() noexcept {
-  if (cno_ && wants_arming()) cq_->arm();
+  if (!cno_ || !wants_arming()) return;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::arm(*this, "for its CNO");
+  cq_->arm();
 }
 
 void Evd::set_enabled(bool enabled) noexcept {

@@ -4,6 +4,7 @@
 #include "dapl/evd.h"
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
+#include "dapl/trace_points.h"
 
 #include <algorithm>
 #include <limits>
@@ -65,12 +66,18 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
   if (count_events(threshold) >= threshold) return DAT_SUCCESS;
   if (cq_ != nullptr) cq_->progress();
   for (;;) {
+    if (trace::enabled(trace::kDetail)) [[unlikely]]
+      point::arm(*this, "waits");
     if (cq_ != nullptr) cq_->arm();
     if (count_events(threshold) >= threshold) return DAT_SUCCESS;
     // Only a notification lets the waiter look again: it sleeps through other events.
     for (;;) {
       const std::uint32_t seen = word_.value();
-      if (notified_.exchange(false, std::memory_order_acquire)) break;
+      if (notified_.exchange(false, std::memory_order_acquire)) {
+        if (trace::enabled(trace::kDetail)) [[unlikely]]
+          point::wake(*this, "looks again");
+        break;
+      }
       if (const DAT_RETURN code = interruption(); code != DAT_SUCCESS) return code;
       if (expired(deadline)) return soft_error(cq_.get(), DAT_TIMEOUT_EXPIRED);
       const WaitResult result = ia->adapter().block(word_, seen, deadline);

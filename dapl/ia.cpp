@@ -10,6 +10,7 @@
 #include "dapl/ep.h"
 #include "dapl/evd.h"
 #include "dapl/lmr.h"
+#include "dapl/named_attributes.h"
 #include "dapl/provider.h"
 #include "dapl/psp.h"
 #include "dapl/pz.h"
@@ -57,6 +58,7 @@ Status Ia::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE
     return adapter.status();
   }
   opened->adapter_ = *std::move(adapter);
+  opened->vendor_attributes_ = dapl::vendor_attributes(opened->attributes());
   for (const auto& [name, value] : opened->attributes().provider_specific)
     opened->named_attributes_.push_back({name.c_str(), value.c_str()});
 

@@ -59,7 +59,11 @@ class Ia : public ObjectHeader {
   [[nodiscard]] DAT_IA_HANDLE handle() const noexcept;
   // The async EVD; DAT_EVD_OUT_OF_SCOPE when this open has none.
   [[nodiscard]] DAT_EVD_HANDLE async_evd() const noexcept;
-  // provider_specific_attr. Valid as long as the IA is open.
+  // vendor_attr.
+  [[nodiscard]] std::vector<DAT_NAMED_ATTR>& vendor_attributes() noexcept {
+    return vendor_attributes_;
+  }
+  // provider_specific_attr. Both are valid as long as the IA is open.
   [[nodiscard]] std::vector<DAT_NAMED_ATTR>& named_attributes() noexcept {
     return named_attributes_;
   }
@@ -133,6 +137,7 @@ class Ia : public ObjectHeader {
   Visits visits_;
   Sink sink_;
   std::unique_ptr<transport::Adapter> adapter_;
+  std::vector<DAT_NAMED_ATTR> vendor_attributes_;
   std::vector<DAT_NAMED_ATTR> named_attributes_;
   Evd* own_async_evd_ = nullptr;  // the one that open() made
   // Where this open's async events go; under the lock of AsyncEvds.

@@ -6,6 +6,7 @@
 #include <dat/dat_registry.h>
 
 #include "common/result.h"
+#include "common/trace.h"
 
 #include <atomic>
 #include <cstddef>
@@ -121,6 +122,12 @@ class ObjectPool {
   std::deque<void*> free_;
 };
 
+// Records of trace_points.cpp.
+[[gnu::cold, gnu::noinline]] void trace_create(const ObjectHeader& object,
+                                               DAT_HANDLE_TYPE type) noexcept;
+[[gnu::cold, gnu::noinline]] void trace_free(const ObjectHeader& object,
+                                             DAT_HANDLE_TYPE type) noexcept;
+
 // Ends an object: runs its destructor and gives its block to the pool. The header stays there as it
 // was, but for the tag. Nothing writes its first word again: the registry reads that without a
 // lock, and legally so while an RSP ends because its request has arrived.
@@ -129,6 +136,8 @@ struct Dispose {
   void operator()(T* object) const noexcept {
     static_assert(!std::is_polymorphic_v<T>, "the first word of a handle belongs to DAT");
     static_assert(std::is_trivially_destructible_v<ObjectHeader>, "the header outlives the object");
+    if (trace::enabled(trace::kCalls)) [[unlikely]]
+      trace_free(*object, T::kType);
     std::unique_lock lock(spent_lock(), std::defer_lock);
     if (object->tag.load(std::memory_order_relaxed) == ObjectHeader::kSpent)
       lock.lock();
@@ -146,7 +155,10 @@ using Owned = std::unique_ptr<T, Dispose<T>>;
 template <class T, class... Args>
 [[nodiscard]] Owned<T> make_object(Args&&... args) {
   void* const block = ObjectPool<T>::instance().allocate();
-  return Owned<T>(::new (block) T(std::forward<Args>(args)...));
+  T* const object = ::new (block) T(std::forward<Args>(args)...);
+  if (trace::enabled(trace::kCalls)) [[unlikely]]
+    trace_create(*object, T::kType);
+  return Owned<T>(object);
 }
 
 // Objects of one type that an Ia owns. Not thread-safe: the Ia's lock protects it. Insert and

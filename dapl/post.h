@@ -5,6 +5,7 @@
 #include "dapl/lmr.h"
 #include "dapl/rmr.h"
 #include "dapl/srq.h"
+#include "dapl/trace_points.h"
 
 #include <concepts>
 #include <type_traits>
@@ -125,6 +126,8 @@ template <class Q, class Call>
                    .operation = request.operation,
                    .suppressed = suppressed,
                    .ib_extension = request.ib_extension};
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(ep, *cookie, flags);
   queue.cookies.commit();
   const DAT_RETURN code =
       call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(cookie), work);
@@ -319,6 +322,8 @@ template <HotQp Q>
                    .operation = DAT_DTO_RECEIVE,
                    .suppressed = false,
                    .ib_extension = false};
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(ep, *cookie, static_cast<std::uint32_t>(flags));
   queue.cookies.commit();
   const DAT_RETURN code = static_cast<Q*>(queue.qp)->post_recv(
       reinterpret_cast<transport::WorkId>(cookie), local.list, local.count,

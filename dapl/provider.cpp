@@ -6,6 +6,7 @@
 #include "dapl/boundary.h"
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
+#include "dapl/trace_points.h"
 
 #include <cstring>
 #include <vector>
@@ -101,6 +102,7 @@ Provider::Provider(const ProviderKit& kit, const DAT_PROVIDER_INFO& info,
 
 void register_provider(const ProviderKit& kit, const DAT_PROVIDER_INFO* info,
                        const char* ia_params) noexcept {
+  trace::set_describe(&identify);
   const DAT_RETURN code = boundary([&]() -> Status {
     if (info == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "no provider info");
     const Provider& provider =

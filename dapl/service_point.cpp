@@ -5,9 +5,11 @@
 #include "dapl/csp.h"
 #include "dapl/ep.h"
 #include "dapl/ia.h"
+#include "dapl/named_attributes.h"
 #include "dapl/psp.h"
 #include "dapl/refuse.h"
 #include "dapl/rsp.h"
+#include "dapl/trace_points.h"
 
 #include <algorithm>
 #include <new>
@@ -62,6 +64,7 @@ Result<Ep*> make_provider_ep(Ia& ia, const transport::IncomingConnection& reques
   };
   EpConfig config;
   config.attr = default_attributes(limits, false, false);
+  show_ep_attributes(limits, &config);
   config.attr.max_rdma_read_in =
       depth(request.peer_rdma_read_out(), limits.max_rdma_read_in, config.attr.max_rdma_read_in);
   config.attr.max_rdma_read_out =
@@ -76,6 +79,8 @@ Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try 
   if (arrival.ep != nullptr) arrival.ep->set_endpoints(ends);
   Owned<Cr> made = make_object<Cr>(ia, std::move(arrival.request), arrival.ep, arrival.provider_ep);
   Cr& cr = ia.adopt(std::move(made));
+  if (trace::enabled(trace::kNormal)) [[unlikely]]
+    point::connection(cr, DAT_CONNECTION_REQUEST_EVENT, ends, cr.request()->private_data());
   bool queued = false;
   upcall = evd.try_post(arrival_event(arrival, cr), &queued);
   if (queued) return Status();

@@ -58,6 +58,7 @@ struct Attributes {
   bool posts_return_before_work = false;  // dto_async_return_guaranteed
   bool send_invalidate = false;
   bool read_to_rmr = false;
+  bool delayed_ack = false;  // QpInit::delayed_ack may be set
   DAT_RMR_SCOPE rmr_scope = DAT_RMR_SCOPE_ANY;
   DAT_EXTENSION extension = DAT_EXTENSION_NONE;
   int extension_version = 0;

@@ -27,6 +27,8 @@ struct QpInit {
   int max_rdma_read_in;   // reads that the peer may have outstanding towards us
   int max_rdma_read_out;  // reads that we keep in flight; further ones wait in the queue
   bool solicited_only;    // of this QP's receive completions only solicited ones are notifications
+  bool delayed_ack = false;  // Sends and RDMA Writes complete when the peer has placed their
+                             // data; false unless Attributes::delayed_ack
 };
 
 enum class DisconnectMode { kAbrupt, kGraceful };
@@ -97,8 +99,8 @@ class Qp {
   virtual void disconnect(DisconnectMode mode) noexcept = 0;
 
   // error -> idle, with empty queues; completions of the QP that are still on its CQs are dropped,
-  // and no sink call for it runs or will run, as after the destructor. May block for the transport's
-  // clean-up.
+  // and no sink call for it runs or will run, as after the destructor. May block for the
+  // transport's clean-up.
   virtual Status reset() = 0;
 
   // Addresses of the connection; meaningful from connect/accept on.

@@ -7,15 +7,21 @@
 
 #include "common/cause.h"
 #include "common/result.h"
+#include "common/trace.h"
+#include "dat/api/forward.h"
 
 namespace udapl::dat {
 
 // Runs the body of an API function that may allocate. No exception of ours leaves it; the
 // cancellation of a thread, which GCC makes an exception, must.
+// The call and its return are traced under the name of who calls this.
 template <class Body>
-DAT_RETURN boundary(Body&& body) {
+DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
   try {
-    return body();
+    if (!trace::enabled(trace::kCalls)) [[likely]]
+      return body();
+    trace_call(function, DAT_HANDLE_NULL);
+    return trace_return(function, DAT_HANDLE_NULL, body());
   } catch (const std::bad_alloc&) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
                   "out of memory");

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "common/result.h"
+#include "common/trace.h"
 #include "dat/api/instance.h"
 #include "dat/ia_table.h"
 #include "dat/provider_of.h"
@@ -28,6 +29,60 @@ inline constexpr bool kSlotTakes =
     std::is_same_v<std::remove_cvref_t<decltype(static_cast<DAT_PROVIDER*>(nullptr)->*Slot)>,
                    DAT_RETURN (*)(DAT_HANDLE, Args...)>;
 
+// Calls that programs make in their loops: the provider traces what they do, not that they were
+// called.
+template <auto Slot>
+inline constexpr bool kIsHot = false;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_send_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_send_with_invalidate_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_recv_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_rdma_read_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_rdma_write_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_rdma_read_to_rmr_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::ep_get_status_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::rmr_bind_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::srq_post_recv_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::evd_dequeue_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::evd_wait_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::evd_post_se_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::cno_wait_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::get_consumer_context_func> = true;
+template <>
+inline constexpr bool kIsHot<&DAT_PROVIDER::set_consumer_context_func> = true;
+
+// Records of a call and its return.
+[[gnu::cold, gnu::noinline]] void trace_call(const char* function, DAT_HANDLE handle) noexcept;
+[[gnu::cold, gnu::noinline]] DAT_RETURN trace_return(const char* function, DAT_HANDLE handle,
+                                                     DAT_RETURN code) noexcept;
+
+// Calls the provider; `handle` is the consumer's, `object` the provider's.
+template <auto Slot, class... Args>
+inline DAT_RETURN call_provider([[maybe_unused]] const char* function,
+                                [[maybe_unused]] DAT_HANDLE handle, DAT_HANDLE object,
+                                Args... args) {
+  if constexpr (!kIsHot<Slot>) {
+    if (trace::enabled(trace::kCalls)) [[unlikely]] {
+      trace_call(function, handle);
+      return trace_return(function, handle, (provider_of(object).*Slot)(object, args...));
+    }
+  }
+  return (provider_of(object).*Slot)(object, args...);
+}
+
 // The first argument is an object of the provider, whose first word leads to the slot: a test for
 // null and for IA numbers (an IA where another object belongs), two loads and a jump.
 template <auto Slot, DAT_RETURN_SUBTYPE NullSubtype, class... Args>
@@ -35,7 +90,7 @@ inline DAT_RETURN forward(const char* function, DAT_HANDLE handle, Args... args)
   static_assert(kSlotTakes<Slot, Args...>);
   if (IaTable::is_number(handle)) [[unlikely]]
     return refuse_handle(function, handle, NullSubtype);
-  return (provider_of(handle).*Slot)(handle, args...);
+  return call_provider<Slot>(function, handle, handle, args...);
 }
 
 // The first argument is an IA; the provider gets its own pointer for it.
@@ -45,7 +100,7 @@ inline DAT_RETURN forward_ia(const char* function, DAT_IA_HANDLE ia, Args... arg
   const DAT_IA_HANDLE provider_ia = ia_table().resolve(ia);
   if (provider_ia == nullptr) [[unlikely]]
     return refuse_handle(function, ia, DAT_INVALID_HANDLE_IA);
-  return (provider_of(provider_ia).*Slot)(provider_ia, args...);
+  return call_provider<Slot>(function, ia, provider_ia, args...);
 }
 
 // The first argument is an IA or any other object.
@@ -56,7 +111,7 @@ inline DAT_RETURN forward_either(const char* function, DAT_HANDLE handle, Args..
   if (provider_ia != nullptr) handle = provider_ia;
   if (IaTable::is_number(handle)) [[unlikely]]
     return refuse_handle(function, handle, DAT_INVALID_HANDLE1);
-  return (provider_of(handle).*Slot)(handle, args...);
+  return call_provider<Slot>(function, handle, handle, args...);
 }
 
 }  // namespace udapl::dat

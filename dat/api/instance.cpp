@@ -34,11 +34,27 @@ Registry* registry() {
   return nullptr;
 }
 
+void trace_call(const char* function, DAT_HANDLE handle) noexcept {
+  trace::emit(
+      {.level = trace::kCalls, .kind = trace::Kind::kCall, .object = handle, .function = function});
+}
+
+DAT_RETURN trace_return(const char* function, DAT_HANDLE handle, DAT_RETURN code) noexcept {
+  const char* const name = type_name(code);
+  trace::emit({.level = trace::kCalls,
+               .kind = trace::Kind::kReturn,
+               .code = code,
+               .object = handle,
+               .function = function,
+               .status = name != nullptr ? name : "unknown error"});
+  return code;
+}
+
 DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle,
                          DAT_RETURN_SUBTYPE subtype) noexcept {
   const DAT_RETURN code = dat_error(DAT_INVALID_HANDLE, subtype);
   if (trace::enabled(trace::kNormal))
-    trace::write(trace::kNormal, function, "%p is not a handle: 0x%x", handle, code);
+    trace::write_error(trace::kNormal, code, function, "%p is not a handle", handle);
   udapl::cause::note(code, "%s: %p is not a handle", function, handle);
   return code;
 }

@@ -64,6 +64,7 @@ transport::Attributes make_attributes(const Netdev& netdev) {
   a.srq_pz_may_differ = true;  // an SRQ's segments are checked against its own PZ
   a.send_invalidate = true;
   a.read_to_rmr = true;
+  a.delayed_ack = true;
   a.rmr_scope = DAT_RMR_SCOPE_ANY;
   a.extension = DAT_EXTENSION_IB;
   a.extension_version = DAT_IB_EXTENSION_VERSION;

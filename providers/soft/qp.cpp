@@ -52,6 +52,7 @@ Qp::Qp(const QpEnvironment& environment, const transport::QpInit& init)
       solicited_only_(init.solicited_only),
       max_read_in_(count_of(init.max_rdma_read_in)),
       max_read_out_(count_of(init.max_rdma_read_out)),
+      delayed_ack_(init.delayed_ack),
       requests_(count_of(init.max_request), std::max(1U, count_of(init.max_request_segments))),
       responses_(max_read_in_ + 1, 0),  // one more for the Read that only opens the connection
       spans_(requests_.max_segments()),
@@ -124,6 +125,7 @@ Status Qp::exchange_resources(const transport::QpInit& init, Cq*& recv_cq, Cq*& 
   solicited_only_ = init.solicited_only;
   max_read_in_ = count_of(init.max_rdma_read_in);
   max_read_out_ = count_of(init.max_rdma_read_out);
+  delayed_ack_ = init.delayed_ack;
   return Status();
 }
 
@@ -154,7 +156,8 @@ iwarp::MpaConfig Qp::mpa_config() const noexcept {
   const ScopedLock lock(lock_);
   iwarp::MpaConfig config;
   config.ird = static_cast<std::uint16_t>(std::min<std::uint32_t>(max_read_in_, iwarp::kDepthMax));
-  config.ord = static_cast<std::uint16_t>(std::min<std::uint32_t>(max_read_out_, iwarp::kDepthMax));
+  const std::uint32_t reads = std::max(max_read_out_, delayed_ack_ ? 1U : 0U);
+  config.ord = static_cast<std::uint16_t>(std::min<std::uint32_t>(reads, iwarp::kDepthMax));
   return config;
 }
 
@@ -164,6 +167,15 @@ Status Qp::attach(std::unique_ptr<TcpStream>& stream, const Negotiated& negotiat
   const bool expected =
       state_ == State::kIdle || (negotiated.initiator && state_ == State::kConnecting);
   if (!expected) return failure(DAT_INVALID_STATE);
+  if (delayed_ack_ && negotiated.agreed.ord == 0) {  // less than was promised is no connection
+    UDAPL_TRACE(kNormal, "QP %p: the peer serves no RDMA Reads, which delayed_ack needs",
+                static_cast<void*>(this));
+    if (negotiated.initiator) {
+      finish(Close::kReset);
+      gate_.post(kRefused);
+    }
+    return failure(DAT_MODEL_NOT_SUPPORTED);
+  }
   // Only errors are reported until the sink knows that we are connected.
   const Status watched = stream->watch(0, *this);
   if (!watched.ok()) {
@@ -280,7 +292,8 @@ void Qp::clear_connection() noexcept {
   requests_.clear();
   built_ = sent_ = unanswered_ = 0;
   reads_in_flight_ = 0;
-  rtr_read_in_flight_ = false;
+  rtr_read_in_flight_ = placed_read_in_flight_ = false;
+  asked_ = acknowledged_ = 0;
   responses_.clear();
   response_built_ = 0;
   responses_in_a_row_ = 0;

@@ -132,7 +132,13 @@ class Qp final : public transport::Qp,
   enum class Close { kGently, kReset };
   // The message that the Sender is at.
   enum class Current : std::uint8_t { kNone, kControl, kRequest, kResponse };
-  enum Control : std::uint8_t { kRtrSend = 1, kRtrWrite = 2, kRtrRead = 4, kKickWrite = 8 };
+  enum Control : std::uint8_t {
+    kRtrSend = 1,
+    kRtrWrite = 2,
+    kRtrRead = 4,
+    kKickWrite = 8,
+    kPlacedRead = 16  // delayed acknowledgement: the answer says that what was sent is placed
+  };
 
   // One pass sends or receives about this much, bytes.
   static constexpr std::size_t kPassBudget = 256 * 1024;
@@ -142,6 +148,8 @@ class Qp final : public transport::Qp,
   static constexpr int kPostsInPlace = 2;
   static constexpr std::uint64_t kGatheredRequests = 32;
   static constexpr std::uint64_t kGatheredBytes = 16 * 1024;
+  // Delayed acknowledgement: while there is more to send, ask for one after so many requests.
+  static constexpr std::uint64_t kUnacknowledged = 16;
   // What zero-length RDMA Writes and Reads say; it names no memory and is not looked at.
   static constexpr std::uint32_t kNoStag = 1;
 
@@ -206,6 +214,9 @@ class Qp final : public transport::Qp,
   [[nodiscard]] bool execute_binds() noexcept UDAPL_REQUIRES(lock_);
   void fail_request(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) noexcept
       UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool placement_due() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool placement_is_next() noexcept UDAPL_REQUIRES(lock_);
+  void placed() noexcept UDAPL_REQUIRES(lock_);
   void retire_sent() noexcept UDAPL_REQUIRES(lock_);
   void report_done() noexcept UDAPL_REQUIRES(lock_);
   void report(const Request& request, DAT_DTO_COMPLETION_STATUS status) noexcept
@@ -263,6 +274,7 @@ class Qp final : public transport::Qp,
   bool solicited_only_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t max_read_in_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t max_read_out_ UDAPL_GUARDED_BY(lock_);
+  bool delayed_ack_ UDAPL_GUARDED_BY(lock_);
 
   // The connection.
   State state_ UDAPL_GUARDED_BY(lock_) = State::kIdle;
@@ -286,6 +298,11 @@ class Qp final : public transport::Qp,
   std::uint32_t ord_ UDAPL_GUARDED_BY(lock_) = 0;
   std::uint32_t read_stag_ UDAPL_GUARDED_BY(lock_) = 0;  // sink of all our Reads
   bool rtr_read_in_flight_ UDAPL_GUARDED_BY(lock_) = false;
+  // Delayed acknowledgement (docs/adr/0011): requests before acknowledged_ are placed; those before
+  // asked_ will be when the Read that is in flight is answered.
+  bool placed_read_in_flight_ UDAPL_GUARDED_BY(lock_) = false;
+  std::uint64_t asked_ UDAPL_GUARDED_BY(lock_) = 0;
+  std::uint64_t acknowledged_ UDAPL_GUARDED_BY(lock_) = 0;
   bool has_bound_ UDAPL_GUARDED_BY(lock_) = false;
 
   // Responses; those before response_built_ are in the batch.

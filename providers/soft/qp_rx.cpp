@@ -252,6 +252,10 @@ bool Qp::oldest_read(iwarp::ReadSink& sink) {
     sink = {kNoStag, 0, 0};
     return true;
   }
+  if (placement_is_next()) {
+    sink = {kNoStag, 0, 0};
+    return true;
+  }
   const Request* const request = oldest_unanswered();
   if (request == nullptr || request->kind != RequestKind::kRead) return false;
   read_scatter_.start({requests_.segments(unanswered_), request->segment_count});
@@ -273,11 +277,13 @@ void Qp::read_done() {
     --reads_in_flight_;
     return;
   }
+  if (placement_is_next()) return placed();
   answered(requests_.at(unanswered_));
 }
 
 Verdict Qp::atomic_response(const iwarp::AtomicResponse& response) {
-  Request* const request = rtr_read_in_flight_ ? nullptr : oldest_unanswered();
+  Request* const request =
+      rtr_read_in_flight_ || placement_is_next() ? nullptr : oldest_unanswered();
   if (request == nullptr || request->kind == RequestKind::kRead ||
       response.request_id != static_cast<std::uint32_t>(unanswered_))
     return Verdict::kNothingOutstanding;

@@ -109,7 +109,13 @@ bool Qp::begin_message() noexcept {
     return begin_response();
   }
   responses_in_a_row_ = 0;
-  return execute_binds() && request_startable() && begin_request();
+  if (!execute_binds()) return false;
+  if (placement_due()) {
+    controls_ |= kPlacedRead;
+    begin_control();
+    return true;
+  }
+  return request_startable() && begin_request();
 }
 
 // One of our own messages, which no request stands for.
@@ -128,6 +134,12 @@ void Qp::begin_control() noexcept {
     case kRtrRead:
       sender_->begin_read_request({kNoStag, 0, 0, kNoStag, 0});
       rtr_read_in_flight_ = true;
+      ++reads_in_flight_;
+      break;
+    case kPlacedRead:
+      sender_->begin_read_request({kNoStag, 0, 0, kNoStag, 0});
+      placed_read_in_flight_ = true;
+      asked_ = built_;
       ++reads_in_flight_;
       break;
   }
@@ -263,11 +275,46 @@ void Qp::fail_request(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) 
   raise(BreakReason::kLocalFault, iwarp::make_terminate(TerminateCode::kRdmapLocalCatastrophic));
 }
 
-// TCP has taken some more bytes: those of a Send or Write may be reused, so it is done.
+// ---- delayed acknowledgement --------------------------------------------------------------------
+
+// Is it time to ask the peer whether all that was sent is placed? One question at a time; many
+// requests share it.
+bool Qp::placement_due() noexcept {
+  if (!delayed_ack_ || placed_read_in_flight_ || reads_in_flight_ >= std::max(ord_, 1U))
+    return false;
+  if (built_ - acknowledged_ < kUnacknowledged && request_startable()) return false;
+  acknowledged_ = std::max(acknowledged_, requests_.head());
+  while (acknowledged_ != built_ && (expects_response(requests_.at(acknowledged_).kind) ||
+                                     requests_.at(acknowledged_).kind == RequestKind::kBind))
+    ++acknowledged_;
+  return acknowledged_ != built_;
+}
+
+// Is the answer to that question the next that the peer gives?
+bool Qp::placement_is_next() noexcept {
+  if (!placed_read_in_flight_) return false;
+  const Request* const request = oldest_unanswered();
+  return request == nullptr || unanswered_ >= asked_;
+}
+
+void Qp::placed() noexcept {
+  placed_read_in_flight_ = false;
+  --reads_in_flight_;
+  for (std::uint64_t i = std::max(acknowledged_, requests_.head()); i != asked_; ++i) {
+    Request& request = requests_.at(i);
+    if (!expects_response(request.kind)) request.done = true;
+  }
+  acknowledged_ = asked_;
+  report_done();
+}
+
+// TCP has taken some more bytes: those of a Send or Write may be reused, so it is done, unless it
+// has to wait until they are placed.
 void Qp::retire_sent() noexcept {
   while (sent_ != built_ && requests_.at(sent_).end <= batch_.sent()) {
     Request& request = requests_.at(sent_++);
-    if (!expects_response(request.kind)) request.done = true;
+    if (!expects_response(request.kind) && (!delayed_ack_ || request.kind == RequestKind::kBind))
+      request.done = true;
   }
   while (responses_.head() != response_built_ &&
          responses_.at(responses_.head()).end <= batch_.sent())

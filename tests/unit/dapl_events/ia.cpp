@@ -2,6 +2,8 @@
 // Opening and closing, async EVDs, attributes, contexts, and providers.
 #include "tests/unit/dapl_events/support.h"
 
+#include <dat/dat_trclvl.h>
+
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -302,8 +304,16 @@ BOOST_AUTO_TEST_CASE(attributes_fill_every_field) {
     BOOST_CHECK_EQUAL(attr.extension_version, 209);
     BOOST_CHECK_EQUAL(attr.num_transport_attr, 0);
     BOOST_CHECK(attr.transport_attr == nullptr);
-    BOOST_CHECK_EQUAL(attr.num_vendor_attr, 0);
-    BOOST_CHECK(attr.vendor_attr == nullptr);
+    BOOST_REQUIRE_EQUAL(attr.num_vendor_attr, 5);
+    const auto value = [&attr](const char* name) {
+      const char* const text = dat_named_attr_value(attr.vendor_attr, attr.num_vendor_attr, name);
+      return std::string(text == nullptr ? "missing" : text);
+    };
+    BOOST_CHECK_EQUAL(value("delayed_ack_supported"), "false");
+    BOOST_CHECK_EQUAL(value("vendor_extension"), "true");
+    BOOST_CHECK_EQUAL(value("vendor_ext_version"), "1.0");
+    BOOST_CHECK(dat_trclvl_query_func(&attr) != nullptr);
+    BOOST_CHECK(dat_trclvl_modify_func(&attr) != nullptr);
   }
 }
 

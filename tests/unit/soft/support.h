@@ -137,6 +137,7 @@ struct Side {
     bool solicited_only = false;
     bool srq = false;
     ScopeId pd = 1;
+    bool delayed_ack = false;
   };
 
   explicit Side(const Options& o) : options(o), pd(o.pd) {
@@ -164,7 +165,8 @@ struct Side {
             .max_request_segments = options.max_segments,
             .max_rdma_read_in = options.read_in,
             .max_rdma_read_out = options.read_out,
-            .solicited_only = options.solicited_only};
+            .solicited_only = options.solicited_only,
+            .delayed_ack = options.delayed_ack};
   }
   [[nodiscard]] std::unique_ptr<Qp> make_qp(RecordingSink& connection_sink) {
     return std::make_unique<Qp>(QpEnvironment{*reactor, memory, connector}, init(connection_sink));
@@ -274,9 +276,12 @@ struct Pair {
     attach_responder(b, std::move(passive),
                      negotiated(false, rtr, depth(b.options.read_in),
                                 depth(std::min(b.options.read_out, a.options.read_in)), crc));
-    attach_initiator(a, std::move(active),
-                     negotiated(true, rtr, depth(a.options.read_in),
-                                depth(std::min(a.options.read_out, b.options.read_in)), crc));
+    attach_initiator(
+        a, std::move(active),
+        negotiated(true, rtr, depth(a.options.read_in),
+                   depth(std::min(std::max(a.options.read_out, a.options.delayed_ack ? 1 : 0),
+                                  b.options.read_in)),
+                   crc));
     BOOST_REQUIRE(wait([this] {
       return a.sink.calls().ends_with("established") && b.sink.calls().ends_with("established");
     }));

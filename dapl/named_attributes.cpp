@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/named_attributes.h"
+
+#include <dat/dat_trclvl.h>
+
+#include "common/trace.h"
+#include "dapl/boundary.h"
+#include "dapl/ep_config.h"
+#include "dapl/ia.h"
+#include "dapl/refuse.h"
+
+#include <strings.h>
+
+#include <cstring>
+
+// Registries that are not ours lack them.
+#pragma weak dat_trclvl_query
+#pragma weak dat_trclvl_modify
+
+namespace udapl::dapl {
+
+namespace {
+
+constexpr const char* kTrue = "true";
+constexpr const char* kFalse = "false";
+
+Status check_component(DAT_COUNT component) noexcept {
+  if (component == DAT_TRCLVL_DAPL) return Status();
+  // Who gives us one of our own IAs is the registry, which knows its own level.
+  UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "component %d is not of this library",
+               component);
+}
+
+// What applications get with debug_query and debug_modify. They give the IA handle that the
+// registry gave them, so it is the registry that finds out whose IA it is, and comes back with the
+// provider's own. A registry that is not ours cannot; then this library is all there is.
+DAT_RETURN trclvl_query(DAT_IA_HANDLE ia, DAT_COUNT component, DAT_COUNT* level) {
+  DAT_RETURN (*const registry)(DAT_IA_HANDLE, DAT_COUNT, DAT_COUNT*) = &::dat_trclvl_query;
+  if (handle_cast<Ia>(ia) == nullptr && registry != nullptr) return registry(ia, component, level);
+  return boundary([&]() -> Status {
+    if (ia == DAT_HANDLE_NULL) UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "null IA");
+    if (const Status status = check_component(component); !status.ok()) return status;
+    if (level == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "no place for the level");
+    *level = trace::level();
+    return Status();
+  });
+}
+
+DAT_RETURN trclvl_modify(DAT_IA_HANDLE ia, DAT_COUNT component, DAT_COUNT level) {
+  DAT_RETURN (*const registry)(DAT_IA_HANDLE, DAT_COUNT, DAT_COUNT) = &::dat_trclvl_modify;
+  if (handle_cast<Ia>(ia) == nullptr && registry != nullptr) return registry(ia, component, level);
+  return boundary([&]() -> Status {
+    if (ia == DAT_HANDLE_NULL) UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "null IA");
+    if (const Status status = check_component(component); !status.ok()) return status;
+    if (level < TRC_LVL_OFF || level > TRC_LVL_MAX)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "level %d", level);
+    trace::set_level(level);
+    return Status();
+  });
+}
+
+}  // namespace
+
+std::vector<DAT_NAMED_ATTR> vendor_attributes(const transport::Attributes& adapter) {
+  return {{DAT_VENDOR_ATTR_DELAYED_ACK_SUPPORTED, adapter.delayed_ack ? kTrue : kFalse},
+          {DAT_VENDOR_ATTR_EXTENSION, kTrue},
+          {DAT_VENDOR_ATTR_EXT_VERSION, "1.0"},
+          {DAT_VENDOR_ATTR_DEBUG_QUERY, reinterpret_cast<const char*>(&trclvl_query)},
+          {DAT_VENDOR_ATTR_DEBUG_MODIFY, reinterpret_cast<const char*>(&trclvl_modify)}};
+}
+
+Status take_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATTR& from,
+                          DAT_RETURN arg, EpConfig* config) {
+  const DAT_COUNT count = from.ep_provider_specific_count;
+  const DAT_NAMED_ATTR* const list = from.ep_provider_specific;
+  if (count < 0 || (count > 0 && list == nullptr))
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d provider-specific attributes at %p", count,
+                 static_cast<const void*>(list));
+  for (DAT_COUNT i = 0; i < count; ++i) {
+    const char* const name = list[i].name;
+    const char* const value = list[i].value;
+    if (name == nullptr || value == nullptr || !adapter.delayed_ack ||
+        std::strcmp(name, DAT_EP_ATTR_DELAYED_ACK) != 0)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "EPs of %s have no attribute \"%s\"",
+                   adapter.device_name.c_str(), name == nullptr ? "" : name);
+    const bool wanted = ::strcasecmp(value, kTrue) == 0;
+    if (!wanted && ::strcasecmp(value, kFalse) != 0)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%s is true or false, not \"%s\"", name, value);
+    config->delayed_ack = wanted;
+  }
+  show_ep_attributes(adapter, config);
+  return Status();
+}
+
+void show_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept {
+  // The structure has no const pointer; consumers must not write to it.
+  static DAT_NAMED_ATTR off[] = {{DAT_EP_ATTR_DELAYED_ACK, kFalse}};
+  static DAT_NAMED_ATTR on[] = {{DAT_EP_ATTR_DELAYED_ACK, kTrue}};
+  config->attr.ep_provider_specific_count = adapter.delayed_ack ? 1 : 0;
+  config->attr.ep_provider_specific = !adapter.delayed_ack  ? nullptr
+                                      : config->delayed_ack ? on
+                                                            : off;
+}
+
+}  // namespace udapl::dapl
