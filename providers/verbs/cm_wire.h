@@ -9,7 +9,7 @@
 
 // The private data of rdma_cm messages. InfiniBand and RoCE pad it with zeros to a fixed size, and
 // DAT consumers want the size that was sent, so what we send says how much of it counts, in places
-// that existing providers take for padding (docs/adr/0006). iWARP keeps the size itself.
+// that existing providers take for padding (docs/adr/0008). iWARP keeps the size itself.
 namespace udapl::verbs::wire {
 
 inline constexpr std::size_t kRequestRoom = 56;  // of RDMA_PS_TCP; the least of the three

@@ -39,7 +39,7 @@ struct PeerOffer {
 // One end of a reliable connection: a verbs RC QP, moved through its states by us, and the rdma_cm
 // id of the connection. Posts go straight to the device; `lock_` guards set-up and end only. A QP
 // that is reset takes a new ibv_qp, so that no completion or packet of the old one is taken for one
-// of the new (docs/adr/0006). Sink calls go through the gate. Thread-safe as transport::Qp says.
+// of the new (docs/adr/0009). Sink calls go through the gate. Thread-safe as transport::Qp says.
 // Owned by an Ep.
 //
 // qp_post.h: posting (hot). qp_post.cpp: its cold paths. qp.cpp: resources. qp_connect.cpp: set-up.

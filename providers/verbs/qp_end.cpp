@@ -115,7 +115,7 @@ void Qp::break_connection(BreakReason why) noexcept {
 // ---- graceful disconnect -----------------------------------------------------------------------
 
 // A write of nothing behind the last request: when it completes, all before it have
-// (docs/adr/0007).
+// (docs/adr/0010).
 void Qp::post_marker() noexcept {
   ibv_send_wr marker{};
   marker.wr_id = kInternalWork;

@@ -219,7 +219,12 @@ DAT_RETURN Qp::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest
   if (window.bound()) {
     invalidate.send_flags |= request.send_flags & IBV_SEND_FENCE;
     invalidate.next = &request;
-    return submit(invalidate);
+    ibv_send_wr* bad = nullptr;
+    const int error = ibv_post_send(qp_, &invalidate, &bad);
+    if (error == 0) return DAT_SUCCESS;
+    // Then the window is unbound, and that is all that has happened.
+    if (bad == &request) window.posted({&window, nullptr, {}, {}, bind.va_type}, 0, *this);
+    return post_error(error);
   }
   return submit(request);
 }
