@@ -66,7 +66,7 @@ bool readable(int fd, int timeout_ms) {
 
 BOOST_AUTO_TEST_SUITE(cno)
 
-BOOST_AUTO_TEST_CASE(cno_wait_timeout) {
+BOOST_AUTO_TEST_CASE(cno_wait_timeout, *covers("ofa_2_1_15_cno_timeout")) {
   Ia ia;
   const Cno cno = make_cno(ia);
   BOOST_CHECK(wait_for(cno, 0) == nullptr);
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(cno_query_fields) {
   CHECK_TYPE(dat_cno_query(cno, DAT_CNO_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(cno_fd_readable, *covers("cno_fd_trigger_clears")) {
+BOOST_AUTO_TEST_CASE(cno_fd_readable, *covers("cno_fd_trigger_clears ofa_1_cno_descriptor")) {
   Ia ia;
   DAT_FD fd = -1;
   Cno cno;

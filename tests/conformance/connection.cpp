@@ -84,7 +84,9 @@ BOOST_AUTO_TEST_CASE(conn_private_data_each_way, *covers("conn_private_data_life
   BOOST_CHECK_EQUAL(private_data_of(active), back);
 }
 
-BOOST_AUTO_TEST_CASE(conn_private_data_max) {
+BOOST_AUTO_TEST_CASE(conn_private_data_max,
+                     *covers("ofa_2_3_02_private_data_too_long ofa_2_3_03_private_data_null "
+                             "ofa_2_3_04_failed_accept_keeps_cr")) {
   Pair pair;
   const DAT_COUNT max = pair.ia.provider().max_private_data_size;
   BOOST_CHECK_GE(max, 64);
@@ -115,7 +117,8 @@ BOOST_AUTO_TEST_CASE(conn_timeout_zero) {
   BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_UNCONNECTED);
 }
 
-BOOST_AUTO_TEST_CASE(conn_timeout_fires, *covers("conn_accept_after_peer_timeout")) {
+BOOST_AUTO_TEST_CASE(conn_timeout_fires,
+                     *covers("conn_accept_after_peer_timeout ofa_2_3_05_timeout_tells_the_peer")) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
   REQUIRE_OK(pair.active.post_recv(buffer, 64, 1));
@@ -136,14 +139,14 @@ BOOST_AUTO_TEST_CASE(conn_timeout_fires, *covers("conn_accept_after_peer_timeout
   }
 }
 
-BOOST_AUTO_TEST_CASE(conn_no_listener) {
+BOOST_AUTO_TEST_CASE(conn_no_listener, *covers("ofa_2_3_07_ucm_no_listener")) {
   Pair pair;
   REQUIRE_OK(connect_to(pair, fresh_conn_qual()));
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
   BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_DISCONNECTED);
 }
 
-BOOST_AUTO_TEST_CASE(conn_unreachable) {
+BOOST_AUTO_TEST_CASE(conn_unreachable, *covers("ofa_2_3_11_unreachable")) {
   Pair pair;
   sockaddr_in nowhere{};
   nowhere.sin_family = AF_INET;
@@ -211,7 +214,7 @@ BOOST_AUTO_TEST_CASE(conn_no_connect_evd) {
              DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(conn_qos_unsupported) {
+BOOST_AUTO_TEST_CASE(conn_qos_unsupported, *covers("ofa_1_qos")) {
   Pair pair;
   if (skip_unless((pair.ia.provider().dat_qos_supported & DAT_QOS_PREMIUM) == 0,
                   "every QoS is supported"))
@@ -232,7 +235,9 @@ BOOST_AUTO_TEST_CASE(conn_failure_then_reset) {
   pair.connect();
 }
 
-BOOST_AUTO_TEST_CASE(conn_reject_event, *covers("conn_reject_flushes")) {
+BOOST_AUTO_TEST_CASE(conn_reject_event,
+                     *covers("conn_reject_flushes ofa_2_3_09_reject_is_the_peers "
+                             "ofa_2_3_10_reject_data")) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
   REQUIRE_OK(pair.active.post_recv(buffer, 64, 1));
@@ -317,7 +322,7 @@ BOOST_AUTO_TEST_CASE(conn_cr_event_fields, *covers("conn_cr_query")) {
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 
-BOOST_AUTO_TEST_CASE(conn_handoff) {
+BOOST_AUTO_TEST_CASE(conn_handoff, *covers("ofa_1_cr_handoff")) {
   Pair pair;
   const Evd other_evd = make_evd(pair.ia, DAT_EVD_CR_FLAG, 8);
   const DAT_CONN_QUAL other_qual = fresh_conn_qual();
@@ -430,7 +435,8 @@ BOOST_AUTO_TEST_CASE(conn_dup_requires_connected) {
              DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(conn_common_connect, *covers("conn_common_needs_comm csp_port_in_use")) {
+BOOST_AUTO_TEST_CASE(conn_common_connect,
+                     *covers("conn_common_needs_comm csp_port_in_use ofa_1_csp")) {
   Pair pair;
   DAT_COMM comm{};
   comm.domain = pair.ia.attr.ia_address_ptr->sa_family;

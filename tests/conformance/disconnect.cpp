@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(disc_abrupt_both_sides) {
   expect_silence(pair.passive.connect_evd);
 }
 
-BOOST_AUTO_TEST_CASE(disc_graceful_drains) {
+BOOST_AUTO_TEST_CASE(disc_graceful_drains, *covers("ofa_1_graceful ofa_2_3_20_graceful_waits")) {
   Pair pair;
   constexpr std::size_t kSize = 1U << 20;
   constexpr int kCount = 8;

@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(ep_create_at_limits) {
   end.create(ia, pz, &attr);
 }
 
-BOOST_AUTO_TEST_CASE(ep_create_mixed_completion_modes) {
+BOOST_AUTO_TEST_CASE(ep_create_mixed_completion_modes, *covers("ofa_2_2_07_mode_of_an_evd")) {
   Pair pair;  // all its streams are EVD_THRESHOLD
   const auto create_with = [&](DAT_COMPLETION_FLAGS recv, DAT_COMPLETION_FLAGS request) {
     DAT_EP_ATTR attr = default_ep_attr(pair.ia);
@@ -492,7 +492,7 @@ BOOST_AUTO_TEST_CASE(ep_modify_recv_flags_after_post) {
              DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(ep_status_idle_sense) {
+BOOST_AUTO_TEST_CASE(ep_status_idle_sense, *covers("ofa_2_1_13_idle_flags")) {
   PairWithProcess with;
   Pair& pair = with.pair;
   End& end = pair.passive;

@@ -169,9 +169,8 @@ BOOST_AUTO_TEST_CASE(evd_wait_immediate) {
   BOOST_CHECK_EQUAL(more, 2);
 }
 
-BOOST_AUTO_TEST_CASE(
-    evd_wait_timeout,
-    *covers("evd_wait_timeout_zero evd_wait_timeout_elapsed evd_wait_timeout_keeps_events")) {
+BOOST_AUTO_TEST_CASE(evd_wait_timeout, *covers("evd_wait_timeout_zero evd_wait_timeout_elapsed "
+                                               "evd_wait_timeout_keeps_events")) {
   Ia ia;
   for (const DAT_EVD_FLAGS flag : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
     const Evd evd = make_evd(ia, static_cast<DAT_EVD_FLAGS>(flag | DAT_EVD_SOFTWARE_FLAG), 8);
@@ -304,7 +303,7 @@ BOOST_AUTO_TEST_CASE(evd_wait_no_lost_wakeup) {
   producer.join();
 }
 
-BOOST_AUTO_TEST_CASE(evd_wait_total_timeout) {
+BOOST_AUTO_TEST_CASE(evd_wait_total_timeout, *covers("ofa_2_2_02_total_timeout")) {
   Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 64);
   std::atomic<bool> stop{false};

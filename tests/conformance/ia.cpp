@@ -323,8 +323,9 @@ BOOST_AUTO_TEST_CASE(ia_attributes,
   BOOST_CHECK_EQUAL(ia.attr.num_vendor_attr == 0, ia.attr.vendor_attr == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(prov_attributes, *covers("prov_attr_version prov_attr_private_data_min "
-                                              "prov_attr_merge_matrix prov_attr_srq_consistent")) {
+BOOST_AUTO_TEST_CASE(prov_attributes,
+                     *covers("prov_attr_version prov_attr_private_data_min "
+                             "prov_attr_merge_matrix prov_attr_srq_consistent ofa_1_max_srqs")) {
   Ia ia;
   const DAT_PROVIDER_ATTR& attr = ia.provider();
   BOOST_CHECK_EQUAL(attr.dapl_version_major, 2U);
@@ -363,7 +364,7 @@ BOOST_AUTO_TEST_CASE(prov_attr_completion_flags) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(prov_attr_all_filled) {
+BOOST_AUTO_TEST_CASE(prov_attr_all_filled, *covers("ofa_1_provider_attributes")) {
   Ia ia;
   // Two poisons: a byte that keeps both was not written. Padding may keep them, so fields are
   // looked at, not bytes.

@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_shared_cookie, *covers("lmr_create_shared_unsupp
   ::munmap(shared, kSize);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_create_zb) {
+BOOST_AUTO_TEST_CASE(lmr_create_zb, *covers("ofa_1_zero_based")) {
   Pair pair;
   std::vector<std::uint8_t> bytes(128);
   Registration made;

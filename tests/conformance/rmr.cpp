@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(rmr_scope_ep) {
   expect_connection_end(active.connect_evd);
 }
 
-BOOST_AUTO_TEST_CASE(dto_send_invalidate) {
+BOOST_AUTO_TEST_CASE(dto_send_invalidate, *covers("ofa_1_send_invalidate")) {
   Fixture fixture(true);
   if (skip_unless(fixture.made, "no RMRs with the scope of an EP")) return;
   REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, 1));

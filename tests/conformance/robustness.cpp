@@ -658,7 +658,7 @@ BOOST_AUTO_TEST_CASE(rob_fork_exec) {
   if (fd >= 0) BOOST_CHECK_GE(opened, 1);
 }
 
-BOOST_AUTO_TEST_CASE(rob_stub_entries) {
+BOOST_AUTO_TEST_CASE(rob_stub_entries, *covers("ofa_1_stubs_exported")) {
   // All functions of the API are exported, those of 2.0 that other libraries lack too.
   for (const char* const name : {"dat_cno_create",
                                  "dat_cno_fd_create",

@@ -108,7 +108,8 @@ BOOST_AUTO_TEST_CASE(srq_post_recv_ep_illegal) {
   CHECK_TYPE(fixture.passive[0].post_recv(fixture.buffer, 64, 1), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(srq_two_eps_share, *covers("srq_event_ep_handle")) {
+BOOST_AUTO_TEST_CASE(srq_two_eps_share,
+                     *covers("srq_event_ep_handle ofa_2_1_03_srq_event_names_the_ep")) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoSrq)) return;
   for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(fixture.post(i));
@@ -189,7 +190,8 @@ BOOST_AUTO_TEST_CASE(srq_free_in_use) {
   CHECK_TYPE(dat_srq_free(fixture.srq), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(srq_low_watermark_once) {
+BOOST_AUTO_TEST_CASE(srq_low_watermark_once,
+                     *covers("ofa_1_srq_set_lw ofa_2_1_05_srq_async_event")) {
   Fixture fixture;
   if (skip_unless(fixture.made && (fixture.pair.ia.provider().srq_watermarks_supported & 1) != 0,
                   "no low watermark"))
@@ -248,7 +250,7 @@ BOOST_AUTO_TEST_CASE(srq_released_event) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(ep_soft_watermark_once) {
+BOOST_AUTO_TEST_CASE(ep_soft_watermark_once, *covers("ofa_1_set_watermark")) {
   Pair pair;
   if (skip_unless((pair.ia.provider().srq_watermarks_supported & 2) != 0, "no soft high watermark"))
     return;
@@ -279,7 +281,7 @@ BOOST_AUTO_TEST_CASE(ep_hard_watermark_breaks) {
   expect_connection_end(pair.passive.connect_evd);
 }
 
-BOOST_AUTO_TEST_CASE(ep_recv_query_counts) {
+BOOST_AUTO_TEST_CASE(ep_recv_query_counts, *covers("ofa_1_recv_query")) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
   Buffer in(pair.ia, pair.pz, 64);

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(dto_recv_before_connect) {
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
 }
 
-BOOST_AUTO_TEST_CASE(dto_post_disconnected_flush) {
+BOOST_AUTO_TEST_CASE(dto_post_disconnected_flush, *covers("ofa_2_1_10_posts_when_disconnected")) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
   pair.connect();
@@ -709,7 +709,7 @@ BOOST_AUTO_TEST_CASE(dto_send_invalidate_false) {
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
 }
 
-BOOST_AUTO_TEST_CASE(dto_read_to_rmr) {
+BOOST_AUTO_TEST_CASE(dto_read_to_rmr, *covers("ofa_1_read_to_rmr")) {
   Pair pair;
   Buffer sink(pair.ia, pair.pz, 64);
   Buffer source(pair.ia, pair.pz, 64);

@@ -1,0 +1,636 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+
+// What users of OpenFabrics dapl 2.1.10 met: missing functions, wrong results, crashes and hangs.
+// Each test is named after the line of the checklist (sections "ofa ..."); lines that a test of
+// another group proves already are covered there.
+namespace conformance {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::chrono::microseconds since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+}
+
+bool is_lacking(DAT_RETURN rc) {
+  return DAT_GET_TYPE(rc) == DAT_MODEL_NOT_SUPPORTED ||
+         DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_NOT_IMPLEMENTED);
+}
+
+// Two dequeues into different poison: what differs was not written.
+struct Written {
+  explicit Written(unsigned char poison) { std::memset(&event, poison, sizeof event); }
+  DAT_EVENT event;
+  [[nodiscard]] const DAT_DTO_COMPLETION_EVENT_DATA& dto() const {
+    return event.event_data.dto_completion_event_data;
+  }
+};
+
+void wait_into(DAT_EVD_HANDLE evd, DAT_EVENT* event) {
+  DAT_COUNT more = 0;
+  REQUIRE_OK(dat_evd_wait(evd, kPatience, 1, event, &more));
+}
+
+DAT_RETURN connect_to(const Pair& pair, DAT_CONN_QUAL conn_qual, DAT_TIMEOUT timeout = kPatience) {
+  return dat_ep_connect(pair.active.ep, pair.ia.attr.ia_address_ptr, conn_qual, timeout, 0, nullptr,
+                        DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+}
+
+DAT_EVENT software_event() {
+  DAT_EVENT event{};
+  event.event_number = DAT_SOFTWARE_EVENT;
+  return event;
+}
+
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(regressions)
+
+// ---- missing functions ----
+
+BOOST_AUTO_TEST_CASE(ofa_1_rmr_advertised_means_usable) {
+  const Ia ia;
+  const Pz pz = make_pz(ia);
+  Rmr rmr;
+  DAT_RMR_HANDLE made = DAT_HANDLE_NULL;
+  const DAT_RETURN rc = dat_rmr_create(pz, &made);
+  if (ia.attr.max_rmrs > 0) {
+    REQUIRE_OK(rc);
+    *rmr.out() = made;
+  } else {
+    BOOST_CHECK_MESSAGE(is_lacking(rc), describe(rc));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ofa_1_lmr_types_advertised_mean_usable) {
+  const Ia ia;
+  const Pz pz = make_pz(ia);
+  const Buffer source(ia, pz, 256);
+  DAT_REGION_DESCRIPTION region{};
+  region.for_lmr_handle = source.lmr;
+  LmrHandle copy;
+  DAT_LMR_HANDLE made = DAT_HANDLE_NULL;
+  DAT_LMR_CONTEXT context = 0;
+  DAT_RMR_CONTEXT remote = 0;
+  DAT_VLEN length = 0;
+  DAT_VADDR address = 0;
+  const DAT_RETURN rc = dat_lmr_create(ia, DAT_MEM_TYPE_LMR, region, 0, pz, DAT_MEM_PRIV_ALL_FLAG,
+                                       DAT_VA_TYPE_VA, &made, &context, &remote, &length, &address);
+  if ((ia.provider().lmr_mem_types_supported & DAT_MEM_TYPE_LMR) == 0) {
+    BOOST_CHECK_MESSAGE(rc == DAT_SUCCESS || is_lacking(rc), describe(rc));
+  } else {
+    REQUIRE_OK(rc);
+  }
+  if (rc == DAT_SUCCESS) *copy.out() = made;
+}
+
+// Each of these crashed: a descriptor without a name, without memory, without both.
+BOOST_AUTO_TEST_CASE(ofa_1_shared_lmr_incomplete) {
+  const Ia ia;
+  const Pz pz = make_pz(ia);
+  char name[40] = {};
+  char memory[64] = {};
+  for (const bool with_name : {false, true})
+    for (const bool with_memory : {false, true}) {
+      if (with_name && with_memory) continue;
+      DAT_REGION_DESCRIPTION region{};
+      region.for_shared_memory.shared_memory_id = with_name ? &name : nullptr;
+      region.for_shared_memory.virtual_address = with_memory ? memory : nullptr;
+      DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+      DAT_LMR_CONTEXT context = 0;
+      DAT_RMR_CONTEXT remote = 0;
+      DAT_VLEN length = 0;
+      DAT_VADDR address = 0;
+      const DAT_RETURN rc = dat_lmr_create(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, region, sizeof memory,
+                                           pz, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr,
+                                           &context, &remote, &length, &address);
+      BOOST_CHECK_MESSAGE(DAT_GET_TYPE(rc) == DAT_INVALID_PARAMETER || is_lacking(rc),
+                          describe(rc));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(ofa_1_multipath_falls_back) {
+  Pair pair;
+  REQUIRE_OK(dat_ep_connect(pair.active.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
+                            0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_MULTIPATH_REQUESTED_FLAG));
+  const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+  REQUIRE_OK(
+      dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+// ---- 2.1 completions and events ----
+
+BOOST_AUTO_TEST_CASE(ofa_2_1_01_failed_receive_is_a_dto_event) {
+  Pair pair;
+  Buffer in(pair.ia, pair.pz, 64);
+  for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
+  pair.connect();
+  REQUIRE_OK(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG));
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    Written got(0xA5);
+    wait_into(pair.passive.recv_evd, &got.event);
+    BOOST_CHECK_EQUAL(got.event.event_number, DAT_DTO_COMPLETION_EVENT);
+    BOOST_CHECK(got.dto().ep_handle == pair.passive.ep);
+    BOOST_CHECK_EQUAL(got.dto().user_cookie.as_64, i);
+    BOOST_CHECK_EQUAL(got.dto().status, DAT_DTO_ERR_FLUSHED);
+    BOOST_CHECK_EQUAL(got.dto().transfered_length, 0U);
+    BOOST_CHECK_EQUAL(got.dto().operation, DAT_DTO_RECEIVE);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_1_02_all_fields_of_a_dto_event) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  pair.connect();
+  Written sent[2] = {Written(0x00), Written(0xFF)};
+  Written received[2] = {Written(0x00), Written(0xFF)};
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE_OK(pair.passive.post_recv(in, 64, 5));
+    REQUIRE_OK(pair.active.post_send(out, 64, 6));
+    wait_into(pair.passive.recv_evd, &received[i].event);
+    wait_into(pair.active.request_evd, &sent[i].event);
+  }
+  for (const Written* const both : {sent, received}) {
+    BOOST_CHECK_EQUAL(both[0].dto().operation, both[1].dto().operation);
+    BOOST_CHECK_EQUAL(both[0].dto().rmr_context, both[1].dto().rmr_context);
+    BOOST_CHECK_EQUAL(both[0].dto().transfered_length, both[1].dto().transfered_length);
+    BOOST_CHECK_EQUAL(both[0].dto().status, both[1].dto().status);
+    BOOST_CHECK(both[0].dto().ep_handle == both[1].dto().ep_handle);
+  }
+}
+
+// The buffers of an SRQ are consumed in an order that no connection knows: each cookie must come
+// back once, with the message that lies in its buffer.
+BOOST_AUTO_TEST_CASE(ofa_2_1_04_srq_cookies) {
+  Pair pair;
+  if (skip_unless(pair.ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
+  constexpr std::size_t kBuffers = 16;
+  constexpr std::size_t kSize = 64;
+  Buffer in(pair.ia, pair.pz, kBuffers * kSize);
+  Buffer out(pair.ia, pair.pz, kSize);
+  Srq srq;
+  DAT_SRQ_ATTR attr{kBuffers, 1, DAT_SRQ_LW_DEFAULT};
+  REQUIRE_OK(dat_srq_create(pair.ia, pair.pz, &attr, srq.out()));
+  End active[2];
+  End passive[2];
+  for (int i = 0; i < 2; ++i) {
+    active[i].create(pair.ia, pair.pz, nullptr);
+    const DAT_EP_ATTR ep_attr = default_ep_attr(pair.ia);
+    passive[i].create(pair.ia, pair.pz, &ep_attr, srq);
+    REQUIRE_OK(dat_ep_connect(active[i].ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
+                              0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+    REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive[i].ep, 0,
+                             nullptr));
+    expect_event(active[i].connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    expect_event(passive[i].connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  }
+  const auto post = [&](std::size_t slot) {
+    DAT_LMR_TRIPLET segment = in.local(kSize, slot * kSize);
+    REQUIRE_OK(dat_srq_post_recv(srq, 1, &segment, cookie(slot)));
+  };
+  for (std::size_t slot = 0; slot < kBuffers; ++slot) post(slot);
+  std::uint8_t message = 0;
+  for (int round = 0; round < 8; ++round) {
+    // Several messages are under way on both connections before the first is looked at.
+    std::uint8_t first[2] = {};
+    for (int end = 0; end < 2; ++end) {
+      first[end] = static_cast<std::uint8_t>(message + 1);
+      for (int i = 0; i < 3 + end; ++i) {
+        out.fill(++message);
+        REQUIRE_OK(active[end].post_send(out, kSize, message));
+        expect_dto(active[end].request_evd, DAT_DTO_SUCCESS, message);
+      }
+    }
+    std::set<std::uint64_t> slots;
+    for (int end = 1; end >= 0; --end)
+      for (int i = 0; i < 3 + end; ++i) {
+        const auto& dto = expect_event(passive[end].recv_evd, DAT_DTO_COMPLETION_EVENT)
+                              .event_data.dto_completion_event_data;
+        BOOST_CHECK(dto.ep_handle == passive[end].ep);
+        const std::uint64_t slot = dto.user_cookie.as_64;
+        BOOST_REQUIRE_LT(slot, kBuffers);
+        BOOST_CHECK_MESSAGE(slots.insert(slot).second, "cookie " << slot << " came twice");
+        BOOST_CHECK(in.holds(static_cast<std::uint8_t>(first[end] + i), kSize, slot * kSize));
+      }
+    for (const std::uint64_t slot : slots) post(slot);
+  }
+}
+
+// The code must not depend on what errno happens to hold.
+BOOST_AUTO_TEST_CASE(ofa_2_1_06_failed_post_code) {
+  Pair pair;
+  Buffer in(pair.ia, pair.pz, 64);
+  DAT_RETURN full = DAT_SUCCESS;
+  for (int i = 0; full == DAT_SUCCESS; ++i) {
+    BOOST_REQUIRE_LT(i, 100'000);
+    full = pair.passive.post_recv(in, 64, 1);
+  }
+  CHECK_TYPE(full, DAT_INSUFFICIENT_RESOURCES);
+  for (const int noise : {0, EINPROGRESS, EINVAL, ENOENT}) {
+    errno = noise;
+    CHECK_TYPE(pair.passive.post_recv(in, 64, 1), DAT_INSUFFICIENT_RESOURCES);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_1_08_both_sides_learn_of_a_dto_error) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_RMR_TRIPLET nowhere = out.remote(64);
+  nowhere.rmr_context ^= 0x5A5A00;
+  REQUIRE_OK(pair.active.post_write(out, nowhere, 1));
+  expect_connection_end(pair.active.connect_evd);
+  expect_connection_end(pair.passive.connect_evd);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_DISCONNECTED);
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_DISCONNECTED);
+}
+
+// Nobody looks at the completions of either side.
+BOOST_AUTO_TEST_CASE(ofa_2_1_09_dto_error_without_dequeue) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 128);
+  Buffer in(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.passive.post_recv(in, 8, 1));
+  pair.connect();
+  REQUIRE_OK(pair.active.post_send(out, 128, 2));  // more than the receive takes
+  expect_connection_end(pair.passive.connect_evd);
+  expect_connection_end(pair.active.connect_evd);
+}
+
+// The queue of async events overflows, and the process goes on.
+BOOST_AUTO_TEST_CASE(ofa_2_1_11_async_evd_overflows) {
+  std::string name = options().ia;
+  DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+  DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+  REQUIRE_OK(dat_ia_openv(name.data(), 1, &async_evd, &ia, 2, 0, options().thread_safe));
+  {
+    Pair pair;  // on an IA of its own: the EPs below have its address only
+    const Pz pz = make_pz(ia);
+    std::vector<std::uint8_t> bytes(64);
+    Buffer out(pair.ia, pair.pz, 64);
+    Buffer in(ia, pz, 64);
+    const Evd connect_evd = make_evd(ia, DAT_EVD_CONNECTION_FLAG, 8);
+    const Evd request_evd = make_evd(ia, DAT_EVD_DTO_FLAG, 64);
+    const Evd cr_evd = make_evd(ia, DAT_EVD_CR_FLAG, 8);
+    Psp psp;
+    const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
+    REQUIRE_OK(dat_psp_create(ia, conn_qual, cr_evd, DAT_PSP_CONSUMER_FLAG, psp.out()));
+    DAT_EVD_PARAM param{};
+    REQUIRE_OK(dat_evd_query(async_evd, DAT_EVD_FIELD_ALL, &param));
+    for (DAT_COUNT round = 0; round < std::min(param.evd_qlen + 3, 12); ++round) {
+      const Evd tiny = make_evd(ia, DAT_EVD_DTO_FLAG, 1);
+      REQUIRE_OK(dat_evd_query(tiny, DAT_EVD_FIELD_ALL, &param));
+      DAT_EP_ATTR attr = default_ep_attr(pair.ia);
+      if (skip_unless(param.evd_qlen < attr.max_recv_dtos,
+                      "the smallest EVD cannot be made to overflow"))
+        break;
+      Ep ep;
+      REQUIRE_OK(dat_ep_create(ia, pz, tiny, request_evd, connect_evd, &attr, ep.out()));
+      DAT_LMR_TRIPLET segment = in.local();
+      for (DAT_COUNT i = 0; i < attr.max_recv_dtos; ++i)
+        REQUIRE_OK(dat_ep_post_recv(ep, 1, &segment, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
+      REQUIRE_OK(connect_to(pair, conn_qual));
+      const DAT_EVENT request = expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+      REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, ep, 0, nullptr));
+      expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+      expect_event(connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+      for (DAT_COUNT i = 0; i < attr.max_recv_dtos; ++i)
+        if (pair.active.post_send(out, 64, 1) != DAT_SUCCESS) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG);
+      expect_connection_end(pair.active.connect_evd);
+      expect_connection_end(connect_evd);
+      drain(pair.active.request_evd);
+      REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    }
+    BOOST_CHECK_GE(drain(async_evd), 1);
+  }
+  REQUIRE_OK(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG));
+}
+
+// ---- 2.2 EVDs ----
+
+BOOST_AUTO_TEST_CASE(ofa_2_2_01_resize_of_a_dto_evd) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
+  pair.connect();
+  for (std::uint64_t i = 0; i < 2; ++i) REQUIRE_OK(pair.active.post_send(out, 64, i));
+  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 0);
+  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1);
+  REQUIRE_OK(dat_evd_resize(pair.passive.recv_evd, 256));
+  for (std::uint64_t i = 2; i < 4; ++i) REQUIRE_OK(pair.active.post_send(out, 64, i));
+  for (std::uint64_t i = 0; i < 4; ++i) expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_2_02_timeouts_shorter_and_longer) {
+  const Ia ia;
+  for (const DAT_EVD_FLAGS flags : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
+    const Evd evd = make_evd(ia, flags, 8);
+    DAT_EVENT event;
+    DAT_COUNT more = 0;
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < 10; ++i)
+      CHECK_TYPE(dat_evd_wait(evd, 700, 1, &event, &more), DAT_TIMEOUT_EXPIRED);
+    BOOST_CHECK_GE(since(start).count(), 7000);  // not 0: milliseconds are not the unit
+  }
+  // Nearly 72 minutes: a product of it in 32 bits is short, so the wait would end before the event.
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  std::thread poster([handle = DAT_EVD_HANDLE(evd)] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    const DAT_EVENT event = software_event();
+    dat_evd_post_se(handle, &event);
+  });
+  DAT_EVENT event;
+  DAT_COUNT more = 0;
+  const DAT_RETURN rc = dat_evd_wait(evd, DAT_TIMEOUT_INFINITE - 1, 1, &event, &more);
+  poster.join();
+  REQUIRE_OK(rc);
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_2_03_set_unwaitable_wakes_a_dto_waiter) {
+  const Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_DTO_FLAG, 8);
+  std::atomic<DAT_RETURN> result{DAT_SUCCESS};
+  std::thread waiter([&] {
+    DAT_EVENT event;
+    DAT_COUNT more = 0;
+    result = dat_evd_wait(evd, kPatience, 1, &event, &more);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  const Clock::time_point start = Clock::now();
+  const DAT_RETURN rc = dat_evd_set_unwaitable(evd);
+  waiter.join();
+  REQUIRE_OK(rc);
+  CHECK_TYPE(result.load(), DAT_INVALID_STATE);
+  BOOST_CHECK_LT(since(start).count(), static_cast<long>(kPatience / 2));
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_2_04_merged_evd_wakes_for_each_stream) {
+  const Ia ia;
+  Evd evd;
+  DAT_EVD_HANDLE made = DAT_HANDLE_NULL;
+  if (skip_unless(ia.provider().evd_stream_merging_supported[0][2] == DAT_TRUE,
+                  "software and DTO streams cannot share an EVD"))
+    return;
+  REQUIRE_OK(dat_evd_create(ia, 8, DAT_HANDLE_NULL,
+                            static_cast<DAT_EVD_FLAGS>(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_DTO_FLAG),
+                            &made));
+  *evd.out() = made;
+  std::thread poster([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    const DAT_EVENT event = software_event();
+    dat_evd_post_se(evd, &event);
+  });
+  const auto event = next_event(evd);
+  poster.join();
+  BOOST_REQUIRE(event);
+  BOOST_CHECK_EQUAL(event->event_number, DAT_SOFTWARE_EVENT);
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_2_05_overflow_during_a_wait) {
+  const Ia ia;
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 4);
+  DAT_EVD_PARAM param{};
+  REQUIRE_OK(dat_evd_query(evd, DAT_EVD_FIELD_ALL, &param));
+  std::atomic<DAT_RETURN> result{DAT_INTERNAL_ERROR};
+  std::thread waiter([&] {
+    DAT_EVENT event;
+    DAT_COUNT more = 0;
+    result = dat_evd_wait(evd, kPatience, param.evd_qlen, &event, &more);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const DAT_EVENT event = software_event();
+  for (DAT_COUNT i = 0; i < param.evd_qlen * 3; ++i) dat_evd_post_se(evd, &event);
+  waiter.join();
+  BOOST_CHECK_EQUAL(result.load(), static_cast<DAT_RETURN>(DAT_SUCCESS));
+  BOOST_CHECK_GE(drain(evd), param.evd_qlen - 1);  // nobody waits any more, as the EVD knows
+  REQUIRE_OK(dat_evd_post_se(evd, &event));
+  expect_event(evd, DAT_SOFTWARE_EVENT);
+}
+
+// Every way out of a wait that fails, and then one that does not.
+BOOST_AUTO_TEST_CASE(ofa_2_2_06_wait_after_failed_waits) {
+  const Ia ia;
+  for (const DAT_EVD_FLAGS flags : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
+    const Evd evd = make_evd(ia, flags, 8);
+    DAT_EVENT event;
+    DAT_COUNT more = 0;
+    for (int round = 0; round < 3; ++round) {
+      CHECK_TYPE(dat_evd_wait(evd, 0, 0, &event, &more), DAT_INVALID_PARAMETER);
+      CHECK_TYPE(dat_evd_wait(evd, 0, 1, nullptr, &more), DAT_INVALID_PARAMETER);
+      CHECK_TYPE(dat_evd_wait(evd, 0, 1, &event, nullptr), DAT_INVALID_PARAMETER);
+      REQUIRE_OK(dat_evd_set_unwaitable(evd));
+      CHECK_TYPE(dat_evd_wait(evd, 0, 1, &event, &more), DAT_INVALID_STATE);
+      REQUIRE_OK(dat_evd_clear_unwaitable(evd));
+      CHECK_TYPE(dat_evd_wait(evd, 100, 1, &event, &more), DAT_TIMEOUT_EXPIRED);
+    }
+    CHECK_TYPE(dat_evd_dequeue(evd, &event), DAT_QUEUE_EMPTY);
+  }
+}
+
+// ---- 2.3 connections ----
+
+BOOST_AUTO_TEST_CASE(ofa_2_3_01_ep_reuse_after_reset) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  for (int round = 0; round < 5; ++round) {
+    pair.connect();
+    REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+    REQUIRE_OK(pair.active.post_send(out, 64, 2));
+    expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
+    // The disconnect of each round must reach both sides, from either side.
+    REQUIRE_OK(dat_ep_disconnect(round % 2 == 0 ? pair.active.ep : pair.passive.ep,
+                                 DAT_CLOSE_ABRUPT_FLAG));
+    expect_connection_end(pair.active.connect_evd);
+    expect_connection_end(pair.passive.connect_evd);
+    expect_silence(pair.active.connect_evd);
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  }
+}
+
+// What arrives is what was sent: no padding, nothing of somebody else's.
+BOOST_AUTO_TEST_CASE(ofa_2_3_06_private_data_length_is_exact) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{57}}) {
+    Pair pair;
+    if (skip_unless(static_cast<DAT_COUNT>(size) <= pair.ia.provider().max_private_data_size,
+                    "private data is shorter here"))
+      return;
+    const std::string there(size, 'x');
+    const std::string back(size, 'y');
+    const DAT_CR_HANDLE cr = pair.connect_and_take_cr(kPatience, there);
+    DAT_CR_PARAM param{};
+    REQUIRE_OK(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
+    BOOST_CHECK_EQUAL(param.private_data_size, static_cast<DAT_COUNT>(size));
+    REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, static_cast<DAT_COUNT>(size),
+                             const_cast<char*>(size == 0 ? nullptr : back.data())));
+    const DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    const auto& data = event.event_data.connect_event_data;
+    BOOST_REQUIRE_EQUAL(data.private_data_size, static_cast<DAT_COUNT>(size));
+    BOOST_CHECK(size == 0 || std::memcmp(data.private_data, back.data(), size) == 0);
+    expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_3_13_psp_create_any_gives_up) {
+  const Ia ia;
+  const Evd wrong = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  DAT_CONN_QUAL conn_qual = 0;
+  const Clock::time_point start = Clock::now();
+  CHECK_TYPE(dat_psp_create_any(ia, &conn_qual, wrong, DAT_PSP_CONSUMER_FLAG, &psp),
+             DAT_INVALID_HANDLE);
+  CHECK_TYPE(dat_psp_create_any(ia, &conn_qual, DAT_HANDLE_NULL, DAT_PSP_CONSUMER_FLAG, &psp),
+             DAT_INVALID_HANDLE);
+  BOOST_CHECK_LT(since(start).count(), 5'000'000);
+}
+
+// A qualifier means itself or is refused; it is never another one.
+BOOST_AUTO_TEST_CASE(ofa_2_3_14_conn_qual_is_not_folded) {
+  Pair pair;
+  DAT_PSP_HANDLE handle = DAT_HANDLE_NULL;
+  CHECK_TYPE(dat_psp_create(pair.ia, 0, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, &handle),
+             DAT_INVALID_PARAMETER);
+  for (const int shift : {16, 32, 48}) {
+    const DAT_CONN_QUAL beyond = pair.conn_qual + (DAT_CONN_QUAL{1} << shift);
+    Psp other;
+    const DAT_RETURN rc =
+        dat_psp_create(pair.ia, beyond, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, &handle);
+    // That the small one is in use is no reason to refuse this one as in use.
+    BOOST_CHECK_NE(DAT_GET_TYPE(rc), static_cast<DAT_RETURN>(DAT_CONN_QUAL_IN_USE));
+    if (rc == DAT_SUCCESS) *other.out() = handle;
+    if (rc == DAT_SUCCESS) continue;
+    // Nobody can listen there, so a connect must not find anybody.
+    if (connect_to(pair, beyond) != DAT_SUCCESS) continue;
+    const auto event = next_event(pair.active.connect_evd);
+    BOOST_REQUIRE(event);
+    BOOST_CHECK(event->event_number != DAT_CONNECTION_EVENT_ESTABLISHED);
+    expect_silence(pair.cr_evd);
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  }
+}
+
+// An EP is freed while its connect has a time limit; the limit passes afterwards.
+BOOST_AUTO_TEST_CASE(ofa_2_3_16_ep_freed_before_its_timeout) {
+  Pair pair;
+  for (int round = 0; round < 10; ++round) {
+    End end;
+    end.create(pair.ia, pair.pz, nullptr);
+    REQUIRE_OK(dat_ep_connect(end.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual,
+                              20 * kMillisecond, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                              DAT_CONNECT_DEFAULT_FLAG));
+    REQUIRE_OK(dat_ep_free(end.ep.release()));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  while (const auto request = next_event(pair.cr_evd, kQuiet))
+    dat_cr_reject(request->event_data.cr_arrival_event_data.cr_handle, 0, nullptr);
+  pair.connect();
+}
+
+BOOST_AUTO_TEST_CASE(ofa_2_3_17_srq_ep_without_connect_evd) {
+  const Ia ia;
+  if (skip_unless(ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
+  const Pz pz = make_pz(ia);
+  Srq srq;
+  DAT_SRQ_ATTR attr{8, 1, DAT_SRQ_LW_DEFAULT};
+  REQUIRE_OK(dat_srq_create(ia, pz, &attr, srq.out()));
+  const Evd evd = make_evd(ia, DAT_EVD_DTO_FLAG, 32);
+  Ep ep;
+  const DAT_EP_ATTR ep_attr = default_ep_attr(ia);
+  REQUIRE_OK(dat_ep_create_with_srq(ia, pz, evd, evd, DAT_HANDLE_NULL, srq, &ep_attr, ep.out()));
+  BOOST_CHECK_EQUAL(ep_state(ep), DAT_EP_STATE_UNCONNECTED);
+}
+
+// Nobody dequeues the flushed receives: the disconnect returns all the same, and does not spin.
+BOOST_AUTO_TEST_CASE(ofa_2_3_19_disconnect_does_not_wait_for_the_consumer) {
+  Pair pair;
+  Buffer in(pair.ia, pair.pz, 64);
+  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(pair.active.post_recv(in, 64, i));
+  pair.connect();
+  const double before = processor_seconds();
+  const Clock::time_point start = Clock::now();
+  REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+  expect_connection_end(pair.active.connect_evd);
+  BOOST_CHECK_LT(since(start).count(), 5'000'000);
+  BOOST_CHECK_LT(processor_seconds() - before, 2.0);
+  expect_connection_end(pair.passive.connect_evd);
+}
+
+// ---- 2.4 registry ----
+
+// Two open IAs: what one is asked does not change what the other has said.
+BOOST_AUTO_TEST_CASE(ofa_2_4_06_attributes_of_two_ias) {
+  const Ia first;
+  std::vector<std::pair<std::string, std::string>> before;
+  const DAT_PROVIDER_ATTR& attr = first.provider();
+  for (DAT_COUNT i = 0; i < attr.num_provider_specific_attr; ++i)
+    before.emplace_back(attr.provider_specific_attr[i].name, attr.provider_specific_attr[i].value);
+  {
+    const Ia second;
+    BOOST_CHECK_EQUAL(second.provider().num_provider_specific_attr,
+                      attr.num_provider_specific_attr);
+  }
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    BOOST_CHECK_EQUAL(before[i].first, attr.provider_specific_attr[i].name);
+    BOOST_CHECK_EQUAL(before[i].second, attr.provider_specific_attr[i].value);
+  }
+}
+
+// ---- 2.5 codes ----
+
+BOOST_AUTO_TEST_CASE(ofa_2_5_registration_says_why) {
+  const Ia ia;
+  const Pz pz = make_pz(ia);
+  char byte = 0;
+  DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+  DAT_LMR_CONTEXT context = 0;
+  DAT_RMR_CONTEXT remote = 0;
+  DAT_VLEN length = 0;
+  DAT_VADDR address = 0;
+  const auto create = [&](void* where, DAT_VLEN size) {
+    DAT_REGION_DESCRIPTION region{};
+    region.for_va = where;
+    return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, size, pz, DAT_MEM_PRIV_ALL_FLAG,
+                          DAT_VA_TYPE_VA, &lmr, &context, &remote, &length, &address);
+  };
+  CHECK_TYPE(create(&byte, 0), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(create(nullptr, 64), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(create(&byte, ~DAT_VLEN{0}), DAT_INVALID_PARAMETER);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance
