@@ -170,7 +170,7 @@ def check_of_no_file(world):
 @case
 def generated_entries_open(world):
     """On this machine, with the provider beside libdat2, found by its bare name."""
-    status, text, err = world.run(world.datinfo, "--sysfs", world.path("nothing"), "generate")
+    status, text, err = world.run(world.datinfo, "generate", "--sysfs", world.path("nothing"))
     complaints = ended(status, 0, err)
     world.write("dat.conf", text)
     status, out, _ = world.run(world.datinfo, "check")
@@ -201,7 +201,7 @@ def generate_for_rdma_devices(world):
     world.write(devices + "siw0/parent", "eth4\n")
     world.write(devices + "lone0/ports/1/state", "2: INIT\n")
     path = world.path("dat.conf")
-    status, out, err = world.run(world.datinfo, "--sysfs", world.path("sys"), "generate", "--output", path)
+    status, out, err = world.run(world.datinfo, "generate", "--sysfs", world.path("sys"), "--output", path)
     complaints = ended(status, 0, err) + differences("", out)
     with open(path, encoding="utf-8") as file:
         text = file.read()

@@ -25,7 +25,8 @@ void add_list_options(CLI::App& command, datinfo::ListOptions& options, unsigned
   command.add_option("--timeout", seconds, "Seconds that opening one adapter may take")
       ->capture_default_str()
       ->check(CLI::Range(1U, 3600U));
-  command.add_option("--dev", options.dev, "Where device files are, instead of /dev");
+  command.add_option("--sysfs", options.sysfs, "Where the kernel describes devices (/sys)");
+  command.add_option("--dev", options.dev, "Where device files are (/dev)");
 }
 
 int write(const std::string& text, const std::string& path) {
@@ -52,8 +53,6 @@ int main(int argc, char** argv) {
 
   datinfo::ListOptions options;
   unsigned seconds = 10;
-  std::string sysfs = "/sys";
-  app.add_option("--sysfs", sysfs, "Where the kernel describes devices, instead of /sys");
   add_list_options(app, options, seconds);
   CLI::App* list =
       app.add_subcommand("list", "Open each adapter and say what came of it (default)");
@@ -68,6 +67,7 @@ int main(int argc, char** argv) {
 
   CLI::App* generate = app.add_subcommand("generate", "Write a dat.conf for this machine");
   std::string output;
+  generate->add_option("--sysfs", options.sysfs, "Where the kernel describes devices (/sys)");
   generate->add_option("--output", output, "To this file instead of standard output");
 
   try {
@@ -80,9 +80,9 @@ int main(int argc, char** argv) {
     const datinfo::Conf conf = datinfo::read_conf(file);
     status = datinfo::print_check(conf, datinfo::check(conf), check_json);
   } else if (generate->parsed()) {
-    status = write(datinfo::generate(datinfo::rdma_ports(sysfs), datinfo::netdevs()), output);
+    status =
+        write(datinfo::generate(datinfo::rdma_ports(options.sysfs), datinfo::netdevs()), output);
   } else {
-    options.sysfs = sysfs;
     options.limit = std::chrono::seconds(seconds);
     status = datinfo::list(options);
   }

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""Checks the manual pages.
+
+usage: check_pages.py MAN_FOLDER SYMBOL_LIST PROGRAM...
+
+Every page is clean for `mandoc -Tlint` and for `man --warnings`; every exported function has a page of
+section 3 that names it and shows its prototype; every page that another refers to exists; the pages of
+the programs name each of their options. Exit status 0: all well, 1: not.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+
+def run(*words, **more):
+    return subprocess.run(words, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80"}, **more)
+
+
+def pages_of(folder):
+    """{'name(section)': path} of all pages."""
+    found = {}
+    for section in sorted(os.listdir(folder)):
+        for name in sorted(os.listdir(os.path.join(folder, section))):
+            base, _, number = name.rpartition(".")
+            found[f"{base}({number})"] = os.path.join(folder, section, name)
+    return found
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def lint(folder, pages):
+    errors = []
+    real = [path for path in pages.values() if not read(path).startswith(".so ")]
+    for path in real:
+        # mandoc looks for referenced pages in the system; that is checked below.
+        said = run("mandoc", "-T", "lint", "-W", "style", path).stdout
+        errors += [line for line in said.splitlines() if "referenced manual not found" not in line]
+        said = run("man", "--warnings", "-l", "-E", "UTF-8", path)
+        errors += [f"{path}: {line}" for line in said.stderr.splitlines()]
+        if len(said.stdout) < 500:
+            errors.append(f"{path}: man shows {len(said.stdout)} characters")
+    return errors, len(real)
+
+
+def functions(symbol_list):
+    return sorted(set(re.findall(r"^symbol (\S+)", read(symbol_list), re.M)))
+
+
+def found_and_described(folder, pages, names):
+    errors = []
+    for name in names:
+        if f"{name}(3)" not in pages:
+            errors.append(f"{name} has no page")
+            continue
+        text = read(pages[f"{name}(3)"])
+        if text.startswith(".so "):
+            text = read(os.path.join(folder, text.split()[1]))
+        heading = text.split(".SH SYNOPSIS")[0]
+        if not re.search(rf"\b{name}\b", heading):
+            errors.append(f"the page of {name} does not name it")
+        if f"\\fB{name}\\fR(" not in text.split(".SH DESCRIPTION")[0]:
+            errors.append(f"the page of {name} has no prototype of it")
+        if f".SS {name}\n" not in text:
+            errors.append(f"the page of {name} does not describe it")
+    # And as a person finds it, through a page that leads elsewhere.
+    shown = run("man", "-M", folder, "3", "dat_ep_post_rdma_read")
+    if shown.returncode != 0 or "dat_ep_post_rdma_read" not in shown.stdout:
+        errors.append(f"man 3 dat_ep_post_rdma_read: {shown.stderr}")
+    return errors
+
+
+def references(pages):
+    errors = []
+    for page, path in pages.items():
+        for name, section in re.findall(r"^\.BR (\S+) \((\d)\)", read(path), re.M):
+            if f"{name}({section})" not in pages:
+                errors.append(f"{page} refers to {name}({section}), which does not exist")
+    return errors
+
+
+def options(pages, programs):
+    errors = []
+    for program in programs:
+        name = os.path.basename(program)
+        text = read(pages[f"{name}(1)"]).replace("\\-", "-")
+        helps = run(program, "--help").stdout
+        commands = re.findall(r"^  (\w+)  ", helps.partition("Subcommands:")[2], re.M)
+        for command in commands:
+            if not re.search(rf"\b{command}\b", text):
+                errors.append(f"{name}(1) does not name the subcommand {command}")
+            helps += run(program, command, "--help").stdout
+        for option in sorted(set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", helps, re.M)) - {"--help"}):
+            if option not in text:
+                errors.append(f"{name}(1) does not name the option {option}")
+    return errors
+
+
+def main():
+    folder, symbol_list, *programs = sys.argv[1:]
+    for tool in ("mandoc", "man"):
+        if shutil.which(tool) is None:
+            print(f"FAILED: no {tool}; script/setup-deps installs it")
+            return 1
+    pages = pages_of(folder)
+    names = functions(symbol_list)
+    errors, real = lint(folder, pages)
+    errors += found_and_described(folder, pages, names) + references(pages) + options(pages, programs)
+    for error in errors:
+        print(error)
+    print(f"{real} pages, {len(pages) - real} links, {len(names)} functions, {len(errors)} errors")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
