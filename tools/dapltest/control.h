@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "endpoint.h"
+#include "options.h"
+#include "report.h"
+#include "wire.h"
+
+#include <memory>
+
+namespace dapltest {
+
+// The connection over which client and server agree on a test: the client says who it is and what
+// it wants, the server which conn quals it has reserved for that. Not thread-safe.
+class Control {
+ public:
+  [[nodiscard]] bool create(const Adapter& adapter, std::uint32_t timeout_s);
+
+  // Client: asks for a test. The answer is in `info`; a server of another version is refused.
+  [[nodiscard]] bool request(Address& server, const Options& options, wire::Info& info);
+  void disconnect() { endpoint_.disconnect(); }
+
+  // Server: accepts a client and reads what it wants.
+  [[nodiscard]] bool accept(DAT_CR_HANDLE cr, wire::Info& info, Options& options);
+  [[nodiscard]] bool answer(std::uint32_t first_port);
+  // Whether the client has ended the connection. Does not wait.
+  [[nodiscard]] bool ended() { return endpoint_.ended(); }
+
+ private:
+  [[nodiscard]] wire::Control message(std::size_t index) {
+    return wire::Control(endpoint_.memory().span(index * wire::kControlSize, wire::kControlSize));
+  }
+  [[nodiscard]] bool send(std::size_t index) {
+    return endpoint_.post_send(message(index)) && endpoint_.reap_request();
+  }
+
+  Endpoint endpoint_;
+};
+
+// What each kind of run does; the answer is whether it passed. Clients fill `json`.
+[[nodiscard]] bool run_client(const Options& options, Json& json);
+[[nodiscard]] bool run_server(const Options& options, Json& json);
+[[nodiscard]] bool run_limits(const Options& options, Json& json);
+[[nodiscard]] bool run_features(const Options& options, Json& json);
+
+}  // namespace dapltest

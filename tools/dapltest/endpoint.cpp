@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "endpoint.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+namespace dapltest {
+namespace {
+
+constexpr std::uint32_t kEndPatienceMs = 5000;  // for the end of a connection
+constexpr auto kRetryPause = std::chrono::milliseconds(20);
+constexpr auto kRetryLimit = std::chrono::seconds(10);
+
+bool is_registered(const std::string& device, bool thread_safe) {
+  std::vector<DAT_PROVIDER_INFO> infos(256);
+  std::vector<DAT_PROVIDER_INFO*> pointers;
+  for (DAT_PROVIDER_INFO& info : infos) {
+    pointers.push_back(&info);
+  }
+  DAT_COUNT count = 0;
+  if (dat_registry_list_providers(static_cast<DAT_COUNT>(infos.size()), &count, pointers.data()) !=
+      DAT_SUCCESS) {
+    return false;
+  }
+  return std::any_of(infos.begin(), infos.begin() + std::clamp<DAT_COUNT>(count, 0, 256),
+                     [&](const DAT_PROVIDER_INFO& info) {
+                       return device == info.ia_name &&
+                              (info.is_thread_safe == DAT_TRUE) == thread_safe;
+                     });
+}
+
+const char* what_ended(DAT_EVENT_NUMBER number) {
+  switch (number) {
+    case DAT_CONNECTION_EVENT_PEER_REJECTED:
+      return "the server rejected it";
+    case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
+      return "no server listens there";
+    case DAT_CONNECTION_EVENT_UNREACHABLE:
+      return "the server cannot be reached";
+    case DAT_CONNECTION_EVENT_TIMED_OUT:
+      return "no answer in time";
+    case DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR:
+      return "the peer gave up";
+    case DAT_CONNECTION_EVENT_DISCONNECTED:
+      return "the peer ended the connection";
+    case DAT_CONNECTION_EVENT_BROKEN:
+      return "the connection broke";
+    default:
+      return "an unexpected event";
+  }
+}
+
+}  // namespace
+
+// ---- Adapter and Address
+
+std::string first_adapter() {
+  std::vector<DAT_PROVIDER_INFO> infos(1);
+  DAT_PROVIDER_INFO* pointers[] = {infos.data()};
+  DAT_COUNT count = 0;
+  const DAT_RETURN status = dat_registry_list_providers(1, &count, pointers);
+  // More than one fits not: that is fine.
+  if (status != DAT_SUCCESS && count < 1 && infos[0].ia_name[0] == '\0') {
+    return {};
+  }
+  return infos[0].ia_name;
+}
+
+DAT_RETURN open_ia(const std::string& device, Ia& ia) {
+  std::string name = device.empty() ? first_adapter() : device;
+  // No handle is used by two threads, so either kind will do.
+  const bool thread_safe = !is_registered(name, false) && is_registered(name, true);
+  DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+  return dat_ia_openv(name.data(), 8, &async_evd, ia.out(), DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
+                      thread_safe ? DAT_TRUE : DAT_FALSE);
+}
+
+bool Adapter::open(const std::string& device) {
+  if (device.empty() && first_adapter().empty()) {
+    return fail("dat.conf names no adapter");
+  }
+  return ok(open_ia(device, ia_),
+            fmt::format("opening the adapter '{}'", device.empty() ? first_adapter() : device)) &&
+         ok(dat_ia_query(ia_.get(), nullptr, DAT_IA_FIELD_ALL, &attributes_, 0, nullptr),
+            "asking for the attributes of the adapter");
+}
+
+bool Address::resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
+    return fail(fmt::format("{}: {}", host, gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  std::memcpy(storage, found->ai_addr, std::min<std::size_t>(found->ai_addrlen, sizeof storage));
+  return true;
+}
+
+std::string Address::text() const {
+  char buffer[NI_MAXHOST] = "?";
+  const auto* const address = reinterpret_cast<const sockaddr*>(storage);
+  const socklen_t size =
+      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  getnameinfo(address, size, buffer, sizeof buffer, nullptr, 0, NI_NUMERICHOST);
+  return buffer;
+}
+
+// ---- Memory
+
+void Memory::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+bool Memory::create(const Adapter& adapter, DAT_PZ_HANDLE pz, std::size_t size) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t rounded = (std::max<std::size_t>(size, 1) + kPage - 1) / kPage * kPage;
+  bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, rounded)));
+  if (bytes_ == nullptr) {
+    return fail(fmt::format("no memory for {} bytes", size));
+  }
+  std::memset(bytes_.get(), 0, rounded);
+  DAT_REGION_DESCRIPTION description{};
+  description.for_va = bytes_.get();
+  DAT_VLEN registered_size = 0;
+  DAT_VADDR registered_address = 0;
+  return ok(dat_lmr_create(adapter.handle(), DAT_MEM_TYPE_VIRTUAL, description, rounded, pz,
+                           DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, lmr_.out(), &lmr_context_,
+                           &rmr_context_, &registered_size, &registered_address),
+            fmt::format("registering {} bytes", rounded));
+}
+
+DAT_LMR_TRIPLET Memory::segment(std::span<const std::byte> data) const {
+  DAT_LMR_TRIPLET result{};
+  result.lmr_context = lmr_context_;
+  result.virtual_address = reinterpret_cast<std::uintptr_t>(data.data());
+  result.segment_length = static_cast<DAT_SEG_LENGTH>(data.size());
+  return result;
+}
+
+// ---- Endpoint: making
+
+bool Endpoint::create(const Adapter& adapter, const EndpointPlan& plan, std::size_t memory_size) {
+  ia_ = adapter.handle();
+  plan_ = plan;
+  const DAT_IA_ATTR& limits = adapter.attributes();
+  const auto most =
+      static_cast<std::uint64_t>(std::min(limits.max_message_size, limits.max_rdma_size));
+  if (plan.largest > most) {
+    return fail(
+        fmt::format("the adapter transfers at most {} bytes at once, not {}", most, plan.largest));
+  }
+  if (plan.segments > static_cast<std::uint32_t>(limits.max_iov_segments_per_dto)) {
+    return fail(fmt::format("the adapter takes at most {} segments, not {}",
+                            limits.max_iov_segments_per_dto, plan.segments));
+  }
+  segments_.resize(plan.segments);
+  if (!ok(dat_pz_create(ia_, pz_.out()), "creating a protection zone") ||
+      !create_events(adapter, plan) || !memory_.create(adapter, pz_.get(), memory_size)) {
+    return false;
+  }
+  const DAT_COUNT reads =
+      std::clamp(std::min(limits.max_rdma_read_per_ep_in, limits.max_rdma_read_per_ep_out), 1, 16);
+  const auto segments = static_cast<DAT_COUNT>(plan.segments);
+  DAT_EP_ATTR attributes{};
+  attributes.service_type = DAT_SERVICE_TYPE_RC;
+  attributes.max_message_size = static_cast<DAT_SEG_LENGTH>(plan.largest);
+  attributes.max_rdma_size = static_cast<DAT_SEG_LENGTH>(plan.largest);
+  attributes.qos = plan.qos;
+  attributes.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+  attributes.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+  attributes.max_recv_dtos = static_cast<DAT_COUNT>(plan.receives);
+  attributes.max_request_dtos = static_cast<DAT_COUNT>(plan.requests);
+  attributes.max_recv_iov = segments;
+  attributes.max_request_iov = segments;
+  attributes.max_rdma_read_in = reads;
+  attributes.max_rdma_read_out = reads;
+  attributes.max_rdma_read_iov = std::min(segments, limits.max_iov_segments_per_rdma_read);
+  attributes.max_rdma_write_iov = std::min(segments, limits.max_iov_segments_per_rdma_write);
+  return ok(dat_ep_create(ia_, pz_.get(), receive_evd_.get(), request_evd_.get(),
+                          connection_evd_.get(), &attributes, ep_.out()),
+            "creating an endpoint");
+}
+
+bool Endpoint::create_events(const Adapter& adapter, const EndpointPlan& plan) {
+  if (plan.cno && !ok(dat_cno_create(adapter.handle(), DAT_OS_WAIT_PROXY_AGENT_NULL, cno_.out()),
+                      "creating a CNO")) {
+    return false;
+  }
+  const auto evd = [&](std::uint32_t length, DAT_HANDLE cno, int flags, Evd& to) {
+    return ok(dat_evd_create(ia_, static_cast<DAT_COUNT>(length), cno,
+                             static_cast<DAT_EVD_FLAGS>(flags), to.out()),
+              "creating an event dispatcher");
+  };
+  return evd(plan.receives, cno_.get(), DAT_EVD_DTO_FLAG, receive_evd_) &&
+         evd(plan.requests, cno_.get(), DAT_EVD_DTO_FLAG, request_evd_) &&
+         evd(8, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG, connection_evd_) &&
+         evd(8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, cr_evd_);
+}
+
+// ---- Endpoint: connecting
+
+bool Endpoint::connect(Address& address, std::uint32_t port, std::string_view private_data,
+                       bool patient) {
+  std::string data(private_data);
+  const Clock::time_point limit =
+      Clock::now() + std::min<Clock::duration>(kRetryLimit, std::chrono::seconds(plan_.timeout_s));
+  while (true) {
+    if (!ok(dat_ep_connect(ep_.get(), address.get(), port, patience_ms() * 1000,
+                           static_cast<DAT_COUNT>(data.size()),
+                           data.empty() ? nullptr : data.data(), plan_.qos,
+                           DAT_CONNECT_DEFAULT_FLAG),
+            fmt::format("connecting to {} port {}", address.text(), port))) {
+      return false;
+    }
+    const auto event =
+        next_event(connection_evd_.get(), patience_ms() + 1000, "the connection to be set up");
+    if (!event) {
+      return false;
+    }
+    if (event->event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
+      connected_ = true;
+      return true;
+    }
+    // A server may have to make room for us first.
+    const bool again = event->event_number == DAT_CONNECTION_EVENT_PEER_REJECTED ||
+                       (patient && event->event_number == DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    if (!again || Clock::now() > limit) {
+      return fail(fmt::format("connecting to {} port {}: {}", address.text(), port,
+                              what_ended(event->event_number)));
+    }
+    std::this_thread::sleep_for(kRetryPause);
+    if (!ok(dat_ep_reset(ep_.get()), "resetting an endpoint")) {
+      return false;
+    }
+  }
+}
+
+Endpoint::Listening Endpoint::listen(std::uint32_t port, bool reserved_point) {
+  port_ = port;
+  reserved_ = reserved_point;
+  const DAT_RETURN status =
+      reserved_point ? dat_rsp_create(ia_, port, ep_.get(), cr_evd_.get(), rsp_.out())
+                     : dat_psp_create(ia_, port, cr_evd_.get(), DAT_PSP_CONSUMER_FLAG, psp_.out());
+  if (DAT_GET_TYPE(status) == DAT_CONN_QUAL_IN_USE) {
+    return Listening::kInUse;
+  }
+  return ok(status, fmt::format("listening on port {}", port)) ? Listening::kDone
+                                                               : Listening::kFailed;
+}
+
+void Endpoint::stop_listening() {
+  psp_.reset();
+  rsp_.reset();
+}
+
+bool Endpoint::accept() {
+  const auto event = next_event(cr_evd_.get(), patience_ms(), "a connection request");
+  if (!event) {
+    return false;
+  }
+  if (reserved_) {
+    rsp_.release();  // it is gone with its one request
+  }
+  const bool accepted = accept(event->event_data.cr_arrival_event_data.cr_handle);
+  psp_.reset();
+  return accepted;
+}
+
+bool Endpoint::accept(DAT_CR_HANDLE cr) {
+  // The request that comes to an RSP brings its EP along.
+  if (!ok(dat_cr_accept(cr, reserved_ ? DAT_HANDLE_NULL : ep_.get(), 0, nullptr),
+          "accepting a connection")) {
+    return false;
+  }
+  const auto event = next_event(connection_evd_.get(), patience_ms(), "an accepted connection");
+  if (!event) {
+    return false;
+  }
+  connected_ = event->event_number == DAT_CONNECTION_EVENT_ESTABLISHED;
+  return connected_ ||
+         fail(fmt::format("accepting a connection: {}", what_ended(event->event_number)));
+}
+
+void Endpoint::disconnect() {
+  if (!connected_) {
+    return;
+  }
+  const DAT_RETURN status = dat_ep_disconnect(ep_.get(), DAT_CLOSE_GRACEFUL_FLAG);
+  // It may be over already: then its event is there.
+  if (status == DAT_SUCCESS || DAT_GET_TYPE(status) == DAT_INVALID_STATE) {
+    await_disconnect();
+  }
+  connected_ = false;
+}
+
+bool Endpoint::ended() {
+  DAT_EVENT event{};
+  if (connected_ && dat_evd_dequeue(connection_evd_.get(), &event) == DAT_SUCCESS) {
+    connected_ = false;
+  }
+  return !connected_;
+}
+
+void Endpoint::await_disconnect() {
+  if (!connected_) {
+    return;
+  }
+  DAT_EVENT event{};
+  DAT_COUNT more = 0;
+  // Whether it comes or not, the EP is freed next.
+  static_cast<void>(dat_evd_wait(connection_evd_.get(), kEndPatienceMs * 1000, 1, &event, &more));
+  connected_ = false;
+}
+
+// ---- Endpoint: transfers
+
+std::span<DAT_LMR_TRIPLET> Endpoint::segments(std::span<std::byte> data, std::uint32_t count) {
+  const std::size_t size = data.size() / count;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    segments_[i] = memory_.segment(data.subspan(i * size, size));
+  }
+  return std::span(segments_).first(count);
+}
+
+bool Endpoint::post_receive(std::span<std::byte> data, std::uint32_t count) {
+  DAT_DTO_COOKIE cookie{};
+  return ok(dat_ep_post_recv(ep_.get(), static_cast<DAT_COUNT>(count), segments(data, count).data(),
+                             cookie, DAT_COMPLETION_DEFAULT_FLAG),
+            "posting a receive");
+}
+
+bool Endpoint::post_send(std::span<std::byte> data, std::uint32_t count) {
+  DAT_DTO_COOKIE cookie{};
+  return ok(dat_ep_post_send(ep_.get(), static_cast<DAT_COUNT>(count), segments(data, count).data(),
+                             cookie, DAT_COMPLETION_DEFAULT_FLAG),
+            "posting a send");
+}
+
+bool Endpoint::post_rdma(Transfer transfer, std::span<std::byte> data, std::uint32_t count,
+                         std::uint32_t rmr_context, std::uint64_t address) {
+  DAT_DTO_COOKIE cookie{};
+  DAT_RMR_TRIPLET remote{};
+  remote.rmr_context = rmr_context;
+  remote.virtual_address = address;
+  remote.segment_length = static_cast<DAT_SEG_LENGTH>(data.size());
+  auto* const post = transfer == Transfer::kRead ? dat_ep_post_rdma_read : dat_ep_post_rdma_write;
+  return ok(post(ep_.get(), static_cast<DAT_COUNT>(count), segments(data, count).data(), cookie,
+                 &remote, DAT_COMPLETION_DEFAULT_FLAG),
+            transfer == Transfer::kRead ? "posting an RDMA read" : "posting an RDMA write");
+}
+
+bool Endpoint::reap_request() { return reap(request_evd_.get(), std::nullopt, "a request"); }
+
+bool Endpoint::reap_receive(std::uint64_t bytes, const char* what) {
+  return reap(receive_evd_.get(), bytes, what);
+}
+
+bool Endpoint::reap(DAT_EVD_HANDLE evd, std::optional<std::uint64_t> bytes, const char* what) {
+  const auto event = next_event(evd, patience_ms(), what);
+  if (!event) {
+    return false;
+  }
+  const DAT_DTO_COMPLETION_EVENT_DATA& done = event->event_data.dto_completion_event_data;
+  if (event->event_number != DAT_DTO_COMPLETION_EVENT) {
+    return fail(fmt::format("waiting for {}: event {:#x}", what,
+                            static_cast<unsigned>(event->event_number)));
+  }
+  if (done.status == DAT_DTO_ERR_FLUSHED) {
+    connected_ = false;
+    return fail(fmt::format("waiting for {}: the connection has ended", what));
+  }
+  if (done.status != DAT_DTO_SUCCESS) {
+    connected_ = false;
+    return fail(fmt::format("waiting for {}: it failed with status {}", what,
+                            static_cast<int>(done.status)));
+  }
+  if (bytes && done.transfered_length != *bytes) {
+    return fail(fmt::format("{} has {} bytes, not {}", what,
+                            static_cast<std::uint64_t>(done.transfered_length), *bytes));
+  }
+  return true;
+}
+
+// Timeout 0: none.
+std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t timeout_ms,
+                                              const char* of_what) {
+  const Clock::time_point limit = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  const bool through_cno = cno_.get() != DAT_HANDLE_NULL && evd != connection_evd_.get();
+  DAT_EVENT event{};
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - Clock::now());
+    const DAT_TIMEOUT wait =
+        timeout_ms == 0 ? DAT_TIMEOUT_INFINITE
+                        : static_cast<DAT_TIMEOUT>(std::max<std::int64_t>(left.count(), 0));
+    DAT_RETURN status;
+    if (plan_.poll || through_cno) {
+      status = dat_evd_dequeue(evd, &event);
+      if (DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY && (timeout_ms == 0 || left.count() > 0)) {
+        DAT_EVD_HANDLE ready = DAT_HANDLE_NULL;
+        if (through_cno && !plan_.poll) {
+          // Whichever EVD it names: ours is looked at.
+          static_cast<void>(dat_cno_wait(cno_.get(), wait, &ready));
+        }
+        continue;
+      }
+      if (DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY) {
+        fail(fmt::format("waiting for {}: nothing within {} s", of_what, timeout_ms / 1000));
+        return std::nullopt;
+      }
+    } else {
+      DAT_COUNT more = 0;
+      status = dat_evd_wait(evd, wait, 1, &event, &more);
+      if (DAT_GET_TYPE(status) == DAT_INTERRUPTED_CALL) {
+        continue;
+      }
+    }
+    if (DAT_GET_TYPE(status) == DAT_TIMEOUT_EXPIRED) {
+      fail(fmt::format("waiting for {}: nothing within {} s", of_what, timeout_ms / 1000));
+      return std::nullopt;
+    }
+    if (!ok(status, fmt::format("waiting for {}", of_what))) {
+      return std::nullopt;
+    }
+    return event;
+  }
+}
+
+}  // namespace dapltest

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "endpoint.h"
+#include "options.h"
+#include "report.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace dapltest {
+
+// What a performance test has measured.
+struct Measurement {
+  std::uint32_t pipeline = 0;
+  Clock::duration span{};
+  double cpu_share = 0;  // processor time by elapsed time
+  Histogram latency;     // from the post of an operation to its completion
+  Histogram posts;       // of the post calls
+  Histogram reaps;       // of the waits for a completion
+};
+
+// One side of a performance test. The server tells where its memory is; the client reads or writes
+// it and sends one message at the end. Not thread-safe; made in one thread, it may run in another.
+class Performance {
+ public:
+  Performance(const Options& options, bool server, bool peer_little_endian);
+
+  [[nodiscard]] bool create();
+  [[nodiscard]] Endpoint::Listening listen(std::uint32_t port);
+  // Server: accepts, and waits for the end.
+  [[nodiscard]] bool serve();
+  // Client.
+  [[nodiscard]] bool measure(Address& server, std::uint32_t port, Progress& progress,
+                             Measurement& result);
+  [[nodiscard]] std::uint64_t memory_size() const { return memory_size_; }
+
+ private:
+  [[nodiscard]] bool transfer(std::uint64_t count, Progress* progress, Measurement& result);
+  [[nodiscard]] bool post(Measurement& result, Clock::time_point& posted);
+
+  const Options options_;
+  const bool server_;
+  const bool peer_little_endian_;
+  const std::uint64_t data_size_;
+  const std::uint64_t memory_size_;
+  std::uint32_t pipeline_ = 1;
+  std::uint32_t rmr_context_ = 0;
+  std::uint64_t address_ = 0;
+  Adapter adapter_;
+  Endpoint endpoint_;
+};
+
+}  // namespace dapltest
