@@ -63,12 +63,10 @@ inline void retire(const transport::Completion& completion) noexcept {
   std::memcpy(event->event_extension_data, &extension, sizeof extension);
 }
 
-// Fills *event and frees the cookie. False: the completion makes no event (only the cookie was
-// freed). `evd`: the handle that the event carries.
-[[nodiscard]] inline bool to_event(const transport::Completion& completion, DAT_EVD_HANDLE evd,
-                                   DAT_EVENT* event) noexcept {
-  if (trace::enabled(trace::kDetail)) [[unlikely]]
-    point::completion(completion, evd);
+// As to_event, whatever it is.
+[[nodiscard, gnu::noinline]] inline bool to_other_event(const transport::Completion& completion,
+                                                        DAT_EVD_HANDLE evd,
+                                                        DAT_EVENT* event) noexcept {
   const Cookie& cookie = cookie_of(completion);
   const bool success = completion.status == DAT_DTO_SUCCESS;
   if (success && cookie.suppressed) [[unlikely]] {
@@ -98,6 +96,44 @@ inline void retire(const transport::Completion& completion) noexcept {
   }
   retire(completion);
   return true;
+}
+
+// Fills *event and frees the cookie, if that is a transfer that went well; false: nothing was done.
+[[nodiscard, gnu::always_inline]] inline bool to_plain_event(
+    const transport::Completion& completion, DAT_EVD_HANDLE evd, DAT_EVENT* event) noexcept {
+  const Cookie& cookie = cookie_of(completion);
+  if (completion.status != DAT_DTO_SUCCESS || !cookie.plain ||
+      completion.operation >= DAT_DTO_BIND_MW || trace::enabled(trace::kDetail)) [[unlikely]]
+    return false;
+  Ep& ep = *cookie.ep;
+  DAT_DTO_COMPLETION_EVENT_DATA& data = event->event_data.dto_completion_event_data;
+  event->event_number = DAT_DTO_COMPLETION_EVENT;
+  event->evd_handle = evd;
+  data.ep_handle = &ep;
+  data.user_cookie = cookie.user;
+  data.status = DAT_DTO_SUCCESS;
+  data.rmr_context = completion.rmr_context;
+  if (cookie.operation == DAT_DTO_RECEIVE) {
+    data.operation = completion.operation;
+    data.transfered_length = completion.length;
+    ep.receives.cookies.retire(&cookie);
+  } else {
+    data.operation = cookie.operation;
+    data.transfered_length = cookie.length;
+    ep.requests.cookies.retire(&cookie);
+  }
+  return true;
+}
+
+// Fills *event and frees the cookie. False: the completion makes no event (only the cookie was
+// freed). `evd`: the handle that the event carries.
+[[nodiscard]] inline bool to_event(const transport::Completion& completion, DAT_EVD_HANDLE evd,
+                                   DAT_EVENT* event) noexcept {
+  if (to_plain_event(completion, evd, event)) [[likely]]
+    return true;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::completion(completion, evd);
+  return to_other_event(completion, evd, event);
 }
 
 }  // namespace udapl::dapl

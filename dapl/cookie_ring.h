@@ -16,13 +16,18 @@ class Ep;
 // What a posted work request was. Its address is the WorkId given to the transport.
 struct Cookie {
   DAT_DTO_COOKIE user;
-  Ep* ep;                // an SRQ buffer: null, the completion names the EP
-  void* rmr;             // a bind: the Rmr
-  std::uint32_t length;  // bytes posted
-  DAT_DTOS operation;
-  bool suppressed;    // success makes no event; the completion only frees slots
-  bool ib_extension;  // reported as an IB extension event
+  Ep* ep;  // an SRQ buffer: null, the completion names the EP
+  union {
+    std::uint32_t length;  // bytes posted
+    void* rmr;             // a bind: the Rmr
+  };
+  DAT_DTOS operation : 8;
+  bool suppressed;         // success makes no event; the completion only frees slots
+  bool ib_extension;       // reported as an IB extension event
+  bool plain;              // of an EP's ring, and success makes an ordinary DTO event
+  std::uint32_t position;  // in its ring, counted from the first post ever
 };
+static_assert(sizeof(Cookie) == 32, "the way from an index to its slot is a shift");
 
 // The cookies of one direction of an EP: requests or receives complete in posting order, so a ring
 // does. Sized at create, posts never allocate. Thread-safe for one poster (holds the EP's send or
@@ -39,13 +44,17 @@ class CookieRing {
   // commit().
   [[nodiscard]] Cookie* claim() noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
-    // acquire: pairs with retire(), the reaper is done with the slot before we write it again.
-    if (head - tail_.load(std::memory_order_acquire) >= limit_) [[unlikely]]
-      return nullptr;
-    return &slots_[head & mask_];
+    if (head == end_) [[unlikely]] {
+      // acquire: pairs with retire(), the reaper is done with the slot before we write it again.
+      end_ = tail_.load(std::memory_order_acquire) + limit_;
+      if (head == end_) return nullptr;
+    }
+    Cookie* const slot = slots_.get() + (head & mask_);
+    slot->position = head;
+    return slot;
   }
-  void commit() noexcept {
-    head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  void commit(const Cookie& claimed) noexcept {
+    head_.store(claimed.position + 1, std::memory_order_relaxed);
   }
   void rollback() noexcept {
     head_.store(head_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
@@ -53,9 +62,7 @@ class CookieRing {
 
   // Frees `cookie` and all posted before it.
   void retire(const Cookie* cookie) noexcept {
-    const auto index = static_cast<std::uint32_t>(cookie - slots_.get());
-    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    tail_.store(tail + ((index - tail) & mask_) + 1, std::memory_order_release);
+    tail_.store(cookie->position + 1, std::memory_order_release);
   }
 
   // Frees all. REQUIRES: no poster, no reaper, and no completion of this ring is left anywhere.
@@ -77,6 +84,7 @@ class CookieRing {
       mask_ = mask;
     }
     limit_ = limit;
+    end_ = posted();
   }
 
   [[nodiscard]] std::uint32_t outstanding() const noexcept {
@@ -95,6 +103,8 @@ class CookieRing {
   std::uint32_t limit_;
   std::uint32_t mask_;
   std::unique_ptr<Cookie[]> slots_;
+  // Of the poster: up to here he knows slots to be free, without a look at the reaper's cache line.
+  std::uint32_t end_ = 0;
   alignas(64) std::atomic<std::uint32_t> head_{0};  // posted so far
   alignas(64) std::atomic<std::uint32_t> tail_{0};  // retired so far
 };

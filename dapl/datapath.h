@@ -155,11 +155,11 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET
         {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ), "max_recv_dtos are outstanding"});
   cookie->user = user;
   cookie->ep = nullptr;
-  cookie->rmr = nullptr;
   cookie->length = 0;
   cookie->operation = DAT_DTO_RECEIVE;
   cookie->suppressed = false;
   cookie->ib_extension = false;
+  cookie->plain = false;
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::post(*srq, *cookie, DAT_COMPLETION_DEFAULT_FLAG);
   DAT_RETURN code;

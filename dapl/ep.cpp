@@ -27,10 +27,12 @@ Ep::~Ep() {
     {
       const ScopedLock requests_lock(requests.lock);
       requests.qp = nullptr;
+      requests.quick_count.store(kNoQuickPost, std::memory_order_relaxed);
     }
     {
       const ScopedLock receives_lock(receives.lock);
       receives.qp = nullptr;
+      receives.quick_count = kNoQuickPost;
     }
     // Buffers of an SRQ are the SRQ's: completions that say which ones are free must not be lost.
     if (config_.srq != nullptr && config_.recv_evd != nullptr) config_.recv_evd->reap();
@@ -139,6 +141,7 @@ void Ep::publish() noexcept {
     requests.discard = config_.request_evd == nullptr ? discard_.get() : nullptr;
     requests.pz = config_.pz;
     requests.qp = qp_.get();
+    store_state(posting_state());
   }
   const ScopedLock lock(receives.lock);
   receives.legal_flags = unsignalled(attr.recv_completion_flags);
@@ -146,6 +149,7 @@ void Ep::publish() noexcept {
   receives.evd = config_.recv_evd;
   receives.discard = config_.recv_evd == nullptr ? discard_.get() : nullptr;
   receives.qp = config_.srq == nullptr ? qp_.get() : nullptr;
+  receives.quick_count = receives.qp != nullptr && receives.max_segments != 0 ? 1 : kNoQuickPost;
 }
 
 void Ep::forget_completions() noexcept {
@@ -158,6 +162,13 @@ void Ep::forget_completions() noexcept {
 void Ep::set_state(DAT_EP_STATE to, EpInput why) noexcept {
   if (trace::enabled(trace::kNormal)) [[unlikely]]
     point::state(*this, why, state(), to);
+  store_state(to);
+}
+
+void Ep::store_state(DAT_EP_STATE to) noexcept {
+  const bool quick = takes_requests(to) && qp_ != nullptr && config_.request_evd != nullptr &&
+                     config_.attr.max_request_iov > 0;
+  requests.quick_count.store(quick ? 1 : kNoQuickPost, std::memory_order_relaxed);
   state_.store(to, std::memory_order_release);
 }
 

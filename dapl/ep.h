@@ -16,10 +16,15 @@
 
 namespace udapl::dapl {
 
+inline constexpr DAT_COUNT kNoQuickPost = -1;  // no count of segments
+
 // One direction of an EP as the posts see it (datapath.h). Posts hold `lock` through their Guard;
 // whoever changes a member takes it for real.
 struct alignas(64) RequestQueue {
   SpinLock lock;
+  // 1: one segment with default flags needs no further look at state and configuration, as the EP
+  // takes requests, signals them and allows a segment. kNoQuickPost: look. Changes with the state.
+  std::atomic<DAT_COUNT> quick_count{kNoQuickPost};
   // Completion flags that a send may carry; other requests: these without SOLICITED_WAIT.
   std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
@@ -40,6 +45,7 @@ struct alignas(64) RequestQueue {
 };
 struct alignas(64) ReceiveQueue {
   SpinLock lock;
+  DAT_COUNT quick_count UDAPL_GUARDED_BY(lock) = kNoQuickPost;  // 1: as for requests
   std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
   // Null: nothing can be posted (no PZ yet, an SRQ, or a reset is running).
@@ -172,6 +178,7 @@ class Ep : public ObjectHeader {
   void report(EpInput input, transport::PrivateData data) noexcept;
   [[nodiscard]] Upcall post_event(DAT_EVENT_NUMBER number) noexcept UDAPL_REQUIRES(mutex_);
   void set_state(DAT_EP_STATE to, EpInput why) noexcept UDAPL_REQUIRES(mutex_);
+  void store_state(DAT_EP_STATE to) noexcept UDAPL_REQUIRES(mutex_);
   void keep(transport::PrivateData data) noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status check_ready() const UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status set_up() UDAPL_REQUIRES(mutex_);

@@ -193,11 +193,12 @@ Status Ep::reset() {
     if (change.verdict == EpVerdict::kNothing) return Status();
     {
       const ScopedLock posts(requests.lock);
-      state_.store(kResetting, std::memory_order_release);
+      store_state(kResetting);
     }
     {
       const ScopedLock posts(receives.lock);
       receives.qp = nullptr;
+      receives.quick_count = kNoQuickPost;
     }
     // What has completed becomes events, as far as there is room: the rest is lost with the queues.
     if (config_.recv_evd != nullptr) config_.recv_evd->reap();
@@ -212,7 +213,7 @@ Status Ep::reset() {
   if (!status.ok()) {
     UDAPL_TRACE(kNormal, "ep %p: the transport does not reset: 0x%x", static_cast<void*>(this),
                 status.code());
-    state_.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
+    store_state(DAT_EP_STATE_DISCONNECTED);
     publish();
     return status;
   }

@@ -34,6 +34,9 @@ Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
     : ObjectHeader(owner.provider, kType, &owner),
       flags_(flags),
       merged_(needs_cq(flags) && has_other_streams(flags)),
+      attention_(!needs_cq(flags)           ? kNoCq
+                 : has_other_streams(flags) ? kMerged
+                                            : 0U),
       qlen_(qlen),
       ring_(static_cast<std::size_t>(qlen)),
       sink_(*this) {}
@@ -130,6 +133,11 @@ DAT_EVD_STATE Evd::configuration() const noexcept {
 
 // ---- events in ---------------------------------------------------------------------------------
 
+void Evd::enqueue(const DAT_EVENT& event) noexcept {
+  ring_.push(event);
+  attention_.fetch_or(kInRing, std::memory_order_release);
+}
+
 Evd::Push Evd::push(const DAT_EVENT& event, bool may_refuse) noexcept {
   const ScopedLock lock(ring_lock_);
   if (ring_.full()) {
@@ -139,7 +147,7 @@ Evd::Push Evd::push(const DAT_EVENT& event, bool may_refuse) noexcept {
   overflowing_ = false;
   DAT_EVENT queued = event;
   queued.evd_handle = this;
-  ring_.push(queued);
+  enqueue(queued);
   return Push::kQueued;
 }
 
@@ -170,7 +178,7 @@ Upcall Evd::notify() noexcept {
   const ScopedLock lock(notify_lock_);
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::wake(*this, waited() ? "wakes its waiter" : cno_ ? "triggers its CNO" : "nobody waits");
-  if (waited_.load(std::memory_order_relaxed)) {
+  if (waited()) {
     notified_.store(true, std::memory_order_release);  // pairs with the waiter's exchange
     word_.signal();
     return Upcall();
@@ -195,19 +203,17 @@ void Evd::Sink::on_overflow() noexcept {
 // ---- completions -------------------------------------------------------------------------------
 
 std::size_t Evd::stashed_events() const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(stash_ + stash_begin_, stash_ + stash_end_, makes_event));
+  return static_cast<std::size_t>(std::count_if(stash_begin_, stash_end_, makes_event));
 }
 
 // Afterwards the stash is empty only if there are no completions that make events.
 void Evd::refill_stash() noexcept {
   for (;;) {
-    while (stash_begin_ != stash_end_ && !makes_event(stash_[stash_begin_]))
-      retire(stash_[stash_begin_++]);
+    while (stash_begin_ != stash_end_ && !makes_event(*stash_begin_)) retire(*stash_begin_++);
     if (stash_begin_ != stash_end_) return;
-    stash_begin_ = 0;
-    stash_end_ = cq_->poll(stash_, kStash);
-    if (stash_end_ == 0) return;
+    stash_begin_ = stash_;
+    stash_end_ = stash_ + cq_->poll(stash_, kStash);
+    if (stash_end_ == stash_) return;
   }
 }
 
@@ -217,7 +223,7 @@ void Evd::move_to_ring(std::size_t count) noexcept {
     const ScopedLock lock(ring_lock_);
     while (stash_begin_ != stash_end_ && !ring_.full() && ring_.size() < count) {
       DAT_EVENT event{};
-      if (convert(stash_[stash_begin_++], &event)) ring_.push(event);
+      if (convert(*stash_begin_++, &event)) enqueue(event);
     }
     if (stash_begin_ != stash_end_ || ring_.full() || ring_.size() >= count) return;
     if (cq_->size() == 0) return;
@@ -239,12 +245,14 @@ bool Evd::take_any(DAT_EVENT* event) noexcept {
   const ScopedLock lock(poll_lock_);
   if (take_from_ring(event)) return true;
   refill_stash();
-  return stash_begin_ != stash_end_ && convert(stash_[stash_begin_++], event);
+  return stash_begin_ != stash_end_ && convert(*stash_begin_++, event);
 }
 
 bool Evd::take_from_ring(DAT_EVENT* event) noexcept {
   const ScopedLock lock(ring_lock_);
-  return ring_.pop(event);
+  const bool popped = ring_.pop(event);
+  if (ring_.size() == 0) attention_.fetch_and(~unsigned{kInRing}, std::memory_order_relaxed);
+  return popped;
 }
 
 void Evd::reap() noexcept {
@@ -255,12 +263,12 @@ void Evd::reap() noexcept {
 
 void Evd::forget(const Ep& ep) noexcept {
   const ScopedLock lock(poll_lock_);
-  int kept = stash_begin_;
-  for (int i = stash_begin_; i != stash_end_; ++i) {
-    if (stash_[i].qp_context != static_cast<const void*>(&ep))
-      stash_[kept++] = stash_[i];
-    else if (cookie_of(stash_[i]).ep == nullptr)
-      retire(stash_[i]);  // the SRQ's, not the EP's
+  transport::Completion* kept = stash_begin_;
+  for (const transport::Completion* i = stash_begin_; i != stash_end_; ++i) {
+    if (i->qp_context != static_cast<const void*>(&ep))
+      *kept++ = *i;
+    else if (cookie_of(*i).ep == nullptr)
+      retire(*i);  // the SRQ's, not the EP's
   }
   stash_end_ = kept;
 }
@@ -289,7 +297,7 @@ void Evd::set_enabled(bool enabled) noexcept {
 void Evd::set_waitable(bool waitable) noexcept {
   const ScopedLock lock(notify_lock_);
   waitable_ = waitable;
-  if (waitable || !waited_.load(std::memory_order_relaxed)) return;
+  if (waitable || !waited()) return;
   kicked_ = true;
   word_.signal();
 }

@@ -85,7 +85,9 @@ class Evd : public ObjectHeader {
   [[nodiscard]] DAT_EVD_STATE state() const noexcept UDAPL_EXCLUDES(notify_lock_);
   [[nodiscard]] DAT_COUNT qlen() const noexcept { return qlen_.load(std::memory_order_relaxed); }
   [[nodiscard]] Cno* cno() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  [[nodiscard]] bool waited() const noexcept { return waited_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool waited() const noexcept {
+    return (attention_.load(std::memory_order_acquire) & kWaited) != 0;
+  }
   // Would the CNO want to hear of completions? Asked by the Cno, with its lock held.
   [[nodiscard]] bool wants_arming() const noexcept {
     return cq_ != nullptr && enabled_.load(std::memory_order_relaxed) && !waited();
@@ -110,7 +112,16 @@ class Evd : public ObjectHeader {
   // The IA closes: a waiter returns ABORT, and so do later ones.
   void abort() noexcept UDAPL_EXCLUDES(notify_lock_);
 
+  // Is a look at the completions all that dat_evd_dequeue has to do? No waiter, nothing in the
+  // ring, a CQ, and no other streams.
+  [[nodiscard]] bool plain() const noexcept {
+    return attention_.load(std::memory_order_acquire) == 0;
+  }
   // The locked part of dat_evd_dequeue; `Cq` is the transport's final class. See datapath_evd.h.
+  template <class Cq>
+  [[nodiscard]] bool take_completion(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
+  // The next event, if that is the success of a transfer and its completion is in the stash.
+  [[nodiscard]] bool take_stashed(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   template <class Cq>
   [[nodiscard]] bool take(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   [[nodiscard]] bool take_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);
@@ -143,6 +154,7 @@ class Evd : public ObjectHeader {
   // Events queued now; exact up to `enough`.
   [[nodiscard]] std::size_t count_events(std::size_t enough) noexcept UDAPL_EXCLUDES(poll_lock_);
   [[nodiscard]] bool take_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(poll_lock_);
+  void enqueue(const DAT_EVENT& event) noexcept UDAPL_REQUIRES(ring_lock_);
   enum class Push { kQueued, kRefused, kLost, kLostAgain };
   [[nodiscard]] Push push(const DAT_EVENT& event, bool may_refuse) noexcept
       UDAPL_EXCLUDES(ring_lock_);
@@ -162,13 +174,18 @@ class Evd : public ObjectHeader {
   // The waiter leaves. A notification that it did not act upon goes to the CNO, if `pass_on`.
   Upcall release_waiter(bool pass_on) noexcept UDAPL_EXCLUDES(notify_lock_);
 
+  // Why a dequeue has to look at more than the completions.
+  enum Attention : unsigned { kWaited = 1, kInRing = 2, kNoCq = 4, kMerged = 8 };
+
   const DAT_EVD_FLAGS flags_;
   const bool merged_;
+  std::atomic<unsigned>
+      attention_;  // kWaited: notify_lock_, kInRing: ring_lock_; the rest is fixed
   std::atomic<DAT_COUNT> qlen_;
 
   SpinLock poll_lock_;
-  int stash_begin_ UDAPL_GUARDED_BY(poll_lock_) = 0;
-  int stash_end_ UDAPL_GUARDED_BY(poll_lock_) = 0;
+  transport::Completion* stash_begin_ UDAPL_GUARDED_BY(poll_lock_) = stash_;
+  transport::Completion* stash_end_ UDAPL_GUARDED_BY(poll_lock_) = stash_;
   transport::Completion stash_[kStash] UDAPL_GUARDED_BY(poll_lock_);
 
   SpinLock ring_lock_ UDAPL_ACQUIRED_AFTER(poll_lock_);
@@ -184,7 +201,6 @@ class Evd : public ObjectHeader {
   bool aborted_ UDAPL_GUARDED_BY(notify_lock_) = false;
   bool lost_completions_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the CQ overflowed
   std::atomic<bool> enabled_{true};                               // written under notify_lock_
-  std::atomic<bool> waited_{false};                               // written under notify_lock_
   std::atomic<bool> notified_{false};  // a notification came since the waiter looked
   WaitWord word_;                      // the waiter sleeps on it
 

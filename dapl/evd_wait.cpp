@@ -33,7 +33,7 @@ Status Evd::claim_waiter(std::size_t threshold) noexcept {
   const ScopedLock lock(notify_lock_);
   if (aborted_)
     UDAPL_REFUSE(DAT_ABORT, DAT_NO_SUBTYPE, "EVD %p: the IA closes", static_cast<void*>(this));
-  if (waited_.load(std::memory_order_relaxed))
+  if (waited())
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "EVD %p has a waiter",
                  static_cast<void*>(this));
   if (!waitable_)
@@ -51,7 +51,7 @@ Status Evd::claim_waiter(std::size_t threshold) noexcept {
                  static_cast<void*>(this), threshold);
   notified_.store(false, std::memory_order_relaxed);
   kicked_ = false;
-  waited_.store(true, std::memory_order_release);
+  attention_.fetch_or(kWaited, std::memory_order_release);
   return Status();
 }
 
@@ -89,7 +89,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
 
 Upcall Evd::release_waiter(bool pass_on) noexcept {
   const ScopedLock lock(notify_lock_);
-  waited_.store(false, std::memory_order_release);
+  attention_.fetch_and(~unsigned{kWaited}, std::memory_order_release);
   arm_for_cno();
   if (pass_on && notified_.load(std::memory_order_relaxed) && cno_ &&
       enabled_.load(std::memory_order_relaxed))

@@ -72,6 +72,10 @@ struct Segments {
   [[nodiscard]] bool fit(std::uint32_t limit) const noexcept {
     return static_cast<std::uint32_t>(count) <= limit && (count == 0 || list != nullptr);
   }
+  // Is it the list of a quick post? `quick_count` is the queue's.
+  [[nodiscard]] bool is_quick(DAT_COUNT quick_count) const noexcept {
+    return count == quick_count && list != nullptr;
+  }
   [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t bytes = 0;
     for (DAT_COUNT i = 0; i < count; ++i) bytes += list[i].segment_length;
@@ -119,16 +123,19 @@ template <class Q, class Call>
       work &= ~transport::WorkFlags{transport::kSignalled};
     }
   }
-  *cookie = Cookie{.user = request.cookie,
-                   .ep = &ep,
-                   .rmr = request.rmr,
-                   .length = static_cast<std::uint32_t>(request.length),
-                   .operation = request.operation,
-                   .suppressed = suppressed,
-                   .ib_extension = request.ib_extension};
+  cookie->user = request.cookie;
+  cookie->ep = &ep;
+  if (request.rmr != nullptr)
+    cookie->rmr = request.rmr;
+  else
+    cookie->length = static_cast<std::uint32_t>(request.length);
+  cookie->operation = request.operation;
+  cookie->suppressed = suppressed;
+  cookie->ib_extension = request.ib_extension;
+  cookie->plain = !suppressed && !request.ib_extension && request.operation != DAT_DTO_BIND_MW;
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::post(ep, *cookie, flags);
-  queue.cookies.commit();
+  queue.cookies.commit(*cookie);
   const DAT_RETURN code =
       call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(cookie), work);
   if (code != DAT_SUCCESS) [[unlikely]] {
@@ -139,12 +146,41 @@ template <class Q, class Call>
   return kPosted;
 }
 
+// The last steps of a quick post, whose slot `cookie` is claimed: `call(qp, id) -> DAT_RETURN`.
+// REQUIRES: the queue's quick_count is 1, default flags.
+template <class Q, class Queue, class Call>
+[[nodiscard, gnu::always_inline]] inline Outcome submit_quickly(Ep& ep, Queue& queue,
+                                                                Cookie& cookie, DAT_DTO_COOKIE user,
+                                                                DAT_DTOS operation,
+                                                                std::uint32_t length,
+                                                                Call&& call) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  cookie.user = user;
+  cookie.ep = &ep;
+  cookie.length = length;
+  cookie.operation = operation;
+  cookie.suppressed = false;
+  cookie.ib_extension = false;
+  cookie.plain = true;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(ep, cookie, DAT_COMPLETION_DEFAULT_FLAG);
+  queue.cookies.commit(cookie);
+  const DAT_RETURN code =
+      call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(&cookie));
+  if (code != DAT_SUCCESS) [[unlikely]] {
+    queue.cookies.rollback();
+    return {code, "the transport refuses"};
+  }
+  return kPosted;
+}
+
 // The locked part of each post: the argument checks, then the common steps. `queue` is the EP's.
 
+// Every send: the long way.
 template <HotQp Q>
-[[nodiscard, gnu::always_inline]] inline Outcome send(Ep& ep, RequestQueue& queue,
-                                                      const Segments& local, DAT_DTO_COOKIE cookie,
-                                                      DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard, gnu::noinline]] Outcome any_send(Ep& ep, RequestQueue& queue, Segments local,
+                                              DAT_DTO_COOKIE cookie,
+                                              DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   if (!local.fit(queue.max_segments)) [[unlikely]]
     return bad(DAT_INVALID_ARG2, "bad segment count or list");
@@ -157,6 +193,24 @@ template <HotQp Q>
                    [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
                      return qp.post_send(id, local.list, local.count, work);
                    });
+}
+
+template <HotQp Q>
+[[nodiscard, gnu::always_inline]] inline Outcome send(Ep& ep, RequestQueue& queue,
+                                                      const Segments& local, DAT_DTO_COOKIE cookie,
+                                                      DAT_COMPLETION_FLAGS flags) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  if (local.is_quick(queue.quick_count.load(std::memory_order_relaxed)) &&
+      flags == DAT_COMPLETION_DEFAULT_FLAG && local.list->segment_length <= queue.max_message)
+      [[likely]] {
+    Cookie* const slot = queue.cookies.claim();
+    if (slot != nullptr) [[likely]]
+      return submit_quickly<Q>(ep, queue, *slot, cookie, DAT_DTO_SEND, local.list->segment_length,
+                               [&](Q& qp, transport::WorkId id) noexcept {
+                                 return qp.post_send(id, local.list, 1, transport::kSignalled);
+                               });
+  }
+  return any_send<Q>(ep, queue, local, cookie, flags);
 }
 
 template <HotQp Q>
@@ -179,12 +233,11 @@ template <HotQp Q>
                    });
 }
 
+// Every RDMA write: the long way.
 template <HotQp Q>
-[[nodiscard, gnu::always_inline]] inline Outcome rdma_write(Ep& ep, RequestQueue& queue,
-                                                            const Segments& local,
-                                                            DAT_DTO_COOKIE cookie,
-                                                            const DAT_RMR_TRIPLET* remote,
-                                                            DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard, gnu::noinline]] Outcome any_write(Ep& ep, RequestQueue& queue, Segments local,
+                                               DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
+                                               DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   static constexpr DAT_RMR_TRIPLET kNowhere{};
   if (!local.fit(queue.max_write_segments)) [[unlikely]]
@@ -204,6 +257,28 @@ template <HotQp Q>
                    [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
                      return qp.post_rdma_write(id, local.list, local.count, *remote, work);
                    });
+}
+
+template <HotQp Q>
+[[nodiscard, gnu::always_inline]] inline Outcome rdma_write(Ep& ep, RequestQueue& queue,
+                                                            const Segments& local,
+                                                            DAT_DTO_COOKIE cookie,
+                                                            const DAT_RMR_TRIPLET* remote,
+                                                            DAT_COMPLETION_FLAGS flags) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  if (local.is_quick(queue.quick_count.load(std::memory_order_relaxed)) &&
+      flags == DAT_COMPLETION_DEFAULT_FLAG && remote != nullptr &&
+      local.list->segment_length <= remote->segment_length &&
+      local.list->segment_length <= queue.max_rdma) [[likely]] {
+    Cookie* const slot = queue.cookies.claim();
+    if (slot != nullptr) [[likely]]
+      return submit_quickly<Q>(
+          ep, queue, *slot, cookie, DAT_DTO_RDMA_WRITE, local.list->segment_length,
+          [&](Q& qp, transport::WorkId id) noexcept {
+            return qp.post_rdma_write(id, local.list, 1, *remote, transport::kSignalled);
+          });
+  }
+  return any_write<Q>(ep, queue, local, cookie, remote, flags);
 }
 
 template <HotQp Q>
@@ -297,10 +372,11 @@ template <HotQp Q>
       });
 }
 
+// Every receive: the long way.
 template <HotQp Q>
-[[nodiscard, gnu::always_inline]] inline Outcome receive(Ep& ep, ReceiveQueue& queue,
-                                                         const Segments& local, DAT_DTO_COOKIE user,
-                                                         DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard, gnu::noinline]] Outcome any_receive(Ep& ep, ReceiveQueue& queue, Segments local,
+                                                 DAT_DTO_COOKIE user,
+                                                 DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   if (queue.qp == nullptr) [[unlikely]]
     return no_receive_queue(ep);
@@ -315,16 +391,16 @@ template <HotQp Q>
       return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
               "max_recv_dtos are outstanding"};
   }
-  *cookie = Cookie{.user = user,
-                   .ep = &ep,
-                   .rmr = nullptr,
-                   .length = 0,
-                   .operation = DAT_DTO_RECEIVE,
-                   .suppressed = false,
-                   .ib_extension = false};
+  cookie->user = user;
+  cookie->ep = &ep;
+  cookie->length = 0;
+  cookie->operation = DAT_DTO_RECEIVE;
+  cookie->suppressed = false;
+  cookie->ib_extension = false;
+  cookie->plain = true;
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::post(ep, *cookie, static_cast<std::uint32_t>(flags));
-  queue.cookies.commit();
+  queue.cookies.commit(*cookie);
   const DAT_RETURN code = static_cast<Q*>(queue.qp)->post_recv(
       reinterpret_cast<transport::WorkId>(cookie), local.list, local.count,
       work_flags(static_cast<std::uint32_t>(flags)));
@@ -333,6 +409,22 @@ template <HotQp Q>
     return {code, "the transport refuses"};
   }
   return kPosted;
+}
+
+template <HotQp Q>
+[[nodiscard, gnu::always_inline]] inline Outcome receive(Ep& ep, ReceiveQueue& queue,
+                                                         const Segments& local, DAT_DTO_COOKIE user,
+                                                         DAT_COMPLETION_FLAGS flags) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  if (local.is_quick(queue.quick_count) && flags == DAT_COMPLETION_DEFAULT_FLAG) [[likely]] {
+    Cookie* const slot = queue.cookies.claim();
+    if (slot != nullptr) [[likely]]
+      return submit_quickly<Q>(ep, queue, *slot, user, DAT_DTO_RECEIVE, 0,
+                               [&](Q& qp, transport::WorkId id) noexcept {
+                                 return qp.post_recv(id, local.list, 1, transport::kSignalled);
+                               });
+  }
+  return any_receive<Q>(ep, queue, local, user, flags);
 }
 
 [[nodiscard, gnu::always_inline]] inline DAT_RETURN finish(DAT_HANDLE handle, const char* call,

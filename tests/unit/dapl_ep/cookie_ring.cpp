@@ -12,7 +12,7 @@ namespace {
 
 Cookie* post(CookieRing& ring) {
   Cookie* const cookie = ring.claim();
-  if (cookie != nullptr) ring.commit();
+  if (cookie != nullptr) ring.commit(*cookie);
   return cookie;
 }
 
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_retired_cookie_frees_all_before_it) {
 BOOST_AUTO_TEST_CASE(a_refused_post_leaves_nothing) {
   CookieRing ring(2);
   Cookie* const first = ring.claim();
-  ring.commit();
+  ring.commit(*first);
   ring.rollback();
   BOOST_CHECK_EQUAL(ring.outstanding(), 0U);
   BOOST_CHECK_EQUAL(ring.claim(), first);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(one_thread_posts_while_another_reaps) {
     Cookie* cookie = nullptr;
     while ((cookie = ring.claim()) == nullptr) std::this_thread::yield();
     cookie->user.as_64 = i;
-    ring.commit();
+    ring.commit(*cookie);
     while (handed.load(std::memory_order_relaxed) != nullptr) std::this_thread::yield();
     handed.store(cookie, std::memory_order_release);
   }

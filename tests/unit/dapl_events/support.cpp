@@ -107,6 +107,7 @@ dapl::SrqCookie& Completions::claim(std::uint64_t value) {
   cookie->operation = DAT_DTO_RECEIVE;
   cookie->suppressed = false;
   cookie->ib_extension = false;
+  cookie->plain = false;
   return *cookie;
 }
 
