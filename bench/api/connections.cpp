@@ -12,6 +12,7 @@ void connect_cycle(benchmark::State& state) {
   for (auto _ : state) {
     link.connect();
     link.disconnect();
+    link.reset();
   }
   state.SetItemsProcessed(state.iterations());
 }

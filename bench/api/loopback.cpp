@@ -13,6 +13,7 @@ namespace bench {
 namespace {
 
 std::string ia_name = "soft";
+DAT_BOOLEAN thread_safe = DAT_THREADSAFE;
 
 constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us: a step that takes longer has failed
 
@@ -34,6 +35,8 @@ void check_dto(const DAT_EVENT& event) {
 
 void set_ia_name(std::string name) { ia_name = std::move(name); }
 
+void set_thread_safe(bool wanted) { thread_safe = wanted ? DAT_TRUE : DAT_FALSE; }
+
 void check(DAT_RETURN rc, const char* what) {
   if (rc == DAT_SUCCESS) return;
   const char* major = "?";
@@ -45,7 +48,9 @@ void check(DAT_RETURN rc, const char* what) {
 
 Adapter::Adapter() {
   std::string name = ia_name;
-  check(dat_ia_open(name.data(), 8, &async_evd, &ia), "dat_ia_open");
+  check(dat_ia_openv(name.data(), 8, &async_evd, &ia, DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
+                     thread_safe),
+        "dat_ia_openv");
   check(dat_ia_query(ia, nullptr, DAT_IA_FIELD_ALL, &attr, 0, nullptr), "dat_ia_query");
   check(dat_pz_create(ia, &pz), "dat_pz_create");
 }
@@ -187,10 +192,13 @@ void Loopback::connect() {
   wait_connection(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void Loopback::disconnect() {
-  check(dat_ep_disconnect(active.ep, DAT_CLOSE_GRACEFUL_FLAG), "dat_ep_disconnect");
+void Loopback::disconnect(DAT_CLOSE_FLAGS how) {
+  check(dat_ep_disconnect(active.ep, how), "dat_ep_disconnect");
   wait_connection(active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
   wait_connection(passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+void Loopback::reset() {
   check(dat_ep_reset(active.ep), "dat_ep_reset");
   check(dat_ep_reset(passive.ep), "dat_ep_reset");
 }

@@ -14,6 +14,8 @@ namespace bench {
 
 // The IA that all benchmarks open; set by main from --ia.
 void set_ia_name(std::string name);
+// Opens the entry marked threadsafe from now on.
+void set_thread_safe(bool thread_safe);
 
 // Ends the program unless `rc` is DAT_SUCCESS.
 void check(DAT_RETURN rc, const char* what);
@@ -78,8 +80,10 @@ struct Loopback {
 
   // Connects active to passive through a PSP; both are established on return.
   void connect();
-  // Ends the connection from the active side and resets both EPs, ready to connect again.
-  void disconnect();
+  // Ends the connection from the active side; both sides know it on return.
+  void disconnect(DAT_CLOSE_FLAGS how = DAT_CLOSE_GRACEFUL_FLAG);
+  // Resets both EPs, ready to connect again.
+  void reset();
 
   Adapter adapter;
   End active;

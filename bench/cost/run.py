@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""What the layer costs over a null double of verbs: ours and the packaged libraries in one run.
+
+usage: run.py --build DIR [--check] [--markdown] [--no-connections]
+
+Instructions per call, counted by callgrind, of libdat2 and the provider together; what verbs and libc do is left
+out. They are the same on every run. With --check the exit status is 1 when one of ours is beyond its limit. CPU time
+of a connection follows, which depends on the machine and is not judged. Exit status 77: something needed is missing.
+"""
+
+import argparse
+import glob
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+OPERATIONS = ["post_send", "post_recv", "rdma_write", "dequeue", "empty_dequeue"]
+LIMITS = {"nonthreadsafe": {"post_send": 60, "post_recv": 50, "rdma_write": 60, "dequeue": 80, "empty_dequeue": 25}}
+LIMITS["threadsafe"] = {name: limit + 20 for name, limit in LIMITS["nonthreadsafe"].items()}
+CALLS = 512  # as in dat_cost.cpp
+ROUNDS = 9   # of the connections
+LAYER = re.compile(r"/lib(dat2|daplofa)\.so")
+PACKAGED = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"]
+
+
+class Stack:
+    """A pair of libdat2 and libdaplofa, and how it is opened."""
+
+    def __init__(self, name, folder, safety, mock):
+        self.name, self.folder, self.safety, self.mock = name, folder, safety, mock
+
+    def run(self, work, arguments, tool=()):
+        conf = os.path.join(work, "dat.conf")
+        with open(conf, "w", encoding="ascii") as out:
+            out.write(f'cost u2.0 {self.safety} default {self.folder}/libdaplofa.so.2 dapl.2.0 "lo 0" ""\n')
+        environment = dict(os.environ, DAT_OVERRIDE=conf, VERBS_MOCK_NULL="1",
+                           LD_LIBRARY_PATH=f"{self.mock}:{self.folder}")
+        command = [*tool, *arguments[:1], "--ia=cost", *arguments[1:]]
+        if self.safety == "threadsafe":
+            command.append("--threadsafe")
+        done = subprocess.run(command, env=environment, cwd=work, capture_output=True, text=True, timeout=120,
+                              check=False)
+        if done.returncode != 0:
+            sys.exit(f"{self.name}: {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+
+def own_instructions(file_name, objects):
+    """(function that was measured, instructions of the layer's own code) of one callgrind dump.
+
+    A dump gives the name of an object file only the first time in the run: `objects` remembers them by number.
+    """
+    spent, current, measured, callee_cost = 0, "", None, False
+    with open(file_name, encoding="utf-8", errors="replace") as dump:
+        for line in dump:
+            trigger = re.match(r"desc: Trigger: .*measure_(\w+)", line)
+            if trigger:
+                measured = trigger.group(1)
+            match = re.match(r"ob=(\(\d+\))(?: (.*))?", line)
+            if match:
+                current = objects.setdefault(match.group(1), match.group(2) or "")
+            elif re.match(r"cob=(\(\d+\)) (.*)", line):
+                match = re.match(r"cob=(\(\d+\)) (.*)", line)
+                objects.setdefault(match.group(1), match.group(2))
+            elif line.startswith("calls="):
+                callee_cost = True  # the next line is what the callee took
+            elif re.match(r"[+\-*\d]", line):
+                if not callee_cost and LAYER.search(current):
+                    spent += int(line.split()[1])
+                callee_cost = False
+    return measured, spent
+
+
+def count(stack, program):
+    with tempfile.TemporaryDirectory() as work:
+        stack.run(work, [program, "operations"],
+                  ["valgrind", "--tool=callgrind", f"--callgrind-out-file={work}/out", "--collect-atstart=no",
+                   "--toggle-collect=measure_*", *(f"--dump-after=measure_{name}" for name in OPERATIONS)])
+        counts, objects = {}, {}
+        for dump in sorted(glob.glob(f"{work}/out.*"), key=lambda name: int(name.rsplit(".", 1)[1])):
+            measured, spent = own_instructions(dump, objects)
+            if measured in OPERATIONS:
+                counts[measured] = spent / CALLS
+    missing = set(OPERATIONS) - set(counts)
+    if missing or min(counts.values()) == 0:
+        sys.exit(f"{stack.name}: callgrind counted nothing for {sorted(missing) or counts}")
+    return counts
+
+
+def connection_times(commands):
+    """Median CPU and elapsed microseconds of each command, taken in turns."""
+    samples = {name: [] for name in commands}
+    for _ in range(ROUNDS):
+        for name, run in commands.items():
+            samples[name].append([float(v) for v in re.findall(r"_us=([\d.]+)", run())])
+    return {name: [statistics.median(column) for column in zip(*values)] for name, values in samples.items()}
+
+
+def table(head, rows, markdown):
+    if markdown:
+        lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+        lines += ["| " + " | ".join(row) + " |" for row in rows]
+    else:
+        lines = ["".join(f"{cell:>16}" if i else f"{cell:<28}" for i, cell in enumerate(row)) for row in [head, *rows]]
+    print("\n".join(lines))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True, help="the build folder")
+    parser.add_argument("--check", action="store_true", help="fail when a limit is exceeded")
+    parser.add_argument("--markdown", action="store_true", help="print the tables for the documentation")
+    parser.add_argument("--no-connections", action="store_true", help="only the instructions")
+    options = parser.parse_args()
+
+    build = os.path.abspath(options.build)
+    ours, mock = os.path.join(build, "lib"), os.path.join(build, "verbs_mock")
+    program, raw = (os.path.join(build, "bin", name) for name in ("dat_cost", "verbs_cost"))
+    if not shutil.which("valgrind"):
+        print("skipped: no valgrind")
+        return 77
+    stacks = []
+    if os.path.exists(f"{ours}/libdaplofa.so.2"):
+        stacks += [Stack("ours", ours, "nonthreadsafe", mock), Stack("ours, threadsafe", ours, "threadsafe", mock)]
+    packaged = next((f for f in PACKAGED
+                     if os.path.exists(f"{f}/libdaplofa.so.2") and os.path.exists(f"{f}/libdat2.so.2")), None)
+    if packaged:
+        stacks.append(Stack("packaged", packaged, "nonthreadsafe", mock))
+    if not stacks:
+        print("skipped: no libdaplofa.so.2")
+        return 77
+
+    counts = {stack.name: count(stack, program) for stack in stacks}
+    beyond = []
+    rows = []
+    for operation in OPERATIONS:
+        row = [operation]
+        for stack in stacks:
+            value = counts[stack.name][operation]
+            limit = LIMITS[stack.safety][operation] if stack.folder == ours else None
+            row.append(f"{value:.0f}" + (f" (<= {limit})" if limit else ""))
+            if limit and value > limit:
+                beyond.append(f"{operation}, {stack.name}: {value:.1f} instructions, limit {limit}")
+        rows.append(row)
+    table(["instructions per call", *(stack.name for stack in stacks)], rows, options.markdown)
+
+    if not options.no_connections:
+        with tempfile.TemporaryDirectory() as work:
+            commands = {}
+            if os.path.exists(raw):
+                commands["raw verbs"] = lambda: Stack("raw", ours, "nonthreadsafe", mock).run(
+                    work, [raw, "connections"])
+            for stack in stacks:
+                commands[stack.name] = lambda s=stack: s.run(work, [program, "connections", "--count=300"])
+                commands[f"{stack.name}, abrupt"] = lambda s=stack: s.run(
+                    work, [program, "connections", "--count=30", "--abrupt"])
+            times = connection_times(commands)
+        print()
+        table(["us per connection", "CPU", "elapsed"],
+              [[name, f"{cpu:.1f}", f"{wall:.1f}"] for name, (cpu, wall) in times.items()], options.markdown)
+
+    for line in beyond:
+        print(f"too many: {line}", file=sys.stderr)
+    return 1 if options.check and beyond else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
