@@ -130,7 +130,8 @@ void Qp::attach(const ibv_qp& qp, const QpInit& init) {
   cq_of(init.request_cq).attach(*this, qp.qp_num, init.context, Cq::Role::kRequest, false);
   try {
     cq_of(init.recv_cq)
-        .attach(*this, qp.qp_num, init.context, Cq::Role::kReceive, init.solicited_only);
+        .attach(*this, qp.qp_num, init.context, Cq::Role::kReceive, init.solicited_only,
+                static_cast<Srq*>(init.srq));
   } catch (...) {
     cq_of(init.request_cq).detach(qp.qp_num, Cq::Role::kRequest, false);
     throw;
@@ -150,6 +151,7 @@ void Qp::exchange_queue(QpHandle fresh, const QpInit& init, QpHandle* former) {
   max_inline_ = adapter_.max_inline();
   max_binds_ = count(init.max_request, 1);
   request_cq_ = &cq_of(init.request_cq);
+  recv_cq_ = &cq_of(init.recv_cq);
   region_ = KnownRegion{};
   posted_.store(0, std::memory_order_relaxed);
   received_.store(0, std::memory_order_relaxed);

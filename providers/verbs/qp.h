@@ -244,6 +244,7 @@ class Qp final : public transport::Qp, private CmOwner {
   std::atomic<std::uint32_t> posted_{0};    // receives; written under the core's receive lock
   std::atomic<std::uint32_t> received_{0};  // completed ones that were taken off the CQ
   Cq* request_cq_ = nullptr;
+  Cq* recv_cq_ = nullptr;
 
   Adapter& adapter_;
   Service& service_;

@@ -128,9 +128,11 @@ inline DAT_RETURN Qp::post_rdma_read(transport::WorkId id, const DAT_LMR_TRIPLET
 }
 
 inline DAT_RETURN Qp::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                transport::WorkFlags) noexcept {
+                                transport::WorkFlags flags) noexcept {
+  if ((flags & transport::kQuiet) != 0) [[unlikely]]
+    recv_cq_->expect_quiet();
   ibv_recv_wr receive;
-  receive.wr_id = receive_wr_id(id);
+  receive.wr_id = receive_wr_id(id, flags);
   receive.next = nullptr;
   receive.sg_list = to_sge(list);
   receive.num_sge = count;

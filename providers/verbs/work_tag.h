@@ -10,7 +10,7 @@
 namespace udapl::verbs {
 
 inline constexpr std::uint64_t kReceiveTag = 1;  // posted to a receive queue or an SRQ
-inline constexpr std::uint64_t kQuietTag = 2;    // a request posted with kQuiet
+inline constexpr std::uint64_t kQuietTag = 2;    // posted with kQuiet
 inline constexpr std::uint64_t kBindTag = 4;     // a bind or unbind of a window
 inline constexpr std::uint64_t kTags = 7;
 
@@ -28,8 +28,9 @@ static_assert(transport::kQuiet == kQuietTag << 2);
                                                  transport::WorkFlags flags) noexcept {
   return request_wr_id(id, flags) | kBindTag;
 }
-[[nodiscard]] constexpr std::uint64_t receive_wr_id(transport::WorkId id) noexcept {
-  return id | kReceiveTag;
+[[nodiscard]] constexpr std::uint64_t receive_wr_id(transport::WorkId id,
+                                                    transport::WorkFlags flags) noexcept {
+  return request_wr_id(id, flags) | kReceiveTag;
 }
 [[nodiscard]] constexpr transport::WorkId work_id(std::uint64_t wr_id) noexcept {
   return wr_id & ~kTags;
