@@ -107,6 +107,7 @@ def check_output(case, client, server, running):
 
 
 def execute(case, place, directory):
+    """What the programs said; Failure if anything is not as it should be."""
     deadline = time.monotonic() + case.timeout * place.patience
     running = []
     try:
@@ -126,6 +127,7 @@ def execute(case, place, directory):
             if status != 0:
                 raise Failure(f"server ended with {status}")
         check_output(case, client, server, running)
+        return "\n".join(program.output() for program in running)
     except Failure:
         for program in running:
             print(f"---- {program.label} ----")
@@ -136,18 +138,30 @@ def execute(case, place, directory):
             program.kill()
 
 
+def attempt(case, options):
+    for left in reversed(range(case.attempts)):
+        try:
+            with places.make(options.setup, os.path.abspath(options.build), options.server, options.client) as place, \
+                 tempfile.TemporaryDirectory() as directory:
+                return execute(case, place, directory)
+        except Failure as failure:
+            if left == 0:
+                raise
+            print(f"AGAIN: {failure}", flush=True)
+
+
 def run_case(case, options):
     """("passed" | "failed" | "known", what is to be said)."""
     reason = cases.KNOWN_FAILURES.get(case.name)
     try:
-        with places.make(options.setup, os.path.abspath(options.build), options.server, options.client) as place, \
-             tempfile.TemporaryDirectory() as directory:
-            execute(case, place, directory)
+        said = attempt(case, options)
     except Failure as failure:
         print(f"{'KNOWN FAILURE' if reason else 'FAILED'}: {case.name}: {failure}", flush=True)
         if reason:
             print(f"reason: {reason}", flush=True)
         return "known" if reason else "failed", str(failure)
+    if options.show:
+        print("\n".join(re.findall(options.show, said)))
     print(f"PASSED: {case.name}" + (f" (listed as a known failure: {reason})" if reason else ""), flush=True)
     return "passed", ""
 
@@ -161,6 +175,7 @@ def parse_arguments():
     parser.add_argument("--server", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
     parser.add_argument("--client", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
     parser.add_argument("--results", metavar="FILE")
+    parser.add_argument("--show", metavar="PATTERN", help="print what matches in the programs' output")
     parser.add_argument("case", nargs="*")
     options = parser.parse_args()
     everything = list(cases.all_cases(emulated=options.setup.startswith("vm")))

@@ -14,6 +14,7 @@ machine ended without telling; 77 no machine can be had here (says why).
 import argparse
 import os
 import shlex
+import shutil
 import sys
 
 import machine
@@ -40,6 +41,7 @@ def main():
                         help="2: rxe0 is one host, rxe1 (192.0.2.2) the other, and a wire is between them")
     parser.add_argument("--share", action="append", default=[], metavar="DIR",
                         help="folder that the command may write; may be repeated")
+    parser.add_argument("--fresh", action="append", default=[], metavar="DIR", help="as --share, emptied before")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="from power-on (default: 120)")
     parser.add_argument("--memory", type=int, default=2048, metavar="MIB")
@@ -49,7 +51,9 @@ def main():
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         parser.error("a command is needed")
-    shares = [os.path.abspath(folder) for folder in options.share]
+    for folder in options.fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    shares = [os.path.abspath(folder) for folder in options.share + options.fresh]
     for folder in shares:
         os.makedirs(folder, exist_ok=True)
     vm = machine.Machine(hosts=options.hosts, memory=options.memory, shares=shares,
