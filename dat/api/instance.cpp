@@ -2,6 +2,10 @@
 #include "dat/api/instance.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include <dlfcn.h>
 
 #include "common/cause.h"
 #include "common/trace.h"
@@ -16,8 +20,24 @@ std::atomic<bool> finished{false};
 
 [[gnu::destructor]] void finish() { finished.store(true, std::memory_order_release); }
 
+// DAT_TRACE_LTTNG=1: the LTTng probes come into the process now, in sight of the providers that
+// will be loaded. Preloaded ones are there already.
+void load_probes() {
+  const char* const wanted = ::secure_getenv("DAT_TRACE_LTTNG");
+  if (wanted == nullptr || std::strcmp(wanted, "1") != 0 || &::udapl_trace_probe_1 != nullptr)
+    return;
+  constexpr const char* kLibrary = "libudapl-lttng.so.1";
+  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
+  void* const probe = library == nullptr ? nullptr : ::dlsym(library, "udapl_trace_probe_1");
+  if (probe != nullptr)
+    trace::set_probe(reinterpret_cast<trace::Probe>(probe));
+  else
+    UDAPL_TRACE(kError, "DAT_TRACE_LTTNG=1, but there are no LTTng probes: %s", ::dlerror());
+}
+
 Registry* make_registry() {
   trace::init("dat", "DAT_TRACE_LEVEL");
+  load_probes();
   return new Registry(read_configuration(), *new DlLoader, ia_table());
 }
 

@@ -192,8 +192,8 @@ Status Qp::attach(std::unique_ptr<TcpStream>& stream, const Negotiated& negotiat
   endpoints_ = stream_->endpoints();
   const iwarp::Agreed& agreed = negotiated.agreed;
   sender_.emplace(
-      iwarp::SenderConfig{agreed.crc, agreed.markers_to_send, stream_->effective_mss()});
-  receiver_.emplace(agreed.crc);
+      iwarp::SenderConfig{agreed.crc, agreed.markers_to_send, stream_->effective_mss(), context_});
+  receiver_.emplace(agreed.crc, context_);
   read_stag_ = memory_.ephemeral_stag();
   ord_ = agreed.ord == iwarp::kDepthNotNegotiated
              ? max_read_out_
@@ -331,6 +331,7 @@ void Qp::start_timer(Timing timing, Clock::duration delay) noexcept {
 }
 
 void Qp::on_timer() noexcept {
+  const trace::About about(context_);
   const ScopedLock lock(lock_);
   switch (std::exchange(timing_, Timing::kNothing)) {
     case Timing::kNothing:

@@ -21,6 +21,7 @@ using iwarp::Verdict;
 using transport::BreakReason;
 
 void Qp::on_ready(std::uint32_t events) noexcept {
+  const trace::About about(context_);
   const ScopedLock lock(lock_);
   if (stream_ == nullptr) return;  // a disconnect was faster
   if (state_ == State::kTerminating) return continue_terminate();

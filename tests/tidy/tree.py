@@ -45,6 +45,7 @@ LAYERS = [
     ("providers/soft", {"include", "common", "dapl"}, (VERBS,)),
     ("providers/soft/iwarp", {"common"}, (SOCKETS, THREADS, CLOCKS, VERBS, LOADING)),
     ("providers/verbs", {"include", "common", "dapl"}, ()),
+    ("trace", {"include", "common"}, (VERBS,)),
     ("samples", {"include"}, (VERBS,)),
     ("tools", {"include"}, (VERBS,)),
     ("bench/api", {"include"}, (VERBS,)),

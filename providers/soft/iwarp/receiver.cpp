@@ -5,6 +5,7 @@
 #include <cassert>
 #include <limits>
 
+#include "common/trace.h"
 #include "providers/soft/iwarp/crc32c.h"
 
 namespace udapl::iwarp {
@@ -153,6 +154,21 @@ bool Receiver::length_covers_header(const std::byte* fpdu, std::size_t available
   return length >= least;
 }
 
+void Receiver::trace(const Segment& s) const noexcept {
+  const bool tagged = is_tagged(s.opcode);
+  udapl::trace::emit({.level = udapl::trace::kDetail,
+                      .kind = udapl::trace::Kind::kFrame,
+                      .code = s.last ? 1 : 0,
+                      .cookie = tagged ? s.stag() : s.msn(),
+                      .length = tagged ? s.tagged_payload().size()
+                                       : std::size_t{s.length} -
+                                             kOpcodes[static_cast<unsigned>(s.opcode)].min_ulpdu,
+                      .object = owner_,
+                      .function = "frame",
+                      .text = name(s.opcode),
+                      .detail = "in"});
+}
+
 void Receiver::process(const std::byte* ulpdu, std::uint16_t length, Inbound& inbound) noexcept {
   const std::uint8_t ddp = load8(ulpdu);
   const std::uint8_t rdmap = load8(ulpdu + 1);
@@ -169,6 +185,8 @@ void Receiver::process(const std::byte* ulpdu, std::uint16_t length, Inbound& in
   if (static_cast<unsigned>(s.opcode) >= kOpcodeCount || is_tagged(s.opcode) != is_tagged_segment) {
     return fail(make_terminate(TerminateCode::kRdmapUnexpectedOpcode));
   }
+  if (udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+    trace(s);
   if (is_tagged_segment) {
     tagged(s, inbound);
   } else {

@@ -37,7 +37,8 @@ class Receiver {
     kTerminated,  // the peer sent a Terminate, input is dropped
   };
 
-  explicit Receiver(bool crc) noexcept : crc_(crc) {}
+  // `owner`: whom traces name.
+  explicit Receiver(bool crc, const void* owner = nullptr) noexcept : owner_(owner), crc_(crc) {}
 
   // Processes the complete FPDUs at the front of `staged` and returns the number of bytes that the
   // caller may drop. Once the state is not kOpen, that is always all of them.
@@ -79,6 +80,7 @@ class Receiver {
   };
   struct Segment;
 
+  void trace(const Segment& s) const noexcept;
   static bool length_covers_header(const std::byte* fpdu, std::size_t available) noexcept;
   void process(const std::byte* ulpdu, std::uint16_t length, Inbound& inbound) noexcept;
   void tagged(const Segment& s, Inbound& inbound) noexcept;
@@ -90,6 +92,7 @@ class Receiver {
   bool accept(const Segment& s, Verdict verdict) noexcept;
   void fail(const Segment& s, TerminateCode code) noexcept;
 
+  const void* owner_;
   bool crc_;
   State state_ = State::kOpen;
   std::size_t left_over_ = 0;

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "common/trace.h"
 #include "providers/soft/iwarp/crc32c.h"
 
 namespace udapl::iwarp {
@@ -101,7 +102,8 @@ struct Sender::Segment {
   bool last;
 };
 
-Sender::Sender(const SenderConfig& config) noexcept : crc_(config.crc), markers_(config.markers) {
+Sender::Sender(const SenderConfig& config) noexcept
+    : owner_(config.owner), crc_(config.crc), markers_(config.markers) {
   set_emss(config.emss);
 }
 
@@ -196,6 +198,8 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
                                : batch.has_room(kPlainSpans, kPlainArena);
     if (!room) return Fill::kBatchFull;
     const Segment segment = next_segment();
+    if (udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+      trace(segment);
     if (markers_) {
       build_marked(batch, segment);
     } else {
@@ -208,6 +212,18 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
     }
   } while (batch.appended() - start < budget);
   return Fill::kBudget;
+}
+
+void Sender::trace(const Segment& segment) const noexcept {
+  udapl::trace::emit({.level = udapl::trace::kDetail,
+                      .kind = udapl::trace::Kind::kFrame,
+                      .code = segment.last ? 1 : 0,
+                      .cookie = is_tagged(opcode_) ? first_word_ : msn_,
+                      .length = segment.bytes,
+                      .object = owner_,
+                      .function = "frame",
+                      .text = name(opcode_),
+                      .detail = "out"});
 }
 
 Sender::Segment Sender::next_segment() const noexcept {

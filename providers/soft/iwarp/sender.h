@@ -35,9 +35,10 @@
 namespace udapl::iwarp {
 
 struct SenderConfig {
-  bool crc = true;            // Agreed::crc
-  bool markers = false;       // Agreed::markers_to_send
-  std::uint32_t emss = 1448;  // TCP effective MSS, bytes
+  bool crc = true;              // Agreed::crc
+  bool markers = false;         // Agreed::markers_to_send
+  std::uint32_t emss = 1448;    // TCP effective MSS, bytes
+  const void* owner = nullptr;  // whom traces name
 };
 
 class Sender {
@@ -109,7 +110,10 @@ class Sender {
   template <class Take>
   void take_payload(std::size_t bytes, Take take) noexcept;
 
+  void trace(const Segment& segment) const noexcept;
+
   // Per connection.
+  const void* owner_;
   bool crc_;
   bool markers_;
   std::size_t max_ulpdu_;

@@ -86,6 +86,15 @@ enum class Opcode : std::uint8_t {
 };
 inline constexpr unsigned kOpcodeCount = 12;
 
+// As the standards call the message. REQUIRES: one of the above.
+constexpr const char* name(Opcode opcode) noexcept {
+  constexpr const char* kNames[kOpcodeCount] = {
+      "RDMA Write",     "RDMA Read Request",      "RDMA Read Response",   "Send",
+      "Send with Inv",  "Send with SE",           "Send with SE and Inv", "Terminate",
+      "Immediate Data", "Immediate Data with SE", "Atomic Request",       "Atomic Response"};
+  return kNames[static_cast<unsigned>(opcode)];
+}
+
 enum QueueNumber : std::uint32_t {
   kQueueSend = 0,
   kQueueReadRequest = 1,

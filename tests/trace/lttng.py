@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""Records a transfer on the soft provider with LTTng and reads it again.
+
+usage: lttng.py BUILD SOURCE preload|environment
+
+Starts a session daemon of its own, as an ordinary user, with a home of its own, and ends it. Checks that
+both sides of the connection are in the trace, in order, with the identity of their endpoints, and that
+the chart of the connection can be drawn. Exit status 0: found, 1: not, 77: LTTng is not installed.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+NOBODY = 65534
+PORT = 45300 + os.getpid() % 500
+EVENT = re.compile(r"(dat|dapl):(\w+): \{.*?\}, \{ vpid = (\d+).*?\}, \{ (.*) \}$")
+FIELD = re.compile(r'(\w+) = ("(?:[^"\\]|\\.)*"|[^,]+)')
+
+
+class Failed(Exception):
+    pass
+
+
+def as_user():
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+class Session:
+    """A session daemon and what it records."""
+
+    def __init__(self, home, environment):
+        self.home = home
+        self.environment = environment
+        self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"], env=environment,
+                                       preexec_fn=as_user, start_new_session=True,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def run(self, *command, check=True, user=as_user):
+        result = subprocess.run(command, env=self.environment, preexec_fn=user, check=False,
+                                capture_output=True, text=True, timeout=60)
+        if check and result.returncode != 0:
+            raise Failed(f"{' '.join(command)}: {result.stdout}{result.stderr}")
+        return result
+
+    def begin(self):
+        until = time.monotonic() + 30
+        while self.run("lttng", "--no-sessiond", "list", check=False).returncode != 0:
+            if self.daemon.poll() is not None:
+                raise Failed(f"lttng-sessiond: {self.daemon.stderr.read().decode()}")
+            if time.monotonic() > until:
+                raise Failed("lttng-sessiond does not answer")
+            time.sleep(0.2)
+        lttng = ("lttng", "--no-sessiond")
+        self.run(*lttng, "create", "udapl", f"--output={self.home}/trace")
+        for events in ("dat:*", "dapl:*"):
+            self.run(*lttng, "enable-event", "--userspace", events)
+        self.run(*lttng, "add-context", "--userspace", "--type=vpid", "--type=vtid")
+        self.run(*lttng, "start")
+
+    def end(self):
+        self.run("lttng", "--no-sessiond", "destroy")
+
+    def stop_daemon(self):
+        if self.daemon.poll() is None:
+            os.killpg(self.daemon.pid, signal.SIGTERM)
+            self.daemon.wait(30)
+
+
+def transfer(session, samples, probes):
+    environment = dict(session.environment, **probes)
+    server = subprocess.Popen([f"{samples}/ping", "--server", "--port", str(PORT)], env=environment,
+                              preexec_fn=as_user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True)
+    try:
+        server.stdout.readline()  # it listens
+        client = subprocess.Popen([f"{samples}/ping", "--port", str(PORT), "--count", "2", "--size", "4096",
+                                   "127.0.0.1"], env=environment, preexec_fn=as_user,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        out, _ = client.communicate(timeout=60)
+        if client.returncode != 0:
+            raise Failed(f"client: {out}")
+        server.communicate(timeout=60)
+        return client.pid, server.pid
+    finally:
+        for process in (server,):
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def read_events(text):
+    events = []
+    for line in text.splitlines():
+        found = EVENT.search(line)
+        if not found:
+            raise Failed(f"not understood: {line}")
+        fields = {name: value.strip('"') for name, value in FIELD.findall(found.group(4))}
+        events.append((f"{found.group(1)}:{found.group(2)}", int(found.group(3)), fields))
+    return events
+
+
+def expect_sequence(events, pid, wanted, what):
+    """The wanted (event, fields) of one process, in this order, others between them. Returns the EP."""
+    position, endpoint = 0, None
+    for name, process, fields in events:
+        if process != pid or position == len(wanted):
+            continue
+        want_name, want_fields = wanted[position]
+        if name != want_name or any(fields.get(k) != v for k, v in want_fields.items()):
+            continue
+        if fields.get("type") == "EP":
+            if endpoint not in (None, fields["object"]):
+                continue
+            endpoint = fields["object"]
+        position += 1
+    if position != len(wanted):
+        raise Failed(f"{what}: no {wanted[position]} after {wanted[:position]}")
+    return endpoint
+
+
+CLIENT = [("dapl:object_create", {"type": "IA", "ia": "soft"}),
+          ("dat:call", {"function": "dat_ep_create"}),
+          ("dapl:call", {"function": "ep_create"}),
+          ("dapl:object_create", {"type": "EP"}),
+          ("dapl:call_return", {"function": "ep_create", "status": "DAT_SUCCESS"}),
+          ("dat:call_return", {"function": "dat_ep_create", "status": "DAT_SUCCESS"}),
+          ("dapl:ep_state", {"to": "ACTIVE_CONNECTION_PENDING"}),
+          ("dapl:ep_state", {"from": "ACTIVE_CONNECTION_PENDING", "to": "CONNECTED"}),
+          ("dapl:connection", {"event": "DAT_CONNECTION_EVENT_ESTABLISHED"}),
+          ("dapl:post", {"operation": "send"}),
+          ("dapl:frame", {"direction": "out", "message": "Send"}),
+          ("dapl:completion", {"operation": "send", "status": "DAT_DTO_SUCCESS"}),
+          ("dapl:completion", {"operation": "recv", "status": "DAT_DTO_SUCCESS"})]
+SERVER = [("dapl:object_create", {"type": "PSP"}),
+          ("dapl:evd_arm", {}),
+          ("dapl:connection", {"event": "DAT_CONNECTION_REQUEST_EVENT", "type": "CR"}),
+          ("dapl:evd_wake", {}),
+          ("dapl:call", {"function": "cr_accept"}),
+          ("dapl:ep_state", {"to": "COMPLETION_PENDING"}),
+          ("dapl:ep_state", {"from": "COMPLETION_PENDING", "to": "CONNECTED"}),
+          ("dapl:connection", {"event": "DAT_CONNECTION_EVENT_ESTABLISHED"}),
+          ("dapl:frame", {"direction": "in", "message": "Send"}),
+          ("dapl:completion", {"operation": "recv", "status": "DAT_DTO_SUCCESS"}),
+          ("dapl:post", {"operation": "send"}),
+          ("dapl:completion", {"operation": "recv", "status": "DAT_DTO_ERR_FLUSHED", "length": "0"})]
+
+
+def ends_of(events, pid, endpoint):
+    for name, process, fields in events:
+        if name == "dapl:connection" and process == pid and fields["object"] == endpoint:
+            return re.findall(r"[\d.]+:\d+", fields["ends"])
+    raise Failed(f"no connection of {endpoint}")
+
+
+def check(events, client, server):
+    ours = expect_sequence(events, client, CLIENT, "client")
+    theirs = expect_sequence(events, server, SERVER, "server")
+    if ends_of(events, client, ours) != ends_of(events, server, theirs)[::-1]:
+        raise Failed(f"ends do not match: {ends_of(events, client, ours)}, {ends_of(events, server, theirs)}")
+    posted = [f for n, p, f in events if n == "dapl:post" and p == client and f["operation"] == "send"]
+    done = [f for n, p, f in events if n == "dapl:completion" and p == client and f["operation"] == "send"]
+    if not posted or [(f["cookie"], f["length"]) for f in posted] != [(f["cookie"], f["length"]) for f in done]:
+        raise Failed("posted sends and their completions differ")
+
+
+def main():
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    build, source, way = sys.argv[1:]
+    library = f"{build}/lib/libudapl-lttng.so.1"
+    missing = [t for t in ("lttng", "lttng-sessiond", "babeltrace2") if shutil.which(t) is None]
+    if missing or not os.path.exists(library):
+        print(f"SKIPPED: no {', '.join(missing) or library}")
+        return 77
+    probes = {"LD_PRELOAD": library} if way == "preload" else {"DAT_TRACE_LTTNG": "1"}
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o755)
+        if os.getuid() == 0:
+            os.chown(home, NOBODY, NOBODY)
+        environment = {"PATH": os.environ["PATH"], "HOME": home, "LTTNG_HOME": home,
+                       "LTTNG_UST_REGISTER_TIMEOUT": "-1", "DAT_OVERRIDE": f"{build}/etc/dat.conf"}
+        session = Session(home, environment)
+        try:
+            session.begin()
+            client, server = transfer(session, f"{build}/samples", probes)
+            session.end()
+            text = session.run("babeltrace2", f"{home}/trace").stdout
+            events = read_events(text)
+            check(events, client, server)
+            chart = session.run(sys.executable, f"{source}/tools/dattrace-chart", f"{home}/trace",
+                                f"--output={home}/chart.svg", user=None)
+            svg = xml.etree.ElementTree.parse(f"{home}/chart.svg")
+            words = " ".join(svg.getroot().itertext())
+            for word in ("ESTABLISHED", "send 4096", str(client), str(server), "127.0.0.1"):
+                if word not in words:
+                    raise Failed(f"the chart does not show {word}: {chart.stdout}{chart.stderr}\n{words}")
+            print(f"{len(events)} events, both sides in order; {chart.stdout.strip()}")
+            return 0
+        except Failed as failure:
+            print(failure)
+            return 1
+        finally:
+            session.stop_daemon()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
