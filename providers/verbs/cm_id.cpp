@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/cm_id.h"
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/verbs/status.h"
 
@@ -14,8 +15,10 @@ Result<std::unique_ptr<CmId>> CmId::create(Service& service, rdma_event_channel&
   rdma_cm_id* raw = nullptr;
   if (::rdma_create_id(&channel, &raw, nullptr, RDMA_PS_TCP) != 0) {
     const int error = errno;
+    const Status status = status_of(error, DAT_RESOURCE_TEP);
     UDAPL_TRACE(kError, "rdma_create_id: %s", std::strerror(error));
-    return status_of(error, DAT_RESOURCE_TEP);
+    cause::note(status.code(), "rdma_create_id: %s%s", std::strerror(error), cause::remedy(error));
+    return status;
   }
   std::unique_ptr<CmId> id(new (std::nothrow) CmId(service, *raw, owner));
   if (id == nullptr) {

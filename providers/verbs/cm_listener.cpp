@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/cm_listener.h"
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
@@ -58,10 +59,11 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
   if (::rdma_bind_addr((*id)->get(), &where.any) != 0 ||
       ::rdma_listen((*id)->get(), kBacklog) != 0) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "cannot listen at %s (qualifier %llu): %s",
-                to_text(from_cm(&where.any)).c_str(), static_cast<unsigned long long>(conn_qual),
-                std::strerror(error));
-    return listen_failure(error, conn_qual == 0);
+    const Status status = listen_failure(error, conn_qual == 0);
+    UDAPL_EXPLAIN(kNormal, status.code(), "cannot listen at %s (qualifier %llu): %s",
+                  to_text(from_cm(&where.any)).c_str(), static_cast<unsigned long long>(conn_qual),
+                  std::strerror(error));
+    return status;
   }
   address_ = from_cm(::rdma_get_local_addr((*id)->get()));
   conn_qual_ = conn_qual != 0 ? conn_qual : ntohs(::rdma_get_src_port((*id)->get()));

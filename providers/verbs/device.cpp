@@ -3,6 +3,7 @@
 
 #include <rdma/rdma_cma.h>
 
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/verbs/ia_params.h"
 #include "providers/verbs/local_address.h"
@@ -114,9 +115,9 @@ std::optional<Found> by_device(const std::vector<Interface>& interfaces, const I
 
 Status not_found(const IaParams& params, const char* why, const DeviceList& devices,
                  const std::vector<Interface>& interfaces) {
-  UDAPL_TRACE(kError, "dat.conf: \"%s %d\": %s. RDMA devices: %s. Interfaces: %s",
-              params.name.c_str(), params.port, why, devices.text().c_str(),
-              list_of(interfaces).c_str());
+  UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_ADDRESS),
+                "dat.conf: \"%s %d\": %s. RDMA devices: %s. Interfaces: %s", params.name.c_str(),
+                params.port, why, devices.text().c_str(), list_of(interfaces).c_str());
   return failure(DAT_INVALID_ADDRESS);
 }
 
@@ -184,9 +185,12 @@ Status open(ibv_device* found, Device& device) {
   device.context.reset(ibv_open_device(found));
   if (device.context == nullptr) {
     const int error = errno;
+    const Status status = status_of(error == 0 ? ENODEV : error);
     UDAPL_TRACE(kError, "cannot open RDMA device %s: %s", device.name.c_str(),
                 std::strerror(error));
-    return status_of(error == 0 ? ENODEV : error);
+    cause::note(status.code(), "cannot open RDMA device %s: %s%s", device.name.c_str(),
+                std::strerror(error), cause::remedy(error));
+    return status;
   }
   ibv_context* const context = device.context.get();
   int error = ibv_query_device_ex(context, nullptr, &device.attr);
@@ -197,9 +201,10 @@ Status open(ibv_device* found, Device& device) {
   }
   if (error == 0) error = ibv_query_port(context, device.port, &device.port_attr);
   if (error != 0) {
-    UDAPL_TRACE(kError, "cannot query %s port %d: %s", device.name.c_str(), device.port,
-                std::strerror(error));
-    return status_of(error);
+    const Status status = status_of(error);
+    UDAPL_EXPLAIN(kError, status.code(), "cannot query %s port %d: %s", device.name.c_str(),
+                  device.port, std::strerror(error));
+    return status;
   }
   choose_gid(device);
   return Status();
@@ -210,14 +215,15 @@ Status open(ibv_device* found, Device& device) {
 Result<Device> find_device(std::string_view ia_params) {
   const auto params = parse_ia_params(ia_params);
   if (!params) {
-    UDAPL_TRACE(kError,
-                "dat.conf: the seventh field \"%.*s\" does not name a device and port: \"ib0 0\"",
-                static_cast<int>(ia_params.size()), ia_params.data());
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
+                  "dat.conf: the seventh field \"%.*s\" does not name a device and port: \"ib0 0\"",
+                  static_cast<int>(ia_params.size()), ia_params.data());
     return failure(DAT_INVALID_PARAMETER);
   }
   const auto interfaces = local_interfaces();
   if (!interfaces) {
-    UDAPL_TRACE(kError, "cannot list the network interfaces: %s", std::strerror(errno));
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES),
+                  "cannot list the network interfaces: %s", std::strerror(errno));
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   const DeviceList devices;

@@ -277,6 +277,25 @@ def no_network_interface(world):
 
 
 @case
+def interface_without_rdma_device(world):
+    """The provider for RDMA hardware, beside libdat2, on a machine that has none."""
+    if not os.path.exists(os.path.join(os.path.dirname(world.soft), "libdaplofa.so.2")):
+        return "no libdaplofa in this build"
+    if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+        return "this machine has RDMA devices"
+    world.conf(entry("ia", "libdaplofa.so.2", "lo 0"))
+    status, out, err = world.run(world.open_ia, "ia")
+    lines = out.splitlines()
+    begin = (f'  {world.conf_path} line 1: "libdaplofa.so.2" did not open "lo 0": dat.conf: "lo 0": 127.0.0.1 (lo) '
+             "is on no RDMA device: No such device. RDMA devices: none. Interfaces: lo 127.0.0.1")
+    advice = ("  try: a network interface or address of this machine in the seventh field; `datinfo generate` "
+              "writes entries that fit")
+    return ([] if status == 1 and len(lines) == 3 else [f"ended with {status}"]) + differences(
+        "\n".join(['cannot open "ia" (version 2.0, nonthreadsafe): DAT_INVALID_ADDRESS', begin, advice]),
+        "\n".join([lines[0], lines[1][:len(begin)], *lines[2:]])) + differences("", err)
+
+
+@case
 def port_in_use(world):
     world.conf(entry("ia", world.soft, "lo 0"))
     with socket.socket() as other:
