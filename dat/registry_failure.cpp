@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include <string>
+#include <string_view>
+
+#include "common/trace.h"
+#include "dat/advice.h"
+#include "dat/cause.h"
+#include "dat/registry.h"
+#include "dat/strerror.h"
+#include "dat/text.h"
+
+namespace udapl::dat {
+
+// What a provider's failed open left in this thread: its own reason, or that it gave none.
+PassedOver Registry::refusal(const Candidate& candidate, Status status) const {
+  const std::string_view reason = cause::text();
+  PassedOver refused;
+  if (candidate.entry != nullptr) {
+    const ConfEntry& conf = candidate.entry->conf;
+    refused.subject = conf.library_path;
+    refused.reason = place_of(*candidate.entry) + ": " + quoted(conf.library_path, 256) +
+                     " did not open " + quoted(conf.ia_params) + ": ";
+  } else {
+    refused.reason = "the provider that the program registered did not open: ";
+  }
+  if (!reason.empty())
+    refused.reason += reason;
+  else
+    refused.reason += "it returned " + error_text(status.code()) + " and gave no reason";
+  if (reason.find("\ntry: ") == std::string_view::npos)
+    refused.advice = advice_for_status(status.code(), !reason.empty());
+  return refused;
+}
+
+// `status` is that of the first provider that did not open; success: there was none.
+NotFound Registry::describe_failure(const IaKey& wanted, Status status) {
+  NotFound failure;
+  failure.ia_name = wanted.name;
+  failure.major = wanted.major;
+  failure.minor = wanted.minor;
+  failure.thread_safe = wanted.thread_safe;
+  failure.code = status.code();
+  if (!status.ok()) return failure;
+  {
+    ScopedLock lock(mutex_);
+    failure.code = tables_.not_found_code(wanted);
+    failure.alternatives = tables_.alternatives(wanted.name);
+    failure.known_names = tables_.names();
+  }
+  UDAPL_TRACE(kNormal, "%s %u.%u: %s", quoted(wanted.name).c_str(), wanted.major, wanted.minor,
+              error_text(failure.code).c_str());
+  return failure;
+}
+
+}  // namespace udapl::dat
