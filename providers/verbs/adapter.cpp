@@ -59,6 +59,7 @@ Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<
       attributes_(make_attributes(device_, environment_)),
       sink_(sink),
       service_(std::move(service)),
+      patrol_(*service_),
       cq_watch_(*service_, Call::to<&Adapter::on_cq_channel>(this)),
       async_watch_(*service_, Call::to<&Adapter::on_async_fd>(this)) {}
 
@@ -115,7 +116,7 @@ Result<std::unique_ptr<transport::Listener>> Adapter::listen(
 
 Status Adapter::check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
   for (DAT_VLEN i = 0; i < count; ++i)
-    if (!memory_.find(segments[i])) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+    if (!memory_.contains(segments[i])) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   return Status();
 }
 

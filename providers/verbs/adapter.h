@@ -6,6 +6,7 @@
 
 #include "common/result.h"
 #include "dapl/transport/adapter.h"
+#include "providers/verbs/cq_patrol.h"
 #include "providers/verbs/device.h"
 #include "providers/verbs/environment.h"
 #include "providers/verbs/mr.h"
@@ -64,6 +65,7 @@ class Adapter final : public transport::Adapter {
   [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
   // Spreads completion interrupts over the device's vectors.
   [[nodiscard]] int next_completion_vector() noexcept;
+  [[nodiscard]] CqPatrol& patrol() noexcept { return patrol_; }
   [[nodiscard]] MemoryTable& memory() noexcept { return memory_; }
   // Inline bytes to ask for at QP creation; a device may have fewer.
   [[nodiscard]] std::uint32_t max_inline() const noexcept { return environment_.max_inline; }
@@ -98,6 +100,7 @@ class Adapter final : public transport::Adapter {
   const std::unique_ptr<Service> service_;
   std::unique_ptr<rdma_event_channel, CloseChannel> cm_channel_;
   std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;
+  CqPatrol patrol_;
   Watch cq_watch_;
   Watch async_watch_;
   std::unique_ptr<ConnectionManager> cm_;

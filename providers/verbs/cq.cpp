@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
@@ -36,6 +37,7 @@ Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
     UDAPL_TRACE(kNormal, "ibv_create_cq for %d completions: %s", depth, std::strerror(error));
     return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   }
+  adapter.patrol().join(*cq);
   // Without the kernel's help all polls take the lock.
   if (!has_process_barrier()) cq->mode_.store(kLocked, std::memory_order_relaxed);
   return std::unique_ptr<transport::Cq>(std::move(cq));
@@ -47,6 +49,7 @@ Cq::Cq(Adapter& adapter, transport::CqSink& sink)
       gate_(adapter.service(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 Cq::~Cq() {
+  adapter_.patrol().leave(*this);
   unsigned seen = 0;
   {
     const ScopedLock lock(events_lock_);
@@ -93,7 +96,7 @@ bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
     to.rmr_context = from.invalidated_rkey;
     adapter_.memory().invalidated(from.invalidated_rkey);
   } else if ((from.wc_flags & IBV_WC_WITH_IMM) != 0) {
-    to.immediate = ntohl(from.imm_data);
+    to.immediate = from.imm_data;
     to.operation =
         static_cast<DAT_DTOS>(from.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DAT_IB_DTO_RECV_IMMED
                                                                        : DAT_IB_DTO_RECV_MSG_IMMED);
@@ -111,8 +114,7 @@ int Cq::poll_locked(transport::Completion* out, int max) noexcept {
   if (held_begin_ == held_.size()) {
     held_.clear();
     held_begin_ = 0;
-    mode_.store(mode_.load(std::memory_order_relaxed) & ~unsigned{kHeld},
-                std::memory_order_relaxed);
+    set_mode(kHeld, false);
   }
   return static_cast<int>(count);
 }
@@ -131,8 +133,7 @@ int Cq::hold(bool* notification) noexcept {
     held_.push_back(completion);
     if (notifies(work[i])) *notification = true;
   }
-  if (!held_.empty())
-    mode_.store(mode_.load(std::memory_order_relaxed) | kHeld, std::memory_order_relaxed);
+  if (!held_.empty()) set_mode(kHeld, true);
   return count;
 }
 
@@ -155,14 +156,23 @@ void Cq::take_in() noexcept {
 
 // ---- excluding the poller ----------------------------------------------------------------------
 
+void Cq::set_mode(unsigned bit, bool on) noexcept {
+  const unsigned mode = mode_.load(std::memory_order_relaxed);
+  mode_.store(on ? mode | bit : mode & ~bit, std::memory_order_relaxed);
+}
+
+void Cq::wait_for_poller() const noexcept {
+  const std::uint32_t turn = turn_.load(std::memory_order_acquire);
+  if (turn % 2 != 0)
+    while (turn_.load(std::memory_order_acquire) == turn) ::sched_yield();
+}
+
 // Returns when every poll that had begun is over, and every poll that begins later sees what the
 // caller wrote before.
 void Cq::quiesce() noexcept {
   if (has_process_barrier()) {
     process_barrier();
-    const std::uint32_t turn = turn_.load(std::memory_order_acquire);
-    if (turn % 2 != 0)
-      while (turn_.load(std::memory_order_acquire) == turn) ::sched_yield();
+    wait_for_poller();
   }
   const ScopedLock lock(lock_);  // for those that take it
 }
@@ -170,11 +180,28 @@ void Cq::quiesce() noexcept {
 void Cq::lock_polls() noexcept {
   {
     const ScopedLock lock(lock_);
-    const unsigned mode = mode_.load(std::memory_order_relaxed);
-    if ((mode & kLocked) != 0) return;
-    mode_.store(mode | kLocked, std::memory_order_relaxed);
+    if ((mode_.load(std::memory_order_relaxed) & kLocked) != 0) return;
+    set_mode(kLocked, true);
   }
   quiesce();
+}
+
+bool Cq::begin_look(bool only_idle) noexcept {
+  const std::uint32_t turn = turn_.load(std::memory_order_relaxed);
+  const bool idle = turn == std::exchange(looked_turn_, turn);
+  if ((only_idle && !idle) || !has_qps()) return false;
+  const ScopedLock lock(lock_);
+  set_mode(kLooking, true);
+  return true;
+}
+
+void Cq::end_look() noexcept {
+  if (has_process_barrier()) wait_for_poller();
+  const ScopedLock lock(lock_);
+  bool notification = false;
+  while (hold(&notification) == kBatch) {
+  }
+  set_mode(kLooking, false);
 }
 
 // ---- notification ------------------------------------------------------------------------------
@@ -245,6 +272,7 @@ void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool sol
   ++(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
   solicited_.store(others_ == 0, std::memory_order_release);
   if (was && others_ != 0) request_notification();  // it may be armed for less
+  adapter_.patrol().start();
 }
 
 void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {

@@ -31,10 +31,10 @@ class Srq;
 // `turn_`. Whoever has to exclude it (quiesce()) lets the kernel order that against the other CPUs'
 // memory (membarrier), so that the poller itself needs no fence (docs/adr/0011).
 //
-// Two things take completions off the verbs CQ without handing them out; the next poll gives them
-// from `held_`. size(): verbs does not tell how many wait. And the filter, in the service thread,
-// when an armed CQ fires that quiet completions are put on: the device cannot tell them from
-// notifications. From the first time on, polls of that CQ take a lock.
+// Three things take completions off the verbs CQ without handing them out; the next poll gives them
+// from `held_`. size(): verbs does not tell how many wait. The CqPatrol. And the filter, in the
+// service thread, when an armed CQ fires that quiet completions are put on: the device cannot tell
+// them from notifications. From the first time on, polls of that CQ take a lock.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
@@ -77,12 +77,21 @@ class Cq final : public transport::Cq {
       filters_.store(true, std::memory_order_relaxed);
   }
 
+  // ---- for CqPatrol, under its lock ------------------------------------------------------------
+  [[nodiscard]] bool has_qps() noexcept { return !qps_.empty(); }
+  // False: it has been polled since the last look, and `only_idle` is set; or it has no QPs. After
+  // true: a process_barrier(), then end_look().
+  [[nodiscard]] bool begin_look(bool only_idle) noexcept UDAPL_EXCLUDES(lock_);
+  void end_look() noexcept UDAPL_EXCLUDES(lock_);
+
   // ---- for Adapter: in the service thread ------------------------------------------------------
   void on_event() noexcept UDAPL_EXCLUDES(lock_);  // the completion channel names this CQ
   void on_error() noexcept;                        // IBV_EVENT_CQ_ERR
 
  private:
-  enum Mode : unsigned { kHeld = 1, kLocked = 2 };  // bits of mode_
+  // Bits of mode_. Any: polls take the lock. kHeld: held_ is not empty. kLocked: the service thread
+  // filters, or there is no process_barrier(). kLooking: between begin_look and end_look.
+  enum Mode : unsigned { kHeld = 1, kLocked = 2, kLooking = 4 };
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
 
@@ -98,6 +107,8 @@ class Cq final : public transport::Cq {
       UDAPL_EXCLUDES(lock_);
   // Takes up to kBatch to held_; a negative number: no memory. *notifies: one is a notification.
   int hold(bool* notifies) noexcept UDAPL_REQUIRES(lock_);
+  void set_mode(unsigned bit, bool on) noexcept UDAPL_REQUIRES(lock_);
+  void wait_for_poller() const noexcept;
   void quiesce() noexcept UDAPL_EXCLUDES(lock_);
   void lock_polls() noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock_);
@@ -115,6 +126,7 @@ class Cq final : public transport::Cq {
   std::atomic<bool> filters_{false};    // quiet work is posted
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};
+  std::uint32_t looked_turn_ = 0;  // CqPatrol's
 
   mutable SpinLock lock_;
   std::vector<transport::Completion> held_ UDAPL_GUARDED_BY(lock_);

@@ -53,6 +53,10 @@ class QpMap {
     quiesce();
     clean_up(number);
   }
+  [[nodiscard]] bool empty() noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock lock(lock_);
+    return live_ == 0;
+  }
   // Calls visit(Qp&) for each, with the lock held.
   template <class Visit>
   void for_each(Visit&& visit) UDAPL_EXCLUDES(lock_) {

@@ -87,6 +87,7 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
 }
 
 int Srq::available() const noexcept {
+  adapter_.patrol().look();  // counts those whose completions are still on a CQ
   return static_cast<int>(posted_.load(std::memory_order_relaxed) -
                           taken_.load(std::memory_order_relaxed));
 }

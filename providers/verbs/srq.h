@@ -35,7 +35,7 @@ class Srq final : public transport::Srq {
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
   Status resize(int depth) override;
   void set_low_watermark(int mark) noexcept override;
-  // Buffers whose completions are still on a CQ count as available: verbs does not tell.
+  // Verbs does not tell, so this looks into the CQs.
   [[nodiscard]] int available() const noexcept override;
 
   [[nodiscard]] ibv_srq* get() const noexcept { return srq_; }
