@@ -37,7 +37,7 @@ void set_level(int level) noexcept;
 // Records go to `probe` too, all of them. Null: no more.
 void set_probe(Probe probe) noexcept;
 
-[[nodiscard]] inline bool enabled([[maybe_unused]] Level level) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool enabled([[maybe_unused]] Level level) noexcept {
 #ifdef UDAPL_NO_TRACE
   return false;
 #else

@@ -73,8 +73,9 @@ struct Segments {
     return static_cast<std::uint32_t>(count) <= limit && (count == 0 || list != nullptr);
   }
   // Is it the list of a quick post? `quick_count` is the queue's.
+  // One that is to be traced is not quick: a call in the quick path would cost all posts registers.
   [[nodiscard]] bool is_quick(DAT_COUNT quick_count) const noexcept {
-    return count == quick_count && list != nullptr;
+    return count == quick_count && list != nullptr && !trace::enabled(trace::kDetail);
   }
   [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t bytes = 0;
@@ -162,8 +163,6 @@ template <class Q, class Queue, class Call>
   cookie.suppressed = false;
   cookie.ib_extension = false;
   cookie.plain = true;
-  if (trace::enabled(trace::kDetail)) [[unlikely]]
-    point::post(ep, cookie, DAT_COMPLETION_DEFAULT_FLAG);
   queue.cookies.commit(cookie);
   const DAT_RETURN code =
       call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(&cookie));
