@@ -220,7 +220,24 @@ BOOST_AUTO_TEST_CASE(cno_free_referenced) {
   CHECK_TYPE(dat_cno_free(cno), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(cno_last_evd_freed, *covers("cno_free_waited")) {
+BOOST_AUTO_TEST_CASE(cno_free_waited) {  // no EVD is in the way, only the waiter
+  Ia ia;
+  const Cno cno = make_cno(ia);
+  std::atomic<bool> started{false};
+  DAT_RETURN waited = DAT_INTERNAL_ERROR;
+  std::thread waiter([&] {
+    DAT_EVD_HANDLE woken = DAT_HANDLE_NULL;
+    started = true;
+    waited = dat_cno_wait(cno, 150 * kMillisecond, &woken);
+  });
+  while (!started) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK_TYPE(dat_cno_free(cno), DAT_INVALID_STATE);
+  waiter.join();
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(waited), static_cast<DAT_RETURN>(DAT_QUEUE_EMPTY));
+}
+
+BOOST_AUTO_TEST_CASE(cno_last_evd_freed) {
   Ia ia;
   const Cno cno = make_cno(ia);
   Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
@@ -234,6 +251,7 @@ BOOST_AUTO_TEST_CASE(cno_last_evd_freed, *covers("cno_free_waited")) {
   while (!started) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK_TYPE(dat_cno_free(cno), DAT_INVALID_STATE);
+  const Promptly promptly;
   REQUIRE_OK(dat_evd_free(evd.release()));
   waiter.join();
   BOOST_CHECK_EQUAL(waited, static_cast<DAT_RETURN>(DAT_SUCCESS));

@@ -53,8 +53,6 @@ struct Subject {
         buffer(pair.ia, pair.pz, kSize),
         other_pz(make_pz(pair.ia)),
         other_evd(make_evd(pair.ia, DAT_EVD_DTO_FLAG)) {
-    configure_comm(pair.active.ep);
-    configure_comm(pair.passive.ep);
     bring_to(state);
     reached = ep != DAT_HANDLE_NULL && ep_state(ep) == state;
   }
@@ -74,7 +72,8 @@ struct Subject {
   [[nodiscard]] DAT_COMM comm() const {
     return {pair.ia.attr.ia_address_ptr->sa_family, SOCK_STREAM, 0};
   }
-  // For common_connect. Refused where there is no common model: then common_connect is, too.
+  // For common_connect, where the state is right for it. Refused where there is no common model:
+  // then common_connect is, too.
   void configure_comm(DAT_EP_HANDLE of) const {
     DAT_EP_PARAM param{};
     param.comm = comm();
@@ -275,6 +274,7 @@ DAT_RETURN be_dup_ep(Subject& s) {
 // To the port of the pair's PSP: that no CSP listens there is a matter of the outcome, not of the
 // call.
 DAT_RETURN common_connect(Subject& s) {
+  if (ep_state(s.ep) == DAT_EP_STATE_UNCONNECTED) s.configure_comm(s.ep);
   sockaddr_in6 address{};
   const sockaddr* const here = s.pair.ia.attr.ia_address_ptr;
   std::memcpy(&address, here,

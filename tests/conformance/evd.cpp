@@ -261,6 +261,7 @@ BOOST_AUTO_TEST_CASE(evd_set_unwaitable_wakes) {
       continue;  // Waiter dequeues beside the wait
     const Evd evd = make_evd(ia, flag, 8);
     Waiter waiter(evd);
+    const Promptly promptly;
     REQUIRE_OK(dat_evd_set_unwaitable(evd));
     waiter.join();
     BOOST_CHECK_EQUAL(DAT_GET_TYPE(waiter.result), static_cast<DAT_RETURN>(DAT_INVALID_STATE));

@@ -59,6 +59,14 @@ void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char
                       where << " -> " << describe(rc) << ", expected " << names);
 }
 
+Promptly::Promptly() : start_(std::chrono::steady_clock::now()) {}
+Promptly::~Promptly() {
+  const auto took = std::chrono::steady_clock::now() - start_;
+  BOOST_CHECK_MESSAGE(
+      took < std::chrono::microseconds(kPatience * 3 / 4),
+      "nobody was woken: it took " << std::chrono::duration<double>(took).count() << " s");
+}
+
 Ia::Ia(std::string name) {
   REQUIRE_OK(dat_ia_openv(name.data(), 16, &async_evd, &handle, DAT_VERSION_MAJOR,
                           DAT_VERSION_MINOR, options().thread_safe));

@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -73,6 +74,19 @@ inline constexpr DAT_TIMEOUT kPatience =
     20'000'000;  // a step that must happen; never a measured limit
 inline constexpr DAT_TIMEOUT kQuiet =
     30 * kMillisecond;  // long enough for something wrong to show up
+
+// What is done while it lives takes less than a wait's patience: who was to be woken was woken, and
+// did not come to the end of its wait by itself.
+class Promptly {
+ public:
+  Promptly();
+  ~Promptly();
+  Promptly(const Promptly&) = delete;
+  Promptly& operator=(const Promptly&) = delete;
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+};
 
 // ---- owners ----
 

@@ -227,6 +227,7 @@ BOOST_AUTO_TEST_CASE(ia_close_abrupt_evd_waiter) {
     });
     while (!started) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it is in the wait now
+    const Promptly promptly;
     REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
     waiter.join();
     evd.release();
@@ -260,6 +261,7 @@ BOOST_AUTO_TEST_CASE(ia_close_abrupt_cno_waiter, *covers("ia_close_abrupt_agent"
   });
   while (!started) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const Promptly promptly;
   REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
   waiter.join();
   evd.release();
