@@ -90,17 +90,13 @@ void MemoryTable::remove(const Mr& mr) noexcept {
   mrs_.erase(mr.lmr_context());
 }
 
-std::optional<MemoryTable::Region> MemoryTable::find(
-    const DAT_LMR_TRIPLET& segment) const noexcept {
+std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) const noexcept {
   const ScopedLock lock(lock_);
-  const auto found = mrs_.find(segment.lmr_context);
+  const auto found = mrs_.find(key);
   if (found == mrs_.end()) return std::nullopt;
   const transport::MrInit& init = found->second->init();
-  const DAT_VLEN offset = segment.virtual_address - init.address;
-  if (init.va_type != DAT_VA_TYPE_VA || offset > init.length ||
-      segment.segment_length > init.length - offset)
-    return std::nullopt;
   return Region{found->second->get()->pd, init.address, init.length,
+                (access_flags(init.privileges, false) & IBV_ACCESS_LOCAL_WRITE) != 0,
                 generation_.load(std::memory_order_relaxed)};
 }
 

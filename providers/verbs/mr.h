@@ -54,16 +54,27 @@ class MemoryTable {
 
   // The peer has invalidated `key`. Any lock but a Window's may be held.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
-  // A registration, as far as Qp has to know it. Valid while generation() stays what it was.
+  // A registration, as far as posts have to know it. Valid while generation() stays what it was.
   struct Region {
     const ibv_pd* pd;
     DAT_VADDR first;
     DAT_VLEN length;
+    bool writable;
     std::uint64_t generation;
+
+    [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept {
+      const DAT_VLEN offset = segment.virtual_address - first;
+      return offset <= length && segment.segment_length <= length - offset;
+    }
   };
-  // The registration that the whole segment lies in, if segments name it by real addresses.
-  [[nodiscard]] std::optional<Region> find(const DAT_LMR_TRIPLET& segment) const noexcept
+  [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) const noexcept
       UDAPL_EXCLUDES(lock_);
+  // Does the segment lie inside a registration?
+  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept
+      UDAPL_EXCLUDES(lock_) {
+    const std::optional<Region> region = find(segment.lmr_context);
+    return region.has_value() && region->contains(segment);
+  }
   // Changes whenever a registration goes.
   [[nodiscard]] std::uint64_t generation() const noexcept {
     return generation_.load(std::memory_order_acquire);
@@ -134,6 +145,8 @@ class Window final : public transport::Window {
   // Null if the device has run out of windows since (qp_ends): the bind is refused.
   [[nodiscard]] ibv_mw* get() const noexcept UDAPL_REQUIRES(lock_) { return mw_; }
   [[nodiscard]] bool bound() const noexcept UDAPL_REQUIRES(lock_) { return binding_.has_value(); }
+  // REQUIRES: bound().
+  [[nodiscard]] const Mr& bound_to() const noexcept UDAPL_REQUIRES(lock_) { return *mr_; }
   [[nodiscard]] std::uint32_t key() const noexcept UDAPL_REQUIRES(lock_) { return mw_->rkey; }
   [[nodiscard]] std::uint32_t next_key() const noexcept UDAPL_REQUIRES(lock_) {
     return ibv_inc_rkey(mw_->rkey);

@@ -152,7 +152,8 @@ void Qp::exchange_queue(QpHandle fresh, const QpInit& init, QpHandle* former) {
   max_binds_ = count(init.max_request, 1);
   request_cq_ = &cq_of(init.request_cq);
   recv_cq_ = &cq_of(init.recv_cq);
-  region_ = KnownRegion{};
+  request_regions_ = KnownRegions{};
+  receive_regions_ = KnownRegions{};
   posted_.store(0, std::memory_order_relaxed);
   received_.store(0, std::memory_order_relaxed);
   const ScopedLock lock(binds_lock_);

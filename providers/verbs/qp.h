@@ -148,27 +148,34 @@ class Qp final : public transport::Qp, private CmOwner {
     void operator()(ibv_qp* qp) const noexcept;
   };
   using QpHandle = std::unique_ptr<ibv_qp, DestroyQp>;
-  // Registered memory that the last inline post came from, so that the next needs no look-up.
+  // Registered memory of our domain that was posted before, so that most posts need no look-up.
   struct KnownRegion {
-    std::uint32_t key = 0;
     DAT_VADDR first = 0;
     DAT_VLEN length = 0;
     std::uint64_t generation = 0;  // of MemoryTable; another one: forget it
+    DAT_LMR_CONTEXT key = 0;
+    bool writable = false;
   };
+  using KnownRegions = std::array<KnownRegion, 8>;
   struct PostedBind {
     std::uint64_t wr_id;
     std::uint32_t key;  // that it makes
   };
 
   // qp_post.h
-  [[nodiscard]] bool may_inline(const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                std::uint64_t total) noexcept;
+  [[nodiscard]] static KnownRegion& entry_for(KnownRegions& known, DAT_LMR_CONTEXT key) noexcept {
+    return known[(key >> 8) % known.size()];  // the lowest byte of a key tells little
+  }
+  // May the device be given the segment? Its length is not 0.
+  DAT_RETURN check(KnownRegions& known, const DAT_LMR_TRIPLET& segment, std::uint64_t generation,
+                   bool write) noexcept;
   DAT_RETURN submit(ibv_send_wr& request) noexcept;
   DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,
                           DAT_COUNT count, transport::WorkFlags flags) noexcept;
   // qp_post.cpp
-  [[nodiscard]] bool learn_region(const DAT_LMR_TRIPLET& segment) noexcept;
+  DAT_RETURN look_up(KnownRegions& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept;
   DAT_RETURN post_without_empty(ibv_send_wr& request) noexcept;
+  DAT_RETURN post_nothing(std::uint64_t wr_id, transport::WorkFlags flags) noexcept;
   DAT_RETURN post_recv_without_empty(ibv_recv_wr& receive) noexcept;
   DAT_RETURN post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept;
   DAT_RETURN post_recv_slowly(ibv_recv_wr& receive) noexcept;
@@ -240,7 +247,8 @@ class Qp final : public transport::Qp, private CmOwner {
   bool own_receives_ = true;                // no SRQ
   std::atomic<bool> in_error_{false};       // a receive needs a push to be flushed
   std::atomic<bool> watermarked_{false};    // a mark is armed
-  KnownRegion region_;                      // under the core's request lock
+  KnownRegions request_regions_;            // under the core's request lock
+  KnownRegions receive_regions_;            // under its receive lock
   std::atomic<std::uint32_t> posted_{0};    // receives; written under the core's receive lock
   std::atomic<std::uint32_t> received_{0};  // completed ones that were taken off the CQ
   Cq* request_cq_ = nullptr;

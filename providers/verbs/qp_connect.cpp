@@ -163,7 +163,7 @@ void Qp::on_reply(const rdma_cm_event& event) noexcept {
   if (state_ != State::kConnecting) return;
   keep(wire::read_reply(data_of(event.param.conn), adapter_.device().iwarp()));
   if (to_ready() && ::rdma_establish(id_->get()) == 0) return established();
-  UDAPL_TRACE(kError, "QP %p: the connection cannot be completed: %s", static_cast<void*>(this),
+  UDAPL_TRACE(kNormal, "QP %p: the connection cannot be completed: %s", static_cast<void*>(this),
               std::strerror(errno));
   ::rdma_reject(id_->get(), nullptr, 0);
   fail_setup(kRefused);
@@ -273,7 +273,7 @@ bool Qp::change_state(ibv_qp_state state) noexcept {
   attr.qp_state = state;
   int mask = 0;
   if (::rdma_init_qp_attr(id_->get(), &attr, &mask) != 0) {
-    UDAPL_TRACE(kError, "QP %p: rdma_init_qp_attr for state %d: %s", static_cast<void*>(this),
+    UDAPL_TRACE(kNormal, "QP %p: rdma_init_qp_attr for state %d: %s", static_cast<void*>(this),
                 state, std::strerror(errno));
     return false;
   }

@@ -20,9 +20,11 @@ using transport::BreakReason;
 
 namespace {
 
-// How often a draining QP's CQ is looked at, when its consumer does not.
+// How often a draining QP's CQ is looked at, when its consumer does not. Each pause is an eighth
+// longer than the one before.
 constexpr auto kFirstLook = std::chrono::milliseconds(1);
 constexpr auto kSlowestLook = std::chrono::milliseconds(64);
+constexpr int kSlowdown = 8;
 // Not all devices say when a QP in error has taken its last buffer from an SRQ.
 constexpr auto kSrqReleaseLimit = std::chrono::milliseconds(200);
 
@@ -138,7 +140,7 @@ void Qp::look_for_drain() noexcept {
     if (state_ != State::kDraining) return;
     if (!marked_) post_marker();
     cq = request_cq_;
-    drain_pause_ = std::min<Clock::duration>(drain_pause_ * 2, kSlowestLook);
+    drain_pause_ = std::min<Clock::duration>(drain_pause_ + drain_pause_ / kSlowdown, kSlowestLook);
     start_timer(Timing::kDrain, drain_pause_);
   }
   cq->take_in();
@@ -171,7 +173,7 @@ void Qp::bind_failed(std::uint64_t wr_id) noexcept {
 // What polls and posts found, in the service thread.
 void Qp::on_trouble() noexcept {
   const ScopedLock lock(lock_);
-  if (!connected()) return;
+  if (!connected()) return check_watermarks();
   const unsigned failed = failed_status_.load(std::memory_order_acquire);
   if (failed != kNoTrouble) {
     const auto status = static_cast<ibv_wc_status>(failed);

@@ -65,11 +65,16 @@ ibv_mw_bind_info bind_info(const transport::BindRequest& bind) noexcept {
 
 }  // namespace
 
-bool Qp::learn_region(const DAT_LMR_TRIPLET& segment) noexcept {
-  const std::optional<MemoryTable::Region> found = memory_.find(segment);
-  if (!found.has_value() || found->pd != qp_->pd) return false;
-  region_ = {segment.lmr_context, found->first, found->length, found->generation};
-  return true;
+// In the order of udapl-semantics 6.4.
+DAT_RETURN Qp::look_up(KnownRegions& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept {
+  const std::optional<MemoryTable::Region> region = memory_.find(segment.lmr_context);
+  if (!region.has_value()) return dat_error(DAT_PRIVILEGES_VIOLATION);
+  if (region->pd != qp_->pd) return dat_error(DAT_PROTECTION_VIOLATION);
+  if (!region->contains(segment)) return dat_error(DAT_INVALID_PARAMETER);
+  if (write && !region->writable) return dat_error(DAT_PRIVILEGES_VIOLATION);
+  entry_for(known, segment.lmr_context) = {region->first, region->length, region->generation,
+                                           segment.lmr_context, region->writable};
+  return DAT_SUCCESS;
 }
 
 DAT_RETURN Qp::post_without_empty(ibv_send_wr& request) noexcept {
@@ -117,7 +122,7 @@ DAT_RETURN Qp::post_write_immediate(WorkId id, const DAT_LMR_TRIPLET* list, DAT_
     return dat_error(DAT_MODEL_NOT_SUPPORTED);
   ibv_send_wr request;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  request.imm_data = htonl(immediate);
+  request.imm_data = immediate;  // as it is: the old provider does not swap it
   request.wr.rdma.remote_addr = remote.virtual_address;
   request.wr.rdma.rkey = remote.rmr_context;
   return post_message(request, id, list, count, flags);
@@ -131,6 +136,8 @@ DAT_RETURN Qp::post_atomic(ibv_wr_opcode operation, WorkId id, const DAT_LMR_TRI
   if (local.segment_length != sizeof(std::uint64_t) ||
       remote.virtual_address % sizeof(std::uint64_t) != 0)
     return dat_error(DAT_INVALID_PARAMETER);
+  const DAT_RETURN checked = check(request_regions_, local, memory_.generation(), true);
+  if (checked != DAT_SUCCESS) return checked;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   ibv_send_wr request{};
   request.wr_id = request_wr_id(id, flags);
@@ -200,12 +207,7 @@ DAT_RETURN Qp::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest
   if (unbind) {
     *key = window.key();
     if (window.bound()) return submit(invalidate);
-    // Nothing to invalidate, but the consumer waits for a completion: a write of nothing makes one.
-    ibv_send_wr nothing{};
-    nothing.wr_id = wr_id;
-    nothing.opcode = IBV_WR_RDMA_WRITE;
-    nothing.send_flags = send_flags(flags);
-    return submit(nothing);
+    return post_nothing(wr_id, flags);
   }
 
   ibv_send_wr request{};
@@ -229,12 +231,28 @@ DAT_RETURN Qp::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest
   return submit(request);
 }
 
+// An unbind of what is not bound has a completion, too.
+DAT_RETURN Qp::post_nothing(std::uint64_t wr_id, WorkFlags flags) noexcept {
+  ibv_send_wr nothing{};
+  nothing.wr_id = wr_id;
+  nothing.opcode = IBV_WR_RDMA_WRITE;
+  nothing.send_flags = send_flags(flags);
+  return submit(nothing);
+}
+
 DAT_RETURN Qp::post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
                                WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
   ibv_mw_bind request{};
   request.wr_id = wr_id;
   request.send_flags = send_flags(flags);
   request.bind_info = bind_info(bind);
+  if (bind.range.segment_length == 0) {
+    *key = window.key();
+    if (!window.bound()) return post_nothing(wr_id, flags);
+    // Not all drivers take the null that the manual asks for; a length of 0 is what counts.
+    request.bind_info.mr = window.bound_to().get();
+    request.bind_info.addr = window.bound_to().init().address;
+  }
   const int error = ibv_bind_mw(qp_, window.get(), &request);
   if (error != 0) return post_error(error);
   *key = window.key();

@@ -28,20 +28,18 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
          ((flags & transport::kFence) >> 2);
 }
 
-// Inline data is copied without a look at the memory's registration. So it is used only for memory
-// that is known to be registered; everything else goes to the device, which checks.
-[[gnu::always_inline]] inline bool Qp::may_inline(const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                                  std::uint64_t total) noexcept {
-  if (total > max_inline_) return false;
-  const std::uint64_t generation = memory_.generation();
-  for (DAT_COUNT i = 0; i < count; ++i) {
-    const DAT_LMR_TRIPLET& segment = list[i];
-    const DAT_VLEN offset = segment.virtual_address - region_.first;
-    if (segment.lmr_context != region_.key || region_.generation != generation ||
-        offset > region_.length || segment.segment_length > region_.length - offset) [[unlikely]]
-      if (!learn_region(segment)) return false;
-  }
-  return true;
+// The device would report it when the request is worked on, some with a status that says nothing,
+// and inline data is copied without a look at its registration.
+[[gnu::always_inline]] inline DAT_RETURN Qp::check(KnownRegions& known,
+                                                   const DAT_LMR_TRIPLET& segment,
+                                                   std::uint64_t generation, bool write) noexcept {
+  const KnownRegion& region = entry_for(known, segment.lmr_context);
+  const DAT_VLEN offset = segment.virtual_address - region.first;
+  if (region.key != segment.lmr_context || region.generation != generation ||
+      offset > region.length || segment.segment_length > region.length - offset ||
+      (write && !region.writable)) [[unlikely]]
+    return look_up(known, segment, write);
+  return DAT_SUCCESS;
 }
 
 [[gnu::always_inline]] inline DAT_RETURN Qp::submit(ibv_send_wr& request) noexcept {
@@ -60,9 +58,16 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
                                                           transport::WorkFlags flags) noexcept {
   std::uint64_t total = 0;
   bool has_empty = false;
+  const std::uint64_t generation = memory_.generation();
   for (DAT_COUNT i = 0; i < count; ++i) {
+    if (list[i].segment_length == 0) [[unlikely]] {
+      has_empty = true;
+      continue;
+    }
     total += list[i].segment_length;
-    has_empty |= list[i].segment_length == 0;
+    const DAT_RETURN checked = check(request_regions_, list[i], generation, false);
+    if (checked != DAT_SUCCESS) [[unlikely]]
+      return checked;
   }
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   request.wr_id = request_wr_id(id, flags);
@@ -72,7 +77,7 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   request.send_flags = send_flags(flags);
   if (has_empty) [[unlikely]]
     return post_without_empty(request);
-  if (may_inline(list, count, total)) request.send_flags |= IBV_SEND_INLINE;
+  if (total <= max_inline_) request.send_flags |= IBV_SEND_INLINE;
   return submit(request);
 }
 
@@ -107,9 +112,16 @@ inline DAT_RETURN Qp::post_rdma_read(transport::WorkId id, const DAT_LMR_TRIPLET
                                      transport::WorkFlags flags) noexcept {
   std::uint64_t total = 0;
   bool has_empty = false;
+  const std::uint64_t generation = memory_.generation();
   for (DAT_COUNT i = 0; i < count; ++i) {
+    if (list[i].segment_length == 0) [[unlikely]] {
+      has_empty = true;
+      continue;
+    }
     total += list[i].segment_length;
-    has_empty |= list[i].segment_length == 0;
+    const DAT_RETURN checked = check(request_regions_, list[i], generation, true);
+    if (checked != DAT_SUCCESS) [[unlikely]]
+      return checked;
   }
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   ibv_send_wr request;
@@ -138,7 +150,16 @@ inline DAT_RETURN Qp::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* lis
   receive.num_sge = count;
   bool special = in_error_.load(std::memory_order_relaxed) ||
                  watermarked_.load(std::memory_order_relaxed) || !own_receives_;
-  for (DAT_COUNT i = 0; i < count; ++i) special |= list[i].segment_length == 0;
+  const std::uint64_t generation = memory_.generation();
+  for (DAT_COUNT i = 0; i < count; ++i) {
+    if (list[i].segment_length == 0) [[unlikely]] {
+      special = true;
+      continue;
+    }
+    const DAT_RETURN checked = check(receive_regions_, list[i], generation, true);
+    if (checked != DAT_SUCCESS) [[unlikely]]
+      return checked;
+  }
   if (special) [[unlikely]]
     return post_recv_slowly(receive);
   ibv_recv_wr* bad = nullptr;
