@@ -61,7 +61,7 @@ class NothingLeft {
 
  private:
   std::string objects_;
-  int descriptors_;
+  std::string descriptors_;
 };
 
 struct Host {
