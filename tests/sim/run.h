@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include "tests/sim/kernel.h"
+
+#include <cstdint>
+#include <string>
+
+namespace udapl::sim {
+
+struct Options {
+  bool verbose = false;
+  bool saboteur = false;  // the network changes a byte of the data behind the back of the CRC
+};
+
+// One run: two adapters, a few connections, random transfers, one kind of weather.
+struct Outcome {
+  std::string violation;     // empty: every invariant held
+  std::uint64_t digest = 0;  // of everything that the application saw
+  std::uint64_t completions = 0;
+  std::uint64_t broken = 0;  // connections that the weather ended
+};
+
+// The same seed gives the same run.
+[[nodiscard]] Outcome run(std::uint64_t seed, const Options& options);
+
+}  // namespace udapl::sim
