@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/verbs/qp_map.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdint>
+#include <map>
+#include <random>
+
+namespace udapl::verbs {
+
+namespace {
+
+Qp* qp(std::uint32_t number) { return reinterpret_cast<Qp*>(std::uintptr_t{number} << 4); }
+QpMap::Member member(std::uint32_t number) { return {number, qp(number), nullptr, nullptr}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(qp_map)
+
+BOOST_AUTO_TEST_CASE(each_use_counts) {
+  QpMap map;
+  int waits = 0;
+  const auto quiesce = [&] { ++waits; };
+  BOOST_CHECK(map.empty());
+  map.add(member(17), quiesce);
+  map.add(member(17), quiesce);
+  map.remove(17, quiesce);
+  BOOST_REQUIRE(map.find(17) != nullptr);
+  BOOST_CHECK(map.find(17)->qp == qp(17));
+  BOOST_CHECK_EQUAL(waits, 0);  // nothing was taken out
+  map.remove(17, quiesce);
+  BOOST_CHECK(map.find(17) == nullptr);
+  BOOST_CHECK(map.empty());
+  BOOST_CHECK_EQUAL(waits, 1);
+  map.remove(17, quiesce);  // not there: nothing happens
+  BOOST_CHECK_EQUAL(waits, 1);
+}
+
+// Against std::map, with numbers that collide in the table.
+BOOST_AUTO_TEST_CASE(random_operations) {
+  const unsigned seed = std::random_device{}();
+  BOOST_TEST_MESSAGE("seed " << seed);
+  std::mt19937 random(seed);
+  const auto some_number = [&] {
+    return static_cast<std::uint32_t>(random() % 64 * 8 + random() % 3);
+  };
+  QpMap map;
+  std::map<std::uint32_t, int> model;
+  for (int i = 0; i < 20000; ++i) {
+    const std::uint32_t number = some_number();
+    if (random() % 2 == 0) {
+      map.add(member(number), [] {});
+      ++model[number];
+    } else if (model.count(number) != 0) {
+      map.remove(number, [] {});
+      if (--model[number] == 0) model.erase(number);
+    }
+    const std::uint32_t other = some_number();
+    const QpMap::Entry* const found = map.find(other);
+    BOOST_REQUIRE_EQUAL(found != nullptr, model.count(other) != 0);
+    if (found != nullptr) BOOST_REQUIRE(found->qp == qp(other));
+  }
+}
+
+// Connections that come and go, each with a new number, do not make it slow or endless.
+BOOST_AUTO_TEST_CASE(churn) {
+  QpMap map;
+  for (std::uint32_t number = 1; number < 100000; ++number) {
+    map.add(member(number), [] {});
+    if (number > 3) map.remove(number - 3, [] {});
+  }
+  int left = 0;
+  for (std::uint32_t number = 99997; number < 100000; ++number)
+    left += map.find(number) != nullptr ? 1 : 0;
+  BOOST_CHECK_EQUAL(left, 3);
+  BOOST_CHECK(map.find(1) == nullptr);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::verbs

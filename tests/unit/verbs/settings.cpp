@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What an adapter is made from: the field of dat.conf, addresses, environment, device attributes.
+#include <boost/test/unit_test.hpp>
+
+#include <arpa/inet.h>
+
+#include <map>
+#include <string>
+
+#include "providers/verbs/attributes.h"
+#include "providers/verbs/environment.h"
+#include "providers/verbs/ia_params.h"
+#include "providers/verbs/local_address.h"
+
+namespace udapl::verbs {
+
+namespace {
+
+Environment environment_of(const std::map<std::string, std::string>& variables) {
+  return Environment::from([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+transport::SocketAddress address_of(const char* text) {
+  transport::SocketAddress address;
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  if (inet_pton(AF_INET, text, &ipv4.sin_addr) == 1)
+    return transport::SocketAddress::from(reinterpret_cast<const sockaddr*>(&ipv4));
+  BOOST_REQUIRE_EQUAL(inet_pton(AF_INET6, text, &ipv6.sin6_addr), 1);
+  return transport::SocketAddress::from(reinterpret_cast<const sockaddr*>(&ipv6));
+}
+
+// A device that was never opened.
+struct FakeDevice {
+  FakeDevice() {
+    verbs_device.transport_type = IBV_TRANSPORT_IB;
+    context.device = &verbs_device;
+    device.context.reset(&context);
+    device.name = "mlx5_0";
+    device.port = 2;
+    device.address = address_of("192.0.2.7");
+    ibv_device_attr& attr = device.attr.orig_attr;
+    attr.max_qp = 100;
+    attr.max_qp_wr = 4096;
+    attr.max_cq = 50;
+    attr.max_cqe = 1 << 20;
+    attr.max_sge = 30;
+    attr.max_mw = 10;
+    attr.max_srq = 5;
+    attr.max_srq_wr = 1000;
+    attr.atomic_cap = IBV_ATOMIC_HCA;
+    attr.device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    device.port_attr.max_msg_sz = 1U << 30;
+    device.port_attr.active_mtu = IBV_MTU_4096;
+    device.port_attr.state = IBV_PORT_ACTIVE;
+  }
+  ~FakeDevice() { static_cast<void>(device.context.release()); }
+  FakeDevice(const FakeDevice&) = delete;
+  FakeDevice& operator=(const FakeDevice&) = delete;
+
+  ibv_device verbs_device{};
+  ibv_context context{};
+  Device device;
+};
+
+std::string named(const transport::Attributes& attributes, const std::string& name) {
+  for (const auto& [key, value] : attributes.provider_specific)
+    if (key == name) return value;
+  return "(none)";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(settings)
+
+BOOST_AUTO_TEST_CASE(ia_params) {
+  const auto usual = parse_ia_params("ib0 0");
+  BOOST_REQUIRE(usual);
+  BOOST_CHECK_EQUAL(usual->name, "ib0");
+  BOOST_CHECK_EQUAL(usual->port, 0);
+  const auto device = parse_ia_params("  mlx5_0\t0x2 whatever");
+  BOOST_REQUIRE(device);
+  BOOST_CHECK_EQUAL(device->name, "mlx5_0");
+  BOOST_CHECK_EQUAL(device->port, 2);
+  const auto bare = parse_ia_params("eth2");
+  BOOST_REQUIRE(bare);
+  BOOST_CHECK_EQUAL(bare->name, "eth2");
+  for (const char* bad : {"", "   ", "ib0 x", "ib0 1x", "ib0 -1", "ib0 256"})
+    BOOST_CHECK_MESSAGE(!parse_ia_params(bad), bad);
+}
+
+BOOST_AUTO_TEST_CASE(environment_defaults) {
+  const Environment e = environment_of({});
+  BOOST_CHECK_EQUAL(e.arp_timeout_ms, 4000U);
+  BOOST_CHECK_EQUAL(e.arp_retries, 15U);
+  BOOST_CHECK_EQUAL(e.route_timeout_ms, 4000U);
+  BOOST_CHECK_EQUAL(e.route_retries, 15U);
+  BOOST_CHECK_EQUAL(e.retry_count, 7);
+  BOOST_CHECK_EQUAL(e.rnr_retry, 7);
+  BOOST_CHECK_EQUAL(e.max_inline, 64U);
+  BOOST_CHECK(!e.ack_timer && !e.rnr_timer && !e.path_mtu && !e.pkey && !e.max_work);
+}
+
+BOOST_AUTO_TEST_CASE(environment_values) {
+  const Environment e = environment_of({{"DAPL_CM_ARP_TIMEOUT_MS", "0x10"},
+                                        {"DAPL_ACK_TIMER", "020"},
+                                        {"DAPL_IB_MTU", "1024"},
+                                        {"DAPL_IB_PKEY", "0x8001"},
+                                        {"DAPL_WR_MAX", "500"},
+                                        {"DAPL_MAX_INLINE", "0"}});
+  BOOST_CHECK_EQUAL(e.arp_timeout_ms, 16U);
+  BOOST_CHECK(e.ack_timer == 16);
+  BOOST_CHECK(e.path_mtu == 1024U);
+  BOOST_CHECK(e.pkey == 0x8001);
+  BOOST_CHECK(e.max_work == 500U);
+  BOOST_CHECK_EQUAL(e.max_inline, 0U);
+}
+
+BOOST_AUTO_TEST_CASE(environment_nonsense_is_ignored) {
+  const Environment e = environment_of({{"DAPL_CM_ARP_TIMEOUT_MS", "4 s"},
+                                        {"DAPL_CM_ARP_RETRY_COUNT", "-1"},
+                                        {"DAPL_ACK_RETRY", "8"},
+                                        {"DAPL_IB_MTU", "1500"},
+                                        {"DAPL_IB_PKEY", "0x18001"},
+                                        {"DAPL_WR_MAX", "99999999999999999999"},
+                                        {"DAPL_MAX_INLINE", ""}});
+  BOOST_CHECK_EQUAL(e.arp_timeout_ms, 4000U);
+  BOOST_CHECK_EQUAL(e.arp_retries, 15U);
+  BOOST_CHECK_EQUAL(e.retry_count, 7);
+  BOOST_CHECK(!e.path_mtu && !e.pkey && !e.max_work);
+  BOOST_CHECK_EQUAL(e.max_inline, 64U);
+}
+
+BOOST_AUTO_TEST_CASE(addresses_by_name_and_number) {
+  const std::vector<Interface> interfaces = {
+      {"lo", address_of("127.0.0.1")},    {"ib0", address_of("fe80::1")},
+      {"ib0", address_of("2001:db8::1")}, {"ib0", address_of("192.0.2.1")},
+      {"ib1", address_of("fe80::2")},     {"ib1", address_of("2001:db8::2")}};
+  BOOST_REQUIRE(by_name(interfaces, "ib0") != nullptr);
+  BOOST_CHECK_EQUAL(to_text(by_name(interfaces, "ib0")->address), "192.0.2.1");
+  BOOST_CHECK_EQUAL(to_text(by_name(interfaces, "ib1")->address), "2001:db8::2");
+  BOOST_CHECK(by_name(interfaces, "ib2") == nullptr);
+  BOOST_REQUIRE(by_number(interfaces, "2001:db8::1") != nullptr);
+  BOOST_CHECK_EQUAL(by_number(interfaces, "2001:db8::1")->name, "ib0");
+  BOOST_CHECK(by_number(interfaces, "192.0.2.99") == nullptr);
+  BOOST_CHECK(by_number(interfaces, "ib0") == nullptr);
+  BOOST_CHECK_EQUAL(list_of({}), "none");
+  BOOST_CHECK_EQUAL(list_of({interfaces[0], interfaces[3]}), "lo 127.0.0.1, ib0 192.0.2.1");
+}
+
+BOOST_AUTO_TEST_CASE(attributes_of_a_device) {
+  const FakeDevice fake;
+  const transport::Attributes a = make_attributes(
+      fake.device, environment_of({{"DAPL_IB_MTU", "2048"}, {"DAPL_WR_MAX", "64"}}));
+  BOOST_CHECK_EQUAL(a.device_name, "mlx5_0");
+  BOOST_CHECK_EQUAL(a.max_eps, 100);
+  BOOST_CHECK_EQUAL(a.max_dto_per_ep, 64);
+  BOOST_CHECK_EQUAL(a.max_message_size, 1U << 30);
+  BOOST_CHECK_EQUAL(a.max_private_data, 56);
+  BOOST_CHECK_EQUAL(a.max_srqs, 5);
+  BOOST_CHECK_EQUAL(a.max_rmrs, 10);
+  BOOST_CHECK_EQUAL(a.rmr_scope, DAT_RMR_SCOPE_ANY);
+  BOOST_CHECK(!a.send_invalidate);
+  BOOST_CHECK_EQUAL(a.extension, DAT_EXTENSION_IB);
+  BOOST_CHECK_EQUAL(named(a, "DAT_IB_PROVIDER_NAME"), "CMA");
+  BOOST_CHECK_EQUAL(named(a, "DAT_IB_TRANSPORT_MTU"), "2048");
+  BOOST_CHECK_EQUAL(named(a, "DAT_IB_PORT_NUMBER"), "2");
+  BOOST_CHECK_EQUAL(named(a, "DAT_IB_PORT_STATUS"), "ACTIVE");
+  BOOST_CHECK_EQUAL(named(a, "DAT_IB_FETCH_AND_ADD"), "TRUE");
+  BOOST_CHECK_EQUAL(named(a, "DAT_IB_NODE_GUID"), "0000:0000:0000:0000");
+}
+
+BOOST_AUTO_TEST_CASE(attributes_of_lesser_devices) {
+  FakeDevice fake;
+  fake.device.attr.orig_attr.device_cap_flags = IBV_DEVICE_MEM_WINDOW;
+  fake.device.attr.orig_attr.atomic_cap = IBV_ATOMIC_NONE;
+  transport::Attributes a = make_attributes(fake.device, Environment{});
+  BOOST_CHECK_EQUAL(a.rmr_scope, DAT_RMR_SCOPE_PZ);
+  BOOST_CHECK_EQUAL(named(a, "DAT_IB_CMP_AND_SWAP"), "FALSE");
+
+  fake.verbs_device.transport_type = IBV_TRANSPORT_IWARP;
+  fake.device.attr.orig_attr.device_cap_flags = 0;
+  fake.device.attr.orig_attr.max_srq_wr = 0;
+  a = make_attributes(fake.device, Environment{});
+  BOOST_CHECK_EQUAL(a.extension, DAT_EXTENSION_NONE);
+  BOOST_CHECK_EQUAL(a.max_rmrs, 0);
+  BOOST_CHECK_EQUAL(a.max_srqs, 0);
+  BOOST_CHECK_EQUAL(a.max_read_segments, 1);
+  BOOST_CHECK(a.read_sink_needs_remote_write);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::verbs
