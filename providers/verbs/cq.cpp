@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/cq.h"
 
-#include <arpa/inet.h>
 #include <sched.h>
 
 #include <cerrno>
@@ -44,7 +43,8 @@ Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
 }
 
 Cq::Cq(Adapter& adapter, transport::CqSink& sink)
-    : adapter_(adapter),
+    : invalidate_flags_(adapter.device().invalidate_flags()),
+      adapter_(adapter),
       sink_(sink),
       gate_(adapter.service(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
@@ -91,12 +91,12 @@ bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
   if (!success) return true;
   to.length = from.byte_len;
   if (!receive) return true;
-  if ((from.wc_flags & IBV_WC_WITH_INV) != 0) {
+  if ((from.wc_flags & invalidate_flags_) != 0) {
     to.operation = DAT_DTO_RECEIVE_WITH_INVALIDATE;
     to.rmr_context = from.invalidated_rkey;
     adapter_.memory().invalidated(from.invalidated_rkey);
   } else if ((from.wc_flags & IBV_WC_WITH_IMM) != 0) {
-    to.immediate = from.imm_data;
+    to.immediate = from.imm_data;  // as it is: the old provider does not swap it
     to.operation =
         static_cast<DAT_DTOS>(from.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DAT_IB_DTO_RECV_IMMED
                                                                        : DAT_IB_DTO_RECV_MSG_IMMED);

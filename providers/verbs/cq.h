@@ -119,6 +119,7 @@ class Cq final : public transport::Cq {
   alignas(64) std::atomic<std::uint32_t> turn_{0};  // odd: a poll runs
   std::atomic<unsigned> mode_{0};                   // written under lock_
   ibv_cq* cq_ = nullptr;
+  const unsigned invalidate_flags_;  // Device's
   QpMap qps_;
 
   alignas(64) Adapter& adapter_;

@@ -36,7 +36,7 @@ inline bool Cq::convert(const ibv_wc& from, transport::Completion& to) const noe
     return false;
   const bool receive = (from.wr_id & kReceiveTag) != 0;
   if (from.status != IBV_WC_SUCCESS || (from.wr_id & kBindTag) != 0 ||
-      (receive && (from.opcode != IBV_WC_RECV || (from.wc_flags & IBV_WC_WITH_INV) != 0)))
+      (receive && (from.opcode != IBV_WC_RECV || (from.wc_flags & invalidate_flags_) != 0)))
       [[unlikely]]
     return convert_rare(from, *entry, to);
   to.id = work_id(from.wr_id);

@@ -39,6 +39,13 @@ struct Device {
   [[nodiscard]] bool has_atomics() const noexcept {
     return attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
   }
+  // Bits of wc_flags that say that a receive has invalidated a key. soft-RoCE hands on the kernel's
+  // bit, which is another one's in user space (checksums, of no use on RC).
+  [[nodiscard]] unsigned invalidate_flags() const noexcept {
+    constexpr std::uint32_t kSoftRoceVendor = 0xffffff;
+    return attr.orig_attr.vendor_id == kSoftRoceVendor ? IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK
+                                                       : IBV_WC_WITH_INV;
+  }
   [[nodiscard]] bool ethernet() const noexcept {
     return port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
   }
