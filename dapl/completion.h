@@ -40,9 +40,9 @@ inline void retire(const transport::Completion& completion) noexcept {
 
 // The IB extension event of an atomic, an RDMA write with immediate data, or its arrival.
 [[gnu::cold]] inline void to_extension_event(const transport::Completion& completion,
-                                             DAT_EVENT* event) noexcept {
+                                             DAT_DTOS operation, DAT_EVENT* event) noexcept {
   DAT_IB_EXTENSION_EVENT_DATA extension{};
-  switch (static_cast<int>(completion.operation)) {
+  switch (static_cast<int>(operation)) {
     case DAT_IB_DTO_FETCH_ADD:
       extension.type = DAT_IB_FETCH_AND_ADD;
       break;
@@ -92,7 +92,7 @@ inline void retire(const transport::Completion& completion) noexcept {
     data.rmr_context = completion.rmr_context;
     if (cookie.ib_extension || static_cast<int>(completion.operation) >= DAT_DTO_EXTENSION_BASE)
         [[unlikely]]
-      to_extension_event(completion, event);
+      to_extension_event(completion, data.operation, event);
   }
   retire(completion);
   return true;
