@@ -18,7 +18,7 @@
  *
  * An EP's provider-specific attribute delayed_ack is "false" unless set by dat_ep_modify() with
  * DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR and DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR. With
- * "true" a Send or RDMA Write completes when the peer has placed its data (docs/adr/0011).
+ * "true" a Send or RDMA Write completes when the peer has placed its data (docs/adr/0013).
  */
 #pragma once
 

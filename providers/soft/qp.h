@@ -298,7 +298,7 @@ class Qp final : public transport::Qp,
   std::uint32_t ord_ UDAPL_GUARDED_BY(lock_) = 0;
   std::uint32_t read_stag_ UDAPL_GUARDED_BY(lock_) = 0;  // sink of all our Reads
   bool rtr_read_in_flight_ UDAPL_GUARDED_BY(lock_) = false;
-  // Delayed acknowledgement (docs/adr/0011): requests before acknowledged_ are placed; those before
+  // Delayed acknowledgement (docs/adr/0013): requests before acknowledged_ are placed; those before
   // asked_ will be when the Read that is in flight is answered.
   bool placed_read_in_flight_ UDAPL_GUARDED_BY(lock_) = false;
   std::uint64_t asked_ UDAPL_GUARDED_BY(lock_) = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Delayed acknowledgement: a Send or Write completes when the peer has placed it, not before, and
-// then it has been placed. docs/adr/0011.
+// then it has been placed. docs/adr/0013.
 #include "providers/soft/iwarp/sender.h"
 #include "tests/unit/soft/support.h"
 
