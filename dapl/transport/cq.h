@@ -6,9 +6,9 @@
 
 namespace udapl::transport {
 
-// A completion queue: where QPs report finished work. Thread safety: poll calls need the caller's
-// serialisation; all else may run at any time. Owned by an EVD, which outlives every QP that feeds
-// it.
+// A completion queue: where QPs report finished work. Thread safety: calls of poll and size need
+// the caller's serialisation; all else may run at any time. Owned by an EVD, which outlives every
+// QP that feeds it.
 class Cq {
  public:
   virtual ~Cq() = default;

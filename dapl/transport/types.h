@@ -31,8 +31,9 @@ struct Completion {
   void* qp_context;  // QpInit::context of the QP that did the work: for an SRQ receive, the one
                      // that consumed the buffer
   DAT_DTO_COMPLETION_STATUS status;
-  DAT_DTOS operation;  // always set, also on failures. A receive: RECEIVE, RECEIVE_WITH_INVALIDATE
-                       // or an IB extension's
+  // Always set. A receive, failed or not: RECEIVE, RECEIVE_WITH_INVALIDATE or an IB extension's. A
+  // request: below the first extension unless it was one; which one exactly, the id knows.
+  DAT_DTOS operation;
   std::uint32_t length;         // bytes moved; 0 on failure
   DAT_RMR_CONTEXT rmr_context;  // RECEIVE_WITH_INVALIDATE and SUCCESS: what was invalidated; else 0
   std::uint32_t immediate;      // a receive of immediate data: the value; else 0
