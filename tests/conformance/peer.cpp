@@ -56,7 +56,8 @@ DAT_CR_HANDLE PairWithProcess::start_and_take_cr() {
   const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
   DAT_CR_PARAM param{};
   REQUIRE_OK(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
-  BOOST_REQUIRE_EQUAL(param.private_data_size, static_cast<DAT_COUNT>(sizeof memory));
+  // That it is exact is a test of its own; a provider that pads has its other tests.
+  BOOST_REQUIRE_GE(param.private_data_size, static_cast<DAT_COUNT>(sizeof memory));
   std::memcpy(&memory, param.private_data, sizeof memory);
   return cr;
 }

@@ -178,6 +178,7 @@ class Texts : public ut::unit_test_log_formatter {
   void log_entry_finish(std::ostream&) override {}
   void entry_context_start(std::ostream&, ut::log_level) override {}
   void log_entry_context(std::ostream&, ut::log_level, ut::const_string value) override {
+    into_ += "; ";
     add(value);
   }
   void entry_context_finish(std::ostream&, ut::log_level) override {}
