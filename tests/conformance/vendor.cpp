@@ -30,12 +30,18 @@ const char* vendor_value(const Ia& ia, const char* name) {
 
 bool is_true(const char* value) { return value != nullptr && ::strcasecmp(value, "true") == 0; }
 
+// The value of such an attribute is the address of a function.
+template <class Function>
+Function function(const char* value) {
+  return reinterpret_cast<Function>(reinterpret_cast<std::uintptr_t>(value));
+}
+
 // The functions that the attributes refer to.
 struct Levels {
   explicit Levels(const Ia& on)
       : ia(on),
-        query(reinterpret_cast<LevelQuery>(vendor_value(on, "debug_query"))),
-        modify(reinterpret_cast<LevelModify>(vendor_value(on, "debug_modify"))) {}
+        query(function<LevelQuery>(vendor_value(on, "debug_query"))),
+        modify(function<LevelModify>(vendor_value(on, "debug_modify"))) {}
   [[nodiscard]] DAT_COUNT get() const {
     DAT_COUNT level = -1;
     REQUIRE_OK(query(ia, kProvider, &level));

@@ -83,7 +83,7 @@ DEFECTS = [
      "if (state == DAT_EP_STATE_RESERVED || state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||\n          state",
      "if (state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||\n          state", "endpoint"),
     ("reset_keeps_request_cookies", "dapl/ep_connect.cpp", "    requests.cookies.clear();\n", "",
-     "disconnect,stress"),
+     "disconnect,regressions"),
     ("private_data_one_too_long", "dapl/connect_arguments.cpp",
      "size > ia.attributes().max_private_data)", "size > ia.attributes().max_private_data + 1)",
      "connection"),
@@ -105,6 +105,6 @@ DEFECTS = [
      "  free_ = &cookie;\n  --outstanding_;", "  free_ = &cookie;", "srq"),
     ("srq_resized_below_outstanding", "dapl/srq.cpp",
      "if (max_recv_dtos < outstanding_ ||", "if (max_recv_dtos + 1 < outstanding_ ||", "srq"),
-    ("zero_based_needs_no_support", "dapl/lmr.cpp",
+    ("privilege_that_is_none", "dapl/lmr.cpp",
      "if ((privileges & ~known) != 0)", "if ((privileges & ~(known | 0x400U)) != 0)", "memory,robustness"),
 ]
