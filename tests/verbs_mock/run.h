@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+// One run of a scenario on the doubles, in which any call may fail: it goes on until the first
+// error, and then takes back what it has made. Errors are noted, and whether they were clean.
+namespace faults {
+
+class Run {
+ public:
+  Run();
+  // Frees what was made, newest first, and closes the IA. Notes everything that is not clean.
+  void finish();
+
+  // Was it a success? Anything else ends the scenario and has to be a documented error.
+  [[nodiscard]] bool ok(DAT_RETURN code, const char* call);
+  // To be done in the end, if the call that makes the object was a success.
+  void owe(const char* call, std::function<DAT_RETURN()> undo) {
+    debts_.emplace_back(call, std::move(undo));
+  }
+  // Waits for `number` on `evd`. False: another event came, which is then noted as the outcome, on
+  // `evd` or on `also`, where an error may be told instead.
+  [[nodiscard]] bool expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_EVENT* event,
+                            DAT_EVD_HANDLE also = DAT_HANDLE_NULL);
+  // A transfer's completion on `evd`, and a success.
+  [[nodiscard]] bool expect_done(DAT_EVD_HANDLE evd, DAT_EVD_HANDLE also);
+
+  [[nodiscard]] bool open();
+
+  DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+  DAT_IA_ATTR attr{};
+
+  void complain(const std::string& what) { complaints_.push_back(what); }
+  [[nodiscard]] const std::vector<std::string>& complaints() const { return complaints_; }
+  // The first error or event that ended the scenario; empty: it went through.
+  [[nodiscard]] const std::string& outcome() const { return outcome_; }
+
+ private:
+  void note(const std::string& outcome) {
+    if (outcome_.empty()) outcome_ = outcome;
+  }
+
+  std::vector<std::pair<const char*, std::function<DAT_RETURN()>>> debts_;
+  std::vector<std::string> complaints_;
+  std::string outcome_;
+};
+
+#define FAULTS_OK(run, call) (run).ok((call), #call)
+
+// Objects of one end of a connection.
+struct End {
+  DAT_EVD_HANDLE recv_evd = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE request_evd = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE connect_evd = DAT_HANDLE_NULL;
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+};
+
+// A PZ, memory, a listener and two EPs. `shared`: the passive one draws from an SRQ.
+struct Pair {
+  explicit Pair(Run& owner) : run(owner), memory(4096) {}
+  [[nodiscard]] bool create(bool shared = false);
+  [[nodiscard]] bool connect();
+  [[nodiscard]] bool reject();
+  [[nodiscard]] bool disconnect(DAT_CLOSE_FLAGS how);
+  [[nodiscard]] bool request();  // connects as far as the request's arrival, in `cr`
+
+  [[nodiscard]] DAT_LMR_TRIPLET local(std::size_t offset, DAT_SEG_LENGTH length) const;
+  [[nodiscard]] DAT_RMR_TRIPLET remote(std::size_t offset, DAT_SEG_LENGTH length) const;
+
+  Run& run;
+  std::vector<std::byte> memory;
+  DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
+  DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+  DAT_LMR_CONTEXT lmr_context = 0;
+  DAT_RMR_CONTEXT rmr_context = 0;
+  DAT_EVD_HANDLE cr_evd = DAT_HANDLE_NULL;
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+  DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
+  End active;
+  End passive;
+};
+
+}  // namespace faults
