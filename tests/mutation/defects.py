@@ -91,10 +91,6 @@ DEFECTS = [
      "if (size > 0 && data == nullptr)", "if (size > 1 && data == nullptr)", "connection"),
     ("reject_loses_its_data", "dapl/cr.cpp",
      "(*cr)->request()->reject(*data);", "(*cr)->request()->reject({});", "connection"),
-    ("event_before_the_flush", "dapl/ep_connect.cpp",
-     "  qp_->disconnect(transport::DisconnectMode::kAbrupt);\n  set_state(change.next, input);\n  upcall = post_event(change.event);",
-     "  set_state(change.next, input);\n  upcall = post_event(change.event);\n  qp_->disconnect(transport::DisconnectMode::kAbrupt);",
-     "disconnect"),
     # ---- memory ----
     ("pz_freed_in_use", "dapl/pz.cpp",
      "if (pz->uses.load(std::memory_order_acquire) != 0)", "if (pz->uses.load(std::memory_order_acquire) > 1)",
