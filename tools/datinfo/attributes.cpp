@@ -2,6 +2,7 @@
 #include "attributes.h"
 
 #include <arpa/inet.h>
+#include <dat/dat_trclvl.h>
 #include <netinet/in.h>
 
 #include <array>
@@ -45,11 +46,15 @@ class Table {
   void flag(const char* name, DAT_BOOLEAN value) { add(name, value != DAT_FALSE ? "yes" : "no"); }
   void named(const DAT_NAMED_ATTR* attributes, DAT_COUNT count) {
     for (DAT_COUNT i = 0; attributes != nullptr && i < count; ++i)
-      if (attributes[i].name != nullptr)
-        add(attributes[i].name, attributes[i].value != nullptr ? attributes[i].value : "");
+      if (attributes[i].name != nullptr) add(attributes[i].name, value_of(attributes[i]));
   }
 
  private:
+  static const char* value_of(const DAT_NAMED_ATTR& attribute) {
+    if (attribute.value == nullptr) return "";
+    return dat_vendor_attr_is_text(attribute.name) ? attribute.value : "(function)";
+  }
+
   Attributes& rows_;
 };
 
