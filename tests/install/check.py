@@ -19,11 +19,13 @@ import tempfile
 FILES = """
 lib/libdat2.so lib/libdat2.so.2 lib/libdat2.so.2.0.0
 lib/libdaplsoft.so.2 lib/libdaplsoft.so.2.0.0
+lib/libdaplofa.so.2 lib/libdaplofa.so.2.0.0
 lib/pkgconfig/dat2.pc
 lib/cmake/udapl/udapl-config.cmake lib/cmake/udapl/udapl-config-version.cmake
 lib/cmake/udapl/udapl-targets.cmake
 include/dat/udat.h include/dat/dat_registry.h include/dat/dat_diagnosis_extensions.h include/dat2/udat.h
-bin/datconform bin/dattx bin/datinfo bin/dapltest etc/dat.conf
+bin/datconform bin/dattx bin/datinfo bin/dapltest bin/dattrace etc/dat.conf
+share/man/man1/dapltest.1 share/man/man1/dattrace.1
 share/man/man1/datinfo.1 share/man/man1/dattx.1 share/man/man3/dat_ia.3 share/man/man3/dat_ia_openv.3
 share/man/man3/dat_last_cause.3 share/man/man5/dat.conf.5 share/man/man7/dat.7
 """.split()
