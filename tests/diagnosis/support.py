@@ -41,6 +41,8 @@ class World:
         full = {k: v for k, v in os.environ.items()
                 if not k.startswith(("DAT_", "DAPL_")) and k != "LD_LIBRARY_PATH"}
         full.update(DAT_OVERRIDE=self.conf_path, DAT_TRACE_LEVEL="0", DAPL_TRACE_LEVEL="0", LC_ALL="C")
+        if os.environ.get("UDAPL_SANITIZED"):  # their dlopen does not know the run path of its caller
+            full["LD_LIBRARY_PATH"] = os.path.dirname(self.soft)
         full.update(environment or {})
         # The leak check traces the process, which a set-user-ID one and a limit may forbid; last_cause has it.
         full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
