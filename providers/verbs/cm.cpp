@@ -71,8 +71,10 @@ void ConnectionManager::retire(std::unique_ptr<CmId> id, Farewell how) noexcept 
   if (id == nullptr) return;
   id->set_owner(*this);
   const ScopedLock lock(lock_);
-  (how == Farewell::kLinger ? lingering_ : dead_).push_back(*id.release());
-  if (how == Farewell::kAbort) burial_.post();
+  // The answer may have come already: to the former owner, or to us before the id is in a list.
+  const bool lingers = how == Farewell::kLinger && !id->over();
+  (lingers ? lingering_ : dead_).push_back(*id.release());
+  if (!lingers) burial_.post();
 }
 
 Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
@@ -103,21 +105,12 @@ void ConnectionManager::on_readable() noexcept {
   }
 }
 
-// An id that lingers, or waits for its burial.
+// An id that lingers, waits for its burial, or is about to be put into a list by retire(), which
+// then sees what the id has noted.
 void ConnectionManager::on_cm_event(const rdma_cm_event& event) noexcept {
-  switch (event.event) {
-    case RDMA_CM_EVENT_DISCONNECTED:
-    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-    case RDMA_CM_EVENT_REJECTED:
-    case RDMA_CM_EVENT_UNREACHABLE:
-    case RDMA_CM_EVENT_CONNECT_ERROR:
-    case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      break;
-    default:
-      return;
-  }
   auto& id = *static_cast<CmId*>(event.id->context);
   const ScopedLock lock(lock_);
+  if (!id.over() || !id.hook.is_linked()) return;
   id.hook.unlink();
   dead_.push_back(id);
   burial_.post();

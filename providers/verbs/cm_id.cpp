@@ -10,6 +10,25 @@
 
 namespace udapl::verbs {
 
+namespace {
+
+// Nothing that its owner waits for comes after such an event.
+bool is_end(rdma_cm_event_type event) noexcept {
+  switch (event) {
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<CmId>> CmId::create(Service& service, rdma_event_channel& channel,
                                            CmOwner& owner) {
   rdma_cm_id* raw = nullptr;
@@ -50,6 +69,7 @@ void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
 void CmId::deliver(const rdma_cm_event& event) noexcept {
   auto* const id = static_cast<CmId*>(event.id->context);
   const ScopedLock lock(id->lock_);
+  if (is_end(event.event)) id->over_.store(true, std::memory_order_release);
   id->owner_->on_cm_event(event);
 }
 

@@ -10,6 +10,7 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include <atomic>
 #include <memory>
 
 namespace udapl::verbs {
@@ -49,6 +50,9 @@ class CmId {
   // When it returns, the former owner is not and will not be called. Waits for a running call in
   // another thread: hold no lock of the former owner, unless in the service thread.
   void set_owner(CmOwner& owner) noexcept UDAPL_EXCLUDES(lock_);
+  // Has rdma_cm told the end of the connection, or of the attempt? To whatever owner: the end may
+  // come while the id passes from one to the next.
+  [[nodiscard]] bool over() const noexcept { return over_.load(std::memory_order_acquire); }
   // For ConnectionManager: hands an event to the owner.
   static void deliver(const rdma_cm_event& event) noexcept;
 
@@ -61,6 +65,7 @@ class CmId {
   rdma_cm_id* const id_;
   Mutex lock_;  // held while the owner is called; outside all locks of owners
   CmOwner* owner_ UDAPL_GUARDED_BY(lock_);
+  std::atomic<bool> over_{false};
 };
 
 }  // namespace udapl::verbs

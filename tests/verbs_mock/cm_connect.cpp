@@ -3,7 +3,9 @@
 #include <netinet/in.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "cm.h"
 #include "fault.h"
@@ -215,7 +217,7 @@ int rdma_notify(rdma_cm_id* handle, ibv_event_type type) {
 int rdma_disconnect(rdma_cm_id* handle) {
   if (verbs_mock_fault(__func__, ENOMEM)) return -1;
   Id& id = of(handle);
-  const Lock lock(manager().mutex);
+  Lock lock(manager().mutex);
   if (id.state < State::kRequesting) return fail(EINVAL);
   if (move_qp(id, IBV_QPS_ERR) != 0) return -1;
   if (id.state == State::kEstablished) {
@@ -224,6 +226,8 @@ int rdma_disconnect(rdma_cm_id* handle) {
       id.peer->state = State::kDisconnected;
       post(*id.peer, RDMA_CM_EVENT_DISCONNECTED, 0);
     }
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(verbs_mock_disconnect_delay()));
   } else if (id.state == State::kDisconnected) {
     id.state = State::kOver;
     if (id.peer != nullptr) {

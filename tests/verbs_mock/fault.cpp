@@ -20,6 +20,7 @@ constexpr const char* kNames[kKinds] = {"context", "pd",           "td",    "mr"
 std::atomic<int> live[kKinds];
 std::atomic<unsigned> calls{0};
 std::atomic<unsigned> fail_at{0};
+std::atomic<unsigned> disconnect_delay{0};
 std::atomic<const char*> failed{nullptr};
 
 [[gnu::constructor]] void read_environment() {
@@ -47,6 +48,10 @@ void verbs_mock_fail_at(unsigned n) {
   failed = nullptr;
   fail_at = n;
 }
+
+void verbs_mock_delay_disconnect(unsigned microseconds) { disconnect_delay = microseconds; }
+
+unsigned verbs_mock_disconnect_delay() noexcept { return disconnect_delay; }
 
 const char* verbs_mock_failed_call() { return failed; }
 

@@ -26,6 +26,8 @@ enum class Kind {
 extern "C" {
 // To be asked first by `call`, a function that can fail: true and errno = `error` if it must.
 bool verbs_mock_fault(const char* call, int error) noexcept;
+// verbs_mock_delay_disconnect().
+unsigned verbs_mock_disconnect_delay() noexcept;
 // An object of this kind came (+1) or went (-1).
 void verbs_mock_count(verbs_mock::Kind kind, int change) noexcept;
 }

@@ -19,6 +19,10 @@ const char* verbs_mock_failed_call();
 // Calls that could have failed, since then.
 unsigned verbs_mock_fallible_calls();
 
+// rdma_disconnect of a connection that still stands returns so many microseconds after its events
+// are there; 0: at once.
+void verbs_mock_delay_disconnect(unsigned microseconds);
+
 // Verbs and CM objects that exist now, those that librdmacm keeps for itself excepted. `text` (may
 // be null) gets their names and counts, as in "qp 1, cq 2".
 unsigned verbs_mock_live(char* text, std::size_t size);

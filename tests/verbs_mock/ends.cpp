@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Both sides end a connection at the same time: the answer comes while the connection manager's id
+// is on its way from the EP to the grave. Nothing is freed twice, and nothing is left.
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "mock_control.h"
+#include "run.h"
+
+namespace {
+
+using faults::Pair;
+using faults::Run;
+using namespace std::chrono_literals;
+
+// Ids of the connection manager that exist.
+int cm_ids() {
+  char text[256];
+  (void)verbs_mock_live(text, sizeof text);
+  int count = 0;
+  const char* const found = std::strstr(text, "cm id ");
+  return found != nullptr && std::sscanf(found, "cm id %d", &count) == 1 ? count : 0;
+}
+
+// Only the listener has an id; ids of connections go soon after their end, not with the IA.
+bool connections_are_gone() {
+  for (int i = 0; i < 1000 && cm_ids() > 1; ++i) std::this_thread::sleep_for(2ms);
+  return cm_ids() == 1;
+}
+
+bool connect_again(Pair& pair) {
+  return FAULTS_OK(pair.run, dat_ep_reset(pair.active.ep)) &&
+         FAULTS_OK(pair.run, dat_ep_reset(pair.passive.ep)) && pair.connect();
+}
+
+bool ended(Pair& pair) {
+  DAT_EVENT event{};
+  return pair.run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event) &&
+         pair.run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event);
+}
+
+void check(Run& run, bool done) {
+  run.finish();
+  run.ia = DAT_HANDLE_NULL;
+  BOOST_CHECK_MESSAGE(done && run.outcome().empty(), run.outcome());
+  for (const std::string& complaint : run.complaints()) BOOST_ERROR(complaint);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(ends)
+
+// The answer is there before dat_ep_disconnect has given the id away.
+BOOST_AUTO_TEST_CASE(answer_overtakes_the_call) {
+  Run run;
+  Pair pair(run);
+  bool done = pair.create() && pair.connect();
+  verbs_mock_delay_disconnect(50'000);
+  done = done && FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+  verbs_mock_delay_disconnect(0);
+  done = done && ended(pair);
+  BOOST_CHECK_MESSAGE(!done || connections_are_gone(), cm_ids() << " ids are left");
+  check(run, done);
+}
+
+// What the address sanitizer is for: the events of the end meet the id at every point of its way.
+BOOST_AUTO_TEST_CASE(both_at_once) {
+  constexpr int kRounds = 2000;
+  Run run;
+  Pair pair(run);
+  bool done = pair.create() && pair.connect();
+  for (int round = 0; done && round < kRounds; ++round) {
+    done = FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG)) &&
+           FAULTS_OK(run, dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG)) &&
+           ended(pair) && connect_again(pair);
+  }
+  done = done && pair.disconnect(DAT_CLOSE_ABRUPT_FLAG);
+  BOOST_CHECK_MESSAGE(!done || connections_are_gone(), cm_ids() << " ids are left");
+  check(run, done);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
