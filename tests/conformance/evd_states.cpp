@@ -133,7 +133,10 @@ struct Subject {
 void in_all_states(const std::function<void(Subject&)>& operation) {
   const Ia ia;
   int tried = 0;
+  // The waiter is a second thread on the EVD.
+  const bool with_waiters = ia.provider().is_thread_safe == DAT_TRUE;
   for (const State& state : all_states()) {
+    if (state.waited && !with_waiters) continue;
     BOOST_TEST_CONTEXT("state: " << state) {
       Subject subject(ia, state);
       if (!subject.reached) continue;
@@ -142,7 +145,7 @@ void in_all_states(const std::function<void(Subject&)>& operation) {
     }
   }
   // The states of THRESHOLD mode exist everywhere.
-  BOOST_CHECK_GE(tried, 14);
+  BOOST_CHECK_GE(tried, with_waiters ? 14 : 12);
 }
 
 // The first event queued is the first to come.
