@@ -65,7 +65,8 @@ void Timer::start(Clock::time_point when) noexcept {
     const ScopedLock lock(service_.lock_);
     if (hook_.is_linked()) service_.timers_.erase(service_.timers_.iterator_to(*this));
     when_ = when;
-    first = service_.timers_.insert(*this) == service_.timers_.begin();
+    service_.timers_.insert(*this);
+    first = &*service_.timers_.begin() == this;
   }
   if (first) service_.wake();
 }
