@@ -210,6 +210,13 @@ Status Ep::check_posted(const EpConfig& wanted) {
   return Status();
 }
 
+// A receive that is posted while the transport takes another queue would be lost with the old one,
+// so posts wait. Requests are refused in the states in which an EP is modified.
+Status Ep::modify_qp(const transport::QpInit& init) {
+  const ScopedLock lock(receives.lock);
+  return qp_->modify(init);
+}
+
 // Leaves in `fresh` what is not needed any more.
 Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
   if (same_queues(config_, wanted) && (qp_ != nullptr) == (wanted.pz != nullptr)) return Status();
@@ -231,7 +238,7 @@ Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
     if (!qp.ok()) return qp.status();
     qp_ = *std::move(qp);
     arm_watermarks();
-  } else if (const Status status = qp_->modify(init); !status.ok()) {
+  } else if (const Status status = modify_qp(init); !status.ok()) {
     UDAPL_TRACE(kNormal, "ep %p: the transport does not modify: 0x%x", static_cast<void*>(this),
                 status.code());
     return status;
