@@ -57,9 +57,9 @@ Qp::Qp(const QpEnvironment& environment, const transport::QpInit& init)
       responses_(max_read_in_ + 1, 0),  // one more for the Read that only opens the connection
       spans_(requests_.max_segments()),
       receives_(srq_ != nullptr ? 0 : count_of(init.max_recv), count_of(init.max_recv_segments)),
-      timer_(reactor_, udapl::soft::Call::to<&Qp::on_timer>(this)),
-      open_receive_(reactor_, udapl::soft::Call::to<&Qp::open_receive>(this)),
-      send_gathered_(reactor_, udapl::soft::Call::to<&Qp::send_gathered>(this)),
+      timer_(reactor_, udapl::Call::to<&Qp::on_timer>(this)),
+      open_receive_(reactor_, udapl::Call::to<&Qp::open_receive>(this)),
+      send_gathered_(reactor_, udapl::Call::to<&Qp::send_gathered>(this)),
       gate_(reactor_, SinkGate::to<&Qp::deliver, Qp>(), this) {
   private_data_.reserve(iwarp::kMpaMaxPrivateData);
   if (srq_ != nullptr)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/annotations.h"
+#include "common/call.h"
 #include "common/fd.h"
 #include "common/mutex.h"
 #include "common/result.h"
@@ -20,17 +21,6 @@
 namespace udapl::verbs {
 
 class Service;
-
-// Whom to call and how, in two words: Call::to<&Qp::on_timer>(this). The function is noexcept.
-struct Call {
-  void (*function)(void* object) noexcept;
-  void* object;
-
-  template <auto Member, class T>
-  [[nodiscard]] static Call to(T* object) noexcept {
-    return {[](void* o) noexcept { (static_cast<T*>(o)->*Member)(); }, object};
-  }
-};
 
 // Calls back whenever a descriptor is readable. Called by the service thread, with no lock held;
 // level-triggered. Does bounded work and makes no sink call (those go through a SinkGate).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/call.h"
 #include "common/wait_word.h"
 
 #include <boost/intrusive/list_hook.hpp>
@@ -12,17 +13,6 @@
 namespace udapl::soft {
 
 class Reactor;
-
-// Whom to call and how, in two words: Call::to<&Qp::on_grace>(this). The function is noexcept.
-struct Call {
-  void (*function)(void* object) noexcept;
-  void* object;
-
-  template <auto Member, class T>
-  [[nodiscard]] static Call to(T* object) noexcept {
-    return {[](void* o) noexcept { (static_cast<T*>(o)->*Member)(); }, object};
-  }
-};
 
 // Where a handler is entered in its reactor; the reactor's business.
 class WatchSlot {
