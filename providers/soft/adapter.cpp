@@ -91,7 +91,7 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
                                                           transport::AdapterSink&) {
   Result<Netdev> netdev = find_netdev(ia_params);
   if (!netdev.ok()) return netdev.status();
-  Result<std::unique_ptr<Reactor>> reactor = Reactor::create();
+  Result<std::unique_ptr<Reactor>> reactor = Reactor::create("udapl-soft");
   if (!reactor.ok()) return reactor.status();
   UDAPL_TRACE(kNormal, "software RNIC at %s (%s)", to_text(netdev->address).c_str(),
               netdev->name.c_str());

@@ -3,8 +3,8 @@
 
 #include "common/result.h"
 #include "dapl/transport/adapter.h"
+#include "providers/reactor/reactor.h"
 #include "providers/soft/cm.h"
-#include "providers/soft/io/reactor.h"
 #include "providers/soft/mr_table.h"
 #include "providers/soft/netdev.h"
 

@@ -4,7 +4,7 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
-#include "providers/soft/io/reactor.h"
+#include "providers/reactor/reactor.h"
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/negotiated.h"
 

@@ -6,10 +6,10 @@
 #include "common/mutex.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
+#include "providers/reactor/reactor.h"
+#include "providers/reactor/sink_gate.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_passive.h"
-#include "providers/soft/io/reactor.h"
-#include "providers/soft/io/sink_gate.h"
 
 #include <boost/intrusive/list.hpp>
 

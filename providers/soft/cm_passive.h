@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dapl/transport/cm.h"
-#include "providers/soft/io/reactor.h"
+#include "providers/reactor/reactor.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/mpa_reader.h"

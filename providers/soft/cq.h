@@ -6,7 +6,7 @@
 #include "common/spin_lock.h"
 #include "dapl/transport/cq.h"
 #include "dapl/transport/sink.h"
-#include "providers/soft/io/sink_gate.h"
+#include "providers/reactor/sink_gate.h"
 
 #include <atomic>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "common/spin_lock.h"
 #include "dapl/transport/sink.h"
 #include "dapl/transport/srq.h"
-#include "providers/soft/io/sink_gate.h"
+#include "providers/reactor/sink_gate.h"
 #include "providers/soft/mr_table.h"
 #include "providers/soft/work_queue.h"
 

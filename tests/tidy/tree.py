@@ -42,9 +42,10 @@ LAYERS = [
     ("dat", {"include", "common"}, (SOCKETS, VERBS, THIRD_PARTY)),
     ("dapl", {"include", "common"}, (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)),
     ("dapl/transport", {"include", "common"}, (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)),
-    ("providers/soft", {"include", "common", "dapl"}, (VERBS,)),
+    ("providers/reactor", {"include", "common", "dapl/transport"}, (VERBS,)),
+    ("providers/soft", {"include", "common", "dapl", "providers/reactor"}, (VERBS,)),
     ("providers/soft/iwarp", {"common"}, (SOCKETS, THREADS, CLOCKS, VERBS, LOADING)),
-    ("providers/verbs", {"include", "common", "dapl"}, ()),
+    ("providers/verbs", {"include", "common", "dapl", "providers/reactor"}, ()),
     ("trace", {"include", "common"}, (VERBS,)),
     ("samples", {"include"}, (VERBS,)),
     ("tools", {"include"}, (VERBS,)),
@@ -99,7 +100,7 @@ def folder_allowed(layer, included):
     if target[0] == own:
         return True
     if target[0] == "dapl/transport" and own != "dapl/transport":
-        return own == "dapl" or "dapl" in allowed
+        return own == "dapl" or bool({"dapl", "dapl/transport"} & allowed)
     if target[0] == "providers/soft/iwarp" and own == "providers/soft":
         return True
     return target[0] in allowed

@@ -4,7 +4,7 @@
 #include "common/fd.h"
 #include "common/result.h"
 #include "dapl/transport/cm.h"
-#include "providers/soft/io/reactor.h"
+#include "providers/reactor/reactor.h"
 #include "providers/soft/iwarp/tx_batch.h"
 
 #include <cstddef>

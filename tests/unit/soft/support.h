@@ -141,7 +141,7 @@ struct Side {
   };
 
   explicit Side(const Options& o) : options(o), pd(o.pd) {
-    auto made = Reactor::create();
+    auto made = Reactor::create("udapl-soft");
     BOOST_REQUIRE(made.ok());
     reactor = std::move(*made);
     recv_cq = std::make_unique<Cq>(*reactor, o.cq_depth, recv_sink);

@@ -4,7 +4,7 @@
 #include "dapl/transport/qp.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/negotiated.h"
-#include "tests/unit/soft_io/support.h"
+#include "tests/unit/reactor/support.h"
 
 #include <atomic>
 #include <cstddef>
@@ -14,6 +14,8 @@
 #include <vector>
 
 namespace udapl::soft::test {
+
+using namespace udapl::test;
 
 using Bytes = std::vector<std::byte>;
 

@@ -7,7 +7,7 @@
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
-#include "providers/soft/io/callbacks.h"
+#include "providers/reactor/callbacks.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -20,7 +20,7 @@
 #include <memory>
 #include <vector>
 
-namespace udapl::soft {
+namespace udapl {
 
 // The engine of an adapter: one epoll set, timers, deferred calls and one service thread.
 //
@@ -38,8 +38,8 @@ class Reactor final : private WaitWord::Waker {
  public:
   static constexpr auto kLease = std::chrono::milliseconds(1);
 
-  // Starts the service thread. INSUFFICIENT_RESOURCES.
-  static Result<std::unique_ptr<Reactor>> create();
+  // Starts the service thread, which gets `name` (15 bytes at most). INSUFFICIENT_RESOURCES.
+  static Result<std::unique_ptr<Reactor>> create(const char* name);
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -93,7 +93,7 @@ class Reactor final : private WaitWord::Waker {
       boost::intrusive::member_hook<Timer, boost::intrusive::set_member_hook<>, &Timer::hook_>>;
 
   Reactor(Fd epoll, Fd kick) noexcept;
-  bool start_service() noexcept;
+  bool start_service(const char* name) noexcept;
   bool forget(Handler& handler) noexcept;
 
   // The drive role.
@@ -152,4 +152,4 @@ class Reactor final : private WaitWord::Waker {
   WaitWord call_ended_;
 };
 
-}  // namespace udapl::soft
+}  // namespace udapl

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "dapl/transport/sink_gate.h"
-#include "providers/soft/io/reactor.h"
+#include "providers/reactor/reactor.h"
 
-namespace udapl::soft {
+namespace udapl {
 
 // Sink calls by the driving thread.
 using SinkGate = transport::SinkGate<Deferred>;
 
-}  // namespace udapl::soft
+}  // namespace udapl

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "providers/soft/io/sink_gate.h"
-#include "tests/unit/soft_io/reactor_support.h"
+#include "providers/reactor/sink_gate.h"
+#include "tests/unit/reactor/bell.h"
 
-namespace udapl::soft::test {
+namespace udapl::test {
 
 BOOST_AUTO_TEST_SUITE(reactor)
 
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(service_thread_blocks_signals_and_has_a_name) {
     std::string name;
     std::getline(std::ifstream(task.path() / "comm"), name);
     std::ifstream status(task.path() / "status");
-    for (std::string line; name == "udapl-soft" && std::getline(status, line);)
+    for (std::string line; name == "reactor-test" && std::getline(status, line);)
       if (line.starts_with("SigBlk:")) blocked = line.substr(line.find_first_not_of(" \t", 7));
   }
   BOOST_REQUIRE(!blocked.empty());
@@ -324,4 +324,4 @@ BOOST_AUTO_TEST_CASE(object_may_be_destroyed_by_its_own_sink_call) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace udapl::soft::test
+}  // namespace udapl::test

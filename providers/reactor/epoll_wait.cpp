@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "providers/soft/io/epoll_wait.h"
+#include "providers/reactor/epoll_wait.h"
 
 #include <atomic>
 #include <cerrno>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace udapl::soft {
+namespace udapl {
 
 namespace {
 
@@ -47,4 +47,4 @@ int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& unt
                       static_cast<int>(milliseconds < INT_MAX ? milliseconds : INT_MAX));
 }
 
-}  // namespace udapl::soft
+}  // namespace udapl

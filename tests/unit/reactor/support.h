@@ -3,7 +3,7 @@
 
 #include "common/fd.h"
 #include "common/wait_word.h"
-#include "providers/soft/io/reactor.h"
+#include "providers/reactor/reactor.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -11,14 +11,14 @@
 #include <memory>
 #include <thread>
 
-namespace udapl::soft::test {
+namespace udapl::test {
 
 using namespace std::chrono_literals;
 
 inline constexpr auto kPatience = 20s;  // far above anything but a hang, on any machine
 
 inline std::unique_ptr<Reactor> make_reactor() {
-  auto reactor = Reactor::create();
+  auto reactor = Reactor::create("reactor-test");
   BOOST_REQUIRE(reactor.ok());
   return std::move(*reactor);
 }
@@ -34,4 +34,4 @@ template <class Condition>
   return true;
 }
 
-}  // namespace udapl::soft::test
+}  // namespace udapl::test

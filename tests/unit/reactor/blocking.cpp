@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/soft_io/reactor_support.h"
+#include "tests/unit/reactor/bell.h"
 
-namespace udapl::soft::test {
+namespace udapl::test {
 
 BOOST_AUTO_TEST_SUITE(reactor_blocking)
 
@@ -217,4 +217,4 @@ BOOST_AUTO_TEST_CASE(polling_keeps_the_service_thread_away_but_for_one_look_a_le
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace udapl::soft::test
+}  // namespace udapl::test

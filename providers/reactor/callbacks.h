@@ -10,7 +10,7 @@
 #include <cstdint>
 
 // What a Reactor calls.
-namespace udapl::soft {
+namespace udapl {
 
 class Reactor;
 
@@ -99,4 +99,4 @@ class Adopted {
   boost::intrusive::list_member_hook<> hook_;
 };
 
-}  // namespace udapl::soft
+}  // namespace udapl

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "tests/unit/soft_io/support.h"
+#include "tests/unit/reactor/support.h"
 
-namespace udapl::soft::test {
+namespace udapl::test {
 
 // An eventfd that is watched; counts and empties.
 class Bell final : public Handler {
@@ -66,7 +66,7 @@ inline long service_sleeps() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::getline(std::ifstream(task.path() / "comm"), name);
-    if (name != "udapl-soft") continue;
+    if (name != "reactor-test") continue;
     std::ifstream status(task.path() / "status");
     for (std::string line; std::getline(status, line);)
       if (line.starts_with("voluntary_ctxt_switches:"))
@@ -85,4 +85,4 @@ inline WaitResult block_out(Reactor& reactor, WaitWord& word, Clock::time_point 
   return result;
 }
 
-}  // namespace udapl::soft::test
+}  // namespace udapl::test

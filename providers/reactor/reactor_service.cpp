@@ -10,9 +10,9 @@
 
 #include "common/cause.h"
 #include "common/trace.h"
-#include "providers/soft/io/reactor.h"
+#include "providers/reactor/reactor.h"
 
-namespace udapl::soft {
+namespace udapl {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr std::size_t kStackSize = 256 * 1024;
 
 }  // namespace
 
-Result<std::unique_ptr<Reactor>> Reactor::create() {
+Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   Fd kick(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   epoll_event event{};
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Reactor>> Reactor::create() {
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   std::unique_ptr<Reactor> reactor(new Reactor(std::move(epoll), std::move(kick)));
-  if (!reactor->start_service()) return failure(DAT_INSUFFICIENT_RESOURCES);
+  if (!reactor->start_service(name)) return failure(DAT_INSUFFICIENT_RESOURCES);
   return reactor;
 }
 
@@ -45,7 +45,7 @@ Reactor::Reactor(Fd epoll, Fd kick) noexcept
       kick_(std::move(kick)),
       stamp_((Clock::now() - 2 * kLease).time_since_epoch().count()) {}
 
-bool Reactor::start_service() noexcept {
+bool Reactor::start_service(const char* name) noexcept {
   // The thread inherits a full mask: the application's signals go to its own threads.
   sigset_t all;
   sigset_t before;
@@ -70,7 +70,7 @@ bool Reactor::start_service() noexcept {
     return false;
   }
   has_service_ = true;
-  ::pthread_setname_np(service_, "udapl-soft");
+  ::pthread_setname_np(service_, name);
   return true;
 }
 
@@ -139,4 +139,4 @@ void Reactor::park(std::uint32_t seen) noexcept {
   service_word_.wait(seen, (lease_valid(now) ? stamped : now) + kLease);
 }
 
-}  // namespace udapl::soft
+}  // namespace udapl

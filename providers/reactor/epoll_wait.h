@@ -5,10 +5,10 @@
 
 #include <sys/epoll.h>
 
-namespace udapl::soft {
+namespace udapl {
 
 // epoll_wait with a deadline (nullopt: none) of nanosecond resolution where the kernel has
 // epoll_pwait2 (Linux 5.11), else rounded up to a millisecond: never early. Returns as epoll_wait.
 int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept;
 
-}  // namespace udapl::soft
+}  // namespace udapl

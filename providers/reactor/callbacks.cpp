@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Timers and deferred calls: how they get into the reactor's queues.
+#include "providers/reactor/callbacks.h"
+
+#include "providers/reactor/reactor.h"
+
+namespace udapl {
+
+Timer::~Timer() {
+  stop();
+  reactor_.wait_while_running(this);
+}
+
+void Timer::start(Clock::time_point when) noexcept {
+  Reactor& reactor = reactor_;  // once started, the call may come and destroy this
+  bool first = false;
+  {
+    const ScopedLock guard(reactor.lock_);
+    auto& timers = reactor.timers_;
+    if (hook_.is_linked()) timers.erase(timers.iterator_to(*this));
+    when_ = when;
+    timers.insert(*this);
+    first = &*timers.begin() == this;
+  }
+  if (first) reactor.wake();  // it sleeps for too long, if it sleeps
+}
+
+void Timer::stop() noexcept {
+  const ScopedLock guard(reactor_.lock_);
+  if (hook_.is_linked()) reactor_.timers_.erase(reactor_.timers_.iterator_to(*this));
+}
+
+bool Deferred::enqueue() noexcept {
+  const ScopedLock guard(reactor_.lock_);
+  if (hook_.is_linked()) return false;
+  reactor_.deferred_.push_back(*this);
+  reactor_.deferred_count_.fetch_add(1, std::memory_order_seq_cst);
+  return true;
+}
+
+void Deferred::post() noexcept {
+  Reactor& reactor = reactor_;  // once queued, the call may come and destroy this
+  if (enqueue()) reactor.announce_work();
+}
+
+void Deferred::post_for_poll() noexcept {
+  Reactor& reactor = reactor_;
+  // With the role free and the lease valid the service thread sleeps until the lease ends, at most.
+  if (enqueue() && !reactor.polled()) reactor.announce_work();
+}
+
+void Deferred::cancel() noexcept {
+  const ScopedLock guard(reactor_.lock_);
+  if (!hook_.is_linked()) return;
+  reactor_.deferred_.erase(reactor_.deferred_.iterator_to(*this));
+  reactor_.deferred_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Deferred::close() noexcept {
+  cancel();
+  reactor_.wait_while_running(this);
+}
+
+}  // namespace udapl
