@@ -3,6 +3,7 @@
 #include "cm.h"
 
 #include <arpa/inet.h>
+#include <infiniband/ib.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
@@ -19,12 +20,30 @@ namespace verbs_mock::cm {
 namespace {
 
 [[nodiscard]] socklen_t size_of(const sockaddr& address) {
+  if (address.sa_family == AF_IB) return sizeof(sockaddr_ib);
   return address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+}
+
+[[nodiscard]] const sockaddr_ib& as_ib(const sockaddr& address) {
+  return reinterpret_cast<const sockaddr_ib&>(address);
+}
+
+// Where the address is; 0: at no port of the device.
+[[nodiscard]] std::uint8_t port_with(const sockaddr& address) {
+  if (address.sa_family == AF_IB) return verbs_mock_port_with_gid(&as_ib(address).sib_addr);
+  return verbs_mock_has_ip() ? verbs_mock_active_port() : 0;
+}
+
+// A service id of the port space RDMA_PS_TCP, as far as its mask counts.
+[[nodiscard]] bool in_port_space(const sockaddr_ib& address) {
+  const std::uint64_t mask = be64toh(address.sib_sid_mask) & RDMA_IB_IP_PS_MASK;
+  return (be64toh(address.sib_sid) & mask) == (RDMA_IB_IP_PS_TCP & mask);
 }
 
 [[nodiscard]] bool is_wildcard(const sockaddr& address) {
   if (address.sa_family == AF_INET)
     return reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr == INADDR_ANY;
+  if (address.sa_family == AF_IB) return ib_addr_any(&as_ib(address).sib_addr) != 0;
   const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
   return IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr);
 }
@@ -120,6 +139,7 @@ void post(Id& id, rdma_cm_event_type type, int status, std::vector<std::byte> da
 }
 
 bool is_local(const sockaddr& address) {
+  if (address.sa_family == AF_IB) return port_with(address) != 0;
   if (is_wildcard(address) || is_loopback(address)) return true;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return false;
@@ -132,8 +152,11 @@ bool is_local(const sockaddr& address) {
 
 int bind(Id& id, const sockaddr& address) {
   if (id.state != State::kIdle) return EINVAL;
-  if (address.sa_family != AF_INET && address.sa_family != AF_INET6) return EAFNOSUPPORT;
-  if (!is_local(address)) return EADDRNOTAVAIL;
+  const bool ib = address.sa_family == AF_IB;
+  if (!ib && address.sa_family != AF_INET && address.sa_family != AF_INET6) return EAFNOSUPPORT;
+  if (ib && !in_port_space(as_ib(address))) return EPROTONOSUPPORT;
+  if (!is_local(address)) return ib ? ENODEV : EADDRNOTAVAIL;
+  if (!is_wildcard(address) && port_with(address) == 0) return ENODEV;
   std::memcpy(&id.route.addr.src_storage, &address, size_of(address));
   std::uint16_t port = ntohs(port_of(id.route.addr.src_addr));
   if (port == 0) port = free_port();
@@ -141,7 +164,8 @@ int bind(Id& id, const sockaddr& address) {
   if (!is_wildcard(address)) {
     id.verbs = shared_context();
     if (id.verbs == nullptr) return errno;
-    id.port_num = 1;
+    id.port_num = port_with(address);
+    if (ib) id.pkey_index = verbs_mock_index_of_pkey(ntohs(as_ib(address).sib_pkey));
   }
   id.port = port;
   port_of(id.route.addr.src_addr) = htons(port);
@@ -284,9 +308,11 @@ int rdma_resolve_addr(rdma_cm_id* handle, sockaddr* from, sockaddr* to, int) {
     const int error = cm::bind(id, reinterpret_cast<sockaddr&>(any));
     if (error != 0) return fail(error);
   }
-  if (id.state != State::kBound) return fail(EINVAL);
+  if (id.state != State::kBound || id.route.addr.src_addr.sa_family != to->sa_family)
+    return fail(EINVAL);
   std::memcpy(&id.route.addr.dst_storage, to, size_of(*to));
-  if (!is_local(*to)) {
+  // Who has a GID is known by the subnet administrator, who is asked for the route.
+  if (to->sa_family != AF_IB && !is_local(*to)) {
     post(id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
     return 0;
   }
@@ -297,7 +323,7 @@ int rdma_resolve_addr(rdma_cm_id* handle, sockaddr* from, sockaddr* to, int) {
   }
   id.verbs = shared_context();
   if (id.verbs == nullptr) return -1;
-  id.port_num = 1;
+  if (id.port_num == 0) id.port_num = verbs_mock_active_port();
   post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
   return 0;
 }
@@ -307,6 +333,10 @@ int rdma_resolve_route(rdma_cm_id* handle, int) {
   Id& id = of(handle);
   const Lock lock(manager().mutex);
   if (id.state != State::kBound || id.verbs == nullptr) return fail(EINVAL);
+  if (!is_local(id.route.addr.dst_addr) || id.pkey_index < 0) {
+    post(id, RDMA_CM_EVENT_ROUTE_ERROR, -EINVAL);
+    return 0;
+  }
   id.state = State::kResolved;
   post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
   return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <infiniband/ib.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
@@ -19,6 +20,7 @@ struct Id;
 
 // As InfiniBand's connection manager delivers it: always of full size, padded with zeros.
 inline constexpr std::size_t kRequestData = 56;
+inline constexpr std::size_t kRequestDataIb = 92;  // without a header that has IP addresses
 inline constexpr std::size_t kReplyData = 196;
 inline constexpr std::size_t kRejectData = 148;
 // Status of REJECTED.
@@ -53,6 +55,7 @@ struct Id : rdma_cm_id {
   State state = State::kIdle;
   Id* peer = nullptr;      // null: none, or it is gone
   std::uint16_t port = 0;  // taken by this id; 0: none
+  int pkey_index = 0;      // negative: a partition that the device is not in
   std::uint32_t qp_num = 0;
   std::uint32_t remote_qp_num = 0;
   std::uint8_t responder_resources = 0;
@@ -78,6 +81,10 @@ using Lock = std::unique_lock<std::mutex>;
 // Queues an event on the channel of `id`.
 void post(Id& id, rdma_cm_event_type type, int status, std::vector<std::byte> data = {});
 [[nodiscard]] std::vector<std::byte> padded(const void* data, std::size_t length, std::size_t size);
+// What a request of this id has room for.
+[[nodiscard]] inline std::size_t request_data(const rdma_cm_id& id) {
+  return id.route.addr.src_addr.sa_family == AF_IB ? kRequestDataIb : kRequestData;
+}
 // Binds to `address`, whose port 0 stands for a free one. 0 or errno.
 [[nodiscard]] int bind(Id& id, const sockaddr& address);
 [[nodiscard]] bool is_local(const sockaddr& address);
@@ -87,7 +94,11 @@ void post(Id& id, rdma_cm_event_type type, int status, std::vector<std::byte> da
 void abandon(Id& id);
 
 [[nodiscard]] inline std::uint16_t& port_of(sockaddr& address) {
-  // At the same place for both families.
+  if (address.sa_family == AF_IB) {  // the last two bytes of the service id
+    auto* const id = reinterpret_cast<std::uint16_t*>(&reinterpret_cast<sockaddr_ib&>(address).sib_sid);
+    return id[3];
+  }
+  // At the same place for both families of IP.
   return reinterpret_cast<sockaddr_in&>(address).sin_port;
 }
 

@@ -38,6 +38,7 @@ void request(Id& listener, Id& active, const rdma_conn_param& param) {
   auto* const passive = new Id{};
   passive->verbs = active.verbs;
   passive->port_num = active.port_num;
+  passive->pkey_index = active.pkey_index;
   passive->channel = listener.channel;
   passive->context = listener.context;
   passive->ps = listener.ps;
@@ -53,7 +54,7 @@ void request(Id& listener, Id& active, const rdma_conn_param& param) {
   passive->initiator_depth = param.responder_resources;
   passive->rnr_retry = param.rnr_retry_count;
   post(*passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0,
-       padded(param.private_data, param.private_data_len, kRequestData));
+       padded(param.private_data, param.private_data_len, request_data(active)));
   static_cast<cm::Channel*>(passive->channel)->events.back()->listen_id = &listener;
 }
 
@@ -94,6 +95,8 @@ int rdma_init_qp_attr(rdma_cm_id* handle, ibv_qp_attr* attr, int* mask) {
   attr->qp_state = to;
   switch (to) {
     case IBV_QPS_INIT:
+      if (id.pkey_index < 0) return fail(EINVAL);
+      attr->pkey_index = static_cast<std::uint16_t>(id.pkey_index);
       attr->port_num = id.port_num;
       attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                               IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
@@ -134,7 +137,7 @@ int rdma_connect(rdma_cm_id* handle, rdma_conn_param* param) {
   if (verbs_mock_fault(__func__, ENOMEM)) return -1;
   Id& id = of(handle);
   const Lock lock(manager().mutex);
-  if (id.state != State::kResolved || param->private_data_len > kRequestData) return fail(EINVAL);
+  if (id.state != State::kResolved || param->private_data_len > request_data(id)) return fail(EINVAL);
   id.responder_resources = param->responder_resources;
   id.initiator_depth = param->initiator_depth;
   take_parameters(id, *param);

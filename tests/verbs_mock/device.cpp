@@ -4,8 +4,6 @@
 
 #include "mock_control.h"
 
-#include <net/if.h>
-#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,9 +15,6 @@
 namespace verbs_mock {
 
 namespace {
-
-constexpr std::uint64_t kGuid = 0x02ffee0000000001;
-constexpr int kGids = 2;
 
 ibv_device& the_device() {
   static ibv_device* const made = [] {
@@ -64,57 +59,10 @@ ibv_device_attr device_attributes() {
   attr.max_srq = 65536;
   attr.max_srq_wr = kMaxWr;
   attr.max_srq_sge = kMaxSge;
-  attr.max_pkeys = 1;
+  attr.max_pkeys = kMaxPkeys;
   attr.local_ca_ack_delay = 15;
-  attr.phys_port_cnt = 1;
+  attr.phys_port_cnt = port_count();
   return attr;
-}
-
-ibv_port_attr port_attributes() {
-  ibv_port_attr attr{};
-  attr.state = IBV_PORT_ACTIVE;
-  attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = IBV_MTU_1024;
-  attr.gid_tbl_len = kGids;
-  attr.port_cap_flags = IBV_PORT_CM_SUP;
-  attr.max_msg_sz = kMaxMessage;
-  attr.pkey_tbl_len = 1;
-  attr.max_vl_num = 1;
-  attr.active_width = 2;
-  attr.active_speed = 4;
-  attr.phys_state = 5;
-  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
-  return attr;
-}
-
-ibv_gid_entry gid_entry(std::uint32_t index) {
-  ibv_gid_entry entry{};
-  entry.gid_index = index;
-  entry.port_num = 1;
-  entry.ndev_ifindex = ::if_nametoindex("lo");
-  if (index == 0) {
-    entry.gid_type = IBV_GID_TYPE_ROCE_V1;
-    entry.gid.global.subnet_prefix = htobe64(0xfe80000000000000);
-    entry.gid.global.interface_id = htobe64(kGuid);
-  } else {
-    entry.gid_type = IBV_GID_TYPE_ROCE_V2;
-    entry.gid.global.interface_id = htobe64(0x0000ffff00000000 | INADDR_LOOPBACK);
-  }
-  return entry;
-}
-
-// Fills what the caller's version of a structure has.
-template <class T>
-void give(const T& value, void* place, std::size_t size) {
-  std::memset(place, 0, size);
-  std::memcpy(place, &value, std::min(size, sizeof value));
-}
-
-int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
-  VERBS_MOCK_FAULT(ENOMEM, ENOMEM);
-  if (port != 1) return EINVAL;
-  give(port_attributes(), attr, size);
-  return 0;
 }
 
 int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex* attr,
@@ -122,7 +70,7 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
   VERBS_MOCK_FAULT(ENOMEM, ENOMEM);
   ibv_device_attr_ex all{};
   all.orig_attr = device_attributes();
-  all.phys_port_cnt_ex = 1;
+  all.phys_port_cnt_ex = port_count();
   give(all, attr, size);
   return 0;
 }
@@ -269,54 +217,6 @@ int ibv_query_device(ibv_context*, ibv_device_attr* attr) {
   VERBS_MOCK_FAULT(ENOMEM, ENOMEM);
   *attr = device_attributes();
   return 0;
-}
-
-// The entry of programs that were built before 2019: a shorter structure.
-int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr) {
-  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
-                    offsetof(ibv_port_attr, port_cap_flags2));
-}
-
-int ibv_query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid* gid) {
-  VERBS_MOCK_FAULT(EIO, -1);
-  if (port != 1 || index < 0 || index >= kGids) {
-    errno = EINVAL;
-    return -1;
-  }
-  *gid = gid_entry(static_cast<std::uint32_t>(index)).gid;
-  return 0;
-}
-
-int _ibv_query_gid_ex(ibv_context*, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
-                      std::uint32_t, std::size_t size) {
-  VERBS_MOCK_FAULT(EIO, EIO);
-  if (port != 1) return EINVAL;
-  if (index >= kGids) return ENODATA;
-  give(gid_entry(index), entry, size);
-  return 0;
-}
-
-ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* entries, std::size_t max, std::uint32_t,
-                             std::size_t size) {
-  VERBS_MOCK_FAULT(EIO, -EIO);
-  if (max < kGids) return -EINVAL;
-  for (std::uint32_t i = 0; i < kGids; ++i)
-    give(gid_entry(i), reinterpret_cast<std::byte*>(entries) + i * size, size);
-  return kGids;
-}
-
-int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey) {
-  VERBS_MOCK_FAULT(EIO, -1);
-  if (port != 1 || index != 0) {
-    errno = EINVAL;
-    return -1;
-  }
-  *pkey = 0xffff;
-  return 0;
-}
-
-int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey) {
-  return port == 1 && pkey == 0xffff ? 0 : -1;
 }
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {

@@ -3,9 +3,11 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -21,7 +23,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-// The fake RDMA device: one port, both ends of every connection in this process. A transfer happens
+// The fake RDMA device: both ends of every connection in this process. A transfer happens
 // inside the call that makes it possible, under the device's one lock.
 namespace verbs_mock {
 
@@ -29,6 +31,8 @@ struct Mr;
 struct Mw;
 struct Qp;
 
+inline constexpr std::uint64_t kGuid = 0x02ffee0000000001;
+inline constexpr int kMaxPkeys = 3;
 inline constexpr int kMaxSge = 16;
 inline constexpr std::uint32_t kMaxInline = 256;
 inline constexpr int kMaxWr = 16384;
@@ -184,6 +188,17 @@ extern const DataPath kWorks;
 extern const DataPath kNull;
 int poll_cq(ibv_cq* handle, int max, ibv_wc* out);
 int request_notification(ibv_cq* handle, int solicited_only);
+
+// Ports.
+[[nodiscard]] std::uint8_t port_count() noexcept;
+[[nodiscard]] int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr,
+                             std::size_t size);
+// Fills what the caller's version of a structure has.
+template <class T>
+void give(const T& value, void* place, std::size_t size) {
+  std::memset(place, 0, size);
+  std::memcpy(place, &value, std::min(size, sizeof value));
+}
 
 [[nodiscard]] ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 [[nodiscard]] int dealloc_mw(ibv_mw* mw);

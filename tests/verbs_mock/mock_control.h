@@ -19,6 +19,17 @@ const char* verbs_mock_failed_call();
 // Calls that could have failed, since then.
 unsigned verbs_mock_fallible_calls();
 
+// What the ports of the device are, for what is opened from now on. Also by VERBS_MOCK_FABRIC=roce,
+// infiniband or ipoib in the environment.
+enum verbs_mock_fabric {
+  VERBS_MOCK_ROCE,        // one Ethernet port, with all IP addresses of this machine: the default
+  VERBS_MOCK_INFINIBAND,  // two InfiniBand ports without IP addresses, of which the first is down
+  VERBS_MOCK_IPOIB        // the same two, and all IP addresses of this machine are on the second
+};
+void verbs_mock_set_fabric(verbs_mock_fabric fabric);
+// QPs that are ready to send, in the partition with this index.
+unsigned verbs_mock_ready_qps(unsigned pkey_index);
+
 // rdma_disconnect of a connection that still stands returns so many microseconds after its events
 // are there; 0: at once.
 void verbs_mock_delay_disconnect(unsigned microseconds);
