@@ -6,7 +6,25 @@
 
 #include <netinet/in.h>
 
+#include <cstddef>
+#include <cstring>
+
 namespace udapl::dapl {
+
+namespace {
+
+// A sockaddr_ib (<infiniband/ib.h>) has its GID where a sockaddr_in6 has its address; the service
+// id in it does not matter, as the port of another address does not.
+Result<transport::SocketAddress> check_gid(const sockaddr& address, DAT_RETURN arg) noexcept {
+  sockaddr_in6 gid{};
+  gid.sin6_family = AF_INET6;
+  std::memcpy(&gid.sin6_addr,
+              reinterpret_cast<const char*>(&address) + offsetof(sockaddr_in6, sin6_addr),
+              sizeof gid.sin6_addr);
+  return check_peer(reinterpret_cast<DAT_IA_ADDRESS_PTR>(&gid), arg);
+}
+
+}  // namespace
 
 Result<transport::PrivateData> check_private_data(const Ia& ia, DAT_COUNT size, const void* data,
                                                   DAT_RETURN size_arg,
@@ -35,6 +53,8 @@ Result<transport::SocketAddress> check_peer(DAT_IA_ADDRESS_PTR address, DAT_RETU
       UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED, "a multicast address");
     if (IN6_IS_ADDR_UNSPECIFIED(&host))
       UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "the wildcard address");
+  } else if (address->sa_family == AF_IB) {
+    return check_gid(*address, arg);
   } else {
     UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "address family %d",
                  address->sa_family);

@@ -39,16 +39,18 @@ Pd& ours(transport::Pd& pd) noexcept { return static_cast<Pd&>(pd); }
 
 Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
                                                           transport::AdapterSink& sink) {
-  Result<Device> device = find_device(ia_params);
+  const Environment environment = Environment::read();
+  Result<Device> device = find_device(ia_params, environment);
   if (!device.ok()) return device.status();
   Result<std::unique_ptr<Service>> service = Service::create();
   if (!service.ok()) return service.status();
   std::unique_ptr<Adapter> adapter(
-      new Adapter(*std::move(device), Environment::read(), *std::move(service), sink));
+      new Adapter(*std::move(device), environment, *std::move(service), sink));
   if (const Status status = adapter->start(); !status.ok()) return status;
   const Device& opened = adapter->device();
-  UDAPL_TRACE(kNormal, "%s port %d (%s) at %s, GID index %d", opened.name.c_str(), opened.port,
-              name_of(opened.port_attr.state), to_text(opened.address).c_str(), opened.gid_index);
+  UDAPL_TRACE(kNormal, "%s port %d (%s) at %s%s, GID index %d", opened.name.c_str(), opened.port,
+              name_of(opened.port_attr.state), opened.by_gid ? "GID " : "",
+              to_text(opened.address).c_str(), opened.gid_index);
   return std::unique_ptr<transport::Adapter>(std::move(adapter));
 }
 

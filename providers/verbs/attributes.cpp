@@ -15,11 +15,6 @@ namespace udapl::verbs {
 
 namespace {
 
-// What the connection manager leaves to consumers of its 92 bytes of an InfiniBand REQ.
-constexpr int kMaxPrivateData = 56;
-// MPA has 512 bytes; existing peers offer no more than this.
-constexpr int kMaxPrivateDataIwarp = 256;
-
 int bytes_of(ibv_mtu mtu) noexcept { return 128 << mtu; }
 
 // Groups of four hexadecimal digits.
@@ -109,7 +104,7 @@ transport::Attributes make_attributes(const Device& device, const Environment& e
   a.max_srqs = d.max_srq_wr > 0 ? d.max_srq : 0;
   a.max_eps_per_srq = a.max_srqs > 0 ? d.max_qp : 0;
   a.max_recv_per_srq = a.max_srqs > 0 ? d.max_srq_wr : 0;
-  a.max_private_data = iwarp ? kMaxPrivateDataIwarp : kMaxPrivateData;
+  a.max_private_data = static_cast<int>(wire::request_room(device.carrier()));
   a.shared_memory_lmr = true;
   a.read_sink_needs_remote_write = iwarp;
   a.read_sink_context_exposed = iwarp;

@@ -9,25 +9,30 @@ namespace udapl::verbs {
 
 using transport::SocketAddress;
 
-bool uses_gids(const Device& device) noexcept {
-  return !device.ethernet() && !device.iwarp() && device.address.family() == AF_INET6 &&
-         std::memcmp(&device.address.storage.sin6_addr, &device.gid, sizeof device.gid) == 0;
+std::size_t size_of(const sockaddr& address) noexcept {
+  if (address.sa_family == AF_IB) return sizeof(sockaddr_ib);
+  return address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+}
+
+CmAddress native_address(const SocketAddress& gid, std::uint16_t pkey,
+                         std::uint16_t port) noexcept {
+  sockaddr_ib ib{};
+  ib.sib_family = AF_IB;
+  ib.sib_pkey = htobe16(pkey);
+  std::memcpy(&ib.sib_addr, &gid.storage.sin6_addr, sizeof ib.sib_addr);
+  ib.sib_sid = htobe64(RDMA_IB_IP_PS_TCP | port);
+  ib.sib_sid_mask =
+      htobe64(port != 0 ? RDMA_IB_IP_PS_MASK | RDMA_IB_IP_PORT_MASK : RDMA_IB_IP_PS_MASK);
+  ib.sib_scope_id = gid.storage.sin6_scope_id;
+  CmAddress result{};
+  result.ib = ib;
+  return result;
 }
 
 CmAddress to_cm(const Device& device, const SocketAddress& address, std::uint16_t port) noexcept {
+  if (device.by_gid && address.family() == AF_INET6)
+    return native_address(address, device.pkey, port);
   CmAddress result{};
-  if (address.family() == AF_INET6 && uses_gids(device)) {
-    sockaddr_ib ib{};
-    ib.sib_family = AF_IB;
-    ib.sib_pkey = 0xFFFF;
-    std::memcpy(&ib.sib_addr, &address.storage.sin6_addr, sizeof ib.sib_addr);
-    ib.sib_sid = htobe64(RDMA_IB_IP_PS_TCP | port);
-    ib.sib_sid_mask =
-        htobe64(port != 0 ? RDMA_IB_IP_PS_MASK | RDMA_IB_IP_PORT_MASK : RDMA_IB_IP_PS_MASK);
-    ib.sib_scope_id = address.storage.sin6_scope_id;
-    result.ib = ib;
-    return result;
-  }
   SocketAddress with_port = address;
   with_port.set_port(port);
   result.ip = with_port.storage;

@@ -8,10 +8,11 @@
 #include "providers/verbs/device.h"
 #include "providers/verbs/local_address.h"
 
+#include <cstddef>
 #include <cstdint>
 
-// Addresses as rdma_cm wants them. A port without an IP address is named by its GID, which DAT sees
-// as an IPv6 address and rdma_cm as AF_IB.
+// Addresses as rdma_cm wants them. An InfiniBand port without an IP address is named by its GID,
+// which DAT sees as an IPv6 address and rdma_cm as AF_IB (docs/adr/0015).
 namespace udapl::verbs {
 
 union CmAddress {
@@ -20,8 +21,11 @@ union CmAddress {
   sockaddr_ib ib;
 };
 
-// Is `device` addressed by GID?
-[[nodiscard]] bool uses_gids(const Device& device) noexcept;
+// Bytes of a complete address of this family: IPv4, IPv6 or AF_IB.
+[[nodiscard]] std::size_t size_of(const sockaddr& address) noexcept;
+// A GID, as DAT sees it, as rdma_cm wants it. The port becomes a service id of RDMA_PS_TCP.
+[[nodiscard]] CmAddress native_address(const transport::SocketAddress& gid, std::uint16_t pkey,
+                                       std::uint16_t port) noexcept;
 // `address` with port `port`, for an id of an adapter at `device`.
 [[nodiscard]] CmAddress to_cm(const Device& device, const transport::SocketAddress& address,
                               std::uint16_t port) noexcept;

@@ -29,7 +29,7 @@ Result<std::unique_ptr<RdmaIncoming>> RdmaIncoming::create(Adapter& adapter,
   const bool sized = param.flow_control == 0;
   const PrivateData received(static_cast<const std::byte*>(param.private_data),
                              param.private_data != nullptr ? param.private_data_len : 0U);
-  const PrivateData data = wire::read_request(received, sized, adapter.device().iwarp());
+  const PrivateData data = wire::read_request(received, sized, adapter.device().carrier());
   self->data_size_ = std::min(data.size(), self->data_.size());
   std::copy_n(data.begin(), self->data_size_, self->data_.begin());
   self->endpoints_ = endpoints_of(*event.id);
@@ -58,7 +58,7 @@ Status RdmaIncoming::accept(transport::Qp& qp, PrivateData private_data) {
 
 void RdmaIncoming::reject(PrivateData private_data) noexcept {
   if (id_ == nullptr) return;
-  const wire::Message message = wire::make_reject(private_data, adapter_.device().iwarp());
+  const wire::Message message = wire::make_reject(private_data, adapter_.device().carrier());
   if (::rdma_reject(id_->get(), message.bytes.data(), message.size) != 0)
     UDAPL_TRACE(kNormal, "rejecting %s: %s", to_text(endpoints_.remote).c_str(),
                 std::strerror(errno));

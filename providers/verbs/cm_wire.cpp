@@ -11,7 +11,11 @@ namespace {
 
 // The last byte of a request: this plus the number of bytes behind the data. 0, as in padding, is
 // none of these values.
-constexpr unsigned kPaddingMark = 0xC0;
+constexpr unsigned padding_mark(Carrier carrier) noexcept {
+  return carrier == Carrier::kNative ? 0x80 : 0xC0;
+}
+static_assert(padding_mark(Carrier::kIp) + kRequestRoom <= 0xFF);
+static_assert(padding_mark(Carrier::kNative) + kNativeRequestRoom <= 0xFF);
 
 // The end of a reply or rejection: the mark, then the number of bytes that count.
 constexpr std::array kSizeMark{std::byte{'d'}, std::byte{'a'}, std::byte{'t'}};
@@ -53,53 +57,55 @@ PrivateData cut_trailer(PrivateData received, std::size_t room) noexcept {
 
 }  // namespace
 
-Message make_request(PrivateData data, bool iwarp) noexcept {
+Message make_request(PrivateData data, Carrier carrier) noexcept {
   Message message;
   append(message, data);
-  if (iwarp || data.size() >= kRequestRoom) return message;
-  const std::size_t padding = kRequestRoom - data.size();
+  const std::size_t room = request_room(carrier);
+  if (carrier == Carrier::kIwarp || data.size() >= room) return message;
+  const std::size_t padding = room - data.size();
   std::fill_n(message.bytes.begin() + message.size, padding, std::byte{0});
-  message.bytes[kRequestRoom - 1] = std::byte(kPaddingMark + padding);
-  message.size = kRequestRoom;
+  message.bytes[room - 1] = std::byte(padding_mark(carrier) + padding);
+  message.size = static_cast<std::uint8_t>(room);
   message.sized = true;
   return message;
 }
 
-Message make_reply(PrivateData data, bool iwarp) noexcept {
+Message make_reply(PrivateData data, Carrier carrier) noexcept {
   Message message;
   append(message, data);
-  if (!iwarp) add_trailer(message, kReplyRoom);
+  if (carrier != Carrier::kIwarp) add_trailer(message, kReplyRoom);
   return message;
 }
 
-Message make_reject(PrivateData data, bool iwarp) noexcept {
+Message make_reject(PrivateData data, Carrier carrier) noexcept {
   Message message;
   append(message, kRejectHeader);
   append(message, data);
-  if (!iwarp) add_trailer(message, kRejectRoom);
+  if (carrier != Carrier::kIwarp) add_trailer(message, kRejectRoom);
   return message;
 }
 
-PrivateData read_request(PrivateData received, bool sized, bool iwarp) noexcept {
-  if (iwarp) return received;
-  received = received.first(std::min(received.size(), kRequestRoom));
-  if (!sized || received.size() < kRequestRoom) return received;
-  const std::size_t padding = std::to_integer<std::size_t>(received.back()) - kPaddingMark;
-  if (padding == 0 || padding > kRequestRoom) return received;
-  const std::size_t size = kRequestRoom - padding;
+PrivateData read_request(PrivateData received, bool sized, Carrier carrier) noexcept {
+  if (carrier == Carrier::kIwarp) return received;
+  const std::size_t room = request_room(carrier);
+  received = received.first(std::min(received.size(), room));
+  if (!sized || received.size() < room) return received;
+  const std::size_t padding = std::to_integer<std::size_t>(received.back()) - padding_mark(carrier);
+  if (padding == 0 || padding > room) return received;
+  const std::size_t size = room - padding;
   if (!zeros(received.subspan(size, padding - 1))) return received;
   return received.first(size);
 }
 
-PrivateData read_reply(PrivateData received, bool iwarp) noexcept {
-  return iwarp ? received : cut_trailer(received, kReplyRoom);
+PrivateData read_reply(PrivateData received, Carrier carrier) noexcept {
+  return carrier == Carrier::kIwarp ? received : cut_trailer(received, kReplyRoom);
 }
 
-Rejection read_reject(PrivateData received, bool iwarp) noexcept {
+Rejection read_reject(PrivateData received, Carrier carrier) noexcept {
   if (received.size() < kRejectHeader.size() ||
       !std::equal(kRejectHeader.begin(), kRejectHeader.end(), received.begin()))
     return {false, {}};
-  if (!iwarp) received = cut_trailer(received, kRejectRoom);
+  if (carrier != Carrier::kIwarp) received = cut_trailer(received, kRejectRoom);
   return {true, received.subspan(std::min(received.size(), kRejectHeader.size()))};
 }
 

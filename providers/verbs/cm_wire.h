@@ -12,9 +12,31 @@
 // that existing providers take for padding (docs/adr/0008). iWARP keeps the size itself.
 namespace udapl::verbs::wire {
 
-inline constexpr std::size_t kRequestRoom = 56;  // of RDMA_PS_TCP; the least of the three
+// What carries the messages.
+enum class Carrier : std::uint8_t {
+  kIp,      // InfiniBand's connection manager, with IP addresses in front of a request's data
+  kNative,  // the same without: GIDs are addresses enough
+  kIwarp
+};
+
+inline constexpr std::size_t kRequestRoom = 56;  // of kIp
+inline constexpr std::size_t kNativeRequestRoom = 92;
+inline constexpr std::size_t kIwarpRoom = 256;  // MPA has 512; existing peers offer no more
 inline constexpr std::size_t kReplyRoom = 196;
 inline constexpr std::size_t kRejectRoom = 148;
+
+// The most that a consumer can send with a request.
+[[nodiscard]] constexpr std::size_t request_room(Carrier carrier) noexcept {
+  switch (carrier) {
+    case Carrier::kNative:
+      return kNativeRequestRoom;
+    case Carrier::kIwarp:
+      return kIwarpRoom;
+    case Carrier::kIp:
+      break;
+  }
+  return kRequestRoom;
+}
 
 // Bytes to hand to rdma_cm.
 struct Message {
@@ -25,22 +47,22 @@ struct Message {
   bool sized = false;
 };
 
-// REQUIRES: data.size() <= kRequestRoom.
-[[nodiscard]] Message make_request(transport::PrivateData data, bool iwarp) noexcept;
-[[nodiscard]] Message make_reply(transport::PrivateData data, bool iwarp) noexcept;
+// REQUIRES: data.size() <= request_room(carrier).
+[[nodiscard]] Message make_request(transport::PrivateData data, Carrier carrier) noexcept;
+[[nodiscard]] Message make_reply(transport::PrivateData data, Carrier carrier) noexcept;
 // A rejection by the consumer: has the header that existing providers send and look for.
-[[nodiscard]] Message make_reject(transport::PrivateData data, bool iwarp) noexcept;
+[[nodiscard]] Message make_reject(transport::PrivateData data, Carrier carrier) noexcept;
 
 // What the peer's consumer sent; of a peer that does not tell the size, with the padding. The
 // result refers to `received`.
 [[nodiscard]] transport::PrivateData read_request(transport::PrivateData received, bool sized,
-                                                  bool iwarp) noexcept;
+                                                  Carrier carrier) noexcept;
 [[nodiscard]] transport::PrivateData read_reply(transport::PrivateData received,
-                                                bool iwarp) noexcept;
+                                                Carrier carrier) noexcept;
 struct Rejection {
   bool by_consumer;
   transport::PrivateData data;
 };
-[[nodiscard]] Rejection read_reject(transport::PrivateData received, bool iwarp) noexcept;
+[[nodiscard]] Rejection read_reject(transport::PrivateData received, Carrier carrier) noexcept;
 
 }  // namespace udapl::verbs::wire

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/device.h"
 
-#include <rdma/rdma_cma.h>
-
 #include "common/cause.h"
 #include "common/trace.h"
+#include "providers/verbs/cm_address.h"
+#include "providers/verbs/device_list.h"
+#include "providers/verbs/environment.h"
 #include "providers/verbs/ia_params.h"
 #include "providers/verbs/local_address.h"
 #include "providers/verbs/status.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
+
+#include <endian.h>
 
 namespace udapl::verbs {
 
@@ -21,94 +26,26 @@ namespace {
 
 using transport::SocketAddress;
 
-// The devices of this machine.
-class DeviceList {
- public:
-  DeviceList() : devices_(ibv_get_device_list(&count_)) {}
-  ~DeviceList() {
-    if (devices_ != nullptr) ibv_free_device_list(devices_);
-  }
-  DeviceList(const DeviceList&) = delete;
-  DeviceList& operator=(const DeviceList&) = delete;
-
-  [[nodiscard]] ibv_device* find(const std::string& name) const {
-    for (int i = 0; i < count_; ++i)
-      if (name == ibv_get_device_name(devices_[i])) return devices_[i];
-    return nullptr;
-  }
-  // "rxe0 port 1 ACTIVE, mlx5_0 port 1 DOWN, ...".
-  [[nodiscard]] std::string text() const {
-    std::string list;
-    for (int i = 0; i < count_; ++i) {
-      if (!list.empty()) list += ", ";
-      list.append(ibv_get_device_name(devices_[i])).append(ports_of(devices_[i]));
-    }
-    return list.empty() ? "none" : list;
-  }
-
- private:
-  static std::string ports_of(ibv_device* device) {
-    const std::unique_ptr<ibv_context, CloseDevice> context(ibv_open_device(device));
-    ibv_device_attr attr{};
-    if (context == nullptr || ibv_query_device(context.get(), &attr) != 0)
-      return std::string(" (cannot be opened: ") + std::strerror(errno) + ")";
-    std::string text;
-    for (std::uint8_t port = 1; port <= attr.phys_port_cnt; ++port) {
-      ibv_port_attr state{};
-      text.append(" port ")
-          .append(std::to_string(port))
-          .append(1, ' ')
-          .append(ibv_query_port(context.get(), port, &state) == 0 ? name_of(state.state)
-                                                                   : "UNKNOWN");
-    }
-    return text;
-  }
-
-  int count_ = 0;
-  ibv_device** const devices_;
-};
-
-struct Place {
-  std::string device;
-  std::uint8_t port;
-};
-
-// Asks the connection manager on which device and port an address is. errno if on none.
-std::optional<Place> place_of(const SocketAddress& address) {
-  const std::unique_ptr<rdma_event_channel, decltype(&rdma_destroy_event_channel)> channel(
-      rdma_create_event_channel(), rdma_destroy_event_channel);
-  if (channel == nullptr) return std::nullopt;
-  rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel.get(), &id, nullptr, RDMA_PS_TCP) != 0) return std::nullopt;
-  std::optional<Place> place;
-  SocketAddress copy = address;
-  int error = ENODEV;
-  if (rdma_bind_addr(id, copy.get()) != 0)
-    error = errno;
-  else if (id->verbs != nullptr)
-    place = Place{ibv_get_device_name(id->verbs->device), id->port_num};
-  rdma_destroy_id(id);
-  errno = error;
-  return place;
-}
-
 // What NAME PORT means.
 struct Found {
   Place place;
-  const Interface* interface;
+  std::string netdev;
+  SocketAddress address;
+  bool by_gid = false;
 };
 
 // The first address that is on that device and port (0: on any). A device may have several.
 std::optional<Found> by_device(const std::vector<Interface>& interfaces, const IaParams& params) {
   std::optional<Found> second_best;
   for (const Interface& interface : interfaces) {
-    const auto place = place_of(interface.address);
+    const auto place = place_of(*interface.address.get());
     if (!place || place->device != params.name) continue;
     if (params.port != 0 && place->port != params.port) continue;
     // The best one of its interface, which is IPv4 where there is one.
     const Interface* const best = by_name(interfaces, interface.name);
-    if (best != nullptr && best->address.family() == AF_INET) return Found{*place, best};
-    if (!second_best) second_best = Found{*place, &interface};
+    if (best != nullptr && best->address.family() == AF_INET)
+      return Found{*place, best->name, best->address};
+    if (!second_best) second_best = Found{*place, interface.name, interface.address};
   }
   return second_best;
 }
@@ -121,6 +58,28 @@ Status not_found(const IaParams& params, const char* why, const DeviceList& devi
   return failure(DAT_INVALID_ADDRESS);
 }
 
+// InfiniBand ports are reached without an IP address, if rdma_cm knows their GIDs.
+Result<Found> locate_by_gid(const IaParams& params, const DeviceList& devices,
+                            const std::vector<Interface>& interfaces,
+                            const std::optional<PortGid>& port) {
+  if (!port)
+    return not_found(
+        params,
+        "no interface with an IP address is on that RDMA device and port, and it is no "
+        "InfiniBand port, which would do without",
+        devices, interfaces);
+  Found found{port->place, {}, address_of(port->gid), true};
+  CmAddress address = native_address(found.address, port->pkey, 0);
+  const auto place = place_of(address.any);
+  if (place && place->device == found.place.device && place->port == found.place.port) return found;
+  const std::string why = std::string(
+                              "no interface with an IP address is on that RDMA device and "
+                              "port, and rdma_cm does not bind to its GID ") +
+                          to_text(found.address) + ": " +
+                          (place ? "it is on " + place->device : std::strerror(errno));
+  return not_found(params, why.c_str(), devices, interfaces);
+}
+
 Result<Found> locate(const IaParams& params, const DeviceList& devices,
                      const std::vector<Interface>& interfaces) {
   const Interface* interface = by_name(interfaces, params.name);
@@ -128,19 +87,20 @@ Result<Found> locate(const IaParams& params, const DeviceList& devices,
   if (interface == nullptr && devices.find(params.name) != nullptr) {
     auto found = by_device(interfaces, params);
     if (found) return *std::move(found);
-    return not_found(params, "no interface with an IP address is on that RDMA device and port",
-                     devices, interfaces);
+    return locate_by_gid(params, devices, interfaces,
+                         devices.infiniband_port(params.name, params.port));
   }
   const bool numeric = params.name.find_first_not_of("0123456789.") == std::string::npos ||
                        params.name.find(':') != std::string::npos;
+  if (interface == nullptr && numeric) {
+    const auto port = devices.port_with_gid(params.name);
+    if (port) return locate_by_gid(params, devices, interfaces, port);
+  }
   if (interface == nullptr && !numeric) interface = by_host_name(interfaces, params.name);
   if (interface == nullptr)
-    return not_found(params,
-                     "not a network interface with an address, an address or host name of this "
-                     "machine, or an RDMA device",
-                     devices, interfaces);
-  const auto place = place_of(interface->address);
-  if (place) return Found{*place, interface};
+    return not_found(params, why_no_interface(params.name).c_str(), devices, interfaces);
+  const auto place = place_of(*interface->address.get());
+  if (place) return Found{*place, interface->name, interface->address};
   const std::string why = to_text(interface->address) + " (" + interface->name +
                           ") is on no RDMA device: " + std::strerror(errno);
   return not_found(params, why.c_str(), devices, interfaces);
@@ -155,10 +115,10 @@ bool names_address(const ibv_gid& gid, const SocketAddress& address) noexcept {
          std::memcmp(gid.raw + sizeof kMapped, &ipv4->sin_addr, sizeof ipv4->sin_addr) == 0;
 }
 
-// RoCE: the entry of the address, version 2 before version 1. Else, and without such an entry:
-// entry 0, the port's own.
+// RoCE: the entry of the address, version 2 before version 1. A port known by its GID: that entry.
+// Else, and without such an entry: entry 0, the port's own.
 void choose_gid(Device& device) {
-  if (device.ethernet() && !device.iwarp()) {
+  if ((device.ethernet() && !device.iwarp()) || device.by_gid) {
     std::vector<ibv_gid_entry> entries(
         static_cast<std::size_t>(std::max(device.port_attr.gid_tbl_len, 1)) *
         std::max<std::size_t>(device.attr.phys_port_cnt_ex, 1));
@@ -180,8 +140,36 @@ void choose_gid(Device& device) {
   if (ibv_query_gid(device.context.get(), device.port, 0, &device.gid) != 0) device.gid = {};
 }
 
+// The partition of connections by GID: the one that is asked for, else the port's first. Those of
+// IP addresses are in the partition of their interface.
+void choose_partition(Device& device, std::optional<std::uint16_t> wanted) {
+  if (!device.by_gid) return;
+  constexpr unsigned kPartition = 0x7fff;  // without the bit of membership
+  std::string all;
+  std::optional<std::uint16_t> first;
+  for (int i = 0; i < device.port_attr.pkey_tbl_len; ++i) {
+    __be16 entry = 0;
+    if (ibv_query_pkey(device.context.get(), device.port, i, &entry) != 0) continue;
+    const std::uint16_t pkey = be16toh(entry);
+    if ((pkey & kPartition) == 0) continue;  // unused
+    if (!first) first = pkey;
+    if (wanted && ((pkey ^ *wanted) & kPartition) == 0) {
+      device.pkey = pkey;
+      return;
+    }
+    char text[16];
+    std::snprintf(text, sizeof text, "%s0x%04x", all.empty() ? "" : ", ", pkey);
+    all += text;
+  }
+  device.pkey = first.value_or(kDefaultPkey);
+  if (wanted)
+    UDAPL_TRACE(kError,
+                "DAPL_IB_PKEY: %s port %d is not in partition 0x%04x, but in %s; 0x%04x it is",
+                device.name.c_str(), device.port, *wanted, all.c_str(), device.pkey);
+}
+
 // Opens the device and asks for what it can do.
-Status open(ibv_device* found, Device& device) {
+Status open(ibv_device* found, const Environment& environment, Device& device) {
   device.context.reset(ibv_open_device(found));
   if (device.context == nullptr) {
     const int error = errno;
@@ -207,12 +195,13 @@ Status open(ibv_device* found, Device& device) {
     return status;
   }
   choose_gid(device);
+  choose_partition(device, environment.pkey);
   return Status();
 }
 
 }  // namespace
 
-Result<Device> find_device(std::string_view ia_params) {
+Result<Device> find_device(std::string_view ia_params, const Environment& environment) {
   const auto params = parse_ia_params(ia_params);
   if (!params) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
@@ -234,12 +223,13 @@ Result<Device> find_device(std::string_view ia_params) {
   const Found& where = *found;
   device.name = where.place.device;
   device.port = where.place.port;
-  device.netdev = where.interface->name;
-  device.address = where.interface->address;
+  device.netdev = where.netdev;
+  device.address = where.address;
+  device.by_gid = where.by_gid;
   ibv_device* const verbs_device = devices.find(device.name);
   if (verbs_device == nullptr)
     return not_found(*params, "its RDMA device has just gone", devices, *interfaces);
-  if (const Status status = open(verbs_device, device); !status.ok()) return status;
+  if (const Status status = open(verbs_device, environment, device); !status.ok()) return status;
   return device;
 }
 

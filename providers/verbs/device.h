@@ -5,6 +5,7 @@
 
 #include "common/result.h"
 #include "dapl/transport/cm.h"
+#include "providers/verbs/cm_wire.h"
 
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,10 @@
 
 namespace udapl::verbs {
 
+struct Environment;  // environment.h
+
+inline constexpr std::uint16_t kDefaultPkey = 0xffff;
+
 struct CloseDevice {
   void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
 };
@@ -20,9 +25,11 @@ struct CloseDevice {
 // An opened device, and where on it an adapter is.
 struct Device {
   std::unique_ptr<ibv_context, CloseDevice> context;
-  std::string name;                  // "mlx5_0"
-  std::string netdev;                // "ib0"; empty if none is known
-  transport::SocketAddress address;  // IPv4 or IPv6 of the port; port 0
+  std::string name;                   // "mlx5_0"
+  std::string netdev;                 // "ib0"; empty if none is known
+  transport::SocketAddress address;   // IPv4 or IPv6 of the port, or its GID; port 0
+  bool by_gid = false;                // `address` is a GID, and rdma_cm's addresses are AF_IB
+  std::uint16_t pkey = kDefaultPkey;  // by_gid: the partition of connections
   std::uint8_t port = 1;
   int gid_index = 0;
   ibv_gid gid{};  // of the address; RoCE: version 2 if there is one
@@ -35,6 +42,10 @@ struct Device {
   }
   [[nodiscard]] bool iwarp() const noexcept {
     return context->device->transport_type == IBV_TRANSPORT_IWARP;
+  }
+  [[nodiscard]] wire::Carrier carrier() const noexcept {
+    if (iwarp()) return wire::Carrier::kIwarp;
+    return by_gid ? wire::Carrier::kNative : wire::Carrier::kIp;
   }
   [[nodiscard]] bool has_atomics() const noexcept {
     return attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
@@ -52,10 +63,10 @@ struct Device {
 };
 
 // Finds and opens the device of dat.conf's seventh field, "NAME PORT". NAME: a network interface,
-// an IP address, a host name of this machine, or an RDMA device (then PORT counts, 0: its first
-// active one). INVALID_ADDRESS: there is no such thing, or no RDMA device there; the trace says
-// what there is. INVALID_PARAMETER: an empty field, a port that the device does not have.
-// INSUFFICIENT_RESOURCES.
-Result<Device> find_device(std::string_view ia_params);
+// an IP address, a host name of this machine, the GID of an InfiniBand port, or an RDMA device
+// (then PORT counts, 0: any). A port of an RDMA device without an IP address is addressed by its
+// GID, which InfiniBand can. INVALID_ADDRESS: there is no such thing, or no RDMA device there; the
+// trace says what there is. INVALID_PARAMETER: an empty field. INSUFFICIENT_RESOURCES.
+Result<Device> find_device(std::string_view ia_params, const Environment& environment);
 
 }  // namespace udapl::verbs

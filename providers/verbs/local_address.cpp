@@ -2,11 +2,14 @@
 #include "providers/verbs/local_address.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <memory>
 
@@ -111,6 +114,20 @@ const Interface* by_number(const std::vector<Interface>& interfaces, const std::
 
 const Interface* by_host_name(const std::vector<Interface>& interfaces, const std::string& name) {
   return look_up(interfaces, name, 0);
+}
+
+std::string why_no_interface(const std::string& name) {
+  if (name.size() >= IF_NAMESIZE || ::if_nametoindex(name.c_str()) == 0)
+    return "not a network interface with an address, an address or host name of this machine, a "
+           "GID of an InfiniBand port, or an RDMA device";
+  // The address of a bond is its own, not its members'.
+  char target[PATH_MAX];
+  const std::string link = "/sys/class/net/" + name + "/master";
+  const ssize_t length = ::readlink(link.c_str(), target, sizeof target);
+  if (length <= 0) return "that network interface has no IP address";
+  const std::string_view path(target, static_cast<std::size_t>(length));
+  return "that network interface is a part of " + std::string(path.substr(path.rfind('/') + 1)) +
+         ", which has the addresses";
 }
 
 std::string list_of(const std::vector<Interface>& interfaces) {

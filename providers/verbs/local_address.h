@@ -39,6 +39,9 @@ struct Interface {
 // A host name that resolves to an address of this machine. Blocks while it is looked up.
 [[nodiscard]] const Interface* by_host_name(const std::vector<Interface>& interfaces,
                                             const std::string& name);
+// Why `name` leads to none of these: it is an interface without an address, or in a bond, or
+// nothing that this machine knows.
+[[nodiscard]] std::string why_no_interface(const std::string& name);
 // "eth0 192.0.2.7, ib0 192.0.3.7"; "none".
 [[nodiscard]] std::string list_of(const std::vector<Interface>& interfaces);
 

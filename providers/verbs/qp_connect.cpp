@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Qp: how a connection is set up, from both sides.
+#include "common/cause.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
@@ -29,6 +30,13 @@ std::uint8_t depth(int ours, int limit) noexcept {
   return static_cast<std::uint8_t>(std::clamp(std::min(ours, limit), 0, 254));
 }
 
+Status no_gid(const Device& device, const transport::SocketAddress& peer) noexcept {
+  UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_ADDRESS),
+                "%s port %d has no IP address, so peers are known by their GIDs, not as %s",
+                device.name.c_str(), device.port, to_text(peer).c_str());
+  return failure(DAT_INVALID_ADDRESS);
+}
+
 PrivateData data_of(const rdma_conn_param& param) noexcept {
   return {static_cast<const std::byte*>(param.private_data),
           param.private_data != nullptr ? param.private_data_len : 0U};
@@ -39,12 +47,12 @@ PrivateData data_of(const rdma_conn_param& param) noexcept {
 // ---- active side -------------------------------------------------------------------------------
 
 Status Qp::connect(const transport::ConnectRequest& request) {
-  const bool iwarp = adapter_.device().iwarp();
-  if (!iwarp && request.private_data.size() > wire::kRequestRoom)
+  const Device& device = adapter_.device();
+  if (request.private_data.size() > wire::request_room(device.carrier()))
     return failure(DAT_INVALID_PARAMETER);
+  if (device.by_gid && request.remote.family() != AF_INET6) return no_gid(device, request.remote);
   Result<std::unique_ptr<CmId>> id = adapter_.cm().make_id(*this);  // goes, if it goes, unlocked
   if (!id.ok()) return id.status();
-  const Device& device = adapter_.device();
   CmAddress from = to_cm(device, device.address, 0);
   CmAddress to = to_cm(device, request.remote, port_of(request.conn_qual));
 
@@ -63,7 +71,7 @@ Status Qp::connect(const transport::ConnectRequest& request) {
     return Status();
   }
   active_ = true;
-  request_ = wire::make_request(request.private_data, iwarp);
+  request_ = wire::make_request(request.private_data, device.carrier());
   request_timeout_us_ = request.timeout_us;
   endpoints_.local = device.address;
   endpoints_.remote = request.remote;
@@ -161,7 +169,7 @@ void Qp::send_request() noexcept {
 // The peer has accepted. The QP becomes ready before the peer is told that it may send.
 void Qp::on_reply(const rdma_cm_event& event) noexcept {
   if (state_ != State::kConnecting) return;
-  keep(wire::read_reply(data_of(event.param.conn), adapter_.device().iwarp()));
+  keep(wire::read_reply(data_of(event.param.conn), adapter_.device().carrier()));
   if (to_ready() && ::rdma_establish(id_->get()) == 0) return established();
   UDAPL_TRACE(kNormal, "QP %p: the connection cannot be completed: %s", static_cast<void*>(this),
               std::strerror(errno));
@@ -172,7 +180,7 @@ void Qp::on_reply(const rdma_cm_event& event) noexcept {
 // Passive side, and the active side of iWARP, whose QP the kernel has made ready.
 void Qp::on_established(const rdma_cm_event& event) noexcept {
   if (state_ == State::kConnecting)
-    keep(wire::read_reply(data_of(event.param.conn), adapter_.device().iwarp()));
+    keep(wire::read_reply(data_of(event.param.conn), adapter_.device().carrier()));
   else if (state_ != State::kAccepting)
     return;
   established();
@@ -184,7 +192,8 @@ void Qp::on_rejected(const rdma_cm_event& event) noexcept {
               reject_reason(event.status, iwarp));
   if (state_ == State::kAccepting) return fail_setup(kAcceptFailed);
   if (state_ != State::kConnecting) return;
-  const wire::Rejection rejection = wire::read_reject(data_of(event.param.conn), iwarp);
+  const wire::Rejection rejection =
+      wire::read_reject(data_of(event.param.conn), adapter_.device().carrier());
   if (rejection.by_consumer && (iwarp || event.status == kConsumerReject)) {
     keep(rejection.data);
     return fail_setup(kRejected);
@@ -235,7 +244,7 @@ Status Qp::accept(std::unique_ptr<CmId>& id, const PeerOffer& offer, PrivateData
 
 bool Qp::send_reply(const PeerOffer& offer, PrivateData data) noexcept {
   const ibv_device_attr& limits = adapter_.device().attr.orig_attr;
-  const wire::Message message = wire::make_reply(data, adapter_.device().iwarp());
+  const wire::Message message = wire::make_reply(data, adapter_.device().carrier());
   rdma_conn_param param{};
   param.private_data = message.bytes.data();
   param.private_data_len = message.size;

@@ -3,8 +3,8 @@
 #include "cm.h"
 
 #include <arpa/inet.h>
-#include <infiniband/ib.h>
 #include <ifaddrs.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -95,7 +95,8 @@ void abandon(Id& id);
 
 [[nodiscard]] inline std::uint16_t& port_of(sockaddr& address) {
   if (address.sa_family == AF_IB) {  // the last two bytes of the service id
-    auto* const id = reinterpret_cast<std::uint16_t*>(&reinterpret_cast<sockaddr_ib&>(address).sib_sid);
+    auto* const id =
+        reinterpret_cast<std::uint16_t*>(&reinterpret_cast<sockaddr_ib&>(address).sib_sid);
     return id[3];
   }
   // At the same place for both families of IP.

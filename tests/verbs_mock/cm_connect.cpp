@@ -137,7 +137,8 @@ int rdma_connect(rdma_cm_id* handle, rdma_conn_param* param) {
   if (verbs_mock_fault(__func__, ENOMEM)) return -1;
   Id& id = of(handle);
   const Lock lock(manager().mutex);
-  if (id.state != State::kResolved || param->private_data_len > request_data(id)) return fail(EINVAL);
+  if (id.state != State::kResolved || param->private_data_len > request_data(id))
+    return fail(EINVAL);
   id.responder_resources = param->responder_resources;
   id.initiator_depth = param->initiator_depth;
   take_parameters(id, *param);

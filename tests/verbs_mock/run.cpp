@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 
 namespace faults {
@@ -34,8 +35,6 @@ bool documented(DAT_RETURN code) {
 
 }  // namespace
 
-Run::Run() = default;
-
 bool Run::ok(DAT_RETURN code, const char* call) {
   if (code == DAT_SUCCESS) return true;
   note(std::string(call) + ": " + describe(code));
@@ -44,8 +43,9 @@ bool Run::ok(DAT_RETURN code, const char* call) {
 }
 
 bool Run::open() {
-  static char name[] = "mock";
-  if (!ok(dat_ia_open(name, 8, &async_evd, &ia), "dat_ia_open")) {
+  if (!ok(dat_ia_openv(const_cast<char*>(adapter), 8, &async_evd, &ia, 2, 0,
+                       threadsafe ? DAT_TRUE : DAT_FALSE),
+          "dat_ia_open")) {
     ia = DAT_HANDLE_NULL;
     return false;
   }
@@ -66,6 +66,7 @@ void Run::finish() {
   DAT_RETURN code = dat_ia_close(ia, how);
   if (code != DAT_SUCCESS && all_free) code = dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
   if (code != DAT_SUCCESS) complain("dat_ia_close: " + describe(code));
+  ia = DAT_HANDLE_NULL;
 }
 
 bool Run::expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_EVENT* event,
@@ -149,6 +150,10 @@ bool make_end(Run& run, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq, End& end) {
 
 }  // namespace
 
+Pair::Pair(Run& owner) : run(owner), memory(4096) {
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i + 1);
+}
+
 bool Pair::create(bool shared) {
   if (!run.open() || !FAULTS_OK(run, dat_pz_create(run.ia, &pz))) return false;
   run.owe("dat_pz_free", [this] { return dat_pz_free(pz); });
@@ -180,26 +185,46 @@ bool Pair::create(bool shared) {
   return true;
 }
 
-bool Pair::request() {
+namespace {
+
+// Is it what was sent from there?
+bool same(Run& run, DAT_COUNT sent, const void* from, DAT_COUNT size, const void* data,
+          const char* where) {
+  if (size == sent && (size == 0 || std::memcmp(from, data, static_cast<std::size_t>(size)) == 0))
+    return true;
+  run.complain(std::to_string(size) + " bytes of private data " + where + ", or others than the " +
+               std::to_string(sent) + " that were sent");
+  return false;
+}
+
+}  // namespace
+
+bool Pair::request(DAT_COUNT size) {
   DAT_EVENT event{};
   if (!FAULTS_OK(run,
-                 dat_ep_connect(active.ep, run.attr.ia_address_ptr, kConnQual, kConnectTime, 4,
+                 dat_ep_connect(active.ep, run.attr.ia_address_ptr, kConnQual, kConnectTime, size,
                                 memory.data(), DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG)) ||
       !run.expect(cr_evd, DAT_CONNECTION_REQUEST_EVENT, &event, active.connect_evd))
     return false;
   cr = event.event_data.cr_arrival_event_data.cr_handle;
-  return true;
+  DAT_CR_PARAM param{};
+  return FAULTS_OK(run, dat_cr_query(cr, DAT_CR_FIELD_ALL, &param)) &&
+         same(run, size, memory.data(), param.private_data_size, param.private_data, "in the CR");
 }
 
-bool Pair::connect() {
-  if (!request()) return false;
-  if (!FAULTS_OK(run, dat_cr_accept(cr, passive.ep, 4, memory.data()))) {
+bool Pair::connect(DAT_COUNT size) {
+  if (!request(size)) return false;
+  if (!FAULTS_OK(run, dat_cr_accept(cr, passive.ep, size, memory.data()))) {
     (void)dat_cr_reject(cr, 0, nullptr);  // if it is still there
     return false;
   }
   DAT_EVENT event{};
-  return run.expect(active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED, &event,
-                    passive.connect_evd) &&
+  if (!run.expect(active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED, &event,
+                  passive.connect_evd))
+    return false;
+  const DAT_CONNECTION_EVENT_DATA& reply = event.event_data.connect_event_data;
+  return same(run, size, memory.data(), reply.private_data_size, reply.private_data,
+              "in the reply") &&
          run.expect(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED, &event,
                     active.connect_evd);
 }

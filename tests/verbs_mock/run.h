@@ -14,7 +14,9 @@ namespace faults {
 
 class Run {
  public:
-  Run();
+  // `adapter`: of this folder's dat.conf.
+  explicit Run(const char* name = "mock", bool threads = false)
+      : adapter(name), threadsafe(threads) {}
   // Frees what was made, newest first, and closes the IA. Notes everything that is not clean.
   void finish();
 
@@ -33,6 +35,8 @@ class Run {
 
   [[nodiscard]] bool open();
 
+  const char* const adapter;
+  const bool threadsafe;
   DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
   DAT_IA_ATTR attr{};
@@ -64,12 +68,14 @@ struct End {
 
 // A PZ, memory, a listener and two EPs. `shared`: the passive one draws from an SRQ.
 struct Pair {
-  explicit Pair(Run& owner) : run(owner), memory(4096) {}
+  explicit Pair(Run& owner);
   [[nodiscard]] bool create(bool shared = false);
-  [[nodiscard]] bool connect();
+  // `size` bytes of private data go each way, and come as they are.
+  [[nodiscard]] bool connect(DAT_COUNT size = 4);
   [[nodiscard]] bool reject();
   [[nodiscard]] bool disconnect(DAT_CLOSE_FLAGS how);
-  [[nodiscard]] bool request();  // connects as far as the request's arrival, in `cr`
+  // Connects as far as the request's arrival, in `cr`.
+  [[nodiscard]] bool request(DAT_COUNT size = 4);
 
   [[nodiscard]] DAT_LMR_TRIPLET local(std::size_t offset, DAT_SEG_LENGTH length) const;
   [[nodiscard]] DAT_RMR_TRIPLET remote(std::size_t offset, DAT_SEG_LENGTH length) const;

@@ -35,7 +35,8 @@ typedef enum dat_connect_flags {
  * Connect to a PSP or RSP. On success the EP is ACTIVE_CONNECTION_PENDING.
  *
  * @param[in] ep_handle           EP in state UNCONNECTED with PZ and connect EVD
- * @param[in] remote_ia_address   address of the peer, its port does not matter; not kept
+ * @param[in] remote_ia_address   address of the peer (sockaddr_in, sockaddr_in6, sockaddr_ib), its
+ *                                port does not matter; not kept
  * @param[in] remote_conn_qual    where the peer listens
  * @param[in] timeout             microseconds until TIMED_OUT, the peer's decision included; not 0;
  *                                DAT_TIMEOUT_INFINITE

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "dapl/transport/cm.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace udapl::verbs {
+
+struct Place {
+  std::string device;
+  std::uint8_t port;
+};
+
+// An InfiniBand port and what it is reached by.
+struct PortGid {
+  Place place;
+  ibv_gid gid;
+  std::uint16_t pkey;  // its first partition
+};
+
+// The RDMA devices of this machine, as of now. Not thread-safe.
+class DeviceList {
+ public:
+  DeviceList() : devices_(ibv_get_device_list(&count_)) {}
+  ~DeviceList() {
+    if (devices_ != nullptr) ibv_free_device_list(devices_);
+  }
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+
+  // Null: there is no such device.
+  [[nodiscard]] ibv_device* find(const std::string& name) const;
+  // Port `port` of device `name`, if it is of InfiniBand; 0: the first active one of InfiniBand,
+  // else the first.
+  [[nodiscard]] std::optional<PortGid> infiniband_port(const std::string& name, int port) const;
+  // The InfiniBand port with this GID, written as an IPv6 address.
+  [[nodiscard]] std::optional<PortGid> port_with_gid(const std::string& text) const;
+  // "rxe0 port 1 ACTIVE, mlx5_0 port 1 DOWN fe80::2:c903:1:2, ..."; a GID where it is a name.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  int count_ = 0;
+  ibv_device** const devices_;
+};
+
+// Asks the connection manager on which device and port an address is. Nullopt and errno: on none.
+[[nodiscard]] std::optional<Place> place_of(const sockaddr& address);
+
+// A GID as DAT sees it: an IPv6 address.
+[[nodiscard]] transport::SocketAddress address_of(const ibv_gid& gid) noexcept;
+
+}  // namespace udapl::verbs

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// InfiniBand ports without an IP address: found by device, port or GID, and connected by AF_IB.
+#include <dat/dat_diagnosis_extensions.h>
+#include <infiniband/ib.h>
+#include <netinet/in.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "mock_control.h"
+#include "run.h"
+
+namespace {
+
+using faults::Pair;
+using faults::Run;
+
+// What the double has: fe80:: (or fec0::) and the GUID of the device + number of the port.
+constexpr unsigned char kGid[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0xff, 0xee, 0, 0, 0, 0, 3};
+
+// The fabric, and the partition asked for, for the time of a test.
+struct Fabric {
+  explicit Fabric(verbs_mock_fabric kind, const char* pkey = nullptr) {
+    verbs_mock_set_fabric(kind);
+    if (pkey != nullptr) ::setenv("DAPL_IB_PKEY", pkey, 1);
+  }
+  ~Fabric() {
+    verbs_mock_set_fabric(VERBS_MOCK_ROCE);
+    ::unsetenv("DAPL_IB_PKEY");
+  }
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+};
+
+std::string named(const Run& run, const char* wanted) {
+  DAT_PROVIDER_ATTR provider{};
+  BOOST_REQUIRE_EQUAL(
+      dat_ia_query(run.ia, nullptr, DAT_IA_FIELD_NONE, nullptr, DAT_PROVIDER_FIELD_ALL, &provider),
+      DAT_SUCCESS);
+  for (int i = 0; i < provider.num_provider_specific_attr; ++i)
+    if (std::strcmp(provider.provider_specific_attr[i].name, wanted) == 0)
+      return provider.provider_specific_attr[i].value;
+  return "(none)";
+}
+
+DAT_COUNT private_data_room(const Run& run) {
+  DAT_PROVIDER_ATTR provider{};
+  BOOST_REQUIRE_EQUAL(
+      dat_ia_query(run.ia, nullptr, DAT_IA_FIELD_NONE, nullptr, DAT_PROVIDER_FIELD_ALL, &provider),
+      DAT_SUCCESS);
+  return provider.max_private_data_size;
+}
+
+void check_clean(Run& run) {
+  run.finish();
+  BOOST_CHECK_MESSAGE(run.outcome().empty(), run.outcome());
+  for (const std::string& complaint : run.complaints()) BOOST_ERROR(complaint);
+  char left[256];
+  BOOST_CHECK_MESSAGE(verbs_mock_live(left, sizeof left) == 0, left);
+}
+
+const unsigned char* gid_of(const Run& run) {
+  const auto* const address = reinterpret_cast<const sockaddr_in6*>(run.attr.ia_address_ptr);
+  BOOST_REQUIRE_EQUAL(address->sin6_family, AF_INET6);
+  BOOST_CHECK_EQUAL(address->sin6_port, 0);
+  return address->sin6_addr.s6_addr;
+}
+
+BOOST_AUTO_TEST_SUITE(infiniband)
+
+BOOST_AUTO_TEST_CASE(found_by_device_and_port) {
+  const Fabric fabric(VERBS_MOCK_INFINIBAND);
+  // The first port is down; port 0 is the first that is active.
+  for (const char* adapter : {"device", "device-2"}) {
+    Run run(adapter);
+    BOOST_REQUIRE(run.open());
+    BOOST_CHECK_EQUAL(std::memcmp(gid_of(run), kGid, sizeof kGid), 0);
+    BOOST_CHECK_EQUAL(named(run, "DAT_IB_PORT_NUMBER"), "2");
+    BOOST_CHECK_EQUAL(named(run, "DAT_IB_GID"), "fe80:0000:0000:0000:02ff:ee00:0000:0003");
+    BOOST_CHECK_EQUAL(private_data_room(run), 92);
+    check_clean(run);
+  }
+  Run down("device-1");
+  BOOST_REQUIRE(down.open());
+  BOOST_CHECK_EQUAL(named(down, "DAT_IB_PORT_STATUS"), "DOWN");
+  check_clean(down);
+}
+
+BOOST_AUTO_TEST_CASE(found_by_gid) {
+  const Fabric fabric(VERBS_MOCK_INFINIBAND);
+  Run run("gid");  // the second of port 2
+  BOOST_REQUIRE(run.open());
+  BOOST_CHECK_EQUAL(named(run, "DAT_IB_PORT_NUMBER"), "2");
+  BOOST_CHECK_EQUAL(named(run, "DAT_IB_GID"), "fec0:0000:0000:0000:02ff:ee00:0000:0003");
+  check_clean(run);
+}
+
+// What is not there is refused, and the cause says what is.
+BOOST_AUTO_TEST_CASE(wrong_names) {
+  const auto cause_of = [](const char* adapter) {
+    DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    const DAT_RETURN code = dat_ia_open(const_cast<char*>(adapter), 8, &async_evd, &ia);
+    BOOST_CHECK_EQUAL(DAT_GET_TYPE(code), DAT_INVALID_ADDRESS);
+    const char* cause = nullptr;
+    BOOST_CHECK_EQUAL(dat_last_cause(code, &cause), DAT_SUCCESS);
+    return std::string(cause != nullptr ? cause : "");
+  };
+  {
+    const Fabric fabric(VERBS_MOCK_INFINIBAND);
+    const char* const ports =
+        "RDMA devices: mock0 port 1 DOWN fe80::2ff:ee00:0:2 port 2 ACTIVE fe80::2ff:ee00:0:3.";
+    for (const char* adapter : {"device-7", "gid-of-nobody", "mock"}) {
+      const std::string cause = cause_of(adapter);
+      BOOST_CHECK_MESSAGE(cause.find(ports) != std::string::npos, adapter << ": " << cause);
+    }
+  }
+  {
+    // Ethernet has no addresses but those of IP.
+    const Fabric fabric(VERBS_MOCK_ROCE);
+    const std::string cause = cause_of("gid");
+    BOOST_CHECK_MESSAGE(cause.find("mock0 port 1 ACTIVE.") != std::string::npos, cause);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(private_data_of_every_size) {
+  const Fabric fabric(VERBS_MOCK_INFINIBAND);
+  for (const DAT_COUNT size : {0, 1, 55, 56, 91, 92}) {
+    Run run("device");
+    Pair pair(run);
+    BOOST_CHECK_MESSAGE(
+        pair.create() && pair.connect(size) && pair.disconnect(DAT_CLOSE_GRACEFUL_FLAG),
+        size << " bytes");
+    check_clean(run);
+  }
+  Run run("device");
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create());
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(dat_ep_connect(pair.active.ep, run.attr.ia_address_ptr, 4711,
+                                                1000000, 93, pair.memory.data(),
+                                                DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG)),
+                    DAT_INVALID_PARAMETER);
+  check_clean(run);
+}
+
+// A sockaddr_ib is an address too; an IPv4 address is none of a port that has GIDs alone.
+BOOST_AUTO_TEST_CASE(families_of_peers) {
+  const Fabric fabric(VERBS_MOCK_INFINIBAND);
+  Run run("device");
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create());
+
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  ipv4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto connect = [&](void* address) {
+    return dat_ep_connect(pair.active.ep, static_cast<DAT_IA_ADDRESS_PTR>(address), 4711, 5000000,
+                          0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+  };
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(connect(&ipv4)), DAT_INVALID_ADDRESS);
+
+  sockaddr_ib native{};
+  native.sib_family = AF_IB;
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(connect(&native)), DAT_INVALID_ADDRESS);
+  std::memcpy(&native.sib_addr, kGid, sizeof kGid);
+  BOOST_REQUIRE_EQUAL(connect(&native), DAT_SUCCESS);
+  DAT_EVENT event{};
+  BOOST_REQUIRE(run.expect(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT, &event));
+  const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+  BOOST_REQUIRE_EQUAL(dat_cr_accept(cr, pair.passive.ep, 0, nullptr), DAT_SUCCESS);
+  BOOST_REQUIRE(run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED, &event));
+  BOOST_REQUIRE(run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED, &event));
+
+  DAT_EP_PARAM param{};
+  BOOST_REQUIRE_EQUAL(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param), DAT_SUCCESS);
+  BOOST_CHECK_EQUAL(param.remote_port_qual, 4711U);
+  const auto* const remote = reinterpret_cast<const sockaddr_in6*>(param.remote_ia_address_ptr);
+  BOOST_CHECK_EQUAL(remote->sin6_family, AF_INET6);
+  BOOST_CHECK_EQUAL(std::memcmp(&remote->sin6_addr, kGid, sizeof kGid), 0);
+  check_clean(run);
+}
+
+// Nobody has that GID: the subnet administrator knows no path.
+BOOST_AUTO_TEST_CASE(unknown_peer) {
+  const Fabric fabric(VERBS_MOCK_INFINIBAND);
+  Run run("device");
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create());
+  sockaddr_in6 nobody{};
+  nobody.sin6_family = AF_INET6;
+  std::memcpy(&nobody.sin6_addr, kGid, sizeof kGid);
+  nobody.sin6_addr.s6_addr[15] = 99;
+  BOOST_REQUIRE_EQUAL(
+      dat_ep_connect(pair.active.ep, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&nobody), 4711, 5000000,
+                     0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+      DAT_SUCCESS);
+  DAT_EVENT event{};
+  BOOST_CHECK(run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE, &event));
+  check_clean(run);
+}
+
+// Both QPs of a connection are in the partition that was asked for; in the first where it is none
+// of the port's.
+BOOST_AUTO_TEST_CASE(partitions) {
+  struct Case {
+    const char* pkey;
+    unsigned index;
+  };
+  for (const Case& c : {Case{nullptr, 0}, Case{"0xffff", 0}, Case{"0x8001", 1}, Case{"0x0001", 1},
+                        Case{"0x8002", 2}, Case{"0x8005", 0}, Case{"0", 0}}) {
+    const Fabric fabric(VERBS_MOCK_INFINIBAND, c.pkey);
+    Run run("device");
+    Pair pair(run);
+    BOOST_REQUIRE(pair.create() && pair.connect());
+    BOOST_CHECK_MESSAGE(verbs_mock_ready_qps(c.index) == 2, (c.pkey != nullptr ? c.pkey : "none")
+                                                                << ": not at " << c.index);
+    check_clean(run);
+  }
+}
+
+// With IP addresses on it, the same device is reached by these, as by existing peers.
+BOOST_AUTO_TEST_CASE(ip_addresses_first) {
+  const Fabric fabric(VERBS_MOCK_IPOIB, "0x8001");
+  Run run("device");
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create() && pair.connect(56));
+  BOOST_CHECK_EQUAL(run.attr.ia_address_ptr->sa_family, AF_INET);
+  BOOST_CHECK_EQUAL(named(run, "DAT_IB_PORT_NUMBER"), "2");
+  BOOST_CHECK_EQUAL(private_data_room(run), 56);
+  BOOST_CHECK_EQUAL(verbs_mock_ready_qps(0), 2U);  // the interface's partition, not the variable's
+  check_clean(run);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
