@@ -197,11 +197,9 @@ BOOST_AUTO_TEST_CASE(disc_peer_killed) {
   PairWithProcess with;
   Pair& pair = with.pair;
   Buffer buffer(pair.ia, pair.pz, 64);
-  Buffer large(pair.ia, pair.pz, kPeerMemory);
   for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
-  with.connect();
-  with.peer->stop();  // so that the request is outstanding when the peer dies
-  REQUIRE_OK(pair.passive.post_send(large, kPeerMemory, 10));
+  with.connect_stalled();
+  REQUIRE_OK(with.post_stalled_send(10));  // it is outstanding when the peer dies
   DAT_RMR_TRIPLET part = with.memory;
   part.segment_length = 64;
   REQUIRE_OK(pair.passive.post_write(buffer, part, 11));

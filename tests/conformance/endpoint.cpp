@@ -497,16 +497,14 @@ BOOST_AUTO_TEST_CASE(ep_status_idle_sense, *covers("ofa_2_1_13_idle_flags")) {
   Pair& pair = with.pair;
   End& end = pair.passive;
   Buffer buffer(pair.ia, pair.pz, 64);
-  Buffer large(pair.ia, pair.pz, kPeerMemory);
   REQUIRE_OK(end.post_recv(buffer, 64, 1));
   BOOST_CHECK_EQUAL(status_of(end.ep).recv_idle, DAT_FALSE);
   BOOST_CHECK_EQUAL(status_of(end.ep).request_idle, DAT_TRUE);
-  with.connect();
+  with.connect_stalled();
   BOOST_CHECK_EQUAL(status_of(end.ep).recv_idle, DAT_FALSE);
-  with.peer->stop();  // it takes no message, so that the request is outstanding for sure
-  REQUIRE_OK(end.post_send(large, kPeerMemory, 2));
+  REQUIRE_OK(with.post_stalled_send(2));
   BOOST_CHECK_EQUAL(status_of(end.ep).request_idle, DAT_FALSE);
-  with.peer->resume();
+  with.let_go();
   expect_dto(end.request_evd, DAT_DTO_SUCCESS, 2);
   BOOST_CHECK_EQUAL(status_of(end.ep).request_idle, DAT_TRUE);
   REQUIRE_OK(dat_ep_disconnect(end.ep, DAT_CLOSE_ABRUPT_FLAG));

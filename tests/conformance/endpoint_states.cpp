@@ -40,8 +40,8 @@ std::size_t column(DAT_EP_STATE state) {
   return i;
 }
 
-// These two pass by themselves, but not while the peer's process stands still. Where the adapter
-// works without the process (hardware) they may pass all the same.
+// These two pass by themselves, but not while the peer does not go on. COMPLETION_PENDING may pass
+// all the same where the adapter answers without the process.
 bool passes_by_itself(DAT_EP_STATE state) {
   return state == DAT_EP_STATE_COMPLETION_PENDING || state == DAT_EP_STATE_DISCONNECT_PENDING;
 }
@@ -106,7 +106,6 @@ struct Subject {
   PairWithProcess with_process;
   Pair& pair;
   Buffer buffer;
-  std::optional<Buffer> large;
   Pz other_pz;
   Evd other_evd;
   End other_active;
@@ -158,10 +157,8 @@ struct Subject {
         pair.connect();
         break;
       case DAT_EP_STATE_DISCONNECT_PENDING:
-        with_process.connect();
-        with_process.peer->stop();  // it cannot take the message, so the EP never drains
-        large.emplace(pair.ia, pair.pz, kPeerMemory);
-        REQUIRE_OK(pair.passive.post_send(*large, kPeerMemory, 0));
+        with_process.connect_stalled();
+        REQUIRE_OK(with_process.post_stalled_send(0));  // so that the EP never drains
         REQUIRE_OK(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_GRACEFUL_FLAG));
         break;
       case DAT_EP_STATE_DISCONNECTED:

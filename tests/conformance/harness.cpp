@@ -231,6 +231,15 @@ DAT_DTO_COMPLETION_EVENT_DATA expect_dto(DAT_EVD_HANDLE evd, DAT_DTO_COMPLETION_
   return dto;
 }
 
+DAT_DTO_COMPLETION_STATUS expect_dto_failure(DAT_EVD_HANDLE evd, std::uint64_t cookie_value) {
+  const DAT_EVENT event = expect_event(evd, DAT_DTO_COMPLETION_EVENT);
+  const auto& dto = event.event_data.dto_completion_event_data;
+  BOOST_CHECK_NE(dto.status, DAT_DTO_SUCCESS);
+  BOOST_CHECK_NE(dto.status, DAT_DTO_ERR_FLUSHED);
+  BOOST_CHECK_EQUAL(dto.user_cookie.as_64, cookie_value);
+  return dto.status;
+}
+
 void expect_silence(DAT_EVD_HANDLE evd) {
   const auto event = next_event(evd, kQuiet);
   BOOST_CHECK_MESSAGE(!event, "unexpected event 0x" << std::hex << event->event_number);

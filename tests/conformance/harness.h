@@ -195,6 +195,8 @@ DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
 // The next event, which must be a DTO completion with this status; checks the cookie too.
 DAT_DTO_COMPLETION_EVENT_DATA expect_dto(DAT_EVD_HANDLE evd, DAT_DTO_COMPLETION_STATUS status,
                                          std::uint64_t cookie_value);
+// The same with any status that tells of a failure, and not of another's. Returns it.
+DAT_DTO_COMPLETION_STATUS expect_dto_failure(DAT_EVD_HANDLE evd, std::uint64_t cookie_value);
 // No event arrives within kQuiet.
 void expect_silence(DAT_EVD_HANDLE evd);
 // The next event ends a connection: DISCONNECTED or BROKEN. Returns which.

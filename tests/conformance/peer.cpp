@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,12 +16,17 @@ namespace conformance {
 
 namespace {
 
-constexpr const char* kConnQualVariable = "CONFORMANCE_PEER_CONN_QUAL";
+constexpr const char* kOrderVariable = "CONFORMANCE_PEER";  // conn qual, size, receive
+constexpr std::size_t kSmall = 4096;
+constexpr std::size_t kLarge = 64U << 20;  // more than the buffers between two processes hold
+constexpr int kPostReceive = SIGUSR1;
 
 }  // namespace
 
-PeerProcess::PeerProcess(DAT_CONN_QUAL conn_qual) {
-  ::setenv(kConnQualVariable, std::to_string(conn_qual).c_str(), 1);
+PeerProcess::PeerProcess(DAT_CONN_QUAL conn_qual, std::size_t memory, Receive receive) {
+  const std::string order = std::to_string(conn_qual) + " " + std::to_string(memory) + " " +
+                            std::to_string(static_cast<int>(receive));
+  ::setenv(kOrderVariable, order.c_str(), 1);
   std::string program = "conformance";
   std::string ia = "--ia=" + options().ia;
   std::string safety = options().thread_safe == DAT_TRUE ? "--threadsafe" : "--ia=" + options().ia;
@@ -43,6 +49,8 @@ void PeerProcess::stop() {
 
 void PeerProcess::resume() { BOOST_REQUIRE_EQUAL(::kill(pid_, SIGCONT), 0); }
 
+void PeerProcess::post_receive() { BOOST_REQUIRE_EQUAL(::kill(pid_, kPostReceive), 0); }
+
 void PeerProcess::kill() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
@@ -50,8 +58,24 @@ void PeerProcess::kill() {
   pid_ = -1;
 }
 
+bool sends_wait_for_receives() {
+  // A Send without a receive, and a Read in the other direction. In a stream the data of the Read
+  // come behind the Send, over which the connection ends. Where the Send waits they pass it.
+  static const bool answer = [] {
+    Pair pair;
+    const Buffer here(pair.ia, pair.pz, kSmall);
+    const Buffer there(pair.ia, pair.pz, kSmall);
+    pair.connect();
+    REQUIRE_OK(pair.active.post_send(here, kSmall, 1));
+    REQUIRE_OK(pair.passive.post_read(there, here.remote(kSmall), 2));
+    const DAT_EVENT read = expect_event(pair.passive.request_evd, DAT_DTO_COMPLETION_EVENT);
+    return read.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS;
+  }();
+  return answer;
+}
+
 DAT_CR_HANDLE PairWithProcess::start_and_take_cr() {
-  peer.emplace(pair.conn_qual);
+  if (!peer) peer.emplace(pair.conn_qual, kSmall, PeerProcess::Receive::kAtOnce);
   const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
   const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
   DAT_CR_PARAM param{};
@@ -62,9 +86,26 @@ DAT_CR_HANDLE PairWithProcess::start_and_take_cr() {
   return cr;
 }
 
-void PairWithProcess::connect() {
+void PairWithProcess::connect_stalled() {
+  const bool withhold = sends_wait_for_receives();
+  const std::size_t size = withhold ? kSmall : kLarge;
+  message.emplace(pair.ia, pair.pz, size);
+  peer.emplace(pair.conn_qual, size,
+               withhold ? PeerProcess::Receive::kWhenTold : PeerProcess::Receive::kAtOnce);
   REQUIRE_OK(dat_cr_accept(start_and_take_cr(), pair.passive.ep, 0, nullptr));
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  if (!withhold) peer->stop();
+}
+
+DAT_RETURN PairWithProcess::post_stalled_send(std::uint64_t cookie_value) {
+  return pair.passive.post_send(*message, message->bytes.size(), cookie_value);
+}
+
+void PairWithProcess::let_go() {
+  if (sends_wait_for_receives())
+    peer->post_receive();
+  else
+    peer->resume();
 }
 
 // ---- in the peer process ----
@@ -73,18 +114,28 @@ BOOST_AUTO_TEST_SUITE(peer, *boost::unit_test::disabled())
 
 BOOST_AUTO_TEST_CASE(connect) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the test
-  const char* const conn_qual = std::getenv(kConnQualVariable);
-  BOOST_REQUIRE(conn_qual != nullptr);
+  const char* const order = std::getenv(kOrderVariable);
+  BOOST_REQUIRE(order != nullptr);
+  unsigned long long conn_qual = 0;
+  std::size_t size = 0;
+  int receive = 0;
+  BOOST_REQUIRE_EQUAL(std::sscanf(order, "%llu %zu %d", &conn_qual, &size, &receive), 3);
+  sigset_t told;  // before the provider starts its threads, which inherit it
+  ::sigemptyset(&told);
+  ::sigaddset(&told, kPostReceive);
+  ::pthread_sigmask(SIG_BLOCK, &told, nullptr);
   Ia ia;
   const Pz pz = make_pz(ia);
-  Buffer memory(ia, pz, kPeerMemory);
+  Buffer memory(ia, pz, size);
   End end;
   end.create(ia, pz, nullptr);
-  REQUIRE_OK(end.post_recv(memory, kPeerMemory, 1));
-  DAT_RMR_TRIPLET where = memory.remote(kPeerMemory);
-  REQUIRE_OK(dat_ep_connect(end.ep, ia.attr.ia_address_ptr, std::strtoull(conn_qual, nullptr, 10),
-                            DAT_TIMEOUT_INFINITE, sizeof where, &where, DAT_QOS_BEST_EFFORT,
-                            DAT_CONNECT_DEFAULT_FLAG));
+  const bool at_once = receive == static_cast<int>(PeerProcess::Receive::kAtOnce);
+  if (at_once) REQUIRE_OK(end.post_recv(memory, size, 1));
+  DAT_RMR_TRIPLET where = memory.remote(size);
+  REQUIRE_OK(dat_ep_connect(end.ep, ia.attr.ia_address_ptr, conn_qual, DAT_TIMEOUT_INFINITE,
+                            sizeof where, &where, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+  int signal = 0;
+  if (!at_once && ::sigwait(&told, &signal) == 0) REQUIRE_OK(end.post_recv(memory, size, 1));
   for (;;) ::pause();
 }
 

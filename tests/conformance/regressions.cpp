@@ -484,11 +484,10 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_01_ep_reuse_after_reset) {
 
 // What arrives is what was sent: no padding, nothing of somebody else's.
 BOOST_AUTO_TEST_CASE(ofa_2_3_06_private_data_length_is_exact) {
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{57}}) {
+  for (const std::size_t length : {0, 1, 7, 57}) {
     Pair pair;
-    if (skip_unless(static_cast<DAT_COUNT>(size) <= pair.ia.provider().max_private_data_size,
-                    "private data is shorter here"))
-      return;
+    const auto most = static_cast<std::size_t>(pair.ia.provider().max_private_data_size);
+    const std::size_t size = std::min(length, most);
     const std::string there(size, 'x');
     const std::string back(size, 'y');
     const DAT_CR_HANDLE cr = pair.connect_and_take_cr(kPatience, there);

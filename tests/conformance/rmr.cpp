@@ -83,6 +83,13 @@ BOOST_AUTO_TEST_CASE(rmr_bind_use, *covers("rmr_bind_event")) {
   expect_dto(fixture.pair.active.request_evd, DAT_DTO_SUCCESS, 1);
   BOOST_CHECK(std::equal(fixture.here.bytes.begin(), fixture.here.bytes.begin() + 100,
                          fixture.target.bytes.begin() + 50));
+}
+
+BOOST_AUTO_TEST_CASE(rmr_bind_bounds, *covers("rmr_bind_use")) {
+  Fixture fixture;
+  if (skip_unless(fixture.made, kNoRmr)) return;
+  REQUIRE_OK(fixture.bind(fixture.target.local(100, 50), kRead, 7));
+  fixture.expect_bound(7);
   fixture.expect_read_refused(fixture.window(101, 50));
 }
 
