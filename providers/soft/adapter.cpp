@@ -89,6 +89,8 @@ ScopeId id_of(const transport::Pd& pd) noexcept { return static_cast<const Pd&>(
 
 Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
                                                           transport::AdapterSink&) {
+  Result<Settings> settings = read_settings(ia_params);
+  if (!settings.ok()) return settings.status();
   Result<Netdev> netdev = find_netdev(ia_params);
   if (!netdev.ok()) return netdev.status();
   Result<std::unique_ptr<Reactor>> reactor = Reactor::create("udapl-soft");
@@ -96,13 +98,14 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
   UDAPL_TRACE(kNormal, "software RNIC at %s (%s)", to_text(netdev->address).c_str(),
               netdev->name.c_str());
   return std::unique_ptr<transport::Adapter>(
-      std::make_unique<Adapter>(*std::move(reactor), *netdev, CmSettings{}));
+      std::make_unique<Adapter>(*std::move(reactor), *netdev, *settings));
 }
 
-Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const CmSettings& settings)
+Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const Settings& settings)
     : attributes_(make_attributes(netdev)),
+      settings_(settings),
       reactor_(std::move(reactor)),
-      cm_(*reactor_, netdev.address, settings) {}
+      cm_(*reactor_, netdev.address, settings_) {}
 
 Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() {
   const ScopeId id = last_pd_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -135,7 +138,7 @@ Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, i
 }
 
 Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpInit& init) {
-  const QpEnvironment environment{*reactor_, memory_, cm_};
+  const QpEnvironment environment{*reactor_, memory_, cm_, settings_.drain_limit};
   return std::unique_ptr<transport::Qp>(std::make_unique<Qp>(environment, init));
 }
 

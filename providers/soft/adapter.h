@@ -7,6 +7,7 @@
 #include "providers/soft/cm.h"
 #include "providers/soft/mr_table.h"
 #include "providers/soft/netdev.h"
+#include "providers/soft/settings.h"
 
 #include <atomic>
 #include <memory>
@@ -18,12 +19,12 @@ namespace udapl::soft {
 // Owned by an Ia.
 class Adapter final : public transport::Adapter {
  public:
-  // For dapl::ProviderKit. Errors of find_netdev, INSUFFICIENT_RESOURCES. There is no hardware that
-  // could fail, so the sink is never called.
+  // For dapl::ProviderKit. Errors of find_netdev and read_settings, INSUFFICIENT_RESOURCES. There
+  // is no hardware that could fail, so the sink is never called.
   static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
                                                           transport::AdapterSink& sink);
 
-  Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const CmSettings& settings);
+  Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const Settings& settings);
 
   [[nodiscard]] const transport::Attributes& attributes() const noexcept override {
     return attributes_;
@@ -48,6 +49,7 @@ class Adapter final : public transport::Adapter {
 
  private:
   const transport::Attributes attributes_;
+  const Settings settings_;
   const std::unique_ptr<Reactor> reactor_;  // destroyed last of what works
   MrTable memory_;
   ConnectionManager cm_;

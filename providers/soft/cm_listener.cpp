@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/cm_listener.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -18,6 +19,7 @@ namespace {
 constexpr int kBacklog = 1024;       // in TCP; the kernel lowers it to its own limit
 constexpr int kAcceptsPerTurn = 32;  // then the other sockets have their turn
 constexpr auto kRetryPause = std::chrono::milliseconds(100);  // when there are no descriptors
+constexpr auto kPromptly = std::chrono::milliseconds(250);    // when a peer may have said something
 constexpr unsigned kRequestCall = 0;
 
 Status listen_failure(int error, bool any_port) noexcept {
@@ -37,7 +39,7 @@ Status listen_failure(int error, bool any_port) noexcept {
 
 }  // namespace
 
-TcpListener::TcpListener(Reactor& reactor, const CmSettings& settings,
+TcpListener::TcpListener(Reactor& reactor, const Settings& settings,
                          transport::ListenSink& sink) noexcept
     : reactor_(reactor),
       settings_(settings),
@@ -101,11 +103,8 @@ bool TcpListener::accept_one() noexcept {
   {
     const ScopedLock guard(lock_);
     if (closing_ || paused_) return false;
-    if (half_open_.size() >= static_cast<std::size_t>(settings_.half_open_limit)) {
-      pause();
-      return false;
-    }
   }
+  if (!make_room()) return false;
   transport::Endpoints endpoints;
   socklen_t size = sizeof endpoints.remote.storage;
   Fd fd(::accept4(socket_.get(), endpoints.remote.get(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -131,6 +130,41 @@ bool TcpListener::accept_one() noexcept {
   if (!half_open->start(settings_.handshake_time).ok()) return true;
   half_open_.push_back(*half_open.release());
   return true;
+}
+
+// A place for one more connection. Where all are taken a host that holds more than its share loses
+// one; if there is no such host, everybody waits in TCP.
+bool TcpListener::make_room() noexcept {
+  HalfOpen* dropped = nullptr;
+  {
+    const ScopedLock guard(lock_);
+    if (half_open_.size() < static_cast<std::size_t>(settings_.half_open_limit)) return true;
+    dropped = hoarded();
+    if (dropped == nullptr) {
+      pause();
+      retry_.start_after(kRetryPause);
+      return false;
+    }
+    half_open_.erase(half_open_.iterator_to(*dropped));
+  }
+  UDAPL_TRACE(kNormal, "dropping %s: it has too many connections without an MPA Request",
+              to_text(dropped->remote()).c_str());
+  delete dropped;  // we are the driver: it is not running
+  return true;
+}
+
+// The oldest that is its host's one too many and has had the time to send its Request; so a burst
+// of good connections from one host loses nothing.
+HalfOpen* TcpListener::hoarded() noexcept {
+  const Clock::time_point now = Clock::now();
+  for (HalfOpen& oldest : half_open_) {
+    if (now - oldest.since() < kPromptly) return nullptr;
+    const auto held = std::count_if(
+        half_open_.begin(), half_open_.end(),
+        [&](const HalfOpen& other) { return same_host(other.remote(), oldest.remote()); });
+    if (held > settings_.half_open_per_host) return &oldest;
+  }
+  return nullptr;
 }
 
 void TcpListener::pause() noexcept {

@@ -24,7 +24,7 @@ namespace udapl::soft {
 // that the sink has not got.
 class TcpListener final : public transport::Listener, private Handler {
  public:
-  TcpListener(Reactor& reactor, const CmSettings& settings, transport::ListenSink& sink) noexcept;
+  TcpListener(Reactor& reactor, const Settings& settings, transport::ListenSink& sink) noexcept;
   ~TcpListener() override;
 
   // Binds and listens. Errors of transport::Adapter::listen. Once.
@@ -46,13 +46,15 @@ class TcpListener final : public transport::Listener, private Handler {
 
   void on_ready(std::uint32_t events) noexcept override;
   bool accept_one() noexcept;
+  [[nodiscard]] bool make_room() noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] HalfOpen* hoarded() noexcept UDAPL_REQUIRES(lock_);
   void pause() noexcept UDAPL_REQUIRES(lock_);
   void resume() noexcept UDAPL_REQUIRES(lock_);
   void on_retry() noexcept;
   void deliver(unsigned call) noexcept;
 
   Reactor& reactor_;
-  const CmSettings settings_;
+  const Settings settings_;
   transport::ListenSink& sink_;
   Fd socket_;                         // unchanged after start()
   transport::SocketAddress address_;  // the same

@@ -67,6 +67,7 @@ HalfOpen::HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream, boo
     : listener_(listener),
       reactor_(stream->reactor()),
       fd_(stream->fd()),
+      remote_(stream->endpoints().remote),
       crc_(crc),
       stream_(std::move(stream)),
       timeout_(reactor_, Call::to<&HalfOpen::on_timeout>(this)) {}

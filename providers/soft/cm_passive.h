@@ -57,6 +57,9 @@ class HalfOpen final : private Handler {
   // Begins. An error leaves it unused.
   Status start(Clock::duration limit) noexcept;
 
+  [[nodiscard]] const transport::SocketAddress& remote() const noexcept { return remote_; }
+  [[nodiscard]] Clock::time_point since() const noexcept { return since_; }
+
   boost::intrusive::list_member_hook<> hook;  // of the listener, which guards it
 
  private:
@@ -65,7 +68,9 @@ class HalfOpen final : private Handler {
 
   TcpListener& listener_;
   Reactor& reactor_;
-  const int fd_;  // of stream_, also when that has been handed on
+  const int fd_;                           // of stream_, also when that has been handed on
+  const transport::SocketAddress remote_;  // the same
+  const Clock::time_point since_ = Clock::now();
   const bool crc_;
   std::unique_ptr<TcpStream> stream_;
   MpaReader reader_{iwarp::MpaKind::kRequest};

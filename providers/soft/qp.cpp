@@ -42,6 +42,7 @@ Qp::Qp(const QpEnvironment& environment, const transport::QpInit& init)
     : reactor_(environment.reactor),
       memory_(environment.memory),
       connector_(environment.connector),
+      drain_limit_(environment.drain_limit),
       id_(next_id()),
       sink_(*init.sink),
       context_(init.context),
@@ -345,13 +346,21 @@ void Qp::on_timer() noexcept {
       established();
       break;
     case Timing::kKick:  // cures a wake-up that kernel siw loses (soft-transport 1.12)
-      if (receiver_->fpdus() != 0 || !staging_.staged().empty() || kicks_ == kMaxKicks) return;
+      if (receiver_->fpdus() != 0 || !staging_.staged().empty() || kicks_ == kMaxKicks) {
+        if (state_ == State::kDraining) watch_drain();
+        return;
+      }
       ++kicks_;
       controls_ |= kKickWrite;
       start_timer(Timing::kKick, kFirstKick * (1 << kicks_));
       transmit(kPassBudget);
       break;
-    case Timing::kDrain:  // the peer does not close its side
+    case Timing::kDrain:
+      if (!drain_stands_still()) return;
+      UDAPL_TRACE(kNormal, "QP %p: nothing moves any more while it drains",
+                  static_cast<void*>(this));
+      return finish_broken(BreakReason::kTransportLost, Close::kReset);
+    case Timing::kHalfClosed:  // the peer does not close its side
       finish(Close::kReset);
       gate_.post(kDisconnected);
       return;

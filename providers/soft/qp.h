@@ -13,6 +13,7 @@
 #include "providers/soft/mr_table.h"
 #include "providers/soft/negotiated.h"
 #include "providers/soft/pin_set.h"
+#include "providers/soft/settings.h"
 #include "providers/soft/staging.h"
 #include "providers/soft/work_queue.h"
 
@@ -27,11 +28,12 @@ class Cq;
 class Pd;
 class Srq;
 
-// The parts of an adapter that a Qp works with. They outlive it.
+// The parts of an adapter that a Qp works with, which outlive it, and what it is set to.
 struct QpEnvironment {
   Reactor& reactor;
   MrTable& memory;
   Connector& connector;
+  Clock::duration drain_limit = Settings{}.drain_limit;
 };
 
 // One end of an iWARP connection: send queue, receive queue, and the epoll handler of the socket
@@ -121,7 +123,23 @@ class Qp final : public transport::Qp,
   };
   static constexpr std::uint32_t kConnectionCalls = (1U << kSoftWatermark) - 1;
   // What the one timer is for.
-  enum class Timing : std::uint8_t { kNothing, kFirstFpdu, kGrace, kKick, kDrain, kTerminate };
+  enum class Timing : std::uint8_t {
+    kNothing,
+    kFirstFpdu,
+    kGrace,
+    kKick,
+    kDrain,       // does anything move on a connection that drains?
+    kHalfClosed,  // for the peer's FIN
+    kTerminate
+  };
+  // Changes with whatever goes out, is acknowledged or comes in.
+  struct Movement {
+    std::uint64_t sent = 0;
+    std::size_t unacknowledged = 0;
+    std::uint64_t fpdus = 0;
+    std::size_t staged = 0;
+    bool operator==(const Movement&) const = default;
+  };
   // Why the connection has to end; found somewhere below, acted upon by settle().
   struct Fault {
     bool raised = false;
@@ -176,6 +194,9 @@ class Qp final : public transport::Qp,
   void raise(transport::BreakReason why, const iwarp::Terminate& message) noexcept
       UDAPL_REQUIRES(lock_);
   void settle() noexcept UDAPL_REQUIRES(lock_);
+  void watch_drain() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] Movement movement() const noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool drain_stands_still() noexcept UDAPL_REQUIRES(lock_);
   void start_terminate() noexcept UDAPL_REQUIRES(lock_);
   void continue_terminate() noexcept UDAPL_REQUIRES(lock_);
   void finish(Close how) noexcept UDAPL_REQUIRES(lock_);
@@ -261,6 +282,7 @@ class Qp final : public transport::Qp,
   Reactor& reactor_;
   MrTable& memory_;
   Connector& connector_;
+  const Clock::duration drain_limit_;  // 0: none
   const ScopeId id_;
   transport::ConnectionSink& sink_;
   void* const context_;
@@ -287,6 +309,8 @@ class Qp final : public transport::Qp,
       transport::BreakReason::kTransportLost;
   Timing timing_ UDAPL_GUARDED_BY(lock_) = Timing::kNothing;
   int kicks_ UDAPL_GUARDED_BY(lock_) = 0;
+  Movement moved_ UDAPL_GUARDED_BY(lock_);       // when the drain was looked at last
+  int still_looks_ UDAPL_GUARDED_BY(lock_) = 0;  // since anything moved
 
   // Requests. head <= sent_ <= built_ <= tail: sent_ is the first that TCP has not got all of,
   // built_ the first that is not wholly in the batch.

@@ -18,8 +18,9 @@ using transport::BreakReason;
 namespace {
 
 // soft-transport 1.8, 1.10.
-constexpr auto kDrainLimit = std::chrono::milliseconds(2000);
+constexpr auto kCloseLimit = std::chrono::milliseconds(2000);
 constexpr auto kTerminateLimit = std::chrono::milliseconds(250);
+constexpr int kDrainLooks = 4;  // in the time limit of a drain
 
 const char* name(BreakReason why) noexcept {
   switch (why) {
@@ -47,6 +48,7 @@ void Qp::disconnect(transport::DisconnectMode mode) noexcept {
   if (mode == transport::DisconnectMode::kGraceful) {
     if (state_ != State::kReady) return;
     set_state(State::kDraining);
+    if (timing_ == Timing::kNothing) watch_drain();  // else when the peer has woken up
     transmit(kPassBudget);
     settle();
     return;
@@ -98,8 +100,34 @@ void Qp::settle() noexcept {
       [[unlikely]] {
     set_state(State::kHalfClosed);
     stream_->shutdown_write();
-    start_timer(Timing::kDrain, kDrainLimit);
+    start_timer(Timing::kHalfClosed, kCloseLimit);
   }
+}
+
+// Whether a peer that takes and acknowledges everything will answer a Read some day cannot be
+// known: as long as anything moves it gets the time, afterwards the connection counts as lost.
+// Without this, a frame whose length was damaged would let both sides wait for ever
+// (docs/adr/0015).
+void Qp::watch_drain() noexcept {
+  if (drain_limit_ == Clock::duration::zero()) return;
+  moved_ = movement();
+  still_looks_ = 0;
+  start_timer(Timing::kDrain, drain_limit_ / kDrainLooks);
+}
+
+Qp::Movement Qp::movement() const noexcept {
+  return {batch_.sent(), stream_->unacknowledged(), receiver_->fpdus(), staging_.staged().size()};
+}
+
+// A look at the drain. True: its time is over.
+bool Qp::drain_stands_still() noexcept {
+  if (movement() != moved_) {
+    watch_drain();
+    return false;
+  }
+  if (++still_looks_ >= kDrainLooks) return true;
+  start_timer(Timing::kDrain, drain_limit_ / kDrainLooks);
+  return false;
 }
 
 // The Terminate goes behind the FPDUs that are in the batch already; a message of ours that is half

@@ -380,14 +380,6 @@ class Run {
     };
     // Whatever the weather: both sides hear of the end, within the time limits of TCP and the
     // provider.
-    // Only a changed length can make a peer wait for the rest of a frame for ever; a graceful
-    // disconnect then waits for the answer to a read as long, and the application has to be abrupt.
-    if (!go_on(over) && weather_.fault == Weather::Fault::kCorrupt)
-      for (const auto* sides : {&clients_, &servers_})
-        for (const auto& side : *sides)
-          if (side->state == Side::State::kConnected)
-            static_cast<void>(
-                side->node->table->ep_disconnect_func(side->ep, DAT_CLOSE_ABRUPT_FLAG));
     check(go_on(over), "a connection does not end");
     if (!outcome_.violation.empty()) return;
     // What the application has not looked at yet.

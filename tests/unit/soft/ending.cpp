@@ -107,6 +107,53 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_ends_though_the_peer_never_closes) {
   BOOST_TEST((Clock::now() - begin > 1500ms));
 }
 
+// It takes and acknowledges our Read and never answers: as after a frame whose length was damaged.
+BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_never_answers) {
+  Side side({.drain_limit = 100ms});
+  auto [active, passive] = tcp_pair();
+  attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrNone));
+  read_reply(active.get());
+  BOOST_REQUIRE(eventually([&] { return side.sink.calls() == "established"; }, {&side}));
+  REQUIRE_OK(side.qp->post_recv(9, nullptr, 0, kSignalled));
+  REQUIRE_OK(side.qp->post_send(1, nullptr, 0, kSignalled));
+  REQUIRE_OK(side.qp->post_rdma_read(2, nullptr, 0, {0, 0, 5}, kSignalled));
+  REQUIRE_OK(side.qp->post_send(3, nullptr, 0, kSignalled));
+  side.qp->disconnect(DisconnectMode::kGraceful);
+  BOOST_REQUIRE(eventually([&] { return side.sink.ended(); }, {&side}));
+  BOOST_TEST(side.sink.calls() == "established broken");
+  BOOST_TEST((side.sink.reason == transport::BreakReason::kTransportLost));
+  constexpr DAT_DTO_COMPLETION_STATUS kExpected[] = {DAT_DTO_SUCCESS, DAT_DTO_ERR_TRANSPORT,
+                                                     DAT_DTO_ERR_FLUSHED};
+  Completion c{};
+  for (WorkId id = 1; id <= 3; ++id) {
+    BOOST_REQUIRE(side.request_cq->poll(&c, 1) == 1);
+    BOOST_TEST(c.id == id);
+    BOOST_TEST(c.status == kExpected[id - 1]);
+  }
+  BOOST_REQUIRE(side.recv_cq->poll(&c, 1) == 1);
+  BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
+  REQUIRE_OK(side.qp->reset().code());
+}
+
+BOOST_AUTO_TEST_CASE(graceful_disconnect_without_a_limit_waits) {
+  Side side({.drain_limit = 0ms});
+  auto [active, passive] = tcp_pair();
+  attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrNone));
+  read_reply(active.get());
+  BOOST_REQUIRE(eventually([&] { return side.sink.calls() == "established"; }, {&side}));
+  REQUIRE_OK(side.qp->post_rdma_read(1, nullptr, 0, {0, 0, 5}, kSignalled));
+  side.qp->disconnect(DisconnectMode::kGraceful);
+  for (int i = 0; i < 100; ++i) {
+    side.reactor->progress();
+    std::this_thread::sleep_for(2ms);
+  }
+  BOOST_TEST(side.sink.calls() == "established");
+  side.qp->disconnect(DisconnectMode::kAbrupt);  // the way out
+  Completion c{};
+  BOOST_REQUIRE(side.request_cq->poll(&c, 1) == 1);
+  BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
+}
+
 BOOST_FIXTURE_TEST_CASE(destroying_a_qp_ends_the_peers_connection, Fixture) {
   REQUIRE_OK(b.qp->post_recv(1, nullptr, 0, kSignalled));
   REQUIRE_OK(a.qp->post_recv(1, nullptr, 0, kSignalled));

@@ -138,6 +138,7 @@ struct Side {
     bool srq = false;
     ScopeId pd = 1;
     bool delayed_ack = false;
+    Clock::duration drain_limit = Settings{}.drain_limit;
   };
 
   explicit Side(const Options& o) : options(o), pd(o.pd) {
@@ -169,7 +170,8 @@ struct Side {
             .delayed_ack = options.delayed_ack};
   }
   [[nodiscard]] std::unique_ptr<Qp> make_qp(RecordingSink& connection_sink) {
-    return std::make_unique<Qp>(QpEnvironment{*reactor, memory, connector}, init(connection_sink));
+    return std::make_unique<Qp>(QpEnvironment{*reactor, memory, connector, options.drain_limit},
+                                init(connection_sink));
   }
 
   [[nodiscard]] std::unique_ptr<Mr> reg(const void* address, std::size_t length,

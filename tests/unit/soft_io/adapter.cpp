@@ -91,6 +91,7 @@ BOOST_AUTO_TEST_CASE(wrong_device_is_an_invalid_address) {
   trace::set_level(0);
   BOOST_TEST((Adapter::open("nosuch0 0", sinks).status().type() == DAT_INVALID_ADDRESS));
   BOOST_TEST((Adapter::open("", sinks).status().type() == DAT_INVALID_PARAMETER));
+  BOOST_TEST((Adapter::open("lo 0 crc=maybe", sinks).status().type() == DAT_INVALID_PARAMETER));
   trace::set_level(level);
 }
 

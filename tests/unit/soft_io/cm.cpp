@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(read_depths_and_crc_are_negotiated) {
 }
 
 BOOST_AUTO_TEST_CASE(crc_is_off_only_when_both_sides_are_set_so) {
-  CmSettings off;
+  Settings off;
   off.crc = false;
   ConnectionManager quiet(*reactor, ipv4("127.0.0.1"), off);
   for (const bool active_asks : {false, true}) {

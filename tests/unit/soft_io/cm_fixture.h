@@ -20,7 +20,7 @@ namespace udapl::soft::test {
 
 // A connection manager at 127.0.0.1.
 struct CmFixture {
-  explicit CmFixture(const CmSettings& settings = {}) : cm(*reactor, ipv4("127.0.0.1"), settings) {}
+  explicit CmFixture(const Settings& settings = {}) : cm(*reactor, ipv4("127.0.0.1"), settings) {}
 
   std::unique_ptr<transport::Listener> listen(Desk& desk, DAT_CONN_QUAL qual = 0) {
     auto listener = cm.listen({qual, nullptr}, desk);

@@ -22,8 +22,8 @@ iwarp::MpaFrame good_request(std::span<const std::byte> data = {}) {
   return iwarp::make_request(config, data);
 }
 
-CmSettings impatient() {
-  CmSettings settings;
+Settings impatient() {
+  Settings settings;
   settings.half_open_limit = 4;
   settings.handshake_time = 150ms;
   return settings;
@@ -241,6 +241,45 @@ BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
   BOOST_TEST(eventually([&] { return active.attached(); }));
 }
 
+// The places are taken for an hour, but a host that has more than its share gives one away.
+BOOST_AUTO_TEST_CASE(host_with_too_many_silent_connections_loses_the_oldest) {
+  Settings settings;
+  settings.half_open_limit = 4;
+  settings.half_open_per_host = 2;
+  settings.handshake_time = 1h;
+  ConnectionManager fair(*reactor, ipv4("127.0.0.1"), settings);
+  Desk desk;
+  auto listener = fair.listen({0, nullptr}, desk);
+  BOOST_REQUIRE(listener.ok());
+  RawSocket modest;
+  modest.connect_from(ipv4("127.0.0.3"), (*listener)->address());
+  std::vector<RawSocket> greedy(3);
+  for (auto& peer : greedy) peer.connect_from(ipv4("127.0.0.2"), (*listener)->address());
+  check_service(**listener, desk);
+  BOOST_TEST(greedy[0].closed());
+  for (RawSocket* const kept : {&modest, &greedy[1], &greedy[2]}) {
+    kept->send(encoded(good_request()));
+    BOOST_TEST((desk.next() != nullptr));
+  }
+}
+
+// Two each are nobody's too many: they wait for their time limit.
+BOOST_AUTO_TEST_CASE(hosts_within_their_share_keep_their_places) {
+  Settings settings;
+  settings.half_open_limit = 4;
+  settings.half_open_per_host = 2;
+  settings.handshake_time = 600ms;
+  ConnectionManager fair(*reactor, ipv4("127.0.0.1"), settings);
+  Desk desk;
+  auto listener = fair.listen({0, nullptr}, desk);
+  BOOST_REQUIRE(listener.ok());
+  std::vector<RawSocket> silent(4);
+  for (std::size_t i = 0; i < silent.size(); ++i)
+    silent[i].connect_from(ipv4(i < 2 ? "127.0.0.2" : "127.0.0.3"), (*listener)->address());
+  check_service(**listener, desk);
+  for (auto& peer : silent) BOOST_TEST(peer.closed());
+}
+
 BOOST_AUTO_TEST_CASE(flood_of_silent_connections_ends_with_the_listener) {
   Desk desk;
   auto listener = listen(desk);
@@ -311,7 +350,7 @@ BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
     server.join();
     BOOST_TEST(server.requests().size() == 2U);
   }
-  CmSettings settings;
+  Settings settings;
   settings.revision1_fallback = false;
   ConnectionManager modern(*reactor, ipv4("127.0.0.1"), settings);
   Server server(std::vector<Bytes>(1));

@@ -6,12 +6,12 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "providers/soft/socket_address.h"
+#include "tests/unit/soft_io/errors_of.h"
 #include "tests/unit/soft_io/raw_socket.h"
 
 namespace udapl::soft::test {
@@ -21,21 +21,6 @@ std::string found(std::string_view ia_params) {
   Result<Netdev> netdev = find_netdev(ia_params);
   if (!netdev.ok()) return "error";
   return netdev->name + " " + to_text(netdev->address);
-}
-
-// What a call writes to stderr.
-template <class F>
-std::string errors_of(F call) {
-  const Fd memory(::memfd_create("stderr", MFD_CLOEXEC));
-  const Fd saved(::dup(STDERR_FILENO));
-  BOOST_REQUIRE(memory.valid() && saved.valid());
-  ::dup2(memory.get(), STDERR_FILENO);
-  call();
-  ::dup2(saved.get(), STDERR_FILENO);
-  std::string text(4096, '\0');
-  const auto size = ::pread(memory.get(), text.data(), text.size(), 0);
-  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  return text;
 }
 
 bool has_ipv6_loopback() {

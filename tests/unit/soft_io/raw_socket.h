@@ -49,6 +49,11 @@ class RawSocket {
   [[nodiscard]] bool connect(const transport::SocketAddress& to) {
     return ::connect(fd_.get(), to.get(), to.size()) == 0;
   }
+  // From that address of this machine.
+  void connect_from(const transport::SocketAddress& from, const transport::SocketAddress& to) {
+    BOOST_REQUIRE(::bind(fd_.get(), from.get(), from.size()) == 0);
+    BOOST_REQUIRE(connect(to));
+  }
   // Listens at a free port of 127.0.0.1; returns its address.
   transport::SocketAddress listen(int backlog = 16) {
     auto place = ipv4("127.0.0.1");
