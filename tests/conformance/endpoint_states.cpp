@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "checklist.h"
-#include "harness.h"
-#include "peer.h"
+#include "ep_subject.h"
 
 #include <netinet/in.h>
 
 #include <boost/test/data/test_case.hpp>
 
 #include <cstring>
-#include <optional>
 #include <ostream>
 #include <vector>
 
@@ -21,7 +19,7 @@ namespace conformance {
 namespace {
 
 constexpr std::uint64_t kCookie = 0x5EED;
-constexpr std::size_t kSize = 64;
+constexpr std::size_t kSize = Subject::kSize;
 
 // Columns of the table.
 constexpr DAT_EP_STATE kStates[] = {DAT_EP_STATE_UNCONNECTED,
@@ -45,164 +43,6 @@ std::size_t column(DAT_EP_STATE state) {
 bool passes_by_itself(DAT_EP_STATE state) {
   return state == DAT_EP_STATE_COMPLETION_PENDING || state == DAT_EP_STATE_DISCONNECT_PENDING;
 }
-
-// An EP in a state, and what operations on it need.
-struct Subject {
-  explicit Subject(DAT_EP_STATE state)
-      : pair(with_process.pair),
-        buffer(pair.ia, pair.pz, kSize),
-        other_pz(make_pz(pair.ia)),
-        other_evd(make_evd(pair.ia, DAT_EVD_DTO_FLAG)) {
-    bring_to(state);
-    reached = ep != DAT_HANDLE_NULL && ep_state(ep) == state;
-  }
-  Subject(const Subject&) = delete;
-  Subject& operator=(const Subject&) = delete;
-  ~Subject() {
-    with_process.peer.reset();
-    if (cr != DAT_HANDLE_NULL) check_ok(dat_cr_reject(cr, 0, nullptr));
-    if (rsp != DAT_HANDLE_NULL) check_ok(dat_rsp_free(rsp.release()));
-    // The EPs go first: what an operation gave them is freed before the pair.
-    for (End* const one : {&pair.active, &pair.passive})
-      if (one->ep != DAT_HANDLE_NULL) check_ok(dat_ep_free(one->ep.release()));
-    if (accepted_ep != DAT_HANDLE_NULL) check_ok(dat_ep_free(accepted_ep.release()));
-  }
-  static void check_ok(DAT_RETURN rc) { BOOST_CHECK_MESSAGE(rc == DAT_SUCCESS, describe(rc)); }
-
-  [[nodiscard]] DAT_COMM comm() const {
-    return {pair.ia.attr.ia_address_ptr->sa_family, SOCK_STREAM, 0};
-  }
-  // For common_connect, where the state is right for it. Refused where there is no common model:
-  // then common_connect is, too.
-  void configure_comm(DAT_EP_HANDLE of) const {
-    DAT_EP_PARAM param{};
-    param.comm = comm();
-    dat_ep_modify(of, DAT_EP_FIELD_COMM, &param);
-  }
-
-  DAT_CR_HANDLE take_cr() const {
-    return expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
-        .event_data.cr_arrival_event_data.cr_handle;
-  }
-  DAT_RETURN connect(DAT_EP_HANDLE from, DAT_CONN_QUAL to) const {
-    return dat_ep_connect(from, pair.ia.attr.ia_address_ptr, to, kPatience, 0, nullptr,
-                          DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
-  }
-  // A second connection, to the service point of the pair.
-  void connect_others() {
-    other_active.create(pair.ia, pair.pz, nullptr);
-    other_passive.create(pair.ia, pair.pz, nullptr);
-    REQUIRE_OK(connect(other_active.ep, pair.conn_qual));
-    REQUIRE_OK(dat_cr_accept(take_cr(), other_passive.ep, 0, nullptr));
-    expect_event(other_active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-    expect_event(other_passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-  }
-  [[nodiscard]] DAT_EP_PARAM query() const {
-    DAT_EP_PARAM param{};
-    REQUIRE_OK(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param));
-    return param;
-  }
-
-  PairWithProcess with_process;
-  Pair& pair;
-  Buffer buffer;
-  Pz other_pz;
-  Evd other_evd;
-  End other_active;
-  End other_passive;
-  Rsp rsp;
-  Psp provider_psp;
-  Rmr rmr;
-  Ep accepted_ep;  // the TENTATIVE one, when it became ours
-  DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
-  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;  // the subject
-  End* end = nullptr;                  // whose EVDs it uses
-  bool reached = false;
-
- private:
-  void use(End& one) {
-    end = &one;
-    ep = one.ep;
-  }
-
-  void bring_to(DAT_EP_STATE state) {
-    use(pair.passive);
-    switch (state) {
-      case DAT_EP_STATE_RESERVED:
-        reserve();
-        break;
-      case DAT_EP_STATE_PASSIVE_CONNECTION_PENDING: {
-        const DAT_CONN_QUAL conn_qual = reserve();
-        REQUIRE_OK(connect(pair.active.ep, conn_qual));
-        cr = take_cr();
-        rsp.release();  // gone with the request
-        break;
-      }
-      case DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING:
-        ep = DAT_HANDLE_NULL;
-        take_provider_ep();
-        break;
-      case DAT_EP_STATE_ACTIVE_CONNECTION_PENDING:
-        use(pair.active);
-        cr = pair.connect_and_take_cr();
-        break;
-      case DAT_EP_STATE_COMPLETION_PENDING: {
-        const DAT_CR_HANDLE request = with_process.start_and_take_cr();
-        with_process.peer->stop();  // it cannot answer the acceptance
-        REQUIRE_OK(dat_cr_accept(request, pair.passive.ep, 0, nullptr));
-        break;
-      }
-      case DAT_EP_STATE_CONNECTED:
-        use(pair.active);
-        pair.connect();
-        break;
-      case DAT_EP_STATE_DISCONNECT_PENDING:
-        with_process.connect_stalled();
-        REQUIRE_OK(with_process.post_stalled_send(0));  // so that the EP never drains
-        REQUIRE_OK(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_GRACEFUL_FLAG));
-        break;
-      case DAT_EP_STATE_DISCONNECTED:
-        use(pair.active);
-        pair.connect();
-        pair.disconnect();
-        break;
-      default:
-        break;
-    }
-  }
-
-  DAT_CONN_QUAL reserve() {
-    const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
-    REQUIRE_OK(dat_rsp_create(pair.ia, conn_qual, pair.passive.ep, pair.cr_evd, rsp.out()));
-    return conn_qual;
-  }
-
-  // An EP that the provider made, with the PZ and the EVDs that it needs to be used.
-  void take_provider_ep() {
-    if (pair.ia.provider().ep_creator == DAT_PSP_CREATES_EP_NEVER) return;
-    const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
-    REQUIRE_OK(
-        dat_psp_create(pair.ia, conn_qual, pair.cr_evd, DAT_PSP_PROVIDER_FLAG, provider_psp.out()));
-    REQUIRE_OK(connect(pair.active.ep, conn_qual));
-    cr = take_cr();
-    DAT_CR_PARAM cr_param{};
-    REQUIRE_OK(dat_cr_query(cr, DAT_CR_FIELD_ALL, &cr_param));
-    ep = cr_param.local_ep_handle;
-    DAT_EP_PARAM param = query();
-    param.pz_handle = pair.pz;
-    param.recv_evd_handle = pair.passive.recv_evd;
-    param.request_evd_handle = pair.passive.request_evd;
-    param.connect_evd_handle = pair.passive.connect_evd;
-    param.ep_attr = default_ep_attr(pair.ia);
-    REQUIRE_OK(dat_ep_modify(
-        ep,
-        DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE |
-            DAT_EP_FIELD_CONNECT_EVD_HANDLE | DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS |
-            DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV |
-            DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV,
-        &param));
-  }
-};
 
 // ---- the operations ----
 
@@ -481,11 +321,6 @@ std::vector<Operation> operations_in(DAT_EP_STATE state) {
   for (const Operation& operation : kOperations)
     if (operation.answers[column(state)] != '-') result.push_back(operation);
   return result;
-}
-
-bool is_lacking(DAT_RETURN rc) {
-  return DAT_GET_TYPE(rc) == DAT_MODEL_NOT_SUPPORTED ||
-         DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_NOT_IMPLEMENTED);
 }
 
 void try_in(DAT_EP_STATE state, const Operation& operation) {

@@ -28,11 +28,6 @@ std::string_view named(const Ia& ia, std::string_view name) {
   return {};
 }
 
-bool is_lacking(DAT_RETURN rc) {
-  return DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_NOT_IMPLEMENTED) ||
-         DAT_GET_TYPE(rc) == DAT_MODEL_NOT_SUPPORTED;
-}
-
 DAT_IB_EXTENSION_EVENT_DATA extension_of(const DAT_EVENT& event) {
   DAT_IB_EXTENSION_EVENT_DATA data{};
   static_assert(sizeof data <= sizeof event.event_extension_data);

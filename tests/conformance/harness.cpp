@@ -44,6 +44,11 @@ std::string describe(DAT_RETURN rc) {
   return text;
 }
 
+bool is_lacking(DAT_RETURN rc) {
+  return DAT_GET_TYPE(rc) == DAT_MODEL_NOT_SUPPORTED ||
+         DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_NOT_IMPLEMENTED);
+}
+
 void require_ok(DAT_RETURN rc, const char* where) {
   BOOST_REQUIRE_MESSAGE(rc == DAT_SUCCESS, where << " -> " << describe(rc));
 }
@@ -253,6 +258,12 @@ DAT_EVENT_NUMBER expect_connection_end(DAT_EVD_HANDLE evd) {
           event->event_number == DAT_CONNECTION_EVENT_BROKEN,
       "event 0x" << std::hex << event->event_number << " instead of the end of a connection");
   return event->event_number;
+}
+
+DAT_EP_PARAM query_ep(DAT_EP_HANDLE ep) {
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param));
+  return param;
 }
 
 DAT_EP_STATE ep_state(DAT_EP_HANDLE ep) {

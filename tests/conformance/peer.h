@@ -9,9 +9,9 @@
 
 namespace conformance {
 
-// A peer in a process of its own: this program again. It makes memory, posts one receive over all of
-// it, connects to `conn_qual` with the RMR triplet of the memory as private data, and then waits to
-// be stopped or killed. Killed at the end.
+// A peer in a process of its own: this program again. It makes memory, posts one receive over all
+// of it, connects to `conn_qual` with the RMR triplet of the memory as private data, and then waits
+// to be stopped or killed. Killed at the end.
 //
 // Stopping it holds a connection in a state that otherwise passes by itself.
 class PeerProcess {
@@ -23,8 +23,8 @@ class PeerProcess {
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
-  void stop();    // on return none of its threads runs
-  void resume();  // after a stop
+  void stop();          // on return none of its threads runs
+  void resume();        // after a stop
   void post_receive();  // that of Receive::kWhenTold; it does so soon
   void kill();          // with SIGKILL; on return it is gone
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+// The run and its options, and checks that name return codes.
+namespace conformance {
+
+// ---- the run ----
+
+struct Options {
+  std::string ia = "soft";              // --ia NAME
+  DAT_BOOLEAN thread_safe = DAT_FALSE;  // --threadsafe: open the entry that says so
+  std::string peer;                     // --peer HOST[:PORT]: a partner that listens there
+};
+const Options& options();
+void set_options(const Options& options);
+
+// Prints the skip with its reason and notes it for the summary. Use as: `if (skip_unless(cond,
+// "reason")) return;`
+[[nodiscard]] bool skip_unless(bool condition, std::string_view reason);
+
+// The reasons given since the last call.
+std::string take_skip_reasons();
+
+// ---- return codes ----
+
+// "DAT_INVALID_STATE DAT_INVALID_STATE_EP_CONNECTED (0x80070033)".
+std::string describe(DAT_RETURN rc);
+
+// The function, or the type of object, is missing as a whole.
+bool is_lacking(DAT_RETURN rc);
+
+// What the macros below do. Out of line: Boost's own macros, expanded a thousand times, are slow to
+// compile. `where` is "file:line: call".
+void require_ok(DAT_RETURN rc, const char* where);
+void check_type(DAT_RETURN rc, DAT_RETURN type, const char* name, const char* where);
+void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char* names,
+                   const char* where);
+
+#define CONFORMANCE_TEXT2(x) #x
+#define CONFORMANCE_TEXT(x) CONFORMANCE_TEXT2(x)
+#define CONFORMANCE_HERE(call) __FILE__ ":" CONFORMANCE_TEXT(__LINE__) ": " call
+
+// The call must succeed; otherwise the test ends.
+#define REQUIRE_OK(call) ::conformance::require_ok((call), CONFORMANCE_HERE(#call))
+
+// The call must fail with this type (DAT_INVALID_STATE ...); the subtype is advisory. The test goes
+// on.
+#define CHECK_TYPE(call, type) \
+  ::conformance::check_type((call), static_cast<DAT_RETURN>(type), #type, CONFORMANCE_HERE(#call))
+
+// Either of two types, where the reference allows both.
+#define CHECK_TYPE_OR(call, type1, type2)                                            \
+  ::conformance::check_type_or((call), static_cast<DAT_RETURN>(type1),               \
+                               static_cast<DAT_RETURN>(type2), #type1 " or " #type2, \
+                               CONFORMANCE_HERE(#call))
+
+// ---- time ----
+
+inline constexpr DAT_TIMEOUT kMillisecond = 1000;  // us
+inline constexpr DAT_TIMEOUT kPatience =
+    20'000'000;  // a step that must happen; never a measured limit
+inline constexpr DAT_TIMEOUT kQuiet =
+    30 * kMillisecond;  // long enough for something wrong to show up
+
+// What is done while it lives takes less than a wait's patience: who was to be woken was woken, and
+// did not come to the end of its wait by itself.
+class Promptly {
+ public:
+  Promptly();
+  ~Promptly();
+  Promptly(const Promptly&) = delete;
+  Promptly& operator=(const Promptly&) = delete;
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace conformance

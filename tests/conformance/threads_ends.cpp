@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "harness.h"
+#include "threads.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+// Several threads: objects that go, and connections that end, while other threads use them.
+namespace conformance {
+
+BOOST_AUTO_TEST_SUITE(threads)
+
+// IAs are opened and closed, with everything in them, beside one that is busy.
+BOOST_AUTO_TEST_CASE(thr_close_race) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia busy;
+  const Pz pz = make_pz(busy);
+  Link link(busy, pz);
+  Failures failures;
+  BOOST_REQUIRE(link.connect(failures));
+  std::uint64_t value = 0;
+  Background traffic([&] { return link.message(value++, failures); });
+  for (int round = 0; round < 40; ++round) {
+    Ia ia;
+    Pz other_pz = make_pz(ia);
+    auto gone = std::make_unique<Link>(ia, other_pz);
+    BOOST_REQUIRE(gone->connect(failures));
+    REQUIRE_OK(gone->passive.post_recv(gone->in, kSize, 1));
+    REQUIRE_OK(gone->active.post_send(gone->out, kSize, 1));
+    REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
+    for (End* const end : {&gone->active, &gone->passive}) {
+      end->ep.release();
+      end->recv_evd.release();
+      end->request_evd.release();
+      end->connect_evd.release();
+    }
+    gone->psp.release();
+    gone->cr_evd.release();
+    gone->out.lmr.release();
+    gone->in.lmr.release();
+    other_pz.release();
+  }
+  traffic.join();
+  BOOST_CHECK_GT(traffic.steps(), 0);
+}
+
+// One IA, opened and closed by all threads at once.
+BOOST_AUTO_TEST_CASE(thr_open_close) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Failures failures;
+  in_threads(4, [&](int) {
+    std::string name = options().ia;
+    for (int round = 0; round < 25; ++round) {
+      DAT_IA_HANDLE ia = nullptr;
+      DAT_EVD_HANDLE async_evd = nullptr;
+      DAT_PZ_HANDLE pz = nullptr;
+      if (!failures.ok(dat_ia_openv(name.data(), 8, &async_evd, &ia, 2, 0, DAT_TRUE), "open") ||
+          !failures.ok(dat_pz_create(ia, &pz), "pz_create") ||
+          !failures.ok(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), "close"))
+        return;
+    }
+  });
+}
+
+// disconnect against the acceptance of the same connection, by two threads.
+BOOST_AUTO_TEST_CASE(thr_disconnect_against_accept) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  Failures failures;
+  for (int round = 0; round < 200; ++round) {
+    REQUIRE_OK(link.start());
+    DAT_EVENT event;
+    REQUIRE_OK(Link::wait(link.cr_evd, &event));
+    const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+    DAT_RETURN accepted = DAT_INTERNAL_ERROR;
+    in_threads(2, [&](int number) {
+      if (number == 0) {
+        accepted = dat_cr_accept(cr, link.passive.ep, 0, nullptr);
+        return;
+      }
+      for (int i = 0; i < round % 20; ++i) std::this_thread::yield();
+      failures.ok(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG), "disconnect");
+    });
+    // The active side: perhaps ESTABLISHED, then the end, and nothing more.
+    REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
+      REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
+    BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
+    BOOST_CHECK_EQUAL(ep_state(link.active.ep), DAT_EP_STATE_DISCONNECTED);
+    BOOST_CHECK_EQUAL(drain(link.active.connect_evd), 0);
+    if (accepted != DAT_SUCCESS) {  // the peer was gone: CR and EP are untouched
+      REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
+      BOOST_CHECK_EQUAL(ep_state(link.passive.ep), DAT_EP_STATE_UNCONNECTED);
+      REQUIRE_OK(dat_ep_reset(link.active.ep));
+      continue;
+    }
+    REQUIRE_OK(Link::wait(link.passive.connect_evd, &event));
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
+      BOOST_REQUIRE(Link::ended(link.passive, failures));
+    else
+      BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    BOOST_CHECK_EQUAL(ep_state(link.passive.ep), DAT_EP_STATE_DISCONNECTED);
+    BOOST_CHECK_EQUAL(drain(link.passive.connect_evd), 0);
+    BOOST_REQUIRE(link.reset(failures));
+  }
+}
+
+// A thread posts, another ends the connection: what was taken completes once and in order, and no
+// success follows a failure.
+BOOST_AUTO_TEST_CASE(thr_disconnect_during_posts) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  Failures failures;
+  for (int round = 0; round < 60; ++round) {
+    const auto flags = round % 2 == 0 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG;
+    const End& ender = round % 4 < 2 ? link.active : link.passive;
+    BOOST_REQUIRE(link.connect(failures));
+    std::atomic<int> completed{0};
+    in_threads(2, [&](int number) {
+      if (number == 1) {
+        while (completed < 20 + round) std::this_thread::yield();
+        failures.ok(dat_ep_disconnect(ender.ep, flags), "disconnect");
+        return;
+      }
+      std::uint64_t posted = 0;
+      std::uint64_t seen = 0;
+      int flushed = 0;
+      DAT_EVENT event;
+      // RDMA writes: the peer need not do anything.
+      while (flushed < 10) {
+        const DAT_RETURN rc = link.active.post_write(link.out, link.in.remote(kSize), posted,
+                                                     DAT_COMPLETION_DEFAULT_FLAG);
+        if (rc == DAT_SUCCESS) ++posted;
+        // DISCONNECT_PENDING takes nothing, and a full queue neither.
+        else if (!failures.expect(
+                     DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_STATE) ||
+                         DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES),
+                     "what a post returns"))
+          break;
+        while (dat_evd_dequeue(link.active.request_evd, &event) == DAT_SUCCESS) {
+          const auto& dto = event.event_data.dto_completion_event_data;
+          failures.expect(dto.user_cookie.as_64 == seen++, "the order of completions");
+          failures.expect(dto.status != DAT_DTO_SUCCESS || flushed == 0,
+                          "no success after failure");
+          if (dto.status != DAT_DTO_SUCCESS) ++flushed;
+          ++completed;
+        }
+      }
+      while (seen < posted && failures.ok(Link::wait(link.active.request_evd, &event), "the rest"))
+        failures.expect(event.event_data.dto_completion_event_data.user_cookie.as_64 == seen++,
+                        "the order of the rest");
+    });
+    BOOST_REQUIRE(Link::ended(link.active, failures));
+    BOOST_REQUIRE(Link::ended(link.passive, failures));
+    BOOST_CHECK_EQUAL(drain(link.active.request_evd), 0);
+    BOOST_REQUIRE(link.reset(failures));
+  }
+}
+
+// EPs are freed while messages arrive at them and others of the same EVDs go on working.
+BOOST_AUTO_TEST_CASE(thr_free_during_traffic) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Failures failures;
+  Link steady(ia, pz);
+  BOOST_REQUIRE(steady.connect(failures));
+  std::uint64_t value = 0;
+  Background traffic([&] { return steady.message(value++, failures); });
+  for (int round = 0; round < 40; ++round) {
+    Link link(ia, pz);
+    BOOST_REQUIRE(link.connect(failures));
+    for (std::uint64_t i = 0; i < 16; ++i) REQUIRE_OK(link.passive.post_recv(link.in, kSize, i));
+    std::atomic<int> posted{0};
+    std::thread sender([&] {
+      // Until the peer's EP is gone and the connection with it.
+      DAT_EVENT event;
+      bool live = true;
+      while (live) {
+        if (posted < 16 && link.active.post_send(link.out, kSize, 1) == DAT_SUCCESS) ++posted;
+        while (live && dat_evd_dequeue(link.active.request_evd, &event) == DAT_SUCCESS) {
+        }
+        live = dat_evd_dequeue(link.active.connect_evd, &event) != DAT_SUCCESS;
+      }
+      failures.expect(event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED ||
+                          event.event_number == DAT_CONNECTION_EVENT_BROKEN,
+                      "how the connection ends");
+    });
+    while (posted < 1 + round % 14) std::this_thread::yield();
+    REQUIRE_OK(dat_ep_free(link.passive.ep.release()));
+    sender.join();
+    REQUIRE_OK(dat_ep_free(link.active.ep.release()));
+  }
+  traffic.join();
+  BOOST_CHECK_GT(traffic.steps(), 0);
+}
+
+// One EP is freed by several threads: one of them does it.
+BOOST_AUTO_TEST_CASE(thr_free_once) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;
+  Pair pair;
+  for (int round = 0; round < 50; ++round) {
+    End end;
+    end.create(pair.ia, pair.pz, nullptr);
+    const DAT_EP_HANDLE ep = end.ep.release();
+    std::atomic<int> freed{0};
+    Failures failures;
+    in_threads(3, [&](int) {
+      const DAT_RETURN rc = dat_ep_free(ep);
+      if (rc == DAT_SUCCESS) ++freed;
+      failures.expect(
+          rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_HANDLE),
+          "a free beside others");
+    });
+    BOOST_CHECK_EQUAL(freed, 1);
+  }
+}
+
+// A CR is answered by several threads: one of them does it.
+BOOST_AUTO_TEST_CASE(thr_answer_once) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  for (int round = 0; round < 50; ++round) {
+    Failures failures;
+    REQUIRE_OK(link.start());
+    DAT_EVENT event;
+    REQUIRE_OK(Link::wait(link.cr_evd, &event));
+    const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+    std::atomic<int> answers{0};
+    in_threads(3, [&](int number) {
+      const DAT_RETURN rc = number == 0 ? dat_cr_accept(cr, link.passive.ep, 0, nullptr)
+                                        : dat_cr_reject(cr, 0, nullptr);
+      if (rc == DAT_SUCCESS) ++answers;
+      failures.expect(
+          rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_HANDLE),
+          "an answer beside others");
+    });
+    BOOST_CHECK_EQUAL(answers, 1);
+    REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
+      BOOST_REQUIRE(Link::established(link.passive, failures));
+      REQUIRE_OK(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+      BOOST_REQUIRE(Link::ended(link.active, failures));
+      BOOST_REQUIRE(Link::ended(link.passive, failures));
+    } else {
+      BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    }
+    BOOST_REQUIRE(link.reset(failures));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance

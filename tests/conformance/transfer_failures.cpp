@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "checklist.h"
+#include "harness.h"
+#include "peer.h"
+
+#include <cstdlib>
+
+// Data transfer: what is refused, and what fails.
+namespace conformance {
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+// A variable of the environment, unless the user has set it.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name), own_(std::getenv(name) == nullptr) {
+    if (own_) ::setenv(name, value, 1);
+  }
+  ~Variable() {
+    if (own_) ::unsetenv(name_);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  bool own_;
+};
+
+// The request was refused at once with `type`, or it fails with LOCAL_PROTECTION: both are legal.
+void expect_refused_or_local_protection(DAT_RETURN rc, DAT_RETURN_TYPE type, End& end,
+                                        DAT_EVD_HANDLE evd, std::uint64_t value) {
+  if (rc != DAT_SUCCESS) {
+    BOOST_CHECK_MESSAGE(DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(type), describe(rc));
+    return;
+  }
+  expect_dto(evd, DAT_DTO_ERR_LOCAL_PROTECTION, value);
+  expect_connection_end(end.connect_evd);
+}
+
+// The active side's RDMA request was refused by the target.
+void expect_remote_access_error(Pair& pair, std::uint64_t value) {
+  expect_dto(pair.active.request_evd, DAT_DTO_ERR_REMOTE_ACCESS, value);
+  expect_connection_end(pair.active.connect_evd);
+  expect_connection_end(pair.passive.connect_evd);
+}
+
+// One byte more arrives than the receive has room for. The status of the receive.
+DAT_DTO_COMPLETION_STATUS receive_too_much(Pair& pair) {
+  const Buffer out(pair.ia, pair.pz, kPage);
+  const Buffer in(pair.ia, pair.pz, kPage);
+  pair.connect();
+  REQUIRE_OK(pair.passive.post_recv(in, 100, 1));
+  REQUIRE_OK(pair.active.post_send(out, 101, 2));
+  return expect_dto_failure(pair.passive.recv_evd, 1);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(transfer)
+
+BOOST_AUTO_TEST_CASE(dto_recv_too_small) {
+  Pair pair;
+  receive_too_much(pair);
+  expect_connection_end(pair.passive.connect_evd);
+  expect_connection_end(pair.active.connect_evd);
+  expect_event(pair.active.request_evd,
+               DAT_DTO_COMPLETION_EVENT);  // iWARP may have completed it before
+}
+
+BOOST_AUTO_TEST_CASE(dto_recv_too_small_status, *covers("dto_recv_too_small")) {
+  Pair pair;
+  BOOST_CHECK_EQUAL(receive_too_much(pair), DAT_DTO_ERR_LOCAL_LENGTH);
+}
+
+BOOST_AUTO_TEST_CASE(dto_post_disconnected_flush, *covers("ofa_2_1_10_posts_when_disconnected")) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  pair.disconnect();
+  REQUIRE_OK(pair.active.post_send(buffer, 64, 1));
+  REQUIRE_OK(pair.active.post_write(buffer, buffer.remote(64), 2));
+  REQUIRE_OK(pair.active.post_read(buffer, buffer.remote(64), 3));
+  REQUIRE_OK(pair.active.post_recv(buffer, 64, 4));
+  for (std::uint64_t value : {1U, 2U, 3U})
+    expect_dto(pair.active.request_evd, DAT_DTO_ERR_FLUSHED, value);
+  expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, 4);
+}
+
+BOOST_AUTO_TEST_CASE(dto_post_bad_states) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  const auto refused = [&] {
+    CHECK_TYPE(pair.active.post_send(buffer, 64, 1), DAT_INVALID_STATE);
+    CHECK_TYPE(pair.active.post_write(buffer, buffer.remote(64), 1), DAT_INVALID_STATE);
+    CHECK_TYPE(pair.active.post_read(buffer, buffer.remote(64), 1), DAT_INVALID_STATE);
+  };
+  refused();
+  const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+  refused();
+  REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+}
+
+BOOST_AUTO_TEST_CASE(dto_queue_full) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
+  const DAT_COUNT room = param.ep_attr.max_recv_dtos;
+  for (DAT_COUNT i = 0; i < room; ++i)
+    REQUIRE_OK(pair.active.post_recv(in, 64, static_cast<std::uint64_t>(i)));
+  CHECK_TYPE(pair.active.post_recv(in, 64, 99), DAT_INSUFFICIENT_RESOURCES);
+  REQUIRE_OK(pair.passive.post_send(out, 64, 1));
+  expect_dto(pair.active.recv_evd, DAT_DTO_SUCCESS, 0);
+  REQUIRE_OK(pair.active.post_recv(in, 64, 100));  // recovered
+}
+
+BOOST_AUTO_TEST_CASE(dto_request_queue_full) {
+  PairWithProcess with;
+  Pair& pair = with.pair;
+  End& end = pair.passive;
+  const Buffer buffer(pair.ia, pair.pz, 64);
+  with.connect_stalled();
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(end.ep, DAT_EP_FIELD_ALL, &param));
+  const DAT_COUNT room = param.ep_attr.max_request_dtos;
+  DAT_RMR_TRIPLET part = with.memory;
+  REQUIRE_OK(with.post_stalled_send(0));
+  part.segment_length = 64;
+  for (DAT_COUNT i = 1; i < room; ++i)
+    REQUIRE_OK(end.post_write(buffer, part, static_cast<std::uint64_t>(i)));
+  CHECK_TYPE(end.post_write(buffer, part, 99), DAT_INSUFFICIENT_RESOURCES);
+  CHECK_TYPE(end.post_send(buffer, 64, 99), DAT_INSUFFICIENT_RESOURCES);
+  CHECK_TYPE(end.post_read(buffer, part, 99), DAT_INSUFFICIENT_RESOURCES);
+  with.let_go();
+  for (DAT_COUNT i = 0; i < room; ++i)
+    expect_dto(end.request_evd, DAT_DTO_SUCCESS, static_cast<std::uint64_t>(i));
+  REQUIRE_OK(end.post_read(buffer, part, 100));  // recovered
+  expect_dto(end.request_evd, DAT_DTO_SUCCESS, 100);
+}
+
+BOOST_AUTO_TEST_CASE(dto_read_local_small) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 128);
+  pair.connect();
+  DAT_LMR_TRIPLET local = buffer.local(63);
+  const DAT_RMR_TRIPLET remote = buffer.remote(64);
+  CHECK_TYPE(dat_ep_post_rdma_read(pair.active.ep, 1, &local, cookie(1), &remote,
+                                   DAT_COMPLETION_DEFAULT_FLAG),
+             DAT_LENGTH_ERROR);
+}
+
+BOOST_AUTO_TEST_CASE(dto_write_remote_small) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 128);
+  pair.connect();
+  DAT_LMR_TRIPLET local = buffer.local(65);
+  const DAT_RMR_TRIPLET remote = buffer.remote(64);
+  CHECK_TYPE(dat_ep_post_rdma_write(pair.active.ep, 1, &local, cookie(1), &remote,
+                                    DAT_COMPLETION_DEFAULT_FLAG),
+             DAT_LENGTH_ERROR);
+}
+
+BOOST_AUTO_TEST_CASE(dto_pz_mismatch) {
+  Pair pair;
+  const Pz other = make_pz(pair.ia);
+  Buffer buffer(pair.ia, other, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  pair.connect();
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  expect_refused_or_local_protection(pair.active.post_send(buffer, 64, 1), DAT_PROTECTION_VIOLATION,
+                                     pair.active, pair.active.request_evd, 1);
+}
+
+BOOST_AUTO_TEST_CASE(dto_no_local_right) {
+  Pair pair;
+  Buffer read_only(pair.ia, pair.pz, 64, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+  pair.connect();
+  expect_refused_or_local_protection(pair.active.post_recv(read_only, 64, 1),
+                                     DAT_PRIVILEGES_VIOLATION, pair.active, pair.active.recv_evd,
+                                     1);
+}
+
+// Memory registered for writing only can be sent: existing programs do, since verbs devices know no
+// right to read locally. A provider that follows the specification to the letter refuses.
+BOOST_AUTO_TEST_CASE(dto_send_without_local_read) {
+  Pair pair;
+  Buffer write_only(pair.ia, pair.pz, 64, DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+  Buffer in(pair.ia, pair.pz, 64);
+  write_only.fill(5);
+  pair.connect();
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  const DAT_RETURN rc = pair.active.post_send(write_only, 64, 2);
+  if (rc != DAT_SUCCESS) {
+    expect_refused_or_local_protection(rc, DAT_PRIVILEGES_VIOLATION, pair.active,
+                                       pair.active.request_evd, 2);
+    return;
+  }
+  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
+  expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
+  BOOST_CHECK(in.holds(5, 64));
+}
+
+BOOST_AUTO_TEST_CASE(dto_bad_rmr_context) {
+  for (const bool read : {false, true}) {
+    Pair pair;
+    Buffer here(pair.ia, pair.pz, 64);
+    Buffer there(pair.ia, pair.pz, 64);
+    there.fill(8);
+    pair.connect();
+    DAT_RMR_TRIPLET remote = there.remote(64);
+    remote.rmr_context ^= 0x00100000;
+    REQUIRE_OK(read ? pair.active.post_read(here, remote, 1)
+                    : pair.active.post_write(here, remote, 1));
+    if (read) {
+      expect_remote_access_error(pair, 1);
+    } else {
+      expect_connection_end(pair.active.connect_evd);
+      expect_connection_end(pair.passive.connect_evd);
+    }
+    BOOST_CHECK(there.holds(8, 64));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(dto_remote_range) {
+  Pair pair;
+  Buffer here(pair.ia, pair.pz, 128);
+  Buffer there(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_RMR_TRIPLET beyond = there.remote(64);
+  beyond.segment_length = 65;
+  REQUIRE_OK(pair.active.post_read(here, beyond, 1));
+  expect_remote_access_error(pair, 1);
+}
+
+BOOST_AUTO_TEST_CASE(dto_remote_right) {
+  {
+    Pair pair;
+    Buffer here(pair.ia, pair.pz, 64);
+    Buffer no_read(pair.ia, pair.pz, 64,
+                   static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_LOCAL_WRITE_FLAG |
+                                                   DAT_MEM_PRIV_REMOTE_WRITE_FLAG));
+    pair.connect();
+    REQUIRE_OK(pair.active.post_read(here, no_read.remote(64), 1));
+    expect_remote_access_error(pair, 1);
+  }
+  Pair pair;
+  Buffer here(pair.ia, pair.pz, 64);
+  Buffer no_write(pair.ia, pair.pz, 64,
+                  static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_LOCAL_READ_FLAG |
+                                                  DAT_MEM_PRIV_REMOTE_READ_FLAG));
+  no_write.fill(1);
+  here.fill(2);
+  pair.connect();
+  REQUIRE_OK(pair.active.post_write(here, no_write.remote(64), 2));
+  expect_connection_end(pair.active.connect_evd);
+  expect_connection_end(pair.passive.connect_evd);
+  BOOST_CHECK(no_write.holds(1, 64));
+}
+
+BOOST_AUTO_TEST_CASE(dto_remote_pz) {
+  Pair pair;
+  const Pz other = make_pz(pair.ia);
+  Buffer here(pair.ia, pair.pz, 64);
+  Buffer there(pair.ia, other, 64);
+  pair.connect();
+  REQUIRE_OK(pair.active.post_read(here, there.remote(64), 1));
+  expect_remote_access_error(pair, 1);
+}
+
+BOOST_AUTO_TEST_CASE(dto_no_recv_posted) {
+  // What the OpenFabrics providers are told by; unless told so, their senders wait for ever.
+  const Variable retries("DAPL_RNR_RETRY", "1");
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  REQUIRE_OK(pair.active.post_send(buffer, 64, 1));
+  expect_event(pair.active.request_evd, DAT_DTO_COMPLETION_EVENT);
+  expect_connection_end(pair.active.connect_evd);
+  expect_connection_end(pair.passive.connect_evd);
+}
+
+BOOST_AUTO_TEST_CASE(dto_error_flushes_rest) {
+  Pair pair;
+  Buffer here(pair.ia, pair.pz, 64);
+  Buffer there(pair.ia, pair.pz, 64);
+  pair.connect();
+  REQUIRE_OK(pair.active.post_recv(here, 64, 50));
+  DAT_RMR_TRIPLET bad = there.remote(64);
+  bad.rmr_context ^= 0x00100000;
+  REQUIRE_OK(pair.active.post_read(here, bad, 1));
+  for (std::uint64_t i = 2; i < 6; ++i)
+    REQUIRE_OK(pair.active.post_read(here, there.remote(64), i, DAT_COMPLETION_BARRIER_FENCE_FLAG));
+  expect_dto(pair.active.request_evd, DAT_DTO_ERR_REMOTE_ACCESS, 1);
+  for (std::uint64_t i = 2; i < 6; ++i) expect_dto(pair.active.request_evd, DAT_DTO_ERR_FLUSHED, i);
+  expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, 50);
+  expect_connection_end(pair.active.connect_evd);
+  expect_connection_end(pair.passive.connect_evd);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance
