@@ -6,16 +6,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
 
 namespace conformance {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kResultFd = 3;  // in the test's process
 
 class Descriptor {
  public:
@@ -37,13 +45,10 @@ Result failed(const std::string& path, std::string text) {
   return {path, Outcome::kFailed, 0, "  " + std::move(text)};
 }
 
-[[noreturn]] void become(std::vector<std::string>& arguments) {
+[[noreturn]] void become(char* const* argv) {
   // A group of its own, so that the processes that the test starts can be ended with it.
   ::setpgid(0, 0);
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  ::execv("/proc/self/exe", argv.data());
+  ::execv("/proc/self/exe", argv);
   ::_exit(127);
 }
 
@@ -97,12 +102,19 @@ Result run_isolated(const std::string& path, std::vector<std::string> arguments,
   Descriptor from(ends[0]);
   Descriptor to(ends[1]);
   const Clock::time_point start = Clock::now();
+  arguments.push_back("--run_test=" + path);
+  arguments.push_back("--result-fd=" + std::to_string(kResultFd));
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid < 0) return failed(path, std::string("no process: ") + std::strerror(errno));
-  if (pid == 0) {
-    const int inherited = ::dup(to);  // a copy survives the exec
-    arguments.push_back("--result-fd=" + std::to_string(inherited));
-    become(arguments);
+  if (pid == 0) {  // other threads may have held any lock: nothing but system calls from here
+    if (to == kResultFd)
+      ::fcntl(to, F_SETFD, 0);
+    else
+      ::dup2(to, kResultFd);  // a copy survives the exec
+    become(argv.data());
   }
   to.close();
   const Clock::time_point until = start + std::chrono::seconds(limit_seconds);
@@ -130,6 +142,32 @@ Result run_isolated(const std::string& path, std::vector<std::string> arguments,
                               std::to_string(WEXITSTATUS(status)));
   if (!in_time || !complete) result.seconds = seconds;
   return result;
+}
+
+void run_all_isolated(const std::vector<std::string>& paths,
+                      const std::vector<std::string>& arguments, int limit_seconds, int jobs,
+                      const std::function<void(Result)>& done) {
+  std::mutex mutex;
+  std::condition_variable finished;
+  std::vector<std::optional<Result>> results(paths.size());
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> workers;
+  for (int i = 0; i < jobs; ++i)
+    workers.emplace_back([&] {
+      for (std::size_t test; (test = next++) < paths.size();) {
+        Result result = run_isolated(paths[test], arguments, limit_seconds);
+        const std::scoped_lock lock(mutex);
+        results[test] = std::move(result);
+        finished.notify_one();
+      }
+    });
+  for (std::optional<Result>& result : results) {
+    std::unique_lock lock(mutex);
+    finished.wait(lock, [&] { return result.has_value(); });
+    lock.unlock();
+    done(*std::move(result));
+  }
+  for (std::thread& worker : workers) worker.join();
 }
 
 bool report_to(int fd, const Results& results) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,16 @@
 
 namespace conformance {
 
-// Runs one test in a process of its own: this program again with `arguments`, which name it and
-// --result-fd. A provider that crashes, hangs or ends the process costs one test and not the run.
-// Blocks until the test is over, at most `limit_seconds` and what killing takes.
+// Runs one test in a process of its own: this program again with `arguments`, and which test. A
+// provider that crashes, hangs or ends the process costs one test and not the run. Blocks until the
+// test is over, at most `limit_seconds` and what killing takes. Any thread.
 Result run_isolated(const std::string& path, std::vector<std::string> arguments, int limit_seconds);
+
+// Runs all of them so, `jobs` at a time. `done` is called in this thread, in the order of the
+// paths.
+void run_all_isolated(const std::vector<std::string>& paths,
+                      const std::vector<std::string>& arguments, int limit_seconds, int jobs,
+                      const std::function<void(Result)>& done);
 
 // In that process: hands the result over. False if nobody takes it.
 bool report_to(int fd, const Results& results);

@@ -38,6 +38,7 @@ Runs the conformance suite for uDAPL 2.0 on an interface adapter of dat.conf.
   --run_test=FILTER    only these, as SUITE, SUITE/TEST or SUITE/TES*; ! before it excludes
   --isolate[=SECONDS]  each test in a process of its own, with a time limit (default: 60): for a
                        provider that crashes or hangs
+  --jobs=N             with --isolate: so many tests at a time
   --quirks FILE        tests not to run, one a line: TEST REASON
   --junit FILE         write the results there as JUnit XML
   --list               the lines of the checklist and the tests that prove them; then end
@@ -56,6 +57,7 @@ struct Command {
   std::string junit;
   std::string quirks;
   int isolate = 0;  // seconds, 0: not
+  int jobs = 1;     // with isolate
   int listen = 0;   // a port, 0: not
   int result_fd = -1;
   int partner_fd = -1;
@@ -105,6 +107,7 @@ class Reader {
            flag("--list", command_.list) || flag("--coverage", command_.coverage) ||
            flag("--help", command_.help) || flag("-h", command_.help) || thread_safe() ||
            counted("--isolate", command_.isolate, 60, 1, 86400) ||
+           counted("--jobs", command_.jobs, 1, 1, 256) ||
            counted("--listen", command_.listen, kDefaultPort, 1, 65535) ||
            counted("--result-fd", command_.result_fd, -1, 0, 1 << 20) ||
            counted("--partner-fd", command_.partner_fd, -1, 0, 1 << 20);
@@ -217,26 +220,33 @@ void apply(const Quirks& quirks) {
 }
 
 void run_each_alone(const Command& command, const Quirks& quirks, Results& results) {
-  std::vector<std::string> arguments{"datconform", "--ia=" + command.options.ia};
+  std::vector<std::string> arguments{"datconform", "--ia=" + command.options.ia,
+                                     "--catch_system_errors=no"};  // a crash is to be one
   if (command.options.thread_safe == DAT_TRUE) arguments.emplace_back("--threadsafe");
   if (!command.options.peer.empty()) arguments.push_back("--peer=" + command.options.peer);
+  std::vector<std::string> paths;
+  std::vector<Result> results_of_all;
   for (const ut::test_unit_id id : chosen()) {
     const std::string path = ut::framework::get(id, ut::TUT_CASE).full_name();
-    if (const std::string_view reason = quirks.reason(path); !reason.empty()) {
+    const std::string_view reason = quirks.reason(path);
+    results_of_all.push_back({path, Outcome::kSkipped, 0, std::string(reason)});
+    if (reason.empty())
+      paths.push_back(path);
+    else
       std::printf("SKIPPED %s: %.*s\n", path.c_str(), static_cast<int>(reason.size()),
                   reason.data());
-      results.add({path, Outcome::kSkipped, 0, std::string(reason)});
-      continue;
-    }
-    std::fflush(nullptr);  // or the child says it once more
-    std::vector<std::string> own = arguments;
-    own.push_back("--run_test=" + path);
-    own.emplace_back("--catch_system_errors=no");  // a crash is to be one
-    Result result = run_isolated(path, std::move(own), command.isolate);
-    if (result.outcome == Outcome::kFailed)
-      std::printf("FAILED %s\n%s\n", path.c_str(), result.text.c_str());
-    results.add(std::move(result));
   }
+  std::fflush(nullptr);  // or the children say it once more
+  auto place = results_of_all.begin();
+  run_all_isolated(paths, arguments, command.isolate, command.jobs, [&](Result result) {
+    if (result.outcome == Outcome::kFailed)
+      std::printf("FAILED %s\n%s\n", result.path.c_str(), result.text.c_str());
+    std::fflush(stdout);
+    place = std::find_if(place, results_of_all.end(),
+                         [&](const Result& at) { return at.path == result.path; });
+    *place = std::move(result);
+  });
+  for (Result& result : results_of_all) results.add(std::move(result));
 }
 
 int run(Command& command) {

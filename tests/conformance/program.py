@@ -59,6 +59,17 @@ class Program(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertEqual(row(result.stdout, "ia"), row(run("--ia=soft", FAST).stdout, "ia"))
 
+    def test_several_at_a_time_are_the_same(self):
+        quirks = self.file("quirks", "ia/ia_open_twice its opening is odd\n")
+        names = []
+        for extra in ([], ["--isolate", "--jobs=4"]):
+            junit = os.path.join(self.folder, "out.xml")
+            result = run("--ia=soft", "--run_test=ia,endpoint", "--junit", junit, "--quirks", quirks, *extra)
+            self.assertEqual(result.returncode, 0, result.stdout)
+            suite = xml.etree.ElementTree.parse(junit).getroot()
+            names.append([(case.get("classname"), case.get("name"), len(case)) for case in suite.iter("testcase")])
+        self.assertEqual(*names)
+
     def test_unknown_ia_fails(self):
         result = run("--ia", "nobody", FAST)
         self.assertEqual(result.returncode, 1)
@@ -66,7 +77,7 @@ class Program(unittest.TestCase):
         self.assertIn("PROVIDER_NOT_FOUND", result.stdout)
 
     def test_wrong_usage(self):
-        for arguments in (["--ia"], ["--isolate=x"], ["--isolate=0"], ["--listen=99999"], ["--junit="],
+        for arguments in (["--ia"], ["--isolate=x"], ["--isolate=0"], ["--jobs=0"], ["--listen=99999"], ["--junit="],
                           ["--quirks", "/nonexistent"], ["--no-such-option"]):
             self.assertEqual(run(*arguments).returncode, 2, arguments)
 
@@ -76,7 +87,7 @@ class Program(unittest.TestCase):
     def test_help(self):
         result = run("--help")
         self.assertEqual(result.returncode, 0)
-        for option in ("--ia", "--peer", "--listen", "--isolate", "--quirks", "--junit", "--list"):
+        for option in ("--ia", "--peer", "--listen", "--isolate", "--jobs", "--quirks", "--junit", "--list"):
             self.assertIn(option, result.stdout)
 
     def test_crash_hang_and_end_cost_one_test(self):

@@ -126,8 +126,7 @@ BOOST_AUTO_TEST_CASE(vend_trace_env) {
     const Result result =
         run_isolated("vendor_child/level",
                      {"datconform", "--ia=" + options().ia,
-                      options().thread_safe == DAT_TRUE ? "--threadsafe" : "--ia=" + options().ia,
-                      "--run_test=vendor_child/level"},
+                      options().thread_safe == DAT_TRUE ? "--threadsafe" : "--ia=" + options().ia},
                      60);
     BOOST_CHECK_MESSAGE(result.outcome == Outcome::kPassed, "level " << level << result.text);
   }
