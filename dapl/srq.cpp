@@ -128,13 +128,19 @@ Srq::LimitChange::~LimitChange() {
   srq.limit_ = final_limit;
 }
 
-void Srq::set_low_watermark(int mark) noexcept {
+Status Srq::set_low_watermark(int mark) noexcept {
   const ScopedLock resizing(resize_lock_);
-  {
+  const auto note = [this](int value) {
     const ScopedLock lock(cookie_lock_);
-    low_watermark_ = mark;
-  }
-  queue_->set_low_watermark(mark);
+    low_watermark_ = value;
+  };
+  note(mark);
+  const Status status = queue_->set_low_watermark(mark);
+  if (status.ok()) return status;
+  note(0);
+  UDAPL_REFUSE(status.type(), status.code() & DAT_SUBTYPE_MASK,
+               "SRQ %p: the transport does not take the low watermark %d",
+               static_cast<void*>(this), mark);
 }
 
 void Srq::Sink::on_low_watermark() noexcept {
@@ -231,8 +237,7 @@ DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE handle, DAT_COUNT low_watermark) {
     if (!srq.ok()) return srq.status();
     if (low_watermark < 0 || low_watermark > (*srq)->max_recv_dtos())
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "low watermark %d", low_watermark);
-    (*srq)->set_low_watermark(low_watermark);
-    return Status();
+    return (*srq)->set_low_watermark(low_watermark);
   });
 }
 

@@ -52,7 +52,7 @@ class Srq : public ObjectHeader {
   void query(DAT_SRQ_PARAM* param) const noexcept UDAPL_EXCLUDES(cookie_lock_);
   // Blocks. INVALID_STATE: fewer than are outstanding or than the low watermark.
   Status resize(int max_recv_dtos) UDAPL_EXCLUDES(resize_lock_, cookie_lock_);
-  void set_low_watermark(int mark) noexcept UDAPL_EXCLUDES(resize_lock_, cookie_lock_);
+  Status set_low_watermark(int mark) noexcept UDAPL_EXCLUDES(resize_lock_, cookie_lock_);
 
  private:
   struct Sink final : transport::SrqSink {

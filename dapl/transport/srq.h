@@ -21,8 +21,8 @@ class Srq {
   // Room for at least `depth` buffers; keeps what is posted. REQUIRES: depth >= posted buffers.
   virtual Status resize(int depth) = 0;
   // Arms SrqSink::on_low_watermark, which comes at once if fewer than `mark` buffers are available.
-  // 0 disarms.
-  virtual void set_low_watermark(int mark) noexcept = 0;
+  // 0 disarms. INSUFFICIENT_RESOURCES: the adapter does not take it, and nothing is armed.
+  virtual Status set_low_watermark(int mark) noexcept = 0;
   [[nodiscard]] virtual int available()
       const noexcept = 0;  // posted and not yet taken by a message
 };

@@ -53,10 +53,11 @@ Status Srq::resize(int depth) {
   return Status();
 }
 
-void Srq::set_low_watermark(int mark) noexcept {
+Status Srq::set_low_watermark(int mark) noexcept {
   const ScopedLock lock(lock_);
   low_watermark_ = static_cast<std::uint32_t>(std::max(mark, 0));
   check_low_watermark();
+  return Status();
 }
 
 void Srq::check_low_watermark() noexcept {

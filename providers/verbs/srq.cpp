@@ -107,22 +107,24 @@ Status Srq::resize(int depth) {
 
 // ---- low watermark -----------------------------------------------------------------------------
 
-void Srq::set_low_watermark(int mark) noexcept {
+Status Srq::set_low_watermark(int mark) noexcept {
   if (mark <= 0) {
     armed_.store(false, std::memory_order_release);
-    return;
+    return Status();
   }
   armed_.store(true, std::memory_order_release);
   // Some devices look only when the next message takes a buffer.
   if (available() < mark) {
     on_limit();
-    return;
+    return Status();
   }
   ibv_srq_attr attr{};
   attr.srq_limit = static_cast<std::uint32_t>(mark);
   const int error = ibv_modify_srq(srq_, &attr, IBV_SRQ_LIMIT);
-  if (error != 0)
-    UDAPL_TRACE(kError, "ibv_modify_srq to the low watermark %d: %s", mark, std::strerror(error));
+  if (error == 0) return Status();
+  UDAPL_TRACE(kError, "ibv_modify_srq to the low watermark %d: %s", mark, std::strerror(error));
+  armed_.store(false, std::memory_order_release);
+  return status_of(error, DAT_RESOURCE_SRQ);
 }
 
 void Srq::on_limit() noexcept {

@@ -34,7 +34,7 @@ class Srq final : public transport::Srq {
                        DAT_COUNT count) noexcept override;
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
   Status resize(int depth) override;
-  void set_low_watermark(int mark) noexcept override;
+  Status set_low_watermark(int mark) noexcept override;
   // Verbs does not tell, so this looks into the CQs.
   [[nodiscard]] int available() const noexcept override;
 

@@ -110,10 +110,11 @@ Status Srq::resize(int depth) {
   return Status();
 }
 
-void Srq::set_low_watermark(int mark) noexcept {
+Status Srq::set_low_watermark(int mark) noexcept {
   const std::scoped_lock lock(world());
   mark_ = mark;
   check_mark_locked();
+  return Status();
 }
 
 int Srq::available() const noexcept {

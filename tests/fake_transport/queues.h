@@ -73,7 +73,7 @@ class Srq final : public transport::Srq {
   DAT_RETURN post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
                        DAT_COUNT count) noexcept override;
   Status resize(int depth) override;
-  void set_low_watermark(int mark) noexcept override;
+  Status set_low_watermark(int mark) noexcept override;
   [[nodiscard]] int available() const noexcept override;
 
   // ---- for tests

@@ -126,7 +126,7 @@ class NullSrq final : public transport::Srq {
     return DAT_SUCCESS;
   }
   Status resize(int) override { return Status(); }
-  void set_low_watermark(int) noexcept override {}
+  Status set_low_watermark(int) noexcept override { return Status(); }
   [[nodiscard]] int available() const noexcept override { return 0; }
 };
 

@@ -116,10 +116,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUN
  * @param[in] srq_handle
  * @param[in] low_watermark  number of buffers, up to max_recv_dtos; 0 for none
  *
- * @retval DAT_INVALID_HANDLE       `srq_handle`
- * @retval DAT_INVALID_PARAMETER    negative, or beyond max_recv_dtos
- * @retval DAT_MODEL_NOT_SUPPORTED  no low watermarks (srq_watermarks_supported)
- * @retval DAT_NOT_IMPLEMENTED      the same, from some providers
+ * @retval DAT_INVALID_HANDLE          `srq_handle`
+ * @retval DAT_INVALID_PARAMETER       negative, or beyond max_recv_dtos
+ * @retval DAT_MODEL_NOT_SUPPORTED     no low watermarks (srq_watermarks_supported)
+ * @retval DAT_NOT_IMPLEMENTED         the same, from some providers
+ * @retval DAT_INSUFFICIENT_RESOURCES  the adapter does not take it; there is no mark then
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_srq_set_lw
  */

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(full_queue_and_bad_segments_leave_nothing_behind) {
 
 BOOST_AUTO_TEST_CASE(low_watermark_fires_once_for_each_arming) {
   for (WorkId id = 0; id < 4; ++id) CHECK_OK(post(id));
-  srq.set_low_watermark(3);
+  BOOST_TEST(srq.set_low_watermark(3).ok());
   BOOST_REQUIRE(srq.take(taken, segments));
   drain();
   BOOST_TEST(sink.low == 0);  // 3 are not fewer than 3
@@ -70,9 +70,9 @@ BOOST_AUTO_TEST_CASE(low_watermark_fires_once_for_each_arming) {
   BOOST_TEST(eventually([&] { return sink.low == 1; }, {&side}));
   drain();
   BOOST_TEST(sink.low == 1);
-  srq.set_low_watermark(2);  // 1 is there: at once
+  BOOST_TEST(srq.set_low_watermark(2).ok());  // 1 is there: at once
   BOOST_TEST(eventually([&] { return sink.low == 2; }, {&side}));
-  srq.set_low_watermark(0);
+  BOOST_TEST(srq.set_low_watermark(0).ok());
   BOOST_REQUIRE(srq.take(taken, segments));
   drain();
   BOOST_TEST(sink.low == 2);
