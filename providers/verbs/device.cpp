@@ -35,10 +35,11 @@ struct Found {
 };
 
 // The first address that is on that device and port (0: on any). A device may have several.
-std::optional<Found> by_device(const std::vector<Interface>& interfaces, const IaParams& params) {
+std::optional<Found> by_device(const DeviceList& devices, const std::vector<Interface>& interfaces,
+                               const IaParams& params) {
   std::optional<Found> second_best;
   for (const Interface& interface : interfaces) {
-    const auto place = place_of(*interface.address.get());
+    const auto place = devices.place_of(*interface.address.get());
     if (!place || place->device != params.name) continue;
     if (params.port != 0 && place->port != params.port) continue;
     // The best one of its interface, which is IPv4 where there is one.
@@ -52,9 +53,17 @@ std::optional<Found> by_device(const std::vector<Interface>& interfaces, const I
 
 Status not_found(const IaParams& params, const char* why, const DeviceList& devices,
                  const std::vector<Interface>& interfaces) {
+  const std::string all = devices.text();
+  // What was looked for may be there.
+  if (const int error = devices.shortage(); error != 0) {
+    const Status status = status_of(error);
+    UDAPL_EXPLAIN(kError, status.code(), "dat.conf: \"%s %d\": cannot be looked for: %s%s",
+                  params.name.c_str(), params.port, std::strerror(error), cause::remedy(error));
+    return status;
+  }
   UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_ADDRESS),
                 "dat.conf: \"%s %d\": %s. RDMA devices: %s. Interfaces: %s", params.name.c_str(),
-                params.port, why, devices.text().c_str(), list_of(interfaces).c_str());
+                params.port, why, all.c_str(), list_of(interfaces).c_str());
   return failure(DAT_INVALID_ADDRESS);
 }
 
@@ -70,7 +79,7 @@ Result<Found> locate_by_gid(const IaParams& params, const DeviceList& devices,
         devices, interfaces);
   Found found{port->place, {}, address_of(port->gid), true};
   CmAddress address = native_address(found.address, port->pkey, 0);
-  const auto place = place_of(address.any);
+  const auto place = devices.place_of(address.any);
   if (place && place->device == found.place.device && place->port == found.place.port) return found;
   const std::string why = std::string(
                               "no interface with an IP address is on that RDMA device and "
@@ -85,7 +94,7 @@ Result<Found> locate(const IaParams& params, const DeviceList& devices,
   const Interface* interface = by_name(interfaces, params.name);
   if (interface == nullptr) interface = by_number(interfaces, params.name);
   if (interface == nullptr && devices.find(params.name) != nullptr) {
-    auto found = by_device(interfaces, params);
+    auto found = by_device(devices, interfaces, params);
     if (found) return *std::move(found);
     return locate_by_gid(params, devices, interfaces,
                          devices.infiniband_port(params.name, params.port));
@@ -99,7 +108,7 @@ Result<Found> locate(const IaParams& params, const DeviceList& devices,
   if (interface == nullptr && !numeric) interface = by_host_name(interfaces, params.name);
   if (interface == nullptr)
     return not_found(params, why_no_interface(params.name).c_str(), devices, interfaces);
-  const auto place = place_of(*interface->address.get());
+  const auto place = devices.place_of(*interface->address.get());
   if (place) return Found{*place, interface->name, interface->address};
   const std::string why = to_text(interface->address) + " (" + interface->name +
                           ") is on no RDMA device: " + std::strerror(errno);

@@ -23,36 +23,47 @@ namespace {
 
 using Context = std::unique_ptr<ibv_context, CloseDevice>;
 
-// Calls `what` with number and attributes of each port; an attribute that cannot be had is 0.
-// False: the device cannot be opened (errno).
-template <class F>
-bool for_each_port(ibv_device* device, F what) {
-  const Context context(ibv_open_device(device));
-  ibv_device_attr attr{};
-  if (context == nullptr || ibv_query_device(context.get(), &attr) != 0) return false;
-  for (std::uint8_t port = 1; port <= attr.phys_port_cnt; ++port) {
-    ibv_port_attr state{};
-    if (ibv_query_port(context.get(), port, &state) != 0) state = {};
-    what(*context, port, state);
-    if (port == 255) break;
-  }
-  return true;
+bool is_infiniband(const ibv_context* context, const ibv_port_attr& attr) noexcept {
+  return context != nullptr && attr.link_layer == IBV_LINK_LAYER_INFINIBAND &&
+         context->device->transport_type == IBV_TRANSPORT_IB;
 }
 
-bool is_infiniband(const ibv_context& context, const ibv_port_attr& attr) noexcept {
-  return attr.link_layer == IBV_LINK_LAYER_INFINIBAND &&
-         context.device->transport_type == IBV_TRANSPORT_IB;
-}
-
-std::optional<PortGid> port_gid(ibv_context& context, std::uint8_t port, int index) {
-  PortGid result{{ibv_get_device_name(context.device), port}, {}, kDefaultPkey};
-  if (ibv_query_gid(&context, port, index, &result.gid) != 0) return std::nullopt;
+std::optional<PortGid> port_gid(ibv_context* context, std::uint8_t port, int index) {
+  PortGid result{{ibv_get_device_name(context->device), port}, {}, kDefaultPkey};
+  if (ibv_query_gid(context, port, index, &result.gid) != 0) return std::nullopt;
   __be16 pkey = 0;
-  if (ibv_query_pkey(&context, port, 0, &pkey) == 0 && pkey != 0) result.pkey = be16toh(pkey);
+  if (ibv_query_pkey(context, port, 0, &pkey) == 0 && pkey != 0) result.pkey = be16toh(pkey);
   return result;
 }
 
 }  // namespace
+
+DeviceList::DeviceList() : devices_(ibv_get_device_list(&count_)) {
+  if (devices_ == nullptr) note(errno);
+}
+
+int DeviceList::note(int error) const noexcept {
+  if (error == ENOMEM || error == EMFILE || error == ENFILE || error == EAGAIN) shortage_ = error;
+  return error;
+}
+
+// Calls `what` with number and attributes of each port; an attribute that cannot be had is 0.
+// With an error instead, if the device cannot be opened.
+template <class F>
+void DeviceList::for_each_port(ibv_device* device, F what) const {
+  errno = 0;
+  const Context context(ibv_open_device(device));
+  if (context == nullptr) return what(nullptr, 0, {}, note(errno));
+  ibv_device_attr attr{};
+  if (const int error = ibv_query_device(context.get(), &attr); error != 0)
+    return what(nullptr, 0, {}, note(error));
+  for (unsigned port = 1; port <= attr.phys_port_cnt; ++port) {
+    const auto number = static_cast<std::uint8_t>(port);
+    ibv_port_attr state{};
+    if (note(ibv_query_port(context.get(), number, &state)) != 0) state = {};
+    what(context.get(), number, state, 0);
+  }
+}
 
 ibv_device* DeviceList::find(const std::string& name) const {
   for (int i = 0; i < count_; ++i)
@@ -65,11 +76,13 @@ std::optional<PortGid> DeviceList::infiniband_port(const std::string& name, int 
   std::optional<PortGid> found;
   bool active = false;
   if (device == nullptr) return found;
-  (void)for_each_port(device, [&](ibv_context& context, std::uint8_t port, ibv_port_attr& attr) {
-    if (!is_infiniband(context, attr) || active || (wanted != 0 && port != wanted)) return;
-    active = attr.state == IBV_PORT_ACTIVE;
-    if (active || !found) found = port_gid(context, port, 0);
-  });
+  for_each_port(device,
+                [&](ibv_context* context, std::uint8_t port, const ibv_port_attr& attr, int) {
+                  if (!is_infiniband(context, attr) || active || (wanted != 0 && port != wanted))
+                    return;
+                  active = attr.state == IBV_PORT_ACTIVE;
+                  if (active || !found) found = port_gid(context, port, 0);
+                });
   return found;
 }
 
@@ -77,20 +90,25 @@ std::optional<PortGid> DeviceList::port_with_gid(const std::string& text) const 
   ibv_gid wanted{};
   std::optional<PortGid> found;
   if (::inet_pton(AF_INET6, text.c_str(), wanted.raw) != 1) return found;
-  const auto look = [&](ibv_context& context, std::uint8_t port, ibv_port_attr& attr) {
+  const auto look = [&](ibv_context* context, std::uint8_t port, const ibv_port_attr& attr, int) {
     if (!is_infiniband(context, attr)) return;
     for (int index = 0; index < attr.gid_tbl_len && !found; ++index) {
       const auto entry = port_gid(context, port, index);
       if (entry && std::memcmp(entry->gid.raw, wanted.raw, sizeof wanted.raw) == 0) found = entry;
     }
   };
-  for (int i = 0; i < count_ && !found; ++i) (void)for_each_port(devices_[i], look);
+  for (int i = 0; i < count_ && !found; ++i) for_each_port(devices_[i], look);
   return found;
 }
 
 std::string DeviceList::text() const {
   std::string list;
-  const auto add = [&](ibv_context& context, std::uint8_t port, ibv_port_attr& attr) {
+  const auto add = [&](ibv_context* context, std::uint8_t port, const ibv_port_attr& attr,
+                       int error) {
+    if (context == nullptr) {
+      list.append(" (cannot be opened: ").append(std::strerror(error)).append(")");
+      return;
+    }
     list.append(" port ").append(std::to_string(port)).append(1, ' ').append(name_of(attr.state));
     const auto gid = is_infiniband(context, attr) ? port_gid(context, port, 0) : std::nullopt;
     if (gid) list.append(1, ' ').append(to_text(address_of(gid->gid)));
@@ -98,24 +116,25 @@ std::string DeviceList::text() const {
   for (int i = 0; i < count_; ++i) {
     if (!list.empty()) list += ", ";
     list.append(ibv_get_device_name(devices_[i]));
-    if (!for_each_port(devices_[i], add))
-      list.append(" (cannot be opened: ").append(std::strerror(errno)).append(")");
+    for_each_port(devices_[i], add);
   }
   return list.empty() ? "none" : list;
 }
 
-std::optional<Place> place_of(const sockaddr& address) {
+std::optional<Place> DeviceList::place_of(const sockaddr& address) const {
   const std::unique_ptr<rdma_event_channel, decltype(&rdma_destroy_event_channel)> channel(
       rdma_create_event_channel(), rdma_destroy_event_channel);
-  if (channel == nullptr) return std::nullopt;
   rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel.get(), &id, nullptr, RDMA_PS_TCP) != 0) return std::nullopt;
+  if (channel == nullptr || rdma_create_id(channel.get(), &id, nullptr, RDMA_PS_TCP) != 0) {
+    note(errno);
+    return std::nullopt;
+  }
   std::optional<Place> place;
   CmAddress copy{};
   std::memcpy(&copy, &address, size_of(address));
   int error = ENODEV;
   if (rdma_bind_addr(id, &copy.any) != 0)
-    error = errno;
+    error = note(errno);
   else if (id->verbs != nullptr)
     place = Place{ibv_get_device_name(id->verbs->device), id->port_num};
   rdma_destroy_id(id);

@@ -26,7 +26,7 @@ struct PortGid {
 // The RDMA devices of this machine, as of now. Not thread-safe.
 class DeviceList {
  public:
-  DeviceList() : devices_(ibv_get_device_list(&count_)) {}
+  DeviceList();
   ~DeviceList() {
     if (devices_ != nullptr) ibv_free_device_list(devices_);
   }
@@ -40,16 +40,23 @@ class DeviceList {
   [[nodiscard]] std::optional<PortGid> infiniband_port(const std::string& name, int port) const;
   // The InfiniBand port with this GID, written as an IPv6 address.
   [[nodiscard]] std::optional<PortGid> port_with_gid(const std::string& text) const;
+  // Asks the connection manager on which device and port an address is. Nullopt and errno: on none.
+  [[nodiscard]] std::optional<Place> place_of(const sockaddr& address) const;
+  // Why something may not have been found although it is there: errno of a call that wanted memory
+  // or descriptors; 0: there was none.
+  [[nodiscard]] int shortage() const noexcept { return shortage_; }
   // "rxe0 port 1 ACTIVE, mlx5_0 port 1 DOWN fe80::2:c903:1:2, ..."; a GID where it is a name.
   [[nodiscard]] std::string text() const;
 
  private:
+  template <class F>
+  void for_each_port(ibv_device* device, F what) const;
+  int note(int error) const noexcept;
+
+  mutable int shortage_ = 0;
   int count_ = 0;
   ibv_device** const devices_;
 };
-
-// Asks the connection manager on which device and port an address is. Nullopt and errno: on none.
-[[nodiscard]] std::optional<Place> place_of(const sockaddr& address);
 
 // A GID as DAT sees it: an IPv6 address.
 [[nodiscard]] transport::SocketAddress address_of(const ibv_gid& gid) noexcept;

@@ -79,6 +79,7 @@ Environment Environment::from(const std::function<const char*(const char* name)>
   read.number("DAPL_RNR_TIMER", e.rnr_timer, 0, 31);
   read.mtu("DAPL_IB_MTU", e.path_mtu);
   read.number("DAPL_IB_PKEY", e.pkey, 0, 0xffff);
+  if (e.pkey == 0) e.pkey.reset();  // the first of the port, as without
   read.number("DAPL_IB_SL", e.service_level, 0, 15);
   read.number("DAPL_WR_MAX", e.max_work, 1, std::numeric_limits<std::int32_t>::max());
   read.number("DAPL_MAX_INLINE", e.max_inline, 0, 1 << 16);

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
 
 #include "mock_control.h"
@@ -124,6 +125,30 @@ BOOST_AUTO_TEST_CASE(wrong_names) {
     const std::string cause = cause_of("gid");
     BOOST_CHECK_MESSAGE(cause.find("mock0 port 1 ACTIVE.") != std::string::npos, cause);
   }
+}
+
+// Want of memory or descriptors is not told as a name that leads nowhere.
+BOOST_AUTO_TEST_CASE(shortage_is_no_wrong_name) {
+  const Fabric fabric(VERBS_MOCK_INFINIBAND);
+  const std::set<std::string> short_of{"ibv_get_device_list", "ibv_query_device", "query_port",
+                                       "rdma_create_event_channel", "rdma_create_id"};
+  std::set<std::string> met;
+  for (unsigned n = 1; n < 100; ++n) {
+    DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    char adapter[] = "device";
+    verbs_mock_fail_at(n);
+    const DAT_RETURN code = dat_ia_open(adapter, 8, &async_evd, &ia);
+    const char* const failed = verbs_mock_failed_call();
+    verbs_mock_fail_at(0);
+    if (code == DAT_SUCCESS)
+      BOOST_CHECK_EQUAL(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    if (failed == nullptr) break;
+    if (code == DAT_SUCCESS || !short_of.contains(failed)) continue;
+    BOOST_CHECK_MESSAGE(DAT_GET_TYPE(code) == DAT_INSUFFICIENT_RESOURCES, failed << ": " << code);
+    met.insert(failed);
+  }
+  BOOST_CHECK(met == short_of);
 }
 
 BOOST_AUTO_TEST_CASE(private_data_of_every_size) {

@@ -132,7 +132,7 @@ DAT_EP_ATTR ep_attributes(const Run& run) {
   return attr;
 }
 
-bool make_end(Run& run, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq, End& end) {
+bool make(Run& run, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq, End& end) {
   if (!make_evd(run, 16, DAT_EVD_DTO_FLAG, &end.recv_evd) ||
       !make_evd(run, 16, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, &end.request_evd) ||
       !make_evd(run, 8, DAT_EVD_CONNECTION_FLAG, &end.connect_evd))
@@ -176,7 +176,7 @@ bool Pair::create(bool shared) {
     if (!FAULTS_OK(run, dat_srq_create(run.ia, pz, &attr, &srq))) return false;
     run.owe("dat_srq_free", [this] { return dat_srq_free(srq); });
   }
-  if (!make_end(run, pz, DAT_HANDLE_NULL, active) || !make_end(run, pz, srq, passive) ||
+  if (!make(run, pz, DAT_HANDLE_NULL, active) || !make(run, pz, srq, passive) ||
       !make_evd(run, 8, DAT_EVD_CR_FLAG, &cr_evd))
     return false;
   if (!FAULTS_OK(run, dat_psp_create(run.ia, kConnQual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp)))
@@ -184,6 +184,8 @@ bool Pair::create(bool shared) {
   run.owe("dat_psp_free", [this] { return dat_psp_free(psp); });
   return true;
 }
+
+bool Pair::make_end(End& end) { return make(run, pz, DAT_HANDLE_NULL, end); }
 
 namespace {
 

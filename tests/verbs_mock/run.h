@@ -70,6 +70,8 @@ struct End {
 struct Pair {
   explicit Pair(Run& owner);
   [[nodiscard]] bool create(bool shared = false);
+  // One more EP with its EVDs, without an SRQ.
+  [[nodiscard]] bool make_end(End& end);
   // `size` bytes of private data go each way, and come as they are.
   [[nodiscard]] bool connect(DAT_COUNT size = 4);
   [[nodiscard]] bool reject();
