@@ -109,14 +109,26 @@ int Cq::poll_locked(transport::Completion* out, int max) noexcept {
   if (held_begin_ == held_.size()) return take(out, max);
   const std::size_t count =
       std::min(held_.size() - held_begin_, static_cast<std::size_t>(std::max(max, 0)));
-  std::copy_n(held_.begin() + static_cast<std::ptrdiff_t>(held_begin_), count, out);
+  for (std::size_t i = 0; i < count; ++i) out[i] = held_[held_begin_ + i].completion;
   held_begin_ += count;
-  if (held_begin_ == held_.size()) {
-    held_.clear();
-    held_begin_ = 0;
-    set_mode(kHeld, false);
-  }
+  end_held_if_empty();
   return static_cast<int>(count);
+}
+
+void Cq::end_held_if_empty() noexcept {
+  if (held_begin_ != held_.size()) return;
+  held_.clear();
+  held_begin_ = 0;
+  set_mode(kHeld, false);
+}
+
+void Cq::drop_held(std::uint32_t number) noexcept {
+  const ScopedLock lock(lock_);
+  const auto begin = held_.begin() + static_cast<std::ptrdiff_t>(held_begin_);
+  held_.erase(std::remove_if(begin, held_.end(),
+                             [&](const Held& held) { return held.qp_number == number; }),
+              held_.end());
+  end_held_if_empty();
 }
 
 int Cq::hold(bool* notification) noexcept {
@@ -130,7 +142,7 @@ int Cq::hold(bool* notification) noexcept {
   for (int i = 0; i < count; ++i) {
     transport::Completion completion;
     if (!convert(work[i], completion)) continue;
-    held_.push_back(completion);
+    held_.push_back({completion, work[i].qp_num});
     if (notifies(work[i])) *notification = true;
   }
   if (!held_.empty()) set_mode(kHeld, true);
@@ -277,6 +289,7 @@ void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool sol
 
 void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
   qps_.remove(number, [this] { quiesce(); });
+  drop_held(number);
   const ScopedLock lock(roles_lock_);
   --(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
   solicited_.store(others_ == 0 && solicited_receivers_ != 0, std::memory_order_release);

@@ -34,7 +34,8 @@ class Srq;
 // Three things take completions off the verbs CQ without handing them out; the next poll gives them
 // from `held_`. size(): verbs does not tell how many wait. The CqPatrol. And the filter, in the
 // service thread, when an armed CQ fires that quiet completions are put on: the device cannot tell
-// them from notifications. From the first time on, polls of that CQ take a lock.
+// them from notifications. From the first time on, polls of that CQ take a lock. What is held of a
+// QP goes with it.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
@@ -107,6 +108,8 @@ class Cq final : public transport::Cq {
       UDAPL_EXCLUDES(lock_);
   // Takes up to kBatch to held_; a negative number: no memory. *notifies: one is a notification.
   int hold(bool* notifies) noexcept UDAPL_REQUIRES(lock_);
+  void end_held_if_empty() noexcept UDAPL_REQUIRES(lock_);
+  void drop_held(std::uint32_t number) noexcept UDAPL_EXCLUDES(lock_);
   void set_mode(unsigned bit, bool on) noexcept UDAPL_REQUIRES(lock_);
   void wait_for_poller() const noexcept;
   void quiesce() noexcept UDAPL_EXCLUDES(lock_);
@@ -130,7 +133,11 @@ class Cq final : public transport::Cq {
   std::uint32_t looked_turn_ = 0;  // CqPatrol's
 
   mutable SpinLock lock_;
-  std::vector<transport::Completion> held_ UDAPL_GUARDED_BY(lock_);
+  struct Held {
+    transport::Completion completion;
+    std::uint32_t qp_number;
+  };
+  std::vector<Held> held_ UDAPL_GUARDED_BY(lock_);
   std::size_t held_begin_ UDAPL_GUARDED_BY(lock_) = 0;
 
   Mutex roles_lock_;

@@ -83,4 +83,32 @@ BOOST_AUTO_TEST_CASE(both_at_once) {
   check(run, done);
 }
 
+// A resize counts what waits, for which the provider takes it off the device's queue. When the EP
+// goes, so does that: its completions name an EP that is not there any more.
+BOOST_AUTO_TEST_CASE(counted_completions_go_with_their_ep) {
+  constexpr DAT_COUNT kMessages = 20;  // more than the EVD looks at in one go
+  Run run;
+  Pair pair(run);
+  bool done = pair.create();
+  faults::End& end = pair.passive;  // with an EP that ends before the pair does
+  DAT_EP_PARAM like{};
+  done = done && FAULTS_OK(run, dat_ep_query(end.ep, DAT_EP_FIELD_ALL, &like));
+  like.ep_attr.max_recv_dtos = kMessages;
+  done = done && FAULTS_OK(run, dat_ep_create(run.ia, pair.pz, end.recv_evd, end.request_evd,
+                                              end.connect_evd, &like.ep_attr, &end.ep));
+  done = done && FAULTS_OK(run, dat_evd_resize(end.recv_evd, kMessages)) && pair.connect();
+  DAT_LMR_TRIPLET from = pair.local(0, 8);
+  DAT_LMR_TRIPLET to = pair.local(8, 8);
+  for (DAT_COUNT i = 0; done && i < kMessages; ++i)
+    done = FAULTS_OK(run, dat_ep_post_recv(end.ep, 1, &to, {}, DAT_COMPLETION_DEFAULT_FLAG)) &&
+           FAULTS_OK(run,
+                     dat_ep_post_send(pair.active.ep, 1, &from, {}, DAT_COMPLETION_DEFAULT_FLAG)) &&
+           run.expect_done(pair.active.request_evd, pair.active.connect_evd);
+  done = done && FAULTS_OK(run, dat_evd_resize(end.recv_evd, 2 * kMessages));
+  done = done && FAULTS_OK(run, dat_ep_free(end.ep));
+  DAT_EVENT event{};
+  BOOST_CHECK(dat_evd_dequeue(end.recv_evd, &event) != DAT_SUCCESS);
+  check(run, done);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
