@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -90,36 +89,44 @@ inline std::mutex& spent_lock() noexcept {
 
 // Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
 // is reused as late as practical: at least kQuarantine other frees later. Thread-safe; one per type
-// and process.
+// and process. Only allocate() needs memory.
 template <class T>
 class ObjectPool {
  public:
   static constexpr std::size_t kQuarantine = 64;
 
   static ObjectPool& instance() noexcept {
-    static auto* const pool = new ObjectPool;  // outlives every static destructor on purpose
-    return *pool;
+    static constinit ObjectPool pool;
+    // It outlives every static destructor.
+    static_assert(std::is_trivially_destructible_v<ObjectPool>);
+    return pool;
   }
 
   [[nodiscard]] void* allocate() {
     {
       const std::scoped_lock lock(mutex_);
-      if (free_.size() > kQuarantine) {
-        void* const block = free_.front();
-        free_.pop_front();
+      if (count_ > kQuarantine) {
+        ObjectHeader* const block = oldest_;
+        oldest_ = block->next;
+        --count_;
         return block;
       }
     }
     return ::operator new(sizeof(T), std::align_val_t(alignof(T)));
   }
-  void release(void* block) {
+  // The blocks are chained by their headers.
+  void release(ObjectHeader* block) noexcept {
     const std::scoped_lock lock(mutex_);
-    free_.push_back(block);
+    (count_ == 0 ? oldest_ : latest_->next) = block;
+    latest_ = block;
+    ++count_;
   }
 
  private:
   std::mutex mutex_;
-  std::deque<void*> free_;
+  ObjectHeader* oldest_ = nullptr;
+  ObjectHeader* latest_ = nullptr;
+  std::size_t count_ = 0;
 };
 
 // Records of trace_points.cpp.
@@ -151,11 +158,23 @@ struct Dispose {
 template <class T>
 using Owned = std::unique_ptr<T, Dispose<T>>;
 
+// Gives the block of an object whose constructor has thrown to the pool, like that of a dead one:
+// somebody may have a stale handle of it.
+template <class T>
+struct Abandon {
+  void operator()(void* block) const noexcept {
+    auto* const header = static_cast<ObjectHeader*>(block);
+    header->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    ObjectPool<T>::instance().release(header);
+  }
+};
+
 // Makes a handle object. Throws std::bad_alloc.
 template <class T, class... Args>
 [[nodiscard]] Owned<T> make_object(Args&&... args) {
-  void* const block = ObjectPool<T>::instance().allocate();
-  T* const object = ::new (block) T(std::forward<Args>(args)...);
+  std::unique_ptr<void, Abandon<T>> block(ObjectPool<T>::instance().allocate());
+  T* const object = ::new (block.get()) T(std::forward<Args>(args)...);
+  static_cast<void>(block.release());
   if (trace::enabled(trace::kCalls)) [[unlikely]]
     trace_create(*object, T::kType);
   return Owned<T>(object);
