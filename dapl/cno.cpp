@@ -206,6 +206,12 @@ Result<Ia*> ia_of(DAT_IA_HANDLE handle) noexcept {
   UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", handle);
 }
 
+Status check_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
+  if (agent.proxy_agent_func == nullptr && agent.instance_data != nullptr)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "an agent with data but no function");
+  return Status();
+}
+
 }  // namespace
 
 namespace calls {
@@ -214,6 +220,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
   return boundary([&]() -> Status {
     auto ia = ia_of(ia_handle);
     if (!ia.ok()) return ia.status();
+    if (const Status status = check_agent(agent); !status.ok()) return status;
     if (cno == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null CNO handle pointer");
     *cno = &(*ia)->adopt(make_object<Cno>(**ia, agent, Fd()));
@@ -244,6 +251,7 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
   return boundary([&]() -> Status {
     auto cno = cno_of(handle);
     if (!cno.ok()) return cno.status();
+    if (const Status status = check_agent(agent); !status.ok()) return status;
     return (*cno)->set_agent(agent);
   });
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "observe.h"
+
 // The run and its options, and checks that name return codes.
 namespace conformance {
 

@@ -146,7 +146,7 @@ Result run_isolated(const std::string& path, std::vector<std::string> arguments,
 
 void run_all_isolated(const std::vector<std::string>& paths,
                       const std::vector<std::string>& arguments, int limit_seconds, int jobs,
-                      const std::function<void(Result)>& done) {
+                      const std::function<bool(Result)>& done) {
   std::mutex mutex;
   std::condition_variable finished;
   std::vector<std::optional<Result>> results(paths.size());
@@ -165,7 +165,9 @@ void run_all_isolated(const std::vector<std::string>& paths,
     std::unique_lock lock(mutex);
     finished.wait(lock, [&] { return result.has_value(); });
     lock.unlock();
-    done(*std::move(result));
+    if (done(*std::move(result))) continue;
+    next = paths.size();
+    break;
   }
   for (std::thread& worker : workers) worker.join();
 }

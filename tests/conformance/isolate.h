@@ -15,10 +15,10 @@ namespace conformance {
 Result run_isolated(const std::string& path, std::vector<std::string> arguments, int limit_seconds);
 
 // Runs all of them so, `jobs` at a time. `done` is called in this thread, in the order of the
-// paths.
+// paths, and says whether to go on.
 void run_all_isolated(const std::vector<std::string>& paths,
                       const std::vector<std::string>& arguments, int limit_seconds, int jobs,
-                      const std::function<void(Result)>& done);
+                      const std::function<bool(Result)>& done);
 
 // In that process: hands the result over. False if nobody takes it.
 bool report_to(int fd, const Results& results);

@@ -39,8 +39,10 @@ Runs the conformance suite for uDAPL 2.0 on an interface adapter of dat.conf.
   --isolate[=SECONDS]  each test in a process of its own, with a time limit (default: 60): for a
                        provider that crashes or hangs
   --jobs=N             with --isolate: so many tests at a time
+  --fail-fast          run no test after the first that fails
   --quirks FILE        tests not to run, one a line: TEST REASON
   --junit FILE         write the results there as JUnit XML
+  --observe FILE       add a line to the file for each code that a function returned in a test
   --list               the lines of the checklist and the tests that prove them; then end
   --coverage           the lines that nothing proves; exit status 1 if there are any
   --help               this text
@@ -56,6 +58,7 @@ struct Command {
   Options options;
   std::string junit;
   std::string quirks;
+  std::string observe;
   int isolate = 0;  // seconds, 0: not
   int jobs = 1;     // with isolate
   int listen = 0;   // a port, 0: not
@@ -63,6 +66,7 @@ struct Command {
   int partner_fd = -1;
   bool list = false;
   bool coverage = false;
+  bool fail_fast = false;
   bool help = false;
   std::string wrong;        // what is wrong with the usage
   std::vector<char*> rest;  // Boost.Test's
@@ -104,7 +108,8 @@ class Reader {
   bool take() {
     return value("--ia", command_.options.ia) || value("--peer", command_.options.peer) ||
            value("--junit", command_.junit) || value("--quirks", command_.quirks) ||
-           flag("--list", command_.list) || flag("--coverage", command_.coverage) ||
+           value("--observe", command_.observe) || flag("--list", command_.list) ||
+           flag("--coverage", command_.coverage) || flag("--fail-fast", command_.fail_fast) ||
            flag("--help", command_.help) || flag("-h", command_.help) || thread_safe() ||
            counted("--isolate", command_.isolate, 60, 1, 86400) ||
            counted("--jobs", command_.jobs, 1, 1, 256) ||
@@ -204,17 +209,22 @@ std::vector<ut::test_unit_id> chosen() {
   return visitor.ids;
 }
 
-void apply(const Quirks& quirks) {
+constexpr const char* kAfterFailure = "not run: a test before it has failed";
+
+void apply(const Quirks& quirks, const Command& command, const Results& results) {
   for (const ut::test_unit_id id : chosen()) {
     ut::test_unit& unit = ut::framework::get(id, ut::TUT_CASE);
-    const std::string reason(quirks.reason(unit.full_name()));
-    if (reason.empty()) continue;
-    unit.add_precondition([reason](ut::test_unit_id skipped) {
-      std::printf("SKIPPED %s: %s\n", ut::framework::get(skipped, ut::TUT_CASE).full_name().c_str(),
+    const std::string quirk(quirks.reason(unit.full_name()));
+    if (quirk.empty() && !command.fail_fast) continue;
+    unit.add_precondition([quirk, &results](ut::test_unit_id asked) {
+      std::string reason = quirk;
+      if (reason.empty() && results.count(Outcome::kFailed) > 0) reason = kAfterFailure;
+      boost::test_tools::assertion_result run(reason.empty());
+      if (run) return run;
+      std::printf("SKIPPED %s: %s\n", ut::framework::get(asked, ut::TUT_CASE).full_name().c_str(),
                   reason.c_str());
-      boost::test_tools::assertion_result no(false);
-      no.message() << reason;
-      return no;
+      run.message() << reason;
+      return run;
     });
   }
 }
@@ -224,12 +234,14 @@ void run_each_alone(const Command& command, const Quirks& quirks, Results& resul
                                      "--catch_system_errors=no"};  // a crash is to be one
   if (command.options.thread_safe == DAT_TRUE) arguments.emplace_back("--threadsafe");
   if (!command.options.peer.empty()) arguments.push_back("--peer=" + command.options.peer);
+  if (!command.observe.empty()) arguments.push_back("--observe=" + command.observe);
   std::vector<std::string> paths;
   std::vector<Result> results_of_all;
   for (const ut::test_unit_id id : chosen()) {
     const std::string path = ut::framework::get(id, ut::TUT_CASE).full_name();
     const std::string_view reason = quirks.reason(path);
-    results_of_all.push_back({path, Outcome::kSkipped, 0, std::string(reason)});
+    results_of_all.push_back(
+        {path, Outcome::kSkipped, 0, std::string(reason.empty() ? kAfterFailure : reason)});
     if (reason.empty())
       paths.push_back(path);
     else
@@ -244,7 +256,9 @@ void run_each_alone(const Command& command, const Quirks& quirks, Results& resul
     std::fflush(stdout);
     place = std::find_if(place, results_of_all.end(),
                          [&](const Result& at) { return at.path == result.path; });
+    const bool failed = result.outcome == Outcome::kFailed;
     *place = std::move(result);
+    return !failed || !command.fail_fast;
   });
   for (Result& result : results_of_all) results.add(std::move(result));
 }
@@ -258,12 +272,16 @@ int run(Command& command) {
       return kUsageStatus;
     }
   }
+  if (!command.observe.empty() && !observe_into(command.observe.c_str())) {
+    std::fprintf(stderr, "datconform: %s: %s\n", command.observe.c_str(), std::strerror(errno));
+    return kUsageStatus;
+  }
   Results results;
   if (command.isolate > 0) {
     run_each_alone(command, quirks, results);
   } else {
     const Recorder recorder(results);
-    apply(quirks);
+    apply(quirks, command, results);
     ut::framework::run();
   }
   if (command.partner_fd >= 0) return report_to_driver(results) ? 0 : kFailedStatus;

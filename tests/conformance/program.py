@@ -99,6 +99,26 @@ class Program(unittest.TestCase):
             self.assertEqual(row(result.stdout, "ia"), [0, 2, 0], result.stdout)
             self.assertIn(said, result.stdout)
 
+    def test_fail_fast(self):
+        for extra in ([], ["--isolate"]):
+            result = run("--ia=nobody", FAST, "--fail-fast", *extra)
+            self.assertEqual(result.returncode, 1)
+            passed, failed, skipped = row(result.stdout, "ia")
+            self.assertEqual((passed, failed), (0, 1), result.stdout)
+            self.assertGreater(skipped, 3)
+            self.assertIn("not run: a test before it has failed", result.stdout)
+
+    def test_observe(self):
+        for extra in ([], ["--isolate"]):
+            seen = self.file("seen")
+            result = run("--ia=soft", FAST, "--observe", seen, *extra)
+            self.assertEqual(result.returncode, 0, result.stdout)
+            with open(seen, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            self.assertIn("dat_ia_openv\tDAT_SUCCESS\tia/ia_open_twice", lines)
+            self.assertIn("dat_ia_openv\tDAT_INVALID_PARAMETER\tia/ia_open_qlen_zero", lines)
+        self.assertEqual(run("--ia=soft", FAST, "--observe=/nonexistent/x").returncode, 2)
+
     def test_quirks(self):
         quirks = self.file("quirks", "# a comment\n\nia/ia_open_* its opening is odd\n")
         for extra in ([], ["--isolate"]):

@@ -222,6 +222,7 @@ class Recorder::Observer : public ut::test_observer {
     if (unit.p_type != ut::TUT_CASE) return;
     Result result;
     result.path = unit.full_name();
+    end_observed_test(result.path.c_str());
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     const std::string reasons = take_skip_reasons();

@@ -36,9 +36,9 @@ DAT_BEGIN_DECLS
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR,
- *                                     unknown flag, UNSIGNALLED without the EP attribute
+ *                                     longer than max_message_size of the IA, unknown flag,
+ *                                     UNSIGNALLED without the EP attribute
  * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
- * @retval DAT_LENGTH_ERROR            longer than max_message_size
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
@@ -118,9 +118,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUN
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
- *                                     another flag, UNSIGNALLED without the EP attribute
+ *                                     over max_rdma_size, flag, UNSIGNALLED without the attribute
  * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
- * @retval DAT_LENGTH_ERROR            segments shorter than `remote_iov`, or beyond max_rdma_size
+ * @retval DAT_LENGTH_ERROR            segments shorter than `remote_iov`
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally; on iWARP
  *                                     remote writing is needed too (rdma_write_for_rdma_read_req)
@@ -174,9 +174,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_hand
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
- *                                     another flag, UNSIGNALLED without the EP attribute
+ *                                     over max_rdma_size, flag, UNSIGNALLED without the attribute
  * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
- * @retval DAT_LENGTH_ERROR            segments longer than `remote_iov`, or beyond max_rdma_size
+ * @retval DAT_LENGTH_ERROR            segments longer than `remote_iov`
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
