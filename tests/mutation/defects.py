@@ -55,7 +55,7 @@ DEFECTS = [
      "!success ? 0 : receive ? completion.length : cookie.length",
      "!success ? 77 : receive ? completion.length : cookie.length", "transfer,regressions"),
     ("send_reports_no_length", "dapl/completion.h",
-     "receive ? completion.length : cookie.length;", "receive ? completion.length : 0;", "transfer"),
+     "receive ? completion.length : cookie.length;", "receive ? completion.length : 0;", "extensions"),
     ("operation_is_what_was_posted", "dapl/completion.h",
      "data.operation = receive ? completion.operation : cookie.operation;",
      "data.operation = cookie.operation;", "rmr"),
