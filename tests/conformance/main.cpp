@@ -260,7 +260,11 @@ void run_each_alone(const Command& command, const Quirks& quirks, Results& resul
     *place = std::move(result);
     return !failed || !command.fail_fast;
   });
-  for (Result& result : results_of_all) results.add(std::move(result));
+  for (Result& result : results_of_all) {
+    if (result.outcome == Outcome::kSkipped && result.text == kAfterFailure)
+      std::printf("SKIPPED %s: %s\n", result.path.c_str(), kAfterFailure);
+    results.add(std::move(result));
+  }
 }
 
 int run(Command& command) {

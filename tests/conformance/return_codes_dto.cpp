@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "harness.h"
+
+// Return codes of data transfer and memory, sections 2.8 to 2.12 of the semantics reference, that
+// no line of its checklist asks for.
+namespace conformance {
+
+BOOST_AUTO_TEST_SUITE(return_codes)
+
+// ---- data transfer: 2.8 ----
+
+// More than the IA can do at all; the memory is not looked at.
+BOOST_AUTO_TEST_CASE(rc_dto_too_long) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_LMR_TRIPLET segments[2] = {buffer.local(), buffer.local()};
+  for (DAT_LMR_TRIPLET& segment : segments) segment.segment_length = 0xffffffffU;
+  DAT_RMR_TRIPLET remote = buffer.remote(64);
+  remote.segment_length = 0xffffffffU;
+  CHECK_TYPE_OR(
+      dat_ep_post_send(pair.active.ep, 2, segments, cookie(1), DAT_COMPLETION_DEFAULT_FLAG),
+      DAT_INVALID_PARAMETER, DAT_LENGTH_ERROR);
+  CHECK_TYPE_OR(dat_ep_post_rdma_write(pair.active.ep, 2, segments, cookie(1), &remote,
+                                       DAT_COMPLETION_DEFAULT_FLAG),
+                DAT_INVALID_PARAMETER, DAT_LENGTH_ERROR);
+  segments[0].segment_length = 64;
+  CHECK_TYPE_OR(dat_ep_post_rdma_read(pair.active.ep, 1, segments, cookie(1), &remote,
+                                      DAT_COMPLETION_DEFAULT_FLAG),
+                DAT_INVALID_PARAMETER, DAT_LENGTH_ERROR);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_CONNECTED);
+  pair.disconnect();
+}
+
+// The EP's own limit, which is below the IA's.
+BOOST_AUTO_TEST_CASE(rc_dto_more_segments_than_the_ep_has) {
+  const Ia probe;
+  if (skip_unless(probe.attr.max_iov_segments_per_dto > 2, "the IA has two segments at most"))
+    return;
+  DAT_EP_ATTR attr = default_ep_attr(probe);
+  attr.max_request_iov = attr.max_recv_iov = attr.max_rdma_write_iov = attr.max_rdma_read_iov = 1;
+  Pair pair(&attr);
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
+  const DAT_EP_ATTR& got = param.ep_attr;  // it may have more than was asked for
+  const auto more_than = [&](DAT_COUNT count) {
+    return std::vector<DAT_LMR_TRIPLET>(static_cast<std::size_t>(count) + 1, buffer.local(1));
+  };
+  const auto count_of = [](const auto& list) { return static_cast<DAT_COUNT>(list.size()); };
+  const DAT_EP_HANDLE ep = pair.active.ep;
+  const DAT_RMR_TRIPLET remote = buffer.remote(64);
+  auto list = more_than(got.max_request_iov);
+  CHECK_TYPE(
+      dat_ep_post_send(ep, count_of(list), list.data(), cookie(1), DAT_COMPLETION_DEFAULT_FLAG),
+      DAT_INVALID_PARAMETER);
+  list = more_than(got.max_recv_iov);
+  CHECK_TYPE(
+      dat_ep_post_recv(ep, count_of(list), list.data(), cookie(1), DAT_COMPLETION_DEFAULT_FLAG),
+      DAT_INVALID_PARAMETER);
+  list = more_than(got.max_rdma_write_iov);
+  CHECK_TYPE(dat_ep_post_rdma_write(ep, count_of(list), list.data(), cookie(1), &remote,
+                                    DAT_COMPLETION_DEFAULT_FLAG),
+             DAT_INVALID_PARAMETER);
+  list = more_than(got.max_rdma_read_iov);
+  CHECK_TYPE(dat_ep_post_rdma_read(ep, count_of(list), list.data(), cookie(1), &remote,
+                                   DAT_COMPLETION_DEFAULT_FLAG),
+             DAT_INVALID_PARAMETER);
+  pair.disconnect();
+}
+
+// SOLICITED_WAIT is for messages: nobody at the peer is told of RDMA.
+BOOST_AUTO_TEST_CASE(rc_dto_solicited_rdma) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  CHECK_TYPE(
+      pair.active.post_write(buffer, buffer.remote(64), 1, DAT_COMPLETION_SOLICITED_WAIT_FLAG),
+      DAT_INVALID_PARAMETER);
+  CHECK_TYPE(
+      pair.active.post_read(buffer, buffer.remote(64), 1, DAT_COMPLETION_SOLICITED_WAIT_FLAG),
+      DAT_INVALID_PARAMETER);
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_CONNECTED);
+  pair.disconnect();
+}
+
+// Section 2.8: what is transferred is the remote triplet; the sink may be larger.
+BOOST_AUTO_TEST_CASE(rc_dto_read_into_more) {
+  Pair pair;
+  Buffer sink(pair.ia, pair.pz, 128);
+  Buffer source(pair.ia, pair.pz, 64);
+  sink.fill(1);
+  source.fill(2);
+  pair.connect();
+  DAT_LMR_TRIPLET local = sink.local();
+  const DAT_RMR_TRIPLET remote = source.remote(64);
+  REQUIRE_OK(dat_ep_post_rdma_read(pair.active.ep, 1, &local, cookie(1), &remote,
+                                   DAT_COMPLETION_DEFAULT_FLAG));
+  const auto data = expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1);
+  BOOST_CHECK_EQUAL(data.transfered_length, 64U);
+  BOOST_CHECK(sink.holds(2, 64));
+  pair.disconnect();
+}
+
+namespace {
+
+// Section 2.8: memory may be checked at once, or when the operation is executed. Never silent
+// success.
+template <class Post>
+void check_memory(Pair& pair, DAT_EVD_HANDLE evd, const char* what, DAT_RETURN at_once, Post post) {
+  BOOST_TEST_CONTEXT(what) {
+    const DAT_RETURN rc = post();
+    if (rc != DAT_SUCCESS) {
+      BOOST_CHECK_MESSAGE(DAT_GET_TYPE(rc) == at_once || DAT_GET_TYPE(rc) == DAT_INVALID_PARAMETER,
+                          describe(rc));
+      pair.disconnect();
+      return;
+    }
+    const auto event = next_event(evd);
+    BOOST_REQUIRE(event);
+    BOOST_CHECK_EQUAL(event->event_data.dto_completion_event_data.status,
+                      DAT_DTO_ERR_LOCAL_PROTECTION);
+    expect_connection_end(pair.active.connect_evd);
+    expect_connection_end(pair.passive.connect_evd);
+  }
+}
+
+}  // namespace
+
+// A PZ that is not the EP's: PROTECTION_VIOLATION.
+BOOST_AUTO_TEST_CASE(rc_dto_protection_violation) {
+  for (const char* const what : {"send", "write", "read", "receive"}) {
+    Pair pair;
+    const Pz other = make_pz(pair.ia);
+    Buffer buffer(pair.ia, pair.pz, 64);
+    Buffer foreign(pair.ia, other, 64);
+    pair.connect();
+    const std::string_view kind(what);
+    if (kind == "receive") {
+      check_memory(pair, pair.passive.recv_evd, what, DAT_PROTECTION_VIOLATION, [&] {
+        const DAT_RETURN rc = pair.passive.post_recv(foreign, 64, 1);
+        if (rc == DAT_SUCCESS) REQUIRE_OK(pair.active.post_send(buffer, 64, 1));
+        return rc;
+      });
+      continue;
+    }
+    check_memory(pair, pair.active.request_evd, what, DAT_PROTECTION_VIOLATION, [&] {
+      return kind == "send"    ? pair.active.post_send(foreign, 64, 1)
+             : kind == "write" ? pair.active.post_write(foreign, buffer.remote(64), 1)
+                               : pair.active.post_read(foreign, buffer.remote(64), 1);
+    });
+  }
+}
+
+// A local right that the LMR lacks, or no LMR at all: PRIVILEGES_VIOLATION.
+BOOST_AUTO_TEST_CASE(rc_dto_privileges_violation) {
+  for (const char* const what : {"send", "write", "read", "read into nothing", "receive"}) {
+    Pair pair;
+    Buffer buffer(pair.ia, pair.pz, 64);
+    Buffer readable(pair.ia, pair.pz, 64, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+    Buffer nothing(pair.ia, pair.pz, 64);
+    nothing.lmr_context ^= 0x00500000;
+    pair.connect();
+    const std::string_view kind(what);
+    if (kind == "receive") {
+      check_memory(pair, pair.passive.recv_evd, what, DAT_PRIVILEGES_VIOLATION, [&] {
+        const DAT_RETURN rc = pair.passive.post_recv(readable, 64, 1);
+        if (rc == DAT_SUCCESS) REQUIRE_OK(pair.active.post_send(buffer, 64, 1));
+        return rc;
+      });
+      continue;
+    }
+    check_memory(pair, pair.active.request_evd, what, DAT_PRIVILEGES_VIOLATION, [&] {
+      return kind == "send"    ? pair.active.post_send(nothing, 64, 1)
+             : kind == "write" ? pair.active.post_write(nothing, buffer.remote(64), 1)
+             : kind == "read"  ? pair.active.post_read(readable, buffer.remote(64), 1)
+                               : pair.active.post_read(nothing, buffer.remote(64), 1);
+    });
+  }
+}
+
+// ---- memory: 2.9, 2.10 ----
+
+BOOST_AUTO_TEST_CASE(rc_lmr_zero_based) {
+  const Ia ia;
+  if (skip_unless(ia.attr.zb_supported == DAT_FALSE, "the IA has zero-based addresses")) return;
+  const Pz pz = make_pz(ia);
+  char bytes[64];
+  DAT_REGION_DESCRIPTION region{};
+  region.for_va = bytes;
+  DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+  DAT_LMR_CONTEXT context = 0;
+  DAT_RMR_CONTEXT remote = 0;
+  DAT_VLEN length = 0;
+  DAT_VADDR address = 0;
+  CHECK_TYPE(
+      dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof bytes, pz, DAT_MEM_PRIV_ALL_FLAG,
+                     DAT_VA_TYPE_ZB, &lmr, &context, &remote, &length, &address),
+      DAT_MODEL_NOT_SUPPORTED);
+}
+
+BOOST_AUTO_TEST_CASE(rc_rmr) {
+  const Ia ia;
+  if (skip_unless(ia.attr.max_rmrs > 0, "the IA has no RMRs")) return;
+  const Pz pz = make_pz(ia);
+  CHECK_TYPE(dat_rmr_create(pz, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_TYPE_OR(dat_rmr_create_for_ep(pz, nullptr), DAT_INVALID_PARAMETER, DAT_MODEL_NOT_SUPPORTED);
+  Rmr rmr;
+  REQUIRE_OK(dat_rmr_create(pz, rmr.out()));
+  DAT_RMR_PARAM param{};
+  CHECK_TYPE(dat_rmr_query(rmr, DAT_RMR_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_rmr_query(rmr, not_an_enumerator<DAT_RMR_PARAM_MASK>(0x100), &param),
+             DAT_INVALID_PARAMETER);
+}
+
+// ---- SRQ: 2.12 ----
+
+BOOST_AUTO_TEST_CASE(rc_srq) {
+  const Ia ia;
+  if (skip_unless(ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
+  const Pz pz = make_pz(ia);
+  const Pz other = make_pz(ia);
+  Buffer foreign(ia, other, 64);
+  Buffer readable(ia, pz, 64, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+  DAT_SRQ_ATTR attr{4, 1, DAT_SRQ_LW_DEFAULT};
+  Srq srq;
+  REQUIRE_OK(dat_srq_create(ia, pz, &attr, srq.out()));
+  DAT_SRQ_PARAM param{};
+  CHECK_TYPE(dat_srq_query(srq, DAT_SRQ_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_srq_query(srq, not_an_enumerator<DAT_SRQ_PARAM_MASK>(0x10000), &param),
+             DAT_INVALID_PARAMETER);
+  REQUIRE_OK(dat_srq_query(srq, DAT_SRQ_FIELD_ALL, &param));
+  std::vector<DAT_LMR_TRIPLET> segments(static_cast<std::size_t>(param.max_recv_iov) + 1,
+                                        readable.local());
+  CHECK_TYPE(dat_srq_post_recv(srq, param.max_recv_iov + 1, segments.data(), cookie(1)),
+             DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_srq_post_recv(srq, -1, segments.data(), cookie(1)), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_srq_post_recv(srq, 1, nullptr, cookie(1)), DAT_INVALID_PARAMETER);
+  // Checked at once or when a message comes (section 6.4), which there is none here.
+  DAT_LMR_TRIPLET segment = foreign.local();
+  DAT_RETURN rc = dat_srq_post_recv(srq, 1, &segment, cookie(1));
+  BOOST_CHECK_MESSAGE(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_PROTECTION_VIOLATION,
+                      describe(rc));
+  segment = readable.local();
+  rc = dat_srq_post_recv(srq, 1, &segment, cookie(1));
+  BOOST_CHECK_MESSAGE(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_PRIVILEGES_VIOLATION,
+                      describe(rc));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance
