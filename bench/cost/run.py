@@ -7,7 +7,7 @@ usage: run.py --build DIR [--check] [--markdown] [--no-connections]
 Instructions per call, counted by callgrind, of libdat2 and the provider together; what verbs and libc do is left
 out. They are the same on every run. Each of ours is printed with its goal. With --check the exit status is 1 when one
 is beyond its ceiling, which is what was reached so far: it only ever goes down. CPU time of a connection follows,
-which depends on the machine and is not judged. Exit status 77: something needed is missing.
+beside the same connection without any layer (raw); it depends on the machine and is not judged. Exit status 77: something needed is missing.
 """
 
 import argparse
@@ -33,6 +33,15 @@ LAYER = re.compile(r"/lib(dat2|daplofa)\.so")
 PACKAGED = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"]
 
 
+def call(name, command, work, **environment):
+    """The output of a program, which must succeed."""
+    done = subprocess.run(command, env=dict(os.environ, VERBS_MOCK_NULL="1", **environment), cwd=work,
+                          capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{name}: {' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 class Stack:
     """A pair of libdat2 and libdaplofa, and how it is opened."""
 
@@ -43,16 +52,10 @@ class Stack:
         conf = os.path.join(work, "dat.conf")
         with open(conf, "w", encoding="ascii") as out:
             out.write(f'cost u2.0 {self.safety} default {self.folder}/libdaplofa.so.2 dapl.2.0 "lo 0" ""\n')
-        environment = dict(os.environ, DAT_OVERRIDE=conf, VERBS_MOCK_NULL="1",
-                           LD_LIBRARY_PATH=f"{self.mock}:{self.folder}")
         command = [*tool, *arguments[:1], "--ia=cost", *arguments[1:]]
         if self.safety == "threadsafe":
             command.append("--threadsafe")
-        done = subprocess.run(command, env=environment, cwd=work, capture_output=True, text=True, timeout=120,
-                              check=False)
-        if done.returncode != 0:
-            sys.exit(f"{self.name}: {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-        return done.stdout
+        return call(self.name, command, work, DAT_OVERRIDE=conf, LD_LIBRARY_PATH=f"{self.mock}:{self.folder}")
 
 
 def own_instructions(file_name, objects):
@@ -160,7 +163,8 @@ def main():
 
     if not options.no_connections:
         with tempfile.TemporaryDirectory() as work:
-            commands = {}
+            raw = os.path.join(build, "bin", "raw_cost")
+            commands = {"raw": lambda: call("raw", [raw, "--count=300"], work, LD_LIBRARY_PATH=mock)}
             for stack in stacks:
                 commands[stack.name] = lambda s=stack: s.run(work, [program, "connections", "--count=300"])
                 commands[f"{stack.name}, abrupt"] = lambda s=stack: s.run(
