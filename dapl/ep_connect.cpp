@@ -160,20 +160,27 @@ Status Ep::accept(transport::IncomingConnection& incoming, EpInput how,
 // ---- end --------------------------------------------------------------------------------------
 
 Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
-  const EpInput input =
+  EpInput input =
       flags == DAT_CLOSE_GRACEFUL_FLAG ? EpInput::kDisconnectGraceful : EpInput::kDisconnectAbrupt;
   Upcall upcall;
   const ScopedLock lock(mutex_);
-  const EpStep change = step(state(), input);
+  EpStep change = step(state(), input);
   if (change.verdict == EpVerdict::kIllegal) return illegal(*this, input);
   if (change.verdict == EpVerdict::kNothing) return Status();
   if (change.next == DAT_EP_STATE_DISCONNECT_PENDING) {
+    bool idle = ia->attributes().completed_is_delivered;
     {
       const ScopedLock posts(requests.lock);  // a post that runs now is the last
       set_state(change.next, input);
+      idle = idle && requests.cookies.outstanding() == 0;
     }
-    qp_->disconnect(transport::DisconnectMode::kGraceful);
-    return Status();
+    if (!idle) {
+      qp_->disconnect(transport::DisconnectMode::kGraceful);
+      return Status();
+    }
+    // Nothing is left to wait for.
+    input = EpInput::kDisconnectAbrupt;
+    change = step(state(), input);
   }
   // The work is flushed first, so that on a merged EVD successes precede the event.
   qp_->disconnect(transport::DisconnectMode::kAbrupt);

@@ -56,6 +56,8 @@ struct Attributes {
   bool read_sink_context_exposed = false;
   bool dto_and_connection_mergeable = true;
   bool posts_return_before_work = false;  // dto_async_return_guaranteed
+  // A request that has completed needs nothing more of this side: an abrupt end cannot lose it.
+  bool completed_is_delivered = false;
   bool send_invalidate = false;
   bool read_to_rmr = false;
   bool delayed_ack = false;  // QpInit::delayed_ack may be set

@@ -42,10 +42,10 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
   const Environment environment = Environment::read();
   Result<Device> device = find_device(ia_params, environment);
   if (!device.ok()) return device.status();
-  Result<std::unique_ptr<Service>> service = Service::create();
-  if (!service.ok()) return service.status();
+  Result<std::unique_ptr<Reactor>> reactor = Reactor::create("udapl-verbs");
+  if (!reactor.ok()) return reactor.status();
   std::unique_ptr<Adapter> adapter(
-      new Adapter(*std::move(device), environment, *std::move(service), sink));
+      new Adapter(*std::move(device), environment, *std::move(reactor), sink));
   if (const Status status = adapter->start(); !status.ok()) return status;
   const Device& opened = adapter->device();
   UDAPL_TRACE(kNormal, "%s port %d (%s) at %s%s, GID index %d", opened.name.c_str(), opened.port,
@@ -54,16 +54,16 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
   return std::unique_ptr<transport::Adapter>(std::move(adapter));
 }
 
-Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<Service> service,
+Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<Reactor> reactor,
                  transport::AdapterSink& sink)
     : device_(std::move(device)),
       environment_(environment),
       attributes_(make_attributes(device_, environment_)),
       sink_(sink),
-      service_(std::move(service)),
-      patrol_(*service_),
-      cq_watch_(*service_, Call::to<&Adapter::on_cq_channel>(this)),
-      async_watch_(*service_, Call::to<&Adapter::on_async_fd>(this)) {}
+      reactor_(std::move(reactor)),
+      patrol_(*reactor_),
+      cq_watch_(*reactor_, Call::to<&Adapter::on_cq_channel>(this)),
+      async_watch_(*reactor_, Call::to<&Adapter::on_async_fd>(this)) {}
 
 Status Adapter::start() {
   cm_channel_.reset(rdma_create_event_channel());
@@ -128,7 +128,7 @@ int Adapter::next_completion_vector() noexcept {
                           static_cast<unsigned>(vectors));
 }
 
-// ---- events, in the service thread -------------------------------------------------------------
+// ---- events, by the driver ----------------------------------------------------------------------
 
 void Adapter::on_cq_channel() noexcept {
   ibv_cq* cq = nullptr;

@@ -6,11 +6,11 @@
 
 #include "common/result.h"
 #include "dapl/transport/adapter.h"
+#include "providers/reactor/watch.h"
 #include "providers/verbs/cq_patrol.h"
 #include "providers/verbs/device.h"
 #include "providers/verbs/environment.h"
 #include "providers/verbs/mr.h"
-#include "providers/verbs/service.h"
 
 #include <atomic>
 #include <cstdint>
@@ -49,7 +49,7 @@ class Adapter final : public transport::Adapter {
                                                       transport::ListenSink& sink) override;
   Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept override;
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
-    return word.wait(seen, deadline);
+    return reactor_->block(word, seen, deadline);
   }
 
   // ---- for the objects made here ---------------------------------------------------------------
@@ -58,7 +58,7 @@ class Adapter final : public transport::Adapter {
   [[nodiscard]] ibv_context* context() const noexcept { return device_.context.get(); }
   [[nodiscard]] const Device& device() const noexcept { return device_; }  // port, GID, address
   [[nodiscard]] const Environment& environment() const noexcept { return environment_; }
-  [[nodiscard]] Service& service() const noexcept { return *service_; }
+  [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
   [[nodiscard]] ConnectionManager& cm() const noexcept { return *cm_; }
   // For all ids of this adapter; the connection manager watches it.
   [[nodiscard]] rdma_event_channel* cm_channel() const noexcept { return cm_channel_.get(); }
@@ -72,7 +72,7 @@ class Adapter final : public transport::Adapter {
   // The device or its driver has gone: verbs calls fail with EIO from now on. Set before the sink
   // is told.
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
-  // The connection manager saw RDMA_CM_EVENT_DEVICE_REMOVAL. In the service thread.
+  // The connection manager saw RDMA_CM_EVENT_DEVICE_REMOVAL. By the driver.
   void on_removal() noexcept;
 
  private:
@@ -83,7 +83,7 @@ class Adapter final : public transport::Adapter {
     void operator()(ibv_comp_channel* channel) const noexcept { ibv_destroy_comp_channel(channel); }
   };
 
-  Adapter(Device device, const Environment& environment, std::unique_ptr<Service> service,
+  Adapter(Device device, const Environment& environment, std::unique_ptr<Reactor> reactor,
           transport::AdapterSink& sink);
   Status start();
   void on_cq_channel() noexcept;
@@ -97,7 +97,7 @@ class Adapter final : public transport::Adapter {
   std::atomic<bool> dead_{false};
   std::atomic<unsigned> completion_vector_{0};
   MemoryTable memory_;
-  const std::unique_ptr<Service> service_;
+  const std::unique_ptr<Reactor> reactor_;
   std::unique_ptr<rdma_event_channel, CloseChannel> cm_channel_;
   std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;
   CqPatrol patrol_;

@@ -109,6 +109,7 @@ transport::Attributes make_attributes(const Device& device, const Environment& e
   a.read_sink_needs_remote_write = iwarp;
   a.read_sink_context_exposed = iwarp;
   a.posts_return_before_work = true;
+  a.completed_is_delivered = !device.iwarp();  // iWARP completes what TCP has taken over
   // A window that the peer may invalidate is of type 2; type 1 works over all QPs of its PD.
   a.send_invalidate = device.has(IBV_DEVICE_MEM_MGT_EXTENSIONS);
   a.rmr_scope = !device.has(IBV_DEVICE_MEM_WINDOW) ? DAT_RMR_SCOPE_EP

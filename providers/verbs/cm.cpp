@@ -35,8 +35,8 @@ Result<std::unique_ptr<ConnectionManager>> ConnectionManager::create(Adapter& ad
 
 ConnectionManager::ConnectionManager(Adapter& adapter) noexcept
     : adapter_(adapter),
-      watch_(adapter.service(), Call::to<&ConnectionManager::on_readable>(this)),
-      burial_(adapter.service(), Call::to<&ConnectionManager::bury>(this)) {}
+      watch_(adapter.reactor(), Call::to<&ConnectionManager::on_readable>(this)),
+      burial_(adapter.reactor(), Call::to<&ConnectionManager::bury>(this)) {}
 
 ConnectionManager::~ConnectionManager() {
   watch_.stop();
@@ -49,7 +49,7 @@ ConnectionManager::~ConnectionManager() {
 
 Result<std::unique_ptr<CmId>> ConnectionManager::make_id(CmOwner& owner) {
   Result<std::unique_ptr<CmId>> id =
-      CmId::create(adapter_.service(), *adapter_.cm_channel(), owner);
+      CmId::create(adapter_.reactor(), *adapter_.cm_channel(), owner);
   if (!id.ok()) return id;
   const Environment& environment = adapter_.environment();
   // Hints: a kernel that does not know them still connects.
@@ -86,7 +86,7 @@ Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
   return std::unique_ptr<transport::Listener>(std::move(listener));
 }
 
-// ---- in the service thread ---------------------------------------------------------------------
+// ---- by the driver ------------------------------------------------------------------------------
 
 void ConnectionManager::on_readable() noexcept {
   for (int i = 0; i < kEventsPerTurn; ++i) {

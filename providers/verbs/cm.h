@@ -8,8 +8,8 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
+#include "providers/reactor/watch.h"
 #include "providers/verbs/cm_id.h"
-#include "providers/verbs/service.h"
 
 #include <boost/intrusive/list.hpp>
 
@@ -19,8 +19,8 @@ namespace udapl::verbs {
 
 class Adapter;
 
-// The connection manager of an adapter: reads the events of its rdma_cm channel in the service
-// thread and gives each to the owner of its id, makes ids and listeners, and keeps the ids of
+// The connection manager of an adapter: as the driver it reads the events of its rdma_cm
+// channel and gives each to the owner of its id, makes ids and listeners, and keeps the ids of
 // connections that are over until the peer has answered. Thread-safe. Owned by the Adapter, which
 // outlives all QPs and listeners.
 class ConnectionManager final : private CmOwner {
@@ -43,7 +43,7 @@ class ConnectionManager final : private CmOwner {
   Result<std::unique_ptr<CmId>> make_id(CmOwner& owner);
 
   // Takes an id that its owner has done with. As CmId::set_owner: no lock of the owner is held,
-  // unless in the service thread.
+  // unless by the driver.
   void retire(std::unique_ptr<CmId> id, Farewell how) noexcept UDAPL_EXCLUDES(lock_);
 
   // transport::Adapter::listen.

@@ -29,7 +29,7 @@ bool is_end(rdma_cm_event_type event) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<CmId>> CmId::create(Service& service, rdma_event_channel& channel,
+Result<std::unique_ptr<CmId>> CmId::create(Reactor& reactor, rdma_event_channel& channel,
                                            CmOwner& owner) {
   rdma_cm_id* raw = nullptr;
   if (::rdma_create_id(&channel, &raw, nullptr, RDMA_PS_TCP) != 0) {
@@ -39,7 +39,7 @@ Result<std::unique_ptr<CmId>> CmId::create(Service& service, rdma_event_channel&
     cause::note(status.code(), "rdma_create_id: %s%s", std::strerror(error), cause::remedy(error));
     return status;
   }
-  std::unique_ptr<CmId> id(new (std::nothrow) CmId(service, *raw, owner));
+  std::unique_ptr<CmId> id(new (std::nothrow) CmId(reactor, *raw, owner));
   if (id == nullptr) {
     ::rdma_destroy_id(raw);
     return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
@@ -47,17 +47,17 @@ Result<std::unique_ptr<CmId>> CmId::create(Service& service, rdma_event_channel&
   return id;
 }
 
-CmId::CmId(Service& service, rdma_cm_id& id, CmOwner& owner) noexcept
-    : service_(service), id_(&id), owner_(&owner) {
+CmId::CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept
+    : reactor_(reactor), id_(&id), owner_(&owner) {
   id_->context = this;
 }
 
 CmId::~CmId() { ::rdma_destroy_id(id_); }
 
-// Only the service thread delivers. So there either nothing is delivered now, or it is us who do,
+// Only the driver delivers. So there either nothing is delivered now, or it is us who do,
 // and hold the lock already.
 void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
-  if (service_.here()) {
+  if (reactor_.driven_here()) {
     owner_ = &owner;
     return;
   }

@@ -6,7 +6,7 @@
 #include "common/annotations.h"
 #include "common/mutex.h"
 #include "common/result.h"
-#include "providers/verbs/service.h"
+#include "providers/reactor/watch.h"
 
 #include <boost/intrusive/list.hpp>
 
@@ -20,7 +20,7 @@ class CmId;
 // Whoever gets the events of an rdma_cm id at the moment.
 class CmOwner {
  public:
-  // In the service thread. The event is not acknowledged yet, so its id cannot go: the callee may
+  // By the driver. The event is not acknowledged yet, so its id cannot go: the callee may
   // pass the id on (CmId::set_owner, ConnectionManager::retire) but destroys no id, and makes no
   // sink call. Takes the owner's locks.
   virtual void on_cm_event(const rdma_cm_event& event) noexcept = 0;
@@ -34,12 +34,12 @@ class CmOwner {
 class CmId {
  public:
   // A new id of RDMA_PS_TCP. INSUFFICIENT_RESOURCES, INTERNAL_ERROR. Throws std::bad_alloc.
-  static Result<std::unique_ptr<CmId>> create(Service& service, rdma_event_channel& channel,
+  static Result<std::unique_ptr<CmId>> create(Reactor& reactor, rdma_event_channel& channel,
                                               CmOwner& owner);
   // Takes over the id of a connection request, while that event is handled.
-  CmId(Service& service, rdma_cm_id& id, CmOwner& owner) noexcept;
+  CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept;
   // Ends what goes on and tells the peer, once, without waiting for an answer. Waits for an event
-  // that is being handled in the service thread: the caller holds no lock of an owner, and is not
+  // that is being handled by the driver: the caller holds no lock of an owner, and is not
   // inside on_cm_event.
   ~CmId();
   CmId(const CmId&) = delete;
@@ -48,7 +48,7 @@ class CmId {
   [[nodiscard]] rdma_cm_id* get() const noexcept { return id_; }
 
   // When it returns, the former owner is not and will not be called. Waits for a running call in
-  // another thread: hold no lock of the former owner, unless in the service thread.
+  // another thread: hold no lock of the former owner, unless it is the driver.
   void set_owner(CmOwner& owner) noexcept UDAPL_EXCLUDES(lock_);
   // Has rdma_cm told the end of the connection, or of the attempt? To whatever owner: the end may
   // come while the id passes from one to the next.
@@ -61,7 +61,7 @@ class CmId {
   Hook hook;  // of the ConnectionManager
 
  private:
-  Service& service_;
+  Reactor& reactor_;
   rdma_cm_id* const id_;
   Mutex lock_;  // held while the owner is called; outside all locks of owners
   CmOwner* owner_ UDAPL_GUARDED_BY(lock_);

@@ -22,7 +22,7 @@ Result<std::unique_ptr<RdmaIncoming>> RdmaIncoming::create(Adapter& adapter,
   std::unique_ptr<RdmaIncoming> self(new (std::nothrow) RdmaIncoming(adapter));
   if (self == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   CmOwner& owner = *self;
-  self->id_.reset(new (std::nothrow) CmId(adapter.service(), *event.id, owner));
+  self->id_.reset(new (std::nothrow) CmId(adapter.reactor(), *event.id, owner));
   if (self->id_ == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
 
   const rdma_conn_param& param = event.param.conn;

@@ -41,7 +41,7 @@ Status listen_failure(int error, bool any_port) noexcept {
 RdmaListener::RdmaListener(Adapter& adapter, transport::ListenSink& sink) noexcept
     : adapter_(adapter),
       sink_(sink),
-      gate_(adapter.service(), SinkGate::to<&RdmaListener::deliver, RdmaListener>(), this) {}
+      gate_(adapter.reactor(), SinkGate::to<&RdmaListener::deliver, RdmaListener>(), this) {}
 
 RdmaListener::~RdmaListener() {
   id_.reset();  // waits for a request that is being handled

@@ -7,9 +7,9 @@
 #include "common/mutex.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
+#include "providers/reactor/sink_gate.h"
 #include "providers/verbs/cm_id.h"
 #include "providers/verbs/cm_incoming.h"
-#include "providers/verbs/sink_gate.h"
 
 #include <deque>
 #include <memory>

@@ -46,7 +46,7 @@ Cq::Cq(Adapter& adapter, transport::CqSink& sink)
     : invalidate_flags_(adapter.device().invalidate_flags()),
       adapter_(adapter),
       sink_(sink),
-      gate_(adapter.service(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
+      gate_(adapter.reactor(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 Cq::~Cq() {
   adapter_.patrol().leave(*this);
@@ -156,14 +156,6 @@ int Cq::size() const noexcept {
   while (self.hold(&notification) == kBatch) {
   }
   return static_cast<int>(self.held_.size() - self.held_begin_);
-}
-
-void Cq::take_in() noexcept {
-  lock_polls();
-  const ScopedLock lock(lock_);
-  bool notification = false;
-  while (hold(&notification) == kBatch) {
-  }
 }
 
 // ---- excluding the poller ----------------------------------------------------------------------

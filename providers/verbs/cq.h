@@ -8,8 +8,8 @@
 #include "common/spin_lock.h"
 #include "dapl/transport/cq.h"
 #include "dapl/transport/sink.h"
+#include "providers/reactor/sink_gate.h"
 #include "providers/verbs/qp_map.h"
-#include "providers/verbs/sink_gate.h"
 #include "providers/verbs/work_tag.h"
 
 #include <algorithm>
@@ -33,9 +33,9 @@ class Srq;
 //
 // Three things take completions off the verbs CQ without handing them out; the next poll gives them
 // from `held_`. size(): verbs does not tell how many wait. The CqPatrol. And the filter, in the
-// service thread, when an armed CQ fires that quiet completions are put on: the device cannot tell
-// them from notifications. From the first time on, polls of that CQ take a lock. What is held of a
-// QP goes with it.
+// driver, when an armed CQ fires that quiet completions are put on: the device cannot tell them from
+// notifications. From the first time on, polls of that CQ take a lock. What is held of a QP goes
+// with it.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
@@ -69,9 +69,6 @@ class Cq final : public transport::Cq {
   void attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only,
               Srq* srq = nullptr) UDAPL_EXCLUDES(lock_);
   void detach(std::uint32_t number, Role role, bool solicited_only) noexcept UDAPL_EXCLUDES(lock_);
-  // Takes what has completed off the verbs CQ for the next poll, so that its QPs learn of it though
-  // nobody polls. In the service thread.
-  void take_in() noexcept UDAPL_EXCLUDES(lock_);
   // Work with kQuiet is about to be posted.
   void expect_quiet() noexcept {
     if (!filters_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -85,12 +82,12 @@ class Cq final : public transport::Cq {
   [[nodiscard]] bool begin_look(bool only_idle) noexcept UDAPL_EXCLUDES(lock_);
   void end_look() noexcept UDAPL_EXCLUDES(lock_);
 
-  // ---- for Adapter: in the service thread ------------------------------------------------------
+  // ---- for Adapter: by the driver --------------------------------------------------------------
   void on_event() noexcept UDAPL_EXCLUDES(lock_);  // the completion channel names this CQ
   void on_error() noexcept;                        // IBV_EVENT_CQ_ERR
 
  private:
-  // Bits of mode_. Any: polls take the lock. kHeld: held_ is not empty. kLocked: the service thread
+  // Bits of mode_. Any: polls take the lock. kHeld: held_ is not empty. kLocked: the driver
   // filters, or there is no process_barrier(). kLooking: between begin_look and end_look.
   enum Mode : unsigned { kHeld = 1, kLocked = 2, kLooking = 4 };
   // Sink calls.

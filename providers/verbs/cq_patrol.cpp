@@ -28,22 +28,33 @@ void CqPatrol::start() noexcept {
 
 void CqPatrol::look() noexcept {
   const ScopedLock lock(lock_);
-  look_into(false);
+  look_into_all(false);
+}
+
+void CqPatrol::look_into(Cq& cq) noexcept {
+  const ScopedLock lock(lock_);
+  chosen_.clear();
+  if (!cq.begin_look(false)) return;
+  chosen_.push_back(&cq);
+  look_into_chosen();
 }
 
 void CqPatrol::on_timer() noexcept {
   const ScopedLock lock(lock_);
-  look_into(true);
+  look_into_all(true);
   started_ = std::any_of(cqs_.begin(), cqs_.end(), [](Cq* cq) { return cq->has_qps(); });
   if (started_) timer_.start_after(kInterval);
 }
 
-// One barrier for all of them.
-void CqPatrol::look_into(bool only_idle) noexcept {
+void CqPatrol::look_into_all(bool only_idle) noexcept {
   chosen_.clear();
   for (Cq* const cq : cqs_)
     if (cq->begin_look(only_idle)) chosen_.push_back(cq);
-  if (chosen_.empty()) return;
+  if (!chosen_.empty()) look_into_chosen();
+}
+
+// One barrier for all of them.
+void CqPatrol::look_into_chosen() noexcept {
   if (has_process_barrier()) process_barrier();
   for (Cq* const cq : chosen_) cq->end_look();
 }

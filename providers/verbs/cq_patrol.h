@@ -3,7 +3,7 @@
 
 #include "common/annotations.h"
 #include "common/mutex.h"
-#include "providers/verbs/service.h"
+#include "providers/reactor/watch.h"
 
 #include <chrono>
 #include <vector>
@@ -20,8 +20,8 @@ class CqPatrol {
   // How long a failure may go unnoticed.
   static constexpr auto kInterval = std::chrono::milliseconds(100);
 
-  explicit CqPatrol(Service& service) noexcept
-      : timer_(service, Call::to<&CqPatrol::on_timer>(this)) {}
+  explicit CqPatrol(Reactor& reactor) noexcept
+      : timer_(reactor, Call::to<&CqPatrol::on_timer>(this)) {}
   CqPatrol(const CqPatrol&) = delete;
   CqPatrol& operator=(const CqPatrol&) = delete;
 
@@ -32,10 +32,13 @@ class CqPatrol {
   void start() noexcept UDAPL_EXCLUDES(lock_);
   // Into all CQs, now. Locks of the core may be held.
   void look() noexcept UDAPL_EXCLUDES(lock_);
+  // Into this one, now. Likewise.
+  void look_into(Cq& cq) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   void on_timer() noexcept UDAPL_EXCLUDES(lock_);
-  void look_into(bool only_idle) noexcept UDAPL_REQUIRES(lock_);
+  void look_into_all(bool only_idle) noexcept UDAPL_REQUIRES(lock_);
+  void look_into_chosen() noexcept UDAPL_REQUIRES(lock_);
 
   Mutex lock_;  // outside those of the CQs
   std::vector<Cq*> cqs_ UDAPL_GUARDED_BY(lock_);

@@ -61,13 +61,13 @@ Result<std::unique_ptr<transport::Qp>> Qp::create(Adapter& adapter, const QpInit
 Qp::Qp(Adapter& adapter, const QpInit& init)
     : own_receives_(init.srq == nullptr),
       adapter_(adapter),
-      service_(adapter.service()),
+      reactor_(adapter.reactor()),
       memory_(adapter.memory()),
       sink_(*init.sink),
       init_(init),
-      timer_(service_, Call::to<&Qp::on_timer>(this)),
-      trouble_(service_, Call::to<&Qp::on_trouble>(this)),
-      gate_(service_, SinkGate::to<&Qp::deliver, Qp>(), this) {}
+      timer_(reactor_, Call::to<&Qp::on_timer>(this)),
+      trouble_(reactor_, Call::to<&Qp::on_trouble>(this)),
+      gate_(reactor_, SinkGate::to<&Qp::deliver, Qp>(), this) {}
 
 Qp::~Qp() {
   disconnect(transport::DisconnectMode::kAbrupt);
@@ -298,7 +298,7 @@ void Qp::set_watermarks(int soft, int hard) noexcept {
   trouble_.post();  // looks whether one is exceeded already
 }
 
-// Called by the service thread, without locks; the sink call comes last, it may destroy us.
+// Called by the driver, without locks; the sink call comes last, it may destroy us.
 void Qp::deliver(unsigned call) noexcept {
   std::array<std::byte, sizeof peer_data_> data;
   transport::PrivateData from_peer;

@@ -8,11 +8,11 @@
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 #include "dapl/transport/qp.h"
+#include "providers/reactor/sink_gate.h"
+#include "providers/reactor/watch.h"
 #include "providers/verbs/cm_id.h"
 #include "providers/verbs/cm_wire.h"
 #include "providers/verbs/mr.h"
-#include "providers/verbs/service.h"
-#include "providers/verbs/sink_gate.h"
 #include "providers/verbs/work_tag.h"
 
 #include <array>
@@ -105,10 +105,10 @@ class Qp final : public transport::Qp, private CmOwner {
   void on_received() noexcept {
     received_.store(received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // A CQ that this QP feeds has lost a completion. In the service thread.
+  // A CQ that this QP feeds has lost a completion. By the driver.
   void on_cq_overflow() noexcept UDAPL_EXCLUDES(lock_);
 
-  // ---- for Adapter: in the service thread, the event not acknowledged yet ----------------------
+  // ---- for Adapter: by the driver, the event not acknowledged yet ------------------------------
   void on_async_event(ibv_event_type event) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
@@ -222,13 +222,13 @@ class Qp final : public transport::Qp, private CmOwner {
       UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool on_our_port(const rdma_cm_id& id) const noexcept;
   void keep(transport::PrivateData from_peer) noexcept UDAPL_REQUIRES(lock_);
-  // The outcome of a set-up that led to nothing. In the service thread.
+  // The outcome of a set-up that led to nothing. By the driver.
   void fail_setup(SinkCall call) noexcept UDAPL_REQUIRES(lock_);
 
   // qp_end.cpp
   void enter_error() noexcept UDAPL_REQUIRES(lock_);
   void flush() noexcept;
-  // The end of a connection that was ready. In the service thread.
+  // The end of a connection that was ready. By the driver.
   void end_connection(SinkCall call) noexcept UDAPL_REQUIRES(lock_);
   void break_connection(transport::BreakReason why) noexcept UDAPL_REQUIRES(lock_);
   void post_marker() noexcept UDAPL_REQUIRES(lock_);
@@ -255,7 +255,7 @@ class Qp final : public transport::Qp, private CmOwner {
   Cq* recv_cq_ = nullptr;
 
   Adapter& adapter_;
-  Service& service_;
+  Reactor& reactor_;
   MemoryTable& memory_;
   transport::ConnectionSink& sink_;
 

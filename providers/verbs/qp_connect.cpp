@@ -83,7 +83,7 @@ Status Qp::connect(const transport::ConnectRequest& request) {
   return Status();
 }
 
-// In the service thread, so ids may be retired under the lock.
+// By the driver, so ids may be retired under the lock.
 void Qp::on_cm_event(const rdma_cm_event& event) noexcept {
   const ScopedLock lock(lock_);
   if (id_ == nullptr || id_->get() != event.id) return;  // we have done with it

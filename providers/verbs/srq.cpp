@@ -38,7 +38,7 @@ Result<std::unique_ptr<transport::Srq>> Srq::create(Adapter& adapter, Pd& pd, in
 Srq::Srq(Adapter& adapter, transport::SrqSink& sink)
     : adapter_(adapter),
       sink_(sink),
-      gate_(adapter.service(), SinkGate::to<&Srq::deliver, Srq>(), this) {}
+      gate_(adapter.reactor(), SinkGate::to<&Srq::deliver, Srq>(), this) {}
 
 Srq::~Srq() {
   gate_.close();

@@ -5,7 +5,7 @@
 
 #include "dapl/transport/sink.h"
 #include "dapl/transport/srq.h"
-#include "providers/verbs/sink_gate.h"
+#include "providers/reactor/sink_gate.h"
 #include "providers/verbs/work_tag.h"
 
 #include <atomic>
@@ -42,7 +42,7 @@ class Srq final : public transport::Srq {
   // For Cq: the completion of a buffer was taken off.
   void taken() noexcept { taken_.fetch_add(1, std::memory_order_relaxed); }
 
-  // ---- for Adapter: in the service thread, the event not acknowledged yet ----------------------
+  // ---- for Adapter: by the driver, the event not acknowledged yet ------------------------------
   void on_limit() noexcept;  // IBV_EVENT_SRQ_LIMIT_REACHED
   void on_error() noexcept;  // IBV_EVENT_SRQ_ERR
 

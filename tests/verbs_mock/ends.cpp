@@ -67,6 +67,39 @@ BOOST_AUTO_TEST_CASE(answer_overtakes_the_call) {
   check(run, done);
 }
 
+// A consumer that ends its connection and never asks for the completion: the provider looks.
+BOOST_AUTO_TEST_CASE(graceful_end_behind_a_send_that_nobody_reaps) {
+  Run run;
+  Pair pair(run);
+  bool done = pair.create() && pair.connect();
+  DAT_LMR_TRIPLET from = pair.local(0, 64);
+  DAT_LMR_TRIPLET to = pair.local(64, 64);
+  done = done &&
+         FAULTS_OK(run, dat_ep_post_recv(pair.passive.ep, 1, &to, DAT_DTO_COOKIE{},
+                                         DAT_COMPLETION_DEFAULT_FLAG)) &&
+         FAULTS_OK(run, dat_ep_post_send(pair.active.ep, 1, &from, DAT_DTO_COOKIE{},
+                                         DAT_COMPLETION_DEFAULT_FLAG)) &&
+         FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG)) &&
+         ended(pair) && run.expect_done(pair.active.request_evd, pair.active.connect_evd) &&
+         run.expect_done(pair.passive.recv_evd, pair.passive.connect_evd);
+  BOOST_CHECK_MESSAGE(!done || connections_are_gone(), cm_ids() << " ids are left");
+  check(run, done);
+}
+
+// With nothing outstanding the event is there when the call returns.
+BOOST_AUTO_TEST_CASE(graceful_end_at_rest) {
+  Run run;
+  Pair pair(run);
+  bool done = pair.create() && pair.connect() &&
+              FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+  DAT_EVENT event{};
+  done = done && FAULTS_OK(run, dat_evd_dequeue(pair.active.connect_evd, &event)) &&
+         event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED &&
+         run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event);
+  BOOST_CHECK_MESSAGE(!done || connections_are_gone(), cm_ids() << " ids are left");
+  check(run, done);
+}
+
 // What the address sanitizer is for: the events of the end meet the id at every point of its way.
 BOOST_AUTO_TEST_CASE(both_at_once) {
   constexpr int kRounds = 2000;

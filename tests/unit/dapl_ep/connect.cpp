@@ -287,6 +287,36 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_drains) {
     BOOST_CHECK_EQUAL(take_dto(active.recv_evd).user_cookie.as_64, cookie);
 }
 
+// Where what has completed is with the peer: without anything outstanding there is nothing to wait
+// for, with a request there is, and one whose completion nobody has taken yet counts.
+BOOST_AUTO_TEST_CASE(graceful_disconnect_at_rest_is_over_at_once) {
+  const Rig rig(true, [](transport::Attributes& a) { a.completed_is_delivered = true; });
+  Buffer from(rig.ia, rig.pz);
+  Buffer to(rig.ia, rig.pz);
+  for (const bool reaped : {true, false}) {
+    const Side active = rig.side();
+    const Side passive = rig.side();
+    rig.join(active, passive);
+    REQUIRE_OK(rig.post_recv(passive.ep, to, 1));
+    REQUIRE_OK(rig.post_send(active.ep, from, 2));
+    run();
+    if (reaped) BOOST_CHECK_EQUAL(rig.take_dto(active.request_evd).status, DAT_DTO_SUCCESS);
+    REQUIRE_OK(rig.ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+    const int at_once = rig.take_connection(active.connect_evd);
+    BOOST_CHECK_EQUAL(at_once, reaped ? DAT_CONNECTION_EVENT_DISCONNECTED : 0);
+    run();
+    if (!reaped)
+      BOOST_CHECK_EQUAL(rig.take_connection(active.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    BOOST_CHECK_EQUAL(rig.take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    for (const Side& side : {active, passive}) {
+      BOOST_CHECK_EQUAL(rig.state(side.ep), DAT_EP_STATE_DISCONNECTED);
+      BOOST_CHECK(rig.empty(side.connect_evd));
+    }
+    BOOST_CHECK_EQUAL(rig.take_dto(passive.recv_evd).status, DAT_DTO_SUCCESS);
+    if (!reaped) BOOST_CHECK_EQUAL(rig.take_dto(active.request_evd).status, DAT_DTO_SUCCESS);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_graceful_disconnect_can_break_or_be_cut_short) {
   {
     Side side = reach(DAT_EP_STATE_DISCONNECT_PENDING);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "providers/reactor/sink_gate.h"
+#include "providers/reactor/watch.h"
 #include "tests/unit/reactor/bell.h"
 
 namespace udapl::test {
@@ -50,6 +51,31 @@ BOOST_AUTO_TEST_CASE(unwatched_descriptor_is_not_reported) {
   Bell other(*reactor);  // takes over the slot
   other.ring();
   BOOST_TEST(eventually([&] { return other.rung == 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(stopped_watch_calls_no_more) {
+  const auto reactor = make_reactor();
+  struct Reader {
+    void read() noexcept {
+      std::uint64_t value = 0;
+      if (::read(fd.get(), &value, sizeof value) == sizeof value) total += value;
+    }
+    void ring() const {
+      const std::uint64_t five = 5;
+      BOOST_REQUIRE_EQUAL(::write(fd.get(), &five, sizeof five), ssize_t{sizeof five});
+    }
+    Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    std::atomic<std::uint64_t> total{0};
+  } reader;
+  Watch watch(*reactor, Call::to<&Reader::read>(&reader));
+  watch.stop();  // not started: nothing
+  BOOST_REQUIRE(watch.start(reader.fd.get()).ok());
+  reader.ring();
+  BOOST_TEST(eventually([&] { return reader.total == 5; }));
+  watch.stop();
+  reader.ring();
+  std::this_thread::sleep_for(20ms);
+  BOOST_TEST(reader.total == 5);
 }
 
 BOOST_AUTO_TEST_CASE(polling_thread_takes_over_from_the_service_thread) {

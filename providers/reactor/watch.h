@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/call.h"
+#include "common/result.h"
+#include "providers/reactor/reactor.h"
+
+#include <sys/epoll.h>
+
+namespace udapl {
+
+// Calls back whenever a descriptor is readable: a Handler for those that only read, with the rules
+// of Handler::on_ready. Thread-safe; start() and stop() not at the same time. The destructor waits
+// for a call that runs in another thread: destroy it without a lock that the call takes.
+class Watch final : private Handler {
+ public:
+  Watch(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
+  ~Watch() { stop(); }
+
+  // `fd` stays open until stop(). INSUFFICIENT_RESOURCES.
+  Status start(int fd) noexcept {
+    fd_ = fd;
+    return reactor_.watch(fd, EPOLLIN, *this);
+  }
+  // No call begins any more; waits for one that runs in another thread. Idempotent.
+  void stop() noexcept {
+    reactor_.unwatch(fd_, *this);
+    reactor_.quiesce(*this);
+  }
+
+ private:
+  void on_ready(std::uint32_t) noexcept override { call_.function(call_.object); }
+
+  Reactor& reactor_;
+  const Call call_;
+  int fd_ = -1;
+};
+
+}  // namespace udapl
