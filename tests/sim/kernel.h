@@ -28,8 +28,11 @@ struct Weather {
     kNone,
     kReset,    // both ends see a reset after that many bytes of a direction
     kSilence,  // nothing passes any more; the ends notice after 20 and 40 seconds
-    kCorrupt   // a bit of that byte flips
+    kCorrupt,  // a bit of that byte flips
+    kDeaf,     // the one who should read it reads nothing for a second: no harm may come of it
+    kLongDeaf  // the same for a minute, which is longer than anybody waits
   };
+  static constexpr std::uint64_t kFaults = 6;
   Fault fault = Fault::kNone;
   std::uint64_t at = kNever;      // byte
   bool from_client = true;        // direction
@@ -39,6 +42,8 @@ struct Weather {
   std::uint32_t delay_us = 100;   // longest delay of a piece
   bool spurious_blocking = true;  // sometimes EAGAIN for no reason
 };
+
+[[nodiscard]] std::string to_text(const Weather& weather);
 
 // The system calls of the software RNIC, in one process, single-threaded, with a clock that moves
 // only when it is told to. Sockets are IPv4 TCP; a thread that is created never runs. Linked in
@@ -56,7 +61,10 @@ class Kernel {
   // Moves the clock to the next thing that happens in the network; false: nothing will.
   bool next_event();
   [[nodiscard]] std::size_t open_descriptors() const { return descriptors_.size(); }
+  // Something came that may end a connection.
   [[nodiscard]] bool fault_happened() const { return fault_happened_; }
+  // The fault of the weather came, whatever it is.
+  [[nodiscard]] bool struck() const { return struck_; }
 
   // ---- the calls; errors are -1 with errno
   [[nodiscard]] bool owns(int fd) const { return fd >= kFirstDescriptor; }
@@ -94,6 +102,7 @@ class Kernel {
   [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return rng_() % limit; }
   [[nodiscard]] std::size_t room(const Descriptor& sender) const;
   void transport(const Ref& sender, std::string bytes);
+  void stop_listening(const Ref& sender, const Ref& reader);
   void deliver(const Ref& to, std::string bytes);
   void break_both(const Ref& one, int error);
   static void break_one(Descriptor& one, int error);
@@ -104,6 +113,7 @@ class Kernel {
   Weather weather_;
   Clock::time_point now_{std::chrono::hours(1)};
   bool fault_happened_ = false;
+  bool struck_ = false;
   int next_descriptor_ = kFirstDescriptor;
   std::uint16_t next_port_ = 40000;
   std::uint64_t sequence_ = 0;

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What the application sees, and what must hold of it.
+#include "tests/sim/world.h"
+
+#include <dat/dat_ib_extensions.h>
+
+#include <cstring>
+#include <utility>
+
+namespace udapl::sim {
+
+namespace {
+
+Side* side_of(World& world, DAT_HANDLE ep) {
+  Side* found = nullptr;
+  world.each_side([&](Side& side) {
+    if (side.ep == ep) found = &side;
+  });
+  return found;
+}
+
+DAT_IB_EXTENSION_EVENT_DATA extension_of(const DAT_EVENT& event) {
+  DAT_IB_EXTENSION_EVENT_DATA result{};
+  std::memcpy(&result, event.event_extension_data, sizeof result);
+  return result;
+}
+
+// ---- connections -------------------------------------------------------------------------------
+
+void on_arrival(World& world, Node& node, const DAT_EVENT& event) {
+  const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+  const DAT_PROVIDER* const table = node.table;
+  DAT_CR_PARAM param{};
+  if (!world.success(table->cr_query_func(cr, DAT_CR_FIELD_ALL, &param), "cr_query")) return;
+  const std::size_t index =
+      param.private_data_size == 1 ? *static_cast<const std::uint8_t*>(param.private_data) : 99;
+  const bool mine = index < world.servers.size() && world.servers[index]->node == &node;
+  if (!mine) {  // no checksum covers the handshake
+    world.check(
+        world.weather.fault == Weather::Fault::kCorrupt && Kernel::instance().fault_happened(),
+        "private data are wrong");
+    world.success(table->cr_reject_func(cr, 0, nullptr), "cr_reject");
+    return;
+  }
+  Side& server = *world.servers[index];
+  world.note(index);
+  world.tell("connection request", index);
+  // A client that tried again (it lost its connection while connecting) finds the EP in use.
+  if (server.state != Side::State::kIdle || world.chance(20)) {
+    world.success(table->cr_reject_func(cr, 0, nullptr), "cr_reject");
+    return;
+  }
+  ++server.attempts;
+  if (world.success(table->cr_accept_func(cr, server.ep, 0, nullptr), "cr_accept"))
+    server.state = Side::State::kConnecting;
+}
+
+std::uint64_t credits_from(const Side& side) {
+  return side.uses_srq ? kSlots : side.receives.size();
+}
+
+// From when both know of the connection they know each other.
+void meet(World& world, Side& side) {
+  for (std::size_t i = 0; i < world.clients.size(); ++i) {
+    Side& client = *world.clients[i];
+    Side& server = *world.servers[i];
+    if ((&side != &client && &side != &server) || client.state != Side::State::kConnected ||
+        server.state != Side::State::kConnected)
+      continue;
+    client.peer = &server;
+    server.peer = &client;
+    client.disconnects = server.disconnects = client.disconnects || server.disconnects;
+    client.credits = credits_from(server);
+    server.credits = credits_from(client);
+  }
+}
+
+void part(Side& side) {
+  if (side.peer == nullptr) return;
+  side.peer->disconnects = true;  // its end is near
+  side.peer->messages.clear();    // nobody will tell
+  side.messages.clear();
+  side.peer->peer = nullptr;
+  side.peer = nullptr;
+}
+
+void on_connection(World& world, const DAT_EVENT& event) {
+  Side* const side = side_of(world, event.event_data.connect_event_data.ep_handle);
+  if (!world.check(side != nullptr, "a connection event of no endpoint")) return;
+  world.note(static_cast<std::uint64_t>(event.event_number));
+  world.tell("connection event", static_cast<std::uint64_t>(event.event_number));
+  const bool connecting = side->state == Side::State::kConnecting;
+  switch (event.event_number) {
+    case DAT_CONNECTION_EVENT_ESTABLISHED:
+      world.check(connecting, "established twice, or out of nothing");
+      side->state = Side::State::kConnected;
+      return meet(world, *side);
+    case DAT_CONNECTION_EVENT_DISCONNECTED:
+    case DAT_CONNECTION_EVENT_BROKEN:
+      world.check(side->state == Side::State::kConnected || (connecting && side->disconnects),
+                  "ended twice, or before it began");
+      if (event.event_number != DAT_CONNECTION_EVENT_BROKEN) break;
+      ++world.outcome.broken;
+      world.check(side->disconnects || Kernel::instance().fault_happened(),
+                  "a fair network, and a connection breaks");
+      break;
+    default:
+      world.check(connecting, "a failure to connect, out of nothing");
+      break;
+  }
+  side->state = Side::State::kEnded;
+  part(*side);
+}
+
+// ---- requests ----------------------------------------------------------------------------------
+
+void on_bound(Side& side, const Request& request, bool success) {
+  Window& window = side.windows[request.window];
+  if (!success) {
+    window.state = Window::State::kUnbound;
+    return;
+  }
+  if (window.context != 0) window.stale = window.context;
+  window.context = request.context;
+  window.state = request.context != 0 ? Window::State::kBound : Window::State::kUnbound;
+}
+
+void on_request_success(World& world, Side& side, const Request& request) {
+  world.check_content(!side.failed_request, "a request succeeds behind one that failed");
+  if (request.kind == Kind::kAtomic) {
+    world.check_content(side.words()[1 + request.number % kSlots] == request.original,
+                        "an atomic brought a wrong value");
+    return;
+  }
+  if (request.kind != Kind::kRead) return;
+  world.check_content(!request.forbidden, "a read by a dead key succeeded");
+  if (request.by_window && side.peer != nullptr) --side.peer->windows[Window::kSource].reads;
+  if (request.forbidden) return;
+  const std::byte* const data = side.slot(kSinkArea, request.number);
+  for (std::size_t at = 0; at < request.length; ++at)
+    if (!world.check_content(data[at] == pattern(99, request.offset + at),
+                             "an RDMA read brought wrong data") ||
+        !world.trusted())
+      return;
+}
+
+void finish_request(World& world, Side& side, bool success) {
+  const Request request = side.requests.front();
+  side.requests.pop_front();
+  ++side.done[static_cast<std::size_t>(request.kind)];
+  world.tell(success ? "request done" : "request failed", request.cookie);
+  if (request.kind == Kind::kBind) on_bound(side, request, success);
+  if (success) return on_request_success(world, side, request);
+  side.failed_request = true;
+  world.check(side.disconnects || Kernel::instance().fault_happened(),
+              "a fair network, and a request fails");
+}
+
+// Requests that were to be silent have succeeded when something behind them has completed.
+void skip_silent(World& world, Side& side, std::uint64_t cookie) {
+  while (!side.requests.empty() && side.requests.front().suppressed &&
+         side.requests.front().cookie != cookie) {
+    if (!world.check(!side.failed_request, "a request that failed was silent")) return;
+    finish_request(world, side, true);
+  }
+}
+
+int event_of(const Request& request) {
+  if (request.kind == Kind::kBind) return DAT_RMR_BIND_COMPLETION_EVENT;
+  return request.kind == Kind::kAtomic || request.immediate ? static_cast<int>(DAT_IB_DTO_EVENT)
+                                                            : DAT_DTO_COMPLETION_EVENT;
+}
+
+void on_request_done(World& world, Side& side, const DAT_EVENT& event) {
+  const bool bind = event.event_number == DAT_RMR_BIND_COMPLETION_EVENT;
+  const DAT_DTO_COMPLETION_EVENT_DATA& dto = event.event_data.dto_completion_event_data;
+  const DAT_RMR_BIND_COMPLETION_EVENT_DATA& rmr = event.event_data.rmr_completion_event_data;
+  const std::uint64_t cookie = bind ? rmr.user_cookie.as_64 : dto.user_cookie.as_64;
+  const DAT_DTO_COMPLETION_STATUS status = bind ? rmr.status : dto.status;
+  ++world.outcome.completions;
+  world.note(cookie * 16 + static_cast<std::uint64_t>(status));
+  skip_silent(world, side, cookie);
+  if (!world.check(!side.requests.empty(), "a request completes twice") ||
+      !world.check(side.requests.front().cookie == cookie, "requests out of order"))
+    return;
+  const Request& request = side.requests.front();
+  if (!world.check(static_cast<int>(event.event_number) == event_of(request),
+                   "an event of another kind") ||
+      !world.check(
+          bind ? rmr.rmr_handle == side.windows[request.window].rmr : dto.ep_handle == side.ep,
+          "a completion of another object") ||
+      !world.check(status != DAT_DTO_SUCCESS || !request.suppressed,
+                   "a request that was to be silent is not"))
+    return;
+  if (!bind && status == DAT_DTO_SUCCESS)
+    world.check(dto.transfered_length == request.length, "a request has another length");
+  finish_request(world, side, status == DAT_DTO_SUCCESS);
+}
+
+// ---- receives ----------------------------------------------------------------------------------
+
+// Of the writes before a message each is there, or a later one.
+void look_at_targets(World& world, Side& side, std::uint64_t writes) {
+  for (std::uint64_t number = writes; number > 0 && number + kSlots > writes; --number) {
+    std::uint64_t found = 0;
+    std::memcpy(&found, side.slot(kTargetArea, number), sizeof found);
+    world.check_content(found >= number && (found - number) % kSlots == 0,
+                        "a message arrived before a write that was posted earlier");
+  }
+  side.writes_seen = writes;
+}
+
+void on_window_taken(World& world, Side& side, DAT_RMR_CONTEXT context) {
+  for (Window& window : side.windows) {
+    if (window.context != context) continue;
+    window.stale = std::exchange(window.context, 0);
+    window.state = Window::State::kUnbound;
+    return;
+  }
+  world.check_content(false, "a window was taken away that is none");
+}
+
+void on_message(World& world, Side& side, const DAT_EVENT& event, const std::byte* data) {
+  const DAT_DTO_COMPLETION_EVENT_DATA& done = event.event_data.dto_completion_event_data;
+  if (side.peer == nullptr || side.state != Side::State::kConnected) return;
+  if (!world.check_content(!side.peer->messages.empty(), "a message that nobody sent") ||
+      side.peer->messages.empty())
+    return;
+  const Message message = side.peer->messages.front();
+  side.peer->messages.pop_front();
+  const int operation = message.immediate          ? static_cast<int>(DAT_IB_DTO_RECV_IMMED)
+                        : message.invalidates != 0 ? DAT_DTO_RECEIVE_WITH_INVALIDATE
+                                                   : DAT_DTO_RECEIVE;
+  world.check_content(static_cast<int>(done.operation) == operation, "a message of another kind");
+  world.check_content(message.length == done.transfered_length, "a message has another length");
+  look_at_targets(world, side, message.writes_before);
+  if (message.immediate) {
+    const DAT_IB_EXTENSION_EVENT_DATA extension = extension_of(event);
+    world.check_content(
+        extension.type == DAT_IB_RDMA_WRITE_IMMED_DATA && extension.val.immed.data == message.value,
+        "immediate data are wrong");
+    return;
+  }
+  for (std::size_t at = 0; at < message.length && world.trusted(); ++at)
+    if (!world.check(data[at] == pattern(message.number, at), "a message has wrong data")) return;
+  if (message.invalidates == 0 || !world.trusted()) return;
+  world.check(done.rmr_context == message.invalidates, "another window was taken away");
+  on_window_taken(world, side, done.rmr_context);
+}
+
+// The room of the receive that has completed; null if there was none.
+std::byte* take_room(World& world, Side& side, std::uint64_t cookie) {
+  if (side.uses_srq) {
+    const auto found = side.node->shared.find(cookie);
+    if (!world.check(found != side.node->shared.end(), "a shared receive completes twice"))
+      return nullptr;
+    std::byte* const room = found->second;
+    side.node->shared.erase(found);
+    world.check(cookie > std::exchange(side.last_shared, cookie), "shared receives out of order");
+    return room;
+  }
+  if (!world.check(!side.receives.empty(), "a receive completes twice") ||
+      !world.check(side.receives.front().cookie == cookie, "receives out of order"))
+    return nullptr;
+  std::byte* const room = side.slot(kReceiveArea, side.receives.front().slot);
+  side.receives.pop_front();
+  return room;
+}
+
+void on_receive_done(World& world, Side& side, const DAT_EVENT& event) {
+  const DAT_DTO_COMPLETION_EVENT_DATA& done = event.event_data.dto_completion_event_data;
+  ++world.outcome.completions;
+  world.note(done.user_cookie.as_64 * 16 + static_cast<std::uint64_t>(done.status));
+  const bool extension = event.event_number == static_cast<DAT_EVENT_NUMBER>(DAT_IB_DTO_EVENT);
+  if (!world.check(event.event_number == DAT_DTO_COMPLETION_EVENT || extension,
+                   "not a completion") ||
+      !world.check(done.ep_handle == side.ep, "a completion of another endpoint"))
+    return;
+  std::byte* const room = take_room(world, side, done.user_cookie.as_64);
+  if (room == nullptr) return;
+  const bool success = done.status == DAT_DTO_SUCCESS;
+  world.tell(success ? "receive done" : "receive flushed", done.user_cookie.as_64);
+  if (success) {
+    world.check(!side.failed_receive, "a receive succeeds behind one that failed");
+    on_message(world, side, event, room);
+  } else {
+    side.failed_receive = true;
+  }
+  if (!world.good()) return;
+  if (side.uses_srq) {
+    post_shared(world, *side.node, room);
+    if (side.peer != nullptr && success) ++side.peer->credits;
+  } else if (success && !side.disconnects && side.state == Side::State::kConnected) {
+    post_receive(world, side);
+  }
+}
+
+// ---- what is about an adapter ------------------------------------------------------------------
+
+// The end of an EP with an SRQ, and an SRQ that runs low after it was asked to say so. Every open
+// of the adapter hears of them.
+void on_async(World& world, Node& node, const DAT_EVENT& event) {
+  const DAT_ASYNCH_ERROR_EVENT_DATA& data = event.event_data.asynch_error_event_data;
+  world.note(static_cast<std::uint64_t>(data.reason) + 7);
+  if (!world.check(event.event_number == DAT_ASYNC_ERROR_EP_BROKEN, "an asynchronous error"))
+    return;
+  for (Node& owner : world.nodes) {
+    if (data.dat_handle != owner.srq || owner.srq == DAT_HANDLE_NULL) continue;
+    if (&owner != &node) return;
+    world.check(data.reason == DAT_SRQ_LOW_WATERMARK_EVENT && node.watermarks_armed-- > 0,
+                "a low watermark that nobody set");
+    return;
+  }
+  Side* const side = side_of(world, data.dat_handle);
+  if (!world.check(side != nullptr && side->uses_srq && data.reason == DAT_EP_OTHER_ERROR,
+                   "an asynchronous error of something else") ||
+      side->node != &node)
+    return;
+  world.check(++side->srq_releases <= side->attempts, "an endpoint lets go of its SRQ twice");
+}
+
+void look_at_connections(World& world, Node& node) {
+  DAT_EVENT event{};
+  while (node.table->evd_dequeue_func(node.connections, &event) == DAT_SUCCESS)
+    on_connection(world, event);
+}
+
+void look_at_transfers(World& world, Side& side) {
+  DAT_EVENT event{};
+  const DAT_PROVIDER* const table = side.node->table;
+  while (world.good() && table->evd_dequeue_func(side.request_evd, &event) == DAT_SUCCESS)
+    on_request_done(world, side, event);
+  while (world.good() && table->evd_dequeue_func(side.receive_evd, &event) == DAT_SUCCESS)
+    on_receive_done(world, side, event);
+}
+
+}  // namespace
+
+void look(World& world, Node& node) {
+  DAT_EVENT event{};
+  world.check(node.table->evd_dequeue_func(node.pump, &event) != DAT_SUCCESS,
+              "an event in an EVD that nobody uses");
+  while (node.table->evd_dequeue_func(node.async, &event) == DAT_SUCCESS)
+    on_async(world, node, event);
+  while (node.table->evd_dequeue_func(node.arrivals, &event) == DAT_SUCCESS)
+    on_arrival(world, node, event);
+  // First the ends of connections are looked at, then what they flushed, or the other way round.
+  if (world.chance(2)) look_at_connections(world, node);
+  world.each_side([&](Side& side) {
+    if (side.node != &node) return;
+    // Sometimes the application is slow.
+    if (world.chance(4) && side.state == Side::State::kConnected) return;
+    look_at_transfers(world, side);
+  });
+  look_at_connections(world, node);
+}
+
+// Nothing is outstanding any more, and a new connection may begin.
+void settle(World& world, Side& side) {
+  if (side.state != Side::State::kEnded) return;
+  skip_silent(world, side, 0);
+  world.check(side.requests.empty(), "a request never completed");
+  world.check(side.receives.empty(), "a receive never completed");
+  for (std::size_t slot = 0; slot < kSlots; ++slot) {
+    std::uint64_t found = 0;
+    std::memcpy(&found, side.slot(kTargetArea, slot), sizeof found);
+    world.check_content(found != kForbidden, "a write by a dead key was placed");
+  }
+  for (Window& window : side.windows) {
+    window.reads = window.last_write = 0;
+    const bool lost = window.of_ep || window.state != Window::State::kBound;
+    if (!lost) continue;
+    if (window.of_ep && window.context != 0) window.stale = window.context;
+    window.context = 0;
+    window.state = Window::State::kUnbound;
+  }
+  if (world.success(side.node->table->ep_reset_func(side.ep), "ep_reset"))
+    side.state = Side::State::kIdle;
+}
+
+void prepare(World& world, Side& side) {
+  side.peer = nullptr;
+  side.messages.clear();
+  side.posted = side.done = {};
+  side.credits = side.writes_seen = side.word = 0;
+  side.receives_posted = side.receives.size();  // of an EP that nobody connected to
+  side.disconnects = side.failed_request = side.failed_receive = false;
+  for (std::size_t at = 0; at < kSourceSize; ++at) side.source()[at] = pattern(99, at);
+  for (std::size_t slot = 0; slot < kSlots; ++slot)
+    std::memset(side.slot(kTargetArea, slot), 0, sizeof(std::uint64_t));
+  side.words()[0] = 0;
+  while (!side.uses_srq && side.receives.size() < kSlots && world.good()) post_receive(world, side);
+}
+
+}  // namespace udapl::sim

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <dat/dat_registry.h>
+
+#include "tests/sim/kernel.h"
+#include "tests/sim/run.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace udapl::sim {
+
+inline constexpr std::size_t kSlots = 8;  // of a kind, per endpoint
+inline constexpr std::size_t kSlotSize = 16384;
+inline constexpr std::size_t kSourceSize = 32768;
+inline constexpr std::size_t kMostNodes = 3;
+inline constexpr std::uint64_t kForbidden = 0xBADBADBADBADBAD;  // a write that must not arrive
+
+// The memory of an endpoint, in its node's.
+enum Area : std::size_t { kSendArea, kReceiveArea, kWriteArea, kTargetArea, kSinkArea, kAreas };
+inline constexpr std::size_t kAreaSize = kSlots * kSlotSize;
+inline constexpr std::size_t kWordsSize =
+    4096;  // the word that atomics change, and what they bring
+inline constexpr std::size_t kEndpointSize = kAreas * kAreaSize + kSourceSize + kWordsSize;
+
+[[nodiscard]] inline std::byte pattern(std::uint64_t number, std::size_t at) {
+  return static_cast<std::byte>(number * 131 + at * 7 + (at >> 8));
+}
+
+// kWrite: also those with immediate data.
+enum class Kind : std::uint8_t { kSend, kWrite, kRead, kAtomic, kBind };
+inline constexpr std::size_t kKinds = 5;
+
+// What was posted, and what has to come of it.
+struct Request {
+  std::uint64_t cookie = 0;
+  Kind kind = Kind::kSend;
+  std::uint64_t number = 0;  // of its kind
+  std::size_t length = 0;
+  std::size_t offset = 0;       // kRead: in the peer's source
+  std::uint64_t original = 0;   // kAtomic: what it has to bring
+  std::size_t window = 0;       // kBind: which one; kRead: whose key it used, see by_window
+  DAT_RMR_CONTEXT context = 0;  // kBind: of the new binding; 0: an unbind
+  bool by_window = false;
+  bool immediate = false;
+  bool suppressed = false;  // success brings no event
+  bool forbidden = false;   // kRead, by a key that has been taken back: it must not succeed
+};
+
+struct Receive {
+  std::uint64_t cookie;
+  std::size_t slot;
+};
+
+// On its way to the peer.
+struct Message {
+  std::uint64_t number;  // of the Sends; not of immediate data
+  std::size_t length;
+  std::uint64_t writes_before;
+  bool immediate;
+  std::uint32_t value;
+  DAT_RMR_CONTEXT invalidates;  // 0: nothing
+};
+
+// A memory window of an endpoint: number 0 lies on its source, for the peer's Reads, number 1 on
+// its target area, for the peer's Writes.
+struct Window {
+  static constexpr std::size_t kSource = 0;
+  static constexpr std::size_t kTarget = 1;
+  DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
+  bool of_ep = false;  // its scope: only then the peer can invalidate it
+  bool zero_based = false;
+  enum class State : std::uint8_t { kUnbound, kBinding, kBound, kDying } state = State::kUnbound;
+  DAT_RMR_CONTEXT context = 0;
+  DAT_RMR_CONTEXT stale = 0;     // of an earlier binding: must not work any more
+  std::uint64_t reads = 0;       // of the peer, under way through it
+  std::uint64_t last_write = 0;  // of the peer through it; what is before has to be there first
+};
+
+struct Node;
+
+// One side of a connection, and what has to come out of what it was asked to do.
+struct Side {
+  Node* node = nullptr;
+  Side* peer = nullptr;
+  bool client = false;
+  bool uses_srq = false;
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE receive_evd = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE request_evd = DAT_HANDLE_NULL;
+  std::byte* memory = nullptr;
+  enum class State : std::uint8_t { kIdle, kConnecting, kConnected, kEnded } state = State::kIdle;
+  bool disconnects = false;  // it was asked to end, or something was done that ends it
+  bool failed_request = false;
+  bool failed_receive = false;
+  std::deque<Request> requests;
+  std::deque<Receive> receives;  // not with an SRQ
+  std::deque<Message> messages;  // sent, and not received by the peer
+  std::array<std::uint64_t, kKinds> posted{};
+  std::array<std::uint64_t, kKinds> done{};
+  std::array<Window, 2> windows;
+  std::uint64_t receives_posted = 0;
+  std::uint64_t next_cookie = 1;
+  std::uint64_t last_shared = 0;   // cookie of the last receive that came out of the SRQ
+  std::uint64_t credits = 0;       // receives that the peer has posted and we have not used
+  std::uint64_t writes_seen = 0;   // of the peer, known to be there
+  std::uint64_t word = 0;          // what the peer's atomic word will be after all that was posted
+  std::uint64_t attempts = 0;      // to connect or to accept, ever
+  std::uint64_t srq_releases = 0;  // asynchronous events about it
+
+  [[nodiscard]] std::byte* slot(Area area, std::uint64_t number) const {
+    return memory + area * kAreaSize + (number % kSlots) * kSlotSize;
+  }
+  [[nodiscard]] std::byte* source() const { return memory + kAreas * kAreaSize; }
+  // 0: what the peer's atomics change; from 1 on: what our own bring back.
+  [[nodiscard]] std::uint64_t* words() const {
+    return reinterpret_cast<std::uint64_t*>(source() + kSourceSize);
+  }
+  // Requests of which there will be news.
+  [[nodiscard]] bool busy() const {
+    for (const Request& request : requests)
+      if (!request.suppressed) return true;
+    return !messages.empty();
+  }
+};
+
+struct Node {
+  const DAT_PROVIDER* table = nullptr;
+  DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE pump = DAT_HANDLE_NULL;  // looking into it drives the adapter
+  DAT_EVD_HANDLE connections = DAT_HANDLE_NULL;
+  DAT_EVD_HANDLE arrivals = DAT_HANDLE_NULL;
+  DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
+  DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+  DAT_CONN_QUAL port = 0;
+  DAT_LMR_CONTEXT lmr_context = 0;
+  DAT_RMR_CONTEXT rmr_context = 0;
+  std::byte* memory = nullptr;
+  std::size_t endpoints = 0;
+  std::map<std::uint64_t, std::byte*> shared;  // the rooms in the SRQ, by cookie
+  std::uint64_t next_shared = 1;
+  std::size_t shared_total = 0;
+  int watermarks_armed = 0;
+  int stalled = 0;  // steps in which it does nothing
+};
+
+// Two or three adapters with their connections, the chance that drives them and the verdict.
+struct World {
+  World(std::uint64_t seed, const Options& chosen) : rng(seed), options(chosen) {}
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Rng rng;
+  const Options options;
+  Weather weather;
+  std::string settings;  // of the adapters
+  bool slow = false;
+  bool thread_safe = true;
+  bool crc = true;
+  std::vector<Node> nodes;
+  std::vector<std::unique_ptr<Side>> clients;  // client i and server i belong together
+  std::vector<std::unique_ptr<Side>> servers;
+  Outcome outcome;
+
+  [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return rng() % limit; }
+  [[nodiscard]] bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
+
+  [[nodiscard]] bool good() const { return outcome.violation.empty(); }
+  bool check(bool condition, const char* what);
+  bool success(DAT_RETURN status, const char* what);
+  // Without a CRC a changed bit may look like anything; what was promised about order and number of
+  // completions still holds.
+  [[nodiscard]] bool trusted() const {
+    return crc || weather.fault != Weather::Fault::kCorrupt || !Kernel::instance().fault_happened();
+  }
+  bool check_content(bool condition, const char* what) {
+    return !trusted() || check(condition, what);
+  }
+
+  void note(std::uint64_t value) { outcome.digest = (outcome.digest ^ value) * 0x100000001B3; }
+  void tell(const char* what, std::uint64_t number) const;
+
+  template <class Do>
+  void each_side(Do act) {
+    for (const auto* sides : {&clients, &servers})
+      for (const auto& side : *sides) act(*side);
+  }
+  template <class Condition>
+  [[nodiscard]] bool all_sides(Condition condition) {
+    bool all = true;
+    each_side([&](Side& side) { all = all && condition(side); });
+    return all;
+  }
+};
+
+// setup.cpp: the objects. Both tell the world what went wrong.
+bool open_world(World& world);
+void close_world(World& world);
+
+// transfers.cpp: what the application posts.
+void act(World& world, Side& side);
+void post_receive(World& world, Side& side);
+void post_shared(World& world, Node& node, std::byte* room);
+void disconnect(World& world, Side& side);
+// For windows.cpp.
+DAT_COUNT cut(World& world, const Side& side, std::byte* data, std::size_t length,
+              std::array<DAT_LMR_TRIPLET, 4>& segments);
+// The connection may end at any moment: then a post is refused or flushed, both are right.
+[[nodiscard]] bool accepted(World& world, DAT_RETURN status, const char* what);
+Request& posted(Side& side, Kind kind);
+[[nodiscard]] bool has_slot(const Side& side, Kind kind);
+[[nodiscard]] DAT_DTO_COOKIE cookie_of(std::uint64_t value);
+DAT_RETURN post_extension(const Side& side, DAT_EXTENDED_OP operation, ...);
+
+// windows.cpp: memory windows and atomics.
+void bind_window(World& world, Side& side);
+void invalidate_window(World& world, Side& side);
+void use_dead_key(World& world, Side& side);
+void post_atomic(World& world, Side& side);
+// The key with which `side` reaches its peer's memory: sometimes a window's.
+[[nodiscard]] DAT_RMR_TRIPLET key_to(World& world, Side& side, std::size_t window,
+                                     const std::byte* data, std::size_t length, bool& by_window);
+
+// witness.cpp: what the application sees, and what must hold of it.
+void look(World& world, Node& node);
+void settle(World& world, Side& side);
+// Both sides' memory and counters for a new connection.
+void prepare(World& world, Side& side);
+
+}  // namespace udapl::sim
