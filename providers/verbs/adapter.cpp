@@ -39,7 +39,7 @@ Pd& ours(transport::Pd& pd) noexcept { return static_cast<Pd&>(pd); }
 
 Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
                                                           transport::AdapterSink& sink) {
-  const Environment environment = Environment::read();
+  const Environment environment = Environment::from(&Environment::of_process);
   Result<Device> device = find_device(ia_params, environment);
   if (!device.ok()) return device.status();
   Result<std::unique_ptr<Reactor>> reactor = Reactor::create("udapl-verbs");
@@ -48,6 +48,11 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
       new Adapter(*std::move(device), environment, *std::move(reactor), sink));
   if (const Status status = adapter->start(); !status.ok()) return status;
   const Device& opened = adapter->device();
+  const Addressing addressing = opened.by_gid       ? Addressing::kGid
+                                : opened.ethernet() ? Addressing::kIpOnEthernet
+                                                    : Addressing::kIpOnInfiniBand;
+  for (const Ineffective& variable : ineffective(&Environment::of_process, addressing))
+    UDAPL_TRACE(kNormal, "%s has no effect: %s", variable.name, variable.why);
   UDAPL_TRACE(kNormal, "%s port %d (%s) at %s%s, GID index %d", opened.name.c_str(), opened.port,
               name_of(opened.port_attr.state), opened.by_gid ? "GID " : "",
               to_text(opened.address).c_str(), opened.gid_index);
@@ -58,6 +63,7 @@ Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<
                  transport::AdapterSink& sink)
     : device_(std::move(device)),
       environment_(environment),
+      max_inline_(environment.max_inline),
       attributes_(make_attributes(device_, environment_)),
       sink_(sink),
       reactor_(std::move(reactor)),
@@ -120,6 +126,12 @@ Status Adapter::check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noe
   for (DAT_VLEN i = 0; i < count; ++i)
     if (!memory_.contains(segments[i])) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   return Status();
+}
+
+void Adapter::fewer_inline(std::uint32_t bytes) noexcept {
+  std::uint32_t now = max_inline_.load(std::memory_order_relaxed);
+  while (bytes < now && !max_inline_.compare_exchange_weak(now, bytes, std::memory_order_relaxed)) {
+  }
 }
 
 int Adapter::next_completion_vector() noexcept {

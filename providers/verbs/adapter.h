@@ -67,8 +67,12 @@ class Adapter final : public transport::Adapter {
   [[nodiscard]] int next_completion_vector() noexcept;
   [[nodiscard]] CqPatrol& patrol() noexcept { return patrol_; }
   [[nodiscard]] MemoryTable& memory() noexcept { return memory_; }
-  // Inline bytes to ask for at QP creation; a device may have fewer.
-  [[nodiscard]] std::uint32_t max_inline() const noexcept { return environment_.max_inline; }
+  // Inline bytes to ask for at QP creation, which all QPs made so far have at least.
+  [[nodiscard]] std::uint32_t max_inline() const noexcept {
+    return max_inline_.load(std::memory_order_relaxed);
+  }
+  // The device has refused more than `bytes`.
+  void fewer_inline(std::uint32_t bytes) noexcept;
   // The device or its driver has gone: verbs calls fail with EIO from now on. Set before the sink
   // is told.
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
@@ -92,6 +96,7 @@ class Adapter final : public transport::Adapter {
 
   Device device_;  // its context is closed last
   const Environment environment_;
+  std::atomic<std::uint32_t> max_inline_;
   const transport::Attributes attributes_;
   transport::AdapterSink& sink_;
   std::atomic<bool> dead_{false};

@@ -17,7 +17,7 @@ constexpr std::uint32_t kMaxRetries = 1000;
 
 class Reader {
  public:
-  explicit Reader(const std::function<const char*(const char*)>& lookup) : lookup_(lookup) {}
+  explicit Reader(const Environment::Lookup& lookup) : lookup_(lookup) {}
 
   // Stores the value of `name`, if there is one from `least` to `most`.
   template <class Field>
@@ -56,16 +56,58 @@ class Reader {
     field = static_cast<T>(value);
   }
 
-  const std::function<const char*(const char*)>& lookup_;
+  const Environment::Lookup& lookup_;
 };
+
+constexpr const char* kPathMtu =
+    "a connection has the MTU of its path, at both ends; DAT_IB_TRANSPORT_MTU alone shows it";
+constexpr const char* kServiceLevel =
+    "the path has the one of the subnet administrator, who may look at DAPL_CM_TOS";
+constexpr const char* kRoute = "rdma_cm makes the route; DAPL_CM_TOS is its traffic class";
+constexpr const char* kCmTimes = "rdma_cm has its own, and the existing provider did not use it";
+constexpr const char* kNoSockets = "dat.conf names the interface, and connections use no TCP";
+constexpr const char* kUcm = "it is about messages of the UCM provider";
+constexpr const char* kMcm = "it is about the proxy of the MCM provider";
+constexpr const char* kNothing = "no provider does anything with it";
+
+// What the existing providers know and this one has no use for.
+constexpr Ineffective kIneffective[] = {{"DAPL_IB_MTU", kPathMtu},
+                                        {"DAPL_IB_SL", kServiceLevel},
+                                        {"DAPL_GLOBAL_ROUTING", kRoute},
+                                        {"DAPL_HOP_LIMIT", kRoute},
+                                        {"DAPL_TCLASS", kRoute},
+                                        {"DAPL_MAX_CM_RESPONSE_TIME", kCmTimes},
+                                        {"DAPL_MAX_CM_RETRIES", kCmTimes},
+                                        {"DAPL_SCM_NETDEV", kNoSockets},
+                                        {"DAPL_NETWORK_NODES", kUcm},
+                                        {"DAPL_NETWORK_PPN", kUcm},
+                                        {"DAPL_NETWORK_PROCESS_NUM", kUcm},
+                                        {"DAPL_NETWORK_TRESHOLD", kUcm},
+                                        {"DAPL_UCM_RETRY", kUcm},
+                                        {"DAPL_UCM_REP_TIME", kUcm},
+                                        {"DAPL_UCM_RTU_TIME", kUcm},
+                                        {"DAPL_UCM_DREQ_RETRY", kUcm},
+                                        {"DAPL_UCM_DREP_TIME", kUcm},
+                                        {"DAPL_UCM_WAIT_TIME", kUcm},
+                                        {"DAPL_UCM_TIMER", kUcm},
+                                        {"DAPL_UCM_QP_SIZE", kUcm},
+                                        {"DAPL_UCM_CQ_SIZE", kUcm},
+                                        {"DAPL_UCM_TX_BURST", kUcm},
+                                        {"DAPL_UCM_ENTRY_BITS", kUcm},
+                                        {"DAPL_UCM_ARRAY_BITS", kUcm},
+                                        {"DAPL_MCM_MFO", kMcm},
+                                        {"DAPL_MCM_ALWAYS_PROXY", kMcm},
+                                        {"DAPL_MCM_PORT_ID", kMcm},
+                                        {"DAPL_MCM_WR_MAX", kMcm},
+                                        {"DAPL_MCM_MSG_MAX", kMcm},
+                                        {"DAPL_DBG_SYS_MEM", kNothing},
+                                        {"DAPL_LOOPBACK", kNothing}};
 
 }  // namespace
 
-Environment Environment::read() {
-  return from([](const char* name) -> const char* { return ::secure_getenv(name); });
-}
+const char* Environment::of_process(const char* name) noexcept { return ::secure_getenv(name); }
 
-Environment Environment::from(const std::function<const char*(const char* name)>& lookup) {
+Environment Environment::from(const Lookup& lookup) {
   const Reader read(lookup);
   Environment e;
   read.number("DAPL_CM_ARP_TIMEOUT_MS", e.arp_timeout_ms, 1, kMaxMilliseconds);
@@ -80,10 +122,24 @@ Environment Environment::from(const std::function<const char*(const char* name)>
   read.mtu("DAPL_IB_MTU", e.path_mtu);
   read.number("DAPL_IB_PKEY", e.pkey, 0, 0xffff);
   if (e.pkey == 0) e.pkey.reset();  // the first of the port, as without
-  read.number("DAPL_IB_SL", e.service_level, 0, 15);
   read.number("DAPL_WR_MAX", e.max_work, 1, std::numeric_limits<std::int32_t>::max());
   read.number("DAPL_MAX_INLINE", e.max_inline, 0, 1 << 16);
   return e;
+}
+
+std::vector<Ineffective> ineffective(const Environment::Lookup& lookup, Addressing addressing) {
+  std::vector<Ineffective> found;
+  const auto check = [&](const Ineffective& variable) {
+    if (lookup(variable.name) != nullptr) found.push_back(variable);
+  };
+  for (const Ineffective& variable : kIneffective) check(variable);
+  if (addressing == Addressing::kIpOnInfiniBand)
+    check({"DAPL_IB_PKEY",
+           "connections by IP addresses are in the partition of their interface; name its child "
+           "interface, or the port by its GID"});
+  if (addressing == Addressing::kIpOnEthernet)
+    check({"DAPL_IB_PKEY", "Ethernet has no partitions"});
+  return found;
 }
 
 }  // namespace udapl::verbs

@@ -4,17 +4,20 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace udapl::verbs {
 
 // The DAPL_* variables that a consumer may set, read once when an adapter is opened (docs:
-// README.md of this folder). Numbers in C syntax. A value that is no number, or beyond what the
+// docs/environment.md). Numbers in C syntax. A value that is no number, or beyond what the
 // field can hold, is traced and ignored. Immutable.
 struct Environment {
-  // Reads them from the process's environment; everything unset in a set-uid program.
-  static Environment read();
-  // The same from anywhere: `lookup` gives the value of a variable, or null.
-  static Environment from(const std::function<const char*(const char* name)>& lookup);
+  // The value of a variable, or null.
+  using Lookup = std::function<const char*(const char* name)>;
+  // The process's; everything unset in a set-uid program.
+  static const char* of_process(const char* name) noexcept;
+
+  static Environment from(const Lookup& lookup);
 
   std::uint32_t arp_timeout_ms = 4000;    // DAPL_CM_ARP_TIMEOUT_MS, per try
   std::uint32_t arp_retries = 15;         // DAPL_CM_ARP_RETRY_COUNT, after the first try
@@ -24,13 +27,22 @@ struct Environment {
   std::uint8_t retry_count = 7;           // DAPL_ACK_RETRY, 0..7
   std::uint8_t rnr_retry = 7;             // DAPL_RNR_RETRY, 0..7 (7: for ever)
   // Set only if the variable is; then they override what the connection manager chose.
-  std::optional<std::uint8_t> ack_timer;      // DAPL_ACK_TIMER, 4.096 us * 2^n, 0..31
-  std::optional<std::uint8_t> rnr_timer;      // DAPL_RNR_TIMER, IB code 0..31
-  std::optional<std::uint32_t> path_mtu;      // DAPL_IB_MTU, bytes: 256, 512, 1024, 2048 or 4096
-  std::optional<std::uint16_t> pkey;          // DAPL_IB_PKEY
-  std::optional<std::uint8_t> service_level;  // DAPL_IB_SL, 0..15
-  std::optional<std::uint32_t> max_work;      // DAPL_WR_MAX: cap of max_dto_per_ep
-  std::uint32_t max_inline = 64;              // DAPL_MAX_INLINE, bytes asked for at QP creation
+  std::optional<std::uint8_t> ack_timer;  // DAPL_ACK_TIMER, 4.096 us * 2^n, 0..31
+  std::optional<std::uint8_t> rnr_timer;  // DAPL_RNR_TIMER, IB code 0..31
+  std::optional<std::uint32_t> path_mtu;  // DAPL_IB_MTU, bytes: 256, 512, 1024, 2048 or 4096
+  std::optional<std::uint16_t> pkey;      // DAPL_IB_PKEY; not 0
+  std::optional<std::uint32_t> max_work;  // DAPL_WR_MAX: cap of max_dto_per_ep
+  std::uint32_t max_inline = 64;          // DAPL_MAX_INLINE, bytes asked for at QP creation
 };
+
+// A variable that is set and has no effect on an adapter, and why.
+struct Ineffective {
+  const char* name;
+  const char* why;
+};
+// How the adapter is addressed.
+enum class Addressing : std::uint8_t { kGid, kIpOnInfiniBand, kIpOnEthernet };
+[[nodiscard]] std::vector<Ineffective> ineffective(const Environment::Lookup& lookup,
+                                                   Addressing addressing);
 
 }  // namespace udapl::verbs

@@ -85,6 +85,19 @@ Qp::~Qp() {
 
 // ---- the verbs QP ------------------------------------------------------------------------------
 
+// A device that has less room for inline data than it is asked for refuses the QP, and does not say
+// how much it has.
+Qp::QpHandle Qp::create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
+  constexpr std::uint32_t kWorthwhile = 16;
+  for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kWorthwhile ? bytes / 2 : 0) {
+    ibv_qp_init_attr attr = wanted;
+    attr.cap.max_inline_data = bytes;
+    QpHandle queue(::ibv_create_qp(pd, &attr));
+    if (queue != nullptr) adapter.fewer_inline(bytes);
+    if (queue != nullptr || errno != EINVAL || bytes == 0) return queue;
+  }
+}
+
 // In state INIT, so that receives can be posted.
 Result<Qp::QpHandle> Qp::make_queue(const QpInit& init) {
   const Device& device = adapter_.device();
@@ -100,8 +113,7 @@ Result<Qp::QpHandle> Qp::make_queue(const QpInit& init) {
   attr.cap.max_send_sge = count(init.max_request_segments, 1);
   attr.cap.max_recv_wr = init.srq != nullptr ? 0 : count(init.max_recv, 1);
   attr.cap.max_recv_sge = init.srq != nullptr ? 0 : count(init.max_recv_segments, 1);
-  attr.cap.max_inline_data = adapter_.max_inline();
-  QpHandle queue(::ibv_create_qp(static_cast<Pd*>(init.pd)->get(), &attr));
+  QpHandle queue = create_with_inline(adapter_, static_cast<Pd*>(init.pd)->get(), attr);
   if (queue == nullptr) {
     const int error = errno;
     UDAPL_TRACE(kError, "ibv_create_qp: %s: %d requests of %d segments, %d receives of %d",

@@ -192,6 +192,7 @@ class Qp final : public transport::Qp, private CmOwner {
   void remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept;
 
   // qp.cpp
+  static QpHandle create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted);
   [[nodiscard]] Result<QpHandle> make_queue(const transport::QpInit& init);
   void attach(const ibv_qp& qp, const transport::QpInit& init);
   void detach(std::uint32_t number, const transport::QpInit& init) noexcept;

@@ -311,6 +311,10 @@ int rdma_resolve_addr(rdma_cm_id* handle, sockaddr* from, sockaddr* to, int) {
   if (id.state != State::kBound || id.route.addr.src_addr.sa_family != to->sa_family)
     return fail(EINVAL);
   std::memcpy(&id.route.addr.dst_storage, to, size_of(*to));
+  if (verbs_mock_loses_resolution()) {
+    post(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+    return 0;
+  }
   // Who has a GID is known by the subnet administrator, who is asked for the route.
   if (to->sa_family != AF_IB && !is_local(*to)) {
     post(id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
@@ -333,6 +337,10 @@ int rdma_resolve_route(rdma_cm_id* handle, int) {
   Id& id = of(handle);
   const Lock lock(manager().mutex);
   if (id.state != State::kBound || id.verbs == nullptr) return fail(EINVAL);
+  if (verbs_mock_loses_resolution()) {
+    post(id, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT);
+    return 0;
+  }
   if (!is_local(id.route.addr.dst_addr) || id.pkey_index < 0) {
     post(id, RDMA_CM_EVENT_ROUTE_ERROR, -EINVAL);
     return 0;
@@ -342,8 +350,10 @@ int rdma_resolve_route(rdma_cm_id* handle, int) {
   return 0;
 }
 
-int rdma_set_option(rdma_cm_id*, int level, int, void*, std::size_t) {
+int rdma_set_option(rdma_cm_id*, int level, int option, void* value, std::size_t) {
   if (verbs_mock_fault(__func__, ENOMEM)) return -1;
+  if (level == RDMA_OPTION_ID && option == RDMA_OPTION_ID_TOS)
+    verbs_mock_note_tos(*static_cast<std::uint8_t*>(value));
   return level == RDMA_OPTION_ID || level == RDMA_OPTION_IB ? 0 : fail(ENOSYS);
 }
 

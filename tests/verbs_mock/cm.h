@@ -60,6 +60,7 @@ struct Id : rdma_cm_id {
   std::uint32_t remote_qp_num = 0;
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
+  std::uint8_t retry_count = 7;
   std::uint8_t rnr_retry = 7;
   unsigned unacked = 0;  // events that the application got
 };

@@ -31,6 +31,8 @@ Id& of(rdma_cm_id* id) { return *static_cast<Id*>(id); }
 void take_parameters(Id& id, const rdma_conn_param& param) {
   id.qp_num = id.qp != nullptr ? id.qp->qp_num : param.qp_num;
   id.rnr_retry = param.rnr_retry_count;
+  // The passive side takes what the request says.
+  if (id.peer == nullptr) id.retry_count = param.retry_count;
 }
 
 // The passive id of a connection request from `active`; its event is queued at the listener.
@@ -52,6 +54,7 @@ void request(Id& listener, Id& active, const rdma_conn_param& param) {
   // Each side's initiator depth is what the other side has to respond to.
   passive->responder_resources = param.initiator_depth;
   passive->initiator_depth = param.responder_resources;
+  passive->retry_count = active.retry_count;
   passive->rnr_retry = param.rnr_retry_count;
   post(*passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0,
        padded(param.private_data, param.private_data_len, request_data(active)));
@@ -113,7 +116,7 @@ int rdma_init_qp_attr(rdma_cm_id* handle, ibv_qp_attr* attr, int* mask) {
       return 0;
     case IBV_QPS_RTS:
       attr->timeout = 14;
-      attr->retry_cnt = 7;
+      attr->retry_cnt = id.retry_count;
       attr->rnr_retry = id.rnr_retry;
       attr->max_rd_atomic = id.initiator_depth;
       *mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |

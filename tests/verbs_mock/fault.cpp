@@ -21,6 +21,8 @@ std::atomic<int> live[kKinds];
 std::atomic<unsigned> calls{0};
 std::atomic<unsigned> fail_at{0};
 std::atomic<unsigned> disconnect_delay{0};
+std::atomic<unsigned> resolutions_to_lose{0};
+std::atomic<unsigned> tos_set{0};
 std::atomic<const char*> failed{nullptr};
 
 [[gnu::constructor]] void read_environment() {
@@ -48,6 +50,19 @@ void verbs_mock_fail_at(unsigned n) {
   failed = nullptr;
   fail_at = n;
 }
+
+void verbs_mock_lose_resolutions(unsigned n) { resolutions_to_lose = n; }
+
+bool verbs_mock_loses_resolution() noexcept {
+  unsigned left = resolutions_to_lose;
+  while (left != 0 && !resolutions_to_lose.compare_exchange_weak(left, left - 1)) {
+  }
+  return left != 0;
+}
+
+unsigned verbs_mock_tos() { return tos_set; }
+
+void verbs_mock_note_tos(unsigned tos) noexcept { tos_set = tos; }
 
 void verbs_mock_delay_disconnect(unsigned microseconds) { disconnect_delay = microseconds; }
 

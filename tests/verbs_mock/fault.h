@@ -28,6 +28,9 @@ enum class Kind {
 extern "C" {
 // To be asked first by `call`, a function that can fail: true and errno = `error` if it must.
 bool verbs_mock_fault(const char* call, int error) noexcept;
+// One of those that verbs_mock_lose_resolutions() wants lost?
+bool verbs_mock_loses_resolution() noexcept;
+void verbs_mock_note_tos(unsigned tos) noexcept;
 // verbs_mock_delay_disconnect().
 unsigned verbs_mock_disconnect_delay() noexcept;
 // Is the device reached by IP addresses?

@@ -240,8 +240,9 @@ BOOST_AUTO_TEST_CASE(partitions) {
     Run run("device");
     Pair pair(run);
     BOOST_REQUIRE(pair.create() && pair.connect());
-    BOOST_CHECK_MESSAGE(verbs_mock_ready_qps(c.index) == 2, (c.pkey != nullptr ? c.pkey : "none")
-                                                                << ": not at " << c.index);
+    for (const verbs_mock_connection& qp : faults::both_ends())
+      BOOST_CHECK_MESSAGE(qp.pkey_index == c.index, (c.pkey != nullptr ? c.pkey : "none")
+                                                        << ": at " << qp.pkey_index);
     check_clean(run);
   }
 }
@@ -255,7 +256,8 @@ BOOST_AUTO_TEST_CASE(ip_addresses_first) {
   BOOST_CHECK_EQUAL(run.attr.ia_address_ptr->sa_family, AF_INET);
   BOOST_CHECK_EQUAL(named(run, "DAT_IB_PORT_NUMBER"), "2");
   BOOST_CHECK_EQUAL(private_data_room(run), 56);
-  BOOST_CHECK_EQUAL(verbs_mock_ready_qps(0), 2U);  // the interface's partition, not the variable's
+  for (const verbs_mock_connection& qp : faults::both_ends())
+    BOOST_CHECK_EQUAL(qp.pkey_index, 0U);  // the interface's partition, not the variable's
   check_clean(run);
 }
 

@@ -27,8 +27,23 @@ enum verbs_mock_fabric {
   VERBS_MOCK_IPOIB        // the same two, and all IP addresses of this machine are on the second
 };
 void verbs_mock_set_fabric(verbs_mock_fabric fabric);
-// QPs that are ready to send, in the partition with this index.
-unsigned verbs_mock_ready_qps(unsigned pkey_index);
+
+// What a QP was told when it became ready to send.
+struct verbs_mock_connection {
+  unsigned pkey_index;
+  unsigned path_mtu;  // bytes
+  unsigned timeout;
+  unsigned retry_count;
+  unsigned rnr_retry;
+  unsigned min_rnr_timer;
+  unsigned max_inline;
+};
+// Of all QPs that are ready to send now; how many there are.
+unsigned verbs_mock_connections(verbs_mock_connection* connections, unsigned room);
+// RDMA_OPTION_ID_TOS as it was set last; 0: never.
+unsigned verbs_mock_tos();
+// The next n resolutions of an address or route are lost, and time out at once.
+void verbs_mock_lose_resolutions(unsigned n);
 
 // rdma_disconnect of a connection that still stands returns so many microseconds after its events
 // are there; 0: at once.

@@ -120,14 +120,6 @@ int verbs_mock_index_of_pkey(std::uint16_t pkey) noexcept {
   return -1;
 }
 
-unsigned verbs_mock_ready_qps(unsigned pkey_index) {
-  const Lock lock(device().mutex);
-  unsigned count = 0;
-  for (const auto& [number, qp] : device().qps)
-    count += qp->now == IBV_QPS_RTS && qp->attr.pkey_index == pkey_index ? 1 : 0;
-  return count;
-}
-
 // The entry of programs that were built before 2019: a shorter structure.
 int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr) {
   return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),

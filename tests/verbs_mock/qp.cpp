@@ -2,6 +2,8 @@
 // Queue pairs and shared receive queues: life, states and posts.
 #include "device.h"
 
+#include "mock_control.h"
+
 #include <algorithm>
 #include <cerrno>
 
@@ -281,6 +283,21 @@ int ibv_query_qp(ibv_qp* handle, ibv_qp_attr* attr, int, ibv_qp_init_attr* init)
            .qp_type = qp.qp_type,
            .sq_sig_all = qp.all_signalled};
   return 0;
+}
+
+unsigned verbs_mock_connections(verbs_mock_connection* connections, unsigned room) {
+  const Lock lock(device().mutex);
+  unsigned count = 0;
+  for (const auto& [number, qp] : device().qps) {
+    if (qp->now != IBV_QPS_RTS) continue;
+    if (count < room)
+      connections[count] = {qp->attr.pkey_index,    128U << qp->attr.path_mtu,
+                            qp->attr.timeout,       qp->attr.retry_cnt,
+                            qp->attr.rnr_retry,     qp->attr.min_rnr_timer,
+                            qp->cap.max_inline_data};
+    ++count;
+  }
+  return count;
 }
 
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {

@@ -3,6 +3,8 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include <boost/test/unit_test.hpp>
+
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -262,6 +264,12 @@ DAT_RMR_TRIPLET Pair::remote(std::size_t offset, DAT_SEG_LENGTH length) const {
   triplet.segment_length = length;
   triplet.rmr_context = rmr_context;
   return triplet;
+}
+
+std::array<verbs_mock_connection, 2> both_ends() {
+  std::array<verbs_mock_connection, 2> ends{};
+  BOOST_REQUIRE_EQUAL(verbs_mock_connections(ends.data(), 2), 2U);
+  return ends;
 }
 
 }  // namespace faults

@@ -3,6 +3,9 @@
 
 #include <dat/udat.h>
 
+#include "mock_control.h"
+
+#include <array>
 #include <functional>
 #include <string>
 #include <utility>
@@ -95,5 +98,8 @@ struct Pair {
   End active;
   End passive;
 };
+
+// What both QPs of the one connection were told. Fails the test if there are not two.
+[[nodiscard]] std::array<verbs_mock_connection, 2> both_ends();
 
 }  // namespace faults

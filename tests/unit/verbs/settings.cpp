@@ -5,7 +5,11 @@
 
 #include <arpa/inet.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <regex>
+#include <set>
 #include <string>
 
 #include "providers/verbs/attributes.h"
@@ -135,6 +139,52 @@ BOOST_AUTO_TEST_CASE(environment_nonsense_is_ignored) {
   BOOST_CHECK_EQUAL(e.retry_count, 7);
   BOOST_CHECK(!e.path_mtu && !e.pkey && !e.max_work);
   BOOST_CHECK_EQUAL(e.max_inline, 64U);
+}
+
+BOOST_AUTO_TEST_CASE(environment_without_effect) {
+  const auto names = [](const std::map<std::string, std::string>& variables,
+                        Addressing addressing) {
+    std::string all;
+    const auto lookup = [&](const char* name) -> const char* {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    };
+    for (const Ineffective& variable : ineffective(lookup, addressing)) {
+      BOOST_CHECK(*variable.why != '\0');
+      all.append(variable.name).append(1, ' ');
+    }
+    return all;
+  };
+  BOOST_CHECK_EQUAL(names({{"DAPL_ACK_RETRY", "3"}}, Addressing::kIpOnEthernet), "");
+  BOOST_CHECK_EQUAL(names({{"DAPL_IB_MTU", "512"}, {"DAPL_UCM_TIMER", ""}}, Addressing::kGid),
+                    "DAPL_IB_MTU DAPL_UCM_TIMER ");
+  const std::map<std::string, std::string> pkey = {{"DAPL_IB_PKEY", "0x8001"}};
+  BOOST_CHECK_EQUAL(names(pkey, Addressing::kGid), "");
+  BOOST_CHECK_EQUAL(names(pkey, Addressing::kIpOnInfiniBand), "DAPL_IB_PKEY ");
+  BOOST_CHECK_EQUAL(names(pkey, Addressing::kIpOnEthernet), "DAPL_IB_PKEY ");
+}
+
+// The page has what the provider asks for, and nothing else of providers.
+BOOST_AUTO_TEST_CASE(environment_page) {
+  std::ifstream file(UDAPL_ENVIRONMENT_PAGE);
+  const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  BOOST_REQUIRE(!page.empty());
+  std::set<std::string> asked;
+  const auto note = [&](const char* name) -> const char* {
+    asked.insert(name);
+    return nullptr;
+  };
+  (void)Environment::from(note);
+  (void)ineffective(note, Addressing::kIpOnEthernet);
+  std::set<std::string> told;
+  const std::regex name("`(DAPL_[A-Z_]+)`");
+  for (std::sregex_iterator i(page.begin(), page.end(), name), end; i != end; ++i)
+    told.insert((*i)[1]);
+  // Those of traces are read elsewhere.
+  for (const char* trace :
+       {"DAPL_TRACE_LEVEL", "DAPL_TRACE_SINK", "DAPL_DBG_TYPE", "DAPL_DBG_LEVEL", "DAPL_DBG_DEST"})
+    BOOST_CHECK_EQUAL(told.erase(trace), 1U);
+  BOOST_CHECK_EQUAL_COLLECTIONS(told.begin(), told.end(), asked.begin(), asked.end());
 }
 
 BOOST_AUTO_TEST_CASE(addresses_by_name_and_number) {
