@@ -106,6 +106,13 @@ def transactions(bench):
         server.client("T", "-i", 100, *"client SR 1 server SR 1 client SR server SR".split())
 
 
+# The server's last send and what it synchronises with arrive together.
+def short_transactions(bench):
+    with bench.server() as server:
+        for count in range(30):
+            server.client("T", "-i", 1 + count % 3, *"client SR 1000 server SR 1000".split())
+
+
 def clients_at_once(bench):
     with bench.server() as server:
         argv = [bench.ours, "-T", "T", *server.address(), "-i", "200", "-V", *MIXED]
@@ -185,11 +192,20 @@ def script_file(bench):
         os.remove(path)
 
 
+def without_adapters(bench):
+    bench.environment["DAT_OVERRIDE"] = "/nonexistent/dat.conf"
+    for words in ("-T S", "-T T -s h client SR server SR", "-T L limit_pz"):
+        text = bench.run(*words.replace(" h ", f" {HOST} ").split(), status=1, expect=[
+            r"dat.conf names no adapter\n  /nonexistent/dat.conf: No such file", r"try: `datinfo generate"])
+        check(re.search(r"FAILED: \w+: dat.conf names no adapter\n(?! )", text), "the verdict is one line")
+
+
 def no_server(bench):
     with socket.socket() as probe:
         probe.bind((HOST, 0))  # bound, not listening
         port = probe.getsockname()[1]
-        bench.run("-T", "T", "-s", HOST, "-D", "soft", "-n", port, *MIXED, status=1, expect=[r"no server listens there"])
+        bench.run("-T", "T", "-s", HOST, "-D", "soft", "-n", port, *MIXED, status=1, expect=[
+            rf"connecting from {HOST} to {HOST} port {port}: no server listens there"])
     bench.run("-T", "Q", "-s", "no-such-host.invalid", "-D", "soft", status=1, expect=[r"no-such-host.invalid: "])
 
 
@@ -258,8 +274,9 @@ def packaged_client(bench):
 
 
 CASES = {function.__name__: function for function in (
-    transactions, clients_at_once, performance, results_as_json, limits, features, bad_arguments, script_file,
-    no_server, killed_server, killed_client, stranger, progress, packaged_server, packaged_client)}
+    transactions, short_transactions, clients_at_once, performance, results_as_json, limits, features, bad_arguments,
+    script_file, without_adapters, no_server, killed_server, killed_client, stranger, progress, packaged_server,
+    packaged_client)}
 
 
 def main():

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "endpoint.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <thread>
 
@@ -18,24 +11,6 @@ namespace {
 constexpr std::uint32_t kEndPatienceMs = 5000;  // for the end of a connection
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 constexpr auto kRetryLimit = std::chrono::seconds(10);
-
-bool is_registered(const std::string& device, bool thread_safe) {
-  std::vector<DAT_PROVIDER_INFO> infos(256);
-  std::vector<DAT_PROVIDER_INFO*> pointers;
-  for (DAT_PROVIDER_INFO& info : infos) {
-    pointers.push_back(&info);
-  }
-  DAT_COUNT count = 0;
-  if (dat_registry_list_providers(static_cast<DAT_COUNT>(infos.size()), &count, pointers.data()) !=
-      DAT_SUCCESS) {
-    return false;
-  }
-  return std::any_of(infos.begin(), infos.begin() + std::clamp<DAT_COUNT>(count, 0, 256),
-                     [&](const DAT_PROVIDER_INFO& info) {
-                       return device == info.ia_name &&
-                              (info.is_thread_safe == DAT_TRUE) == thread_safe;
-                     });
-}
 
 const char* what_ended(DAT_EVENT_NUMBER number) {
   switch (number) {
@@ -60,94 +35,11 @@ const char* what_ended(DAT_EVENT_NUMBER number) {
 
 }  // namespace
 
-// ---- Adapter and Address
-
-std::string first_adapter() {
-  std::vector<DAT_PROVIDER_INFO> infos(1);
-  DAT_PROVIDER_INFO* pointers[] = {infos.data()};
-  DAT_COUNT count = 0;
-  const DAT_RETURN status = dat_registry_list_providers(1, &count, pointers);
-  // More than one fits not: that is fine.
-  if (status != DAT_SUCCESS && count < 1 && infos[0].ia_name[0] == '\0') {
-    return {};
-  }
-  return infos[0].ia_name;
-}
-
-DAT_RETURN open_ia(const std::string& device, Ia& ia) {
-  std::string name = device.empty() ? first_adapter() : device;
-  // No handle is used by two threads, so either kind will do.
-  const bool thread_safe = !is_registered(name, false) && is_registered(name, true);
-  DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
-  return dat_ia_openv(name.data(), 8, &async_evd, ia.out(), DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
-                      thread_safe ? DAT_TRUE : DAT_FALSE);
-}
-
-bool Adapter::open(const std::string& device) {
-  if (device.empty() && first_adapter().empty()) {
-    return fail("dat.conf names no adapter");
-  }
-  return ok(open_ia(device, ia_),
-            fmt::format("opening the adapter '{}'", device.empty() ? first_adapter() : device)) &&
-         ok(dat_ia_query(ia_.get(), nullptr, DAT_IA_FIELD_ALL, &attributes_, 0, nullptr),
-            "asking for the attributes of the adapter");
-}
-
-bool Address::resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
-    return fail(fmt::format("{}: {}", host, gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  std::memcpy(storage, found->ai_addr, std::min<std::size_t>(found->ai_addrlen, sizeof storage));
-  return true;
-}
-
-std::string Address::text() const {
-  char buffer[NI_MAXHOST] = "?";
-  const auto* const address = reinterpret_cast<const sockaddr*>(storage);
-  const socklen_t size =
-      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  getnameinfo(address, size, buffer, sizeof buffer, nullptr, 0, NI_NUMERICHOST);
-  return buffer;
-}
-
-// ---- Memory
-
-void Memory::Free::operator()(std::byte* memory) const { std::free(memory); }
-
-bool Memory::create(const Adapter& adapter, DAT_PZ_HANDLE pz, std::size_t size) {
-  constexpr std::size_t kPage = 4096;
-  const std::size_t rounded = (std::max<std::size_t>(size, 1) + kPage - 1) / kPage * kPage;
-  bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, rounded)));
-  if (bytes_ == nullptr) {
-    return fail(fmt::format("no memory for {} bytes", size));
-  }
-  std::memset(bytes_.get(), 0, rounded);
-  DAT_REGION_DESCRIPTION description{};
-  description.for_va = bytes_.get();
-  DAT_VLEN registered_size = 0;
-  DAT_VADDR registered_address = 0;
-  return ok(dat_lmr_create(adapter.handle(), DAT_MEM_TYPE_VIRTUAL, description, rounded, pz,
-                           DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, lmr_.out(), &lmr_context_,
-                           &rmr_context_, &registered_size, &registered_address),
-            fmt::format("registering {} bytes", rounded));
-}
-
-DAT_LMR_TRIPLET Memory::segment(std::span<const std::byte> data) const {
-  DAT_LMR_TRIPLET result{};
-  result.lmr_context = lmr_context_;
-  result.virtual_address = reinterpret_cast<std::uintptr_t>(data.data());
-  result.segment_length = static_cast<DAT_SEG_LENGTH>(data.size());
-  return result;
-}
-
 // ---- Endpoint: making
 
 bool Endpoint::create(const Adapter& adapter, const EndpointPlan& plan, std::size_t memory_size) {
   ia_ = adapter.handle();
+  from_ = adapter.address();
   plan_ = plan;
   const DAT_IA_ATTR& limits = adapter.attributes();
   const auto most =
@@ -232,7 +124,7 @@ bool Endpoint::connect(Address& address, std::uint32_t port, std::string_view pr
     const bool again = event->event_number == DAT_CONNECTION_EVENT_PEER_REJECTED ||
                        (patient && event->event_number == DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
     if (!again || Clock::now() > limit) {
-      return fail(fmt::format("connecting to {} port {}: {}", address.text(), port,
+      return fail(fmt::format("connecting from {} to {} port {}: {}", from_, address.text(), port,
                               what_ended(event->event_number)));
     }
     std::this_thread::sleep_for(kRetryPause);

@@ -68,6 +68,7 @@ class Adapter {
   [[nodiscard]] bool open(const std::string& device);
   [[nodiscard]] DAT_IA_HANDLE handle() const { return ia_.get(); }
   [[nodiscard]] const DAT_IA_ATTR& attributes() const { return attributes_; }
+  [[nodiscard]] std::string address() const;  // its own, as a text
 
  private:
   Ia ia_;
@@ -163,6 +164,7 @@ class Endpoint {
   [[nodiscard]] std::uint32_t patience_ms() const { return plan_.timeout_s * 1000; }
 
   DAT_IA_HANDLE ia_ = DAT_HANDLE_NULL;
+  std::string from_;  // the adapter's address
   EndpointPlan plan_;
   std::uint32_t port_ = 0;
   bool reserved_ = false;

@@ -54,7 +54,9 @@ int main(int argc, char** argv) {
   } else if (good) {
     say(fmt::format("dapltest: PASSED: {}", name(options.test)));
   } else {
-    say(fmt::format("dapltest: FAILED: {}: {}", name(options.test), reason));
+    // All of it has been on stderr when it happened.
+    say(fmt::format("dapltest: FAILED: {}: {}", name(options.test),
+                    reason.substr(0, reason.find('\n'))));
   }
   return std::fflush(stdout) == 0 && good ? 0 : 1;
 }

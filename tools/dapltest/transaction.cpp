@@ -58,12 +58,8 @@ bool Transaction::create() {
     if (options_.validate) {
       refill(lane, 0);
     }
-    const std::uint64_t first =
-        std::min<std::uint64_t>(kControlReceives + receives_.size(), total_receives());
-    for (std::uint64_t index = 0; index < first; ++index) {
-      if (!post_receive(lane, index)) {
-        return false;
-      }
+    if (!post_receives(lane, kControlReceives + receives_.size())) {
+      return false;
     }
   }
   return true;
@@ -111,6 +107,19 @@ bool Transaction::post_receive(Lane& lane, std::uint64_t index) {
                                      options_.operations[operation].segments);
 }
 
+// Up to that one; the last Sync with the last operation, because the peer sends both without a
+// pause.
+bool Transaction::post_receives(Lane& lane, std::uint64_t end) {
+  const std::uint64_t last = total_receives() - 1;
+  const std::uint64_t until = end >= last ? last + 1 : end;
+  for (; lane.posted < until; ++lane.posted) {
+    if (!post_receive(lane, lane.posted)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Takes the next message and posts the buffer that has become free.
 bool Transaction::receive(Lane& lane) {
   const std::uint64_t index = lane.received;
@@ -127,8 +136,7 @@ bool Transaction::receive(Lane& lane) {
     return false;
   }
   ++lane.received;
-  const std::uint64_t next = index + receives_.size();
-  return index < kControlReceives || next >= total_receives() || post_receive(lane, next);
+  return index < kControlReceives || post_receives(lane, index + receives_.size() + 1);
 }
 
 // ---- Beginning and end

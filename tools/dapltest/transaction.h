@@ -44,6 +44,7 @@ class Transaction {
   // the peer's sends once per iteration, Sync.
   struct Lane {
     std::unique_ptr<Endpoint> endpoint;
+    std::uint64_t posted = 0;
     std::uint64_t received = 0;
     std::uint32_t deferred = 0;  // sends to be reaped with the next receive
     std::vector<wire::MemoryInfo> remote;
@@ -55,6 +56,7 @@ class Transaction {
   [[nodiscard]] std::span<std::byte> data(Lane& lane, std::size_t operation);
   [[nodiscard]] std::uint64_t total_receives() const;
   [[nodiscard]] bool post_receive(Lane& lane, std::uint64_t index);
+  [[nodiscard]] bool post_receives(Lane& lane, std::uint64_t end);
   [[nodiscard]] bool receive(Lane& lane);
   [[nodiscard]] bool open_lane(Lane& lane, Address* server, std::uint32_t port);
   [[nodiscard]] bool exchange_memory(Lane& lane);
