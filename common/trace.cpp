@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "common/trace.h"
+#include "common/errno_text.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -67,15 +69,17 @@ void configure(const char* component, std::string_view prefix) {
   for (const std::string& complaint : settings.complaints)
     UDAPL_TRACE(kError, "%s", complaint.c_str());
   if (!opened)
-    UDAPL_TRACE(kError, "cannot write to %s: %s (%s), using stderr", settings.path.c_str(),
-                std::strerror(error), errno_name(error));
+    UDAPL_TRACE(kError, "cannot write to %s: %s, using stderr", settings.path.c_str(),
+                ErrnoText(error).c_str());
 }
 
-void send(const Record& record) noexcept {
+using Writer = void (*)(int level, const char* text, std::size_t length) noexcept;
+
+void send(const Record& record, Writer write_text) noexcept {
   const int saved_errno = errno;
   if (record.level <= page.text_level.load(std::memory_order_relaxed)) {
     char line[kLine];
-    write_sinks(record.level, line, render(record, line, sizeof line));
+    write_text(record.level, line, render(record, line, sizeof line));
   }
   if (const Probe probe = probe_now.load(std::memory_order_acquire); probe != nullptr)
     probe(&record);
@@ -123,7 +127,7 @@ void emit(Record record) noexcept {
     record.type = identity.type;
     record.ia = identity.ia;
   }
-  send(record);
+  send(record, write_sinks);
 }
 
 void write(Level level, const char* function, const char* format, ...) noexcept {
@@ -163,16 +167,23 @@ void write_error(Level level, DAT_RETURN code, const char* function, const char*
   errno = saved_errno;
 }
 
-void tell(const char* text, std::size_t length) noexcept {
-  if (level() < kError) return;
+void tell(const char* function, std::string_view prefix, std::string_view text) noexcept {
   const int saved_errno = errno;
-  write_sinks(kError, text, length);
+  if (level() >= kError) write_people(text.data(), text.size());
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::string_view rest = line.starts_with(prefix) ? line.substr(prefix.size()) : line;
+    char copy[kLine];
+    std::snprintf(copy, sizeof copy, "%.*s", static_cast<int>(rest.size()), rest.data());
+    send({.level = kError,
+          .kind = Kind::kError,
+          .component = component_name.load(std::memory_order_relaxed),
+          .function = function,
+          .text = copy},
+         write_logs);
+  }
   errno = saved_errno;
-}
-
-const char* errno_name(int error) noexcept {
-  const char* const name = ::strerrorname_np(error);
-  return name != nullptr ? name : "unknown error";
 }
 
 }  // namespace udapl::trace

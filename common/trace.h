@@ -6,6 +6,8 @@
 #include "common/trace_page.h"
 #include "common/trace_record.h"
 
+#include <string_view>
+
 // Trace points. Each of our shared libraries has levels of its own (DAT_TRACE_LEVEL for libdat2,
 // DAPL_TRACE_LEVEL for a provider), which may change while it runs. A point that is off costs one
 // load and one branch. docs/tracing.md says what one sees at each level and where it goes.
@@ -81,11 +83,10 @@ class About {
 // Fills in component and identity. `record.object` null: that of About.
 [[gnu::cold, gnu::noinline]] void emit(Record record) noexcept;
 
-// Text for people, as it is, to where records go. Nothing if errors are not to be shown.
-void tell(const char* text, std::size_t length) noexcept;
-
-// "ECONNREFUSED".
-[[nodiscard]] const char* errno_name(int error) noexcept;
+// Lines for people. Where people read them, on stderr and stdout, they are written as they are; in
+// syslog, a file and LTTng each is an error record of `function`, without `prefix`. `text` ends
+// with a newline. Nothing is written if errors are not to be shown.
+void tell(const char* function, std::string_view prefix, std::string_view text) noexcept;
 
 }  // namespace udapl::trace
 

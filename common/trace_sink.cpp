@@ -100,9 +100,18 @@ bool open_sinks(const Settings& settings) noexcept {
 }
 
 void write_sinks(int level, const char* text, std::size_t length) noexcept {
+  write_people(text, length);
+  write_logs(level, text, length);
+}
+
+void write_people(const char* text, std::size_t length) noexcept {
   const unsigned chosen = sinks.load(std::memory_order_relaxed);
   if ((chosen & kStderr) != 0) write_all(STDERR_FILENO, text, length);
   if ((chosen & kStdout) != 0) write_all(STDOUT_FILENO, text, length);
+}
+
+void write_logs(int level, const char* text, std::size_t length) noexcept {
+  const unsigned chosen = sinks.load(std::memory_order_relaxed);
   if ((chosen & kFile) != 0) write_all(file.load(std::memory_order_relaxed), text, length);
   if ((chosen & kSyslog) != 0)
     ::syslog(LOG_USER | syslog_priority(level), "%.*s", static_cast<int>(length), text);

@@ -15,7 +15,9 @@ namespace udapl::trace {
 bool open_sinks(const Settings& settings) noexcept;
 
 // `text` ends with a newline. Errors of the sinks are not noticed. errno is not preserved.
-void write_sinks(int level, const char* text, std::size_t length) noexcept;
+void write_sinks(int level, const char* text, std::size_t length) noexcept;  // to all of them
+void write_people(const char* text, std::size_t length) noexcept;            // stderr and stdout
+void write_logs(int level, const char* text, std::size_t length) noexcept;   // file and syslog
 
 // The record as one line, newline included, at most `room` bytes; returns its length.
 [[nodiscard]] std::size_t render(const Record& record, char* line, std::size_t room) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/cno.h"
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "dapl/boundary.h"
 #include "dapl/calls.h"
@@ -78,7 +79,7 @@ void Cno::set_triggered(bool triggered) noexcept {
                                  : ::read(fd_.get(), &count, sizeof count);
   if (done != sizeof count)
     UDAPL_TRACE(kError, "CNO %p: event descriptor: %s", static_cast<void*>(this),
-                std::strerror(errno));
+                ErrnoText(errno).c_str());
 }
 
 // A completion after the arming notifies, and then triggers anew; one before it belongs to the
@@ -239,7 +240,7 @@ DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD* fd, DAT_CNO_HANDLE* cn
     Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!event.valid())
       UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_NO_SUBTYPE, "no event descriptor: %s",
-                   std::strerror(errno));
+                   ErrnoText(errno).c_str());
     const int number = event.get();
     *cno = &(*ia)->adopt(make_object<Cno>(**ia, kNoAgent, std::move(event)));
     *fd = number;

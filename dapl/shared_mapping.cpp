@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/shared_mapping.h"
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 
 #include <cerrno>
@@ -15,7 +16,7 @@ bool is_shared_mapping(DAT_VADDR address, DAT_VLEN length) noexcept {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"),
                                                              &std::fclose);
   if (maps == nullptr) {
-    UDAPL_TRACE(kError, "/proc/self/maps: %s", std::strerror(errno));
+    UDAPL_TRACE(kError, "/proc/self/maps: %s", ErrnoText(errno).c_str());
     return false;
   }
   // Lines are "start-end rwxs offset device inode path", in the order of addresses. The path may be

@@ -2,6 +2,7 @@
 #include "dat/advice.h"
 
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #include "dat/text.h"
@@ -15,7 +16,8 @@ bool has(std::string_view text, std::string_view part) {
 }
 
 bool has_error(std::string_view text, int error) {
-  return has(text, std::generic_category().message(error));
+  const char* const name = ::strerrorname_np(error);
+  return has(text, std::generic_category().message(error)) || (name != nullptr && has(text, name));
 }
 
 constexpr std::string_view kGenerate =

@@ -5,11 +5,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "common/errno_text.h"
 #include "common/fd.h"
 
 #ifndef DAT_SYSCONFDIR
@@ -23,7 +23,7 @@ namespace {
 // Nobody writes such a file; the limit is for an override that names an endless device.
 constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
 
-std::string describe(int error) { return std::generic_category().message(error); }
+std::string describe(int error) { return ErrnoText(error).c_str(); }
 
 // Appends the whole file to `text`. Returns why not, or an empty string. Only reads forward, so
 // pipes will do.

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dat/report.h"
 
-#include <cerrno>
-
-#include <unistd.h>
-
 #include "common/trace.h"
 #include "dat/advice.h"
 #include "dat/strerror.h"
@@ -176,10 +172,7 @@ std::string cause_of(const ConfFile& file, const NotFound& failure) {
 }
 
 void tell(const std::string& text) noexcept {
-  if (text.empty() || !trace::enabled(trace::kError)) return;
-  const int saved_errno = errno;
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-  errno = saved_errno;
+  if (!text.empty() && trace::enabled(trace::kError)) trace::tell("ia_open", "dat: ", text);
 }
 
 }  // namespace udapl::dat

@@ -66,8 +66,8 @@ class Report {
 // before. The first line says what failed, the others are indented; no newline at the end.
 [[nodiscard]] std::string cause_of(const ConfFile& file, const NotFound& failure);
 
-// Writes `text` to stderr in one piece, unless it is empty or errors are not to be shown
-// (DAT_TRACE_LEVEL=0).
+// Tells `text` to where records go (DAT_TRACE_SINK), to stderr in one piece, unless it is empty or
+// errors are not to be shown (DAT_TRACE_LEVEL=0).
 void tell(const std::string& text) noexcept;
 
 }  // namespace udapl::dat

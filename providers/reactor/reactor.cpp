@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/reactor/epoll_wait.h"
 
@@ -50,7 +51,7 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler) noexcept {
   }
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return Status();
   UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot watch descriptor %d: %s", fd,
-                std::strerror(errno));
+                ErrnoText(errno).c_str());
   forget(handler);
   return failure(DAT_INSUFFICIENT_RESOURCES);
 }

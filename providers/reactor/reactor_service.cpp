@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/reactor/reactor.h"
 
@@ -29,9 +30,9 @@ Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
   if (!epoll.valid() || !kick.valid() ||
       ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, kick.get(), &event) != 0) {
     const int error = errno;
-    UDAPL_TRACE(kError, "no descriptors for the service thread: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "no descriptors for the service thread: %s", ErrnoText(error).c_str());
     cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES),
-                "no descriptors for the service thread: %s%s", std::strerror(error),
+                "no descriptors for the service thread: %s%s", ErrnoText(error).c_str(),
                 cause::remedy(error));
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
@@ -64,9 +65,9 @@ bool Reactor::start_service(const char* name) noexcept {
   ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) {
-    UDAPL_TRACE(kError, "cannot start the service thread: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "cannot start the service thread: %s", ErrnoText(error).c_str());
     cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot start the service thread: %s%s",
-                std::strerror(error), cause::remedy(error));
+                ErrnoText(error).c_str(), cause::remedy(error));
     return false;
   }
   has_service_ = true;

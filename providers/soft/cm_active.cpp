@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/soft/iwarp/sender.h"
 #include "providers/soft/iwarp/terminate.h"
@@ -146,7 +147,8 @@ Status ActiveHandshake::begin_attempt() noexcept {
     endpoints_.local_port = stream_->endpoints().local_port;
     return stream_->watch(EPOLLOUT, *this);
   }
-  UDAPL_TRACE(kNormal, "cannot connect to %s: %s", to_text(remote_).c_str(), std::strerror(error));
+  UDAPL_TRACE(kNormal, "cannot connect to %s: %s", to_text(remote_).c_str(),
+              ErrnoText(error).c_str());
   if (looks_again(error)) return Status();
   stream_.reset();
   if (error == EAFNOSUPPORT || lacks_resources(error)) {
@@ -154,7 +156,7 @@ Status ActiveHandshake::begin_attempt() noexcept {
                               ? failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED)
                               : failure(DAT_INSUFFICIENT_RESOURCES);
     cause::note(status.code(), "cannot connect to %s: %s%s", to_text(remote_).c_str(),
-                std::strerror(error), cause::remedy(error));
+                ErrnoText(error).c_str(), cause::remedy(error));
     return status;
   }
   early_failure_ = meaning(error);
@@ -218,7 +220,8 @@ void ActiveHandshake::on_ready(std::uint32_t) noexcept {
 
 void ActiveHandshake::connected(Verdict& verdict) noexcept {
   if (const int error = stream_->pending_error(); error != 0) {
-    UDAPL_TRACE(kNormal, "connecting to %s: %s", to_text(remote_).c_str(), std::strerror(error));
+    UDAPL_TRACE(kNormal, "connecting to %s: %s", to_text(remote_).c_str(),
+                ErrnoText(error).c_str());
     if (!looks_again(error)) fail(meaning(error), verdict);
     return;
   }

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
@@ -83,9 +83,10 @@ Status TcpListener::start(const transport::SocketAddress& place) noexcept {
     error = errno;
   if (error != 0) {
     const Status status = listen_failure(error, any_port);
-    UDAPL_TRACE(kNormal, "cannot listen at %s: %s", to_text(place).c_str(), std::strerror(error));
+    UDAPL_TRACE(kNormal, "cannot listen at %s: %s", to_text(place).c_str(),
+                ErrnoText(error).c_str());
     cause::note(status.code(), "cannot listen at %s: %s%s", to_text(place).c_str(),
-                std::strerror(error), cause::remedy(error));
+                ErrnoText(error).c_str(), cause::remedy(error));
     return status;
   }
   address_ = place;
@@ -112,7 +113,7 @@ bool TcpListener::accept_one() noexcept {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
     if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return true;
     UDAPL_TRACE(kError, "cannot take connections at %s: %s", to_text(address_).c_str(),
-                std::strerror(errno));
+                ErrnoText(errno).c_str());
     const ScopedLock guard(lock_);
     if (closing_) return false;
     pause();  // else the socket stays readable and we would spin

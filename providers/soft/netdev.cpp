@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/fd.h"
 #include "providers/soft/socket_address.h"
 
@@ -124,9 +125,9 @@ Result<Netdev> find_netdev(std::string_view ia_params) {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) {
     const int error = errno;
-    UDAPL_TRACE(kError, "cannot list the network interfaces: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "cannot list the network interfaces: %s", ErrnoText(error).c_str());
     cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot list the network interfaces: %s%s",
-                std::strerror(error), cause::remedy(error));
+                ErrnoText(error).c_str(), cause::remedy(error));
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   const Interfaces interfaces(first, ::freeifaddrs);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/attributes.h"
 #include "providers/verbs/cm.h"
@@ -27,7 +28,7 @@ bool make_nonblocking(int fd) noexcept {
 }
 
 Status no_resources(const char* what) noexcept {
-  UDAPL_TRACE(kError, "%s: %s", what, std::strerror(errno));
+  UDAPL_TRACE(kError, "%s: %s", what, ErrnoText(errno).c_str());
   return failure(DAT_INSUFFICIENT_RESOURCES);
 }
 
@@ -147,7 +148,7 @@ void Adapter::on_cq_channel() noexcept {
   void* ours = nullptr;
   while (ibv_get_cq_event(cq_channel_.get(), &cq, &ours) == 0) static_cast<Cq*>(ours)->on_event();
   if (errno == EAGAIN || errno == EINTR) return;
-  UDAPL_TRACE(kNormal, "no more completion events: %s", std::strerror(errno));
+  UDAPL_TRACE(kNormal, "no more completion events: %s", ErrnoText(errno).c_str());
   cq_watch_.stop();
 }
 

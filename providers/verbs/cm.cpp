@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm_listener.h"
@@ -26,7 +27,7 @@ Result<std::unique_ptr<ConnectionManager>> ConnectionManager::create(Adapter& ad
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
     UDAPL_TRACE(kError, "the rdma_cm channel does not become non-blocking: %s",
-                std::strerror(errno));
+                ErrnoText(errno).c_str());
     return failure(DAT_INTERNAL_ERROR);
   }
   if (const Status status = manager->watch_.start(fd); !status.ok()) return status;
@@ -56,13 +57,13 @@ Result<std::unique_ptr<CmId>> ConnectionManager::make_id(CmOwner& owner) {
   if (environment.tos != 0) {
     std::uint8_t tos = environment.tos;
     if (::rdma_set_option((*id)->get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) != 0)
-      UDAPL_TRACE(kNormal, "type of service %u: %s", tos, std::strerror(errno));
+      UDAPL_TRACE(kNormal, "type of service %u: %s", tos, ErrnoText(errno).c_str());
   }
   if (environment.ack_timer.has_value()) {
     std::uint8_t timer = *environment.ack_timer;
     if (::rdma_set_option((*id)->get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timer,
                           sizeof timer) != 0)
-      UDAPL_TRACE(kNormal, "ACK timeout %u: %s", timer, std::strerror(errno));
+      UDAPL_TRACE(kNormal, "ACK timeout %u: %s", timer, ErrnoText(errno).c_str());
   }
   return id;
 }
@@ -93,7 +94,7 @@ void ConnectionManager::on_readable() noexcept {
     rdma_cm_event* event = nullptr;
     if (::rdma_get_cm_event(adapter_.cm_channel(), &event) != 0) {
       if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        UDAPL_TRACE(kError, "rdma_get_cm_event: %s", std::strerror(errno));
+        UDAPL_TRACE(kError, "rdma_get_cm_event: %s", ErrnoText(errno).c_str());
       return;
     }
     UDAPL_TRACE(kDetail, "rdma_cm id %p: %s, status %d", static_cast<void*>(event->id),

@@ -2,6 +2,7 @@
 #include "providers/verbs/cm_id.h"
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/status.h"
 
@@ -35,8 +36,9 @@ Result<std::unique_ptr<CmId>> CmId::create(Reactor& reactor, rdma_event_channel&
   if (::rdma_create_id(&channel, &raw, nullptr, RDMA_PS_TCP) != 0) {
     const int error = errno;
     const Status status = status_of(error, DAT_RESOURCE_TEP);
-    UDAPL_TRACE(kError, "rdma_create_id: %s", std::strerror(error));
-    cause::note(status.code(), "rdma_create_id: %s%s", std::strerror(error), cause::remedy(error));
+    UDAPL_TRACE(kError, "rdma_create_id: %s", ErrnoText(error).c_str());
+    cause::note(status.code(), "rdma_create_id: %s%s", ErrnoText(error).c_str(),
+                cause::remedy(error));
     return status;
   }
   std::unique_ptr<CmId> id(new (std::nothrow) CmId(reactor, *raw, owner));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/cm_incoming.h"
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
@@ -61,7 +62,7 @@ void RdmaIncoming::reject(PrivateData private_data) noexcept {
   const wire::Message message = wire::make_reject(private_data, adapter_.device().carrier());
   if (::rdma_reject(id_->get(), message.bytes.data(), message.size) != 0)
     UDAPL_TRACE(kNormal, "rejecting %s: %s", to_text(endpoints_.remote).c_str(),
-                std::strerror(errno));
+                ErrnoText(errno).c_str());
   adapter_.cm().retire(std::move(id_), ConnectionManager::Farewell::kAbort);
 }
 

@@ -2,13 +2,13 @@
 #include "providers/verbs/cm_listener.h"
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
 #include "providers/verbs/cm_address.h"
 
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -62,7 +62,7 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
     const Status status = listen_failure(error, conn_qual == 0);
     UDAPL_EXPLAIN(kNormal, status.code(), "cannot listen at %s (qualifier %llu): %s",
                   to_text(from_cm(&where.any)).c_str(), static_cast<unsigned long long>(conn_qual),
-                  std::strerror(error));
+                  ErrnoText(error).c_str());
     return status;
   }
   address_ = from_cm(::rdma_get_local_addr((*id)->get()));

@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/barrier.h"
@@ -33,7 +34,7 @@ Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
                           adapter.next_completion_vector());
   if (cq->cq_ == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_create_cq for %d completions: %s", depth, std::strerror(error));
+    UDAPL_TRACE(kNormal, "ibv_create_cq for %d completions: %s", depth, ErrnoText(error).c_str());
     return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   }
   adapter.patrol().join(*cq);
@@ -60,7 +61,7 @@ Cq::~Cq() {
   if (cq_ == nullptr) return;
   if (seen != 0) ibv_ack_cq_events(cq_, seen);
   if (const int error = ibv_destroy_cq(cq_); error != 0)
-    UDAPL_TRACE(kError, "ibv_destroy_cq: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "ibv_destroy_cq: %s", ErrnoText(error).c_str());
 }
 
 // ---- completions -------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ void Cq::end_look() noexcept {
 void Cq::request_notification() const noexcept {
   const int error = ibv_req_notify_cq(cq_, solicited_.load(std::memory_order_acquire) ? 1 : 0);
   if (error != 0 && !adapter_.dead())
-    UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
 }
 
 void Cq::arm() noexcept { request_notification(); }
@@ -295,7 +296,8 @@ Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
   const int error = ibv_resize_cq(cq_, depth);
   if (error == 0) return Status();
-  UDAPL_TRACE(kNormal, "ibv_resize_cq from %d to %d: %s", cq_->cqe, depth, std::strerror(error));
+  UDAPL_TRACE(kNormal, "ibv_resize_cq from %d to %d: %s", cq_->cqe, depth,
+              ErrnoText(error).c_str());
   // Smaller is a wish; what the queue holds is never lost.
   if (depth <= cq_->cqe && error != EINVAL) return Status();
   if (error == EINVAL || error == EBUSY) return failure(DAT_INVALID_STATE);

@@ -3,6 +3,7 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/attributes.h"
@@ -56,7 +57,7 @@ Result<std::unique_ptr<transport::Pd>> Pd::create(Adapter& adapter) {
   ibv_pd* const pd = ibv_alloc_pd(adapter.context());
   if (pd == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_alloc_pd: %s", std::strerror(error));
+    UDAPL_TRACE(kNormal, "ibv_alloc_pd: %s", ErrnoText(error).c_str());
     return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_PROTECTION_DOMAIN);
   }
   return std::unique_ptr<transport::Pd>(std::make_unique<Pd>(adapter, pd));
@@ -64,7 +65,7 @@ Result<std::unique_ptr<transport::Pd>> Pd::create(Adapter& adapter) {
 
 Pd::~Pd() {
   if (const int error = ibv_dealloc_pd(pd_); error != 0)
-    UDAPL_TRACE(kError, "ibv_dealloc_pd: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "ibv_dealloc_pd: %s", ErrnoText(error).c_str());
 }
 
 // ---- MemoryTable -------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ Result<std::unique_ptr<transport::Mr>> Mr::create(Adapter& adapter, Pd& pd,
   if (mr == nullptr) {
     const int error = errno;
     UDAPL_TRACE(kNormal, "ibv_reg_mr of %llu bytes with access 0x%x: %s%s",
-                static_cast<unsigned long long>(init.length), access, std::strerror(error),
+                static_cast<unsigned long long>(init.length), access, ErrnoText(error).c_str(),
                 error == ENOMEM ? " (ulimit -l?)" : "");
     if (error == EFAULT || error == EACCES) return failure(DAT_PRIVILEGES_VIOLATION);
     if (error == EINVAL) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
@@ -150,7 +151,7 @@ Mr::~Mr() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     error = ibv_dereg_mr(mr_);
   }
-  if (error != 0) UDAPL_TRACE(kError, "ibv_dereg_mr: %s", std::strerror(error));
+  if (error != 0) UDAPL_TRACE(kError, "ibv_dereg_mr: %s", ErrnoText(error).c_str());
 }
 
 DAT_RMR_CONTEXT Mr::rmr_context() const noexcept {
@@ -170,7 +171,7 @@ Result<std::unique_ptr<transport::Window>> Window::create(Adapter& adapter, Pd& 
   ibv_mw* const mw = ibv_alloc_mw(pd.get(), type2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
   if (mw == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_alloc_mw of type %d: %s", type2 ? 2 : 1, std::strerror(error));
+    UDAPL_TRACE(kNormal, "ibv_alloc_mw of type %d: %s", type2 ? 2 : 1, ErrnoText(error).c_str());
     return status_of(error == 0 ? ENOMEM : error, DAT_RESOURCE_MEMORY_REGION);
   }
   auto window = std::make_unique<Window>(adapter, mw);
@@ -185,7 +186,7 @@ Window::~Window() {
   adapter_.memory().remove(*this);
   const ScopedLock lock(lock_);
   const int error = mw_ == nullptr ? 0 : ibv_dealloc_mw(mw_);  // unbinds it
-  if (error != 0) UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", std::strerror(error));
+  if (error != 0) UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", ErrnoText(error).c_str());
   release();
 }
 
@@ -226,12 +227,12 @@ void Window::qp_ends(const Qp& qp) noexcept {
   const ScopedLock lock(lock_);
   if (!type2() || qp_ != &qp) return;
   if (const int error = ibv_dealloc_mw(mw_); error != 0) {
-    UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", ErrnoText(error).c_str());
     return;
   }
   release();
   mw_ = ibv_alloc_mw(pd_, type_);
-  if (mw_ == nullptr) UDAPL_TRACE(kError, "ibv_alloc_mw: %s", std::strerror(errno));
+  if (mw_ == nullptr) UDAPL_TRACE(kError, "ibv_alloc_mw: %s", ErrnoText(errno).c_str());
 }
 
 }  // namespace udapl::verbs

@@ -3,6 +3,7 @@
 // Qp: resources, time, sink calls.
 #include "providers/verbs/qp.h"
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
@@ -43,7 +44,7 @@ std::uint32_t count(int number, int at_least) noexcept {
 
 void Qp::DestroyQp::operator()(ibv_qp* qp) const noexcept {
   const int error = ::ibv_destroy_qp(qp);
-  if (error != 0) UDAPL_TRACE(kError, "ibv_destroy_qp: %s", std::strerror(error));
+  if (error != 0) UDAPL_TRACE(kError, "ibv_destroy_qp: %s", ErrnoText(error).c_str());
 }
 
 Result<std::unique_ptr<transport::Qp>> Qp::create(Adapter& adapter, const QpInit& init) {
@@ -117,8 +118,8 @@ Result<Qp::QpHandle> Qp::make_queue(const QpInit& init) {
   if (queue == nullptr) {
     const int error = errno;
     UDAPL_TRACE(kError, "ibv_create_qp: %s: %d requests of %d segments, %d receives of %d",
-                std::strerror(error), init.max_request, init.max_request_segments, init.max_recv,
-                init.max_recv_segments);
+                ErrnoText(error).c_str(), init.max_request, init.max_request_segments,
+                init.max_recv, init.max_recv_segments);
     return status_of(error, DAT_RESOURCE_TEP);
   }
 
@@ -132,7 +133,8 @@ Result<Qp::QpHandle> Qp::make_queue(const QpInit& init) {
   const int error = ::ibv_modify_qp(
       queue.get(), &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error != 0) {
-    UDAPL_TRACE(kError, "ibv_modify_qp to INIT, port %d: %s", device.port, std::strerror(error));
+    UDAPL_TRACE(kError, "ibv_modify_qp to INIT, port %d: %s", device.port,
+                ErrnoText(error).c_str());
     return status_of(error, DAT_RESOURCE_TEP);
   }
   return queue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Qp: how a connection ends, and what of it is noticed where.
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
@@ -95,7 +96,7 @@ void Qp::flush() noexcept {
   const int error = ::ibv_modify_qp(qp_, &attr, IBV_QP_STATE);
   if (error != 0 && !adapter_.dead())
     UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to ERR: %s", static_cast<void*>(this),
-                std::strerror(error));
+                ErrnoText(error).c_str());
 }
 
 // `call`: kDisconnected by the peer or after a drain, or kBroken.
@@ -207,7 +208,7 @@ void Qp::on_async_event(ibv_event_type event) noexcept {
       if (state_ == State::kAccepting && id_ != nullptr &&
           ::rdma_notify(id_->get(), IBV_EVENT_COMM_EST) != 0)
         UDAPL_TRACE(kNormal, "QP %p: rdma_notify: %s", static_cast<void*>(this),
-                    std::strerror(errno));
+                    ErrnoText(errno).c_str());
       return;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       if (timing_ != Timing::kSrqRelease) return;

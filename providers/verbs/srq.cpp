@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/srq.h"
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
@@ -29,7 +30,7 @@ Result<std::unique_ptr<transport::Srq>> Srq::create(Adapter& adapter, Pd& pd, in
   srq->srq_ = ibv_create_srq(pd.get(), &init);
   if (srq->srq_ == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_create_srq for %d buffers: %s", depth, std::strerror(error));
+    UDAPL_TRACE(kNormal, "ibv_create_srq for %d buffers: %s", depth, ErrnoText(error).c_str());
     return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
   }
   return std::unique_ptr<transport::Srq>(std::move(srq));
@@ -45,7 +46,7 @@ Srq::~Srq() {
   if (srq_ == nullptr) return;
   // Waits for an event that is being handled: it finds the gate closed.
   if (const int error = ibv_destroy_srq(srq_); error != 0)
-    UDAPL_TRACE(kError, "ibv_destroy_srq: %s", std::strerror(error));
+    UDAPL_TRACE(kError, "ibv_destroy_srq: %s", ErrnoText(error).c_str());
 }
 
 // ---- buffers -----------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ Status Srq::resize(int depth) {
   ibv_srq_attr now{};
   if (ibv_query_srq(srq_, &now) == 0 && static_cast<std::uint32_t>(depth) <= now.max_wr)
     return Status();  // it is large enough
-  UDAPL_TRACE(kNormal, "ibv_modify_srq to %d buffers: %s", depth, std::strerror(error));
+  UDAPL_TRACE(kNormal, "ibv_modify_srq to %d buffers: %s", depth, ErrnoText(error).c_str());
   if (!adapter_.device().has(IBV_DEVICE_SRQ_RESIZE)) return failure(DAT_MODEL_NOT_SUPPORTED);
   return status_of(error, DAT_RESOURCE_SRQ);
 }
@@ -122,7 +123,7 @@ Status Srq::set_low_watermark(int mark) noexcept {
   attr.srq_limit = static_cast<std::uint32_t>(mark);
   const int error = ibv_modify_srq(srq_, &attr, IBV_SRQ_LIMIT);
   if (error == 0) return Status();
-  UDAPL_TRACE(kError, "ibv_modify_srq to the low watermark %d: %s", mark, std::strerror(error));
+  UDAPL_TRACE(kError, "ibv_modify_srq to the low watermark %d: %s", mark, ErrnoText(error).c_str());
   armed_.store(false, std::memory_order_release);
   return status_of(error, DAT_RESOURCE_SRQ);
 }

@@ -164,7 +164,7 @@ def check_of_a_bad_file(world):
 def check_of_no_file(world):
     path = world.path("none.conf")
     status, out, _ = world.run(world.datinfo, "check", path)
-    return ended(status, 1) + differences(f"{path}: error: No such file or directory\n", out)
+    return ended(status, 1) + differences(f"{path}: error: No such file or directory (ENOENT)\n", out)
 
 
 @case

@@ -7,6 +7,7 @@ usage: setups.py DATINFO OPEN_IA LIBDAPLSOFT STUB_FOLDER DAT_CONF
 """
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -63,14 +64,28 @@ def entry_told(world, reason, advice, device, library, **more):
 def no_file(world):
     advice = ("  try: `datinfo generate > FILE`, which writes entries for this machine, and "
               "DAT_OVERRIDE=FILE in the program's environment")
-    text = f"  {world.conf_path}: No such file or directory\n  no configuration file was read\n{advice}"
+    text = f"  {world.conf_path}: No such file or directory (ENOENT)\n  no configuration file was read\n{advice}"
     return told(world, text, text)
+
+
+@case
+def story_in_the_chosen_sink(world):
+    """Told once more by the library itself, to where records go and nowhere else."""
+    log = world.path("log")
+    status, _, err = world.run(world.open_ia, "ia",
+                               environment={"DAT_TRACE_LEVEL": "1", "DAT_TRACE_SINK": f"file:{log}"})
+    with open(log, encoding="utf-8") as file:
+        lines = [re.sub(r"^\d\d:\d\d:\d\d\.\d{6} \d+/\d+ ", "", line) for line in file]
+    return ([] if status == 1 else [f"ended with {status}"]) + differences("", err) + differences(
+        f'dat error - ia_open: cannot open "ia" (version 2.0, nonthreadsafe): {NOT_FOUND}\n'
+        f"dat error - ia_open:   {world.conf_path}: No such file or directory (ENOENT)\n"
+        "dat error - ia_open:   no configuration file was read\n", "".join(lines))
 
 
 @case
 def unreadable_file(world):
     world.conf(entry("ia", world.soft, "lo 0"), mode=0)
-    text = (f"  {world.conf_path}: Permission denied\n  no configuration file was read\n"
+    text = (f"  {world.conf_path}: Permission denied (EACCES)\n  no configuration file was read\n"
             f'  try: permission to read "{world.conf_path}" and to enter its folders for this user')
     return told(world, text, text, before=UNPRIVILEGED)
 
@@ -78,7 +93,7 @@ def unreadable_file(world):
 @case
 def folder_instead_of_a_file(world):
     os.mkdir(world.conf_path)
-    text = (f"  {world.conf_path}: Is a directory\n  no configuration file was read\n"
+    text = (f"  {world.conf_path}: Is a directory (EISDIR)\n  no configuration file was read\n"
             f'  try: a file, "{world.conf_path}" is a folder')
     return told(world, text, text)
 
@@ -288,7 +303,7 @@ def interface_without_rdma_device(world):
     status, out, err = world.run(world.open_ia, "ia")
     lines = out.splitlines()
     begin = (f'  {world.conf_path} line 1: "libdaplofa.so.2" did not open "lo 0": dat.conf: "lo 0": 127.0.0.1 (lo) '
-             "is on no RDMA device: No such device. RDMA devices: none. Interfaces: lo 127.0.0.1")
+             "is on no RDMA device: No such device (ENODEV). RDMA devices: none. Interfaces: lo 127.0.0.1")
     advice = ("  try: a network interface or address of this machine in the seventh field; `datinfo generate` "
               "writes entries that fit")
     return ([] if status == 1 and len(lines) == 3 else [f"ended with {status}"]) + differences(
@@ -303,7 +318,7 @@ def port_in_use(world):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        return told(world, f"=cannot listen at 127.0.0.1:{port}: Address already in use\n"
+        return told(world, f"=cannot listen at 127.0.0.1:{port}: Address already in use (EADDRINUSE)\n"
                     "try: another connection qualifier; `ss -ltnp` tells which program has this one", None,
                     words=("port", str(port)))
 
@@ -314,7 +329,7 @@ def port_of_the_privileged(world):
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as file:
         if int(file.read()) <= 7:
             return "no port is privileged here"
-    return told(world, "=cannot listen at 127.0.0.1:7: Permission denied\n"
+    return told(world, "=cannot listen at 127.0.0.1:7: Permission denied (EACCES)\n"
                 "try: as a user who has the permission, or have it granted", None, words=("port", "7"),
                 before=UNPRIVILEGED)
 
@@ -401,7 +416,7 @@ def few_open_files(world):
         return "sanitizers need descriptors of their own"
     world.conf(entry("ia", world.soft, "lo 0"))
     limited = ("prlimit", "--nofile=5")
-    reason = f'"{world.soft}" did not open "lo 0": no descriptors for the service thread: Too many open files'
+    reason = f'"{world.soft}" did not open "lo 0": no descriptors for the service thread: Too many open files (EMFILE)'
     advice = "a higher limit of open files for this process (ulimit -n)"
     complaints = told(world, f"  {world.conf_path} line 1: {reason}\n  try: {advice}", None, before=limited)
     status, out, _ = world.run(world.datinfo, "list", "ia", before=("prlimit", "--nofile=9"))

@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(override_that_does_not_exist) {
     const StderrCapture captured;
     DAT_IA_HANDLE ia = nullptr;
     open_ia("ia", &ia);
-    BOOST_TEST(contains(captured.text(), conf_path() + ": No such file or directory\n"));
+    BOOST_TEST(contains(captured.text(), conf_path() + ": No such file or directory (ENOENT)\n"));
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "common/errno_text.h"
 #include "common/result.h"
 #include "common/trace.h"
 #include "common/trace_sink.h"
@@ -96,12 +97,12 @@ BOOST_AUTO_TEST_CASE(a_line_says_when_who_what_and_why) {
     const trace::About about(&object);
     errno = ECONNREFUSED;
     UDAPL_TRACE_ERROR(kNormal, dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED),
-                      "no way: %s", trace::errno_name(errno));
+                      "no way: %s", ErrnoText(errno).c_str());
     if (errno != ECONNREFUSED) ::_exit(1);
   });
   const std::regex form(
       R"(\d\d:\d\d:\d\d\.\d{6} \d+/\d+ dapl-test normal ia0/EP=0x[0-9a-f]+ operator\(\): )"
-      R"(no way: ECONNREFUSED \[DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED 0x[0-9a-f]+\]\n)");
+      R"(no way: Connection refused \(ECONNREFUSED\) \[DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED 0x[0-9a-f]+\]\n)");
   BOOST_TEST(std::regex_match(text, form), text);
 }
 
@@ -198,6 +199,34 @@ BOOST_AUTO_TEST_CASE(records_go_to_a_file) {
   ::rmdir(folder);
 }
 
+// On a terminal as people read it; elsewhere with time and process, so that it is found again.
+BOOST_AUTO_TEST_CASE(a_story_goes_where_records_go) {
+  constexpr const char* kStory = "dat: cannot open it:\ndat:   because of that\n";
+  BOOST_TEST(output_of([] {
+               start("1");
+               trace::tell("open", "dat: ", kStory);
+               trace::set_level(0);
+               trace::tell("open", "dat: ", kStory);
+             }) == kStory);
+
+  char folder[] = "trace_story.XXXXXX";
+  BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
+  const std::string path = std::string(folder) + "/log";
+  const std::string text = output_of([&path] {
+    ::setenv("DAT_TRACE_SINK", ("file:" + path).c_str(), 1);
+    start("1");
+    trace::tell("open", "dat: ", kStory);
+  });
+  BOOST_TEST(text.empty(), text);
+  std::ifstream file(path);
+  const std::vector<std::string> lines = lines_of({std::istreambuf_iterator<char>(file), {}});
+  BOOST_REQUIRE_EQUAL(lines.size(), 2);
+  BOOST_TEST(lines[0].ends_with(" dapl-test error - open: cannot open it:"), lines[0]);
+  BOOST_TEST(lines[1].ends_with(" dapl-test error - open:   because of that"), lines[1]);
+  ::unlink(path.c_str());
+  ::rmdir(folder);
+}
+
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_opened_is_told) {
   const std::string text = output_of([] {
     ::setenv("DAPL_TRACE_SINK", "file:no/such/folder/log", 1);
@@ -243,6 +272,8 @@ BOOST_AUTO_TEST_CASE(a_probe_is_told_everything_whatever_the_level) {
   trace::set_level(0);
   UDAPL_POINT(kDetail, .text = "3");
   BOOST_TEST(probed == 3);
+  trace::tell("open", "dat: ", "dat: two\ndat:   lines\n");
+  BOOST_TEST(probed == 5);
   trace::set_probe(nullptr);
   BOOST_TEST(!trace::enabled(trace::kError));
   trace::set_level(trace::kDefaultLevel);

@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(first_readable_file_wins) {
   BOOST_TEST(*file.path() == one);
   BOOST_TEST(file.conf.entries.size() == 1U);
   BOOST_TEST_REQUIRE(file.attempts.size() == 2U);
-  BOOST_TEST(file.attempts[0].failure == "No such file or directory");
+  BOOST_TEST(file.attempts[0].failure == "No such file or directory (ENOENT)");
 }
 
 BOOST_AUTO_TEST_CASE(no_file_is_an_empty_configuration) {
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(no_file_is_an_empty_configuration) {
   BOOST_TEST(file.path() == nullptr);
   BOOST_TEST(file.conf.entries.empty());
   BOOST_TEST_REQUIRE(file.attempts.size() == 2U);
-  BOOST_TEST(file.attempts[1].failure == "Is a directory");
+  BOOST_TEST(file.attempts[1].failure == "Is a directory (EISDIR)");
   BOOST_TEST(read_conf_file({}).path() == nullptr);
 }
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+namespace udapl {
+
+// An errno value for a record or a cause, in words and by name: "Connection refused
+// (ECONNREFUSED)". For one expression: ErrnoText(errno).c_str(). Never fails; errno stays.
+class ErrnoText {
+ public:
+  explicit ErrnoText(int error) noexcept;
+  [[nodiscard]] const char* c_str() const noexcept { return text_; }
+
+ private:
+  char text_[112];
+};
+
+}  // namespace udapl
