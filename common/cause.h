@@ -3,6 +3,7 @@
 
 #include <dat/udat.h>
 
+#include "common/errno_text.h"
 #include "common/trace.h"
 
 // The way of an error's reason to the application, at every trace level: dat_last_cause() of
@@ -27,4 +28,14 @@ namespace udapl::cause {
   do {                                           \
     UDAPL_TRACE_ERROR(level, code, __VA_ARGS__); \
     ::udapl::cause::note((code), __VA_ARGS__);   \
+  } while (false)
+
+// The same for a system call's `error`, an errno value, whose text is added: "...: Permission
+// denied (EACCES)", and advice for the application where there is some.
+#define UDAPL_EXPLAIN_ERRNO(level, code, error, format, ...)                                \
+  do {                                                                                      \
+    UDAPL_TRACE_ERROR(level, code, format ": %s" __VA_OPT__(, ) __VA_ARGS__,                \
+                      ::udapl::ErrnoText(error).c_str());                                   \
+    ::udapl::cause::note((code), format ": %s%s" __VA_OPT__(, ) __VA_ARGS__,                \
+                         ::udapl::ErrnoText(error).c_str(), ::udapl::cause::remedy(error)); \
   } while (false)

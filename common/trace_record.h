@@ -20,7 +20,11 @@ enum class Kind : std::uint32_t {
   kWake,        // a wake-up came: text
   kCreate,      // of an object; code: 0
   kFree,        //
-  kFrame,  // the transport sends or gets a message: text, detail: "out" or "in", length, cookie
+  kFrame,      // the transport sends or gets a message: text, detail: "out" or "in", length, cookie
+  kVerbsCall,  // a control call of verbs or rdma_cm ended: function, text: of what, code, status
+  kVerbsEvent,  // one of their events: function: "rdma_cm" or "async", text: its name, code, status
+  kVerbsWork,   // a completion with an error: text: the queue, cookie, code, status, number: the
+                // QP's, vendor_error
 };
 
 struct Record {
@@ -40,6 +44,8 @@ struct Record {
   const char* text = "";
   const char* detail = "";
   const char* status = "";  // the name of `code` or of a status
+  std::uint32_t number = 0;
+  std::uint32_t vendor_error = 0;
 };
 
 // What the probe library exports under the name of kProbeSymbol. Any thread; never blocks.

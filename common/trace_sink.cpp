@@ -162,6 +162,16 @@ std::size_t render(const Record& record, char* line, std::size_t room) noexcept 
       out.add("%s %s length=%" PRIu64 " number=%" PRIu64, record.detail, record.text, record.length,
               record.cookie);
       break;
+    case Kind::kVerbsCall:
+      out.add("%s%s%s", record.text, *record.text != '\0' ? ", " : "", record.status);
+      break;
+    case Kind::kVerbsEvent:
+      out.add("%s, %s (%" PRId64 ")", record.text, record.status, record.code);
+      break;
+    case Kind::kVerbsWork:
+      out.add("%s failed: %s wr_id=0x%" PRIx64 " QP=%" PRIu32 " vendor_error=0x%" PRIx32,
+              record.text, record.status, record.cookie, record.number, record.vendor_error);
+      break;
   }
   return out.finish();
 }

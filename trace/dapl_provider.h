@@ -8,149 +8,71 @@
 
 #if !defined(UDAPL_TRACE_DAPL_PROVIDER_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)
 #define UDAPL_TRACE_DAPL_PROVIDER_H
-#include "common/trace_record.h"
+#include "trace/fields.h"
 
-#include <lttng/tracepoint.h>
+// clang-format off
+UDAPL_COMMON_EVENTS(dapl)
 
+// ---- the provider core -------------------------------------------------------------------------
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, call, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(lttng_ust_field_string(component, r->component)
-                            lttng_ust_field_string(ia, r->ia) lttng_ust_field_string(type, r->type)
-                                lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-                                    lttng_ust_field_string(function, r->function)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, call,
-                              LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_FUNCTION)
+UDAPL_EVENT(dapl, object_create, DEBUG_FUNCTION)
+UDAPL_EVENT(dapl, object_free, DEBUG_FUNCTION)
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, call_return, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(lttng_ust_field_string(component, r->component)
-                            lttng_ust_field_string(ia, r->ia) lttng_ust_field_string(type, r->type)
-                                lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-                                    lttng_ust_field_string(function, r->function)
-                                        lttng_ust_field_integer_hex(std::uint32_t, code, r->code)
-                                            lttng_ust_field_string(status, r->status)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, call_return,
-                              LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_FUNCTION)
+UDAPL_EVENT(dapl, ep_state, INFO,
+            UDAPL_TEXT_AS(cause, function)
+            UDAPL_TEXT_AS(from, detail)
+            UDAPL_TEXT_AS(to, text))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, message, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(lttng_ust_field_string(component, r->component)
-                            lttng_ust_field_string(ia, r->ia) lttng_ust_field_string(type, r->type)
-                                lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-                                    lttng_ust_field_integer(std::int32_t, level, r->level)
-                                        lttng_ust_field_string(function, r->function)
-                                            lttng_ust_field_string(text, r->text)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, message, LTTNG_UST_TRACEPOINT_LOGLEVEL_INFO)
+UDAPL_EVENT(dapl, connection, INFO,
+            UDAPL_TEXT_AS(event, text)
+            UDAPL_TEXT_AS(ends, detail)
+            UDAPL_NUMBER(uint64_t, private_data, length))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, error, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(lttng_ust_field_string(component, r->component)
-                            lttng_ust_field_string(ia, r->ia) lttng_ust_field_string(type, r->type)
-                                lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-                                    lttng_ust_field_integer(std::int32_t, level, r->level)
-                                        lttng_ust_field_string(function, r->function)
-                                            lttng_ust_field_string(text, r->text)
-                                                lttng_ust_field_integer_hex(std::uint32_t, code,
-                                                                            r->code)
-                                                    lttng_ust_field_string(status, r->status)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, error, LTTNG_UST_TRACEPOINT_LOGLEVEL_ERR)
+UDAPL_EVENT(dapl, post, DEBUG,
+            UDAPL_TEXT_AS(operation, text)
+            UDAPL_HEX(uint64_t, cookie, cookie)
+            UDAPL_NUMBER(uint64_t, length, length)
+            UDAPL_HEX(uint32_t, flags, code))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, ep_state, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        lttng_ust_field_string(cause, r->function)
-        lttng_ust_field_string(from, r->detail)
-        lttng_ust_field_string(to, r->text)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, ep_state, LTTNG_UST_TRACEPOINT_LOGLEVEL_INFO)
+UDAPL_EVENT(dapl, completion, DEBUG,
+            UDAPL_TEXT_AS(operation, text)
+            UDAPL_HEX(uint64_t, cookie, cookie)
+            UDAPL_NUMBER(uint64_t, length, length)
+            UDAPL_TEXT(status)
+            UDAPL_HANDLE(evd, other))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, connection, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        lttng_ust_field_string(event, r->text)
-        lttng_ust_field_string(ends, r->detail)
-        lttng_ust_field_integer(std::uint64_t, private_data, r->length)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, connection, LTTNG_UST_TRACEPOINT_LOGLEVEL_INFO)
+UDAPL_EVENT(dapl, evd_arm, DEBUG, UDAPL_TEXT_AS(what, text))
+UDAPL_EVENT(dapl, evd_wake, DEBUG, UDAPL_TEXT_AS(why, text))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, post, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        lttng_ust_field_string(operation, r->text)
-        lttng_ust_field_integer_hex(std::uint64_t, cookie, r->cookie)
-        lttng_ust_field_integer(std::uint64_t, length, r->length)
-        lttng_ust_field_integer_hex(std::uint32_t, flags, r->code)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, post, LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG)
+// ---- transports --------------------------------------------------------------------------------
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, completion, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        lttng_ust_field_string(operation, r->text)
-        lttng_ust_field_integer_hex(std::uint64_t, cookie, r->cookie)
-        lttng_ust_field_integer(std::uint64_t, length, r->length)
-        lttng_ust_field_string(status, r->status)
-        lttng_ust_field_integer_hex(std::uint64_t, evd, ADDRESS(r->other))))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, completion, LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG)
+UDAPL_EVENT(dapl, frame, DEBUG,
+            UDAPL_TEXT_AS(direction, detail)
+            UDAPL_TEXT_AS(message, text)
+            UDAPL_NUMBER(uint64_t, length, length)
+            UDAPL_NUMBER(uint64_t, number, cookie)
+            UDAPL_NUMBER(int64_t, last, code))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, evd_arm, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        lttng_ust_field_string(what, r->text)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, evd_arm, LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG)
+UDAPL_EVENT(dapl, verbs_call, DEBUG,
+            UDAPL_TEXT_AS(call, function)
+            UDAPL_TEXT_AS(what, text)
+            UDAPL_NUMBER(int32_t, code, code)
+            UDAPL_TEXT(status))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, evd_wake, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        lttng_ust_field_string(why, r->text)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, evd_wake, LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG)
+UDAPL_EVENT(dapl, verbs_event, DEBUG,
+            UDAPL_TEXT_AS(source, function)
+            UDAPL_TEXT_AS(event, text)
+            UDAPL_NUMBER(int32_t, code, code)
+            UDAPL_TEXT(status))
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, object_create, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        ))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, object_create, LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_FUNCTION)
-
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, object_free, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        ))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, object_free, LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG_FUNCTION)
-
-LTTNG_UST_TRACEPOINT_EVENT(
-    dapl, frame, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r),
-    LTTNG_UST_TP_FIELDS(
-        lttng_ust_field_string(component, r->component) lttng_ust_field_string(ia, r->ia)
-        lttng_ust_field_string(type, r->type)
-            lttng_ust_field_integer_hex(std::uint64_t, object, ADDRESS(r->object))
-        lttng_ust_field_string(direction, r->detail)
-        lttng_ust_field_string(message, r->text)
-        lttng_ust_field_integer(std::uint64_t, length, r->length)
-        lttng_ust_field_integer(std::uint64_t, number, r->cookie)
-        lttng_ust_field_integer(std::int64_t, last, r->code)))
-LTTNG_UST_TRACEPOINT_LOGLEVEL(dapl, frame, LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG)
+UDAPL_EVENT(dapl, verbs_completion, DEBUG,
+            UDAPL_TEXT_AS(queue, text)
+            UDAPL_NUMBER(int32_t, code, code)
+            UDAPL_TEXT(status)
+            UDAPL_HEX(uint64_t, wr_id, cookie)
+            UDAPL_NUMBER(uint32_t, qp, number)
+            UDAPL_HEX(uint32_t, vendor_error, vendor_error))
+// clang-format on
 #endif
 
 #include <lttng/tracepoint-event.h>

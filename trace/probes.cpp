@@ -5,9 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-// For the fields of the events; null is 0.
-#define ADDRESS(pointer) static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pointer))
-
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "trace/dapl_provider.h"
@@ -76,6 +73,15 @@ void dapl_event(const Record* record) noexcept {
       break;
     case Kind::kFrame:
       lttng_ust_tracepoint(dapl, frame, record);
+      break;
+    case Kind::kVerbsCall:
+      lttng_ust_tracepoint(dapl, verbs_call, record);
+      break;
+    case Kind::kVerbsEvent:
+      lttng_ust_tracepoint(dapl, verbs_event, record);
+      break;
+    case Kind::kVerbsWork:
+      lttng_ust_tracepoint(dapl, verbs_completion, record);
       break;
   }
 }

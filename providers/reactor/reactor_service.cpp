@@ -30,10 +30,8 @@ Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
   if (!epoll.valid() || !kick.valid() ||
       ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, kick.get(), &event) != 0) {
     const int error = errno;
-    UDAPL_TRACE(kError, "no descriptors for the service thread: %s", ErrnoText(error).c_str());
-    cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES),
-                "no descriptors for the service thread: %s%s", ErrnoText(error).c_str(),
-                cause::remedy(error));
+    UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error,
+                        "no descriptors for the service thread");
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   std::unique_ptr<Reactor> reactor(new Reactor(std::move(epoll), std::move(kick)));
@@ -65,9 +63,8 @@ bool Reactor::start_service(const char* name) noexcept {
   ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) {
-    UDAPL_TRACE(kError, "cannot start the service thread: %s", ErrnoText(error).c_str());
-    cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot start the service thread: %s%s",
-                ErrnoText(error).c_str(), cause::remedy(error));
+    UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error,
+                        "cannot start the service thread");
     return false;
   }
   has_service_ = true;

@@ -83,10 +83,8 @@ Status TcpListener::start(const transport::SocketAddress& place) noexcept {
     error = errno;
   if (error != 0) {
     const Status status = listen_failure(error, any_port);
-    UDAPL_TRACE(kNormal, "cannot listen at %s: %s", to_text(place).c_str(),
-                ErrnoText(error).c_str());
-    cause::note(status.code(), "cannot listen at %s: %s%s", to_text(place).c_str(),
-                ErrnoText(error).c_str(), cause::remedy(error));
+    UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "cannot listen at %s",
+                        to_text(place).c_str());
     return status;
   }
   address_ = place;

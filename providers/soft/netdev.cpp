@@ -125,9 +125,8 @@ Result<Netdev> find_netdev(std::string_view ia_params) {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) {
     const int error = errno;
-    UDAPL_TRACE(kError, "cannot list the network interfaces: %s", ErrnoText(error).c_str());
-    cause::note(dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot list the network interfaces: %s%s",
-                ErrnoText(error).c_str(), cause::remedy(error));
+    UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error,
+                        "cannot list the network interfaces");
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   const Interfaces interfaces(first, ::freeifaddrs);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/attributes.h"
@@ -17,6 +18,7 @@
 #include "providers/verbs/qp.h"
 #include "providers/verbs/srq.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 namespace udapl::verbs {
 
@@ -28,7 +30,8 @@ bool make_nonblocking(int fd) noexcept {
 }
 
 Status no_resources(const char* what) noexcept {
-  UDAPL_TRACE(kError, "%s: %s", what, ErrnoText(errno).c_str());
+  const int error = errno;
+  UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error, "%s", what);
   return failure(DAT_INSUFFICIENT_RESOURCES);
 }
 
@@ -73,9 +76,9 @@ Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<
       async_watch_(*reactor_, Call::to<&Adapter::on_async_fd>(this)) {}
 
 Status Adapter::start() {
-  cm_channel_.reset(rdma_create_event_channel());
+  cm_channel_.reset(point::made("rdma_create_event_channel", rdma_create_event_channel()));
   if (cm_channel_ == nullptr) return no_resources("rdma_create_event_channel");
-  cq_channel_.reset(ibv_create_comp_channel(context()));
+  cq_channel_.reset(point::made("ibv_create_comp_channel", ibv_create_comp_channel(context())));
   if (cq_channel_ == nullptr) return no_resources("ibv_create_comp_channel");
   if (!make_nonblocking(cm_channel_->fd) || !make_nonblocking(cq_channel_->fd) ||
       !make_nonblocking(context()->async_fd))
@@ -167,12 +170,6 @@ void Adapter::on_async_fd() noexcept {
 void Adapter::on_async_event(const ibv_async_event& event) noexcept {
   UDAPL_TRACE(kNormal, "%s: %s", device_.name.c_str(), name_of(event.event_type));
   switch (event.event_type) {
-    case IBV_EVENT_CQ_ERR:
-      return static_cast<Cq*>(event.element.cq->cq_context)->on_error();
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
-      return static_cast<Srq*>(event.element.srq->srq_context)->on_limit();
-    case IBV_EVENT_SRQ_ERR:
-      return static_cast<Srq*>(event.element.srq->srq_context)->on_error();
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
@@ -180,8 +177,19 @@ void Adapter::on_async_event(const ibv_async_event& event) noexcept {
     case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_PATH_MIG_ERR:  // which records it about its EP
       return static_cast<Qp*>(event.element.qp->qp_context)->on_async_event(event.event_type);
+    default:
+      break;
+  }
+  point::event(event.event_type);
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return static_cast<Cq*>(event.element.cq->cq_context)->on_error();
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return static_cast<Srq*>(event.element.srq->srq_context)->on_limit();
+    case IBV_EVENT_SRQ_ERR:
+      return static_cast<Srq*>(event.element.srq->srq_context)->on_error();
     case IBV_EVENT_DEVICE_FATAL:
       return on_removal();
     case IBV_EVENT_PORT_ERR:

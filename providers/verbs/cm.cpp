@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 
+#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm_listener.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 #include <cerrno>
 #include <cstring>
@@ -26,8 +28,9 @@ Result<std::unique_ptr<ConnectionManager>> ConnectionManager::create(Adapter& ad
   const int fd = adapter.cm_channel()->fd;
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-    UDAPL_TRACE(kError, "the rdma_cm channel does not become non-blocking: %s",
-                ErrnoText(errno).c_str());
+    const int error = errno;
+    UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INTERNAL_ERROR), error,
+                        "the rdma_cm channel does not become non-blocking");
     return failure(DAT_INTERNAL_ERROR);
   }
   if (const Status status = manager->watch_.start(fd); !status.ok()) return status;
@@ -97,8 +100,6 @@ void ConnectionManager::on_readable() noexcept {
         UDAPL_TRACE(kError, "rdma_get_cm_event: %s", ErrnoText(errno).c_str());
       return;
     }
-    UDAPL_TRACE(kDetail, "rdma_cm id %p: %s, status %d", static_cast<void*>(event->id),
-                name_of(event->event), event->status);
     const bool removed = event->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
     CmId::deliver(*event);
     ::rdma_ack_cm_event(event);
@@ -109,6 +110,7 @@ void ConnectionManager::on_readable() noexcept {
 // An id that lingers, waits for its burial, or is about to be put into a list by retire(), which
 // then sees what the id has noted.
 void ConnectionManager::on_cm_event(const rdma_cm_event& event) noexcept {
+  point::event(event);
   auto& id = *static_cast<CmId*>(event.id->context);
   const ScopedLock lock(lock_);
   if (!id.over() || !id.hook.is_linked()) return;

@@ -36,9 +36,7 @@ Result<std::unique_ptr<CmId>> CmId::create(Reactor& reactor, rdma_event_channel&
   if (::rdma_create_id(&channel, &raw, nullptr, RDMA_PS_TCP) != 0) {
     const int error = errno;
     const Status status = status_of(error, DAT_RESOURCE_TEP);
-    UDAPL_TRACE(kError, "rdma_create_id: %s", ErrnoText(error).c_str());
-    cause::note(status.code(), "rdma_create_id: %s%s", ErrnoText(error).c_str(),
-                cause::remedy(error));
+    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error, "rdma_create_id");
     return status;
   }
   std::unique_ptr<CmId> id(new (std::nothrow) CmId(reactor, *raw, owner));

@@ -8,6 +8,7 @@
 #include "providers/verbs/cm_address.h"
 #include "providers/verbs/cm_wire.h"
 #include "providers/verbs/qp.h"
+#include "providers/verbs/trace_points.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -68,6 +69,7 @@ void RdmaIncoming::reject(PrivateData private_data) noexcept {
 
 // Before the decision the peer can only go away.
 void RdmaIncoming::on_cm_event(const rdma_cm_event& event) noexcept {
+  point::event(event);
   UDAPL_TRACE(kNormal, "%s has given up: %s", to_text(endpoints_.remote).c_str(),
               name_of(event.event));
   gone_.store(true, std::memory_order_release);

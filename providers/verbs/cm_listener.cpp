@@ -7,6 +7,7 @@
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
 #include "providers/verbs/cm_address.h"
+#include "providers/verbs/trace_points.h"
 
 #include <cerrno>
 #include <new>
@@ -60,9 +61,9 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
       ::rdma_listen((*id)->get(), kBacklog) != 0) {
     const int error = errno;
     const Status status = listen_failure(error, conn_qual == 0);
-    UDAPL_EXPLAIN(kNormal, status.code(), "cannot listen at %s (qualifier %llu): %s",
-                  to_text(from_cm(&where.any)).c_str(), static_cast<unsigned long long>(conn_qual),
-                  ErrnoText(error).c_str());
+    UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "cannot listen at %s (qualifier %llu)",
+                        to_text(from_cm(&where.any)).c_str(),
+                        static_cast<unsigned long long>(conn_qual));
     return status;
   }
   address_ = from_cm(::rdma_get_local_addr((*id)->get()));
@@ -73,6 +74,7 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
 }
 
 void RdmaListener::on_cm_event(const rdma_cm_event& event) noexcept {
+  point::event(event);
   if (event.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
     UDAPL_TRACE(kError, "listener at %s: %s, status %d", to_text(address_).c_str(),
                 name_of(event.event), event.status);

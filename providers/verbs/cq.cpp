@@ -8,11 +8,13 @@
 #include <new>
 #include <utility>
 
+#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/barrier.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 namespace udapl::verbs {
 
@@ -30,12 +32,14 @@ bool notifies(const ibv_wc& work) noexcept {
 Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
                                                   transport::CqSink& sink) {
   auto cq = std::make_unique<Cq>(adapter, sink);
-  cq->cq_ = ibv_create_cq(adapter.context(), depth, cq.get(), adapter.cq_channel(),
-                          adapter.next_completion_vector());
+  cq->cq_ = point::made("ibv_create_cq",
+                        ibv_create_cq(adapter.context(), depth, cq.get(), adapter.cq_channel(),
+                                      adapter.next_completion_vector()));
   if (cq->cq_ == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_create_cq for %d completions: %s", depth, ErrnoText(error).c_str());
-    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+    const Status status = failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+    UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_create_cq for %d completions", depth);
+    return status;
   }
   adapter.patrol().join(*cq);
   // Without the kernel's help all polls take the lock.
@@ -70,10 +74,12 @@ bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
                       transport::Completion& to) const noexcept {
   const bool receive = (from.wr_id & kReceiveTag) != 0;
   const bool success = from.status == IBV_WC_SUCCESS;
-  if (!success)
+  if (!success) {
+    point::failed_work(from, entry.context);
     entry.qp->on_failed_work(from.wr_id, from.status);
-  else if (from.wr_id == kInternalWork)
+  } else if (from.wr_id == kInternalWork) {
     entry.qp->on_marker();
+  }
   if (receive) {
     entry.qp->on_received();
     if (entry.srq != nullptr) entry.srq->taken();
@@ -294,14 +300,15 @@ int Cq::depth() const noexcept { return cq_->cqe; }
 
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
-  const int error = ibv_resize_cq(cq_, depth);
+  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth));
   if (error == 0) return Status();
-  UDAPL_TRACE(kNormal, "ibv_resize_cq from %d to %d: %s", cq_->cqe, depth,
-              ErrnoText(error).c_str());
   // Smaller is a wish; what the queue holds is never lost.
   if (depth <= cq_->cqe && error != EINVAL) return Status();
-  if (error == EINVAL || error == EBUSY) return failure(DAT_INVALID_STATE);
-  return status_of(error, DAT_RESOURCE_MEMORY);
+  const Status status = error == EINVAL || error == EBUSY ? failure(DAT_INVALID_STATE)
+                                                          : status_of(error, DAT_RESOURCE_MEMORY);
+  UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_resize_cq from %d to %d", cq_->cqe,
+                      depth);
+  return status;
 }
 
 }  // namespace udapl::verbs

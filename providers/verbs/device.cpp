@@ -2,6 +2,7 @@
 #include "providers/verbs/device.h"
 
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/cm_address.h"
 #include "providers/verbs/device_list.h"
@@ -58,7 +59,7 @@ Status not_found(const IaParams& params, const char* why, const DeviceList& devi
   if (const int error = devices.shortage(); error != 0) {
     const Status status = status_of(error);
     UDAPL_EXPLAIN(kError, status.code(), "dat.conf: \"%s %d\": cannot be looked for: %s%s",
-                  params.name.c_str(), params.port, std::strerror(error), cause::remedy(error));
+                  params.name.c_str(), params.port, ErrnoText(error).c_str(), cause::remedy(error));
     return status;
   }
   UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_ADDRESS),
@@ -85,7 +86,7 @@ Result<Found> locate_by_gid(const IaParams& params, const DeviceList& devices,
                               "no interface with an IP address is on that RDMA device and "
                               "port, and rdma_cm does not bind to its GID ") +
                           to_text(found.address) + ": " +
-                          (place ? "it is on " + place->device : std::strerror(errno));
+                          (place ? "it is on " + place->device : ErrnoText(errno).c_str());
   return not_found(params, why.c_str(), devices, interfaces);
 }
 
@@ -111,7 +112,7 @@ Result<Found> locate(const IaParams& params, const DeviceList& devices,
   const auto place = devices.place_of(*interface->address.get());
   if (place) return Found{*place, interface->name, interface->address};
   const std::string why = to_text(interface->address) + " (" + interface->name +
-                          ") is on no RDMA device: " + std::strerror(errno);
+                          ") is on no RDMA device: " + ErrnoText(errno).c_str();
   return not_found(params, why.c_str(), devices, interfaces);
 }
 
@@ -183,10 +184,8 @@ Status open(ibv_device* found, const Environment& environment, Device& device) {
   if (device.context == nullptr) {
     const int error = errno;
     const Status status = status_of(error == 0 ? ENODEV : error);
-    UDAPL_TRACE(kError, "cannot open RDMA device %s: %s", device.name.c_str(),
-                std::strerror(error));
-    cause::note(status.code(), "cannot open RDMA device %s: %s%s", device.name.c_str(),
-                std::strerror(error), cause::remedy(error));
+    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error, "cannot open RDMA device %s",
+                        device.name.c_str());
     return status;
   }
   ibv_context* const context = device.context.get();
@@ -200,7 +199,7 @@ Status open(ibv_device* found, const Environment& environment, Device& device) {
   if (error != 0) {
     const Status status = status_of(error);
     UDAPL_EXPLAIN(kError, status.code(), "cannot query %s port %d: %s", device.name.c_str(),
-                  device.port, std::strerror(error));
+                  device.port, ErrnoText(error).c_str());
     return status;
   }
   choose_gid(device);
@@ -221,7 +220,7 @@ Result<Device> find_device(std::string_view ia_params, const Environment& enviro
   const auto interfaces = local_interfaces();
   if (!interfaces) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES),
-                  "cannot list the network interfaces: %s", std::strerror(errno));
+                  "cannot list the network interfaces: %s", ErrnoText(errno).c_str());
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   const DeviceList devices;

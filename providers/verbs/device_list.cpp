@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 
+#include "common/errno_text.h"
 #include "providers/verbs/cm_address.h"
 #include "providers/verbs/device.h"
 #include "providers/verbs/local_address.h"
@@ -106,7 +107,7 @@ std::string DeviceList::text() const {
   const auto add = [&](ibv_context* context, std::uint8_t port, const ibv_port_attr& attr,
                        int error) {
     if (context == nullptr) {
-      list.append(" (cannot be opened: ").append(std::strerror(error)).append(")");
+      list.append(" (cannot be opened: ").append(ErrnoText(error).c_str()).append(")");
       return;
     }
     list.append(" port ").append(std::to_string(port)).append(1, ' ').append(name_of(attr.state));

@@ -3,15 +3,19 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/attributes.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
+
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <string>
 #include <thread>
 
 namespace udapl::verbs {
@@ -32,8 +36,36 @@ bool can_page(const ibv_device_attr_ex& attr, int access) noexcept {
 
 ibv_mr* reg(ibv_pd* pd, const transport::MrInit& init, int access) noexcept {
   errno = 0;
-  return ibv_reg_mr(pd, reinterpret_cast<void*>(static_cast<std::uintptr_t>(init.address)),
-                    init.length, static_cast<unsigned>(access));
+  return point::made(
+      "ibv_reg_mr",
+      ibv_reg_mr(pd, reinterpret_cast<void*>(static_cast<std::uintptr_t>(init.address)),
+                 init.length, static_cast<unsigned>(access)));
+}
+
+// "; this process may lock 64 KiB of memory", or nothing if that is not what it lacks.
+std::string lock_limit(int error) {
+  rlimit limit{};
+  if (error != ENOMEM || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY)
+    return {};
+  return "; this process may lock " + std::to_string(limit.rlim_cur / 1024) +
+         " KiB of memory (ulimit -l)";
+}
+
+Status refused(const transport::MrInit& init, int access, int error) {
+  const Status status = error == EFAULT || error == EACCES ? failure(DAT_PRIVILEGES_VIOLATION)
+                        : error == EINVAL
+                            ? failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3)
+                            : failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
+  const std::string limit = lock_limit(error);
+  const auto bytes = static_cast<unsigned long long>(init.length);
+  UDAPL_TRACE_ERROR(kNormal, status.code(), "ibv_reg_mr of %llu bytes with access 0x%x: %s%s",
+                    bytes, access, ErrnoText(error).c_str(), limit.c_str());
+  cause::note(
+      status.code(), "ibv_reg_mr of %llu bytes with access 0x%x: %s%s%s", bytes, access,
+      ErrnoText(error).c_str(), limit.c_str(),
+      limit.empty() ? cause::remedy(error) : "\ntry: ulimit -l unlimited (memlock in limits.conf)");
+  return status;
 }
 
 }  // namespace
@@ -54,10 +86,12 @@ int access_flags(DAT_MEM_PRIV_FLAGS privileges, bool windows) noexcept {
 // ---- Pd ----------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<transport::Pd>> Pd::create(Adapter& adapter) {
-  ibv_pd* const pd = ibv_alloc_pd(adapter.context());
+  ibv_pd* const pd = point::made("ibv_alloc_pd", ibv_alloc_pd(adapter.context()));
   if (pd == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_alloc_pd: %s", ErrnoText(error).c_str());
+    UDAPL_EXPLAIN_ERRNO(kNormal,
+                        dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_PROTECTION_DOMAIN),
+                        error, "ibv_alloc_pd");
     return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_PROTECTION_DOMAIN);
   }
   return std::unique_ptr<transport::Pd>(std::make_unique<Pd>(adapter, pd));
@@ -127,12 +161,7 @@ Result<std::unique_ptr<transport::Mr>> Mr::create(Adapter& adapter, Pd& pd,
     mr = reg(pd.get(), init, plain | IBV_ACCESS_ON_DEMAND);
   if (mr == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_reg_mr of %llu bytes with access 0x%x: %s%s",
-                static_cast<unsigned long long>(init.length), access, ErrnoText(error).c_str(),
-                error == ENOMEM ? " (ulimit -l?)" : "");
-    if (error == EFAULT || error == EACCES) return failure(DAT_PRIVILEGES_VIOLATION);
-    if (error == EINVAL) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION);
+    return refused(init, access, error);
   }
   auto made = std::make_unique<Mr>(adapter, mr, init);
   adapter.memory().add(*made);
@@ -144,7 +173,7 @@ Mr::Mr(Adapter& adapter, ibv_mr* mr, const transport::MrInit& init) noexcept
 
 Mr::~Mr() {
   adapter_.memory().remove(*this);
-  int error = ibv_dereg_mr(mr_);
+  int error = point::ended("ibv_dereg_mr", "", ibv_dereg_mr(mr_));
   // An unbind that was posted and is still on its way holds the registration.
   const auto deadline = Clock::now() + kUnbindTime;
   while (error != 0 && error != EIO && !adapter_.dead() && Clock::now() < deadline) {
@@ -168,11 +197,13 @@ Result<std::unique_ptr<transport::Window>> Window::create(Adapter& adapter, Pd& 
   const bool type2 = !device.has(IBV_DEVICE_MEM_WINDOW) ||
                      (scope == transport::WindowScope::kQp && has_type2_windows(device));
   errno = 0;
-  ibv_mw* const mw = ibv_alloc_mw(pd.get(), type2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
+  ibv_mw* const mw =
+      point::made("ibv_alloc_mw", ibv_alloc_mw(pd.get(), type2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1));
   if (mw == nullptr) {
-    const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_alloc_mw of type %d: %s", type2 ? 2 : 1, ErrnoText(error).c_str());
-    return status_of(error == 0 ? ENOMEM : error, DAT_RESOURCE_MEMORY_REGION);
+    const int error = errno == 0 ? ENOMEM : errno;
+    const Status status = status_of(error, DAT_RESOURCE_MEMORY_REGION);
+    UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_alloc_mw of type %d", type2 ? 2 : 1);
+    return status;
   }
   auto window = std::make_unique<Window>(adapter, mw);
   adapter.memory().add(*window);

@@ -3,6 +3,7 @@
 // Qp: resources, time, sink calls.
 #include "providers/verbs/qp.h"
 
+#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
@@ -10,6 +11,7 @@
 #include "providers/verbs/cq.h"
 #include "providers/verbs/srq.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -93,7 +95,7 @@ Qp::QpHandle Qp::create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_i
   for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kWorthwhile ? bytes / 2 : 0) {
     ibv_qp_init_attr attr = wanted;
     attr.cap.max_inline_data = bytes;
-    QpHandle queue(::ibv_create_qp(pd, &attr));
+    QpHandle queue(point::made("ibv_create_qp", ::ibv_create_qp(pd, &attr)));
     if (queue != nullptr) adapter.fewer_inline(bytes);
     if (queue != nullptr || errno != EINVAL || bytes == 0) return queue;
   }
@@ -117,10 +119,12 @@ Result<Qp::QpHandle> Qp::make_queue(const QpInit& init) {
   QpHandle queue = create_with_inline(adapter_, static_cast<Pd*>(init.pd)->get(), attr);
   if (queue == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kError, "ibv_create_qp: %s: %d requests of %d segments, %d receives of %d",
-                ErrnoText(error).c_str(), init.max_request, init.max_request_segments,
-                init.max_recv, init.max_recv_segments);
-    return status_of(error, DAT_RESOURCE_TEP);
+    const Status status = status_of(error, DAT_RESOURCE_TEP);
+    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error,
+                        "ibv_create_qp with %d requests of %d segments, %d receives of %d",
+                        init.max_request, init.max_request_segments, init.max_recv,
+                        init.max_recv_segments);
+    return status;
   }
 
   ibv_qp_attr state{};
@@ -130,12 +134,14 @@ Result<Qp::QpHandle> Qp::make_queue(const QpInit& init) {
   state.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   if (device.has_atomics()) state.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
   if (limits.max_mw > 0) state.qp_access_flags |= IBV_ACCESS_MW_BIND;
-  const int error = ::ibv_modify_qp(
-      queue.get(), &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  constexpr int kMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  const int error =
+      point::ended("ibv_modify_qp", "INIT", ::ibv_modify_qp(queue.get(), &state, kMask));
   if (error != 0) {
-    UDAPL_TRACE(kError, "ibv_modify_qp to INIT, port %d: %s", device.port,
-                ErrnoText(error).c_str());
-    return status_of(error, DAT_RESOURCE_TEP);
+    const Status status = status_of(error, DAT_RESOURCE_TEP);
+    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error, "ibv_modify_qp to INIT, port %d",
+                        device.port);
+    return status;
   }
   return queue;
 }
@@ -196,8 +202,8 @@ Status Qp::modify(const QpInit& init) {
     }
   }
   if (held() != 0) {
-    UDAPL_TRACE(kNormal, "QP %p: %d receives are posted, and verbs would lose them",
-                static_cast<void*>(this), held());
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_STATE),
+                  "%d receives are posted, and verbs would lose them", held());
     return failure(DAT_INVALID_STATE);
   }
   Result<QpHandle> fresh = make_queue(init);
@@ -273,6 +279,7 @@ void Qp::start_timer(Timing timing, Clock::duration delay) noexcept {
 void Qp::on_timer() noexcept {
   {
     const ScopedLock lock(lock_);
+    const trace::About about(init_.context);
     // The call may be of an earlier start.
     if (timing_ == Timing::kNothing || Clock::now() < timer_due_) return;
     const Timing timing = std::exchange(timing_, Timing::kNothing);

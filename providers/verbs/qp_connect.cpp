@@ -2,12 +2,15 @@
 //
 // Qp: how a connection is set up, from both sides.
 #include "common/cause.h"
+#include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cm.h"
 #include "providers/verbs/cm_address.h"
 #include "providers/verbs/cm_wire.h"
 #include "providers/verbs/qp.h"
+#include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -60,12 +63,20 @@ Status Qp::connect(const transport::ConnectRequest& request) {
   if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
   clear_connection();
   const auto timeout_ms = static_cast<int>(adapter_.environment().arp_timeout_ms);
-  if (::rdma_resolve_addr((*id)->get(), &from.any, &to.any, timeout_ms) != 0) {
+  if (point::ended_cm("rdma_resolve_addr",
+                      ::rdma_resolve_addr((*id)->get(), &from.any, &to.any, timeout_ms)) != 0) {
     const int error = errno;
+    const Status status = error == EINVAL || error == EAFNOSUPPORT ? failure(DAT_INVALID_ADDRESS)
+                          : error == ENOMEM
+                              ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
+                              : Status();
+    if (!status.ok()) {
+      UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "resolving %s",
+                          to_text(from_cm(&to.any)).c_str());
+      return status;
+    }
     UDAPL_TRACE(kNormal, "QP %p: resolving %s: %s", static_cast<void*>(this),
-                to_text(from_cm(&to.any)).c_str(), std::strerror(error));
-    if (error == EINVAL || error == EAFNOSUPPORT) return failure(DAT_INVALID_ADDRESS);
-    if (error == ENOMEM) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+                to_text(from_cm(&to.any)).c_str(), ErrnoText(error).c_str());
     enter_error();
     gate_.post(kUnreachable);
     return Status();
@@ -86,6 +97,8 @@ Status Qp::connect(const transport::ConnectRequest& request) {
 // By the driver, so ids may be retired under the lock.
 void Qp::on_cm_event(const rdma_cm_event& event) noexcept {
   const ScopedLock lock(lock_);
+  const trace::About about(init_.context);
+  point::event(event);
   if (id_ == nullptr || id_->get() != event.id) return;  // we have done with it
   switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -119,9 +132,10 @@ void Qp::on_address_resolved(const rdma_cm_id& id) noexcept {
   tries_ = 0;
   set_state(State::kResolvingRoute);
   const auto timeout_ms = static_cast<int>(adapter_.environment().route_timeout_ms);
-  if (::rdma_resolve_route(id_->get(), timeout_ms) == 0) return;
+  if (point::ended_cm("rdma_resolve_route", ::rdma_resolve_route(id_->get(), timeout_ms)) == 0)
+    return;
   UDAPL_TRACE(kNormal, "QP %p: rdma_resolve_route: %s", static_cast<void*>(this),
-              std::strerror(errno));
+              ErrnoText(errno).c_str());
   fail_setup(kUnreachable);
 }
 
@@ -131,7 +145,7 @@ void Qp::on_resolving_failed(const rdma_cm_event& event) noexcept {
   const bool address = event.event == RDMA_CM_EVENT_ADDR_ERROR;
   const std::uint32_t retries = address ? environment.arp_retries : environment.route_retries;
   UDAPL_TRACE(kNormal, "QP %p: %s: %s, try %u of %u", static_cast<void*>(this),
-              name_of(event.event), std::strerror(-event.status), tries_ + 1, retries + 1);
+              name_of(event.event), ErrnoText(-event.status).c_str(), tries_ + 1, retries + 1);
   if (event.status == -ETIMEDOUT && tries_ < retries) {
     ++tries_;
     CmAddress to = to_cm(adapter_.device(), endpoints_.remote, port_of(endpoints_.remote_port));
@@ -141,7 +155,7 @@ void Qp::on_resolving_failed(const rdma_cm_event& event) noexcept {
                 : ::rdma_resolve_route(id_->get(), static_cast<int>(environment.route_timeout_ms));
     if (failed == 0) return;
     UDAPL_TRACE(kNormal, "QP %p: cannot try again: %s", static_cast<void*>(this),
-                std::strerror(errno));
+                ErrnoText(errno).c_str());
   }
   fail_setup(kUnreachable);
 }
@@ -161,8 +175,9 @@ void Qp::send_request() noexcept {
   param.srq = init_.srq != nullptr ? 1 : 0;
   param.qp_num = qp_->qp_num;
   set_state(State::kConnecting);
-  if (::rdma_connect(id_->get(), &param) == 0) return;
-  UDAPL_TRACE(kError, "QP %p: rdma_connect: %s", static_cast<void*>(this), std::strerror(errno));
+  if (point::ended_cm("rdma_connect", ::rdma_connect(id_->get(), &param)) == 0) return;
+  UDAPL_TRACE(kError, "QP %p: rdma_connect: %s", static_cast<void*>(this),
+              ErrnoText(errno).c_str());
   fail_setup(kUnreachable);
 }
 
@@ -170,9 +185,10 @@ void Qp::send_request() noexcept {
 void Qp::on_reply(const rdma_cm_event& event) noexcept {
   if (state_ != State::kConnecting) return;
   keep(wire::read_reply(data_of(event.param.conn), adapter_.device().carrier()));
-  if (to_ready() && ::rdma_establish(id_->get()) == 0) return established();
+  if (to_ready() && point::ended_cm("rdma_establish", ::rdma_establish(id_->get())) == 0)
+    return established();
   UDAPL_TRACE(kNormal, "QP %p: the connection cannot be completed: %s", static_cast<void*>(this),
-              std::strerror(errno));
+              ErrnoText(errno).c_str());
   ::rdma_reject(id_->get(), nullptr, 0);
   fail_setup(kRefused);
 }
@@ -230,6 +246,7 @@ Status Qp::accept(std::unique_ptr<CmId>& id, const PeerOffer& offer, PrivateData
   std::unique_ptr<CmId> unused;
   {
     const ScopedLock lock(lock_);
+    const trace::About about(init_.context);
     if (state_ != State::kAccepting) return Status();  // lost already, and the sink will know
     const bool gone = offer.gone.load(std::memory_order_acquire);
     if (!gone && to_ready() && send_reply(offer, private_data)) return Status();
@@ -256,8 +273,9 @@ bool Qp::send_reply(const PeerOffer& offer, PrivateData data) noexcept {
   param.rnr_retry_count = adapter_.environment().rnr_retry;
   param.srq = init_.srq != nullptr ? 1 : 0;
   param.qp_num = qp_->qp_num;
-  if (::rdma_accept(id_->get(), &param) == 0) return true;
-  UDAPL_TRACE(kNormal, "QP %p: rdma_accept: %s", static_cast<void*>(this), std::strerror(errno));
+  if (point::ended_cm("rdma_accept", ::rdma_accept(id_->get(), &param)) == 0) return true;
+  UDAPL_TRACE(kNormal, "QP %p: rdma_accept: %s", static_cast<void*>(this),
+              ErrnoText(errno).c_str());
   return false;
 }
 
@@ -282,8 +300,8 @@ bool Qp::change_state(ibv_qp_state state) noexcept {
   attr.qp_state = state;
   int mask = 0;
   if (::rdma_init_qp_attr(id_->get(), &attr, &mask) != 0) {
-    UDAPL_TRACE(kNormal, "QP %p: rdma_init_qp_attr for state %d: %s", static_cast<void*>(this),
-                state, std::strerror(errno));
+    UDAPL_TRACE(kNormal, "QP %p: rdma_init_qp_attr for %s: %s", static_cast<void*>(this),
+                name_of(state), ErrnoText(errno).c_str());
     return false;
   }
   mask &= kKnownQpMask;
@@ -299,10 +317,11 @@ bool Qp::change_state(ibv_qp_state state) noexcept {
     attr.min_rnr_timer = environment.rnr_timer.value_or(kRnrTimer);
   if ((mask & IBV_QP_TIMEOUT) != 0 && environment.ack_timer.has_value())
     attr.timeout = *environment.ack_timer;
-  const int error = ::ibv_modify_qp(qp_, &attr, mask);
+  const int error =
+      point::ended("ibv_modify_qp", name_of(state), ::ibv_modify_qp(qp_, &attr, mask));
   if (error == 0) return true;
-  UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to state %d: %s", static_cast<void*>(this), state,
-              std::strerror(error));
+  UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to %s: %s", static_cast<void*>(this), name_of(state),
+              ErrnoText(error).c_str());
   errno = error;
   return false;
 }

@@ -8,6 +8,7 @@
 #include "providers/verbs/cq.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -72,7 +73,8 @@ void Qp::disconnect(transport::DisconnectMode mode) noexcept {
   }
   if (id == nullptr) return;
   // An id that is not connected tells the peer when it is destroyed.
-  const bool linger = was_connected && ::rdma_disconnect(id->get()) == 0;
+  const bool linger =
+      was_connected && point::ended_cm("rdma_disconnect", ::rdma_disconnect(id->get())) == 0;
   adapter_.cm().retire(std::move(id), linger ? ConnectionManager::Farewell::kLinger
                                              : ConnectionManager::Farewell::kAbort);
 }
@@ -93,7 +95,7 @@ void Qp::enter_error() noexcept {
 void Qp::flush() noexcept {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
-  const int error = ::ibv_modify_qp(qp_, &attr, IBV_QP_STATE);
+  const int error = point::ended("ibv_modify_qp", "ERR", ::ibv_modify_qp(qp_, &attr, IBV_QP_STATE));
   if (error != 0 && !adapter_.dead())
     UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to ERR: %s", static_cast<void*>(this),
                 ErrnoText(error).c_str());
@@ -104,7 +106,7 @@ void Qp::end_connection(SinkCall call) noexcept {
   const bool by_peer = !drained_.load(std::memory_order_relaxed) && call == kDisconnected;
   enter_error();
   // The answer to the peer, after which nothing is left to wait for; or the question.
-  const bool told = ::rdma_disconnect(id_->get()) == 0;
+  const bool told = point::ended_cm("rdma_disconnect", ::rdma_disconnect(id_->get())) == 0;
   adapter_.cm().retire(std::move(id_), told && !by_peer ? ConnectionManager::Farewell::kLinger
                                                         : ConnectionManager::Farewell::kAbort);
   gate_.post(call);
@@ -174,11 +176,13 @@ void Qp::bind_failed(std::uint64_t wr_id) noexcept {
 // What polls and posts found, by the driver.
 void Qp::on_trouble() noexcept {
   const ScopedLock lock(lock_);
+  const trace::About about(init_.context);
   if (!connected()) return check_watermarks();
   const unsigned failed = failed_status_.load(std::memory_order_acquire);
   if (failed != kNoTrouble) {
     const auto status = static_cast<ibv_wc_status>(failed);
-    UDAPL_TRACE(kNormal, "QP %p: work failed: %s", static_cast<void*>(this), name_of(status));
+    UDAPL_TRACE(kNormal, "QP %p: work failed: %s (%s)", static_cast<void*>(this),
+                ::ibv_wc_status_str(status), name_of(status));
     return break_connection(reason_of(status));
   }
   if (state_ == State::kDraining && drained_.load(std::memory_order_acquire))
@@ -203,6 +207,8 @@ void Qp::on_cq_overflow() noexcept {
 
 void Qp::on_async_event(ibv_event_type event) noexcept {
   const ScopedLock lock(lock_);
+  const trace::About about(init_.context);
+  point::event(event);
   switch (event) {
     case IBV_EVENT_COMM_EST:  // the peer's first message has overtaken its last handshake message
       if (state_ == State::kAccepting && id_ != nullptr &&

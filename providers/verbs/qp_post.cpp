@@ -4,6 +4,7 @@
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
+#include "providers/verbs/trace_points.h"
 
 #include <arpa/inet.h>
 
@@ -101,7 +102,7 @@ DAT_RETURN Qp::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   receive.num_sge = static_cast<int>(list.size);
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_recv(qp_, &receive, &bad);
-  if (error != 0) return post_error(error);
+  if (error != 0) return point::refused("ibv_post_recv", error);
   posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (in_error_.load(std::memory_order_acquire)) flush();
   // The core holds its lock of this queue: no sink call, no wait for one.
@@ -226,7 +227,7 @@ DAT_RETURN Qp::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest
     if (error == 0) return DAT_SUCCESS;
     // Then the window is unbound, and that is all that has happened.
     if (bad == &request) window.posted({&window, nullptr, {}, {}, bind.va_type}, 0, *this);
-    return post_error(error);
+    return point::refused("ibv_post_send", error);
   }
   return submit(request);
 }
@@ -254,7 +255,7 @@ DAT_RETURN Qp::post_bind_type1(std::uint64_t wr_id, const transport::BindRequest
     request.bind_info.addr = window.bound_to().init().address;
   }
   const int error = ibv_bind_mw(qp_, window.get(), &request);
-  if (error != 0) return post_error(error);
+  if (error != 0) return point::refused("ibv_bind_mw", error);
   *key = window.key();
   return DAT_SUCCESS;
 }

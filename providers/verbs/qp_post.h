@@ -5,6 +5,7 @@
 #include "providers/verbs/cq.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 #include <cstddef>
 
@@ -46,7 +47,7 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp_, &request, &bad);
   if (error != 0) [[unlikely]]
-    return post_error(error);
+    return point::refused("ibv_post_send", error);
   return DAT_SUCCESS;
 }
 
@@ -165,7 +166,7 @@ inline DAT_RETURN Qp::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* lis
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_recv(qp_, &receive, &bad);
   if (error != 0) [[unlikely]]
-    return post_error(error);
+    return point::refused("ibv_post_recv", error);
   posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return DAT_SUCCESS;
 }

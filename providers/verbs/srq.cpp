@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/srq.h"
 
+#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
 
 #include <algorithm>
 #include <array>
@@ -18,8 +20,9 @@ Result<std::unique_ptr<transport::Srq>> Srq::create(Adapter& adapter, Pd& pd, in
                                                     int max_segments, transport::SrqSink& sink) {
   const int limit = adapter.device().attr.orig_attr.max_srq_sge;
   if (max_segments > limit) {
-    UDAPL_TRACE(kNormal, "an SRQ of %s takes %d segments, not %d", adapter.device().name.c_str(),
-                limit, max_segments);
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3),
+                  "an SRQ of %s takes %d segments, not %d", adapter.device().name.c_str(), limit,
+                  max_segments);
     return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
   }
   auto srq = std::make_unique<Srq>(adapter, sink);
@@ -27,11 +30,12 @@ Result<std::unique_ptr<transport::Srq>> Srq::create(Adapter& adapter, Pd& pd, in
   init.srq_context = srq.get();
   init.attr.max_wr = static_cast<std::uint32_t>(depth);
   init.attr.max_sge = static_cast<std::uint32_t>(max_segments);
-  srq->srq_ = ibv_create_srq(pd.get(), &init);
+  srq->srq_ = point::made("ibv_create_srq", ibv_create_srq(pd.get(), &init));
   if (srq->srq_ == nullptr) {
     const int error = errno;
-    UDAPL_TRACE(kNormal, "ibv_create_srq for %d buffers: %s", depth, ErrnoText(error).c_str());
-    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
+    const Status status = failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
+    UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_create_srq for %d buffers", depth);
+    return status;
   }
   return std::unique_ptr<transport::Srq>(std::move(srq));
 }
@@ -55,7 +59,7 @@ DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_srq_recv(srq_, &receive, &bad);
   if (error != 0) [[unlikely]]
-    return post_error(error);
+    return point::refused("ibv_post_srq_recv", error);
   posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return DAT_SUCCESS;
 }
@@ -101,9 +105,11 @@ Status Srq::resize(int depth) {
   ibv_srq_attr now{};
   if (ibv_query_srq(srq_, &now) == 0 && static_cast<std::uint32_t>(depth) <= now.max_wr)
     return Status();  // it is large enough
-  UDAPL_TRACE(kNormal, "ibv_modify_srq to %d buffers: %s", depth, ErrnoText(error).c_str());
-  if (!adapter_.device().has(IBV_DEVICE_SRQ_RESIZE)) return failure(DAT_MODEL_NOT_SUPPORTED);
-  return status_of(error, DAT_RESOURCE_SRQ);
+  const Status status = adapter_.device().has(IBV_DEVICE_SRQ_RESIZE)
+                            ? status_of(error, DAT_RESOURCE_SRQ)
+                            : failure(DAT_MODEL_NOT_SUPPORTED);
+  UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_modify_srq to %d buffers", depth);
+  return status;
 }
 
 // ---- low watermark -----------------------------------------------------------------------------
@@ -123,9 +129,10 @@ Status Srq::set_low_watermark(int mark) noexcept {
   attr.srq_limit = static_cast<std::uint32_t>(mark);
   const int error = ibv_modify_srq(srq_, &attr, IBV_SRQ_LIMIT);
   if (error == 0) return Status();
-  UDAPL_TRACE(kError, "ibv_modify_srq to the low watermark %d: %s", mark, ErrnoText(error).c_str());
   armed_.store(false, std::memory_order_release);
-  return status_of(error, DAT_RESOURCE_SRQ);
+  const Status status = status_of(error, DAT_RESOURCE_SRQ);
+  UDAPL_EXPLAIN_ERRNO(kError, status.code(), error, "ibv_modify_srq to the low watermark %d", mark);
+  return status;
 }
 
 void Srq::on_limit() noexcept {

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 
 namespace udapl::verbs {
 
@@ -92,8 +93,68 @@ DAT_RETURN post_error(int error) noexcept {
   }
 }
 
-const char* name_of(ibv_wc_status status) noexcept { return ibv_wc_status_str(status); }
-const char* name_of(ibv_event_type event) noexcept { return ibv_event_type_str(event); }
+const char* name_of(ibv_wc_status status) noexcept {
+  static constexpr const char* kNames[] = {
+      "IBV_WC_SUCCESS",
+      "IBV_WC_LOC_LEN_ERR",
+      "IBV_WC_LOC_QP_OP_ERR",
+      "IBV_WC_LOC_EEC_OP_ERR",
+      "IBV_WC_LOC_PROT_ERR",
+      "IBV_WC_WR_FLUSH_ERR",
+      "IBV_WC_MW_BIND_ERR",
+      "IBV_WC_BAD_RESP_ERR",
+      "IBV_WC_LOC_ACCESS_ERR",
+      "IBV_WC_REM_INV_REQ_ERR",
+      "IBV_WC_REM_ACCESS_ERR",
+      "IBV_WC_REM_OP_ERR",
+      "IBV_WC_RETRY_EXC_ERR",
+      "IBV_WC_RNR_RETRY_EXC_ERR",
+      "IBV_WC_LOC_RDD_VIOL_ERR",
+      "IBV_WC_REM_INV_RD_REQ_ERR",
+      "IBV_WC_REM_ABORT_ERR",
+      "IBV_WC_INV_EECN_ERR",
+      "IBV_WC_INV_EEC_STATE_ERR",
+      "IBV_WC_FATAL_ERR",
+      "IBV_WC_RESP_TIMEOUT_ERR",
+      "IBV_WC_GENERAL_ERR",
+      "IBV_WC_TM_ERR",
+      "IBV_WC_TM_RNDV_INCOMPLETE",
+  };
+  static_assert(std::size(kNames) == IBV_WC_TM_RNDV_INCOMPLETE + 1);
+  return static_cast<std::size_t>(status) < std::size(kNames) ? kNames[status] : "IBV_WC_?";
+}
+
+const char* name_of(ibv_event_type event) noexcept {
+  static constexpr const char* kNames[] = {
+      "IBV_EVENT_CQ_ERR",
+      "IBV_EVENT_QP_FATAL",
+      "IBV_EVENT_QP_REQ_ERR",
+      "IBV_EVENT_QP_ACCESS_ERR",
+      "IBV_EVENT_COMM_EST",
+      "IBV_EVENT_SQ_DRAINED",
+      "IBV_EVENT_PATH_MIG",
+      "IBV_EVENT_PATH_MIG_ERR",
+      "IBV_EVENT_DEVICE_FATAL",
+      "IBV_EVENT_PORT_ACTIVE",
+      "IBV_EVENT_PORT_ERR",
+      "IBV_EVENT_LID_CHANGE",
+      "IBV_EVENT_PKEY_CHANGE",
+      "IBV_EVENT_SM_CHANGE",
+      "IBV_EVENT_SRQ_ERR",
+      "IBV_EVENT_SRQ_LIMIT_REACHED",
+      "IBV_EVENT_QP_LAST_WQE_REACHED",
+      "IBV_EVENT_CLIENT_REREGISTER",
+      "IBV_EVENT_GID_CHANGE",
+      "IBV_EVENT_WQ_FATAL",
+  };
+  static_assert(std::size(kNames) == IBV_EVENT_WQ_FATAL + 1);
+  return static_cast<std::size_t>(event) < std::size(kNames) ? kNames[event] : "IBV_EVENT_?";
+}
+
+const char* name_of(ibv_qp_state state) noexcept {
+  static constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  return static_cast<std::size_t>(state) < std::size(kNames) ? kNames[state] : "UNKNOWN";
+}
 
 const char* name_of(ibv_port_state state) noexcept {
   switch (state) {

@@ -19,9 +19,10 @@ namespace udapl::verbs {
 // The answer of a post that ibv_post_* refused with `error` (positive or negative errno).
 [[nodiscard]] DAT_RETURN post_error(int error) noexcept;
 
-// For traces; never null.
+// The names of the enumerators for traces: "IBV_WC_RETRY_EXC_ERR", "RTS", "ACTIVE". Never null.
 [[nodiscard]] const char* name_of(ibv_wc_status status) noexcept;
 [[nodiscard]] const char* name_of(ibv_event_type event) noexcept;
+[[nodiscard]] const char* name_of(ibv_qp_state state) noexcept;
 [[nodiscard]] const char* name_of(ibv_port_state state) noexcept;
 
 }  // namespace udapl::verbs

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Records a transfer on the soft provider with LTTng and reads it again.
+"""Records what programs do with LTTng and reads it again.
 
-usage: lttng.py BUILD SOURCE preload|environment
+usage: lttng.py BUILD SOURCE preload|environment|verbs
 
-Starts a session daemon of its own, as an ordinary user, with a home of its own, and ends it. Checks that
-both sides of the connection are in the trace, in order, with the identity of their endpoints, and that
-the chart of the connection can be drawn. Exit status 0: found, 1: not, 77: LTTng is not installed.
+preload, environment: a transfer on the software RNIC, with the probes loaded in either way. Checks that both
+sides of the connection are in the trace, in order, with the identity of their endpoints, and that the chart
+of the connection can be drawn. verbs: the verbs provider on the doubles of the RDMA libraries. Checks what
+verbs and rdma_cm were asked and told, and every fault by name.
+
+Starts a session daemon of its own, as an ordinary user, with a home of its own, and ends it. Exit status
+0: found, 1: not, 77: LTTng is not installed.
 """
 
 import os
@@ -156,6 +160,56 @@ SERVER = [("dapl:object_create", {"type": "PSP"}),
           ("dapl:completion", {"operation": "recv", "status": "DAT_DTO_ERR_FLUSHED", "length": "0"})]
 
 
+# One process has both ends; each begins where an object begins to be the EP.
+VERBS_ACTIVE = [("dapl:verbs_call", {"call": "rdma_resolve_addr", "status": "ok", "type": "EP"}),
+                ("dapl:verbs_event", {"source": "rdma_cm", "event": "RDMA_CM_EVENT_ADDR_RESOLVED", "code": "0"}),
+                ("dapl:verbs_call", {"call": "rdma_resolve_route", "status": "ok"}),
+                ("dapl:verbs_event", {"event": "RDMA_CM_EVENT_ROUTE_RESOLVED"}),
+                ("dapl:verbs_call", {"call": "rdma_connect", "code": "0"}),
+                ("dapl:verbs_event", {"event": "RDMA_CM_EVENT_CONNECT_RESPONSE", "type": "EP"}),
+                ("dapl:verbs_call", {"call": "ibv_modify_qp", "what": "RTR", "status": "ok", "type": "EP"}),
+                ("dapl:verbs_call", {"call": "ibv_modify_qp", "what": "RTS"}),
+                ("dapl:verbs_call", {"call": "rdma_establish"}),
+                ("dapl:connection", {"event": "DAT_CONNECTION_EVENT_ESTABLISHED"})]
+VERBS_PASSIVE = [("dapl:verbs_event", {"event": "RDMA_CM_EVENT_CONNECT_REQUEST", "object": "0x0"}),
+                 ("dapl:verbs_call", {"call": "ibv_modify_qp", "what": "RTS", "type": "EP"}),
+                 ("dapl:verbs_call", {"call": "rdma_accept", "status": "ok", "type": "EP"}),
+                 ("dapl:verbs_event", {"event": "RDMA_CM_EVENT_ESTABLISHED", "type": "EP"})]
+
+
+def check_verbs(events, pid):
+    if expect_sequence(events, pid, VERBS_ACTIVE, "active side") == \
+            expect_sequence(events, pid, VERBS_PASSIVE, "passive side"):
+        raise Failed("both sides are the same EP")
+    refused = {(f["call"], f["status"]) for name, _, f in events
+               if name == "dapl:verbs_call" and f["status"] != "ok"}
+    for wanted in (("ibv_alloc_pd", "ENOMEM"), ("ibv_reg_mr", "ENOMEM"), ("ibv_create_cq", "ENOMEM"),
+                   ("ibv_create_qp", "ENOMEM"), ("ibv_modify_qp", "ENOMEM"), ("ibv_post_send", "ENOMEM"),
+                   ("rdma_create_event_channel", "EMFILE"), ("rdma_connect", "ENOMEM")):
+        if wanted not in refused:
+            raise Failed(f"no {wanted} among {sorted(refused)}")
+    failed = [f for name, _, f in events if name == "dapl:verbs_completion"]
+    if not any(f["status"] == "IBV_WC_WR_FLUSH_ERR" and f["code"] == "5" and f["qp"] != "0" and
+               f["queue"] == "receive" for f in failed):
+        raise Failed(f"no flushed receive in {failed}")
+
+
+def record_verbs(session, build, probes):
+    """Every fault in a connection with transfers, and receives that are flushed. Returns the first process."""
+    environment = dict(session.environment, DAT_OVERRIDE=f"{build}/tests/verbs_mock/dat.conf", **probes,
+                       LD_LIBRARY_PATH=f"{build}/verbs_mock")
+    pids = []
+    for words in (("verbs_faults", "--run_test=faults_/transfers"),
+                  ("datconform", "--ia", "mock", "--run_test=disconnect/disc_flushes_recvs")):
+        program = subprocess.Popen([f"{build}/bin/{words[0]}", *words[1:]], env=environment, preexec_fn=as_user,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        out, _ = program.communicate(timeout=100)
+        if program.returncode != 0:
+            raise Failed(f"{words[0]}: {out}")
+        pids.append(program.pid)
+    return pids[0]
+
+
 def ends_of(events, pid, endpoint):
     for name, process, fields in events:
         if name == "dapl:connection" and process == pid and fields["object"] == endpoint:
@@ -184,6 +238,9 @@ def main():
     if missing or not os.path.exists(library):
         print(f"SKIPPED: no {', '.join(missing) or library}")
         return 77
+    if way == "verbs" and not os.path.exists(f"{build}/bin/verbs_faults"):
+        print("SKIPPED: no doubles of the RDMA libraries in this build")
+        return 77
     probes = {"LD_PRELOAD": library} if way == "preload" else {"DAT_TRACE_LTTNG": "1"}
     with tempfile.TemporaryDirectory() as home:
         os.chmod(home, 0o755)
@@ -194,6 +251,13 @@ def main():
         session = Session(home, environment)
         try:
             session.begin()
+            if way == "verbs":
+                program = record_verbs(session, build, probes)
+                session.end()
+                events = read_events(session.run("babeltrace2", f"{home}/trace").stdout)
+                check_verbs(events, program)
+                print(f"{len(events)} events, verbs and rdma_cm by name")
+                return 0
             client, server = transfer(session, f"{build}/samples", probes)
             session.end()
             text = session.run("babeltrace2", f"{home}/trace").stdout

@@ -146,7 +146,8 @@ BOOST_AUTO_TEST_CASE(one_record_is_one_line_of_limited_length) {
 
 // Every room, so that no rendering writes beyond it or forgets the newline.
 BOOST_AUTO_TEST_CASE(rendering_stays_in_its_room) {
-  for (std::uint32_t kind = 0; kind <= static_cast<std::uint32_t>(trace::Kind::kFrame); ++kind) {
+  for (std::uint32_t kind = 0; kind <= static_cast<std::uint32_t>(trace::Kind::kVerbsWork);
+       ++kind) {
     const trace::Record record{.level = 7,
                                .kind = static_cast<trace::Kind>(kind),
                                .code = -1,
