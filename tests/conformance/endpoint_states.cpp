@@ -38,12 +38,6 @@ std::size_t column(DAT_EP_STATE state) {
   return i;
 }
 
-// These two pass by themselves, but not while the peer does not go on. COMPLETION_PENDING may pass
-// all the same where the adapter answers without the process.
-bool passes_by_itself(DAT_EP_STATE state) {
-  return state == DAT_EP_STATE_COMPLETION_PENDING || state == DAT_EP_STATE_DISCONNECT_PENDING;
-}
-
 // ---- the operations ----
 
 DAT_RETURN post_recv(Subject& s) {

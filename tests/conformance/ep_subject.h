@@ -8,6 +8,12 @@
 
 namespace conformance {
 
+// These two pass by themselves, but not while the peer does not go on. COMPLETION_PENDING may pass
+// all the same where the adapter answers without the process.
+inline bool passes_by_itself(DAT_EP_STATE state) {
+  return state == DAT_EP_STATE_COMPLETION_PENDING || state == DAT_EP_STATE_DISCONNECT_PENDING;
+}
+
 // A fresh EP in a state, and what operations on it need. Freed with all that they gave it.
 struct Subject {
   static constexpr std::size_t kSize = 64;

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Writes the results of runs of datconform into docs/conformance.md, between its two markers.
 
-usage: report.py DOCUMENT NAME=JUNIT_FILE[,JUNIT_FILE...]...
+usage: report.py DOCUMENT TEXT_FILE NAME=JUNIT_FILE[,JUNIT_FILE...]...
 
-The first table has a row for each group of tests and a column for each run; then follows, for each run with failures, what
-failed and why.
+First the text, which says what was run. A table has a row for each group of tests and a column for each run; then follows,
+for each run, what was skipped and what failed, and why. tests/conformance/publish makes the runs.
 """
 
 import re
@@ -62,11 +62,11 @@ def reason_of(message):
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def results(runs):
+def results(what, runs):
     groups = []
     for run in runs:
         groups += [group for group in run.groups if group not in groups]
-    lines = ["| group | " + " | ".join(run.name for run in runs) + " |", "|---|" + "---|" * len(runs)]
+    lines = [what, "", "| group | " + " | ".join(run.name for run in runs) + " |", "|---|" + "---|" * len(runs)]
     for group in groups:
         lines.append(f"| `{group}` | " + " | ".join(run.cell(group) for run in runs) + " |")
     lines.append("| all | " + " | ".join(run.total() for run in runs) + " |")
@@ -81,7 +81,7 @@ def results(runs):
 
 
 def main():
-    if len(sys.argv) < 3 or any("=" not in argument for argument in sys.argv[2:]):
+    if len(sys.argv) < 4 or any("=" not in argument for argument in sys.argv[3:]):
         sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as document:
         text = document.read()
@@ -89,9 +89,11 @@ def main():
     _, end, after = rest.partition(END)
     if not begin or not end:
         sys.exit(f"{sys.argv[1]}: no markers\n{BEGIN}{END}")
-    runs = [Run(*argument.split("=", 1)) for argument in sys.argv[2:]]
+    runs = [Run(*argument.split("=", 1)) for argument in sys.argv[3:]]
+    with open(sys.argv[2], encoding="utf-8") as file:
+        what = " ".join(file.read().split())
     with open(sys.argv[1], "w", encoding="utf-8") as document:
-        document.write(before + BEGIN + "\n" + results(runs) + "\n" + END + after)
+        document.write(before + BEGIN + "\n" + results(what, runs) + "\n" + END + after)
 
 
 if __name__ == "__main__":
