@@ -185,13 +185,12 @@ BOOST_AUTO_TEST_CASE(cno_agent_and_waiter) {
   REQUIRE_OK(dat_cno_create(ia, agent.descriptor(), cno.out()));
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
   DAT_EVD_HANDLE woken = nullptr;
-  std::atomic<bool> started{false};
+  Sleeper sleeper;
   std::thread waiter([&] {
-    started = true;
+    sleeper.announce();
     dat_cno_wait(cno, kPatience, &woken);
   });
-  while (!started) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it is in the wait now
+  sleeper.until_asleep();
   trigger(evd);
   waiter.join();
   BOOST_CHECK(woken == evd);
@@ -223,18 +222,20 @@ BOOST_AUTO_TEST_CASE(cno_free_referenced) {
 BOOST_AUTO_TEST_CASE(cno_free_waited) {  // no EVD is in the way, only the waiter
   Ia ia;
   const Cno cno = make_cno(ia);
-  std::atomic<bool> started{false};
+  Sleeper sleeper;
   DAT_RETURN waited = DAT_INTERNAL_ERROR;
+  DAT_EVD_HANDLE woken = DAT_HANDLE_NULL;
   std::thread waiter([&] {
-    DAT_EVD_HANDLE woken = DAT_HANDLE_NULL;
-    started = true;
-    waited = dat_cno_wait(cno, 150 * kMillisecond, &woken);
+    sleeper.announce();
+    waited = dat_cno_wait(cno, kPatience, &woken);
   });
-  while (!started) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  sleeper.until_asleep();
   CHECK_TYPE(dat_cno_free(cno), DAT_INVALID_STATE);
+  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
+  trigger(evd);
   waiter.join();
-  BOOST_CHECK_EQUAL(DAT_GET_TYPE(waited), static_cast<DAT_RETURN>(DAT_QUEUE_EMPTY));
+  BOOST_CHECK_EQUAL(waited, static_cast<DAT_RETURN>(DAT_SUCCESS));
+  BOOST_CHECK(woken == evd);
 }
 
 BOOST_AUTO_TEST_CASE(cno_last_evd_freed) {
@@ -243,13 +244,12 @@ BOOST_AUTO_TEST_CASE(cno_last_evd_freed) {
   Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
   DAT_EVD_HANDLE woken = evd;
   DAT_RETURN waited = DAT_INTERNAL_ERROR;
-  std::atomic<bool> started{false};
+  Sleeper sleeper;
   std::thread waiter([&] {
-    started = true;
+    sleeper.announce();
     waited = dat_cno_wait(cno, kPatience, &woken);
   });
-  while (!started) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  sleeper.until_asleep();
   CHECK_TYPE(dat_cno_free(cno), DAT_INVALID_STATE);
   const Promptly promptly;
   REQUIRE_OK(dat_evd_free(evd.release()));

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "harness.h"
 
-#include <atomic>
-#include <cstdio>
-#include <cstring>
-
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
 
 namespace conformance {
 
@@ -206,6 +211,23 @@ DAT_EP_ATTR default_ep_attr(const Ia& ia) {
   attr.max_rdma_read_iov = 1;
   attr.max_rdma_write_iov = 4;
   return attr;
+}
+
+void Sleeper::announce() { thread_ = static_cast<int>(::syscall(SYS_gettid)); }
+
+void Sleeper::until_asleep() const {
+  while (thread_ == 0) std::this_thread::yield();
+  const std::string file = "/proc/self/task/" + std::to_string(thread_) + "/stat";
+  int looks_asleep = 0;  // in a row: once may be a lock on its way
+  for (int i = 0; i < 1000 && looks_asleep < 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::ifstream stat(file);
+    std::string line;
+    std::getline(stat, line);
+    const std::size_t name_end = line.rfind(") ");
+    const bool asleep = name_end != std::string::npos && line[name_end + 2] == 'S';
+    looks_asleep = asleep ? looks_asleep + 1 : 0;
+  }
 }
 
 std::optional<DAT_EVENT> next_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout) {

@@ -4,12 +4,26 @@
 #include "checks.h"
 #include "owners.h"
 
+#include <atomic>
 #include <optional>
 #include <string_view>
 
 // What every conformance test needs: besides checks and owners, events and a connected pair of EPs.
 // Only the public C API is used, so that the suite runs on anybody's provider.
 namespace conformance {
+
+// ---- threads ----
+
+// A thread that is about to wait says so; another goes on when the first sleeps, so is in its wait.
+// (A wait that never sleeps: when it has had two seconds for it.)
+class Sleeper {
+ public:
+  void announce();            // by the thread, before its wait
+  void until_asleep() const;  // by the other
+
+ private:
+  std::atomic<int> thread_{0};  // its id; 0: not announced
+};
 
 // ---- events ----
 

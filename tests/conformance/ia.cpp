@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -218,15 +217,14 @@ BOOST_AUTO_TEST_CASE(ia_close_abrupt_evd_waiter) {
     Ia ia;
     Evd evd = make_evd(ia, flag, 8);
     DAT_RETURN waited = DAT_INTERNAL_ERROR;
-    std::atomic<bool> started{false};
+    Sleeper sleeper;
     std::thread waiter([&] {
       DAT_EVENT event;
       DAT_COUNT more = 0;
-      started = true;
+      sleeper.announce();
       waited = dat_evd_wait(evd, kPatience, 1, &event, &more);
     });
-    while (!started) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it is in the wait now
+    sleeper.until_asleep();
     const Promptly promptly;
     REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
     waiter.join();
@@ -254,13 +252,12 @@ BOOST_AUTO_TEST_CASE(ia_close_abrupt_cno_waiter, *covers("ia_close_abrupt_agent"
   Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
   DAT_RETURN waited = DAT_INTERNAL_ERROR;
   DAT_EVD_HANDLE woken = evd;
-  std::atomic<bool> started{false};
+  Sleeper sleeper;
   std::thread waiter([&] {
-    started = true;
+    sleeper.announce();
     waited = dat_cno_wait(cno, kPatience, &woken);
   });
-  while (!started) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  sleeper.until_asleep();
   const Promptly promptly;
   REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
   waiter.join();

@@ -88,12 +88,14 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_03_set_unwaitable_wakes_a_dto_waiter) {
   const Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_DTO_FLAG, 8);
   std::atomic<DAT_RETURN> result{DAT_SUCCESS};
+  Sleeper sleeper;
   std::thread waiter([&] {
     DAT_EVENT event;
     DAT_COUNT more = 0;
+    sleeper.announce();
     result = dat_evd_wait(evd, kPatience, 1, &event, &more);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  sleeper.until_asleep();
   const Clock::time_point start = Clock::now();
   const DAT_RETURN rc = dat_evd_set_unwaitable(evd);
   waiter.join();
@@ -130,12 +132,14 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_05_overflow_during_a_wait) {
   DAT_EVD_PARAM param{};
   REQUIRE_OK(dat_evd_query(evd, DAT_EVD_FIELD_ALL, &param));
   std::atomic<DAT_RETURN> result{DAT_INTERNAL_ERROR};
+  Sleeper sleeper;
   std::thread waiter([&] {
     DAT_EVENT event;
     DAT_COUNT more = 0;
+    sleeper.announce();
     result = dat_evd_wait(evd, kPatience, param.evd_qlen, &event, &more);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  sleeper.until_asleep();
   const DAT_EVENT event = software_event();
   for (DAT_COUNT i = 0; i < param.evd_qlen * 3; ++i) dat_evd_post_se(evd, &event);
   waiter.join();

@@ -2,8 +2,6 @@
 #include "checklist.h"
 #include "harness.h"
 
-#include <atomic>
-#include <chrono>
 #include <thread>
 
 // Data transfer: which completions make events, and which events wake a waiter.
@@ -81,13 +79,12 @@ BOOST_AUTO_TEST_CASE(dto_unsignalled_no_wake) {
   DAT_EVENT event;
   DAT_COUNT more = -1;
   DAT_RETURN waited = DAT_INTERNAL_ERROR;
-  std::atomic<bool> started{false};
+  Sleeper sleeper;
   std::thread waiter([&] {
-    started = true;
+    sleeper.announce();
     waited = dat_evd_wait(pair.passive.recv_evd, 300 * kMillisecond, 1, &event, &more);
   });
-  while (!started) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is in the wait now
+  sleeper.until_asleep();
   REQUIRE_OK(pair.passive.post_recv(in, 64, 1, DAT_COMPLETION_UNSIGNALLED_FLAG));
   REQUIRE_OK(pair.active.post_send(out, 64, 2, DAT_COMPLETION_UNSIGNALLED_FLAG));
   waiter.join();
@@ -108,13 +105,12 @@ BOOST_AUTO_TEST_CASE(dto_solicited_no_wake) {
   DAT_EVENT event;
   DAT_COUNT more = -1;
   DAT_RETURN waited = DAT_INTERNAL_ERROR;
-  std::atomic<bool> started{false};
+  Sleeper sleeper;
   std::thread waiter([&] {
-    started = true;
+    sleeper.announce();
     waited = dat_evd_wait(pair.passive.recv_evd, 300 * kMillisecond, 1, &event, &more);
   });
-  while (!started) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is in the wait now
+  sleeper.until_asleep();
   REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
   REQUIRE_OK(pair.active.post_send(out, 64, 2));
   waiter.join();
