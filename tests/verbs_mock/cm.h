@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 // The double of librdmacm: connections between ids of this process. An event is there as soon as
@@ -69,6 +70,7 @@ struct Id : rdma_cm_id {
 struct Manager {
   std::mutex mutex;
   std::condition_variable acknowledged;
+  std::set<Id*> ids;
   std::map<std::uint16_t, Id*> ports;
   std::uint16_t next_port = 32768;
   ibv_context* context = nullptr;  // opened at first use, for all ids
@@ -86,6 +88,8 @@ void post(Id& id, rdma_cm_event_type type, int status, std::vector<std::byte> da
 [[nodiscard]] inline std::size_t request_data(const rdma_cm_id& id) {
   return id.route.addr.src_addr.sa_family == AF_IB ? kRequestDataIb : kRequestData;
 }
+// The one context that librdmacm opens for itself and its users; null: errno is set.
+[[nodiscard]] ibv_context* shared_context();
 // Binds to `address`, whose port 0 stands for a free one. 0 or errno.
 [[nodiscard]] int bind(Id& id, const sockaddr& address);
 [[nodiscard]] bool is_local(const sockaddr& address);

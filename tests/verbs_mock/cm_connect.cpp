@@ -38,6 +38,7 @@ void take_parameters(Id& id, const rdma_conn_param& param) {
 // The passive id of a connection request from `active`; its event is queued at the listener.
 void request(Id& listener, Id& active, const rdma_conn_param& param) {
   auto* const passive = new Id{};
+  manager().ids.insert(passive);
   passive->verbs = active.verbs;
   passive->port_num = active.port_num;
   passive->pkey_index = active.pkey_index;

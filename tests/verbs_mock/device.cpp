@@ -71,6 +71,12 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
   ibv_device_attr_ex all{};
   all.orig_attr = device_attributes();
   all.phys_port_cnt_ex = port_count();
+  if (device().pages) {
+    all.odp_caps.general_caps = IBV_ODP_SUPPORT;
+    all.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+                                                  IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                                                  IBV_ODP_SUPPORT_ATOMIC;
+  }
   give(all, attr, size);
   return 0;
 }
@@ -175,6 +181,22 @@ void verbs_mock_set_null(bool null) {
   device().null_mode = null;
 }
 
+namespace {
+
+void raise_everywhere(ibv_event_type type, unsigned port) {
+  const Lock lock(device().mutex);
+  for (Context* const context : device().contexts) {
+    raise_event(&context->context, type, nullptr, nullptr, nullptr);
+    context->events.back().element.port_num = static_cast<int>(port);
+  }
+}
+
+}  // namespace
+
+void verbs_mock_fail_port(unsigned port) { raise_everywhere(IBV_EVENT_PORT_ERR, port); }
+
+void verbs_mock_fail_device() { raise_everywhere(IBV_EVENT_DEVICE_FATAL, 0); }
+
 ibv_device** ibv_get_device_list(int* count) {
   if (count != nullptr) *count = 0;
   VERBS_MOCK_FAULT(ENOMEM, nullptr);
@@ -202,11 +224,19 @@ ibv_context* ibv_open_device(ibv_device* opened) {
   context->context.async_fd = fd;
   context->context.num_comp_vectors = 1;
   context->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  {
+    const Lock lock(device().mutex);
+    device().contexts.push_back(context);
+  }
   verbs_mock_count(Kind::kContext, 1);
   return &context->context;
 }
 
 int ibv_close_device(ibv_context* context) {
+  {
+    const Lock lock(device().mutex);
+    std::erase(device().contexts, &Context::of(context));
+  }
   ::close(context->async_fd);
   delete &Context::of(context);
   verbs_mock_count(Kind::kContext, -1);

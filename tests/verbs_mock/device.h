@@ -138,6 +138,11 @@ struct Device {
   std::mutex mutex;
   std::condition_variable acknowledged;
   bool null_mode = false;
+  std::vector<Context*> contexts;
+  std::size_t locked_limit = 0;  // 0: none
+  std::size_t locked = 0;
+  unsigned paged = 0;
+  bool pages = false;                               // on-demand paging
   std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
   std::unordered_map<std::uint32_t, Qp*> qps;
   std::uint32_t next_key = 0x100;

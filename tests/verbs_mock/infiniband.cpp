@@ -99,6 +99,14 @@ BOOST_AUTO_TEST_CASE(found_by_gid) {
   check_clean(run);
 }
 
+// RoCE has two GIDs: version 1 by the hardware address, and version 2 by the IP address.
+BOOST_AUTO_TEST_CASE(roce_version_2) {
+  Run run;
+  BOOST_REQUIRE(run.open());
+  BOOST_CHECK_EQUAL(named(run, "DAT_IB_GID"), "0000:0000:0000:0000:0000:ffff:7f00:0001");
+  check_clean(run);
+}
+
 // What is not there is refused, and the cause says what is.
 BOOST_AUTO_TEST_CASE(wrong_names) {
   const auto cause_of = [](const char* adapter) {

@@ -2,6 +2,8 @@
 // Protection domains, memory regions and windows.
 #include "device.h"
 
+#include "mock_control.h"
+
 #include <cerrno>
 
 namespace verbs_mock {
@@ -17,6 +19,23 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint
   if (remote_write && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
     errno = EINVAL;
     return nullptr;
+  }
+  const bool paged = (access & IBV_ACCESS_ON_DEMAND) != 0;
+  {
+    const Lock lock(device().mutex);
+    Device& own = device();
+    if (paged && !own.pages) {
+      errno = EOPNOTSUPP;
+      return nullptr;
+    }
+    if (!paged && own.locked_limit != 0 && own.locked + length > own.locked_limit) {
+      errno = ENOMEM;
+      return nullptr;
+    }
+    if (paged)
+      ++own.paged;
+    else
+      own.locked += length;
   }
   auto* const mr = new Mr{};
   mr->context = pd->context;
@@ -145,6 +164,17 @@ int ibv_dealloc_pd(ibv_pd* handle) {
   return 0;
 }
 
+void verbs_mock_limit_memory(std::size_t bytes, bool paging) {
+  const Lock lock(device().mutex);
+  device().locked_limit = bytes;
+  device().pages = paging;
+}
+
+unsigned verbs_mock_paged() {
+  const Lock lock(device().mutex);
+  return device().paged;
+}
+
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
   VERBS_MOCK_FAULT(ENOMEM, nullptr);
   return register_memory(pd, address, length, reinterpret_cast<std::uintptr_t>(address), access);
@@ -172,6 +202,10 @@ int ibv_dereg_mr(ibv_mr* handle) {
   auto* const mr = static_cast<Mr*>(handle);
   const Lock lock(device().mutex);
   if (mr->windows != 0) return EBUSY;
+  if ((mr->region.access & IBV_ACCESS_ON_DEMAND) != 0)
+    --device().paged;
+  else
+    device().locked -= mr->length;
   device().keys.erase(mr->lkey);
   --static_cast<Pd*>(mr->pd)->uses;
   delete mr;

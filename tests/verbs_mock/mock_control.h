@@ -42,6 +42,16 @@ struct verbs_mock_connection {
 unsigned verbs_mock_connections(verbs_mock_connection* connections, unsigned room);
 // RDMA_OPTION_ID_TOS as it was set last; 0: never.
 unsigned verbs_mock_tos();
+// So many bytes may be registered at once, those apart that the device pages in on demand; 0: any.
+// The device pages if `paging`, for what is opened from now on.
+void verbs_mock_limit_memory(std::size_t bytes, bool paging);
+// Registrations that are paged on demand.
+unsigned verbs_mock_paged();
+// Every context of the device gets the event: a port that has failed, or a device that has.
+void verbs_mock_fail_port(unsigned port);
+void verbs_mock_fail_device();
+// Every id of rdma_cm on the device is told that it goes.
+void verbs_mock_remove_device();
 // The next n resolutions of an address or route are lost, and time out at once.
 void verbs_mock_lose_resolutions(unsigned n);
 

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// What a device does by itself: a port fails, the device fails or is taken away, memory is paged.
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <string>
+
+#include "every_fault.h"
+
+namespace {
+
+using faults::Pair;
+using faults::Run;
+
+void check_clean(Run& run) {
+  run.finish();
+  BOOST_CHECK_MESSAGE(run.outcome().empty(), run.outcome());
+  for (const std::string& complaint : run.complaints()) BOOST_ERROR(complaint);
+  char left[256];
+  BOOST_CHECK_MESSAGE(verbs_mock_live(left, sizeof left) == 0, left);
+}
+
+bool catastrophic(Run& run) {
+  DAT_EVENT event{};
+  return run.expect(run.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, &event);
+}
+
+// Is there nothing more on the asynchronous EVD?
+bool silent(Run& run) {
+  DAT_EVENT event{};
+  if (DAT_GET_TYPE(dat_evd_dequeue(run.async_evd, &event)) == DAT_QUEUE_EMPTY) return true;
+  BOOST_TEST_MESSAGE("event " << event.event_number << ", reason "
+                              << event.event_data.asynch_error_event_data.reason);
+  return false;
+}
+
+BOOST_AUTO_TEST_SUITE(events)
+
+// The connection is still there: whether it goes on is the fabric's business.
+BOOST_AUTO_TEST_CASE(port_fails) {
+  Run run;
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create() && pair.connect());
+  verbs_mock_fail_port(1);
+  BOOST_CHECK(catastrophic(run));
+  BOOST_CHECK(faults::send(pair));
+  check_clean(run);
+}
+
+BOOST_AUTO_TEST_CASE(another_port_fails) {
+  verbs_mock_set_fabric(VERBS_MOCK_INFINIBAND);
+  {
+    Run run("device-2");
+    Pair pair(run);
+    BOOST_REQUIRE(pair.create());
+    verbs_mock_fail_port(1);
+    verbs_mock_fail_port(2);
+    BOOST_CHECK(catastrophic(run));  // of the second, which comes later
+    BOOST_CHECK(pair.connect() && faults::send(pair));
+    BOOST_CHECK(silent(run));
+    check_clean(run);
+  }
+  verbs_mock_set_fabric(VERBS_MOCK_ROCE);
+}
+
+BOOST_AUTO_TEST_CASE(device_fails) {
+  Run run;
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create() && pair.connect());
+  verbs_mock_fail_device();
+  BOOST_CHECK(catastrophic(run));
+  check_clean(run);
+}
+
+// Connections break, the IA is told once, and everything can be freed, in both thread modes.
+BOOST_AUTO_TEST_CASE(device_is_removed) {
+  for (const bool threadsafe : {false, true}) {
+    Run run("mock", threadsafe);
+    Pair pair(run);
+    BOOST_REQUIRE(pair.create() && pair.connect());
+    verbs_mock_remove_device();
+    verbs_mock_fail_device();
+    DAT_EVENT event{};
+    for (const DAT_EVD_HANDLE evd : {pair.active.connect_evd, pair.passive.connect_evd}) {
+      DAT_COUNT more = 0;
+      BOOST_REQUIRE_EQUAL(dat_evd_wait(evd, 4'000'000, 1, &event, &more), DAT_SUCCESS);
+      BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_BROKEN);
+    }
+    BOOST_CHECK(catastrophic(run));
+    BOOST_CHECK(silent(run));
+    check_clean(run);
+  }
+}
+
+// While a request waits, and while one is being made.
+BOOST_AUTO_TEST_CASE(device_is_removed_while_connecting) {
+  Run run;
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create() && pair.request());
+  verbs_mock_remove_device();
+  DAT_EVENT event{};
+  DAT_COUNT more = 0;
+  BOOST_REQUIRE_EQUAL(dat_evd_wait(pair.active.connect_evd, 4'000'000, 1, &event, &more),
+                      DAT_SUCCESS);
+  BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_UNREACHABLE);
+  BOOST_CHECK(catastrophic(run));
+  (void)dat_cr_reject(pair.cr, 0, nullptr);
+  check_clean(run);
+}
+
+// Memory beyond what may be locked is paged, if the device can; else it is refused.
+BOOST_AUTO_TEST_CASE(on_demand_paging) {
+  verbs_mock_limit_memory(1024, true);
+  {
+    Run run;
+    Pair pair(run);
+    BOOST_REQUIRE(pair.create());
+    BOOST_CHECK_EQUAL(verbs_mock_paged(), 1U);
+    BOOST_CHECK(pair.connect() && faults::send(pair) && write_to(pair, pair.remote(2048, 16)));
+    check_clean(run);
+    BOOST_CHECK_EQUAL(verbs_mock_paged(), 0U);
+  }
+  verbs_mock_limit_memory(1024, false);
+  {
+    Run run;
+    BOOST_REQUIRE(run.open());
+    DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
+    BOOST_REQUIRE_EQUAL(dat_pz_create(run.ia, &pz), DAT_SUCCESS);
+    run.owe("dat_pz_free", [pz] { return dat_pz_free(pz); });
+    char memory[4096];
+    DAT_REGION_DESCRIPTION region{};
+    region.for_va = memory;
+    DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+    DAT_LMR_CONTEXT context = 0;
+    BOOST_CHECK_EQUAL(
+        DAT_GET_TYPE(dat_lmr_create(run.ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof memory, pz,
+                                    DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr, &context, nullptr,
+                                    nullptr, nullptr)),
+        DAT_INSUFFICIENT_RESOURCES);
+    check_clean(run);
+  }
+  verbs_mock_limit_memory(0, false);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
