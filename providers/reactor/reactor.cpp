@@ -170,35 +170,6 @@ bool Reactor::application_drives() const noexcept {
 
 // ---- what a driver does ------------------------------------------------------------------------
 
-void Reactor::end_call() noexcept {
-  bool somebody_waits = false;
-  {
-    const ScopedLock guard(lock_);
-    running_ = nullptr;
-    somebody_waits = quiescers_ != 0;
-  }
-  if (somebody_waits) call_ended_.signal();
-}
-
-void Reactor::wait_while_running(const void* who) noexcept {
-  const bool mine = driven_here();
-  while (true) {
-    const std::uint32_t seen = call_ended_.value();
-    {
-      const ScopedLock guard(lock_);
-      if (running_ != who) return;
-      if (mine) {  // destroyed by its own call: the address may soon name something else
-        running_ = nullptr;
-        return;
-      }
-      ++quiescers_;
-    }
-    call_ended_.wait(seen, std::nullopt);
-    const ScopedLock guard(lock_);
-    --quiescers_;
-  }
-}
-
 void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[i].data.u64;

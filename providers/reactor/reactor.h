@@ -50,7 +50,9 @@ class Reactor final : private WaitWord::Waker {
   void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // if watched
   // Afterwards no new on_ready begins; one that has begun in another thread may still run.
   void unwatch(int fd, Handler& handler) noexcept;
-  // Waits for an on_ready that runs in another thread. No lock that it takes may be held.
+  // Waits for an on_ready that runs in another thread. No lock that it takes may be held. This and
+  // what the destructors of Timer and Deferred do returns at once if that thread could not go on
+  // before this one does: drivers of two reactors that destroy what the other one calls.
   void quiesce(const Handler& handler) noexcept { wait_while_running(&handler); }
 
   // ---- driving. No lock may be held. ----
@@ -122,7 +124,11 @@ class Reactor final : private WaitWord::Waker {
   void park(std::uint32_t seen) noexcept;
 
   void begin_call(const void* who) noexcept UDAPL_REQUIRES(lock_) { running_ = who; }
+  // quiesce.cpp
+  struct Wait;
   void end_call() noexcept;
+  [[nodiscard]] bool calls(const void* who) noexcept;
+  void disown(const void* who) noexcept;
   void wait_while_running(const void* who) noexcept;
 
   const Fd epoll_;

@@ -107,7 +107,7 @@ void Qp::settle() noexcept {
 // Whether a peer that takes and acknowledges everything will answer a Read some day cannot be
 // known: as long as anything moves it gets the time, afterwards the connection counts as lost.
 // Without this, a frame whose length was damaged would let both sides wait for ever
-// (docs/adr/0015).
+// (docs/adr/0017).
 void Qp::watch_drain() noexcept {
   if (drain_limit_ == Clock::duration::zero()) return;
   moved_ = movement();

@@ -16,7 +16,7 @@ struct Settings {
   // fallback=on|off: connect once more with MPA revision 1 to a peer that hangs up on revision 2.
   bool revision1_fallback = true;
   // drain=SECONDS: a graceful disconnect on which nothing moves for so long breaks the connection;
-  // 0: it waits for ever (docs/adr/0015).
+  // 0: it waits for ever (docs/adr/0017).
   std::chrono::milliseconds drain_limit = std::chrono::seconds(30);
   // half_open=N: connections per listener whose MPA Request is not complete; others wait in TCP.
   int half_open_limit = 128;

@@ -223,6 +223,57 @@ BOOST_AUTO_TEST_CASE(thr_free_once) {
   }
 }
 
+// Two connections of two IAs end, and the proxy agent of each frees the other's EP, while that is
+// in its own agent: neither waits for the other for ever.
+BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  struct Agent {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      if (evd != DAT_HANDLE_NULL) static_cast<Agent*>(self)->free_other();
+    }
+    void free_other() {
+      ++*running;
+      // Both are inside if the IA calls agents of two IAs at once; else one comes after the other.
+      for (int i = 0; i < 200 && *running < 2; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const DAT_RETURN rc = dat_ep_free(other);
+      failures->ok(rc, "free of the other's EP");
+      ++*done;
+    }
+    DAT_EP_HANDLE other;
+    std::atomic<int>* running;
+    std::atomic<int>* done;
+    Failures* failures;
+  };
+  for (int round = 0; round < 10; ++round) {
+    Failures failures;
+    Ia first_ia;
+    Ia second_ia;
+    const Pz first_pz = make_pz(first_ia);
+    const Pz second_pz = make_pz(second_ia);
+    Cno first_cno;
+    Cno second_cno;
+    Link first(first_ia, first_pz);
+    Link second(second_ia, second_pz);
+    BOOST_REQUIRE(first.connect(failures) && second.connect(failures));
+    std::atomic<int> running{0};
+    std::atomic<int> done{0};
+    Agent agents[] = {{second.passive.ep.release(), &running, &done, &failures},
+                      {first.passive.ep.release(), &running, &done, &failures}};
+    REQUIRE_OK(dat_cno_create(first_ia, {&agents[0], &Agent::run}, first_cno.out()));
+    REQUIRE_OK(dat_cno_create(second_ia, {&agents[1], &Agent::run}, second_cno.out()));
+    REQUIRE_OK(dat_evd_modify_cno(first.passive.connect_evd, first_cno));
+    REQUIRE_OK(dat_evd_modify_cno(second.passive.connect_evd, second_cno));
+    REQUIRE_OK(dat_ep_disconnect(first.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+    REQUIRE_OK(dat_ep_disconnect(second.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+    for (int i = 0; i < 10'000 && done < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    BOOST_REQUIRE_EQUAL(done, 2);
+    REQUIRE_OK(dat_evd_modify_cno(first.passive.connect_evd, DAT_HANDLE_NULL));
+    REQUIRE_OK(dat_evd_modify_cno(second.passive.connect_evd, DAT_HANDLE_NULL));
+  }
+}
+
 // A CR is answered by several threads: one of them does it.
 BOOST_AUTO_TEST_CASE(thr_answer_once) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
