@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Records what programs do with LTTng and reads it again.
 
-usage: lttng.py BUILD SOURCE preload|environment|verbs
+usage: lttng.py BUILD SOURCE preload|environment|verbs|document
 
 preload, environment: a transfer on the software RNIC, with the probes loaded in either way. Checks that both
 sides of the connection are in the trace, in order, with the identity of their endpoints, and that the chart
 of the connection can be drawn. verbs: the verbs provider on the doubles of the RDMA libraries. Checks what
-verbs and rdma_cm were asked and told, and every fault by name.
+verbs and rdma_cm were asked and told, and every fault by name. document: the commands of docs/tracing.md, as
+they are printed there, about a connection that is accepted late.
 
 Starts a session daemon of its own, as an ordinary user, with a home of its own, and ends it. Exit status
 0: found, 1: not, 77: LTTng is not installed.
@@ -57,7 +58,8 @@ class Session:
             raise Failed(f"{' '.join(command)}: {result.stdout}{result.stderr}")
         return result
 
-    def begin(self):
+    def begin(self, record):
+        """Waits for the daemon; then records everything, unless somebody else sees to that."""
         until = time.monotonic() + 30
         while self.run("lttng", "--no-sessiond", "list", check=False).returncode != 0:
             if self.daemon.poll() is not None:
@@ -65,6 +67,8 @@ class Session:
             if time.monotonic() > until:
                 raise Failed("lttng-sessiond does not answer")
             time.sleep(0.2)
+        if not record:
+            return
         lttng = ("lttng", "--no-sessiond")
         self.run(*lttng, "create", "udapl", f"--output={self.home}/trace")
         for events in ("dat:*", "dapl:*"):
@@ -228,6 +232,36 @@ def check(events, client, server):
         raise Failed("posted sends and their completions differ")
 
 
+def follow_document(session, build, source):
+    """Runs the five commands of the document in a folder, and looks at the picture."""
+    with open(f"{source}/docs/tracing.md", encoding="utf-8") as file:
+        commands = re.search(r"\n## From nothing.*?\n```\n(.*?)```\n", file.read(), re.S).group(1)
+    if len(commands.splitlines()) != 5:
+        raise Failed(f"not five commands:\n{commands}")
+    program = f"{session.home}/program"
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{build}/samples/ping --server --port {PORT} > server.log & sleep 1\n"
+                   f"{build}/samples/ping --port {PORT} --count 2 --size 100 127.0.0.1 && wait\n")
+    os.chmod(program, 0o755)
+    path = os.pathsep.join((session.home, f"{build}/bin", f"{source}/tools", session.environment["PATH"]))
+    result = subprocess.run(["bash", "-ec", f"cd {session.home}\n{commands}"],
+                            env=dict(session.environment, PATH=path), preexec_fn=as_user, check=False,
+                            capture_output=True, text=True, timeout=100)
+    said = result.stdout + result.stderr
+    if result.returncode != 0 or "\n1: 127.0.0.1:" not in said:
+        raise Failed(f"ended with {result.returncode}: {said}")
+    look_at(f"{session.home}/slow.svg", ("ESTABLISHED", "send 64", "active side", "passive side", "later"))
+    return said.splitlines()[-1]
+
+
+def look_at(picture, wanted):
+    texts = xml.etree.ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}text")
+    words = " ".join("".join(text.itertext()) for text in texts)
+    for word in wanted:
+        if word not in words:
+            raise Failed(f"the chart does not show {word}: {words}")
+
+
 def main():
     if len(sys.argv) != 4:
         print(__doc__, file=sys.stderr)
@@ -250,7 +284,10 @@ def main():
                        "LTTNG_UST_REGISTER_TIMEOUT": "-1", "DAT_OVERRIDE": f"{build}/etc/dat.conf"}
         session = Session(home, environment)
         try:
-            session.begin()
+            session.begin(way != "document")
+            if way == "document":
+                print(follow_document(session, build, source))
+                return 0
             if way == "verbs":
                 program = record_verbs(session, build, probes)
                 session.end()
@@ -265,11 +302,7 @@ def main():
             check(events, client, server)
             chart = session.run(sys.executable, f"{source}/tools/dattrace-chart", f"{home}/trace",
                                 f"--output={home}/chart.svg", user=None)
-            svg = xml.etree.ElementTree.parse(f"{home}/chart.svg")
-            words = " ".join(svg.getroot().itertext())
-            for word in ("ESTABLISHED", "send 4096", str(client), str(server), "127.0.0.1"):
-                if word not in words:
-                    raise Failed(f"the chart does not show {word}: {chart.stdout}{chart.stderr}\n{words}")
+            look_at(f"{home}/chart.svg", ("ESTABLISHED", "send 4096", str(client), str(server), "127.0.0.1"))
             print(f"{len(events)} events, both sides in order; {chart.stdout.strip()}")
             return 0
         except Failed as failure:
