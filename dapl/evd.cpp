@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/evd.h"
 
+#include "common/cause_scope.h"
 #include "common/trace.h"
 #include "dapl/cno.h"
 #include "dapl/datapath_evd.h"
@@ -46,10 +47,9 @@ Evd::~Evd() { leave_cno(); }
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
   Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
   if (needs_cq(flags)) {
+    const cause::Scope below;
     auto cq = ia.adapter().create_cq(qlen, evd->sink_);
-    if (!cq.ok())
-      UDAPL_REFUSE(cq.status().type(), cq.status().code() & DAT_SUBTYPE_MASK,
-                   "no completion queue for %d events", qlen);
+    if (!cq.ok()) UDAPL_PASS_ON(below, cq.status(), "no completion queue for %d events", qlen);
     evd->cq_ = *std::move(cq);
   }
   if (cno != nullptr) evd->set_cno(cno);

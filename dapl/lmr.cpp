@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/lmr.h"
 
+#include "common/cause_scope.h"
 #include "dapl/boundary.h"
 #include "dapl/calls.h"
 #include "dapl/ia.h"
@@ -105,11 +106,11 @@ Result<Lmr*> create(Ia& ia, Pz& pz, const LmrRequest& request) {
                  attributes.max_lmrs);
   init->privileges = request.privileges;
   init->va_type = request.va_type;
+  const cause::Scope below;
   auto mr = ia.adapter().register_memory(pz.pd(), *init);
   if (!mr.ok())
-    UDAPL_REFUSE(mr.status().type(), mr.status().code() & DAT_SUBTYPE_MASK,
-                 "the transport registers no %llu bytes",
-                 static_cast<unsigned long long>(init->length));
+    UDAPL_PASS_ON(below, mr.status(), "the transport registers no %llu bytes",
+                  static_cast<unsigned long long>(init->length));
   const Lmr::Description description{request.type, request.region, init->length, *init};
   return &ia.adopt(make_object<Lmr>(ia.provider, ia, pz, description, *std::move(mr)));
 }

@@ -57,6 +57,11 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
                                                     : Addressing::kIpOnInfiniBand;
   for (const Ineffective& variable : ineffective(&Environment::of_process, addressing))
     UDAPL_TRACE(kNormal, "%s has no effect: %s", variable.name, variable.why);
+  if (opened.port_attr.state != IBV_PORT_ACTIVE)
+    UDAPL_TRACE(kError,
+                "%s port %d is %s, and reaches nobody until it is ACTIVE: cable, switch, subnet "
+                "manager",
+                opened.name.c_str(), opened.port, name_of(opened.port_attr.state));
   UDAPL_TRACE(kNormal, "%s port %d (%s) at %s%s, GID index %d", opened.name.c_str(), opened.port,
               name_of(opened.port_attr.state), opened.by_gid ? "GID " : "",
               to_text(opened.address).c_str(), opened.gid_index);

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace udapl::verbs {
@@ -38,6 +39,15 @@ Status no_gid(const Device& device, const transport::SocketAddress& peer) noexce
                 "%s port %d has no IP address, so peers are known by their GIDs, not as %s",
                 device.name.c_str(), device.port, to_text(peer).c_str());
   return failure(DAT_INVALID_ADDRESS);
+}
+
+// Both ports have to have the MTU that the active side's has chosen for the path.
+std::string mtu_advice(const Device& device, const ibv_qp_attr& attr, int mask) {
+  const auto bytes = [](ibv_mtu mtu) { return std::to_string(128U << mtu); };
+  if ((mask & IBV_QP_PATH_MTU) == 0 || attr.path_mtu <= device.port_attr.active_mtu) return {};
+  return "; the path's MTU is " + bytes(attr.path_mtu) + ", that of " + device.name + " port " +
+         std::to_string(device.port) + " only " + bytes(device.port_attr.active_mtu) +
+         "; try: the same MTU for the interfaces of both hosts";
 }
 
 PrivateData data_of(const rdma_conn_param& param) noexcept {
@@ -320,8 +330,8 @@ bool Qp::change_state(ibv_qp_state state) noexcept {
   const int error =
       point::ended("ibv_modify_qp", name_of(state), ::ibv_modify_qp(qp_, &attr, mask));
   if (error == 0) return true;
-  UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to %s: %s", static_cast<void*>(this), name_of(state),
-              ErrnoText(error).c_str());
+  UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to %s: %s%s", static_cast<void*>(this), name_of(state),
+              ErrnoText(error).c_str(), mtu_advice(adapter_.device(), attr, mask).c_str());
   errno = error;
   return false;
 }

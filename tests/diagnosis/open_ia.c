@@ -5,6 +5,7 @@
  *   open_ia NAME             open the adapter
  *   open_ia NAME port N      and listen at connection qualifier N
  *   open_ia NAME events N    and create an EVD for N events
+ *   open_ia NAME memory N    and register N bytes
  *
  * Prints "ok" and ends with 0, or prints the cause and ends with 1.
  */
@@ -25,6 +26,17 @@ static DAT_RETURN do_more(DAT_IA_HANDLE ia, const char* what, unsigned long long
   DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
   if (strcmp(what, "events") == 0)
     return dat_evd_create(ia, (DAT_COUNT)value, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd);
+  if (strcmp(what, "memory") == 0) {
+    DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
+    DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+    DAT_LMR_CONTEXT context;
+    DAT_REGION_DESCRIPTION region;
+    DAT_RETURN status = dat_pz_create(ia, &pz);
+    if (status != DAT_SUCCESS) return status;
+    region.for_va = calloc(1, value);
+    return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, value, pz, DAT_MEM_PRIV_ALL_FLAG,
+                          DAT_VA_TYPE_VA, &lmr, &context, NULL, NULL, NULL);
+  }
   if (strcmp(what, "port") == 0) {
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
     DAT_RETURN status = dat_evd_create(ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &evd);

@@ -493,5 +493,93 @@ def device_without_entry(world):
     return remarked("rxe0 port 1 has no entry; try: datinfo generate", out)
 
 
+# ---- the provider for RDMA hardware, on the doubles of its libraries ----------------------------
+
+ENOMEM, EACCES = 12, 13
+
+
+def on_doubles(world, device, words=(), before=(), **environment):
+    """Opens "mock" as dat.conf says it. Returns what open_ia says, in lines, or a reason to skip."""
+    folder = os.path.dirname(os.path.dirname(world.soft))
+    doubles, library = f"{folder}/verbs_mock", f"{folder}/lib/libdaplofa.so.2"
+    if SANITIZED or not os.path.isdir(doubles) or not os.path.exists(library):
+        return "no doubles of the RDMA libraries in this build"
+    world.conf(entry("mock", library, device))
+    environment["LD_LIBRARY_PATH"] = doubles
+    status, out, err = world.run(world.open_ia, "mock", *words, before=before, environment=environment)
+    return out.splitlines() if status == 1 and not err else [f"ended with {status}", out, err]
+
+
+def doubles_told(told_lines, *wanted):
+    """Each wanted text is in its line."""
+    if isinstance(told_lines, str):
+        return told_lines
+    complaints = [] if len(told_lines) == len(wanted) else [f"{len(told_lines)} lines"]
+    complaints += [f"not there: {text}" for text, line in zip(wanted, told_lines) if text not in line]
+    return [*complaints, *told_lines] if complaints else []
+
+
+def opens_and_tells(told_lines, wanted):
+    if isinstance(told_lines, str):
+        return told_lines
+    complaints = [] if told_lines[:2] == ["ended with 0", "ok\n"] else ["does not open"]
+    return complaints + ([] if wanted in told_lines[-1] else told_lines)
+
+
+NO_DEVICE = 'cannot open "mock" (version 2.0, nonthreadsafe): DAT_INVALID_ADDRESS'
+OTHER_DEVICE = "try: a network interface or address of this machine in the seventh field"
+
+
+@case
+def verbs_wrong_name(world):
+    return doubles_told(on_doubles(world, "mlx7 1"), NO_DEVICE,
+                        "RDMA devices: mock0 port 1 ACTIVE. Interfaces: lo 127.0.0.1", OTHER_DEVICE)
+
+
+@case
+def verbs_port_down(world):
+    """It opens: the port may come up later. But that nothing can be reached now is told at the default level."""
+    return opens_and_tells(on_doubles(world, "mock0 1", VERBS_MOCK_FABRIC="infiniband", DAPL_TRACE_LEVEL="1"),
+                           "mock0 port 1 is DOWN, and reaches nobody until it is ACTIVE: cable, switch, subnet manager")
+
+
+@case
+def verbs_device_without_permission(world):
+    return doubles_told(on_doubles(world, "lo 0", VERBS_MOCK_FAIL=f"ibv_open_device={EACCES}"), NO_DEVICE,
+                        "mock0 (cannot be opened: Permission denied (EACCES))", OTHER_DEVICE)
+
+
+@case
+def verbs_little_locked_memory(world):
+    return doubles_told(
+        on_doubles(world, "lo 0", ("memory", "1048576"), ("prlimit", "--memlock=65536"),
+                   VERBS_MOCK_FAIL=f"ibv_reg_mr_iova2={ENOMEM}"),
+        "ibv_reg_mr of 1048576 bytes with access",
+        "try: ulimit -l unlimited (memlock in limits.conf)")
+
+
+@case
+def verbs_mtu_of_no_port(world):
+    """A wrong setting is told at the default level, and the adapter opens."""
+    return opens_and_tells(on_doubles(world, "lo 0", DAPL_IB_MTU="1500", DAPL_TRACE_LEVEL="1"),
+                           "DAPL_IB_MTU: 1500 is no MTU (256, 512, 1024, 2048 or 4096) and is ignored")
+
+
+@case
+def verbs_mtu_of_the_peer(world):
+    """The other host's port is set to a larger MTU than ours: the record says so at the default level."""
+    folder = os.path.dirname(os.path.dirname(world.soft))
+    program, doubles = f"{folder}/bin/datconform", f"{folder}/verbs_mock"
+    if SANITIZED or not os.path.isdir(doubles) or not os.path.exists(program):
+        return "no doubles of the RDMA libraries in this build"
+    world.conf(entry("mock", f"{folder}/lib/libdaplofa.so.2", "lo 0"))
+    _, _, err = world.run(
+        program, "--ia", "mock", "--run_test=connection/conn_reject_event", "--run_test=disconnect/disc_flushes_recvs",
+        environment={"LD_LIBRARY_PATH": doubles, "VERBS_MOCK_PATH_MTU": "5", "DAPL_TRACE_LEVEL": "1"})
+    wanted = ("ibv_modify_qp to RTR: Invalid argument (EINVAL); the path's MTU is 4096, that of mock0 port 1 "
+              "only 1024; try: the same MTU for the interfaces of both hosts")
+    return [] if wanted in err else [err]
+
+
 if __name__ == "__main__":
     main(CASES)

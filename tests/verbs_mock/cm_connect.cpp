@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -62,6 +63,12 @@ void request(Id& listener, Id& active, const rdma_conn_param& param) {
   static_cast<cm::Channel*>(passive->channel)->events.back()->listen_id = &listener;
 }
 
+// What the two ports have agreed upon, as an enumerator of ibv_mtu.
+ibv_mtu path_mtu() {
+  const char* const text = std::getenv("VERBS_MOCK_PATH_MTU");
+  return text == nullptr ? IBV_MTU_1024 : static_cast<ibv_mtu>(std::atoi(text));
+}
+
 }  // namespace
 
 extern "C" {
@@ -107,7 +114,7 @@ int rdma_init_qp_attr(rdma_cm_id* handle, ibv_qp_attr* attr, int* mask) {
       *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
       return 0;
     case IBV_QPS_RTR:
-      attr->path_mtu = IBV_MTU_1024;
+      attr->path_mtu = path_mtu();
       attr->dest_qp_num = id.remote_qp_num;
       attr->max_dest_rd_atomic = id.responder_resources;
       attr->ah_attr.is_global = 1;

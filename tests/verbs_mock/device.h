@@ -211,6 +211,8 @@ void give(const T& value, void* place, std::size_t size) {
 [[nodiscard]] ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);
 [[nodiscard]] ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
 
+constexpr ibv_mtu kActiveMtu = IBV_MTU_1024;
+
 // The counting half of every call that can fail; returns the value of a failed one.
 #define VERBS_MOCK_FAULT(error, result)                   \
   do {                                                    \

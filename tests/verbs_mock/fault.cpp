@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -25,7 +26,12 @@ std::atomic<unsigned> resolutions_to_lose{0};
 std::atomic<unsigned> tos_set{0};
 std::atomic<const char*> failed{nullptr};
 
+char always[64];      // the call that always fails
+int always_with = 0;  // its errno; 0: as the call has it
+
 [[gnu::constructor]] void read_environment() {
+  if (const char* const text = std::getenv("VERBS_MOCK_FAIL"))
+    std::sscanf(text, "%63[a-z_0-9]=%d", always, &always_with);
   if (const char* const at = std::getenv("VERBS_MOCK_FAIL_AT"))
     fail_at = static_cast<unsigned>(std::strtoul(at, nullptr, 10));
 }
@@ -33,6 +39,10 @@ std::atomic<const char*> failed{nullptr};
 }  // namespace
 
 bool verbs_mock_fault(const char* call, int error) noexcept {
+  if (*always != '\0' && std::strcmp(call, always) == 0) {
+    errno = always_with != 0 ? always_with : error;
+    return true;
+  }
   const unsigned number = calls.fetch_add(1, std::memory_order_relaxed) + 1;
   if (number != fail_at.load(std::memory_order_relaxed)) return false;
   failed = call;

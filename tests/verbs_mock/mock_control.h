@@ -14,6 +14,7 @@ void verbs_mock_set_null(bool null);
 // The n-th call that can fail, from now on, fails with its typical errno; 0: none does. Also by
 // VERBS_MOCK_FAIL_AT=N in the environment.
 void verbs_mock_fail_at(unsigned n);
+// By VERBS_MOCK_FAIL=CALL or CALL=ERRNO in the environment: every call of that name fails.
 // The name of the call that was made to fail since then; null: none was.
 const char* verbs_mock_failed_call();
 // Calls that could have failed, since then.
@@ -54,6 +55,9 @@ void verbs_mock_fail_device();
 void verbs_mock_remove_device();
 // The next n resolutions of an address or route are lost, and time out at once.
 void verbs_mock_lose_resolutions(unsigned n);
+
+// By VERBS_MOCK_PATH_MTU=N in the environment connections have the MTU of that number (5: 4096
+// bytes), which a port that has less refuses.
 
 // rdma_disconnect of a connection that still stands returns so many microseconds after its events
 // are there; 0: at once.

@@ -43,7 +43,7 @@ ibv_port_attr port_attributes(std::uint8_t port) {
   ibv_port_attr attr{};
   attr.state = port == verbs_mock_active_port() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = IBV_MTU_1024;
+  attr.active_mtu = kActiveMtu;
   attr.gid_tbl_len = kGids;
   attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = kMaxMessage;

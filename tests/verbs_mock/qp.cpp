@@ -253,6 +253,7 @@ int ibv_modify_qp(ibv_qp* handle, ibv_qp_attr* attr, int mask) {
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && attr->max_rd_atomic > kMaxReads) return EINVAL;
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && attr->max_dest_rd_atomic > kMaxReads)
     return EINVAL;
+  if ((mask & IBV_QP_PATH_MTU) != 0 && attr->path_mtu > kActiveMtu) return EINVAL;
   note(qp.attr, *attr, mask);
   if (to == IBV_QPS_ERR) {
     qp.now = qp.state = to;
