@@ -78,7 +78,9 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   request.send_flags = send_flags(flags);
   if (has_empty) [[unlikely]]
     return post_without_empty(request);
-  if (total <= max_inline_) request.send_flags |= IBV_SEND_INLINE;
+  // Behind a fence the data are those that a read brings: not what is in the memory now.
+  if (total <= max_inline_ && (flags & transport::kFence) == 0)
+    request.send_flags |= IBV_SEND_INLINE;
   return submit(request);
 }
 
