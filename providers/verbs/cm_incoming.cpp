@@ -53,7 +53,7 @@ RdmaIncoming::~RdmaIncoming() {
 
 Status RdmaIncoming::accept(transport::Qp& qp, PrivateData private_data) {
   if (id_ == nullptr) return failure(DAT_INVALID_PARAMETER);
-  if (private_data.size() > wire::kReplyRoom)
+  if (private_data.size() > wire::reply_room(adapter_.device().carrier()))
     return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
   return static_cast<Qp&>(qp).accept(id_, {endpoints_, gone_, read_in_, read_out_}, private_data);
 }

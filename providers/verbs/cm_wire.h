@@ -21,7 +21,9 @@ enum class Carrier : std::uint8_t {
 
 inline constexpr std::size_t kRequestRoom = 56;  // of kIp
 inline constexpr std::size_t kNativeRequestRoom = 92;
-inline constexpr std::size_t kIwarpRoom = 256;  // MPA has 512; existing peers offer no more
+// MPA has 512. rdma_cm counts in eight bits, some devices count the four bytes that MPA revision 2
+// puts first among them, and a rejection begins with a header of four.
+inline constexpr std::size_t kIwarpRoom = 255 - 4 - 4;
 inline constexpr std::size_t kReplyRoom = 196;
 inline constexpr std::size_t kRejectRoom = 148;
 
@@ -36,6 +38,11 @@ inline constexpr std::size_t kRejectRoom = 148;
       break;
   }
   return kRequestRoom;
+}
+
+// And with the answer to one.
+[[nodiscard]] constexpr std::size_t reply_room(Carrier carrier) noexcept {
+  return carrier == Carrier::kIwarp ? kIwarpRoom : kReplyRoom;
 }
 
 // Bytes to hand to rdma_cm.

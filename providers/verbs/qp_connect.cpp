@@ -186,9 +186,11 @@ void Qp::send_request() noexcept {
   param.qp_num = qp_->qp_num;
   set_state(State::kConnecting);
   if (point::ended_cm("rdma_connect", ::rdma_connect(id_->get(), &param)) == 0) return;
-  UDAPL_TRACE(kError, "QP %p: rdma_connect: %s", static_cast<void*>(this),
-              ErrnoText(errno).c_str());
-  fail_setup(kUnreachable);
+  const int error = errno;
+  UDAPL_TRACE(kNormal, "QP %p: rdma_connect: %s", static_cast<void*>(this),
+              ErrnoText(error).c_str());
+  // Software iWARP makes its TCP connection here, and hears here that nobody listens.
+  fail_setup(error == ECONNREFUSED ? kRefused : kUnreachable);
 }
 
 // The peer has accepted. The QP becomes ready before the peer is told that it may send.

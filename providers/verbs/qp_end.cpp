@@ -125,7 +125,8 @@ void Qp::post_marker() noexcept {
   ibv_send_wr marker{};
   marker.wr_id = kInternalWork;
   marker.opcode = IBV_WR_RDMA_WRITE;
-  marker.send_flags = IBV_SEND_SIGNALED;
+  // The fence: some devices complete a write before a read that was posted first.
+  marker.send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
   ibv_send_wr* bad = nullptr;
   marked_ = ::ibv_post_send(qp_, &marker, &bad) == 0;  // else the queue is full now
 }

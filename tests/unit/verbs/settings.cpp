@@ -242,6 +242,7 @@ BOOST_AUTO_TEST_CASE(attributes_of_lesser_devices) {
   BOOST_CHECK_EQUAL(a.max_rmrs, 0);
   BOOST_CHECK_EQUAL(a.max_srqs, 0);
   BOOST_CHECK_EQUAL(a.max_read_segments, 1);
+  BOOST_CHECK_EQUAL(a.max_private_data, 247);  // what rdma_cm and siw carry in every message
   BOOST_CHECK(a.read_sink_needs_remote_write);
 }
 
