@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// verbs_bench [--rounds=N] [--count=N] IA...
+//
+// Post and reap by raw verbs and by DAT, side by side on one device: in each round every side does
+// every operation, and each round begins with another side. One process, one thread, both ends of
+// each connection, completions taken by polling. IA is a name of dat.conf, with "/threadsafe" for
+// the entry of that kind; raw verbs use the address of the first. A line of JSON per measurement
+// goes to standard output; bench/verbs/run.py makes a table of them.
+#include "loopback.h"
+#include "raw_link.h"
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace std::literals;
+
+constexpr std::size_t kLengths[] = {8, 4096};  // one that goes inline, one that does not
+constexpr std::size_t kBuffer = 4096;
+constexpr int kDepth = 16;
+
+// What is measured; each call does `count` times the same.
+class Side {
+ public:
+  explicit Side(std::string name) : name_(std::move(name)) {}
+  virtual ~Side() = default;
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  // A message there, then one back.
+  virtual void ping_pong(std::size_t length, int count) = 0;
+  // A write, whose completion is awaited.
+  virtual void write(std::size_t length, int count) = 0;
+
+ private:
+  std::string name_;
+};
+
+class Raw final : public Side {
+ public:
+  explicit Raw(const sockaddr& address) : Side("raw"), link_(address, kDepth, kBuffer) {}
+
+  void ping_pong(std::size_t length, int count) override {
+    const ibv_sge segment = link_.segment(length);
+    const unsigned flags = link_.flags(length);
+    for (int i = 0; i < count; ++i) {
+      message(link_.active, link_.passive, segment, flags);
+      message(link_.passive, link_.active, segment, flags);
+    }
+  }
+
+  void write(std::size_t length, int count) override {
+    const ibv_sge segment = link_.segment(length);
+    const unsigned flags = link_.flags(length);
+    for (int i = 0; i < count; ++i) {
+      link_.active.post_write(segment, segment.addr, link_.rkey(), flags);
+      bench::poll_one(link_.active.send_cq);
+    }
+  }
+
+ private:
+  static void message(const bench::RawEnd& from, const bench::RawEnd& to, const ibv_sge& segment,
+                      unsigned flags) {
+    to.post_recv(segment);
+    from.post_send(segment, flags);
+    bench::poll_one(to.recv_cq);
+    bench::poll_one(from.send_cq);
+  }
+
+  bench::RawLink link_;
+};
+
+class Dat final : public Side {
+ public:
+  explicit Dat(const std::string& name)
+      : Side(name), link_(kDepth), buffer_(link_.adapter, kBuffer) {
+    link_.connect();
+  }
+  ~Dat() override { link_.disconnect(); }
+
+  [[nodiscard]] const sockaddr& address() const { return *link_.adapter.attr.ia_address_ptr; }
+
+  void ping_pong(std::size_t length, int count) override {
+    for (int i = 0; i < count; ++i) {
+      message(link_.active, link_.passive, length);
+      message(link_.passive, link_.active, length);
+    }
+  }
+
+  void write(std::size_t length, int count) override {
+    DAT_LMR_TRIPLET segment = buffer_.local(length);
+    const DAT_RMR_TRIPLET remote = buffer_.remote(length);
+    for (int i = 0; i < count; ++i) {
+      bench::check(dat_ep_post_rdma_write(link_.active.ep, 1, &segment, DAT_DTO_COOKIE{}, &remote,
+                                          DAT_COMPLETION_DEFAULT_FLAG),
+                   "dat_ep_post_rdma_write");
+      bench::poll_one(link_.active.request_evd);
+    }
+  }
+
+ private:
+  void message(const bench::End& from, const bench::End& to, std::size_t length) {
+    to.post_recv(buffer_, length);
+    from.post_send(buffer_, length);
+    bench::poll_one(to.recv_evd);
+    bench::poll_one(from.request_evd);
+  }
+
+  bench::Loopback link_;
+  bench::Buffer buffer_;
+};
+
+std::unique_ptr<Dat> open_ia(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  bench::set_ia_name(std::string(text.substr(0, slash)));
+  bench::set_thread_safe(slash != std::string_view::npos);
+  return std::make_unique<Dat>(std::string(text));
+}
+
+void measure(Side& side, int round, int count) {
+  const auto timed = [&](const char* operation, std::size_t length, int per_count, auto&& run) {
+    run(length, count / 10 + 1);  // the caches are this side's again
+    const auto begin = std::chrono::steady_clock::now();
+    run(length, count);
+    const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
+    std::printf(R"({"side": "%s", "round": %d, "operation": "%s", "bytes": %zu, "ns": %.1f})"
+                "\n",
+                side.name().c_str(), round, operation, length, time.count() / count / per_count);
+    std::fflush(stdout);
+  };
+  for (const std::size_t length : kLengths) {
+    timed("message", length, 2, [&](std::size_t l, int n) { side.ping_pong(l, n); });
+    timed("RDMA write", length, 1, [&](std::size_t l, int n) { side.write(l, n); });
+  }
+}
+
+bool parse(std::string_view text, int& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int rounds = 9;
+  int count = 200;
+  std::vector<std::string_view> names;
+  bool good = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument(argv[i]);
+    if (argument.starts_with("--rounds="sv))
+      good = good && parse(argument.substr("--rounds="sv.size()), rounds);
+    else if (argument.starts_with("--count="sv))
+      good = good && parse(argument.substr("--count="sv.size()), count);
+    else if (argument.starts_with('-'))
+      good = false;
+    else
+      names.push_back(argument);
+  }
+  if (!good || names.empty()) {
+    std::fprintf(stderr, "usage: verbs_bench [--rounds=N] [--count=N] IA[/threadsafe]...\n");
+    return 2;
+  }
+  auto first = open_ia(names.front());
+  std::vector<std::unique_ptr<Side>> sides;
+  sides.push_back(std::make_unique<Raw>(first->address()));
+  sides.push_back(std::move(first));
+  for (std::size_t i = 1; i < names.size(); ++i) sides.push_back(open_ia(names[i]));
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t i = 0; i < sides.size(); ++i)
+      measure(*sides[(static_cast<std::size_t>(round) + i) % sides.size()], round, count);
+  return 0;
+}
