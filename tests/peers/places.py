@@ -55,6 +55,7 @@ class Stack:
 class Place:
     """What the places have in common; a context manager. patience: factor on the time limits of the cases."""
     patience = 1
+    own = ()  # the roles whose programs are those built here
 
     def __init__(self, build, stacks):
         self.build = build
@@ -123,7 +124,8 @@ class Kernel(Place):
 
     def __init__(self, build, stacks, two):
         super().__init__(build, stacks)
-        self.ia = {SERVER: "ofa-v2-rxe0", CLIENT: "ofa-v2-rxe1" if two else "ofa-v2-rxe0"}
+        self.name = "ofa-v2-" + os.environ.get("UDAPL_VM_DEVICE", "rxe")
+        self.ia = {SERVER: self.name + "0", CLIENT: self.name + ("1" if two else "0")}
 
     def command(self, _, argv):
         return argv
@@ -138,7 +140,7 @@ class Kernel(Place):
         if stack.provider != stack.registry:
             library = (packaged_library(library) if stack.provider == PACKAGED
                        else os.path.join(self.build, "lib", library))
-        return "".join(f'ofa-v2-rxe{index} u2.0 nonthreadsafe default {library} dapl.2.0 "d{index} 0" ""\n'
+        return "".join(f'{self.name}{index} u2.0 nonthreadsafe default {library} dapl.2.0 "d{index} 0" ""\n'
                        for index in (0, 1))
 
 

@@ -3,7 +3,7 @@
 """Runs cases of cases.py: unmodified binaries of dapl2-utils on our libraries.
 
   run.py --list [--subset]
-  run.py --build DIR [--setup SETUP] [--server STACK] [--client STACK] [--results FILE] CASE...
+  run.py --build DIR [--setup SETUP] [--server STACK] [--client STACK] [--own ROLE]... [--results FILE] CASE...
 
 CASE is a name or a pattern (dapltest.T.*). Setups:
 
@@ -13,7 +13,8 @@ packaged-registry   the distribution's libdat2.so.2 in front of our software RNI
 vm, vm-two-hosts    libdaplofa on the kernel's RDMA stack; inside the machine of tests/vm
 
 STACK, in the vm setups, says where a program's libraries come from: built (default), packaged, or one word for
-the registry and one for the provider: packaged/built.
+the registry and one for the provider: packaged/built. --own ROLE (server, client; may be repeated): there runs the
+program of that name that is built here, where there is one.
 
 Each result is a line of JSON in --results FILE. Exit status 0 all passed, 1 something failed, 77 all that ran were
 not to be run here or known to fail (says why). Needs root for the namespaces.
@@ -50,6 +51,8 @@ class Program:
             file.write(place.conf(role))
         environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
         environment.update(place.environment(role), DAT_OVERRIDE=conf)
+        if role in place.own:
+            environment["PATH"] = os.path.join(place.build, "bin") + os.pathsep + environment["PATH"]
         argv = [word.format(ia=place.ia[role], host=place.server_address) for word in argv]
         print(f"  {label}: {' '.join(argv)}", flush=True)
         self.process = subprocess.Popen(place.command(role, argv), stdout=self.file, stderr=subprocess.STDOUT,
@@ -143,6 +146,7 @@ def attempt(case, options):
         try:
             with places.make(options.setup, os.path.abspath(options.build), options.server, options.client) as place, \
                  tempfile.TemporaryDirectory() as directory:
+                place.own = options.own
                 return execute(case, place, directory)
         except Failure as failure:
             if left == 0:
@@ -174,6 +178,7 @@ def parse_arguments():
     parser.add_argument("--setup", choices=places.SETUPS, default="loopback")
     parser.add_argument("--server", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
     parser.add_argument("--client", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
+    parser.add_argument("--own", action="append", choices=(SERVER, CLIENT), default=[])
     parser.add_argument("--results", metavar="FILE")
     parser.add_argument("--show", metavar="PATTERN", help="print what matches in the programs' output")
     parser.add_argument("case", nargs="*")
