@@ -18,13 +18,16 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
+import siw
+
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(FOLDER))
 
 KERNEL_PACKAGE = "linux-image-amd64"
 # What the guest loads, in this order; what they depend on comes before them.
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng", "crc32_generic", "rdma_rxe",
-           "rdma_ucm", "ib_uverbs", "ib_umad", "veth", "sch_netem", "cls_u32", "sch_prio")
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng", "crc32_generic", "crc32c_generic",
+           "ib_uverbs", "rdma_ucm", "ib_umad", "veth", "sch_netem", "cls_u32", "sch_prio")
+DEVICES = {"rxe": "rdma_rxe", "siw": "siw"}  # type of the RDMA devices -> module
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio",
             "depmod": "kmod", "modprobe": "kmod", "dpkg": "dpkg", "apt-get": "apt", "rdma": "iproute2"}
 
@@ -45,7 +48,10 @@ def cache_folder():
 
 
 def checked(*command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, **options)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, **options)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(str(error)) from None
     if done.returncode != 0:
         raise Unavailable(f"{shlex.join(command)}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
@@ -70,7 +76,7 @@ def kernel_package():
 
 
 def download(package, folder):
-    """The .deb of the package, from the distribution's archive."""
+    """The .deb of the package (or of NAME=VERSION), from the distribution's archive."""
     command = ("apt-get", "download", "-o", "APT::Sandbox::User=root", package)
     say(f"fetching {package}")
     try:
@@ -80,7 +86,7 @@ def download(package, folder):
             raise
         checked("apt-get", "update", timeout=300)
         checked(*command, cwd=folder, timeout=600)
-    return glob.glob(os.path.join(folder, package + "_*.deb"))[0]
+    return glob.glob(os.path.join(folder, package.partition("=")[0] + "_*.deb"))[0]
 
 
 def unpacked_kernel(cache):
@@ -99,6 +105,20 @@ def unpacked_kernel(cache):
         shutil.rmtree(os.path.join(cache, "kernel"), ignore_errors=True)
         os.rename(root, os.path.join(cache, "kernel"))
     return unpacked_kernel(cache)
+
+
+def siw_module(kernel, cache):
+    """Puts siw.ko among the kernel's modules, once."""
+    target = os.path.join(kernel.root, "lib/modules", kernel.version, "extra", "siw.ko")
+    if not os.path.exists(target):
+        with tempfile.TemporaryDirectory(dir=cache) as work:
+            built = siw.build(kernel, work, lambda package, version: download(f"{package}={version}", work), checked,
+                              Unavailable)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(built, target + ".new")
+            os.rename(target + ".new", target)
+        checked("depmod", "-b", kernel.root, kernel.version)
+    return target
 
 
 def module_files(kernel, modules):
@@ -136,8 +156,8 @@ def build_initramfs(kernel, modules, target):
         os.rename(archive, target)
 
 
-def prepare():
-    """(kernel, initramfs), made when they are not there yet. Raises Unavailable."""
+def prepare(device):
+    """(kernel, initramfs with the module of that type of device), made when they are not there yet. Raises Unavailable."""
     if os.uname().machine != "x86_64":
         raise Unavailable("the kernel package that is used is one for x86_64")
     for program, package in PROGRAMS.items():
@@ -148,10 +168,12 @@ def prepare():
     with open(os.path.join(cache, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         kernel = unpacked_kernel(cache)
-        initramfs = os.path.join(cache, "initramfs")
+        initramfs = os.path.join(cache, f"initramfs-{device}")
         sources = [__file__, os.path.join(FOLDER, "guest", "init"), kernel.image]
+        if device == "siw":
+            sources.append(siw_module(kernel, cache))
         if not os.path.exists(initramfs) or os.path.getmtime(initramfs) < max(map(os.path.getmtime, sources)):
-            build_initramfs(kernel, module_files(kernel, MODULES), initramfs)
+            build_initramfs(kernel, module_files(kernel, (*MODULES, DEVICES[device])), initramfs)
         return kernel, initramfs
 
 
@@ -173,7 +195,7 @@ class Machine:
         output: binary stream for what the command says (default: standard output). console: show the
         guest's console as well. Without a status the end of the console goes to standard error.
         """
-        kernel, initramfs = prepare()
+        kernel, initramfs = prepare(self.device)
         output = output or sys.stdout.buffer
         with tempfile.TemporaryDirectory(prefix="udapl-vm-") as work:
             exchange = os.path.join(work, "exchange")

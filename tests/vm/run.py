@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Runs a command in a virtual machine with a kernel RDMA stack (soft-RoCE), on the tree as it is built.
+"""Runs a command in a virtual machine with a kernel RDMA stack (soft-RoCE or soft-iWARP), on the tree as it is built.
 
 The machine sees this one's files, read-only, with a layer in memory above: nothing that the command writes
-comes back except what lies below --share. It runs in the current folder, as root, on `ofa-v2-rxe0` of a dat.conf
-made for it; libraries come from --build. Exit status: the command's; 124 not finished in time; 125 the
+comes back except what lies below --share. It runs in the current folder, as root; a dat.conf made for it has
+`ofa-v2-rxe0`, or with --siw `ofa-v2-siw0`; libraries come from --build. Exit status: the command's; 124 not finished in time; 125 the
 machine ended without telling; 77 no machine can be had here (says why).
 
   script/vm rping -V          script/vm --timeout 300 -- dtest -P ofa-v2-rxe0
@@ -21,7 +21,8 @@ import machine
 
 
 def environment(options):
-    result = {"UDAPL_VM": "1", "UDAPL_VM_HOSTS": str(options.hosts), "UDAPL_BUILD": os.path.abspath(options.build)}
+    result = {"UDAPL_VM": "1", "UDAPL_VM_HOSTS": str(options.hosts), "UDAPL_VM_DEVICE": options.device,
+              "UDAPL_BUILD": os.path.abspath(options.build)}
     if not options.packaged:
         result["LD_LIBRARY_PATH"] = os.path.join(os.path.abspath(options.build), "lib")
     result["DAT_OVERRIDE"] = os.path.join(machine.FOLDER, "dat.conf")
@@ -39,6 +40,8 @@ def main():
     parser.add_argument("--packaged", action="store_true", help="the distribution's libraries instead of ours")
     parser.add_argument("--hosts", type=int, choices=(1, 2), default=1,
                         help="2: rxe0 is one host, rxe1 (192.0.2.2) the other, and a wire is between them")
+    parser.add_argument("--siw", dest="device", action="store_const", const="siw", default="rxe",
+                        help="soft-iWARP instead of soft-RoCE: siw0 for rxe0; compiles the kernel's module the first time")
     parser.add_argument("--share", action="append", default=[], metavar="DIR",
                         help="folder that the command may write; may be repeated")
     parser.add_argument("--fresh", action="append", default=[], metavar="DIR", help="as --share, emptied before")
@@ -56,7 +59,7 @@ def main():
     shares = [os.path.abspath(folder) for folder in options.share + options.fresh]
     for folder in shares:
         os.makedirs(folder, exist_ok=True)
-    vm = machine.Machine(hosts=options.hosts, memory=options.memory, shares=shares,
+    vm = machine.Machine(hosts=options.hosts, device=options.device, memory=options.memory, shares=shares,
                          environment=environment(options), folder=os.getcwd())
     try:
         return vm.run("exec " + shlex.join(command), options.timeout, console=options.console)
