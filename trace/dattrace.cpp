@@ -131,11 +131,11 @@ Page* map_page(const std::string& path, const std::string& name) {
 }
 
 int complain_about(int pid, int error) {
-  const char* hint = "";
-  if (error == ENOENT || error == ESRCH) hint = ": there is no such process";
-  if (error == EACCES || error == EPERM)
-    hint = ": it is not yours, or has more privileges than you";
-  std::fprintf(stderr, "dattrace: process %d: %s%s\n", pid, std::strerror(error), hint);
+  std::fprintf(stderr, "dattrace: process %d: %s\n", pid,
+               error == ENOENT || error == ESRCH ? "there is no such process"
+               : error == EACCES || error == EPERM
+                   ? "it is not yours, or has more privileges than you"
+                   : std::strerror(error));
   return kFailed;
 }
 
