@@ -288,6 +288,11 @@ void Qp::on_timer() noexcept {
                   request_timeout_us_);
       return fail_setup(kTimedOut);
     }
+    if (timing == Timing::kAccept) {
+      UDAPL_TRACE(kNormal, "QP %p: accepted, but the peer says nothing more within %u ms",
+                  static_cast<void*>(this), adapter_.environment().rtu_timeout_ms);
+      return fail_setup(kAcceptFailed);
+    }
     if (timing == Timing::kSrqRelease) return gate_.post(kSrqReleased);
   }
   look_for_drain();

@@ -139,7 +139,7 @@ class Qp final : public transport::Qp, private CmOwner {
   static constexpr std::uint32_t kConnectionCalls =
       ((1U << kSoftWatermark) - 1) & ~(1U << kAsyncError);
   // What the one timer is for.
-  enum class Timing : std::uint8_t { kNothing, kConnect, kDrain, kSrqRelease };
+  enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease };
 
   // Of the partition table; until rdma_cm knows which one the connection uses.
   static constexpr std::uint16_t kFirstPkey = 0;

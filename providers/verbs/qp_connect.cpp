@@ -261,7 +261,13 @@ Status Qp::accept(std::unique_ptr<CmId>& id, const PeerOffer& offer, PrivateData
     const trace::About about(init_.context);
     if (state_ != State::kAccepting) return Status();  // lost already, and the sink will know
     const bool gone = offer.gone.load(std::memory_order_acquire);
-    if (!gone && to_ready() && send_reply(offer, private_data)) return Status();
+    if (!gone && to_ready() && send_reply(offer, private_data)) {
+      // A peer that gave up just before the request got here cannot tell us, and the kernel would
+      // repeat the reply for a minute.
+      start_timer(Timing::kAccept,
+                  std::chrono::milliseconds(adapter_.environment().rtu_timeout_ms));
+      return Status();
+    }
     enter_error();
     gate_.post(kAcceptFailed);
     unused = std::move(id_);

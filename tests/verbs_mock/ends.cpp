@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -82,6 +83,29 @@ BOOST_AUTO_TEST_CASE(graceful_end_behind_a_send_that_nobody_reaps) {
          FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG)) &&
          ended(pair) && run.expect_done(pair.active.request_evd, pair.active.connect_evd) &&
          run.expect_done(pair.passive.recv_evd, pair.passive.connect_evd);
+  BOOST_CHECK_MESSAGE(!done || connections_are_gone(), cm_ids() << " ids are left");
+  check(run, done);
+}
+
+// The active side gives up while its request is on its way, and its last word is lost: the passive
+// side, which accepts, learns it all the same.
+BOOST_AUTO_TEST_CASE(peer_gives_up_unheard) {
+  ::setenv("DAPL_CM_RTU_TIMEOUT_MS", "150", 1);  // read when the IA is opened
+  Run run;
+  Pair pair(run);
+  DAT_EVENT event{};
+  bool done = pair.create() && pair.request();
+  ::unsetenv("DAPL_CM_RTU_TIMEOUT_MS");
+  verbs_mock_lose_farewells(true);
+  done = done && FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG)) &&
+         FAULTS_OK(run, dat_cr_accept(pair.cr, pair.passive.ep, 0, nullptr)) &&
+         run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event) &&
+         run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR, &event);
+  verbs_mock_lose_farewells(false);
+  // Both can connect again, and a connection that stands is left alone.
+  done = done && connect_again(pair);
+  std::this_thread::sleep_for(300ms);
+  done = done && pair.disconnect(DAT_CLOSE_GRACEFUL_FLAG);
   BOOST_CHECK_MESSAGE(!done || connections_are_gone(), cm_ids() << " ids are left");
   check(run, done);
 }

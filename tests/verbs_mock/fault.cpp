@@ -24,6 +24,7 @@ std::atomic<unsigned> fail_at{0};
 std::atomic<unsigned> disconnect_delay{0};
 std::atomic<unsigned> resolutions_to_lose{0};
 std::atomic<unsigned> tos_set{0};
+std::atomic<bool> farewells_lost{false};
 std::atomic<const char*> failed{nullptr};
 
 char always[64];      // the call that always fails
@@ -77,6 +78,10 @@ void verbs_mock_note_tos(unsigned tos) noexcept { tos_set = tos; }
 void verbs_mock_delay_disconnect(unsigned microseconds) { disconnect_delay = microseconds; }
 
 unsigned verbs_mock_disconnect_delay() noexcept { return disconnect_delay; }
+
+void verbs_mock_lose_farewells(bool lose) { farewells_lost = lose; }
+
+bool verbs_mock_farewells_lost() noexcept { return farewells_lost; }
 
 const char* verbs_mock_failed_call() { return failed; }
 

@@ -33,6 +33,8 @@ bool verbs_mock_loses_resolution() noexcept;
 void verbs_mock_note_tos(unsigned tos) noexcept;
 // verbs_mock_delay_disconnect().
 unsigned verbs_mock_disconnect_delay() noexcept;
+// verbs_mock_lose_farewells().
+bool verbs_mock_farewells_lost() noexcept;
 // Is the device reached by IP addresses?
 bool verbs_mock_has_ip() noexcept;
 // Where the IP addresses are.

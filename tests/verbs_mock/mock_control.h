@@ -63,6 +63,10 @@ void verbs_mock_lose_resolutions(unsigned n);
 // are there; 0: at once.
 void verbs_mock_delay_disconnect(unsigned microseconds);
 
+// From now on an id of a connection that is being set up goes without a word to its peer, as when
+// the connection manager's message is lost.
+void verbs_mock_lose_farewells(bool lose);
+
 // Verbs and CM objects that exist now, those that librdmacm keeps for itself excepted. `text` (may
 // be null) gets their names and counts, as in "qp 1, cq 2".
 unsigned verbs_mock_live(char* text, std::size_t size);
