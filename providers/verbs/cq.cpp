@@ -89,7 +89,9 @@ bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
   to = transport::Completion{};
   to.id = work_id(from.wr_id);
   to.qp_context = entry.context;
-  to.status = dto_status(from.status);
+  // When the connection manager has lost the peer, that is what the oldest request fails by.
+  const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.qp->takes_loss();
+  to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : from.status);
   // A request that failed: verbs does not say which operation it was; the core's cookie does.
   to.operation = receive                        ? DAT_DTO_RECEIVE
                  : (from.wr_id & kBindTag) != 0 ? DAT_DTO_BIND_MW

@@ -252,6 +252,7 @@ void Qp::clear_connection() noexcept {
   marked_ = false;
   broken_why_ = BreakReason::kTransportLost;
   drained_.store(false, std::memory_order_relaxed);
+  lost_.store(false, std::memory_order_relaxed);
   failed_status_.store(kNoTrouble, std::memory_order_relaxed);
 }
 

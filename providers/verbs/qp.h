@@ -99,6 +99,10 @@ class Qp final : public transport::Qp, private CmOwner {
   // ---- for Cq: by whoever polls, any lock of the core may be held ------------------------------
   // A request or receive of this QP did not succeed.
   void on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept;
+  // Is this flushed request the oldest of those that were outstanding when the peer was lost?
+  [[nodiscard]] bool takes_loss() noexcept {
+    return lost_.load(std::memory_order_acquire) && lost_.exchange(false);
+  }
   // kInternalWork has succeeded: the marker behind the last request of a graceful disconnect.
   void on_marker() noexcept;
   // A receive completion was taken off the CQ.
@@ -285,6 +289,7 @@ class Qp final : public transport::Qp, private CmOwner {
   static constexpr unsigned kNoTrouble = ~0U;
   std::atomic<unsigned> failed_status_{kNoTrouble};  // ibv_wc_status of the first failure
   std::atomic<bool> drained_{false};                 // the marker has completed
+  std::atomic<bool> lost_{false};  // the peer, and the oldest request has not been told yet
 
   SpinLock binds_lock_;
   std::vector<PostedBind> binds_ UDAPL_GUARDED_BY(binds_lock_);  // a ring; empty until the first

@@ -234,8 +234,12 @@ void Qp::on_lost(const rdma_cm_event& event) noexcept {
               event.status);
   if (!connected()) return fail_setup(state_ == State::kAccepting ? kAcceptFailed : kUnreachable);
   if (event.event == RDMA_CM_EVENT_DISCONNECTED) return end_connection(kDisconnected);
+  // The device has not given up yet, and now never will. The oldest request fails nevertheless by
+  // the loss and the others are flushed, as if it had; the marker is behind those of now.
+  lost_.store(event.event == RDMA_CM_EVENT_UNREACHABLE, std::memory_order_release);
   broken_why_ = transport::BreakReason::kTransportLost;
   end_connection(kBroken);
+  post_marker();
 }
 
 // ---- passive side ------------------------------------------------------------------------------

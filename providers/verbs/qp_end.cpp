@@ -154,6 +154,7 @@ void Qp::look_for_drain() noexcept {
 
 void Qp::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
   if ((wr_id & kBindTag) != 0 && work_id(wr_id) != 0) bind_failed(wr_id);
+  if (wr_id == kInternalWork) lost_.store(false, std::memory_order_release);
   if (in_error_.load(std::memory_order_relaxed)) return;
   unsigned none = kNoTrouble;
   if (failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel))

@@ -70,8 +70,8 @@ struct Id : rdma_cm_id {
 struct Manager {
   std::mutex mutex;
   std::condition_variable acknowledged;
-  std::set<Id*> ids;
   std::map<std::uint16_t, Id*> ports;
+  std::set<Id*> ids;
   std::uint16_t next_port = 32768;
   ibv_context* context = nullptr;  // opened at first use, for all ids
 };

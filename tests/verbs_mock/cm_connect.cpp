@@ -10,6 +10,7 @@
 
 #include "cm.h"
 #include "fault.h"
+#include "mock_control.h"
 
 using namespace verbs_mock;
 using namespace verbs_mock::cm;
@@ -72,6 +73,12 @@ ibv_mtu path_mtu() {
 }  // namespace
 
 extern "C" {
+
+void verbs_mock_lose_peers() {
+  const Lock lock(manager().mutex);
+  for (Id* const id : manager().ids)
+    if (id->state == State::kEstablished) post(*id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+}
 
 int rdma_create_qp(rdma_cm_id* handle, ibv_pd* pd, ibv_qp_init_attr* init) {
   if (verbs_mock_fault(__func__, ENOMEM)) return -1;

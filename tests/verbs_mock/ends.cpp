@@ -110,6 +110,34 @@ BOOST_AUTO_TEST_CASE(peer_gives_up_unheard) {
   check(run, done);
 }
 
+// The connection manager loses the peer before the device gives up: of the requests that were out
+// the oldest fails by the transport, the others are flushed, and so is what is posted afterwards.
+BOOST_AUTO_TEST_CASE(oldest_request_fails_by_the_loss_of_the_peer) {
+  constexpr DAT_DTO_COMPLETION_STATUS kFlushed = DAT_DTO_ERR_FLUSHED;
+  for (const int outstanding : {0, 3}) {
+    Run run;
+    Pair pair(run);
+    DAT_EVENT event{};
+    bool done = pair.create() && pair.connect();
+    DAT_LMR_TRIPLET from = pair.local(0, 64);
+    const auto post = [&] {
+      return FAULTS_OK(run, dat_ep_post_send(pair.active.ep, 1, &from, DAT_DTO_COOKIE{},
+                                             DAT_COMPLETION_DEFAULT_FLAG));
+    };
+    for (int i = 0; i < outstanding; ++i) done = done && post();
+    verbs_mock_lose_peers();
+    done = done && run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event) &&
+           run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event) && post();
+    for (int i = 0; done && i <= outstanding; ++i) {
+      done = run.expect(pair.active.request_evd, DAT_DTO_COMPLETION_EVENT, &event);
+      const auto status = event.event_data.dto_completion_event_data.status;
+      const bool oldest = i == 0 && outstanding != 0;
+      BOOST_CHECK_EQUAL(status, oldest ? DAT_DTO_ERR_TRANSPORT : kFlushed);
+    }
+    check(run, done);
+  }
+}
+
 // With nothing outstanding the event is there when the call returns.
 BOOST_AUTO_TEST_CASE(graceful_end_at_rest) {
   Run run;

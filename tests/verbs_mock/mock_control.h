@@ -67,6 +67,10 @@ void verbs_mock_delay_disconnect(unsigned microseconds);
 // the connection manager's message is lost.
 void verbs_mock_lose_farewells(bool lose);
 
+// The connection manager finds the peer of every connection unreachable, on both sides.
+// Exported by the double of librdmacm.
+void verbs_mock_lose_peers();
+
 // Verbs and CM objects that exist now, those that librdmacm keeps for itself excepted. `text` (may
 // be null) gets their names and counts, as in "qp 1, cq 2".
 unsigned verbs_mock_live(char* text, std::size_t size);
