@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <boost/test/tree/traverse.hpp>
 #include <boost/test/tree/visitor.hpp>
 #include <boost/test/unit_test.hpp>
@@ -267,7 +270,36 @@ void run_each_alone(const Command& command, const Quirks& quirks, Results& resul
   }
 }
 
+// Whether the IA can be opened: if not, every test would say so. Tried in a process of its own, and
+// only a refusal counts: of a provider that crashes or hangs the tests tell more.
+bool ia_opens(const Options& chosen) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    std::string name = chosen.ia;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+    const DAT_RETURN rc = dat_ia_openv(name.data(), 16, &async_evd, &ia, DAT_VERSION_MAJOR,
+                                       DAT_VERSION_MINOR, chosen.thread_safe);
+    if (rc == DAT_SUCCESS) ::_exit(0);
+    std::fprintf(stderr, "datconform: the IA \"%s\"%s does not open: %s\n", chosen.ia.c_str(),
+                 chosen.thread_safe == DAT_TRUE ? ", declared thread-safe," : "",
+                 describe(rc).c_str());
+    std::fflush(nullptr);
+    ::_exit(kFailedStatus);
+  }
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != kFailedStatus;
+}
+
 int run(Command& command) {
+  // Who wants a report of each test, or only the first failure, gets that.
+  const bool by_person = command.partner_fd < 0 && command.result_fd < 0 &&
+                         command.junit.empty() && !command.fail_fast;
+  if (by_person && !ia_opens(command.options)) return kFailedStatus;
   Quirks quirks;
   if (!command.quirks.empty()) {
     const std::string complaint = quirks.load(command.quirks);

@@ -50,6 +50,9 @@ int main(int argc, char** argv) {
       "The dat.conf is the one that a program with this environment reads: DAT_OVERRIDE, else the\n"
       "system's. Exit status: 0 all well, 1 something does not open or is wrong, 2 bad arguments.");
   app.require_subcommand(0, 1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("datinfo: ") + error.what() + "\nTry 'datinfo --help'.\n";
+  });
 
   datinfo::ListOptions options;
   unsigned seconds = 10;

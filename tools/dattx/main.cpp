@@ -64,7 +64,10 @@ void add_client_options(CLI::App& client, dattx::Plan& plan, std::vector<std::st
 
 int main(int argc, char** argv) {
   CLI::App app{"Runs verified DAT transactions between two processes and prints a table."};
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // that there is one is looked at last: other mistakes come first
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("dattx: ") + error.what() + "\nTry 'dattx --help'.\n";
+  });
   app.footer(
       "Latency is the time of one transfer alone: SR and RW until the server has confirmed it, RR "
       "until\n"
@@ -89,6 +92,9 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+    if (!server->parsed() && !client->parsed()) {
+      throw CLI::RequiredError("server or client");
+    }
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
