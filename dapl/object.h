@@ -75,8 +75,10 @@ template <class T>
 // Decides between the end of an object that leaves a spent handle and the consumer who frees that.
 // One per process; held for the destructor of such an object, which therefore does not block.
 inline std::mutex& spent_lock() noexcept {
-  static auto* const lock = new std::mutex;  // outlives every static destructor on purpose
-  return *lock;
+  static constinit std::mutex lock;
+  // It outlives every static destructor, and needs no memory.
+  static_assert(std::is_trivially_destructible_v<std::mutex>);
+  return lock;
 }
 
 // Is `handle` one that ended by itself and that the consumer has not freed yet? It has now.

@@ -108,14 +108,20 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_H
     Owned<Rsp> made = make_object<Rsp>(*ia, *evd, ep);
     if (ep != nullptr)
       if (const Status status = ep->apply(EpInput::kReserve); !status.ok()) return status;
-    Rsp& listening = ia->adopt(std::move(made));
-    if (const Status status = listening.listen({conn_qual, nullptr}); !status.ok()) {
-      ia->destroy(listening);
-      if (ep != nullptr) static_cast<void>(ep->apply(EpInput::kRelease));
+    // Undone also when the transport runs out of memory.
+    struct Attempt {
+      ~Attempt() {
+        if (rsp == nullptr) return;
+        rsp->ia->destroy(*rsp);
+        if (ep != nullptr) static_cast<void>(ep->apply(EpInput::kRelease));
+      }
+      Rsp* rsp;
+      Ep* ep;
+    } attempt{&ia->adopt(std::move(made)), ep};
+    if (const Status status = attempt.rsp->listen({conn_qual, nullptr}); !status.ok())
       return status;
-    }
-    *rsp = &listening;
-    listening.start();
+    *rsp = std::exchange(attempt.rsp, nullptr);
+    static_cast<Rsp*>(*rsp)->start();
     return Status();
   });
 }

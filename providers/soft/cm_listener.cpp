@@ -40,7 +40,7 @@ Status listen_failure(int error, bool any_port) noexcept {
 }  // namespace
 
 TcpListener::TcpListener(Reactor& reactor, const Settings& settings,
-                         transport::ListenSink& sink) noexcept
+                         transport::ListenSink& sink)
     : reactor_(reactor),
       settings_(settings),
       sink_(sink),

@@ -24,7 +24,7 @@ namespace udapl::soft {
 // that the sink has not got.
 class TcpListener final : public transport::Listener, private Handler {
  public:
-  TcpListener(Reactor& reactor, const Settings& settings, transport::ListenSink& sink) noexcept;
+  TcpListener(Reactor& reactor, const Settings& settings, transport::ListenSink& sink);
   ~TcpListener() override;
 
   // Binds and listens. Errors of transport::Adapter::listen. Once.

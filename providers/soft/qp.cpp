@@ -132,13 +132,28 @@ Status Qp::exchange_resources(const transport::QpInit& init, Cq*& recv_cq, Cq*& 
 
 // ---- set-up ------------------------------------------------------------------------------------
 
+namespace {
+
+// Out of memory is a refusal like others here: the QP is idle again.
+Result<std::unique_ptr<Handshake>> start_handshake(Connector& connector,
+                                                   const transport::ConnectRequest& request,
+                                                   ConnectionEnd& end) noexcept {
+  try {
+    return connector.connect(request, end);
+  } catch (const std::bad_alloc&) {
+    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  }
+}
+
+}  // namespace
+
 Status Qp::connect(const transport::ConnectRequest& request) {
   {
     const ScopedLock lock(lock_);
     if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
     set_state(State::kConnecting);
   }
-  Result<std::unique_ptr<Handshake>> started = connector_.connect(request, *this);
+  Result<std::unique_ptr<Handshake>> started = start_handshake(connector_, request, *this);
   std::unique_ptr<Handshake> superfluous;  // destroyed without the lock
   const ScopedLock lock(lock_);
   if (!started.ok()) {

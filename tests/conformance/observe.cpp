@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -18,7 +20,10 @@ namespace {
 
 std::atomic<int> file{-1};
 std::mutex lock;
-std::set<std::pair<const char*, DAT_RETURN>> seen;  // since the last test ended
+// Since the last test ended. Of a fixed size, because a test may have taken all memory away; no
+// test sees half as much.
+std::array<std::pair<const char*, DAT_RETURN>, 512> seen;
+std::size_t seen_count = 0;
 
 }  // namespace
 
@@ -30,7 +35,10 @@ bool observe_into(const char* path) {
 DAT_RETURN observed(const char* function, DAT_RETURN rc) {
   if (file.load(std::memory_order_relaxed) < 0) return rc;
   const std::lock_guard guard(lock);
-  seen.emplace(function, DAT_GET_TYPE(rc));
+  const std::pair<const char*, DAT_RETURN> now(function, DAT_GET_TYPE(rc));
+  const auto end = seen.begin() + seen_count;
+  if (std::find(seen.begin(), end, now) == end && seen_count < seen.size())
+    seen[seen_count++] = now;
   return rc;
 }
 
@@ -39,12 +47,13 @@ void end_observed_test(const char* test) {
   std::string lines;
   {
     const std::lock_guard guard(lock);
-    for (const auto& [function, type] : seen) {
+    for (std::size_t i = 0; i < seen_count; ++i) {
+      const auto& [function, type] = seen[i];
       const char* code = "?";
       ::dat_strerror(type, &code, nullptr);
       lines += std::string(function) + "\t" + code + "\t" + test + "\n";
     }
-    seen.clear();
+    seen_count = 0;
   }
   // One write, so that the lines of processes do not mix.
   if (::write(file, lines.data(), lines.size()) < 0) file = -1;

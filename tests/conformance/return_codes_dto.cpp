@@ -103,6 +103,49 @@ BOOST_AUTO_TEST_CASE(rc_dto_read_into_more) {
   pair.disconnect();
 }
 
+// Section 2.7: dat_ep_reset may lose completions, but not the places of what they were of.
+BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
+  Pair pair;
+  Evd evd;
+  const DAT_RETURN rc = dat_evd_create(
+      pair.ia, 4, nullptr, static_cast<DAT_EVD_FLAGS>(DAT_EVD_DTO_FLAG | DAT_EVD_SOFTWARE_FLAG),
+      evd.out());
+  if (skip_unless(rc == DAT_SUCCESS, "the IA does not merge software events and completions"))
+    return;
+  DAT_EP_ATTR attr = default_ep_attr(pair.ia);
+  attr.max_request_dtos = 4;
+  Ep ep;
+  REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, evd, evd, pair.active.connect_evd, &attr, ep.out()));
+  std::swap(pair.active.ep, ep);
+  Buffer buffer(pair.ia, pair.pz, 64);
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
+  const DAT_COUNT most = param.ep_attr.max_request_dtos;  // it may have more than was asked for
+  pair.connect();
+  pair.disconnect();
+  drain(evd);
+
+  DAT_EVENT event{};
+  event.event_number = DAT_SOFTWARE_EVENT;
+  while (dat_evd_post_se(evd, &event) == DAT_SUCCESS) {
+  }
+  for (DAT_COUNT i = 0; i < most; ++i) REQUIRE_OK(pair.active.post_send(buffer, 64, 1));
+  REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  drain(evd);
+  while (next_event(pair.ia.async_evd, 0)) {  // that completions found no room may be told
+  }
+
+  pair.connect();
+  for (DAT_COUNT i = 0; i < most; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
+  for (DAT_COUNT i = 0; i < most; ++i) {
+    REQUIRE_OK(pair.active.post_send(buffer, 64, 2));
+  }
+  pair.disconnect();
+  REQUIRE_OK(dat_ep_free(pair.active.ep.release()));
+  pair.active.ep = std::move(ep);
+}
+
 namespace {
 
 // Section 2.8: memory may be checked at once, or when the operation is executed. Never silent

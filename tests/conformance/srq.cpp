@@ -164,6 +164,21 @@ BOOST_AUTO_TEST_CASE(srq_counts) {
   check(2, 2);
 }
 
+// Section 2.12: outstanding is also what has completed and was not dequeued.
+BOOST_AUTO_TEST_CASE(srq_resize_below_what_is_not_dequeued,
+                     *covers("srq_resize_below_outstanding")) {
+  Fixture fixture(4);
+  if (skip_unless(fixture.made, kNoSrq)) return;
+  for (std::uint64_t i = 0; i < 2; ++i) REQUIRE_OK(fixture.post(i));
+  fixture.connect(0);
+  for (int i = 0; i < 2; ++i) fixture.send(0, 8);
+  if (skip_unless(fixture.query().outstanding_dto_count == 2, "the IA does not count them")) return;
+  CHECK_TYPE(dat_srq_resize(fixture.srq, 1), DAT_INVALID_STATE);
+  REQUIRE_OK(dat_srq_resize(fixture.srq, 2));
+  for (int i = 0; i < 2; ++i) expect_event(fixture.passive[0].recv_evd, DAT_DTO_COMPLETION_EVENT);
+  REQUIRE_OK(dat_srq_resize(fixture.srq, 1));
+}
+
 BOOST_AUTO_TEST_CASE(srq_full_and_resize, *covers("srq_resize_below_outstanding")) {
   Fixture fixture(4);
   if (skip_unless(fixture.made, kNoSrq)) return;

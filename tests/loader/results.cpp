@@ -2,6 +2,9 @@
 //
 // Return codes and their names. Names are those of the checklist in the
 // semantics reference.
+#include <dat/dat_diagnosis_extensions.h>
+#include <dat/dat_ib_extensions.h>
+
 #include <boost/test/unit_test.hpp>
 #include <string>
 
@@ -51,6 +54,38 @@ BOOST_AUTO_TEST_CASE(retcode_class_bits) {
 }
 
 // The tables are checked in tests/unit/dat; here, that the exported function is that one.
+// Which code, of functions whose other tests look at what they do.
+BOOST_AUTO_TEST_CASE(retcode_types) {
+  conf(entry("absent", "/nowhere/none.so") + entry("good", stub("good"), "good"));
+  run([] {
+    DAT_HA_RELATIONSHIP relationship = DAT_HA_UNKNOWN;
+    std::string absent = "absent", unknown = "unknown", good = "good";
+    const auto related = [&](DAT_NAME_PTR a, DAT_NAME_PTR b) {
+      return DAT_GET_TYPE(dat_registry_providers_related(a, b, &relationship));
+    };
+    BOOST_TEST(related(unknown.data(), absent.data()) == DAT_PROVIDER_NOT_FOUND);
+    BOOST_TEST(related(nullptr, absent.data()) == DAT_INVALID_PARAMETER);
+    BOOST_TEST(related(absent.data(), nullptr) == DAT_INVALID_PARAMETER);
+    BOOST_TEST(DAT_GET_TYPE(dat_registry_providers_related(absent.data(), absent.data(),
+                                                           nullptr)) == DAT_INVALID_PARAMETER);
+    DAT_IA_HANDLE ia = nullptr;
+    BOOST_TEST(DAT_GET_TYPE(dats_get_ia_handle(nullptr, &ia)) == DAT_INVALID_HANDLE);
+
+    const auto count = [](void* counter, const DAT_CONF_RECORD*) { ++*static_cast<int*>(counter); };
+    int records = 0;
+    BOOST_TEST(dat_registry_read_conf(nullptr, count, &records) == DAT_SUCCESS);
+    BOOST_TEST(records > 0);
+    BOOST_TEST(DAT_GET_TYPE(dat_registry_read_conf("/nowhere/dat.conf", count, &records)) ==
+               DAT_PROVIDER_NOT_FOUND);
+    BOOST_TEST(DAT_GET_TYPE(dat_registry_read_conf(nullptr, nullptr, nullptr)) ==
+               DAT_INVALID_PARAMETER);
+    const char* message = nullptr;
+    BOOST_TEST(dat_strerror_ext_status(DAT_IB_OP_ERR, &message) == DAT_SUCCESS);
+    BOOST_TEST(dat_strerror_ext_status(static_cast<DAT_IB_STATUS>(3), &message) ==
+               DAT_INVALID_PARAMETER);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(strerror_all_types_and_subtypes) {
   run([] {
     const char* major = nullptr;
