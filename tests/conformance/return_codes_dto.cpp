@@ -146,6 +146,46 @@ BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
   pair.active.ep = std::move(ep);
 }
 
+// The calls that are new in 2.0, and binds. Posts in DISCONNECTED are flushed, and take places
+// until that is dequeued.
+BOOST_AUTO_TEST_CASE(rc_dto_calls_of_2_0) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  pair.connect();
+  pair.disconnect();
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
+  const DAT_COUNT most =
+      4 * param.ep_attr.max_request_dtos + 1000;  // it may have some more than it says
+  const auto fill = [&](const auto& post) {
+    DAT_COUNT posted = 0;
+    DAT_RETURN rc = DAT_SUCCESS;
+    while (posted < most && (rc = post()) == DAT_SUCCESS) ++posted;
+    CHECK_TYPE(rc, DAT_INSUFFICIENT_RESOURCES);
+    for (; posted > 0; --posted) expect_event(pair.active.request_evd, DAT_DTO_COMPLETION_EVENT);
+  };
+  DAT_LMR_TRIPLET local = buffer.local();
+  const auto send = [&] {
+    return dat_ep_post_send_with_invalidate(pair.active.ep, 1, &local, cookie(1),
+                                            DAT_COMPLETION_DEFAULT_FLAG, DAT_FALSE, 0);
+  };
+  fill(send);
+  DAT_RMR_TRIPLET sink = buffer.remote(64);
+  DAT_RMR_TRIPLET source = buffer.remote(64);
+  const auto read = [&](const DAT_RMR_TRIPLET* from) {
+    return dat_ep_post_rdma_read_to_rmr(pair.active.ep, &sink, cookie(1), from,
+                                        DAT_COMPLETION_DEFAULT_FLAG);
+  };
+  const DAT_RETURN rc = read(nullptr);
+  if (skip_unless(DAT_GET_TYPE(rc) != DAT_MODEL_NOT_SUPPORTED, "the IA does not name its sink"))
+    return;
+  CHECK_TYPE(rc, DAT_INVALID_PARAMETER);
+  sink.segment_length = 63;
+  CHECK_TYPE(read(&source), DAT_LENGTH_ERROR);
+  sink.segment_length = 64;
+  fill([&] { return read(&source); });
+}
+
 namespace {
 
 // Section 2.8: memory may be checked at once, or when the operation is executed. Never silent
