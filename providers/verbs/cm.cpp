@@ -93,6 +93,7 @@ Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
 // ---- by the driver ------------------------------------------------------------------------------
 
 void ConnectionManager::on_readable() noexcept {
+  const trace::About nobody(nullptr);  // until an owner says who; a thread that waits may be here
   for (int i = 0; i < kEventsPerTurn; ++i) {
     rdma_cm_event* event = nullptr;
     if (::rdma_get_cm_event(adapter_.cm_channel(), &event) != 0) {
