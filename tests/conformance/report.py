@@ -5,7 +5,8 @@
 usage: report.py DOCUMENT TEXT_FILE NAME=JUNIT_FILE[,JUNIT_FILE...]...
 
 First the text, which says what was run. A table has a row for each group of tests and a column for each run; then follows,
-for each run, what was skipped and what failed, and why. tests/conformance/publish makes the runs.
+for each run, what was skipped and what failed, and why. A test that is in several files counts with its last result.
+tests/conformance/publish makes the runs.
 """
 
 import re
@@ -24,8 +25,8 @@ class Run:
         self.failures = []  # (group, test, reason)
         self.skips = {}  # reason -> number
         suites = [xml.etree.ElementTree.parse(file).getroot() for file in files.split(",")]
-        for case in (case for suite in suites for case in suite.iter("testcase")):
-            group = case.get("classname")
+        cases = {(case.get("classname"), case.get("name")): case for suite in suites for case in suite.iter("testcase")}
+        for (group, _), case in cases.items():
             counts = self.groups.setdefault(group, [0, 0, 0])
             failure, skipped = case.find("failure"), case.find("skipped")
             if failure is not None:
