@@ -208,10 +208,7 @@ BOOST_AUTO_TEST_CASE(unknown_address_times_out) {
   hosts.connect(end.ep, 700 * kMillisecond, reinterpret_cast<const sockaddr*>(&nobody));
   expect_event(end.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
   BOOST_CHECK_GE(stopwatch.seconds(), 0.7);
-  BOOST_WARN_LT(stopwatch.seconds(), 1.7);
-  // Seen at times on a busy machine: the event comes with the end of the kernel's resolution (4 s)
-  // only.
-  BOOST_CHECK_LT(stopwatch.seconds(), 6);
+  BOOST_CHECK_LT(stopwatch.seconds(), 1.7);  // the timer is exact, the machine is slow
 }
 
 // Without a limit of the consumer the provider gives up when resolution has, after timeout times
