@@ -41,8 +41,9 @@ struct QpEnvironment {
 // takes, the reactor's driver does the rest. Sink calls go through the gate. Thread-safe as
 // transport::Qp says. Owned by an Ep.
 //
-// qp.cpp: resources, set-up, time. qp_end.cpp: how a connection ends. qp_post.cpp: posting.
-// qp_tx.cpp: sending and request completions. qp_rx.cpp: receiving, the iwarp::Inbound part.
+// qp.cpp: resources, states. qp_connect.cpp: how a connection begins, time. qp_end.cpp: how it
+// ends. qp_post.cpp: posting. qp_tx.cpp: sending. qp_complete.cpp: what becomes of requests.
+// qp_rx.cpp: receiving, the iwarp::Inbound part.
 class Qp final : public transport::Qp,
                  public ConnectionEnd,
                  private Handler,
