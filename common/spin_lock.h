@@ -33,10 +33,14 @@ class UDAPL_CAPABILITY("spin lock") SpinLock {
     return !held_.load(std::memory_order_relaxed) &&
            !held_.exchange(true, std::memory_order_acquire);
   }
+  // For those who expect to get it: no look first.
+  bool try_lock_at_once() noexcept UDAPL_TRY_ACQUIRE(true) {
+    return !held_.exchange(true, std::memory_order_acquire);
+  }
   void unlock() noexcept UDAPL_RELEASE() { held_.store(false, std::memory_order_release); }
 
  private:
-  void wait() const noexcept {
+  [[gnu::cold, gnu::noinline]] void wait() const noexcept {
     for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
       if (spins < 64)
         cpu_pause();

@@ -25,7 +25,8 @@ enum Level : int {
 };
 inline constexpr int kDefaultLevel = kError;
 
-extern constinit Page page;  // of this library
+// Of this library, and reached without a detour.
+[[gnu::visibility("hidden")]] extern constinit Page page;
 
 // Names this library in its records ("dat", "dapl-soft"), reads level and sink from the
 // environment and opens the page to dattrace. `variable`: DAT_TRACE_LEVEL or DAPL_TRACE_LEVEL; the

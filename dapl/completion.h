@@ -21,6 +21,12 @@ namespace udapl::dapl {
   return *reinterpret_cast<Cookie*>(static_cast<std::uintptr_t>(completion.id));
 }
 
+// Whose it is: of an SRQ's buffer, the EP that consumed it.
+[[nodiscard]] inline void* ep_of(const transport::Completion& completion) noexcept {
+  Ep* const poster = cookie_of(completion).ep;
+  return poster != nullptr ? poster : completion.qp_context;
+}
+
 // Does the consumer see it? Suppressed successes were only signalled to free slots.
 [[nodiscard]] inline bool makes_event(const transport::Completion& completion) noexcept {
   return completion.status != DAT_DTO_SUCCESS || !cookie_of(completion).suppressed;
@@ -84,7 +90,7 @@ inline void retire(const transport::Completion& completion) noexcept {
     const bool receive = cookie.operation == DAT_DTO_RECEIVE;
     event->event_number = DAT_DTO_COMPLETION_EVENT;
     DAT_DTO_COMPLETION_EVENT_DATA& data = event->event_data.dto_completion_event_data;
-    data.ep_handle = completion.qp_context;  // for an SRQ buffer too: the EP that consumed it
+    data.ep_handle = ep_of(completion);
     data.user_cookie = cookie.user;
     data.status = completion.status;
     data.transfered_length = !success ? 0 : receive ? completion.length : cookie.length;
@@ -101,9 +107,11 @@ inline void retire(const transport::Completion& completion) noexcept {
 // Fills *event and frees the cookie, if that is a transfer that went well; false: nothing was done.
 [[nodiscard, gnu::always_inline]] inline bool to_plain_event(
     const transport::Completion& completion, DAT_EVD_HANDLE evd, DAT_EVENT* event) noexcept {
+  static_assert(DAT_DTO_SUCCESS == 0 && DAT_DTO_BIND_MW < 8);
   const Cookie& cookie = cookie_of(completion);
-  if (completion.status != DAT_DTO_SUCCESS || !cookie.plain ||
-      completion.operation >= DAT_DTO_BIND_MW || trace::enabled(trace::kDetail)) [[unlikely]]
+  const unsigned kind =
+      static_cast<unsigned>(completion.status) << 3U | static_cast<unsigned>(completion.operation);
+  if (kind >= DAT_DTO_BIND_MW || !cookie.plain || trace::enabled(trace::kDetail)) [[unlikely]]
     return false;
   Ep& ep = *cookie.ep;
   DAT_DTO_COMPLETION_EVENT_DATA& data = event->event_data.dto_completion_event_data;

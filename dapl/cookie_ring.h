@@ -7,7 +7,10 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace udapl::dapl {
 
@@ -16,53 +19,55 @@ class Ep;
 // What a posted work request was. Its address is the WorkId given to the transport.
 struct Cookie {
   DAT_DTO_COOKIE user;
-  Ep* ep;  // an SRQ buffer: null, the completion names the EP
+  Ep* ep;  // in a ring: its owner. An SRQ buffer: null, the completion names the EP
   union {
     std::uint32_t length;  // bytes posted
     void* rmr;             // a bind: the Rmr
   };
   DAT_DTOS operation : 8;
-  bool suppressed;         // success makes no event; the completion only frees slots
-  bool ib_extension;       // reported as an IB extension event
-  bool plain;              // of an EP's ring, and success makes an ordinary DTO event
-  std::uint32_t position;  // in its ring, counted from the first post ever
+  bool suppressed;    // success makes no event; the completion only frees slots
+  bool ib_extension;  // reported as an IB extension event
+  bool plain;         // of an EP's ring, and success makes an ordinary DTO event
+  Cookie* next;       // in its ring
 };
-static_assert(sizeof(Cookie) == 32, "the way from an index to its slot is a shift");
 
 // The cookies of one direction of an EP: requests or receives complete in posting order, so a ring
-// does. Sized at create, posts never allocate. Thread-safe for one poster (holds the EP's send or
-// receive lock) and one reaper (holds the EVD's poll lock). Owned by an Ep.
+// does. Each slot knows the next one: to take a slot and to free one is a load and a store. Sized
+// at create, posts never allocate. Thread-safe for one poster (holds the EP's send or receive lock)
+// and one reaper (holds the EVD's poll lock). Owned by an Ep.
 class CookieRing {
  public:
-  // Room for `limit` outstanding requests; the ring is the next power of two. Throws bad_alloc.
-  explicit CookieRing(std::uint32_t limit)
-      : limit_(limit),
-        mask_(mask_for(limit)),
-        slots_(std::make_unique<Cookie[]>(std::size_t{mask_} + 1)) {}
+  // Room for `limit` outstanding requests of `owner`, and without another allocation for as many as
+  // the next power of two. Throws bad_alloc.
+  explicit CookieRing(std::uint32_t limit, Ep* owner = nullptr) : owner_(owner) { allocate(limit); }
 
+  // The slot that claim() would give, if it need not look for one: `slot` != known_end().
+  [[nodiscard]] Cookie* next() const noexcept { return head_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const Cookie* known_end() const noexcept { return end_; }
   // The next slot, or null when `limit` requests are outstanding. It counts as posted only after
   // commit().
   [[nodiscard]] Cookie* claim() noexcept {
-    const std::uint32_t head = head_.load(std::memory_order_relaxed);
-    if (head == end_) [[unlikely]] {
+    Cookie* const slot = head_.load(std::memory_order_relaxed);
+    if (slot == end_) [[unlikely]] {
       // acquire: pairs with retire(), the reaper is done with the slot before we write it again.
-      end_ = tail_.load(std::memory_order_acquire) + limit_;
-      if (head == end_) return nullptr;
+      end_ = advance(tail_.load(std::memory_order_acquire), limit_);
+      if (slot == end_) return nullptr;
     }
-    Cookie* const slot = slots_.get() + (head & mask_);
-    slot->position = head;
     return slot;
   }
   void commit(const Cookie& claimed) noexcept {
-    head_.store(claimed.position + 1, std::memory_order_relaxed);
+    head_.store(claimed.next, std::memory_order_relaxed);
   }
+  // Takes the latest commit back.
   void rollback() noexcept {
-    head_.store(head_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    Cookie* const head = head_.load(std::memory_order_relaxed);
+    head_.store(advance(head, static_cast<std::uint32_t>(slots().size()) - 1),
+                std::memory_order_relaxed);
   }
 
   // Frees `cookie` and all posted before it.
   void retire(const Cookie* cookie) noexcept {
-    tail_.store(cookie->position + 1, std::memory_order_release);
+    tail_.store(cookie->next, std::memory_order_release);
   }
 
   // Frees all. REQUIRES: no poster, no reaper, and no completion of this ring is left anywhere.
@@ -74,39 +79,63 @@ class CookieRing {
   // ring's size always, beyond it only while nothing is outstanding.
   [[nodiscard]] bool can_resize(std::uint32_t limit) const noexcept {
     const std::uint32_t posted = outstanding();
-    return posted == 0 || (limit >= posted && limit <= mask_ + 1);
+    return posted == 0 || (limit >= posted && limit < slots().size());
   }
   // REQUIRES: can_resize(limit); no poster, no reaper. Throws bad_alloc, then nothing has changed.
   void resize(std::uint32_t limit) {
-    if (limit > mask_ + 1) {
-      const std::uint32_t mask = mask_for(limit);
-      slots_ = std::make_unique<Cookie[]>(std::size_t{mask} + 1);
-      mask_ = mask;
-    }
+    if (limit >= slots().size()) return allocate(limit);
     limit_ = limit;
-    end_ = posted();
+    end_ = head_.load(std::memory_order_relaxed);  // claim() looks
   }
 
+  // Anybody may ask. Slots are exchanged only while nothing is outstanding.
   [[nodiscard]] std::uint32_t outstanding() const noexcept {
-    return head_.load(std::memory_order_relaxed) - tail_.load(std::memory_order_relaxed);
+    const Slots& all = slots();
+    const Cookie* const tail = tail_.load(std::memory_order_acquire);
+    const Cookie* const head = head_.load(std::memory_order_relaxed);
+    const auto is_inside = [&all](const Cookie* slot) {
+      return !std::less<>()(slot, all.data()) && std::less<>()(slot, all.data() + all.size());
+    };
+    if (!is_inside(tail) || !is_inside(head)) return 0;
+    return static_cast<std::uint32_t>(head >= tail ? head - tail : head - tail + all.size());
   }
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
-  [[nodiscard]] std::uint32_t posted() const noexcept {
-    return head_.load(std::memory_order_relaxed);
-  }
 
  private:
-  static std::uint32_t mask_for(std::uint32_t limit) noexcept {
-    return std::bit_ceil(std::max(limit, 1U)) - 1;
+  using Slots = std::vector<Cookie>;
+
+  [[nodiscard]] Slots& slots() const noexcept { return *slots_.load(std::memory_order_acquire); }
+
+  // One slot more than can be outstanding: a full ring is no empty one.
+  void allocate(std::uint32_t limit) {
+    auto fresh = std::make_unique<Slots>(std::bit_ceil(std::max(limit, 1U)) + 1);
+    for (Cookie& slot : *fresh) {
+      slot.ep = owner_;
+      slot.next = &slot + 1;
+    }
+    fresh->back().next = fresh->data();
+    all_.push_back(std::move(fresh));
+    limit_ = limit;
+    end_ = all_.back()->data();
+    slots_.store(all_.back().get(), std::memory_order_release);
+    head_.store(end_, std::memory_order_relaxed);
+    tail_.store(end_, std::memory_order_relaxed);
+  }
+  [[nodiscard]] Cookie* advance(Cookie* slot, std::uint32_t by) const noexcept {
+    Slots& all = slots();
+    const std::size_t index = static_cast<std::size_t>(slot - all.data()) + by;
+    return all.data() + (index >= all.size() ? index - all.size() : index);
   }
 
-  std::uint32_t limit_;
-  std::uint32_t mask_;
-  std::unique_ptr<Cookie[]> slots_;
+  Ep* const owner_;
+  std::uint32_t limit_ = 0;
+  // Former ones stay, for those who ask what is outstanding: each is twice the one before.
+  std::vector<std::unique_ptr<Slots>> all_;
+  std::atomic<Slots*> slots_{nullptr};  // the latest
   // Of the poster: up to here he knows slots to be free, without a look at the reaper's cache line.
-  std::uint32_t end_ = 0;
-  alignas(64) std::atomic<std::uint32_t> head_{0};  // posted so far
-  alignas(64) std::atomic<std::uint32_t> tail_{0};  // retired so far
+  Cookie* end_ = nullptr;
+  alignas(64) std::atomic<Cookie*> head_{nullptr};  // to be claimed next
+  alignas(64) std::atomic<Cookie*> tail_{nullptr};  // oldest that is not retired
 };
 
 }  // namespace udapl::dapl

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "dapl/guard.h"
 #include "dapl/post.h"
 
 // The posts as table entries: find the object, lock its queue through the Guard, post, unlock,
-// trace a refusal. Templates over a provider's final transport classes, so that the transport's own
-// function is called directly and may be inlined.
+// trace a refusal. Whoever calls one has found it through the first word of the object, so there is
+// an object, and a gate in its header says whether it is an EP that takes such posts at once.
+// Templates over a provider's final transport classes, so that the transport's own function is
+// called directly and may be inlined.
 namespace udapl::dapl::calls {
 
 // -----------------------------------------------
 
 template <HotQp Q, Guard G>
-DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
-                        DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags) noexcept {
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post_send(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                      DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                                      DAT_COMPLETION_FLAGS flags) noexcept {
   Ep* const ep = handle_cast<Ep>(handle);
   if (ep == nullptr) [[unlikely]]
     return post::bad_handle(handle, "post_send", DAT_INVALID_HANDLE_EP);
@@ -24,6 +26,20 @@ DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* 
     outcome = post::send<Q>(*ep, queue, {local, count}, cookie, flags);
   }
   return post::finish(handle, "post_send", outcome);
+}
+
+template <HotQp Q, Guard G>
+[[gnu::flatten]] DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                         DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                         DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::is_quick(object.request_gate, count, local, flags)) [[likely]] {
+    auto& ep = static_cast<Ep&>(object);
+    const post::Quick quick = post::send_quickly<Q, G>(ep, *local, cookie);
+    if (quick.tried) [[likely]]
+      return post::finish(handle, "post_send", {quick.code, "the transport refuses"});
+  }
+  return any_post_send<Q, G>(handle, count, local, cookie, flags);
 }
 
 template <HotQp Q, Guard G>
@@ -45,8 +61,9 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT count,
 }
 
 template <HotQp Q, Guard G>
-DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
-                        DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags) noexcept {
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                      DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                                      DAT_COMPLETION_FLAGS flags) noexcept {
   Ep* const ep = handle_cast<Ep>(handle);
   if (ep == nullptr) [[unlikely]]
     return post::bad_handle(handle, "post_recv", DAT_INVALID_HANDLE_EP);
@@ -60,9 +77,25 @@ DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* 
 }
 
 template <HotQp Q, Guard G>
-DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
-                              DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
-                              DAT_COMPLETION_FLAGS flags) noexcept {
+[[gnu::flatten]] DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                         DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                         DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::is_quick(object.receive_gate, count, local, flags)) [[likely]] {
+    auto& ep = static_cast<Ep&>(object);
+    const post::Quick quick = post::receive_quickly<Q, G>(ep, *local, cookie);
+    if (quick.tried) [[likely]]
+      return post::finish(handle, "post_recv", {quick.code, "the transport refuses"});
+  }
+  return any_post_recv<Q, G>(handle, count, local, cookie, flags);
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                            DAT_LMR_TRIPLET* local,
+                                                            DAT_DTO_COOKIE cookie,
+                                                            const DAT_RMR_TRIPLET* remote,
+                                                            DAT_COMPLETION_FLAGS flags) noexcept {
   Ep* const ep = handle_cast<Ep>(handle);
   if (ep == nullptr) [[unlikely]]
     return post::bad_handle(handle, "post_rdma_write", DAT_INVALID_HANDLE_EP);
@@ -73,6 +106,21 @@ DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRI
     outcome = post::rdma_write<Q>(*ep, queue, {local, count}, cookie, remote, flags);
   }
   return post::finish(handle, "post_rdma_write", outcome);
+}
+
+template <HotQp Q, Guard G>
+[[gnu::flatten]] DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                               DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                               const DAT_RMR_TRIPLET* remote,
+                                               DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::is_quick(object.request_gate, count, local, flags) && remote != nullptr) [[likely]] {
+    auto& ep = static_cast<Ep&>(object);
+    const post::Quick quick = post::write_quickly<Q, G>(ep, *local, cookie, *remote);
+    if (quick.tried) [[likely]]
+      return post::finish(handle, "post_rdma_write", {quick.code, "the transport refuses"});
+  }
+  return any_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
 }
 
 template <HotQp Q, Guard G>

@@ -27,12 +27,12 @@ Ep::~Ep() {
     {
       const ScopedLock requests_lock(requests.lock);
       requests.qp = nullptr;
-      requests.quick_count.store(kNoQuickPost, std::memory_order_relaxed);
+      request_gate.store(kShut, std::memory_order_relaxed);
     }
     {
       const ScopedLock receives_lock(receives.lock);
       receives.qp = nullptr;
-      receives.quick_count = kNoQuickPost;
+      receive_gate.store(kShut, std::memory_order_relaxed);
     }
     // Buffers of an SRQ are the SRQ's: completions that say which ones are free must not be lost.
     if (config_.srq != nullptr && config_.recv_evd != nullptr) config_.recv_evd->reap();
@@ -149,7 +149,8 @@ void Ep::publish() noexcept {
   receives.evd = config_.recv_evd;
   receives.discard = config_.recv_evd == nullptr ? discard_.get() : nullptr;
   receives.qp = config_.srq == nullptr ? qp_.get() : nullptr;
-  receives.quick_count = receives.qp != nullptr && receives.max_segments != 0 ? 1 : kNoQuickPost;
+  const bool quick = receives.qp != nullptr && receives.max_segments != 0;
+  receive_gate.store(quick ? 0 : kShut, std::memory_order_relaxed);
 }
 
 void Ep::forget_completions() noexcept {
@@ -168,7 +169,7 @@ void Ep::set_state(DAT_EP_STATE to, EpInput why) noexcept {
 void Ep::store_state(DAT_EP_STATE to) noexcept {
   const bool quick = takes_requests(to) && qp_ != nullptr && config_.request_evd != nullptr &&
                      config_.attr.max_request_iov > 0;
-  requests.quick_count.store(quick ? 1 : kNoQuickPost, std::memory_order_relaxed);
+  request_gate.store(quick ? 0 : kShut, std::memory_order_relaxed);
   state_.store(to, std::memory_order_release);
 }
 

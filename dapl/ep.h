@@ -16,22 +16,19 @@
 
 namespace udapl::dapl {
 
-inline constexpr DAT_COUNT kNoQuickPost = -1;  // no count of segments
-
 // One direction of an EP as the posts see it (datapath.h). Posts hold `lock` through their Guard;
 // whoever changes a member takes it for real.
 struct alignas(64) RequestQueue {
+  explicit RequestQueue(Ep& owner) : cookies(0, &owner) {}
+
   SpinLock lock;
-  // 1: one segment with default flags needs no further look at state and configuration, as the EP
-  // takes requests, signals them and allows a segment. kNoQuickPost: look. Changes with the state.
-  std::atomic<DAT_COUNT> quick_count{kNoQuickPost};
   // Completion flags that a send may carry; other requests: these without SOLICITED_WAIT.
   std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_read_segments UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_write_segments UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_message UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_rdma UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t max_message = 0;  // under the lock, too: quick posts compare it in a function of
+  std::uint32_t max_rdma = 0;     // their own, which the analysis does not follow
   std::uint32_t silent UDAPL_GUARDED_BY(lock) = 0;  // suppressed posts since the last signalled one
   std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
@@ -41,21 +38,26 @@ struct alignas(64) RequestQueue {
   Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
   bool can_invalidate UDAPL_GUARDED_BY(lock) = false;
   bool can_read_to_rmr UDAPL_GUARDED_BY(lock) = false;
-  CookieRing cookies{0};
+  CookieRing cookies;
 };
 struct alignas(64) ReceiveQueue {
+  explicit ReceiveQueue(Ep& owner) : cookies(0, &owner) {}
+
   SpinLock lock;
-  DAT_COUNT quick_count UDAPL_GUARDED_BY(lock) = kNoQuickPost;  // 1: as for requests
   std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
   // Null: nothing can be posted (no PZ yet, an SRQ, or a reset is running).
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
   DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no receive EVD
   Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
-  CookieRing cookies{0};
+  CookieRing cookies;
 };
 
 // An endpoint: one end of a reliable connection, or the place for one.
+//
+// While request_gate (receive_gate) is open, one segment with default flags needs no further look
+// at state and configuration: the EP takes such posts, signals them and allows a segment. The gates
+// change with the state.
 //
 // Thread safety: everything may be called from any thread. `mutex_` serialises control calls and
 // the transport's reports; posts take the queue's lock only and read the state as an atomic, which
@@ -80,8 +82,8 @@ class Ep : public ObjectHeader {
                                         DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED);
 
   // ---- used by posts and completions
-  RequestQueue requests;
-  ReceiveQueue receives;
+  RequestQueue requests{*this};
+  ReceiveQueue receives{*this};
 
   [[nodiscard]] DAT_EP_STATE state() const noexcept {
     const DAT_EP_STATE now = state_.load(std::memory_order_acquire);
@@ -155,6 +157,9 @@ class Ep : public ObjectHeader {
     void on_soft_watermark() noexcept override;
     void on_async_error() noexcept override;
     void on_srq_released() noexcept override;
+    [[nodiscard]] int receives_held() const noexcept override {
+      return static_cast<int>(ep_.receives.cookies.outstanding());
+    }
 
    private:
     Ep& ep_;

@@ -205,7 +205,7 @@ Status Ep::reset() {
     {
       const ScopedLock posts(receives.lock);
       receives.qp = nullptr;
-      receives.quick_count = kNoQuickPost;
+      receive_gate.store(kShut, std::memory_order_relaxed);
     }
     // What has completed becomes events, as far as there is room: the rest is lost with the queues.
     if (config_.recv_evd != nullptr) config_.recv_evd->reap();

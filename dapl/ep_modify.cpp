@@ -226,7 +226,7 @@ Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
       UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_PZ,
                    "ep %p: receives are posted in its PZ", static_cast<void*>(this));
     receives.qp = nullptr;
-    receives.quick_count = kNoQuickPost;
+    receive_gate.store(kShut, std::memory_order_relaxed);
     fresh.qp = std::move(qp_);
     fresh.discard = std::move(discard_);
     return Status();

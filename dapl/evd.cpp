@@ -35,12 +35,14 @@ Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
     : ObjectHeader(owner.provider, kType, &owner),
       flags_(flags),
       merged_(needs_cq(flags) && has_other_streams(flags)),
-      attention_(!needs_cq(flags)           ? kNoCq
-                 : has_other_streams(flags) ? kMerged
-                                            : 0U),
       qlen_(qlen),
       ring_(static_cast<std::size_t>(qlen)),
-      sink_(*this) {}
+      sink_(*this) {
+  if (!needs_cq(flags))
+    poll_gate.set(kNoCq);
+  else if (merged_)
+    poll_gate.set(kMerged);
+}
 
 Evd::~Evd() { leave_cno(); }
 
@@ -53,6 +55,7 @@ Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno*
     evd->cq_ = *std::move(cq);
   }
   if (cno != nullptr) evd->set_cno(cno);
+  evd->poll_gate.clear(kShut);
   return Result<Owned<Evd>>(std::move(evd));
 }
 
@@ -135,7 +138,7 @@ DAT_EVD_STATE Evd::configuration() const noexcept {
 
 void Evd::enqueue(const DAT_EVENT& event) noexcept {
   ring_.push(event);
-  attention_.fetch_or(kInRing, std::memory_order_release);
+  poll_gate.set(kInRing);
 }
 
 Evd::Push Evd::push(const DAT_EVENT& event, bool may_refuse) noexcept {
@@ -203,17 +206,17 @@ void Evd::Sink::on_overflow() noexcept {
 // ---- completions -------------------------------------------------------------------------------
 
 std::size_t Evd::stashed_events() const noexcept {
-  return static_cast<std::size_t>(std::count_if(stash_begin_, stash_end_, makes_event));
+  return static_cast<std::size_t>(
+      std::count_if(stash_begin_, stash_begin_ + stashed(), makes_event));
 }
 
 // Afterwards the stash is empty only if there are no completions that make events.
 void Evd::refill_stash() noexcept {
   for (;;) {
-    while (stash_begin_ != stash_end_ && !makes_event(*stash_begin_)) retire(*stash_begin_++);
-    if (stash_begin_ != stash_end_) return;
-    stash_begin_ = stash_;
-    stash_end_ = stash_ + cq_->poll(stash_, kStash);
-    if (stash_end_ == stash_) return;
+    while (stashed() != 0 && !makes_event(*stash_begin_)) retire(unstash());
+    if (stashed() != 0) return;
+    restash(cq_->poll(stash_, kStash));
+    if (stashed() == 0) return;
   }
 }
 
@@ -221,11 +224,11 @@ void Evd::move_to_ring(std::size_t count) noexcept {
   for (;;) {
     refill_stash();
     const ScopedLock lock(ring_lock_);
-    while (stash_begin_ != stash_end_ && !ring_.full() && ring_.size() < count) {
+    while (stashed() != 0 && !ring_.full() && ring_.size() < count) {
       DAT_EVENT event{};
-      if (convert(*stash_begin_++, &event)) enqueue(event);
+      if (convert(unstash(), &event)) enqueue(event);
     }
-    if (stash_begin_ != stash_end_ || ring_.full() || ring_.size() >= count) return;
+    if (stashed() != 0 || ring_.full() || ring_.size() >= count) return;
     if (cq_->size() == 0) return;
   }
 }
@@ -245,13 +248,13 @@ bool Evd::take_any(DAT_EVENT* event) noexcept {
   const ScopedLock lock(poll_lock_);
   if (take_from_ring(event)) return true;
   refill_stash();
-  return stash_begin_ != stash_end_ && convert(*stash_begin_++, event);
+  return stashed() != 0 && convert(unstash(), event);
 }
 
 bool Evd::take_from_ring(DAT_EVENT* event) noexcept {
   const ScopedLock lock(ring_lock_);
   const bool popped = ring_.pop(event);
-  if (ring_.size() == 0) attention_.fetch_and(~unsigned{kInRing}, std::memory_order_relaxed);
+  if (ring_.size() == 0) poll_gate.clear(kInRing);
   return popped;
 }
 
@@ -264,13 +267,13 @@ void Evd::reap() noexcept {
 void Evd::forget(const Ep& ep) noexcept {
   const ScopedLock lock(poll_lock_);
   transport::Completion* kept = stash_begin_;
-  for (const transport::Completion* i = stash_begin_; i != stash_end_; ++i) {
-    if (i->qp_context != static_cast<const void*>(&ep))
+  for (const transport::Completion* i = stash_begin_; i != stash_begin_ + stashed(); ++i) {
+    if (ep_of(*i) != static_cast<const void*>(&ep))
       *kept++ = *i;
     else if (cookie_of(*i).ep == nullptr)
       retire(*i);  // the SRQ's, not the EP's
   }
-  stash_end_ = kept;
+  stashed() = static_cast<std::int32_t>(kept - stash_begin_);
 }
 
 // ---- state -------------------------------------------------------------------------------------

@@ -85,9 +85,7 @@ class Evd : public ObjectHeader {
   [[nodiscard]] DAT_EVD_STATE state() const noexcept UDAPL_EXCLUDES(notify_lock_);
   [[nodiscard]] DAT_COUNT qlen() const noexcept { return qlen_.load(std::memory_order_relaxed); }
   [[nodiscard]] Cno* cno() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  [[nodiscard]] bool waited() const noexcept {
-    return (attention_.load(std::memory_order_acquire) & kWaited) != 0;
-  }
+  [[nodiscard]] bool waited() const noexcept { return (poll_gate.bits() & kWaited) != 0; }
   // Would the CNO want to hear of completions? Asked by the Cno, with its lock held.
   [[nodiscard]] bool wants_arming() const noexcept {
     return cq_ != nullptr && enabled_.load(std::memory_order_relaxed) && !waited();
@@ -114,12 +112,18 @@ class Evd : public ObjectHeader {
 
   // Is a look at the completions all that dat_evd_dequeue has to do? No waiter, nothing in the
   // ring, a CQ, and no other streams.
-  [[nodiscard]] bool plain() const noexcept {
-    return attention_.load(std::memory_order_acquire) == 0;
-  }
+  [[nodiscard]] bool plain() const noexcept { return poll_gate.open(); }
   // The locked part of dat_evd_dequeue; `Cq` is the transport's final class. See datapath_evd.h.
   template <class Cq>
   [[nodiscard]] bool take_completion(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
+  // By the consumer who is announced at the gate: how many completions have come (Cq::fetch);
+  // puts them into the stash, which is empty, and gives the oldest one that makes an event.
+  template <class Cq>
+  [[nodiscard]] int fetch() noexcept UDAPL_REQUIRES(poll_lock_);
+  template <class Cq>
+  [[nodiscard]] bool take_fetched(int count, DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
+  // The oldest event of the stash, which is used up if there is none.
+  [[nodiscard]] bool take_stash(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   // The next event, if that is the success of a transfer and its completion is in the stash.
   [[nodiscard]] bool take_stashed(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   template <class Cq>
@@ -135,6 +139,7 @@ class Evd : public ObjectHeader {
     explicit Sink(Evd& owner) noexcept : evd(owner) {}
     void on_notify() noexcept override;
     void on_overflow() noexcept override;
+    [[nodiscard]] transport::PollGate* poll_gate() noexcept override { return &evd.poll_gate; }
     Evd& evd;
   };
   struct Modes {  // streams attached, by mode
@@ -145,6 +150,22 @@ class Evd : public ObjectHeader {
 
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
+  // The oldest completion leaves the stash, which is not empty.
+  [[nodiscard]] const transport::Completion& unstash() noexcept UDAPL_REQUIRES(poll_lock_) {
+    --stashed();
+    return *stash_begin_++;
+  }
+  void restash(int count) noexcept UDAPL_REQUIRES(poll_lock_) {
+    stash_begin_ = stash_;
+    stashed() = count;
+  }
+  // Completions in the stash, from stash_begin_ on.
+  [[nodiscard]] std::int32_t& stashed() noexcept UDAPL_REQUIRES(poll_lock_) {
+    return poll_gate.stock();
+  }
+  [[nodiscard]] std::int32_t stashed() const noexcept UDAPL_REQUIRES(poll_lock_) {
+    return poll_gate.stock();
+  }
   // One completion as an event; false if it makes none (a suppressed success).
   [[nodiscard]] bool convert(const transport::Completion& completion, DAT_EVENT* event) noexcept;
   [[nodiscard]] std::size_t stashed_events() const noexcept UDAPL_REQUIRES(poll_lock_);
@@ -174,18 +195,16 @@ class Evd : public ObjectHeader {
   // The waiter leaves. A notification that it did not act upon goes to the CNO, if `pass_on`.
   Upcall release_waiter(bool pass_on) noexcept UDAPL_EXCLUDES(notify_lock_);
 
-  // Why a dequeue has to look at more than the completions.
-  enum Attention : unsigned { kWaited = 1, kInRing = 2, kNoCq = 4, kMerged = 8 };
+  // Bits of poll_gate: why a dequeue has to look at more than the completions.
+  enum Attention : unsigned { kWaited = 2, kInRing = 4, kNoCq = 8, kMerged = 16 };
+  static_assert((kShut & (kWaited | kInRing | kNoCq | kMerged)) == 0);
 
   const DAT_EVD_FLAGS flags_;
   const bool merged_;
-  std::atomic<unsigned>
-      attention_;  // kWaited: notify_lock_, kInRing: ring_lock_; the rest is fixed
   std::atomic<DAT_COUNT> qlen_;
 
   SpinLock poll_lock_;
   transport::Completion* stash_begin_ UDAPL_GUARDED_BY(poll_lock_) = stash_;
-  transport::Completion* stash_end_ UDAPL_GUARDED_BY(poll_lock_) = stash_;
   transport::Completion stash_[kStash] UDAPL_GUARDED_BY(poll_lock_);
 
   SpinLock ring_lock_ UDAPL_ACQUIRED_AFTER(poll_lock_);

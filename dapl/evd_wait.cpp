@@ -51,7 +51,7 @@ Status Evd::claim_waiter(std::size_t threshold) noexcept {
                  static_cast<void*>(this), threshold);
   notified_.store(false, std::memory_order_relaxed);
   kicked_ = false;
-  attention_.fetch_or(kWaited, std::memory_order_release);
+  poll_gate.set(kWaited);
   return Status();
 }
 
@@ -89,7 +89,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
 
 Upcall Evd::release_waiter(bool pass_on) noexcept {
   const ScopedLock lock(notify_lock_);
-  attention_.fetch_and(~unsigned{kWaited}, std::memory_order_release);
+  poll_gate.clear(kWaited);
   arm_for_cno();
   if (pass_on && notified_.load(std::memory_order_relaxed) && cno_ &&
       enabled_.load(std::memory_order_relaxed))

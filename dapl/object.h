@@ -7,6 +7,7 @@
 
 #include "common/result.h"
 #include "common/trace.h"
+#include "dapl/transport/poll_gate.h"
 
 #include <atomic>
 #include <cstddef>
@@ -35,10 +36,18 @@ struct ObjectHeader {
     return 0xDA70000U + static_cast<std::uint32_t>(type);
   }
 
+  // A hot call looks at its gate and at nothing else here: open on live objects that the call is
+  // for and may work on at once, shut on all others. It has been found through the first word, so
+  // there is an object.
+  static constexpr std::uint32_t kShut = 1;
+
   const DAT_PROVIDER* provider;
   std::atomic<std::uint32_t> tag;
   std::atomic<std::uint32_t> uses{
-      0};                 // objects that refer to this one and keep it from being freed
+      0};  // objects that refer to this one and keep it from being freed
+  std::atomic<std::uint32_t> request_gate{kShut};  // 0: open
+  std::atomic<std::uint32_t> receive_gate{kShut};  // 0: open
+  transport::PollGate poll_gate{kShut};
   DAT_CONTEXT context{};  // the consumer's; never interpreted
   Ia* ia;                 // for an Ia: itself
   // Links of ObjectList.
@@ -46,6 +55,13 @@ struct ObjectHeader {
   ObjectHeader* previous = nullptr;
 };
 static_assert(offsetof(ObjectHeader, provider) == 0);
+
+// Of an object that is dead, or about to be.
+inline void shut_gates(ObjectHeader& object) noexcept {
+  object.request_gate.store(ObjectHeader::kShut, std::memory_order_relaxed);
+  object.receive_gate.store(ObjectHeader::kShut, std::memory_order_relaxed);
+  object.poll_gate.set(ObjectHeader::kShut);
+}
 
 // Can `handle` be the address of an object? The numbers that consumers have for IAs are below every
 // address, and so are null and sentinels.
@@ -69,7 +85,10 @@ template <class T>
 template <class T>
 [[nodiscard]] bool invalidate(T& object) noexcept {
   std::uint32_t live = ObjectHeader::tag_of(T::kType);
-  return object.tag.compare_exchange_strong(live, ObjectHeader::kDead, std::memory_order_acq_rel);
+  if (!object.tag.compare_exchange_strong(live, ObjectHeader::kDead, std::memory_order_acq_rel))
+    return false;
+  shut_gates(object);
+  return true;
 }
 
 // Decides between the end of an object that leaves a spent handle and the consumer who frees that.
@@ -152,6 +171,7 @@ struct Dispose {
       lock.lock();
     else
       object->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    shut_gates(*object);
     object->~T();
     ObjectPool<T>::instance().release(object);
   }

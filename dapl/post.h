@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dapl/ep.h"
+#include "dapl/guard.h"
 #include "dapl/lmr.h"
 #include "dapl/rmr.h"
 #include "dapl/srq.h"
@@ -72,11 +73,6 @@ struct Segments {
   [[nodiscard]] bool fit(std::uint32_t limit) const noexcept {
     return static_cast<std::uint32_t>(count) <= limit && (count == 0 || list != nullptr);
   }
-  // Is it the list of a quick post? `quick_count` is the queue's.
-  // One that is to be traced is not quick: a call in the quick path would cost all posts registers.
-  [[nodiscard]] bool is_quick(DAT_COUNT quick_count) const noexcept {
-    return count == quick_count && list != nullptr && !trace::enabled(trace::kDetail);
-  }
   [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t bytes = 0;
     for (DAT_COUNT i = 0; i < count; ++i) bytes += list[i].segment_length;
@@ -125,7 +121,6 @@ template <class Q, class Call>
     }
   }
   cookie->user = request.cookie;
-  cookie->ep = &ep;
   if (request.rmr != nullptr)
     cookie->rmr = request.rmr;
   else
@@ -147,39 +142,115 @@ template <class Q, class Call>
   return kPosted;
 }
 
-// The last steps of a quick post, whose slot `cookie` is claimed: `call(qp, id) -> DAT_RETURN`.
-// REQUIRES: the queue's quick_count is 1, default flags.
-template <class Q, class Queue, class Call>
-[[nodiscard, gnu::always_inline]] inline Outcome submit_quickly(Ep& ep, Queue& queue,
-                                                                Cookie& cookie, DAT_DTO_COOKIE user,
-                                                                DAT_DTOS operation,
-                                                                std::uint32_t length,
-                                                                Call&& call) noexcept
-    UDAPL_REQUIRES(queue.lock) {
-  cookie.user = user;
-  cookie.ep = &ep;
-  cookie.length = length;
-  cookie.operation = operation;
-  cookie.suppressed = false;
-  cookie.ib_extension = false;
-  cookie.plain = true;
-  queue.cookies.commit(cookie);
-  const DAT_RETURN code =
-      call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(&cookie));
-  if (code != DAT_SUCCESS) [[unlikely]] {
-    queue.cookies.rollback();
-    return {code, "the transport refuses"};
-  }
-  return kPosted;
+// ---- posts at once ------------------------------------------------------------------------------
+
+// A QP class may have functions of its own for one signalled segment, whose length is known.
+template <class Q>
+concept PostsSegments = requires(Q& qp, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
+                                 std::uint32_t length, const DAT_RMR_TRIPLET& remote) {
+  { qp.post_one_send(id, segment, length) } -> std::same_as<DAT_RETURN>;
+  { qp.post_one_write(id, segment, length, remote) } -> std::same_as<DAT_RETURN>;
+};
+
+// Can it be posted without a further look at state and configuration? `gate` is the queue's, of
+// whatever object. One that is to be traced is not posted at once: a call on that path would cost
+// all posts registers.
+[[nodiscard, gnu::always_inline]] inline bool is_quick(const std::atomic<std::uint32_t>& gate,
+                                                       DAT_COUNT count, const DAT_LMR_TRIPLET* list,
+                                                       DAT_COMPLETION_FLAGS flags) noexcept {
+  static_assert(DAT_COMPLETION_DEFAULT_FLAG == 0);
+  return (gate.load(std::memory_order_relaxed) | static_cast<std::uint32_t>(flags)) == 0 &&
+         count == 1 && list != nullptr && !trace::enabled(trace::kDetail);
 }
+
+// How that went. Not tried: nothing has happened.
+struct Quick {
+  bool tried;
+  DAT_RETURN code;
+};
+inline constexpr Quick kNotTried{false, DAT_SUCCESS};
+
+// Takes the next slot for a post of `length` bytes and makes the call `call(qp, id) ->
+// DAT_RETURN`. Not tried: the lock is held by somebody, the gate has been shut before we had the
+// lock, no slot is known to be free, or the post does not fit the limits.
+template <class Q, class G, class Queue, class Fits, class Call>
+[[nodiscard, gnu::always_inline]] inline Quick submit_quickly(
+    Queue& queue, const std::atomic<std::uint32_t>& gate, DAT_DTO_COOKIE user, DAT_DTOS operation,
+    std::uint32_t length, Fits&& fits, Call&& call) noexcept {
+  if (!G::try_lock(queue.lock)) [[unlikely]]
+    return kNotTried;
+  Cookie* const cookie = queue.cookies.next();
+  if ((G::kThreadSafe && gate.load(std::memory_order_relaxed) != 0) ||
+      cookie == queue.cookies.known_end() || !fits()) [[unlikely]] {
+    G::unlock(queue.lock);
+    return kNotTried;
+  }
+  cookie->user = user;
+  if (operation != DAT_DTO_RECEIVE) cookie->length = length;  // of a receive the completion tells
+  cookie->operation = operation;
+  cookie->suppressed = false;
+  cookie->ib_extension = false;
+  cookie->plain = true;
+  queue.cookies.commit(*cookie);
+  const DAT_RETURN code =
+      call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(cookie));
+  if (code != DAT_SUCCESS) [[unlikely]]
+    queue.cookies.rollback();
+  G::unlock(queue.lock);
+  return {true, code};
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::always_inline]] inline Quick send_quickly(Ep& ep, const DAT_LMR_TRIPLET& segment,
+                                                            DAT_DTO_COOKIE cookie) noexcept {
+  const std::uint32_t length = segment.segment_length;
+  return submit_quickly<Q, G>(
+      ep.requests, ep.request_gate, cookie, DAT_DTO_SEND, length,
+      [&]() noexcept { return length <= ep.requests.max_message; },
+      [&](Q& qp, transport::WorkId id) noexcept {
+        if constexpr (PostsSegments<Q>)
+          return qp.post_one_send(id, segment, length);
+        else
+          return qp.post_send(id, &segment, 1, transport::kSignalled);
+      });
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::always_inline]] inline Quick write_quickly(
+    Ep& ep, const DAT_LMR_TRIPLET& segment, DAT_DTO_COOKIE cookie,
+    const DAT_RMR_TRIPLET& remote) noexcept {
+  const std::uint32_t length = segment.segment_length;
+  if (length > remote.segment_length) [[unlikely]]
+    return kNotTried;
+  return submit_quickly<Q, G>(
+      ep.requests, ep.request_gate, cookie, DAT_DTO_RDMA_WRITE, length,
+      [&]() noexcept { return length <= ep.requests.max_rdma; },
+      [&](Q& qp, transport::WorkId id) noexcept {
+        if constexpr (PostsSegments<Q>)
+          return qp.post_one_write(id, segment, length, remote);
+        else
+          return qp.post_rdma_write(id, &segment, 1, remote, transport::kSignalled);
+      });
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::always_inline]] inline Quick receive_quickly(Ep& ep,
+                                                               const DAT_LMR_TRIPLET& segment,
+                                                               DAT_DTO_COOKIE cookie) noexcept {
+  return submit_quickly<Q, G>(
+      ep.receives, ep.receive_gate, cookie, DAT_DTO_RECEIVE, 0, []() noexcept { return true; },
+      [&](Q& qp, transport::WorkId id) noexcept {
+        return qp.post_recv(id, &segment, 1, transport::kSignalled);
+      });
+}
+
+// ---- all posts ----------------------------------------------------------------------------------
 
 // The locked part of each post: the argument checks, then the common steps. `queue` is the EP's.
 
-// Every send: the long way.
 template <HotQp Q>
-[[nodiscard, gnu::noinline]] Outcome any_send(Ep& ep, RequestQueue& queue, Segments local,
-                                              DAT_DTO_COOKIE cookie,
-                                              DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard]] inline Outcome send(Ep& ep, RequestQueue& queue, const Segments& local,
+                                  DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   if (!local.fit(queue.max_segments)) [[unlikely]]
     return bad(DAT_INVALID_ARG2, "bad segment count or list");
@@ -192,24 +263,6 @@ template <HotQp Q>
                    [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
                      return qp.post_send(id, local.list, local.count, work);
                    });
-}
-
-template <HotQp Q>
-[[nodiscard, gnu::always_inline]] inline Outcome send(Ep& ep, RequestQueue& queue,
-                                                      const Segments& local, DAT_DTO_COOKIE cookie,
-                                                      DAT_COMPLETION_FLAGS flags) noexcept
-    UDAPL_REQUIRES(queue.lock) {
-  if (local.is_quick(queue.quick_count.load(std::memory_order_relaxed)) &&
-      flags == DAT_COMPLETION_DEFAULT_FLAG && local.list->segment_length <= queue.max_message)
-      [[likely]] {
-    Cookie* const slot = queue.cookies.claim();
-    if (slot != nullptr) [[likely]]
-      return submit_quickly<Q>(ep, queue, *slot, cookie, DAT_DTO_SEND, local.list->segment_length,
-                               [&](Q& qp, transport::WorkId id) noexcept {
-                                 return qp.post_send(id, local.list, 1, transport::kSignalled);
-                               });
-  }
-  return any_send<Q>(ep, queue, local, cookie, flags);
 }
 
 template <HotQp Q>
@@ -232,11 +285,10 @@ template <HotQp Q>
                    });
 }
 
-// Every RDMA write: the long way.
 template <HotQp Q>
-[[nodiscard, gnu::noinline]] Outcome any_write(Ep& ep, RequestQueue& queue, Segments local,
-                                               DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
-                                               DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard]] inline Outcome rdma_write(Ep& ep, RequestQueue& queue, const Segments& local,
+                                        DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
+                                        DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   static constexpr DAT_RMR_TRIPLET kNowhere{};
   if (!local.fit(queue.max_write_segments)) [[unlikely]]
@@ -256,28 +308,6 @@ template <HotQp Q>
                    [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
                      return qp.post_rdma_write(id, local.list, local.count, *remote, work);
                    });
-}
-
-template <HotQp Q>
-[[nodiscard, gnu::always_inline]] inline Outcome rdma_write(Ep& ep, RequestQueue& queue,
-                                                            const Segments& local,
-                                                            DAT_DTO_COOKIE cookie,
-                                                            const DAT_RMR_TRIPLET* remote,
-                                                            DAT_COMPLETION_FLAGS flags) noexcept
-    UDAPL_REQUIRES(queue.lock) {
-  if (local.is_quick(queue.quick_count.load(std::memory_order_relaxed)) &&
-      flags == DAT_COMPLETION_DEFAULT_FLAG && remote != nullptr &&
-      local.list->segment_length <= remote->segment_length &&
-      local.list->segment_length <= queue.max_rdma) [[likely]] {
-    Cookie* const slot = queue.cookies.claim();
-    if (slot != nullptr) [[likely]]
-      return submit_quickly<Q>(
-          ep, queue, *slot, cookie, DAT_DTO_RDMA_WRITE, local.list->segment_length,
-          [&](Q& qp, transport::WorkId id) noexcept {
-            return qp.post_rdma_write(id, local.list, 1, *remote, transport::kSignalled);
-          });
-  }
-  return any_write<Q>(ep, queue, local, cookie, remote, flags);
 }
 
 template <HotQp Q>
@@ -371,11 +401,9 @@ template <HotQp Q>
       });
 }
 
-// Every receive: the long way.
 template <HotQp Q>
-[[nodiscard, gnu::noinline]] Outcome any_receive(Ep& ep, ReceiveQueue& queue, Segments local,
-                                                 DAT_DTO_COOKIE user,
-                                                 DAT_COMPLETION_FLAGS flags) noexcept
+[[nodiscard]] inline Outcome receive(Ep& ep, ReceiveQueue& queue, const Segments& local,
+                                     DAT_DTO_COOKIE user, DAT_COMPLETION_FLAGS flags) noexcept
     UDAPL_REQUIRES(queue.lock) {
   if (queue.qp == nullptr) [[unlikely]]
     return no_receive_queue(ep);
@@ -391,7 +419,6 @@ template <HotQp Q>
               "max_recv_dtos are outstanding"};
   }
   cookie->user = user;
-  cookie->ep = &ep;
   cookie->length = 0;
   cookie->operation = DAT_DTO_RECEIVE;
   cookie->suppressed = false;
@@ -408,22 +435,6 @@ template <HotQp Q>
     return {code, "the transport refuses"};
   }
   return kPosted;
-}
-
-template <HotQp Q>
-[[nodiscard, gnu::always_inline]] inline Outcome receive(Ep& ep, ReceiveQueue& queue,
-                                                         const Segments& local, DAT_DTO_COOKIE user,
-                                                         DAT_COMPLETION_FLAGS flags) noexcept
-    UDAPL_REQUIRES(queue.lock) {
-  if (local.is_quick(queue.quick_count) && flags == DAT_COMPLETION_DEFAULT_FLAG) [[likely]] {
-    Cookie* const slot = queue.cookies.claim();
-    if (slot != nullptr) [[likely]]
-      return submit_quickly<Q>(ep, queue, *slot, user, DAT_DTO_RECEIVE, 0,
-                               [&](Q& qp, transport::WorkId id) noexcept {
-                                 return qp.post_recv(id, local.list, 1, transport::kSignalled);
-                               });
-  }
-  return any_receive<Q>(ep, queue, local, user, flags);
 }
 
 [[nodiscard, gnu::always_inline]] inline DAT_RETURN finish(DAT_HANDLE handle, const char* call,

@@ -123,7 +123,7 @@ void completion(const transport::Completion& completion, DAT_EVD_HANDLE evd) noe
                              ? 0
                          : receive ? completion.length
                                    : cookie.length,
-               .object = completion.qp_context,
+               .object = ep_of(completion),
                .other = evd,
                .function = cookie.suppressed ? "suppressed" : "completion",
                .text = operation_name(receive ? completion.operation : cookie.operation),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "dapl/transport/poll_gate.h"
 #include "dapl/transport/types.h"
 
 #include <memory>
@@ -55,6 +56,11 @@ class ConnectionSink {
   // the connection, our own disconnect included.
   virtual void on_srq_released() noexcept {}
 
+  // Not a report but a question, with any lock held: how many receives of the QP's own queue are
+  // posted, those included whose completions nobody has taken yet? For transports that do not
+  // count.
+  [[nodiscard]] virtual int receives_held() const noexcept { return 0; }
+
  protected:
   ~ConnectionSink() = default;
 };
@@ -76,6 +82,8 @@ class CqSink {
   // The CQ was full and a completion was lost. Every QP that feeds the CQ breaks. At most one call
   // per CQ.
   virtual void on_overflow() noexcept = 0;
+  // Through which the consumer comes who does not call Cq::poll; null: everybody does.
+  [[nodiscard]] virtual PollGate* poll_gate() noexcept { return nullptr; }
 
  protected:
   ~CqSink() = default;

@@ -28,11 +28,11 @@ using WorkFlags = std::uint32_t;
 // What happened to one work request. Filled by Cq::poll.
 struct Completion {
   WorkId id;
-  void* qp_context;  // QpInit::context of the QP that did the work: for an SRQ receive, the one
-                     // that consumed the buffer
+  void* qp_context;  // QpInit::context of the QP that did the work. Always set for an SRQ receive:
+                     // the one that consumed the buffer. Otherwise null, if the id is to tell.
   DAT_DTO_COMPLETION_STATUS status;
   // Always set. A receive, failed or not: RECEIVE, RECEIVE_WITH_INVALIDATE or an IB extension's. A
-  // request: below the first extension unless it was one; which one exactly, the id knows.
+  // request: below the first extension, or which one it was; which one exactly, the id knows.
   DAT_DTOS operation;
   std::uint32_t length;         // bytes moved; 0 on failure
   DAT_RMR_CONTEXT rmr_context;  // RECEIVE_WITH_INVALIDATE and SUCCESS: what was invalidated; else 0

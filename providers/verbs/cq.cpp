@@ -3,16 +3,22 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
+
+#include <dat/dat_ib_extensions.h>
 
 #include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/barrier.h"
+#include "providers/verbs/qp.h"
+#include "providers/verbs/srq.h"
 #include "providers/verbs/status.h"
 #include "providers/verbs/trace_points.h"
 
@@ -43,7 +49,7 @@ Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
   }
   adapter.patrol().join(*cq);
   // Without the kernel's help all polls take the lock.
-  if (!has_process_barrier()) cq->mode_.store(kLocked, std::memory_order_relaxed);
+  if (!has_process_barrier()) cq->keep_out(kLocked);
   return std::unique_ptr<transport::Cq>(std::move(cq));
 }
 
@@ -51,6 +57,7 @@ Cq::Cq(Adapter& adapter, transport::CqSink& sink)
     : invalidate_flags_(adapter.device().invalidate_flags()),
       adapter_(adapter),
       sink_(sink),
+      poll_gate_(sink.poll_gate() != nullptr ? *sink.poll_gate() : own_gate_),
       gate_(adapter.reactor(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 Cq::~Cq() {
@@ -70,8 +77,39 @@ Cq::~Cq() {
 
 // ---- completions -------------------------------------------------------------------------------
 
-bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
-                      transport::Completion& to) const noexcept {
+namespace {
+
+// The operation of a request that succeeded. What verbs does not tell apart (a write with immediate
+// data is a write) the core knows from its cookie.
+DAT_DTOS request_operation(ibv_wc_opcode opcode) noexcept {
+  static_assert(IBV_WC_SEND == 0 && IBV_WC_RDMA_WRITE == 1 && IBV_WC_RDMA_READ == 2 &&
+                IBV_WC_COMP_SWAP == 3 && IBV_WC_FETCH_ADD == 4 && IBV_WC_BIND_MW == 5 &&
+                IBV_WC_LOCAL_INV == 6);
+  static constexpr std::array<DAT_DTOS, 8> kOperations = {
+      DAT_DTO_SEND,
+      DAT_DTO_RDMA_WRITE,
+      DAT_DTO_RDMA_READ,
+      static_cast<DAT_DTOS>(DAT_IB_DTO_CMP_SWAP),
+      static_cast<DAT_DTOS>(DAT_IB_DTO_FETCH_ADD),
+      DAT_DTO_BIND_MW,
+      DAT_DTO_BIND_MW,
+      DAT_DTO_SEND};
+  return kOperations[opcode % kOperations.size()];
+}
+
+}  // namespace
+
+bool Cq::convert(const ibv_wc& from, transport::Completion& to) const noexcept {
+  const QpMap::Entry* const entry = qps_.find(from.qp_num);
+  if (entry == nullptr) return false;
+  if (!is_plain(from)) return convert_special(from, *entry, to);
+  convert_plain(from, to);
+  to.qp_context = entry->context;
+  return true;
+}
+
+bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
+                         transport::Completion& to) const noexcept {
   const bool receive = (from.wr_id & kReceiveTag) != 0;
   const bool success = from.status == IBV_WC_SUCCESS;
   if (!success) {
@@ -80,10 +118,7 @@ bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
   } else if (from.wr_id == kInternalWork) {
     entry.qp->on_marker();
   }
-  if (receive) {
-    entry.qp->on_received();
-    if (entry.srq != nullptr) entry.srq->taken();
-  }
+  if (receive && entry.srq != nullptr) entry.srq->taken();
   if (work_id(from.wr_id) == 0) return false;
 
   to = transport::Completion{};
@@ -93,10 +128,10 @@ bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
   const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.qp->takes_loss();
   to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : from.status);
   // A request that failed: verbs does not say which operation it was; the core's cookie does.
-  to.operation = receive                        ? DAT_DTO_RECEIVE
-                 : (from.wr_id & kBindTag) != 0 ? DAT_DTO_BIND_MW
-                 : success                      ? request_operation(from.opcode)
-                                                : DAT_DTO_SEND;
+  to.operation = receive               ? DAT_DTO_RECEIVE
+                 : is_bind(from.wr_id) ? DAT_DTO_BIND_MW
+                 : success             ? request_operation(from.opcode)
+                                       : DAT_DTO_SEND;
   if (!success) return true;
   to.length = from.byte_len;
   if (!receive) return true;
@@ -113,9 +148,29 @@ bool Cq::convert_rare(const ibv_wc& from, const QpMap::Entry& entry,
   return true;
 }
 
-int Cq::poll_locked(transport::Completion* out, int max) noexcept {
+int Cq::poll_verbs(ibv_wc* work, int max) noexcept {
+  const int count = ibv_poll_cq(cq_, max, work);
+  // The queue has been empty since the last QP went: what comes now is of QPs that live.
+  if (count >= 0 && count < max) set_mode(kGhosts, false);
+  return count;
+}
+
+int Cq::poll(transport::Completion* out, int max) noexcept {
+  polled_.store(true, std::memory_order_relaxed);
   const ScopedLock lock(lock_);
-  if (held_begin_ == held_.size()) return take(out, max);
+  if (held_begin_ != held_.size()) return take_held(out, max);
+  ibv_wc work[kBatch];
+  while (true) {
+    const int limit = std::min(max, kBatch);
+    const int count = poll_verbs(work, limit);
+    int kept = 0;
+    for (int i = 0; i < count; ++i) kept += convert(work[i], out[kept]) ? 1 : 0;
+    // Only behind a full batch of leftovers there may be more.
+    if (kept != 0 || count < limit || limit <= 0) return kept;
+  }
+}
+
+int Cq::take_held(transport::Completion* out, int max) noexcept {
   const std::size_t count =
       std::min(held_.size() - held_begin_, static_cast<std::size_t>(std::max(max, 0)));
   for (std::size_t i = 0; i < count; ++i) out[i] = held_[held_begin_ + i].completion;
@@ -147,7 +202,7 @@ int Cq::hold(bool* notification) noexcept {
     return -1;
   }
   ibv_wc work[kBatch];
-  const int count = ibv_poll_cq(cq_, kBatch, work);
+  const int count = poll_verbs(work, kBatch);
   for (int i = 0; i < count; ++i) {
     transport::Completion completion;
     if (!convert(work[i], completion)) continue;
@@ -167,17 +222,20 @@ int Cq::size() const noexcept {
   return static_cast<int>(self.held_.size() - self.held_begin_);
 }
 
-// ---- excluding the poller ----------------------------------------------------------------------
+// ---- excluding the consumer ---------------------------------------------------------------------
 
 void Cq::set_mode(unsigned bit, bool on) noexcept {
-  const unsigned mode = mode_.load(std::memory_order_relaxed);
-  mode_.store(on ? mode | bit : mode & ~bit, std::memory_order_relaxed);
+  const unsigned before = mode_;
+  mode_ = on ? mode_ | bit : mode_ & ~bit;
+  if ((before == 0) == (mode_ == 0)) return;
+  if (mode_ != 0)
+    poll_gate_.set(transport::PollGate::kDiverted);
+  else
+    poll_gate_.clear(transport::PollGate::kDiverted);
 }
 
-void Cq::wait_for_poller() const noexcept {
-  const std::uint32_t turn = turn_.load(std::memory_order_acquire);
-  if (turn % 2 != 0)
-    while (turn_.load(std::memory_order_acquire) == turn) ::sched_yield();
+void Cq::wait_for_consumer() const noexcept {
+  while (poll_gate_.occupied()) ::sched_yield();
 }
 
 // Returns when every poll that had begun is over, and every poll that begins later sees what the
@@ -185,23 +243,24 @@ void Cq::wait_for_poller() const noexcept {
 void Cq::quiesce() noexcept {
   if (has_process_barrier()) {
     process_barrier();
-    wait_for_poller();
+    wait_for_consumer();
   }
   const ScopedLock lock(lock_);  // for those that take it
 }
 
-void Cq::lock_polls() noexcept {
+// Returns when the consumer polls with the lock, or not at all, until the mode is taken back.
+void Cq::keep_out(unsigned mode) noexcept {
   {
     const ScopedLock lock(lock_);
-    if ((mode_.load(std::memory_order_relaxed) & kLocked) != 0) return;
-    set_mode(kLocked, true);
+    if ((mode_ & (mode | kLocked)) != 0) return;  // somebody has done it
+    set_mode(mode, true);
   }
   quiesce();
 }
 
 bool Cq::begin_look(bool only_idle) noexcept {
-  const std::uint32_t turn = turn_.load(std::memory_order_relaxed);
-  const bool idle = turn == std::exchange(looked_turn_, turn);
+  const bool unused = poll_gate_.unused();
+  const bool idle = !polled_.exchange(false, std::memory_order_relaxed) && unused;
   if ((only_idle && !idle) || !has_qps()) return false;
   const ScopedLock lock(lock_);
   set_mode(kLooking, true);
@@ -209,7 +268,7 @@ bool Cq::begin_look(bool only_idle) noexcept {
 }
 
 void Cq::end_look() noexcept {
-  if (has_process_barrier()) wait_for_poller();
+  if (has_process_barrier()) wait_for_consumer();
   const ScopedLock lock(lock_);
   bool notification = false;
   while (hold(&notification) == kBatch) {
@@ -244,7 +303,7 @@ void Cq::on_event() noexcept {
 
 // What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again.
 bool Cq::found_notification() noexcept {
-  lock_polls();
+  keep_out(kLocked);
   const ScopedLock lock(lock_);
   for (bool armed = false;; armed = true) {
     bool notification = false;
@@ -279,6 +338,7 @@ void Cq::deliver(unsigned call) noexcept {
 
 void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only,
                 Srq* srq) {
+  forget_ghosts();  // one may have had the same number
   qps_.add({number, &qp, context, srq}, [this] { quiesce(); });
   const ScopedLock lock(roles_lock_);
   const bool was = solicited_.load(std::memory_order_relaxed);
@@ -288,8 +348,17 @@ void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool sol
   adapter_.patrol().start();
 }
 
+void Cq::forget_ghosts() noexcept {
+  const ScopedLock lock(lock_);
+  bool notification = false;
+  while ((mode_ & kGhosts) != 0 && hold(&notification) == kBatch) {
+  }
+}
+
+// What the device has put on the verbs CQ for the QP may still be there. It is dropped by those who
+// poll with the lock, so the gate is closed until the queue has once been empty.
 void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
-  qps_.remove(number, [this] { quiesce(); });
+  qps_.remove(number, [this] { keep_out(kGhosts); });
   drop_held(number);
   const ScopedLock lock(roles_lock_);
   --(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);

@@ -12,7 +12,7 @@
 #include "providers/verbs/qp_map.h"
 #include "providers/verbs/work_tag.h"
 
-#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -25,17 +25,17 @@ class Srq;
 
 // A completion queue on a verbs CQ. Thread-safe as transport::Cq says. Owned by an EVD.
 //
-// A poll is one ibv_poll_cq and one pass over what it gave: no lock, no allocation. A completion
-// whose QP number is not in the map belongs to a QP that is gone, and is dropped; so a Qp that is
-// reset takes a new ibv_qp with a new number. The poller notes when it enters and leaves in
-// `turn_`. Whoever has to exclude it (quiesce()) lets the kernel order that against the other CPUs'
-// memory (membarrier), so that the poller itself needs no fence (docs/adr/0011).
+// The consumer who comes through the PollGate polls with fetch() and hand_out(): one ibv_poll_cq
+// and one pass over what it gave, without a lock; which request a completion is of, its wr_id says.
+// Everybody else calls poll(), which takes the lock, and so does the consumer while the gate is
+// closed to him. That is how those keep him out who look into the CQ from other threads, and how it
+// is made sure that nothing of a QP that is gone is handed out (docs/adr/0019).
 //
 // Three things take completions off the verbs CQ without handing them out; the next poll gives them
 // from `held_`. size(): verbs does not tell how many wait. The CqPatrol. And the filter, in the
-// driver, when an armed CQ fires that quiet completions are put on: the device cannot tell them from
-// notifications. From the first time on, polls of that CQ take a lock. What is held of a QP goes
-// with it.
+// driver, when an armed CQ fires that quiet completions are put on: the device cannot tell them
+// from notifications. From the first time on, the gate of that CQ stays closed. What is held of a
+// QP goes with it.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
@@ -51,7 +51,10 @@ class Cq final : public transport::Cq {
   Cq(const Cq&) = delete;
   Cq& operator=(const Cq&) = delete;
 
-  int poll(transport::Completion* out, int max) noexcept override;
+  int poll(transport::Completion* out, int max) noexcept override UDAPL_EXCLUDES(lock_);
+  // For dapl::FetchingQueue.
+  [[nodiscard]] int fetch() noexcept { return ibv_poll_cq(cq_, kBatch, work_.data()); }
+  [[nodiscard]] int hand_out(int fetched, transport::Completion* out) noexcept;
   void progress() noexcept override {}
   void arm() noexcept override;
   // As poll: needs the caller's serialisation.
@@ -87,53 +90,59 @@ class Cq final : public transport::Cq {
   void on_error() noexcept;                        // IBV_EVENT_CQ_ERR
 
  private:
-  // Bits of mode_. Any: polls take the lock. kHeld: held_ is not empty. kLocked: the driver
-  // filters, or there is no process_barrier(). kLooking: between begin_look and end_look.
-  enum Mode : unsigned { kHeld = 1, kLocked = 2, kLooking = 4 };
+  // Bits of mode_. Any: the gate is closed. kHeld: held_ is not empty. kLocked: the driver filters,
+  // or there is no process_barrier(). kLooking: between begin_look and end_look. kGhosts:
+  // completions of QPs that are gone may be on the verbs CQ.
+  enum Mode : unsigned { kHeld = 1, kLocked = 2, kLooking = 4, kGhosts = 8 };
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
 
-  // Fills `out` from the verbs CQ. By the poller, or under the lock.
-  [[gnu::always_inline]] int take(transport::Completion* out, int max) noexcept;
-  // Of one ibv_wc. False: it is not handed on.
-  [[nodiscard, gnu::always_inline]] bool convert(const ibv_wc& from,
-                                                 transport::Completion& to) const noexcept;
-  // The same for failures and what is rare.
-  [[nodiscard, gnu::cold, gnu::noinline]] bool convert_rare(
-      const ibv_wc& from, const QpMap::Entry& entry, transport::Completion& to) const noexcept;
-  [[gnu::cold, gnu::noinline]] int poll_locked(transport::Completion* out, int max) noexcept
-      UDAPL_EXCLUDES(lock_);
+  // Is it the success of a transfer that is what its wr_id says?
+  [[nodiscard]] bool is_plain(const ibv_wc& work) const noexcept;
+  // Of a plain one: all but the QP's context.
+  static void convert_plain(const ibv_wc& from, transport::Completion& to) noexcept;
+  // Of any. False: it is not handed on; its QP may be gone.
+  [[nodiscard, gnu::noinline]] bool convert(const ibv_wc& from,
+                                            transport::Completion& to) const noexcept;
+  [[nodiscard]] bool convert_special(const ibv_wc& from, const QpMap::Entry& entry,
+                                     transport::Completion& to) const noexcept;
+  // Takes up to `max` off the verbs CQ; how many.
+  int poll_verbs(ibv_wc* work, int max) noexcept UDAPL_REQUIRES(lock_);
+  int take_held(transport::Completion* out, int max) noexcept UDAPL_REQUIRES(lock_);
   // Takes up to kBatch to held_; a negative number: no memory. *notifies: one is a notification.
   int hold(bool* notifies) noexcept UDAPL_REQUIRES(lock_);
   void end_held_if_empty() noexcept UDAPL_REQUIRES(lock_);
   void drop_held(std::uint32_t number) noexcept UDAPL_EXCLUDES(lock_);
+  void forget_ghosts() noexcept UDAPL_EXCLUDES(lock_);
   void set_mode(unsigned bit, bool on) noexcept UDAPL_REQUIRES(lock_);
-  void wait_for_poller() const noexcept;
+  void wait_for_consumer() const noexcept;
   void quiesce() noexcept UDAPL_EXCLUDES(lock_);
-  void lock_polls() noexcept UDAPL_EXCLUDES(lock_);
+  void keep_out(unsigned mode) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock_);
   void request_notification() const noexcept;
   void deliver(unsigned call) noexcept;
 
-  // The poller's.
-  alignas(64) std::atomic<std::uint32_t> turn_{0};  // odd: a poll runs
-  std::atomic<unsigned> mode_{0};                   // written under lock_
+  // The consumer's.
   ibv_cq* cq_ = nullptr;
   const unsigned invalidate_flags_;  // Device's
-  QpMap qps_;
+  std::array<ibv_wc, kBatch> work_;  // what was fetched
 
-  alignas(64) Adapter& adapter_;
+  QpMap qps_;
+  Adapter& adapter_;
   transport::CqSink& sink_;
+  transport::PollGate own_gate_;  // of a CQ that nobody polls through one
+  transport::PollGate& poll_gate_;
   std::atomic<bool> filters_{false};    // quiet work is posted
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};
-  std::uint32_t looked_turn_ = 0;  // CqPatrol's
+  std::atomic<bool> polled_{false};  // with poll(), since the CqPatrol looked
 
   mutable SpinLock lock_;
   struct Held {
     transport::Completion completion;
     std::uint32_t qp_number;
   };
+  unsigned mode_ UDAPL_GUARDED_BY(lock_) = 0;
   std::vector<Held> held_ UDAPL_GUARDED_BY(lock_);
   std::size_t held_begin_ UDAPL_GUARDED_BY(lock_) = 0;
 

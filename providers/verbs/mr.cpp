@@ -121,8 +121,18 @@ void MemoryTable::add(const Mr& mr) {
 
 void MemoryTable::remove(const Mr& mr) noexcept {
   const ScopedLock lock(lock_);
-  generation_.fetch_add(1, std::memory_order_release);
   mrs_.erase(mr.lmr_context());
+  for (RegionCache* const cache : caches_) cache->forget();
+}
+
+void MemoryTable::add(RegionCache& cache) {
+  const ScopedLock lock(lock_);
+  caches_.insert(&cache);
+}
+
+void MemoryTable::remove(RegionCache& cache) noexcept {
+  const ScopedLock lock(lock_);
+  caches_.erase(&cache);
 }
 
 std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) const noexcept {
@@ -130,9 +140,9 @@ std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) const 
   const auto found = mrs_.find(key);
   if (found == mrs_.end()) return std::nullopt;
   const transport::MrInit& init = found->second->init();
-  return Region{found->second->get()->pd, init.address, init.length,
-                (access_flags(init.privileges, false) & IBV_ACCESS_LOCAL_WRITE) != 0,
-                generation_.load(std::memory_order_relaxed)};
+  const bool writable = (access_flags(init.privileges, false) & IBV_ACCESS_LOCAL_WRITE) != 0;
+  return Region{{key, init.address, init.length, writable},
+                found->second->get()->pd};
 }
 
 void MemoryTable::invalidated(std::uint32_t key) noexcept {

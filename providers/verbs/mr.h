@@ -7,6 +7,7 @@
 #include "common/mutex.h"
 #include "common/result.h"
 #include "dapl/transport/mr.h"
+#include "providers/verbs/region_cache.h"
 
 #include <atomic>
 #include <cstdint>
@@ -51,33 +52,21 @@ class MemoryTable {
   void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
   void add(const Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(const Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
+  // Caches of what find() gave, which have to forget it when a registration goes.
+  void add(RegionCache& cache) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
+  void remove(RegionCache& cache) noexcept UDAPL_EXCLUDES(lock_);
 
   // The peer has invalidated `key`. Any lock but a Window's may be held.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
-  // A registration, as far as posts have to know it. Valid while generation() stays what it was.
-  struct Region {
+  struct Region : KnownRegion {
     const ibv_pd* pd;
-    DAT_VADDR first;
-    DAT_VLEN length;
-    bool writable;
-    std::uint64_t generation;
-
-    [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept {
-      const DAT_VLEN offset = segment.virtual_address - first;
-      return offset <= length && segment.segment_length <= length - offset;
-    }
   };
   [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) const noexcept
       UDAPL_EXCLUDES(lock_);
   // Does the segment lie inside a registration?
-  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept
-      UDAPL_EXCLUDES(lock_) {
+  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept UDAPL_EXCLUDES(lock_) {
     const std::optional<Region> region = find(segment.lmr_context);
     return region.has_value() && region->contains(segment);
-  }
-  // Changes whenever a registration goes.
-  [[nodiscard]] std::uint64_t generation() const noexcept {
-    return generation_.load(std::memory_order_acquire);
   }
   // `qp` is about to be destroyed: frees the windows that are bound through it, as devices may
   // refuse to destroy a QP with windows. Blocks.
@@ -87,7 +76,19 @@ class MemoryTable {
   mutable Mutex lock_;
   std::unordered_set<Window*> windows_ UDAPL_GUARDED_BY(lock_);
   std::unordered_map<std::uint32_t, const Mr*> mrs_ UDAPL_GUARDED_BY(lock_);
-  std::atomic<std::uint64_t> generation_{1};  // written under lock_, before the entry goes
+  std::unordered_set<RegionCache*> caches_ UDAPL_GUARDED_BY(lock_);
+};
+
+// The cache of a queue, known to the table as long as it lives.
+class QueueRegions final : public RegionCache {
+ public:
+  explicit QueueRegions(MemoryTable& table) : table_(table) { table_.add(*this); }
+  ~QueueRegions() { table_.remove(*this); }
+  QueueRegions(const QueueRegions&) = delete;
+  QueueRegions& operator=(const QueueRegions&) = delete;
+
+ private:
+  MemoryTable& table_;
 };
 
 // Registered memory. Thread-safe. Owned by an LMR.

@@ -63,6 +63,8 @@ Result<std::unique_ptr<transport::Qp>> Qp::create(Adapter& adapter, const QpInit
 
 Qp::Qp(Adapter& adapter, const QpInit& init)
     : own_receives_(init.srq == nullptr),
+      request_regions_(adapter.memory()),
+      receive_regions_(adapter.memory()),
       adapter_(adapter),
       reactor_(adapter.reactor()),
       memory_(adapter.memory()),
@@ -172,10 +174,10 @@ void Qp::exchange_queue(QpHandle fresh, const QpInit& init, QpHandle* former) {
   max_binds_ = count(init.max_request, 1);
   request_cq_ = &cq_of(init.request_cq);
   recv_cq_ = &cq_of(init.recv_cq);
-  request_regions_ = KnownRegions{};
-  receive_regions_ = KnownRegions{};
-  posted_.store(0, std::memory_order_relaxed);
-  received_.store(0, std::memory_order_relaxed);
+  request_regions_.forget();
+  receive_regions_.forget();
+  update_receives();
+  prepare_requests();
   const ScopedLock lock(binds_lock_);
   binds_.clear();
   next_bind_ = 0;
@@ -240,6 +242,7 @@ Status Qp::reset() {
   clear_connection();
   endpoints_ = {};
   in_error_.store(false, std::memory_order_relaxed);
+  update_receives();
   set_state(State::kIdle);
   return Status();
 }
@@ -306,14 +309,11 @@ transport::Endpoints Qp::endpoints() const noexcept {
   return endpoints_;
 }
 
-int Qp::held() const noexcept {
-  return static_cast<int>(posted_.load(std::memory_order_relaxed) -
-                          received_.load(std::memory_order_relaxed));
-}
+int Qp::held() const noexcept { return own_receives_ ? sink_.receives_held() : 0; }
 
 // Messages of a connection end in the order in which they take buffers, so the span is the number.
 transport::ReceiveCounts Qp::receive_counts() const noexcept {
-  const int now = own_receives_ ? held() : 0;
+  const int now = held();
   return {now, now};
 }
 
@@ -322,6 +322,7 @@ void Qp::set_watermarks(int soft, int hard) noexcept {
   soft_mark_ = soft;
   hard_mark_ = hard;
   watermarked_.store(soft >= 0 || hard >= 0, std::memory_order_relaxed);
+  update_receives();
   trouble_.post();  // looks whether one is exceeded already
 }
 

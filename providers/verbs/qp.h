@@ -80,13 +80,19 @@ class Qp final : public transport::Qp, private CmOwner {
                                const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                std::uint64_t swap, transport::WorkFlags) noexcept override;
 
+  // For dapl::post::PostsSegments.
+  DAT_RETURN post_one_send(transport::WorkId, const DAT_LMR_TRIPLET&,
+                           std::uint32_t length) noexcept;
+  DAT_RETURN post_one_write(transport::WorkId, const DAT_LMR_TRIPLET&, std::uint32_t length,
+                            const DAT_RMR_TRIPLET& remote) noexcept;
+
   // ---- transport::Qp: control ------------------------------------------------------------------
   Status modify(const transport::QpInit& init) override UDAPL_EXCLUDES(lock_);
   Status connect(const transport::ConnectRequest& request) override UDAPL_EXCLUDES(lock_);
   void disconnect(transport::DisconnectMode mode) noexcept override UDAPL_EXCLUDES(lock_);
   Status reset() override UDAPL_EXCLUDES(lock_);
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override UDAPL_EXCLUDES(lock_);
-  // Both count a buffer as held until its completion has been taken off the CQ.
+  // Both count a buffer as held until the consumer has taken its completion.
   void set_watermarks(int soft, int hard) noexcept override UDAPL_EXCLUDES(lock_);
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;
 
@@ -105,10 +111,6 @@ class Qp final : public transport::Qp, private CmOwner {
   }
   // kInternalWork has succeeded: the marker behind the last request of a graceful disconnect.
   void on_marker() noexcept;
-  // A receive completion was taken off the CQ.
-  void on_received() noexcept {
-    received_.store(received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
   // A CQ that this QP feeds has lost a completion. By the driver.
   void on_cq_overflow() noexcept UDAPL_EXCLUDES(lock_);
 
@@ -152,32 +154,42 @@ class Qp final : public transport::Qp, private CmOwner {
     void operator()(ibv_qp* qp) const noexcept;
   };
   using QpHandle = std::unique_ptr<ibv_qp, DestroyQp>;
-  // Registered memory of our domain that was posted before, so that most posts need no look-up.
-  struct KnownRegion {
-    DAT_VADDR first = 0;
-    DAT_VLEN length = 0;
-    std::uint64_t generation = 0;  // of MemoryTable; another one: forget it
-    DAT_LMR_CONTEXT key = 0;
-    bool writable = false;
+  // A signalled request of one segment, but for wr_id, segment and remote place: what stays the
+  // same from post to post is written once.
+  struct PreparedRequest {
+    ibv_send_wr request;
+    ibv_send_wr* refused;
   };
-  using KnownRegions = std::array<KnownRegion, 8>;
+  struct Prepared {
+    PreparedRequest inlined;
+    PreparedRequest plain;
+  };
+  struct PreparedReceive {
+    ibv_recv_wr receive;
+    ibv_recv_wr* refused;
+  };
   struct PostedBind {
     std::uint64_t wr_id;
     std::uint32_t key;  // that it makes
   };
 
   // qp_post.h
-  [[nodiscard]] static KnownRegion& entry_for(KnownRegions& known, DAT_LMR_CONTEXT key) noexcept {
-    return known[(key >> 8) % known.size()];  // the lowest byte of a key tells little
-  }
-  // May the device be given the segment? Its length is not 0.
-  DAT_RETURN check(KnownRegions& known, const DAT_LMR_TRIPLET& segment, std::uint64_t generation,
-                   bool write) noexcept;
+  // Null: not without a further look at the segment.
+  [[nodiscard]] PreparedRequest* prepare(Prepared& prepared, transport::WorkId id,
+                                         const DAT_LMR_TRIPLET& segment,
+                                         std::uint32_t length) noexcept;
+  DAT_RETURN submit(PreparedRequest& prepared) noexcept;
+  // qp_post.cpp
   DAT_RETURN submit(ibv_send_wr& request) noexcept;
+  void prepare_requests() noexcept;
+  // May the device be given the segment? Its length is not 0.
+  DAT_RETURN check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept;
+  void expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept;
+  void expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept;
   DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,
                           DAT_COUNT count, transport::WorkFlags flags) noexcept;
-  // qp_post.cpp
-  DAT_RETURN look_up(KnownRegions& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept;
+  DAT_RETURN post_any_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                           transport::WorkFlags) noexcept;
   DAT_RETURN post_without_empty(ibv_send_wr& request) noexcept;
   DAT_RETURN post_nothing(std::uint64_t wr_id, transport::WorkFlags flags) noexcept;
   DAT_RETURN post_recv_without_empty(ibv_recv_wr& receive) noexcept;
@@ -205,6 +217,15 @@ class Qp final : public transport::Qp, private CmOwner {
       UDAPL_REQUIRES(lock_);
   void retire_queue(QpHandle former, const transport::QpInit& init) noexcept;
   void clear_connection() noexcept UDAPL_REQUIRES(lock_);
+  // After in_error_ or watermarked_ has changed.
+  void update_receives() noexcept UDAPL_REQUIRES(lock_) {
+    receive_regions_.block(special_receives());
+  }
+  // Have posted receives more to do than to be given to the device?
+  [[nodiscard]] bool special_receives() const noexcept {
+    return in_error_.load(std::memory_order_relaxed) ||
+           watermarked_.load(std::memory_order_relaxed) || !own_receives_;
+  }
   void set_state(State next) noexcept UDAPL_REQUIRES(lock_);
   void start_timer(Timing timing, Clock::duration delay) noexcept UDAPL_REQUIRES(lock_);
   void on_timer() noexcept UDAPL_EXCLUDES(lock_);
@@ -248,14 +269,15 @@ class Qp final : public transport::Qp, private CmOwner {
   // What posts need; changed while nothing can be posted.
   ibv_qp* qp_ = nullptr;
   std::uint32_t max_inline_ = 0;
-  std::uint32_t max_binds_ = 0;             // requests that can be outstanding
-  bool own_receives_ = true;                // no SRQ
-  std::atomic<bool> in_error_{false};       // a receive needs a push to be flushed
-  std::atomic<bool> watermarked_{false};    // a mark is armed
-  KnownRegions request_regions_;            // under the core's request lock
-  KnownRegions receive_regions_;            // under its receive lock
-  std::atomic<std::uint32_t> posted_{0};    // receives; written under the core's receive lock
-  std::atomic<std::uint32_t> received_{0};  // completed ones that were taken off the CQ
+  Prepared send_{};  // under the core's request lock, as write_
+  Prepared write_{};
+  PreparedReceive receive_{};             // under its receive lock
+  std::uint32_t max_binds_ = 0;           // requests that can be outstanding
+  bool own_receives_ = true;              // no SRQ
+  std::atomic<bool> in_error_{false};     // a receive needs a push to be flushed
+  std::atomic<bool> watermarked_{false};  // a mark is armed
+  QueueRegions request_regions_;          // under the core's request lock
+  QueueRegions receive_regions_;          // under its receive lock; all are writable
   Cq* request_cq_ = nullptr;
   Cq* recv_cq_ = nullptr;
 

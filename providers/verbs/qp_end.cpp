@@ -85,6 +85,7 @@ void Qp::disconnect(transport::DisconnectMode mode) noexcept {
 void Qp::enter_error() noexcept {
   const bool releases = !own_receives_ && connected();
   in_error_.store(true, std::memory_order_release);
+  update_receives();
   set_state(State::kError);
   flush();
   start_timer(releases ? Timing::kSrqRelease : Timing::kNothing, kSrqReleaseLimit);
@@ -153,7 +154,7 @@ void Qp::look_for_drain() noexcept {
 // ---- what is noticed ---------------------------------------------------------------------------
 
 void Qp::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
-  if ((wr_id & kBindTag) != 0 && work_id(wr_id) != 0) bind_failed(wr_id);
+  if (is_bind(wr_id)) bind_failed(wr_id);
   if (wr_id == kInternalWork) lost_.store(false, std::memory_order_release);
   if (in_error_.load(std::memory_order_relaxed)) return;
   unsigned none = kNoTrouble;
@@ -193,13 +194,14 @@ void Qp::on_trouble() noexcept {
 }
 
 void Qp::check_watermarks() noexcept {
-  const int now = own_receives_ ? held() : 0;
+  const int now = held();
   if (soft_mark_ >= 0 && now > soft_mark_) {
     soft_mark_ = -1;
     gate_.post(kSoftWatermark);
   }
   if (hard_mark_ >= 0 && now > hard_mark_ && connected()) break_connection(BreakReason::kWatermark);
   watermarked_.store(soft_mark_ >= 0 || hard_mark_ >= 0, std::memory_order_relaxed);
+  update_receives();
 }
 
 void Qp::on_cq_overflow() noexcept {

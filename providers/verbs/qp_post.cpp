@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Qp: posting, what is rare: empty segments, binds, atomics, receives on a QP in error.
+// Qp: posting, whatever is not one signalled segment: lists, empty segments, binds, atomics,
+// receives on a QP in error.
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
@@ -66,15 +67,176 @@ ibv_mw_bind_info bind_info(const transport::BindRequest& bind) noexcept {
 
 }  // namespace
 
-// In the order of udapl-semantics 6.4.
-DAT_RETURN Qp::look_up(KnownRegions& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept {
+void Qp::prepare_requests() noexcept {
+  const auto prepare = [](Prepared& prepared, ibv_wr_opcode opcode) {
+    prepared = {};
+    ibv_send_wr& request = prepared.plain.request;
+    request.num_sge = 1;
+    request.opcode = opcode;
+    request.send_flags = IBV_SEND_SIGNALED;
+    prepared.inlined.request = request;
+    prepared.inlined.request.send_flags |= IBV_SEND_INLINE;
+  };
+  prepare(send_, IBV_WR_SEND);
+  prepare(write_, IBV_WR_RDMA_WRITE);
+  receive_ = {};
+  receive_.receive.num_sge = 1;
+}
+
+DAT_RETURN Qp::submit(ibv_send_wr& request) noexcept {
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp_, &request, &bad);
+  if (error != 0) return point::refused("ibv_post_send", error);
+  return DAT_SUCCESS;
+}
+
+// ---- segments ----------------------------------------------------------------------------------
+
+// The device would report it when the request is worked on, some with a status that says nothing,
+// and inline data is copied without a look at its registration.
+// A post like this one goes at once from now on.
+void Qp::expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept {
+  const std::uint64_t forgotten = request_regions_.forgotten();
+  const KnownRegion* const region = request_regions_.find(segment.lmr_context);
+  if (region != nullptr && region->length >= max_inline_)
+    request_regions_.prime(region->key, region->first, region->length - max_inline_ + 1, forgotten);
+}
+
+void Qp::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
+  const std::uint64_t forgotten = receive_regions_.forgotten();
+  const KnownRegion* const region = receive_regions_.find(segment.lmr_context);
+  if (region != nullptr && region->contains(segment))
+    receive_regions_.prime(shape_of(segment), region->first,
+                           region->length - segment.segment_length + 1, forgotten);
+}
+
+DAT_RETURN Qp::check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept {
+  const std::uint64_t forgotten = known.forgotten();
+  const KnownRegion* const at_hand = known.find(segment.lmr_context);
+  if (at_hand != nullptr && at_hand->contains(segment) && (!write || at_hand->writable)) [[likely]]
+    return DAT_SUCCESS;
+  // In the order of udapl-semantics 6.4.
   const std::optional<MemoryTable::Region> region = memory_.find(segment.lmr_context);
   if (!region.has_value()) return dat_error(DAT_PRIVILEGES_VIOLATION);
   if (region->pd != qp_->pd) return dat_error(DAT_PROTECTION_VIOLATION);
   if (!region->contains(segment)) return dat_error(DAT_INVALID_PARAMETER);
   if (write && !region->writable) return dat_error(DAT_PRIVILEGES_VIOLATION);
-  entry_for(known, segment.lmr_context) = {region->first, region->length, region->generation,
-                                           segment.lmr_context, region->writable};
+  known.remember(*region, forgotten);
+  return DAT_SUCCESS;
+}
+
+// ---- sends, writes, reads, receives ------------------------------------------------------------
+
+// A send or a write. REQUIRES: `request` has its opcode and what belongs to that.
+DAT_RETURN Qp::post_message(ibv_send_wr& request, WorkId id, const DAT_LMR_TRIPLET* list,
+                            DAT_COUNT count, WorkFlags flags) noexcept {
+  std::uint64_t total = 0;
+  bool has_empty = false;
+  for (DAT_COUNT i = 0; i < count; ++i) {
+    if (list[i].segment_length == 0) [[unlikely]] {
+      has_empty = true;
+      continue;
+    }
+    total += list[i].segment_length;
+    const DAT_RETURN checked = check(request_regions_, list[i], false);
+    if (checked != DAT_SUCCESS) [[unlikely]]
+      return checked;
+  }
+  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
+  request.wr_id = request_wr_id(id, flags);
+  request.next = nullptr;
+  request.sg_list = to_sge(list);
+  request.num_sge = count;
+  request.send_flags = send_flags(flags);
+  if (has_empty) [[unlikely]]
+    return post_without_empty(request);
+  // Behind a fence the data are those that a read brings: not what is in the memory now.
+  if (total <= max_inline_ && (flags & transport::kFence) == 0) {
+    request.send_flags |= IBV_SEND_INLINE;
+    if (count == 1) expect_requests_like(*list);
+  }
+  return submit(request);
+}
+
+DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                         WorkFlags flags) noexcept {
+  ibv_send_wr request;
+  request.opcode = IBV_WR_SEND;
+  return post_message(request, id, list, count, flags);
+}
+
+DAT_RETURN Qp::post_send_invalidate(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                                    DAT_RMR_CONTEXT context, WorkFlags flags) noexcept {
+  ibv_send_wr request;
+  request.opcode = IBV_WR_SEND_WITH_INV;
+  request.invalidate_rkey = context;
+  return post_message(request, id, list, count, flags);
+}
+
+DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                               const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+  ibv_send_wr request;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.wr.rdma.remote_addr = remote.virtual_address;
+  request.wr.rdma.rkey = remote.rmr_context;
+  return post_message(request, id, list, count, flags);
+}
+
+DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                              const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+  std::uint64_t total = 0;
+  bool has_empty = false;
+  for (DAT_COUNT i = 0; i < count; ++i) {
+    if (list[i].segment_length == 0) [[unlikely]] {
+      has_empty = true;
+      continue;
+    }
+    total += list[i].segment_length;
+    const DAT_RETURN checked = check(request_regions_, list[i], true);
+    if (checked != DAT_SUCCESS) [[unlikely]]
+      return checked;
+  }
+  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
+  ibv_send_wr request;
+  request.wr_id = request_wr_id(id, flags);
+  request.next = nullptr;
+  request.sg_list = to_sge(list);
+  request.num_sge = count;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.send_flags = send_flags(flags);
+  request.wr.rdma.remote_addr = remote.virtual_address;
+  request.wr.rdma.rkey = remote.rmr_context;
+  // Verbs reads as much as there is room for.
+  if (has_empty || total != remote.segment_length) [[unlikely]]
+    return post_trimmed_read(request, remote.segment_length);
+  return submit(request);
+}
+
+DAT_RETURN Qp::post_any_recv(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                             WorkFlags flags) noexcept {
+  if ((flags & transport::kQuiet) != 0) recv_cq_->expect_quiet();
+  ibv_recv_wr receive;
+  receive.wr_id = receive_wr_id(id, flags);
+  receive.next = nullptr;
+  receive.sg_list = to_sge(list);
+  receive.num_sge = count;
+  bool special = special_receives();
+  for (DAT_COUNT i = 0; i < count; ++i) {
+    if (list[i].segment_length == 0) [[unlikely]] {
+      special = true;
+      continue;
+    }
+    const DAT_RETURN checked = check(receive_regions_, list[i], true);
+    if (checked != DAT_SUCCESS) [[unlikely]]
+      return checked;
+  }
+  if (special) [[unlikely]]
+    return post_recv_slowly(receive);
+  if (count == 1) expect_receives_like(*list);
+  ibv_recv_wr* bad = nullptr;
+  const int error = ibv_post_recv(qp_, &receive, &bad);
+  if (error != 0) [[unlikely]]
+    return point::refused("ibv_post_recv", error);
   return DAT_SUCCESS;
 }
 
@@ -103,7 +265,6 @@ DAT_RETURN Qp::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_recv(qp_, &receive, &bad);
   if (error != 0) return point::refused("ibv_post_recv", error);
-  posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (in_error_.load(std::memory_order_acquire)) flush();
   // The core holds its lock of this queue: no sink call, no wait for one.
   if (watermarked_.load(std::memory_order_relaxed)) trouble_.post();
@@ -137,7 +298,7 @@ DAT_RETURN Qp::post_atomic(ibv_wr_opcode operation, WorkId id, const DAT_LMR_TRI
   if (local.segment_length != sizeof(std::uint64_t) ||
       remote.virtual_address % sizeof(std::uint64_t) != 0)
     return dat_error(DAT_INVALID_PARAMETER);
-  const DAT_RETURN checked = check(request_regions_, local, memory_.generation(), true);
+  const DAT_RETURN checked = check(request_regions_, local, true);
   if (checked != DAT_SUCCESS) return checked;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   ibv_send_wr request{};

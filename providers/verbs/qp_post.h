@@ -29,147 +29,72 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
          ((flags & transport::kFence) >> 2);
 }
 
-// The device would report it when the request is worked on, some with a status that says nothing,
-// and inline data is copied without a look at its registration.
-[[gnu::always_inline]] inline DAT_RETURN Qp::check(KnownRegions& known,
-                                                   const DAT_LMR_TRIPLET& segment,
-                                                   std::uint64_t generation, bool write) noexcept {
-  const KnownRegion& region = entry_for(known, segment.lmr_context);
-  const DAT_VLEN offset = segment.virtual_address - region.first;
-  if (region.key != segment.lmr_context || region.generation != generation ||
-      offset > region.length || segment.segment_length > region.length - offset ||
-      (write && !region.writable)) [[unlikely]]
-    return look_up(known, segment, write);
-  return DAT_SUCCESS;
+// ---- one signalled segment ----------------------------------------------------------------------
+
+// What the caches are primed with. Requests: the key; allowed are inline segments. Receives: key
+// and length, as most are of one length.
+[[nodiscard]] inline std::uint64_t shape_of(const DAT_LMR_TRIPLET& segment) noexcept {
+  return std::uint64_t{segment.lmr_context} << 32U | segment.segment_length;
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::submit(ibv_send_wr& request) noexcept {
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(qp_, &request, &bad);
+[[gnu::always_inline]] inline Qp::PreparedRequest* Qp::prepare(Prepared& prepared,
+                                                               transport::WorkId id,
+                                                               const DAT_LMR_TRIPLET& segment,
+                                                               std::uint32_t length) noexcept {
+  PreparedRequest* found = &prepared.inlined;
+  // An empty segment looks like the longest one.
+  if (length - 1 < max_inline_) [[likely]] {
+    if (!request_regions_.allows(segment.lmr_context, segment.virtual_address)) [[unlikely]]
+      return nullptr;
+  } else {
+    const KnownRegion* const region = request_regions_.find(segment.lmr_context);
+    if (length == 0 || region == nullptr || !region->contains(segment)) [[unlikely]]
+      return nullptr;
+    found = &prepared.plain;
+  }
+  found->request.wr_id = id;
+  found->request.sg_list = to_sge(&segment);
+  return found;
+}
+
+[[gnu::always_inline]] inline DAT_RETURN Qp::submit(PreparedRequest& prepared) noexcept {
+  const int error = ibv_post_send(qp_, &prepared.request, &prepared.refused);
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_send", error);
   return DAT_SUCCESS;
 }
 
-// A send or a write. REQUIRES: `request` has its opcode and what belongs to that.
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_message(ibv_send_wr& request,
-                                                          transport::WorkId id,
-                                                          const DAT_LMR_TRIPLET* list,
-                                                          DAT_COUNT count,
-                                                          transport::WorkFlags flags) noexcept {
-  std::uint64_t total = 0;
-  bool has_empty = false;
-  const std::uint64_t generation = memory_.generation();
-  for (DAT_COUNT i = 0; i < count; ++i) {
-    if (list[i].segment_length == 0) [[unlikely]] {
-      has_empty = true;
-      continue;
-    }
-    total += list[i].segment_length;
-    const DAT_RETURN checked = check(request_regions_, list[i], generation, false);
-    if (checked != DAT_SUCCESS) [[unlikely]]
-      return checked;
-  }
-  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
-  request.wr_id = request_wr_id(id, flags);
-  request.next = nullptr;
-  request.sg_list = to_sge(list);
-  request.num_sge = count;
-  request.send_flags = send_flags(flags);
-  if (has_empty) [[unlikely]]
-    return post_without_empty(request);
-  // Behind a fence the data are those that a read brings: not what is in the memory now.
-  if (total <= max_inline_ && (flags & transport::kFence) == 0)
-    request.send_flags |= IBV_SEND_INLINE;
-  return submit(request);
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_send(transport::WorkId id,
+                                                           const DAT_LMR_TRIPLET& segment,
+                                                           std::uint32_t length) noexcept {
+  PreparedRequest* const prepared = prepare(send_, id, segment, length);
+  if (prepared == nullptr) [[unlikely]]
+    return post_send(id, &segment, 1, transport::kSignalled);
+  return submit(*prepared);
 }
 
-inline DAT_RETURN Qp::post_send(transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                transport::WorkFlags flags) noexcept {
-  ibv_send_wr request;
-  request.opcode = IBV_WR_SEND;
-  return post_message(request, id, list, count, flags);
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_write(
+    transport::WorkId id, const DAT_LMR_TRIPLET& segment, std::uint32_t length,
+    const DAT_RMR_TRIPLET& remote) noexcept {
+  PreparedRequest* const prepared = prepare(write_, id, segment, length);
+  if (prepared == nullptr) [[unlikely]]
+    return post_rdma_write(id, &segment, 1, remote, transport::kSignalled);
+  prepared->request.wr.rdma.remote_addr = remote.virtual_address;
+  prepared->request.wr.rdma.rkey = remote.rmr_context;
+  return submit(*prepared);
 }
 
-inline DAT_RETURN Qp::post_send_invalidate(transport::WorkId id, const DAT_LMR_TRIPLET* list,
-                                           DAT_COUNT count, DAT_RMR_CONTEXT context,
-                                           transport::WorkFlags flags) noexcept {
-  ibv_send_wr request;
-  request.opcode = IBV_WR_SEND_WITH_INV;
-  request.invalidate_rkey = context;
-  return post_message(request, id, list, count, flags);
-}
-
-inline DAT_RETURN Qp::post_rdma_write(transport::WorkId id, const DAT_LMR_TRIPLET* list,
-                                      DAT_COUNT count, const DAT_RMR_TRIPLET& remote,
-                                      transport::WorkFlags flags) noexcept {
-  ibv_send_wr request;
-  request.opcode = IBV_WR_RDMA_WRITE;
-  request.wr.rdma.remote_addr = remote.virtual_address;
-  request.wr.rdma.rkey = remote.rmr_context;
-  return post_message(request, id, list, count, flags);
-}
-
-inline DAT_RETURN Qp::post_rdma_read(transport::WorkId id, const DAT_LMR_TRIPLET* list,
-                                     DAT_COUNT count, const DAT_RMR_TRIPLET& remote,
-                                     transport::WorkFlags flags) noexcept {
-  std::uint64_t total = 0;
-  bool has_empty = false;
-  const std::uint64_t generation = memory_.generation();
-  for (DAT_COUNT i = 0; i < count; ++i) {
-    if (list[i].segment_length == 0) [[unlikely]] {
-      has_empty = true;
-      continue;
-    }
-    total += list[i].segment_length;
-    const DAT_RETURN checked = check(request_regions_, list[i], generation, true);
-    if (checked != DAT_SUCCESS) [[unlikely]]
-      return checked;
-  }
-  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
-  ibv_send_wr request;
-  request.wr_id = request_wr_id(id, flags);
-  request.next = nullptr;
-  request.sg_list = to_sge(list);
-  request.num_sge = count;
-  request.opcode = IBV_WR_RDMA_READ;
-  request.send_flags = send_flags(flags);
-  request.wr.rdma.remote_addr = remote.virtual_address;
-  request.wr.rdma.rkey = remote.rmr_context;
-  // Verbs reads as much as there is room for.
-  if (has_empty || total != remote.segment_length) [[unlikely]]
-    return post_trimmed_read(request, remote.segment_length);
-  return submit(request);
-}
-
-inline DAT_RETURN Qp::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                transport::WorkFlags flags) noexcept {
-  if ((flags & transport::kQuiet) != 0) [[unlikely]]
-    recv_cq_->expect_quiet();
-  ibv_recv_wr receive;
-  receive.wr_id = receive_wr_id(id, flags);
-  receive.next = nullptr;
-  receive.sg_list = to_sge(list);
-  receive.num_sge = count;
-  bool special = in_error_.load(std::memory_order_relaxed) ||
-                 watermarked_.load(std::memory_order_relaxed) || !own_receives_;
-  const std::uint64_t generation = memory_.generation();
-  for (DAT_COUNT i = 0; i < count; ++i) {
-    if (list[i].segment_length == 0) [[unlikely]] {
-      special = true;
-      continue;
-    }
-    const DAT_RETURN checked = check(receive_regions_, list[i], generation, true);
-    if (checked != DAT_SUCCESS) [[unlikely]]
-      return checked;
-  }
-  if (special) [[unlikely]]
-    return post_recv_slowly(receive);
-  ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(qp_, &receive, &bad);
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_recv(transport::WorkId id,
+                                                       const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                                                       transport::WorkFlags flags) noexcept {
+  if (count != 1 || flags != transport::kSignalled ||
+      !receive_regions_.allows(shape_of(*list), list->virtual_address)) [[unlikely]]
+    return post_any_recv(id, list, count, flags);
+  receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
+  receive_.receive.sg_list = to_sge(list);
+  const int error = ibv_post_recv(qp_, &receive_.receive, &receive_.refused);
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_recv", error);
-  posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return DAT_SUCCESS;
 }
 

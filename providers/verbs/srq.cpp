@@ -80,7 +80,7 @@ DAT_RETURN Srq::post_without_empty(ibv_recv_wr& receive) noexcept {
 DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
                           DAT_COUNT count) noexcept {
   ibv_recv_wr receive;
-  receive.wr_id = receive_wr_id(id, transport::kSignalled);
+  receive.wr_id = srq_wr_id(id);
   receive.next = nullptr;
   receive.sg_list = to_sge(segments);
   receive.num_sge = count;

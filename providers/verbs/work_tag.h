@@ -11,7 +11,8 @@ namespace udapl::verbs {
 
 inline constexpr std::uint64_t kReceiveTag = 1;  // posted to a receive queue or an SRQ
 inline constexpr std::uint64_t kQuietTag = 2;    // posted with kQuiet
-inline constexpr std::uint64_t kBindTag = 4;     // a bind or unbind of a window
+inline constexpr std::uint64_t kBindTag = 4;     // a bind or unbind of a window; with kReceiveTag:
+                                                 // posted to an SRQ
 inline constexpr std::uint64_t kTags = 7;
 
 // The wr_id of requests of our own, which are not handed on: an invalidation in front of a bind,
@@ -32,8 +33,15 @@ static_assert(transport::kQuiet == kQuietTag << 2);
                                                     transport::WorkFlags flags) noexcept {
   return request_wr_id(id, flags) | kReceiveTag;
 }
+[[nodiscard]] constexpr std::uint64_t srq_wr_id(transport::WorkId id) noexcept {
+  return id | kReceiveTag | kBindTag;
+}
 [[nodiscard]] constexpr transport::WorkId work_id(std::uint64_t wr_id) noexcept {
   return wr_id & ~kTags;
+}
+// Of the consumer's; not an invalidation of our own.
+[[nodiscard]] constexpr bool is_bind(std::uint64_t wr_id) noexcept {
+  return (wr_id & (kBindTag | kReceiveTag)) == kBindTag && work_id(wr_id) != 0;
 }
 
 }  // namespace udapl::verbs

@@ -60,7 +60,7 @@ DEFECTS = [
      "data.operation = receive ? completion.operation : cookie.operation;",
      "data.operation = cookie.operation;", "rmr"),
     ("srq_event_without_ep", "dapl/completion.h",
-     "data.ep_handle = completion.qp_context;", "data.ep_handle = cookie.ep;", "srq"),
+     "data.ep_handle = ep_of(completion);", "data.ep_handle = cookie.ep;", "srq"),
     ("one_segment_too_many", "dapl/post.h",
      "static_cast<std::uint32_t>(count) <= limit &&", "static_cast<std::uint32_t>(count) <= limit + 1 &&",
      "return_codes"),

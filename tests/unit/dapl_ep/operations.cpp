@@ -284,6 +284,10 @@ BOOST_AUTO_TEST_CASE(a_handle_that_is_not_an_ep) {
     for (const Operation& operation : operations()) {
       const std::string name = operation.name;
       if (name == "rsp_create" && handle == DAT_HANDLE_NULL) continue;  // the provider makes one
+      // A post is found through the first word of an object: the registry refuses what is none.
+      const bool is_object =
+          handle == side.ep || handle == rig.pz || handle == rig.cr_evd || handle == rig.ia.raw;
+      if (!is_object && name.starts_with("post_")) continue;
       BOOST_TEST_CONTEXT(name << " on " << handle) {
         const Side bad{.ep = handle};
         const DAT_RETURN code = operation.run(rig, bad);

@@ -124,7 +124,9 @@ BOOST_AUTO_TEST_CASE(empty_queues_answer_as_existing_providers_do) {
     CHECK_CODE(other->evd_dequeue_func(other.evd(kSoftware), &event), 0x800D0000);
     CHECK_CODE(other->evd_dequeue_func(other.evd(kDto), nullptr), 0x80060026);
     CHECK_CODE(other->evd_dequeue_func(other.raw, &event), 0x80050015);
-    CHECK_CODE(other->evd_dequeue_func(nullptr, &event), 0x80050015);
+    const DAT_EVD_HANDLE freed = other.evd(kDto);
+    REQUIRE_OK(other->evd_free_func(freed));
+    CHECK_CODE(other->evd_dequeue_func(freed, &event), 0x80050015);
   }
 }
 
