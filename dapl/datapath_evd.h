@@ -73,6 +73,8 @@ bool Evd::take_fetched(int count, DAT_EVENT* event) noexcept {
 // The oldest event: ring, stash, CQ. Completions in the ring are older than those in the stash.
 template <class C>
 bool Evd::take(DAT_EVENT* event) noexcept {
+  if (merged_) [[unlikely]]
+    return take_merged(event);
   if (!ring_empty() && take_from_ring(event)) [[unlikely]]
     return true;
   return take_completion<C>(event);

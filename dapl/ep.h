@@ -94,6 +94,11 @@ class Ep : public ObjectHeader {
     return state_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
+  // Does it connect, with ESTABLISHED not queued yet in the EVD that its receives complete on? Then
+  // what completes is early there.
+  [[nodiscard]] bool awaits_established() const noexcept {
+    return awaits_established_.load(std::memory_order_acquire);
+  }
   // Frees the slot of a completed work request, and of suppressed ones before it. Caller holds the
   // poll lock of the EVD.
   void retire(const Cookie& cookie) noexcept {
@@ -185,6 +190,10 @@ class Ep : public ObjectHeader {
   void set_state(DAT_EP_STATE to, EpInput why) noexcept UDAPL_REQUIRES(mutex_);
   void store_state(DAT_EP_STATE to) noexcept UDAPL_REQUIRES(mutex_);
   void keep(transport::PrivateData data) noexcept UDAPL_REQUIRES(mutex_);
+  void await_established(bool awaits) noexcept UDAPL_REQUIRES(mutex_) {
+    awaits_established_.store(awaits && config_.connect_evd == config_.recv_evd,
+                              std::memory_order_release);
+  }
   [[nodiscard]] Status check_ready() const UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status set_up() UDAPL_REQUIRES(mutex_);
   // Goes over to configuration `wanted`. On failure nothing has changed.
@@ -202,6 +211,7 @@ class Ep : public ObjectHeader {
   void negotiate_read_depths(const transport::IncomingConnection& peer) UDAPL_REQUIRES(mutex_);
 
   const bool has_srq_;
+  std::atomic<bool> awaits_established_{false};
   Mutex mutex_;
   Sink sink_{*this};
   EpConfig config_ UDAPL_GUARDED_BY(mutex_);

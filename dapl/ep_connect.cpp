@@ -38,7 +38,11 @@ Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
   if (trace::enabled(trace::kNormal)) [[unlikely]]
     point::connection(*this, number, ends_,
                       with_data ? transport::PrivateData(peer_data_) : transport::PrivateData());
-  return config_.connect_evd->post(event);
+  // Completions of this EP come after ESTABLISHED, and before the event that ends it.
+  if (number != DAT_CONNECTION_EVENT_ESTABLISHED) await_established(false);
+  Upcall upcall = config_.connect_evd->post(event);
+  await_established(false);
+  return upcall;
 }
 
 // The event is posted under the lock: events of an EP come in the order of its states, and none is
@@ -97,7 +101,9 @@ Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS f
   peer_data_.clear();
   peer_data_.reserve(static_cast<std::size_t>(ia->attributes().max_private_data));
 
+  await_established(true);
   if (const Status status = qp_->connect(request); !status.ok()) {
+    await_established(false);
     UDAPL_TRACE(kNormal, "ep %p: the transport does not connect: 0x%x", static_cast<void*>(this),
                 status.code());
     return status;
@@ -146,7 +152,9 @@ Status Ep::accept(transport::IncomingConnection& incoming, EpInput how,
   negotiate_read_depths(incoming);
   peer_data_.clear();
   const transport::Endpoints ends = incoming.endpoints();
+  await_established(true);
   if (const Status status = incoming.accept(*qp_, data); !status.ok()) {
+    await_established(false);
     UDAPL_TRACE(kNormal, "ep %p: the transport does not accept: 0x%x", static_cast<void*>(this),
                 status.code());
     return status;

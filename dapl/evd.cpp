@@ -54,6 +54,7 @@ Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno*
     if (!cq.ok()) UDAPL_PASS_ON(below, cq.status(), "no completion queue for %d events", qlen);
     evd->cq_ = *std::move(cq);
   }
+  if (evd->merged_) evd->reserve_early(static_cast<std::size_t>(qlen));
   if (cno != nullptr) evd->set_cno(cno);
   evd->poll_gate.clear(kShut);
   return Result<Owned<Evd>>(std::move(evd));
@@ -210,9 +211,63 @@ std::size_t Evd::stashed_events() const noexcept {
       std::count_if(stash_begin_, stash_begin_ + stashed(), makes_event));
 }
 
-// Afterwards the stash is empty only if there are no completions that make events.
+void Evd::reserve_early(std::size_t qlen) {
+  const ScopedLock lock(poll_lock_);
+  early_.reserve(qlen + kStash);
+}
+
+// One of an EP that has older ones set aside is early, too.
+bool Evd::is_early(const transport::Completion& completion) const noexcept {
+  const void* const ep = ep_of(completion);
+  return (ep != nullptr && static_cast<const Ep*>(ep)->awaits_established()) ||
+         std::any_of(early_.begin(), early_.end(),
+                     [&](const transport::Completion& older) { return ep_of(older) == ep; });
+}
+
+void Evd::release_early() noexcept {
+  const ScopedLock lock(ring_lock_);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < early_.size(); ++i) {
+    const transport::Completion completion = early_[i];
+    const void* const ep = ep_of(completion);
+    const bool behind =
+        std::any_of(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(kept),
+                    [&](const transport::Completion& older) { return ep_of(older) == ep; });
+    DAT_EVENT event{};
+    if (behind || ring_.full() || static_cast<const Ep*>(ep)->awaits_established())
+      early_[kept++] = completion;
+    else if (convert(completion, &event))
+      enqueue(event);
+  }
+  early_.resize(kept);
+}
+
+void Evd::set_early_aside() noexcept {
+  if (!early_.empty()) release_early();
+  transport::Completion* kept = stash_begin_;
+  for (const transport::Completion* i = stash_begin_; i != stash_begin_ + stashed(); ++i) {
+    if (early_.size() < early_.capacity() && is_early(*i))
+      early_.push_back(*i);
+    else
+      *kept++ = *i;
+  }
+  stashed() = static_cast<std::int32_t>(kept - stash_begin_);
+}
+
+// What was not early before the look at the ring has its ESTABLISHED there, or taken from there.
+bool Evd::take_merged(DAT_EVENT* event) noexcept {
+  for (;;) {
+    set_early_aside();
+    if (take_from_ring(event) || take_stash(event)) return true;
+    restash(cq_->poll(stash_, kStash));
+    if (stashed() == 0) return false;
+  }
+}
+
+// Afterwards the stash is empty only if there are no completions that make events now.
 void Evd::refill_stash() noexcept {
   for (;;) {
+    if (merged_) set_early_aside();
     while (stashed() != 0 && !makes_event(*stash_begin_)) retire(unstash());
     if (stashed() != 0) return;
     restash(cq_->poll(stash_, kStash));
@@ -246,6 +301,7 @@ std::size_t Evd::count_events(std::size_t enough) noexcept {
 bool Evd::take_any(DAT_EVENT* event) noexcept {
   if (cq_ == nullptr) return take_from_ring(event);
   const ScopedLock lock(poll_lock_);
+  if (merged_) return take_merged(event);
   if (take_from_ring(event)) return true;
   refill_stash();
   return stashed() != 0 && convert(unstash(), event);
@@ -274,6 +330,11 @@ void Evd::forget(const Ep& ep) noexcept {
       retire(*i);  // the SRQ's, not the EP's
   }
   stashed() = static_cast<std::int32_t>(kept - stash_begin_);
+  std::erase_if(early_, [&](const transport::Completion& completion) {
+    if (ep_of(completion) != static_cast<const void*>(&ep)) return false;
+    if (cookie_of(completion).ep == nullptr) retire(completion);
+    return true;
+  });
 }
 
 // ---- state -------------------------------------------------------------------------------------
@@ -349,6 +410,7 @@ Status Evd::resize(DAT_COUNT qlen) {
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE,
                  "EVD %p: more than %d events are queued", static_cast<void*>(this), qlen);
   EventRing ring(capacity);
+  if (merged_) reserve_early(capacity);
   if (cq_ != nullptr)
     if (const Status status = cq_->resize(qlen); !status.ok()) return status;
   const ScopedLock poll(poll_lock_);
@@ -362,7 +424,7 @@ std::size_t Evd::count_all() noexcept {
   if (cq_ == nullptr) return ring_.size();
   const ScopedLock lock(poll_lock_);
   refill_stash();
-  return ring_.size() + stashed_events() + static_cast<std::size_t>(cq_->size());
+  return ring_.size() + early_.size() + stashed_events() + static_cast<std::size_t>(cq_->size());
 }
 
 }  // namespace udapl::dapl

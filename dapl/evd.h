@@ -14,6 +14,7 @@
 #include <atomic>
 #include <limits>
 #include <memory>
+#include <vector>
 
 namespace udapl::dapl {
 
@@ -22,7 +23,9 @@ class Ep;
 
 // An event dispatcher: one queue for one or more event streams. Events come from three places,
 // served in this order: the ring (connection, software, async ... events, and completions that had
-// to be turned into events early), the stash (completions taken off the CQ), the CQ.
+// to be turned into events early), the stash (completions taken off the CQ), the CQ. If one EVD has
+// both streams, what an EP receives before its ESTABLISHED is set aside until that is in the ring
+// (DAT 2.0, events of one EVD: ESTABLISHED precedes the first completion of its EP).
 //
 // Thread safety: every function may be called by any thread, with the locks of an Ia or Ep held at
 // most. Locks: poll_lock_ (stash, polling the CQ) before ring_lock_; notify_lock_ (who is to be
@@ -128,6 +131,8 @@ class Evd : public ObjectHeader {
   [[nodiscard]] bool take_stashed(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   template <class Cq>
   [[nodiscard]] bool take(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
+  // take() of a merged EVD.
+  [[nodiscard]] bool take_merged(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   [[nodiscard]] bool take_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);
   [[nodiscard]] bool ring_empty() const noexcept { return ring_.size() == 0; }
   // Completions and other streams: posting may then move completions, so pollers always lock.
@@ -170,6 +175,13 @@ class Evd : public ObjectHeader {
   [[nodiscard]] bool convert(const transport::Completion& completion, DAT_EVENT* event) noexcept;
   [[nodiscard]] std::size_t stashed_events() const noexcept UDAPL_REQUIRES(poll_lock_);
   void refill_stash() noexcept UDAPL_REQUIRES(poll_lock_);
+  // Of a merged EVD, before the ring and the stash are looked at: what was early and is not any
+  // more goes to the ring, after its ESTABLISHED, and what is early leaves the stash.
+  void set_early_aside() noexcept UDAPL_REQUIRES(poll_lock_);
+  void release_early() noexcept UDAPL_REQUIRES(poll_lock_);
+  void reserve_early(std::size_t qlen) UDAPL_EXCLUDES(poll_lock_);
+  [[nodiscard]] bool is_early(const transport::Completion& completion) const noexcept
+      UDAPL_REQUIRES(poll_lock_);
   // Moves completions to the ring until it holds `count` events, it is full or none is left.
   void move_to_ring(std::size_t count) noexcept UDAPL_REQUIRES(poll_lock_);
   // Events queued now; exact up to `enough`.
@@ -206,6 +218,8 @@ class Evd : public ObjectHeader {
   SpinLock poll_lock_;
   transport::Completion* stash_begin_ UDAPL_GUARDED_BY(poll_lock_) = stash_;
   transport::Completion stash_[kStash] UDAPL_GUARDED_BY(poll_lock_);
+  // Completions of EPs whose ESTABLISHED is not queued yet. Has room for all of the CQ.
+  std::vector<transport::Completion> early_ UDAPL_GUARDED_BY(poll_lock_);
 
   SpinLock ring_lock_ UDAPL_ACQUIRED_AFTER(poll_lock_);
   EventRing ring_;                                         // its size may be read without the lock

@@ -378,6 +378,57 @@ BOOST_AUTO_TEST_CASE(a_disconnect_while_established_is_on_its_way) {
   BOOST_CHECK_EQUAL(state(active.ep), DAT_EP_STATE_DISCONNECTED);
 }
 
+// The peer's first message may overtake the last one of the handshake.
+BOOST_AUTO_TEST_CASE(established_precedes_what_came_before_it_on_a_merged_evd) {
+  const DAT_EVD_HANDLE merged = ia.evd(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG, 64);
+  DAT_EP_ATTR attr = attributes();
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->ep_create_func(ia.raw, pz, merged, merged, merged, &attr, &ep));
+  DAT_EP_HANDLE neighbour = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->ep_create_func(ia.raw, pz, merged, merged, merged, &attr, &neighbour));
+  const Side active = side();
+  const DAT_PSP_HANDLE listening = psp();
+  REQUIRE_OK(connect(active.ep));
+  run();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), ep, 0, nullptr));
+  Completions completions(ia, merged);
+  completions.push_of(static_cast<dapl::Ep*>(ep), 1);
+  completions.push_of(static_cast<dapl::Ep*>(neighbour), 2);
+  completions.push_of(static_cast<dapl::Ep*>(ep), 3);
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 2U);
+  BOOST_CHECK(empty(merged));
+  DAT_EVENT event{};
+  DAT_COUNT more = -1;
+  BOOST_CHECK_NE(ia->evd_wait_func(merged, 1000, 1, &event, &more), DAT_SUCCESS);
+  run();
+  BOOST_CHECK_EQUAL(take_connection(merged), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 1U);
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 3U);
+  BOOST_CHECK(empty(merged));
+  REQUIRE_OK(ia->psp_free_func(listening));
+}
+
+// With the connection, what was early ends, too, and what was set aside is not lost.
+BOOST_AUTO_TEST_CASE(what_was_early_precedes_the_end_on_a_merged_evd) {
+  const DAT_EVD_HANDLE merged = ia.evd(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG, 64);
+  DAT_EP_ATTR attr = attributes();
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->ep_create_func(ia.raw, pz, merged, merged, merged, &attr, &ep));
+  const Side active = side();
+  const DAT_PSP_HANDLE listening = psp();
+  REQUIRE_OK(connect(active.ep));
+  run();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), ep, 0, nullptr));
+  Completions completions(ia, merged);
+  completions.push_of(static_cast<dapl::Ep*>(ep), 1);
+  BOOST_CHECK(empty(merged));
+  REQUIRE_OK(ia->ep_disconnect_func(ep, DAT_CLOSE_ABRUPT_FLAG));
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 1U);
+  BOOST_CHECK_EQUAL(take_connection(merged), DAT_CONNECTION_EVENT_DISCONNECTED);
+  REQUIRE_OK(ia->psp_free_func(listening));
+  run();
+}
+
 BOOST_AUTO_TEST_CASE(successes_precede_the_end_on_a_merged_evd) {
   DAT_EP_ATTR attr = attributes();
   const DAT_EVD_HANDLE merged = ia.evd(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG, 64);
