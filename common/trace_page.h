@@ -7,7 +7,7 @@
 #include <cstdint>
 
 // The levels of one library, in a page of their own, so that the page can be shared with a tool
-// outside (docs/adr/0012). The library reads it at every trace point; nobody waits for anybody.
+// outside (docs/adr/0020). The library reads it at every trace point; nobody waits for anybody.
 namespace udapl::trace {
 
 #if defined(__x86_64__) || defined(__i386__)
