@@ -39,7 +39,7 @@ Status listen_failure(int error, bool any_port) noexcept {
 
 }  // namespace
 
-RdmaListener::RdmaListener(Adapter& adapter, transport::ListenSink& sink) noexcept
+RdmaListener::RdmaListener(Adapter& adapter, transport::ListenSink& sink)
     : adapter_(adapter),
       sink_(sink),
       gate_(adapter.reactor(), SinkGate::to<&RdmaListener::deliver, RdmaListener>(), this) {}

@@ -22,7 +22,7 @@ class Adapter;
 // refuses every request that the sink has not got.
 class RdmaListener final : public transport::Listener, private CmOwner {
  public:
-  RdmaListener(Adapter& adapter, transport::ListenSink& sink) noexcept;
+  RdmaListener(Adapter& adapter, transport::ListenSink& sink);
   ~RdmaListener() override;
   RdmaListener(const RdmaListener&) = delete;
   RdmaListener& operator=(const RdmaListener&) = delete;
