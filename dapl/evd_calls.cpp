@@ -5,6 +5,9 @@
 #include "dapl/evd.h"
 #include "dapl/ia.h"
 #include "dapl/refuse.h"
+#include "dapl/rsp.h"
+
+#include <sched.h>
 
 namespace udapl::dapl {
 
@@ -185,6 +188,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle) {
   return boundary([&]() -> Status {
     auto evd = evd_of(handle);
     if (!evd.ok()) return evd.status();
+    while ((*evd)->uses.load(std::memory_order_acquire) != 0 && Rsp::any_ends()) ::sched_yield();
     if (const Status status = (*evd)->check_free(); !status.ok()) return status;
     (*evd)->ia->destroy(**evd);
     return Status();

@@ -52,6 +52,10 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     return status;
   }
 
+  struct Ending {  // ends after `last`
+    Ending() { ending_.fetch_add(1, std::memory_order_relaxed); }
+    ~Ending() { ending_.fetch_sub(1, std::memory_order_release); }
+  } const ending;
   // The place is free before the consumer can know that the request came.
   close();
   arrival.request = std::move(request);

@@ -35,6 +35,11 @@ class Rsp : public ServicePoint {
   // Takes the right to free it. False: the request came first. Waits for a delivery to be decided,
   // which does not take long.
   [[nodiscard]] bool begin_free() noexcept;
+  // Does an RSP end whose request the consumer may have seen? It uses its EVD and EP a moment
+  // longer: who finds them in use looks again.
+  [[nodiscard]] static bool any_ends() noexcept {
+    return ending_.load(std::memory_order_acquire) != 0;
+  }
 
  private:
   enum class Phase : int { kStarting, kListening, kDelivering, kGone };
@@ -44,6 +49,8 @@ class Rsp : public ServicePoint {
     void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;
     Rsp& rsp;
   };
+
+  static inline std::atomic<int> ending_{0};
 
   Ep* const ep_;
   std::atomic<Phase> phase_{Phase::kStarting};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include <dlfcn.h>
 
@@ -38,7 +39,10 @@ void load_probes() {
 Registry* make_registry() {
   trace::init("dat", "DAT_TRACE_LEVEL");
   load_probes();
-  return new Registry(read_configuration(), *new DlLoader, ia_table());
+  auto loader = std::make_unique<DlLoader>();
+  auto* const made = new Registry(read_configuration(), *loader, ia_table());
+  static_cast<void>(loader.release());  // lives as long as the registry: for ever
+  return made;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct KnownRegion {
 // Thread-safe for one poster, who has the queue's lock, and anybody who calls forget() or block().
 // A registration that goes is first taken from the MemoryTable, then all caches forget what they
 // know. A poster who looked it up before and keeps it after that is caught: forgotten() has
-// changed.
+// changed. Where no order is named it is the sequential one, which that needs.
 class RegionCache {
  public:
   // May a segment with this tag begin at `address`? What a tag says of a segment is up to who
@@ -41,10 +41,8 @@ class RegionCache {
   void prime(std::uint64_t tag, DAT_VADDR first, DAT_VLEN count, std::uint64_t forgotten) noexcept {
     first_ = first;
     count_ = count;
-    tag_.store(tag, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with forget() and block()
-    if (forgotten_.load(std::memory_order_relaxed) != forgotten ||
-        blocked_.load(std::memory_order_relaxed))
+    tag_.store(tag);  // before the look, as forget() and block() say it before they erase
+    if (forgotten_.load() != forgotten || blocked_.load())
       tag_.store(kNone, std::memory_order_relaxed);
   }
 
@@ -57,10 +55,8 @@ class RegionCache {
   void remember(const KnownRegion& region, std::uint64_t forgotten) noexcept {
     Entry& entry = entries_[slot_of(region.key)];
     entry.region = region;
-    entry.key.store(region.key, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with forget()
-    if (forgotten_.load(std::memory_order_relaxed) != forgotten)
-      entry.key.store(kNone, std::memory_order_relaxed);
+    entry.key.store(region.key);  // before the look, as in prime()
+    if (forgotten_.load() != forgotten) entry.key.store(kNone, std::memory_order_relaxed);
   }
 
   // How often it has forgotten everything.
@@ -68,16 +64,14 @@ class RegionCache {
     return forgotten_.load(std::memory_order_acquire);
   }
   void forget() noexcept {
-    forgotten_.fetch_add(1, std::memory_order_release);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    tag_.store(kNone, std::memory_order_relaxed);
-    for (Entry& entry : entries_) entry.key.store(kNone, std::memory_order_relaxed);
+    forgotten_.fetch_add(1);
+    tag_.store(kNone);
+    for (Entry& entry : entries_) entry.key.store(kNone);
   }
   // Nothing is allowed at once until that is taken back: posts have more to do.
   void block(bool blocked) noexcept {
-    blocked_.store(blocked, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (blocked) tag_.store(kNone, std::memory_order_relaxed);
+    blocked_.store(blocked);
+    if (blocked) tag_.store(kNone);
   }
 
  private:

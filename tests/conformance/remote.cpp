@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(rem_no_listener) {
 BOOST_AUTO_TEST_CASE(rem_timeout) {
   const Side side;
   if (side.driver) {
-    REQUIRE_OK(side.start_connect(200 * kMillisecond));
+    REQUIRE_OK(side.start_connect(2000 * kMillisecond));  // the address is found in that
     expect_event(side.end.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
     BOOST_CHECK_EQUAL(ep_state(side.end.ep), DAT_EP_STATE_DISCONNECTED);
     side.sync();
