@@ -207,6 +207,13 @@ BOOST_AUTO_TEST_CASE(with_an_srq) {
   CHECK_CODE(create_with(pz, pz, &attr), 0x80050019);
   CHECK_CODE(create_with(srq, pz, nullptr), 0x8006002B);
   CHECK_ERROR(create_with(srq, ia.pz(), &attr), DAT_INVALID_PARAMETER);
+  const OpenIa other;
+  CHECK_CODE(create_with(other.srq(other.pz()), pz, &attr), 0x80050019);
+  CHECK_CODE(ia->ep_create_with_srq_func(pz, pz, recv, request, connection, srq, &attr, &ep),
+             0x8005000B);
+  CHECK_CODE(
+      ia->ep_create_with_srq_func(ia.raw, pz, recv, request, connection, srq, &attr, nullptr),
+      0x8006002C);
   attr.srq_soft_hw = 3;
   REQUIRE_OK(create_with(srq, pz, &attr));
   BOOST_CHECK_EQUAL(query(ep).srq_handle, srq);
@@ -218,6 +225,25 @@ BOOST_AUTO_TEST_CASE(with_an_srq) {
   CHECK_ERROR(ia->srq_free_func(srq), DAT_INVALID_STATE);
   REQUIRE_OK(ia->ep_free_func(ep));
   REQUIRE_OK(ia->srq_free_func(srq));
+}
+
+BOOST_AUTO_TEST_CASE(no_more_than_max_eps_per_srq) {
+  fake::settings().attributes.max_eps_per_srq = 1;
+  const OpenIa few;
+  const DAT_PZ_HANDLE zone = few.pz();
+  const DAT_SRQ_HANDLE srq = few.srq(zone);
+  const DAT_EVD_HANDLE dto = few.evd(DAT_EVD_DTO_FLAG);
+  const DAT_EVD_HANDLE end = few.evd(DAT_EVD_CONNECTION_FLAG);
+  DAT_EP_ATTR attr = Rig::attributes();
+  attr.max_recv_dtos = 0;
+  const auto create_one = [&] {
+    return few->ep_create_with_srq_func(few.raw, zone, dto, dto, end, srq, &attr, &ep);
+  };
+  REQUIRE_OK(create_one());
+  const DAT_EP_HANDLE only = ep;
+  CHECK_CODE(create_one(), dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ));
+  REQUIRE_OK(few->ep_free_func(only));
+  REQUIRE_OK(create_one());
 }
 
 BOOST_AUTO_TEST_CASE(query_arguments) {

@@ -68,6 +68,9 @@ BOOST_AUTO_TEST_CASE(psp_any) {
   DAT_CONN_QUAL quals[3] = {};
   CHECK_CODE(ia->psp_create_any_func(ia.raw, nullptr, cr_evd, DAT_PSP_CONSUMER_FLAG, psps),
              0x80060026);
+  CHECK_CODE(ia->psp_create_any_func(pz, quals, cr_evd, DAT_PSP_CONSUMER_FLAG, psps), 0x8005000B);
+  CHECK_CODE(ia->psp_create_any_func(ia.raw, quals, cr_evd, DAT_PSP_CONSUMER_FLAG, nullptr),
+             0x80060029);
   for (int i = 0; i < 3; ++i)
     REQUIRE_OK(ia->psp_create_any_func(ia.raw, &quals[i], cr_evd, DAT_PSP_CONSUMER_FLAG, &psps[i]));
   BOOST_CHECK(quals[0] != quals[1] && quals[1] != quals[2] && quals[0] != quals[2]);

@@ -312,8 +312,18 @@ BOOST_AUTO_TEST_CASE(attributes_fill_every_field) {
     BOOST_CHECK_EQUAL(value("delayed_ack_supported"), "false");
     BOOST_CHECK_EQUAL(value("vendor_extension"), "true");
     BOOST_CHECK_EQUAL(value("vendor_ext_version"), "1.0");
-    BOOST_CHECK(dat_trclvl_query_func(&attr) != nullptr);
-    BOOST_CHECK(dat_trclvl_modify_func(&attr) != nullptr);
+    const auto level_query = dat_trclvl_query_func(&attr);
+    const auto level_modify = dat_trclvl_modify_func(&attr);
+    BOOST_REQUIRE(level_query != nullptr && level_modify != nullptr);
+    DAT_COUNT level = -1;
+    REQUIRE_OK(level_query(ia.raw, DAT_TRCLVL_DAPL, &level));
+    BOOST_CHECK_GE(level, TRC_LVL_OFF);
+    REQUIRE_OK(level_modify(ia.raw, DAT_TRCLVL_DAPL, level));
+    CHECK_CODE(level_query(ia.raw, DAT_TRCLVL_DAT, &level), 0x80060026);
+    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAT, level), 0x80060026);
+    CHECK_CODE(level_query(ia.raw, DAT_TRCLVL_DAPL, nullptr), 0x80060027);
+    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAPL, TRC_LVL_MAX + 1), 0x80060027);
+    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAPL, TRC_LVL_OFF - 1), 0x80060027);
   }
 }
 

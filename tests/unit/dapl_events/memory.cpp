@@ -291,6 +291,33 @@ BOOST_AUTO_TEST_CASE(rmr_scopes_that_the_transport_lacks) {
   CHECK_ERROR(none->rmr_create_func(none.pz(), &made), DAT_MODEL_NOT_SUPPORTED);
 }
 
+BOOST_AUTO_TEST_CASE(no_more_than_the_transport_has) {
+  fake::settings().attributes.max_lmrs = 1;
+  fake::settings().attributes.max_rmrs = 1;
+  const OpenIa few;
+  const DAT_PZ_HANDLE zone = few.pz();
+  DAT_REGION_DESCRIPTION where{};
+  where.for_va = memory.data();
+  DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+  const auto create_lmr = [&] {
+    return few->lmr_create_func(few.raw, DAT_MEM_TYPE_VIRTUAL, where, 8, zone,
+                                DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr, nullptr, nullptr,
+                                nullptr, nullptr);
+  };
+  REQUIRE_OK(create_lmr());
+  const DAT_LMR_HANDLE only_lmr = lmr;
+  CHECK_CODE(create_lmr(), dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION));
+  REQUIRE_OK(few->lmr_free_func(only_lmr));
+  REQUIRE_OK(create_lmr());
+  DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
+  REQUIRE_OK(few->rmr_create_func(zone, &rmr));
+  const DAT_RMR_HANDLE only_rmr = rmr;
+  CHECK_CODE(few->rmr_create_func(zone, &rmr),
+             dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION));
+  REQUIRE_OK(few->rmr_free_func(only_rmr));
+  REQUIRE_OK(few->rmr_create_func(zone, &rmr));
+}
+
 // A bound RMR keeps its LMR; freeing the RMR unbinds it.
 BOOST_AUTO_TEST_CASE(a_bound_rmr_keeps_its_lmr) {
   REQUIRE_OK(create_va(memory.data(), 100));
