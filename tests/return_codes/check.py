@@ -169,13 +169,20 @@ def main():
         page = page_rows(root)
         named = {row: by.strip("`") for row, by in page.items() if by.startswith("`")}
         seen = observe(program, set(named.values()))
+        for _ in range(3):  # what two ends do at once does not happen in every run
+            missed = {test for row, test in named.items() if test not in seen[row]}
+            if not missed:
+                break
+            for row, tests in observe(program, missed).items():
+                seen[row] |= tests
         complaints += [f"{PAGE}: {'no row' if row in rows else 'there is no'} {' '.join(row)}"
                        for row in sorted(set(rows) ^ set(page))]
         complaints += [f"{PAGE}: {' '.join(row)} was not seen in {test}" for row, test in named.items() if test not in seen[row]]
     complaints += [f"{' '.join(row)}: no test sees it, and {REASONS} has no reason" for row in rows
                    if not seen.get(row) and row not in why]
     complaints += [f"{REASONS}:{why[row][1]}: {' '.join(row)} is seen in {min(seen[row], key=rank)}" for row in rows
-                   if row in why and seen.get(row)]
+                   if row in why and seen.get(row) and not any(why[row][0].endswith(":" + by.split("/")[1].split(" ")[0])
+                                                               for by in seen[row])]
     complaints += [f"{' '.join(row)} was seen in {min(seen[row], key=rank)}, but no header names it" for row in sorted(seen)
                    if seen[row] and row not in rows and row[0] != "dat_extension_op"]
     complaints += lacking(seen)
