@@ -1,32 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// PSP, RSP, CSP and CR.
-#include "tests/unit/dapl_ep/support.h"
-
-#include "dapl/cr.h"
-#include "dapl/rsp.h"
+// PSPs and CSPs, the requests that arrive there, and the EPs a PSP may come with.
+#include "tests/unit/dapl_ep/places.h"
 
 namespace udapl::test {
 namespace {
-
-struct Places : Rig {
-  DAT_RSP_HANDLE rsp(DAT_EP_HANDLE ep, DAT_CONN_QUAL conn_qual = kService) const {
-    DAT_RSP_HANDLE made = DAT_HANDLE_NULL;
-    REQUIRE_OK(ia->rsp_create_func(ia.raw, conn_qual, ep, cr_evd, &made));
-    return made;
-  }
-  DAT_CR_PARAM query(DAT_CR_HANDLE cr) const {
-    DAT_CR_PARAM param{};
-    REQUIRE_OK(ia->cr_query_func(cr, DAT_CR_FIELD_ALL, &param));
-    return param;
-  }
-  // A peer's request, delivered.
-  Side request(DAT_CONN_QUAL conn_qual = kService) const {
-    Side active = side();
-    REQUIRE_OK(connect(active.ep, conn_qual));
-    run();
-    return active;
-  }
-};
 
 BOOST_FIXTURE_TEST_SUITE(service_points, Places)
 
@@ -242,119 +219,6 @@ BOOST_AUTO_TEST_CASE(no_provider_ep_left_behind_by_a_full_evd) {
   BOOST_CHECK_EQUAL(crs, 8);
 }
 
-// ---- RSP --------------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(rsp_arguments) {
-  const Side side = this->side();
-  DAT_RSP_HANDLE made = DAT_HANDLE_NULL;
-  const auto create = [&](DAT_CONN_QUAL conn_qual, DAT_HANDLE ep, DAT_HANDLE evd,
-                          DAT_RSP_HANDLE* out) {
-    return ia->rsp_create_func(ia.raw, conn_qual, ep, evd, out);
-  };
-  CHECK_CODE(ia->rsp_create_func(pz, kService, side.ep, cr_evd, &made), 0x8005000B);
-  CHECK_CODE(create(kService, pz, cr_evd, &made), 0x8005000C);
-  CHECK_CODE(create(kService, side.ep, side.recv_evd, &made), 0x80050014);
-  CHECK_CODE(create(0, side.ep, cr_evd, &made), 0x80060026);
-  CHECK_CODE(create(kService, side.ep, cr_evd, nullptr), 0x80060029);
-  const DAT_PSP_HANDLE place = psp();
-  CHECK_CODE(create(kService, side.ep, cr_evd, &made), dat_error(DAT_CONN_QUAL_IN_USE));
-  BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
-  REQUIRE_OK(ia->psp_free_func(place));
-  REQUIRE_OK(create(kService, side.ep, cr_evd, &made));
-  BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_RESERVED);
-  DAT_RSP_PARAM param{};
-  CHECK_CODE(ia->rsp_query_func(made, raw_enum<DAT_RSP_PARAM_MASK>(0x10), &param), 0x80060026);
-  CHECK_CODE(ia->rsp_query_func(made, DAT_RSP_FIELD_ALL, nullptr), 0x80060027);
-  REQUIRE_OK(ia->rsp_query_func(made, DAT_RSP_FIELD_ALL, &param));
-  BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
-  BOOST_CHECK_EQUAL(param.conn_qual, kService);
-  BOOST_CHECK_EQUAL(param.evd_handle, cr_evd);
-  BOOST_CHECK_EQUAL(param.ep_handle, side.ep);
-  REQUIRE_OK(ia->rsp_free_func(made));
-  BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
-  CHECK_ERROR(ia->rsp_free_func(made), DAT_INVALID_HANDLE);
-}
-
-BOOST_AUTO_TEST_CASE(rsp_takes_one_request) {
-  const Side passive = side();
-  Buffer buffer(ia, pz);
-  REQUIRE_OK(post_recv(passive.ep, buffer, 12));
-  const DAT_RSP_HANDLE place = rsp(passive.ep);
-  const Side second = side();
-  const Side active = side();
-  REQUIRE_OK(connect(active.ep));
-  REQUIRE_OK(connect(second.ep));  // both are on their way
-  run();
-  BOOST_CHECK_EQUAL(take_connection(second.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-  const auto arrival = take_request();
-  BOOST_CHECK(empty(cr_evd));
-  BOOST_CHECK(arrival.sp_handle.rsp_handle == place);
-  BOOST_CHECK_EQUAL(arrival.conn_qual, kService);
-  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-  BOOST_CHECK_EQUAL(query(arrival.cr_handle).local_ep_handle, passive.ep);
-  DAT_RSP_PARAM gone{};
-  CHECK_ERROR(ia->rsp_query_func(place, DAT_RSP_FIELD_ALL, &gone), DAT_INVALID_HANDLE);
-  REQUIRE_OK(ia->rsp_free_func(place));  // once, as existing programs do, and without effect
-  CHECK_ERROR(ia->rsp_free_func(place), DAT_INVALID_HANDLE);
-  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr), 0x8005000C);
-  const DAT_PSP_HANDLE successor = psp();  // the place is free
-  REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr));
-  run();
-  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
-  BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
-  REQUIRE_OK(post_send(active.ep, buffer, 1));
-  BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).user_cookie.as_64, 12U);
-  REQUIRE_OK(ia->psp_free_func(successor));
-}
-
-BOOST_AUTO_TEST_CASE(rsp_rejected_gives_the_ep_back) {
-  const Side passive = side();
-  Buffer buffer(ia, pz);
-  REQUIRE_OK(post_recv(passive.ep, buffer, 12));
-  static_cast<void>(rsp(passive.ep));
-  static_cast<void>(request());
-  CHECK_ERROR(ia->ep_free_func(passive.ep), DAT_INVALID_STATE);
-  REQUIRE_OK(ia->cr_reject_func(take_cr(), 0, nullptr));
-  run();
-  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
-  const Side active = side();
-  join(active, passive);  // reusable, its receive still posted
-  REQUIRE_OK(post_send(active.ep, buffer, 1));
-  BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).user_cookie.as_64, 12U);
-}
-
-BOOST_AUTO_TEST_CASE(rsp_with_a_full_evd_listens_on) {
-  const DAT_PSP_HANDLE other = psp(kService + 1);
-  for (int i = 0; i < 8; ++i) static_cast<void>(request(kService + 1));
-  REQUIRE_OK(ia->psp_free_func(other));
-  const Side passive = side();
-  const DAT_RSP_HANDLE place = rsp(passive.ep);
-  const Side refused = request();
-  BOOST_CHECK_EQUAL(take_connection(refused.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_RESERVED);
-  static_cast<void>(take_cr());
-  const Side active = request();
-  BOOST_CHECK(empty(active.connect_evd));
-  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-  REQUIRE_OK(ia->rsp_free_func(place));
-  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-}
-
-BOOST_AUTO_TEST_CASE(rsp_without_ep) {
-  const DAT_RSP_HANDLE place = rsp(DAT_HANDLE_NULL);
-  DAT_RSP_PARAM param{};
-  REQUIRE_OK(ia->rsp_query_func(place, DAT_RSP_FIELD_ALL, &param));
-  BOOST_CHECK(param.ep_handle == DAT_HANDLE_NULL);
-  static_cast<void>(request());
-  const DAT_CR_HANDLE cr = take_cr();
-  const DAT_EP_HANDLE ep = query(cr).local_ep_handle;
-  BOOST_REQUIRE(ep != DAT_HANDLE_NULL);
-  BOOST_CHECK_EQUAL(state(ep), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
-  REQUIRE_OK(ia->cr_reject_func(cr, 0, nullptr));
-  BOOST_CHECK(dapl::handle_cast<dapl::Ep>(ep) == nullptr);
-  run();
-}
-
 // ---- CSP --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(csp_arguments) {
@@ -388,71 +252,6 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
   REQUIRE_OK(ia->csp_free_func(made));
   CHECK_ERROR(ia->csp_free_func(made), DAT_INVALID_HANDLE);
   REQUIRE_OK(create(&comm, nullptr, cr_evd, &made));  // anywhere, any port
-}
-
-// ---- handoff ----------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(handoff_to_a_psp) {
-  psp();
-  const DAT_PSP_HANDLE target = psp(kService + 1);
-  const Side active = request();
-  const DAT_CR_HANDLE cr = take_cr();
-  CHECK_CODE(ia->cr_handoff_func(cr, 0), 0x80060026);
-  CHECK_CODE(ia->cr_handoff_func(cr, 12345), 0x80060026);
-  CHECK_ERROR(ia->cr_handoff_func(pz, kService + 1), DAT_INVALID_HANDLE);
-  BOOST_CHECK(query(cr).remote_ia_address_ptr != nullptr);  // untouched
-  REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));
-  CHECK_ERROR(ia->cr_handoff_func(cr, kService + 1), DAT_INVALID_HANDLE);
-  const auto arrival = take_request();
-  BOOST_CHECK_EQUAL(arrival.sp_handle.psp_handle, target);
-  BOOST_CHECK_EQUAL(arrival.conn_qual, kService + 1);
-  REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, side().ep, 0, nullptr));
-  run();
-  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
-  REQUIRE_OK(ia->psp_free_func(target));
-}
-
-BOOST_AUTO_TEST_CASE(handoff_between_rsps) {
-  const Side first = side();
-  const Side second = side();
-  static_cast<void>(rsp(first.ep));
-  const DAT_RSP_HANDLE target = rsp(second.ep, kService + 1);
-  const Side active = request();
-  REQUIRE_OK(ia->cr_handoff_func(take_cr(), kService + 1));
-  BOOST_CHECK_EQUAL(state(first.ep), DAT_EP_STATE_UNCONNECTED);
-  BOOST_CHECK_EQUAL(state(second.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-  REQUIRE_OK(ia->rsp_free_func(target));
-  CHECK_ERROR(ia->rsp_free_func(target), DAT_INVALID_HANDLE);
-  REQUIRE_OK(ia->cr_accept_func(take_cr(), nullptr, 0, nullptr));
-  run();
-  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
-  BOOST_CHECK_EQUAL(take_connection(second.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
-}
-
-BOOST_AUTO_TEST_CASE(handoff_of_a_provider_ep) {
-  psp(kService, DAT_PSP_PROVIDER_FLAG);
-  psp(kService + 1, DAT_PSP_PROVIDER_FLAG);
-  static_cast<void>(request());
-  const DAT_CR_HANDLE cr = take_cr();
-  const DAT_EP_HANDLE old = query(cr).local_ep_handle;
-  REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));
-  BOOST_CHECK(dapl::handle_cast<dapl::Ep>(old) == nullptr);
-  const DAT_EP_HANDLE fresh = query(take_cr()).local_ep_handle;
-  BOOST_CHECK_EQUAL(state(fresh), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
-}
-
-BOOST_AUTO_TEST_CASE(handoff_to_a_full_place_leaves_everything) {
-  psp();
-  const DAT_EVD_HANDLE small = ia.evd(DAT_EVD_CR_FLAG, 1);
-  DAT_PSP_HANDLE target = DAT_HANDLE_NULL;
-  REQUIRE_OK(ia->psp_create_func(ia.raw, kService + 1, small, DAT_PSP_CONSUMER_FLAG, &target));
-  static_cast<void>(request(kService + 1));
-  const Side active = request();
-  const DAT_CR_HANDLE cr = take_cr();
-  CHECK_ERROR(ia->cr_handoff_func(cr, kService + 1), DAT_INSUFFICIENT_RESOURCES);
-  REQUIRE_OK(ia->cr_accept_func(cr, side().ep, 0, nullptr));
-  run();
-  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
 // ---- inside agents ----------------------------------------------------------------------------

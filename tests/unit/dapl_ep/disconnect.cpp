@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// The end of a connection: abrupt and graceful, and its one event, whoever ended it.
+#include "tests/unit/dapl_ep/support.h"
+
+namespace udapl::test {
+namespace {
+
+BOOST_FIXTURE_TEST_SUITE(disconnecting, Rig)
+
+BOOST_AUTO_TEST_CASE(abrupt_disconnect) {
+  const Side active = side();
+  const Side passive = side();
+  join(active, passive);
+  Buffer buffer(ia, pz);
+  for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(post_recv(active.ep, buffer, i));
+  qp(active.ep).hold(true);
+  for (std::uint64_t i = 10; i < 12; ++i)
+    REQUIRE_OK(post_send(active.ep, buffer, i, 8, DAT_COMPLETION_SUPPRESS_FLAG));
+  REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
+  BOOST_CHECK_EQUAL(state(active.ep), DAT_EP_STATE_DISCONNECTED);
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    const auto flushed = take_dto(active.recv_evd);
+    BOOST_CHECK_EQUAL(flushed.status, DAT_DTO_ERR_FLUSHED);
+    BOOST_CHECK_EQUAL(flushed.user_cookie.as_64, i);
+    BOOST_CHECK_EQUAL(flushed.operation, DAT_DTO_RECEIVE);
+  }
+  for (std::uint64_t i = 10; i < 12; ++i) {  // suppression is for success only
+    const auto flushed = take_dto(active.request_evd);
+    BOOST_CHECK_EQUAL(flushed.status, DAT_DTO_ERR_FLUSHED);
+    BOOST_CHECK_EQUAL(flushed.user_cookie.as_64, i);
+  }
+  REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
+  REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+  CHECK_CODE(ia->ep_disconnect_func(active.ep, raw_enum<DAT_CLOSE_FLAGS>(2)), 0x80060026);
+  run();
+  BOOST_CHECK(empty(active.connect_evd));
+  BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+  BOOST_CHECK(empty(passive.connect_evd));
+}
+
+BOOST_AUTO_TEST_CASE(graceful_disconnect_drains) {
+  const Side active = side();
+  const Side passive = side();
+  join(active, passive);
+  Buffer from(ia, pz);
+  Buffer to(ia, pz);
+  REQUIRE_OK(post_recv(passive.ep, to, 1));
+  REQUIRE_OK(post_recv(active.ep, to, 2));
+  qp(active.ep).hold(true);
+  REQUIRE_OK(post_send(active.ep, from, 3));
+  REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+  BOOST_CHECK_EQUAL(state(active.ep), DAT_EP_STATE_DISCONNECT_PENDING);
+  CHECK_CODE(post_send(active.ep, from, 4), 0x80070037);
+  REQUIRE_OK(post_recv(active.ep, to, 5));
+  REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+  run();
+  BOOST_CHECK(empty(active.connect_evd));
+  qp(active.ep).hold(false);
+  run();
+  BOOST_CHECK_EQUAL(take_dto(active.request_evd).status, DAT_DTO_SUCCESS);
+  BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).status, DAT_DTO_SUCCESS);
+  for (const Side& side : {active, passive}) {
+    BOOST_CHECK_EQUAL(take_connection(side.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    BOOST_CHECK(empty(side.connect_evd));
+  }
+  for (const std::uint64_t cookie : {2U, 5U})
+    BOOST_CHECK_EQUAL(take_dto(active.recv_evd).user_cookie.as_64, cookie);
+}
+
+// Where what has completed is with the peer: without anything outstanding there is nothing to wait
+// for, with a request there is, and one whose completion nobody has taken yet counts.
+BOOST_AUTO_TEST_CASE(graceful_disconnect_at_rest_is_over_at_once) {
+  const Rig rig(true, [](transport::Attributes& a) { a.completed_is_delivered = true; });
+  Buffer from(rig.ia, rig.pz);
+  Buffer to(rig.ia, rig.pz);
+  for (const bool reaped : {true, false}) {
+    const Side active = rig.side();
+    const Side passive = rig.side();
+    rig.join(active, passive);
+    REQUIRE_OK(rig.post_recv(passive.ep, to, 1));
+    REQUIRE_OK(rig.post_send(active.ep, from, 2));
+    run();
+    if (reaped) BOOST_CHECK_EQUAL(rig.take_dto(active.request_evd).status, DAT_DTO_SUCCESS);
+    REQUIRE_OK(rig.ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+    const int at_once = rig.take_connection(active.connect_evd);
+    BOOST_CHECK_EQUAL(at_once, reaped ? DAT_CONNECTION_EVENT_DISCONNECTED : 0);
+    run();
+    if (!reaped)
+      BOOST_CHECK_EQUAL(rig.take_connection(active.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    BOOST_CHECK_EQUAL(rig.take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    for (const Side& side : {active, passive}) {
+      BOOST_CHECK_EQUAL(rig.state(side.ep), DAT_EP_STATE_DISCONNECTED);
+      BOOST_CHECK(rig.empty(side.connect_evd));
+    }
+    BOOST_CHECK_EQUAL(rig.take_dto(passive.recv_evd).status, DAT_DTO_SUCCESS);
+    if (!reaped) BOOST_CHECK_EQUAL(rig.take_dto(active.request_evd).status, DAT_DTO_SUCCESS);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_graceful_disconnect_can_break_or_be_cut_short) {
+  {
+    Side side = reach(DAT_EP_STATE_DISCONNECT_PENDING);
+    qp(side.ep).break_(transport::BreakReason::kTransportLost);
+    run();
+    BOOST_CHECK_EQUAL(take_connection(side.connect_evd), DAT_CONNECTION_EVENT_BROKEN);
+    BOOST_CHECK(empty(side.connect_evd));
+  }
+  Side side = reach(DAT_EP_STATE_DISCONNECT_PENDING);
+  REQUIRE_OK(ia->ep_disconnect_func(side.ep, DAT_CLOSE_ABRUPT_FLAG));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(side.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+  BOOST_CHECK(empty(side.connect_evd));
+}
+
+BOOST_AUTO_TEST_CASE(one_terminal_event_whoever_comes_first) {
+  for (int order = 0; order < 4; ++order) {
+    const Side active = side();
+    const Side passive = side();
+    join(active, passive);
+    fake::Qp& transport = qp(active.ep);
+    int expected = DAT_CONNECTION_EVENT_DISCONNECTED;
+    switch (order) {
+      case 0:  // both sides at once
+        REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
+        REQUIRE_OK(ia->ep_disconnect_func(passive.ep, DAT_CLOSE_ABRUPT_FLAG));
+        break;
+      case 1:  // a report of a break is on its way when the consumer disconnects
+        transport.break_(transport::BreakReason::kProtocol);
+        REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
+        break;
+      case 2:  // the break is known before
+        transport.break_(transport::BreakReason::kProtocol);
+        run();
+        REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
+        expected = DAT_CONNECTION_EVENT_BROKEN;
+        break;
+      default:  // the peer's end is known before
+        REQUIRE_OK(ia->ep_disconnect_func(passive.ep, DAT_CLOSE_GRACEFUL_FLAG));
+        run();
+        REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+    }
+    run();
+    BOOST_CHECK_EQUAL(take_connection(active.connect_evd), expected);
+    BOOST_CHECK(empty(active.connect_evd));
+    BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    BOOST_CHECK(empty(passive.connect_evd));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_disconnect_while_established_is_on_its_way) {
+  const Side active = side();
+  REQUIRE_OK(connect(active.ep, 1));
+  qp(active.ep).establish();
+  REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+  BOOST_CHECK(empty(active.connect_evd));
+  BOOST_CHECK_EQUAL(state(active.ep), DAT_EP_STATE_DISCONNECTED);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::test

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// One EVD for the connection and the completions of an EP: the order of its events.
+#include "tests/unit/dapl_ep/support.h"
+
+namespace udapl::test {
+namespace {
+
+struct Merged : Rig {
+  // An EP that has `evd` for everything.
+  [[nodiscard]] DAT_EP_HANDLE ep_of(DAT_EVD_HANDLE evd) const {
+    const DAT_EP_ATTR attr = attributes();
+    DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+    REQUIRE_OK(ia->ep_create_func(ia.raw, pz, evd, evd, evd, &attr, &ep));
+    return ep;
+  }
+
+  DAT_EVD_HANDLE merged = ia.evd(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG, 64);
+};
+
+BOOST_FIXTURE_TEST_SUITE(merged_evd, Merged)
+
+// The peer's first message may overtake the last one of the handshake.
+BOOST_AUTO_TEST_CASE(established_precedes_what_came_before_it_on_a_merged_evd) {
+  const DAT_EP_HANDLE ep = ep_of(merged);
+  const DAT_EP_HANDLE neighbour = ep_of(merged);
+  const Side active = side();
+  const DAT_PSP_HANDLE listening = psp();
+  REQUIRE_OK(connect(active.ep));
+  run();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), ep, 0, nullptr));
+  Completions completions(ia, merged);
+  completions.push_of(static_cast<dapl::Ep*>(ep), 1);
+  completions.push_of(static_cast<dapl::Ep*>(neighbour), 2);
+  completions.push_of(static_cast<dapl::Ep*>(ep), 3);
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 2U);
+  BOOST_CHECK(empty(merged));
+  DAT_EVENT event{};
+  DAT_COUNT more = -1;
+  BOOST_CHECK_NE(ia->evd_wait_func(merged, 1000, 1, &event, &more), DAT_SUCCESS);
+  run();
+  BOOST_CHECK_EQUAL(take_connection(merged), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 1U);
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 3U);
+  BOOST_CHECK(empty(merged));
+  REQUIRE_OK(ia->psp_free_func(listening));
+}
+
+// With the connection, what was early ends, too, and what was set aside is not lost.
+BOOST_AUTO_TEST_CASE(what_was_early_precedes_the_end_on_a_merged_evd) {
+  const DAT_EP_HANDLE ep = ep_of(merged);
+  const Side active = side();
+  const DAT_PSP_HANDLE listening = psp();
+  REQUIRE_OK(connect(active.ep));
+  run();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), ep, 0, nullptr));
+  Completions completions(ia, merged);
+  completions.push_of(static_cast<dapl::Ep*>(ep), 1);
+  BOOST_CHECK(empty(merged));
+  REQUIRE_OK(ia->ep_disconnect_func(ep, DAT_CLOSE_ABRUPT_FLAG));
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 1U);
+  BOOST_CHECK_EQUAL(take_connection(merged), DAT_CONNECTION_EVENT_DISCONNECTED);
+  REQUIRE_OK(ia->psp_free_func(listening));
+  run();
+}
+
+BOOST_AUTO_TEST_CASE(successes_precede_the_end_on_a_merged_evd) {
+  const DAT_EP_HANDLE ep = ep_of(merged);
+  const Side passive = side();
+  const DAT_PSP_HANDLE listening = psp();
+  REQUIRE_OK(connect(ep));
+  run();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), passive.ep, 0, nullptr));
+  run();
+  REQUIRE_OK(ia->psp_free_func(listening));
+  Buffer buffer(ia, pz);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(post_recv(passive.ep, buffer, i));
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(post_send(ep, buffer, i));
+  REQUIRE_OK(post_recv(ep, buffer, 9));
+  REQUIRE_OK(ia->ep_disconnect_func(ep, DAT_CLOSE_ABRUPT_FLAG));
+  BOOST_CHECK_EQUAL(take_connection(merged), DAT_CONNECTION_EVENT_ESTABLISHED);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const auto sent = take_dto(merged);
+    BOOST_CHECK_EQUAL(sent.status, DAT_DTO_SUCCESS);
+    BOOST_CHECK_EQUAL(sent.user_cookie.as_64, i);
+  }
+  int ends = 0;
+  int flushes = 0;
+  DAT_EVENT event{};
+  while (ia->evd_dequeue_func(merged, &event) == DAT_SUCCESS) {
+    ends += event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED;
+    flushes += event.event_number == DAT_DTO_COMPLETION_EVENT;
+  }
+  BOOST_CHECK_EQUAL(ends, 1);
+  BOOST_CHECK_EQUAL(flushes, 1);
+  run();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::test
