@@ -20,11 +20,7 @@ Cno make_cno(DAT_IA_HANDLE ia) {
   return cno;
 }
 
-void trigger(DAT_EVD_HANDLE evd) {
-  DAT_EVENT event{};
-  event.event_number = DAT_SOFTWARE_EVENT;
-  REQUIRE_OK(dat_evd_post_se(evd, &event));
-}
+void trigger(DAT_EVD_HANDLE evd) { REQUIRE_OK(post_software(evd)); }
 
 // The EVD that a wait names; null when the CNO was not triggered.
 DAT_EVD_HANDLE wait_for(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout = kPatience) {

@@ -2,66 +2,14 @@
 #include "checklist.h"
 #include "harness.h"
 
-#include <pthread.h>
-
-#include <atomic>
-#include <chrono>
-#include <csignal>
 #include <set>
 #include <thread>
 
-// Event dispatchers: checklist 10.4 of the semantics reference. Test names are the checklist's.
+// Event dispatchers, but for waiting (evd_wait.cpp): checklist 10.4 of the semantics reference.
+// Test names are the checklist's.
 namespace conformance {
 
 namespace {
-
-DAT_EVENT software_event(std::uintptr_t value) {
-  DAT_EVENT event{};
-  event.event_number = DAT_SOFTWARE_EVENT;
-  event.event_data.software_event_data.pointer = reinterpret_cast<DAT_PVOID>(value);
-  return event;
-}
-
-DAT_RETURN post_software(DAT_EVD_HANDLE evd, std::uintptr_t value) {
-  const DAT_EVENT event = software_event(value);
-  return dat_evd_post_se(evd, &event);
-}
-
-std::uintptr_t value_of(const DAT_EVENT& event) {
-  return reinterpret_cast<std::uintptr_t>(event.event_data.software_event_data.pointer);
-}
-
-DAT_EVD_PARAM query_evd(DAT_EVD_HANDLE evd) {
-  DAT_EVD_PARAM param{};
-  REQUIRE_OK(dat_evd_query(evd, DAT_EVD_FIELD_ALL, &param));
-  return param;
-}
-
-// A thread in dat_evd_wait, and what came of it.
-class Waiter {
- public:
-  explicit Waiter(DAT_EVD_HANDLE evd, DAT_COUNT threshold = 1, DAT_TIMEOUT timeout = kPatience)
-      : thread_([this, evd, threshold, timeout] {
-          result = dat_evd_wait(evd, timeout, threshold, &event, &more);
-        }) {
-    // It is blocked when a dequeue beside it is refused; until then there is nothing to dequeue.
-    DAT_EVENT other;
-    while (DAT_GET_TYPE(dat_evd_dequeue(evd, &other)) != DAT_INVALID_STATE)
-      std::this_thread::yield();
-  }
-  ~Waiter() { join(); }
-  void join() {
-    if (thread_.joinable()) thread_.join();
-  }
-  [[nodiscard]] pthread_t native() { return thread_.native_handle(); }
-
-  DAT_EVENT event{};
-  DAT_COUNT more = -1;
-  DAT_RETURN result = DAT_INTERNAL_ERROR;
-
- private:
-  std::thread thread_;
-};
 
 constexpr DAT_EVD_FLAGS kStreams[] = {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_CR_FLAG,
                                       DAT_EVD_DTO_FLAG,      DAT_EVD_CONNECTION_FLAG,
@@ -140,7 +88,7 @@ BOOST_AUTO_TEST_CASE(evd_dequeue_order, *covers("evd_post_se_ok")) {
   DAT_EVENT event;
   for (std::uintptr_t i = 0; i < 8; ++i) {
     REQUIRE_OK(dat_evd_dequeue(evd, &event));
-    BOOST_CHECK_EQUAL(value_of(event), i);
+    BOOST_CHECK_EQUAL(number_of(event), i);
     BOOST_CHECK(event.evd_handle == evd);  // evd_post_se_ok
   }
 }
@@ -158,170 +106,6 @@ BOOST_AUTO_TEST_CASE(evd_dequeue_when_disabled) {
   REQUIRE_OK(dat_evd_dequeue(evd, &event));
 }
 
-BOOST_AUTO_TEST_CASE(evd_wait_immediate) {
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
-  for (std::uintptr_t i = 0; i < 3; ++i) REQUIRE_OK(post_software(evd, i));
-  DAT_EVENT event;
-  DAT_COUNT more = -1;
-  REQUIRE_OK(dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
-  BOOST_CHECK_EQUAL(value_of(event), 0U);
-  BOOST_CHECK_EQUAL(more, 2);
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_timeout, *covers("evd_wait_timeout_zero evd_wait_timeout_elapsed "
-                                               "evd_wait_timeout_keeps_events")) {
-  Ia ia;
-  for (const DAT_EVD_FLAGS flag : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
-    const Evd evd = make_evd(ia, static_cast<DAT_EVD_FLAGS>(flag | DAT_EVD_SOFTWARE_FLAG), 8);
-    DAT_EVENT event;
-    DAT_COUNT more = -1;
-    CHECK_TYPE(dat_evd_wait(evd, 0, 1, &event, &more), DAT_TIMEOUT_EXPIRED);
-    BOOST_CHECK_EQUAL(more, 0);
-    const auto start = std::chrono::steady_clock::now();
-    CHECK_TYPE(dat_evd_wait(evd, 20 * kMillisecond, 1, &event, &more), DAT_TIMEOUT_EXPIRED);
-    BOOST_CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(20));
-    const auto short_start = std::chrono::steady_clock::now();
-    CHECK_TYPE(dat_evd_wait(evd, 500, 1, &event, &more),
-               DAT_TIMEOUT_EXPIRED);  // below a millisecond
-    BOOST_CHECK(std::chrono::steady_clock::now() - short_start >= std::chrono::microseconds(500));
-    REQUIRE_OK(post_software(evd, 1));
-    REQUIRE_OK(post_software(evd, 2));
-    CHECK_TYPE(dat_evd_wait(evd, kMillisecond, 3, &event, &more), DAT_TIMEOUT_EXPIRED);
-    BOOST_CHECK_EQUAL(more, 2);
-    REQUIRE_OK(post_software(evd, 3));
-    REQUIRE_OK(dat_evd_wait(evd, kPatience, 3, &event, &more));
-    BOOST_CHECK_EQUAL(value_of(event), 1U);
-    BOOST_CHECK_EQUAL(more, 2);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_arguments,
-                     *covers("evd_wait_threshold_zero evd_wait_threshold_qlen")) {
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
-  const DAT_COUNT qlen = query_evd(evd).evd_qlen;
-  DAT_EVENT event;
-  DAT_COUNT more = -1;
-  CHECK_TYPE(dat_evd_wait(evd, 0, 0, &event, &more), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_evd_wait(evd, 0, -1, &event, &more), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_evd_wait(evd, 0, qlen + 1, &event, &more), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_evd_wait(evd, 0, 1, nullptr, &more), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_evd_wait(evd, 0, 1, &event, nullptr), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_evd_wait(evd, 0, qlen, &event, &more), DAT_TIMEOUT_EXPIRED);
-  for (DAT_COUNT i = 0; i < qlen; ++i) REQUIRE_OK(post_software(evd, 1));
-  REQUIRE_OK(dat_evd_wait(evd, kPatience, qlen, &event, &more));
-  BOOST_CHECK_EQUAL(more, qlen - 1);
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_threshold_met) {
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
-  Waiter waiter(evd, 4);
-  for (std::uintptr_t i = 0; i < 4; ++i) REQUIRE_OK(post_software(evd, i));
-  waiter.join();
-  BOOST_CHECK_EQUAL(waiter.result, static_cast<DAT_RETURN>(DAT_SUCCESS));
-  BOOST_CHECK_EQUAL(value_of(waiter.event), 0U);
-  BOOST_CHECK_GE(waiter.more, 3);
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_second_waiter, *covers("evd_wait_blocks_dequeue")) {
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
-  Waiter first(evd);
-  DAT_EVENT event;
-  DAT_COUNT more = -1;
-  CHECK_TYPE(dat_evd_wait(evd, kPatience, 1, &event, &more), DAT_INVALID_STATE);
-  CHECK_TYPE(dat_evd_dequeue(evd, &event), DAT_INVALID_STATE);
-  CHECK_TYPE(dat_evd_free(evd), DAT_INVALID_STATE);
-  REQUIRE_OK(post_software(evd, 5));
-  first.join();
-  BOOST_CHECK_EQUAL(first.result, static_cast<DAT_RETURN>(DAT_SUCCESS));
-  BOOST_CHECK_EQUAL(value_of(first.event), 5U);
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_unwaitable) {
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
-  REQUIRE_OK(dat_evd_set_unwaitable(evd));
-  REQUIRE_OK(dat_evd_set_unwaitable(evd));
-  REQUIRE_OK(post_software(evd, 1));
-  DAT_EVENT event;
-  DAT_COUNT more = -1;
-  CHECK_TYPE(dat_evd_wait(evd, kPatience, 1, &event, &more), DAT_INVALID_STATE);
-  REQUIRE_OK(dat_evd_clear_unwaitable(evd));
-  REQUIRE_OK(dat_evd_wait(evd, kPatience, 1, &event, &more));
-}
-
-BOOST_AUTO_TEST_CASE(evd_set_unwaitable_wakes) {
-  Ia ia;
-  for (const DAT_EVD_FLAGS flag :
-       {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG, DAT_EVD_CONNECTION_FLAG}) {
-    if (flag == DAT_EVD_DTO_FLAG && !ia.provider().is_thread_safe)
-      continue;  // Waiter dequeues beside the wait
-    const Evd evd = make_evd(ia, flag, 8);
-    Waiter waiter(evd);
-    const Promptly promptly;
-    REQUIRE_OK(dat_evd_set_unwaitable(evd));
-    waiter.join();
-    BOOST_CHECK_EQUAL(DAT_GET_TYPE(waiter.result), static_cast<DAT_RETURN>(DAT_INVALID_STATE));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_signal) {
-  struct sigaction action {};
-  action.sa_handler = [](int) {};
-  struct sigaction old {};
-  ::sigaction(SIGUSR1, &action, &old);
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
-  {
-    Waiter waiter(evd);
-    ::pthread_kill(waiter.native(), SIGUSR1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    REQUIRE_OK(post_software(evd, 1));
-    waiter.join();
-    BOOST_CHECK(waiter.result == DAT_SUCCESS ||
-                DAT_GET_TYPE(waiter.result) == DAT_INTERRUPTED_CALL);
-  }
-  ::sigaction(SIGUSR1, &old, nullptr);
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_no_lost_wakeup) {
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 64);
-  constexpr std::uintptr_t kCount = 20000;
-  std::thread producer([&] {
-    for (std::uintptr_t i = 0; i < kCount;)
-      if (post_software(evd, i) == DAT_SUCCESS) ++i;
-  });
-  for (std::uintptr_t i = 0; i < kCount; ++i) {
-    DAT_EVENT event;
-    DAT_COUNT more = -1;
-    REQUIRE_OK(dat_evd_wait(evd, kPatience, 1, &event, &more));
-    BOOST_REQUIRE_EQUAL(value_of(event), i);
-  }
-  producer.join();
-}
-
-BOOST_AUTO_TEST_CASE(evd_wait_total_timeout, *covers("ofa_2_2_02_total_timeout")) {
-  Ia ia;
-  const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 64);
-  std::atomic<bool> stop{false};
-  std::thread teaser([&] {  // wake-ups that never satisfy the threshold must not restart the clock
-    for (int i = 0; i < 30 && !stop; ++i) {
-      post_software(evd, 1);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  });
-  DAT_EVENT event;
-  DAT_COUNT more = -1;
-  CHECK_TYPE(dat_evd_wait(evd, 50 * kMillisecond, 60, &event, &more), DAT_TIMEOUT_EXPIRED);
-  BOOST_CHECK_LT(more, 30);  // it gave up while the teaser was still at it
-  stop = true;
-  teaser.join();
-}
-
 BOOST_AUTO_TEST_CASE(evd_resize_grow) {
   Ia ia;
   for (const DAT_EVD_FLAGS flag : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
@@ -333,7 +117,7 @@ BOOST_AUTO_TEST_CASE(evd_resize_grow) {
     DAT_EVENT event;
     for (std::uintptr_t i = 0; i < 100; ++i) {
       REQUIRE_OK(dat_evd_dequeue(evd, &event));
-      BOOST_CHECK_EQUAL(value_of(event), i);
+      BOOST_CHECK_EQUAL(number_of(event), i);
     }
     CHECK_TYPE(dat_evd_resize(evd, 0), DAT_INVALID_PARAMETER);
   }
@@ -414,7 +198,7 @@ BOOST_AUTO_TEST_CASE(evd_dequeue_exactly_once) {
   for (auto& mine : seen)
     threads.emplace_back([&] {
       DAT_EVENT event;
-      while (dat_evd_dequeue(evd, &event) == DAT_SUCCESS) mine.push_back(value_of(event));
+      while (dat_evd_dequeue(evd, &event) == DAT_SUCCESS) mine.push_back(number_of(event));
     });
   for (std::thread& thread : threads) thread.join();
   std::set<std::uintptr_t> all;

@@ -57,13 +57,6 @@ std::vector<State> all_states() {
   return states;
 }
 
-DAT_RETURN post_number(DAT_EVD_HANDLE evd, std::uintptr_t number) {
-  DAT_EVENT event{};
-  event.event_number = DAT_SOFTWARE_EVENT;
-  event.event_data.software_event_data.pointer = reinterpret_cast<DAT_PVOID>(number);
-  return dat_evd_post_se(evd, &event);
-}
-
 // An EVD in a state. The modes other than THRESHOLD come from an EP whose receives it takes.
 struct Subject {
   Subject(const Ia& on, const State& wanted) : ia(on), state(wanted), pz(make_pz(on)) {
@@ -92,11 +85,7 @@ struct Subject {
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
 
-  [[nodiscard]] DAT_EVD_PARAM query() const {
-    DAT_EVD_PARAM param{};
-    REQUIRE_OK(dat_evd_query(evd, DAT_EVD_FIELD_ALL, &param));
-    return param;
-  }
+  [[nodiscard]] DAT_EVD_PARAM query() const { return query_evd(evd); }
 
   const Ia& ia;
   State state;
@@ -111,9 +100,9 @@ struct Subject {
   void fill() {
     if (state.fill == Fill::kSome) {
       for (; events < 3; ++events)
-        REQUIRE_OK(post_number(evd, static_cast<std::uintptr_t>(events)));
+        REQUIRE_OK(post_software(evd, static_cast<std::uintptr_t>(events)));
     } else if (state.fill == Fill::kFull) {
-      while (post_number(evd, static_cast<std::uintptr_t>(events)) == DAT_SUCCESS) ++events;
+      while (post_software(evd, static_cast<std::uintptr_t>(events)) == DAT_SUCCESS) ++events;
       BOOST_CHECK_GE(events, kQlen);
     }
   }
@@ -217,7 +206,7 @@ BOOST_AUTO_TEST_CASE(modify_cno) {
 
 BOOST_AUTO_TEST_CASE(post_se) {
   in_all_states([](Subject& s) {
-    const DAT_RETURN rc = post_number(s.evd, 0);
+    const DAT_RETURN rc = post_software(s.evd, 0);
     if (!s.state.threshold_mode()) {
       CHECK_TYPE(rc, DAT_INVALID_PARAMETER);  // no stream of software events
     } else if (s.state.fill == Fill::kFull) {
@@ -301,7 +290,7 @@ BOOST_AUTO_TEST_CASE(resize_larger) {
     check_state(s, s.state.enabled, s.state.waitable);
     if (!s.state.threshold_mode()) return;
     for (; s.events < wanted; ++s.events)
-      REQUIRE_OK(post_number(s.evd, static_cast<std::uintptr_t>(s.events)));
+      REQUIRE_OK(post_software(s.evd, static_cast<std::uintptr_t>(s.events)));
     DAT_EVENT event{};
     for (DAT_COUNT i = 0; i < s.events; ++i) {
       REQUIRE_OK(dat_evd_dequeue(s.evd, &event));

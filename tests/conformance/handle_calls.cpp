@@ -180,11 +180,7 @@ void add_event_calls(std::vector<Call>& calls) {
       [](World& w, DAT_HANDLE h) { return dat_evd_wait(h, 0, 1, &w.event, &w.count); });
   evd("dat_evd_dequeue", [](World& w, DAT_HANDLE h) { return dat_evd_dequeue(h, &w.event); });
   evd("dat_evd_resize", [](World&, DAT_HANDLE h) { return dat_evd_resize(h, 16); });
-  evd("dat_evd_post_se", [](World&, DAT_HANDLE h) {
-    DAT_EVENT event{};
-    event.event_number = DAT_SOFTWARE_EVENT;
-    return dat_evd_post_se(h, &event);
-  });
+  evd("dat_evd_post_se", [](World&, DAT_HANDLE h) { return post_software(h); });
   evd("dat_evd_free", [](World&, DAT_HANDLE h) { return dat_evd_free(h); });
   calls.push_back({"dat_evd_modify_cno, CNO",
                    {kCno},

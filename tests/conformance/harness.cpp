@@ -288,6 +288,28 @@ DAT_EP_PARAM query_ep(DAT_EP_HANDLE ep) {
   return param;
 }
 
+DAT_EVENT software_event(std::uintptr_t number) {
+  DAT_EVENT event{};
+  event.event_number = DAT_SOFTWARE_EVENT;
+  event.event_data.software_event_data.pointer = reinterpret_cast<DAT_PVOID>(number);
+  return event;
+}
+
+DAT_RETURN post_software(DAT_EVD_HANDLE evd, std::uintptr_t number) {
+  const DAT_EVENT event = software_event(number);
+  return dat_evd_post_se(evd, &event);
+}
+
+std::uintptr_t number_of(const DAT_EVENT& event) {
+  return reinterpret_cast<std::uintptr_t>(event.event_data.software_event_data.pointer);
+}
+
+DAT_EVD_PARAM query_evd(DAT_EVD_HANDLE evd) {
+  DAT_EVD_PARAM param{};
+  REQUIRE_OK(dat_evd_query(evd, DAT_EVD_FIELD_ALL, &param));
+  return param;
+}
+
 DAT_EP_STATE ep_state(DAT_EP_HANDLE ep) {
   DAT_EP_STATE state{};
   DAT_BOOLEAN recv_idle{};

@@ -42,6 +42,12 @@ void expect_silence(DAT_EVD_HANDLE evd);
 // The next event ends a connection: DISCONNECTED or BROKEN. Returns which.
 DAT_EVENT_NUMBER expect_connection_end(DAT_EVD_HANDLE evd);
 
+// A software event that carries a number, posting one, and the number of one that came.
+DAT_EVENT software_event(std::uintptr_t number = 0);
+DAT_RETURN post_software(DAT_EVD_HANDLE evd, std::uintptr_t number = 0);
+std::uintptr_t number_of(const DAT_EVENT& event);
+
+DAT_EVD_PARAM query_evd(DAT_EVD_HANDLE evd);  // every field
 DAT_EP_STATE ep_state(DAT_EP_HANDLE ep);
 DAT_EP_PARAM query_ep(DAT_EP_HANDLE ep);  // every field
 

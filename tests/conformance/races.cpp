@@ -67,17 +67,6 @@ class Crowd {
   std::vector<std::thread> threads_;
 };
 
-DAT_EVENT numbered(std::uintptr_t number) {
-  DAT_EVENT event{};
-  event.event_number = DAT_SOFTWARE_EVENT;
-  event.event_data.software_event_data.pointer = reinterpret_cast<DAT_PVOID>(number);
-  return event;
-}
-
-std::uintptr_t number_of(const DAT_EVENT& event) {
-  return reinterpret_cast<std::uintptr_t>(event.event_data.software_event_data.pointer);
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(races)
@@ -122,8 +111,7 @@ BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
   });
   std::thread poster([&] {
     for (std::uintptr_t i = 0; i < kEvents;) {
-      const DAT_EVENT event = numbered(i);
-      const DAT_RETURN rc = dat_evd_post_se(shared, &event);
+      const DAT_RETURN rc = post_software(shared, i);
       if (!complaints.is(rc, {DAT_SUCCESS, DAT_QUEUE_FULL}, "post_se")) return;
       if (rc == DAT_SUCCESS)
         ++i;

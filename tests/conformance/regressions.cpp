@@ -24,12 +24,6 @@ std::chrono::microseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
 }
 
-DAT_EVENT software_event() {
-  DAT_EVENT event{};
-  event.event_number = DAT_SOFTWARE_EVENT;
-  return event;
-}
-
 double processor_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -74,8 +68,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_02_timeouts_shorter_and_longer) {
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
   std::thread poster([handle = DAT_EVD_HANDLE(evd)] {
     std::this_thread::sleep_for(std::chrono::milliseconds(60));
-    const DAT_EVENT event = software_event();
-    dat_evd_post_se(handle, &event);
+    post_software(handle);
   });
   DAT_EVENT event;
   DAT_COUNT more = 0;
@@ -117,8 +110,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_04_merged_evd_wakes_for_each_stream) {
   *evd.out() = made;
   std::thread poster([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    const DAT_EVENT event = software_event();
-    dat_evd_post_se(evd, &event);
+    post_software(evd);
   });
   const auto event = next_event(evd);
   poster.join();
@@ -129,8 +121,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_04_merged_evd_wakes_for_each_stream) {
 BOOST_AUTO_TEST_CASE(ofa_2_2_05_overflow_during_a_wait) {
   const Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 4);
-  DAT_EVD_PARAM param{};
-  REQUIRE_OK(dat_evd_query(evd, DAT_EVD_FIELD_ALL, &param));
+  const DAT_EVD_PARAM param = query_evd(evd);
   std::atomic<DAT_RETURN> result{DAT_INTERNAL_ERROR};
   Sleeper sleeper;
   std::thread waiter([&] {
@@ -140,12 +131,11 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_05_overflow_during_a_wait) {
     result = dat_evd_wait(evd, kPatience, param.evd_qlen, &event, &more);
   });
   sleeper.until_asleep();
-  const DAT_EVENT event = software_event();
-  for (DAT_COUNT i = 0; i < param.evd_qlen * 3; ++i) dat_evd_post_se(evd, &event);
+  for (DAT_COUNT i = 0; i < param.evd_qlen * 3; ++i) post_software(evd);
   waiter.join();
   BOOST_CHECK_EQUAL(result.load(), static_cast<DAT_RETURN>(DAT_SUCCESS));
   BOOST_CHECK_GE(drain(evd), param.evd_qlen - 1);  // nobody waits any more, as the EVD knows
-  REQUIRE_OK(dat_evd_post_se(evd, &event));
+  REQUIRE_OK(post_software(evd));
   expect_event(evd, DAT_SOFTWARE_EVENT);
 }
 

@@ -125,9 +125,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
   pair.disconnect();
   drain(evd);
 
-  DAT_EVENT event{};
-  event.event_number = DAT_SOFTWARE_EVENT;
-  while (dat_evd_post_se(evd, &event) == DAT_SUCCESS) {
+  while (post_software(evd) == DAT_SUCCESS) {
   }
   for (DAT_COUNT i = 0; i < most; ++i) REQUIRE_OK(pair.active.post_send(buffer, 64, 1));
   REQUIRE_OK(dat_ep_reset(pair.active.ep));

@@ -13,16 +13,6 @@
 // the calls of different threads. Those need a thread-safe IA (--threadsafe).
 namespace conformance {
 
-namespace {
-
-DAT_EVENT software_event() {
-  DAT_EVENT event{};
-  event.event_number = DAT_SOFTWARE_EVENT;
-  return event;
-}
-
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(threads)
 
 // Every kind of object is made, used and freed by all threads at once on one IA.
@@ -93,11 +83,10 @@ BOOST_AUTO_TEST_CASE(thr_safe_functions) {
   const Evd evd = make_evd(pair.ia, DAT_EVD_SOFTWARE_FLAG, kThreads * kRounds);
   std::atomic<int> taken{0};
   in_threads(kThreads, [&](int number) {
-    DAT_EVENT event = software_event();
+    DAT_EVENT event;
     DAT_COUNT more = 0;
     for (int round = 0; round < kRounds; ++round) {
-      DAT_EVENT post = software_event();
-      if (!failures.ok(dat_evd_post_se(evd, &post), "evd_post_se")) return;
+      if (!failures.ok(post_software(evd), "evd_post_se")) return;
       DAT_RETURN rc = dat_evd_dequeue(evd, &event);
       if (rc == DAT_SUCCESS) ++taken;
       failures.expect(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_QUEUE_EMPTY ||
@@ -304,17 +293,13 @@ BOOST_AUTO_TEST_CASE(thr_waiters_of_one_cno) {
       }
       --waiting;
     });
-  for (int i = 0; i < kEvents; ++i) {
-    const DAT_EVENT event = software_event();
-    REQUIRE_OK(dat_evd_post_se(evds[i % 2], &event));
-  }
+  for (int i = 0; i < kEvents; ++i) REQUIRE_OK(post_software(evds[i % 2]));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(kPatience);
   while (taken < kEvents && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   BOOST_CHECK_EQUAL(taken, kEvents);
   stop = true;
   while (waiting > 0) {  // each trigger releases one
-    const DAT_EVENT event = software_event();
-    REQUIRE_OK(dat_evd_post_se(evds[0], &event));
+    REQUIRE_OK(post_software(evds[0]));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     drain(evds[0]);
   }

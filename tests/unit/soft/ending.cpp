@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Set-up that fails, disconnects of both kinds, reset, modify, destruction.
-#include <sys/ioctl.h>
-
+// Disconnects of both kinds, reset, modify, destruction.
 #include "tests/unit/soft/support.h"
 
 namespace udapl::soft::test {
@@ -208,107 +206,6 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed) {
   BOOST_TEST(c.status == DAT_DTO_ERR_TRANSPORT);
   BOOST_REQUIRE(lonely.request_cq->poll(&c, 1) == 1);
   BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
-}
-
-// ---- set-up ------------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(responder_waits_for_the_first_fpdu_and_sends_nothing) {
-  Side side;
-  auto [active, passive] = tcp_pair();
-  attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrWrite));
-  read_reply(active.get());
-  std::this_thread::sleep_for(150ms);  // longer than the grace for peers that begin with nothing
-  BOOST_TEST(side.sink.calls().empty());
-  int waiting = 0;
-  ::ioctl(active.get(), FIONREAD, &waiting);
-  BOOST_TEST(waiting == 0);
-  active.reset();
-  BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
-  BOOST_TEST(side.sink.calls() == "accept_failed");
-  // In error, as after every end.
-  REQUIRE_OK(side.qp->post_send(1, nullptr, 0, kSignalled));
-  BOOST_TEST(side.request_cq->size() == 1);
-}
-
-BOOST_AUTO_TEST_CASE(responder_whose_peer_is_gone_already) {
-  Side side;
-  REQUIRE_OK(side.qp->post_recv(1, nullptr, 0, kSignalled));
-  auto [active, passive] = tcp_pair();
-  const linger now{1, 0};
-  ::setsockopt(active.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
-  active.reset();
-  attach_responder(side, std::move(passive), negotiated(false));
-  BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
-  BOOST_TEST(side.sink.calls() == "accept_failed");
-  Completion c{};
-  BOOST_REQUIRE(side.recv_cq->poll(&c, 1) == 1);
-  BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
-}
-
-BOOST_AUTO_TEST_CASE(outcomes_of_an_active_setup) {
-  const auto attempt = [](ConnectFailure why, const char* expected) {
-    Side side;
-    REQUIRE_OK(side.qp->post_recv(1, nullptr, 0, kSignalled));
-    REQUIRE_OK(side.qp->connect({}).code());
-    BOOST_TEST(side.qp->connect({}).code() == dat_error(DAT_INVALID_STATE));
-    BOOST_TEST(side.connector.alive == 1);
-    const auto data = pattern(100);
-    side.qp->connect_failed(why, data);
-    BOOST_TEST(side.connector.alive == 0);
-    BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
-    BOOST_TEST(side.sink.calls() == expected);
-    if (why == ConnectFailure::kRejected) BOOST_TEST((side.sink.private_data == data));
-    BOOST_TEST(side.recv_cq->size() == 1);  // flushed
-    REQUIRE_OK(side.qp->reset().code());
-    REQUIRE_OK(side.qp->connect({}).code());
-  };
-  attempt(ConnectFailure::kRejected, "rejected");
-  attempt(ConnectFailure::kRefused, "refused");
-  attempt(ConnectFailure::kUnreachable, "unreachable");
-  attempt(ConnectFailure::kTimedOut, "timed_out");
-}
-
-BOOST_AUTO_TEST_CASE(connect_that_cannot_start_leaves_the_qp_idle) {
-  Side side;
-  side.connector.result = failure(DAT_INVALID_ADDRESS);
-  BOOST_TEST(side.qp->connect({}).code() == dat_error(DAT_INVALID_ADDRESS));
-  side.connector.result = Status();
-  CHECK_OK(side.qp->connect({}).code());
-}
-
-BOOST_AUTO_TEST_CASE(disconnect_aborts_a_running_setup) {
-  Side side;
-  REQUIRE_OK(side.qp->connect({}).code());
-  side.qp->disconnect(DisconnectMode::kAbrupt);
-  BOOST_TEST(side.connector.alive == 0);
-  // The set-up succeeded just then: the stream is not taken, nobody is told.
-  auto [active, passive] = tcp_pair();
-  auto stream =
-      std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
-  BOOST_TEST(!side.qp->attach(stream, negotiated(true)).ok());
-  BOOST_TEST(stream != nullptr);
-  side.qp->connect_failed(ConnectFailure::kRefused, {});
-  for (int i = 0; i < 10; ++i) side.reactor->progress();
-  BOOST_TEST(side.sink.calls().empty());
-}
-
-BOOST_AUTO_TEST_CASE(private_data_and_addresses_reach_the_sink) {
-  Side side;
-  REQUIRE_OK(side.qp->connect({}).code());
-  auto [active, passive] = tcp_pair();
-  const auto data = pattern(200);
-  auto n = negotiated(true);
-  n.private_data = data;
-  auto stream =
-      std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
-  REQUIRE_OK(side.qp->attach(stream, n).code());
-  BOOST_TEST(side.connector.alive == 0);
-  BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
-  BOOST_TEST(side.sink.calls() == "established");
-  BOOST_TEST((side.sink.private_data == data));
-  const auto endpoints = side.qp->endpoints();
-  BOOST_TEST(endpoints.local.family() == AF_INET);
-  BOOST_TEST(endpoints.remote.port() != 0);
 }
 
 // ---- modify ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "providers/soft/cm.h"
+#include "providers/soft/iwarp/mpa_negotiation.h"
 #include "tests/unit/soft_io/fake_qp.h"
 #include "tests/unit/soft_io/raw_socket.h"
 
@@ -54,6 +55,17 @@ struct CmFixture {
   std::unique_ptr<Reactor> reactor = make_reactor();
   ConnectionManager cm;
 };
+
+// What our own active side sends, A=1 with a Read RTR.
+inline iwarp::MpaFrame good_request(std::span<const std::byte> data = {}) {
+  iwarp::MpaConfig config;
+  config.ird = config.ord = 8;
+  return iwarp::make_request(config, data);
+}
+
+inline std::uint8_t revision_of(const Bytes& frame) {
+  return static_cast<std::uint8_t>(frame.at(17));
+}
 
 inline bool operator==(const Bytes& a, transport::PrivateData b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());

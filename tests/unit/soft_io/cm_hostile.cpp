@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The connection manager against peers that are not ours, are broken, or mean harm. Each case ends
-// with the proof that a good peer is still served.
+// The passive side of the connection manager against peers that are not ours, are broken, or mean
+// harm. Each case ends with the proof that a good peer is still served.
 #include <sys/resource.h>
 
 #include <random>
@@ -15,13 +15,6 @@
 namespace udapl::soft::test {
 namespace {
 
-// What our own active side sends, A=1 with a Read RTR.
-iwarp::MpaFrame good_request(std::span<const std::byte> data = {}) {
-  iwarp::MpaConfig config;
-  config.ird = config.ord = 8;
-  return iwarp::make_request(config, data);
-}
-
 Settings impatient() {
   Settings settings;
   settings.half_open_limit = 4;
@@ -29,52 +22,9 @@ Settings impatient() {
   return settings;
 }
 
-// A server that answers one connection after the other with what it is told; keeps the Requests.
-class Server {
- public:
-  explicit Server(std::vector<Bytes> answers, std::size_t request_size = 24)
-      : place_(listener_.listen()), thread_([this, answers = std::move(answers), request_size] {
-          for (const Bytes& answer : answers) {
-            RawSocket peer = listener_.accept();
-            const std::lock_guard guard(lock_);
-            requests_.push_back(peer.receive(request_size));
-            if (answer.empty()) continue;  // closes without an answer
-            peer.send(answer);
-            last_ = std::move(peer);
-          }
-        }) {}
-  ~Server() { join(); }
-  [[nodiscard]] DAT_CONN_QUAL conn_qual() const { return place_.port(); }
-  void join() {
-    if (thread_.joinable()) thread_.join();
-  }
-  // After join().
-  [[nodiscard]] const std::vector<Bytes>& requests() const { return requests_; }
-  RawSocket& last() { return last_; }
-
- private:
-  RawSocket listener_;
-  transport::SocketAddress place_;
-  std::mutex lock_;
-  std::vector<Bytes> requests_;
-  RawSocket last_;
-  std::thread thread_;
-};
-
-std::uint8_t revision_of(const Bytes& frame) { return static_cast<std::uint8_t>(frame.at(17)); }
-
-Bytes reply_to(const iwarp::MpaFrame& request, std::uint16_t ord = 0) {
-  iwarp::MpaConfig config;
-  config.ird = 8;
-  config.ord = ord;
-  return encoded(iwarp::make_reply(config, request, {}).reply);
-}
-
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cm_hostile, CmFixture)
-
-// ---- requests ----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(request_in_single_bytes_is_collected) {
   Desk desk;
@@ -317,121 +267,6 @@ BOOST_AUTO_TEST_CASE(listener_recovers_from_a_lack_of_descriptors_and_does_not_s
   };
   BOOST_TEST(spent(end_usage) - spent(start_usage) < 120'000);
   for (std::size_t i = 0; i < peers.size(); ++i) BOOST_TEST((desk.next() != nullptr));
-}
-
-// ---- replies -----------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(peer_that_hangs_up_on_revision_2_gets_revision_1) {
-  iwarp::MpaConfig old;
-  old.revision = 1;
-  const Bytes data = pattern(7);
-  const Bytes answer = encoded(iwarp::make_reply({}, iwarp::make_request(old, {}), data).reply);
-  Server server({{}, answer}, 20);
-  FakeQp active;
-  active.config.unnegotiated_ord = 3;
-  start(active, request(server.conn_qual()));
-  BOOST_REQUIRE(eventually([&] { return active.told() == 1; }));
-  server.join();
-  BOOST_TEST(active.attached());
-  BOOST_TEST((active.data() == data));
-  BOOST_TEST(active.agreed().revision == 1);
-  BOOST_TEST((active.agreed().rtr == iwarp::kRtrNone));
-  BOOST_TEST(active.agreed().ord == 3);
-  BOOST_TEST(revision_of(server.requests().at(0)) == 2);
-  BOOST_TEST(revision_of(server.requests().at(1)) == 1);
-}
-
-BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
-  {
-    Server server({{}, {}}, 20);
-    FakeQp active;
-    start(active, request(server.conn_qual()));
-    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
-    server.join();
-    BOOST_TEST(server.requests().size() == 2U);
-  }
-  Settings settings;
-  settings.revision1_fallback = false;
-  ConnectionManager modern(*reactor, ipv4("127.0.0.1"), settings);
-  Server server(std::vector<Bytes>(1));
-  FakeQp active;
-  BOOST_REQUIRE(active.start(modern, request(server.conn_qual())).ok());
-  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
-}
-
-BOOST_AUTO_TEST_CASE(reply_that_is_cut_short_refuses_without_another_attempt) {
-  const Bytes reply = reply_to(good_request());
-  for (const std::size_t size : {std::size_t{1}, std::size_t{17}, reply.size() - 1}) {
-    RawSocket listener;
-    const auto place = listener.listen();
-    FakeQp active;
-    start(active, request(place.port()));
-    {
-      RawSocket peer = listener.accept();
-      peer.receive(24);
-      peer.send(std::span(reply).first(size));
-    }
-    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(bad_replies_refuse) {
-  const Bytes good = reply_to(good_request());
-  const auto changed = [&](std::size_t at, unsigned value) {
-    Bytes bytes = good;
-    bytes.at(at) = static_cast<std::byte>(value);
-    return bytes;
-  };
-  Bytes extra = good;
-  extra.push_back(std::byte{0});
-  for (const Bytes& answer : {changed(0, 'X'), changed(15, 'X'), changed(17, 3), changed(18, 9),
-                              changed(19, 0), extra, encoded(good_request()), pattern(64)}) {
-    Server server({answer});
-    FakeQp active;
-    start(active, request(server.conn_qual()));
-    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(reply_in_single_bytes_is_collected) {
-  RawSocket listener;
-  const auto place = listener.listen();
-  FakeQp active;
-  start(active, request(place.port()));
-  RawSocket peer = listener.accept();
-  peer.receive(24);
-  for (const std::byte byte : reply_to(good_request())) peer.send(std::span(&byte, 1));
-  BOOST_TEST(eventually([&] { return active.told() == 1; }));
-  BOOST_TEST(active.attached());
-}
-
-// The peer wants more Reads than we serve: it is told with a Terminate, LLP/MPA 06.
-BOOST_AUTO_TEST_CASE(incompatible_reply_is_answered_with_a_terminate) {
-  Server server({reply_to(good_request(), 200)});
-  FakeQp active;
-  active.config.ird = 1;
-  start(active, request(server.conn_qual()));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
-  server.join();
-  const Bytes fpdu = server.last().receive(28);
-  BOOST_REQUIRE(fpdu.size() == 28U);
-  BOOST_TEST(iwarp::load16(fpdu.data()) == 22);
-  BOOST_TEST(iwarp::load16(&fpdu[2]) == 0x4147);
-  BOOST_TEST(iwarp::load16(&fpdu[20]) == 0x2006);
-  BOOST_TEST(server.last().closed());
-}
-
-BOOST_AUTO_TEST_CASE(foreign_reject_is_the_consumers) {
-  // Kernel siw rejects with S set and no enhanced words.
-  Bytes siw = reply_to(good_request());
-  siw.resize(20);
-  siw.at(16) |= std::byte{0x20};
-  siw.at(19) = std::byte{0};
-  Server server({siw});
-  FakeQp active;
-  start(active, request(server.conn_qual()));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
-  BOOST_TEST(active.data().empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Listeners of the connection manager: their ports and addresses, and when they may go.
+#include <thread>
+
+#include "providers/soft/socket_address.h"
+#include "tests/unit/soft_io/cm_fixture.h"
+
+namespace udapl::soft::test {
+
+BOOST_FIXTURE_TEST_SUITE(cm_listeners, CmFixture)
+
+BOOST_AUTO_TEST_CASE(qualifiers_are_tcp_ports) {
+  Desk desk;
+  for (const DAT_CONN_QUAL qual :
+       {DAT_CONN_QUAL{65536}, DAT_CONN_QUAL{1} << 40, ~DAT_CONN_QUAL{0}}) {
+    BOOST_TEST((cm.listen({qual, nullptr}, desk).status().type() == DAT_INVALID_PARAMETER));
+    FakeQp active;
+    BOOST_TEST((active.start(cm, request(qual)).type() == DAT_INVALID_PARAMETER));
+  }
+  FakeQp active;
+  BOOST_TEST((active.start(cm, request(0)).type() == DAT_INVALID_PARAMETER));
+  BOOST_TEST(active.told() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(port_is_picked_taken_and_freed) {
+  Desk desk;
+  auto listener = listen(desk);
+  const DAT_CONN_QUAL qual = listener->conn_qual();
+  BOOST_TEST(qual >= 1024U);
+  BOOST_TEST(to_text(listener->address()) == "127.0.0.1:" + std::to_string(qual));
+  BOOST_TEST((cm.listen({qual, nullptr}, desk).status().type() == DAT_CONN_QUAL_IN_USE));
+  // Free at once, also with an old connection on it.
+  check_service(*listener, desk);
+  listener.reset();
+  BOOST_TEST(listen(desk, qual)->conn_qual() == qual);
+}
+
+// Consumers have fixed qualifiers in the range from which the kernel takes outgoing ports.
+BOOST_AUTO_TEST_CASE(port_of_an_outgoing_connection_does_not_keep_a_listener_off) {
+  Desk desk;
+  const auto listener = listen(desk);
+  bool could_listen = false;
+  // A port may also be shared with a socket of another program that is not so obliging.
+  for (int tries = 0; tries < 20 && !could_listen; ++tries) {
+    FakeQp active;
+    start(active, request(listener->conn_qual()));
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    FakeQp passive;
+    BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+    BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+    could_listen = cm.listen({active.stream().endpoints().local_port, nullptr}, desk).ok();
+  }
+  BOOST_TEST(could_listen);
+}
+
+BOOST_AUTO_TEST_CASE(listening_elsewhere_on_this_machine_and_not_on_others) {
+  Desk desk;
+  const auto other = ipv4("127.0.0.5");
+  auto listener = cm.listen({0, &other}, desk);
+  BOOST_REQUIRE(listener.ok());
+  FakeQp active;
+  auto to = request((*listener)->conn_qual());
+  to.remote = other;
+  start(active, to);
+  BOOST_TEST(desk.next() != nullptr);  // and dropped
+  const auto foreign = ipv4("192.0.2.1");
+  BOOST_TEST((cm.listen({0, &foreign}, desk).status().type() == DAT_INVALID_ADDRESS));
+}
+
+BOOST_AUTO_TEST_CASE(listener_may_go_at_any_time) {
+  for (int round = 0; round < 40; ++round) {
+    Desk desk;
+    auto listener = listen(desk);
+    FakeQp active;
+    start(active, request(listener->conn_qual()));
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 10));
+    listener.reset();
+    const int requests = desk.count();  // final: no sink call after the destructor
+    const auto incoming = desk.next(0s);
+    if (incoming != nullptr) incoming->reject({});
+    const ConnectFailure how = outcome(active);
+    BOOST_TEST(
+        (how == ConnectFailure::kRefused || (requests == 1 && how == ConnectFailure::kRejected)));
+    BOOST_TEST(desk.count() == requests);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(listener_may_go_in_its_own_sink_call) {
+  struct OneShot final : transport::ListenSink {
+    void on_request(std::unique_ptr<transport::IncomingConnection> incoming) noexcept override {
+      listener.reset();
+      incoming->reject({});
+      ++calls;
+    }
+    std::unique_ptr<transport::Listener> listener;
+    std::atomic<int> calls{0};
+  } sink;
+  auto made = cm.listen({0, nullptr}, sink);
+  BOOST_REQUIRE(made.ok());
+  sink.listener = *std::move(made);
+  const DAT_CONN_QUAL qual = sink.listener->conn_qual();
+  FakeQp active;
+  start(active, request(qual));
+  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+  FakeQp late;
+  start(late, request(qual));
+  BOOST_TEST(outcome(late) == ConnectFailure::kRefused);
+  BOOST_TEST(sink.calls == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::test
