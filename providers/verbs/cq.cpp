@@ -195,7 +195,7 @@ void Cq::drop_held(std::uint32_t number) noexcept {
   end_held_if_empty();
 }
 
-int Cq::hold(bool* notification) noexcept {
+int Cq::hold() noexcept {
   try {
     held_.reserve(held_.size() + kBatch);
   } catch (const std::bad_alloc&) {
@@ -206,19 +206,26 @@ int Cq::hold(bool* notification) noexcept {
   for (int i = 0; i < count; ++i) {
     transport::Completion completion;
     if (!convert(work[i], completion)) continue;
-    held_.push_back({completion, work[i].qp_num});
-    if (notifies(work[i])) *notification = true;
+    held_.push_back({completion, work[i].qp_num, notifies(work[i])});
   }
   if (!held_.empty()) set_mode(kHeld, true);
   return count;
 }
 
+void Cq::hold_all() noexcept {
+  while (hold() == kBatch) {
+  }
+}
+
+bool Cq::holds_notification() const noexcept {
+  return std::any_of(held_.begin() + static_cast<std::ptrdiff_t>(held_begin_), held_.end(),
+                     [](const Held& held) { return held.notifies; });
+}
+
 int Cq::size() const noexcept {
   auto& self = const_cast<Cq&>(*this);
   const ScopedLock lock(self.lock_);
-  bool notification = false;
-  while (self.hold(&notification) == kBatch) {
-  }
+  self.hold_all();
   return static_cast<int>(self.held_.size() - self.held_begin_);
 }
 
@@ -270,9 +277,7 @@ bool Cq::begin_look(bool only_idle) noexcept {
 void Cq::end_look() noexcept {
   if (has_process_barrier()) wait_for_consumer();
   const ScopedLock lock(lock_);
-  bool notification = false;
-  while (hold(&notification) == kBatch) {
-  }
+  hold_all();
   set_mode(kLooking, false);
 }
 
@@ -301,17 +306,18 @@ void Cq::on_event() noexcept {
   if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
 }
 
-// What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again.
+// What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again. A
+// look into the CQ may have been here before and hold what fired it.
 bool Cq::found_notification() noexcept {
   keep_out(kLocked);
   const ScopedLock lock(lock_);
   for (bool armed = false;; armed = true) {
-    bool notification = false;
     int count = 0;
     do {
-      count = hold(&notification);
-      if (count < 0 || notification) return true;  // no memory: rather once too often
+      count = hold();
+      if (count < 0) return true;  // no memory: rather once too often
     } while (count == kBatch);
+    if (holds_notification()) return true;
     if (armed) return false;
     request_notification();
   }
@@ -350,8 +356,7 @@ void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool sol
 
 void Cq::forget_ghosts() noexcept {
   const ScopedLock lock(lock_);
-  bool notification = false;
-  while ((mode_ & kGhosts) != 0 && hold(&notification) == kBatch) {
+  while ((mode_ & kGhosts) != 0 && hold() == kBatch) {
   }
 }
 

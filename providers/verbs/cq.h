@@ -109,8 +109,10 @@ class Cq final : public transport::Cq {
   // Takes up to `max` off the verbs CQ; how many.
   int poll_verbs(ibv_wc* work, int max) noexcept UDAPL_REQUIRES(lock_);
   int take_held(transport::Completion* out, int max) noexcept UDAPL_REQUIRES(lock_);
-  // Takes up to kBatch to held_; a negative number: no memory. *notifies: one is a notification.
-  int hold(bool* notifies) noexcept UDAPL_REQUIRES(lock_);
+  // Takes up to kBatch to held_; a negative number: no memory.
+  int hold() noexcept UDAPL_REQUIRES(lock_);
+  void hold_all() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool holds_notification() const noexcept UDAPL_REQUIRES(lock_);
   void end_held_if_empty() noexcept UDAPL_REQUIRES(lock_);
   void drop_held(std::uint32_t number) noexcept UDAPL_EXCLUDES(lock_);
   void forget_ghosts() noexcept UDAPL_EXCLUDES(lock_);
@@ -141,6 +143,7 @@ class Cq final : public transport::Cq {
   struct Held {
     transport::Completion completion;
     std::uint32_t qp_number;
+    bool notifies;
   };
   unsigned mode_ UDAPL_GUARDED_BY(lock_) = 0;
   std::vector<Held> held_ UDAPL_GUARDED_BY(lock_);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 namespace verbs_mock {
 
@@ -123,8 +124,12 @@ void complete(Qp& qp, Cq& cq, const ibv_wc& completion, bool solicited) {
       (cq.armed == Armed::kSolicited && (solicited || completion.status != IBV_WC_SUCCESS))) {
     cq.armed = Armed::kNo;
     if (cq.handle()->channel == nullptr) return;
-    static_cast<Channel*>(cq.handle()->channel)->events.push_back(&cq);
-    ::eventfd_write(cq.handle()->channel->fd, 1);
+    auto* const channel = static_cast<Channel*>(cq.handle()->channel);
+    channel->events.push_back(&cq);
+    if (device().holds_notifications)
+      device().held_notifications.push_back(channel);
+    else
+      ::eventfd_write(channel->fd, 1);
   }
 }
 
@@ -139,6 +144,14 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
 using namespace verbs_mock;
 
 extern "C" {
+
+void verbs_mock_hold_notifications(bool hold) {
+  const Lock lock(device().mutex);
+  device().holds_notifications = hold;
+  if (hold) return;
+  for (Channel* const channel : std::exchange(device().held_notifications, {}))
+    ::eventfd_write(channel->fd, 1);
+}
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   VERBS_MOCK_FAULT(EMFILE, nullptr);
@@ -156,6 +169,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* handle) {
   {
     const Lock lock(device().mutex);
     if (channel->refcnt != 0) return EBUSY;
+    std::erase(device().held_notifications, channel);
   }
   ::close(channel->fd);
   delete channel;

@@ -142,7 +142,9 @@ struct Device {
   std::size_t locked_limit = 0;  // 0: none
   std::size_t locked = 0;
   unsigned paged = 0;
-  bool pages = false;                               // on-demand paging
+  bool pages = false;  // on-demand paging
+  bool holds_notifications = false;
+  std::vector<Channel*> held_notifications;         // one for each
   std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
   std::unordered_map<std::uint32_t, Qp*> qps;
   std::uint32_t next_key = 0x100;

@@ -67,6 +67,9 @@ void verbs_mock_delay_disconnect(unsigned microseconds);
 // the connection manager's message is lost.
 void verbs_mock_lose_farewells(bool lose);
 
+// While held, completion channels tell nobody of their events; then of all of them.
+void verbs_mock_hold_notifications(bool hold);
+
 // The connection manager finds the peer of every connection unreachable, on both sides.
 // Exported by the double of librdmacm.
 void verbs_mock_lose_peers();
