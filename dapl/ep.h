@@ -115,7 +115,7 @@ class Ep : public ObjectHeader {
   [[nodiscard]] Status dup_connect(Ep& like, transport::ConnectRequest request);
   // INVALID_STATE: no connection at all. Posts DISCONNECTED now (abrupt) or lets the transport end.
   [[nodiscard]] Status disconnect(DAT_CLOSE_FLAGS flags);
-  // May block for the transport's clean-up.
+  // Blocks until the device has flushed what is posted, and for the transport's clean-up.
   [[nodiscard]] Status reset();
   // All masked fields or none.
   [[nodiscard]] Status modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param);
@@ -208,6 +208,8 @@ class Ep : public ObjectHeader {
   void publish() noexcept UDAPL_REQUIRES(mutex_);
   void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
+  void await_flush() noexcept UDAPL_EXCLUDES(mutex_);
   void negotiate_read_depths(const transport::IncomingConnection& peer) UDAPL_REQUIRES(mutex_);
 
   const bool has_srq_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // The life of a connection: connect, accept, disconnect, reset, and what the transport reports.
+#include "common/wait_word.h"
 #include "dapl/boundary.h"
 #include "dapl/connect_arguments.h"
 #include "dapl/ep.h"
@@ -9,9 +10,15 @@
 #include "dapl/trace_points.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace udapl::dapl {
 namespace {
+
+// dat_ep_reset waits so long for what a device has to flush, and looks in pauses that double.
+constexpr auto kFlushLimit = std::chrono::milliseconds(200);
+constexpr auto kFirstLook = std::chrono::microseconds(20);
+constexpr auto kSlowestLook = std::chrono::milliseconds(2);
 
 Status illegal(const Ep& ep, EpInput input) noexcept {
   const Status status(wrong_state(ep.state()));
@@ -197,6 +204,35 @@ Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
   return Status();
 }
 
+// Turns what has completed into events. True: something is to be flushed still, and there is room
+// for its event.
+bool Ep::reap_for_reset() noexcept {
+  const ScopedLock lock(mutex_);
+  if (discard_ != nullptr) discard_->drain();
+  const bool receives_missing = config_.recv_evd != nullptr && config_.recv_evd->reap() &&
+                                receives.cookies.outstanding() != 0;
+  const bool requests_missing = config_.request_evd != nullptr && config_.request_evd->reap() &&
+                                requests.cookies.outstanding() != 0;
+  return receives_missing || requests_missing;
+}
+
+// A device flushes in its own time, and the event of the end does not wait for that. Sleeps without
+// driving the transport: the caller may hold locks that upcalls want.
+void Ep::await_flush() noexcept {
+  WaitWord nobody;  // signals it
+  const Clock::time_point limit = Clock::now() + kFlushLimit;
+  for (Clock::duration pause = kFirstLook; reap_for_reset();
+       pause = std::min<Clock::duration>(2 * pause, kSlowestLook)) {
+    if (Clock::now() >= limit) {
+      UDAPL_TRACE(kNormal, "ep %p: %u receives and %u requests were not flushed in %d ms: lost",
+                  static_cast<void*>(this), receives.cookies.outstanding(),
+                  requests.cookies.outstanding(), static_cast<int>(kFlushLimit.count()));
+      return;
+    }
+    nobody.wait(nobody.value(), Clock::now() + pause);
+  }
+}
+
 Status Ep::reset() {
   transport::Qp* qp = nullptr;
   {
@@ -215,12 +251,9 @@ Status Ep::reset() {
       receives.qp = nullptr;
       receive_gate.store(kShut, std::memory_order_relaxed);
     }
-    // What has completed becomes events, as far as there is room: the rest is lost with the queues.
-    if (config_.recv_evd != nullptr) config_.recv_evd->reap();
-    if (config_.request_evd != nullptr) config_.request_evd->reap();
-    if (discard_ != nullptr) discard_->drain();
     qp = qp_.get();
   }
+  await_flush();
   // Without a lock: the transport may wait for a report of its own to end.
   const Status status = qp->reset();
 

@@ -314,10 +314,13 @@ bool Evd::take_from_ring(DAT_EVENT* event) noexcept {
   return popped;
 }
 
-void Evd::reap() noexcept {
-  if (cq_ == nullptr) return;
-  const ScopedLock lock(poll_lock_);
-  move_to_ring(kAll);
+bool Evd::reap() noexcept {
+  if (cq_ != nullptr) {
+    const ScopedLock lock(poll_lock_);
+    move_to_ring(kAll);
+  }
+  const ScopedLock lock(ring_lock_);
+  return !ring_.full();
 }
 
 void Evd::forget(const Ep& ep) noexcept {

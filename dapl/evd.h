@@ -78,7 +78,8 @@ class Evd : public ObjectHeader {
 
   // Turns all completions that are there into events, as far as there is room, which frees their
   // cookies. Posters call it when their cookie ring is full, and dat_ep_reset before it resets.
-  void reap() noexcept UDAPL_EXCLUDES(poll_lock_);
+  // Is there room left?
+  bool reap() noexcept UDAPL_EXCLUDES(poll_lock_);
   // Drops the completions of `ep` from the stash. Call after its QP was destroyed or reset and
   // before its cookies go.
   void forget(const Ep& ep) noexcept UDAPL_EXCLUDES(poll_lock_);

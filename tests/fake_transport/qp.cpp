@@ -84,6 +84,9 @@ Status Qp::reset() {
   if (state_ != State::kError) return failure(DAT_INVALID_STATE);
   state_ = State::kIdle;
   loopback_ = false;
+  flushes_ = false;
+  requests_.clear();
+  buffers_.clear();
   fake(init_.recv_cq).purge_locked(init_.context);
   fake(init_.request_cq).purge_locked(init_.context);
   return Status();
@@ -187,8 +190,15 @@ void Qp::end_locked(Report report) {
   loopback_ = false;
   if (handshake_ != nullptr) handshake_->active = nullptr;
   handshake_.reset();
-  flush_locked();
+  flushes_ = flush_delay != 0;
+  if (!flushes_) flush_locked();
   if (report != nullptr) defer_report(this, init_.sink, report);
+}
+
+void Qp::polled_locked() {
+  if (!flushes_ || flush_delay < 0 || --flush_delay > 0) return;
+  flushes_ = false;
+  flush_locked();
 }
 
 void Qp::end_both_locked(Report mine, Report of_peer) {

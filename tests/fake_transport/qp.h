@@ -105,6 +105,8 @@ class Qp final : public transport::Qp {
   std::atomic<bool> refuse_posts{false};
   std::atomic<bool> refuse_connect{false};
   std::atomic<bool> refuse_reset{false};
+  // How often its CQs are polled after the end before the flush is there. Negative: it never is.
+  std::atomic<int> flush_delay{0};
 
   // ---- for the other classes, under world()
   void break_later_locked(transport::BreakReason why);
@@ -113,6 +115,7 @@ class Qp final : public transport::Qp {
   void refused_locked();
   Status accept_locked(const std::shared_ptr<Handshake>& handshake, transport::PrivateData data);
   void accept_failed_locked();
+  void polled_locked();
 
  private:
   using Report = void (*)(transport::ConnectionSink&);
@@ -141,6 +144,7 @@ class Qp final : public transport::Qp {
   Qp* peer_ = nullptr;
   bool loopback_ = false;  // established without a peer
   bool held_ = false;
+  bool flushes_ = false;  // in a while
   std::shared_ptr<Handshake> handshake_;
   transport::Endpoints ends_;
   std::deque<Work> requests_;

@@ -15,6 +15,7 @@ Cq::~Cq() { Scheduler::instance().cancel(this); }
 int Cq::poll(transport::Completion* out, int max) noexcept {
   polls.fetch_add(1, std::memory_order_relaxed);
   const std::scoped_lock lock(world());
+  for (Qp* const qp : feeders_) qp->polled_locked();
   const int count = std::min(max, static_cast<int>(completions_.size()));
   std::copy_n(completions_.begin(), count, out);
   completions_.erase(completions_.begin(), completions_.begin() + count);
