@@ -45,7 +45,8 @@ void fill(const transport::Attributes& from, std::vector<DAT_NAMED_ATTR>& vendor
           DAT_IA_ATTR* to) noexcept {
   *to = DAT_IA_ATTR{};
   copy_name(to->adapter_name, from.device_name);
-  copy_name(to->vendor_name, from.vendor_name.empty() ? "unknown" : std::string_view(from.vendor_name));
+  copy_name(to->vendor_name,
+            from.vendor_name.empty() ? "unknown" : std::string_view(from.vendor_name));
   to->hardware_version_major = static_cast<DAT_UINT32>(from.hardware_version[0]);
   to->hardware_version_minor = static_cast<DAT_UINT32>(from.hardware_version[1]);
   to->firmware_version_major = static_cast<DAT_UINT32>(from.firmware_version[0]);

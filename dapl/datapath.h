@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "dapl/guard.h"
 #include "dapl/post.h"
+#include "dapl/post_quick.h"
+#include "dapl/srq.h"
 
 // The posts as table entries: find the object, lock its queue through the Guard, post, unlock,
 // trace a refusal. Whoever calls one has found it through the first word of the object, so there is

@@ -297,8 +297,8 @@ bool ia_opens(const Options& chosen) {
 
 int run(Command& command) {
   // Who wants a report of each test, or only the first failure, gets that.
-  const bool by_person = command.partner_fd < 0 && command.result_fd < 0 &&
-                         command.junit.empty() && !command.fail_fast;
+  const bool by_person = command.partner_fd < 0 && command.result_fd < 0 && command.junit.empty() &&
+                         !command.fail_fast;
   if (by_person && !ia_opens(command.options)) return kFailedStatus;
   Quirks quirks;
   if (!command.quirks.empty()) {

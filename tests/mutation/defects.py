@@ -46,7 +46,7 @@ DEFECTS = [
      "if (cno_) return cno_->trigger(*this);\n  return Upcall();\n}\n\nvoid Evd::Sink", "cno"),
     ("cno_freed_under_a_waiter", "dapl/cno.cpp", " || waiters_ != 0)", ")", "cno"),
     # ---- posts and completions ----
-    ("suppressed_success_makes_an_event", "dapl/post.h",
+    ("suppressed_success_makes_an_event", "dapl/post_submit.h",
      "(flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 || queue.discard", "queue.discard", "transfer"),
     ("suppressed_failure_is_lost", "dapl/completion.h",
      "const bool success = completion.status == DAT_DTO_SUCCESS;\n  if (success && cookie.suppressed)",
@@ -61,7 +61,7 @@ DEFECTS = [
      "data.operation = cookie.operation;", "rmr"),
     ("srq_event_without_ep", "dapl/completion.h",
      "data.ep_handle = ep_of(completion);", "data.ep_handle = cookie.ep;", "srq"),
-    ("one_segment_too_many", "dapl/post.h",
+    ("one_segment_too_many", "dapl/post_submit.h",
      "static_cast<std::uint32_t>(count) <= limit &&", "static_cast<std::uint32_t>(count) <= limit + 1 &&",
      "return_codes"),
     ("read_reports_the_sink", "dapl/post.h",
@@ -71,7 +71,7 @@ DEFECTS = [
     ("write_into_less", "dapl/post.h",
      "if (length > remote->segment_length) [[unlikely]]",
      "if (length > remote->segment_length + 1) [[unlikely]]", "transfer"),
-    ("write_may_be_solicited", "dapl/post.h",
+    ("write_may_be_solicited", "dapl/post_submit.h",
      "inline constexpr auto kRdmaFlags = ~std::uint32_t{DAT_COMPLETION_SOLICITED_WAIT_FLAG};",
      "inline constexpr auto kRdmaFlags = ~std::uint32_t{0};", "return_codes"),
     # ---- EP and connections ----
