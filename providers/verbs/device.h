@@ -57,6 +57,12 @@ struct Device {
     return attr.orig_attr.vendor_id == kSoftRoceVendor ? IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK
                                                        : IBV_WC_WITH_INV;
   }
+  // Does a solicited message, or a failure, wake an application that waits for these only? siw of
+  // Linux loses the mark: siw_rqe_complete() fires only CQs that are armed for everything.
+  [[nodiscard]] bool wakes_for_solicited() const noexcept {
+    constexpr std::uint32_t kSoftIwarpVendor = 0x626d74;
+    return attr.orig_attr.vendor_id != kSoftIwarpVendor;
+  }
   [[nodiscard]] bool ethernet() const noexcept {
     return port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
   }

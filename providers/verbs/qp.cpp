@@ -38,6 +38,11 @@ bool same_queue(const QpInit& a, const QpInit& b) noexcept {
          a.max_request_segments == b.max_request_segments;
 }
 
+// Only solicited receives notify, if the device can tell them; else too many do rather than none.
+bool solicited_only(const Adapter& adapter, const QpInit& init) noexcept {
+  return init.solicited_only && adapter.device().wakes_for_solicited();
+}
+
 std::uint32_t count(int number, int at_least) noexcept {
   return static_cast<std::uint32_t>(std::max(number, at_least));
 }
@@ -152,7 +157,7 @@ void Qp::attach(const ibv_qp& qp, const QpInit& init) {
   cq_of(init.request_cq).attach(*this, qp.qp_num, init.context, Cq::Role::kRequest, false);
   try {
     cq_of(init.recv_cq)
-        .attach(*this, qp.qp_num, init.context, Cq::Role::kReceive, init.solicited_only,
+        .attach(*this, qp.qp_num, init.context, Cq::Role::kReceive, solicited_only(adapter_, init),
                 static_cast<Srq*>(init.srq));
   } catch (...) {
     cq_of(init.request_cq).detach(qp.qp_num, Cq::Role::kRequest, false);
@@ -162,7 +167,7 @@ void Qp::attach(const ibv_qp& qp, const QpInit& init) {
 
 void Qp::detach(std::uint32_t number, const QpInit& init) noexcept {
   cq_of(init.request_cq).detach(number, Cq::Role::kRequest, false);
-  cq_of(init.recv_cq).detach(number, Cq::Role::kReceive, init.solicited_only);
+  cq_of(init.recv_cq).detach(number, Cq::Role::kReceive, solicited_only(adapter_, init));
 }
 
 void Qp::exchange_queue(QpHandle fresh, const QpInit& init, QpHandle* former) {

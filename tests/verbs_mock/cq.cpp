@@ -120,8 +120,8 @@ void complete(Qp& qp, Cq& cq, const ibv_wc& completion, bool solicited) {
     return;
   }
   push(cq, completion);
-  if (cq.armed == Armed::kAll ||
-      (cq.armed == Armed::kSolicited && (solicited || completion.status != IBV_WC_SUCCESS))) {
+  if (cq.armed == Armed::kAll || (cq.armed == Armed::kSolicited && !is_siw() &&
+                                  (solicited || completion.status != IBV_WC_SUCCESS))) {
     cq.armed = Armed::kNo;
     if (cq.handle()->channel == nullptr) return;
     auto* const channel = static_cast<Channel*>(cq.handle()->channel);

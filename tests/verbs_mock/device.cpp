@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,8 @@
 namespace verbs_mock {
 
 namespace {
+
+std::atomic<bool> siw{false};
 
 ibv_device& the_device() {
   static ibv_device* const made = [] {
@@ -37,7 +40,7 @@ ibv_device_attr device_attributes() {
   attr.sys_image_guid = htobe64(kGuid);
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = 0xfffff000;
-  attr.vendor_id = 0x1234;
+  attr.vendor_id = is_siw() ? 0x626d74 : 0x1234;
   attr.vendor_part_id = 1;
   attr.hw_ver = 1;
   attr.max_qp = 65536;
@@ -143,6 +146,8 @@ void fill_operations(Context& context, const DataPath& path) {
 
 }  // namespace
 
+bool is_siw() noexcept { return siw; }
+
 Device& device() {
   static auto* const made = [] {
     auto* const device = new Device;
@@ -175,6 +180,8 @@ void drain_events(Lock& lock, ibv_context* context, EventSource& source) {
 using namespace verbs_mock;
 
 extern "C" {
+
+void verbs_mock_set_siw(bool chosen) { siw = chosen; }
 
 void verbs_mock_set_null(bool null) {
   const Lock lock(device().mutex);

@@ -198,6 +198,7 @@ int request_notification(ibv_cq* handle, int solicited_only);
 
 // Ports.
 [[nodiscard]] std::uint8_t port_count() noexcept;
+[[nodiscard]] bool is_siw() noexcept;  // verbs_mock_set_siw
 [[nodiscard]] int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr,
                              std::size_t size);
 // Fills what the caller's version of a structure has.

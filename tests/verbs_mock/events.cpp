@@ -142,6 +142,60 @@ BOOST_AUTO_TEST_CASE(on_demand_paging) {
   verbs_mock_limit_memory(0, false);
 }
 
+// The device is soft-iWARP for the time of a test.
+struct Siw {
+  Siw() { verbs_mock_set_siw(true); }
+  ~Siw() { verbs_mock_set_siw(false); }
+  Siw(const Siw&) = delete;
+  Siw& operator=(const Siw&) = delete;
+};
+
+// The application asked to be woken by solicited messages only, and nothing ever woke it: neither
+// these nor the flush of its receives.
+BOOST_AUTO_TEST_CASE(siw_wakes_for_solicited_messages_and_failures) {
+  const Siw siw;
+  Run run;
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create());
+  DAT_EP_PARAM param{};
+  param.ep_attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+  BOOST_REQUIRE_EQUAL(
+      dat_ep_modify(pair.passive.ep, DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS, &param),
+      DAT_SUCCESS);
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+  BOOST_REQUIRE_EQUAL(dat_cno_create(run.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno), DAT_SUCCESS);
+  run.owe("dat_cno_free", [cno] { return dat_cno_free(cno); });
+  BOOST_REQUIRE_EQUAL(dat_evd_modify_cno(pair.passive.recv_evd, cno), DAT_SUCCESS);
+  run.owe("dat_evd_modify_cno",
+          [evd = pair.passive.recv_evd] { return dat_evd_modify_cno(evd, DAT_HANDLE_NULL); });
+  BOOST_REQUIRE(pair.connect());
+  DAT_LMR_TRIPLET to = pair.local(1024, 64);
+  DAT_LMR_TRIPLET from = pair.local(0, 32);
+  DAT_DTO_COOKIE cookie{};
+  for (int i = 0; i < 2; ++i)
+    BOOST_REQUIRE_EQUAL(
+        dat_ep_post_recv(pair.passive.ep, 1, &to, cookie, DAT_COMPLETION_DEFAULT_FLAG),
+        DAT_SUCCESS);
+
+  const auto woken = [&] {
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    BOOST_CHECK_EQUAL(dat_cno_wait(cno, 4'000'000, &evd), DAT_SUCCESS);
+    return evd == pair.passive.recv_evd;
+  };
+  BOOST_REQUIRE_EQUAL(
+      dat_ep_post_send(pair.active.ep, 1, &from, cookie, DAT_COMPLETION_SOLICITED_WAIT_FLAG),
+      DAT_SUCCESS);
+  BOOST_CHECK(woken());
+  DAT_EVENT event{};
+  BOOST_CHECK_EQUAL(dat_evd_dequeue(pair.passive.recv_evd, &event), DAT_SUCCESS);
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(dat_evd_dequeue(pair.passive.recv_evd, &event)), DAT_QUEUE_EMPTY);
+  BOOST_REQUIRE_EQUAL(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+  BOOST_CHECK(woken());
+  BOOST_CHECK_EQUAL(dat_evd_dequeue(pair.passive.recv_evd, &event), DAT_SUCCESS);
+  BOOST_CHECK_EQUAL(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+  check_clean(run);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

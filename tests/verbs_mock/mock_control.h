@@ -29,6 +29,11 @@ enum verbs_mock_fabric {
 };
 void verbs_mock_set_fabric(verbs_mock_fabric fabric);
 
+// The device says that it is soft-iWARP of Linux, and loses as that does the mark of solicited
+// messages and failures: a CQ that is armed for these alone never fires. For what is opened from
+// now on, and at once.
+void verbs_mock_set_siw(bool siw);
+
 // What a QP was told when it became ready to send.
 struct verbs_mock_connection {
   unsigned pkey_index;
