@@ -20,12 +20,12 @@ class Case:
     expect: list = field(default_factory=list)  # regular expressions the client's output must match
     expect_server: list = field(default_factory=list)
     quit: list = None  # ends the server afterwards; without: it must end by itself
-    timeout: int = 60
+    timeout: int = 150
     client_status: int = 0
     attempts: int = 1
 
 
-def dapltest(name, operation, *, timeout=60, expect=(), port="45300"):
+def dapltest(name, operation, *, timeout=150, expect=(), port="45300"):
     """A dapltest client against a dapltest server of its own."""
     return Case(
         name="dapltest." + name,
@@ -37,12 +37,12 @@ def dapltest(name, operation, *, timeout=60, expect=(), port="45300"):
         timeout=timeout)
 
 
-def transaction(name, options, operations, timeout=60):
+def transaction(name, options, operations, timeout=150):
     return dapltest("T." + name, ["-T", "T", *options.split(), *operations.split()], timeout=timeout,
                     expect=[r"Total Time"])
 
 
-def performance(name, options, timeout=60):
+def performance(name, options, timeout=150):
     return dapltest("P." + name, ["-T", "P", *options.split()], timeout=timeout, expect=[r"raw: "])
 
 
@@ -61,7 +61,7 @@ def transactions(emulated):
                                   f"-i 50 -t {threads} -w {eps} -V {flag}", everything, timeout=120)
     yield transaction("rsp", "-i 1000 -r -V", everything)
     yield transaction("reap_sends_on_recv", "-i 100 -V",
-                      "client SR 1024 3 -f server SR 2048 1 -f", timeout=60)
+                      "client SR 1024 3 -f server SR 2048 1 -f", timeout=150)
     yield transaction("many_segments", "-i 50 -V", "client SR 512 4 server SR 512 4 client RW 512 4")
 
 
@@ -85,18 +85,18 @@ def features():
     for feature in ("hwconn", "endpoint", "pz", "mem", "queryinfo"):
         yield Case(name=f"dapltest.F.{feature}",
                    client=["dapltest", "-T", "F", "-D", "{ia}", "-f", feature],
-                   expect=[r"Result: PASS"], timeout=60)
+                   expect=[r"Result: PASS"], timeout=150)
     # It listens itself; the server's name is only looked at.
     yield Case(name="dapltest.F.connmgt",
                client=["dapltest", "-T", "F", "-D", "{ia}", "-s", "{host}", "-f", "connmgt"],
-               expect=[r"(?s)Result: PASS.*Result: PASS"], timeout=60)
+               expect=[r"(?s)Result: PASS.*Result: PASS"], timeout=150)
 
 
 def dtests(emulated):
     # The programs' own buffers of 4 MB take a minute each there.
     buffers = "-b 65536 " if emulated else ""
 
-    def dtest(name, options="", expect=(r"DAPL Test Complete\. PASSED",), timeout=60):
+    def dtest(name, options="", expect=(r"DAPL Test Complete\. PASSED",), timeout=150):
         # No option of dtest says where the server listens; "waiting" is the last line before it does.
         return Case(name="dtest." + name, server=["dtest", "-P", "{ia}", *options.split()],
                     ready=r"(?i)waiting for|server", expect=list(expect),
