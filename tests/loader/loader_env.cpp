@@ -43,7 +43,7 @@ bool all_checks_passed() {
 }  // namespace
 
 LoaderEnv::LoaderEnv() {
-  folder_ = (std::filesystem::temp_directory_path() / "loader.XXXXXX").string();
+  folder_ = std::filesystem::temp_directory_path() / ("loader." + std::string(6, 'X'));
   BOOST_TEST_REQUIRE(::mkdtemp(folder_.data()) != nullptr);
 }
 

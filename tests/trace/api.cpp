@@ -47,10 +47,10 @@ class Levels {
 // What is written to stderr while body() runs.
 template <class Body>
 std::string stderr_of(Body&& body) {
-  char name[] = "trace_api.XXXXXX";
-  const int file = ::mkstemp(name);
+  std::string name = "trace_api." + std::string(6, 'X');
+  const int file = ::mkstemp(name.data());
   BOOST_REQUIRE(file >= 0);
-  ::unlink(name);
+  ::unlink(name.c_str());
   const int saved = ::dup(STDERR_FILENO);
   ::dup2(file, STDERR_FILENO);
   body();

@@ -2,6 +2,8 @@
 //
 // Points, records and sinks inside one process: what a level shows, and what a line looks like.
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <regex>
@@ -23,6 +25,21 @@
 namespace {
 
 using namespace udapl;
+
+// A file to write to, in a folder of its own that goes with it.
+class LogFile {
+ public:
+  LogFile() : folder_("trace." + std::string(6, 'X')) {
+    BOOST_REQUIRE(::mkdtemp(folder_.data()) != nullptr);
+  }
+  ~LogFile() { std::filesystem::remove_all(folder_); }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+  [[nodiscard]] std::string path() const { return folder_ + "/log"; }
+
+ private:
+  std::string folder_;
+};
 
 // What a child process writes to stderr: init() works once in a process.
 std::string output_of(const std::function<void()>& body) {
@@ -183,21 +200,17 @@ BOOST_AUTO_TEST_CASE(a_bad_level_is_told_and_the_default_used) {
 }
 
 BOOST_AUTO_TEST_CASE(records_go_to_a_file) {
-  char folder[] = "trace_file.XXXXXX";
-  BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
-  const std::string path = std::string(folder) + "/log";
-  const std::string text = output_of([&path] {
-    ::setenv("DAT_TRACE_SINK", ("file:" + path).c_str(), 1);
+  const LogFile log;
+  const std::string text = output_of([&log] {
+    ::setenv("DAT_TRACE_SINK", ("file:" + log.path()).c_str(), 1);
     start("1");
     UDAPL_TRACE(kError, "to the file");
   });
   BOOST_TEST(text.empty(), text);
-  std::ifstream file(path);
+  std::ifstream file(log.path());
   std::string line;
   BOOST_TEST(static_cast<bool>(std::getline(file, line)));
   BOOST_TEST(line.ends_with(": to the file"), line);
-  ::unlink(path.c_str());
-  ::rmdir(folder);
 }
 
 // On a terminal as people read it; elsewhere with time and process, so that it is found again.
@@ -210,22 +223,18 @@ BOOST_AUTO_TEST_CASE(a_story_goes_where_records_go) {
                trace::tell("open", "dat: ", kStory);
              }) == kStory);
 
-  char folder[] = "trace_story.XXXXXX";
-  BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
-  const std::string path = std::string(folder) + "/log";
-  const std::string text = output_of([&path] {
-    ::setenv("DAT_TRACE_SINK", ("file:" + path).c_str(), 1);
+  const LogFile log;
+  const std::string text = output_of([&log] {
+    ::setenv("DAT_TRACE_SINK", ("file:" + log.path()).c_str(), 1);
     start("1");
     trace::tell("open", "dat: ", kStory);
   });
   BOOST_TEST(text.empty(), text);
-  std::ifstream file(path);
+  std::ifstream file(log.path());
   const std::vector<std::string> lines = lines_of({std::istreambuf_iterator<char>(file), {}});
   BOOST_REQUIRE_EQUAL(lines.size(), 2);
   BOOST_TEST(lines[0].ends_with(" dapl-test error - open: cannot open it:"), lines[0]);
   BOOST_TEST(lines[1].ends_with(" dapl-test error - open:   because of that"), lines[1]);
-  ::unlink(path.c_str());
-  ::rmdir(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_opened_is_told) {

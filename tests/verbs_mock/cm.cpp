@@ -127,17 +127,6 @@ void abandon(Id& id) {
 using namespace verbs_mock;
 using namespace verbs_mock::cm;
 
-namespace {
-
-int fail(int error) {
-  errno = error;
-  return -1;
-}
-
-Id& of(rdma_cm_id* id) { return *static_cast<Id*>(id); }
-
-}  // namespace
-
 extern "C" {
 
 void verbs_mock_remove_device() {

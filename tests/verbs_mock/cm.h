@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cerrno>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -97,6 +98,14 @@ void post(Id& id, rdma_cm_event_type type, int status, std::vector<std::byte> da
 [[nodiscard]] int move_qp(Id& id, ibv_qp_state to);
 // The end of `id` as its peer sees it.
 void abandon(Id& id);
+
+[[nodiscard]] inline Id& of(rdma_cm_id* id) { return *static_cast<Id*>(id); }
+
+// As librdmacm fails: -1, and why in errno.
+[[nodiscard]] inline int fail(int error) {
+  errno = error;
+  return -1;
+}
 
 [[nodiscard]] inline std::uint16_t& port_of(sockaddr& address) {
   if (address.sa_family == AF_IB) {  // the last two bytes of the service id

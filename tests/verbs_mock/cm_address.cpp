@@ -113,17 +113,6 @@ int bind(Id& id, const sockaddr& address) {
 using namespace verbs_mock;
 using namespace verbs_mock::cm;
 
-namespace {
-
-int fail(int error) {
-  errno = error;
-  return -1;
-}
-
-Id& of(rdma_cm_id* id) { return *static_cast<Id*>(id); }
-
-}  // namespace
-
 extern "C" {
 
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {

@@ -17,13 +17,6 @@ using namespace verbs_mock::cm;
 
 namespace {
 
-int fail(int error) {
-  errno = error;
-  return -1;
-}
-
-Id& of(rdma_cm_id* id) { return *static_cast<Id*>(id); }
-
 [[nodiscard]] Id* listener_at(std::uint16_t port) {
   const auto found = manager().ports.find(port);
   return found != manager().ports.end() && found->second->state == State::kListening ? found->second

@@ -21,7 +21,7 @@ constexpr const char* kEntry = "n u2.0 nonthreadsafe default l dapl.2.0 \"\" \"\
 
 struct Folder {
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "conf.XXXXXX").string();
+    std::string pattern = std::filesystem::temp_directory_path() / ("conf." + std::string(6, 'X'));
     BOOST_TEST_REQUIRE(::mkdtemp(pattern.data()) != nullptr);
     path = pattern;
   }

@@ -199,17 +199,35 @@ BOOST_AUTO_TEST_CASE(timer_destructor_waits_for_its_call) {
 
 // ---- deferred calls and sink gates -------------------------------------------------------------
 
+namespace {
+
+// A service thread that is in a call until release().
+class Occupied {
+ public:
+  explicit Occupied(Reactor& reactor) : call_(reactor, Call::to<&Counter::call>(&counter_)) {
+    counter_.held = true;
+    call_.post();
+    BOOST_REQUIRE(eventually([&] { return counter_.begun == 1; }));
+  }
+  ~Occupied() { release(); }
+  Occupied(const Occupied&) = delete;
+  Occupied& operator=(const Occupied&) = delete;
+  void release() { counter_.held = false; }
+
+ private:
+  Counter counter_;
+  Deferred call_;
+};
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(deferred_call_comes_once_for_many_posts) {
   const auto reactor = make_reactor();
-  Counter blocker;
-  blocker.held = true;
   Counter counter;
-  Deferred hold(*reactor, Call::to<&Counter::call>(&blocker));
   Deferred deferred(*reactor, Call::to<&Counter::call>(&counter));
-  hold.post();
-  BOOST_REQUIRE(eventually([&] { return blocker.begun == 1; }));
+  Occupied occupied(*reactor);
   for (int i = 0; i < 10; ++i) deferred.post();
-  blocker.held = false;
+  occupied.release();
   BOOST_TEST(eventually([&] { return counter.ended == 1; }));
   std::this_thread::sleep_for(5ms);
   BOOST_TEST(counter.begun == 1);
@@ -248,16 +266,12 @@ BOOST_AUTO_TEST_CASE(deferred_call_is_made_wherever_the_driver_is) {
 
 BOOST_AUTO_TEST_CASE(cancelled_deferred_call_does_not_come) {
   const auto reactor = make_reactor();
-  Counter blocker;
-  blocker.held = true;
   Counter counter;
-  Deferred hold(*reactor, Call::to<&Counter::call>(&blocker));
   Deferred deferred(*reactor, Call::to<&Counter::call>(&counter));
-  hold.post();
-  BOOST_REQUIRE(eventually([&] { return blocker.begun == 1; }));
+  Occupied occupied(*reactor);
   deferred.post();
   deferred.cancel();
-  blocker.held = false;
+  occupied.release();
   Counter last;
   Deferred after(*reactor, Call::to<&Counter::call>(&last));
   after.post();
