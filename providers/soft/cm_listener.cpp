@@ -160,7 +160,7 @@ HalfOpen* TcpListener::hoarded() noexcept {
     if (now - oldest.since() < kPromptly) return nullptr;
     const auto held = std::count_if(
         half_open_.begin(), half_open_.end(),
-        [&](const HalfOpen& other) { return same_host(other.remote(), oldest.remote()); });
+        [&](const HalfOpen& other) { return same_source(other.remote(), oldest.remote()); });
     if (held > settings_.half_open_per_host) return &oldest;
   }
   return nullptr;

@@ -35,6 +35,16 @@ bool same_host(const transport::SocketAddress& a, const transport::SocketAddress
           a.storage.sin6_scope_id == b.storage.sin6_scope_id);
 }
 
+bool same_source(const transport::SocketAddress& a, const transport::SocketAddress& b) noexcept {
+  constexpr std::size_t kNetworkSize = 8;
+  constexpr unsigned char kNoNetwork[kNetworkSize] = {};  // ::1, ::ffff:192.0.2.7
+  if (same_host(a, b)) return true;
+  if (a.family() != AF_INET6 || b.family() != AF_INET6) return false;
+  const in6_addr& host = a.storage.sin6_addr;
+  return !IN6_IS_ADDR_LINKLOCAL(&host) && std::memcmp(&host, kNoNetwork, kNetworkSize) != 0 &&
+         std::memcmp(&host, &b.storage.sin6_addr, kNetworkSize) == 0;
+}
+
 bool is_no_host(const transport::SocketAddress& address) noexcept {
   if (address.family() == AF_INET) {
     const std::uint32_t host = ntohl(ipv4(address).s_addr);

@@ -14,6 +14,11 @@ namespace udapl::soft {
 [[nodiscard]] bool same_host(const transport::SocketAddress& a,
                              const transport::SocketAddress& b) noexcept;
 
+// Do both come from where one host can take as many addresses as it likes? The same host, or for
+// global IPv6 addresses the same network of 64 bits.
+[[nodiscard]] bool same_source(const transport::SocketAddress& a,
+                               const transport::SocketAddress& b) noexcept;
+
 // 0.0.0.0, ::, multicast, the limited broadcast address, or no IP address at all.
 [[nodiscard]] bool is_no_host(const transport::SocketAddress& address) noexcept;
 

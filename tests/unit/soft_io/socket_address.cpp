@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Which addresses are one host, and which count as one.
+#include "providers/soft/socket_address.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <arpa/inet.h>
+
+#include <cstring>
+
+namespace udapl::soft {
+namespace {
+
+transport::SocketAddress ipv6(const char* text, std::uint32_t scope = 0) {
+  transport::SocketAddress address;
+  address.storage = {};
+  address.storage.sin6_family = AF_INET6;
+  address.storage.sin6_scope_id = scope;
+  BOOST_REQUIRE_EQUAL(::inet_pton(AF_INET6, text, &address.storage.sin6_addr), 1);
+  return address;
+}
+
+transport::SocketAddress ipv4(const char* text) {
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  BOOST_REQUIRE_EQUAL(::inet_pton(AF_INET, text, &in.sin_addr), 1);
+  transport::SocketAddress address;
+  address.storage = {};
+  std::memcpy(&address.storage, &in, sizeof in);
+  return address;
+}
+
+BOOST_AUTO_TEST_SUITE(socket_address)
+
+BOOST_AUTO_TEST_CASE(hosts) {
+  BOOST_TEST(same_host(ipv4("192.0.2.1"), ipv4("192.0.2.1")));
+  BOOST_TEST(!same_host(ipv4("192.0.2.1"), ipv4("192.0.2.2")));
+  BOOST_TEST(same_host(ipv6("fe80::1", 3), ipv6("fe80::1")));
+  BOOST_TEST(!same_host(ipv6("fe80::1", 3), ipv6("fe80::1", 4)));
+  BOOST_TEST(!same_host(ipv6("2001:db8::1"), ipv6("2001:db8::2")));
+  BOOST_TEST(!same_host(ipv4("192.0.2.1"), ipv6("::ffff:192.0.2.1")));
+}
+
+// A host has all addresses of its IPv6 network, if it wants.
+BOOST_AUTO_TEST_CASE(sources) {
+  BOOST_TEST(same_source(ipv6("2001:db8::1"), ipv6("2001:db8::ffff:2")));
+  BOOST_TEST(!same_source(ipv6("2001:db8::1"), ipv6("2001:db8:0:1::1")));
+  BOOST_TEST(same_source(ipv4("192.0.2.1"), ipv4("192.0.2.1")));
+  BOOST_TEST(!same_source(ipv4("192.0.2.1"), ipv4("192.0.2.2")));
+}
+
+// Here the first half says nothing of the host.
+BOOST_AUTO_TEST_CASE(networks_that_are_none) {
+  BOOST_TEST(!same_source(ipv6("fe80::1", 3), ipv6("fe80::2", 3)));
+  BOOST_TEST(!same_source(ipv6("::ffff:192.0.2.1"), ipv6("::ffff:192.0.2.2")));
+  BOOST_TEST(!same_source(ipv6("::1"), ipv6("::ffff:192.0.2.2")));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft
