@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dat/report.h"
 
+#include <algorithm>
+
 #include "common/trace.h"
 #include "dat/advice.h"
 #include "dat/strerror.h"
@@ -157,7 +159,8 @@ std::string cause_of(const ConfFile& file, const NotFound& failure) {
     add(candidate.reason);
     if (!candidate.advice.empty()) add("try: " + candidate.advice);
   }
-  for (const std::string& line : unused_lines(file, failure, true)) add(line);
+  const Lines unused = unused_lines(file, failure, true);
+  for (const std::string& line : unused) add(line);
   if (!failure.tried.empty()) return text;
   if (!failure.alternatives.empty()) {
     add("there is only " + joined(failure.alternatives));
@@ -165,7 +168,8 @@ std::string cause_of(const ConfFile& file, const NotFound& failure) {
     add("did you mean " + joined(meant) + '?');
   }
   for (const std::string& line : files(file)) add(line);
-  for (const std::string& line : malformed_lines(file)) add(line);
+  for (const std::string& line : malformed_lines(file))
+    if (std::find(unused.begin(), unused.end(), line) == unused.end()) add(line);
   if (const std::string advice = advice_for_no_entry(file, failure); !advice.empty())
     add("try: " + advice);
   return text;

@@ -74,7 +74,10 @@ class Listener final : public transport::Listener {
     // A request that never reaches the sink is dropped with its call, which refuses it.
     auto request =
         std::make_shared<std::unique_ptr<Incoming>>(std::make_unique<Incoming>(handshake));
-    Scheduler::instance().defer(this, [this, request] { sink_.on_request(std::move(*request)); });
+    Scheduler::instance().defer(this, [this, request] {
+      if (settings().before_request) settings().before_request();
+      sink_.on_request(std::move(*request));
+    });
   }
 
  private:
@@ -221,6 +224,7 @@ void Settings::reset() {
   fail_from = 0;
   drive = false;
   refuse_open = false;
+  before_request = nullptr;
   transport::Attributes a;
   a.device_name = "fake0";
   a.vendor_name = "udapl tests";

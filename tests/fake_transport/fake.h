@@ -8,6 +8,7 @@
 #include "tests/fake_transport/scheduler.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -55,7 +56,8 @@ struct Settings {
   std::atomic<int> fail_from{0};
   std::atomic<bool> drive{false};  // block() runs the scheduler
   std::atomic<bool> refuse_open{false};
-  Adapter* latest = nullptr;  // the adapter opened last
+  std::function<void()> before_request;  // called before the core hears of one
+  Adapter* latest = nullptr;             // the adapter opened last
   std::string latest_params;
 
   // Back to what a test starts with.

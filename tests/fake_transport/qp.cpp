@@ -67,6 +67,7 @@ Qp* Qp::of(const void* context) {
 }
 
 Status Qp::modify(const transport::QpInit& init) {
+  if (refuse_modify) return failure(DAT_INSUFFICIENT_RESOURCES);
   const std::scoped_lock lock(world());
   if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
   fake(init_.recv_cq).remove_feeder(*this);
@@ -113,6 +114,7 @@ Status Qp::connect(const transport::ConnectRequest& request) {
 }
 
 Status Qp::accept_locked(const std::shared_ptr<Handshake>& handshake, transport::PrivateData data) {
+  if (refuse_connect) return failure(DAT_INSUFFICIENT_RESOURCES);
   if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
   if (static_cast<int>(data.size()) > max_private_data_) return failure(DAT_INVALID_PARAMETER);
   ends_ = {handshake->active_ends.remote, handshake->active_ends.local,
@@ -295,6 +297,8 @@ transport::QpInit Qp::init() const {
   const std::scoped_lock lock(world());
   return init_;
 }
+
+int Qp::receives_of_the_core() const { return init().sink->receives_held(); }
 
 int Qp::queued_requests() const {
   const std::scoped_lock lock(world());

@@ -85,6 +85,8 @@ class Qp final : public transport::Qp {
   static Qp* of(const void* context);
   [[nodiscard]] State state() const;
   [[nodiscard]] transport::QpInit init() const;
+  // What the core says of the receives it posted here.
+  [[nodiscard]] int receives_of_the_core() const;
   // The outcomes of connect and the ends of a connection, as if the network had caused them.
   void establish(transport::PrivateData from_peer = {});  // no peer: requests vanish successfully
   void reject(transport::PrivateData from_peer = {});
@@ -103,7 +105,8 @@ class Qp final : public transport::Qp {
   // A message arrives from nowhere. False: no buffer, the connection breaks.
   bool deliver(const void* data, std::size_t length, bool solicited = false);
   std::atomic<bool> refuse_posts{false};
-  std::atomic<bool> refuse_connect{false};
+  std::atomic<bool> refuse_connect{false};  // and accept
+  std::atomic<bool> refuse_modify{false};
   std::atomic<bool> refuse_reset{false};
   // How often its CQs are polled after the end before the flush is there. Negative: it never is.
   std::atomic<int> flush_delay{0};

@@ -5,6 +5,7 @@
 #include "tests/fake_transport/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace udapl::fake {
 
@@ -14,6 +15,12 @@ Cq::~Cq() { Scheduler::instance().cancel(this); }
 
 int Cq::poll(transport::Completion* out, int max) noexcept {
   polls.fetch_add(1, std::memory_order_relaxed);
+  std::function<void()> call;
+  {
+    const std::scoped_lock lock(world());
+    call = std::exchange(next_poll_, nullptr);
+  }
+  if (call) call();
   const std::scoped_lock lock(world());
   for (Qp* const qp : feeders_) qp->polled_locked();
   const int count = std::min(max, static_cast<int>(completions_.size()));
@@ -53,6 +60,11 @@ int Cq::depth() const noexcept {
 void Cq::push(const transport::Completion& completion, bool notify) {
   const std::scoped_lock lock(world());
   push_locked(completion, notify);
+}
+
+void Cq::on_next_poll(std::function<void()> call) {
+  const std::scoped_lock lock(world());
+  next_poll_ = std::move(call);
 }
 
 void Cq::overflow() {
@@ -112,6 +124,7 @@ Status Srq::resize(int depth) {
 }
 
 Status Srq::set_low_watermark(int mark) noexcept {
+  if (refuse_watermark) return failure(DAT_INSUFFICIENT_RESOURCES);
   const std::scoped_lock lock(world());
   mark_ = mark;
   check_mark_locked();

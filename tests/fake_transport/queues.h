@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -43,6 +44,10 @@ class Cq final : public transport::Cq {
   // The queue overflows.
   void overflow();
   [[nodiscard]] bool armed() const;
+  // Where the consumer announces himself, if the core has a gate.
+  [[nodiscard]] transport::PollGate* gate() const noexcept { return sink_.poll_gate(); }
+  // Called once, by the next look at the queue.
+  void on_next_poll(std::function<void()> call);
   std::atomic<int> polls{0};
   std::atomic<int> progresses{0};
   std::atomic<bool> drive{false};
@@ -62,6 +67,7 @@ class Cq final : public transport::Cq {
   bool armed_ = false;
   bool overflowed_ = false;
   std::deque<transport::Completion> completions_;
+  std::function<void()> next_poll_;
   std::set<Qp*> feeders_;
 };
 
@@ -79,6 +85,7 @@ class Srq final : public transport::Srq {
   // ---- for tests
   void fail();  // an asynchronous error
   std::atomic<bool> refuse_resize{false};
+  std::atomic<bool> refuse_watermark{false};
 
   // ---- for Qp, under world()
   [[nodiscard]] bool take_locked(Buffer* buffer);

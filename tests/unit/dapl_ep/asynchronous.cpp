@@ -65,6 +65,22 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_error) {
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
 }
 
+// The queue has room for all that the EP may post; a transport that loses a completion all the same
+// breaks the connection.
+BOOST_AUTO_TEST_CASE(a_queue_of_a_direction_without_evd_overflows) {
+  const DAT_EP_ATTR attr = attributes();
+  Side quiet;
+  quiet.connect_evd = ia.evd(DAT_EVD_CONNECTION_FLAG, 8);
+  REQUIRE_OK(ia->ep_create_func(ia.raw, pz, nullptr, nullptr, quiet.connect_evd, &attr, &quiet.ep));
+  join(quiet, side());
+  const Traced traced;
+  static_cast<fake::Cq*>(qp(quiet.ep).init().recv_cq)->overflow();
+  run();
+  BOOST_CHECK(traced.has(trace::kError, "the CQ of a direction without EVD overflowed"));
+  BOOST_CHECK_EQUAL(take_connection(quiet.connect_evd), DAT_CONNECTION_EVENT_BROKEN);
+  BOOST_CHECK_EQUAL(state(quiet.ep), DAT_EP_STATE_DISCONNECTED);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

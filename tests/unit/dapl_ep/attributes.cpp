@@ -2,6 +2,11 @@
 // dat_ep_create, dat_ep_create_with_srq, dat_ep_query: attributes, defaults, limits.
 #include "tests/unit/dapl_ep/support.h"
 
+#include <dat/dat_trclvl.h>
+
+#include <strings.h>
+
+#include <cstdio>
 #include <limits>
 
 namespace udapl::test {
@@ -136,6 +141,34 @@ BOOST_AUTO_TEST_CASE(bad_values) {
   refuse([](auto& a) { a.ep_provider_specific_count = 1; });
   refuse([](auto& a) { a.ep_transport_specific_count = -1; });
   CHECK_CODE(create(nullptr, nullptr), 0x8006002B);
+}
+
+BOOST_AUTO_TEST_CASE(delayed_ack_is_true_or_false) {
+  fake::settings().attributes.delayed_ack = true;
+  const OpenIa with;
+  const DAT_PZ_HANDLE zone = with.pz();
+  char name[] = DAT_EP_ATTR_DELAYED_ACK;
+  char value[8] = "";
+  DAT_NAMED_ATTR named{name, value};
+  DAT_EP_ATTR attr = Rig::attributes();
+  attr.ep_provider_specific_count = 1;
+  attr.ep_provider_specific = &named;
+  const auto create_one = [&](const char* wanted) {
+    std::snprintf(value, sizeof value, "%s", wanted);
+    return with->ep_create_func(with.raw, zone, nullptr, nullptr, nullptr, &attr, &ep);
+  };
+  const Traced traced;
+  for (const char* const wrong : {"", "yes", "1", "truer"})
+    CHECK_CODE(create_one(wrong), 0x8006002A);
+  BOOST_CHECK(traced.has(trace::kNormal, "delayed_ack is true or false, not \"yes\""));
+  for (const char* const right : {"true", "TRUE", "false", "False"}) {
+    REQUIRE_OK(create_one(right));
+    DAT_EP_PARAM param{};
+    REQUIRE_OK(with->ep_query_func(ep, DAT_EP_FIELD_ALL, &param));
+    BOOST_REQUIRE_EQUAL(param.ep_attr.ep_provider_specific_count, 1);
+    BOOST_CHECK_EQUAL(std::string(param.ep_attr.ep_provider_specific[0].value),
+                      ::strcasecmp(right, "true") == 0 ? "true" : "false");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(wrong_objects) {

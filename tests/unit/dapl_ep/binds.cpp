@@ -35,10 +35,17 @@ BOOST_AUTO_TEST_CASE(send_with_invalidate) {
   BOOST_CHECK_EQUAL(received.operation, DAT_DTO_RECEIVE_WITH_INVALIDATE);
   BOOST_CHECK_EQUAL(received.rmr_context, context);
   CHECK_ERROR(post(DAT_TRUE, 0x20), DAT_INVALID_PARAMETER);
+  CHECK_CODE(ia->ep_post_send_with_invalidate_func(active.ep, 3, &segment, cookie_of(2), kDefault,
+                                                   DAT_TRUE, context),
+             0x80060026);
+  CHECK_CODE(ia->ep_post_send_with_invalidate_func(active.ep, 1, nullptr, cookie_of(2), kDefault,
+                                                   DAT_TRUE, context),
+             0x80060026);
 
   Transfers without(true, attributes(), [](transport::Attributes& limits) {
     limits.send_invalidate = false;
     limits.read_to_rmr = false;
+    limits.zero_based_va = false;
   });
   segment = without.from.local(8);
   REQUIRE_OK(without.post_recv(without.passive.ep, without.to, 1));
@@ -51,6 +58,32 @@ BOOST_AUTO_TEST_CASE(send_with_invalidate) {
   CHECK_ERROR(without.ia->ep_post_rdma_read_to_rmr_func(without.active.ep, &remote, cookie_of(1),
                                                         &remote, kDefault),
               DAT_MODEL_NOT_SUPPORTED);
+  DAT_RMR_HANDLE window = DAT_HANDLE_NULL;
+  REQUIRE_OK(without.ia->rmr_create_func(without.pz, &window));
+  range = without.from.local(8);
+  CHECK_CODE(without.ia->rmr_bind_func(window, without.from.lmr, &range,
+                                       DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_ZB,
+                                       without.active.ep, cookie_of(3), kDefault, &context),
+             dat_error(DAT_MODEL_NOT_SUPPORTED));
+}
+
+// What the adapter takes at most counts for these, too.
+BOOST_AUTO_TEST_CASE(too_long) {
+  DAT_EP_ATTR attr = attributes();
+  attr.max_message_size = attr.max_rdma_size = 20;
+  Transfers small(true, attr, [](transport::Attributes& limits) {
+    limits.max_message_size = 100;
+    limits.max_rdma_size = 50;
+  });
+  DAT_LMR_TRIPLET segment = small.from.local(101);
+  CHECK_CODE(small.ia->ep_post_send_with_invalidate_func(small.active.ep, 1, &segment, cookie_of(2),
+                                                         kDefault, DAT_TRUE, 1),
+             0x80060027);
+  const DAT_RMR_TRIPLET source = small.from.remote(51);
+  CHECK_CODE(small.ia->ep_post_rdma_read_to_rmr_func(small.active.ep, &source, cookie_of(1),
+                                                     &source, kDefault),
+             0x80060028);
+  BOOST_CHECK_EQUAL(ep_object(small.active.ep).requests.cookies.outstanding(), 0U);
 }
 
 BOOST_AUTO_TEST_CASE(read_to_rmr) {

@@ -2,6 +2,7 @@
 // Connecting: arguments, outcomes, private data; like another EP, and to a common service point.
 #include "tests/unit/dapl_ep/support.h"
 
+#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -23,6 +24,8 @@ std::vector<std::uint8_t> data_of(const DAT_EVENT& event) {
 transport::PrivateData as_span(const std::vector<std::uint8_t>& data) {
   return std::as_bytes(std::span(data));
 }
+
+constexpr sa_family_t kGidFamily = 27;  // AF_IB
 
 BOOST_FIXTURE_TEST_SUITE(connecting, Rig)
 
@@ -79,12 +82,40 @@ BOOST_AUTO_TEST_CASE(bad_arguments) {
   refuse(dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
          reinterpret_cast<DAT_IA_ADDRESS_PTR>(&six), kService, kLate, 0, nullptr, 0, 0);
 
+  // A GID is looked at as an IPv6 address is.
+  sockaddr_in6 gid{};
+  gid.sin6_family = kGidFamily;
+  refuse(dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
+         reinterpret_cast<DAT_IA_ADDRESS_PTR>(&gid), kService, kLate, 0, nullptr, 0, 0);
+  gid.sin6_addr.s6_addr[0] = 0xFF;
+  refuse(dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED),
+         reinterpret_cast<DAT_IA_ADDRESS_PTR>(&gid), kService, kLate, 0, nullptr, 0, 0);
+
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
   psp();
   CHECK_CODE(connect(side.ep, kService, pattern(256)),
              DAT_SUCCESS);  // and the EP is as good as new
   run();
   BOOST_CHECK_EQUAL(take_cr() != DAT_HANDLE_NULL, true);
+}
+
+// struct sockaddr_ib has the address where sockaddr_in6 has its own.
+BOOST_AUTO_TEST_CASE(a_gid_is_an_ipv6_address_to_the_transport) {
+  const Side side = this->side();
+  sockaddr_in6 gid{};
+  gid.sin6_family = kGidFamily;
+  gid.sin6_addr.s6_addr[0] = 0xFE;
+  gid.sin6_addr.s6_addr[1] = 0x80;
+  gid.sin6_addr.s6_addr[15] = 7;
+  REQUIRE_OK(ia->ep_connect_func(side.ep, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&gid), kService,
+                                 kLate, 0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(ia->ep_query_func(side.ep, DAT_EP_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.remote_port_qual, kService);
+  BOOST_REQUIRE_EQUAL(param.remote_ia_address_ptr->sa_family, AF_INET6);
+  const auto& remote = *reinterpret_cast<const sockaddr_in6*>(param.remote_ia_address_ptr);
+  BOOST_CHECK(std::memcmp(&remote.sin6_addr, &gid.sin6_addr, sizeof gid.sin6_addr) == 0);
+  run();
 }
 
 BOOST_AUTO_TEST_CASE(an_ep_that_is_not_ready) {
@@ -105,6 +136,26 @@ BOOST_AUTO_TEST_CASE(the_transport_refuses_at_once) {
   qp(side.ep).refuse_connect = true;
   CHECK_CODE(connect(side.ep), dat_error(DAT_INSUFFICIENT_RESOURCES));
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
+}
+
+BOOST_AUTO_TEST_CASE(the_transport_does_not_accept) {
+  psp();
+  const Side active = side();
+  const Side passive = side();
+  REQUIRE_OK(connect(active.ep));
+  run();
+  const DAT_CR_HANDLE cr = take_cr();
+  qp(passive.ep).refuse_connect = true;
+  const Traced traced;
+  CHECK_CODE(ia->cr_accept_func(cr, passive.ep, 0, nullptr), dat_error(DAT_INSUFFICIENT_RESOURCES));
+  BOOST_CHECK(traced.has(trace::kNormal, "the transport does not accept"));
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
+  BOOST_CHECK(!ep_object(passive.ep).awaits_established());
+  qp(passive.ep).refuse_connect = false;  // the request can still be decided about
+  REQUIRE_OK(ia->cr_accept_func(cr, passive.ep, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
 BOOST_AUTO_TEST_CASE(private_data_both_ways_and_its_life) {
@@ -239,6 +290,9 @@ BOOST_AUTO_TEST_CASE(dup_connect) {
   CHECK_CODE(dup(second.ep, first.ep, 0), 0x80060027);
   CHECK_CODE(dup(second.ep, first.ep, kLate, DAT_QOS_PREMIUM), 0x80090000);
   CHECK_CODE(dup(second.ep, pz), 0x8005000C);
+  const Rig elsewhere;
+  CHECK_CODE(dup(second.ep, elsewhere.side().ep),
+             dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE2));
   CHECK_ERROR(dup(second.ep, passive.ep), DAT_INVALID_STATE);  // it went nowhere
   CHECK_ERROR(dup(first.ep, first.ep), DAT_INVALID_STATE);
   psp();

@@ -112,6 +112,21 @@ BOOST_AUTO_TEST_CASE(write_with_immediate_data) {
               DAT_INVALID_PARAMETER);
 }
 
+BOOST_AUTO_TEST_CASE(write_with_immediate_data_longer_than_the_adapter_writes) {
+  const Rig small(true, [](transport::Attributes& limits) { limits.max_rdma_size = 50; });
+  DAT_EP_ATTR attr = attributes();
+  attr.max_rdma_size = 50;
+  const Side from = small.side(attr);
+  small.join(from, small.side(attr));
+  Buffer memory(small.ia, small.pz);
+  DAT_LMR_TRIPLET segment = memory.local(51);
+  DAT_RMR_TRIPLET remote = memory.remote(51);
+  CHECK_CODE(call(from.ep, DAT_IB_RDMA_WRITE_IMMED_OP, DAT_COUNT{1}, &segment, cookie_of(20),
+                  &remote, DAT_UINT32{0}, kDefault),
+             0x80060027);
+  BOOST_CHECK(small.empty(from.request_evd));
+}
+
 BOOST_AUTO_TEST_CASE(unknown_operations_have_no_class_bits) {
   for (const int operation : {3, 4, 5, 6, 25, 26, 28, 29, 30, 0x3000, -1})
     CHECK_CODE(call(active.ep, operation), DAT_NOT_IMPLEMENTED);
@@ -136,6 +151,17 @@ BOOST_AUTO_TEST_CASE(open_and_close_query) {
   BOOST_CHECK_EQUAL(provider.max_private_data_size, 256);
   BOOST_CHECK(dapl::handle_cast<dapl::Ia>(opened) != nullptr);
   REQUIRE_OK(call(opened, DAT_IB_CLOSE_QUERY_OP));
+  // An adapter that does not open, or is asked for what is not there, gives nothing.
+  fake::settings().refuse_open = true;
+  opened = pz;
+  CHECK_ERROR(query(name, &opened), DAT_INVALID_ADDRESS);
+  fake::settings().refuse_open = false;
+  BOOST_CHECK_EQUAL(opened, pz);
+  CHECK_ERROR(call(name, DAT_IB_OPEN_QUERY_OP, &opened, ~DAT_IA_ATTR_MASK{0}, &attr,
+                   DAT_PROVIDER_FIELD_ALL, &provider),
+              DAT_INVALID_PARAMETER);
+  BOOST_CHECK_EQUAL(opened, pz);
+  opened = DAT_HANDLE_NULL;
   BOOST_CHECK(dapl::handle_cast<dapl::Ia>(opened) == nullptr);
   CHECK_ERROR(call(opened, DAT_IB_CLOSE_QUERY_OP), DAT_INVALID_HANDLE);
 }

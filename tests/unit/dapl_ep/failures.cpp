@@ -65,6 +65,28 @@ BOOST_AUTO_TEST_CASE(modifying_an_ep) {
   BOOST_CHECK_EQUAL(take_dto(param.recv_evd_handle).user_cookie.as_64, 3U);
 }
 
+BOOST_AUTO_TEST_CASE(modifying_an_ep_that_the_transport_keeps_as_it_is) {
+  const Side side = this->side();
+  DAT_EP_PARAM param{};
+  param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
+  param.ep_attr.max_request_dtos = 3;
+  constexpr DAT_EP_PARAM_MASK kBoth =
+      DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS;
+  qp(side.ep).refuse_modify = true;
+  const Traced traced;
+  CHECK_CODE(ia->ep_modify_func(side.ep, kBoth, &param), dat_error(DAT_INSUFFICIENT_RESOURCES));
+  BOOST_CHECK(traced.has(trace::kNormal, "the transport does not modify"));
+  DAT_EP_PARAM now{};
+  REQUIRE_OK(ia->ep_query_func(side.ep, DAT_EP_FIELD_ALL, &now));
+  BOOST_CHECK_EQUAL(now.recv_evd_handle, side.recv_evd);
+  BOOST_CHECK_EQUAL(now.ep_attr.max_request_dtos, 8);
+  BOOST_CHECK_EQUAL(ep_object(side.ep).requests.cookies.limit(), 8U);
+  CHECK_ERROR(ia->evd_free_func(side.recv_evd), DAT_INVALID_STATE);  // still the EP's
+  qp(side.ep).refuse_modify = false;
+  REQUIRE_OK(ia->ep_modify_func(side.ep, kBoth, &param));
+  REQUIRE_OK(ia->evd_free_func(side.recv_evd));
+}
+
 BOOST_AUTO_TEST_CASE(giving_an_ep_its_pz) {
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
   REQUIRE_OK(ia->ep_create_func(ia.raw, nullptr, nullptr, nullptr, nullptr, nullptr, &ep));

@@ -27,6 +27,25 @@ BOOST_AUTO_TEST_CASE(handoff_to_a_psp) {
   REQUIRE_OK(ia->psp_free_func(target));
 }
 
+BOOST_AUTO_TEST_CASE(handoff_to_a_csp) {
+  psp();
+  psp(kService + 1);  // another place to look past
+  DAT_COMM comm{AF_INET, SOCK_STREAM, 0};
+  transport::SocketAddress place = fake::Network::address();
+  place.set_port(2345);
+  DAT_CSP_HANDLE target = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->csp_create_func(ia.raw, &comm, place.get(), cr_evd, &target));
+  const Side active = request();
+  REQUIRE_OK(ia->cr_handoff_func(take_cr(), 2345));
+  const auto arrival = take_request();
+  BOOST_CHECK_EQUAL(arrival.sp_handle.csp_handle, target);
+  BOOST_CHECK_EQUAL(arrival.conn_qual, 2345U);
+  REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, side().ep, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  REQUIRE_OK(ia->csp_free_func(target));
+}
+
 BOOST_AUTO_TEST_CASE(handoff_between_rsps) {
   const Side first = side();
   const Side second = side();

@@ -63,6 +63,32 @@ BOOST_AUTO_TEST_CASE(what_was_early_precedes_the_end_on_a_merged_evd) {
   run();
 }
 
+// What was set aside of an EP goes with it, and only that; buffers of an SRQ are free again.
+BOOST_AUTO_TEST_CASE(what_was_early_goes_with_its_ep) {
+  DAT_EP_HANDLE eps[] = {ep_of(merged), ep_of(merged)};
+  const DAT_PSP_HANDLE listening = psp();
+  for (const DAT_EP_HANDLE ep : eps) {
+    REQUIRE_OK(connect(side().ep));
+    run();
+    REQUIRE_OK(ia->cr_accept_func(take_cr(), ep, 0, nullptr));
+    fake::Scheduler::instance().drop(&qp(ep));  // its ESTABLISHED does not come
+  }
+  Completions completions(ia, merged);
+  for (std::uint64_t i = 0; i < 4; ++i) completions.push_of(static_cast<dapl::Ep*>(eps[i % 2]), i);
+  BOOST_CHECK(empty(merged));
+  BOOST_CHECK_EQUAL(completions.outstanding(), 4);
+  REQUIRE_OK(ia->ep_free_func(eps[0]));
+  BOOST_CHECK_EQUAL(completions.outstanding(), 2);
+  BOOST_CHECK(empty(merged));
+  REQUIRE_OK(ia->ep_disconnect_func(eps[1], DAT_CLOSE_ABRUPT_FLAG));
+  for (const std::uint64_t cookie : {1U, 3U})
+    BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, cookie);
+  BOOST_CHECK_EQUAL(take_connection(merged), DAT_CONNECTION_EVENT_DISCONNECTED);
+  BOOST_CHECK(empty(merged));
+  REQUIRE_OK(ia->psp_free_func(listening));
+  run();
+}
+
 BOOST_AUTO_TEST_CASE(successes_precede_the_end_on_a_merged_evd) {
   const DAT_EP_HANDLE ep = ep_of(merged);
   const Side passive = side();

@@ -88,6 +88,18 @@ BOOST_AUTO_TEST_CASE(lengths) {
   CHECK_CODE(small.send({huge, huge}), 0x80060027);
 }
 
+// A transport that does not count its receives asks the core.
+BOOST_AUTO_TEST_CASE(the_core_counts_receives_until_their_completions_are_taken) {
+  fake::Qp& queue = qp(passive.ep);
+  BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 0);
+  for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(post_recv(passive.ep, to, i));
+  BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 3);
+  REQUIRE_OK(send({from.local(8)}));
+  BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 3);
+  static_cast<void>(take_dto(passive.recv_evd));
+  BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 2);
+}
+
 // Which flags may a post carry? Every combination of the six bits, for every kind of request and
 // mode of the EP.
 BOOST_AUTO_TEST_CASE(every_flag_on_every_post) {

@@ -118,6 +118,42 @@ BOOST_AUTO_TEST_CASE(rsp_without_ep) {
   run();
 }
 
+BOOST_AUTO_TEST_CASE(rsp_without_ep_and_with_a_full_evd_listens_on) {
+  const DAT_PSP_HANDLE other = psp(kService + 1);
+  for (int i = 0; i < 8; ++i) static_cast<void>(request(kService + 1));
+  REQUIRE_OK(ia->psp_free_func(other));
+  static_cast<void>(rsp(DAT_HANDLE_NULL));
+  BOOST_CHECK_EQUAL(take_connection(request().connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  ia.object().for_each<dapl::Ep>([](dapl::Ep& ep) {  // the EP made for it is gone
+    BOOST_CHECK_NE(ep.state(), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+  });
+  for (int i = 0; i < 8; ++i) static_cast<void>(take_cr());
+  static_cast<void>(request());
+  BOOST_CHECK_EQUAL(state(query(take_cr()).local_ep_handle),
+                    DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+}
+
+BOOST_AUTO_TEST_CASE(rsp_without_ep_listens_on_when_there_are_no_more_eps) {
+  const Rig few(true, [](transport::Attributes& limits) { limits.max_eps = 2; });
+  DAT_RSP_HANDLE place = DAT_HANDLE_NULL;
+  REQUIRE_OK(few.ia->rsp_create_func(few.ia.raw, kService, DAT_HANDLE_NULL, few.cr_evd, &place));
+  const Side active = few.side();
+  const Side second = few.side();
+  REQUIRE_OK(few.connect(active.ep));
+  run();
+  BOOST_CHECK_EQUAL(few.take_connection(active.connect_evd),
+                    DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  BOOST_CHECK(few.empty(few.cr_evd));
+  REQUIRE_OK(few.ia->ep_free_func(second.ep));
+  REQUIRE_OK(few.ia->ep_reset_func(active.ep));
+  REQUIRE_OK(few.connect(active.ep));
+  run();
+  const auto arrival = few.take_request();
+  BOOST_CHECK_EQUAL(arrival.sp_handle.rsp_handle, place);
+  REQUIRE_OK(few.ia->cr_reject_func(arrival.cr_handle, 0, nullptr));
+  run();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

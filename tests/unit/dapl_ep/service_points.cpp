@@ -232,6 +232,7 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
   };
   CHECK_CODE(ia->csp_create_func(pz, &comm, place.get(), cr_evd, &made), 0x8005000B);
   CHECK_CODE(create(&comm, place.get(), pz, &made), 0x80050014);
+  CHECK_CODE(create(&comm, place.get(), ia.evd(DAT_EVD_DTO_FLAG), &made), 0x80050014);
   CHECK_CODE(create(nullptr, place.get(), cr_evd, &made), 0x80060026);
   CHECK_CODE(create(&comm, place.get(), cr_evd, nullptr), 0x80060029);
   DAT_COMM datagrams{AF_INET, SOCK_DGRAM, 0};
@@ -252,6 +253,12 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
   REQUIRE_OK(ia->csp_free_func(made));
   CHECK_ERROR(ia->csp_free_func(made), DAT_INVALID_HANDLE);
   REQUIRE_OK(create(&comm, nullptr, cr_evd, &made));  // anywhere, any port
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_port = htons(2346);
+  REQUIRE_OK(create(&six, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&any), cr_evd, &made));
+  CHECK_CODE(create(&six, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&any), cr_evd, &second),
+             dat_error(DAT_PORT_IN_USE));
 }
 
 // ---- inside agents ----------------------------------------------------------------------------

@@ -126,6 +126,14 @@ BOOST_AUTO_TEST_CASE(an_error_names_the_state) {
   BOOST_CHECK_EQUAL(wrong_state(kCon), 0x80070033U);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_no_state_and_no_input) {
+  const volatile int number = 0x7F;  // as a C program may have it
+  const auto no_state = static_cast<DAT_EP_STATE>(number);
+  BOOST_CHECK_EQUAL(std::string(name(no_state)), "(no state)");
+  for (const DAT_EP_STATE state : kEpStates)
+    BOOST_CHECK(step(state, static_cast<EpInput>(kEpInputs)).verdict == EpVerdict::kIllegal);
+}
+
 BOOST_AUTO_TEST_CASE(everything_has_a_name_of_its_own) {
   std::set<std::string> names;
   for (const DAT_EP_STATE state : kEpStates) names.insert(name(state));

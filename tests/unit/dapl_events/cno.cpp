@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "tests/unit/dapl_events/support.h"
+#include "tests/unit/dapl_events/woken.h"
 
 #include <fcntl.h>
 #include <poll.h>
-
-#include <future>
-
-#include "dapl/cno.h"
+#include <unistd.h>
 
 namespace udapl::test {
 
@@ -15,28 +12,9 @@ namespace {
 constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
 constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
 
-struct Woken {
-  DAT_RETURN code;
-  DAT_EVD_HANDLE evd;
-};
-
-Woken wait(const OpenIa& ia, DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout = 0) {
-  Woken woken{0, ia.raw};
-  woken.code = ia->cno_wait_func(cno, timeout, &woken.evd);
-  return woken;
-}
-
 bool readable(int fd) {
   pollfd entry{fd, POLLIN, 0};
   return ::poll(&entry, 1, 0) == 1;
-}
-
-// A wait in another thread; the CNO knows of it when this returns. REQUIRES: no EVD attached yet.
-std::future<Woken> sleeper(const OpenIa& ia, DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout = kLate) {
-  auto result =
-      std::async(std::launch::async, [&ia, cno, timeout] { return wait(ia, cno, timeout); });
-  while (static_cast<dapl::Cno*>(cno)->check_free().ok()) std::this_thread::yield();
-  return result;
 }
 
 }  // namespace
@@ -231,84 +209,6 @@ BOOST_AUTO_TEST_CASE(a_freed_evd_is_no_hint) {
   BOOST_CHECK_EQUAL(wait(ia, cno).evd, keeps);
 }
 
-BOOST_AUTO_TEST_CASE(an_agent_is_called_once_and_consumes_the_trigger) {
-  CountingAgent counting;
-  const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
-  const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 64, cno);
-  Completions completions(ia, evd);
-  REQUIRE_OK(ia.post(evd));
-  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
-  BOOST_CHECK_EQUAL(counting.latest.load(), evd);
-  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
-  // Without an agent the next trigger sticks ...
-  completions.push(1);
-  fake::Scheduler::instance().run();
-  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
-  // ... and an agent installed after it hears of the next event all the same.
-  REQUIRE_OK(ia->cno_modify_agent_func(cno, counting.agent()));
-  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
-  completions.push(2);
-  fake::Scheduler::instance().run();
-  BOOST_CHECK_EQUAL(counting.calls.load(), 2);
-  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
-  REQUIRE_OK(ia->cno_modify_agent_func(cno, counting.agent()));
-  REQUIRE_OK(ia->cno_modify_agent_func(cno, kNoAgent));
-  REQUIRE_OK(ia.post(evd));
-  BOOST_CHECK_EQUAL(counting.calls.load(), 2);
-}
-
-BOOST_AUTO_TEST_CASE(an_agent_and_a_waiter_are_both_told) {
-  CountingAgent counting;
-  const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
-  auto waiter = sleeper(ia, cno);
-  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8, cno);
-  REQUIRE_OK(ia.post(evd));
-  const Woken woken = waiter.get();
-  REQUIRE_OK(woken.code);
-  BOOST_CHECK_EQUAL(woken.evd, evd);
-  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
-}
-
-// What an agent may do: dequeue, post, install itself again, free the EVD it was called for.
-BOOST_AUTO_TEST_CASE(agents_may_call_back) {
-  struct Busy {
-    const OpenIa* ia;
-    DAT_CNO_HANDLE cno;
-    DAT_EVD_HANDLE other;
-    int calls = 0;
-    DAT_RETURN close_code = DAT_SUCCESS;
-    static void call(DAT_PVOID self, DAT_EVD_HANDLE evd) {
-      auto& busy = *static_cast<Busy*>(self);
-      const OpenIa& ia = *busy.ia;
-      if (evd == DAT_HANDLE_NULL) return;
-      if (++busy.calls == 3) {
-        BOOST_CHECK_EQUAL(ia->evd_free_func(evd), 0U);
-        busy.close_code = ia->ia_close_func(ia.raw, DAT_CLOSE_ABRUPT_FLAG);
-        return;
-      }
-      DAT_EVENT event{};
-      while (ia->evd_dequeue_func(evd, &event) == DAT_SUCCESS) {
-      }
-      BOOST_CHECK_EQUAL(ia->cno_modify_agent_func(busy.cno, {self, &call}), 0U);
-      BOOST_CHECK_EQUAL(ia.post(busy.other, 1), 0U);
-    }
-  };
-  Busy busy{&ia, ia.cno(), ia.evd(kSoftware, 8)};
-  REQUIRE_OK(ia->cno_modify_agent_func(busy.cno, {&busy, &Busy::call}));
-  const DAT_EVD_HANDLE evd = ia.evd(kDto, 8, busy.cno);
-  {
-    Completions completions(ia, evd);
-    for (std::uint64_t i = 0; i < 3; ++i) {
-      completions.push(i);
-      fake::Scheduler::instance().run();
-    }
-  }
-  BOOST_CHECK_EQUAL(busy.calls, 3);
-  CHECK_ERROR(busy.close_code, DAT_INVALID_STATE);  // instead of waiting for itself
-  CHECK_ERROR(ia->evd_free_func(evd), DAT_INVALID_HANDLE);
-  BOOST_CHECK_EQUAL(ia.take(busy.other), 1);
-}
-
 BOOST_AUTO_TEST_CASE(a_descriptor_is_readable_exactly_while_triggered) {
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
   DAT_FD fd = -1;
@@ -337,6 +237,27 @@ BOOST_AUTO_TEST_CASE(a_descriptor_is_readable_exactly_while_triggered) {
   REQUIRE_OK(ia->evd_free_func(second));
   REQUIRE_OK(ia->cno_free_func(cno));
   BOOST_CHECK_EQUAL(::fcntl(fd, F_GETFD), -1);  // closed with the CNO
+}
+
+// Reading the descriptor is the CNO's business (dat_cno_fd_create); a program that does it all the
+// same loses no event.
+BOOST_AUTO_TEST_CASE(a_descriptor_that_the_program_has_read) {
+  DAT_FD fd = -1;
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->cno_fd_create_func(ia.raw, &fd, &cno));
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4, cno);
+  REQUIRE_OK(ia.post(evd));
+  std::uint64_t count = 0;
+  BOOST_REQUIRE_EQUAL(::read(fd, &count, sizeof count), static_cast<ssize_t>(sizeof count));
+  BOOST_CHECK_EQUAL(count, 1U);
+  const Traced traced;
+  DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->cno_trigger_func(cno, &triggered));
+  BOOST_CHECK_EQUAL(triggered, evd);
+  BOOST_CHECK(traced.has(trace::kError, "event descriptor: "));
+  BOOST_CHECK(!readable(fd));
+  REQUIRE_OK(ia.post(evd));
+  BOOST_CHECK(readable(fd));
 }
 
 BOOST_AUTO_TEST_CASE(closing_the_ia_releases_waiters_and_agents) {

@@ -144,6 +144,36 @@ BOOST_AUTO_TEST_CASE(completions_come_out_in_order_across_the_stash) {
   }
 }
 
+// Through its CQ's sink the transport gets the gate, which is open exactly while a look at the
+// completions is all that a dequeue has to do.
+BOOST_AUTO_TEST_CASE(the_transport_has_the_gate_of_an_evd) {
+  const DAT_EVD_HANDLE merged = ia.evd(kDto | kSoftware, 8);
+  BOOST_CHECK(!static_cast<fake::Cq&>(*object(merged).cq()).gate()->open());
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
+  Completions completions(ia, evd);
+  transport::PollGate* const gate = completions.cq().gate();
+  BOOST_REQUIRE(gate != nullptr);
+  BOOST_CHECK(gate->open());
+  {  // an event that is none of the CQ's
+    completions.push(1);
+    object(evd).reap();
+    BOOST_CHECK(!gate->open());
+    DAT_EVENT event{};
+    REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+    BOOST_CHECK(gate->open());
+  }
+  std::thread waiter([&] {
+    DAT_EVENT event{};
+    DAT_COUNT more = 0;
+    CHECK_ERROR(ia->evd_wait_func(evd, kLate, 1, &event, &more), DAT_INVALID_STATE);
+  });
+  await_waiter(evd);
+  BOOST_CHECK(!gate->open());
+  REQUIRE_OK(ia->evd_set_unwaitable_func(evd));
+  waiter.join();
+  BOOST_CHECK(gate->open());
+}
+
 BOOST_AUTO_TEST_CASE(suppressed_completions_only_free_their_cookies) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 100);
   Completions completions(ia, evd);

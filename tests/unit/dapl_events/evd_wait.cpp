@@ -264,6 +264,34 @@ BOOST_AUTO_TEST_CASE(a_waiter_takes_the_notification_from_the_cno) {
   BOOST_CHECK_EQUAL(hint, evd);
 }
 
+// The event comes when the waiter has given up and not yet left: it is told to the CNO, which hears
+// of nothing while somebody waits.
+BOOST_AUTO_TEST_CASE(a_notification_that_a_leaving_waiter_missed_goes_to_the_cno) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 4, cno);
+  auto& cq = static_cast<fake::Cq&>(*object(evd).cq());
+  // The transport blocks, so the next look at the queue is the last one.
+  fake::settings().drive = true;
+  fake::Scheduler::instance().defer(&cq, [&] {
+    fake::settings().drive = false;
+    object(evd).set_waitable(false);
+    cq.on_next_poll([&] { std::thread([&] { REQUIRE_OK(ia.post(evd, 7)); }).join(); });
+  });
+  const Outcome outcome = wait(ia, evd, kLate);
+  CHECK_ERROR(outcome.code, DAT_INVALID_STATE);
+  DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->cno_wait_func(cno, 0, &triggered));
+  BOOST_CHECK_EQUAL(triggered, evd);
+  BOOST_CHECK_EQUAL(ia.take(evd), 7);
+}
+
+// A wait that begins while another thread closes the IA.
+BOOST_AUTO_TEST_CASE(nobody_waits_in_an_ia_that_closes) {
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
+  object(evd).abort();
+  CHECK_ERROR(wait(ia, evd, kForever).code, DAT_ABORT);
+}
+
 BOOST_AUTO_TEST_CASE(completions_lost_while_waiting_end_the_wait) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
   Completions completions(ia, evd);

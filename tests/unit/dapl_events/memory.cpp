@@ -3,6 +3,7 @@
 #include "tests/unit/dapl_events/support.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -229,6 +230,30 @@ BOOST_AUTO_TEST_CASE(shared_memory) {
   BOOST_CHECK(!is_shared(own.get(), 1));
   const char local = 0;
   BOOST_CHECK(!is_shared(&local, 1));
+}
+
+// Without a descriptor to spare the mappings cannot be looked at; what is not known to be shared is
+// not taken.
+BOOST_AUTO_TEST_CASE(shared_memory_that_cannot_be_looked_at) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const Pages shared(page, MAP_SHARED);
+  rlimit before{};
+  BOOST_REQUIRE_EQUAL(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  const Traced traced;
+  BOOST_REQUIRE_EQUAL(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const DAT_RETURN code = create_shared(shared.get(), page);
+  BOOST_REQUIRE_EQUAL(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  CHECK_ERROR(code, DAT_INVALID_STATE);
+  BOOST_CHECK(traced.has(trace::kError, "/proc/self/maps: Too many open files"));
+  REQUIRE_OK(create_shared(shared.get(), page));
+}
+
+// Behind the last mapping of the process there is nothing, shared or not.
+BOOST_AUTO_TEST_CASE(shared_memory_behind_everything) {
+  constexpr DAT_VADDR kLastPage = ~DAT_VADDR{0xFFF};
+  BOOST_CHECK(!dapl::is_shared_mapping(kLastPage, 4096));
+  CHECK_ERROR(create_shared(reinterpret_cast<void*>(kLastPage), 4096), DAT_INVALID_STATE);
 }
 
 BOOST_AUTO_TEST_CASE(sync_looks_at_its_arguments) {

@@ -139,6 +139,33 @@ BOOST_AUTO_TEST_CASE(srq_watermark_and_failure_are_async_events) {
   BOOST_CHECK_EQUAL(param.srq_state, DAT_SRQ_STATE_ERROR);
 }
 
+BOOST_AUTO_TEST_CASE(a_watermark_that_the_transport_refuses_is_not_in_force) {
+  const DAT_SRQ_HANDLE srq = ia.srq(pz, 4);
+  auto& queue = static_cast<fake::Srq&>(static_cast<dapl::Srq*>(srq)->queue());
+  queue.refuse_watermark = true;
+  const Traced traced;
+  CHECK_ERROR(ia->srq_set_lw_func(srq, 2), DAT_INSUFFICIENT_RESOURCES);
+  BOOST_CHECK(traced.has(trace::kNormal, "does not take the low watermark 2"));
+  DAT_SRQ_PARAM param{};
+  REQUIRE_OK(ia->srq_query_func(srq, DAT_SRQ_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.low_watermark, 0);
+  REQUIRE_OK(ia->srq_resize_func(srq, 1));  // no watermark stands in the way
+}
+
+BOOST_AUTO_TEST_CASE(no_more_than_max_srqs) {
+  fake::settings().attributes.max_srqs = 1;
+  const OpenIa few;
+  const DAT_PZ_HANDLE zone = few.pz();
+  DAT_SRQ_ATTR attributes{8, 1, 0};
+  DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+  REQUIRE_OK(few->srq_create_func(few.raw, zone, &attributes, &srq));
+  DAT_SRQ_HANDLE second = DAT_HANDLE_NULL;
+  CHECK_CODE(few->srq_create_func(few.raw, zone, &attributes, &second),
+             dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ));
+  REQUIRE_OK(few->srq_free_func(srq));
+  REQUIRE_OK(few->srq_create_func(few.raw, zone, &attributes, &second));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "tests/unit/dapl_events/support.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-
-#include "common/trace.h"
+#include <mutex>
 
 namespace udapl::test {
 
@@ -94,6 +94,48 @@ long OpenIa::take(DAT_EVD_HANDLE queue) const {
   return static_cast<long>(
       reinterpret_cast<std::uintptr_t>(event.event_data.software_event_data.pointer));
 }
+
+// ---- Traced ------------------------------------------------------------------------------------
+
+namespace {
+
+std::mutex traced_lock;
+std::vector<Traced::Line>& traced_lines() {
+  static auto* const lines = new std::vector<Traced::Line>;
+  return *lines;
+}
+
+void keep_line(const trace::Record* r) {
+  const std::scoped_lock lock(traced_lock);
+  traced_lines().push_back({r->kind, r->level, r->code, r->cookie, r->length, r->object, r->ia,
+                            r->type, r->function, r->text, r->detail, r->status});
+}
+
+}  // namespace
+
+Traced::Traced() {
+  traced_lines().clear();
+  trace::set_probe(&keep_line);
+}
+
+Traced::~Traced() { trace::set_probe(nullptr); }
+
+std::vector<Traced::Line> Traced::of(trace::Kind kind) const {
+  const std::scoped_lock lock(traced_lock);
+  std::vector<Line> found;
+  for (const Line& line : traced_lines())
+    if (line.kind == kind) found.push_back(line);
+  return found;
+}
+
+bool Traced::has(trace::Level level, std::string_view piece) const {
+  const std::scoped_lock lock(traced_lock);
+  return std::any_of(traced_lines().begin(), traced_lines().end(), [&](const Line& line) {
+    return line.level == level && line.text.find(piece) != std::string::npos;
+  });
+}
+
+// ---- Completions -------------------------------------------------------------------------------
 
 Completions::Completions(const OpenIa& ia, DAT_EVD_HANDLE evd, DAT_COUNT buffers)
     : srq_(*static_cast<dapl::Srq*>(ia.srq(ia.pz(), buffers))),

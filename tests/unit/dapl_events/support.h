@@ -9,9 +9,11 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "common/trace.h"
 #include "dapl/evd.h"
 #include "dapl/ia.h"
 #include "dapl/srq.h"
@@ -124,6 +126,28 @@ class Completions {
 
 // Waits until the EVD has a waiter.
 void await_waiter(DAT_EVD_HANDLE evd);
+
+// What is traced while it lives, at every level. One at a time.
+class Traced {
+ public:
+  struct Line {
+    trace::Kind kind;
+    int level;
+    std::int64_t code;
+    std::uint64_t cookie, length;
+    const void* object;
+    std::string ia, type, function, text, detail, status;
+  };
+  Traced();
+  ~Traced();
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+
+  // The lines of one kind, the oldest first.
+  [[nodiscard]] std::vector<Line> of(trace::Kind kind) const;
+  // Is there a line of this level whose text has `piece`?
+  [[nodiscard]] bool has(trace::Level level, std::string_view piece) const;
+};
 
 // Runs the scheduler in a thread of its own, like a transport's service thread.
 class ServiceThread {

@@ -42,6 +42,7 @@ DAT_RETURN ia_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS) {
 DAT_RETURN ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE*, DAT_IA_ATTR_MASK, DAT_IA_ATTR* attr,
                     DAT_PROVIDER_ATTR_MASK, DAT_PROVIDER_ATTR*) {
   ++provider_of(ia).queried;
+  if (provider_of(ia).during_query) provider_of(ia).during_query();
   attr->extension_supported = static_cast<DAT_EXTENSION>(provider_of(ia).extension_supported);
   return DAT_SUCCESS;
 }

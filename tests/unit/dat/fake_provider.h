@@ -28,6 +28,7 @@ class Provider {
   DAT_BOOLEAN related_answer = DAT_FALSE;
   int extension_supported = 0;
   std::function<void()> during_open;
+  std::function<void()> during_query;  // which the registry makes before open returns
   std::function<void()> during_related;
   std::atomic<int> opened{0};
   std::atomic<int> closed{0};

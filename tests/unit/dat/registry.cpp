@@ -45,6 +45,20 @@ BOOST_AUTO_TEST_CASE(life_of_an_entry) {
   BOOST_TEST(a.closed == 3);
 }
 
+// Nobody has the number of an IA before its open returns; who makes it up does no harm.
+BOOST_AUTO_TEST_CASE(an_ia_that_is_being_opened_cannot_be_closed) {
+  world.add_library(0, a);
+  world.configure(line("ia", 0));
+  DAT_RETURN too_early = DAT_SUCCESS;
+  a.during_query = [&] { too_early = world.close(reinterpret_cast<DAT_IA_HANDLE>(1)); };
+  BOOST_TEST(world.open("ia", &ia) == 0U);
+  BOOST_TEST(ia == reinterpret_cast<DAT_IA_HANDLE>(1));
+  BOOST_TEST(too_early == kInvalidIa);
+  BOOST_TEST(a.closed == 0);
+  BOOST_TEST(world.close(ia) == 0U);
+  BOOST_TEST(a.closed == 1);
+}
+
 BOOST_AUTO_TEST_CASE(failed_open_leaves_nothing) {
   fake::Library& lib = world.add_library(0, a);
   world.configure(line("ia", 0));

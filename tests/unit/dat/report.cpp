@@ -7,6 +7,7 @@
 
 #include "dat/text.h"
 
+using udapl::dat::cause_of;
 using udapl::dat::ConfFile;
 using udapl::dat::near_names;
 using udapl::dat::NotFound;
@@ -109,6 +110,21 @@ BOOST_AUTO_TEST_CASE(each_fact_is_told_once) {
   BOOST_TEST(report.explain("soft2", failure.passed_over).empty());
   failure.passed_over.push_back({"liby.so", "line 5: liby.so: missing"});
   BOOST_TEST(contains(report.explain("soft2", failure.passed_over), "liby.so: missing"));
+}
+
+BOOST_AUTO_TEST_CASE(a_malformed_line_of_that_name_is_what_to_correct) {
+  const ConfFile file = file_with(
+      "soft9 u2 nonthreadsafe default l dapl.2.0 p \"\"\n"
+      "other u2 nonthreadsafe default l dapl.2.0 p \"\"\n");
+  const std::string text = cause_of(file, unknown_name("soft9"));
+  BOOST_TEST_INFO(text);
+  BOOST_TEST(contains(text, "line 1: api_version is \"u2\""));
+  BOOST_TEST(text.find("line 1:") == text.rfind("line 1:"));  // once
+  BOOST_TEST(contains(text, "line 2: api_version"));
+  BOOST_TEST(text.ends_with("try: to correct that line of the file"));
+  const std::string of_none = cause_of(file, unknown_name("xyz"));
+  BOOST_TEST(contains(of_none, "line 1: api_version"));
+  BOOST_TEST(!contains(of_none, "to correct that line"));
 }
 
 BOOST_AUTO_TEST_CASE(long_lists_are_cut) {
