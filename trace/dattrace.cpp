@@ -37,13 +37,16 @@ constexpr std::string_view kRegistry = "dat";
 
 void usage(FILE* to) {
   std::fputs(
-      "usage: dattrace PID [--dat LEVEL] [--dapl LEVEL]\n"
+      "usage: dattrace [--dat LEVEL] [--dapl LEVEL] PID\n"
       "\n"
       "Shows the trace levels of a running process that uses uDAPL, after changing those given.\n"
       "  --dat LEVEL    of the registry, libdat2\n"
       "  --dapl LEVEL   of all providers that the process has loaded\n"
+      "  --help         this text\n"
+      "  --version      the version of udapl\n"
       "LEVEL: 0 off, 1 errors, 3 normal, 5 calls, 7 detail, up to 10. Where the records go was\n"
-      "decided when the process began (DAT_TRACE_SINK, DAPL_TRACE_SINK). See tracing(7).\n",
+      "decided when the process began (DAT_TRACE_SINK, DAPL_TRACE_SINK). See tracing(7).\n"
+      "Exit status: 0 done, 1 failed, 2 wrong command line.\n",
       to);
 }
 
@@ -61,22 +64,38 @@ struct Request {
   std::optional<int> dapl;
 };
 
+// getopt_long has said what is wrong, or `complaint` does.
+[[noreturn]] void wrong_usage(const char* complaint = nullptr) {
+  if (complaint != nullptr) std::fprintf(stderr, "dattrace: %s\n", complaint);
+  std::fputs("Try 'dattrace --help'.\n", stderr);
+  std::exit(kUsage);
+}
+
+// The exit status, unless what was printed could not be written.
+int ended(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fprintf(stderr, "dattrace: standard output: %s\n", std::strerror(errno));
+  return kFailed;
+}
+
 // Ends the program unless the arguments make sense.
 Request parse(int argc, char** argv) {
   static const option options[] = {{"dat", required_argument, nullptr, 'r'},
                                    {"dapl", required_argument, nullptr, 'p'},
                                    {"help", no_argument, nullptr, 'h'},
+                                   {"version", no_argument, nullptr, 'V'},
                                    {nullptr, 0, nullptr, 0}};
   Request request;
   for (int o; (o = ::getopt_long(argc, argv, "h", options, nullptr)) != -1;) {
     if (o == 'h') {
       usage(stdout);
-      std::exit(0);
+      std::exit(ended(0));
     }
-    if (o != 'r' && o != 'p') {
-      usage(stderr);
-      std::exit(kUsage);
+    if (o == 'V') {
+      std::puts("dattrace (udapl) " UDAPL_VERSION);
+      std::exit(ended(0));
     }
+    if (o != 'r' && o != 'p') wrong_usage();
     const std::optional<int> level = number(optarg, 0, udapl::trace::kMax);
     if (!level) {
       std::fprintf(stderr, "dattrace: \"%s\" is not a level from 0 to %d\n", optarg,
@@ -85,10 +104,11 @@ Request parse(int argc, char** argv) {
     }
     (o == 'r' ? request.dat : request.dapl) = level;
   }
-  const std::optional<int> pid =
-      optind + 1 == argc ? number(argv[optind], 1, 1 << 30) : std::nullopt;
+  if (optind + 1 != argc)
+    wrong_usage(optind == argc ? "the id of a process is missing" : "one process at a time");
+  const std::optional<int> pid = number(argv[optind], 1, 1 << 30);
   if (!pid) {
-    usage(stderr);
+    std::fprintf(stderr, "dattrace: \"%s\" is not the id of a process\n", argv[optind]);
     std::exit(kUsage);
   }
   request.pid = *pid;
@@ -186,7 +206,7 @@ int main(int argc, char** argv) {
         "%s %d%s\n", library.name.c_str(), library.page->text_level.load(std::memory_order_relaxed),
         library.page->probe_level.load(std::memory_order_relaxed) >= 0 ? " (and LTTng)" : "");
   }
-  if (!request.dapl || provider) return 0;
+  if (!request.dapl || provider) return ended(0);
   std::fprintf(stderr, "dattrace: process %d has not loaded a provider yet\n", request.pid);
   return kFailed;
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "boost_init.h"
 #include "checklist.h"
 #include "harness.h"
 #include "isolate.h"
@@ -49,6 +50,7 @@ Runs the conformance suite for uDAPL 2.0 on an interface adapter of dat.conf.
   --list               the lines of the checklist and the tests that prove them; then end
   --coverage           the lines that nothing proves; exit status 1 if there are any
   --help               this text
+  --version            the version of udapl
 
 Exit status: 0 all passed or skipped, 1 something failed, 2 wrong usage. Every other option is
 Boost.Test's, such as --log_level=test_suite or --list_content.
@@ -71,6 +73,7 @@ struct Command {
   bool coverage = false;
   bool fail_fast = false;
   bool help = false;
+  bool version = false;
   std::string wrong;        // what is wrong with the usage
   std::vector<char*> rest;  // Boost.Test's
 };
@@ -113,7 +116,8 @@ class Reader {
            value("--junit", command_.junit) || value("--quirks", command_.quirks) ||
            value("--observe", command_.observe) || flag("--list", command_.list) ||
            flag("--coverage", command_.coverage) || flag("--fail-fast", command_.fail_fast) ||
-           flag("--help", command_.help) || flag("-h", command_.help) || thread_safe() ||
+           flag("--help", command_.help) || flag("-h", command_.help) ||
+           flag("--version", command_.version) || thread_safe() ||
            counted("--isolate", command_.isolate, 60, 1, 86400) ||
            counted("--jobs", command_.jobs, 1, 1, 256) ||
            counted("--listen", command_.listen, kDefaultPort, 1, 65535) ||
@@ -335,11 +339,11 @@ int run(Command& command) {
 int main_of(int argc, char** argv) {
   Command command = Reader(argc, argv).read();
   if (!command.wrong.empty()) {
-    std::fprintf(stderr, "datconform: %s\n", command.wrong.c_str());
+    std::fprintf(stderr, "datconform: %s\nTry 'datconform --help'.\n", command.wrong.c_str());
     return kUsageStatus;
   }
-  if (command.help) {
-    std::fputs(kUsage, stdout);
+  if (command.help || command.version) {
+    std::fputs(command.help ? kUsage : "datconform (udapl) " UDAPL_VERSION "\n", stdout);
     return 0;
   }
   set_options(command.options);
@@ -351,13 +355,12 @@ int main_of(int argc, char** argv) {
     test.insert(0, "--run_test=");
     command.rest.push_back(test.data());
   }
-  const auto own_set_up = [] { return true; };
   const bool boosts_own = std::any_of(command.rest.begin(), command.rest.end(), [](char* argument) {
-    return std::strncmp(argument, "--list_", 7) == 0 || std::strcmp(argument, "--version") == 0;
+    return std::strncmp(argument, "--list_", 7) == 0;
   });
   const int argc_of_rest = static_cast<int>(command.rest.size());
-  if (boosts_own) return ut::unit_test_main(own_set_up, argc_of_rest, command.rest.data());
-  ut::framework::init(own_set_up, argc_of_rest, command.rest.data());
+  if (boosts_own) return ut::unit_test_main([] { return true; }, argc_of_rest, command.rest.data());
+  init_boost(argc_of_rest, command.rest.data());
   ut::framework::finalize_setup_phase();
   int status = 0;
   if (command.list)
@@ -372,7 +375,10 @@ int main_of(int argc, char** argv) {
 
 int guarded(int argc, char** argv) {
   try {
-    return main_of(argc, argv);
+    const int status = main_of(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    std::fprintf(stderr, "datconform: standard output: %s\n", std::strerror(errno));
+    return status == 0 ? kFailedStatus : status;
   } catch (const ut::framework::nothing_to_test& end) {  // --help of Boost.Test and the like
     return end.m_result_code == 0 ? 0 : kUsageStatus;
   } catch (const std::exception& error) {  // of Boost.Test: an unknown option, a wrong filter

@@ -6,7 +6,7 @@ usage: check_pages.py MAN_FOLDER SYMBOL_LIST PROGRAM...
 
 Every page is clean for `mandoc -Tlint` and for `man --warnings`; every exported function has a page of
 section 3 that names it and shows its prototype; every page that another refers to exists; the pages of
-the programs name each of their options. Exit status 0: all well, 1: not.
+the programs name each of their options, and none that the program does not have. Exit status 0: all well, 1: not.
 """
 
 import os
@@ -83,26 +83,45 @@ def found_and_described(folder, pages, names):
 def references(pages):
     errors = []
     for page, path in pages.items():
-        for name, section in re.findall(r"^\.BR (\S+) \((\d)\)", read(path), re.M):
+        for name, section in re.findall(r"^\.BR (\S+) \((\d)\)", read(path).replace("\\-", "-"), re.M):
             if f"{name}({section})" not in pages and f"{name}({section})" not in OTHERS:
                 errors.append(f"{page} refers to {name}({section}), which does not exist")
     return errors
+
+
+OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 
 
 def options(pages, programs):
     errors = []
     for program in programs:
         name = os.path.basename(program)
-        text = read(pages[f"{name}(1)"]).replace("\\-", "-")
+        page = pages.get(f"{name}(1)")
+        if page is None:
+            errors.append(f"{name} has no page")
+            continue
+        text = read(page).replace("\\-", "-")
         helps = run(program, "--help").stdout
         commands = re.findall(r"^  (\w+)  ", helps.partition("Subcommands:")[2], re.M)
         for command in commands:
             if not re.search(rf"\b{command}\b", text):
                 errors.append(f"{name}(1) does not name the subcommand {command}")
             helps += run(program, command, "--help").stdout
-        for option in sorted(set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", helps, re.M)) - {"--help"}):
-            if option not in text:
+        # "  -h,--help  text" and "  -h, --help  text", a second column of options, or one alone.
+        in_help = set(re.findall(r"^(?:  |.*  )(?:-\w, ?)?(--?[A-Za-z][\w-]*)", helps, re.M))
+        in_help |= set(OPTION.findall(" ".join(re.findall(r"^  .*", helps, re.M)))) & {"--help", "--version"}
+        in_page = set()
+        for tag in re.findall(r"^\.TP\n\.B[IR]? (.*)", text, re.M):
+            in_page |= set(OPTION.findall(re.sub(r"\\f.", " ", tag))) if tag.startswith(("-", '"-')) else set()
+        for option in sorted(in_help - {"-h"}):
+            if not re.search(rf"(?<![\w-]){option}(?![\w-])", text):
                 errors.append(f"{name}(1) does not name the option {option}")
+        for option in sorted(in_page):
+            if not re.search(rf"(?<![\w-]){option}(?![\w-])", helps):
+                errors.append(f"{name} --help does not name the option {option} of its page")
+        for option in ("--help", "--version"):
+            if option not in in_help or option not in in_page:
+                errors.append(f"{name}: no {option}, or not in its page")
     return errors
 
 

@@ -103,8 +103,10 @@ class Test:
     def bad_arguments(self, server):
         for bad in ("11", "-1", "x", "", "7x"):
             self.refused(2, "is not a level from 0 to 10", server.pid, "--dapl", bad)
-        for bad in ((), ("x",), ("0",), ("-5",), (server.pid, server.pid), (server.pid, "--no-such")):
-            self.refused(2, "usage:", *bad)
+        for bad in ("x", "0"):
+            self.refused(2, "is not the id of a process", bad)
+        for bad in ((), ("-5",), (server.pid, server.pid), (server.pid, "--no-such")):
+            self.refused(2, "Try 'dattrace --help'", *bad)
         sleep = subprocess.Popen(["sleep", "60"])
         try:
             self.refused(1, "does not use this uDAPL", sleep.pid)

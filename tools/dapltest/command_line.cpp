@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // From words to Options.
+#include "../program.h"
 #include "options.h"
 #include "usage.h"
 
@@ -61,13 +62,14 @@ class Parser {
         operand(word);
       }
     }
-    if (error_.empty() && !help_) {
+    if (error_.empty() && !help_ && !version_) {
       finish();
     }
     return error_.empty();
   }
 
   [[nodiscard]] bool help() const { return help_; }
+  [[nodiscard]] bool version() const { return version_; }
   [[nodiscard]] const std::string& error() const { return error_; }
   [[nodiscard]] Options& options() { return options_; }
 
@@ -121,6 +123,8 @@ class Parser {
       options_.quiet = true;
     } else if (key == "--help") {
       help_ = true;
+    } else if (key == "--version") {
+      version_ = true;
     } else if (key == "--timeout") {
       std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
       if (equals == std::string::npos && at_ < words_.size()) {
@@ -343,6 +347,7 @@ class Parser {
   Options options_;
   std::string error_;
   bool help_ = false;
+  bool version_ = false;
 };
 
 // Replaces "-f file" by the words of the file.
@@ -352,7 +357,7 @@ bool read_script(std::vector<std::string>& arguments) {
   }
   std::ifstream file(arguments[1]);
   if (!file) {
-    fmt::print(stderr, "dapltest: cannot read '{}'\n", arguments[1]);
+    tools::print(stderr, "dapltest: cannot read '{}'\n", arguments[1]);
     return false;
   }
   arguments.clear();
@@ -377,10 +382,13 @@ Parsed parse(std::vector<std::string> arguments) {
   }
   Parser parser(std::move(arguments));
   if (!parser.parse()) {
-    fmt::print(stderr, "dapltest: {}\nTry 'dapltest --help'.\n", parser.error());
+    tools::print(stderr, "dapltest: {}\nTry 'dapltest --help'.\n", parser.error());
     result.exit_status = 2;
   } else if (parser.help()) {
-    fmt::print("{}", kUsage);
+    tools::print("{}", kUsage);
+    result.exit_status = 0;
+  } else if (parser.version()) {
+    tools::print("{}\n", tools::version_of("dapltest"));
     result.exit_status = 0;
   }
   result.options = parser.options();

@@ -2,6 +2,7 @@
 //
 // dapltest - the field's test program of DAT adapters, written anew: the same command line, the
 // same protocol between client and server.
+#include "../program.h"
 #include "control.h"
 #include "options.h"
 #include "report.h"
@@ -35,7 +36,7 @@ bool run(const Options& options, Json& json) {
 int main(int argc, char** argv) {
   const Parsed parsed = parse(std::vector<std::string>(argv + 1, argv + argc));
   if (parsed.exit_status >= 0) {
-    return parsed.exit_status;
+    return tools::ended("dapltest", parsed.exit_status);
   }
   const Options& options = parsed.options;
   set_human(!options.json);
@@ -50,7 +51,7 @@ int main(int argc, char** argv) {
     if (!good) {
       json.add("reason", reason);
     }
-    fmt::print("{}\n", json.text());
+    tools::print("{}\n", json.text());
   } else if (good) {
     say(fmt::format("dapltest: PASSED: {}", name(options.test)));
   } else {
@@ -58,5 +59,5 @@ int main(int argc, char** argv) {
     say(fmt::format("dapltest: FAILED: {}: {}", name(options.test),
                     reason.substr(0, reason.find('\n'))));
   }
-  return std::fflush(stdout) == 0 && good ? 0 : 1;
+  return tools::ended("dapltest", good ? 0 : 1);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "report.h"
+#include "../program.h"
 
 #include <dat/dat_diagnosis_extensions.h>
 
@@ -43,8 +44,8 @@ bool ok(DAT_RETURN status, std::string_view what) {
 
 bool fail(const std::string& text) {
   const std::lock_guard guard(output);
-  std::fflush(stdout);
-  fmt::print(stderr, "dapltest: {}\n", text);
+  tools::flush();
+  tools::print(stderr, "dapltest: {}\n", text);
   if (failure.empty()) {
     failure = text;
   }
@@ -63,8 +64,8 @@ void say(const std::string& line) {
     return;
   }
   const std::lock_guard guard(output);
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  tools::print("{}\n", line);
+  tools::flush();
 }
 
 // ---- Histogram
@@ -149,8 +150,8 @@ void Progress::advance(std::uint64_t steps) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double share = double(done) / double(total_);
   const std::lock_guard guard(output);
-  fmt::print(stderr, "dapltest: {:.0f} % ({} of {}), {:.0f} s left\n", share * 100, done, total_,
-             elapsed / share - elapsed);
+  tools::print(stderr, "dapltest: {:.0f} % ({} of {}), {:.0f} s left\n", share * 100, done, total_,
+               elapsed / share - elapsed);
 }
 
 // ---- Json

@@ -30,6 +30,7 @@ one SR of each side is needed; -V adds three. -f of an SR: reap its completion w
   -R BE|HT|LL|EC|PM  quality of service (BE)
   --json        the result as one JSON object           --timeout s   longest single wait (60)
   --quiet       no progress on long runs                --help        this text
+  --version     print the version
 
 Exit status: 0 passed, 1 failed, 2 wrong command line.
 )";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "check.h"
+#include "../program.h"
 
 #include <fmt/core.h>
 
@@ -119,15 +120,16 @@ int print_check(const Conf& conf, const std::vector<Finding>& findings, bool jso
       out.key("line").number(finding.line).key("text").text(finding.text).close('}');
     }
     out.close(']').close('}');
-    fmt::print("{}\n", out.result());
+    tools::print("{}\n", out.result());
     return errors == 0 ? 0 : 1;
   }
   for (const Finding& finding : findings)
-    fmt::print("{}: {}: {}\n",
-               finding.line == 0 ? finding.file : fmt::format("{}:{}", finding.file, finding.line),
-               name(finding.severity), finding.text);
+    tools::print(
+        "{}: {}: {}\n",
+        finding.line == 0 ? finding.file : fmt::format("{}:{}", finding.file, finding.line),
+        name(finding.severity), finding.text);
   if (!conf.file.empty())
-    fmt::print("{}: entries: {}, errors: {}\n", conf.file, conf.entries.size(), errors);
+    tools::print("{}: entries: {}, errors: {}\n", conf.file, conf.entries.size(), errors);
   return errors == 0 ? 0 : 1;
 }
 

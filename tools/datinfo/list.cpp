@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "list.h"
+#include "../program.h"
 
 #include <fmt/core.h>
 
@@ -90,17 +91,17 @@ void print_summary(const std::vector<Adapter>& adapters) {
     library = std::max(library, one.entry.library.size());
     device = std::max(device, one.entry.ia_params.size());
   }
-  fmt::print("{:<{}}  VERSION  {:<13}  {:<{}}  {:<{}}  OPENS\n", "NAME", name, "THREADS", "LIBRARY",
-             library, "DEVICE", device);
+  tools::print("{:<{}}  VERSION  {:<13}  {:<{}}  {:<{}}  OPENS\n", "NAME", name, "THREADS",
+               "LIBRARY", library, "DEVICE", device);
   for (const auto& [entry, outcome] : adapters) {
     const std::string state =
         outcome.opened
             ? "yes: " + attribute(outcome, "adapter_name") + ' ' + attribute(outcome, "address")
             : "no" + (outcome.status.empty() ? "" : ": " + outcome.status);
-    fmt::print("{:<{}}  {:<7}  {:<13}  {:<{}}  {:<{}}  {}\n", printable(entry.ia_name), name,
-               fmt::format("{}.{}", entry.major, entry.minor), thread_word(entry),
-               printable(entry.library), library, printable(entry.ia_params), device,
-               printable(state));
+    tools::print("{:<{}}  {:<7}  {:<13}  {:<{}}  {:<{}}  {}\n", printable(entry.ia_name), name,
+                 fmt::format("{}.{}", entry.major, entry.minor), thread_word(entry),
+                 printable(entry.library), library, printable(entry.ia_params), device,
+                 printable(state));
   }
 }
 
@@ -133,17 +134,17 @@ void print_causes(const std::vector<Adapter>& adapters, const std::string& file)
       heading += name;
       column += name.size() + 2;
     }
-    fmt::print("\n{}\n", heading);
-    for (const std::string& reason : reasons) fmt::print("  {}\n", reason);
+    tools::print("\n{}\n", heading);
+    for (const std::string& reason : reasons) tools::print("  {}\n", reason);
   }
 }
 
 void print_attributes(const Adapter& adapter) {
   std::size_t width = 0;
   for (const auto& [key, value] : adapter.outcome.attributes) width = std::max(width, key.size());
-  fmt::print("\n{} ({})\n", printable(adapter.entry.ia_name), thread_word(adapter.entry));
+  tools::print("\n{} ({})\n", printable(adapter.entry.ia_name), thread_word(adapter.entry));
   for (const auto& [key, value] : adapter.outcome.attributes)
-    fmt::print("  {:<{}}  {}\n", printable(key), width, printable(value));
+    tools::print("  {:<{}}  {}\n", printable(key), width, printable(value));
 }
 
 // RDMA ports whose interface no entry names.
@@ -189,7 +190,7 @@ void print_json(const Conf& conf, const std::vector<Adapter>& adapters,
     out.close('}').close('}');
   }
   out.close(']').close('}');
-  fmt::print("{}\n", out.result());
+  tools::print("{}\n", out.result());
 }
 
 // The entries that the names choose. A name without entry gets one, whose open will explain.
@@ -234,14 +235,14 @@ int list(const ListOptions& options) {
     print_json(conf, adapters, remarks);
     return status;
   }
-  fmt::print("configuration: {}\n", conf.file.empty() ? "none" : conf.file);
-  for (const std::string& line : remarks) fmt::print("{}\n", printable(line));
+  tools::print("configuration: {}\n", conf.file.empty() ? "none" : conf.file);
+  for (const std::string& line : remarks) tools::print("{}\n", printable(line));
   if (conf.entries.empty())
-    fmt::print(
+    tools::print(
         "no entries; try: datinfo generate > FILE, then DAT_OVERRIDE=FILE in the "
         "environment\n");
   if (!adapters.empty()) {
-    fmt::print("\n");
+    tools::print("\n");
     print_summary(adapters);
     print_causes(adapters, conf.file);
   }

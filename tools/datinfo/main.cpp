@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "../program.h"
 #include "check.h"
 #include "generate.h"
 #include "list.h"
@@ -31,14 +32,14 @@ void add_list_options(CLI::App& command, datinfo::ListOptions& options, unsigned
 
 int write(const std::string& text, const std::string& path) {
   if (path.empty()) {
-    fmt::print("{}", text);
+    tools::print("{}", text);
     return 0;
   }
   std::FILE* file = std::fopen(path.c_str(), "we");
   const bool written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
   const bool closed = file != nullptr && std::fclose(file) == 0;
   if (written && closed) return 0;
-  fmt::print(stderr, "datinfo: {}: {}\n", path, std::strerror(errno));
+  tools::print(stderr, "datinfo: {}: {}\n", path, std::strerror(errno));
   return 1;
 }
 
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
   app.footer(
       "The dat.conf is the one that a program with this environment reads: DAT_OVERRIDE, else the\n"
       "system's. Exit status: 0 all well, 1 something does not open or is wrong, 2 bad arguments.");
+  app.set_version_flag("--version", tools::version_of("datinfo"), "Print the version and exit");
   app.require_subcommand(0, 1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("datinfo: ") + error.what() + "\nTry 'datinfo --help'.\n";
@@ -76,7 +78,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return tools::ended("datinfo", app.exit(error) == 0 ? 0 : 2);
   }
   int status = 0;
   if (check->parsed()) {
@@ -89,5 +91,5 @@ int main(int argc, char** argv) {
     options.limit = std::chrono::seconds(seconds);
     status = datinfo::list(options);
   }
-  return std::fflush(stdout) == 0 ? status : 1;
+  return tools::ended("datinfo", status);
 }

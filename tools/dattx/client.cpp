@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "client.h"
+#include "../program.h"
 
 #include "pattern.h"
 
@@ -63,13 +64,13 @@ class Client {
     const auto received = connection_.receive();
     if (!received) {
       if (connection_.closed()) {
-        fmt::print(stderr, "dattx: the connection broke\n");
+        tools::print(stderr, "dattx: the connection broke\n");
       }
       return false;
     }
     const auto words = Words::read(received->data);
     if (!words || Message::decode(*words).command != Command::kDone) {
-      fmt::print(stderr, "dattx: the server's answer makes no sense\n");
+      tools::print(stderr, "dattx: the server's answer makes no sense\n");
       return false;
     }
     row_.verified = row_.verified && Message::decode(*words).good;
@@ -333,22 +334,22 @@ int run(const Settings& settings, const Plan& plan) {
       !connection.connect(plan.host, hello)) {
     return 1;
   }
-  fmt::print("{} on {}: {} in flight, waiting by {}\n", settings.ia, plan.host, plan.window,
-             settings.poll ? "polling" : "sleeping");
-  fmt::print("{:<16} {:>9} {:>7} {:>12} {:>10}  {}\n", "operation", "bytes", "count", "latency us",
-             "MB/s", "verified");
+  tools::print("{} on {}: {} in flight, waiting by {}\n", settings.ia, plan.host, plan.window,
+               settings.poll ? "polling" : "sleeping");
+  tools::print("{:<16} {:>9} {:>7} {:>12} {:>10}  {}\n", "operation", "bytes", "count",
+               "latency us", "MB/s", "verified");
   bool all_verified = true;
   Client client(connection, plan);
   for (const Operation operation : plan.operations) {
     for (const std::uint32_t size : plan.sizes) {
       const auto row = client.measure(operation, size);
       if (!row) {
-        fmt::print(stderr, "dattx: {} of {} bytes failed\n", name(operation), size);
+        tools::print(stderr, "dattx: {} of {} bytes failed\n", name(operation), size);
         return 1;
       }
-      fmt::print("{:<16} {:>9} {:>7} {:>12.1f} {:>10.1f}  {}\n", name(operation), size, row->count,
-                 row->latency_us, row->megabytes_s, row->verified ? "yes" : "NO");
-      std::fflush(stdout);
+      tools::print("{:<16} {:>9} {:>7} {:>12.1f} {:>10.1f}  {}\n", name(operation), size,
+                   row->count, row->latency_us, row->megabytes_s, row->verified ? "yes" : "NO");
+      tools::flush();
       all_verified = all_verified && row->verified;
     }
   }
@@ -356,7 +357,7 @@ int run(const Settings& settings, const Plan& plan) {
     return 1;
   }
   if (!all_verified) {
-    fmt::print(stderr, "dattx: data arrived wrong\n");
+    tools::print(stderr, "dattx: data arrived wrong\n");
     return 1;
   }
   return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "connection.h"
+#include "../program.h"
 
 #include <fmt/core.h>
 #include <netdb.h>
@@ -18,7 +19,7 @@ bool ok(DAT_RETURN status, std::string_view what) {
   const char* major = "unknown error";
   const char* minor = "";
   dat_strerror(status, &major, &minor);
-  fmt::print(stderr, "dattx: {}: {} {} ({:#010x})\n", what, major, minor, status);
+  tools::print(stderr, "dattx: {}: {} {} ({:#010x})\n", what, major, minor, status);
   return false;
 }
 
@@ -81,8 +82,8 @@ bool Connection::create(const Hello& hello) {
   hello_ = hello;
   const DAT_IA_ATTR& limits = adapter_.attributes();
   if (hello.slot_size > std::min(limits.max_message_size, limits.max_rdma_size)) {
-    fmt::print(stderr, "dattx: the adapter transfers at most {} bytes at once\n",
-               std::min(limits.max_message_size, limits.max_rdma_size));
+    tools::print(stderr, "dattx: the adapter transfers at most {} bytes at once\n",
+                 std::min(limits.max_message_size, limits.max_rdma_size));
     return false;
   }
   if (!ok(dat_pz_create(adapter_.handle(), pz_.out()), "creating a protection zone") ||
@@ -109,7 +110,7 @@ bool Connection::create_memory() {
   messages_ = allocate(size);
   region_ = allocate(hello_.slot_size);
   if (!messages_ || !region_) {
-    fmt::print(stderr, "dattx: no memory for {} bytes\n", size + hello_.slot_size);
+    tools::print(stderr, "dattx: no memory for {} bytes\n", size + hello_.slot_size);
     return false;
   }
   std::fill_n(messages_.get(), size, std::byte{0});
@@ -175,7 +176,7 @@ bool Connection::connect(const std::string& host, const Hello& hello) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
-    fmt::print(stderr, "dattx: {}: {}\n", host, gai_strerror(error));
+    tools::print(stderr, "dattx: {}: {}\n", host, gai_strerror(error));
     return false;
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> address(found, &freeaddrinfo);
@@ -223,8 +224,8 @@ bool Connection::wait_established() {
       break;
   }
   if (reason != nullptr) {
-    fmt::print(stderr, "dattx: no connection: {} (event {:#x})\n", reason,
-               static_cast<unsigned>(event->event_number));
+    tools::print(stderr, "dattx: no connection: {} (event {:#x})\n", reason,
+                 static_cast<unsigned>(event->event_number));
     return false;
   }
   const DAT_CONNECTION_EVENT_DATA& data = event->event_data.connect_event_data;
@@ -232,7 +233,7 @@ bool Connection::wait_established() {
     const auto words = Words::read({static_cast<const std::byte*>(data.private_data),
                                     static_cast<std::size_t>(data.private_data_size)});
     if (!words) {
-      fmt::print(stderr, "dattx: the peer is not a dattx server of this version\n");
+      tools::print(stderr, "dattx: the peer is not a dattx server of this version\n");
       return false;
     }
     invitation_ = Invitation::decode(*words);
@@ -286,7 +287,7 @@ std::optional<Connection::Received> Connection::receive() {
     return std::nullopt;
   }
   if (done.status != DAT_DTO_SUCCESS) {
-    fmt::print(stderr, "dattx: a receive failed with status {}\n", static_cast<int>(done.status));
+    tools::print(stderr, "dattx: a receive failed with status {}\n", static_cast<int>(done.status));
     return std::nullopt;
   }
   const auto slot = static_cast<std::uint32_t>(done.user_cookie.as_64);
@@ -304,7 +305,8 @@ bool Connection::drain(std::uint32_t outstanding) {
     --outstanding_;
     const DAT_DTO_COMPLETION_EVENT_DATA& done = event->event_data.dto_completion_event_data;
     if (done.status != DAT_DTO_SUCCESS) {
-      fmt::print(stderr, "dattx: a request failed with status {}\n", static_cast<int>(done.status));
+      tools::print(stderr, "dattx: a request failed with status {}\n",
+                   static_cast<int>(done.status));
       return false;
     }
   }

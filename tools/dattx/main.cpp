@@ -2,6 +2,7 @@
 //
 // dattx - DAT transactions: transfers data in every way DAT has between two processes, compares
 // every byte of a part of it, measures the rest, and prints a table.
+#include "../program.h"
 #include "client.h"
 #include "server.h"
 
@@ -64,6 +65,7 @@ void add_client_options(CLI::App& client, dattx::Plan& plan, std::vector<std::st
 
 int main(int argc, char** argv) {
   CLI::App app{"Runs verified DAT transactions between two processes and prints a table."};
+  app.set_version_flag("--version", tools::version_of("dattx"), "Print the version and exit");
   app.require_subcommand(0, 1);  // that there is one is looked at last: other mistakes come first
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("dattx: ") + error.what() + "\nTry 'dattx --help'.\n";
@@ -96,12 +98,12 @@ int main(int argc, char** argv) {
       throw CLI::RequiredError("server or client");
     }
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return tools::ended("dattx", app.exit(error) == 0 ? 0 : 2);
   }
   for (const std::string& operation : chosen) {
     plan.operations.push_back(operations().at(operation));
   }
   const int status =
       server->parsed() ? dattx::serve(settings, clients) : dattx::run(settings, plan);
-  return std::fflush(stdout) == 0 ? status : 1;
+  return tools::ended("dattx", status);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "server.h"
+#include "../program.h"
 
 #include "pattern.h"
 
@@ -59,14 +60,14 @@ class Session {
   [[nodiscard]] bool on_command(const Connection::Received& received) {
     const auto words = Words::read(received.data);
     if (!words || !connection_.release(received)) {
-      fmt::print(stderr, "dattx: not a command\n");
+      tools::print(stderr, "dattx: not a command\n");
       return false;
     }
     const Message message = Message::decode(*words);
     const std::span<std::byte> region = connection_.region();
     if (message.size > region.size()) {
-      fmt::print(stderr, "dattx: command for {} bytes, agreed on {}\n", message.size,
-                 region.size());
+      tools::print(stderr, "dattx: command for {} bytes, agreed on {}\n", message.size,
+                   region.size());
       return false;
     }
     const std::span<std::byte> data = region.first(message.size);
@@ -89,7 +90,7 @@ class Session {
       case Command::kDone:
         break;
     }
-    fmt::print(stderr, "dattx: unknown command {}\n", static_cast<unsigned>(message.command));
+    tools::print(stderr, "dattx: unknown command {}\n", static_cast<unsigned>(message.command));
     return false;
   }
 
@@ -111,7 +112,7 @@ bool serve_one(const Adapter& adapter, DAT_CR_HANDLE cr) {
   const Hello hello = words ? Hello::decode(*words) : Hello{};
   Connection connection(adapter);
   if (!acceptable(hello) || !connection.create(hello)) {
-    fmt::print(stderr, "dattx: client refused\n");
+    tools::print(stderr, "dattx: client refused\n");
     return ok(dat_cr_reject(cr, 0, nullptr), "refusing a client");
   }
   return connection.accept(cr) && Session(connection).run();
@@ -131,16 +132,16 @@ int serve(const Settings& settings, std::uint32_t clients) {
           fmt::format("listening on port {}", settings.port))) {
     return 1;
   }
-  fmt::print("dattx: {} listens on port {}\n", settings.ia, settings.port);
-  std::fflush(stdout);
+  tools::print("dattx: {} listens on port {}\n", settings.ia, settings.port);
+  tools::flush();
   for (std::uint32_t served = 0; clients == 0 || served < clients; ++served) {
     const auto event = adapter.wait_forever(requests.get());
     if (!event) {
       return 1;
     }
     const bool good = serve_one(adapter, event->event_data.cr_arrival_event_data.cr_handle);
-    fmt::print("dattx: client {} {}\n", served + 1, good ? "done" : "failed");
-    std::fflush(stdout);
+    tools::print("dattx: client {} {}\n", served + 1, good ? "done" : "failed");
+    tools::flush();
   }
   return 0;
 }
