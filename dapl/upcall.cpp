@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/upcall.h"
 
+#include "common/mutex.h"
 #include "dapl/evd.h"
 #include "dapl/ia.h"
 
@@ -8,19 +9,26 @@
 
 namespace udapl::dapl {
 
+// The agents that run in a thread, innermost first: an agent may post an event that calls another
+// one.
+struct RunningAgent {
+  const Ia* ia;
+  const RunningAgent* outer;
+};
+
 namespace {
 
 // Somebody left some Ia. One word for all, because an Ia may be gone when its last visitor would
 // still have to wake the thread that closes it.
 WaitWord somebody_left;
 
-// The agents that run in this thread, innermost first: an agent may post an event that calls
-// another one.
-struct RunningAgent {
-  const Ia* ia;
-  const RunningAgent* outer;
-};
 thread_local const RunningAgent* running_agents = nullptr;
+
+bool runs(const RunningAgent* agents, const Ia& ia) noexcept {
+  for (; agents != nullptr; agents = agents->outer)
+    if (agents->ia == &ia) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -73,10 +81,43 @@ void Upcall::run() noexcept {
   ia->visits().leave();
 }
 
-bool Upcall::running_in_this_thread(const Ia& ia) noexcept {
-  for (const RunningAgent* agent = running_agents; agent != nullptr; agent = agent->outer)
-    if (agent->ia == &ia) return true;
-  return false;
+bool Upcall::running_in_this_thread(const Ia& ia) noexcept { return runs(running_agents, ia); }
+
+// ---- closing ------------------------------------------------------------------------------------
+
+// Who closes what now, none of them in a circle.
+struct Closings {
+  Mutex lock;
+  Closing* first UDAPL_GUARDED_BY(lock) = nullptr;
+
+  // Does whoever closes `ia` wait, in the end, for the thread that runs `agents`?
+  [[nodiscard]] bool leads_to(const RunningAgent* agents, const Ia& ia) const noexcept
+      UDAPL_REQUIRES(lock) {
+    if (runs(agents, ia)) return true;
+    for (const Closing* other = first; other != nullptr; other = other->next_)
+      if (runs(other->agents_, ia) && leads_to(agents, other->ia_)) return true;
+    return false;
+  }
+};
+
+namespace {
+Closings closings;
+}
+
+Closing::Closing(const Ia& ia) noexcept : ia_(ia), agents_(running_agents) {
+  const ScopedLock lock(closings.lock);
+  in_circle_ = closings.leads_to(agents_, ia);
+  if (in_circle_) return;
+  next_ = closings.first;
+  closings.first = this;
+}
+
+Closing::~Closing() {
+  if (in_circle_) return;
+  const ScopedLock lock(closings.lock);
+  Closing** place = &closings.first;
+  while (*place != this) place = &(*place)->next_;
+  *place = next_;
 }
 
 }  // namespace udapl::dapl

@@ -39,6 +39,30 @@ class Visit {
   Visits& visits_;
 };
 
+struct RunningAgent;
+
+// A thread that closes an Ia, for a scope. It is going to wait for the agents of that Ia; so of
+// agents that close each other's Ia the last must not begin.
+class Closing {
+ public:
+  explicit Closing(const Ia& ia) noexcept;
+  ~Closing();
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+  // An agent of the Ia is closing one whose agent this thread runs, or waits in turn for another
+  // that does: nobody would ever go on.
+  [[nodiscard]] bool in_circle() const noexcept { return in_circle_; }
+
+ private:
+  friend struct Closings;
+
+  const Ia& ia_;
+  const RunningAgent* const agents_;  // of this thread
+  bool in_circle_ = false;
+  Closing* next_ = nullptr;
+};
+
 // What has to be done after an event was posted, when no lock is held any more: call the
 // application's proxy agent, or tell the async EVDs that an EVD overflowed. Empty most of the time.
 //

@@ -274,6 +274,59 @@ BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
   }
 }
 
+// The agents of two IAs, each of which closes the other IA: one of them does it, unless they come
+// one after the other. Then the thread of the test closes what is left.
+BOOST_AUTO_TEST_CASE(thr_agents_close_each_others_ia) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  struct Opened {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      if (evd != DAT_HANDLE_NULL) static_cast<Opened*>(self)->close_other();
+    }
+    void close_other() {
+      ++*running;
+      for (int i = 0; i < 5000 && *running < 2; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      other->closed = dat_ia_close(other->ia, DAT_CLOSE_ABRUPT_FLAG);
+      ++*done;
+    }
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    Opened* other = nullptr;
+    DAT_RETURN closed = DAT_INTERNAL_ERROR;
+    std::atomic<int>* running = nullptr;
+    std::atomic<int>* done = nullptr;
+  };
+  for (int round = 0; round < 3; ++round) {
+    std::atomic<int> running{0};
+    std::atomic<int> done{0};
+    Opened both[2];
+    for (Opened& one : both) {
+      one.other = &one == both ? &both[1] : &both[0];
+      one.running = &running;
+      one.done = &done;
+      std::string name = options().ia;
+      DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+      REQUIRE_OK(dat_ia_openv(name.data(), 8, &async_evd, &one.ia, 2, 0, DAT_TRUE));
+      DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+      REQUIRE_OK(dat_cno_create(one.ia, {&one, &Opened::run}, &cno));
+      REQUIRE_OK(dat_evd_create(one.ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &one.evd));
+    }
+    in_threads(2, [&](int number) {
+      DAT_EVENT event{};
+      event.event_number = DAT_SOFTWARE_EVENT;
+      (void)dat_evd_post_se(both[number].evd, &event);  // may find the IA closed
+    });
+    for (int i = 0; i < 10'000 && done < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    BOOST_REQUIRE_EQUAL(done, 2);
+    for (const Opened& one : both) {
+      if (one.closed == DAT_SUCCESS) continue;
+      BOOST_CHECK_EQUAL(DAT_GET_TYPE(one.closed), static_cast<DAT_RETURN>(DAT_INVALID_STATE));
+      REQUIRE_OK(dat_ia_close(one.ia, DAT_CLOSE_ABRUPT_FLAG));
+    }
+  }
+}
+
 // A CR is answered by several threads: one of them does it.
 BOOST_AUTO_TEST_CASE(thr_answer_once) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
