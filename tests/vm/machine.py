@@ -109,12 +109,14 @@ def unpacked_kernel(cache):
 
 def siw_module(kernel, cache):
     """Puts siw.ko among the kernel's modules, once."""
-    target = os.path.join(kernel.root, "lib/modules", kernel.version, "extra", "siw.ko")
+    extra = os.path.join(kernel.root, "lib/modules", kernel.version, "extra")
+    target = os.path.join(extra, siw.FLAVOUR, "siw.ko")
     if not os.path.exists(target):
         with tempfile.TemporaryDirectory(dir=cache) as work:
             built = siw.build(kernel, work, lambda package, version: download(f"{package}={version}", work), checked,
                               Unavailable)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.rmtree(extra, ignore_errors=True)
+            os.makedirs(os.path.dirname(target))
             shutil.copy(built, target + ".new")
             os.rename(target + ".new", target)
         checked("depmod", "-b", kernel.root, kernel.version)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """The kernel's soft-iWARP (siw), which Debian's kernel packages leave out: its module, compiled for one of them.
 
-The sources are those of the kernel package's own version, unmodified; headers and build tools come from the packages
-that belong to it. All are unpacked beside each other, nothing is installed, and only the module is kept.
+The sources are those of the kernel package's own version, a constant of which becomes a parameter; headers and build
+tools come from the packages that belong to it. All are unpacked beside each other, nothing is installed, and only the
+module is kept.
 """
 
 import os
@@ -11,6 +12,13 @@ import shutil
 import subprocess
 
 FOLDER = "drivers/infiniband/sw/siw"
+# The one change: MPA's peer-to-peer mode (RFC 6581) becomes a parameter that the module's user sets, off as before. RNICs
+# set up connections in that mode, in which the passive side is connected when the active one can receive. siw has it as
+# a constant, and without it ends a connection of which the passive side sends first: siw_recv_mpa_rr() of the active
+# side takes data that come together with the reply for a violation of the protocol.
+CHANGES = (("siw.h", "extern const bool peer_to_peer;", "extern bool peer_to_peer;"),
+           ("siw_main.c", "const bool peer_to_peer;", "bool peer_to_peer;\nmodule_param(peer_to_peer, bool, 0644);"))
+FLAVOUR = "siw-peer-to-peer"  # tells this module from one built otherwise, in a cache
 PROGRAMS = {"make": "make", "xz": "xz-utils", "tar": "tar"}
 
 
@@ -38,6 +46,17 @@ def unpack_source(package, version, folder):
     return done.stderr.strip() if done.returncode else ""
 
 
+def change_source(folder, unavailable):
+    for name, before, after in CHANGES:
+        path = os.path.join(folder, name)
+        with open(path) as file:
+            text = file.read()
+        if text.count(before) != 1:
+            raise unavailable(f"siw's {name} has no line \"{before}\" any more")
+        with open(path, "w") as file:
+            file.write(text.replace(before, after))
+
+
 def build(kernel, work, fetch, run, unavailable):
     """Compiles siw.ko in the folder `work`; its path. fetch(package, version) -> file; run(*command) as machine.checked."""
     for program, package in PROGRAMS.items():
@@ -63,6 +82,7 @@ def build(kernel, work, fetch, run, unavailable):
     failed = unpack_source(fetch(f"linux-source-{series}", version), series, module)
     if failed:
         raise unavailable(f"linux-source-{series}: {failed}")
+    change_source(module, unavailable)
     run("make", "-s", f"-j{os.cpu_count()}", "-C", headers, f"M={module}", "CONFIG_RDMA_SIW=m", "modules")
     result = os.path.join(module, "siw.ko")
     run("strip", "--strip-debug", result)
