@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -231,6 +232,18 @@ def killed_client(bench):
         server.client("T", "-i", 10, "-V", *MIXED)
 
 
+def client_without_descriptors(bench):
+    # It goes after the server has begun to wait for its connections, of which most never come.
+    with bench.server(status=1) as server:
+        argv = [bench.ours, "-T", "T", *server.address(), *"-t 8 -w 8".split(), *MIXED]
+        client = subprocess.run(argv, env=bench.environment, check=False, timeout=TIMEOUT_S,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+        check(client.returncode == 1, f"the client ended with {client.returncode}")
+        server.client("T", "-i", 10, "-V", *MIXED)
+        started = time.monotonic()
+    check(time.monotonic() - started < 30, "the server waits for a client that has gone")
+
+
 def stranger(bench):
     # Not a DAT client at all: the service point goes on.
     with bench.server() as server:
@@ -275,7 +288,8 @@ def packaged_client(bench):
 
 CASES = {function.__name__: function for function in (
     transactions, short_transactions, clients_at_once, performance, results_as_json, limits, features, bad_arguments,
-    script_file, without_adapters, no_server, killed_server, killed_client, stranger, progress, packaged_server,
+    script_file, without_adapters, no_server, killed_server, killed_client, client_without_descriptors, stranger, progress,
+    packaged_server,
     packaged_client)}
 
 

@@ -9,6 +9,7 @@ namespace dapltest {
 namespace {
 
 constexpr std::uint32_t kEndPatienceMs = 5000;  // for the end of a connection
+constexpr std::uint32_t kLookMs = 200;          // how often it is seen that a client has gone
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 constexpr auto kRetryLimit = std::chrono::seconds(10);
 
@@ -285,12 +286,20 @@ std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t 
                                               const char* of_what) {
   const Clock::time_point limit = Clock::now() + std::chrono::milliseconds(timeout_ms);
   const bool through_cno = cno_.get() != DAT_HANDLE_NULL && evd != connection_evd_.get();
+  const bool may_give_up = plan_.peer_gone != nullptr && evd == cr_evd_.get();
   DAT_EVENT event{};
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - Clock::now());
-    const DAT_TIMEOUT wait =
-        timeout_ms == 0 ? DAT_TIMEOUT_INFINITE
-                        : static_cast<DAT_TIMEOUT>(std::max<std::int64_t>(left.count(), 0));
+    DAT_TIMEOUT wait = timeout_ms == 0
+                           ? DAT_TIMEOUT_INFINITE
+                           : static_cast<DAT_TIMEOUT>(std::max<std::int64_t>(left.count(), 0));
+    if (may_give_up) {
+      if (*plan_.peer_gone) {
+        fail(fmt::format("waiting for {}: the client has gone", of_what));
+        return std::nullopt;
+      }
+      wait = std::min(wait, kLookMs * 1000);
+    }
     DAT_RETURN status;
     if (plan_.poll || through_cno) {
       status = dat_evd_dequeue(evd, &event);
@@ -314,6 +323,9 @@ std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t 
       }
     }
     if (DAT_GET_TYPE(status) == DAT_TIMEOUT_EXPIRED) {
+      if (may_give_up && (timeout_ms == 0 || left.count() > 0)) {
+        continue;
+      }
       fail(fmt::format("waiting for {}: nothing within {} s", of_what, timeout_ms / 1000));
       return std::nullopt;
     }

@@ -6,6 +6,7 @@
 
 #include <dat/udat.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -115,7 +116,8 @@ struct EndpointPlan {
   DAT_QOS qos = DAT_QOS_BEST_EFFORT;
   bool poll = false;
   bool cno = false;
-  std::uint32_t timeout_s = 60;  // for every wait; 0: none
+  std::uint32_t timeout_s = 60;                  // for every wait; 0: none
+  const std::atomic<bool>* peer_gone = nullptr;  // ends the wait for a connection request
 };
 
 // One end of a connection: an EP with its PZ, EVDs and memory. Not thread-safe. What fails is said

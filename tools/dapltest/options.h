@@ -5,6 +5,7 @@
 
 #include <dat/udat.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -54,6 +55,9 @@ struct Options {
   bool json = false;
   bool quiet = false;
   std::uint32_t timeout_s = 60;  // for every single wait of a client
+
+  // A server's session: set when its client has gone, so that nobody waits for its connections.
+  const std::atomic<bool>* client_gone = nullptr;
 };
 
 // What to do; `exit_status` >= 0: nothing, end with it (the reason, or the help, has been written).

@@ -50,6 +50,7 @@ bool Performance::create() {
   plan.qos = options_.qos;
   plan.poll = options_.poll && !server_;  // the server has nothing to do
   plan.timeout_s = options_.timeout_s;
+  plan.peer_gone = options_.client_gone;
   return endpoint_.create(adapter_, plan, memory_size_) &&
          endpoint_.post_receive(endpoint_.memory().span(aligned(data_size_), wire::kMemorySize));
 }

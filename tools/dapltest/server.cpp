@@ -25,6 +25,7 @@ struct Session {
   std::vector<std::thread> threads;
   std::atomic<std::uint32_t> running{0};
   std::atomic<bool> good{true};
+  std::atomic<bool> client_gone{false};
   bool over = false;
   Clock::time_point ended{};
 };
@@ -113,6 +114,7 @@ class Server {
       return fail(fmt::format("a client's command: {}", wrong));
     }
     command.device = options_.device;
+    command.client_gone = &session.client_gone;
     const bool performs = command.test == Test::kPerformance;
     if (performs) {
       session.performance = std::make_unique<Performance>(command, true, info.little_endian);
@@ -210,6 +212,8 @@ class Server {
       Session& session = *it;
       if (!session.over && session.running == 0) {
         finish(session);
+      } else if (!session.over && session.control.ended()) {
+        session.client_gone = true;
       }
       const bool gone =
           session.over && (session.control.ended() || Clock::now() > session.ended + kLinger);

@@ -48,6 +48,7 @@ bool Transaction::create() {
   plan.poll = options_.poll;
   plan.cno = options_.cno;
   plan.timeout_s = options_.timeout_s;
+  plan.peer_gone = options_.client_gone;
   for (std::uint32_t i = 0; i < options_.endpoints; ++i) {
     Lane& lane = lanes_.emplace_back();
     lane.endpoint = std::make_unique<Endpoint>();
