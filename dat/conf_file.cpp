@@ -25,11 +25,17 @@ constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
 
 std::string describe(int error) { return ErrnoText(error).c_str(); }
 
+// The process or the system has used up what it takes to open a file, and may have it again.
+bool is_want(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
 // Appends the whole file to `text`. Returns why not, or an empty string. Only reads forward, so
 // pipes will do.
-std::string read_file(const std::string& path, std::string& text) {
+std::string read_file(const std::string& path, std::string& text, bool& starved) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return describe(errno);
+  if (!file.valid()) {
+    starved = is_want(errno);
+    return describe(errno);
+  }
   std::array<char, 16384> buffer;
   for (;;) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
@@ -71,9 +77,10 @@ ConfFile read_conf_file(const std::vector<std::string>& locations) {
   ConfFile result;
   for (const std::string& path : locations) {
     std::string text;
-    std::string failure = read_file(path, text);
+    std::string failure = read_file(path, text, result.starved);
     const bool read = failure.empty();
     result.attempts.push_back({path, std::move(failure)});
+    if (result.starved) break;
     if (!read) continue;
     result.conf = parse_conf(text);
     break;

@@ -20,6 +20,7 @@ struct ConfAttempt {
 struct ConfFile {
   std::vector<ConfAttempt> attempts;  // in order; at most the last one succeeded
   Conf conf;                          // empty if none succeeded
+  bool starved = false;  // the last one failed for want of descriptors or memory: not for good
 
   // The file that was read, nullptr if there is none.
   [[nodiscard]] const std::string* path() const noexcept {

@@ -12,6 +12,10 @@
 
 namespace udapl::dat {
 
+// Thrown by a body: the process lacks what it may have again, and the reason is noted. The function
+// returns INSUFFICIENT_RESOURCES.
+struct Starved {};
+
 // Runs the body of an API function that may allocate. No exception of ours leaves it; the
 // cancellation of a thread, which GCC makes an exception, must.
 // The call and its return are traced under the name of who calls this.
@@ -26,6 +30,8 @@ DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
                   "out of memory");
     return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  } catch (const Starved&) {
+    return dat_error(DAT_INSUFFICIENT_RESOURCES);
   } catch (abi::__forced_unwind&) {
     throw;
   } catch (...) {

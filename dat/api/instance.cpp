@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include <dlfcn.h>
 
 #include "common/cause.h"
 #include "common/trace.h"
+#include "dat/api/boundary.h"
 #include "dat/api/forward.h"
 #include "dat/strerror.h"
 
@@ -39,8 +41,15 @@ void load_probes() {
 Registry* make_registry() {
   trace::init("dat", "DAT_TRACE_LEVEL");
   load_probes();
+  ConfFile configuration = read_configuration();
+  if (configuration.starved) {
+    const ConfAttempt& failed = configuration.attempts.back();
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot read %s: %s",
+                  failed.path.c_str(), failed.failure.c_str());
+    throw Starved();  // the next call reads again
+  }
   auto loader = std::make_unique<DlLoader>();
-  auto* const made = new Registry(read_configuration(), *loader, ia_table());
+  auto* const made = new Registry(std::move(configuration), *loader, ia_table());
   static_cast<void>(loader.release());  // lives as long as the registry: for ever
   return made;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
+
 #include "tests/loader/loader_env.h"
 
 namespace {
@@ -193,6 +195,23 @@ BOOST_AUTO_TEST_CASE(reg_conf_bad_version) {
 BOOST_AUTO_TEST_CASE(reg_conf_crlf) {
   conf("# from Windows\r\na u2.0 nonthreadsafe default l.so d.1.0 \"p\" \"\"\r\n");
   run([] { BOOST_TEST(total() == 1); });
+}
+
+// The first call comes while no descriptor is free: it says so, and a later one reads dat.conf.
+BOOST_AUTO_TEST_CASE(reg_list_without_descriptors) {
+  conf(numbered_entries(2));
+  run([] {
+    rlimit before{};
+    BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit none{0, before.rlim_max};
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const DAT_RETURN code = list_providers(5).code;
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    BOOST_TEST(code == 0x80030000U);
+    const Listed listed = list_providers(5);
+    BOOST_TEST(listed.code == 0U);
+    BOOST_TEST(listed.count == 2);
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
