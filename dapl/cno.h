@@ -41,6 +41,7 @@ class Cno : public ObjectHeader {
   void detach(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
   // It is being freed. If it was the last, waiters and the agent are told that there is none.
   Upcall detach_freed(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
+  // A notification of `evd`: wakes a waiter, or calls the agent by the Upcall.
   Upcall trigger(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- for the consumer ------------------------------------------------------------------------

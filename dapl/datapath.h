@@ -13,8 +13,6 @@
 // called directly and may be inlined.
 namespace udapl::dapl::calls {
 
-// -----------------------------------------------
-
 template <HotQp Q, Guard G>
 [[nodiscard, gnu::noinline]] DAT_RETURN any_post_send(DAT_EP_HANDLE handle, DAT_COUNT count,
                                                       DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,

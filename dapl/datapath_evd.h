@@ -109,8 +109,7 @@ template <CompletionQueue C, Guard G>
   return DAT_QUEUE_EMPTY;
 }
 
-// ---- a dequeue at once
-// ----------------------------------------------------------------------------
+// ---- a dequeue at once -------------------------------------------------------------------------
 
 // What could not be done at once. The caller is not announced.
 template <CompletionQueue C, Guard G>

@@ -115,7 +115,8 @@ class Ep : public ObjectHeader {
   [[nodiscard]] Status dup_connect(Ep& like, transport::ConnectRequest request);
   // INVALID_STATE: no connection at all. Posts DISCONNECTED now (abrupt) or lets the transport end.
   [[nodiscard]] Status disconnect(DAT_CLOSE_FLAGS flags);
-  // Blocks until the device has flushed what is posted, and for the transport's clean-up.
+  // Blocks until the device has flushed what is posted (not for ever), and for the transport's
+  // clean-up.
   [[nodiscard]] Status reset();
   // All masked fields or none.
   [[nodiscard]] Status modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param);

@@ -77,11 +77,11 @@ class Evd : public ObjectHeader {
   // ---- for EPs ---------------------------------------------------------------------------------
 
   // Turns all completions that are there into events, as far as there is room, which frees their
-  // cookies. Posters call it when their cookie ring is full, and dat_ep_reset before it resets.
-  // Is there room left?
+  // cookies. True: there is room for more. Posters call it when their cookie ring is full, and
+  // dat_ep_reset before it resets.
   bool reap() noexcept UDAPL_EXCLUDES(poll_lock_);
-  // Drops the completions of `ep` from the stash. Call after its QP was destroyed or reset and
-  // before its cookies go.
+  // Drops the completions of `ep` that have been taken off the CQ and are no events yet. Call after
+  // its QP was destroyed or reset and before its cookies go.
   void forget(const Ep& ep) noexcept UDAPL_EXCLUDES(poll_lock_);
 
   // ---- state -----------------------------------------------------------------------------------
@@ -117,7 +117,8 @@ class Evd : public ObjectHeader {
   // Is a look at the completions all that dat_evd_dequeue has to do? No waiter, nothing in the
   // ring, a CQ, and no other streams.
   [[nodiscard]] bool plain() const noexcept { return poll_gate.open(); }
-  // The locked part of dat_evd_dequeue; `Cq` is the transport's final class. See datapath_evd.h.
+  // The oldest completion in stash and CQ that makes an event. Here and below `Cq` is the
+  // transport's final class: datapath_evd.h.
   template <class Cq>
   [[nodiscard]] bool take_completion(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   // By the consumer who is announced at the gate: how many completions have come (Cq::fetch);
@@ -130,6 +131,7 @@ class Evd : public ObjectHeader {
   [[nodiscard]] bool take_stash(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   // The next event, if that is the success of a transfer and its completion is in the stash.
   [[nodiscard]] bool take_stashed(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
+  // The oldest event of all: the locked part of dat_evd_dequeue.
   template <class Cq>
   [[nodiscard]] bool take(DAT_EVENT* event) noexcept UDAPL_REQUIRES(poll_lock_);
   // take() of a merged EVD.

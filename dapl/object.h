@@ -30,8 +30,7 @@ struct ObjectHeader {
       : provider(table), tag(tag_of(type)), ia(owner) {}
 
   static constexpr std::uint32_t kDead = 0xDEADDA7U;
-  static constexpr std::uint32_t kSpent =
-      0x5BE27DA7U;  // dead, and the consumer may still free it once
+  static constexpr std::uint32_t kSpent = 0x5BE27DA7U;  // dead, but may still be freed once
   static constexpr std::uint32_t tag_of(DAT_HANDLE_TYPE type) noexcept {
     return 0xDA70000U + static_cast<std::uint32_t>(type);
   }
@@ -43,8 +42,8 @@ struct ObjectHeader {
 
   const DAT_PROVIDER* provider;
   std::atomic<std::uint32_t> tag;
-  std::atomic<std::uint32_t> uses{
-      0};  // objects that refer to this one and keep it from being freed
+  // Objects that refer to this one and keep it from being freed.
+  std::atomic<std::uint32_t> uses{0};
   std::atomic<std::uint32_t> request_gate{kShut};  // 0: open
   std::atomic<std::uint32_t> receive_gate{kShut};  // 0: open
   transport::PollGate poll_gate{kShut};
@@ -92,7 +91,8 @@ template <class T>
 }
 
 // Decides between the end of an object that leaves a spent handle and the consumer who frees that.
-// One per process; held for the destructor of such an object, which therefore does not block.
+// One per provider library; held for the destructor of such an object, which therefore does not
+// block.
 inline std::mutex& spent_lock() noexcept {
   static constinit std::mutex lock;
   // It outlives every static destructor, and needs no memory.
@@ -110,7 +110,7 @@ inline std::mutex& spent_lock() noexcept {
 
 // Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
 // is reused as late as practical: at least kQuarantine other frees later. Thread-safe; one per type
-// and process. Only allocate() needs memory.
+// and provider library. Only allocate() needs memory.
 template <class T>
 class ObjectPool {
  public:

@@ -93,9 +93,9 @@ class Qp {
   virtual Status connect(const ConnectRequest& request) = 0;
 
   // kAbrupt: aborts setup or connection. When it returns the QP is in error, everything is flushed
-  // to the CQs, or will be soon, and no further connection call comes. kGraceful (ready only): no new requests (the
-  // core stops posting), posted ones complete, then the connection ends and on_disconnected or
-  // on_broken comes. Neither blocks.
+  // to the CQs, or will be soon, and no further connection call comes. kGraceful (ready only): no
+  // new requests (the core stops posting), posted ones complete, then the connection ends and
+  // on_disconnected or on_broken comes. Neither blocks.
   virtual void disconnect(DisconnectMode mode) noexcept = 0;
 
   // error -> idle, with empty queues; completions of the QP that are still on its CQs are dropped,

@@ -17,7 +17,6 @@ namespace udapl {
 
 namespace {
 
-constexpr std::uint64_t kKickData = UINT64_MAX;
 constexpr int kEventsPerTurn = 64;
 
 std::uint64_t event_data(std::uint32_t slot, std::uint32_t generation) noexcept {

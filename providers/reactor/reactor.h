@@ -68,8 +68,8 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool driven_here() const noexcept;
 
   // ---- ownership ----
-  void adopt(std::unique_ptr<Adopted> object) noexcept;
-  void dismiss(Adopted& object) noexcept;  // destroys it
+  void adopt(std::unique_ptr<Adopted> object) noexcept;  // keeps it until dismiss() or our own end
+  void dismiss(Adopted& object) noexcept;                // destroys it: no lock that this takes
 
  private:
   friend class Timer;
@@ -77,6 +77,8 @@ class Reactor final : private WaitWord::Waker {
 
   // kAsleep: the driver is in epoll_wait, or about to be, and must be woken to see something new.
   enum Role : std::uint32_t { kFree, kActive, kAsleep };
+
+  static constexpr std::uint64_t kKickData = UINT64_MAX;  // the kick's, in the epoll set
 
   struct Slot {
     Handler* handler = nullptr;

@@ -26,7 +26,7 @@ Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
   Fd kick(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = UINT64_MAX;
+  event.data.u64 = kKickData;
   if (!epoll.valid() || !kick.valid() ||
       ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, kick.get(), &event) != 0) {
     const int error = errno;

@@ -42,8 +42,8 @@ struct PeerOffer {
 // of the new (docs/adr/0009). Sink calls go through the gate. Thread-safe as transport::Qp says.
 // Owned by an Ep.
 //
-// qp_post.h: posting (hot). qp_post.cpp: its cold paths. qp.cpp: resources. qp_connect.cpp: set-up.
-// qp_end.cpp: how a connection ends.
+// qp_post.h: posting (hot). qp_post.cpp: its cold paths. qp_bind.cpp: windows. qp.cpp: resources.
+// qp_connect.cpp: set-up. qp_end.cpp: how a connection ends.
 class Qp final : public transport::Qp, private CmOwner {
  public:
   // INSUFFICIENT_RESOURCES, INVALID_PARAMETER: beyond a limit of the device. Throws std::bad_alloc.
@@ -184,6 +184,13 @@ class Qp final : public transport::Qp, private CmOwner {
   void prepare_requests() noexcept;
   // May the device be given the segment? Its length is not 0.
   DAT_RETURN check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept;
+  // The segments of a request: the first code that is no success, else how much they are.
+  struct CheckedList {
+    DAT_RETURN code = DAT_SUCCESS;
+    bool has_empty = false;
+    std::uint64_t total = 0;
+  };
+  CheckedList check_all(const DAT_LMR_TRIPLET* list, DAT_COUNT count, bool write) noexcept;
   void expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept;
   void expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept;
   DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,
@@ -195,17 +202,20 @@ class Qp final : public transport::Qp, private CmOwner {
   DAT_RETURN post_recv_without_empty(ibv_recv_wr& receive) noexcept;
   DAT_RETURN post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept;
   DAT_RETURN post_recv_slowly(ibv_recv_wr& receive) noexcept;
+  DAT_RETURN post_atomic(ibv_wr_opcode operation, transport::WorkId id,
+                         const DAT_LMR_TRIPLET& local, const DAT_RMR_TRIPLET& remote,
+                         std::uint64_t first, std::uint64_t second,
+                         transport::WorkFlags flags) noexcept;
+
+  // qp_bind.cpp
   DAT_RETURN post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,
                              transport::WorkFlags flags, Window& window,
                              std::uint32_t* key) noexcept UDAPL_REQUIRES(window.lock());
   DAT_RETURN post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
                              transport::WorkFlags flags, Window& window,
                              std::uint32_t* key) noexcept UDAPL_REQUIRES(window.lock());
-  DAT_RETURN post_atomic(ibv_wr_opcode operation, transport::WorkId id,
-                         const DAT_LMR_TRIPLET& local, const DAT_RMR_TRIPLET& remote,
-                         std::uint64_t first, std::uint64_t second,
-                         transport::WorkFlags flags) noexcept;
   void remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept;
+  void bind_failed(std::uint64_t wr_id) noexcept UDAPL_EXCLUDES(binds_lock_);
 
   // qp.cpp
   static QpHandle create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted);
@@ -261,7 +271,6 @@ class Qp final : public transport::Qp, private CmOwner {
   void look_for_drain() noexcept UDAPL_EXCLUDES(lock_);
   void on_trouble() noexcept UDAPL_EXCLUDES(lock_);
   void check_watermarks() noexcept UDAPL_REQUIRES(lock_);
-  void bind_failed(std::uint64_t wr_id) noexcept UDAPL_EXCLUDES(binds_lock_);
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(lock_) {
     return state_ == State::kReady || state_ == State::kDraining;
   }

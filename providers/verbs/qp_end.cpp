@@ -162,20 +162,6 @@ void Qp::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
     trouble_.post();
 }
 
-void Qp::bind_failed(std::uint64_t wr_id) noexcept {
-  std::uint32_t key = 0;
-  {
-    const ScopedLock lock(binds_lock_);
-    const auto found = std::find_if(binds_.begin(), binds_.end(), [wr_id](const PostedBind& bind) {
-      return bind.wr_id == wr_id;
-    });
-    if (found == binds_.end()) return;
-    key = found->key;
-    found->wr_id = 0;
-  }
-  memory_.invalidated(key);
-}
-
 // What polls and posts found, by the driver.
 void Qp::on_trouble() noexcept {
   const ScopedLock lock(lock_);

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Qp: posting, whatever is not one signalled segment: lists, empty segments, binds, atomics,
-// receives on a QP in error.
+// Qp: posting, whatever is not one signalled segment: lists, empty segments, atomics, receives on a
+// QP in error.
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/trace_points.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <new>
 
 namespace udapl::verbs {
 
@@ -47,24 +43,6 @@ struct CompactList {
 
 constexpr DAT_RETURN kTooMany = dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
 
-unsigned window_access(const transport::BindRequest& bind) noexcept {
-  unsigned access = 0;
-  if ((bind.privileges & DAT_MEM_PRIV_REMOTE_READ_FLAG) != 0) access |= IBV_ACCESS_REMOTE_READ;
-  if ((bind.privileges & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) != 0) access |= IBV_ACCESS_REMOTE_WRITE;
-  if (bind.va_type == DAT_VA_TYPE_ZB) access |= IBV_ACCESS_ZERO_BASED;
-  return access;
-}
-
-ibv_mw_bind_info bind_info(const transport::BindRequest& bind) noexcept {
-  ibv_mw_bind_info info{};
-  if (bind.range.segment_length == 0) return info;
-  info.mr = static_cast<const Mr*>(bind.mr)->get();
-  info.addr = bind.range.virtual_address;
-  info.length = bind.range.segment_length;
-  info.mw_access_flags = window_access(bind);
-  return info;
-}
-
 }  // namespace
 
 void Qp::prepare_requests() noexcept {
@@ -92,8 +70,6 @@ DAT_RETURN Qp::submit(ibv_send_wr& request) noexcept {
 
 // ---- segments ----------------------------------------------------------------------------------
 
-// The device would report it when the request is worked on, some with a status that says nothing,
-// and inline data is copied without a look at its registration.
 // A post like this one goes at once from now on.
 void Qp::expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept {
   const std::uint64_t forgotten = request_regions_.forgotten();
@@ -110,6 +86,8 @@ void Qp::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
                            region->length - segment.segment_length + 1, forgotten);
 }
 
+// The device would report it when the request is worked on, some with a status that says nothing,
+// and inline data is copied without a look at its registration.
 DAT_RETURN Qp::check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept {
   const std::uint64_t forgotten = known.forgotten();
   const KnownRegion* const at_hand = known.find(segment.lmr_context);
@@ -125,33 +103,40 @@ DAT_RETURN Qp::check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool wr
   return DAT_SUCCESS;
 }
 
+[[gnu::always_inline]] inline Qp::CheckedList Qp::check_all(const DAT_LMR_TRIPLET* list,
+                                                            DAT_COUNT count, bool write) noexcept {
+  CheckedList checked;
+  for (DAT_COUNT i = 0; i < count; ++i) {
+    if (list[i].segment_length == 0) [[unlikely]] {
+      checked.has_empty = true;
+      continue;
+    }
+    checked.total += list[i].segment_length;
+    checked.code = check(request_regions_, list[i], write);
+    if (checked.code != DAT_SUCCESS) [[unlikely]]
+      break;
+  }
+  return checked;
+}
+
 // ---- sends, writes, reads, receives ------------------------------------------------------------
 
 // A send or a write. REQUIRES: `request` has its opcode and what belongs to that.
 DAT_RETURN Qp::post_message(ibv_send_wr& request, WorkId id, const DAT_LMR_TRIPLET* list,
                             DAT_COUNT count, WorkFlags flags) noexcept {
-  std::uint64_t total = 0;
-  bool has_empty = false;
-  for (DAT_COUNT i = 0; i < count; ++i) {
-    if (list[i].segment_length == 0) [[unlikely]] {
-      has_empty = true;
-      continue;
-    }
-    total += list[i].segment_length;
-    const DAT_RETURN checked = check(request_regions_, list[i], false);
-    if (checked != DAT_SUCCESS) [[unlikely]]
-      return checked;
-  }
+  const CheckedList checked = check_all(list, count, false);
+  if (checked.code != DAT_SUCCESS) [[unlikely]]
+    return checked.code;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   request.wr_id = request_wr_id(id, flags);
   request.next = nullptr;
   request.sg_list = to_sge(list);
   request.num_sge = count;
   request.send_flags = send_flags(flags);
-  if (has_empty) [[unlikely]]
+  if (checked.has_empty) [[unlikely]]
     return post_without_empty(request);
   // Behind a fence the data are those that a read brings: not what is in the memory now.
-  if (total <= max_inline_ && (flags & transport::kFence) == 0) {
+  if (checked.total <= max_inline_ && (flags & transport::kFence) == 0) {
     request.send_flags |= IBV_SEND_INLINE;
     if (count == 1) expect_requests_like(*list);
   }
@@ -184,18 +169,9 @@ DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT
 
 DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
                               const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
-  std::uint64_t total = 0;
-  bool has_empty = false;
-  for (DAT_COUNT i = 0; i < count; ++i) {
-    if (list[i].segment_length == 0) [[unlikely]] {
-      has_empty = true;
-      continue;
-    }
-    total += list[i].segment_length;
-    const DAT_RETURN checked = check(request_regions_, list[i], true);
-    if (checked != DAT_SUCCESS) [[unlikely]]
-      return checked;
-  }
+  const CheckedList checked = check_all(list, count, true);
+  if (checked.code != DAT_SUCCESS) [[unlikely]]
+    return checked.code;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   ibv_send_wr request;
   request.wr_id = request_wr_id(id, flags);
@@ -207,7 +183,7 @@ DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT 
   request.wr.rdma.remote_addr = remote.virtual_address;
   request.wr.rdma.rkey = remote.rmr_context;
   // Verbs reads as much as there is room for.
-  if (has_empty || total != remote.segment_length) [[unlikely]]
+  if (checked.has_empty || checked.total != remote.segment_length) [[unlikely]]
     return post_trimmed_read(request, remote.segment_length);
   return submit(request);
 }
@@ -324,108 +300,6 @@ DAT_RETURN Qp::post_compare_swap(WorkId id, const DAT_LMR_TRIPLET& local,
                                  const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                  std::uint64_t swap, WorkFlags flags) noexcept {
   return post_atomic(IBV_WR_ATOMIC_CMP_AND_SWP, id, local, remote, compare, swap, flags);
-}
-
-// ---- binds -------------------------------------------------------------------------------------
-
-DAT_RETURN Qp::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlags flags,
-                         DAT_RMR_CONTEXT* context) noexcept {
-  auto& window = static_cast<Window&>(*bind.window);
-  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
-  {
-    // The ring is made with the first bind, so that QPs without windows do without it.
-    const ScopedLock lock(binds_lock_);
-    if (binds_.empty()) {
-      try {
-        binds_.resize(max_binds_);
-      } catch (const std::bad_alloc&) {
-        return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
-      }
-    }
-  }
-  const std::uint64_t wr_id = bind_wr_id(id, flags);
-  std::uint32_t key = 0;
-  const ScopedLock lock(window.lock());
-  if (window.get() == nullptr) return dat_error(DAT_INSUFFICIENT_RESOURCES);
-  const DAT_RETURN posted = window.type2() ? post_bind_type2(wr_id, bind, flags, window, &key)
-                                           : post_bind_type1(wr_id, bind, flags, window, &key);
-  if (posted != DAT_SUCCESS) return posted;
-  remember_bind(wr_id, key);
-  const bool unbind = bind.range.segment_length == 0;
-  *context = unbind ? 0 : key;
-  window.posted(bind, *context, *this);
-  return DAT_SUCCESS;
-}
-
-// A type 2 window is invalidated before it is bound again; later work starts after both.
-DAT_RETURN Qp::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,
-                               WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
-  const bool unbind = bind.range.segment_length == 0;
-  ibv_send_wr invalidate{};
-  invalidate.wr_id = unbind ? wr_id : kInternalWork;
-  invalidate.opcode = IBV_WR_LOCAL_INV;
-  invalidate.invalidate_rkey = window.key();
-  invalidate.send_flags = unbind ? send_flags(flags) : 0U;
-  if (unbind) {
-    *key = window.key();
-    if (window.bound()) return submit(invalidate);
-    return post_nothing(wr_id, flags);
-  }
-
-  ibv_send_wr request{};
-  request.wr_id = wr_id;
-  request.opcode = IBV_WR_BIND_MW;
-  request.send_flags = send_flags(flags);
-  request.bind_mw.mw = window.get();
-  request.bind_mw.rkey = window.next_key();
-  request.bind_mw.bind_info = bind_info(bind);
-  *key = request.bind_mw.rkey;
-  if (window.bound()) {
-    invalidate.send_flags |= request.send_flags & IBV_SEND_FENCE;
-    invalidate.next = &request;
-    ibv_send_wr* bad = nullptr;
-    const int error = ibv_post_send(qp_, &invalidate, &bad);
-    if (error == 0) return DAT_SUCCESS;
-    // Then the window is unbound, and that is all that has happened.
-    if (bad == &request) window.posted({&window, nullptr, {}, {}, bind.va_type}, 0, *this);
-    return point::refused("ibv_post_send", error);
-  }
-  return submit(request);
-}
-
-// An unbind of what is not bound has a completion, too.
-DAT_RETURN Qp::post_nothing(std::uint64_t wr_id, WorkFlags flags) noexcept {
-  ibv_send_wr nothing{};
-  nothing.wr_id = wr_id;
-  nothing.opcode = IBV_WR_RDMA_WRITE;
-  nothing.send_flags = send_flags(flags);
-  return submit(nothing);
-}
-
-DAT_RETURN Qp::post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
-                               WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
-  ibv_mw_bind request{};
-  request.wr_id = wr_id;
-  request.send_flags = send_flags(flags);
-  request.bind_info = bind_info(bind);
-  if (bind.range.segment_length == 0) {
-    *key = window.key();
-    if (!window.bound()) return post_nothing(wr_id, flags);
-    // Not all drivers take the null that the manual asks for; a length of 0 is what counts.
-    request.bind_info.mr = window.bound_to().get();
-    request.bind_info.addr = window.bound_to().init().address;
-  }
-  const int error = ibv_bind_mw(qp_, window.get(), &request);
-  if (error != 0) return point::refused("ibv_bind_mw", error);
-  *key = window.key();
-  return DAT_SUCCESS;
-}
-
-// At most max_binds_ are outstanding, so what is overwritten has completed.
-void Qp::remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept {
-  const ScopedLock lock(binds_lock_);
-  binds_[next_bind_] = {wr_id, key};
-  next_bind_ = (next_bind_ + 1) % binds_.size();
 }
 
 }  // namespace udapl::verbs

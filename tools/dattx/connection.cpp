@@ -23,8 +23,7 @@ bool ok(DAT_RETURN status, std::string_view what) {
   return false;
 }
 
-// ---- Adapter
-// ---------------------------------------------------------------------------------------
+// ---- Adapter -----------------------------------------------------------------------------------
 
 bool Adapter::open(const Settings& settings) {
   settings_ = settings;
@@ -73,8 +72,7 @@ std::optional<DAT_EVENT> Adapter::wait_forever(DAT_EVD_HANDLE evd) const {
   return event;
 }
 
-// ---- Connection: set-up
-// ----------------------------------------------------------------------------
+// ---- Connection: set-up ------------------------------------------------------------------------
 
 void Connection::Free::operator()(std::byte* memory) const { std::free(memory); }
 
@@ -248,8 +246,7 @@ bool Connection::disconnect() {
   return adapter_.next_event(connect_evd_.get(), "the end of the connection").has_value();
 }
 
-// ---- Connection: transfers
-// -------------------------------------------------------------------------
+// ---- Connection: transfers ---------------------------------------------------------------------
 
 DAT_LMR_TRIPLET Connection::segment(std::span<const std::byte> data) const {
   return {reinterpret_cast<std::uintptr_t>(data.data()), static_cast<DAT_SEG_LENGTH>(data.size()),

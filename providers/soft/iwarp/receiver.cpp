@@ -194,8 +194,7 @@ void Receiver::process(const std::byte* ulpdu, std::uint16_t length, Inbound& in
   }
 }
 
-// ---- tagged: RDMA Write, RDMA Read Response
-// ------------------------------------------------------
+// ---- tagged: RDMA Write, RDMA Read Response ----------------------------------------------------
 
 void Receiver::tagged(const Segment& s, Inbound& inbound) noexcept {
   if (tagged_.active &&
@@ -234,8 +233,7 @@ bool Receiver::read_response(const Segment& s, Inbound& inbound) noexcept {
   return true;
 }
 
-// ---- untagged
-// ------------------------------------------------------------------------------------
+// ---- untagged ----------------------------------------------------------------------------------
 
 void Receiver::untagged(const Segment& s, Inbound& inbound) noexcept {
   // A Terminate may come in the middle of the message that its sender gave up.
