@@ -54,7 +54,8 @@ typedef void (*DAT_PROVIDER_FINI_FUNC)(const DAT_PROVIDER_INFO* provider_info);
  *
  * @retval DAT_INVALID_PARAMETER            null pointer (DAT_INVALID_ARG1, DAT_INVALID_ARG2)
  * @retval DAT_PROVIDER_ALREADY_REGISTERED  there is one with the same info
- * @retval DAT_INSUFFICIENT_RESOURCES       out of memory; or no file descriptor left to read dat.conf, which a later call does then
+ * @retval DAT_INSUFFICIENT_RESOURCES       out of memory; no file descriptor was left to read
+ *                                          dat.conf: a later call does that
  * @retval DAT_INVALID_STATE                the process is ending, the registry is gone
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_registry_add_provider
