@@ -39,8 +39,7 @@ Status listen_failure(int error, bool any_port) noexcept {
 
 }  // namespace
 
-TcpListener::TcpListener(Reactor& reactor, const Settings& settings,
-                         transport::ListenSink& sink)
+TcpListener::TcpListener(Reactor& reactor, const Settings& settings, transport::ListenSink& sink)
     : reactor_(reactor),
       settings_(settings),
       sink_(sink),

@@ -20,8 +20,8 @@ struct Settings {
   std::chrono::milliseconds drain_limit = std::chrono::seconds(30);
   // half_open=N: connections per listener whose MPA Request is not complete; others wait in TCP.
   int half_open_limit = 128;
-  // half_open_per_host=N: when those places are taken, a peer address (IPv6: its network of 64 bits)
-  // that holds more than so many of them loses the oldest.
+  // half_open_per_host=N: when those places are taken, a peer address (IPv6: its network of 64
+  // bits) that holds more than so many of them loses the oldest.
   int half_open_per_host = 32;
   // For a peer's complete MPA Request. Not to be set.
   std::chrono::milliseconds handshake_time = std::chrono::seconds(5);

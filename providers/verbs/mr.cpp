@@ -141,8 +141,7 @@ std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) const 
   if (found == mrs_.end()) return std::nullopt;
   const transport::MrInit& init = found->second->init();
   const bool writable = (access_flags(init.privileges, false) & IBV_ACCESS_LOCAL_WRITE) != 0;
-  return Region{{key, init.address, init.length, writable},
-                found->second->get()->pd};
+  return Region{{key, init.address, init.length, writable}, found->second->get()->pd};
 }
 
 void MemoryTable::invalidated(std::uint32_t key) noexcept {

@@ -23,9 +23,7 @@ const udapl::dapl::ProviderKit kKit =
         &udapl::verbs::Adapter::open);
 
 // Before anything else of this library runs, as the level counts for its loading, too.
-[[gnu::constructor]] void read_trace_level() {
-  udapl::trace::init("dapl-ofa", "DAPL_TRACE_LEVEL");
-}
+[[gnu::constructor]] void read_trace_level() { udapl::trace::init("dapl-ofa", "DAPL_TRACE_LEVEL"); }
 
 }  // namespace
 
