@@ -2,6 +2,7 @@
 #include "dapl/evd.h"
 
 #include "common/cause_scope.h"
+#include "common/dat_names.h"
 #include "common/trace.h"
 #include "dapl/cno.h"
 #include "dapl/ia.h"
@@ -162,8 +163,8 @@ Upcall Evd::post(const DAT_EVENT& event) noexcept {
   const Push result = push(event, false);
   if (result == Push::kQueued) return notify();
   if (result == Push::kLostAgain) return Upcall();
-  UDAPL_TRACE(kError, "EVD %p is full, event 0x%x is lost", static_cast<void*>(this),
-              static_cast<unsigned>(event.event_number));
+  UDAPL_TRACE(kError, "EVD %p is full, event %s is lost", static_cast<void*>(this),
+              event_name(event.event_number));
   // Nobody can be told that an async EVD overflowed.
   if ((flags_ & DAT_EVD_ASYNC_FLAG) != 0) return Upcall();
   return Upcall::overflow(*this);
@@ -172,8 +173,8 @@ Upcall Evd::post(const DAT_EVENT& event) noexcept {
 Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
   *queued = push(event, true) == Push::kQueued;
   if (*queued) return notify();
-  UDAPL_TRACE(kNormal, "EVD %p is full, event 0x%x is refused", static_cast<void*>(this),
-              static_cast<unsigned>(event.event_number));
+  UDAPL_TRACE(kNormal, "EVD %p is full, event %s is refused", static_cast<void*>(this),
+              event_name(event.event_number));
   return Upcall();
 }
 

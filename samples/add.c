@@ -14,6 +14,7 @@
  * Before it can write, the client must know where: the server's address and the rmr_context that
  * opens it. It gets both as private data when the server accepts the connection.
  */
+#define _DEFAULT_SOURCE /* htobe64() and getaddrinfo() with -std=c11, too */
 #include <endian.h>
 #include <getopt.h>
 #include <inttypes.h>

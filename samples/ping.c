@@ -10,6 +10,7 @@
  * posted receive breaks the connection. The server learns that the client is done when its last
  * posted receive comes back flushed.
  */
+#define _DEFAULT_SOURCE /* clock_gettime() and getaddrinfo() with -std=c11, too */
 #include <getopt.h>
 #include <time.h>
 
