@@ -86,6 +86,34 @@ BOOST_AUTO_TEST_CASE(retcode_types) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(read_conf_visits_what_a_file_has_in_its_order) {
+  conf("bad line\n" + entry("one", stub("good")) +
+       "two u2.0 nonthreadsafe nondefault l dapl.2.0 p \"\"\n");
+  run([this] {
+    struct Seen {
+      DAT_CONF_KIND kind;
+      DAT_UINT32 line;
+      std::string ia_name, text;
+    };
+    std::vector<Seen> seen;
+    const auto keep = [](void* context, const DAT_CONF_RECORD* record) {
+      static_cast<std::vector<Seen>*>(context)->push_back(
+          {record->kind, record->line, record->ia_name, record->text});
+    };
+    BOOST_TEST(dat_registry_read_conf(conf_path().c_str(), keep, &seen) == DAT_SUCCESS);
+    BOOST_TEST_REQUIRE(seen.size() == 4U);
+    const DAT_CONF_KIND kinds[] = {DAT_CONF_FILE, DAT_CONF_ERROR, DAT_CONF_ENTRY, DAT_CONF_UNUSED};
+    for (DAT_UINT32 i = 0; i < 4; ++i) {
+      BOOST_TEST(static_cast<int>(seen[i].kind) == static_cast<int>(kinds[i]));
+      BOOST_TEST(seen[i].line == i);
+    }
+    BOOST_TEST(seen[0].text.empty());  // it was read
+    BOOST_TEST(seen[1].text.starts_with("only 2 of 8 fields"));
+    BOOST_TEST(seen[2].ia_name == "one");
+    BOOST_TEST(seen[3].ia_name == "two");
+  });
+}
+
 BOOST_AUTO_TEST_CASE(strerror_all_types_and_subtypes) {
   run([] {
     const char* major = nullptr;
