@@ -48,7 +48,7 @@ DAT_BEGIN_DECLS
 
 typedef uint32_t DAT_UINT32;
 typedef uint64_t DAT_UINT64;
-typedef unsigned long long DAT_UVERYLONG;
+__extension__ typedef unsigned long long DAT_UVERYLONG; /* C89 has no such type. */
 typedef void* DAT_PVOID;
 
 /** A number of things. Signed; a negative value is an error except where a constant is named. */

@@ -90,8 +90,8 @@ typedef DAT_RETURN (*DAT_TRCLVL_MODIFY_FUNC)(DAT_IA_HANDLE ia_handle, DAT_COUNT 
                                              DAT_COUNT level);
 
 /** The value of a named attribute; null if it is not in the array. */
-static inline const char* dat_named_attr_value(const DAT_NAMED_ATTR* attr, DAT_COUNT count,
-                                               const char* name) {
+static __inline__ const char* dat_named_attr_value(const DAT_NAMED_ATTR* attr, DAT_COUNT count,
+                                                   const char* name) {
   DAT_COUNT i;
   for (i = 0; i < count; ++i) {
     if (strcmp(attr[i].name, name) == 0) return attr[i].value;
@@ -100,17 +100,17 @@ static inline const char* dat_named_attr_value(const DAT_NAMED_ATTR* attr, DAT_C
 }
 
 /** Is the value of a vendor attribute of that name text that may be printed? */
-static inline int dat_vendor_attr_is_text(const char* name) {
+static __inline__ int dat_vendor_attr_is_text(const char* name) {
   return strcmp(name, DAT_VENDOR_ATTR_DEBUG_QUERY) != 0 &&
          strcmp(name, DAT_VENDOR_ATTR_DEBUG_MODIFY) != 0;
 }
 
 /** The functions of a provider, by the IA attributes that dat_ia_query() has filled; or null. */
-static inline DAT_TRCLVL_QUERY_FUNC dat_trclvl_query_func(const DAT_IA_ATTR* attr) {
+static __inline__ DAT_TRCLVL_QUERY_FUNC dat_trclvl_query_func(const DAT_IA_ATTR* attr) {
   return (DAT_TRCLVL_QUERY_FUNC)(uintptr_t)dat_named_attr_value(
       attr->vendor_attr, attr->num_vendor_attr, DAT_VENDOR_ATTR_DEBUG_QUERY);
 }
-static inline DAT_TRCLVL_MODIFY_FUNC dat_trclvl_modify_func(const DAT_IA_ATTR* attr) {
+static __inline__ DAT_TRCLVL_MODIFY_FUNC dat_trclvl_modify_func(const DAT_IA_ATTR* attr) {
   return (DAT_TRCLVL_MODIFY_FUNC)(uintptr_t)dat_named_attr_value(
       attr->vendor_attr, attr->num_vendor_attr, DAT_VENDOR_ATTR_DEBUG_MODIFY);
 }

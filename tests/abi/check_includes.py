@@ -4,7 +4,8 @@
 
 usage: check_includes.py INCLUDE_DIR --cc CC --cxx CXX
 
-Each combination is compiled as C and as C++, with warnings as errors. Pairs are formed of the
+Each combination is compiled as C and as C++, with warnings as errors, each header alone also by the oldest
+and newest rules of both languages. Pairs are formed of the
 headers that applications and providers name (dat/*.h); the headers below dat/api and the
 forwarders dat2/*.h are checked alone.
 Prints one line per failure. Exit status: 0 all passed, 1 something failed.
@@ -20,7 +21,9 @@ WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Wconversion', '-Werr
 
 def compiles(compiler, language, standard, include_dir, headers):
     source = ''.join(f'#include <{header}>\n' for header in headers) + 'extern int nothing;\n'
-    command = [compiler, '-x', language, f'-std={standard}', *WARNINGS, f'-I{include_dir}',
+    # GNU C++ has no way for a header to say that it means `long long` before C++11.
+    more = ['-Wno-long-long'] if standard == 'c++98' else []
+    command = [compiler, '-x', language, f'-std={standard}', *WARNINGS, *more, f'-I{include_dir}',
                '-fsyntax-only', '-']
     result = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
     if result.returncode == 0:
@@ -50,8 +53,11 @@ def main():
     combinations = [(header,) for header in alone] + list(itertools.permutations(public, 2))
 
     passed = failed = 0
-    for compiler, language, standard in ((args.cc, 'c', 'c11'), (args.cxx, 'c++', 'c++11')):
-        for headers in combinations:
+    for compiler, language, standard in ((args.cc, 'c', 'c11'), (args.cxx, 'c++', 'c++11'),
+                                         (args.cc, 'c', 'c89'), (args.cc, 'c', 'gnu89'), (args.cc, 'c', 'c2x'),
+                                         (args.cxx, 'c++', 'c++98'), (args.cxx, 'c++', 'c++20')):
+        every_pair = standard in ('c11', 'c++11')
+        for headers in combinations if every_pair else combinations[:len(alone)]:
             if compiles(compiler, language, standard, args.include_dir, headers):
                 passed += 1
             else:

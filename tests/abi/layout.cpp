@@ -41,6 +41,11 @@ static_assert(std::is_same_v<std::underlying_type_t<DAT_EVENT_NUMBER>, unsigned>
 static_assert(
     std::is_same_v<decltype(DAT_PROVIDER::ep_post_send_func), decltype(&dat_ep_post_send)>);
 
+// A literal is a name: a warning would be an error here.
+[[maybe_unused]] DAT_RETURN open_by_literal(DAT_EVD_HANDLE* async_evd, DAT_IA_HANDLE* ia) {
+  return dat_ia_open("soft", 8, async_evd, ia);
+}
+
 }  // namespace
 
 // Declaring a function again with C linkage fails if the header forgot it.

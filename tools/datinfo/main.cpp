@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Tells which adapters (IAs) of dat.conf programs can open, and if not, why not."};
   app.footer(
       "The dat.conf is the one that a program with this environment reads: DAT_OVERRIDE, else the\n"
-      "system's. Exit status: 0 what was named opens (without names: something does), or the file has\n"
+      "system's. Exit status: 0 what was named opens (without names: something does), or the file "
+      "has\n"
       "no errors; 1 not so; 2 bad arguments.");
   app.set_version_flag("--version", tools::version_of("datinfo"), "Print the version and exit");
   app.require_subcommand(0, 1);

@@ -52,10 +52,17 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ia_openv(DAT_NAME_PTR provider, DAT_COUNT asyn
                                            DAT_IA_HANDLE* ia_handle, DAT_UINT32 dat_major,
                                            DAT_UINT32 dat_minor, DAT_BOOLEAN dat_thread_safety);
 
+/* Of dat_ia_open(): literals are const in C++, and no name is changed. */
+#ifdef __cplusplus
+#define DAT_IA_NAME_(name) const_cast<DAT_NAME_PTR>(static_cast<const char*>(name))
+#else
+#define DAT_IA_NAME_(name) (name)
+#endif
+
 /** dat_ia_openv() with the version of these headers, and the thread safety DAT_THREADSAFE. */
-#define dat_ia_open(name, qlen, async_evd, ia)                                          \
-  dat_ia_openv((name), (qlen), (async_evd), (ia), DAT_VERSION_MAJOR, DAT_VERSION_MINOR, \
-               DAT_THREADSAFE)
+#define dat_ia_open(name, qlen, async_evd, ia)                                   \
+  dat_ia_openv(DAT_IA_NAME_(name), (qlen), (async_evd), (ia), DAT_VERSION_MAJOR, \
+               DAT_VERSION_MINOR, DAT_THREADSAFE)
 
 /**
  * Tell the asynchronous EVD and the attributes of an IA.
