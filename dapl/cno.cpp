@@ -64,7 +64,7 @@ Upcall Cno::trigger(Evd& evd) noexcept {
   if (agent_.proxy_agent_func == nullptr) return Upcall();
   Upcall upcall(*ia, std::exchange(agent_, kNoAgent), &evd);
   // Without a thread that waits, the agent is who was to be told: the next event counts anew.
-  if (waiters_ == 0) take_trigger();
+  if (waiters_ == 0) take_trigger(&transport::Cq::arm_beside_consumer);
   return upcall;
 }
 
@@ -84,15 +84,15 @@ void Cno::set_triggered(bool triggered) noexcept {
 
 // A completion after the arming notifies, and then triggers anew; one before it belongs to the
 // trigger that is being consumed.
-Evd* Cno::take_trigger() noexcept {
-  arm_all();
+Evd* Cno::take_trigger(Arm arm) noexcept {
+  arm_all(arm);
   set_triggered(false);
   return std::exchange(latest_, nullptr);
 }
 
-void Cno::arm_all() noexcept {
+void Cno::arm_all(Arm arm) noexcept {
   for (Evd* const evd : evds_)
-    if (evd->wants_arming()) evd->cq()->arm();
+    if (evd->wants_arming()) (evd->cq()->*arm)();
 }
 
 Upcall Cno::release_all() noexcept {
@@ -161,8 +161,9 @@ Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
                  static_cast<void*>(this));
   const ScopedLock lock(lock_);
   agent_ = agent;
-  // The agent is to hear of the next event also if an older trigger was never consumed.
-  arm_all();
+  // The agent is to hear of the next event also if an older trigger was never consumed. It may be
+  // the agent that calls, in a thread of the adapter's.
+  arm_all(&transport::Cq::arm_beside_consumer);
   return Status();
 }
 

@@ -6,6 +6,7 @@
 #include "common/mutex.h"
 #include "common/wait_word.h"
 #include "dapl/object.h"
+#include "dapl/transport/cq.h"
 #include "dapl/upcall.h"
 
 #include <vector>
@@ -59,10 +60,13 @@ class Cno : public ObjectHeader {
   Upcall abort() noexcept UDAPL_EXCLUDES(lock_);
 
  private:
+  // transport::Cq::arm in the consumer's thread, arm_beside_consumer where it may be another one.
+  using Arm = void (transport::Cq::*)() noexcept;
+
   // Makes it untriggered and arms the EVDs; returns the latest trigger.
-  Evd* take_trigger() noexcept UDAPL_REQUIRES(lock_);
+  Evd* take_trigger(Arm arm = &transport::Cq::arm) noexcept UDAPL_REQUIRES(lock_);
   void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
-  void arm_all() noexcept UDAPL_REQUIRES(lock_);
+  void arm_all(Arm arm) noexcept UDAPL_REQUIRES(lock_);
   void remove(Evd& evd) noexcept UDAPL_REQUIRES(lock_);
   Upcall release_all() noexcept UDAPL_REQUIRES(lock_);
   // A waiter comes; returns `releases_`, which it gives to leave().

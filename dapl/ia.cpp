@@ -174,6 +174,10 @@ void Ia::Sink::on_internal_error() noexcept {
   ia.report(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, nullptr, DAT_IA_OTHER_ERROR);
 }
 
+bool Ia::Sink::consumer_serialises() const noexcept {
+  return ia.owner().info().is_thread_safe == DAT_FALSE;
+}
+
 namespace calls {
 
 DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags) {

@@ -117,6 +117,7 @@ class Ia : public ObjectHeader {
     explicit Sink(Ia& owner) noexcept : ia(owner) {}
     void on_catastrophic() noexcept override;
     void on_internal_error() noexcept override;
+    [[nodiscard]] bool consumer_serialises() const noexcept override;
     Ia& ia;
   };
 

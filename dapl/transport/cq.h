@@ -27,6 +27,8 @@ class Cq {
   // receives. Completions that are already there do not notify: poll after arming. Arming an armed
   // CQ changes nothing.
   virtual void arm() noexcept = 0;
+  // The same, where the consumer may poll meanwhile, although he serialises his own calls.
+  virtual void arm_beside_consumer() noexcept { arm(); }
 
   // Completions waiting now. A snapshot.
   [[nodiscard]] virtual int size() const noexcept = 0;

@@ -103,6 +103,9 @@ class AdapterSink {
  public:
   virtual void on_catastrophic() noexcept = 0;  // device or port gone
   virtual void on_internal_error() noexcept = 0;
+  // Not a report but a question: does the consumer serialise all his calls for this adapter (a
+  // nonthreadsafe entry of dat.conf)? What the adapter's own thread causes is not serialised.
+  [[nodiscard]] virtual bool consumer_serialises() const noexcept { return false; }
 
  protected:
   ~AdapterSink() = default;

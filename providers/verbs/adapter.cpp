@@ -75,6 +75,7 @@ Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<
       max_inline_(environment.max_inline),
       attributes_(make_attributes(device_, environment_)),
       sink_(sink),
+      single_threaded_cqs_(sink.consumer_serialises()),
       reactor_(std::move(reactor)),
       patrol_(*reactor_),
       cq_watch_(*reactor_, Call::to<&Adapter::on_cq_channel>(this)),

@@ -63,6 +63,14 @@ class Adapter final : public transport::Adapter {
   // For all ids of this adapter; the connection manager watches it.
   [[nodiscard]] rdma_event_channel* cm_channel() const noexcept { return cm_channel_.get(); }
   [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
+  // Shall a CQ be one for a single thread? The consumer serialises his calls, and the device has
+  // not refused one yet.
+  [[nodiscard]] bool single_threaded_cqs() const noexcept {
+    return single_threaded_cqs_.load(std::memory_order_relaxed);
+  }
+  void no_single_threaded_cqs() noexcept {
+    single_threaded_cqs_.store(false, std::memory_order_relaxed);
+  }
   // Spreads completion interrupts over the device's vectors.
   [[nodiscard]] int next_completion_vector() noexcept;
   [[nodiscard]] CqPatrol& patrol() noexcept { return patrol_; }
@@ -100,6 +108,7 @@ class Adapter final : public transport::Adapter {
   const transport::Attributes attributes_;
   transport::AdapterSink& sink_;
   std::atomic<bool> dead_{false};
+  std::atomic<bool> single_threaded_cqs_;
   std::atomic<unsigned> completion_vector_{0};
   MemoryTable memory_;
   const std::unique_ptr<Reactor> reactor_;

@@ -38,9 +38,7 @@ bool notifies(const ibv_wc& work) noexcept {
 Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
                                                   transport::CqSink& sink) {
   auto cq = std::make_unique<Cq>(adapter, sink);
-  cq->cq_ = point::made("ibv_create_cq",
-                        ibv_create_cq(adapter.context(), depth, cq.get(), adapter.cq_channel(),
-                                      adapter.next_completion_vector()));
+  cq->cq_ = cq->make(depth);
   if (cq->cq_ == nullptr) {
     const int error = errno;
     const Status status = failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
@@ -70,6 +68,10 @@ Cq::~Cq() {
   }
   gate_.close();
   if (cq_ == nullptr) return;
+  {
+    const Access access(*this);  // the driver may be looking for what made it fire
+    set_mode(kClosed, true);
+  }
   if (seen != 0) ibv_ack_cq_events(cq_, seen);
   if (const int error = ibv_destroy_cq(cq_); error != 0)
     UDAPL_TRACE(kError, "ibv_destroy_cq: %s", ErrnoText(error).c_str());
@@ -157,7 +159,7 @@ int Cq::poll_verbs(ibv_wc* work, int max) noexcept {
 
 int Cq::poll(transport::Completion* out, int max) noexcept {
   polled_.store(true, std::memory_order_relaxed);
-  const ScopedLock lock(lock_);
+  const Access access(*this);
   if (held_begin_ != held_.size()) return take_held(out, max);
   ibv_wc work[kBatch];
   while (true) {
@@ -224,7 +226,7 @@ bool Cq::holds_notification() const noexcept {
 
 int Cq::size() const noexcept {
   auto& self = const_cast<Cq&>(*this);
-  const ScopedLock lock(self.lock_);
+  const Access access(self);
   self.hold_all();
   return static_cast<int>(self.held_.size() - self.held_begin_);
 }
@@ -276,7 +278,7 @@ bool Cq::begin_look(bool only_idle) noexcept {
 
 void Cq::end_look() noexcept {
   if (has_process_barrier()) wait_for_consumer();
-  const ScopedLock lock(lock_);
+  const Access access(*this);
   hold_all();
   set_mode(kLooking, false);
 }
@@ -288,8 +290,6 @@ void Cq::request_notification() const noexcept {
   if (error != 0 && !adapter_.dead())
     UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
 }
-
-void Cq::arm() noexcept { request_notification(); }
 
 void Cq::on_event() noexcept {
   // As long as the event is not acknowledged, ibv_destroy_cq waits and we exist.
@@ -310,7 +310,8 @@ void Cq::on_event() noexcept {
 // look into the CQ may have been here before and hold what fired it.
 bool Cq::found_notification() noexcept {
   keep_out(kLocked);
-  const ScopedLock lock(lock_);
+  const Access access(*this);
+  if ((mode_ & kClosed) != 0) return false;
   for (bool armed = false;; armed = true) {
     int count = 0;
     do {
@@ -350,12 +351,12 @@ void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool sol
   const bool was = solicited_.load(std::memory_order_relaxed);
   ++(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
   solicited_.store(others_ == 0, std::memory_order_release);
-  if (was && others_ != 0) request_notification();  // it may be armed for less
+  if (was && others_ != 0) arm();  // it may be armed for less
   adapter_.patrol().start();
 }
 
 void Cq::forget_ghosts() noexcept {
-  const ScopedLock lock(lock_);
+  const Access access(*this);
   while ((mode_ & kGhosts) != 0 && hold() == kBatch) {
   }
 }
@@ -376,7 +377,10 @@ int Cq::depth() const noexcept { return cq_->cqe; }
 
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
-  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth));
+  const int error = [&] {
+    const Exclusion alone(*this);
+    return point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth));
+  }();
   if (error == 0) return Status();
   // Smaller is a wish; what the queue holds is never lost.
   if (depth <= cq_->cqe && error != EINVAL) return Status();

@@ -36,6 +36,11 @@ class Srq;
 // driver, when an armed CQ fires that quiet completions are put on: the device cannot tell them
 // from notifications. From the first time on, the gate of that CQ stays closed. What is held of a
 // QP goes with it.
+//
+// Where the consumer serialises his calls, the verbs CQ is one for a single thread, if the device
+// has such (docs/adr/0021): its driver may do without a lock of its own, also while it creates or
+// destroys a QP of this CQ. Then nothing touches the verbs CQ but the announced consumer at the
+// open gate, an Access while he is kept out or is the caller, and what is done in an Exclusion.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
@@ -56,7 +61,8 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int fetch() noexcept { return ibv_poll_cq(cq_, kBatch, work_.data()); }
   [[nodiscard]] int hand_out(int fetched, transport::Completion* out) noexcept;
   void progress() noexcept override {}
-  void arm() noexcept override;
+  void arm() noexcept override UDAPL_EXCLUDES(lock_);
+  void arm_beside_consumer() noexcept override UDAPL_EXCLUDES(lock_);
   // As poll: needs the caller's serialisation.
   [[nodiscard]] int size() const noexcept override UDAPL_EXCLUDES(lock_);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
@@ -65,6 +71,21 @@ class Cq final : public transport::Cq {
 
   // ---- for Qp ----------------------------------------------------------------------------------
   [[nodiscard]] ibv_cq* get() const noexcept { return cq_; }
+  // While it lives, its thread alone is at the verbs CQs, those that are for a single thread. For
+  // what verbs does to a CQ without naming it: when a QP is created, and when it is destroyed. No
+  // lock that a driver of events waits for may be held.
+  class Exclusion {
+   public:
+    explicit Exclusion(Cq& cq) noexcept : Exclusion(*cq.cq_, *cq.cq_) {}
+    Exclusion(const ibv_cq& one, const ibv_cq& other) noexcept;  // ours; may be the same
+    ~Exclusion();
+    Exclusion(const Exclusion&) = delete;
+    Exclusion& operator=(const Exclusion&) = delete;
+
+   private:
+    Cq* first_;  // null: nothing to do
+    Cq* second_;
+  };
   // The QP feeds this CQ: once for each role that it has, after ibv_create_qp and before its first
   // post; detach after ibv_destroy_qp. When detach returns, no completion of the QP is handed out
   // any more, and no poll calls it. Locks of the Qp may be held. attach throws std::bad_alloc.
@@ -92,8 +113,27 @@ class Cq final : public transport::Cq {
  private:
   // Bits of mode_. Any: the gate is closed. kHeld: held_ is not empty. kLocked: the driver filters,
   // or there is no process_barrier(). kLooking: between begin_look and end_look. kGhosts:
-  // completions of QPs that are gone may be on the verbs CQ.
-  enum Mode : unsigned { kHeld = 1, kLocked = 2, kLooking = 4, kGhosts = 8 };
+  // completions of QPs that are gone may be on the verbs CQ. kTaken: by an Exclusion. kClosed: it
+  // is about to be destroyed, and not touched any more.
+  enum Mode : unsigned {
+    kHeld = 1,
+    kLocked = 2,
+    kLooking = 4,
+    kGhosts = 8,
+    kTaken = 16,
+    kClosed = 32
+  };
+  // The lock, as soon as no Exclusion has the verbs CQ.
+  class UDAPL_SCOPED_CAPABILITY Access {
+   public:
+    explicit Access(Cq& cq) noexcept UDAPL_ACQUIRE(cq.lock_);
+    ~Access() UDAPL_RELEASE();
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+
+   private:
+    Cq& cq_;
+  };
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
 
@@ -122,10 +162,15 @@ class Cq final : public transport::Cq {
   void keep_out(unsigned mode) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock_);
   void request_notification() const noexcept;
+  // Null and errno.
+  [[nodiscard]] ibv_cq* make(int depth) noexcept;
+  void take() noexcept UDAPL_EXCLUDES(lock_);
+  void give_back() noexcept UDAPL_EXCLUDES(lock_);
   void deliver(unsigned call) noexcept;
 
   // The consumer's.
   ibv_cq* cq_ = nullptr;
+  bool single_threaded_ = false;     // it is a CQ for a single thread
   const unsigned invalidate_flags_;  // Device's
   std::array<ibv_wc, kBatch> work_;  // what was fetched
 

@@ -50,6 +50,7 @@ std::uint32_t count(int number, int at_least) noexcept {
 }  // namespace
 
 void Qp::DestroyQp::operator()(ibv_qp* qp) const noexcept {
+  const Cq::Exclusion alone(*qp->send_cq, *qp->recv_cq);  // they are cleaned of its completions
   const int error = ::ibv_destroy_qp(qp);
   if (error != 0) UDAPL_TRACE(kError, "ibv_destroy_qp: %s", ErrnoText(error).c_str());
 }
@@ -99,6 +100,7 @@ Qp::~Qp() {
 // how much it has.
 Qp::QpHandle Qp::create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   constexpr std::uint32_t kWorthwhile = 16;
+  const Cq::Exclusion alone(*wanted.send_cq, *wanted.recv_cq);  // some keep lists of their QPs
   for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kWorthwhile ? bytes / 2 : 0) {
     ibv_qp_init_attr attr = wanted;
     attr.cap.max_inline_data = bytes;

@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -91,6 +93,8 @@ struct Cq : ibv_cq_ex, EventSource {
   Armed armed = Armed::kNo;
   bool overflowed = false;
   int uses = 0;
+  bool single_threaded = false;
+  std::atomic<int> inside{0};  // calls that are at a CQ for a single thread
 
   [[nodiscard]] ibv_cq* handle() noexcept {
     return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this));
@@ -98,6 +102,31 @@ struct Cq : ibv_cq_ex, EventSource {
   [[nodiscard]] static Cq& of(ibv_cq* cq) noexcept {
     return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq));
   }
+};
+
+// A call works on the CQ, without the device's lock. Two at once at a CQ for a single thread end
+// the program, since a provider that does without its own lock there would go wrong.
+class AtCq {
+ public:
+  explicit AtCq(Cq& cq);
+  ~AtCq();
+  AtCq(const AtCq&) = delete;
+  AtCq& operator=(const AtCq&) = delete;
+
+ private:
+  Cq& cq_;
+};
+// The CQs of a QP.
+class AtCqs {
+ public:
+  explicit AtCqs(const ibv_qp& qp) : AtCqs(qp.send_cq, qp.recv_cq) {}
+  AtCqs(ibv_cq* one, ibv_cq* other) : first_(Cq::of(one)) {
+    if (other != one) second_.emplace(Cq::of(other));
+  }
+
+ private:
+  AtCq first_;
+  std::optional<AtCq> second_;
 };
 
 struct Channel : ibv_comp_channel {
@@ -145,6 +174,8 @@ struct Device {
   bool pages = false;  // on-demand paging
   bool holds_notifications = false;
   std::vector<Channel*> held_notifications;         // one for each
+  unsigned single_threaded_cqs = 0;                 // that live
+  std::atomic<unsigned> dwell{0};                   // us
   std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
   std::unordered_map<std::uint32_t, Qp*> qps;
   std::uint32_t next_key = 0x100;

@@ -62,6 +62,11 @@ void verbs_mock_fail_at(unsigned n) {
   fail_at = n;
 }
 
+void verbs_mock_fail_always(const char* call, int error) {
+  std::snprintf(always, sizeof always, "%s", call != nullptr ? call : "");
+  always_with = error;
+}
+
 void verbs_mock_lose_resolutions(unsigned n) { resolutions_to_lose = n; }
 
 bool verbs_mock_loses_resolution() noexcept {
