@@ -105,11 +105,12 @@ static __inline__ int dat_vendor_attr_is_text(const char* name) {
          strcmp(name, DAT_VENDOR_ATTR_DEBUG_MODIFY) != 0;
 }
 
-/** The functions of a provider, by the IA attributes that dat_ia_query() has filled; or null. */
+/** The debug_query of a provider, by the IA attributes that dat_ia_query() has filled; or null. */
 static __inline__ DAT_TRCLVL_QUERY_FUNC dat_trclvl_query_func(const DAT_IA_ATTR* attr) {
   return (DAT_TRCLVL_QUERY_FUNC)(uintptr_t)dat_named_attr_value(
       attr->vendor_attr, attr->num_vendor_attr, DAT_VENDOR_ATTR_DEBUG_QUERY);
 }
+/** The debug_modify of a provider, likewise. */
 static __inline__ DAT_TRCLVL_MODIFY_FUNC dat_trclvl_modify_func(const DAT_IA_ATTR* attr) {
   return (DAT_TRCLVL_MODIFY_FUNC)(uintptr_t)dat_named_attr_value(
       attr->vendor_attr, attr->num_vendor_attr, DAT_VENDOR_ATTR_DEBUG_MODIFY);
