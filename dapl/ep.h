@@ -210,7 +210,7 @@ class Ep : public ObjectHeader {
   void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
-  void await_flush() noexcept UDAPL_EXCLUDES(mutex_);
+  void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
   void negotiate_read_depths(const transport::IncomingConnection& peer) UDAPL_REQUIRES(mutex_);
 
   const bool has_srq_;

@@ -218,11 +218,13 @@ bool Ep::reap_for_reset() noexcept {
 
 // A device flushes in its own time, and the event of the end does not wait for that. Sleeps without
 // driving the transport: the caller may hold locks that upcalls want.
-void Ep::await_flush() noexcept {
+void Ep::await_flush(const transport::Qp& qp) noexcept {
   WaitWord nobody;  // signals it
   const Clock::time_point limit = Clock::now() + kFlushLimit;
-  for (Clock::duration pause = kFirstLook; reap_for_reset();
-       pause = std::min<Clock::duration>(2 * pause, kSlowestLook)) {
+  Clock::duration pause = kFirstLook;
+  for (;;) {
+    const bool may_come = qp.flushing();
+    if (!reap_for_reset() || !may_come) return;
     if (Clock::now() >= limit) {
       UDAPL_TRACE(kNormal, "ep %p: %u receives and %u requests were not flushed in %d ms: lost",
                   static_cast<void*>(this), receives.cookies.outstanding(),
@@ -230,6 +232,7 @@ void Ep::await_flush() noexcept {
       return;
     }
     nobody.wait(nobody.value(), Clock::now() + pause);
+    pause = std::min<Clock::duration>(2 * pause, kSlowestLook);
   }
 }
 
@@ -253,7 +256,7 @@ Status Ep::reset() {
     }
     qp = qp_.get();
   }
-  await_flush();
+  await_flush(*qp);
   // Without a lock: the transport may wait for a report of its own to end.
   const Status status = qp->reset();
 

@@ -67,8 +67,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     else
       static_cast<void>(ep_->apply(EpInput::kRequestLost));
     if (!listen({conn_qual(), nullptr}).ok())
-      UDAPL_TRACE(kError, "rsp %p does not listen any more: somebody took its place",
-                  static_cast<void*>(this));
+      UDAPL_TRACE(kError, "rsp %p does not listen any more", static_cast<void*>(this));
     phase_.store(Phase::kListening, std::memory_order_release);
     return status;
   }

@@ -22,7 +22,7 @@ ServicePoint::ServicePoint(Ia& owner, DAT_HANDLE_TYPE type, Evd& evd,
                            transport::ListenSink& sink) noexcept
     : ObjectHeader(owner.provider, type, &owner), evd_(&evd), sink_(sink) {}
 
-Status ServicePoint::listen(const transport::ListenRequest& request) {
+Status ServicePoint::listen(const transport::ListenRequest& request) noexcept try {
   conn_qual_.store(request.conn_qual, std::memory_order_relaxed);  // for requests that come at once
   auto listener = ia->adapter().listen(request, sink_);
   if (!listener.ok()) {
@@ -34,6 +34,10 @@ Status ServicePoint::listen(const transport::ListenRequest& request) {
   conn_qual_.store(listener_->conn_qual(), std::memory_order_relaxed);
   address_ = listener_->address();
   return Status();
+} catch (const std::bad_alloc&) {
+  UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY,
+               "cannot listen on 0x%llx: no memory",
+               static_cast<unsigned long long>(request.conn_qual));
 }
 
 void ServicePoint::wait_for_users() const noexcept {

@@ -27,7 +27,7 @@ class ServicePoint : public ObjectHeader {
 
   // Listens. CONN_QUAL_IN_USE, CONN_QUAL_UNAVAILABLE, INVALID_PARAMETER, INVALID_ADDRESS,
   // INSUFFICIENT_RESOURCES. May block. Requests may arrive before it returns.
-  [[nodiscard]] Status listen(const transport::ListenRequest& request);
+  [[nodiscard]] Status listen(const transport::ListenRequest& request) noexcept;
   // Stops listening; the place is free. Waits for a running request unless called from inside it.
   void close() noexcept { listener_.reset(); }
   // Returns when no handoff uses the place. REQUIRES: it is off the Ia's list.

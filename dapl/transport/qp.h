@@ -98,6 +98,9 @@ class Qp {
   // on_disconnected or on_broken comes. Neither blocks.
   virtual void disconnect(DisconnectMode mode) noexcept = 0;
 
+  // In error: may flushed work still come to the CQs? False: all of it is there.
+  [[nodiscard]] virtual bool flushing() const noexcept { return false; }
+
   // error -> idle, with empty queues; completions of the QP that are still on its CQs are dropped,
   // and no sink call for it runs or will run, as after the destructor. May block for the
   // transport's clean-up.

@@ -90,6 +90,7 @@ class Qp final : public transport::Qp, private CmOwner {
   Status modify(const transport::QpInit& init) override UDAPL_EXCLUDES(lock_);
   Status connect(const transport::ConnectRequest& request) override UDAPL_EXCLUDES(lock_);
   void disconnect(transport::DisconnectMode mode) noexcept override UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] bool flushing() const noexcept override;
   Status reset() override UDAPL_EXCLUDES(lock_);
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override UDAPL_EXCLUDES(lock_);
   // Both count a buffer as held until the consumer has taken its completion.

@@ -102,6 +102,9 @@ void Qp::flush() noexcept {
                 ErrnoText(error).c_str());
 }
 
+// Devices do it in their own time: rdma_rxe, for one, in a tasklet.
+bool Qp::flushing() const noexcept { return !adapter_.dead(); }
+
 // `call`: kDisconnected by the peer or after a drain, or kBroken.
 void Qp::end_connection(SinkCall call) noexcept {
   const bool by_peer = !drained_.load(std::memory_order_relaxed) && call == kDisconnected;

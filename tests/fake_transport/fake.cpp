@@ -178,13 +178,14 @@ Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpIni
 Result<std::unique_ptr<transport::Listener>> Adapter::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
   if (!may_create()) return no_resources();
+  std::unique_ptr<Listener> listener;  // ends without the lock
   const std::scoped_lock lock(world());
   DAT_CONN_QUAL conn_qual = request.conn_qual;
   if (conn_qual > 0xFFFF) return failure(DAT_INVALID_PARAMETER);
   for (DAT_CONN_QUAL free = 50000; conn_qual == 0; ++free)
     if (!listeners().contains(free)) conn_qual = free;
   if (listeners().contains(conn_qual)) return failure(DAT_CONN_QUAL_IN_USE);
-  auto listener = std::make_unique<Listener>(conn_qual, sink);
+  listener = std::make_unique<Listener>(conn_qual, sink);
   listeners()[conn_qual] = listener.get();
   return Result<std::unique_ptr<transport::Listener>>(std::move(listener));
 }

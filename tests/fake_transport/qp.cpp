@@ -197,6 +197,11 @@ void Qp::end_locked(Report report) {
   if (report != nullptr) defer_report(this, init_.sink, report);
 }
 
+bool Qp::flushing() const noexcept {
+  const std::scoped_lock lock(world());
+  return flushes_;
+}
+
 void Qp::polled_locked() {
   if (!flushes_ || flush_delay < 0 || --flush_delay > 0) return;
   flushes_ = false;

@@ -76,6 +76,7 @@ class Qp final : public transport::Qp {
   Status connect(const transport::ConnectRequest& request) override;
   void disconnect(transport::DisconnectMode mode) noexcept override;
   Status reset() override;
+  [[nodiscard]] bool flushing() const noexcept override;
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
   void set_watermarks(int soft, int hard) noexcept override;
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "tests/fake_transport/scheduler.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace udapl::fake {
@@ -17,12 +16,12 @@ void Scheduler::defer(const void* owner, std::function<void()> call) {
 }
 
 void Scheduler::drop(const void* owner) {
-  std::deque<Call> dropped;  // ends without the lock: a call may own what defers or cancels again
+  std::list<Call> dropped;  // ends without the lock: a call may own what defers or cancels again
   const std::scoped_lock lock(mutex_);
-  const auto keep = std::stable_partition(
-      calls_.begin(), calls_.end(), [owner](const Call& call) { return call.owner != owner; });
-  std::move(keep, calls_.end(), std::back_inserter(dropped));
-  calls_.erase(keep, calls_.end());
+  for (auto i = calls_.begin(); i != calls_.end();) {
+    const auto call = i++;
+    if (call->owner == owner) dropped.splice(dropped.end(), calls_, call);
+  }
 }
 
 void Scheduler::cancel(const void* owner) {

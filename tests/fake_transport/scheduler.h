@@ -3,8 +3,8 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
 
@@ -36,7 +36,7 @@ class Scheduler {
 
   std::mutex mutex_;
   std::condition_variable finished_;
-  std::deque<Call> calls_;
+  std::list<Call> calls_;  // to drop some takes no memory
   bool running_ = false;
   const void* running_owner_ = nullptr;
   std::thread::id running_thread_;

@@ -99,6 +99,33 @@ BOOST_AUTO_TEST_CASE(a_request_that_brings_an_ep) {
   REQUIRE_OK(ia->cr_reject_func(take_cr(), 0, nullptr));
 }
 
+// It gives the request back and listens again; without memory for that it is there without a place.
+BOOST_AUTO_TEST_CASE(a_request_to_an_rsp_whose_evd_is_full) {
+  const DAT_PSP_HANDLE other = psp(kService + 1);
+  for (int i = 0; i < 8; ++i) static_cast<void>(request(kService + 1));
+  REQUIRE_OK(ia->psp_free_func(other));
+  const Side passive = side();
+  int without_place = 0;
+  for (int n = 1; n <= 8 && without_place == 0; ++n) {
+    empty_the_pool<dapl::Cr>();
+    const DAT_CONN_QUAL conn_qual = kService + 1 + static_cast<DAT_CONN_QUAL>(n);
+    const DAT_RSP_HANDLE place = rsp(passive.ep, conn_qual);
+    fake::settings().before_request = [n] { fail_allocation = n; };
+    const Side active = request(conn_qual);
+    fail_allocation = 0;
+    fake::settings().before_request = nullptr;
+    BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    DAT_PSP_HANDLE successor = DAT_HANDLE_NULL;
+    if (ia->psp_create_func(ia.raw, conn_qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &successor) ==
+        DAT_SUCCESS) {
+      ++without_place;
+      REQUIRE_OK(ia->psp_free_func(successor));
+    }
+    REQUIRE_OK(ia->rsp_free_func(place));
+  }
+  BOOST_CHECK_GE(without_place, 1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
