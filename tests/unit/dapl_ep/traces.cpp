@@ -158,14 +158,6 @@ BOOST_AUTO_TEST_CASE(arming_and_wake_ups) {
   REQUIRE_OK(ia.post(evd, 1));
   REQUIRE_OK(ia->evd_modify_cno_func(evd, cno));
   REQUIRE_OK(ia.post(evd, 2));
-  std::thread waiter([&] {
-    DAT_EVENT event{};
-    DAT_COUNT more = 0;
-    REQUIRE_OK(ia->evd_wait_func(evd, kLate, 3, &event, &more));
-  });
-  await_waiter(evd);
-  REQUIRE_OK(ia.post(evd, 3));
-  waiter.join();
   const auto texts = [&](Kind kind, const void* object) {
     std::vector<std::string> found;
     for (const Traced::Line& line : about(traced.of(kind), object)) found.push_back(line.text);
@@ -174,6 +166,14 @@ BOOST_AUTO_TEST_CASE(arming_and_wake_ups) {
   const auto has = [](const std::vector<std::string>& lines, const char* text) {
     return std::find(lines.begin(), lines.end(), text) != lines.end();
   };
+  std::thread waiter([&] {
+    DAT_EVENT event{};
+    DAT_COUNT more = 0;
+    REQUIRE_OK(ia->evd_wait_func(evd, kLate, 3, &event, &more));
+  });
+  while (!has(texts(Kind::kArm, evd), "waits")) std::this_thread::yield();
+  REQUIRE_OK(ia.post(evd, 3));
+  waiter.join();
   const std::vector<std::string> wakes = texts(Kind::kWake, evd);
   for (const char* const text : {"nobody waits", "triggers its CNO", "wakes its waiter"})
     BOOST_CHECK_MESSAGE(has(wakes, text), text);
