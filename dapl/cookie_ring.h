@@ -99,6 +99,14 @@ class CookieRing {
     if (!is_inside(tail) || !is_inside(head)) return 0;
     return static_cast<std::uint32_t>(head >= tail ? head - tail : head - tail + all.size());
   }
+  // Is one outstanding that makes an event whatever comes of it? Others may have succeeded without a
+  // completion. REQUIRES: no poster.
+  [[nodiscard]] bool awaits_event() const noexcept {
+    const Cookie* const head = head_.load(std::memory_order_relaxed);
+    const Cookie* slot = tail_.load(std::memory_order_acquire);
+    while (slot != head && slot->suppressed) slot = slot->next;
+    return slot != head;
+  }
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
 
  private:

@@ -209,10 +209,10 @@ Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
 bool Ep::reap_for_reset() noexcept {
   const ScopedLock lock(mutex_);
   if (discard_ != nullptr) discard_->drain();
-  const bool receives_missing = config_.recv_evd != nullptr && config_.recv_evd->reap() &&
-                                receives.cookies.outstanding() != 0;
+  const bool receives_missing =
+      config_.recv_evd != nullptr && config_.recv_evd->reap() && receives.cookies.awaits_event();
   const bool requests_missing = config_.request_evd != nullptr && config_.request_evd->reap() &&
-                                requests.cookies.outstanding() != 0;
+                                requests.cookies.awaits_event();
   return receives_missing || requests_missing;
 }
 

@@ -47,6 +47,20 @@ BOOST_AUTO_TEST_CASE(a_retired_cookie_frees_all_before_it) {
   BOOST_CHECK_EQUAL(ring.outstanding(), 1U);
 }
 
+BOOST_AUTO_TEST_CASE(suppressed_ones_await_no_event) {
+  CookieRing ring(3);
+  BOOST_CHECK(!ring.awaits_event());
+  Cookie* const suppressed = post(ring);
+  suppressed->suppressed = true;
+  BOOST_CHECK(!ring.awaits_event());
+  Cookie* const other = post(ring);
+  other->suppressed = false;
+  post(ring)->suppressed = true;
+  BOOST_CHECK(ring.awaits_event());
+  ring.retire(other);
+  BOOST_CHECK(!ring.awaits_event());
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_post_leaves_nothing) {
   CookieRing ring(2);
   Cookie* const first = ring.claim();

@@ -52,9 +52,26 @@ BOOST_AUTO_TEST_CASE(waits_for_the_flush) {
 
 BOOST_AUTO_TEST_CASE(gives_a_device_up_that_does_not_flush) {
   const Side side = ended(-1);
+  const Traced traced;
   REQUIRE_OK(ia->ep_reset_func(side.ep));
+  BOOST_CHECK(traced.has(trace::kNormal, "3 receives and 0 requests were not flushed"));
   BOOST_CHECK(empty(side.recv_evd));
   check_next_life(side);
+}
+
+// They have no completion, and nobody can tell them from requests that are to be flushed.
+BOOST_AUTO_TEST_CASE(does_not_wait_for_suppressed_requests) {
+  const Side side = this->side();
+  const Side peer = this->side();
+  join(side, peer);
+  REQUIRE_OK(post_recv(peer.ep, buffer, 1));
+  REQUIRE_OK(post_send(side.ep, buffer, 1, 64, DAT_COMPLETION_SUPPRESS_FLAG));
+  qp(side.ep).flush_delay = -1;
+  qp(peer.ep).break_(transport::BreakReason::kTransportLost);
+  run();
+  const Traced traced;
+  REQUIRE_OK(ia->ep_reset_func(side.ep));
+  BOOST_CHECK(!traced.has(trace::kNormal, "were not flushed"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
