@@ -113,7 +113,6 @@ def bad_line(world):
     world.conf(entry("other", world.soft, "lo 0"), "ia u2.0 nonthreadsafe default")
     text = ("  line 2: only 4 of 8 fields, lib_path is missing\n"
             f"  {world.conf_path}: entries read: 1, malformed lines skipped: 1\n"
-            "  line 2: only 4 of 8 fields, lib_path is missing\n"
             "  try: to correct that line of the file")
     return told(world, text, text)
 
@@ -132,7 +131,7 @@ def quote_that_does_not_end(world):
 def wrong_thread_safety_word(world):
     world.conf(entry("ia", world.soft, "lo 0", safety="threadsave"))
     line = 'line 1: threadsafety is "threadsave", expected threadsafe or nonthreadsafe'
-    text = (f"  {line}\n  {world.conf_path}: entries read: 0, malformed lines skipped: 1\n  {line}\n"
+    text = (f"  {line}\n  {world.conf_path}: entries read: 0, malformed lines skipped: 1\n"
             "  try: to correct that line of the file")
     return told(world, text, text)
 
