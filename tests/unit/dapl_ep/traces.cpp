@@ -166,14 +166,16 @@ BOOST_AUTO_TEST_CASE(arming_and_wake_ups) {
   const auto has = [](const std::vector<std::string>& lines, const char* text) {
     return std::find(lines.begin(), lines.end(), text) != lines.end();
   };
+  DAT_RETURN code = DAT_INTERNAL_ERROR;
   std::thread waiter([&] {
     DAT_EVENT event{};
     DAT_COUNT more = 0;
-    REQUIRE_OK(ia->evd_wait_func(evd, kLate, 3, &event, &more));
+    code = ia->evd_wait_func(evd, kLate, 3, &event, &more);
   });
   while (!has(texts(Kind::kArm, evd), "waits")) std::this_thread::yield();
   REQUIRE_OK(ia.post(evd, 3));
   waiter.join();
+  REQUIRE_OK(code);
   const std::vector<std::string> wakes = texts(Kind::kWake, evd);
   for (const char* const text : {"nobody waits", "triggers its CNO", "wakes its waiter"})
     BOOST_CHECK_MESSAGE(has(wakes, text), text);
