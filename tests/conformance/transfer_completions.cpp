@@ -20,7 +20,7 @@ void expect_no_wake(Pair& pair, DAT_COMPLETION_FLAGS flags) {
   Sleeper sleeper;
   std::thread waiter([&] {
     sleeper.announce();
-    waited = dat_evd_wait(pair.passive.recv_evd, 300 * kMillisecond, 1, &event, &more);
+    waited = dat_evd_wait(pair.passive.recv_evd, 2000 * kMillisecond, 1, &event, &more);
   });
   sleeper.until_asleep();
   REQUIRE_OK(pair.passive.post_recv(in, 64, 1, flags));
