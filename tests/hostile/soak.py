@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""Hours of peers that come, talk, lie, die and stop; descriptors, threads and memory stay flat."""
+
+import contextlib
+import random
+import time
+
+import wire
+from support import eventually, require
+
+SAMPLES = 20
+LEAK_LIMIT = 8 << 20  # bytes from the first quarter to the end: the victim's queues, touched for the first time
+
+
+def _talks(peer, victim, rng):
+    if peer.connect():
+        for msn in range(1, rng.randrange(2, 6)):
+            payload = rng.randbytes(rng.randrange(4096))
+            peer.push(wire.send(msn, payload))
+            frame = peer.frame()
+            require(frame is None or frame.payload[:1400] == payload[:1400], "a wrong echo")
+
+
+def _writes(peer, victim, rng):
+    if peer.connect():
+        peer.push(wire.write(victim.stag, victim.region, rng.randbytes(20000)))
+        peer.push(wire.read_request(2, victim.stag, victim.region, 3000))
+        peer.frame()
+
+
+def _half_message(peer, victim, rng):
+    if peer.connect():
+        peer.push(wire.send(1, b"half", last=False))
+
+
+def _half_frame(peer, victim, rng):
+    if peer.connect():
+        frame = wire.send(1, rng.randbytes(3000))
+        peer.push(frame[:rng.randrange(1, len(frame))])
+
+
+def _damaged(peer, victim, rng):
+    if peer.connect():
+        frames = bytearray(wire.send(1, rng.randbytes(100)) + wire.write(victim.stag, victim.region))
+        for _ in range(rng.randrange(1, 4)):
+            frames[rng.randrange(len(frames))] ^= 1 << rng.randrange(8)
+        peer.push(bytes(frames))
+        peer.socket.settimeout(0.2)
+        peer.ended()
+
+
+def _noise(peer, victim, rng):
+    peer.push(rng.randbytes(rng.randrange(1, 600)))
+
+
+def _half_request(peer, victim, rng):
+    frame = wire.request(b"x" * rng.randrange(100))
+    peer.push(frame[:rng.randrange(len(frame))])
+
+
+def _does_not_read(peer, victim, rng):
+    if peer.connect():
+        peer.push(b"".join(wire.send(msn, bytes(4096)) for msn in range(1, 4)))
+
+
+def _silent(peer, victim, rng):
+    pass
+
+
+_DEEDS = [_talks, _writes, _half_message, _half_frame, _damaged, _noise, _half_request,
+          _does_not_read, _silent]
+
+
+def soak(setup):
+    """Traffic, disconnections, kills and stops for the given time."""
+    rng = random.Random(20261122)
+    samples, count = [], 0
+    with setup.victim(settings="peer_timeout=2") as victim, victim.bystander():
+        fresh = victim.descriptors()
+        end, next_sample = time.monotonic() + setup.seconds, 0.0
+        stopped = []
+        while time.monotonic() < end:
+            source = f"127.{rng.randrange(1, 200)}.{rng.randrange(200)}.{rng.randrange(1, 200)}"
+            peer = wire.Peer(victim.address, source=source)
+            with contextlib.suppress(OSError):
+                rng.choice(_DEEDS)(peer, victim, rng)
+            count += 1
+            way = rng.random()
+            if way < 0.1:
+                stopped.append(peer)  # says and reads nothing more, as a stopped process
+                if len(stopped) > 40:
+                    stopped.pop(rng.randrange(40)).abort()
+            else:
+                getattr(peer, "abort" if way < 0.5 else "close")()
+            if time.monotonic() >= next_sample:
+                samples.append((victim.descriptors(), victim.threads(), victim.resident()))
+                next_sample = time.monotonic() + setup.seconds / SAMPLES
+            victim.check_alive()
+        for peer in stopped:
+            peer.abort()
+        eventually(lambda: victim.descriptors() <= fresh, "the descriptors are given back")
+        last = (victim.descriptors(), victim.threads(), victim.resident())
+    print(f"  {count} peers; descriptors, threads, MB:",
+          ", ".join(f"{d} {t} {r >> 20}" for d, t, r in [*samples, last]))
+    settled = samples[len(samples) // 4:] or [last]
+    require(last[1] <= settled[0][1], "threads grow")
+    require(setup.sanitized or last[2] <= settled[0][2] + LEAK_LIMIT, "memory grows")
