@@ -7,7 +7,6 @@ include_guard(GLOBAL)
 
 # ---- flags of every target -------------------------------------------------------------------
 
-set(CMAKE_COMPILE_WARNING_AS_ERROR ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
@@ -79,15 +78,17 @@ endfunction()
 # ---- shared libraries ------------------------------------------------------------------------
 
 # udapl_shared_library(<target> NAME <name> VERSION <x.y.z> MAP <file> SOURCES <file>...
-#                      [LIBS <target>...] [PROVIDER])
+#                      [LIBS <target>...] [COMPONENT <name>] [PROVIDER] [LOADED_BY_NAME])
 #
 # Builds lib<name>.so.<x.y.z> with the SONAME lib<name>.so.<x>; exports only what the version script
 # <file> names, binds at load time, binds its own symbols first, and is installed.
-# LIBS are linked PRIVATE. PROVIDER: the library is only ever loaded by libdat2, from which it imports
-# the registry functions without linking it (any DAT registry may load it); it has no development
-# name lib<name>.so. Everything else may leave no symbol undefined.
+# LIBS are linked PRIVATE. COMPONENT: of the installation, "runtime" unless given; the development name
+# lib<name>.so belongs to "devel". LOADED_BY_NAME: no program links it, so it has no development name.
+# PROVIDER: LOADED_BY_NAME, and by libdat2 only, from which it imports the registry functions without
+# linking it (any DAT registry may load it). Everything else may leave no symbol undefined.
 function(udapl_shared_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVIDER" "NAME;VERSION;MAP" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVIDER;LOADED_BY_NAME" "NAME;VERSION;MAP;COMPONENT"
+    "SOURCES;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "udapl_shared_library(${target}): unknown ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -96,6 +97,9 @@ function(udapl_shared_library target)
       message(FATAL_ERROR "udapl_shared_library(${target}): ${required} is missing")
     endif()
   endforeach()
+  if(NOT arg_COMPONENT)
+    set(arg_COMPONENT runtime)
+  endif()
   string(REGEX MATCH "^[0-9]+" major ${arg_VERSION})
   cmake_path(ABSOLUTE_PATH arg_MAP BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
 
@@ -111,13 +115,15 @@ function(udapl_shared_library target)
   endif()
   set_property(GLOBAL APPEND PROPERTY UDAPL_SHARED_LIBRARIES ${target})
 
-  if(arg_PROVIDER)
+  if(arg_PROVIDER OR arg_LOADED_BY_NAME)
     set_target_properties(${target} PROPERTIES INSTALL_RPATH "")
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+    install(TARGETS ${target}
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${arg_COMPONENT} NAMELINK_SKIP)
   else()
     # A bare provider name in dat.conf is also looked for beside the library that loads it.
     set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
-    install(TARGETS ${target} EXPORT udapl-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS ${target} EXPORT udapl-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+      COMPONENT ${arg_COMPONENT} NAMELINK_COMPONENT devel)
   endif()
 endfunction()
 
@@ -155,9 +161,23 @@ endfunction()
 
 # udapl_test_code(<target>): the code of tests is compiled quickly rather than to run fast. What is tested
 # keeps its optimisation and its sanitizers; the undefined-behaviour checks in the expansions of Boost's
-# macros alone would take most of a sanitizer build.
+# macros alone would take most of a sanitizer build. UDAPL_PRECOMPILE: Boost.Test's headers are read once a
+# program instead of once a file, half the time of such a file. ccache does not go together with that.
 function(udapl_test_code target)
   target_compile_options(${target} PRIVATE -O0)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  if(UDAPL_PRECOMPILE AND count GREATER 3)
+    target_precompile_headers(${target} PRIVATE
+      <boost/test/unit_test.hpp> <atomic> <chrono> <functional> <memory> <string> <thread> <vector>)
+    foreach(source IN LISTS sources)  # these define Boost.Test's main()
+      cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+      file(STRINGS ${path} defines_main REGEX "BOOST_TEST_MODULE|included/unit_test")
+      if(defines_main)
+        set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+      endif()
+    endforeach()
+  endif()
   if(UDAPL_SANITIZE MATCHES "undefined")
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
@@ -167,7 +187,8 @@ endfunction()
 # no configuration of the machine it runs on, and the given variables.
 function(udapl_test_environment name)
   set(suppressions ${PROJECT_SOURCE_DIR}/tests/sanitizer)
-  set(tsan halt_on_error=1:second_deadlock_stack=1)
+  # A child that opens an IA of its own starts a thread; the sanitizer would end it for that.
+  set(tsan halt_on_error=1:second_deadlock_stack=1:die_after_fork=0)
   if(EXISTS ${suppressions}/tsan.supp)
     string(APPEND tsan :suppressions=${suppressions}/tsan.supp)
   endif()
@@ -187,16 +208,25 @@ function(udapl_install_package)
   endif()
   target_link_libraries(dat2 INTERFACE dat_headers)
   set_target_properties(dat_headers PROPERTIES EXPORT_NAME headers)
-  install(TARGETS dat_headers EXPORT udapl-targets)
+  install(TARGETS dat_headers EXPORT udapl-targets COMPONENT devel)
   include(CMakePackageConfigHelpers)
   set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/udapl)
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/dat2.pc.in ${PROJECT_BINARY_DIR}/dat2.pc @ONLY)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/udapl-config.cmake.in
     ${PROJECT_BINARY_DIR}/udapl-config.cmake INSTALL_DESTINATION ${cmake_dir})
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/udapl-config-version.cmake
     COMPATIBILITY SameMajorVersion)
-  install(FILES ${PROJECT_BINARY_DIR}/dat2.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   install(FILES ${PROJECT_BINARY_DIR}/udapl-config.cmake
-    ${PROJECT_BINARY_DIR}/udapl-config-version.cmake DESTINATION ${cmake_dir})
-  install(EXPORT udapl-targets NAMESPACE udapl:: DESTINATION ${cmake_dir})
+    ${PROJECT_BINARY_DIR}/udapl-config-version.cmake DESTINATION ${cmake_dir} COMPONENT devel)
+  install(EXPORT udapl-targets NAMESPACE udapl:: DESTINATION ${cmake_dir} COMPONENT devel)
+
+  # dat2.pc names the prefix, which `cmake --install --prefix` may still change.
+  set(pc_template ${PROJECT_SOURCE_DIR}/cmake/dat2.pc.in)
+  set(pc_file ${PROJECT_BINARY_DIR}/dat2.pc)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/install_pc.cmake.in ${PROJECT_BINARY_DIR}/install_pc.cmake @ONLY)
+  install(SCRIPT ${PROJECT_BINARY_DIR}/install_pc.cmake COMPONENT devel)
+  install(FILES ${pc_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT devel)
+
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)
+  add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${PROJECT_BINARY_DIR}/uninstall.cmake
+    COMMENT "Removing what was installed last")
 endfunction()

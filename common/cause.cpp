@@ -2,6 +2,7 @@
 #include "common/cause.h"
 
 #include "common/cause_scope.h"
+#include "common/refusal.h"
 
 #include <dat/dat_diagnosis_extensions.h>
 
@@ -23,7 +24,7 @@ bool Scope::explained() const noexcept { return notes != before_; }
 
 void note(DAT_RETURN code, const char* format, ...) noexcept {
   DAT_RETURN (*const set)(DAT_RETURN, const char*) = &::dats_set_last_cause;
-  if (set == nullptr) return;
+  if (set == nullptr && !trace::Refusal::wants_reason()) return;
   const int saved_errno = errno;
   ++notes;
   char text[1024];
@@ -31,7 +32,10 @@ void note(DAT_RETURN code, const char* format, ...) noexcept {
   va_start(args, format);
   const int length = std::vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  if (length >= 0) set(code, text);
+  if (length >= 0) {
+    trace::Refusal::because(text);
+    if (set != nullptr) set(code, text);
+  }
   errno = saved_errno;
 }
 

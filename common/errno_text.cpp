@@ -18,4 +18,9 @@ ErrnoText::ErrnoText(int error) noexcept {
   errno = saved_errno;
 }
 
+const char* errno_words(int error) noexcept {
+  const char* const words = ::strerrordesc_np(error);
+  return words != nullptr ? words : "";
+}
+
 }  // namespace udapl

@@ -14,4 +14,7 @@ class ErrnoText {
   char text_[112];
 };
 
+// The words alone; they live for ever. "" for what is no errno value.
+[[nodiscard]] const char* errno_words(int error) noexcept;
+
 }  // namespace udapl

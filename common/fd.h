@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <cerrno>
 #include <utility>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace udapl {
@@ -18,6 +20,19 @@ class Fd {
     return *this;
   }
   ~Fd() { reset(); }
+
+  // Owns what a system call has just returned, moved out of the way if it is 0, 1 or 2: in a
+  // program that runs without the standard three its own output would go into our descriptor. As
+  // after the call, errno says why there is none. Close-on-exec.
+  [[nodiscard]] static Fd made(int fd) noexcept {
+    if (fd < 0 || fd > STDERR_FILENO) [[likely]]
+      return Fd(fd);
+    const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno;
+    ::close(fd);
+    errno = error;
+    return Fd(moved);
+  }
 
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }

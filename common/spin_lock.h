@@ -27,7 +27,8 @@ class UDAPL_CAPABILITY("spin lock") SpinLock {
 
   void lock() noexcept UDAPL_ACQUIRE() {
     // acquire: pairs with the release in unlock().
-    while (held_.exchange(true, std::memory_order_acquire)) [[unlikely]] wait();
+    if (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      lock_contended();
   }
   bool try_lock() noexcept UDAPL_TRY_ACQUIRE(true) {
     return !held_.load(std::memory_order_relaxed) &&
@@ -40,13 +41,15 @@ class UDAPL_CAPABILITY("spin lock") SpinLock {
   void unlock() noexcept UDAPL_RELEASE() { held_.store(false, std::memory_order_release); }
 
  private:
-  [[gnu::cold, gnu::noinline]] void wait() const noexcept {
-    for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
-      if (spins < 64)
-        cpu_pause();
-      else
-        ::sched_yield();
-    }
+  [[gnu::cold, gnu::noinline]] void lock_contended() noexcept {
+    do {
+      for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
+        if (spins < 64)
+          cpu_pause();
+        else
+          ::sched_yield();
+      }
+    } while (held_.exchange(true, std::memory_order_acquire));
   }
 
   std::atomic<bool> held_{false};

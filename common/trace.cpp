@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "common/trace.h"
-#include "common/errno_text.h"
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +19,9 @@
 
 #include "common/dat_names.h"
 #include "common/fd.h"
+#include "common/printable.h"
+#include "common/refusal.h"
+#include "common/trace_limit.h"
 #include "common/trace_settings.h"
 #include "common/trace_sink.h"
 
@@ -34,7 +36,7 @@ constexpr std::size_t kLine = 1024;
 std::atomic<const char*> component_name{"udapl"};
 std::atomic<Probe> probe_now{nullptr};
 std::atomic<Describe> describe_now{nullptr};
-thread_local const void* subject = nullptr;
+thread_local ThreadState state_of_thread;
 
 // Lets a tool of the same user reach the page: it becomes a file without a name, of which the
 // process keeps a descriptor. The kernel decides who may open another process's descriptors. If
@@ -43,17 +45,21 @@ void share_page(const char* component) noexcept {
   if (::sysconf(_SC_PAGESIZE) > static_cast<long>(kPageSize)) return;
   char name[64];
   std::snprintf(name, sizeof name, "%s%s", kPageName, component);
-  const Fd low(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Never one of the standard three, even if the program runs without them.
-  Fd file(::fcntl(low.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  Fd file = Fd::made(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) return;
   if (::write(file.get(), &page, sizeof page) != static_cast<ssize_t>(sizeof page)) return;
   // Who opens it must not be able to take it away under us.
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return;
-  // In place of the page in our data, so that a point reads it without a detour.
-  if (::mmap(&page, sizeof page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0) ==
-      MAP_FAILED)
+  // In place of the page in our data, so that a point reads it without a detour. Moved there in one
+  // step: other threads may be at a point.
+  void* const shared =
+      ::mmap(nullptr, sizeof page, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (shared == MAP_FAILED) return;
+  if (::mremap(shared, sizeof page, sizeof page, MREMAP_MAYMOVE | MREMAP_FIXED, &page) ==
+      MAP_FAILED) {
+    ::munmap(shared, sizeof page);
     return;
+  }
   static_cast<void>(file.release());
 }
 
@@ -61,23 +67,32 @@ void configure(const char* component, std::string_view prefix) {
   component_name.store(component, std::memory_order_relaxed);
   const Settings settings =
       read_settings(prefix, [](const char* name) -> const char* { return ::secure_getenv(name); });
-  const bool opened = open_sinks(settings);
-  const int error = errno;
+  const char* const refusal = open_sinks(settings);
   page.set_text_level(settings.level);
   share_page(component);
   if (&::udapl_trace_probe_1 != nullptr) set_probe(&::udapl_trace_probe_1);
   for (const std::string& complaint : settings.complaints)
     UDAPL_TRACE(kError, "%s", complaint.c_str());
-  if (!opened)
-    UDAPL_TRACE(kError, "cannot write to %s: %s, using stderr", settings.path.c_str(),
-                ErrnoText(error).c_str());
+  if (refusal != nullptr)
+    UDAPL_TRACE(kError, "cannot write to %s: %s, using stderr", settings.path.c_str(), refusal);
 }
 
 using Writer = void (*)(int level, const char* text, std::size_t length) noexcept;
 
+void no_text(int, const char*, std::size_t) noexcept {}
+
+void complete(Record& record) noexcept {
+  record.component = component();
+  if (record.object == nullptr) record.object = this_thread().subject;
+  if (*record.type != '\0') return;
+  const Identity identity = describe(record.object);
+  record.type = identity.type;
+  record.ia = identity.ia;
+}
+
 void send(const Record& record, Writer write_text) noexcept {
   const int saved_errno = errno;
-  if (record.level <= page.text_level.load(std::memory_order_relaxed)) {
+  if (write_text != no_text && record.level <= page.text_level.load(std::memory_order_relaxed)) {
     char line[kLine];
     write_text(record.level, line, render(record, line, sizeof line));
   }
@@ -116,19 +131,14 @@ Identity describe(const void* object) noexcept {
   return object == nullptr || known == nullptr ? Identity() : known(object);
 }
 
-About::About(const void* object) noexcept : outer_(subject) { subject = object; }
-About::~About() { subject = outer_; }
+ThreadState& this_thread() noexcept { return state_of_thread; }
 
 void emit(Record record) noexcept {
-  record.component = component_name.load(std::memory_order_relaxed);
-  if (record.object == nullptr) record.object = subject;
-  if (*record.type == '\0') {
-    const Identity identity = describe(record.object);
-    record.type = identity.type;
-    record.ia = identity.ia;
-  }
+  complete(record);
   send(record, write_sinks);
 }
+
+const char* component() noexcept { return component_name.load(std::memory_order_relaxed); }
 
 void write(Level level, const char* function, const char* format, ...) noexcept {
   const int saved_errno = errno;
@@ -137,10 +147,34 @@ void write(Level level, const char* function, const char* format, ...) noexcept 
   va_start(args, format);
   if (std::vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
   va_end(args);
+  make_printable(text, std::strlen(text));
   emit(Record{.level = level,
               .kind = level <= kError ? Kind::kError : Kind::kMessage,
               .function = function,
               .text = text});
+  errno = saved_errno;
+}
+
+// Who asks for more than errors gets every record, and a probe does in any case.
+void write_limited(RateLimit& limit, Level level, const char* function, const char* format,
+                   ...) noexcept {
+  const int saved_errno = errno;
+  unsigned suppressed = 0;
+  const bool limited = trace::level() < kNormal;
+  const bool admitted = !limited || limit.admit(Clock::now(), suppressed);
+  char text[kLine];
+  va_list args;
+  va_start(args, format);
+  const int length = std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (length < 0) text[0] = '\0';
+  make_printable(text, std::strlen(text));
+  const auto used = std::min(static_cast<std::size_t>(std::max(length, 0)), sizeof text - 1);
+  if (suppressed != 0)
+    std::snprintf(text + used, sizeof text - used, " (%u more like this suppressed)", suppressed);
+  Record record{.level = level, .kind = Kind::kError, .function = function, .text = text};
+  complete(record);
+  send(record, admitted ? write_sinks : no_text);
   errno = saved_errno;
 }
 
@@ -152,6 +186,7 @@ void write_error(Level level, DAT_RETURN code, const char* function, const char*
   va_start(args, format);
   if (std::vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
   va_end(args);
+  make_printable(text, std::strlen(text));
   char names[128];
   const char* const subtype = subtype_name(code);
   const char* const type = type_name(code);
@@ -164,21 +199,30 @@ void write_error(Level level, DAT_RETURN code, const char* function, const char*
               .function = function,
               .text = text,
               .status = names});
+  if (level <= trace::level()) Refusal::shown();
   errno = saved_errno;
 }
 
 void tell(const char* function, std::string_view prefix, std::string_view text) noexcept {
   const int saved_errno = errno;
-  if (level() >= kError) write_people(text.data(), text.size());
+  if (level() >= kError) {
+    try {
+      const std::string shown = printable_lines(std::string(text));
+      write_people(shown.data(), shown.size());
+    } catch (const std::exception&) {
+      // No memory for it; the records below need none.
+    }
+  }
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const std::string_view rest = line.starts_with(prefix) ? line.substr(prefix.size()) : line;
     char copy[kLine];
     std::snprintf(copy, sizeof copy, "%.*s", static_cast<int>(rest.size()), rest.data());
+    make_printable(copy, std::strlen(copy));
     send({.level = kError,
           .kind = Kind::kError,
-          .component = component_name.load(std::memory_order_relaxed),
+          .component = component(),
           .function = function,
           .text = copy},
          write_logs);

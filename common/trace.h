@@ -15,6 +15,8 @@
 // Thread-safe. -DUDAPL_NO_TRACE compiles every point out.
 namespace udapl::trace {
 
+class RateLimit;
+
 enum Level : int {
   kError = 1,    // things the user must know: a setup that cannot work, a connection broken
   kNormal = 3,   // every call refused and why; EP states; connection events; objects of an IA
@@ -60,11 +62,23 @@ using Describe = Identity (*)(const void* object) noexcept;
 void set_describe(Describe describe) noexcept;
 [[nodiscard]] Identity describe(const void* object) noexcept;
 
+class Refusal;
+
+// What a thread's records refer to while it is in a call.
+struct ThreadState {
+  const void* subject = nullptr;  // of About
+  Refusal* refusal = nullptr;     // common/refusal.h
+};
+// The same place for all calls of a thread, so that the compiler need not ask twice in a function.
+[[nodiscard, gnu::const]] ThreadState& this_thread() noexcept;
+
 // While it lives, the thread's records that name no object are about `object`. Nests.
 class About {
  public:
-  explicit About(const void* object) noexcept;
-  ~About();
+  explicit About(const void* object) noexcept : outer_(this_thread().subject) {
+    this_thread().subject = object;
+  }
+  ~About() { this_thread().subject = outer_; }
   About(const About&) = delete;
   About& operator=(const About&) = delete;
 
@@ -77,7 +91,12 @@ class About {
 // Write one record; errno is preserved. Called through the macros.
 [[gnu::format(printf, 3, 4), gnu::cold]] void write(Level level, const char* function,
                                                     const char* format, ...) noexcept;
-// The same with the error that the caller gets.
+// As write(), of what a peer can cause as often as it likes: no more of it is written than `limit`
+// allows, unless the level is kNormal or above. What was left out is counted in the next one.
+[[gnu::format(printf, 4, 5), gnu::cold]] void write_limited(RateLimit& limit, Level level,
+                                                            const char* function,
+                                                            const char* format, ...) noexcept;
+// As write(), with the error that the caller gets.
 [[gnu::format(printf, 4, 5), gnu::cold]] void write_error(Level level, DAT_RETURN code,
                                                           const char* function, const char* format,
                                                           ...) noexcept;
@@ -98,6 +117,14 @@ void tell(const char* function, std::string_view prefix, std::string_view text) 
     if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                   \
       ::udapl::trace::write(::udapl::trace::level, static_cast<const char*>(__func__), \
                             __VA_ARGS__);                                              \
+  } while (false)
+
+// As UDAPL_TRACE, at most so often as a RateLimit (common/trace_limit.h) allows.
+#define UDAPL_TRACE_LIMITED(limit, level, ...)                                        \
+  do {                                                                                \
+    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                  \
+      ::udapl::trace::write_limited(limit, ::udapl::trace::level,                     \
+                                    static_cast<const char*>(__func__), __VA_ARGS__); \
   } while (false)
 
 // As UDAPL_TRACE, of something that failed with `code`.

@@ -2,24 +2,38 @@
 #include "common/trace_sink.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <syslog.h>
 #include <unistd.h>
 
+#include "common/errno_text.h"
+#include "common/fd.h"
+#include "common/nonblocking/system_log.h"
+#include "common/printable.h"
 #include "common/trace.h"
+#include "common/trace_output.h"
 
 namespace udapl::trace {
 
 namespace {
 
 std::atomic<unsigned> sinks{kStderr};
-std::atomic<int> file{-1};
+constinit Output to_stderr;
+constinit Output to_stdout;
+constinit Output to_file;
+constinit Output to_syslog;
+// Set once, before records are written there.
+int file = -1;
+struct stat file_identity;
+int log_socket = -1;
 
 const char* level_name(int level) noexcept {
   if (level <= kError) return "error";
@@ -30,10 +44,6 @@ const char* level_name(int level) noexcept {
 int syslog_priority(int level) noexcept {
   if (level <= kError) return LOG_ERR;
   return level <= kNormal ? LOG_INFO : LOG_DEBUG;
-}
-
-void write_all(int fd, const char* text, std::size_t length) noexcept {
-  [[maybe_unused]] const ssize_t written = ::write(fd, text, length);
 }
 
 // Appends to a line of limited room; what does not fit is cut.
@@ -52,8 +62,7 @@ class Line {
   }
   // One record is one line, whatever is in it.
   std::size_t finish() noexcept {
-    for (std::size_t i = 0; i < length_; ++i)
-      if (text_[i] == '\n') text_[i] = ' ';
+    make_printable(text_, length_);
     text_[length_++] = '\n';
     return length_;
   }
@@ -81,22 +90,39 @@ void add_origin(const Record& record, Line& line) noexcept {
   if (*record.function != '\0') line.add("%s: ", record.function);
 }
 
+// Private data of connections may go into it, so it must be ours alone; and what is no regular file
+// may keep whoever opens it waiting. Returns why it was refused, or null.
+const char* open_file(const char* path) noexcept {
+  Fd opened = Fd::made(::open(
+      path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!opened.valid()) {
+    static char reason[112];
+    std::snprintf(reason, sizeof reason, "%s", ErrnoText(errno).c_str());
+    return reason;
+  }
+  if (::fstat(opened.get(), &file_identity) != 0 || !S_ISREG(file_identity.st_mode))
+    return "it is no regular file";
+  if (file_identity.st_uid != ::geteuid()) return "it belongs to another user";
+  if (file_identity.st_nlink != 1) return "it has more than one name (a hard link)";
+  file = opened.release();
+  return nullptr;
+}
+
 }  // namespace
 
-bool open_sinks(const Settings& settings) noexcept {
+const char* open_sinks(const Settings& settings) noexcept {
   unsigned chosen = settings.sinks;
-  bool opened = true;
+  const char* refusal = nullptr;
   if ((chosen & kFile) != 0) {
-    const int fd = ::open(settings.path.c_str(),
-                          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
-    opened = fd >= 0;
-    if (opened)
-      file.store(fd, std::memory_order_relaxed);
-    else
-      chosen = (chosen & ~unsigned{kFile}) | kStderr;
+    refusal = open_file(settings.path.c_str());
+    if (refusal != nullptr) chosen = (chosen & ~unsigned{kFile}) | kStderr;
   }
-  sinks.store(chosen, std::memory_order_relaxed);
-  return opened;
+  if ((chosen & kSyslog) != 0) log_socket = open_log_socket().release();
+  // In a program that began without them these numbers are sooner or later files of its own.
+  if (::fcntl(STDERR_FILENO, F_GETFD) < 0) chosen &= ~unsigned{kStderr};
+  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0) chosen &= ~unsigned{kStdout};
+  sinks.store(chosen, std::memory_order_release);
+  return refusal;
 }
 
 void write_sinks(int level, const char* text, std::size_t length) noexcept {
@@ -105,16 +131,16 @@ void write_sinks(int level, const char* text, std::size_t length) noexcept {
 }
 
 void write_people(const char* text, std::size_t length) noexcept {
-  const unsigned chosen = sinks.load(std::memory_order_relaxed);
-  if ((chosen & kStderr) != 0) write_all(STDERR_FILENO, text, length);
-  if ((chosen & kStdout) != 0) write_all(STDOUT_FILENO, text, length);
+  const unsigned chosen = sinks.load(std::memory_order_acquire);
+  if ((chosen & kStderr) != 0) to_stderr.write(STDERR_FILENO, {text, length});
+  if ((chosen & kStdout) != 0) to_stdout.write(STDOUT_FILENO, {text, length});
 }
 
 void write_logs(int level, const char* text, std::size_t length) noexcept {
-  const unsigned chosen = sinks.load(std::memory_order_relaxed);
-  if ((chosen & kFile) != 0) write_all(file.load(std::memory_order_relaxed), text, length);
+  const unsigned chosen = sinks.load(std::memory_order_acquire);
+  if ((chosen & kFile) != 0) to_file.write_to(file, file_identity, {text, length});
   if ((chosen & kSyslog) != 0)
-    ::syslog(LOG_USER | syslog_priority(level), "%.*s", static_cast<int>(length), text);
+    to_syslog.log(log_socket, kSystemLog, LOG_USER | syslog_priority(level), {text, length});
 }
 
 std::size_t render(const Record& record, char* line, std::size_t room) noexcept {

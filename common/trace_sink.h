@@ -6,15 +6,18 @@
 #include "common/trace_record.h"
 #include "common/trace_settings.h"
 
-// Where text records go. One set of sinks a library, chosen once. Thread-safe, never locks: every
-// record is one system call for each sink, so that records of several threads and processes do not
-// mix.
+// Where text records go. One set of sinks a library, chosen once. Thread-safe, never locks, never
+// waits: a record goes out in one piece for each sink, so that records of several threads and
+// processes do not mix, or is counted as lost (trace_output.h).
 namespace udapl::trace {
 
-// False: the file cannot be opened; errno says why, and stderr takes its place.
-bool open_sinks(const Settings& settings) noexcept;
+// Null, or why the file is not used; stderr takes its place. Once.
+[[nodiscard]] const char* open_sinks(const Settings& settings) noexcept;
 
-// `text` ends with a newline. Errors of the sinks are not noticed. errno is not preserved.
+// The name of this library in its records.
+[[nodiscard]] const char* component() noexcept;
+
+// `text` ends with a newline. errno is not preserved.
 void write_sinks(int level, const char* text, std::size_t length) noexcept;  // to all of them
 void write_people(const char* text, std::size_t length) noexcept;            // stderr and stdout
 void write_logs(int level, const char* text, std::size_t length) noexcept;   // file and syslog

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/printable.h"
 #include "dat/strerror.h"
 
 namespace udapl::dat::cause {
@@ -37,7 +38,15 @@ void set(DAT_RETURN status, std::string_view text) noexcept {
   // A provider may hand our own text back to us.
   std::memmove(cause.text, text.data(), length);
   if (!fits) kCut.copy(cause.text + length, kCut.size());
-  cause.text[fits ? length : kRoom] = '\0';
+  const std::size_t end = fits ? length : kRoom;
+  cause.text[end] = '\0';
+  // Names in files and what peers and devices say: programs print it on terminals.
+  for (std::size_t begin = 0; begin < end;) {
+    const std::size_t line = std::string_view(cause.text + begin, end - begin).find('\n');
+    const std::size_t part = line == std::string_view::npos ? end - begin : line;
+    make_printable(cause.text + begin, part);
+    begin += part + 1;
+  }
 }
 
 void clear() noexcept { last.text[0] = '\0'; }

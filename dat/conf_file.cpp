@@ -7,10 +7,12 @@
 #include <cstdlib>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/errno_text.h"
 #include "common/fd.h"
+#include "common/nonblocking/await_input.h"
 
 #ifndef DAT_SYSCONFDIR
 #error "DAT_SYSCONFDIR must name the folder of the system's dat.conf"
@@ -22,6 +24,7 @@ namespace {
 
 // Nobody writes such a file; the limit is for an override that names an endless device.
 constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
+constexpr const char* kNothingCame = "it is a pipe or a device from which nothing came in time";
 
 std::string describe(int error) { return ErrnoText(error).c_str(); }
 
@@ -29,20 +32,27 @@ std::string describe(int error) { return ErrnoText(error).c_str(); }
 bool is_want(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 // Appends the whole file to `text`. Returns why not, or an empty string. Only reads forward, so
-// pipes will do.
-std::string read_file(const std::string& path, std::string& text, bool& starved) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) {
+// pipes will do, as long as what they bring comes by `until`: a FIFO may have no writer, and a
+// terminal nobody who types.
+std::string read_file(const std::string& path, Clock::time_point until, std::string& text,
+                      bool& starved) {
+  const Fd file = Fd::made(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  struct stat status {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) {
     starved = is_want(errno);
     return describe(errno);
   }
+  // Read at once, a FIFO that has no writer yet would seem to be empty.
+  if (S_ISFIFO(status.st_mode) && !await_input(file.get(), until)) return kNothingCame;
   std::array<char, 16384> buffer;
   for (;;) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
     if (got == 0) return {};
     if (got < 0) {
       if (errno == EINTR) continue;
-      return describe(errno);
+      if (errno != EAGAIN) return describe(errno);
+      if (!await_input(file.get(), until)) return kNothingCame;
+      continue;
     }
     text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > kMaxFileSize) return "larger than 16 MiB";
@@ -73,11 +83,12 @@ ConfFile read_configuration() {
   return file;
 }
 
-ConfFile read_conf_file(const std::vector<std::string>& locations) {
+ConfFile read_conf_file(const std::vector<std::string>& locations, Clock::duration limit) {
   ConfFile result;
+  const Clock::time_point until = Clock::now() + limit;
   for (const std::string& path : locations) {
     std::string text;
-    std::string failure = read_file(path, text, result.starved);
+    std::string failure = read_file(path, until, text, result.starved);
     const bool read = failure.empty();
     result.attempts.push_back({path, std::move(failure)});
     if (result.starved) break;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/wait_word.h"
 #include "dat/conf.h"
 
 namespace udapl::dat {
@@ -37,7 +38,9 @@ struct ConfFile {
 // the first attempt says so.
 [[nodiscard]] ConfFile read_configuration();
 
-// Reads and parses the first of `locations` that can be read. May block: a location may be a FIFO.
-[[nodiscard]] ConfFile read_conf_file(const std::vector<std::string>& locations);
+// Reads and parses the first of `locations` that can be read. A pipe, FIFO or device is read if
+// what it brings is there within `limit`.
+[[nodiscard]] ConfFile read_conf_file(const std::vector<std::string>& locations,
+                                      Clock::duration limit = std::chrono::seconds(5));
 
 }  // namespace udapl::dat

@@ -2,6 +2,7 @@
 #include "dat/library.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include "common/trace.h"
 
@@ -34,6 +35,11 @@ LoadResult DlLoader::load(const std::string& path) {
   // An empty name would give the program itself.
   if (path.empty()) {
     result.failure = "the library name is empty";
+    return result;
+  }
+  if (struct stat status{}; path.find('/') != std::string::npos &&
+                            ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    result.failure = path + ": it is no regular file";  // opening a FIFO would wait for a writer
     return result;
   }
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -129,6 +129,7 @@ bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
     return false;
   }
   ScopedLock lock(mutex_);
+  if (entry.loaded) return true;  // another thread was faster, and may be calling them
   entry.loaded = true;
   entry.entry_points = result.entry_points;
   if (entry.entry_points.init == nullptr) entry.entry_points.fini = nullptr;

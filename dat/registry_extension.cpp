@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/cause.h"
+#include "dat/known_tables.h"
 #include "dat/provider_of.h"
 #include "dat/registry.h"
 
@@ -32,7 +33,7 @@ DAT_RETURN Registry::extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list
   if ((op & DAT_CLOSE_EXTENSION_BASE) != 0) return extension_close(handle, op, args);
   const DAT_IA_HANDLE ia = table_.pointer_of(handle);
   if (ia != nullptr) handle = ia;
-  if (IaTable::is_number(handle))
+  if (!is_object_address(handle))
     return refuse(op, dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
   return provider_of(handle).handle_extendedop_func(handle, op, args);
 }
@@ -58,7 +59,7 @@ DAT_RETURN Registry::extension_open(DAT_NAME_PTR name, DAT_EXTENDED_OP op, va_li
 }
 
 DAT_RETURN Registry::extension_close(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args) {
-  if (IaTable::is_number(handle))
+  if (!is_object_address(handle))
     return refuse(op, dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
   const DAT_PROVIDER& provider = provider_of(handle);
   const std::string name = provider.device_name != nullptr ? provider.device_name : "";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/printable.h"
 #include "common/trace.h"
 #include "dat/advice.h"
 #include "dat/strerror.h"
@@ -16,10 +17,10 @@ constexpr std::size_t kLinesShown = 10;  // of a file that is wrong from top to 
 
 using Lines = std::vector<std::string>;
 
-void add_line(std::string& text, const std::string& line) {
-  text += "dat:   ";
-  for (const char c : line) text += c == '\n' ? ' ' : c;
-  text += '\n';
+// What is in `line` is of files and of the dynamic linker.
+void add_line(std::string& text, std::string line) {
+  make_printable(line.data(), line.size());
+  text += "dat:   " + line + '\n';
 }
 
 std::string at_line(const ConfDiagnostic& diagnostic) {

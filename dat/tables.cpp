@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <unordered_set>
+#include <utility>
 
 namespace udapl::dat {
 
@@ -23,10 +26,26 @@ bool matches(const IaKey& offered, const IaKey& wanted) {
          offered.thread_safe == wanted.thread_safe && offered.minor >= wanted.minor;
 }
 
-template <class T>
-void push_back_once(std::vector<T>& list, T value) {
-  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(std::move(value));
-}
+// A list in which nothing stands twice. Files may have tens of thousands of entries.
+class Unique {
+ public:
+  void add(std::string text) {
+    const auto [place, is_new] = known_.insert(std::move(text));
+    if (is_new) list_.push_back(*place);
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(list_); }
+
+ private:
+  std::unordered_set<std::string> known_;
+  std::vector<std::string> list_;
+};
+
+struct HashKey {
+  std::size_t operator()(const IaKey& key) const noexcept {
+    const std::size_t version = (std::size_t{key.major} << 32U | key.minor) * 2 + key.thread_safe;
+    return std::hash<std::string_view>()(key.name) ^ (version * 0x9e3779b97f4a7c15U);
+  }
+};
 
 }  // namespace
 
@@ -90,19 +109,19 @@ DAT_RETURN Tables::not_found_code(const IaKey& wanted) const {
 }
 
 std::vector<std::string> Tables::alternatives(std::string_view name) const {
-  std::vector<std::string> found;
+  Unique found;
   for_each_key([&](const IaKey& key) {
     if (key.name != name) return;
-    push_back_once(found, "version " + std::to_string(key.major) + '.' + std::to_string(key.minor) +
-                              (key.thread_safe ? " threadsafe" : " nonthreadsafe"));
+    found.add("version " + std::to_string(key.major) + '.' + std::to_string(key.minor) +
+              (key.thread_safe ? " threadsafe" : " nonthreadsafe"));
   });
-  return found;
+  return found.take();
 }
 
 std::vector<std::string> Tables::names() const {
-  std::vector<std::string> found;
-  for_each_key([&](const IaKey& key) { push_back_once(found, std::string(key.name)); });
-  return found;
+  Unique found;
+  for_each_key([&](const IaKey& key) { found.add(std::string(key.name)); });
+  return found.take();
 }
 
 bool Tables::knows(std::string_view name) const {
@@ -174,12 +193,9 @@ Registration* Tables::unowned(const IaKey& key) {
 
 std::vector<DAT_PROVIDER_INFO> Tables::list() const {
   std::vector<DAT_PROVIDER_INFO> providers;
-  for (const Entry& entry : entries_) {
-    const bool listed = std::any_of(
-        providers.begin(), providers.end(),
-        [&](const DAT_PROVIDER_INFO& other) { return key_of(other) == key_of(entry.info); });
-    if (!listed) providers.push_back(entry.info);
-  }
+  std::unordered_set<IaKey, HashKey> listed;  // the names are those of the entries
+  for (const Entry& entry : entries_)
+    if (listed.insert(key_of(entry.info)).second) providers.push_back(entry.info);
   return providers;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <dat/dat_diagnosis_extensions.h>
 #include <dat/udat.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -63,8 +64,8 @@ static inline DAT_CONNECTION_EVENT_DATA wait_connection(const struct connection*
                                                         DAT_EVENT_NUMBER expected) {
   const DAT_EVENT event = wait_event(c->connect_evd);
   if (event.event_number != expected) {
-    fprintf(stderr, "connection event 0x%x instead of 0x%x\n", (unsigned)event.event_number,
-            (unsigned)expected);
+    fprintf(stderr, "%s instead of %s\n", dat_event_name(event.event_number),
+            dat_event_name(expected));
     exit(1);
   }
   return event.event_data.connect_event_data;
@@ -79,7 +80,7 @@ static inline DAT_DTO_COMPLETION_EVENT_DATA wait_transfer(DAT_EVD_HANDLE evd) {
 static inline DAT_SEG_LENGTH wait_success(DAT_EVD_HANDLE evd) {
   const DAT_DTO_COMPLETION_EVENT_DATA done = wait_transfer(evd);
   if (done.status != DAT_DTO_SUCCESS) {
-    fprintf(stderr, "a transfer failed with status %d\n", (int)done.status);
+    fprintf(stderr, "a transfer failed: %s\n", dat_dto_status_name(done.status));
     exit(1);
   }
   return done.transfered_length;

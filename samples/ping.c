@@ -79,7 +79,7 @@ static void serve(struct connection* c, DAT_CONN_QUAL port) {
       break;
     }
     if (received.status != DAT_DTO_SUCCESS) {
-      fprintf(stderr, "receive failed with status %d\n", (int)received.status);
+      fprintf(stderr, "receive failed: %s\n", dat_dto_status_name(received.status));
       exit(1);
     }
     verify(b.in.address, received.transfered_length, n, 0);

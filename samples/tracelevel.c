@@ -11,6 +11,7 @@
  */
 #include <dat/dat_trclvl.h>
 #include <dat/udat.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,8 +48,19 @@ static void set_levels(DAT_IA_HANDLE ia, DAT_TRCLVL_MODIFY_FUNC modify, DAT_COUN
 }
 
 int main(int argc, char** argv) {
+  static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+  static const char usage[] = "usage: tracelevel [NAME]\nNAME is an entry of dat.conf (soft).\n";
   char fallback[] = "soft";
-  DAT_NAME_PTR name = argc > 1 ? argv[1] : fallback;
+  const int option = getopt_long(argc, argv, "", options, NULL);
+  if (option == 'h') {
+    fputs(usage, stdout);
+    return 0;
+  }
+  if (option != -1 || argc - optind > 1) {
+    fputs(usage, stderr);
+    return 2;
+  }
+  DAT_NAME_PTR name = optind < argc ? argv[optind] : fallback;
   DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
   DAT_IA_HANDLE ia;
   DAT_IA_ATTR attr;

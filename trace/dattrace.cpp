@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <dirent.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "common/printable.h"
 #include "common/trace.h"
 #include "common/trace_page.h"
 
@@ -45,7 +47,7 @@ void usage(FILE* to) {
       "  --help         this text\n"
       "  --version      the version of udapl\n"
       "LEVEL: 0 off, 1 errors, 3 normal, 5 calls, 7 detail, up to 10. Where the records go was\n"
-      "decided when the process began (DAT_TRACE_SINK, DAPL_TRACE_SINK). See tracing(7).\n"
+      "decided when the process began (DAT_TRACE_SINK, DAPL_TRACE_SINK). See udapl-tracing(7).\n"
       "Exit status: 0 done, 1 failed, 2 wrong command line.\n",
       to);
 }
@@ -175,8 +177,10 @@ int find_libraries(int pid, std::vector<Library>& libraries) {
     if (!name.starts_with(prefix)) continue;
     name.remove_prefix(prefix.size());
     if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
-    Page* const page = map_page(path, std::string(name));
-    if (page != nullptr) libraries.push_back({std::string(name), page});
+    std::string shown(name);  // which the process has chosen
+    udapl::make_printable(shown.data(), shown.size());
+    Page* const page = map_page(path, shown);
+    if (page != nullptr) libraries.push_back({std::move(shown), page});
   }
   ::closedir(directory);
   return 0;

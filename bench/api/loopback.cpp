@@ -110,8 +110,8 @@ void End::create(const Adapter& adapter, DAT_COUNT depth) {
   attr.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
   attr.max_recv_dtos = depth;
   attr.max_request_dtos = depth;
-  attr.max_recv_iov = 1;
-  attr.max_request_iov = 1;
+  attr.max_recv_iov = 4;
+  attr.max_request_iov = 4;
   attr.max_rdma_read_in = 4;
   attr.max_rdma_read_out = 4;
   attr.max_rdma_read_iov = 1;

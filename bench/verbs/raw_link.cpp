@@ -39,9 +39,17 @@ void must(bool good, const char* what) {
   std::exit(1);
 }
 
-void RawEnd::create(ibv_pd* pd, int depth, std::uint32_t max_inline) {
-  recv_cq = ::ibv_create_cq(id->verbs, depth, nullptr, nullptr, 0);
-  send_cq = ::ibv_create_cq(id->verbs, depth, nullptr, nullptr, 0);
+void RawEnd::create(ibv_pd* pd, int depth, std::uint32_t max_inline, Reap how) {
+  const auto create_cq = [&] {
+    ibv_comp_channel* channel = nullptr;
+    if (how == Reap::kWait) {
+      channel = ::ibv_create_comp_channel(id->verbs);
+      must(channel != nullptr, "ibv_create_comp_channel");
+    }
+    return ::ibv_create_cq(id->verbs, depth, nullptr, channel, 0);
+  };
+  recv_cq = create_cq();
+  send_cq = create_cq();
   must(recv_cq != nullptr && send_cq != nullptr, "ibv_create_cq");
   ibv_qp_init_attr attr{};
   attr.recv_cq = recv_cq;
@@ -54,8 +62,11 @@ void RawEnd::create(ibv_pd* pd, int depth, std::uint32_t max_inline) {
 
 void RawEnd::destroy() {
   ::rdma_destroy_qp(id);
-  ::ibv_destroy_cq(recv_cq);
-  ::ibv_destroy_cq(send_cq);
+  for (ibv_cq* const cq : {recv_cq, send_cq}) {
+    ibv_comp_channel* const channel = cq->channel;
+    ::ibv_destroy_cq(cq);
+    if (channel != nullptr) ::ibv_destroy_comp_channel(channel);
+  }
   ::rdma_destroy_id(id);
 }
 
@@ -94,7 +105,7 @@ void poll_one(ibv_cq* cq) {
   std::exit(1);
 }
 
-RawLink::RawLink(const sockaddr& address, int depth, std::size_t buffer_size)
+RawLink::RawLink(const sockaddr& address, int depth, std::size_t buffer_size, Reap how)
     : channel_(::rdma_create_event_channel()), bytes_(buffer_size) {
   must(channel_ != nullptr, "rdma_create_event_channel");
   sockaddr_storage here{};
@@ -120,7 +131,7 @@ RawLink::RawLink(const sockaddr& address, int depth, std::size_t buffer_size)
   mr_ = ::ibv_reg_mr(pd_, bytes_.data(), bytes_.size(),
                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
   must(mr_ != nullptr, "ibv_reg_mr");
-  active.create(pd_, depth, kMaxInline);
+  active.create(pd_, depth, kMaxInline, how);
   rdma_conn_param param{};
   param.responder_resources = kReads;
   param.initiator_depth = kReads;
@@ -128,7 +139,7 @@ RawLink::RawLink(const sockaddr& address, int depth, std::size_t buffer_size)
   param.rnr_retry_count = kRetries;
   must(::rdma_connect(active.id, &param) == 0, "rdma_connect");
   passive.id = expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-  passive.create(pd_, depth, kMaxInline);
+  passive.create(pd_, depth, kMaxInline, how);
   must(::rdma_accept(passive.id, &param) == 0, "rdma_accept");
   expect(RDMA_CM_EVENT_ESTABLISHED);
   expect(RDMA_CM_EVENT_ESTABLISHED);

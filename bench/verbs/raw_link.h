@@ -15,6 +15,9 @@ namespace bench {
 // Ends the program, with errno, unless `good`.
 void must(bool good, const char* what);
 
+// How completions are taken: by polling only, or also from a completion channel for each queue.
+enum class Reap { kPoll, kWait };
+
 // One end: a QP whose sends and receives complete on CQs of their own.
 struct RawEnd {
   rdma_cm_id* id = nullptr;
@@ -22,7 +25,7 @@ struct RawEnd {
   ibv_cq* send_cq = nullptr;
 
   // Makes the CQs and the QP of `id`.
-  void create(ibv_pd* pd, int depth, std::uint32_t max_inline);
+  void create(ibv_pd* pd, int depth, std::uint32_t max_inline, Reap how);
   void destroy();
 
   void post_recv(ibv_sge segment) const;
@@ -37,7 +40,7 @@ void poll_one(ibv_cq* cq);
 class RawLink {
  public:
   // Connects through a listener on `address`, one of this machine's.
-  RawLink(const sockaddr& address, int depth, std::size_t buffer_size);
+  RawLink(const sockaddr& address, int depth, std::size_t buffer_size, Reap how = Reap::kPoll);
   ~RawLink();
   RawLink(const RawLink&) = delete;
   RawLink& operator=(const RawLink&) = delete;

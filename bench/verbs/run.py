@@ -36,7 +36,7 @@ def measure(options):
             for threads in ("nonthreadsafe", "threadsafe"):
                 conf.write(f'{name} u2.0 {threads} default {library} dapl.2.0 "{options.device}" ""\n')
         conf.flush()
-        program = os.path.join(options.build, "bin", "verbs_bench")
+        program = os.path.join(options.build, "bin", "verbs_waiting" if options.waiting else "verbs_bench")
         environment = dict(os.environ, DAT_OVERRIDE=conf.name)
         environment["LD_LIBRARY_PATH"] = os.path.join(os.path.abspath(options.build), "lib")
         output = subprocess.run([program, f"--rounds={options.rounds}", f"--count={options.count}",
@@ -77,6 +77,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, metavar="DIR")
     parser.add_argument("--device", default="d0 0")
+    parser.add_argument("--waiting", action="store_true", help="two threads that sleep until a message comes")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--count", type=int, default=200)
     options = parser.parse_args()

@@ -60,7 +60,8 @@ struct Attributes {
   bool completed_is_delivered = false;
   bool send_invalidate = false;
   bool read_to_rmr = false;
-  bool delayed_ack = false;  // QpInit::delayed_ack may be set
+  bool delayed_ack = false;             // QpInit::delayed_ack may be set
+  bool delayed_ack_by_default = false;  // and is, unless the consumer says otherwise
   DAT_RMR_SCOPE rmr_scope = DAT_RMR_SCOPE_ANY;
   DAT_EXTENSION extension = DAT_EXTENSION_NONE;
   int extension_version = 0;
@@ -92,13 +93,13 @@ class Adapter {
   virtual Result<std::unique_ptr<Listener>> listen(const ListenRequest& request,
                                                    ListenSink& sink) = 0;
 
-  // dat_lmr_sync_rdma_*: does every segment lie inside an LMR? INVALID_PARAMETER if not.
-  virtual Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept = 0;
-
   // Sleeps until `word` differs from `seen`, the deadline passes or a signal came; may return
   // kChanged spuriously. A transport that needs its callers' threads drives progress here.
   virtual WaitResult block(WaitWord& word, std::uint32_t seen,
                            const Deadline& deadline) noexcept = 0;
+
+  // Is the calling thread the service thread? Then it is in no call of the application's.
+  [[nodiscard]] virtual bool in_service_thread() const noexcept = 0;
 };
 
 }  // namespace udapl::transport

@@ -39,6 +39,17 @@ struct SocketAddress {
   }
 };
 
+// The port that a connection qualifier stands for. Programs use process ids and random 64-bit
+// values: what is no port is folded into 33534..65534, as existing providers fold it, so that both
+// ends agree. Two qualifiers of one port cannot be listened on at a time.
+[[nodiscard]] constexpr std::uint16_t port_of(DAT_CONN_QUAL qualifier) noexcept {
+  constexpr DAT_CONN_QUAL kPorts = 65536;
+  constexpr DAT_CONN_QUAL kFolded = 32001;
+  constexpr DAT_CONN_QUAL kFirstFolded = 33534;
+  return static_cast<std::uint16_t>(qualifier < kPorts ? qualifier
+                                                       : qualifier % kFolded + kFirstFolded);
+}
+
 struct Endpoints {
   SocketAddress local;
   SocketAddress remote;
@@ -48,7 +59,7 @@ struct Endpoints {
 
 struct ConnectRequest {
   SocketAddress remote;      // the port in it is ignored
-  DAT_CONN_QUAL conn_qual;   // of the peer's listener
+  DAT_CONN_QUAL conn_qual;   // of the peer's listener: port_of() it counts
   DAT_TIMEOUT timeout_us;    // covers everything up to the peer's consumer's decision;
                              // DAT_TIMEOUT_INFINITE: no limit
   PrivateData private_data;  // copied; at most Attributes::max_private_data
@@ -81,12 +92,13 @@ class IncomingConnection {
 class Listener {
  public:
   virtual ~Listener() = default;
+  // As the consumer gave it; the port, if the transport was to pick one.
   [[nodiscard]] virtual DAT_CONN_QUAL conn_qual() const noexcept = 0;
   [[nodiscard]] virtual const SocketAddress& address() const noexcept = 0;
 };
 
 struct ListenRequest {
-  DAT_CONN_QUAL conn_qual;       // 0: the transport picks a free, non-privileged one
+  DAT_CONN_QUAL conn_qual;       // 0: the transport picks a free, non-privileged port
   const SocketAddress* address;  // null: the adapter's address. Only its host part counts.
 };
 

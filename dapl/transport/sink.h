@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "dapl/transport/poll_gate.h"
 #include "dapl/transport/types.h"
 
 #include <memory>
@@ -28,6 +27,16 @@ enum class BreakReason {
   kTransportLost  // reset, time-out, peer died
 };
 
+// A reason, and in a few words what was seen of it ("invalid STag"): a text that lives for ever, or
+// "" if there is no more to say.
+struct BreakCause {
+  BreakReason why = BreakReason::kTransportLost;
+  const char* detail = "";
+
+  BreakCause() noexcept = default;
+  BreakCause(BreakReason reason, const char* text = "") noexcept : why(reason), detail(text) {}
+};
+
 // Connection outcomes of one QP. Every connect/accept yields exactly one of the first five calls;
 // every on_established is followed by exactly one of on_disconnected/on_broken, unless the core
 // called disconnect(kAbrupt) or destroyed or reset the QP first. When a call other than
@@ -45,7 +54,7 @@ class ConnectionSink {
   on_accept_failed() noexcept = 0;  // passive: the active side was gone before the handshake ended
   virtual void on_disconnected() noexcept = 0;  // the peer ended it, or a graceful disconnect of
                                                 // ours has drained
-  virtual void on_broken(BreakReason why) noexcept = 0;
+  virtual void on_broken(BreakCause cause) noexcept = 0;
 
   virtual void
   on_soft_watermark() noexcept = 0;  // more buffers held than the soft mark; disarmed by this
@@ -82,8 +91,6 @@ class CqSink {
   // The CQ was full and a completion was lost. Every QP that feeds the CQ breaks. At most one call
   // per CQ.
   virtual void on_overflow() noexcept = 0;
-  // Through which the consumer comes who does not call Cq::poll; null: everybody does.
-  [[nodiscard]] virtual PollGate* poll_gate() noexcept { return nullptr; }
 
  protected:
   ~CqSink() = default;
@@ -103,9 +110,6 @@ class AdapterSink {
  public:
   virtual void on_catastrophic() noexcept = 0;  // device or port gone
   virtual void on_internal_error() noexcept = 0;
-  // Not a report but a question: does the consumer serialise all his calls for this adapter (a
-  // nonthreadsafe entry of dat.conf)? What the adapter's own thread causes is not serialised.
-  [[nodiscard]] virtual bool consumer_serialises() const noexcept { return false; }
 
  protected:
   ~AdapterSink() = default;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/call.h"
+#include "common/call_probe.h"
 
 #include <atomic>
 #include <bit>
@@ -19,6 +20,9 @@ namespace udapl::transport {
 // Thread-safe. A member of the object whose calls it makes; declare it last, or close() it first.
 template <class Deferred>
 class SinkGate {
+ private:
+  static constexpr std::uint32_t kClosed = 1U << 31;
+
  public:
   // Makes sink call number `call` of `object`, as its last act: the sink may destroy the object.
   using Deliver = void (*)(void* object, unsigned call) noexcept;
@@ -49,10 +53,10 @@ class SinkGate {
     waiting_.fetch_and(~calls | kClosed, std::memory_order_acq_rel);
   }
 
-  // As cancel() of all calls, and waits for one that runs in another thread: hold no lock that the
-  // sink could want. What is posted afterwards is made.
-  void drain() noexcept {
-    cancel(~kClosed);
+  // As cancel(), by default of all calls, and waits for one that runs in another thread: hold no
+  // lock that the sink could want. What is posted afterwards is made.
+  void drain(std::uint32_t calls = ~kClosed) noexcept {
+    cancel(calls & ~kClosed);
     deferred_.close();
     if ((waiting_.load(std::memory_order_acquire) & ~kClosed) != 0) deferred_.post();
   }
@@ -65,15 +69,15 @@ class SinkGate {
   }
 
  private:
-  static constexpr std::uint32_t kClosed = 1U << 31;
-
   void make_next_call() noexcept {
     std::uint32_t waiting = waiting_.load(std::memory_order_acquire) & ~kClosed;
     if (waiting == 0) return;
     const auto call = static_cast<unsigned>(std::countr_zero(waiting));
     waiting = waiting_.fetch_and(~(1U << call), std::memory_order_acq_rel) & ~kClosed;
     if ((waiting & ~(1U << call)) != 0) deferred_.post();
-    if ((waiting & 1U << call) != 0) deliver_(object_, call);  // not cancelled in between
+    if ((waiting & 1U << call) == 0) return;  // cancelled in between
+    about_to_call(Decided::kSinkCall, object_);
+    deliver_(object_, call);
   }
 
   const Deliver deliver_;

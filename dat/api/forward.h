@@ -9,6 +9,7 @@
 #include "common/trace.h"
 #include "dat/api/instance.h"
 #include "dat/ia_table.h"
+#include "dat/known_tables.h"
 #include "dat/provider_of.h"
 
 // How an API function reaches its provider. Each forwarder is one call of one of the three
@@ -22,59 +23,64 @@ namespace udapl::dat {
 
 // Traces a refused handle and returns the error.
 [[gnu::cold, gnu::noinline]] DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle,
-                                                      DAT_RETURN_SUBTYPE subtype) noexcept;
+                                                      DAT_RETURN_SUBTYPE subtype,
+                                                      trace::Level level = trace::kNormal) noexcept;
 
 template <auto Slot, class... Args>
 inline constexpr bool kSlotTakes =
     std::is_same_v<std::remove_cvref_t<decltype(static_cast<DAT_PROVIDER*>(nullptr)->*Slot)>,
                    DAT_RETURN (*)(DAT_HANDLE, Args...)>;
 
+template <auto Value>
+struct Constant {};
+template <auto Slot, auto... Others>
+inline constexpr bool kIsOneOf = (std::is_same_v<Constant<Slot>, Constant<Others>> || ...);
+
+// The data path: no instruction is spent on handles that are none but null and numbers.
+template <auto Slot>
+inline constexpr bool kIsHot =
+    kIsOneOf<Slot, &DAT_PROVIDER::ep_post_send_func,
+             &DAT_PROVIDER::ep_post_send_with_invalidate_func, &DAT_PROVIDER::ep_post_recv_func,
+             &DAT_PROVIDER::ep_post_rdma_read_func, &DAT_PROVIDER::ep_post_rdma_write_func,
+             &DAT_PROVIDER::ep_post_rdma_read_to_rmr_func, &DAT_PROVIDER::rmr_bind_func,
+             &DAT_PROVIDER::srq_post_recv_func, &DAT_PROVIDER::evd_dequeue_func>;
 // Calls that programs make in their loops: the provider traces what they do, not that they were
 // called.
 template <auto Slot>
-inline constexpr bool kIsHot = false;
+inline constexpr bool kIsFrequent =
+    kIsHot<Slot> ||
+    kIsOneOf<Slot, &DAT_PROVIDER::ep_get_status_func, &DAT_PROVIDER::evd_wait_func,
+             &DAT_PROVIDER::evd_post_se_func, &DAT_PROVIDER::cno_wait_func,
+             &DAT_PROVIDER::get_consumer_context_func, &DAT_PROVIDER::set_consumer_context_func>;
+
+template <auto Slot>
+inline constexpr bool kIsClose = false;
 template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_send_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_send_with_invalidate_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_recv_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_rdma_read_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_rdma_write_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::ep_post_rdma_read_to_rmr_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::ep_get_status_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::rmr_bind_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::srq_post_recv_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::evd_dequeue_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::evd_wait_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::evd_post_se_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::cno_wait_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::get_consumer_context_func> = true;
-template <>
-inline constexpr bool kIsHot<&DAT_PROVIDER::set_consumer_context_func> = true;
+inline constexpr bool kIsClose<&DAT_PROVIDER::ia_close_func> = true;
 
 // Records of a call and its return.
 [[gnu::cold, gnu::noinline]] void trace_call(const char* function, DAT_HANDLE handle) noexcept;
 [[gnu::cold, gnu::noinline]] DAT_RETURN trace_return(const char* function, DAT_HANDLE handle,
                                                      DAT_RETURN code) noexcept;
 
+// Is `handle` an object of a provider, for as far as that can be seen? For calls that are not hot:
+// what a program gives by mistake may be any address that can be read.
+template <auto Slot>
+[[nodiscard]] inline bool is_object(DAT_HANDLE handle) noexcept {
+  if (!is_object_address(handle)) return false;
+  const DAT_PROVIDER* const table = *static_cast<const DAT_PROVIDER* const*>(handle);  // or null
+  if (known_tables().has(table)) [[likely]]
+    return true;
+  DAT_PROVIDER copy{};
+  return read_table(table, copy) && is_function(reinterpret_cast<const void*>(copy.*Slot));
+}
+
 // Calls the provider; `handle` is the consumer's, `object` the provider's.
 template <auto Slot, class... Args>
 inline DAT_RETURN call_provider([[maybe_unused]] const char* function,
                                 [[maybe_unused]] DAT_HANDLE handle, DAT_HANDLE object,
                                 Args... args) {
-  if constexpr (!kIsHot<Slot>) {
+  if constexpr (!kIsFrequent<Slot>) {
     if (trace::enabled(trace::kCalls)) [[unlikely]] {
       trace_call(function, handle);
       return trace_return(function, handle, (provider_of(object).*Slot)(object, args...));
@@ -83,12 +89,12 @@ inline DAT_RETURN call_provider([[maybe_unused]] const char* function,
   return (provider_of(object).*Slot)(object, args...);
 }
 
-// The first argument is an object of the provider, whose first word leads to the slot: a test for
-// null and for IA numbers (an IA where another object belongs), two loads and a jump.
+// The first argument is an object of the provider, whose first word leads to the slot. Hot: a test
+// for null and for IA numbers (an IA where another object belongs), two loads and a jump.
 template <auto Slot, DAT_RETURN_SUBTYPE NullSubtype, class... Args>
 inline DAT_RETURN forward(const char* function, DAT_HANDLE handle, Args... args) {
   static_assert(kSlotTakes<Slot, Args...>);
-  if (IaTable::is_number(handle)) [[unlikely]]
+  if (kIsHot<Slot> ? IaTable::is_number(handle) : !is_object<Slot>(handle)) [[unlikely]]
     return refuse_handle(function, handle, NullSubtype);
   return call_provider<Slot>(function, handle, handle, args...);
 }
@@ -98,8 +104,11 @@ template <auto Slot, class... Args>
 inline DAT_RETURN forward_ia(const char* function, DAT_IA_HANDLE ia, Args... args) {
   static_assert(kSlotTakes<Slot, Args...>);
   const DAT_IA_HANDLE provider_ia = ia_table().resolve(ia);
-  if (provider_ia == nullptr) [[unlikely]]
-    return refuse_handle(function, ia, DAT_INVALID_HANDLE_IA);
+  if (provider_ia == nullptr) [[unlikely]] {
+    // Most of these make something. A program that closes what it never opened knows why.
+    return refuse_handle(function, ia, DAT_INVALID_HANDLE_IA,
+                         kIsClose<Slot> ? trace::kNormal : trace::kError);
+  }
   return call_provider<Slot>(function, ia, provider_ia, args...);
 }
 
@@ -109,7 +118,7 @@ inline DAT_RETURN forward_either(const char* function, DAT_HANDLE handle, Args..
   static_assert(kSlotTakes<Slot, Args...>);
   const DAT_IA_HANDLE provider_ia = ia_table().pointer_of(handle);
   if (provider_ia != nullptr) handle = provider_ia;
-  if (IaTable::is_number(handle)) [[unlikely]]
+  if (kIsHot<Slot> ? IaTable::is_number(handle) : !is_object<Slot>(handle)) [[unlikely]]
     return refuse_handle(function, handle, DAT_INVALID_HANDLE1);
   return call_provider<Slot>(function, handle, handle, args...);
 }

@@ -30,6 +30,7 @@ UDAPL_API DAT_RETURN dat_ia_openv(const DAT_NAME_PTR provider, DAT_COUNT asynch_
     Result<OpenedIa> opened = reg->open({provider, asynch_evd_min_qlen, asynch_evd_handle,
                                          dat_major, dat_minor, dat_thread_safety != DAT_FALSE});
     if (!opened.ok()) return opened.status().code();
+    known_tables().add(&provider_of(ia_table().pointer_of(opened->ia)));
     *ia_handle = opened->ia;
     if (asynch_evd_handle != nullptr) *asynch_evd_handle = opened->async_evd;
     return DAT_SUCCESS;

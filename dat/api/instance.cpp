@@ -57,6 +57,7 @@ Registry* make_registry() {
 }  // namespace
 
 constinit Immortal<IaTable> process_ia_table;
+constinit Immortal<KnownTables> process_known_tables;
 
 Registry* registry() {
   static Registry* const instance = make_registry();
@@ -83,11 +84,11 @@ DAT_RETURN trace_return(const char* function, DAT_HANDLE handle, DAT_RETURN code
   return code;
 }
 
-DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle,
-                         DAT_RETURN_SUBTYPE subtype) noexcept {
+DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle, DAT_RETURN_SUBTYPE subtype,
+                         trace::Level level) noexcept {
   const DAT_RETURN code = dat_error(DAT_INVALID_HANDLE, subtype);
-  if (trace::enabled(trace::kNormal))
-    trace::write_error(trace::kNormal, code, function, "%p is not a handle", handle);
+  if (trace::enabled(level))
+    trace::write_error(level, code, function, "%p is not a handle", handle);
   udapl::cause::note(code, "%s: %p is not a handle", function, handle);
   return code;
 }

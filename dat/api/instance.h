@@ -2,11 +2,12 @@
 #pragma once
 
 #include "dat/ia_table.h"
+#include "dat/known_tables.h"
 #include "dat/registry.h"
 
 namespace udapl::dat {
 
-// The two objects of the process. Neither is ever destroyed: applications and providers may call
+// The objects of the process. None is ever destroyed: applications and providers may call
 // from their own destructors, in any order.
 
 // An object that is constant initialised, so usable from the first instruction on, and kept for
@@ -20,6 +21,9 @@ union Immortal {
 
 extern constinit Immortal<IaTable> process_ia_table;
 [[nodiscard]] inline IaTable& ia_table() noexcept { return process_ia_table.object; }
+
+extern constinit Immortal<KnownTables> process_known_tables;
+[[nodiscard]] inline KnownTables& known_tables() noexcept { return process_known_tables.object; }
 
 // Made, and dat.conf read, by the first call. Null once the destructors of this library have run.
 // Thread safe.

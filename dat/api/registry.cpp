@@ -60,7 +60,9 @@ UDAPL_API DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER* provider,
   return boundary([&]() -> DAT_RETURN {
     Registry* reg = registry();
     if (reg == nullptr) return dat_error(DAT_INVALID_STATE);
-    return reg->add(provider, provider_info).code();
+    const Status status = reg->add(provider, provider_info);
+    if (status.ok()) known_tables().add(provider);
+    return status.code();
   });
 }
 

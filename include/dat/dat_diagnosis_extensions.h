@@ -38,6 +38,10 @@ DAT_BEGIN_DECLS
  * If the thread's text is about another status than the one given, or its provider told nothing,
  * the answer is the name of `status` and a remark that there is no cause.
  *
+ * Why a connection broke: after the thread has taken a DAT_CONNECTION_EVENT_BROKEN from an EVD, ask
+ * with DAT_CONNECTION_EVENT_BROKEN in place of a status ("protocol error: DDP tagged: invalid
+ * STag").
+ *
  * @param[in]  status  what the failed call returned; class bits do not matter
  * @param[out] cause   receives the text, which is never null: "" for DAT_SUCCESS. It belongs to the
  *                     library and is valid in this thread until the thread's next DAT call.
@@ -68,6 +72,51 @@ DAT_EXPORT DAT_RETURN DAT_API dat_last_cause(DAT_RETURN status, const char** cau
  * Blocking: no, and nothing is allocated. Threads: safe. No part of the specification.
  */
 DAT_EXPORT DAT_RETURN DAT_API dats_set_last_cause(DAT_RETURN status, const char* cause);
+/** @} */
+
+/** @name Names. What numbers are called, for messages. @{ */
+
+/**
+ * The name of an event: "DAT_CONNECTION_EVENT_BROKEN".
+ *
+ *     fprintf(stderr, "unexpected %s\n", dat_event_name(event.event_number));
+ *
+ * @param[in] number  what DAT_EVENT has
+ *
+ * Returns a text that lives for ever and is never null; of a number that is none, "unknown event".
+ *
+ * Blocking: no, and nothing is allocated. Threads: safe, also in signal handlers. No part of the
+ * specification.
+ */
+DAT_EXPORT const char* DAT_API dat_event_name(DAT_EVENT_NUMBER number);
+
+/**
+ * The name of how a transfer ended, "DAT_DTO_ERR_REMOTE_ACCESS"; else as dat_event_name().
+ *
+ * @param[in] status  what DAT_DTO_COMPLETION_EVENT_DATA has
+ */
+DAT_EXPORT const char* DAT_API dat_dto_status_name(DAT_DTO_COMPLETION_STATUS status);
+
+/**
+ * The name of a transfer as in the call that posts it, "rdma_write"; else as dat_event_name().
+ *
+ * @param[in] operation  what DAT_DTO_COMPLETION_EVENT_DATA has
+ */
+DAT_EXPORT const char* DAT_API dat_dto_operation_name(DAT_DTOS operation);
+
+/**
+ * The name of a state of an EP, "DAT_EP_STATE_CONNECTED"; else as dat_event_name().
+ *
+ * @param[in] state  what dat_ep_get_status() gives
+ */
+DAT_EXPORT const char* DAT_API dat_ep_state_name(DAT_EP_STATE state);
+
+/**
+ * What an object is called, "EP"; else as dat_event_name().
+ *
+ * @param[in] type  what dat_get_handle_type() gives
+ */
+DAT_EXPORT const char* DAT_API dat_handle_type_name(DAT_HANDLE_TYPE type);
 /** @} */
 
 /** @name The configuration. @{ */

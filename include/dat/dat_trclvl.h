@@ -16,9 +16,10 @@
  * (dat_vendor_attr_is_text()). The functions do the same as dat_trclvl_query() and
  * dat_trclvl_modify() of libdat2, which a program may also call directly.
  *
- * An EP's provider-specific attribute delayed_ack is "false" unless set by dat_ep_modify() with
- * DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR and DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR. With
- * "true" a Send or RDMA Write completes when the peer has placed its data (docs/adr/0013).
+ * An EP's provider-specific attribute delayed_ack is "false", or with delayed_ack=on in the entry of
+ * dat.conf "true", unless set by dat_ep_modify() with DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR and
+ * DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR. With "true" a Send or RDMA Write completes when the
+ * peer has placed its data (docs/adr/0013).
  */
 #pragma once
 

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <dat/api/flags.h>
 #include <dat/dat.h>
 #include <dat/dat_platform_specific.h>
 #include <dat/udat_config.h>

@@ -22,13 +22,16 @@ void Timer::start(Clock::time_point when) noexcept {
     when_ = when;
     timers.insert(*this);
     first = &*timers.begin() == this;
+    reactor.note_first_timer();
   }
-  if (first) reactor.wake();  // it sleeps for too long, if it sleeps
+  if (first) reactor.announce_timer(when);
 }
 
 void Timer::stop() noexcept {
   const ScopedLock guard(reactor_.lock_);
-  if (hook_.is_linked()) reactor_.timers_.erase(reactor_.timers_.iterator_to(*this));
+  if (!hook_.is_linked()) return;
+  reactor_.timers_.erase(reactor_.timers_.iterator_to(*this));
+  reactor_.note_first_timer();
 }
 
 bool Deferred::enqueue() noexcept {
@@ -46,7 +49,7 @@ void Deferred::post() noexcept {
 
 void Deferred::post_for_poll() noexcept {
   Reactor& reactor = reactor_;
-  // With the role free and the lease valid the service thread sleeps until the lease ends, at most.
+  // While it is polled the service thread sleeps until the lease ends, at most.
   if (enqueue() && !reactor.polled()) reactor.announce_work();
 }
 

@@ -5,19 +5,18 @@
 #include <cstring>
 #include <new>
 
-#include <sys/eventfd.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include "common/call_probe.h"
 #include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
-#include "providers/reactor/epoll_wait.h"
+#include "providers/reactor/not_cancelled.h"
 
 namespace udapl {
 
 namespace {
-
-constexpr int kEventsPerTurn = 64;
 
 std::uint64_t event_data(std::uint32_t slot, std::uint32_t generation) noexcept {
   return std::uint64_t{generation} << 32 | slot;
@@ -107,21 +106,34 @@ void Reactor::dismiss(Adopted& object) noexcept {
 // role and looks at the queues afterwards. At least one of them sees the other.
 
 bool Reactor::claim() noexcept {
-  std::uint32_t expected = kFree;
-  if (role_.load(std::memory_order_relaxed) != kFree ||
-      !role_.compare_exchange_strong(expected, kActive, std::memory_order_seq_cst))
-    return false;
+  std::uint32_t role = role_.load(std::memory_order_relaxed);
+  do {
+    if ((role & kState) != kFree) return false;
+  } while (!role_.compare_exchange_weak(role, role | kActive, std::memory_order_seq_cst));
   driver_.store(::pthread_self(), std::memory_order_relaxed);
   return true;
+}
+
+void Reactor::become(Role state) noexcept {
+  std::uint32_t role = role_.load(std::memory_order_relaxed);
+  while (!role_.compare_exchange_weak(role, (role & ~kState) | state, std::memory_order_seq_cst)) {
+  }
 }
 
 void Reactor::release() noexcept {
   do {
     driver_.store(pthread_t{}, std::memory_order_relaxed);
-    role_.store(kFree, std::memory_order_seq_cst);
-    if (deferred_count_.load(std::memory_order_seq_cst) == 0 || !claim()) return;
+    become(kFree);
+    if (deferred_count_.load(std::memory_order_seq_cst) == 0 || !claim()) break;
     run_deferred();
   } while (true);
+  // A timer that was started meanwhile may be due before a guard that sleeps looks again.
+  if (first_timer_.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
+    wake_guard();
+}
+
+void Reactor::wake_guard() noexcept {
+  if ((role_.load(std::memory_order_seq_cst) & (kState | kGuarded)) == kGuarded) wake_sleeper();
 }
 
 bool Reactor::driven_here() const noexcept {
@@ -129,21 +141,41 @@ bool Reactor::driven_here() const noexcept {
 }
 
 void Reactor::announce_work() noexcept {
-  switch (role_.load(std::memory_order_seq_cst)) {
-    case kAsleep:
-      return wake();
-    case kFree:
-      return service_word_.signal();
-    default:
-      return;  // looks before it sleeps or leaves
-  }
+  if (wake_sleeper()) return;
+  // A thread that is active looks before it sleeps or leaves.
+  if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) lease_.summon();
 }
 
-void Reactor::wake() noexcept {
-  std::uint32_t expected = kAsleep;
-  if (!role_.compare_exchange_strong(expected, kActive, std::memory_order_seq_cst)) return;
+// What sleeps sleeps for too long.
+void Reactor::announce_timer(Clock::time_point when) noexcept {
+  if (!wake_sleeper() && lease_.ends_after(when)) lease_.summon();
+}
+
+bool Reactor::has_work() const noexcept {
+  return deferred_count_.load(std::memory_order_seq_cst) != 0 || expired(next_timer());
+}
+
+void Reactor::wake() noexcept { wake_sleeper(); }
+
+// The leader is woken before a guard that sleeps beside it. One kick for each sleep.
+bool Reactor::wake_sleeper() noexcept {
+  std::uint32_t role = role_.load(std::memory_order_seq_cst);
+  std::uint32_t awake = 0;
+  do {
+    if ((role & kState) == kAsleep)
+      awake = (role & ~kState) | kActive;
+    else if ((role & kState) == kFree && (role & kGuarded) != 0)
+      awake = role | kKicked;
+    else
+      return false;
+    if (awake == role) return true;
+  } while (!role_.compare_exchange_weak(role, awake, std::memory_order_seq_cst));
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(kick_.get(), &one, sizeof one);
+  if (::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN) [[unlikely]]
+    lose_descriptors(errno);
+  if (lost_.load(std::memory_order_acquire)) [[unlikely]]
+    lost_word_.signal();
+  return true;
 }
 
 // The follower returns to its caller, which waits again and then finds the role free. The word is
@@ -154,17 +186,8 @@ void Reactor::nominate_follower() noexcept {
   if (!followers_.empty()) followers_.front().word->signal();
 }
 
-void Reactor::stamp() noexcept {
-  stamp_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-}
-
-bool Reactor::lease_valid(Clock::time_point now) const noexcept {
-  const Clock::duration stamped(stamp_.load(std::memory_order_relaxed));
-  return now.time_since_epoch() - stamped < kLease;
-}
-
 bool Reactor::application_drives() const noexcept {
-  return leader_present_.load(std::memory_order_seq_cst) || lease_valid(Clock::now());
+  return leader_present_.load(std::memory_order_seq_cst) || lease_.valid(Clock::now());
 }
 
 // ---- what a driver does ------------------------------------------------------------------------
@@ -173,6 +196,8 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[i].data.u64;
     if (data == kKickData) {
+      // It may be for the guard, who would sleep on if it were gone.
+      if ((role_.load(std::memory_order_relaxed) & kGuarded) != 0) continue;
       std::uint64_t kicks = 0;
       [[maybe_unused]] const ssize_t got = ::read(kick_.get(), &kicks, sizeof kicks);
       continue;
@@ -190,10 +215,16 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   }
 }
 
-Deadline Reactor::next_timer() noexcept {
-  const ScopedLock guard(lock_);
-  if (timers_.empty()) return std::nullopt;
-  return timers_.begin()->when_;
+Deadline Reactor::next_timer() const noexcept {
+  const Clock::rep first = first_timer_.load(std::memory_order_seq_cst);
+  if (first == kNoTimer) return std::nullopt;
+  return Clock::time_point(Clock::duration(first));
+}
+
+void Reactor::note_first_timer() noexcept {
+  const Clock::rep first =
+      timers_.empty() ? kNoTimer : timers_.begin()->when_.time_since_epoch().count();
+  first_timer_.store(first, std::memory_order_seq_cst);
 }
 
 void Reactor::fire_timers() noexcept {
@@ -208,19 +239,22 @@ void Reactor::fire_timers() noexcept {
       call = first->call_;
       begin_call(&*first);
       timers_.erase(first);
+      note_first_timer();
     }
+    about_to_call(Decided::kTimer, call.object);
     call.function(call.object);
     end_call();
   }
 }
 
 // As many as there are now: what they post themselves is for the next turn, after the sockets.
-void Reactor::run_deferred() noexcept {
+bool Reactor::run_deferred() noexcept {
+  bool found = false;
   for (auto left = deferred_count_.load(std::memory_order_seq_cst); left > 0; --left) {
     Call call{};
     {
       const ScopedLock guard(lock_);
-      if (deferred_.empty()) return;
+      if (deferred_.empty()) break;
       Deferred& first = deferred_.front();
       call = first.call_;
       begin_call(&first);
@@ -229,94 +263,60 @@ void Reactor::run_deferred() noexcept {
     }
     call.function(call.object);
     end_call();
+    found = true;
   }
+  return found;
 }
 
-// Sleeps until a descriptor is ready, a timer is due, the deadline, or a wake(); then dispatches.
-bool Reactor::sleep(bool has_news, const Deadline& deadline) noexcept {
-  Deadline until = next_timer();
-  if (!until || (deadline && *deadline < *until)) until = deadline;
-  if (has_news || deferred_count_.load(std::memory_order_seq_cst) != 0) until = Clock::now();
-
+bool Reactor::turn() noexcept {
+  const NotCancelled scope;
+  bool found = run_deferred();
   epoll_event events[kEventsPerTurn];
-  const int count = wait_for_events(epoll_.get(), events, kEventsPerTurn, until);
-  const bool interrupted = count < 0 && errno == EINTR;
-  role_.store(kActive, std::memory_order_seq_cst);
+  const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
+  if (count < 0 && errno != EINTR) [[unlikely]]
+    lose_descriptors(errno);
   dispatch(events, count);
-  return !interrupted;
+  fire_timers();
+  found |= run_deferred();
+  found |= count > 0;
+  const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
+  turns_.store(turns, std::memory_order_relaxed);
+  // What was found is not kept waiting for that, as long as there are turns that find nothing.
+  if (turns >= kHabit && (!found || turns % kHabit == 0)) lease_.renew_for_poll(Clock::now());
+  return found;
 }
 
 void Reactor::progress() noexcept {
-  stamp();
   if (!claim()) return;
-  run_deferred();
-  epoll_event events[kEventsPerTurn];
-  dispatch(events, ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0));
-  fire_timers();
-  run_deferred();
+  turn();
   release();
 }
 
-WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
-  if (driven_here()) return word.wait(seen, deadline);
-  while (true) {
-    stamp();
-    if (word.value() != seen) return WaitResult::kChanged;
-    if (expired(deadline)) return WaitResult::kTimedOut;
-    if (claim()) return lead(word, seen, deadline);
-
-    Follower me{&word, {}};
-    {
-      const ScopedLock guard(lock_);
-      followers_.push_back(me);
-      follower_count_.fetch_add(1, std::memory_order_seq_cst);
-    }
-    WaitResult result = WaitResult::kChanged;
-    if (role_.load(std::memory_order_seq_cst) != kFree) {
-      // A sleeping service thread makes room for us when it sees a follower.
-      if (!leader_present_.load(std::memory_order_seq_cst)) wake();
-      result = word.wait(seen, deadline);
-    }
-    {
-      const ScopedLock guard(lock_);
-      followers_.erase(followers_.iterator_to(me));
-      follower_count_.fetch_sub(1, std::memory_order_relaxed);
-    }
-    if (result == WaitResult::kChanged && word.value() == seen) continue;
-    // Perhaps this thread was nominated and goes elsewhere now.
-    if (role_.load(std::memory_order_seq_cst) == kFree) nominate_follower();
-    return result;
+void Reactor::poll_turn(std::uint32_t polls) noexcept {
+  bool found = false;
+  if (claim()) {
+    found = turn();
+    release();
+  } else if (driven_here()) {
+    return;
   }
+  if (found) {
+    polls_.store(0, std::memory_order_relaxed);
+    turn_at_.store(0, std::memory_order_relaxed);
+    yield_at_.store(kPatientPolls, std::memory_order_relaxed);
+    return;
+  }
+  turn_at_.store(polls < kEagerPolls ? polls + 1 : (polls / kStride + 1) * kStride,
+                 std::memory_order_relaxed);
+  if (static_cast<std::int32_t>(polls - yield_at_.load(std::memory_order_relaxed)) >= 0)
+    yield_at_.store(polls + yield(), std::memory_order_relaxed);
 }
 
-WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
-  leader_present_.store(true, std::memory_order_seq_cst);
-  word.set_waker(this);
-  auto result = WaitResult::kChanged;
-  while (true) {
-    fire_timers();
-    run_deferred();
-    if (word.value() != seen) break;
-    if (expired(deadline)) {
-      result = WaitResult::kTimedOut;
-      break;
-    }
-    fall_asleep();
-    if (!sleep(word.value() != seen, deadline) && word.value() == seen) {
-      result = WaitResult::kInterrupted;
-      break;
-    }
-  }
-  word.set_waker(nullptr);
-  stamp();
-  leader_present_.store(false, std::memory_order_seq_cst);
-  release();
-  nominate_follower();
-  // The service thread begins to watch the lease again.
-  if (parked_for_leader_.load(std::memory_order_seq_cst) &&
-      !leader_present_.load(std::memory_order_seq_cst))
-    service_word_.signal();
-  return result;
+// After how many polls the next yield is due. If there was nobody to run, that can wait.
+std::uint32_t Reactor::yield() noexcept {
+  const Clock::time_point before = Clock::now();
+  ::sched_yield();
+  return Clock::now() - before > kOthersRan ? kCrowdedStride : kLonelyStride;
 }
 
 }  // namespace udapl

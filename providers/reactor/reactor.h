@@ -8,6 +8,7 @@
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
 #include "providers/reactor/callbacks.h"
+#include "providers/reactor/lease.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -27,16 +28,18 @@ namespace udapl {
 // At any time at most one thread *drives*: it waits in epoll and runs handlers, timers and deferred
 // calls. Which one, so that no event costs a thread switch that could be avoided:
 //  - an application thread inside block(): the leader. Others that block follow on their wait word;
-//  - an application thread inside progress(), for one turn;
-//  - else the service thread, asleep in epoll without a time limit.
-// An application thread that drove leaves a stamp: the service thread stays away for one lease from
-// then on. So it wakes once per lease while the application polls, and never in an idle process.
+//  - an application thread inside progress() or poll(), for one turn;
+//  - else the service thread: the guard, asleep in epoll without a time limit. The others take the
+//    role from a sleeping guard without waking it. When it wakes up it sees that they have driven.
+// While the application drives again and again, the service thread is not in epoll but parked at
+// the Lease, so that it does not wake for what the application is about to see. docs/adr/0025.
 //
 // Thread-safe. Owned by the Adapter, outlives everything that was made with it. The destructor ends
 // and joins the service thread and destroys what is still adopted.
 class Reactor final : private WaitWord::Waker {
  public:
-  static constexpr auto kLease = std::chrono::milliseconds(1);
+  // Then a sleeper looks whether its descriptors are still there: nothing wakes it without them.
+  static constexpr auto kLongestSleep = Lease::kLongestSleep;
 
   // Starts the service thread, which gets `name` (15 bytes at most). INSUFFICIENT_RESOURCES.
   static Result<std::unique_ptr<Reactor>> create(const char* name);
@@ -58,14 +61,39 @@ class Reactor final : private WaitWord::Waker {
   // ---- driving. No lock may be held. ----
   // One turn without blocking. Returns at once if somebody drives, or if called from a sink.
   void progress() noexcept;
-  // transport::Adapter::block.
+  // Of a consumer that polls and has found nothing: a turn, most of the time. In a long row of them
+  // only every kStride-th makes one, and some let other processes run.
+  void poll() noexcept {
+    const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
+    polls_.store(polls, std::memory_order_relaxed);
+    const std::uint32_t turn_at = turn_at_.load(std::memory_order_relaxed);
+    if (static_cast<std::int32_t>(polls - turn_at) >= 0 ||
+        deferred_count_.load(std::memory_order_relaxed) != 0)
+      poll_turn(polls);
+  }
+  // transport::Adapter::block. One turn at least, unless somebody else drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
-  // Does the application poll these days, so that it will drive again very soon? A hint.
+  // Does the application poll these days, so that it will drive again very soon? A hint; while it
+  // is true the service thread comes when the lease ends.
   [[nodiscard]] bool polled() const noexcept {
-    return role_.load(std::memory_order_relaxed) == kFree && lease_valid(Clock::now());
+    return role_.load(std::memory_order_relaxed) == kFree && lease_.parked();
   }
   // Is the calling thread inside one of the reactor's calls?
   [[nodiscard]] bool driven_here() const noexcept;
+
+  // Is the calling thread the service thread?
+  [[nodiscard]] bool in_service_thread() const noexcept {
+    return ::pthread_equal(serving_.load(std::memory_order_relaxed), ::pthread_self()) != 0;
+  }
+
+  // ---- the end of its descriptors ----
+  // Calls once when they do not work any more, because the program has closed them: nothing that is
+  // watched will be ready again. By whoever notices, any lock may be held: post a SinkGate. Before
+  // anything is watched.
+  void on_descriptors_lost(Call call) noexcept {
+    on_lost_ = call;
+    tells_lost_.store(true, std::memory_order_release);
+  }
 
   // ---- ownership ----
   void adopt(std::unique_ptr<Adopted> object) noexcept;  // keeps it until dismiss() or our own end
@@ -75,9 +103,23 @@ class Reactor final : private WaitWord::Waker {
   friend class Timer;
   friend class Deferred;
 
-  // kAsleep: the driver is in epoll_wait, or about to be, and must be woken to see something new.
-  enum Role : std::uint32_t { kFree, kActive, kAsleep };
+  // What role_ is made of: one of the first three, and flags. kAsleep: the leader is in epoll, or
+  // about to be, and must be woken to see something new. kGuarded: the same of the guard, which
+  // does not hold the role. kKicked: the guard is being woken.
+  enum Role : std::uint32_t { kFree, kActive, kAsleep, kState = 3, kGuarded = 4, kKicked = 8 };
 
+  // Of polls that find nothing: the first so many make a turn each, then every kStride-th.
+  static constexpr std::uint32_t kEagerPolls = 4;
+  static constexpr std::uint32_t kStride = 4;
+  static constexpr std::uint32_t kPatientPolls = 32;   // before the first yield
+  static constexpr std::uint32_t kCrowdedStride = 12;  // between yields, if others ran
+  static constexpr std::uint32_t kLonelyStride = 64;   // and if not
+  static constexpr auto kOthersRan = std::chrono::microseconds(2);
+  // So many turns since another way of driving, and the application is said to poll.
+  static constexpr std::uint32_t kHabit = 8;
+
+  static constexpr Clock::rep kNoTimer = INT64_MAX;
+  static constexpr int kEventsPerTurn = 64;
   static constexpr std::uint64_t kKickData = UINT64_MAX;  // the kick's, in the epoll set
 
   struct Slot {
@@ -96,34 +138,47 @@ class Reactor final : private WaitWord::Waker {
       Timer, boost::intrusive::compare<Timer::Earlier>,
       boost::intrusive::member_hook<Timer, boost::intrusive::set_member_hook<>, &Timer::hook_>>;
 
-  Reactor(Fd epoll, Fd kick) noexcept;
+  Reactor(Fd epoll, Fd kick, Fd timer) noexcept;
   bool start_service(const char* name) noexcept;
   bool forget(Handler& handler) noexcept;
 
   // The drive role.
   bool claim() noexcept;
   void release() noexcept;
-  void announce_work() noexcept;  // something was queued: make sure that a driver looks
-  void wake() noexcept override;  // the driver, if it sleeps
+  void become(Role state) noexcept;  // of the thread that holds the role
+  void announce_work() noexcept;     // something was queued: make sure that a driver looks
+  void announce_timer(Clock::time_point when) noexcept;  // it is the first one now
+  void wake() noexcept override;                         // whoever sleeps in epoll
+  bool wake_sleeper() noexcept;                          // false: nobody was asleep
+  void wake_guard() noexcept;                            // if it sleeps and nobody drives
   void nominate_follower() noexcept;
-  void stamp() noexcept;
-  [[nodiscard]] bool lease_valid(Clock::time_point now) const noexcept;
   [[nodiscard]] bool application_drives() const noexcept;
 
   // Of the driver.
-  // In two steps: after the first every news wakes us, so look for news, then take the second.
-  void fall_asleep() noexcept { role_.store(kAsleep, std::memory_order_seq_cst); }
-  bool sleep(bool has_news, const Deadline& deadline) noexcept;  // false: a signal came
+  bool turn() noexcept;  // true: something was found
+  void poll_turn(std::uint32_t polls) noexcept;
+  static std::uint32_t yield() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void fire_timers() noexcept;
-  void run_deferred() noexcept;
-  Deadline next_timer() noexcept;
+  bool run_deferred() noexcept;  // true: there was one
+  [[nodiscard]] Deadline next_timer() const noexcept;
+  [[nodiscard]] bool has_work() const noexcept;  // deferred calls, or a timer that is due
+  void note_first_timer() noexcept UDAPL_REQUIRES(lock_);
   WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
+  WaitResult follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
+  // Sleeps in epoll and dispatches. `news`: does not sleep. False: a signal came.
+  bool leader_sleeps(bool news, const Deadline& deadline) noexcept;
+
+  // descriptors_lost.cpp
+  int wait(epoll_event* events, int max, const Deadline& until) noexcept;  // as epoll_wait
+  int wait_without_descriptors(const Deadline& until) noexcept;
+  void lose_descriptors(int error) noexcept;
 
   // Of the service thread.
   void serve() noexcept;
-  void own() noexcept;
-  void park(std::uint32_t seen) noexcept;
+  void guard() noexcept;
+  bool guard_sleeps(bool& found) noexcept;
+  [[nodiscard]] bool service_wanted() const noexcept;
 
   void begin_call(const void* who) noexcept UDAPL_REQUIRES(lock_) { running_ = who; }
   // quiesce.cpp
@@ -135,20 +190,30 @@ class Reactor final : private WaitWord::Waker {
 
   const Fd epoll_;
   const Fd kick_;  // eventfd, in the epoll set
+  Lease lease_;
   pthread_t service_{};
   bool has_service_ = false;
+  std::atomic<pthread_t> serving_{};  // the service thread, since it runs
 
   alignas(64) std::atomic<std::uint32_t> role_{kFree};
-  std::atomic<pthread_t> driver_{};  // valid while role_ is not kFree
+  std::atomic<pthread_t> driver_{};  // valid while the role is held
   std::atomic<std::uint32_t> deferred_count_{0};
   std::atomic<std::uint32_t> follower_count_{0};
   std::atomic<bool> leader_present_{false};
-  std::atomic<bool> parked_for_leader_{false};  // the service thread sleeps without a time limit
+  std::atomic<Clock::rep> first_timer_{kNoTimer};
+  std::atomic<Clock::rep> guard_until_{kNoTimer};  // when a guard that sleeps looks for timers
   std::atomic<bool> stopping_{false};
-  WaitWord service_word_;
+  std::atomic<bool> lost_{false};  // the descriptors
+  WaitWord lost_word_;             // what sleeps in epoll otherwise sleeps on then
+  Call on_lost_{};                 // once tells_lost_
+  std::atomic<bool> tells_lost_{false};
 
-  alignas(64) std::atomic<Clock::rep> stamp_;  // when the application drove last
-  alignas(64) SpinLock lock_;                  // a leaf
+  // Of pollers; counts may get lost when two threads poll.
+  alignas(64) std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing
+  std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
+  std::atomic<std::uint32_t> yield_at_{kPatientPolls};
+  std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
+  alignas(64) SpinLock lock_;            // a leaf
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
   Timers timers_ UDAPL_GUARDED_BY(lock_);

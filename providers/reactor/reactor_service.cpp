@@ -7,6 +7,7 @@
 #include <new>
 
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 #include "common/cause.h"
 #include "common/errno_text.h"
@@ -22,27 +23,27 @@ constexpr std::size_t kStackSize = 256 * 1024;
 }  // namespace
 
 Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
-  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  Fd kick(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Fd epoll = Fd::made(::epoll_create1(EPOLL_CLOEXEC));
+  Fd kick = Fd::made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Fd timer = Fd::made(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kKickData;
-  if (!epoll.valid() || !kick.valid() ||
+  if (!epoll.valid() || !kick.valid() || !timer.valid() ||
       ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, kick.get(), &event) != 0) {
     const int error = errno;
     UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error,
                         "no descriptors for the service thread");
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
-  std::unique_ptr<Reactor> reactor(new Reactor(std::move(epoll), std::move(kick)));
+  std::unique_ptr<Reactor> reactor(
+      new Reactor(std::move(epoll), std::move(kick), std::move(timer)));
   if (!reactor->start_service(name)) return failure(DAT_INSUFFICIENT_RESOURCES);
   return reactor;
 }
 
-Reactor::Reactor(Fd epoll, Fd kick) noexcept
-    : epoll_(std::move(epoll)),
-      kick_(std::move(kick)),
-      stamp_((Clock::now() - 2 * kLease).time_since_epoch().count()) {}
+Reactor::Reactor(Fd epoll, Fd kick, Fd timer) noexcept
+    : epoll_(std::move(epoll)), kick_(std::move(kick)), lease_(std::move(timer)) {}
 
 bool Reactor::start_service(const char* name) noexcept {
   // The thread inherits a full mask: the application's signals go to its own threads.
@@ -75,8 +76,7 @@ bool Reactor::start_service(const char* name) noexcept {
 Reactor::~Reactor() {
   if (has_service_) {
     stopping_.store(true, std::memory_order_seq_cst);
-    service_word_.signal();
-    wake();
+    announce_work();
     ::pthread_join(service_, nullptr);
   }
   while (true) {
@@ -92,49 +92,69 @@ Reactor::~Reactor() {
 }
 
 void Reactor::serve() noexcept {
+  serving_.store(::pthread_self(), std::memory_order_relaxed);
   while (!stopping_.load(std::memory_order_seq_cst)) {
-    const std::uint32_t seen = service_word_.value();
-    const bool has_work = deferred_count_.load(std::memory_order_seq_cst) != 0;
-    if ((has_work || !application_drives()) && claim()) {
-      if (application_drives())
+    if ((has_work() || !application_drives()) && claim()) {
+      if (application_drives()) {
+        fire_timers();
         run_deferred();
-      else
-        own();
-      release();
+        release();
+      } else {
+        guard();
+      }
       nominate_follower();
     }
-    if (stopping_.load(std::memory_order_seq_cst)) return;
-    park(seen);
+    const bool leader = leader_present_.load(std::memory_order_seq_cst);
+    const Deadline timer = next_timer();
+    lease_.park(leader, timer, [&] {
+      return service_wanted() || next_timer() != timer ||
+             (leader && !leader_present_.load(std::memory_order_seq_cst));
+    });
   }
 }
 
-// Drives until an application thread does or wants to.
-void Reactor::own() noexcept {
-  const auto has_news = [this] {
-    return stopping_.load(std::memory_order_seq_cst) ||
-           follower_count_.load(std::memory_order_seq_cst) != 0;
-  };
+// There is something to do that does not wait until the lease ends.
+bool Reactor::service_wanted() const noexcept {
+  return stopping_.load(std::memory_order_seq_cst) ||
+         (has_work() && (role_.load(std::memory_order_seq_cst) & kState) == kFree);
+}
+
+// Holds the role when it begins, and not when it ends: the application drives, or wants to.
+void Reactor::guard() noexcept {
+  bool found = false;
   do {
+    turns_.store(0, std::memory_order_relaxed);
     fire_timers();
     run_deferred();
-    if (has_news()) return;
-    fall_asleep();
-    sleep(has_news(), std::nullopt);
-    run_deferred();
-  } while (!has_news() && !lease_valid(Clock::now()));
+    if (stopping_.load(std::memory_order_seq_cst) ||
+        follower_count_.load(std::memory_order_seq_cst) != 0)
+      return release();
+  } while (guard_sleeps(found));
+  lease_.taken_over_for(!found);
 }
 
-// Sleeps while the application drives: for as long as a leader is there, else for one lease.
-void Reactor::park(std::uint32_t seen) noexcept {
-  if (leader_present_.load(std::memory_order_seq_cst)) {
-    parked_for_leader_.store(true, std::memory_order_seq_cst);
-    if (leader_present_.load(std::memory_order_seq_cst)) service_word_.wait(seen, std::nullopt);
-    parked_for_leader_.store(false, std::memory_order_seq_cst);
-    return;
-  }
-  const Clock::time_point now = Clock::now();
-  const Clock::time_point stamped{Clock::duration(stamp_.load(std::memory_order_relaxed))};
-  service_word_.wait(seen, (lease_valid(now) ? stamped : now) + kLease);
+// Gives the role up, sleeps in epoll, takes the role again and dispatches; `found`: something was
+// there. False: somebody has driven meanwhile, and the role is not taken again.
+bool Reactor::guard_sleeps(bool& found) noexcept {
+  const Deadline timer = next_timer();
+  guard_until_.store(timer ? timer->time_since_epoch().count() : kNoTimer,
+                     std::memory_order_relaxed);
+  driver_.store(pthread_t{}, std::memory_order_relaxed);
+  role_.store(kGuarded, std::memory_order_seq_cst);
+  const bool news = stopping_.load(std::memory_order_seq_cst) ||
+                    deferred_count_.load(std::memory_order_seq_cst) != 0 ||
+                    follower_count_.load(std::memory_order_seq_cst) != 0 || next_timer() != timer;
+  epoll_event events[kEventsPerTurn];
+  Clock::time_point until = Clock::now();
+  if (!news) until += kLongestSleep;
+  if (timer && *timer < until) until = *timer;
+  const int count = wait(events, kEventsPerTurn, until);
+  role_.fetch_and(~(kGuarded | kKicked), std::memory_order_seq_cst);
+  if (application_drives() || !claim()) return false;
+  dispatch(events, count);
+  found |= count > 0;
+  run_deferred();
+  return true;
 }
 
 }  // namespace udapl

@@ -3,6 +3,7 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -29,7 +30,7 @@ constexpr std::uint32_t kMaxMessage = 1U << 31;
 
 static_assert(kMaxMemoryObjects * 2 <= static_cast<int>(MrTable::kMaxEntries));
 
-transport::Attributes make_attributes(const Netdev& netdev) {
+transport::Attributes make_attributes(const Netdev& netdev, const Settings& settings) {
   transport::Attributes a;
   a.device_name = netdev.name;
   a.vendor_name = "udapl software RNIC";
@@ -65,6 +66,7 @@ transport::Attributes make_attributes(const Netdev& netdev) {
   a.send_invalidate = true;
   a.read_to_rmr = true;
   a.delayed_ack = true;
+  a.delayed_ack_by_default = settings.delayed_ack;
   a.rmr_scope = DAT_RMR_SCOPE_ANY;
   a.extension = DAT_EXTENSION_IB;
   a.extension_version = DAT_IB_EXTENSION_VERSION;
@@ -80,6 +82,17 @@ transport::Attributes make_attributes(const Netdev& netdev) {
                          {DAT_IB_ATTR_FETCH_AND_ADD, "TRUE"},
                          {DAT_IB_ATTR_CMP_AND_SWAP, "TRUE"},
                          {DAT_IB_ATTR_IMMED_DATA, "TRUE"}};
+  // What dat.conf has set, as datinfo shows it.
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count());
+  };
+  a.provider_specific.insert(a.provider_specific.end(),
+                             {{"SOFT_CRC", settings.crc ? "on" : "off"},
+                              {"SOFT_FALLBACK", settings.revision1_fallback ? "on" : "off"},
+                              {"SOFT_DRAIN", seconds(settings.drain_limit)},
+                              {"SOFT_HALF_OPEN", std::to_string(settings.half_open_limit)},
+                              {"SOFT_PEER_TIMEOUT", seconds(settings.peer_timeout)},
+                              {"SOFT_STAGING", std::to_string(settings.staging_mb)}});
   return a;
 }
 
@@ -88,7 +101,7 @@ ScopeId id_of(const transport::Pd& pd) noexcept { return static_cast<const Pd&>(
 }  // namespace
 
 Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
-                                                          transport::AdapterSink&) {
+                                                          transport::AdapterSink& sink) {
   Result<Settings> settings = read_settings(ia_params);
   if (!settings.ok()) return settings.status();
   Result<Netdev> netdev = find_netdev(ia_params);
@@ -98,14 +111,24 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
   UDAPL_TRACE(kNormal, "software RNIC at %s (%s)", to_text(netdev->address).c_str(),
               netdev->name.c_str());
   return std::unique_ptr<transport::Adapter>(
-      std::make_unique<Adapter>(*std::move(reactor), *netdev, *settings));
+      std::make_unique<Adapter>(*std::move(reactor), *netdev, *settings, sink));
 }
 
-Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const Settings& settings)
-    : attributes_(make_attributes(netdev)),
+Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const Settings& settings,
+                 transport::AdapterSink& sink)
+    : attributes_(make_attributes(netdev, settings)),
       settings_(settings),
+      no_receive_limit_(
+          no_receive_limit(settings_, [](const char* name) { return ::secure_getenv(name); })),
       reactor_(std::move(reactor)),
-      cm_(*reactor_, netdev.address, settings_) {}
+      staging_(static_cast<std::size_t>(settings.staging_mb) << 20),
+      cm_(*reactor_, netdev.address, settings_),
+      address_watch_(*reactor_, netdev.address, sink),
+      sink_(sink),
+      gate_(*reactor_, SinkGate::to<&Adapter::deliver, Adapter>(), this) {
+  reactor_->on_descriptors_lost(Call::to<&Adapter::descriptors_lost>(this));
+  address_watch_.start();
+}
 
 Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() {
   const ScopeId id = last_pd_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -138,14 +161,10 @@ Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, i
 }
 
 Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpInit& init) {
-  const QpEnvironment environment{*reactor_, memory_, cm_, settings_.drain_limit};
+  const QpEnvironment environment{
+      *reactor_,        memory_, cm_, staging_, settings_.drain_limit, settings_.peer_timeout,
+      no_receive_limit_};
   return std::unique_ptr<transport::Qp>(std::make_unique<Qp>(environment, init));
-}
-
-Status Adapter::check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
-  for (DAT_VLEN i = 0; i < count; ++i)
-    if (!memory_.contains(segments[i])) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-  return Status();
 }
 
 }  // namespace udapl::soft

@@ -4,13 +4,18 @@
 #include "common/result.h"
 #include "dapl/transport/adapter.h"
 #include "providers/reactor/reactor.h"
+#include "providers/reactor/sink_gate.h"
 #include "providers/soft/cm.h"
+#include "providers/soft/io/address_watch.h"
 #include "providers/soft/mr_table.h"
 #include "providers/soft/netdev.h"
 #include "providers/soft/settings.h"
+#include "providers/soft/staging_pool.h"
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace udapl::soft {
@@ -20,11 +25,13 @@ namespace udapl::soft {
 class Adapter final : public transport::Adapter {
  public:
   // For dapl::ProviderKit. Errors of find_netdev and read_settings, INSUFFICIENT_RESOURCES. There
-  // is no hardware that could fail, so the sink is never called.
+  // is no hardware that could fail; the sink is told when the address leaves this machine, and when
+  // the program has closed the adapter's descriptors.
   static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
                                                           transport::AdapterSink& sink);
 
-  Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const Settings& settings);
+  Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const Settings& settings,
+          transport::AdapterSink& sink);
 
   [[nodiscard]] const transport::Attributes& attributes() const noexcept override {
     return attributes_;
@@ -42,18 +49,26 @@ class Adapter final : public transport::Adapter {
                                                       transport::ListenSink& sink) override {
     return cm_.listen(request, sink);
   }
-  Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept override;
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
     return reactor_->block(word, seen, deadline);
   }
+  bool in_service_thread() const noexcept override { return reactor_->in_service_thread(); }
 
  private:
+  void descriptors_lost() noexcept { gate_.post(0); }
+  void deliver(unsigned) noexcept { sink_.on_internal_error(); }
+
   const transport::Attributes attributes_;
   const Settings settings_;
+  const std::optional<std::chrono::microseconds> no_receive_limit_;
   const std::unique_ptr<Reactor> reactor_;  // destroyed last of what works
   MrTable memory_;
+  StagingPool staging_;
   ConnectionManager cm_;
+  AddressWatch address_watch_;
   std::atomic<ScopeId> last_pd_{0};
+  transport::AdapterSink& sink_;
+  SinkGate gate_;
 };
 
 }  // namespace udapl::soft

@@ -14,8 +14,6 @@ namespace udapl::soft {
 
 namespace {
 
-constexpr DAT_CONN_QUAL kMaxConnQual = 65535;
-
 // The peer's address as the adapter's family needs it: an IPv4 address in IPv6 form becomes plain,
 // a link-local address without a scope gets the adapter's.
 transport::SocketAddress adapted(const transport::SocketAddress& remote,
@@ -50,12 +48,6 @@ bool is_refusal(const iwarp::MpaFrame& reply) noexcept {
 
 Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
     const transport::ConnectRequest& request, ConnectionEnd& end) {
-  if (request.conn_qual == 0 || request.conn_qual > kMaxConnQual) {
-    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2),
-                  "connection qualifier %llu is not a TCP port",
-                  static_cast<unsigned long long>(request.conn_qual));
-    return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-  }
   iwarp::MpaConfig config = end.mpa_config();
   config.crc = settings_.crc;
   if (request.private_data.size() > iwarp::max_private_data(config.revision >= 2))
@@ -66,9 +58,9 @@ Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
                   "%s cannot be reached from %s", to_text(remote).c_str(), to_text(local_).c_str());
     return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
   }
-  remote.set_port(static_cast<std::uint16_t>(request.conn_qual));
+  remote.set_port(transport::port_of(request.conn_qual));
   auto handshake = std::make_unique<ActiveHandshake>(reactor_, local_, remote, request.private_data,
-                                                     config, settings_.revision1_fallback, end);
+                                                     config, settings_, end);
   const Status started = handshake->start(request.timeout_us);
   if (!started.ok()) return started;
   return std::unique_ptr<Handshake>(std::move(handshake));
@@ -76,16 +68,9 @@ Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
 
 Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
-  if (request.conn_qual > kMaxConnQual) {
-    UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2),
-                  "connection qualifier %llu is not a TCP port",
-                  static_cast<unsigned long long>(request.conn_qual));
-    return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-  }
-  transport::SocketAddress place = request.address != nullptr ? *request.address : local_;
-  place.set_port(static_cast<std::uint16_t>(request.conn_qual));
-  auto listener = std::make_unique<TcpListener>(reactor_, settings_, sink);
-  const Status started = listener->start(place);
+  const transport::SocketAddress& place = request.address != nullptr ? *request.address : local_;
+  auto listener = std::make_unique<TcpListener>(reactor_, settings_, offences_, sink);
+  const Status started = listener->start(place, request.conn_qual);
   if (!started.ok()) return started;
   return std::unique_ptr<transport::Listener>(std::move(listener));
 }

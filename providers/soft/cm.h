@@ -5,8 +5,9 @@
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
 #include "providers/reactor/reactor.h"
+#include "providers/soft/access_offences.h"
+#include "providers/soft/connector.h"
 #include "providers/soft/iwarp/mpa_frame.h"
-#include "providers/soft/negotiated.h"
 #include "providers/soft/settings.h"
 
 #include <memory>
@@ -14,7 +15,7 @@
 namespace udapl::soft {
 
 // The connection manager of an adapter: listeners and active handshakes over TCP and MPA. A DAT
-// connection qualifier is a TCP port. Immutable, so thread-safe. Owned by the Adapter.
+// connection qualifier is a TCP port. Thread-safe. Owned by the Adapter.
 class ConnectionManager final : public Connector {
  public:
   // `local`: the adapter's address; its port is ignored.
@@ -24,6 +25,9 @@ class ConnectionManager final : public Connector {
 
   Result<std::unique_ptr<Handshake>> connect(const transport::ConnectRequest& request,
                                              ConnectionEnd& end) override;
+  void access_offence(const transport::SocketAddress& remote) noexcept override {
+    offences_.note(remote);
+  }
 
   // transport::Adapter::listen.
   Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
@@ -33,6 +37,7 @@ class ConnectionManager final : public Connector {
   Reactor& reactor_;
   const transport::SocketAddress local_;
   const Settings settings_;
+  AccessOffences offences_;
 };
 
 // A connection that nobody decides about (no listener any more, its consumer's queue is full) is

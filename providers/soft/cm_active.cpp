@@ -12,6 +12,7 @@
 #include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
+#include "providers/soft/io/lingering_close.h"
 #include "providers/soft/iwarp/sender.h"
 #include "providers/soft/iwarp/terminate.h"
 #include "providers/soft/socket_address.h"
@@ -26,7 +27,8 @@ constexpr auto kFirstRetry = std::chrono::milliseconds(5);
 
 // A socket that will connect from the host address `local`.
 Fd make_socket(const transport::SocketAddress& local) noexcept {
-  Fd fd(::socket(local.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Fd fd =
+      Fd::made(::socket(local.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!fd.valid()) return fd;
   const int on = 1;
   // The local port is chosen by connect(), which has more of them to choose from than bind(), and
@@ -89,14 +91,16 @@ struct ActiveHandshake::Verdict {
 ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
                                  const transport::SocketAddress& remote,
                                  transport::PrivateData private_data,
-                                 const iwarp::MpaConfig& config, bool fallback, ConnectionEnd& end)
+                                 const iwarp::MpaConfig& config, const Settings& settings,
+                                 ConnectionEnd& end)
     : reactor_(reactor),
       local_(local),
       remote_(remote),
       private_data_(private_data.begin(), private_data.end()),
       end_(end),
+      peer_timeout_(settings.peer_timeout),
       config_(config),
-      may_fall_back_(fallback && config.revision > 1),
+      may_fall_back_(settings.revision1_fallback && config.revision > 1),
       timeout_(reactor, Call::to<&ActiveHandshake::on_timeout>(this)),
       retry_(reactor, Call::to<&ActiveHandshake::on_retry>(this)),
       failed_early_(reactor, Call::to<&ActiveHandshake::tell_failure>(this)) {}
@@ -142,6 +146,7 @@ Status ActiveHandshake::begin_attempt() noexcept {
     }
   }
   if (error == 0) {
+    stream_->set_peer_timeout(peer_timeout_);
     stream_->refresh_endpoints();
     endpoints_.local = stream_->endpoints().local;
     endpoints_.local_port = stream_->endpoints().local_port;
@@ -149,7 +154,7 @@ Status ActiveHandshake::begin_attempt() noexcept {
   }
   UDAPL_TRACE(kNormal, "cannot connect to %s: %s", to_text(remote_).c_str(),
               ErrnoText(error).c_str());
-  if (looks_again(error)) return Status();
+  if (schedule_retry(error)) return Status();
   stream_.reset();
   if (error == EAFNOSUPPORT || lacks_resources(error)) {
     const Status status = error == EAFNOSUPPORT
@@ -164,7 +169,7 @@ Status ActiveHandshake::begin_attempt() noexcept {
   return Status();
 }
 
-bool ActiveHandshake::looks_again(int error) noexcept {
+bool ActiveHandshake::schedule_retry(int error) noexcept {
   if (error != ECONNREFUSED || retries_ == kRetries) return false;
   stream_.reset();
   retry_.start_after(kFirstRetry * (1 << retries_++));
@@ -222,7 +227,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   if (const int error = stream_->pending_error(); error != 0) {
     UDAPL_TRACE(kNormal, "connecting to %s: %s", to_text(remote_).c_str(),
                 ErrnoText(error).c_str());
-    if (!looks_again(error)) fail(meaning(error), verdict);
+    if (!schedule_retry(error)) fail(meaning(error), verdict);
     return;
   }
   stream_->refresh_endpoints();

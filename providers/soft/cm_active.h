@@ -8,10 +8,10 @@
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
 #include "providers/soft/cm.h"
+#include "providers/soft/connector.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/mpa_reader.h"
-#include "providers/soft/negotiated.h"
 
 #include <memory>
 #include <vector>
@@ -26,7 +26,7 @@ class ActiveHandshake final : public Handshake, private Handler {
  public:
   ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
                   const transport::SocketAddress& remote, transport::PrivateData private_data,
-                  const iwarp::MpaConfig& config, bool fallback, ConnectionEnd& end);
+                  const iwarp::MpaConfig& config, const Settings& settings, ConnectionEnd& end);
   ~ActiveHandshake() override;
 
   // INVALID_ADDRESS, INSUFFICIENT_RESOURCES: nothing was begun and nobody will be told.
@@ -45,7 +45,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   void tell_failure() noexcept;
   void on_retry() noexcept;
   // Nobody listens: is it worth another attempt? Then it is scheduled.
-  [[nodiscard]] bool looks_again(int error) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void receive_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void evaluate_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
@@ -58,6 +58,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   const transport::SocketAddress remote_;
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
+  const std::chrono::milliseconds peer_timeout_;
 
   mutable Mutex lock_;
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);

@@ -2,14 +2,20 @@
 #include "providers/soft/cm_listener.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "common/cause.h"
 #include "common/errno_text.h"
+#include "common/fork.h"
+#include "common/trace_limit.h"
+#include "providers/soft/io/descriptor_limit.h"
 #include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
@@ -18,8 +24,8 @@ namespace {
 
 constexpr int kBacklog = 1024;       // in TCP; the kernel lowers it to its own limit
 constexpr int kAcceptsPerTurn = 32;  // then the other sockets have their turn
-constexpr auto kRetryPause = std::chrono::milliseconds(100);  // when there are no descriptors
-constexpr auto kPromptly = std::chrono::milliseconds(250);    // when a peer may have said something
+constexpr auto kRetryPause = std::chrono::milliseconds(100);    // when there are no descriptors
+constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // a peer has said something by then
 constexpr unsigned kRequestCall = 0;
 
 Status listen_failure(int error, bool any_port) noexcept {
@@ -37,11 +43,19 @@ Status listen_failure(int error, bool any_port) noexcept {
   }
 }
 
+// Does a connection wait to be accepted?
+bool has_waiting(int listener) noexcept {
+  pollfd query{listener, POLLIN, 0};
+  return ::poll(&query, 1, 0) != 0;
+}
+
 }  // namespace
 
-TcpListener::TcpListener(Reactor& reactor, const Settings& settings, transport::ListenSink& sink)
+TcpListener::TcpListener(Reactor& reactor, const Settings& settings, AccessOffences& offences,
+                         transport::ListenSink& sink)
     : reactor_(reactor),
       settings_(settings),
+      offences_(offences),
       sink_(sink),
       retry_(reactor, Call::to<&TcpListener::on_retry>(this)),
       gate_(reactor, SinkGate::to<&TcpListener::deliver, TcpListener>(), this) {}
@@ -53,6 +67,8 @@ TcpListener::~TcpListener() {
   }
   reactor_.unwatch(socket_.get(), *this);
   reactor_.quiesce(*this);
+  // A child that was forked keeps it open.
+  if (forks::descriptors_may_be_shared()) ::shutdown(socket_.get(), SHUT_RD);
   socket_.reset();
   while (true) {
     HalfOpen* half_open = nullptr;
@@ -67,11 +83,12 @@ TcpListener::~TcpListener() {
   gate_.close();
 }
 
-Status TcpListener::start(const transport::SocketAddress& place) noexcept {
-  const bool any_port = place.port() == 0;
+Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qual) noexcept {
+  place.set_port(transport::port_of(conn_qual));
   const int on = 1;
   int error = 0;
-  socket_ = Fd(::socket(place.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  socket_ =
+      Fd::made(::socket(place.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (socket_.valid()) {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (place.family() == AF_INET6)
@@ -81,93 +98,131 @@ Status TcpListener::start(const transport::SocketAddress& place) noexcept {
       ::listen(socket_.get(), kBacklog) != 0)
     error = errno;
   if (error != 0) {
-    const Status status = listen_failure(error, any_port);
-    UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "cannot listen at %s",
-                        to_text(place).c_str());
+    const Status status = listen_failure(error, conn_qual == 0);
+    UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "cannot listen at %s (qualifier %llu)",
+                        to_text(place).c_str(), static_cast<unsigned long long>(conn_qual));
     return status;
   }
   address_ = place;
   socklen_t size = sizeof address_.storage;
   ::getsockname(socket_.get(), address_.get(), &size);
+  conn_qual_ = conn_qual != 0 ? conn_qual : address_.port();
   return reactor_.watch(socket_.get(), EPOLLIN, *this);
 }
 
+// Strangers do not get the last descriptors of the process.
 void TcpListener::on_ready(std::uint32_t) noexcept {
-  for (int i = 0; i < kAcceptsPerTurn && accept_one(); ++i) {
+  const std::size_t free = unreserved_descriptors(socket_.get());
+  if (free == 0) return on_lack_of_descriptors(EMFILE);
+  {
+    const ScopedLock guard(lock_);
+    lacks_descriptors_ = false;
+  }
+  const std::size_t accepts = std::min<std::size_t>(kAcceptsPerTurn, free);
+  for (std::size_t i = 0; i < accepts && accept_one(); ++i) {
   }
 }
 
 bool TcpListener::accept_one() noexcept {
   {
     const ScopedLock guard(lock_);
-    if (closing_ || paused_) return false;
+    if (closing_ || pause_ != Pause::kNone) return false;
   }
   if (!make_room()) return false;
   transport::Endpoints endpoints;
   socklen_t size = sizeof endpoints.remote.storage;
-  Fd fd(::accept4(socket_.get(), endpoints.remote.get(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!fd.valid()) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return true;
-    UDAPL_TRACE(kError, "cannot take connections at %s: %s", to_text(address_).c_str(),
-                ErrnoText(errno).c_str());
-    const ScopedLock guard(lock_);
-    if (closing_) return false;
-    pause();  // else the socket stays readable and we would spin
-    retry_.start_after(kRetryPause);
-    return false;
+  Fd fd = Fd::made(
+      ::accept4(socket_.get(), endpoints.remote.get(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd.valid()) {
+    begin(std::move(fd), endpoints);
+    return true;
   }
-  std::unique_ptr<TcpStream> stream(new (std::nothrow)
-                                        TcpStream(reactor_, std::move(fd), endpoints));
-  if (stream == nullptr) return false;
-  stream->refresh_endpoints();
-  std::unique_ptr<HalfOpen> half_open(new (std::nothrow)
-                                          HalfOpen(*this, std::move(stream), settings_.crc));
-  if (half_open == nullptr) return false;
-  const ScopedLock guard(lock_);
-  if (!half_open->start(settings_.handshake_time).ok()) return true;
-  half_open_.push_back(*half_open.release());
-  return true;
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+  if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return true;
+  on_lack_of_descriptors(errno);
+  return false;
 }
 
-// A place for one more connection. Where all are taken a host that holds more than its share loses
-// one; if there is no such host, everybody waits in TCP.
+// Whoever does not become a HalfOpen is closed.
+void TcpListener::begin(Fd socket, const transport::Endpoints& endpoints) noexcept {
+  std::unique_ptr<TcpStream> stream(new (std::nothrow)
+                                        TcpStream(reactor_, std::move(socket), endpoints));
+  if (stream == nullptr) return;
+  if (offences_.too_many(endpoints.remote)) return stream->abort_on_close();
+  stream->refresh_endpoints();
+  stream->set_peer_timeout(settings_.peer_timeout);
+  std::unique_ptr<HalfOpen> half_open(new (std::nothrow)
+                                          HalfOpen(*this, std::move(stream), settings_.crc));
+  if (half_open == nullptr) return;
+  const ScopedLock guard(lock_);
+  if (half_open->start(settings_.handshake_time).ok()) half_open_.push_back(*half_open.release());
+}
+
+// A place for one more connection. Where all are taken the network that holds most loses one;
+// while its oldest is too young for that, everybody waits in TCP.
 bool TcpListener::make_room() noexcept {
   HalfOpen* dropped = nullptr;
   {
     const ScopedLock guard(lock_);
     if (half_open_.size() < static_cast<std::size_t>(settings_.half_open_limit)) return true;
-    dropped = hoarded();
-    if (dropped == nullptr) {
-      pause();
-      retry_.start_after(kRetryPause);
+    if (!has_waiting(socket_.get())) return false;
+    dropped = oldest_of_the_most();
+    if (Clock::now() - dropped->since() < kRequestGrace) {
+      pause(Pause::kPlace);
       return false;
     }
     half_open_.erase(half_open_.iterator_to(*dropped));
   }
-  UDAPL_TRACE(kNormal, "dropping %s: it has too many connections without an MPA Request",
+  UDAPL_TRACE(kNormal, "dropping %s: its network has most connections without an MPA Request",
               to_text(dropped->remote()).c_str());
   delete dropped;  // we are the driver: it is not running
   return true;
 }
 
-// The oldest that is its host's one too many and has had the time to send its Request; so a burst
-// of good connections from one host loses nothing.
-HalfOpen* TcpListener::hoarded() noexcept {
-  const Clock::time_point now = Clock::now();
-  for (HalfOpen& oldest : half_open_) {
-    if (now - oldest.since() < kPromptly) return nullptr;
-    const auto held = std::count_if(
-        half_open_.begin(), half_open_.end(),
-        [&](const HalfOpen& other) { return same_source(other.remote(), oldest.remote()); });
-    if (held > settings_.half_open_per_host) return &oldest;
+// REQUIRES: there are half-open connections, at most kMaxHalfOpen.
+HalfOpen* TcpListener::oldest_of_the_most() noexcept {
+  struct Place {
+    Network network;
+    HalfOpen* half_open;
+  };
+  std::array<Place, Settings::kMaxHalfOpen> places;
+  std::size_t count = 0;
+  for (HalfOpen& half_open : half_open_) places[count++] = {half_open.network(), &half_open};
+  const auto end = places.begin() + static_cast<std::ptrdiff_t>(count);
+  // Stable: in each network the oldest comes first, as in the list.
+  std::stable_sort(places.begin(), end,
+                   [](const Place& a, const Place& b) { return a.network < b.network; });
+  HalfOpen* oldest = nullptr;
+  std::ptrdiff_t most = 0;
+  for (auto first = places.begin(); first != end;) {
+    const auto next = std::find_if(
+        first, end, [&](const Place& place) { return place.network != first->network; });
+    const std::ptrdiff_t held = next - first;
+    if (held > most || (held == most && first->half_open->since() < oldest->since())) {
+      most = held;
+      oldest = first->half_open;
+    }
+    first = next;
   }
-  return nullptr;
+  return oldest;
 }
 
-void TcpListener::pause() noexcept {
-  paused_ = true;
+// Otherwise the socket would stay readable and we would spin.
+void TcpListener::on_lack_of_descriptors(int error) noexcept {
+  static constinit trace::RateLimit limit;
+  const ScopedLock guard(lock_);
+  if (closing_) return;
+  if (!std::exchange(lacks_descriptors_, true))
+    UDAPL_TRACE_LIMITED(
+        limit, kError, "takes no connections at %s for now: %s", to_text(address_).c_str(),
+        error == EMFILE ? "the process is short of descriptors" : ErrnoText(error).c_str());
+  pause(Pause::kDescriptors);
+}
+
+void TcpListener::pause(Pause reason) noexcept {
+  pause_ = reason;
   reactor_.rewatch(socket_.get(), 0, *this);
+  retry_.start_after(kRetryPause);
 }
 
 void TcpListener::on_retry() noexcept {
@@ -176,8 +231,8 @@ void TcpListener::on_retry() noexcept {
 }
 
 void TcpListener::resume() noexcept {
-  if (!paused_ || closing_) return;
-  paused_ = false;
+  if (pause_ == Pause::kNone || closing_) return;
+  pause_ = Pause::kNone;
   reactor_.rewatch(socket_.get(), EPOLLIN, *this);
 }
 
@@ -186,13 +241,14 @@ void TcpListener::ended(HalfOpen& half_open, std::unique_ptr<TcpIncoming> reques
     const ScopedLock guard(lock_);
     if (!half_open.hook.is_linked()) return;  // the destructor has it; `request` is refused
     half_open_.erase(half_open_.iterator_to(half_open));
-    resume();
+    if (pause_ == Pause::kPlace) resume();
     if (request != nullptr) {
+      static constinit trace::RateLimit no_memory;
       try {
         complete_.push_back(std::move(request));
         gate_.post(kRequestCall);
       } catch (const std::bad_alloc&) {
-        UDAPL_TRACE(kError, "no memory for a connection request");
+        UDAPL_TRACE_LIMITED(no_memory, kError, "no memory for a connection request");
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "dapl/transport/sink.h"
 #include "providers/reactor/reactor.h"
 #include "providers/reactor/sink_gate.h"
+#include "providers/soft/access_offences.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_passive.h"
 
@@ -24,13 +25,15 @@ namespace udapl::soft {
 // that the sink has not got.
 class TcpListener final : public transport::Listener, private Handler {
  public:
-  TcpListener(Reactor& reactor, const Settings& settings, transport::ListenSink& sink);
+  TcpListener(Reactor& reactor, const Settings& settings, AccessOffences& offences,
+              transport::ListenSink& sink);
   ~TcpListener() override;
 
-  // Binds and listens. Errors of transport::Adapter::listen. Once.
-  Status start(const transport::SocketAddress& place) noexcept;
+  // Binds to `place` (its port is ignored) and listens; conn_qual 0: where there is room. Errors of
+  // transport::Adapter::listen. Once.
+  Status start(transport::SocketAddress place, DAT_CONN_QUAL conn_qual) noexcept;
 
-  [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept override { return address_.port(); }
+  [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept override { return conn_qual_; }
   [[nodiscard]] const transport::SocketAddress& address() const noexcept override {
     return address_;
   }
@@ -44,23 +47,31 @@ class TcpListener final : public transport::Listener, private Handler {
       HalfOpen, boost::intrusive::member_hook<HalfOpen, boost::intrusive::list_member_hook<>,
                                               &HalfOpen::hook>>;
 
+  // What a listener that does not accept waits for.
+  enum class Pause : std::uint8_t { kNone, kPlace, kDescriptors };
+
   void on_ready(std::uint32_t events) noexcept override;
   bool accept_one() noexcept;
+  void begin(Fd socket, const transport::Endpoints& endpoints) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool make_room() noexcept UDAPL_EXCLUDES(lock_);
-  [[nodiscard]] HalfOpen* hoarded() noexcept UDAPL_REQUIRES(lock_);
-  void pause() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] HalfOpen* oldest_of_the_most() noexcept UDAPL_REQUIRES(lock_);
+  void on_lack_of_descriptors(int error) noexcept UDAPL_EXCLUDES(lock_);
+  void pause(Pause reason) noexcept UDAPL_REQUIRES(lock_);
   void resume() noexcept UDAPL_REQUIRES(lock_);
   void on_retry() noexcept;
   void deliver(unsigned call) noexcept;
 
   Reactor& reactor_;
   const Settings settings_;
+  AccessOffences& offences_;
   transport::ListenSink& sink_;
   Fd socket_;                         // unchanged after start()
   transport::SocketAddress address_;  // the same
+  DAT_CONN_QUAL conn_qual_ = 0;       // the same
   Mutex lock_;
   HalfOpens half_open_ UDAPL_GUARDED_BY(lock_);
-  bool paused_ UDAPL_GUARDED_BY(lock_) = false;
+  Pause pause_ UDAPL_GUARDED_BY(lock_) = Pause::kNone;
+  bool lacks_descriptors_ UDAPL_GUARDED_BY(lock_) = false;  // and it has been said
   bool closing_ UDAPL_GUARDED_BY(lock_) = false;
   std::deque<std::unique_ptr<TcpIncoming>> complete_ UDAPL_GUARDED_BY(lock_);
   Timer retry_;

@@ -4,12 +4,16 @@
 #include <array>
 #include <new>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "common/trace.h"
 #include "dapl/transport/qp.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_listener.h"
+#include "providers/soft/connector.h"
+#include "providers/soft/io/lingering_close.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
-#include "providers/soft/negotiated.h"
 #include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
@@ -18,16 +22,48 @@ namespace udapl::soft {
 
 TcpIncoming::TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& reader,
                          bool crc) noexcept
-    : stream_(std::move(stream)),
+    : reactor_(stream->reactor()),
+      fd_(stream->fd()),
       reader_(reader),
       request_(reader_.frame()),
-      endpoints_(stream_->endpoints()),
-      crc_(crc) {}
+      endpoints_(stream->endpoints()),
+      crc_(crc) {
+  wait(std::move(stream));
+}
 
 TcpIncoming::~TcpIncoming() {
-  if (stream_ == nullptr) return;
-  UDAPL_TRACE(kNormal, "refusing %s: nobody decided", to_text(endpoints_.remote).c_str());
-  answer(make_refusal(request_));
+  if (std::unique_ptr<TcpStream> stream = take(); stream != nullptr) {
+    UDAPL_TRACE(kNormal, "refusing %s: nobody decided", to_text(endpoints_.remote).c_str());
+    answer(*stream, make_refusal(request_));
+    close_gently(std::move(stream), LingerKind::kStranger);
+  }
+  reactor_.quiesce(*this);
+}
+
+// Watched without the help of stream_, as a HalfOpen is. A peer says nothing before our Reply, so
+// only its end is waited for; a failure to watch costs nothing but the descriptor.
+void TcpIncoming::wait(std::unique_ptr<TcpStream> stream) noexcept {
+  const ScopedLock guard(lock_);
+  state_ = State::kWaiting;
+  stream_ = std::move(stream);
+  static_cast<void>(reactor_.watch(fd_, EPOLLRDHUP, *this));
+}
+
+std::unique_ptr<TcpStream> TcpIncoming::take() noexcept {
+  const ScopedLock guard(lock_);
+  if (state_ == State::kWaiting) reactor_.unwatch(fd_, *this);
+  if (state_ != State::kPeerGone) state_ = State::kDecided;
+  return std::move(stream_);
+}
+
+void TcpIncoming::on_ready(std::uint32_t) noexcept {
+  const ScopedLock guard(lock_);
+  if (state_ != State::kWaiting) return;
+  UDAPL_TRACE(kNormal, "%s has gone before the consumer decided",
+              to_text(endpoints_.remote).c_str());
+  state_ = State::kPeerGone;
+  reactor_.unwatch(fd_, *this);
+  stream_.reset();
 }
 
 int TcpIncoming::depth(std::uint16_t word) const noexcept {
@@ -36,29 +72,47 @@ int TcpIncoming::depth(std::uint16_t word) const noexcept {
 
 Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_data) {
   auto* const end = dynamic_cast<ConnectionEnd*>(&qp);
-  if (end == nullptr || stream_ == nullptr) return failure(DAT_INVALID_PARAMETER);
+  if (end == nullptr) return failure(DAT_INVALID_PARAMETER);
   iwarp::MpaConfig config = end->mpa_config();
   config.crc = crc_;
   const iwarp::ReplyDecision decision = iwarp::make_reply(config, request_, private_data);
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
   const std::size_t size = iwarp::encode(decision.reply, frame);
   if (size == 0) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-  return end->attach(stream_, {false, decision.agreed, {}, std::span(frame).first(size)});
+  const Negotiated negotiated{false, decision.agreed, {}, std::span(frame).first(size)};
+
+  std::unique_ptr<TcpStream> stream = take();
+  if (stream != nullptr) {
+    const Status attached = end->attach(stream, negotiated);
+    if (!attached.ok()) wait(std::move(stream));
+    return attached;
+  }
+  {
+    const ScopedLock guard(lock_);
+    if (state_ == State::kDecided) return failure(DAT_INVALID_PARAMETER);
+  }
+  // A socket without a peer stands in for the lost one: the QP reports the outcome as ever.
+  Fd unconnected = Fd::made(::socket(endpoints_.remote.family(),
+                                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!unconnected.valid()) return failure(DAT_INSUFFICIENT_RESOURCES);
+  stream = std::make_unique<TcpStream>(reactor_, std::move(unconnected), endpoints_);
+  return end->attach(stream, negotiated);
 }
 
 void TcpIncoming::reject(transport::PrivateData private_data) noexcept {
-  if (stream_ == nullptr) return;
+  std::unique_ptr<TcpStream> stream = take();
+  if (stream == nullptr) return;
   iwarp::MpaConfig config;
   config.crc = crc_;
-  answer(iwarp::make_reject(config, request_, private_data));
+  answer(*stream, iwarp::make_reject(config, request_, private_data));
+  close_gently(std::move(stream), LingerKind::kStranger);
 }
 
-void TcpIncoming::answer(const iwarp::MpaFrame& reply) noexcept {
+void TcpIncoming::answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept {
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
   const std::size_t size = iwarp::encode(reply, frame);
   // An empty socket buffer takes it whole; a peer that is gone needs no answer.
-  stream_->send(std::span<const std::byte>(frame).first(size));
-  close_gently(std::move(stream_));
+  stream.send(std::span<const std::byte>(frame).first(size));
 }
 
 // ---- an incomplete one -------------------------------------------------------------------------
@@ -68,6 +122,7 @@ HalfOpen::HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream, boo
       reactor_(stream->reactor()),
       fd_(stream->fd()),
       remote_(stream->endpoints().remote),
+      network_(network_of(remote_)),
       crc_(crc),
       stream_(std::move(stream)),
       timeout_(reactor_, Call::to<&HalfOpen::on_timeout>(this)) {}
@@ -99,8 +154,8 @@ void HalfOpen::on_ready(std::uint32_t) noexcept {
 }
 
 void HalfOpen::on_timeout() noexcept {
-  UDAPL_TRACE(kNormal, "dropping %s: no complete MPA Request in time",
-              to_text(stream_->endpoints().remote).c_str());
+  // The request may have come a moment ago, and taken the stream.
+  UDAPL_TRACE(kNormal, "dropping %s: no complete MPA Request in time", to_text(remote_).c_str());
   listener_.ended(*this, nullptr);
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/annotations.h"
+#include "common/mutex.h"
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/mpa_reader.h"
+#include "providers/soft/socket_address.h"
 
 #include <boost/intrusive/list.hpp>
 
@@ -15,10 +18,10 @@ namespace udapl::soft {
 
 class TcpListener;
 
-// A peer whose MPA Request is complete and that waits for the consumer's decision. It is not
-// watched meanwhile: a peer that goes away is noticed when it is accepted. Thread-safe as long as
-// one thread decides. Owned by the listener, then by a CR.
-class TcpIncoming final : public transport::IncomingConnection {
+// A peer whose MPA Request is complete and that waits for the consumer's decision. When the peer
+// goes away meanwhile its descriptor is given back; the consumer learns it when it accepts.
+// Thread-safe as long as one thread decides. Owned by the listener, then by a CR.
+class TcpIncoming final : public transport::IncomingConnection, private Handler {
  public:
   TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& reader, bool crc) noexcept;
   ~TcpIncoming() override;
@@ -37,14 +40,24 @@ class TcpIncoming final : public transport::IncomingConnection {
   void reject(transport::PrivateData private_data) noexcept override;
 
  private:
-  [[nodiscard]] int depth(std::uint16_t word) const noexcept;
-  void answer(const iwarp::MpaFrame& reply) noexcept;
+  enum class State : std::uint8_t { kWaiting, kPeerGone, kDecided };
 
-  std::unique_ptr<TcpStream> stream_;  // null: decided
-  const MpaReader reader_;             // holds the bytes of request_
+  void on_ready(std::uint32_t events) noexcept override;
+  [[nodiscard]] int depth(std::uint16_t word) const noexcept;
+  // Ends the waiting. Null: there is no peer any more.
+  [[nodiscard]] std::unique_ptr<TcpStream> take() noexcept UDAPL_EXCLUDES(lock_);
+  void wait(std::unique_ptr<TcpStream> stream) noexcept UDAPL_EXCLUDES(lock_);
+  void answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept;
+
+  Reactor& reactor_;
+  const int fd_;            // of stream_, also when that has been handed on
+  const MpaReader reader_;  // holds the bytes of request_
   const iwarp::MpaFrame request_;
   const transport::Endpoints endpoints_;
   const bool crc_;
+  Mutex lock_;
+  State state_ UDAPL_GUARDED_BY(lock_) = State::kWaiting;
+  std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);  // null: decided, or the peer is gone
 };
 
 // An accepted TCP connection whose MPA Request is being collected, for a limited time. Works in the
@@ -58,6 +71,7 @@ class HalfOpen final : private Handler {
   Status start(Clock::duration limit) noexcept;
 
   [[nodiscard]] const transport::SocketAddress& remote() const noexcept { return remote_; }
+  [[nodiscard]] const Network& network() const noexcept { return network_; }
   [[nodiscard]] Clock::time_point since() const noexcept { return since_; }
 
   boost::intrusive::list_member_hook<> hook;  // of the listener, which guards it
@@ -70,6 +84,7 @@ class HalfOpen final : private Handler {
   Reactor& reactor_;
   const int fd_;                           // of stream_, also when that has been handed on
   const transport::SocketAddress remote_;  // the same
+  const Network network_;
   const Clock::time_point since_ = Clock::now();
   const bool crc_;
   std::unique_ptr<TcpStream> stream_;

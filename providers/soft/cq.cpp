@@ -4,6 +4,8 @@
 #include "common/trace.h"
 #include "providers/soft/qp.h"
 
+#include <dat/dat_ib_extensions.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -18,29 +20,28 @@ Cq::Cq(Reactor& reactor, int depth, transport::CqSink& sink)
       gate_(reactor, SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 int Cq::poll(transport::Completion* out, int max) noexcept {
-  // acquire: pairs with push(); only for the answer "nothing here", the rest is under the lock.
-  if (head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire)) return 0;
-  const ScopedLock lock(lock_);
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  const std::uint64_t waiting = tail_.load(std::memory_order_relaxed) - head;
+  // acquire: pairs with push().
+  const std::uint64_t waiting = tail_.load(std::memory_order_acquire) - head;
+  if (waiting == 0) return 0;
   const std::uint64_t count = std::min(waiting, static_cast<std::uint64_t>(std::max(max, 0)));
   for (std::uint64_t i = 0; i < count; ++i) out[i] = slots_[(head + i) & mask_].completion;
-  head_.store(head + count, std::memory_order_release);
+  head_.store(head + count, std::memory_order_release);  // the slots may be written again
   return static_cast<int>(count);
 }
 
 void Cq::arm() noexcept {
-  const ScopedLock lock(lock_);
+  const ScopedLock push_guard(push_lock_);
   armed_ = true;
 }
 
-int Cq::size() const noexcept {
-  const std::uint64_t head = head_.load(std::memory_order_acquire);
+int Cq::size() noexcept {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
   return static_cast<int>(tail_.load(std::memory_order_acquire) - head);
 }
 
 int Cq::depth() const noexcept {
-  const ScopedLock lock(lock_);
+  const ScopedLock push_guard(push_lock_);
   return static_cast<int>(depth_);
 }
 
@@ -49,7 +50,8 @@ Status Cq::resize(int depth) {
   const std::uint64_t size = std::bit_ceil(static_cast<unsigned>(depth));
   auto slots = std::make_unique_for_overwrite<Slot[]>(size);
   {
-    const ScopedLock lock(lock_);
+    const ScopedLock guard(lock);
+    const ScopedLock push_guard(push_lock_);
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head > static_cast<std::uint64_t>(depth)) return failure(DAT_INVALID_STATE);
@@ -64,9 +66,9 @@ Status Cq::resize(int depth) {
 bool Cq::push(const transport::Completion& completion, const Qp& owner, bool notify) noexcept {
   bool fire = false;
   {
-    const ScopedLock lock(lock_);
+    const ScopedLock push_guard(push_lock_);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    if (overflowed_ || tail - head_.load(std::memory_order_relaxed) >= depth_) [[unlikely]] {
+    if (overflowed_ || tail - head_.load(std::memory_order_acquire) >= depth_) [[unlikely]] {
       if (!overflowed_) gate_.post(kOverflow);
       overflowed_ = true;
       return false;
@@ -81,18 +83,34 @@ bool Cq::push(const transport::Completion& completion, const Qp& owner, bool not
 }
 
 void Cq::attach(Qp& qp) {
-  const ScopedLock lock(qps_lock_);
+  const ScopedLock qps_guard(qps_lock_);
   qps_.push_back(&qp);
 }
 
 void Cq::detach(Qp& qp) noexcept {
-  const ScopedLock lock(qps_lock_);
+  const ScopedLock qps_guard(qps_lock_);
   const auto found = std::find(qps_.begin(), qps_.end(), &qp);
   if (found != qps_.end()) qps_.erase(found);
 }
 
+int Cq::receives_of(const Qp& qp) const noexcept {
+  const ScopedLock push_guard(push_lock_);
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  int count = 0;
+  for (std::uint64_t i = head_.load(std::memory_order_relaxed); i != tail; ++i) {
+    const Slot& slot = slots_[i & mask_];
+    const int operation = slot.completion.operation;
+    const bool receive = operation == DAT_DTO_RECEIVE ||
+                         operation == DAT_DTO_RECEIVE_WITH_INVALIDATE ||
+                         operation == static_cast<int>(DAT_IB_DTO_RECV_IMMED);
+    if (slot.owner == &qp && receive) ++count;
+  }
+  return count;
+}
+
 void Cq::purge(const Qp& qp) noexcept {
-  const ScopedLock lock(lock_);
+  const ScopedLock guard(lock);
+  const ScopedLock push_guard(push_lock_);
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   std::uint64_t kept = head_.load(std::memory_order_relaxed);
   for (std::uint64_t i = kept; i != tail; ++i) {
@@ -115,7 +133,7 @@ void Cq::deliver(unsigned call) noexcept {
 }
 
 void Cq::break_qps() noexcept {
-  const ScopedLock lock(qps_lock_);
+  const ScopedLock qps_guard(qps_lock_);
   for (Qp* const qp : qps_) qp->on_cq_overflow();
 }
 

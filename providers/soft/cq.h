@@ -17,8 +17,8 @@ namespace udapl::soft {
 
 class Qp;
 
-// A completion queue: a ring that many QPs fill and one consumer empties. A poll of an empty queue
-// takes no lock. Thread-safe as transport::Cq says. Owned by an EVD.
+// A completion queue: a ring that many QPs fill, one at a time, and one consumer empties, who holds
+// `lock`. The two sides share no lock. Thread-safe as transport::Cq says. Owned by an EVD.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = true;  // for dapl::CompletionQueue
@@ -29,24 +29,26 @@ class Cq final : public transport::Cq {
   Cq(const Cq&) = delete;
   Cq& operator=(const Cq&) = delete;
 
-  int poll(transport::Completion* out, int max) noexcept override;
-  void progress() noexcept override { reactor_.progress(); }
-  void arm() noexcept override;
-  [[nodiscard]] int size() const noexcept override;
-  Status resize(int depth) override;
-  [[nodiscard]] int depth() const noexcept override;
+  int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
+  void progress() noexcept override { reactor_.poll(); }
+  void arm() noexcept override UDAPL_EXCLUDES(push_lock_);
+  [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
+  Status resize(int depth) override UDAPL_EXCLUDES(lock, push_lock_);
+  [[nodiscard]] int depth() const noexcept override UDAPL_EXCLUDES(push_lock_);
 
   // ---- for Qp ----------------------------------------------------------------------------------
   // Appends a completion of `owner`; `notify`: it is a notification. False: the queue is full, or
   // was once, and the completion is lost; the QP has to break. The caller holds its Qp lock.
   [[nodiscard]] bool push(const transport::Completion& completion, const Qp& owner,
-                          bool notify) noexcept UDAPL_EXCLUDES(lock_);
+                          bool notify) noexcept UDAPL_EXCLUDES(push_lock_);
   // Whom to tell of an overflow; once for each role that a QP has. detach waits for a call of
   // Qp::on_cq_overflow: no Qp lock may be held. attach throws std::bad_alloc.
   void attach(Qp& qp) UDAPL_EXCLUDES(qps_lock_);
   void detach(Qp& qp) noexcept UDAPL_EXCLUDES(qps_lock_);
+  // How many completions of receives of `qp` are queued.
+  [[nodiscard]] int receives_of(const Qp& qp) const noexcept UDAPL_EXCLUDES(push_lock_);
   // Removes what `qp` has queued; the order of the rest stays.
-  void purge(const Qp& qp) noexcept UDAPL_EXCLUDES(lock_);
+  void purge(const Qp& qp) noexcept UDAPL_EXCLUDES(lock, push_lock_);
 
  private:
   struct Slot {
@@ -61,16 +63,17 @@ class Cq final : public transport::Cq {
   Reactor& reactor_;
   transport::CqSink& sink_;
 
-  // Positions count all completions ever; written under the lock, `head_` by the consumer, `tail_`
-  // by the producers.
+  // Changed under both locks; so either is enough to read them.
+  std::unique_ptr<Slot[]> slots_;
+  std::uint64_t mask_;
+
+  // Positions count all completions ever: `head_` is the consumer's, `tail_` the producers'.
   alignas(64) std::atomic<std::uint64_t> head_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
-  alignas(64) mutable SpinLock lock_;
-  std::unique_ptr<Slot[]> slots_ UDAPL_GUARDED_BY(lock_);
-  std::uint64_t mask_ UDAPL_GUARDED_BY(lock_);
-  std::uint64_t depth_ UDAPL_GUARDED_BY(lock_);
-  bool armed_ UDAPL_GUARDED_BY(lock_) = false;
-  bool overflowed_ UDAPL_GUARDED_BY(lock_) = false;
+  mutable SpinLock push_lock_ UDAPL_ACQUIRED_AFTER(lock);  // of the producers
+  std::uint64_t depth_ UDAPL_GUARDED_BY(push_lock_);
+  bool armed_ UDAPL_GUARDED_BY(push_lock_) = false;
+  bool overflowed_ UDAPL_GUARDED_BY(push_lock_) = false;
 
   Mutex qps_lock_;  // outside all Qp locks
   std::vector<Qp*> qps_ UDAPL_GUARDED_BY(qps_lock_);

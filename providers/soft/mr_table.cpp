@@ -228,11 +228,6 @@ DAT_RETURN MrTable::resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uin
   return DAT_SUCCESS;
 }
 
-bool MrTable::contains(const DAT_LMR_TRIPLET& segment) const noexcept {
-  Segment ignored;
-  return resolve(segment, 0, 0, ignored) == DAT_SUCCESS;
-}
-
 // ---- remote access -----------------------------------------------------------------------------
 
 Refusal MrTable::access(const Access& request, Segment& out, Pin& pin) noexcept {

@@ -127,8 +127,6 @@ class MrTable {
   // translates it: PRIVILEGES_VIOLATION, PROTECTION_VIOLATION, INVALID_PARAMETER. Lock-free.
   [[nodiscard]] DAT_RETURN resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uint32_t right,
                                    Segment& out) const noexcept;
-  // Does the segment lie in a registration, of whatever domain?
-  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept;
 
   // Keeps one entry from being revoked, until destroyed.
   class Pin {

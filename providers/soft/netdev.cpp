@@ -90,7 +90,7 @@ std::optional<Netdev> by_lookup(const ifaddrs* interfaces, const std::string& na
 int mtu_of(const std::string& name) noexcept {
   ifreq request{};
   name.copy(request.ifr_name, sizeof request.ifr_name - 1);
-  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Fd socket = Fd::made(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid() || ::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return 0;
   return request.ifr_mtu;
 }

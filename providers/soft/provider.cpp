@@ -8,7 +8,7 @@
 #include <cstdarg>
 
 #include "common/trace.h"
-#include "dapl/provider_table.h"
+#include "dapl/table/provider_table.h"
 #include "providers/soft/adapter.h"
 #include "providers/soft/cq.h"
 #include "providers/soft/qp.h"
@@ -18,7 +18,7 @@
 
 namespace {
 
-const udapl::dapl::ProviderKit kKit =
+constexpr udapl::dapl::ProviderKit kKit =
     udapl::dapl::make_provider_kit<udapl::soft::Qp, udapl::soft::Cq, udapl::soft::Srq>(
         &udapl::soft::Adapter::open);
 

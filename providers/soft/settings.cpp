@@ -2,18 +2,21 @@
 #include "providers/soft/settings.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "common/cause.h"
+#include "common/trace.h"
 
 namespace udapl::soft {
 
 namespace {
 
 constexpr int kMaxSeconds = 86400;
-constexpr int kMaxHalfOpen = 1024;  // they are searched one after the other
+constexpr int kMaxMegabytes = 1 << 20;
 
 bool read_switch(std::string_view text, bool& to) noexcept {
   to = text == "on";
@@ -43,14 +46,23 @@ constexpr Option kOptions[] = {
     {"crc", "on or off", [](std::string_view t, Settings& s) { return read_switch(t, s.crc); }},
     {"fallback", "on or off",
      [](std::string_view t, Settings& s) { return read_switch(t, s.revision1_fallback); }},
+    {"delayed_ack", "on or off",
+     [](std::string_view t, Settings& s) { return read_switch(t, s.delayed_ack); }},
     {"drain", "seconds, 0 to 86400",
      [](std::string_view t, Settings& s) { return read_seconds(t, s.drain_limit); }},
+    {"no_receive", "wait or break",
+     [](std::string_view t, Settings& s) {
+       s.no_receive_breaks = t == "break";
+       return s.no_receive_breaks || t == "wait";
+     }},
     {"half_open", "1 to 1024",
      [](std::string_view t, Settings& s) {
-       return read_number(t, 1, kMaxHalfOpen, s.half_open_limit);
+       return read_number(t, 1, Settings::kMaxHalfOpen, s.half_open_limit);
      }},
-    {"half_open_per_host", "1 to 1024", [](std::string_view t, Settings& s) {
-       return read_number(t, 1, kMaxHalfOpen, s.half_open_per_host);
+    {"peer_timeout", "seconds, 0 to 86400",
+     [](std::string_view t, Settings& s) { return read_seconds(t, s.peer_timeout); }},
+    {"staging", "megabytes, 1 to 1048576", [](std::string_view t, Settings& s) {
+       return read_number(t, 1, kMaxMegabytes, s.staging_mb);
      }}};
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -81,7 +93,36 @@ Status refuse(std::string_view word, const std::string& why) {
   return failure(DAT_INVALID_PARAMETER);
 }
 
+constexpr int kForEver = 7;  // as DAPL_RNR_RETRY
+constexpr int kDefaultPause = 12;
+
+// The pauses of InfiniBand's RNR timer codes (volume 1, table 45), in units of 10 us.
+constexpr int kPauses[32] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                             48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                             2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+int number_of(const Lookup& lookup, const char* name, int most, int otherwise) {
+  const char* const text = lookup(name);
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  errno = 0;
+  const long value = std::strtol(text, &end, 0);
+  if (errno == 0 && end != text && *end == '\0' && value >= 0 && value <= most)
+    return static_cast<int>(value);
+  UDAPL_TRACE(kError, "%s: \"%s\" is not a number from 0 to %d and is ignored", name, text, most);
+  return otherwise;
+}
+
 }  // namespace
+
+std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,
+                                                          const Lookup& lookup) {
+  if (settings.no_receive_breaks) return std::chrono::microseconds(0);
+  const int retries = number_of(lookup, "DAPL_RNR_RETRY", kForEver, kForEver);
+  const int pause = number_of(lookup, "DAPL_RNR_TIMER", 31, kDefaultPause);
+  if (retries == kForEver) return std::nullopt;
+  return std::chrono::microseconds(10) * (retries * kPauses[pause]);
+}
 
 Result<Settings> read_settings(std::string_view ia_params) {
   const std::vector<std::string_view> words = words_of(ia_params);

@@ -35,14 +35,22 @@ bool same_host(const transport::SocketAddress& a, const transport::SocketAddress
           a.storage.sin6_scope_id == b.storage.sin6_scope_id);
 }
 
-bool same_source(const transport::SocketAddress& a, const transport::SocketAddress& b) noexcept {
+Network network_of(const transport::SocketAddress& address, int ipv4_bits) noexcept {
   constexpr std::size_t kNetworkSize = 8;
   constexpr unsigned char kNoNetwork[kNetworkSize] = {};  // ::1, ::ffff:192.0.2.7
-  if (same_host(a, b)) return true;
-  if (a.family() != AF_INET6 || b.family() != AF_INET6) return false;
-  const in6_addr& host = a.storage.sin6_addr;
-  return !IN6_IS_ADDR_LINKLOCAL(&host) && std::memcmp(&host, kNoNetwork, kNetworkSize) != 0 &&
-         std::memcmp(&host, &b.storage.sin6_addr, kNetworkSize) == 0;
+  Network network{};
+  if (address.family() == AF_INET) {
+    network[10] = network[11] = 0xFF;
+    std::memcpy(&network[12], &ipv4(address), sizeof(in_addr));
+    if (ipv4_bits < 32) network[15] = 0;
+    return network;
+  }
+  if (address.family() != AF_INET6) return network;
+  const in6_addr& host = address.storage.sin6_addr;
+  const bool global =
+      !IN6_IS_ADDR_LINKLOCAL(&host) && std::memcmp(&host, kNoNetwork, kNetworkSize) != 0;
+  std::memcpy(network.data(), &host, global ? kNetworkSize : sizeof host);
+  return network;
 }
 
 bool is_no_host(const transport::SocketAddress& address) noexcept {

@@ -3,6 +3,8 @@
 
 #include "dapl/transport/cm.h"
 
+#include <array>
+#include <cstdint>
 #include <string>
 
 namespace udapl::soft {
@@ -14,10 +16,12 @@ namespace udapl::soft {
 [[nodiscard]] bool same_host(const transport::SocketAddress& a,
                              const transport::SocketAddress& b) noexcept;
 
-// Do both come from where one host can take as many addresses as it likes? The same host, or for
-// global IPv6 addresses the same network of 64 bits.
-[[nodiscard]] bool same_source(const transport::SocketAddress& a,
-                               const transport::SocketAddress& b) noexcept;
+// What counts as one where peers share something: the first `ipv4_bits` bits (24 or 32) of an IPv4
+// address, the network of 64 bits of a global IPv6 address (one host can take as many addresses of
+// it as it likes), any other address as it is.
+using Network = std::array<std::uint8_t, 16>;
+[[nodiscard]] Network network_of(const transport::SocketAddress& address,
+                                 int ipv4_bits = 24) noexcept;
 
 // 0.0.0.0, ::, multicast, the limited broadcast address, or no IP address at all.
 [[nodiscard]] bool is_no_host(const transport::SocketAddress& address) noexcept;

@@ -4,6 +4,7 @@
 #include "common/mutex.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace udapl::soft {
 
@@ -27,18 +28,44 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
       resolve_list(memory_, pd_, kLocalWrite, {segments, static_cast<std::size_t>(count)},
                    buffers_.max_segments(), buffers_.segments(buffers_.tail()),
                    receive.segment_count, receive.room);
-  if (checked == DAT_SUCCESS) buffers_.push();
-  return checked;
+  if (checked != DAT_SUCCESS) return checked;
+  buffers_.push();
+  promise();
+  return DAT_SUCCESS;
 }
 
-bool Srq::take(Receive& out, Segment* segments) noexcept {
+// Buffers that nobody was promised go to those who wait.
+void Srq::promise() noexcept {
+  while (!line_.empty() && promised_ < buffers_.size()) {
+    Waiter& first = line_.front();
+    line_.pop_front();
+    first.promised_ = true;
+    ++promised_;
+    first.wake_.post_for_poll();
+  }
+}
+
+bool Srq::take(Receive& out, Segment* segments, Waiter& waiter) noexcept {
   const ScopedLock lock(lock_);
-  if (buffers_.empty()) return false;
+  if (std::exchange(waiter.promised_, false)) {
+    --promised_;
+  } else if (promised_ == buffers_.size()) {
+    if (!waiter.hook_.is_linked()) line_.push_back(waiter);
+    return false;
+  }
   out = buffers_.at(buffers_.head());
   std::copy_n(buffers_.segments(buffers_.head()), out.segment_count, segments);
   buffers_.pop();
   check_low_watermark();
   return true;
+}
+
+void Srq::leave(Waiter& waiter) noexcept {
+  const ScopedLock lock(lock_);
+  if (waiter.hook_.is_linked()) line_.erase(line_.iterator_to(waiter));
+  if (!std::exchange(waiter.promised_, false)) return;
+  --promised_;
+  promise();
 }
 
 Status Srq::resize(int depth) {

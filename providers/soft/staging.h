@@ -2,30 +2,37 @@
 #pragma once
 
 #include "providers/soft/iwarp/wire.h"
+#include "providers/soft/staging_pool.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <span>
+#include <utility>
 
 namespace udapl::soft {
 
-// Where a connection's bytes lie between recv and the FPDU parser. Allocated when the first bytes
-// are there; doubles while reads fill it, up to kMax. Not thread-safe. Owned by a Qp.
+// Where a connection's bytes lie between recv and the FPDU parser. Taken from the adapter's pool
+// when there are bytes to read, given back when none are left over; doubles while reads fill it, up
+// to kMax. Not thread-safe. Owned by a Qp.
 class Staging {
  public:
-  static constexpr std::size_t kStart = 64 * 1024;
-  static constexpr std::size_t kMax = 512 * 1024;
+  static constexpr std::size_t kStart = StagingPool::kLeast;
+  static constexpr std::size_t kMax = StagingPool::kMost;
   static_assert(kMax >= 2 * iwarp::kMaxFpduSize);
+
+  explicit Staging(StagingPool& pool) noexcept : pool_(pool) {}
+  ~Staging() { free(); }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
 
   // Makes room behind the staged bytes for at least one read, and for the rest of an FPDU of
   // `needed` bytes. False: out of memory.
   [[nodiscard]] bool reserve(std::size_t needed) noexcept {
     if (begin_ == end_) begin_ = end_ = 0;
     std::size_t wanted = std::max(capacity_, kStart);
-    while (wanted < needed || (was_filled_ && wanted == capacity_ && wanted < kMax)) wanted *= 2;
+    while (wanted < needed) wanted *= 2;
+    if (was_filled_ && wanted == capacity_ && wanted < kMax && !pool_.crowded()) wanted *= 2;
     was_filled_ = false;
     if (wanted > capacity_) return grow(wanted);
     if (begin_ != 0 && capacity_ - end_ < capacity_ / 2) {
@@ -50,21 +57,33 @@ class Staging {
   }
   void drop(std::size_t bytes) noexcept { begin_ += bytes; }
   void clear() noexcept { begin_ = end_ = 0; }
-  void free() noexcept { *this = Staging(); }
+  void free() noexcept {
+    clear();
+    was_filled_ = false;
+    if (capacity_ == 0) return;
+    capacity_ = 0;
+    pool_.give_back(std::move(bytes_));
+  }
+  // Nothing is left over: another connection can have the memory.
+  void release_if_empty() noexcept {
+    if (begin_ == end_) free();
+  }
 
  private:
   bool grow(std::size_t wanted) noexcept {
-    std::unique_ptr<std::byte[]> larger(new (std::nothrow) std::byte[wanted]);
-    if (larger == nullptr) return capacity_ != 0 && end_ != capacity_;
+    StagingPool::Piece larger = pool_.take(wanted);
+    if (larger.get() == nullptr) return capacity_ != 0 && end_ != capacity_;
     if (end_ != begin_) std::memcpy(larger.get(), bytes_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
-    bytes_ = std::move(larger);
+    std::swap(bytes_, larger);
+    if (capacity_ != 0) pool_.give_back(std::move(larger));
     capacity_ = wanted;
     return true;
   }
 
-  std::unique_ptr<std::byte[]> bytes_;
+  StagingPool& pool_;
+  StagingPool::Piece bytes_;
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

@@ -3,8 +3,9 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include "providers/soft/placement.h"
+
 #include <algorithm>
-#include <cstring>
 
 namespace udapl::soft {
 
@@ -51,7 +52,7 @@ bool Scatter::place(MrTable& memory, std::span<const std::byte> bytes) noexcept 
     {
       const MrTable::Pin pin = memory.pin(segment.ref);
       if (!pin) return false;
-      std::memcpy(segment.address + offset_, bytes.data(), n);
+      place_bytes(segment.address + offset_, bytes.first(n));
     }
     bytes = bytes.subspan(n);
     offset_ += static_cast<std::uint32_t>(n);

@@ -15,6 +15,10 @@
 // allocated by the constructors.
 namespace udapl::soft {
 
+constexpr std::uint32_t count_of(int value) noexcept {
+  return static_cast<std::uint32_t>(std::max(value, 0));
+}
+
 // A ring of T with a fixed number of segments for each. Positions count upwards for ever; at(p) is
 // valid for head <= p < tail.
 template <class T>
@@ -107,6 +111,7 @@ struct Receive {
   transport::WorkFlags flags;
   std::uint32_t segment_count;
   std::uint64_t room;  // bytes
+  ScopeId pd;          // whose segments were checked when it was posted; an SRQ's: not used
 };
 
 // What we owe the peer for an RDMA Read or an atomic.

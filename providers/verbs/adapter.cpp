@@ -10,9 +10,9 @@
 
 #include "common/cause.h"
 #include "common/errno_text.h"
+#include "common/standard_fds.h"
 #include "common/trace.h"
 #include "providers/verbs/attributes.h"
-#include "providers/verbs/cm.h"
 #include "providers/verbs/cq.h"
 #include "providers/verbs/local_address.h"
 #include "providers/verbs/qp.h"
@@ -42,15 +42,17 @@ Pd& ours(transport::Pd& pd) noexcept { return static_cast<Pd&>(pd); }
 // ---- open and close ----------------------------------------------------------------------------
 
 Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
-                                                          transport::AdapterSink& sink) {
+                                                          transport::AdapterSink& sink,
+                                                          const ConnectorKit& kit) {
+  const StandardFdsTaken none_of_these;  // opened from here on
   const Environment environment = Environment::from(&Environment::of_process);
-  Result<Device> device = find_device(ia_params, environment);
+  Result<Device> device = find_device(ia_params, environment, kit);
   if (!device.ok()) return device.status();
   Result<std::unique_ptr<Reactor>> reactor = Reactor::create("udapl-verbs");
   if (!reactor.ok()) return reactor.status();
   std::unique_ptr<Adapter> adapter(
-      new Adapter(*std::move(device), environment, *std::move(reactor), sink));
-  if (const Status status = adapter->start(); !status.ok()) return status;
+      new Adapter(*std::move(device), environment, *std::move(reactor), sink, kit));
+  if (const Status status = adapter->start(kit); !status.ok()) return status;
   const Device& opened = adapter->device();
   const Addressing addressing = opened.by_gid       ? Addressing::kGid
                                 : opened.ethernet() ? Addressing::kIpOnEthernet
@@ -69,31 +71,30 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
 }
 
 Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<Reactor> reactor,
-                 transport::AdapterSink& sink)
+                 transport::AdapterSink& sink, const ConnectorKit& kit)
     : device_(std::move(device)),
       environment_(environment),
       max_inline_(environment.max_inline),
-      attributes_(make_attributes(device_, environment_)),
+      attributes_(make_attributes(device_, environment_, kit.request_room(device_))),
       sink_(sink),
-      single_threaded_cqs_(sink.consumer_serialises()),
       reactor_(std::move(reactor)),
-      patrol_(*reactor_),
+      idle_cqs_(*reactor_),
       cq_watch_(*reactor_, Call::to<&Adapter::on_cq_channel>(this)),
-      async_watch_(*reactor_, Call::to<&Adapter::on_async_fd>(this)) {}
+      async_watch_(*reactor_, Call::to<&Adapter::on_async_fd>(this)),
+      gate_(*reactor_, SinkGate::to<&Adapter::deliver, Adapter>(), this) {
+  reactor_->on_descriptors_lost(Call::to<&Adapter::descriptors_lost>(this));
+}
 
-Status Adapter::start() {
-  cm_channel_.reset(point::made("rdma_create_event_channel", rdma_create_event_channel()));
-  if (cm_channel_ == nullptr) return no_resources("rdma_create_event_channel");
+Status Adapter::start(const ConnectorKit& kit) {
   cq_channel_.reset(point::made("ibv_create_comp_channel", ibv_create_comp_channel(context())));
   if (cq_channel_ == nullptr) return no_resources("ibv_create_comp_channel");
-  if (!make_nonblocking(cm_channel_->fd) || !make_nonblocking(cq_channel_->fd) ||
-      !make_nonblocking(context()->async_fd))
+  if (!make_nonblocking(cq_channel_->fd) || !make_nonblocking(context()->async_fd))
     return no_resources("cannot make an event descriptor non-blocking");
   if (const Status status = cq_watch_.start(cq_channel_->fd); !status.ok()) return status;
   if (const Status status = async_watch_.start(context()->async_fd); !status.ok()) return status;
-  Result<std::unique_ptr<ConnectionManager>> cm = ConnectionManager::create(*this);
-  if (!cm.ok()) return cm.status();
-  cm_ = *std::move(cm);
+  Result<std::unique_ptr<Connector>> connector = kit.open(*this);
+  if (!connector.ok()) return connector.status();
+  connector_ = *std::move(connector);
   return Status();
 }
 
@@ -129,13 +130,7 @@ Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpIni
 
 Result<std::unique_ptr<transport::Listener>> Adapter::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
-  return cm_->listen(request, sink);
-}
-
-Status Adapter::check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
-  for (DAT_VLEN i = 0; i < count; ++i)
-    if (!memory_.contains(segments[i])) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
-  return Status();
+  return connector_->listen(request, sink);
 }
 
 void Adapter::fewer_inline(std::uint32_t bytes) noexcept {
@@ -152,13 +147,18 @@ int Adapter::next_completion_vector() noexcept {
 
 // ---- events, by the driver ----------------------------------------------------------------------
 
+// The channel is readable. It is not read once more in vain when no CQ is armed any more.
 void Adapter::on_cq_channel() noexcept {
   ibv_cq* cq = nullptr;
   void* ours = nullptr;
-  while (ibv_get_cq_event(cq_channel_.get(), &cq, &ours) == 0) static_cast<Cq*>(ours)->on_event();
-  if (errno == EAGAIN || errno == EINTR) return;
-  UDAPL_TRACE(kNormal, "no more completion events: %s", ErrnoText(errno).c_str());
-  cq_watch_.stop();
+  do {
+    if (ibv_get_cq_event(cq_channel_.get(), &cq, &ours) != 0) {
+      if (errno == EAGAIN || errno == EINTR) return;
+      UDAPL_TRACE(kNormal, "no more completion events: %s", ErrnoText(errno).c_str());
+      return cq_watch_.stop();
+    }
+    static_cast<Cq*>(ours)->on_event();
+  } while (armed_cqs_.load(std::memory_order_relaxed) > 0);
 }
 
 void Adapter::on_async_fd() noexcept {

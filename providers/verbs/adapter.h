@@ -2,14 +2,15 @@
 #pragma once
 
 #include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
 
 #include "common/result.h"
 #include "dapl/transport/adapter.h"
+#include "providers/reactor/sink_gate.h"
 #include "providers/reactor/watch.h"
-#include "providers/verbs/cq_patrol.h"
+#include "providers/verbs/connector.h"
 #include "providers/verbs/device.h"
 #include "providers/verbs/environment.h"
+#include "providers/verbs/idle_cq_scanner.h"
 #include "providers/verbs/mr.h"
 
 #include <atomic>
@@ -19,15 +20,15 @@
 
 namespace udapl::verbs {
 
-class ConnectionManager;  // cm.h
-
 // An RDMA device at one port and IP address: what its objects share, and their factory.
 // Thread-safe. Owned by an Ia.
 class Adapter final : public transport::Adapter {
  public:
-  // For dapl::ProviderKit. Errors of find_device, INSUFFICIENT_RESOURCES.
+  // For the function of dapl::ProviderKit. Errors of find_device, INSUFFICIENT_RESOURCES. `kit`
+  // lives as long as the process.
   static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
-                                                          transport::AdapterSink& sink);
+                                                          transport::AdapterSink& sink,
+                                                          const ConnectorKit& kit);
 
   ~Adapter() override;
   Adapter(const Adapter&) = delete;
@@ -47,33 +48,25 @@ class Adapter final : public transport::Adapter {
   Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;
   Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
                                                       transport::ListenSink& sink) override;
-  Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept override;
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
     return reactor_->block(word, seen, deadline);
   }
+  bool in_service_thread() const noexcept override { return reactor_->in_service_thread(); }
 
   // ---- for the objects made here ---------------------------------------------------------------
   // Our own context: its asynchronous events are ours alone. QPs, CQs, MRs ... are made in it, not
-  // in the context that librdmacm opens for its ids.
+  // in one that a Connector opens for itself.
   [[nodiscard]] ibv_context* context() const noexcept { return device_.context.get(); }
   [[nodiscard]] const Device& device() const noexcept { return device_; }  // port, GID, address
   [[nodiscard]] const Environment& environment() const noexcept { return environment_; }
   [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
-  [[nodiscard]] ConnectionManager& cm() const noexcept { return *cm_; }
-  // For all ids of this adapter; the connection manager watches it.
-  [[nodiscard]] rdma_event_channel* cm_channel() const noexcept { return cm_channel_.get(); }
+  [[nodiscard]] Connector& connector() const noexcept { return *connector_; }
   [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
-  // Shall a CQ be one for a single thread? The consumer serialises his calls, and the device has
-  // not refused one yet.
-  [[nodiscard]] bool single_threaded_cqs() const noexcept {
-    return single_threaded_cqs_.load(std::memory_order_relaxed);
-  }
-  void no_single_threaded_cqs() noexcept {
-    single_threaded_cqs_.store(false, std::memory_order_relaxed);
-  }
+  // A CQ was armed (1), or it is not any more (-1).
+  void cq_armed(int change) noexcept { armed_cqs_.fetch_add(change, std::memory_order_relaxed); }
   // Spreads completion interrupts over the device's vectors.
   [[nodiscard]] int next_completion_vector() noexcept;
-  [[nodiscard]] CqPatrol& patrol() noexcept { return patrol_; }
+  [[nodiscard]] IdleCqScanner& idle_cqs() noexcept { return idle_cqs_; }
   [[nodiscard]] MemoryTable& memory() noexcept { return memory_; }
   // Inline bytes to ask for at QP creation, which all QPs made so far have at least.
   [[nodiscard]] std::uint32_t max_inline() const noexcept {
@@ -84,21 +77,20 @@ class Adapter final : public transport::Adapter {
   // The device or its driver has gone: verbs calls fail with EIO from now on. Set before the sink
   // is told.
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
-  // The connection manager saw RDMA_CM_EVENT_DEVICE_REMOVAL. By the driver.
+  // The Connector was told that the device has gone. By the driver.
   void on_removal() noexcept;
 
  private:
   struct CloseChannel {
-    void operator()(rdma_event_channel* channel) const noexcept {
-      rdma_destroy_event_channel(channel);
-    }
     void operator()(ibv_comp_channel* channel) const noexcept { ibv_destroy_comp_channel(channel); }
   };
 
   Adapter(Device device, const Environment& environment, std::unique_ptr<Reactor> reactor,
-          transport::AdapterSink& sink);
-  Status start();
+          transport::AdapterSink& sink, const ConnectorKit& kit);
+  Status start(const ConnectorKit& kit);
   void on_cq_channel() noexcept;
+  void descriptors_lost() noexcept { gate_.post(0); }
+  void deliver(unsigned) noexcept { sink_.on_internal_error(); }
   void on_async_fd() noexcept;
   void on_async_event(const ibv_async_event& event) noexcept;
 
@@ -108,16 +100,16 @@ class Adapter final : public transport::Adapter {
   const transport::Attributes attributes_;
   transport::AdapterSink& sink_;
   std::atomic<bool> dead_{false};
-  std::atomic<bool> single_threaded_cqs_;
   std::atomic<unsigned> completion_vector_{0};
+  std::atomic<int> armed_cqs_{0};  // those whose event may be on the channel
   MemoryTable memory_;
   const std::unique_ptr<Reactor> reactor_;
-  std::unique_ptr<rdma_event_channel, CloseChannel> cm_channel_;
   std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;
-  CqPatrol patrol_;
+  IdleCqScanner idle_cqs_;
   Watch cq_watch_;
   Watch async_watch_;
-  std::unique_ptr<ConnectionManager> cm_;
+  std::unique_ptr<Connector> connector_;
+  SinkGate gate_;
 };
 
 }  // namespace udapl::verbs

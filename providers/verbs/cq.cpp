@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/cq.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -16,7 +14,6 @@
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/barrier.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/srq.h"
 #include "providers/verbs/status.h"
@@ -38,16 +35,16 @@ bool notifies(const ibv_wc& work) noexcept {
 Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
                                                   transport::CqSink& sink) {
   auto cq = std::make_unique<Cq>(adapter, sink);
-  cq->cq_ = cq->make(depth);
+  cq->cq_ = point::made("ibv_create_cq",
+                        ibv_create_cq(adapter.context(), depth, cq.get(), adapter.cq_channel(),
+                                      adapter.next_completion_vector()));
   if (cq->cq_ == nullptr) {
     const int error = errno;
     const Status status = failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
     UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_create_cq for %d completions", depth);
     return status;
   }
-  adapter.patrol().join(*cq);
-  // Without the kernel's help all polls take the lock.
-  if (!has_process_barrier()) cq->keep_out(kLocked);
+  adapter.idle_cqs().join(*cq);
   return std::unique_ptr<transport::Cq>(std::move(cq));
 }
 
@@ -55,22 +52,22 @@ Cq::Cq(Adapter& adapter, transport::CqSink& sink)
     : invalidate_flags_(adapter.device().invalidate_flags()),
       adapter_(adapter),
       sink_(sink),
-      poll_gate_(sink.poll_gate() != nullptr ? *sink.poll_gate() : own_gate_),
       gate_(adapter.reactor(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 Cq::~Cq() {
-  adapter_.patrol().leave(*this);
+  adapter_.idle_cqs().leave(*this);
   unsigned seen = 0;
   {
-    const ScopedLock lock(events_lock_);
+    const ScopedLock events_guard(events_lock_);
     closing_ = true;  // an event that is being read now is acknowledged by its reader
     seen = unacknowledged_;
   }
   gate_.close();
   if (cq_ == nullptr) return;
+  end_arming();
   {
-    const Access access(*this);  // the driver may be looking for what made it fire
-    set_mode(kClosed, true);
+    const ScopedLock guard(lock);  // the reactor thread may be looking for what made it fire
+    closed_ = true;
   }
   if (seen != 0) ibv_ack_cq_events(cq_, seen);
   if (const int error = ibv_destroy_cq(cq_); error != 0)
@@ -114,9 +111,11 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
                          transport::Completion& to) const noexcept {
   const bool receive = (from.wr_id & kReceiveTag) != 0;
   const bool success = from.status == IBV_WC_SUCCESS;
+  const ibv_wc_status status =
+      success ? from.status : entry.qp->meaning_of(from.wr_id, from.status);
   if (!success) {
     point::failed_work(from, entry.context);
-    entry.qp->on_failed_work(from.wr_id, from.status);
+    entry.qp->on_failed_work(from.wr_id, status);
   } else if (from.wr_id == kInternalWork) {
     entry.qp->on_marker();
   }
@@ -128,7 +127,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   to.qp_context = entry.context;
   // When the connection manager has lost the peer, that is what the oldest request fails by.
   const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.qp->takes_loss();
-  to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : from.status);
+  to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : status);
   // A request that failed: verbs does not say which operation it was; the core's cookie does.
   to.operation = receive               ? DAT_DTO_RECEIVE
                  : is_bind(from.wr_id) ? DAT_DTO_BIND_MW
@@ -150,46 +149,40 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   return true;
 }
 
-int Cq::poll_verbs(ibv_wc* work, int max) noexcept {
-  const int count = ibv_poll_cq(cq_, max, work);
+int Cq::poll_verbs() noexcept {
+  const int count = ibv_poll_cq(cq_, kBatch, work_.data());
   // The queue has been empty since the last QP went: what comes now is of QPs that live.
-  if (count >= 0 && count < max) set_mode(kGhosts, false);
+  if (count >= 0 && count < kBatch) set_stale(false);
   return count;
 }
 
-int Cq::poll(transport::Completion* out, int max) noexcept {
-  polled_.store(true, std::memory_order_relaxed);
-  const Access access(*this);
-  if (held_begin_ != held_.size()) return take_held(out, max);
-  ibv_wc work[kBatch];
-  while (true) {
-    const int limit = std::min(max, kBatch);
-    const int count = poll_verbs(work, limit);
-    int kept = 0;
-    for (int i = 0; i < count; ++i) kept += convert(work[i], out[kept]) ? 1 : 0;
-    // Only behind a full batch of leftovers there may be more.
-    if (kept != 0 || count < limit || limit <= 0) return kept;
-  }
+int Cq::poll_carefully(transport::Completion* out, int max) noexcept {
+  for (int count = kBatch; held_begin_ == held_.size() && count == kBatch;) count = hold();
+  return take_held(out, max);
 }
 
 int Cq::take_held(transport::Completion* out, int max) noexcept {
   const std::size_t count =
       std::min(held_.size() - held_begin_, static_cast<std::size_t>(std::max(max, 0)));
-  for (std::size_t i = 0; i < count; ++i) out[i] = held_[held_begin_ + i].completion;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Held& held = held_[held_begin_ + i];
+    out[i] = held.completion;
+    handed_notification_ |= held.notifies;
+  }
   held_begin_ += count;
   end_held_if_empty();
   return static_cast<int>(count);
 }
 
 void Cq::end_held_if_empty() noexcept {
-  if (held_begin_ != held_.size()) return;
-  held_.clear();
-  held_begin_ = 0;
-  set_mode(kHeld, false);
+  if (held_begin_ == held_.size()) {
+    held_.clear();
+    held_begin_ = 0;
+  }
+  update_careful();
 }
 
 void Cq::drop_held(std::uint32_t number) noexcept {
-  const ScopedLock lock(lock_);
   const auto begin = held_.begin() + static_cast<std::ptrdiff_t>(held_begin_);
   held_.erase(std::remove_if(begin, held_.end(),
                              [&](const Held& held) { return held.qp_number == number; }),
@@ -199,18 +192,17 @@ void Cq::drop_held(std::uint32_t number) noexcept {
 
 int Cq::hold() noexcept {
   try {
-    held_.reserve(held_.size() + kBatch);
+    if (held_.capacity() - held_.size() < kBatch) held_.reserve(2 * held_.size() + kBatch);
   } catch (const std::bad_alloc&) {
     return -1;
   }
-  ibv_wc work[kBatch];
-  const int count = poll_verbs(work, kBatch);
+  const int count = poll_verbs();
   for (int i = 0; i < count; ++i) {
+    const ibv_wc& work = work_[static_cast<std::size_t>(i)];
     transport::Completion completion;
-    if (!convert(work[i], completion)) continue;
-    held_.push_back({completion, work[i].qp_num, notifies(work[i])});
+    if (convert(work, completion)) held_.push_back({completion, work.qp_num, notifies(work)});
   }
-  if (!held_.empty()) set_mode(kHeld, true);
+  update_careful();
   return count;
 }
 
@@ -224,79 +216,60 @@ bool Cq::holds_notification() const noexcept {
                      [](const Held& held) { return held.notifies; });
 }
 
-int Cq::size() const noexcept {
-  auto& self = const_cast<Cq&>(*this);
-  const Access access(self);
-  self.hold_all();
-  return static_cast<int>(self.held_.size() - self.held_begin_);
-}
-
-// ---- excluding the consumer ---------------------------------------------------------------------
-
-void Cq::set_mode(unsigned bit, bool on) noexcept {
-  const unsigned before = mode_;
-  mode_ = on ? mode_ | bit : mode_ & ~bit;
-  if ((before == 0) == (mode_ == 0)) return;
-  if (mode_ != 0)
-    poll_gate_.set(transport::PollGate::kDiverted);
-  else
-    poll_gate_.clear(transport::PollGate::kDiverted);
-}
-
-void Cq::wait_for_consumer() const noexcept {
-  while (poll_gate_.occupied()) ::sched_yield();
-}
-
-// Returns when every poll that had begun is over, and every poll that begins later sees what the
-// caller wrote before.
-void Cq::quiesce() noexcept {
-  if (has_process_barrier()) {
-    process_barrier();
-    wait_for_consumer();
-  }
-  const ScopedLock lock(lock_);  // for those that take it
-}
-
-// Returns when the consumer polls with the lock, or not at all, until the mode is taken back.
-void Cq::keep_out(unsigned mode) noexcept {
-  {
-    const ScopedLock lock(lock_);
-    if ((mode_ & (mode | kLocked)) != 0) return;  // somebody has done it
-    set_mode(mode, true);
-  }
-  quiesce();
-}
-
-bool Cq::begin_look(bool only_idle) noexcept {
-  const bool unused = poll_gate_.unused();
-  const bool idle = !polled_.exchange(false, std::memory_order_relaxed) && unused;
-  if ((only_idle && !idle) || !has_qps()) return false;
-  const ScopedLock lock(lock_);
-  set_mode(kLooking, true);
-  return true;
-}
-
-void Cq::end_look() noexcept {
-  if (has_process_barrier()) wait_for_consumer();
-  const Access access(*this);
+int Cq::size() noexcept {
   hold_all();
-  set_mode(kLooking, false);
+  return static_cast<int>(held_.size() - held_begin_);
+}
+
+void Cq::set_stale(bool stale) noexcept {
+  stale_ = stale;
+  update_careful();
+}
+
+void Cq::update_careful() noexcept { careful_ = stale_ || held_begin_ != held_.size(); }
+
+void Cq::scan() noexcept {
+  const ScopedLock guard(lock);
+  hold_all();
+}
+
+bool Cq::scan_if_idle() noexcept {
+  const ScopedLock guard(lock);
+  if (qps_.empty()) return false;
+  if (!std::exchange(polled_, false)) hold_all();
+  return true;
 }
 
 // ---- notification ------------------------------------------------------------------------------
 
-void Cq::request_notification() const noexcept {
+// While it is armed its event is still to come, and tells of whatever comes before that is read.
+void Cq::request_notification() noexcept {
+  std::uint32_t arms = arms_.load(std::memory_order_acquire);
+  if (is_armed(arms)) return;
   const int error = ibv_req_notify_cq(cq_, solicited_.load(std::memory_order_acquire) ? 1 : 0);
-  if (error != 0 && !adapter_.dead())
-    UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
+  if (error != 0) {
+    if (!adapter_.dead()) UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
+    return;
+  }
+  // If the event has come already, it stays unarmed.
+  if (arms_.compare_exchange_strong(arms, arms + 1, std::memory_order_acq_rel))
+    adapter_.cq_armed(1);
+}
+
+void Cq::end_arming() noexcept {
+  std::uint32_t arms = arms_.load(std::memory_order_relaxed);
+  while (!arms_.compare_exchange_weak(arms, (arms | 1) + 1, std::memory_order_acq_rel)) {
+  }
+  if (is_armed(arms)) adapter_.cq_armed(-1);
 }
 
 void Cq::on_event() noexcept {
+  end_arming();
   // As long as the event is not acknowledged, ibv_destroy_cq waits and we exist.
   const bool notification = !filters_.load(std::memory_order_relaxed) || found_notification();
   unsigned acknowledge = 1;
   {
-    const ScopedLock lock(events_lock_);
+    const ScopedLock events_guard(events_lock_);
     if (!closing_) {
       if (notification) gate_.post(kNotify);
       acknowledge = ++unacknowledged_ == kEventsPerAck ? kEventsPerAck : 0;
@@ -306,27 +279,43 @@ void Cq::on_event() noexcept {
   if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
 }
 
-// What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again. A
-// look into the CQ may have been here before and hold what fired it.
+// What of a batch that was handed out notifies.
+void Cq::note_notifications(int count) noexcept {
+  handed_notification_ =
+      handed_notification_ || std::any_of(work_.begin(), work_.begin() + count, notifies);
+}
+
+// What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again. It
+// may have been handed out already to a thread that does not wait, or be held.
 bool Cq::found_notification() noexcept {
-  keep_out(kLocked);
-  const Access access(*this);
-  if ((mode_ & kClosed) != 0) return false;
   for (bool armed = false;; armed = true) {
-    int count = 0;
-    do {
-      count = hold();
-      if (count < 0) return true;  // no memory: rather once too often
-    } while (count == kBatch);
-    if (holds_notification()) return true;
+    {
+      const ScopedLock guard(lock);
+      if (closed_) return false;
+      int count = 0;
+      do {
+        count = hold();
+        if (count < 0) return true;  // no memory: rather once too often
+      } while (count == kBatch);
+      if (handed_notification_ || holds_notification()) return true;
+    }
     if (armed) return false;
     request_notification();
   }
 }
 
+// Whoever arms looks at the completions afterwards, also at those that others were given.
+void Cq::arm() noexcept {
+  if (filters_.load(std::memory_order_relaxed)) {
+    const ScopedLock guard(lock);
+    handed_notification_ = false;
+  }
+  request_notification();
+}
+
 void Cq::on_error() noexcept {
   if (overflowed_.exchange(true)) return;
-  const ScopedLock lock(events_lock_);
+  const ScopedLock events_guard(events_lock_);
   if (!closing_) gate_.post(kOverflow);
 }
 
@@ -337,36 +326,57 @@ void Cq::deliver(unsigned call) noexcept {
   }
   UDAPL_TRACE(kError, "CQ %p of %d completions overflowed: its connections break",
               static_cast<void*>(this), depth());
-  qps_.for_each([](Qp& qp) { qp.on_failed_work(kInternalWork, IBV_WC_FATAL_ERR); });
+  {
+    const ScopedLock guard(lock);
+    qps_.for_each([](Qp& qp) { qp.on_failed_work(kInternalWork, IBV_WC_FATAL_ERR); });
+  }
   sink_.on_overflow();
 }
 
 // ---- QPs ---------------------------------------------------------------------------------------
 
+// Room for one more, allocated without the spin lock.
+void Cq::make_room() {
+  std::uint32_t size = 0;
+  {
+    const ScopedLock guard(lock);
+    size = qps_.wanted_size();
+  }
+  if (size == 0) return;
+  QpMap::Table table(size);
+  const ScopedLock guard(lock);
+  qps_.grow(table);
+}
+
 void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only,
                 Srq* srq) {
-  forget_ghosts();  // one may have had the same number
-  qps_.add({number, &qp, context, srq}, [this] { quiesce(); });
-  const ScopedLock lock(roles_lock_);
+  const ScopedLock qps_guard(qps_lock_);
+  make_room();
+  {
+    const ScopedLock guard(lock);
+    while (stale_ && hold() == kBatch) {  // what is stale may be of a QP with the same number
+    }
+    qps_.add({number, &qp, context, srq});
+  }
   const bool was = solicited_.load(std::memory_order_relaxed);
   ++(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
   solicited_.store(others_ == 0, std::memory_order_release);
-  if (was && others_ != 0) arm();  // it may be armed for less
-  adapter_.patrol().start();
-}
-
-void Cq::forget_ghosts() noexcept {
-  const Access access(*this);
-  while ((mode_ & kGhosts) != 0 && hold() == kBatch) {
+  if (was && others_ != 0) {
+    end_arming();  // it may be armed for less
+    request_notification();
   }
+  adapter_.idle_cqs().start();
 }
 
-// What the device has put on the verbs CQ for the QP may still be there. It is dropped by those who
-// poll with the lock, so the gate is closed until the queue has once been empty.
 void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
-  qps_.remove(number, [this] { keep_out(kGhosts); });
-  drop_held(number);
-  const ScopedLock lock(roles_lock_);
+  const ScopedLock qps_guard(qps_lock_);
+  {
+    const ScopedLock guard(lock);
+    if (qps_.remove(number)) {
+      set_stale(true);
+      drop_held(number);
+    }
+  }
   --(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
   solicited_.store(others_ == 0 && solicited_receivers_ != 0, std::memory_order_release);
 }
@@ -377,10 +387,7 @@ int Cq::depth() const noexcept { return cq_->cqe; }
 
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
-  const int error = [&] {
-    const Exclusion alone(*this);
-    return point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth));
-  }();
+  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth));
   if (error == 0) return Status();
   // Smaller is a wish; what the queue holds is never lost.
   if (depth <= cq_->cqe && error != EINVAL) return Status();

@@ -2,6 +2,8 @@
 #pragma once
 
 // Cq: polling, the hot path. Included by cq.h.
+#include <algorithm>
+
 #include "providers/verbs/cq.h"
 
 namespace udapl::verbs {
@@ -24,15 +26,45 @@ namespace udapl::verbs {
   to.immediate = 0;
 }
 
-inline int Cq::hand_out(int fetched, transport::Completion* out) noexcept {
+[[gnu::always_inline]] inline int Cq::poll_batch() noexcept {
+  polled_ = true;
+  return ibv_poll_cq(cq_, kBatch, work_.data());
+}
+
+[[gnu::always_inline]] inline int Cq::poll(transport::Completion* out, int max) noexcept {
+  polled_ = true;
+  if (careful_) [[unlikely]]
+    return poll_carefully(out, max);
+  const int count = ibv_poll_cq(cq_, std::min(max, kBatch), work_.data());
+  return count <= 0 ? 0 : convert_batch(count, out);
+}
+
+[[gnu::always_inline]] inline bool Cq::take_only(transport::Completion& only) noexcept {
+  const ibv_wc& work = work_[0];
+  if (!is_plain(work)) [[unlikely]]
+    return false;
+  if ((work.wr_id & kQuietTag) == 0) [[likely]]
+    handed_notification_ = true;
+  convert_plain(work, only);
+  return true;
+}
+
+inline int Cq::convert_batch(int count, transport::Completion* out) noexcept {
   transport::Completion* to = out;
-  for (const ibv_wc *from = work_.data(), *end = from + fetched; from != end; ++from) {
+  for (const ibv_wc *from = work_.data(), *end = from + count; from != end; ++from) {
     if (is_plain(*from)) [[likely]] {
       convert_plain(*from, *to++);
     } else if (convert(*from, *to)) {
       ++to;
     }
   }
+  if (filters_.load(std::memory_order_relaxed)) [[unlikely]]
+    note_notifications(count);
+  else
+    handed_notification_ = true;
+  // Behind a full batch of which nothing is handed out there may be more.
+  if (to == out && count == kBatch) [[unlikely]]
+    return poll_carefully(out, kBatch);
   return static_cast<int>(to - out);
 }
 

@@ -4,7 +4,6 @@
 #include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/trace.h"
-#include "providers/verbs/cm_address.h"
 #include "providers/verbs/device_list.h"
 #include "providers/verbs/environment.h"
 #include "providers/verbs/ia_params.h"
@@ -40,7 +39,7 @@ std::optional<Found> by_device(const DeviceList& devices, const std::vector<Inte
                                const IaParams& params) {
   std::optional<Found> second_best;
   for (const Interface& interface : interfaces) {
-    const auto place = devices.place_of(*interface.address.get());
+    const auto place = devices.place_of(interface.address);
     if (!place || place->device != params.name) continue;
     if (params.port != 0 && place->port != params.port) continue;
     // The best one of its interface, which is IPv4 where there is one.
@@ -79,8 +78,7 @@ Result<Found> locate_by_gid(const IaParams& params, const DeviceList& devices,
         "InfiniBand port, which would do without",
         devices, interfaces);
   Found found{port->place, {}, address_of(port->gid), true};
-  CmAddress address = native_address(found.address, port->pkey, 0);
-  const auto place = devices.place_of(address.any);
+  const auto place = devices.place_of(found.address, port->pkey);
   if (place && place->device == found.place.device && place->port == found.place.port) return found;
   const std::string why = std::string(
                               "no interface with an IP address is on that RDMA device and "
@@ -109,7 +107,7 @@ Result<Found> locate(const IaParams& params, const DeviceList& devices,
   if (interface == nullptr && !numeric) interface = by_host_name(interfaces, params.name);
   if (interface == nullptr)
     return not_found(params, why_no_interface(params.name).c_str(), devices, interfaces);
-  const auto place = devices.place_of(*interface->address.get());
+  const auto place = devices.place_of(interface->address);
   if (place) return Found{*place, interface->name, interface->address};
   const std::string why = to_text(interface->address) + " (" + interface->name +
                           ") is on no RDMA device: " + ErrnoText(errno).c_str();
@@ -209,12 +207,15 @@ Status open(ibv_device* found, const Environment& environment, Device& device) {
 
 }  // namespace
 
-Result<Device> find_device(std::string_view ia_params, const Environment& environment) {
+Result<Device> find_device(std::string_view ia_params, const Environment& environment,
+                           const ConnectorKit& kit) {
   const auto params = parse_ia_params(ia_params);
   if (!params) {
-    UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
-                  "dat.conf: the seventh field \"%.*s\" does not name a device and port: \"ib0 0\"",
-                  static_cast<int>(ia_params.size()), ia_params.data());
+    UDAPL_EXPLAIN(
+        kError, dat_error(DAT_INVALID_PARAMETER),
+        "dat.conf: the seventh field \"%.*s\" is not a device and port, as in \"ib0 0\", with "
+        "delayed_ack=on or off behind them",
+        static_cast<int>(ia_params.size()), ia_params.data());
     return failure(DAT_INVALID_PARAMETER);
   }
   const auto interfaces = local_interfaces();
@@ -223,7 +224,7 @@ Result<Device> find_device(std::string_view ia_params, const Environment& enviro
                   "cannot list the network interfaces: %s", ErrnoText(errno).c_str());
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
-  const DeviceList devices;
+  const DeviceList devices(kit);
   Result<Found> found = locate(*params, devices, *interfaces);
   if (!found.ok()) return found.status();
 
@@ -238,6 +239,13 @@ Result<Device> find_device(std::string_view ia_params, const Environment& enviro
   if (verbs_device == nullptr)
     return not_found(*params, "its RDMA device has just gone", devices, *interfaces);
   if (const Status status = open(verbs_device, environment, device); !status.ok()) return status;
+  // A completion on InfiniBand and RoCE waits for the peer's adapter as it is.
+  if (params->delayed_ack && device.iwarp()) {
+    UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
+                  "dat.conf: \"%.*s\": delayed_ack is nothing that the iWARP device %s can do",
+                  static_cast<int>(ia_params.size()), ia_params.data(), device.name.c_str());
+    return failure(DAT_INVALID_PARAMETER);
+  }
   return device;
 }
 

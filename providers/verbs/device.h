@@ -5,7 +5,7 @@
 
 #include "common/result.h"
 #include "dapl/transport/cm.h"
-#include "providers/verbs/cm_wire.h"
+#include "providers/verbs/connector.h"
 
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,7 @@ struct Device {
   std::string name;                   // "mlx5_0"
   std::string netdev;                 // "ib0"; empty if none is known
   transport::SocketAddress address;   // IPv4 or IPv6 of the port, or its GID; port 0
-  bool by_gid = false;                // `address` is a GID, and rdma_cm's addresses are AF_IB
+  bool by_gid = false;                // `address` is a GID
   std::uint16_t pkey = kDefaultPkey;  // by_gid: the partition of connections
   std::uint8_t port = 1;
   int gid_index = 0;
@@ -42,10 +42,6 @@ struct Device {
   }
   [[nodiscard]] bool iwarp() const noexcept {
     return context->device->transport_type == IBV_TRANSPORT_IWARP;
-  }
-  [[nodiscard]] wire::Carrier carrier() const noexcept {
-    if (iwarp()) return wire::Carrier::kIwarp;
-    return by_gid ? wire::Carrier::kNative : wire::Carrier::kIp;
   }
   [[nodiscard]] bool has_atomics() const noexcept {
     return attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
@@ -73,6 +69,7 @@ struct Device {
 // (then PORT counts, 0: any). A port of an RDMA device without an IP address is addressed by its
 // GID, which InfiniBand can. INVALID_ADDRESS: there is no such thing, or no RDMA device there; the
 // trace says what there is. INVALID_PARAMETER: an empty field. INSUFFICIENT_RESOURCES.
-Result<Device> find_device(std::string_view ia_params, const Environment& environment);
+Result<Device> find_device(std::string_view ia_params, const Environment& environment,
+                           const ConnectorKit& kit);
 
 }  // namespace udapl::verbs

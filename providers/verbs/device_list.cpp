@@ -2,10 +2,8 @@
 #include "providers/verbs/device_list.h"
 
 #include <arpa/inet.h>
-#include <rdma/rdma_cma.h>
 
 #include "common/errno_text.h"
-#include "providers/verbs/cm_address.h"
 #include "providers/verbs/device.h"
 #include "providers/verbs/local_address.h"
 #include "providers/verbs/status.h"
@@ -39,7 +37,8 @@ std::optional<PortGid> port_gid(ibv_context* context, std::uint8_t port, int ind
 
 }  // namespace
 
-DeviceList::DeviceList() : devices_(ibv_get_device_list(&count_)) {
+DeviceList::DeviceList(const ConnectorKit& kit)
+    : kit_(kit), devices_(ibv_get_device_list(&count_)) {
   if (devices_ == nullptr) note(errno);
 }
 
@@ -122,24 +121,10 @@ std::string DeviceList::text() const {
   return list.empty() ? "none" : list;
 }
 
-std::optional<Place> DeviceList::place_of(const sockaddr& address) const {
-  const std::unique_ptr<rdma_event_channel, decltype(&rdma_destroy_event_channel)> channel(
-      rdma_create_event_channel(), rdma_destroy_event_channel);
-  rdma_cm_id* id = nullptr;
-  if (channel == nullptr || rdma_create_id(channel.get(), &id, nullptr, RDMA_PS_TCP) != 0) {
-    note(errno);
-    return std::nullopt;
-  }
-  std::optional<Place> place;
-  CmAddress copy{};
-  std::memcpy(&copy, &address, size_of(address));
-  int error = ENODEV;
-  if (rdma_bind_addr(id, &copy.any) != 0)
-    error = note(errno);
-  else if (id->verbs != nullptr)
-    place = Place{ibv_get_device_name(id->verbs->device), id->port_num};
-  rdma_destroy_id(id);
-  errno = error;
+std::optional<Place> DeviceList::place_of(const SocketAddress& address,
+                                          std::optional<std::uint16_t> pkey) const {
+  auto place = kit_.place_of(address, pkey);
+  if (!place) note(errno);
   return place;
 }
 

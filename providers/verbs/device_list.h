@@ -3,18 +3,13 @@
 
 #include <infiniband/verbs.h>
 
-#include "dapl/transport/cm.h"
+#include "providers/verbs/connector.h"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace udapl::verbs {
-
-struct Place {
-  std::string device;
-  std::uint8_t port;
-};
 
 // An InfiniBand port and what it is reached by.
 struct PortGid {
@@ -26,7 +21,7 @@ struct PortGid {
 // The RDMA devices of this machine, as of now. Not thread-safe.
 class DeviceList {
  public:
-  DeviceList();
+  explicit DeviceList(const ConnectorKit& kit);
   ~DeviceList() {
     if (devices_ != nullptr) ibv_free_device_list(devices_);
   }
@@ -40,8 +35,10 @@ class DeviceList {
   [[nodiscard]] std::optional<PortGid> infiniband_port(const std::string& name, int port) const;
   // The InfiniBand port with this GID, written as an IPv6 address.
   [[nodiscard]] std::optional<PortGid> port_with_gid(const std::string& text) const;
-  // Asks the connection manager on which device and port an address is. Nullopt and errno: on none.
-  [[nodiscard]] std::optional<Place> place_of(const sockaddr& address) const;
+  // ConnectorKit::place_of.
+  [[nodiscard]] std::optional<Place> place_of(
+      const transport::SocketAddress& address,
+      std::optional<std::uint16_t> pkey = std::nullopt) const;
   // Why something may not have been found although it is there: errno of a call that wanted memory
   // or descriptors; 0: there was none.
   [[nodiscard]] int shortage() const noexcept { return shortage_; }
@@ -53,6 +50,7 @@ class DeviceList {
   void for_each_port(ibv_device* device, F what) const;
   int note(int error) const noexcept;
 
+  const ConnectorKit& kit_;
   mutable int shortage_ = 0;
   int count_ = 0;
   ibv_device** const devices_;

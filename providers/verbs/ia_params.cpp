@@ -27,6 +27,13 @@ std::optional<IaParams> parse_ia_params(std::string_view text) {
   if (params.name.empty()) return std::nullopt;
   const std::string port = next_word(text);
   if (port.empty()) return params;
+  constexpr std::string_view kDelayedAck = "delayed_ack=";
+  for (std::string word = next_word(text); !word.empty(); word = next_word(text)) {
+    if (word.compare(0, kDelayedAck.size(), kDelayedAck) != 0) continue;
+    const std::string_view value = std::string_view(word).substr(kDelayedAck.size());
+    if (value != "on" && value != "off") return std::nullopt;
+    params.delayed_ack = value == "on";
+  }
   char* end = nullptr;
   const long value = std::strtol(port.c_str(), &end, 0);
   if (end == port.c_str() || *end != '\0' || value < 0 || value > 255) return std::nullopt;

@@ -13,10 +13,12 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace udapl::verbs {
 
@@ -102,6 +104,43 @@ Pd::~Pd() {
     UDAPL_TRACE(kError, "ibv_dealloc_pd: %s", ErrnoText(error).c_str());
 }
 
+// ---- MrsByKey ----------------------------------------------------------------------------------
+
+void MrsByKey::add(Mr& mr) {
+  if (count_ >= buckets_.size()) {
+    constexpr std::size_t kFirstSize = 16;
+    std::vector<Mr*> former(std::max(2 * buckets_.size(), kFirstSize));
+    former.swap(buckets_);
+    for (Mr* chain : former) {
+      while (chain != nullptr) {
+        Mr** const bucket = bucket_of(chain->lmr_context());
+        Mr* const next = std::exchange(chain->next_, *bucket);
+        *bucket = std::exchange(chain, next);
+      }
+    }
+  }
+  Mr** const bucket = bucket_of(mr.lmr_context());
+  mr.next_ = *bucket;
+  *bucket = &mr;
+  ++count_;
+}
+
+void MrsByKey::remove(Mr& mr) noexcept {
+  if (buckets_.empty()) return;
+  Mr** link = bucket_of(mr.lmr_context());
+  while (*link != nullptr && *link != &mr) link = &(*link)->next_;
+  if (*link == nullptr) return;
+  *link = mr.next_;
+  --count_;
+}
+
+Mr* MrsByKey::find(DAT_LMR_CONTEXT key) const noexcept {
+  if (buckets_.empty()) return nullptr;
+  Mr* mr = *const_cast<MrsByKey*>(this)->bucket_of(key);
+  while (mr != nullptr && mr->lmr_context() != key) mr = mr->next_;
+  return mr;
+}
+
 // ---- MemoryTable -------------------------------------------------------------------------------
 
 void MemoryTable::add(Window& window) {
@@ -114,15 +153,16 @@ void MemoryTable::remove(Window& window) noexcept {
   windows_.erase(&window);
 }
 
-void MemoryTable::add(const Mr& mr) {
+void MemoryTable::add(Mr& mr) {
   const ScopedLock lock(lock_);
-  mrs_.emplace(mr.lmr_context(), &mr);
+  mrs_.add(mr);
 }
 
-void MemoryTable::remove(const Mr& mr) noexcept {
+void MemoryTable::remove(Mr& mr) noexcept {
   const ScopedLock lock(lock_);
-  mrs_.erase(mr.lmr_context());
-  for (RegionCache* const cache : caches_) cache->forget();
+  mrs_.remove(mr);
+  if (!mr.found_) return;
+  for (RegionCache* const cache : caches_) cache->forget(mr.lmr_context());
 }
 
 void MemoryTable::add(RegionCache& cache) {
@@ -135,13 +175,14 @@ void MemoryTable::remove(RegionCache& cache) noexcept {
   caches_.erase(&cache);
 }
 
-std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) const noexcept {
+std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) noexcept {
   const ScopedLock lock(lock_);
-  const auto found = mrs_.find(key);
-  if (found == mrs_.end()) return std::nullopt;
-  const transport::MrInit& init = found->second->init();
+  Mr* const found = mrs_.find(key);
+  if (found == nullptr) return std::nullopt;
+  found->found_ = true;
+  const transport::MrInit& init = found->init();
   const bool writable = (access_flags(init.privileges, false) & IBV_ACCESS_LOCAL_WRITE) != 0;
-  return Region{{key, init.address, init.length, writable}, found->second->get()->pd};
+  return Region{{key, init.address, init.length, writable}, found->get()->pd};
 }
 
 void MemoryTable::invalidated(std::uint32_t key) noexcept {
@@ -183,6 +224,8 @@ Mr::Mr(Adapter& adapter, ibv_mr* mr, const transport::MrInit& init) noexcept
 Mr::~Mr() {
   adapter_.memory().remove(*this);
   int error = point::ended("ibv_dereg_mr", "", ibv_dereg_mr(mr_));
+  if (error == 0) [[likely]]
+    return;
   // An unbind that was posted and is still on its way holds the registration.
   const auto deadline = Clock::now() + kUnbindTime;
   while (error != 0 && error != EIO && !adapter_.dead() && Clock::now() < deadline) {

@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "common/annotations.h"
+#include "common/block_cache.h"
 #include "common/mutex.h"
 #include "common/result.h"
 #include "dapl/transport/mr.h"
@@ -13,8 +14,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 namespace udapl::verbs {
 
@@ -35,6 +36,8 @@ class Pd final : public transport::Pd {
   ~Pd() override;
   Pd(const Pd&) = delete;
   Pd& operator=(const Pd&) = delete;
+  static void* operator new(std::size_t) { return BlockCache<Pd>::allocate(); }
+  static void operator delete(void* block) noexcept { BlockCache<Pd>::release(block); }
 
   [[nodiscard]] ibv_pd* get() const noexcept { return pd_; }
   [[nodiscard]] Adapter& adapter() const noexcept { return adapter_; }
@@ -44,14 +47,32 @@ class Pd final : public transport::Pd {
   ibv_pd* const pd_;
 };
 
+// The registrations of an adapter by local key, chained through the Mr. Not thread-safe. Owned by a
+// MemoryTable.
+class MrsByKey {
+ public:
+  void add(Mr& mr);              // throws std::bad_alloc
+  void remove(Mr& mr) noexcept;  // one that was never added, too
+  // Null: there is none.
+  [[nodiscard]] Mr* find(DAT_LMR_CONTEXT key) const noexcept;
+
+ private:
+  [[nodiscard]] Mr** bucket_of(DAT_LMR_CONTEXT key) noexcept {
+    return &buckets_[(key ^ key >> 8U) & (buckets_.size() - 1)];  // the lowest byte tells little
+  }
+
+  std::vector<Mr*> buckets_;  // a power of two, or none
+  std::size_t count_ = 0;
+};
+
 // The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is outside
 // those of the windows. Owned by the Adapter.
 class MemoryTable {
  public:
   void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
-  void add(const Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
-  void remove(const Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
+  void add(Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
+  void remove(Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
   // Caches of what find() gave, which have to forget it when a registration goes.
   void add(RegionCache& cache) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(RegionCache& cache) noexcept UDAPL_EXCLUDES(lock_);
@@ -61,13 +82,7 @@ class MemoryTable {
   struct Region : KnownRegion {
     const ibv_pd* pd;
   };
-  [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) const noexcept
-      UDAPL_EXCLUDES(lock_);
-  // Does the segment lie inside a registration?
-  [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept UDAPL_EXCLUDES(lock_) {
-    const std::optional<Region> region = find(segment.lmr_context);
-    return region.has_value() && region->contains(segment);
-  }
+  [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) noexcept UDAPL_EXCLUDES(lock_);
   // `qp` is about to be destroyed: frees the windows that are bound through it, as devices may
   // refuse to destroy a QP with windows. Blocks.
   void qp_ends(const Qp& qp) noexcept UDAPL_EXCLUDES(lock_);
@@ -75,7 +90,7 @@ class MemoryTable {
  private:
   mutable Mutex lock_;
   std::unordered_set<Window*> windows_ UDAPL_GUARDED_BY(lock_);
-  std::unordered_map<std::uint32_t, const Mr*> mrs_ UDAPL_GUARDED_BY(lock_);
+  MrsByKey mrs_ UDAPL_GUARDED_BY(lock_);
   std::unordered_set<RegionCache*> caches_ UDAPL_GUARDED_BY(lock_);
 };
 
@@ -101,6 +116,8 @@ class Mr final : public transport::Mr {
   ~Mr() override;
   Mr(const Mr&) = delete;
   Mr& operator=(const Mr&) = delete;
+  static void* operator new(std::size_t) { return BlockCache<Mr>::allocate(); }
+  static void operator delete(void* block) noexcept { BlockCache<Mr>::release(block); }
 
   [[nodiscard]] DAT_LMR_CONTEXT lmr_context() const noexcept override { return mr_->lkey; }
   [[nodiscard]] DAT_RMR_CONTEXT rmr_context() const noexcept override;
@@ -113,10 +130,14 @@ class Mr final : public transport::Mr {
 
  private:
   friend class Window;
+  friend class MrsByKey;
+  friend class MemoryTable;
   Adapter& adapter_;
   ibv_mr* const mr_;
   const transport::MrInit init_;
   std::atomic<int> windows_{0};  // bound, or being bound
+  Mr* next_ = nullptr;           // of MrsByKey
+  bool found_ = false;           // under the lock of the MemoryTable: a RegionCache may know it
 };
 
 // A memory window: type 2B for scope kQp where the device has them, else type 1 (which works over

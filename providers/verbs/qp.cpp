@@ -7,7 +7,6 @@
 #include "common/errno_text.h"
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/cm.h"
 #include "providers/verbs/cq.h"
 #include "providers/verbs/srq.h"
 #include "providers/verbs/status.h"
@@ -50,7 +49,6 @@ std::uint32_t count(int number, int at_least) noexcept {
 }  // namespace
 
 void Qp::DestroyQp::operator()(ibv_qp* qp) const noexcept {
-  const Cq::Exclusion alone(*qp->send_cq, *qp->recv_cq);  // they are cleaned of its completions
   const int error = ::ibv_destroy_qp(qp);
   if (error != 0) UDAPL_TRACE(kError, "ibv_destroy_qp: %s", ErrnoText(error).c_str());
 }
@@ -77,7 +75,7 @@ Qp::Qp(Adapter& adapter, const QpInit& init)
       sink_(*init.sink),
       init_(init),
       timer_(reactor_, Call::to<&Qp::on_timer>(this)),
-      trouble_(reactor_, Call::to<&Qp::on_trouble>(this)),
+      reported_failures_(reactor_, Call::to<&Qp::handle_reported_failures>(this)),
       gate_(reactor_, SinkGate::to<&Qp::deliver, Qp>(), this) {}
 
 Qp::~Qp() {
@@ -90,7 +88,7 @@ Qp::~Qp() {
   // After this no completion and no asynchronous event finds us.
   if (queue != nullptr) retire_queue(std::move(queue), init_);
   timer_.stop();
-  trouble_.close();
+  reported_failures_.close();
   gate_.close();
 }
 
@@ -100,7 +98,6 @@ Qp::~Qp() {
 // how much it has.
 Qp::QpHandle Qp::create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   constexpr std::uint32_t kWorthwhile = 16;
-  const Cq::Exclusion alone(*wanted.send_cq, *wanted.recv_cq);  // some keep lists of their QPs
   for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kWorthwhile ? bytes / 2 : 0) {
     ibv_qp_init_attr attr = wanted;
     attr.cap.max_inline_data = bytes;
@@ -203,7 +200,7 @@ Status Qp::modify(const QpInit& init) {
   QpInit before;
   {
     const ScopedLock lock(lock_);
-    if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
+    if (state_ != QpState::kIdle) return failure(DAT_INVALID_STATE);
     before = init_;
     if (same_queue(before, init) && before.solicited_only == init.solicited_only) {
       init_ = init;
@@ -230,8 +227,8 @@ Status Qp::reset() {
   QpInit init;
   {
     const ScopedLock lock(lock_);
-    if (state_ == State::kIdle) return Status();
-    if (state_ != State::kError) return failure(DAT_INVALID_STATE);
+    if (state_ == QpState::kIdle) return Status();
+    if (!step(state_, QpEvent::kReset).allowed) return failure(DAT_INVALID_STATE);
     init = init_;
   }
   Result<QpHandle> fresh = make_queue(init);
@@ -250,7 +247,7 @@ Status Qp::reset() {
   endpoints_ = {};
   in_error_.store(false, std::memory_order_relaxed);
   update_receives();
-  set_state(State::kIdle);
+  set_state(QpState::kIdle);
   return Status();
 }
 
@@ -258,25 +255,17 @@ Status Qp::reset() {
 
 void Qp::clear_connection() noexcept {
   peer_data_size_ = 0;
-  tries_ = 0;
   marked_ = false;
-  broken_why_ = BreakReason::kTransportLost;
+  broken_cause_ = BreakReason::kTransportLost;
   drained_.store(false, std::memory_order_relaxed);
   lost_.store(false, std::memory_order_relaxed);
+  serves_reads_.store(true, std::memory_order_relaxed);
+  unserved_.store(0, std::memory_order_relaxed);
   failed_status_.store(kNoTrouble, std::memory_order_relaxed);
 }
 
-void Qp::set_state(State next) noexcept {
-  static constexpr const char* kNames[] = {"idle",
-                                           "resolving the address",
-                                           "resolving the route",
-                                           "connecting",
-                                           "accepting",
-                                           "ready",
-                                           "draining",
-                                           "error"};
-  UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<void*>(this),
-              kNames[static_cast<int>(state_)], kNames[static_cast<int>(next)]);
+void Qp::set_state(QpState next) noexcept {
+  UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<void*>(this), name_of(state_), name_of(next));
   state_ = next;
 }
 
@@ -297,12 +286,12 @@ void Qp::on_timer() noexcept {
     if (timing == Timing::kConnect) {
       UDAPL_TRACE(kNormal, "QP %p: no answer within %u us", static_cast<void*>(this),
                   request_timeout_us_);
-      return fail_setup(kTimedOut);
+      return take(QpEvent::kTooLate);
     }
     if (timing == Timing::kAccept) {
       UDAPL_TRACE(kNormal, "QP %p: accepted, but the peer says nothing more within %u ms",
                   static_cast<void*>(this), adapter_.environment().rtu_timeout_ms);
-      return fail_setup(kAcceptFailed);
+      return take(QpEvent::kTooLate);
     }
     if (timing == Timing::kSrqRelease) return gate_.post(kSrqReleased);
   }
@@ -330,19 +319,19 @@ void Qp::set_watermarks(int soft, int hard) noexcept {
   hard_mark_ = hard;
   watermarked_.store(soft >= 0 || hard >= 0, std::memory_order_relaxed);
   update_receives();
-  trouble_.post();  // looks whether one is exceeded already
+  reported_failures_.post();  // looks whether one is exceeded already
 }
 
 // Called by the driver, without locks; the sink call comes last, it may destroy us.
 void Qp::deliver(unsigned call) noexcept {
   std::array<std::byte, sizeof peer_data_> data;
   transport::PrivateData from_peer;
-  BreakReason why = BreakReason::kTransportLost;
+  transport::BreakCause cause;
   {
     const ScopedLock lock(lock_);
     from_peer = {data.data(), peer_data_size_};
     std::copy_n(peer_data_.begin(), peer_data_size_, data.begin());
-    why = broken_why_;
+    cause = broken_cause_;
   }
   switch (call) {
     case kEstablished:
@@ -362,7 +351,7 @@ void Qp::deliver(unsigned call) noexcept {
     case kDisconnected:
       return sink_.on_disconnected();
     case kBroken:
-      return sink_.on_broken(why);
+      return sink_.on_broken(cause);
     case kSoftWatermark:
       return sink_.on_soft_watermark();
     default:

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
 
 #include "common/annotations.h"
 #include "common/mutex.h"
@@ -10,8 +9,8 @@
 #include "dapl/transport/qp.h"
 #include "providers/reactor/sink_gate.h"
 #include "providers/reactor/watch.h"
-#include "providers/verbs/cm_id.h"
-#include "providers/verbs/cm_wire.h"
+#include "providers/verbs/connection_state.h"
+#include "providers/verbs/connector.h"
 #include "providers/verbs/mr.h"
 #include "providers/verbs/work_tag.h"
 
@@ -28,23 +27,15 @@ namespace udapl::verbs {
 class Adapter;
 class Cq;
 
-// What a connection request brings into a QP that accepts it.
-struct PeerOffer {
-  transport::Endpoints endpoints;
-  const std::atomic<bool>& gone;  // the peer has given up
-  int read_in;                    // reads that the peer takes
-  int read_out;                   // reads that the peer wants to have outstanding towards us
-};
-
-// One end of a reliable connection: a verbs RC QP, moved through its states by us, and the rdma_cm
-// id of the connection. Posts go straight to the device; `lock_` guards set-up and end only. A QP
-// that is reset takes a new ibv_qp, so that no completion or packet of the old one is taken for one
-// of the new (docs/adr/0009). Sink calls go through the gate. Thread-safe as transport::Qp says.
-// Owned by an Ep.
+// One end of a reliable connection: a verbs RC QP, moved through its states by us, and the
+// Connection that a Connector has made. Posts go straight to the device; `lock_` guards set-up and
+// end only. A QP that is reset takes a new ibv_qp, so that no completion or packet of the old one
+// is taken for one of the new (docs/adr/0009). Sink calls go through the gate. Thread-safe as
+// transport::Qp says. Owned by an Ep.
 //
 // qp_post.h: posting (hot). qp_post.cpp: its cold paths. qp_bind.cpp: windows. qp.cpp: resources.
 // qp_connect.cpp: set-up. qp_end.cpp: how a connection ends.
-class Qp final : public transport::Qp, private CmOwner {
+class Qp final : public transport::Qp, private ConnectionEnd {
  public:
   // INSUFFICIENT_RESOURCES, INVALID_PARAMETER: beyond a limit of the device. Throws std::bad_alloc.
   static Result<std::unique_ptr<transport::Qp>> create(Adapter& adapter,
@@ -81,10 +72,20 @@ class Qp final : public transport::Qp, private CmOwner {
                                std::uint64_t swap, transport::WorkFlags) noexcept override;
 
   // For dapl::post::PostsSegments.
-  DAT_RETURN post_one_send(transport::WorkId, const DAT_LMR_TRIPLET&,
-                           std::uint32_t length) noexcept;
+  DAT_RETURN post_one_send(transport::WorkId, const DAT_LMR_TRIPLET&, std::uint32_t length,
+                           transport::WorkFlags) noexcept;
   DAT_RETURN post_one_write(transport::WorkId, const DAT_LMR_TRIPLET&, std::uint32_t length,
-                            const DAT_RMR_TRIPLET& remote) noexcept;
+                            const DAT_RMR_TRIPLET& remote, transport::WorkFlags) noexcept;
+  DAT_RETURN post_one_read(transport::WorkId, const DAT_LMR_TRIPLET&, std::uint32_t length,
+                           const DAT_RMR_TRIPLET& remote, transport::WorkFlags) noexcept;
+  // For dapl::post::PostsLists.
+  DAT_RETURN post_list_send(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                            std::uint64_t length, transport::WorkFlags) noexcept;
+  DAT_RETURN post_list_write(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                             std::uint64_t length, const DAT_RMR_TRIPLET& remote,
+                             transport::WorkFlags) noexcept;
+  DAT_RETURN post_list_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                            transport::WorkFlags) noexcept;
 
   // ---- transport::Qp: control ------------------------------------------------------------------
   Status modify(const transport::QpInit& init) override UDAPL_EXCLUDES(lock_);
@@ -97,15 +98,17 @@ class Qp final : public transport::Qp, private CmOwner {
   void set_watermarks(int soft, int hard) noexcept override UDAPL_EXCLUDES(lock_);
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;
 
-  // ---- for RdmaIncoming ------------------------------------------------------------------------
-  // transport::IncomingConnection::accept. Takes `id` over from its owner; gives it back on an
-  // error.
-  Status accept(std::unique_ptr<CmId>& id, const PeerOffer& offer,
-                transport::PrivateData private_data) UDAPL_EXCLUDES(lock_);
+  // ---- for a transport::IncomingConnection -----------------------------------------------------
+  // Its accept(). Takes `offered`, but for an error.
+  Status accept(std::unique_ptr<Connection>& offered, transport::PrivateData private_data)
+      UDAPL_EXCLUDES(lock_);
 
   // ---- for Cq: by whoever polls, any lock of the core may be held ------------------------------
   // A request or receive of this QP did not succeed.
   void on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept;
+  // What the failure says; another status than the device's for a Read that the peer does not
+  // serve.
+  [[nodiscard]] ibv_wc_status meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept;
   // Is this flushed request the oldest of those that were outstanding when the peer was lost?
   [[nodiscard]] bool takes_loss() noexcept {
     return lost_.load(std::memory_order_acquire) && lost_.exchange(false);
@@ -119,36 +122,12 @@ class Qp final : public transport::Qp, private CmOwner {
   void on_async_event(ibv_event_type event) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
-  enum class State : std::uint8_t {
-    kIdle,
-    kResolvingAddress,
-    kResolvingRoute,
-    kConnecting,  // rdma_connect was called
-    kAccepting,   // rdma_accept was called, or is about to be
-    kReady,
-    kDraining,  // graceful disconnect: the requests go on
-    kError
-  };
-  // Sink calls, in the order in which they are made.
-  enum SinkCall : unsigned {
-    kEstablished,
-    kRejected,
-    kRefused,
-    kUnreachable,
-    kTimedOut,
-    kAcceptFailed,
-    kAsyncError,
-    kDisconnected,
-    kBroken,
-    kSoftWatermark,
-    kSrqReleased
-  };
   static constexpr std::uint32_t kConnectionCalls =
       ((1U << kSoftWatermark) - 1) & ~(1U << kAsyncError);
   // What the one timer is for.
   enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease };
 
-  // Of the partition table; until rdma_cm knows which one the connection uses.
+  // Of the partition table; until the Connection knows which one it uses.
   static constexpr std::uint16_t kFirstPkey = 0;
 
   struct DestroyQp {
@@ -176,15 +155,20 @@ class Qp final : public transport::Qp, private CmOwner {
 
   // qp_post.h
   // Null: not without a further look at the segment.
-  [[nodiscard]] PreparedRequest* prepare(Prepared& prepared, transport::WorkId id,
-                                         const DAT_LMR_TRIPLET& segment,
+  [[nodiscard]] PreparedRequest* prepare(Prepared& prepared, const DAT_LMR_TRIPLET& segment,
                                          std::uint32_t length) noexcept;
-  DAT_RETURN submit(PreparedRequest& prepared) noexcept;
+  DAT_RETURN submit(PreparedRequest& prepared, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
+                    transport::WorkFlags flags) noexcept;
+  DAT_RETURN submit_list(Prepared& prepared, transport::WorkId id, const DAT_LMR_TRIPLET* list,
+                         DAT_COUNT count, std::uint64_t length,
+                         transport::WorkFlags flags) noexcept;
   // qp_post.cpp
   DAT_RETURN submit(ibv_send_wr& request) noexcept;
   void prepare_requests() noexcept;
   // May the device be given the segment? Its length is not 0.
   DAT_RETURN check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept;
+  [[gnu::noinline]] DAT_RETURN check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
+                                              bool write) noexcept;
   // The segments of a request: the first code that is no success, else how much they are.
   struct CheckedList {
     DAT_RETURN code = DAT_SUCCESS;
@@ -196,6 +180,7 @@ class Qp final : public transport::Qp, private CmOwner {
   void expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept;
   DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,
                           DAT_COUNT count, transport::WorkFlags flags) noexcept;
+  DAT_RETURN post_unserved(transport::WorkId id, transport::WorkFlags flags) noexcept;
   DAT_RETURN post_any_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
                            transport::WorkFlags) noexcept;
   DAT_RETURN post_without_empty(ibv_send_wr& request) noexcept;
@@ -237,50 +222,49 @@ class Qp final : public transport::Qp, private CmOwner {
     return in_error_.load(std::memory_order_relaxed) ||
            watermarked_.load(std::memory_order_relaxed) || !own_receives_;
   }
-  void set_state(State next) noexcept UDAPL_REQUIRES(lock_);
+  void set_state(QpState next) noexcept UDAPL_REQUIRES(lock_);
   void start_timer(Timing timing, Clock::duration delay) noexcept UDAPL_REQUIRES(lock_);
   void on_timer() noexcept UDAPL_EXCLUDES(lock_);
   void deliver(unsigned call) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] int held() const noexcept;
 
   // qp_connect.cpp
-  void on_cm_event(const rdma_cm_event& event) noexcept override UDAPL_EXCLUDES(lock_);
-  void on_address_resolved(const rdma_cm_id& id) noexcept UDAPL_REQUIRES(lock_);
-  void on_resolving_failed(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
-  void send_request() noexcept UDAPL_REQUIRES(lock_);
-  void on_reply(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
-  void on_established(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
-  void on_rejected(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
-  void on_lost(const rdma_cm_event& event) noexcept UDAPL_REQUIRES(lock_);
+  // ---- ConnectionEnd
+  void on_reply(Connection& connection, transport::PrivateData from_peer) noexcept override
+      UDAPL_EXCLUDES(lock_);
+  void on_established(Connection& connection, transport::PrivateData reply) noexcept override
+      UDAPL_EXCLUDES(lock_);
+  void on_failed(Connection& connection, SetupFailure why,
+                 transport::PrivateData from_peer) noexcept override UDAPL_EXCLUDES(lock_);
+  void on_lost(Connection& connection, Loss why) noexcept override UDAPL_EXCLUDES(lock_);
+  // ----
   void established() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] QpTerms terms() const noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool to_ready() noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool change_state(ibv_qp_state state) noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] bool send_reply(const PeerOffer& offer, transport::PrivateData data) noexcept
-      UDAPL_REQUIRES(lock_);
-  [[nodiscard]] bool on_our_port(const rdma_cm_id& id) const noexcept;
   void keep(transport::PrivateData from_peer) noexcept UDAPL_REQUIRES(lock_);
-  // The outcome of a set-up that led to nothing. By the driver.
-  void fail_setup(SinkCall call) noexcept UDAPL_REQUIRES(lock_);
 
   // qp_end.cpp
   void enter_error() noexcept UDAPL_REQUIRES(lock_);
   void flush() noexcept;
-  // The end of a connection that was ready. By the driver.
-  void end_connection(SinkCall call) noexcept UDAPL_REQUIRES(lock_);
-  void break_connection(transport::BreakReason why) noexcept UDAPL_REQUIRES(lock_);
+  // Does what the state table says of `event`. By the driver, unless the Connection goes on: it may
+  // be destroyed.
+  void take(QpEvent event) noexcept UDAPL_REQUIRES(lock_);
+  void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(lock_);
   void post_marker() noexcept UDAPL_REQUIRES(lock_);
   void look_for_drain() noexcept UDAPL_EXCLUDES(lock_);
-  void on_trouble() noexcept UDAPL_EXCLUDES(lock_);
+  void handle_reported_failures() noexcept UDAPL_EXCLUDES(lock_);
   void check_watermarks() noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(lock_) {
-    return state_ == State::kReady || state_ == State::kDraining;
+    return state_ == QpState::kReady || state_ == QpState::kDraining;
   }
 
   // What posts need; changed while nothing can be posted.
   ibv_qp* qp_ = nullptr;
   std::uint32_t max_inline_ = 0;
-  Prepared send_{};  // under the core's request lock, as write_
+  Prepared send_{};  // under the core's request lock, as write_ and read_
   Prepared write_{};
+  PreparedRequest read_{};
   PreparedReceive receive_{};             // under its receive lock
   std::uint32_t max_binds_ = 0;           // requests that can be outstanding
   bool own_receives_ = true;              // no SRQ
@@ -299,15 +283,12 @@ class Qp final : public transport::Qp, private CmOwner {
   mutable Mutex lock_;
   transport::QpInit init_ UDAPL_GUARDED_BY(lock_);
   QpHandle queue_ UDAPL_GUARDED_BY(lock_);  // owns qp_
-  State state_ UDAPL_GUARDED_BY(lock_) = State::kIdle;
-  std::unique_ptr<CmId> id_ UDAPL_GUARDED_BY(lock_);  // none unless connected, or about to be
+  QpState state_ UDAPL_GUARDED_BY(lock_) = QpState::kIdle;
+  // None unless connected, or about to be.
+  std::unique_ptr<Connection> connection_ UDAPL_GUARDED_BY(lock_);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);
-  wire::Message request_ UDAPL_GUARDED_BY(lock_);  // active side, until it is sent
   DAT_TIMEOUT request_timeout_us_ UDAPL_GUARDED_BY(lock_) = 0;
-  std::uint32_t tries_ UDAPL_GUARDED_BY(lock_) = 0;  // to resolve an address, a route
-  bool active_ UDAPL_GUARDED_BY(lock_) = false;
-  transport::BreakReason broken_why_ UDAPL_GUARDED_BY(lock_) =
-      transport::BreakReason::kTransportLost;
+  transport::BreakCause broken_cause_ UDAPL_GUARDED_BY(lock_);
   std::array<std::byte, 256> peer_data_ UDAPL_GUARDED_BY(lock_);
   std::size_t peer_data_size_ UDAPL_GUARDED_BY(lock_) = 0;
   int soft_mark_ UDAPL_GUARDED_BY(lock_) = -1;
@@ -317,18 +298,20 @@ class Qp final : public transport::Qp, private CmOwner {
   Clock::duration drain_pause_ UDAPL_GUARDED_BY(lock_){};  // between looks at the CQ
   bool marked_ UDAPL_GUARDED_BY(lock_) = false;            // the marker is posted
 
-  // What posts and polls found; on_trouble() acts upon it.
+  // What posts and polls found; handle_reported_failures() acts upon it.
   static constexpr unsigned kNoTrouble = ~0U;
   std::atomic<unsigned> failed_status_{kNoTrouble};  // ibv_wc_status of the first failure
   std::atomic<bool> drained_{false};                 // the marker has completed
-  std::atomic<bool> lost_{false};  // the peer, and the oldest request has not been told yet
+  std::atomic<bool> lost_{false};         // the peer, and the oldest request has not been told yet
+  std::atomic<bool> serves_reads_{true};  // the peer, and we may have one under way
+  std::atomic<std::uint64_t> unserved_{0};  // the first Read that it does not serve: its wr_id
 
   SpinLock binds_lock_;
   std::vector<PostedBind> binds_ UDAPL_GUARDED_BY(binds_lock_);  // a ring; empty until the first
   std::size_t next_bind_ UDAPL_GUARDED_BY(binds_lock_) = 0;
 
   Timer timer_;
-  Deferred trouble_;
+  Deferred reported_failures_;
   SinkGate gate_;
 };
 

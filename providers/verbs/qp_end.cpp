@@ -3,8 +3,8 @@
 // Qp: how a connection ends, and what of it is noticed where.
 #include "common/errno_text.h"
 #include "common/trace.h"
+#include "common/trace_limit.h"
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/cm.h"
 #include "providers/verbs/cq.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/status.h"
@@ -55,28 +55,24 @@ BreakReason reason_of(ibv_wc_status status) noexcept {
 }  // namespace
 
 void Qp::disconnect(transport::DisconnectMode mode) noexcept {
-  std::unique_ptr<CmId> id;
-  bool was_connected = false;
+  std::unique_ptr<Connection> connection;  // which goes without the lock
   {
     const ScopedLock lock(lock_);
     if (mode == transport::DisconnectMode::kGraceful) {
-      if (state_ != State::kReady) return;
-      set_state(State::kDraining);
+      if (state_ != QpState::kReady) return;
+      take(QpEvent::kDrain);
       drain_pause_ = kFirstLook;
       post_marker();
       return start_timer(Timing::kDrain, drain_pause_);
     }
     gate_.cancel(kConnectionCalls);
-    was_connected = connected();
-    if (state_ != State::kError && state_ != State::kIdle) enter_error();
-    id = std::move(id_);
+    const QpStep step = verbs::step(state_, QpEvent::kAbort);
+    if (!step.allowed) return;
+    enter_error();
+    connection = std::move(connection_);
+    if (step.ending == Ending::kDrop) return;
   }
-  if (id == nullptr) return;
-  // An id that is not connected tells the peer when it is destroyed.
-  const bool linger =
-      was_connected && point::ended_cm("rdma_disconnect", ::rdma_disconnect(id->get())) == 0;
-  adapter_.cm().retire(std::move(id), linger ? ConnectionManager::Farewell::kLinger
-                                             : ConnectionManager::Farewell::kAbort);
+  connection->disconnect(false);
 }
 
 // ---- the end -----------------------------------------------------------------------------------
@@ -86,7 +82,7 @@ void Qp::enter_error() noexcept {
   const bool releases = !own_receives_ && connected();
   in_error_.store(true, std::memory_order_release);
   update_receives();
-  set_state(State::kError);
+  set_state(QpState::kError);
   flush();
   start_timer(releases ? Timing::kSrqRelease : Timing::kNothing, kSrqReleaseLimit);
 }
@@ -97,28 +93,31 @@ void Qp::flush() noexcept {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   const int error = point::ended("ibv_modify_qp", "ERR", ::ibv_modify_qp(qp_, &attr, IBV_QP_STATE));
+  static constinit trace::RateLimit limit;
   if (error != 0 && !adapter_.dead())
-    UDAPL_TRACE(kError, "QP %p: ibv_modify_qp to ERR: %s", static_cast<void*>(this),
-                ErrnoText(error).c_str());
+    UDAPL_TRACE_LIMITED(limit, kError, "QP %p: ibv_modify_qp to ERR: %s", static_cast<void*>(this),
+                        ErrnoText(error).c_str());
 }
 
 // Devices do it in their own time: rdma_rxe, for one, in a tasklet.
 bool Qp::flushing() const noexcept { return !adapter_.dead(); }
 
-// `call`: kDisconnected by the peer or after a drain, or kBroken.
-void Qp::end_connection(SinkCall call) noexcept {
-  const bool by_peer = !drained_.load(std::memory_order_relaxed) && call == kDisconnected;
-  enter_error();
-  // The answer to the peer, after which nothing is left to wait for; or the question.
-  const bool told = point::ended_cm("rdma_disconnect", ::rdma_disconnect(id_->get())) == 0;
-  adapter_.cm().retire(std::move(id_), told && !by_peer ? ConnectionManager::Farewell::kLinger
-                                                        : ConnectionManager::Farewell::kAbort);
-  gate_.post(call);
+void Qp::take(QpEvent event) noexcept {
+  const QpStep step = verbs::step(state_, event);
+  if (!step.allowed) return;
+  if (step.next == QpState::kError)
+    enter_error();
+  else
+    set_state(step.next);
+  if (step.ending == Ending::kDisconnect || step.ending == Ending::kAnswer)
+    connection_->disconnect(step.ending == Ending::kAnswer);
+  if (step.ending != Ending::kNone) connection_.reset();
+  if (step.call != kNoCall) gate_.post(step.call);
 }
 
-void Qp::break_connection(BreakReason why) noexcept {
-  broken_why_ = why;
-  end_connection(kBroken);
+void Qp::break_connection(transport::BreakCause cause) noexcept {
+  broken_cause_ = cause;
+  take(QpEvent::kBroken);
 }
 
 // ---- graceful disconnect -----------------------------------------------------------------------
@@ -137,7 +136,7 @@ void Qp::post_marker() noexcept {
 
 void Qp::on_marker() noexcept {
   drained_.store(true, std::memory_order_release);
-  trouble_.post();
+  reported_failures_.post();
 }
 
 // For a consumer that does not poll.
@@ -145,16 +144,22 @@ void Qp::look_for_drain() noexcept {
   Cq* cq = nullptr;
   {
     const ScopedLock lock(lock_);
-    if (state_ != State::kDraining) return;
+    if (state_ != QpState::kDraining) return;
     if (!marked_) post_marker();
     cq = request_cq_;
     drain_pause_ = std::min<Clock::duration>(drain_pause_ + drain_pause_ / kSlowdown, kSlowestLook);
     start_timer(Timing::kDrain, drain_pause_);
   }
-  adapter_.patrol().look_into(*cq);
+  cq->scan();
 }
 
 // ---- what is noticed ---------------------------------------------------------------------------
+
+ibv_wc_status Qp::meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept {
+  const bool unserved = status != IBV_WC_WR_FLUSH_ERR && wr_id != kInternalWork &&
+                        wr_id == unserved_.load(std::memory_order_acquire);
+  return unserved ? IBV_WC_REM_OP_ERR : status;
+}
 
 void Qp::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
   if (is_bind(wr_id)) bind_failed(wr_id);
@@ -162,11 +167,11 @@ void Qp::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
   if (in_error_.load(std::memory_order_relaxed)) return;
   unsigned none = kNoTrouble;
   if (failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel))
-    trouble_.post();
+    reported_failures_.post();
 }
 
 // What polls and posts found, by the driver.
-void Qp::on_trouble() noexcept {
+void Qp::handle_reported_failures() noexcept {
   const ScopedLock lock(lock_);
   const trace::About about(init_.context);
   if (!connected()) return check_watermarks();
@@ -175,10 +180,10 @@ void Qp::on_trouble() noexcept {
     const auto status = static_cast<ibv_wc_status>(failed);
     UDAPL_TRACE(kNormal, "QP %p: work failed: %s (%s)", static_cast<void*>(this),
                 ::ibv_wc_status_str(status), name_of(status));
-    return break_connection(reason_of(status));
+    return break_connection({reason_of(status), ::ibv_wc_status_str(status)});
   }
-  if (state_ == State::kDraining && drained_.load(std::memory_order_acquire))
-    return end_connection(kDisconnected);
+  if (state_ == QpState::kDraining && drained_.load(std::memory_order_acquire))
+    return take(QpEvent::kDrained);
   check_watermarks();
 }
 
@@ -202,12 +207,10 @@ void Qp::on_async_event(ibv_event_type event) noexcept {
   const ScopedLock lock(lock_);
   const trace::About about(init_.context);
   point::event(event);
+  static constinit trace::RateLimit limit;
   switch (event) {
     case IBV_EVENT_COMM_EST:  // the peer's first message has overtaken its last handshake message
-      if (state_ == State::kAccepting && id_ != nullptr &&
-          ::rdma_notify(id_->get(), IBV_EVENT_COMM_EST) != 0)
-        UDAPL_TRACE(kNormal, "QP %p: rdma_notify: %s", static_cast<void*>(this),
-                    ErrnoText(errno).c_str());
+      if (state_ == QpState::kAccepting) connection_->first_message_came();
       return;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       if (timing_ != Timing::kSrqRelease) return;
@@ -216,11 +219,12 @@ void Qp::on_async_event(ibv_event_type event) noexcept {
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-      UDAPL_TRACE(kError, "QP %p: %s", static_cast<void*>(this), name_of(event));
+      UDAPL_TRACE_LIMITED(limit, kError, "QP %p: %s", static_cast<void*>(this), name_of(event));
       gate_.post(kAsyncError);
       if (connected())
-        break_connection(event == IBV_EVENT_QP_FATAL ? BreakReason::kLocalFault
-                                                     : BreakReason::kRemoteFault);
+        break_connection(
+            {event == IBV_EVENT_QP_FATAL ? BreakReason::kLocalFault : BreakReason::kRemoteFault,
+             name_of(event)});
       return;
     default:
       UDAPL_TRACE(kNormal, "QP %p: %s", static_cast<void*>(this), name_of(event));

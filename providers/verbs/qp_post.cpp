@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Qp: posting, whatever is not one signalled segment: lists, empty segments, atomics, receives on a
-// QP in error.
+// Qp: posting, whatever is not one segment of a known registration: lists, empty segments, atomics,
+// receives on a QP in error.
 #include "common/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
@@ -57,6 +57,9 @@ void Qp::prepare_requests() noexcept {
   };
   prepare(send_, IBV_WR_SEND);
   prepare(write_, IBV_WR_RDMA_WRITE);
+  read_ = {};
+  read_.request = write_.plain.request;
+  read_.request.opcode = IBV_WR_RDMA_READ;
   receive_ = {};
   receive_.receive.num_sge = 1;
 }
@@ -88,11 +91,18 @@ void Qp::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
 
 // The device would report it when the request is worked on, some with a status that says nothing,
 // and inline data is copied without a look at its registration.
-DAT_RETURN Qp::check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept {
-  const std::uint64_t forgotten = known.forgotten();
+[[gnu::always_inline]] inline DAT_RETURN Qp::check(RegionCache& known,
+                                                   const DAT_LMR_TRIPLET& segment,
+                                                   bool write) noexcept {
   const KnownRegion* const at_hand = known.find(segment.lmr_context);
   if (at_hand != nullptr && at_hand->contains(segment) && (!write || at_hand->writable)) [[likely]]
     return DAT_SUCCESS;
+  return check_in_table(known, segment, write);
+}
+
+DAT_RETURN Qp::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
+                              bool write) noexcept {
+  const std::uint64_t forgotten = known.forgotten();
   // In the order of udapl-semantics 6.4.
   const std::optional<MemoryTable::Region> region = memory_.find(segment.lmr_context);
   if (!region.has_value()) return dat_error(DAT_PRIVILEGES_VIOLATION);
@@ -173,6 +183,8 @@ DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT 
   if (checked.code != DAT_SUCCESS) [[unlikely]]
     return checked.code;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
+  if (!serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
+    return post_unserved(id, flags);
   ibv_send_wr request;
   request.wr_id = request_wr_id(id, flags);
   request.next = nullptr;
@@ -185,6 +197,23 @@ DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT 
   // Verbs reads as much as there is room for.
   if (checked.has_empty || checked.total != remote.segment_length) [[unlikely]]
     return post_trimmed_read(request, remote.segment_length);
+  return submit(request);
+}
+
+// With a read depth of 0, ours or the peer's, there are devices on which a Read waits for ever. In
+// its place goes a Send that fails when its turn comes and is seen by nobody: of memory that is not
+// there.
+DAT_RETURN Qp::post_unserved(WorkId id, WorkFlags flags) noexcept {
+  constexpr std::uint32_t kNoKey = 0xffffffff;
+  ibv_sge nowhere{.addr = 0, .length = 1, .lkey = kNoKey};
+  ibv_send_wr request{};
+  request.wr_id = request_wr_id(id, flags);
+  request.sg_list = &nowhere;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  std::uint64_t none = 0;
+  unserved_.compare_exchange_strong(none, request.wr_id, std::memory_order_acq_rel);
   return submit(request);
 }
 
@@ -243,7 +272,7 @@ DAT_RETURN Qp::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   if (error != 0) return point::refused("ibv_post_recv", error);
   if (in_error_.load(std::memory_order_acquire)) flush();
   // The core holds its lock of this queue: no sink call, no wait for one.
-  if (watermarked_.load(std::memory_order_relaxed)) trouble_.post();
+  if (watermarked_.load(std::memory_order_relaxed)) reported_failures_.post();
   return DAT_SUCCESS;
 }
 
@@ -277,6 +306,7 @@ DAT_RETURN Qp::post_atomic(ibv_wr_opcode operation, WorkId id, const DAT_LMR_TRI
   const DAT_RETURN checked = check(request_regions_, local, true);
   if (checked != DAT_SUCCESS) return checked;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
+  if (!serves_reads_.load(std::memory_order_relaxed)) return post_unserved(id, flags);
   ibv_send_wr request{};
   request.wr_id = request_wr_id(id, flags);
   request.sg_list = to_sge(&local);

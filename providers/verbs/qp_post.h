@@ -29,7 +29,8 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
          ((flags & transport::kFence) >> 2);
 }
 
-// ---- one signalled segment ----------------------------------------------------------------------
+// ---- one segment
+// ----------------------------------------------------------------------------------
 
 // What the caches are primed with. Requests: the key; allowed are inline segments. Receives: key
 // and length, as most are of one length.
@@ -38,27 +39,32 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
 }
 
 [[gnu::always_inline]] inline Qp::PreparedRequest* Qp::prepare(Prepared& prepared,
-                                                               transport::WorkId id,
                                                                const DAT_LMR_TRIPLET& segment,
                                                                std::uint32_t length) noexcept {
-  PreparedRequest* found = &prepared.inlined;
   // An empty segment looks like the longest one.
   if (length - 1 < max_inline_) [[likely]] {
     if (!request_regions_.allows(segment.lmr_context, segment.virtual_address)) [[unlikely]]
       return nullptr;
-  } else {
-    const KnownRegion* const region = request_regions_.find(segment.lmr_context);
-    if (length == 0 || region == nullptr || !region->contains(segment)) [[unlikely]]
-      return nullptr;
-    found = &prepared.plain;
+    return &prepared.inlined;
   }
-  found->request.wr_id = id;
-  found->request.sg_list = to_sge(&segment);
-  return found;
+  const KnownRegion* const region = request_regions_.find(segment.lmr_context);
+  if (length == 0 || region == nullptr || !region->contains(segment)) [[unlikely]]
+    return nullptr;
+  return &prepared.plain;
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::submit(PreparedRequest& prepared) noexcept {
-  const int error = ibv_post_send(qp_, &prepared.request, &prepared.refused);
+// REQUIRES: `flags` are kSignalled, or kQuiet with kSignalled or without.
+[[gnu::always_inline]] inline DAT_RETURN Qp::submit(PreparedRequest& prepared, transport::WorkId id,
+                                                    const DAT_LMR_TRIPLET& segment,
+                                                    transport::WorkFlags flags) noexcept {
+  ibv_send_wr& request = prepared.request;
+  request.wr_id = request_wr_id(id, flags);
+  request.sg_list = to_sge(&segment);
+  const bool silent = (flags & transport::kSignalled) == 0;
+  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
+  if (silent) request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+  const int error = ibv_post_send(qp_, &request, &prepared.refused);
+  if (silent) request.send_flags |= IBV_SEND_SIGNALED;
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_send", error);
   return DAT_SUCCESS;
@@ -66,22 +72,41 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
 
 [[gnu::always_inline]] inline DAT_RETURN Qp::post_one_send(transport::WorkId id,
                                                            const DAT_LMR_TRIPLET& segment,
-                                                           std::uint32_t length) noexcept {
-  PreparedRequest* const prepared = prepare(send_, id, segment, length);
+                                                           std::uint32_t length,
+                                                           transport::WorkFlags flags) noexcept {
+  PreparedRequest* const prepared = prepare(send_, segment, length);
   if (prepared == nullptr) [[unlikely]]
-    return post_send(id, &segment, 1, transport::kSignalled);
-  return submit(*prepared);
+    return post_send(id, &segment, 1, flags);
+  return submit(*prepared, id, segment, flags);
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_write(
-    transport::WorkId id, const DAT_LMR_TRIPLET& segment, std::uint32_t length,
-    const DAT_RMR_TRIPLET& remote) noexcept {
-  PreparedRequest* const prepared = prepare(write_, id, segment, length);
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_write(transport::WorkId id,
+                                                            const DAT_LMR_TRIPLET& segment,
+                                                            std::uint32_t length,
+                                                            const DAT_RMR_TRIPLET& remote,
+                                                            transport::WorkFlags flags) noexcept {
+  PreparedRequest* const prepared = prepare(write_, segment, length);
   if (prepared == nullptr) [[unlikely]]
-    return post_rdma_write(id, &segment, 1, remote, transport::kSignalled);
+    return post_rdma_write(id, &segment, 1, remote, flags);
   prepared->request.wr.rdma.remote_addr = remote.virtual_address;
   prepared->request.wr.rdma.rkey = remote.rmr_context;
-  return submit(*prepared);
+  return submit(*prepared, id, segment, flags);
+}
+
+// Of `length` bytes, which the segment has room for.
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_read(transport::WorkId id,
+                                                           const DAT_LMR_TRIPLET& segment,
+                                                           std::uint32_t length,
+                                                           const DAT_RMR_TRIPLET& remote,
+                                                           transport::WorkFlags flags) noexcept {
+  const KnownRegion* const region = request_regions_.find(segment.lmr_context);
+  // Verbs reads as much as there is room for.
+  if (region == nullptr || length == 0 || length != segment.segment_length || !region->writable ||
+      !region->contains(segment) || !serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
+    return post_rdma_read(id, &segment, 1, remote, flags);
+  read_.request.wr.rdma.remote_addr = remote.virtual_address;
+  read_.request.wr.rdma.rkey = remote.rmr_context;
+  return submit(read_, id, segment, flags);
 }
 
 [[gnu::always_inline]] inline DAT_RETURN Qp::post_recv(transport::WorkId id,
@@ -93,6 +118,85 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
   receive_.receive.sg_list = to_sge(list);
   const int error = ibv_post_recv(qp_, &receive_.receive, &receive_.refused);
+  if (error != 0) [[unlikely]]
+    return point::refused("ibv_post_recv", error);
+  return DAT_SUCCESS;
+}
+
+// ---- lists
+// ----------------------------------------------------------------------------------
+
+// Are all segments of registrations that are at hand, and is none empty? Most lists are of one
+// registration.
+[[nodiscard, gnu::always_inline]] inline bool all_at_hand(const RegionCache& known,
+                                                          const DAT_LMR_TRIPLET* list,
+                                                          DAT_COUNT count) noexcept {
+  if (count < 1) [[unlikely]]
+    return false;
+  const DAT_LMR_TRIPLET* const end = list + count;
+  const KnownRegion* region = known.find(list->lmr_context);
+  if (region == nullptr) [[unlikely]]
+    return false;
+  for (const DAT_LMR_TRIPLET* segment = list; segment != end; ++segment) {
+    if (segment->lmr_context != region->key) [[unlikely]] {
+      region = known.find(segment->lmr_context);
+      if (region == nullptr) return false;
+    }
+    const DAT_VLEN offset = segment->virtual_address - region->first;
+    // An empty segment looks like the longest one.
+    if (offset > region->length || DAT_VLEN{segment->segment_length} - 1 >= region->length - offset)
+        [[unlikely]]
+      return false;
+  }
+  return true;
+}
+
+// REQUIRES: all_at_hand(), and `flags` as for submit().
+[[gnu::always_inline]] inline DAT_RETURN Qp::submit_list(Prepared& prepared, transport::WorkId id,
+                                                         const DAT_LMR_TRIPLET* list,
+                                                         DAT_COUNT count, std::uint64_t length,
+                                                         transport::WorkFlags flags) noexcept {
+  PreparedRequest& request = length <= max_inline_ ? prepared.inlined : prepared.plain;
+  request.request.num_sge = count;
+  const DAT_RETURN code = submit(request, id, *list, flags);
+  request.request.num_sge = 1;
+  return code;
+}
+
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_list_send(transport::WorkId id,
+                                                            const DAT_LMR_TRIPLET* list,
+                                                            DAT_COUNT count, std::uint64_t length,
+                                                            transport::WorkFlags flags) noexcept {
+  if (!all_at_hand(request_regions_, list, count)) [[unlikely]]
+    return post_send(id, list, count, flags);
+  return submit_list(send_, id, list, count, length, flags);
+}
+
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_list_write(transport::WorkId id,
+                                                             const DAT_LMR_TRIPLET* list,
+                                                             DAT_COUNT count, std::uint64_t length,
+                                                             const DAT_RMR_TRIPLET& remote,
+                                                             transport::WorkFlags flags) noexcept {
+  if (!all_at_hand(request_regions_, list, count)) [[unlikely]]
+    return post_rdma_write(id, list, count, remote, flags);
+  for (PreparedRequest* const prepared : {&write_.inlined, &write_.plain}) {
+    prepared->request.wr.rdma.remote_addr = remote.virtual_address;
+    prepared->request.wr.rdma.rkey = remote.rmr_context;
+  }
+  return submit_list(write_, id, list, count, length, flags);
+}
+
+[[gnu::always_inline]] inline DAT_RETURN Qp::post_list_recv(transport::WorkId id,
+                                                            const DAT_LMR_TRIPLET* list,
+                                                            DAT_COUNT count,
+                                                            transport::WorkFlags flags) noexcept {
+  if (special_receives() || !all_at_hand(receive_regions_, list, count)) [[unlikely]]
+    return post_any_recv(id, list, count, flags);
+  receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
+  receive_.receive.sg_list = to_sge(list);
+  receive_.receive.num_sge = count;
+  const int error = ibv_post_recv(qp_, &receive_.receive, &receive_.refused);
+  receive_.receive.num_sge = 1;
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_recv", error);
   return DAT_SUCCESS;

@@ -68,6 +68,13 @@ class RegionCache {
     tag_.store(kNone);
     for (Entry& entry : entries_) entry.key.store(kNone);
   }
+  // The region of that key only.
+  void forget(DAT_LMR_CONTEXT key) noexcept {
+    forgotten_.fetch_add(1);
+    tag_.store(kNone);
+    Entry& entry = entries_[slot_of(key)];
+    if (entry.key.load() == key) entry.key.store(kNone);
+  }
   // Nothing is allowed at once until that is taken back: posts have more to do.
   void block(bool blocked) noexcept {
     blocked_.store(blocked);

@@ -92,7 +92,7 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
 }
 
 int Srq::available() const noexcept {
-  adapter_.patrol().look();  // counts those whose completions are still on a CQ
+  adapter_.idle_cqs().scan_all();  // counts those whose completions are still on a CQ
   return static_cast<int>(posted_.load(std::memory_order_relaxed) -
                           taken_.load(std::memory_order_relaxed));
 }
@@ -139,7 +139,7 @@ void Srq::on_limit() noexcept {
   if (armed_.exchange(false, std::memory_order_acq_rel)) gate_.post(kLowWatermark);
 }
 
-void Srq::on_error() noexcept { gate_.post(kAsyncError); }
+void Srq::on_error() noexcept { gate_.post(kSrqError); }
 
 void Srq::deliver(unsigned call) noexcept {
   if (call == kLowWatermark)

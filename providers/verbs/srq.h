@@ -48,7 +48,7 @@ class Srq final : public transport::Srq {
 
  private:
   // Sink calls.
-  enum Call : unsigned { kLowWatermark, kAsyncError };
+  enum Call : unsigned { kLowWatermark, kSrqError };
   void deliver(unsigned call) noexcept;
   DAT_RETURN post_without_empty(ibv_recv_wr& receive) noexcept;
   DAT_RETURN submit(ibv_recv_wr& receive) noexcept;

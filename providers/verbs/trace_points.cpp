@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/trace_points.h"
 
-#include "providers/verbs/cm.h"
 #include "providers/verbs/status.h"
 #include "providers/verbs/work_tag.h"
 
@@ -11,15 +10,11 @@ namespace udapl::verbs::point {
 
 using trace::Kind;
 
-namespace {
-
 const char* name_of_errno(int error) noexcept {
   if (error == 0) return "ok";
   const char* const name = ::strerrorname_np(error < 0 ? -error : error);
   return name != nullptr ? name : "unknown error";
 }
-
-}  // namespace
 
 void call(const char* function, const char* what, int error) noexcept {
   trace::emit({.level = trace::kDetail,
@@ -33,18 +28,6 @@ void call(const char* function, const char* what, int error) noexcept {
 DAT_RETURN refused(const char* function, int error) noexcept {
   ended(function, "", error);
   return post_error(error);
-}
-
-void event(const rdma_cm_event& event) noexcept {
-  if (!trace::enabled(trace::kDetail)) return;
-  const bool reason = event.event == RDMA_CM_EVENT_REJECTED && event.status > 0;
-  trace::emit(
-      {.level = trace::kDetail,
-       .kind = Kind::kVerbsEvent,
-       .code = event.status,
-       .function = "rdma_cm",
-       .text = name_of(event.event),
-       .status = reason ? reject_reason(event.status, false) : name_of_errno(event.status)});
 }
 
 void event(ibv_event_type type) noexcept {

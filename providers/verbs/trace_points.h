@@ -2,7 +2,6 @@
 #pragma once
 
 #include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
 
 #include <cerrno>
 
@@ -23,14 +22,7 @@ inline int ended(const char* function, const char* what, int error) noexcept {
   return error;
 }
 
-// The same for the calls that answer -1 and set errno, which stays.
-inline int ended_cm(const char* function, int result) noexcept {
-  if (trace::enabled(trace::kDetail)) [[unlikely]]
-    call(function, "", result == 0 ? 0 : errno);
-  return result;
-}
-
-// And for those that answer with an object, or null and errno.
+// The same for those that answer with an object, or null and errno.
 template <class T>
 T* made(const char* function, T* object) noexcept {
   if (trace::enabled(trace::kDetail)) [[unlikely]]
@@ -42,8 +34,10 @@ T* made(const char* function, T* object) noexcept {
 [[nodiscard, gnu::cold, gnu::noinline]] DAT_RETURN refused(const char* function,
                                                            int error) noexcept;
 
-// An event of the connection manager, and an asynchronous one. Call where they are handled.
-void event(const rdma_cm_event& event) noexcept;
+// "ENOMEM" of 12 or -12; "ok" of 0. Never null.
+[[nodiscard]] const char* name_of_errno(int error) noexcept;
+
+// An asynchronous event. Call where it is handled.
 void event(ibv_event_type type) noexcept;
 
 // A completion with an error. `ep`: whose queue it was in.

@@ -136,6 +136,10 @@ def results_as_json(bench):
         check(result["iteration_us"]["count"] == 50, "wrong number of samples")
         times = [result["iteration_us"][key] for key in ("min", "p50", "p90", "p99", "p99.9", "max")]
         check(times == sorted(times), "percentiles out of order")
+        result = json.loads(server.client("T", "-i", 1, "--json", "client", "SR", 8, "server", "SR", 8))
+        # The rate is of these seconds, whose first digits have to be there for it.
+        check(result["seconds"] > 0 and abs(result["seconds"] * result["operations_per_second"] /
+                                            result["operations"] - 1) < 1e-6, f"seconds: {result['seconds']}")
         result = json.loads(server.client("P", "-i", 60, "--json", "RR", 512))
         check(result["latency_us"]["count"] == 60 and result["operation"] == "RR", "wrong values")
     text = bench.run("-T", "L", "-D", "soft", "-m", 7, "--json", "limit_pz", "limit_lmr")
@@ -208,6 +212,34 @@ def no_server(bench):
         bench.run("-T", "T", "-s", HOST, "-D", "soft", "-n", port, *MIXED, status=1, expect=[
             rf"connecting from {HOST} to {HOST} port {port}: no server listens there"])
     bench.run("-T", "Q", "-s", "no-such-host.invalid", "-D", "soft", status=1, expect=[r"no-such-host.invalid: "])
+
+
+def busy_server(bench):
+    """One that rejects everybody, as a server does that has a client already, is asked ever less often."""
+    asked = []
+
+    def reject(listener):
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                asked.append(time.monotonic())
+                peer.settimeout(TIMEOUT_S)
+                request = peer.recv(1024)
+                peer.sendall(b"MPA ID Rep Frame" + bytes([request[16] & 0x40 | 0x20, request[17], 0, 0]))
+                peer.recv(1024)
+
+    with socket.create_server((HOST, 0)) as listener:
+        thread = threading.Thread(target=reject, args=(listener,), daemon=True)
+        thread.start()
+        port = listener.getsockname()[1]
+        bench.run("-T", "T", "-s", HOST, "-D", "soft", "-n", port, "--timeout", 3, *MIXED, status=1, expect=[
+            "does not accept; trying again", f"port {port}: the server rejected it"])
+        listener.shutdown(socket.SHUT_RDWR)
+    print(f"asked {len(asked)} times")
+    check(3 <= len(asked) <= 12, f"asked {len(asked)} times")
 
 
 def killed_server(bench):
@@ -288,7 +320,7 @@ def packaged_client(bench):
 
 CASES = {function.__name__: function for function in (
     transactions, short_transactions, clients_at_once, performance, results_as_json, limits, features, bad_arguments,
-    script_file, without_adapters, no_server, killed_server, killed_client, client_without_descriptors, stranger, progress,
+    script_file, without_adapters, no_server, busy_server, killed_server, killed_client, client_without_descriptors, stranger, progress,
     packaged_server,
     packaged_client)}
 

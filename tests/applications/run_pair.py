@@ -2,42 +2,44 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Runs a server and its client, and checks how both end.
 
-usage: run_pair.py [--status N] [--expect REGEX]... SERVER-WORDS... -- CLIENT-WORDS...
+usage: run_pair.py [--status N] [--server-status N] [--expect REGEX]... SERVER-WORDS... -- CLIENT-WORDS...
 
 The word PORT is replaced by a free port. The server is ready when it has written a line. Without server
 words the client runs alone. The client must end with the status (0), and its output (both streams) must
-match every expression. With status 0 the server must end with 0 as well; else it is stopped.
+match every expression. With status 0 the server must end with 0 as well, or always with what --server-status
+says; else it is stopped.
 """
 
+import os
 import re
-import socket
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from ports import free_port
 
 TIMEOUT_S = 90
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 def parse(words):
-    status, expected = 0, []
-    while words and words[0] in ("--status", "--expect"):
+    status, server_status, expected = 0, None, []
+    while words and words[0] in ("--status", "--server-status", "--expect"):
         if words[0] == "--status":
             status = int(words[1])
+        elif words[0] == "--server-status":
+            server_status = int(words[1])
         else:
             expected.append(words[1])
         words = words[2:]
     split = words.index("--")
-    return status, expected, words[:split], words[split + 1:]
+    if server_status is None and status == 0:
+        server_status = 0
+    return status, server_status, expected, words[:split], words[split + 1:]
 
 
 def main():
-    status, expected, server_words, client_words = parse(sys.argv[1:])
-    port = free_port()
+    status, server_status, expected, server_words, client_words = parse(sys.argv[1:])
+    port = str(free_port())
     server = None
     if server_words:
         server = subprocess.Popen([port if w == "PORT" else w for w in server_words],
@@ -56,10 +58,10 @@ def main():
         for expression in expected:
             if not re.search(expression, client.stdout):
                 return f"the client did not write '{expression}'"
-        if server is not None and status == 0:
+        if server is not None and server_status is not None:
             print("server:", server.stdout.read().strip())
-            if server.wait(TIMEOUT_S) != 0:
-                return f"the server ended with {server.returncode}"
+            if server.wait(TIMEOUT_S) != server_status:
+                return f"the server ended with {server.returncode}, not {server_status}"
     except subprocess.TimeoutExpired as expired:
         return f"no end after {TIMEOUT_S} s: {expired.cmd}"
     finally:

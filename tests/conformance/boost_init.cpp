@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "boost_init.h"
 
-#include <boost/test/unit_test.hpp>
+// With the framework itself, which is compiled here: the installed datconform needs no library of Boost.
+#include <boost/test/included/unit_test.hpp>
 
 #include <iostream>
 #include <sstream>

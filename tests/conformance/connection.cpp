@@ -362,6 +362,36 @@ BOOST_AUTO_TEST_CASE(ep_query_remote_connected) {
   BOOST_CHECK_EQUAL(passive.remote_port_qual, param.local_port_qual);
 }
 
+// Programs that know IPv4 only fill in the host and nothing else.
+BOOST_AUTO_TEST_CASE(conn_address_without_family, *covers("conn_bad_address")) {
+  Pair pair;
+  if (skip_unless(pair.ia.attr.ia_address_ptr->sa_family == AF_INET, "the IA has no IPv4 address"))
+    return;
+  sockaddr_in address{};
+  address.sin_addr = reinterpret_cast<const sockaddr_in*>(pair.ia.attr.ia_address_ptr)->sin_addr;
+  REQUIRE_OK(connect_to(pair, reinterpret_cast<sockaddr*>(&address), pair.conn_qual));
+  REQUIRE_OK(dat_cr_accept(take_cr(pair.cr_evd), pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+// "On SUCCESS the EP is bound to a local port qualifier, visible to the peer."
+BOOST_AUTO_TEST_CASE(ep_query_local_port_connecting, *covers("ep_query_remote_connected")) {
+  Pair pair;
+  REQUIRE_OK(connect_to(pair, pair.conn_qual));
+  const DAT_PORT_QUAL local = query_ep(pair.active.ep).local_port_qual;
+  BOOST_CHECK_NE(local, 0U);
+  const DAT_CR_HANDLE cr = take_cr(pair.cr_evd);
+  BOOST_CHECK_EQUAL(query_cr(cr).remote_port_qual, local);
+  BOOST_CHECK_EQUAL(query_ep(pair.active.ep).local_port_qual, local);
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(query_ep(pair.active.ep).local_port_qual, local);
+  BOOST_CHECK_EQUAL(query_ep(pair.passive.ep).remote_port_qual, local);
+  BOOST_CHECK_EQUAL(query_ep(pair.passive.ep).local_port_qual, pair.conn_qual);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace conformance

@@ -78,27 +78,101 @@ BOOST_AUTO_TEST_CASE(ep_create_wrong_evd_flag) {
              DAT_INVALID_PARAMETER);
 }
 
+// A family of MPIs has one EVD for receives that notify and requests that are UNSIGNALLED.
 BOOST_AUTO_TEST_CASE(ep_create_mixed_completion_modes, *covers("ofa_2_2_07_mode_of_an_evd")) {
   Pair pair;  // all its streams are EVD_THRESHOLD
-  const auto create_with = [&](DAT_COMPLETION_FLAGS recv, DAT_COMPLETION_FLAGS request) {
+  const auto create_with = [&](DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
+                               DAT_COMPLETION_FLAGS recv, DAT_COMPLETION_FLAGS request) {
     DAT_EP_ATTR attr = default_ep_attr(pair.ia);
     attr.recv_completion_flags = recv;
     attr.request_completion_flags = request;
-    DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-    const DAT_RETURN rc =
-        dat_ep_create(pair.ia, pair.pz, pair.active.recv_evd, pair.active.request_evd,
-                      pair.active.connect_evd, &attr, &ep);
-    if (rc == DAT_SUCCESS) REQUIRE_OK(dat_ep_free(ep));
-    return rc;
+    Ep ep;
+    REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, recv_evd, request_evd, pair.active.connect_evd,
+                             &attr, ep.out()));
+    DAT_EP_PARAM param{};
+    REQUIRE_OK(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param));
+    BOOST_CHECK_EQUAL(param.ep_attr.recv_completion_flags, recv);
+    BOOST_CHECK_EQUAL(param.ep_attr.request_completion_flags, request);
+    return ep;
   };
-  const auto threshold = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
-  REQUIRE_OK(create_with(threshold, threshold));
-  CHECK_TYPE(create_with(DAT_COMPLETION_UNSIGNALLED_FLAG, threshold), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(create_with(DAT_COMPLETION_SOLICITED_WAIT_FLAG, threshold), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(create_with(threshold, DAT_COMPLETION_UNSIGNALLED_FLAG), DAT_INVALID_PARAMETER);
-  // What was refused left nothing on the EVDs: with the last EP gone they take another mode.
-  REQUIRE_OK(dat_ep_free(pair.active.ep.release()));
-  REQUIRE_OK(create_with(DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  const Evd shared = make_evd(pair.ia, DAT_EVD_DTO_FLAG, 64);
+  for (const auto recv : {DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+                          DAT_COMPLETION_UNSIGNALLED_FLAG, DAT_COMPLETION_SOLICITED_WAIT_FLAG})
+    for (const auto request : {DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+                               DAT_COMPLETION_UNSIGNALLED_FLAG}) {
+      create_with(shared, shared, recv, request);
+      create_with(pair.active.recv_evd, pair.active.request_evd, recv, request);
+    }
+  // Streams of EPs that have gone do not count.
+  const Ep alone =
+      create_with(shared, shared, DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
+  DAT_EVENT event;
+  DAT_COUNT more = 0;
+  CHECK_TYPE(dat_evd_wait(shared, 0, 2, &event, &more), DAT_TIMEOUT_EXPIRED);
+}
+
+// What two modes on one EVD mean: each completion notifies as its own stream says.
+BOOST_AUTO_TEST_CASE(ep_mixed_completion_modes_transfer,
+                     *covers("ep_create_mixed_completion_modes")) {
+  Ia probe;
+  DAT_EP_ATTR attr = default_ep_attr(probe);
+  attr.recv_completion_flags = DAT_COMPLETION_DEFAULT_FLAG;
+  attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+  Pair pair(&attr);
+  const DAT_EVD_HANDLE all = pair.active.recv_evd;
+  for (End* end : {&pair.active, &pair.passive}) {
+    DAT_EP_PARAM param{};
+    param.recv_evd_handle = all;
+    param.request_evd_handle = all;
+    REQUIRE_OK(dat_ep_modify(
+        end->ep, DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE, &param));
+  }
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  pair.connect();
+  DAT_EVENT event;
+  DAT_COUNT more = 0;
+  CHECK_TYPE_OR(dat_evd_wait(all, 0, 2, &event, &more), DAT_INVALID_STATE, DAT_INVALID_PARAMETER);
+  constexpr std::uint64_t kMessages = 4;
+  for (std::uint64_t i = 0; i < kMessages; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
+  for (std::uint64_t i = 0; i < kMessages; ++i)
+    REQUIRE_OK(pair.active.post_send(out, 64, 100 + i, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  // The receives wake the waiter; all completions are there in the end, each once.
+  std::uint64_t sends = 0;
+  std::uint64_t receives = 0;
+  while (receives < kMessages) {
+    REQUIRE_OK(dat_evd_wait(all, kPatience, 1, &event, &more));
+    const std::uint64_t cookie = event.event_data.dto_completion_event_data.user_cookie.as_64;
+    BOOST_CHECK_EQUAL(cookie, cookie < 100 ? receives : 100 + sends);
+    ++(cookie < 100 ? receives : sends);
+  }
+  for (; sends < kMessages; ++sends) expect_dto(all, DAT_DTO_SUCCESS, 100 + sends);
+}
+
+// The receives are the SRQ's; what the EP's attributes say of them does not matter.
+BOOST_AUTO_TEST_CASE(ep_create_with_srq_ignores) {
+  Pair pair;
+  if (skip_unless(pair.ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
+  DAT_SRQ_ATTR srq_attr{8, 0, 5};  // segments nobody asked for, and a watermark
+  Srq srq;
+  REQUIRE_OK(dat_srq_create(pair.ia, pair.pz, &srq_attr, srq.out()));
+  DAT_SRQ_PARAM param{};
+  REQUIRE_OK(dat_srq_query(srq, DAT_SRQ_FIELD_ALL, &param));
+  BOOST_CHECK_EQUAL(param.low_watermark, 0);
+  BOOST_CHECK_GE(param.max_recv_iov, 1);
+  const auto create = [&](const DAT_EP_ATTR* attr) {
+    Ep ep;
+    REQUIRE_OK(dat_ep_create_with_srq(pair.ia, pair.pz, pair.active.recv_evd,
+                                      pair.active.request_evd, pair.active.connect_evd, srq, attr,
+                                      ep.out()));
+  };
+  create(nullptr);
+  for (const DAT_COUNT count : {0, -1, 0x7fffffff}) {
+    DAT_EP_ATTR attr = default_ep_attr(pair.ia);
+    attr.max_recv_iov = count;
+    attr.max_recv_dtos = count;
+    create(&attr);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(ep_create_with_srq_refused) {
@@ -113,7 +187,6 @@ BOOST_AUTO_TEST_CASE(ep_create_with_srq_refused) {
     return dat_ep_create_with_srq(pair.ia, pz, pair.active.recv_evd, pair.active.request_evd,
                                   pair.active.connect_evd, which, how, &ep);
   };
-  CHECK_TYPE(create(srq, pair.pz, nullptr), DAT_INVALID_PARAMETER);
   CHECK_TYPE(create(DAT_HANDLE_NULL, pair.pz, &attr), DAT_INVALID_HANDLE);
   const Pz other = make_pz(pair.ia);
   const DAT_RETURN rc = create(srq, other, &attr);
@@ -123,7 +196,7 @@ BOOST_AUTO_TEST_CASE(ep_create_with_srq_refused) {
   } else {
     CHECK_TYPE(rc, DAT_INVALID_PARAMETER);
   }
-  attr.max_rdma_read_iov = pair.ia.attr.max_iov_segments_per_rdma_read + 1;
+  attr.max_request_iov = pair.ia.attr.max_iov_segments_per_dto + 1;
   CHECK_TYPE(create(srq, pair.pz, &attr), DAT_INVALID_PARAMETER);
   REQUIRE_OK(dat_srq_free(srq.release()));  // no failed EP is left on it
 }

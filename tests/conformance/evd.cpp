@@ -58,6 +58,19 @@ BOOST_AUTO_TEST_CASE(evd_create_bad, *covers("evd_create_qlen_bad evd_create_qle
              DAT_INVALID_HANDLE);
 }
 
+// No stream, and bits that are none.
+BOOST_AUTO_TEST_CASE(evd_create_flags) {
+  Ia ia;
+  for (const unsigned flags : {0U, 0x2U, 0x400U, 0x421U, 0xfffffe00U}) {
+    Evd evd;
+    REQUIRE_OK(
+        dat_evd_create(ia, 8, DAT_HANDLE_NULL, not_an_enumerator<DAT_EVD_FLAGS>(flags), evd.out()));
+    BOOST_CHECK_EQUAL(static_cast<unsigned>(query_evd(evd).evd_flags), flags);
+    DAT_EVENT event;
+    CHECK_TYPE(dat_evd_dequeue(evd, &event), DAT_QUEUE_EMPTY);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(evd_query_initial) {
   Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 13);
@@ -189,7 +202,6 @@ BOOST_AUTO_TEST_CASE(evd_free_busy, *covers("evd_free_async")) {
 
 BOOST_AUTO_TEST_CASE(evd_dequeue_exactly_once) {
   Ia ia;
-  if (skip_unless(ia.provider().is_thread_safe == DAT_TRUE, "the IA is not thread-safe")) return;
   constexpr std::uintptr_t kCount = 4000;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, kCount);
   for (std::uintptr_t i = 0; i < kCount; ++i) REQUIRE_OK(post_software(evd, i));

@@ -208,6 +208,68 @@ BOOST_AUTO_TEST_CASE(evd_wait_total_timeout, *covers("ofa_2_2_02_total_timeout")
   teaser.join();
 }
 
+namespace {
+
+// What wait(&event) gives in the end.
+template <class Wait>
+DAT_EVENT repeat(Wait wait) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(kPatience);
+  DAT_EVENT event{};
+  while (!wait(&event) && std::chrono::steady_clock::now() < end) {
+  }
+  return event;
+}
+
+// The next event of `evd`, by waits of a microsecond each.
+DAT_EVENT by_short_waits(DAT_EVD_HANDLE evd) {
+  return repeat([&](DAT_EVENT* event) {
+    DAT_COUNT more = 0;
+    return dat_evd_wait(evd, 1, 1, event, &more) == DAT_SUCCESS;
+  });
+}
+
+}  // namespace
+
+// Waits that are over before anything can come see after many what one long wait sees.
+BOOST_AUTO_TEST_CASE(evd_wait_short_waits_make_progress) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  REQUIRE_OK(dat_ep_connect(pair.active.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
+                            0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+  const DAT_EVENT request = by_short_waits(pair.cr_evd);
+  BOOST_REQUIRE_EQUAL(request.event_number, DAT_CONNECTION_REQUEST_EVENT);
+  REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, pair.passive.ep, 0,
+                           nullptr));
+  for (const End* const end : {&pair.active, &pair.passive})
+    BOOST_REQUIRE_EQUAL(by_short_waits(end->connect_evd).event_number,
+                        DAT_CONNECTION_EVENT_ESTABLISHED);
+  REQUIRE_OK(pair.active.post_send(out, 64, 2));
+  BOOST_CHECK_EQUAL(by_short_waits(pair.passive.recv_evd).event_number, DAT_DTO_COMPLETION_EVENT);
+  BOOST_CHECK_EQUAL(by_short_waits(pair.active.request_evd).event_number, DAT_DTO_COMPLETION_EVENT);
+  pair.disconnect();
+}
+
+// The same with a CNO.
+BOOST_AUTO_TEST_CASE(cno_wait_short_waits_make_progress) {
+  Pair pair;
+  Cno cno;
+  REQUIRE_OK(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+  REQUIRE_OK(dat_evd_modify_cno(pair.cr_evd, cno));
+  REQUIRE_OK(dat_ep_connect(pair.active.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
+                            0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+  const DAT_EVENT request = repeat([&](DAT_EVENT* event) {
+    DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+    return dat_cno_wait(cno, 1, &triggered) == DAT_SUCCESS &&
+           dat_evd_dequeue(triggered, event) == DAT_SUCCESS;
+  });
+  BOOST_REQUIRE_EQUAL(request.event_number, DAT_CONNECTION_REQUEST_EVENT);
+  REQUIRE_OK(dat_cr_reject(request.event_data.cr_arrival_event_data.cr_handle, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+  REQUIRE_OK(dat_evd_modify_cno(pair.cr_evd, DAT_HANDLE_NULL));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace conformance

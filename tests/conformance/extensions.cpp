@@ -137,9 +137,6 @@ BOOST_AUTO_TEST_CASE(ext_arguments) {
              DAT_INVALID_PARAMETER);
   CHECK_TYPE_OR(dat_ib_post_fetch_and_add(ep, 1, &small, cookie(1), &remote, kDefault),
                 DAT_LENGTH_ERROR, DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_ib_post_fetch_and_add(ep, 1, &segment, cookie(1), &remote,
-                                       not_an_enumerator<DAT_COMPLETION_FLAGS>(0x8000)),
-             DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_ib_post_cmp_and_swap(ep, 1, 1, nullptr, cookie(1), &remote, kDefault),
              DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_ib_post_cmp_and_swap(ep, 1, 1, &segment, cookie(1), nullptr, kDefault),
@@ -150,12 +147,6 @@ BOOST_AUTO_TEST_CASE(ext_arguments) {
              DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_ib_post_rdma_write_immed(ep, 1, &segment, cookie(1), nullptr, 1, kDefault),
              DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_ib_post_rdma_write_immed(ep, 1, &segment, cookie(1), &remote, 1,
-                                          not_an_enumerator<DAT_COMPLETION_FLAGS>(0x8000)),
-             DAT_INVALID_PARAMETER);
-  remote.segment_length = 7;
-  CHECK_TYPE(dat_ib_post_rdma_write_immed(ep, 1, &segment, cookie(1), &remote, 1, kDefault),
-             DAT_LENGTH_ERROR);
   for (const DAT_HANDLE bad : {DAT_HANDLE(nullptr), DAT_HANDLE(pair.pz), DAT_HANDLE(pair.cr_evd)})
     CHECK_TYPE(dat_ib_post_fetch_and_add(bad, 1, &segment, cookie(1), &remote, kDefault),
                DAT_INVALID_HANDLE);

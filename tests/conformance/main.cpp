@@ -20,6 +20,7 @@
 #include "harness.h"
 #include "isolate.h"
 #include "partner.h"
+#include "quirks.h"
 #include "results.h"
 
 // The command line of datconform.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "partner.h"
 
+#include "channel.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -21,63 +23,15 @@ namespace conformance {
 namespace {
 
 constexpr int kChannelPatience = 60'000;  // ms: longer than any step of a test
-constexpr std::uint32_t kLongestMessage = 1U << 20;
+constexpr int kFirstPatience = 5'000;     // ms: a driver says at once which test it is
+constexpr int kMostPartners = 64;         // at a time
+constexpr int kPauseForWant = 100;        // ms: of descriptors or memory
 
 // The channel of the test that runs, and in the driver the process at its other end.
 int channel = -1;
+int patience = kChannelPatience;
 pid_t child = -1;
 bool is_partner = false;
-
-bool wait_readable(int fd) {
-  pollfd ready{fd, POLLIN, 0};
-  int count = 0;
-  do {
-    count = ::poll(&ready, 1, kChannelPatience);
-  } while (count < 0 && errno == EINTR);
-  return count > 0;
-}
-
-bool read_fully(int fd, char* into, std::size_t size) {
-  while (size > 0) {
-    if (!wait_readable(fd)) return false;
-    const ssize_t got = ::recv(fd, into, size, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    into += got;
-    size -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
-bool write_fully(int fd, const char* from, std::size_t size) {
-  while (size > 0) {
-    const ssize_t sent = ::send(fd, from, size, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    from += sent;
-    size -= static_cast<std::size_t>(sent);
-  }
-  return true;
-}
-
-// A message is its length, its kind and its bytes.
-constexpr char kOfTest = 'T';    // what the sides say to each other
-constexpr char kOfResult = 'R';  // the partner's last one: what failed in it, or nothing
-
-bool send_message(int fd, char kind, std::string_view bytes) {
-  const std::uint32_t length = htonl(static_cast<std::uint32_t>(bytes.size()));
-  return write_fully(fd, reinterpret_cast<const char*>(&length), sizeof length) &&
-         write_fully(fd, &kind, 1) && write_fully(fd, bytes.data(), bytes.size());
-}
-
-bool receive_message(int fd, char& kind, std::string& bytes) {
-  std::uint32_t length = 0;
-  if (!read_fully(fd, reinterpret_cast<char*>(&length), sizeof length)) return false;
-  length = ntohl(length);
-  if (length > kLongestMessage || !read_fully(fd, &kind, 1)) return false;
-  bytes.resize(length);
-  return read_fully(fd, bytes.data(), length);
-}
 
 // This program again, as the partner of whoever is at the other end of `fd`. Negative: errno.
 pid_t start_partner(int fd) {
@@ -147,7 +101,10 @@ std::string become_partner(int fd) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   char kind = 0;
   std::string name;
-  return receive_message(fd, kind, name) && kind == kOfTest ? name : std::string();
+  patience = kFirstPatience;
+  const bool named = receive_message(fd, patience, kind, name) && kind == kOfTest;
+  patience = kChannelPatience;
+  return named ? name : std::string();
 }
 
 bool report_to_driver(const Results& results) {
@@ -167,23 +124,31 @@ int serve(int port) {
   any.sin6_family = AF_INET6;
   any.sin6_port = htons(static_cast<std::uint16_t>(port));
   if (listener < 0 || ::bind(listener, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
-      ::listen(listener, 16) != 0) {
+      ::listen(listener, kMostPartners) != 0) {
     std::fprintf(stderr, "datconform: --listen=%d: %s\n", port, std::strerror(errno));
     return 2;
   }
-  ::signal(SIGCHLD, SIG_IGN);  // partners are not waited for
+  int partners = 0;
   std::printf("datconform: partner for IA \"%s\" on port %d\n", options().ia.c_str(), port);
   std::fflush(stdout);
   for (;;) {
+    // Strangers that connect and say nothing shall not use the machine up.
+    while (::waitpid(-1, nullptr, partners < kMostPartners ? WNOHANG : 0) > 0) --partners;
     const int driver = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (driver < 0) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      std::fprintf(stderr, "datconform: accept: %s\n", std::strerror(errno));
-      return 2;
+      if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) {
+        std::fprintf(stderr, "datconform: accept: %s\n", std::strerror(errno));
+        return 2;
+      }
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        ::poll(nullptr, 0, kPauseForWant);
+      continue;  // an error of that connection
     }
     ::setsockopt(driver, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (start_partner(driver) < 0)
       std::fprintf(stderr, "datconform: no process: %s\n", std::strerror(errno));
+    else
+      ++partners;
     ::close(driver);
   }
 }
@@ -203,7 +168,7 @@ Side::Channel::~Channel() {
   ::shutdown(channel, SHUT_WR);
   char kind = 0;
   std::string bytes;
-  while (receive_message(channel, kind, bytes) && kind != kOfResult) {
+  while (receive_message(channel, patience, kind, bytes) && kind != kOfResult) {
   }
   if (result_expected) {
     BOOST_CHECK_MESSAGE(kind == kOfResult, "the partner ended without a result");
@@ -229,7 +194,7 @@ void Side::send(std::string_view bytes) const {
 std::string Side::receive() const {
   char kind = 0;
   std::string bytes;
-  BOOST_REQUIRE_MESSAGE(receive_message(channel, kind, bytes), "the other side has gone");
+  BOOST_REQUIRE_MESSAGE(receive_message(channel, patience, kind, bytes), "the other side has gone");
   BOOST_REQUIRE_MESSAGE(kind == kOfTest, "the partner has ended:\n" << bytes);
   return bytes;
 }

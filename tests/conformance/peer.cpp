@@ -61,8 +61,8 @@ void PeerProcess::kill() {
 }
 
 bool sends_wait_for_receives() {
-  // A Send without a receive, and a Read in the other direction. In a stream the data of the Read
-  // come behind the Send, over which the connection ends. Where the Send waits they pass it.
+  // A Send without a receive, and a Read in the other direction, whose data come behind the Send.
+  // When they are there the Send has gone out; where it waits it has not completed yet.
   static const bool answer = [] {
     Pair pair;
     const Buffer here(pair.ia, pair.pz, kSmall);
@@ -71,7 +71,8 @@ bool sends_wait_for_receives() {
     REQUIRE_OK(pair.active.post_send(here, kSmall, 1));
     REQUIRE_OK(pair.passive.post_read(there, here.remote(kSmall), 2));
     const DAT_EVENT read = expect_event(pair.passive.request_evd, DAT_DTO_COMPLETION_EVENT);
-    return read.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS;
+    return read.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS &&
+           !next_event(pair.active.request_evd, kQuiet);
   }();
   return answer;
 }

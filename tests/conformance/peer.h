@@ -34,9 +34,9 @@ class PeerProcess {
 
 // How a peer is kept from taking a message depends on the transport. Where a Send waits until there
 // is a receive for it (InfiniBand, RoCE) the peer posts none; an adapter in hardware or in the
-// kernel serves a stopped process all the same. Where a Send goes into a stream (iWARP) and breaks
-// the connection without a receive, the process is stopped, and the Send larger than what the
-// stream's buffers hold. Found out by trying, once.
+// kernel serves a stopped process all the same. Where a Send goes into a stream (iWARP), and is done
+// when it is there, the process is stopped, and the Send larger than what the stream's buffers hold.
+// Found out by trying, once.
 bool sends_wait_for_receives();
 
 // A pair whose active EP is not used: passive accepts a PeerProcess.

@@ -13,6 +13,9 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from ports import free_port
+
 PROGRAM = ""
 FAULTY = ""
 FAST = "--run_test=ia/ia_open_*"
@@ -156,9 +159,7 @@ class Program(unittest.TestCase):
         self.assertEqual(run("--ia=soft", FAST, "--junit=/nonexistent/x.xml").returncode, 2)
 
     def test_partner_over_tcp(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         with subprocess.Popen([PROGRAM, "--ia=soft", f"--listen={port}"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True) as partner:
             try:
@@ -179,9 +180,7 @@ class Program(unittest.TestCase):
 
     def test_failure_of_the_partner_is_the_drivers(self):
         # The partner's IA is not the driver's: there is none of that name.
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         with subprocess.Popen([PROGRAM, "--ia=nobody", f"--listen={port}"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True) as partner:
             try:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "harness.h"
+#include "threads.h"
 
 #include <atomic>
 #include <chrono>
@@ -10,14 +10,11 @@
 #include <vector>
 
 // Calls of several threads on the same objects while others wait on them, connect them or change
-// them: what a thread-safe IA (--threadsafe) must survive with the right answers. The threads
-// suite has the traffic.
+// them. Those that are not marked Safe need a thread-safe IA (--threadsafe), or are made one at a
+// time. The threads suite has the traffic.
 namespace conformance {
 
 namespace {
-
-constexpr const char* kNotSafe = "the IA is not thread-safe";
-bool thread_safe() { return options().thread_safe == DAT_TRUE; }
 
 // Boost.Test may not be used in threads: what went wrong there is told at the end.
 class Complaints {
@@ -74,7 +71,6 @@ BOOST_AUTO_TEST_SUITE(races)
 // A waiter, and threads that enable, disable, resize, give it CNOs, ask, and try to free it. No
 // event is lost, none comes twice, and their order stays.
 BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   constexpr std::uintptr_t kEvents = 2000;
   const Ia ia;
   Complaints complaints;
@@ -83,6 +79,7 @@ BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 64);
   const DAT_EVD_HANDLE shared = evd;
   std::atomic<DAT_COUNT> size{64};
+  OneAtATime change;
   Crowd crowd({
       [&] {
         return complaints.is(dat_evd_disable(shared), {DAT_SUCCESS}, "disable") &&
@@ -90,18 +87,20 @@ BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
       },
       [&] {
         size = size == 64 ? 80 : 64;
-        return complaints.is(dat_evd_resize(shared, size), {DAT_SUCCESS, DAT_INVALID_STATE},
-                             "resize");
+        return complaints.is(change([&] { return dat_evd_resize(shared, size); }),
+                             {DAT_SUCCESS, DAT_INVALID_STATE}, "resize");
       },
       [&] {
-        return complaints.is(dat_evd_modify_cno(shared, cno), {DAT_SUCCESS}, "modify_cno") &&
-               complaints.is(dat_evd_modify_cno(shared, DAT_HANDLE_NULL), {DAT_SUCCESS},
-                             "modify_cno to none");
+        return complaints.is(change([&] { return dat_evd_modify_cno(shared, cno); }), {DAT_SUCCESS},
+                             "modify_cno") &&
+               complaints.is(change([&] { return dat_evd_modify_cno(shared, DAT_HANDLE_NULL); }),
+                             {DAT_SUCCESS}, "modify_cno to none");
       },
       [&] {
         DAT_EVD_PARAM param{};
-        return complaints.is(dat_evd_query(shared, DAT_EVD_FIELD_ALL, &param), {DAT_SUCCESS},
-                             "query");
+        return complaints.is(
+            change([&] { return dat_evd_query(shared, DAT_EVD_FIELD_ALL, &param); }), {DAT_SUCCESS},
+            "query");
       },
       [&] {
         DAT_EVD_HANDLE woken = DAT_HANDLE_NULL;
@@ -111,7 +110,7 @@ BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
   });
   std::thread poster([&] {
     for (std::uintptr_t i = 0; i < kEvents;) {
-      const DAT_RETURN rc = post_software(shared, i);
+      const DAT_RETURN rc = change([&] { return post_software(shared, i); });
       if (!complaints.is(rc, {DAT_SUCCESS, DAT_QUEUE_FULL}, "post_se")) return;
       if (rc == DAT_SUCCESS)
         ++i;
@@ -131,7 +130,6 @@ BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
 
 // What is waited on cannot be freed; the waiters do not notice that somebody tried.
 BOOST_AUTO_TEST_CASE(race_free_against_waits) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   const Ia ia;
   Complaints complaints;
   for (const DAT_EVD_FLAGS flags : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
@@ -274,7 +272,6 @@ BOOST_AUTO_TEST_CASE(race_queries_against_connections) {
 
 // The IA of the peer is closed, with everything in it, while this side posts to it.
 BOOST_AUTO_TEST_CASE(race_close_against_the_peers_posts) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   for (int round = 0; round < 20; ++round) {
     Pair here;
     Complaints complaints;

@@ -4,8 +4,8 @@
 
 usage: report.py DOCUMENT TEXT_FILE NAME=JUNIT_FILE[,JUNIT_FILE...]...
 
-First the text, which says what was run. A table has a row for each group of tests and a column for each run; then follows,
-for each run, what was skipped and what failed, and why. A test that is in several files counts with its last result.
+First the text, which says what was run. A table has a row for each group of tests and a column for each run. What was skipped
+and what failed in each run, and why, is printed. A test that is in several files counts with its last result.
 tests/conformance/publish makes the runs.
 """
 
@@ -71,12 +71,17 @@ def results(what, runs):
     for group in groups:
         lines.append(f"| `{group}` | " + " | ".join(run.cell(group) for run in runs) + " |")
     lines.append("| all | " + " | ".join(run.total() for run in runs) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def details(runs):
+    lines = []
     for run in runs:
         if run.skips:
-            lines += ["", f"### Skipped: {run.name}", "", "| reason | tests |", "|---|---|"]
+            lines += ["", f"## Skipped: {run.name}", "", "| reason | tests |", "|---|---|"]
             lines += [f"| {reason_of(reason)} | {number} |" for reason, number in sorted(run.skips.items())]
         if run.failures:
-            lines += ["", f"### Failed: {run.name}", "", "| test | what happened |", "|---|---|"]
+            lines += ["", f"## Failed: {run.name}", "", "| test | what happened |", "|---|---|"]
             lines += [f"| `{group}/{test}` | {reason} |" for group, test, reason in run.failures]
     return "\n".join(lines) + "\n"
 
@@ -95,6 +100,7 @@ def main():
         what = " ".join(file.read().split())
     with open(sys.argv[1], "w", encoding="utf-8") as document:
         document.write(before + BEGIN + "\n" + results(what, runs) + "\n" + END + after)
+    print(details(runs), end="")
 
 
 if __name__ == "__main__":

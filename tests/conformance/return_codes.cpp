@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(rc_strerror) {
 BOOST_AUTO_TEST_CASE(rc_cno_create) {
   const Ia ia;
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
-  CHECK_TYPE(dat_cno_create(ia, data_without_function(), &cno), DAT_INVALID_PARAMETER);
+  REQUIRE_OK(dat_cno_create(ia, data_without_function(), &cno));  // no agent
+  REQUIRE_OK(dat_cno_free(cno));
   CHECK_TYPE(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, nullptr), DAT_INVALID_PARAMETER);
 }
 
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(rc_cno_modify_agent) {
   const Ia ia;
   Cno cno;
   REQUIRE_OK(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
-  CHECK_TYPE(dat_cno_modify_agent(cno, data_without_function()), DAT_INVALID_PARAMETER);
+  REQUIRE_OK(dat_cno_modify_agent(cno, data_without_function()));  // no agent
 }
 
 // Section 1.7: a provider may also start the wait again.
@@ -202,8 +203,6 @@ BOOST_AUTO_TEST_CASE(rc_rsp) {
   const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
   CHECK_TYPE(dat_rsp_create(pair.ia, conn_qual, pair.passive.ep, pair.cr_evd, nullptr),
              DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_rsp_create(pair.ia, 0, pair.passive.ep, pair.cr_evd, &none),
-             DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_rsp_create(pair.ia, pair.conn_qual, pair.passive.ep, pair.cr_evd, &none),
              DAT_CONN_QUAL_IN_USE);
   BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_UNCONNECTED);
@@ -216,8 +215,6 @@ BOOST_AUTO_TEST_CASE(rc_rsp) {
   BOOST_CHECK_EQUAL(param.evd_handle, static_cast<DAT_EVD_HANDLE>(pair.cr_evd));
   BOOST_CHECK_EQUAL(param.ep_handle, static_cast<DAT_EP_HANDLE>(pair.passive.ep));
   CHECK_TYPE(dat_rsp_query(rsp, DAT_RSP_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_rsp_query(rsp, not_an_enumerator<DAT_RSP_PARAM_MASK>(0x100), &param),
-             DAT_INVALID_PARAMETER);
 }
 
 BOOST_AUTO_TEST_CASE(rc_csp) {
@@ -236,8 +233,7 @@ BOOST_AUTO_TEST_CASE(rc_csp) {
              DAT_COMM_NOT_SUPPORTED);
   DAT_CSP_PARAM param{};
   CHECK_TYPE(dat_csp_query(csp, DAT_CSP_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_csp_query(csp, not_an_enumerator<DAT_CSP_PARAM_MASK>(0x100), &param),
-             DAT_INVALID_PARAMETER);
+  REQUIRE_OK(dat_csp_query(csp, not_an_enumerator<DAT_CSP_PARAM_MASK>(0x100), &param));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -162,8 +162,32 @@ BOOST_AUTO_TEST_CASE(psp_bad_evd) {
   CHECK_TYPE(dat_psp_create(pair.ia, fresh_conn_qual(), pair.cr_evd,
                             not_an_enumerator<DAT_PSP_FLAGS>(9), &psp),
              DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_psp_create(pair.ia, 0, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
-             DAT_INVALID_PARAMETER);
+}
+
+// 0 is any port.
+BOOST_AUTO_TEST_CASE(psp_qual_zero, *covers("psp_any_unique")) {
+  Pair pair;
+  Psp first;
+  Psp second;
+  REQUIRE_OK(dat_psp_create(pair.ia, 0, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, first.out()));
+  REQUIRE_OK(dat_psp_create(pair.ia, 0, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, second.out()));
+  DAT_PSP_PARAM param{};
+  REQUIRE_OK(dat_psp_query(first, DAT_PSP_FIELD_ALL, &param));
+  CHECK_TYPE(dat_psp_query(first, DAT_PSP_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
+  if (param.conn_qual == 0) return;  // a provider that does not tell which
+  REQUIRE_OK(connect_to(pair, param.conn_qual));
+  const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+  BOOST_CHECK(event.event_data.cr_arrival_event_data.sp_handle.psp_handle == first);
+  BOOST_CHECK_EQUAL(event.event_data.cr_arrival_event_data.conn_qual, param.conn_qual);
+  REQUIRE_OK(dat_cr_reject(event.event_data.cr_arrival_event_data.cr_handle, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+  // Nobody can be found there: an event, as where nobody listens.
+  REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  REQUIRE_OK(connect_to(pair, 0));
+  const auto failed = next_event(pair.active.connect_evd);
+  BOOST_REQUIRE(failed);
+  BOOST_CHECK(failed->event_number == DAT_CONNECTION_EVENT_NON_PEER_REJECTED ||
+              failed->event_number == DAT_CONNECTION_EVENT_UNREACHABLE);
 }
 
 BOOST_AUTO_TEST_CASE(psp_provider_ep_state, *covers("conn_accept_extra_ep psp_provider_flag")) {

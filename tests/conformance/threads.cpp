@@ -10,14 +10,14 @@
 #include <vector>
 
 // Several threads: the thr_ lines of checklist 10.12 of the semantics reference, and races between
-// the calls of different threads. Those need a thread-safe IA (--threadsafe).
+// the calls of different threads. Those that make calls on one object that are not marked Safe need
+// a thread-safe IA (--threadsafe), or make them one at a time.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(threads)
 
 // Every kind of object is made, used and freed by all threads at once on one IA.
 BOOST_AUTO_TEST_CASE(thr_objects_of_one_ia) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   Ia ia;
   Failures failures;
   in_threads(6, [&](int) {
@@ -75,18 +75,18 @@ BOOST_AUTO_TEST_CASE(thr_objects_of_one_ia) {
 
 // The functions marked Safe, on the same objects.
 BOOST_AUTO_TEST_CASE(thr_safe_functions) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   constexpr int kThreads = 6;
   constexpr int kRounds = 1500;
   Pair pair;
   Failures failures;
   const Evd evd = make_evd(pair.ia, DAT_EVD_SOFTWARE_FLAG, kThreads * kRounds);
   std::atomic<int> taken{0};
+  OneAtATime post;
   in_threads(kThreads, [&](int number) {
     DAT_EVENT event;
     DAT_COUNT more = 0;
     for (int round = 0; round < kRounds; ++round) {
-      if (!failures.ok(post_software(evd), "evd_post_se")) return;
+      if (!failures.ok(post([&] { return post_software(evd); }), "evd_post_se")) return;
       DAT_RETURN rc = dat_evd_dequeue(evd, &event);
       if (rc == DAT_SUCCESS) ++taken;
       failures.expect(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_QUEUE_EMPTY ||
@@ -120,7 +120,6 @@ BOOST_AUTO_TEST_CASE(thr_safe_functions) {
 
 // All threads post on one EP. Each thread's requests complete in its order, all of them once.
 BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   constexpr int kThreads = 4;
   constexpr std::uint64_t kEach = 500;
   constexpr std::uint64_t kAll = kThreads * kEach;
@@ -130,6 +129,8 @@ BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
   Failures failures;
   BOOST_REQUIRE(link.connect(failures));
   std::array<std::uint64_t, kThreads> next{};
+  OneAtATime at_active;
+  OneAtATime at_passive;
   in_threads(kThreads + 2, [&](int number) {
     DAT_EVENT event;
     if (number == kThreads) {  // takes the completions of the requests
@@ -146,17 +147,19 @@ BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
     } else {
       for (std::uint64_t i = 0; i < kEach;) {
         // A receive for every send: what is refused for lack of room is tried again.
-        DAT_RETURN rc = link.passive.post_recv(link.in, kSize, 0);
+        const auto receive = [&] { return link.passive.post_recv(link.in, kSize, 0); };
+        DAT_RETURN rc = at_passive(receive);
         while (DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES)) {
           std::this_thread::yield();
-          rc = link.passive.post_recv(link.in, kSize, 0);
+          rc = at_passive(receive);
         }
         if (!failures.ok(rc, "post_recv")) return;
         const std::uint64_t value = (static_cast<std::uint64_t>(number) << 32) | i;
-        rc = link.active.post_send(link.out, kSize, value);
+        const auto send = [&] { return link.active.post_send(link.out, kSize, value); };
+        rc = at_active(send);
         while (DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES)) {
           std::this_thread::yield();
-          rc = link.active.post_send(link.out, kSize, value);
+          rc = at_active(send);
         }
         if (!failures.ok(rc, "post_send")) return;
         ++i;
@@ -168,7 +171,6 @@ BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
 
 // Connections of one IA, a thread each.
 BOOST_AUTO_TEST_CASE(thr_connections_of_one_ia) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   constexpr int kThreads = 6;
   Ia ia;
   const Pz pz = make_pz(ia);
@@ -194,7 +196,6 @@ BOOST_AUTO_TEST_CASE(thr_connections_of_one_ia) {
 
 // EPs that share their EVDs, a thread each, and two threads that take the events of all.
 BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   constexpr int kEps = 4;
   constexpr std::uint64_t kEach = 300;
   Pair pair;
@@ -269,7 +270,6 @@ BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
 
 // Several threads wait on one CNO and share its EVDs, each by the protocol of section 5.7.
 BOOST_AUTO_TEST_CASE(thr_waiters_of_one_cno) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   constexpr int kWaiters = 3;
   constexpr int kEvents = 3000;
   Ia ia;
@@ -310,7 +310,10 @@ BOOST_AUTO_TEST_CASE(thr_waiters_of_one_cno) {
 BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
   struct Echo {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
-      if (evd != DAT_HANDLE_NULL) static_cast<Echo*>(self)->serve();
+      auto* const echo = static_cast<Echo*>(self);
+      ++echo->running;
+      if (evd != DAT_HANDLE_NULL) echo->serve();
+      --echo->running;
     }
     void serve() {
       // Armed before the EVD is looked at, so that nothing falls between.
@@ -329,6 +332,7 @@ BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
     Buffer& in;
     Buffer& out;
     Failures& failures;
+    std::atomic<int> running{0};
   };
   Failures failures;
   Pair pair;
@@ -352,6 +356,66 @@ BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
   REQUIRE_OK(dat_cno_modify_agent(cno, DAT_OS_WAIT_PROXY_AGENT_NULL));
   REQUIRE_OK(dat_evd_modify_cno(pair.passive.recv_evd, DAT_HANDLE_NULL));
   pair.disconnect();
+  // The agent that took the last message may be looking for another one: the EVD stays until then.
+  while (echo.running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// An application may call DAT with a lock that its agent takes, and out of the agent itself: the
+// agent is called in a thread that is in no call, and not again before it has returned.
+BOOST_AUTO_TEST_CASE(thr_agent_runs_in_no_call) {
+  struct Watcher {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE) { static_cast<Watcher*>(self)->called(); }
+    void called() {
+      if (std::this_thread::get_id() == caller) ++within_a_call;
+      if (std::this_thread::get_id() == running) ++nested;
+      const auto outer = running.exchange(std::this_thread::get_id());
+      dat_cno_modify_agent(cno, {this, &Watcher::run});
+      if (ep != DAT_HANDLE_NULL) dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG);
+      running = outer;
+      ++calls;
+    }
+    bool wait_for(int count) const {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (calls < count && std::chrono::steady_clock::now() < limit)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return calls >= count;
+    }
+    DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<std::thread::id> running{};
+    std::atomic<DAT_EP_HANDLE> ep{DAT_HANDLE_NULL};
+    std::atomic<int> calls{0}, within_a_call{0}, nested{0};
+  };
+  for (const bool ended_by_agent : {false, true}) {
+    Pair pair;
+    Cno cno;
+    Watcher watcher;
+    Buffer in(pair.ia, pair.pz, kSize);
+    Buffer out(pair.ia, pair.pz, kSize);
+    REQUIRE_OK(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+    watcher.cno = cno;
+    REQUIRE_OK(pair.passive.post_recv(in, kSize, 1));
+    pair.connect();
+    for (const DAT_EVD_HANDLE evd :
+         {DAT_EVD_HANDLE(pair.passive.recv_evd), DAT_EVD_HANDLE(pair.passive.connect_evd)})
+      REQUIRE_OK(dat_evd_modify_cno(evd, cno));
+    REQUIRE_OK(dat_cno_modify_agent(cno, {&watcher, &Watcher::run}));
+    if (ended_by_agent) watcher.ep = pair.passive.ep;
+    REQUIRE_OK(pair.active.post_send(out, kSize, 1));
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1);  // this thread may drive the adapter
+    BOOST_CHECK(watcher.wait_for(1));
+    watcher.ep = DAT_HANDLE_NULL;
+    if (!ended_by_agent) REQUIRE_OK(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG));
+    BOOST_CHECK(watcher.wait_for(2));
+    BOOST_CHECK_EQUAL(watcher.within_a_call, 0);
+    BOOST_CHECK_EQUAL(watcher.nested, 0);
+    expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    REQUIRE_OK(dat_cno_modify_agent(cno, DAT_OS_WAIT_PROXY_AGENT_NULL));
+    for (const DAT_EVD_HANDLE evd :
+         {DAT_EVD_HANDLE(pair.passive.recv_evd), DAT_EVD_HANDLE(pair.passive.connect_evd)})
+      REQUIRE_OK(dat_evd_modify_cno(evd, DAT_HANDLE_NULL));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

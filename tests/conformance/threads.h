@@ -30,6 +30,21 @@ constexpr const char* kRaceByDefinition = "a race by definition, which the sanit
 
 inline bool thread_safe() { return options().thread_safe == DAT_TRUE; }
 
+// For calls on one object that are not marked Safe: on an IA that is not thread-safe the
+// application has to make them one at a time.
+class OneAtATime {
+ public:
+  template <class Call>
+  DAT_RETURN operator()(Call&& call) {
+    if (thread_safe()) return call();
+    const std::scoped_lock lock(mutex_);
+    return call();
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
 // What went wrong in threads, where Boost.Test may not be used.
 class Failures {
  public:

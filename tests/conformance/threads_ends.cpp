@@ -14,7 +14,6 @@ BOOST_AUTO_TEST_SUITE(threads)
 
 // IAs are opened and closed, with everything in them, beside one that is busy.
 BOOST_AUTO_TEST_CASE(thr_close_race) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   Ia busy;
   const Pz pz = make_pz(busy);
   Link link(busy, pz);
@@ -48,7 +47,6 @@ BOOST_AUTO_TEST_CASE(thr_close_race) {
 
 // One IA, opened and closed by all threads at once.
 BOOST_AUTO_TEST_CASE(thr_open_close) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   Failures failures;
   in_threads(4, [&](int) {
     std::string name = options().ia;
@@ -56,7 +54,8 @@ BOOST_AUTO_TEST_CASE(thr_open_close) {
       DAT_IA_HANDLE ia = nullptr;
       DAT_EVD_HANDLE async_evd = nullptr;
       DAT_PZ_HANDLE pz = nullptr;
-      if (!failures.ok(dat_ia_openv(name.data(), 8, &async_evd, &ia, 2, 0, DAT_TRUE), "open") ||
+      if (!failures.ok(dat_ia_openv(name.data(), 8, &async_evd, &ia, 2, 0, options().thread_safe),
+                       "open") ||
           !failures.ok(dat_pz_create(ia, &pz), "pz_create") ||
           !failures.ok(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), "close"))
         return;
@@ -66,7 +65,6 @@ BOOST_AUTO_TEST_CASE(thr_open_close) {
 
 // disconnect against the acceptance of the same connection, by two threads.
 BOOST_AUTO_TEST_CASE(thr_disconnect_against_accept) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   Ia ia;
   const Pz pz = make_pz(ia);
   Link link(ia, pz);
@@ -165,7 +163,6 @@ BOOST_AUTO_TEST_CASE(thr_disconnect_during_posts) {
 
 // EPs are freed while messages arrive at them and others of the same EVDs go on working.
 BOOST_AUTO_TEST_CASE(thr_free_during_traffic) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   Ia ia;
   const Pz pz = make_pz(ia);
   Failures failures;
@@ -226,7 +223,6 @@ BOOST_AUTO_TEST_CASE(thr_free_once) {
 // Two connections of two IAs end, and the proxy agent of each frees the other's EP, while that is
 // in its own agent: neither waits for the other for ever.
 BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
-  if (skip_unless(thread_safe(), kNotSafe)) return;
   struct Agent {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
       if (evd != DAT_HANDLE_NULL) static_cast<Agent*>(self)->free_other();

@@ -2,6 +2,9 @@
 #include "checklist.h"
 #include "harness.h"
 
+#include <algorithm>
+#include <memory>
+
 // Data transfer: checklist 10.9 of the semantics reference. Test names are the checklist's.
 // Failures and the flags of completions have files of their own.
 namespace conformance {
@@ -58,6 +61,23 @@ BOOST_AUTO_TEST_CASE(dto_send_zero_segments) {
   BOOST_CHECK_EQUAL(expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2).transfered_length, 0U);
 }
 
+// A message of no bytes needs no memory, whether the lists are empty, or what is in them.
+BOOST_AUTO_TEST_CASE(dto_zero_segments_on_both_sides) {
+  Pair pair;
+  pair.connect();
+  const std::vector<DAT_LMR_TRIPLET> none;
+  const std::vector<DAT_LMR_TRIPLET> empty(1);
+  std::uint64_t number = 0;
+  for (const auto& into : {none, empty})
+    for (const auto& from : {none, empty}) {
+      REQUIRE_OK(post_recv_segments(pair.passive.ep, into, ++number));
+      REQUIRE_OK(post_send_segments(pair.active.ep, from, number));
+      BOOST_CHECK_EQUAL(
+          expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, number).transfered_length, 0U);
+      expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, number);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(dto_zero_len_segment_ignored) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
@@ -90,6 +110,64 @@ BOOST_AUTO_TEST_CASE(dto_iov_gather_scatter) {
   BOOST_CHECK_EQUAL(received.transfered_length, 2 * kPage + 107);
   BOOST_CHECK(in.holds(9, 2 * kPage + 107));
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
+}
+
+// Lists of all kinds again and again: a provider may remember what the post before was like.
+BOOST_AUTO_TEST_CASE(dto_lists_one_after_the_other) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, 2 * kPage);
+  Buffer in(pair.ia, pair.pz, 3 * kPage);
+  auto more = std::make_unique<Buffer>(pair.ia, pair.pz, 2 * kPage);
+  pair.connect();
+  const std::vector<std::vector<DAT_LMR_TRIPLET>> lists = {
+      {out.local(4), out.local(4, 100)},
+      {out.local(8, 8)},
+      {more->local(8), out.local(3, 50), more->local(1, kPage), out.local(9)},
+      {out.local(kPage, 1), out.local(600, 7)},
+      {out.local(5), more->local(0), out.local(6, 60)},
+      {more->local(2 * kPage), out.local(17, 2 * kPage - 17)}};
+  const std::vector<DAT_LMR_TRIPLET> whole = {in.local(3 * kPage)};
+  const std::vector<DAT_LMR_TRIPLET> parts = {in.local(3), in.local(kPage, 3),
+                                              in.local(2 * kPage - 3, kPage + 3)};
+  std::uint64_t number = 0;
+  for (std::uint8_t round = 1; round <= 12; ++round)
+    for (const auto& list : lists) {
+      out.fill(static_cast<std::uint8_t>(++number));
+      more->fill(static_cast<std::uint8_t>(number + 100));
+      std::vector<std::uint8_t> sent;
+      for (const DAT_LMR_TRIPLET& segment : list) {
+        const auto* const from = reinterpret_cast<const std::uint8_t*>(segment.virtual_address);
+        sent.insert(sent.end(), from, from + segment.segment_length);
+      }
+      std::fill(in.bytes.begin(), in.bytes.end(), std::uint8_t{0});
+      REQUIRE_OK(post_recv_segments(pair.passive.ep, round % 2 == 0 ? whole : parts, number));
+      REQUIRE_OK(post_send_segments(pair.active.ep, list, number));
+      const auto received = expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, number);
+      BOOST_REQUIRE_EQUAL(received.transfered_length, sent.size());
+      BOOST_CHECK(std::equal(sent.begin(), sent.end(), in.bytes.begin()));
+      expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, number);
+
+      std::fill(in.bytes.begin(), in.bytes.end(), std::uint8_t{0});
+      std::vector<DAT_LMR_TRIPLET> segments = list;
+      const DAT_RMR_TRIPLET remote = in.remote(sent.size());
+      REQUIRE_OK(dat_ep_post_rdma_write(pair.active.ep, static_cast<DAT_COUNT>(segments.size()),
+                                        segments.data(), cookie(number), &remote,
+                                        DAT_COMPLETION_DEFAULT_FLAG));
+      expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, number);
+      REQUIRE_OK(post_recv_segments(pair.passive.ep, whole, number));
+      REQUIRE_OK(post_send_segments(pair.active.ep, {}, number));  // the write is there before it
+      expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, number);
+      expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, number);
+      BOOST_CHECK(std::equal(sent.begin(), sent.end(), in.bytes.begin()));
+    }
+  // What is remembered of a registration ends with it.
+  const DAT_LMR_TRIPLET gone = more->local(8);
+  more.reset();
+  if (post_send_segments(pair.active.ep, {out.local(8), gone}, 1) != DAT_SUCCESS) return;
+  DAT_EVENT event{};
+  DAT_COUNT left = 0;
+  REQUIRE_OK(dat_evd_wait(pair.active.request_evd, DAT_TIMEOUT_INFINITE, 1, &event, &left));
+  BOOST_CHECK_NE(event.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
 }
 
 BOOST_AUTO_TEST_CASE(dto_recv_before_connect) {
@@ -228,6 +306,31 @@ BOOST_AUTO_TEST_CASE(dto_read_flow) {
   for (std::uint64_t i = 0; i < 16; ++i)
     REQUIRE_OK(pair.active.post_read(sink, source.remote(kPage), i));
   for (std::uint64_t i = 0; i < 16; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
+}
+
+// The peer serves fewer at a time than the EP may ask for: the others wait.
+BOOST_AUTO_TEST_CASE(dto_read_beyond_the_peer_s_depth, *covers("dto_read_flow")) {
+  Ia probe;
+  DAT_EP_ATTR attr = default_ep_attr(probe);
+  attr.max_rdma_read_in = 4;
+  attr.max_rdma_read_out = 4;
+  if (skip_unless(
+          probe.attr.max_rdma_read_per_ep_in >= 4 && probe.attr.max_rdma_read_per_ep_out >= 4,
+          "the IA has no four reads at a time"))
+    return;
+  Pair pair(&attr);
+  DAT_EP_PARAM param{};
+  param.ep_attr.max_rdma_read_in = 1;
+  REQUIRE_OK(dat_ep_modify(pair.passive.ep, DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN, &param));
+  Buffer sink(pair.ia, pair.pz, 8 * kPage);
+  Buffer source(pair.ia, pair.pz, 8 * kPage);
+  source.fill(1);
+  pair.connect();
+  for (std::uint64_t i = 0; i < 8; ++i)
+    REQUIRE_OK(pair.active.post_read(sink, source.remote(8 * kPage), i));
+  for (std::uint64_t i = 0; i < 8; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
+  BOOST_CHECK(sink.holds(1, 8 * kPage));
+  BOOST_CHECK_EQUAL(query_ep(pair.active.ep).ep_attr.max_rdma_read_out, 4);
 }
 
 BOOST_AUTO_TEST_CASE(dto_fence_read_send) {

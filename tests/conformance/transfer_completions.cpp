@@ -62,12 +62,25 @@ BOOST_AUTO_TEST_CASE(dto_suppress_failure) {
   expect_dto(pair.active.request_evd, DAT_DTO_ERR_FLUSHED, 1);
 }
 
+// Without the attribute the flag means nothing: the completions notify.
 BOOST_AUTO_TEST_CASE(dto_unsignalled_requires_attr) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
   pair.connect();
-  CHECK_TYPE(pair.active.post_send(buffer, 64, 1, DAT_COMPLETION_UNSIGNALLED_FLAG),
-             DAT_INVALID_PARAMETER);
+  DAT_EVENT event;
+  DAT_COUNT more = 0;
+  DAT_RETURN waited = DAT_INTERNAL_ERROR;
+  Sleeper sleeper;
+  std::thread waiter([&] {
+    sleeper.announce();
+    waited = dat_evd_wait(pair.passive.recv_evd, kPatience, 1, &event, &more);
+  });
+  sleeper.until_asleep();
+  REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  REQUIRE_OK(pair.active.post_send(buffer, 64, 2, DAT_COMPLETION_UNSIGNALLED_FLAG));
+  waiter.join();
+  BOOST_CHECK_EQUAL(waited, static_cast<DAT_RETURN>(DAT_SUCCESS));
+  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
 }
 
 BOOST_AUTO_TEST_CASE(dto_unsignalled_then_signal) {
@@ -155,12 +168,21 @@ BOOST_AUTO_TEST_CASE(dto_threshold_batch) {
   BOOST_CHECK_EQUAL(more, kBatch - 1);
 }
 
+// Flags that are none of a receive mean nothing: its event comes.
 BOOST_AUTO_TEST_CASE(dto_recv_flags_invalid) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 64);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  pair.connect();
+  std::uint64_t value = 0;
   for (const auto flag : {DAT_COMPLETION_SUPPRESS_FLAG, DAT_COMPLETION_SOLICITED_WAIT_FLAG,
-                          DAT_COMPLETION_BARRIER_FENCE_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG})
-    CHECK_TYPE(pair.active.post_recv(buffer, 64, 1, flag), DAT_INVALID_PARAMETER);
+                          DAT_COMPLETION_BARRIER_FENCE_FLAG, DAT_COMPLETION_EVD_THRESHOLD_FLAG,
+                          not_an_enumerator<DAT_COMPLETION_FLAGS>(0xffffffff)}) {
+    REQUIRE_OK(pair.passive.post_recv(in, 64, ++value, flag));
+    REQUIRE_OK(pair.active.post_send(out, 64, value));
+    expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, value);
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, value);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(dto_null_evd_discards) {

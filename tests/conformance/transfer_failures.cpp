@@ -145,26 +145,53 @@ BOOST_AUTO_TEST_CASE(dto_request_queue_full) {
   expect_dto(end.request_evd, DAT_DTO_SUCCESS, 100);
 }
 
+// The local segments say how much is transferred: existing programs leave the remote length 0.
 BOOST_AUTO_TEST_CASE(dto_read_local_small) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 128);
+  Buffer sink(pair.ia, pair.pz, 128);
+  Buffer source(pair.ia, pair.pz, 128);
+  source.fill(2);
   pair.connect();
-  DAT_LMR_TRIPLET local = buffer.local(63);
-  const DAT_RMR_TRIPLET remote = buffer.remote(64);
-  CHECK_TYPE(dat_ep_post_rdma_read(pair.active.ep, 1, &local, cookie(1), &remote,
-                                   DAT_COMPLETION_DEFAULT_FLAG),
-             DAT_LENGTH_ERROR);
+  DAT_LMR_TRIPLET local = sink.local(63);
+  std::uint64_t value = 0;
+  for (const std::size_t remote_length : {0U, 1U, 63U, 64U, 128U}) {
+    sink.fill(1);
+    const std::uint8_t behind = sink.bytes[63];
+    const DAT_RMR_TRIPLET remote = source.remote(remote_length);
+    REQUIRE_OK(dat_ep_post_rdma_read(pair.active.ep, 1, &local, cookie(++value), &remote,
+                                     DAT_COMPLETION_DEFAULT_FLAG));
+    const auto data = expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, value);
+    BOOST_CHECK_EQUAL(data.transfered_length, 63U);
+    BOOST_CHECK(sink.holds(2, 63));
+    BOOST_CHECK_EQUAL(sink.bytes[63], behind);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(dto_write_remote_small) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 128);
+  Buffer source(pair.ia, pair.pz, 128);
+  Buffer sink(pair.ia, pair.pz, 128);
+  Buffer in(pair.ia, pair.pz, 8);
+  source.fill(2);
   pair.connect();
-  DAT_LMR_TRIPLET local = buffer.local(65);
-  const DAT_RMR_TRIPLET remote = buffer.remote(64);
-  CHECK_TYPE(dat_ep_post_rdma_write(pair.active.ep, 1, &local, cookie(1), &remote,
-                                    DAT_COMPLETION_DEFAULT_FLAG),
-             DAT_LENGTH_ERROR);
+  std::uint64_t value = 0;
+  for (const std::size_t segments : {1U, 2U})
+    for (const std::size_t remote_length : {0U, 1U, 64U, 128U}) {
+      sink.fill(1);
+      const std::uint8_t behind = sink.bytes[65];
+      DAT_LMR_TRIPLET local[] = {source.local(65), source.local(0)};
+      const DAT_RMR_TRIPLET remote = sink.remote(remote_length);
+      REQUIRE_OK(dat_ep_post_rdma_write(pair.active.ep, static_cast<DAT_COUNT>(segments), local,
+                                        cookie(++value), &remote, DAT_COMPLETION_DEFAULT_FLAG));
+      REQUIRE_OK(pair.passive.post_recv(in, 8, 1000));
+      REQUIRE_OK(pair.active.post_send(source, 8, 1001));
+      const auto data = expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, value);
+      BOOST_CHECK_EQUAL(data.transfered_length, 65U);
+      expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1000);
+      expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1001);
+      BOOST_CHECK(sink.holds(2, 65));
+      BOOST_CHECK_EQUAL(sink.bytes[65], behind);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(dto_pz_mismatch) {
@@ -274,6 +301,33 @@ BOOST_AUTO_TEST_CASE(dto_remote_pz) {
   expect_remote_access_error(pair, 1);
 }
 
+// A receive that was posted before the EP got another zone fails, and does not write into memory of
+// the old one.
+BOOST_AUTO_TEST_CASE(dto_recv_of_the_zone_before) {
+  Pair pair;
+  const Pz other = make_pz(pair.ia);
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  out.fill(3);
+  REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
+  DAT_EP_PARAM param{};
+  param.pz_handle = other;
+  const DAT_RETURN modified = dat_ep_modify(pair.passive.ep, DAT_EP_FIELD_PZ_HANDLE, &param);
+  if (skip_unless(DAT_GET_TYPE(modified) != DAT_INVALID_STATE,
+                  "the zone of an EP with posted receives is not changed"))
+    return;
+  REQUIRE_OK(modified);
+  pair.connect();
+  REQUIRE_OK(pair.active.post_send(out, 64, 2));
+  expect_dto(pair.passive.recv_evd, DAT_DTO_ERR_LOCAL_PROTECTION, 1);
+  BOOST_CHECK(!in.holds(3, 64));
+  expect_connection_end(pair.passive.connect_evd);
+  expect_connection_end(pair.active.connect_evd);
+  REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  param.pz_handle = pair.pz;
+  REQUIRE_OK(dat_ep_modify(pair.passive.ep, DAT_EP_FIELD_PZ_HANDLE, &param));
+}
+
 BOOST_AUTO_TEST_CASE(dto_no_recv_posted) {
   // What the OpenFabrics providers are told by; unless told so, their senders wait for ever.
   const Variable retries("DAPL_RNR_RETRY", "1");
@@ -302,6 +356,64 @@ BOOST_AUTO_TEST_CASE(dto_error_flushes_rest) {
   expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, 50);
   expect_connection_end(pair.active.connect_evd);
   expect_connection_end(pair.passive.connect_evd);
+}
+
+// A connected pair whose active side may have no Read outstanding, and a Read that it has posted.
+struct ReadDepthZero {
+  Pair pair;
+  Buffer sink{pair.ia, pair.pz, kPage};
+  Buffer source{pair.ia, pair.pz, kPage};
+
+  ReadDepthZero() {
+    DAT_EP_PARAM param{};
+    REQUIRE_OK(dat_ep_modify(pair.active.ep, DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT, &param));
+    sink.fill(1);
+    source.fill(2);
+    pair.connect();
+    REQUIRE_OK(pair.passive.post_recv(source, 8, 1));
+    // What is in front is carried out, and of the memory that it uses the provider may know.
+    REQUIRE_OK(pair.active.post_send(sink, 8, 2));
+    REQUIRE_OK(pair.active.post_read(sink, source.remote(kPage), 3));
+  }
+  void expect_failure() {
+    expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
+    expect_dto(pair.active.request_evd, DAT_DTO_ERR_REMOTE_RESPONDER, 3);
+    BOOST_CHECK(sink.holds(1, kPage));
+  }
+  void expect_end() {
+    expect_connection_end(pair.active.connect_evd);
+    expect_connection_end(pair.passive.connect_evd);
+  }
+};
+
+BOOST_AUTO_TEST_CASE(dto_read_depth_zero) {
+  ReadDepthZero zero;
+  zero.expect_failure();
+  zero.expect_end();
+}
+
+BOOST_AUTO_TEST_CASE(dto_read_depth_zero_flushes_rest) {
+  ReadDepthZero zero;
+  REQUIRE_OK(zero.pair.active.post_send(zero.source, 8, 4));
+  zero.expect_failure();
+  expect_dto(zero.pair.active.request_evd, DAT_DTO_ERR_FLUSHED, 4);
+  zero.expect_end();
+}
+
+// iWARP may keep a place for the Read that opens a connection, and serves it then.
+BOOST_AUTO_TEST_CASE(dto_read_depth_zero_of_the_peer) {
+  Pair pair;
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(dat_ep_modify(pair.passive.ep, DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN, &param));
+  Buffer sink(pair.ia, pair.pz, kPage);
+  Buffer source(pair.ia, pair.pz, kPage);
+  pair.connect();
+  REQUIRE_OK(pair.active.post_read(sink, source.remote(kPage), 3));
+  const DAT_EVENT event = expect_event(pair.active.request_evd, DAT_DTO_COMPLETION_EVENT);
+  const auto status = event.event_data.dto_completion_event_data.status;
+  BOOST_CHECK_MESSAGE(status == DAT_DTO_SUCCESS || status == DAT_DTO_ERR_REMOTE_RESPONDER,
+                      "DTO status " << status);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

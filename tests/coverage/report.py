@@ -28,7 +28,7 @@ PAGE = """# Coverage
 What the tests reach of the registry (`dat/`) and of the provider core (`dapl/`): their unit tests, the tests of the loader and of
 causes, and the conformance suite on the software provider; counted by gcov, in a build without optimisation. Branches that only
 exceptions take are left out. The trace, diagnosis, fault and virtual machine tests, which reach more, are not counted. `script/coverage`
-makes this page; the reasons are in [reasons.txt](../tests/coverage/reasons.txt).
+makes this page; the reasons are in tests/coverage/reasons.txt.
 
 | folder | lines | branches |
 |---|---|---|

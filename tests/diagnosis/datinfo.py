@@ -80,11 +80,12 @@ def json_of_everything(world):
     told = json.loads(out)
     soft, other = told["adapters"]
     seen = [told["file"], told["remarks"], soft["name"], soft["line"], soft["opens"], soft["causes"],
-            soft["attributes"]["address"], other["opens"], other["status"], other["advice"], other["attributes"],
-            other["causes"][0].endswith("a tab?here"),
+            soft["attributes"]["address"], soft["attributes"]["max_message_size"],
+            soft["attributes"]["is_thread_safe"], soft["attributes"]["dapl_version"], other["opens"], other["status"], other["advice"], other["attributes"],
+            other["causes"][0].endswith("a tab here"),
             other["name"].encode("latin-1").decode()]
     wanted = [world.conf_path, [f"{world.conf_path}:1: only 1 of 8 fields, api_version is missing"], "soft", 2,
-              True, [], "127.0.0.1", False, "DAT_INSUFFICIENT_RESOURCES", [], {}, True, name]
+              True, [], "127.0.0.1", 1 << 31, False, "2.0", False, "DAT_INSUFFICIENT_RESOURCES", [], {}, True, name]
     return ended(status, 0, err) + differences(repr(wanted), repr(seen))
 
 
@@ -117,10 +118,21 @@ def shipped_names(world):
     complaints = [f"{one['name']}: no reason" for one in adapters if not one["opens"] and not one["causes"]]
     complaints += [f"{one['name']}: {one['causes']}" for one in adapters
                    if any("crashed" in line or "did not finish" in line for line in one["causes"])]
+    # Only what is installed; the names that need another provider are comments, in the form of entries.
     names = {one["name"] for one in adapters}
-    missing = {"soft", "ofa-v2-ib0", "ofa-v2-mlx4_0-1", "ofa-v2-mlx5_0-1u"} - names
-    if missing or len(adapters) < 40:
-        complaints.append(f"{len(adapters)} adapters, without {missing}")
+    complaints += [f"without {name}" for name in ("soft", "ofa-v2-ib0") if name not in names]
+    complaints += [f"{one['name']}: {one['library']}" for one in adapters
+                   if one["library"] not in ("libdaplsoft.so.2", "libdaplofa.so.2")]
+    with open(world.shipped, encoding="utf-8") as file:
+        text = file.read()
+    status, out, err = world.run(world.datinfo, environment={"DAT_OVERRIDE": world.shipped})
+    if len(out.splitlines()) > 30:
+        complaints.append(f"a first look has {len(out.splitlines())} lines")
+    status, out, err = world.run(world.datinfo, "check", "--json",
+                                 world.write("all.conf", text.replace("# ofa-v2-", "ofa-v2-")))
+    told = json.loads(out)
+    if told["errors"] or told["entries"] < 42:
+        complaints.append(f"with the commented entries: {told}")
     print(f"        {len(adapters)} adapters in {time.monotonic() - begin:.1f} s")
     return ended(status, 0, err) + complaints
 
@@ -138,7 +150,7 @@ def check_of_a_bad_file(world):
         "ia u2.0 nonthreadsafe default lib test.1.0",
         entry("ia", "/none/lib.so", "lo 0"),
         entry("ia", "/none/lib.so", "lo 0"),
-        entry("ia", world.soft, "eth0 0"),
+        entry("ia", world.soft, "lo 0"),
         entry("kernel", world.soft, "lo 0", version="k2.0"),
         entry('""', world.soft, "lo 0", safety="threadsafely")]) + "\n")
     status, out, err = world.run(world.datinfo, "check", other)
@@ -158,6 +170,70 @@ def check_of_a_bad_file(world):
         repr([4, 1, 8, "error", 1]),
         repr([told["entries"], told["errors"], len(told["findings"]), told["findings"][0]["severity"],
               told["findings"][0]["line"]]))
+
+
+@case
+def check_of_settings(world):
+    """What may stand behind device and port, for both providers."""
+    verbs = world.soft.replace("libdaplsoft", "libdaplofa")
+    other = world.write("settings.conf", "\n".join([
+        entry("a", world.soft, "lo 0 crc=off delayed_ack=on drain=0"),
+        entry("b", world.soft, "lo 0 delayed_ack=yes"),
+        entry("c", world.soft, "lo 0 delayed_ak=on"),
+        entry("d", world.soft, "lo 0 drain=1s"),
+        entry("e", verbs, "ib0 0 delayed_ack=off anything=else"),
+        entry("f", verbs, "ib0 0 delayed_ack=1")]) + "\n")
+    status, out, err = world.run(world.datinfo, "check", other)
+    out = "".join(line for line in out.splitlines(True) if "is not a file here" not in line and
+                  '"ib0" is no' not in line)
+    return ended(status, 1, err) + differences(
+        f"{other}:2: error: ia_params: delayed_ack=yes: it can be on|off\n"
+        f"{other}:3: error: ia_params: no such setting: delayed_ak=on\n"
+        f"{other}:4: error: ia_params: drain=1s: it is a number\n"
+        f"{other}:6: error: ia_params: delayed_ack=1: it can be on|off\n"
+        f"{other}: entries: 6, errors: 4\n", out)
+
+
+@case
+def check_before_the_command(world):
+    """Options that stand before the command count."""
+    world.conf(entry("soft", world.soft, "lo 0"))
+    status, out, err = world.run(world.datinfo, "--json", "check")
+    return ended(status, 0, err) + differences("1", str(json.loads(out)["entries"]))
+
+
+@case
+def check_sees_what_list_finds(world):
+    """What keeps an entry from opening, and can be seen without opening it."""
+    verbs = world.soft.replace("libdaplsoft", "libdaplofa")
+    text = world.write("text.so", "no library\n")
+    stranger = world.write("stranger.so", b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\x34\x12" + bytes(60))
+    other = world.write("machine.conf", "\n".join([
+        entry("a", text, "x 0"),
+        entry("b", "libno-such-provider.so.2", "x 0"),
+        entry("c", world.soft, "no-such-if0 0"),
+        entry("d", world.soft, "192.0.2.9 0"),
+        entry("e", world.soft, "127.0.0.1 0 crc=maybe"),
+        entry("f", world.soft, "::1 0"),
+        entry("g", stranger, "x 0"),
+        entry("h", "libdaplsoft.so.2", "127.0.0.1 0"),
+        entry("i", verbs, "mlx4_0 1"),
+        entry("j", verbs, "no-such-if0 0"),
+        entry("k", world.soft, "lo 0 crc=on|off")]) + "\n")
+    world.write("sys/class/infiniband/mlx4_0/ports/1/state", "4: ACTIVE\n")
+    status, out, err = world.run(world.datinfo, "check", "--sysfs", world.path("sys"), other)
+    out = "".join(line for line in out.splitlines(True) if "libdaplofa" not in line and ":6:" not in line)
+    return ended(status, 1, err) + differences(
+        f"{other}:1: warning: the library {text} is no shared library\n"
+        f"{other}:2: warning: the library libno-such-provider.so.2 cannot be loaded: cannot open shared object file: "
+        "No such file or directory\n"
+        f'{other}:3: warning: "no-such-if0" is no network interface or address of this machine\n'
+        f'{other}:4: warning: "192.0.2.9" is no network interface or address of this machine\n'
+        f"{other}:5: error: ia_params: crc=maybe: it can be on|off\n"
+        f"{other}:7: warning: the library {stranger} is for another processor\n"
+        f'{other}:10: warning: "no-such-if0" is no network interface, address or RDMA device of this machine\n'
+        f"{other}:11: error: ia_params: crc=on|off: it can be on|off\n"
+        f"{other}: entries: 11, errors: 2\n", out)
 
 
 @case

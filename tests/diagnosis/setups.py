@@ -317,7 +317,7 @@ def port_in_use(world):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        return told(world, f"=cannot listen at 127.0.0.1:{port}: Address already in use (EADDRINUSE)\n"
+        return told(world, f"=cannot listen at 127.0.0.1:{port} (qualifier {port}): Address already in use (EADDRINUSE)\n"
                     "try: another connection qualifier; `ss -ltnp` tells which program has this one", None,
                     words=("port", str(port)))
 
@@ -328,7 +328,7 @@ def port_of_the_privileged(world):
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as file:
         if int(file.read()) <= 7:
             return "no port is privileged here"
-    return told(world, "=cannot listen at 127.0.0.1:7: Permission denied (EACCES)\n"
+    return told(world, "=cannot listen at 127.0.0.1:7 (qualifier 7): Permission denied (EACCES)\n"
                 "try: as a user who has the permission, or have it granted", None, words=("port", "7"),
                 before=UNPRIVILEGED)
 
@@ -336,7 +336,7 @@ def port_of_the_privileged(world):
 @case
 def limit_of_the_adapter(world):
     world.conf(entry("ia", world.soft, "lo 0"))
-    return told(world, "=EVD queue length 2000000, at most 1048576", None, words=("events", "2000000"))
+    return told(world, "=evd_min_qlen 2000000, at most 1048576", None, words=("events", "2000000"))
 
 
 @case
@@ -415,7 +415,7 @@ def few_open_files(world):
         return "sanitizers need descriptors of their own"
     world.conf(entry("ia", world.soft, "lo 0"))
     limited = ("prlimit", "--nofile=5")
-    reason = f'"{world.soft}" did not open "lo 0": no descriptors for the service thread: Too many open files (EMFILE)'
+    reason = f'"{world.soft}" did not open "lo 0": cannot list the network interfaces: Too many open files (EMFILE)'
     advice = "a higher limit of open files for this process (ulimit -n)"
     complaints = told(world, f"  {world.conf_path} line 1: {reason}\n  try: {advice}", None, before=limited)
     status, out, _ = world.run(world.datinfo, "list", "ia", before=("prlimit", "--nofile=9"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "tests/fake_transport/fake.h"
 
-#include "dapl/provider_table.h"
+#include "dapl/table/provider_table.h"
 
 #include <arpa/inet.h>
 
@@ -62,7 +62,7 @@ class Listener final : public transport::Listener {
   ~Listener() override {
     {
       const std::scoped_lock lock(world());
-      listeners().erase(conn_qual_);
+      listeners().erase(transport::port_of(conn_qual_));
     }
     Scheduler::instance().cancel(this);
   }
@@ -122,7 +122,7 @@ DAT_PORT_QUAL Network::next_port_locked() {
 }
 
 void Network::offer_locked(DAT_CONN_QUAL conn_qual, const std::shared_ptr<Handshake>& handshake) {
-  const auto found = listeners().find(conn_qual);
+  const auto found = listeners().find(transport::port_of(conn_qual));
   if (found == listeners().end())
     handshake->active->refused_locked();
   else
@@ -181,20 +181,13 @@ Result<std::unique_ptr<transport::Listener>> Adapter::listen(
   std::unique_ptr<Listener> listener;  // ends without the lock
   const std::scoped_lock lock(world());
   DAT_CONN_QUAL conn_qual = request.conn_qual;
-  if (conn_qual > 0xFFFF) return failure(DAT_INVALID_PARAMETER);
   for (DAT_CONN_QUAL free = 50000; conn_qual == 0; ++free)
     if (!listeners().contains(free)) conn_qual = free;
-  if (listeners().contains(conn_qual)) return failure(DAT_CONN_QUAL_IN_USE);
+  const std::uint16_t port = transport::port_of(conn_qual);
+  if (listeners().contains(port)) return failure(DAT_CONN_QUAL_IN_USE);
   listener = std::make_unique<Listener>(conn_qual, sink);
-  listeners()[conn_qual] = listener.get();
+  listeners()[port] = listener.get();
   return Result<std::unique_ptr<transport::Listener>>(std::move(listener));
-}
-
-Status Adapter::check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
-  const std::scoped_lock lock(world());
-  const bool inside = MemoryTable::instance().check(segments, static_cast<DAT_COUNT>(count),
-                                                    nullptr, 0) == DAT_SUCCESS;
-  return inside ? Status() : failure(DAT_INVALID_PARAMETER);
 }
 
 WaitResult Adapter::block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "dapl/provider.h"
+#include "dapl/table/provider.h"
 #include "dapl/transport/adapter.h"
 #include "tests/fake_transport/qp.h"
 #include "tests/fake_transport/queues.h"
@@ -36,9 +36,10 @@ class Adapter final : public transport::Adapter {
   Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;
   Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
                                                       transport::ListenSink& sink) override;
-  Status check_local(const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept override;
   // Sleeps on the word. Runs the scheduler before, if the test wants that (drive).
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override;
+  // Whoever drives the scheduler stands for it.
+  bool in_service_thread() const noexcept override { return true; }
 
   // ---- for tests
   void catastrophe();

@@ -67,6 +67,7 @@ Qp* Qp::of(const void* context) {
 }
 
 Status Qp::modify(const transport::QpInit& init) {
+  if (on_modify) on_modify();
   if (refuse_modify) return failure(DAT_INSUFFICIENT_RESOURCES);
   const std::scoped_lock lock(world());
   if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
@@ -102,7 +103,8 @@ Status Qp::connect(const transport::ConnectRequest& request) {
   const std::scoped_lock lock(world());
   if (state_ != State::kIdle) return failure(DAT_INVALID_STATE);
   state_ = State::kConnecting;
-  ends_ = {Network::address(), request.remote, Network::next_port_locked(), request.conn_qual};
+  ends_ = {Network::address(), request.remote, Network::next_port_locked(),
+           transport::port_of(request.conn_qual)};
   handshake_ = std::make_shared<Handshake>(
       Handshake{this,
                 ends_,
@@ -238,11 +240,11 @@ void Qp::peer_disconnects() {
   end_both_locked(say_disconnected, say_disconnected);
 }
 
-void Qp::break_(transport::BreakReason why) {
+void Qp::break_(transport::BreakCause cause) {
   const std::scoped_lock lock(world());
   Qp* const peer = std::exchange(peer_, nullptr);
   end_locked(nullptr);
-  Scheduler::instance().defer(this, [sink = init_.sink, why] { sink->on_broken(why); });
+  Scheduler::instance().defer(this, [sink = init_.sink, cause] { sink->on_broken(cause); });
   if (peer == nullptr) return;
   peer->peer_ = nullptr;
   peer->end_locked(say_disconnected);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -96,7 +97,7 @@ class Qp final : public transport::Qp {
   void time_out();
   void fail_accept();
   void peer_disconnects();
-  void break_(transport::BreakReason why);
+  void break_(transport::BreakCause cause);
   void async_error();
   // Held requests stay queued; releasing carries them out.
   void hold(bool held);
@@ -108,6 +109,7 @@ class Qp final : public transport::Qp {
   std::atomic<bool> refuse_posts{false};
   std::atomic<bool> refuse_connect{false};  // and accept
   std::atomic<bool> refuse_modify{false};
+  std::function<void()> on_modify;  // called in modify()
   std::atomic<bool> refuse_reset{false};
   // How often its CQs are polled after the end before the flush is there. Negative: it never is.
   std::atomic<int> flush_delay{0};

@@ -17,11 +17,11 @@ int Cq::poll(transport::Completion* out, int max) noexcept {
   polls.fetch_add(1, std::memory_order_relaxed);
   std::function<void()> call;
   {
-    const std::scoped_lock lock(world());
+    const std::scoped_lock in_world(world());
     call = std::exchange(next_poll_, nullptr);
   }
   if (call) call();
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   for (Qp* const qp : feeders_) qp->polled_locked();
   const int count = std::min(max, static_cast<int>(completions_.size()));
   std::copy_n(completions_.begin(), count, out);
@@ -35,45 +35,45 @@ void Cq::progress() noexcept {
 }
 
 void Cq::arm() noexcept {
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   armed_ = true;
 }
 
-int Cq::size() const noexcept {
-  const std::scoped_lock lock(world());
+int Cq::size() noexcept {
+  const std::scoped_lock in_world(world());
   return static_cast<int>(completions_.size());
 }
 
 Status Cq::resize(int depth) {
   if (refuse_resize) return failure(DAT_INSUFFICIENT_RESOURCES);
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   if (static_cast<int>(completions_.size()) > depth) return failure(DAT_INVALID_STATE);
   depth_ = depth;
   return Status();
 }
 
 int Cq::depth() const noexcept {
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   return depth_;
 }
 
 void Cq::push(const transport::Completion& completion, bool notify) {
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   push_locked(completion, notify);
 }
 
 void Cq::on_next_poll(std::function<void()> call) {
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   next_poll_ = std::move(call);
 }
 
 void Cq::overflow() {
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   overflow_locked();
 }
 
 bool Cq::armed() const {
-  const std::scoped_lock lock(world());
+  const std::scoped_lock in_world(world());
   return armed_;
 }
 

@@ -34,7 +34,7 @@ class Cq final : public transport::Cq {
   // Runs the scheduler if the test wants that (drive), else only counts.
   void progress() noexcept override;
   void arm() noexcept override;
-  [[nodiscard]] int size() const noexcept override;
+  [[nodiscard]] int size() noexcept override;
   Status resize(int depth) override;
   [[nodiscard]] int depth() const noexcept override;
 
@@ -44,8 +44,6 @@ class Cq final : public transport::Cq {
   // The queue overflows.
   void overflow();
   [[nodiscard]] bool armed() const;
-  // Where the consumer announces himself, if the core has a gate.
-  [[nodiscard]] transport::PollGate* gate() const noexcept { return sink_.poll_gate(); }
   // Called once, by the next look at the queue.
   void on_next_poll(std::function<void()> call);
   std::atomic<int> polls{0};

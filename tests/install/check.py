@@ -6,15 +6,18 @@ usage: check.py BUILD SAMPLE.c
 
 Checks the layout (lib, include, bin, etc), builds a C sample against it with pkg-config and with
 find_package, and lets the installed program transfer data through the installed provider, found by its
-bare name in the installed dat.conf. Exit status 0: all well, 1: not.
+bare name in the installed dat.conf. Then what administrators and packagers do: an edited dat.conf, components,
+DESTDIR, `uninstall`. Exit status 0: all well, 1: not.
 """
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from ports import free_port
 
 FILES = """
 lib/libdat2.so lib/libdat2.so.2 lib/libdat2.so.2.0.0
@@ -23,8 +26,9 @@ lib/libdaplofa.so.2 lib/libdaplofa.so.2.0.0
 lib/pkgconfig/dat2.pc
 lib/cmake/udapl/udapl-config.cmake lib/cmake/udapl/udapl-config-version.cmake
 lib/cmake/udapl/udapl-targets.cmake
-include/dat/udat.h include/dat/dat_registry.h include/dat/dat_diagnosis_extensions.h include/dat2/udat.h
+include/dat/dat.hpp include/dat/udat.h include/dat/dat_registry.h include/dat/dat_diagnosis_extensions.h include/dat2/udat.h
 bin/datconform bin/dattx bin/datinfo bin/dapltest bin/dattrace etc/dat.conf
+share/bash-completion/completions/datinfo share/bash-completion/completions/dattrace-chart
 share/man/man1/dapltest.1 share/man/man1/dattrace.1
 share/man/man1/datinfo.1 share/man/man1/dattx.1 share/man/man3/dat_ia.3 share/man/man3/dat_ia_openv.3
 share/man/man3/dat_last_cause.3 share/man/man5/dat.conf.5 share/man/man7/dat.7
@@ -52,14 +56,14 @@ def check_layout(prefix):
     missing = [f for f in FILES if not os.path.exists(os.path.join(prefix, f))]
     if missing:
         raise RuntimeError(f"not installed: {', '.join(missing)}")
-    for name in ("lib/libdaplsoft.so",):
+    for name in ("lib/libdaplsoft.so", "lib/libdaplofa.so", "lib/libudapl-lttng.so"):
         if os.path.lexists(os.path.join(prefix, name)):
-            raise RuntimeError(f"{name} should not be installed: nobody links a provider")
+            raise RuntimeError(f"{name} should not be installed: no program links it")
 
 
 def build_with_pkg_config(prefix, sample, work):
     environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(prefix, "lib/pkgconfig"))
-    flags = run("pkg-config", "--cflags", "--libs", "dat2", env=environment).split()
+    flags = run("pkg-config", "--define-prefix", "--cflags", "--libs", "dat2", env=environment).split()
     program = os.path.join(work, "with-pkg-config")
     run("cc", sample, "-o", program, *flags, f"-Wl,-rpath,{prefix}/lib")
     return program
@@ -78,9 +82,7 @@ def build_with_cmake(prefix, sample, work):
 
 def add(program, client, environment):
     """Lets `program` serve and `client` add two numbers through the installed provider."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     server = subprocess.Popen([program, "--server", "--port", port], env=environment,
                               stdout=subprocess.PIPE, text=True)
     try:
@@ -97,11 +99,61 @@ def add(program, client, environment):
             server.wait()
 
 
+def files_below(folder):
+    return sorted(os.path.relpath(os.path.join(at, name), folder)
+                  for at, _, names in os.walk(folder) for name in names)
+
+
+def check_pkg_config_names_the_prefix(prefix):
+    environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(prefix, "lib/pkgconfig"))
+    for variable, expected in (("prefix", prefix), ("libdir", f"{prefix}/lib"), ("includedir", f"{prefix}/include")):
+        said = run("pkg-config", f"--variable={variable}", "dat2", env=environment)
+        if said != expected:
+            raise RuntimeError(f"dat2.pc: {variable}={said}, expected {expected}")
+
+
+def check_edited_conf_stays(build, work):
+    prefix = os.path.join(work, "edited")
+    conf = os.path.join(prefix, "etc/dat.conf")
+    run("cmake", "--install", build, "--prefix", prefix)
+    with open(conf, "a", encoding="utf-8") as file:
+        file.write("# mine\n")
+    run("cmake", "--install", build, "--prefix", prefix)
+    with open(conf, encoding="utf-8") as file:
+        if "# mine" not in file.read():
+            raise RuntimeError("cmake --install has overwritten an edited dat.conf")
+    if not os.path.exists(conf + ".new"):
+        raise RuntimeError("the dat.conf of this version is not beside the edited one")
+    run("cmake", "--build", build, "--target", "uninstall")
+    left = files_below(prefix)
+    if left != ["etc/dat.conf"]:
+        raise RuntimeError(f"uninstall has left {', '.join(left)}")
+
+
+def check_components(build, work):
+    """Every file belongs to one component, and runtime alone has what a program needs to start."""
+    whole = os.path.join(work, "whole")
+    run("cmake", "--install", build, "--prefix", "/usr", env=dict(os.environ, DESTDIR=whole))
+    parts = []
+    for component in ("runtime", "soft", "verbs", "lttng", "tools", "devel"):
+        folder = os.path.join(work, component)
+        run("cmake", "--install", build, "--prefix", "/usr", "--component", component,
+            env=dict(os.environ, DESTDIR=folder))
+        parts += files_below(folder) if os.path.isdir(folder) else []
+    if sorted(parts) != files_below(whole):
+        difference = set(parts) ^ set(files_below(whole))
+        raise RuntimeError(f"in no component, or in two: {', '.join(sorted(difference)) or 'duplicates'}")
+    runtime = files_below(os.path.join(work, "runtime"))
+    if "usr/lib/libdat2.so.2" not in runtime or any(f.startswith("usr/include") for f in runtime):
+        raise RuntimeError(f"the component runtime has {', '.join(runtime)}")
+
+
 def main():
     build, sample = sys.argv[1:]
     with tempfile.TemporaryDirectory() as work:
         first = os.path.join(work, "prefix")
         run("cmake", "--install", build, "--prefix", first)
+        check_pkg_config_names_the_prefix(first)
         prefix = os.path.join(work, "moved")  # nothing may depend on the place
         shutil.move(first, prefix)
         check_layout(prefix)
@@ -114,6 +166,8 @@ def main():
         datinfo = os.path.join(prefix, "bin/datinfo")
         run(datinfo, "list", "soft", env=environment)
         run(datinfo, "check", env=environment)
+        check_edited_conf_stays(build, work)
+        check_components(build, work)
     print(f"{len(FILES)} files installed, two programs built against them, 40 + 2 = 42")
 
 

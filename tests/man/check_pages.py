@@ -6,7 +6,8 @@ usage: check_pages.py MAN_FOLDER SYMBOL_LIST PROGRAM...
 
 Every page is clean for `mandoc -Tlint` and for `man --warnings`; every exported function has a page of
 section 3 that names it and shows its prototype; every page that another refers to exists; the pages of
-the programs name each of their options, and none that the program does not have. Exit status 0: all well, 1: not.
+the programs name each of their options, and none that the program does not have. No page refers to more than
+ten others, as nobody reads such a list, but dat(7), which leads to each page of a header. Exit status 0: all well, 1: not.
 """
 
 import os
@@ -89,6 +90,21 @@ def references(pages):
     return errors
 
 
+def lists(pages):
+    errors = []
+    for page, path in pages.items():
+        listed = re.findall(r"^\.BR (\S+) \(\d\)", read(path).partition(".SH SEE ALSO")[2], re.M)
+        if len(listed) > 10 and page != "dat(7)":
+            errors.append(f"SEE ALSO of {page} has {len(listed)} pages")
+    overview = read(pages["dat(7)"]).replace("\\-", "-")
+    for page, path in pages.items():
+        name, _, section = page.partition("(")
+        named = re.search(name + r"( |\\fR)\(3\)", overview)
+        if section == "3)" and not read(path).startswith(".so ") and not named:
+            errors.append(f"dat(7) does not lead to {page}")
+    return errors
+
+
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 
 
@@ -134,7 +150,7 @@ def main():
     pages = pages_of(folder)
     names = functions(symbol_list)
     errors, real = lint(folder, pages)
-    errors += found_and_described(folder, pages, names) + references(pages) + options(pages, programs)
+    errors += found_and_described(folder, pages, names) + references(pages) + lists(pages) + options(pages, programs)
     for error in errors:
         print(error)
     print(f"{real} pages, {len(pages) - real} links, {len(names)} functions, {len(errors)} errors")

@@ -5,7 +5,7 @@ A case is a server command (or none), a client command and what both must say. {
 {port} a conn qual of the case's own. The programs' exit status alone is not enough: dtest exits 0 on FAILED.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Cases that do not pass, with the reason. They run all the same; when one passes the run says so.
 KNOWN_FAILURES = {}
@@ -23,6 +23,8 @@ class Case:
     timeout: int = 150
     client_status: int = 0
     attempts: int = 1
+    rounds: int = 1  # so many times in a row
+    busy: int = 0    # beside so many programs that only use the CPU
 
 
 def dapltest(name, operation, *, timeout=150, expect=(), port="45300"):
@@ -63,6 +65,14 @@ def transactions(emulated):
     yield transaction("reap_sends_on_recv", "-i 100 -V",
                       "client SR 1024 3 -f server SR 2048 1 -f", timeout=150)
     yield transaction("many_segments", "-i 50 -V", "client SR 512 4 server SR 512 4 client RW 512 4")
+
+
+def threads():
+    """Its threads post and dequeue on the nonthreadsafe entry, where the machine is busy with other things."""
+    for count, eps in ((2, 2), (4, 8)):
+        case = transaction(f"SR.threads.t{count}.w{eps}", f"-i 50 -t {count} -w {eps}",
+                           "client SR 4096 1 server SR 4096 1", timeout=60)
+        yield replace(case, rounds=5, busy=2)
 
 
 def performances(emulated):
@@ -135,7 +145,7 @@ def all_cases(emulated=False):
     """emulated: for a machine of emulated processors, which moves 100 MB/s; less data, the same operations."""
     for group in (dtests, transactions, performances):
         yield from group(emulated)
-    for group in (limits, features):
+    for group in (threads, limits, features):
         yield from group()
 
 

@@ -3,7 +3,8 @@
 """Runs cases of cases.py: unmodified binaries of dapl2-utils on our libraries.
 
   run.py --list [--subset]
-  run.py --build DIR [--setup SETUP] [--server STACK] [--client STACK] [--own ROLE]... [--results FILE] CASE...
+  run.py --build DIR [--setup SETUP] [--server STACK] [--client STACK] [--own ROLE]... [--rounds N]
+         [--without CASE] [--results FILE] CASE...
 
 CASE is a name or a pattern (dapltest.T.*). Setups:
 
@@ -154,11 +155,36 @@ def attempt(case, options):
             print(f"AGAIN: {failure}", flush=True)
 
 
+class BusyLoops:
+    """Programs that use the CPU for as long as the scope lasts."""
+
+    def __init__(self, count):
+        self.loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for loop in self.loops:
+            loop.kill()
+            loop.wait()
+
+
+def all_rounds(case, options):
+    rounds = options.rounds or case.rounds
+    with BusyLoops(case.busy):
+        for number in range(1, rounds + 1):
+            if rounds > 1:
+                print(f"  round {number} of {rounds}", flush=True)
+            said = attempt(case, options)
+    return said
+
+
 def run_case(case, options):
     """("passed" | "failed" | "known", what is to be said)."""
     reason = cases.KNOWN_FAILURES.get(case.name)
     try:
-        said = attempt(case, options)
+        said = all_rounds(case, options)
     except Failure as failure:
         print(f"{'KNOWN FAILURE' if reason else 'FAILED'}: {case.name}: {failure}", flush=True)
         if reason:
@@ -174,19 +200,22 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--subset", action="store_true", help="the cases of cases.SUBSET")
+    parser.add_argument("--without", default="", metavar="CASE", help="leaves this one out")
     parser.add_argument("--build")
     parser.add_argument("--setup", choices=places.SETUPS, default="loopback")
     parser.add_argument("--server", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
     parser.add_argument("--client", type=places.Stack.parse, default=places.Stack(), metavar="STACK")
     parser.add_argument("--own", action="append", choices=(SERVER, CLIENT), default=[])
+    parser.add_argument("--rounds", type=int, metavar="N", help="each case so many times in a row")
     parser.add_argument("--results", metavar="FILE")
     parser.add_argument("--show", metavar="PATTERN", help="print what matches in the programs' output")
     parser.add_argument("case", nargs="*")
     options = parser.parse_args()
     everything = list(cases.all_cases(emulated=options.setup.startswith("vm")))
     wanted = [case for case in everything
-              if (options.subset and case.name in cases.SUBSET) or
-              any(fnmatch.fnmatchcase(case.name, pattern) for pattern in options.case)]
+              if case.name != options.without and
+              ((options.subset and case.name in cases.SUBSET) or
+               any(fnmatch.fnmatchcase(case.name, pattern) for pattern in options.case))]
     if options.list:
         wanted = wanted or everything
     elif not options.build or not wanted:

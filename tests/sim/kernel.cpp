@@ -138,6 +138,7 @@ std::uint32_t Kernel::readiness(const Descriptor& descriptor) const {
   std::uint32_t ready = 0;
   const bool hears = descriptor.deaf_until <= now_;
   if (hears && (!descriptor.unread.empty() || descriptor.read_closed)) ready |= EPOLLIN;
+  if (hears && descriptor.read_closed) ready |= EPOLLRDHUP;
   if (room(descriptor) > 0) ready |= EPOLLOUT;
   if (descriptor.read_closed && descriptor.write_closed) ready |= EPOLLHUP;
   return ready;

@@ -3,7 +3,7 @@
 // The course of a run: weather, rounds of connections, steps, and how everything has to end.
 #include "tests/sim/run.h"
 
-#include "dapl/provider_table.h"
+#include "dapl/table/provider_table.h"
 #include "providers/soft/adapter.h"
 #include "providers/soft/cq.h"
 #include "providers/soft/qp.h"
@@ -84,6 +84,7 @@ void drive(World& world) {
       continue;
     }
     if (world.good()) look(world, node);
+    if (world.late && world.good()) post_owed(world, node, false);
   }
 }
 

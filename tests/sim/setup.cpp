@@ -150,6 +150,7 @@ void free_side(World& world, Side& side) {
 }
 
 void free_srq(World& world, Node& node) {
+  post_owed(world, node, true);
   DAT_SRQ_PARAM param{};
   if (!world.success(node.table->srq_query_func(node.srq, DAT_SRQ_FIELD_ALL, &param), "srq_query"))
     return;

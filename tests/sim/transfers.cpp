@@ -162,7 +162,9 @@ bool has_slot(const Side& side, Kind kind) {
   return side.posted[index] - side.done[index] < kSlots;
 }
 
-void post_receive(World& world, Side& side) {
+namespace {
+
+void post_receive_now(World& world, Side& side) {
   const std::size_t slot = side.receives_posted % kSlots;
   std::array<DAT_LMR_TRIPLET, 4> segments{};
   const DAT_COUNT count = cut(world, side, side.slot(kReceiveArea, slot), kSlotSize, segments);
@@ -174,10 +176,11 @@ void post_receive(World& world, Side& side) {
     return;
   side.receives.push_back({number, slot});
   ++side.receives_posted;
-  if (side.peer != nullptr) ++side.peer->credits;
 }
 
-void post_shared(World& world, Node& node, std::byte* room) {
+bool puts_off(World& world) { return world.late && world.lateness() % 4 != 0; }
+
+void post_shared_now(World& world, Node& node, std::byte* room) {
   Side owner;
   owner.node = &node;
   std::array<DAT_LMR_TRIPLET, 4> segments{};
@@ -187,6 +190,39 @@ void post_shared(World& world, Node& node, std::byte* room) {
           node.table->srq_post_recv_func(node.srq, count, segments.data(), cookie_of(number)),
           "srq_post_recv"))
     node.shared.emplace(number, room);
+}
+
+}  // namespace
+
+// The peer may count on it at once.
+void post_receive(World& world, Side& side) {
+  if (side.receives_owed > 0 || puts_off(world))
+    ++side.receives_owed;
+  else
+    post_receive_now(world, side);
+  if (side.peer != nullptr) ++side.peer->credits;
+}
+
+void post_shared(World& world, Node& node, std::byte* room) {
+  if (!node.rooms_owed.empty() || puts_off(world))
+    node.rooms_owed.push_back(room);
+  else
+    post_shared_now(world, node, room);
+}
+
+void post_owed(World& world, Node& node, bool all) {
+  const auto now = [&] { return all || world.lateness() % 4 == 0; };
+  while (!node.rooms_owed.empty() && world.good() && now()) {
+    post_shared_now(world, node, node.rooms_owed.front());
+    node.rooms_owed.pop_front();
+  }
+  world.each_side([&](Side& side) {
+    const bool connected = side.state == Side::State::kConnected && !side.disconnects;
+    while (side.node == &node && connected && side.receives_owed > 0 && world.good() && now()) {
+      --side.receives_owed;
+      post_receive_now(world, side);
+    }
+  });
 }
 
 void act(World& world, Side& side) {

@@ -109,6 +109,7 @@ struct Side {
   std::array<std::uint64_t, kKinds> done{};
   std::array<Window, 2> windows;
   std::uint64_t receives_posted = 0;
+  std::uint64_t receives_owed = 0;  // promised to the peer, to be posted later
   std::uint64_t next_cookie = 1;
   std::uint64_t last_shared = 0;   // cookie of the last receive that came out of the SRQ
   std::uint64_t credits = 0;       // receives that the peer has posted and we have not used
@@ -152,13 +153,17 @@ struct Node {
   std::map<std::uint64_t, std::byte*> shared;  // the rooms in the SRQ, by cookie
   std::uint64_t next_shared = 1;
   std::size_t shared_total = 0;
+  std::deque<std::byte*> rooms_owed;  // of the SRQ: to be posted later
   int watermarks_armed = 0;
   int stalled = 0;  // steps in which it does nothing
 };
 
 // Two or three adapters with their connections, the chance that drives them and the verdict.
 struct World {
-  World(std::uint64_t seed, const Options& chosen) : rng(seed), options(chosen) {}
+  World(std::uint64_t seed, const Options& chosen)
+      : rng(seed), options(chosen), lateness(seed ^ 0x9E3779B97F4A7C15) {
+    late = lateness() % 3 == 0;
+  }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -167,6 +172,8 @@ struct World {
   Weather weather;
   std::string settings;  // of the adapters
   bool slow = false;
+  bool late = false;  // receives are posted after the messages for them were sent
+  Rng lateness;
   bool thread_safe = true;
   bool crc = true;
   std::vector<Node> nodes;
@@ -213,6 +220,8 @@ void close_world(World& world);
 void act(World& world, Side& side);
 void post_receive(World& world, Side& side);
 void post_shared(World& world, Node& node, std::byte* room);
+// What was put off: now and then some, or all.
+void post_owed(World& world, Node& node, bool all);
 void disconnect(World& world, Side& side);
 // For windows.cpp.
 DAT_COUNT cut(World& world, const Side& side, std::byte* data, std::size_t length,

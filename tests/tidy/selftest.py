@@ -17,8 +17,8 @@ class TreeTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = folder.name
-        for name in ("include/dat/udat.h", "common/fd.h", "dat/conf.h", "dapl/ep.h",
-                     "dapl/transport/qp.h", "providers/soft/io.h", "providers/soft/iwarp/mpa.h",
+        for name in ("include/dat/udat.h", "common/fd.h", "dat/conf.h", "dapl/endpoint/ep.h",
+                     "dapl/transport/qp.h", "providers/verbs/rdma_cm/id.h", "providers/soft/io.h", "providers/soft/iwarp/mpa.h",
                      "samples/common.h"):
             self.write(name, "")
 
@@ -36,28 +36,34 @@ class TreeTest(unittest.TestCase):
 
     def test_refused_includes(self):
         for name, line in (
-                ("common/a.h", '#include "dapl/ep.h"'),
+                ("common/a.h", '#include "dapl/endpoint/ep.h"'),
                 ("common/a.h", "#include <sys/socket.h>"),
-                ("dat/a.cpp", '#include "dapl/ep.h"'),
+                ("dat/a.cpp", '#include "dapl/endpoint/ep.h"'),
                 ("dat/a.cpp", '#include "providers/soft/io.h"'),
-                ("dapl/a.cpp", '#include "dat/conf.h"'),
-                ("dapl/a.cpp", '#include "providers/soft/io.h"'),
-                ("dapl/a.cpp", "#include <infiniband/verbs.h>"),
-                ("dapl/a.cpp", "#include <thread>"),
-                ("dapl/a.cpp", "  #  include <sys/epoll.h>"),
-                ("dapl/a.cpp", '#include "ep.h"'),
-                ("dapl/a.cpp", '#include "dat/udat.h"'),
-                ("dapl/transport/a.h", '#include "dapl/ep.h"'),
+                ("dapl/endpoint/a.cpp", '#include "dat/conf.h"'),
+                ("dapl/endpoint/a.cpp", '#include "providers/soft/io.h"'),
+                ("dapl/endpoint/a.cpp", "#include <infiniband/verbs.h>"),
+                ("dapl/endpoint/a.cpp", "#include <thread>"),
+                ("dapl/endpoint/a.cpp", "  #  include <sys/epoll.h>"),
+                ("dapl/endpoint/a.cpp", '#include "ep.h"'),
+                ("dapl/endpoint/a.cpp", '#include "dat/udat.h"'),
+                ("dapl/transport/a.h", '#include "dapl/endpoint/ep.h"'),
+                ("dapl/objects/a.h", '#include "dapl/endpoint/ep.h"'),
+                ("dapl/events/a.cpp", '#include "dapl/endpoint/ep.h"'),
                 ("providers/soft/a.cpp", '#include "dat/conf.h"'),
-                ("providers/soft/iwarp/a.h", '#include "dapl/ep.h"'),
+                ("providers/soft/iwarp/a.h", '#include "dapl/endpoint/ep.h"'),
                 ("providers/soft/iwarp/a.h", '#include "providers/soft/io.h"'),
                 ("providers/soft/iwarp/a.h", "#include <dat/udat.h>"),
                 ("providers/soft/iwarp/a.h", "#include <sys/socket.h>"),
                 ("providers/soft/iwarp/a.h", "auto t = std::chrono::steady_clock::now();"),
+                ("providers/verbs/a.cpp", "#include <rdma/rdma_cma.h>"),
+                ("providers/verbs/a.cpp", '#include "providers/verbs/rdma_cm/id.h"'),
+                ("providers/verbs/a.cpp", "  ::rdma_disconnect(id);"),
+                ("providers/verbs/a.h", "struct rdma_cm_id;"),
                 ("tests/conformance/a.cpp", '#include "common/fd.h"'),
                 ("samples/a.c", '#include "common/fd.h"'),
                 ("include/dat/a.h", "#include <sys/epoll.h>"),
-                ("dapl/a.cpp", '#include "dapl/missing.h"')):
+                ("dapl/endpoint/a.cpp", '#include "dapl/missing.h"')):
             self.assertEqual(len(self.errors_of(name, line)), 1, f"{name}: {line}")
 
     def test_allowed_includes(self):
@@ -65,14 +71,23 @@ class TreeTest(unittest.TestCase):
                 ("common/a.h", "#include <dat/udat.h>"),
                 ("dat/a.cpp", '#include "common/fd.h"'),
                 ("dat/a.cpp", "#include <dlfcn.h>"),
-                ("dapl/a.cpp", '#include "dapl/transport/qp.h"'),
-                ("dapl/a.cpp", '// #include "dat/conf.h"'),
+                ("dapl/endpoint/a.cpp", '#include "dapl/transport/qp.h"'),
+                ("dapl/endpoint/a.cpp", '#include "dapl/endpoint/ep.h"'),
+                ("dapl/table/a.cpp", '#include "dapl/endpoint/ep.h"'),
+                ("providers/soft/a.cpp", '#include "dapl/endpoint/ep.h"'),
+                ("dapl/endpoint/a.cpp", '// #include "dat/conf.h"'),
                 ("providers/soft/a.cpp", '#include "providers/soft/iwarp/mpa.h"'),
                 ("providers/soft/a.cpp", '#include "dapl/transport/qp.h"'),
                 ("providers/soft/a.cpp", "#include <sys/epoll.h>"),
                 ("providers/soft/iwarp/a.h", '#include "common/fd.h"'),
+                ("providers/verbs/a.cpp", "#include <infiniband/verbs.h>"),
+                ("providers/verbs/a.cpp", "request.opcode = IBV_WR_RDMA_READ;  // rdma_cm"),
+                ("providers/verbs/a.cpp", 'UDAPL_TRACE("rdma_disconnect");'),
+                ("providers/verbs/a.cpp", "request.wr.rdma.rkey = init.max_rdma_read_in;"),
+                ("providers/verbs/rdma_cm/a.cpp", "#include <rdma/rdma_cma.h>"),
+                ("providers/verbs/rdma_cm/a.cpp", '#include "providers/verbs/rdma_cm/id.h"'),
                 ("samples/a.c", '#include "common.h"'),
-                ("tests/unit/a.cpp", '#include "dapl/ep.h"')):
+                ("tests/unit/a.cpp", '#include "dapl/endpoint/ep.h"')):
             self.assertEqual(self.errors_of(name, line), [], f"{name}: {line}")
 
     def test_text_checks(self):

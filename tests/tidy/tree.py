@@ -27,6 +27,7 @@ SOCKETS = re.compile(r"(sys/(socket|un|epoll|select)|netdb|poll|netinet/tcp|arpa
 THREADS = re.compile(r"(pthread|threads)\.h$|(thread|future|stop_token|barrier|latch|semaphore)$")
 CLOCKS = re.compile(r"(time|sys/time|sys/timerfd|sys/timex)\.h$")
 VERBS = re.compile(r"(infiniband|rdma)/")
+RDMA_CM = re.compile(r"rdma/|infiniband/ib\.h$")
 THIRD_PARTY = re.compile(r"(boost|fmt|CLI|benchmark|isa-l)[/.]|isa-l\.h$")
 LOADING = re.compile(r"dlfcn\.h$")
 # What the public headers may take from the system: standard C, and the socket address types.
@@ -34,29 +35,41 @@ C_HEADERS = re.compile(r"(assert|ctype|errno|inttypes|limits|signal|stdarg|stdbo
                        r"stdlib|string|strings|sys/types|sys/socket|sys/select|netinet/in|unistd|"
                        r"endian|byteswap|pthread|features)\.h$")
 
+# The folders of dapl, the lowest first: each may include those before it.
+DAPL_ROOMS = ("transport", "objects", "memory", "events", "endpoint", "service", "datapath", "table")
+
 # (folder, folders of ours it may include, refused themes). The longest matching folder counts;
 # "include" stands for <dat/...> and <dat2/...>, "*" for everything. A folder may include itself.
 LAYERS = [
     ("include", {"include"}, "public"),
-    ("common", {"include"}, (SOCKETS, VERBS, THIRD_PARTY, LOADING)),
-    ("dat", {"include", "common"}, (SOCKETS, VERBS, THIRD_PARTY)),
+    ("common", {"include", "common/nonblocking"}, (SOCKETS, VERBS, THIRD_PARTY, LOADING)),
+    ("common/nonblocking", {"common"}, (VERBS, THIRD_PARTY, LOADING)),
+    ("dat", {"include", "common", "common/nonblocking"}, (SOCKETS, VERBS, THIRD_PARTY)),
     ("dapl", {"include", "common"}, (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)),
-    ("dapl/transport", {"include", "common"}, (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)),
+    *((f"dapl/{room}", {"include", "common", *(f"dapl/{below}" for below in DAPL_ROOMS[:floor])},
+       (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)) for floor, room in enumerate(DAPL_ROOMS)),
     ("providers/reactor", {"include", "common", "dapl/transport"}, (VERBS,)),
     ("providers/soft", {"include", "common", "dapl", "providers/reactor"}, (VERBS,)),
     ("providers/soft/iwarp", {"common"}, (SOCKETS, THREADS, CLOCKS, VERBS, LOADING)),
-    ("providers/verbs", {"include", "common", "dapl", "providers/reactor"}, ()),
+    ("providers/verbs", {"include", "common", "dapl", "providers/reactor"}, (RDMA_CM,)),
+    ("providers/verbs/rdma_cm", {"include", "common", "dapl", "providers/reactor", "providers/verbs"}, ()),
     ("trace", {"include", "common"}, (VERBS,)),
     ("samples", {"include"}, (VERBS,)),
     ("tools", {"include"}, (VERBS,)),
     ("bench/api", {"include"}, (VERBS,)),
     ("tests/conformance", {"include"}, (VERBS,)),
+    ("tests/middleware", {"include"}, (VERBS,)),
     ("tests", {"*"}, ()),
     ("bench", {"*"}, ()),
 ]
 
 # Protocol code gets the time as a parameter: it must not ask for it.
 ASKS_FOR_TIME = re.compile(r"_clock::now\b|\bclock_gettime\b|\bgettimeofday\b|\bstd::time\b")
+
+# QPs do not know what connects them: functions, types and events of librdmacm (rdma_cma.h), but no word of the
+# verbs API, which has requests named IBV_WR_RDMA_READ and members named rdma.
+NAMES_RDMA_CM = re.compile(r"\b(rdma_(?:cm_|event_|conn_|get_|set_|ack_|create_|destroy_|bind_|resolve_|migrate_|init_|"
+                           r"(?:connect|establish|listen|accept|reject|notify|disconnect)\b)|RDMA_(?:CM_|PS_|OPTION_|IB_))")
 
 # In two pieces, so that this file does not match itself.
 MARKS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
@@ -99,8 +112,8 @@ def folder_allowed(layer, included):
     own, allowed = layer[0], layer[1]
     if target[0] == own:
         return True
-    if target[0] == "dapl/transport" and own != "dapl/transport":
-        return own == "dapl" or bool({"dapl", "dapl/transport"} & allowed)
+    if target[0].startswith("dapl/") and "dapl" in allowed:
+        return True
     if target[0] == "providers/soft/iwarp" and own == "providers/soft":
         return True
     return target[0] in allowed
@@ -110,6 +123,10 @@ def without_comments(text):
     """Removes comments, keeping the line count (strings that hold // do not matter here)."""
     text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
     return re.sub(r"//[^\n]*", "", text)
+
+
+def without_strings(line):
+    return re.sub(r'"(?:\\.|[^"\\])*"', '""', line)
 
 
 def check_include(root, name, layer, bracket, target):
@@ -124,12 +141,18 @@ def check_include(root, name, layer, bracket, target):
     if bracket == '"':
         beside = os.path.normpath(os.path.join(os.path.dirname(name), target))
         if os.path.exists(os.path.join(root, target)):
-            return None if folder_allowed(layer, target) else "not for this layer"
+            if folder_allowed(layer, target):
+                return None
+            upward = layer[0].startswith("dapl/") and target.startswith("dapl/")
+            return "upward: dapl/README.md has the order" if upward else "not for this layer"
         if os.path.exists(os.path.join(root, beside)):
-            if layer[0] not in ("samples", "tools", "bench/api", "tests/conformance"):
+            if layer[0] not in ("samples", "tools", "bench/api", "tests/conformance",
+                                "tests/middleware"):
                 return "our headers are included by their path from the root"
             return None if folder_allowed(layer, beside) else "not for this layer"
         return "no such file"
+    if layer[2] == "public" and name.endswith(".hpp"):
+        return None  # for C++, which brings more
     if layer[2] == "public":
         return None if C_HEADERS.match(target) else "public headers use standard C headers only"
     return "not for this layer" if any(theme.match(target) for theme in layer[2]) else None
@@ -151,6 +174,8 @@ def includes(root):
                     errors.append(f"{name}:{number}: {line.strip()}: {reason}")
             elif layer[0] == "providers/soft/iwarp" and ASKS_FOR_TIME.search(line):
                 errors.append(f"{name}:{number}: protocol code gets the time as a parameter")
+            elif layer[0] == "providers/verbs" and NAMES_RDMA_CM.search(without_strings(line)):
+                errors.append(f"{name}:{number}: names rdma_cm, which only providers/verbs/rdma_cm knows")
     return errors, f"{count} includes"
 
 

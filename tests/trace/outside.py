@@ -100,6 +100,17 @@ class Test:
         self.refused(1, "it is not yours", server.pid, "--dapl", 7, preexec_fn=other_user)
         self.expect("dapl-soft 1" in self.dattrace(server.pid).stdout, "another user changes nothing")
 
+    def escapes(self):
+        """The name of a page is what the process has chosen."""
+        page = os.memfd_create("udapl-trace:\x1b[31mred\x07")
+        try:
+            shown = self.dattrace(os.getpid())
+            self.expect("?[31mred?: not a page of trace levels" in shown.stderr,
+                        f"a foreign name is told: {shown.stderr!r}")
+            self.expect("\x1b" not in shown.stdout + shown.stderr, "nothing that a terminal would obey")
+        finally:
+            os.close(page)
+
     def bad_arguments(self, server):
         for bad in ("11", "-1", "x", "", "7x"):
             self.refused(2, "is not a level from 0 to 10", server.pid, "--dapl", bad)
@@ -127,6 +138,7 @@ class Test:
                 self.stopped(server)
                 self.others(server)
                 self.bad_arguments(server)
+                self.escapes()
             finally:
                 server.kill()
                 server.wait()

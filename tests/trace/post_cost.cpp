@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "common/trace.h"
-#include "dapl/provider_table.h"
+#include "dapl/table/provider_table.h"
 
 extern "C" {
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER*, const DAT_PROVIDER_INFO*) {
@@ -40,7 +40,7 @@ class NullCq final : public transport::Cq {
   }
   void progress() noexcept override {}
   void arm() noexcept override {}
-  [[nodiscard]] int size() const noexcept override { return static_cast<int>(last_ - first_); }
+  [[nodiscard]] int size() noexcept override { return static_cast<int>(last_ - first_); }
   Status resize(int) override { return Status(); }
   [[nodiscard]] int depth() const noexcept override { return kDepth; }
   void push(const transport::Completion& completion) noexcept {
@@ -175,10 +175,10 @@ class NullAdapter final : public transport::Adapter {
                                                       transport::ListenSink&) override {
     return failure(DAT_MODEL_NOT_SUPPORTED);
   }
-  Status check_local(const DAT_LMR_TRIPLET*, DAT_VLEN) noexcept override { return Status(); }
   WaitResult block(WaitWord&, std::uint32_t, const Deadline&) noexcept override {
     return WaitResult::kChanged;
   }
+  bool in_service_thread() const noexcept override { return true; }
 
  private:
   transport::Attributes attributes_;

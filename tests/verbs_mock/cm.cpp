@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "fault.h"
 
@@ -155,17 +156,17 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** made, void* context
                    rdma_port_space space) {
   if (verbs_mock_fault(__func__, ENOMEM)) return -1;
   if (channel == nullptr || space != RDMA_PS_TCP) return fail(EINVAL);
-  auto* const id = new Id{};
+  auto id = std::make_unique<Id>();
   id->channel = channel;
   id->context = context;
   id->ps = space;
   id->qp_type = IBV_QPT_RC;
   {
     const Lock lock(manager().mutex);
-    manager().ids.insert(id);
+    manager().ids.insert(id.get());
   }
   verbs_mock_count(Kind::kCmId, 1);
-  *made = id;
+  *made = id.release();
   return 0;
 }
 

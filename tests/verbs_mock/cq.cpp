@@ -9,8 +9,6 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "mock_control.h"
@@ -25,8 +23,7 @@ namespace {
   return std::bit_ceil(static_cast<std::uint32_t>(entries));
 }
 
-Cq* create(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel,
-           bool single_threaded) {
+Cq* create(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel) {
   if (entries < 1 || entries > kMaxCqe) {
     errno = EINVAL;
     return nullptr;
@@ -35,7 +32,6 @@ Cq* create(ibv_context* context, int entries, void* cq_context, ibv_comp_channel
   auto* const cq = new Cq{};
   cq->ring = std::make_unique<ibv_wc[]>(size);
   cq->mask = size - 1;
-  cq->single_threaded = single_threaded;
   ibv_cq& visible = *cq->handle();
   visible.context = context;
   visible.channel = channel;
@@ -43,7 +39,6 @@ Cq* create(ibv_context* context, int entries, void* cq_context, ibv_comp_channel
   visible.cqe = entries;
   const Lock lock(device().mutex);
   visible.handle = device().next_handle++;
-  if (single_threaded) ++device().single_threaded_cqs;
   if (channel != nullptr) ++channel->refcnt;
   verbs_mock_count(Kind::kCq, 1);
   return cq;
@@ -98,6 +93,14 @@ int poll_null(ibv_cq* cq, int max, ibv_wc* out) { return take(Cq::of(cq), max, o
 
 int request_notification_null(ibv_cq*, int) { return 0; }
 
+void dwell() {
+  const std::chrono::microseconds time(device().dwell.load(std::memory_order_relaxed));
+  if (time.count() == 0) return;
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
 }  // namespace
 
 const DataPath kNull = {&post_send_null, &post_recv_null, &post_srq_recv_null, &poll_null,
@@ -106,7 +109,7 @@ const DataPath kNull = {&post_send_null, &post_recv_null, &post_srq_recv_null, &
 int poll_cq(ibv_cq* handle, int max, ibv_wc* out) {
   if (verbs_mock_fault("poll_cq", EIO)) return -1;
   Cq& cq = Cq::of(handle);
-  const AtCq here(cq);
+  dwell();
   const Lock lock(device().mutex);
   if (cq.overflowed) return -1;
   return take(cq, max, out);
@@ -115,7 +118,7 @@ int poll_cq(ibv_cq* handle, int max, ibv_wc* out) {
 int request_notification(ibv_cq* handle, int solicited_only) {
   if (verbs_mock_fault("req_notify_cq", ENOMEM)) return ENOMEM;
   Cq& cq = Cq::of(handle);
-  const AtCq here(cq);
+  dwell();
   const Lock lock(device().mutex);
   if (cq.armed != Armed::kAll) cq.armed = solicited_only != 0 ? Armed::kSolicited : Armed::kAll;
   return 0;
@@ -143,36 +146,6 @@ void complete(Qp& qp, Cq& cq, const ibv_wc& completion, bool solicited) {
   }
 }
 
-ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
-  VERBS_MOCK_FAULT(ENOMEM, nullptr);
-  constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS;
-  const std::uint32_t flags = (init->comp_mask & kKnown) != 0 ? init->flags : 0;
-  if ((init->comp_mask & ~kKnown) != 0 || init->comp_vector != 0 ||
-      (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  // Only what ibv_poll_cq can read.
-  return create(context, static_cast<int>(init->cqe), init->cq_context, init->channel, flags != 0);
-}
-
-AtCq::AtCq(Cq& cq) : cq_(cq) {
-  if (!cq_.single_threaded) return;
-  if (cq_.inside.fetch_add(1) != 0) {
-    std::fputs("verbs_mock: two calls at once at a CQ for a single thread\n", stderr);
-    std::abort();
-  }
-  const std::chrono::microseconds dwell(device().dwell.load(std::memory_order_relaxed));
-  if (dwell.count() == 0) return;
-  const auto end = std::chrono::steady_clock::now() + dwell;
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
-
-AtCq::~AtCq() {
-  if (cq_.single_threaded) cq_.inside.fetch_sub(1);
-}
-
 }  // namespace verbs_mock
 
 using namespace verbs_mock;
@@ -185,11 +158,6 @@ void verbs_mock_hold_notifications(bool hold) {
   if (hold) return;
   for (Channel* const channel : std::exchange(device().held_notifications, {}))
     ::eventfd_write(channel->fd, 1);
-}
-
-unsigned verbs_mock_single_threaded_cqs() {
-  const Lock lock(device().mutex);
-  return device().single_threaded_cqs;
 }
 
 void verbs_mock_dwell(unsigned microseconds) { device().dwell = microseconds; }
@@ -225,13 +193,12 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
     errno = EINVAL;
     return nullptr;
   }
-  Cq* const cq = create(context, entries, cq_context, channel, false);
+  Cq* const cq = create(context, entries, cq_context, channel);
   return cq != nullptr ? cq->handle() : nullptr;
 }
 
 int ibv_destroy_cq(ibv_cq* handle) {
   Cq& cq = Cq::of(handle);
-  { const AtCq here(cq); }
   Lock lock(device().mutex);
   if (cq.uses != 0) return EBUSY;
   if (handle->channel != nullptr) {
@@ -239,7 +206,6 @@ int ibv_destroy_cq(ibv_cq* handle) {
     --handle->channel->refcnt;
   }
   drain_events(lock, handle->context, cq);
-  if (cq.single_threaded) --device().single_threaded_cqs;
   delete &cq;
   verbs_mock_count(Kind::kCq, -1);
   return 0;
@@ -249,7 +215,6 @@ int ibv_resize_cq(ibv_cq* handle, int entries) {
   VERBS_MOCK_FAULT(ENOMEM, ENOMEM);
   if (entries < 1 || entries > kMaxCqe) return EINVAL;
   Cq& cq = Cq::of(handle);
-  const AtCq here(cq);
   const Lock lock(device().mutex);
   const std::uint32_t count = waiting(cq);
   if (static_cast<std::uint32_t>(entries) < count) return EINVAL;

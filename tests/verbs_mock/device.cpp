@@ -123,7 +123,6 @@ void fill_operations(Context& context, const DataPath& path) {
   context.alloc_td = &alloc_td;
   context.dealloc_td = &dealloc_td;
   context.alloc_parent_domain = &alloc_parent_domain;
-  context.create_cq_ex = &create_cq_ex;
   context.create_qp_ex = &create_qp_ex;
 }
 

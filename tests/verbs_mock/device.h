@@ -85,7 +85,7 @@ struct Mw : ibv_mw {
 
 enum class Armed { kNo, kSolicited, kAll };
 
-struct Cq : ibv_cq_ex, EventSource {
+struct Cq : ibv_cq, EventSource {
   std::unique_ptr<ibv_wc[]> ring;
   std::uint32_t mask = 0;
   std::uint32_t head = 0;  // next to poll
@@ -93,40 +93,9 @@ struct Cq : ibv_cq_ex, EventSource {
   Armed armed = Armed::kNo;
   bool overflowed = false;
   int uses = 0;
-  bool single_threaded = false;
-  std::atomic<int> inside{0};  // calls that are at a CQ for a single thread
 
-  [[nodiscard]] ibv_cq* handle() noexcept {
-    return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this));
-  }
-  [[nodiscard]] static Cq& of(ibv_cq* cq) noexcept {
-    return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq));
-  }
-};
-
-// A call works on the CQ, without the device's lock. Two at once at a CQ for a single thread end
-// the program, since a provider that does without its own lock there would go wrong.
-class AtCq {
- public:
-  explicit AtCq(Cq& cq);
-  ~AtCq();
-  AtCq(const AtCq&) = delete;
-  AtCq& operator=(const AtCq&) = delete;
-
- private:
-  Cq& cq_;
-};
-// The CQs of a QP.
-class AtCqs {
- public:
-  explicit AtCqs(const ibv_qp& qp) : AtCqs(qp.send_cq, qp.recv_cq) {}
-  AtCqs(ibv_cq* one, ibv_cq* other) : first_(Cq::of(one)) {
-    if (other != one) second_.emplace(Cq::of(other));
-  }
-
- private:
-  AtCq first_;
-  std::optional<AtCq> second_;
+  [[nodiscard]] ibv_cq* handle() noexcept { return this; }
+  [[nodiscard]] static Cq& of(ibv_cq* cq) noexcept { return *static_cast<Cq*>(cq); }
 };
 
 struct Channel : ibv_comp_channel {
@@ -174,7 +143,6 @@ struct Device {
   bool pages = false;  // on-demand paging
   bool holds_notifications = false;
   std::vector<Channel*> held_notifications;         // one for each
-  unsigned single_threaded_cqs = 0;                 // that live
   std::atomic<unsigned> dwell{0};                   // us
   std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
   std::unordered_map<std::uint32_t, Qp*> qps;
@@ -242,7 +210,6 @@ void give(const T& value, void* place, std::size_t size) {
 [[nodiscard]] ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 [[nodiscard]] int dealloc_mw(ibv_mw* mw);
 [[nodiscard]] int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* request);
-[[nodiscard]] ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);
 [[nodiscard]] ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
 
 constexpr ibv_mtu kActiveMtu = IBV_MTU_1024;

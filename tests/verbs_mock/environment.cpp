@@ -124,9 +124,10 @@ BOOST_AUTO_TEST_CASE(lost_resolutions) {
   Pair pair(run);
   BOOST_REQUIRE(pair.create());
   verbs_mock_lose_resolutions(3);
-  BOOST_REQUIRE_EQUAL(dat_ep_connect(pair.active.ep, run.attr.ia_address_ptr, 4711, 5000000, 0,
-                                     nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
-                      DAT_SUCCESS);
+  BOOST_REQUIRE_EQUAL(
+      dat_ep_connect(pair.active.ep, run.attr.ia_address_ptr, faults::conn_qual(), 5000000, 0,
+                     nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+      DAT_SUCCESS);
   DAT_EVENT event{};
   BOOST_CHECK(run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE, &event));
   verbs_mock_lose_resolutions(0);

@@ -17,7 +17,7 @@ using faults::Pair;
 using faults::Run;
 using faults::send;
 
-constexpr DAT_CONN_QUAL kOther = 4712;
+const DAT_CONN_QUAL kOther = faults::conn_qual(1);
 constexpr DAT_TIMEOUT kTime = 5'000'000;  // us
 
 bool connect_to(Pair& pair, DAT_CONN_QUAL where) {
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(common) {
     sockaddr_in6 storage{};
     std::memcpy(&storage, run.attr.ia_address_ptr,
                 comm.domain == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
-    storage.sin6_port = htons(kOther);  // same place as sin_port
+    storage.sin6_port = htons(static_cast<std::uint16_t>(kOther));  // same place as sin_port
     auto* const address = reinterpret_cast<DAT_IA_ADDRESS_PTR>(&storage);
     DAT_CSP_HANDLE csp = DAT_HANDLE_NULL;
     if (!FAULTS_OK(run, dat_csp_create(run.ia, &comm, address, pair.cr_evd, &csp))) return false;

@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(soft_high_watermark) {
                                            DAT_COMPLETION_DEFAULT_FLAG)))
         return false;
     DAT_EVENT event{};
-    return run.expect(run.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, &event);
+    return run.expect(run.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, &event, pair.passive.connect_evd);
   });
 }
 

@@ -172,9 +172,9 @@ BOOST_AUTO_TEST_CASE(private_data_of_every_size) {
   Run run("device");
   Pair pair(run);
   BOOST_REQUIRE(pair.create());
-  BOOST_CHECK_EQUAL(DAT_GET_TYPE(dat_ep_connect(pair.active.ep, run.attr.ia_address_ptr, 4711,
-                                                1000000, 93, pair.memory.data(),
-                                                DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG)),
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(dat_ep_connect(
+                        pair.active.ep, run.attr.ia_address_ptr, faults::conn_qual(), 1000000, 93,
+                        pair.memory.data(), DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG)),
                     DAT_INVALID_PARAMETER);
   check_clean(run);
 }
@@ -190,8 +190,9 @@ BOOST_AUTO_TEST_CASE(families_of_peers) {
   ipv4.sin_family = AF_INET;
   ipv4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const auto connect = [&](void* address) {
-    return dat_ep_connect(pair.active.ep, static_cast<DAT_IA_ADDRESS_PTR>(address), 4711, 5000000,
-                          0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+    return dat_ep_connect(pair.active.ep, static_cast<DAT_IA_ADDRESS_PTR>(address),
+                          faults::conn_qual(), 5000000, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                          DAT_CONNECT_DEFAULT_FLAG);
   };
   BOOST_CHECK_EQUAL(DAT_GET_TYPE(connect(&ipv4)), DAT_INVALID_ADDRESS);
 
@@ -209,7 +210,7 @@ BOOST_AUTO_TEST_CASE(families_of_peers) {
 
   DAT_EP_PARAM param{};
   BOOST_REQUIRE_EQUAL(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param), DAT_SUCCESS);
-  BOOST_CHECK_EQUAL(param.remote_port_qual, 4711U);
+  BOOST_CHECK_EQUAL(param.remote_port_qual, faults::conn_qual());
   const auto* const remote = reinterpret_cast<const sockaddr_in6*>(param.remote_ia_address_ptr);
   BOOST_CHECK_EQUAL(remote->sin6_family, AF_INET6);
   BOOST_CHECK_EQUAL(std::memcmp(&remote->sin6_addr, kGid, sizeof kGid), 0);
@@ -226,10 +227,10 @@ BOOST_AUTO_TEST_CASE(unknown_peer) {
   nobody.sin6_family = AF_INET6;
   std::memcpy(&nobody.sin6_addr, kGid, sizeof kGid);
   nobody.sin6_addr.s6_addr[15] = 99;
-  BOOST_REQUIRE_EQUAL(
-      dat_ep_connect(pair.active.ep, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&nobody), 4711, 5000000,
-                     0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
-      DAT_SUCCESS);
+  BOOST_REQUIRE_EQUAL(dat_ep_connect(pair.active.ep, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&nobody),
+                                     faults::conn_qual(), 5000000, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                                     DAT_CONNECT_DEFAULT_FLAG),
+                      DAT_SUCCESS);
   DAT_EVENT event{};
   BOOST_CHECK(run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE, &event));
   check_clean(run);

@@ -64,9 +64,7 @@ void verbs_mock_lose_resolutions(unsigned n);
 // By VERBS_MOCK_PATH_MTU=N in the environment connections have the MTU of that number (5: 4096
 // bytes), which a port that has less refuses.
 
-// CQs that live and were made for a single thread.
-unsigned verbs_mock_single_threaded_cqs();
-// A call that works on such a CQ does so for this long, so that another one meets it there.
+// A call that polls or arms a CQ takes this long, so that another one meets it there.
 void verbs_mock_dwell(unsigned microseconds);
 // From now on every call of that name fails with `error`, as by VERBS_MOCK_FAIL; null: none.
 void verbs_mock_fail_always(const char* call, int error);

@@ -71,7 +71,6 @@ ibv_qp* create(ibv_context* context, ibv_pd* pd, void* qp_context, ibv_cq* send_
   qp->state = IBV_QPS_RESET;
   qp->cap = cap;
   qp->all_signalled = all_signalled;
-  const AtCqs here(send_cq, recv_cq);
   const Lock lock(device().mutex);
   qp->handle = device().next_handle++;
   qp->qp_num = device().next_qp++;
@@ -232,7 +231,6 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
 
 int ibv_destroy_qp(ibv_qp* handle) {
   Qp& qp = *static_cast<Qp*>(handle);
-  const AtCqs here(qp);
   Lock lock(device().mutex);
   drain_events(lock, qp.context, qp);
   clear(qp);

@@ -5,6 +5,8 @@
 
 #include "mock_control.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <functional>
 #include <string>
@@ -14,6 +16,11 @@
 // One run of a scenario on the doubles, in which any call may fail: it goes on until the first
 // error, and then takes back what it has made. Errors are noted, and whether they were clean.
 namespace faults {
+
+// Connection qualifiers, each process its own: on a software RNIC they are ports of the machine.
+[[nodiscard]] inline DAT_CONN_QUAL conn_qual(DAT_CONN_QUAL number = 0) {
+  return 20'000 + static_cast<DAT_CONN_QUAL>(::getpid()) % 5'000 * 2 + number;
+}
 
 class Run {
  public:
@@ -57,6 +64,8 @@ class Run {
   std::vector<std::pair<const char*, std::function<DAT_RETURN()>>> debts_;
   std::vector<std::string> complaints_;
   std::string outcome_;
+  DAT_EVD_HANDLE kept_from_ = DAT_HANDLE_NULL;  // where kept_ was looked for too early
+  DAT_EVENT kept_{};
 };
 
 #define FAULTS_OK(run, call) (run).ok((call), #call)

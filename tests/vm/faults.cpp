@@ -85,18 +85,6 @@ sockaddr_in address_of_nobody() {
   return address;
 }
 
-// Sets an environment variable of the provider for as long as it lives; read when an IA is opened.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
-
 constexpr const char* kConnQualVariable = "WIRE_PEER_CONN_QUAL";
 
 // This program again, as the client; see suite `peer`.

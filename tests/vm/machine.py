@@ -237,7 +237,7 @@ class Machine:
                    "-m", str(self.memory), "-display", "none", "-monitor", "none", "-no-reboot", "-nodefaults",
                    "-serial", f"file:{console}", "-kernel", kernel.image, "-initrd", initramfs,
                    "-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog clearcpuid=rep_good "
-                              "random.trust_cpu=on cryptomgr.notests "
+                              "random.trust_cpu=on cryptomgr.notests no_timer_check "
                               f"udapl.next={os.path.join(FOLDER, 'guest', 'setup')}",
                    "-device", "virtio-rng-pci"]
         shared = [("hostroot", "/", True), ("exchange", exchange, False)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Writes docs/vm-results.md from results of tests/peers/run.py: table.py PACKAGED.jsonl BUILT.jsonl [COMMIT]
+"""Prints a Markdown table of results of tests/peers/run.py: table.py PACKAGED.jsonl BUILT.jsonl [COMMIT]
 
   script/vm --timeout 1800 --packaged --share R -- python3 tests/peers/run.py --build build/release --setup vm \\
     --server packaged --client packaged --results R/packaged.jsonl '*'

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,18 @@ class NothingLeft {
  private:
   std::string objects_;
   std::string descriptors_;
+};
+
+// Sets an environment variable of the provider for as long as it lives; read when an IA is opened.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
 };
 
 struct Host {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "endpoint.h"
+#include "../names.h"
 
 #include <algorithm>
 #include <string_view>
@@ -10,7 +11,9 @@ namespace {
 
 constexpr std::uint32_t kEndPatienceMs = 5000;  // for the end of a connection
 constexpr std::uint32_t kLookMs = 200;          // how often it is seen that a client has gone
-constexpr auto kRetryPause = std::chrono::milliseconds(20);
+// Between attempts to connect: twice as long each time.
+constexpr auto kFirstRetryPause = std::chrono::milliseconds(20);
+constexpr auto kLastRetryPause = std::chrono::milliseconds(1000);
 constexpr auto kRetryLimit = std::chrono::seconds(10);
 
 const char* what_ended(DAT_EVENT_NUMBER number) {
@@ -104,6 +107,7 @@ bool Endpoint::connect(Address& address, std::uint32_t port, std::string_view pr
   std::string data(private_data);
   const Clock::time_point limit =
       Clock::now() + std::min<Clock::duration>(kRetryLimit, std::chrono::seconds(plan_.timeout_s));
+  std::chrono::milliseconds pause = kFirstRetryPause;
   while (true) {
     if (!ok(dat_ep_connect(ep_.get(), address.get(), port, patience_ms() * 1000,
                            static_cast<DAT_COUNT>(data.size()),
@@ -128,7 +132,12 @@ bool Endpoint::connect(Address& address, std::uint32_t port, std::string_view pr
       return fail(fmt::format("connecting from {} to {} port {}: {}", from_, address.text(), port,
                               what_ended(event->event_number)));
     }
-    std::this_thread::sleep_for(kRetryPause);
+    if (pause == 8 * kFirstRetryPause) {
+      say(fmt::format("the server at {} port {} does not accept; trying again", address.text(),
+                      port));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLastRetryPause);
     if (!ok(dat_ep_reset(ep_.get()), "resetting an endpoint")) {
       return false;
     }
@@ -262,8 +271,7 @@ bool Endpoint::reap(DAT_EVD_HANDLE evd, std::optional<std::uint64_t> bytes, cons
   }
   const DAT_DTO_COMPLETION_EVENT_DATA& done = event->event_data.dto_completion_event_data;
   if (event->event_number != DAT_DTO_COMPLETION_EVENT) {
-    return fail(fmt::format("waiting for {}: event {:#x}", what,
-                            static_cast<unsigned>(event->event_number)));
+    return fail(fmt::format("waiting for {}: {}", what, tools::event_name(event->event_number)));
   }
   if (done.status == DAT_DTO_ERR_FLUSHED) {
     connected_ = false;
@@ -271,8 +279,8 @@ bool Endpoint::reap(DAT_EVD_HANDLE evd, std::optional<std::uint64_t> bytes, cons
   }
   if (done.status != DAT_DTO_SUCCESS) {
     connected_ = false;
-    return fail(fmt::format("waiting for {}: it failed with status {}", what,
-                            static_cast<int>(done.status)));
+    return fail(
+        fmt::format("waiting for {}: it failed with {}", what, tools::status_name(done.status)));
   }
   if (bytes && done.transfered_length != *bytes) {
     return fail(fmt::format("{} has {} bytes, not {}", what,

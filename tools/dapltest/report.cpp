@@ -182,7 +182,9 @@ void Json::add_raw(std::string_view key, const std::string& json) {
 
 void Json::add(std::string_view key, const std::string& text) { add_raw(key, quote(text)); }
 void Json::add(std::string_view key, std::uint64_t number) { add_raw(key, std::to_string(number)); }
-void Json::add(std::string_view key, double number) { add_raw(key, fmt::format("{:.3f}", number)); }
+void Json::add(std::string_view key, double number) {
+  add_raw(key, std::isfinite(number) ? fmt::format("{:.9g}", number) : "null");
+}
 void Json::add(std::string_view key, bool value) { add_raw(key, value ? "true" : "false"); }
 
 }  // namespace dapltest

@@ -15,11 +15,19 @@ constexpr std::uint64_t kMaxMemory = std::uint64_t{2} << 30;  // for one client
 constexpr std::uint32_t kControlTimeoutS = 10;                // a client says at once what it wants
 constexpr auto kLinger = std::chrono::seconds(5);             // for the client to hang up
 constexpr int kPortAttempts = 64;
+constexpr int kMaxAsking = 32;  // clients that have not said yet what they want
 
-// A client's test. Its control connection belongs to the server's thread, the rest to threads of
-// its own.
+// A client's test. First a thread of its own reads what the client wants, so that a silent one
+// keeps nobody waiting; then the control connection belongs to the server's thread, the rest to
+// threads of its own.
 struct Session {
+  enum class Asked { kNotYet, kNo, kYes };
+
   Control control;
+  std::thread asker;
+  std::atomic<Asked> asked{Asked::kNotYet};
+  wire::Info info;
+  Options command;
   std::vector<std::unique_ptr<Transaction>> transactions;
   std::unique_ptr<Performance> performance;
   std::vector<std::thread> threads;
@@ -35,6 +43,9 @@ class Server {
   explicit Server(const Options& options) : options_(options), next_port_(options.port + 1) {}
   ~Server() {
     for (Session& session : sessions_) {
+      if (session.asker.joinable()) {
+        session.asker.join();
+      }
       join(session);
     }
   }
@@ -56,7 +67,9 @@ class Server {
       reap();
       DAT_EVENT event{};
       DAT_COUNT more = 0;
-      const DAT_TIMEOUT wait = sessions_.empty() ? DAT_TIMEOUT_INFINITE : 50'000;
+      const DAT_TIMEOUT wait = sessions_.empty() ? DAT_TIMEOUT_INFINITE
+                               : asking_ != 0    ? 1'000
+                                                 : 50'000;
       if (quit_ && sessions_.empty()) {
         break;
       }
@@ -68,10 +81,7 @@ class Server {
       if (!ok(status, "waiting for clients")) {
         return false;
       }
-      serve(event.event_data.cr_arrival_event_data.cr_handle);
-      if (!quit_) {
-        announce();
-      }
+      ask(event.event_data.cr_arrival_event_data.cr_handle);
     }
     say(fmt::format("DT_cs_Server ({}):  Exiting.", device()));
     return failed_ == 0;
@@ -86,27 +96,49 @@ class Server {
   }
   void announce() { say(fmt::format("Dapltest: Service Point Ready - {}", device())); }
 
-  void serve(DAT_CR_HANDLE cr) {
-    Session& session = sessions_.emplace_back();
-    wire::Info info;
-    Options command;
-    if (!session.control.create(adapter_, kControlTimeoutS)) {
-      static_cast<void>(dat_cr_reject(cr, 0, nullptr));
-    } else if (session.control.accept(cr, info, command)) {
-      if (command.test == Test::kQuit) {
-        quit_ = true;
-        if (session.control.answer(next_port_)) {
-          return;
-        }
-      } else if (start(session, info, command)) {
-        ++served_;
-        return;
+  void ask(DAT_CR_HANDLE cr) {
+    Session* session = nullptr;
+    if (asking_ < kMaxAsking) {
+      session = &sessions_.emplace_back();
+      if (!session->control.create(adapter_, kControlTimeoutS)) {
+        sessions_.pop_back();
+        session = nullptr;
       }
     }
-    // The client learns it from the end of the connection, ours of the reason.
+    if (session == nullptr) {
+      static_cast<void>(dat_cr_reject(cr, 0, nullptr));
+      refused();
+      return;
+    }
+    ++asking_;
+    session->asker = std::thread([session, cr] {
+      const bool good = session->control.accept(cr, session->info, session->command);
+      session->asked = good ? Session::Asked::kYes : Session::Asked::kNo;
+    });
+  }
+
+  // What a client wants is known: false if there is no test to be run.
+  bool serve(Session& session) {
+    session.asker.join();
+    --asking_;
+    if (session.asked == Session::Asked::kYes) {
+      if (session.command.test == Test::kQuit) {
+        quit_ = true;
+        return session.control.answer(next_port_) || refused();
+      }
+      if (start(session, session.info, session.command)) {
+        ++served_;
+        return true;
+      }
+    }
+    return refused();
+  }
+
+  // The client learns it from the end of the connection, ours of the reason.
+  bool refused() {
     ++served_;
     ++failed_;
-    sessions_.pop_back();
+    return false;
   }
 
   bool start(Session& session, const wire::Info& info, Options command) {
@@ -206,10 +238,24 @@ class Server {
     session.threads.clear();
   }
 
-  // Ends the sessions that are over.
+  // Begins the sessions whose clients have said what they want, and ends those that are over.
   void reap() {
     for (auto it = sessions_.begin(); it != sessions_.end();) {
       Session& session = *it;
+      if (session.asker.joinable()) {
+        if (session.asked == Session::Asked::kNotYet) {
+          ++it;
+          continue;
+        }
+        const bool begun = serve(session);
+        if (!quit_) {
+          announce();
+        }
+        if (!begun) {
+          it = sessions_.erase(it);
+          continue;
+        }
+      }
       if (!session.over && session.running == 0) {
         finish(session);
       } else if (!session.over && session.control.ended()) {
@@ -241,6 +287,7 @@ class Server {
   const Options options_;
   std::uint32_t next_port_;
   bool quit_ = false;
+  int asking_ = 0;
   std::uint64_t served_ = 0;
   std::uint64_t failed_ = 0;
   Adapter adapter_;

@@ -35,15 +35,20 @@ class Table {
  public:
   explicit Table(Attributes& rows) : rows_(rows) {}
 
-  void add(const char* name, const std::string& value) { rows_.emplace_back(name, value); }
+  void add(const char* name, const std::string& value,
+           Attribute::Kind kind = Attribute::Kind::kText) {
+    rows_.push_back({name, value, kind});
+  }
   void version(const char* name, DAT_UINT32 major, DAT_UINT32 minor) {
     add(name, std::to_string(major) + '.' + std::to_string(minor));
   }
   template <std::integral Number>
   void number(const char* name, Number value) {
-    add(name, std::to_string(value));
+    add(name, std::to_string(value), Attribute::Kind::kNumber);
   }
-  void flag(const char* name, DAT_BOOLEAN value) { add(name, value != DAT_FALSE ? "yes" : "no"); }
+  void flag(const char* name, DAT_BOOLEAN value) {
+    add(name, value != DAT_FALSE ? "yes" : "no", Attribute::Kind::kFlag);
+  }
   void named(const DAT_NAMED_ATTR* attributes, DAT_COUNT count) {
     for (DAT_COUNT i = 0; attributes != nullptr && i < count; ++i)
       if (attributes[i].name != nullptr) add(attributes[i].name, value_of(attributes[i]));

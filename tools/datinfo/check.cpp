@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <sstream>
 #include <system_error>
 
 #include "json.h"
+#include "machine.h"
 
 namespace datinfo {
 
@@ -42,9 +45,57 @@ std::uint32_t first_line_with_cr(const std::string& path) {
   return 0;
 }
 
+// The settings that our providers know behind "<device> <port>", and what they can be.
+struct Setting {
+  const char* name;
+  const char* values;  // of words with bars between them; null: numbers
+};
+struct Settings {
+  const char* library;
+  bool ignores_others;
+  std::vector<Setting> known;
+};
+const std::vector<Settings>& all_settings() {
+  static const std::vector<Settings> settings = {
+      {"libdaplsoft.so",
+       false,
+       {{"crc", "on|off"},
+        {"fallback", "on|off"},
+        {"delayed_ack", "on|off"},
+        {"drain", nullptr},
+        {"half_open", nullptr},
+        {"no_receive", "wait|break"},
+        {"peer_timeout", nullptr},
+        {"staging", nullptr}}},
+      {"libdaplofa.so", true, {{"delayed_ack", "on|off"}}}};
+  return settings;
+}
+
+// What is wrong with the word "name=value"; empty: nothing.
+std::string wrong_setting(const Settings& settings, const std::string& word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos) return {};
+  const std::string wanted = word.substr(0, equals);
+  const std::string value = word.substr(equals + 1);
+  const auto found = std::find_if(settings.known.begin(), settings.known.end(),
+                                  [&](const Setting& setting) { return setting.name == wanted; });
+  if (found == settings.known.end())
+    return settings.ignores_others ? std::string() : "no such setting: " + word;
+  const bool good =
+      found->values == nullptr
+          ? !value.empty() && value.find_first_not_of("0123456789") == std::string::npos
+          : value.find('|') == std::string::npos &&
+                ('|' + std::string(found->values) + '|').find('|' + value + '|') !=
+                    std::string::npos;
+  if (good) return {};
+  return word + ": " +
+         (found->values == nullptr ? "it is a number" : std::string("it can be ") + found->values);
+}
+
 class Checker {
  public:
-  explicit Checker(const Conf& conf) : conf_(conf) {}
+  Checker(const Conf& conf, const std::filesystem::path& sysfs)
+      : conf_(conf), ports_(rdma_ports(sysfs)) {}
 
   std::vector<Finding> run() {
     for (const Remark& remark : conf_.remarks)
@@ -82,16 +133,42 @@ class Checker {
     if (entry.ia_params.empty())
       say(Severity::kWarning, entry.line,
           "the ia_params are empty; providers want a device, as in \"eth0 0\"");
+    look_at_settings(entry);
     if (entry.major != 2 || entry.minor != 0)
       say(Severity::kRemark, entry.line,
           fmt::format("version {}.{}: programs ask for 2.0 unless they say otherwise", entry.major,
                       entry.minor));
     if (entry.library.empty()) {
       say(Severity::kError, entry.line, "the lib_path is empty, so the entry cannot be opened");
-    } else if (std::error_code error; entry.library.find('/') != std::string::npos &&
-                                      !std::filesystem::is_regular_file(entry.library, error)) {
-      say(Severity::kWarning, entry.line,
-          "the library " + printable(entry.library) + " is not a file here");
+    } else if (const std::string wrong = wrong_library(entry.library); !wrong.empty()) {
+      say(Severity::kWarning, entry.line, "the library " + printable(entry.library) + ' ' + wrong);
+    }
+    look_at_device(entry);
+  }
+
+  // Only for our providers: what others take for a device is theirs to know.
+  void look_at_device(const Entry& entry) {
+    const bool soft = entry.library.find("libdaplsoft.so") != std::string::npos;
+    if (!soft && entry.library.find("libdaplofa.so") == std::string::npos) return;
+    const std::string device = entry.ia_params.substr(0, entry.ia_params.find_first_of(" \t"));
+    if (device.empty() || is_of_this_machine(device)) return;
+    if (!soft && (device.find(':') != std::string::npos ||  // a GID
+                  std::any_of(ports_.begin(), ports_.end(),
+                              [&](const RdmaPort& port) { return port.device == device; })))
+      return;
+    say(Severity::kWarning, entry.line,
+        quoted(device) +
+            (soft ? " is no network interface or address of this machine"
+                  : " is no network interface, address or RDMA device of this machine"));
+  }
+
+  void look_at_settings(const Entry& entry) {
+    for (const Settings& settings : all_settings()) {
+      if (entry.library.find(settings.library) == std::string::npos) continue;
+      std::istringstream words(entry.ia_params);
+      for (std::string word; words >> word;)
+        if (const std::string wrong = wrong_setting(settings, word); !wrong.empty())
+          say(Severity::kError, entry.line, "ia_params: " + printable(wrong));
     }
   }
 
@@ -99,13 +176,24 @@ class Checker {
     findings_.push_back({severity, conf_.file, line, std::move(text)});
   }
 
+  // Looked for once: a file names the same library many times.
+  const std::string& wrong_library(const std::string& library) {
+    const auto [place, is_new] = libraries_.try_emplace(library);
+    if (is_new) place->second = library_obstacle(library);
+    return place->second;
+  }
+
   const Conf& conf_;
+  const std::vector<RdmaPort> ports_;
+  std::map<std::string, std::string> libraries_;  // and what is wrong with them
   std::vector<Finding> findings_;
 };
 
 }  // namespace
 
-std::vector<Finding> check(const Conf& conf) { return Checker(conf).run(); }
+std::vector<Finding> check(const Conf& conf, const std::filesystem::path& sysfs) {
+  return Checker(conf, sysfs).run();
+}
 
 int print_check(const Conf& conf, const std::vector<Finding>& findings, bool json) {
   const auto errors = std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {

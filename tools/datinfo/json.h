@@ -34,6 +34,12 @@ class Json {
   Json& text(std::string_view value);
   Json& number(std::size_t value) { return word(std::to_string(value)); }
   Json& boolean(bool value) { return word(value ? "true" : "false"); }
+  // A value that is JSON already.
+  Json& word(std::string_view value) {
+    element();
+    out_ += value;
+    return *this;
+  }
   [[nodiscard]] const std::string& result() const { return out_; }
 
  private:
@@ -48,11 +54,6 @@ class Json {
     }
     after_key_ = false;
     first_ = false;
-  }
-  Json& word(std::string_view value) {
-    element();
-    out_ += value;
-    return *this;
   }
 
   std::string out_;

@@ -77,8 +77,8 @@ const char* thread_word(const Entry& entry) {
 }
 
 std::string attribute(const Outcome& outcome, std::string_view name) {
-  for (const auto& [key, value] : outcome.attributes)
-    if (key == name) return value;
+  for (const Attribute& one : outcome.attributes)
+    if (one.name == name) return one.value;
   return {};
 }
 
@@ -141,10 +141,10 @@ void print_causes(const std::vector<Adapter>& adapters, const std::string& file)
 
 void print_attributes(const Adapter& adapter) {
   std::size_t width = 0;
-  for (const auto& [key, value] : adapter.outcome.attributes) width = std::max(width, key.size());
+  for (const Attribute& one : adapter.outcome.attributes) width = std::max(width, one.name.size());
   tools::print("\n{} ({})\n", printable(adapter.entry.ia_name), thread_word(adapter.entry));
-  for (const auto& [key, value] : adapter.outcome.attributes)
-    tools::print("  {:<{}}  {}\n", printable(key), width, printable(value));
+  for (const Attribute& one : adapter.outcome.attributes)
+    tools::print("  {:<{}}  {}\n", printable(one.name), width, printable(one.value));
 }
 
 // RDMA ports whose interface no entry names.
@@ -186,7 +186,15 @@ void print_json(const Conf& conf, const std::vector<Adapter>& adapters,
     out.close(']').key("advice").open('[');
     for (const std::string& line : advice) out.text(line);
     out.close(']').key("attributes").open('{');
-    for (const auto& [key, value] : outcome.attributes) out.key(key).text(value);
+    for (const auto& [key, value, kind] : outcome.attributes) {
+      out.key(key);
+      if (kind == Attribute::Kind::kNumber)
+        out.word(value);
+      else if (kind == Attribute::Kind::kFlag)
+        out.boolean(value == "yes");
+      else
+        out.text(value);
+    }
     out.close('}').close('}');
   }
   out.close(']').close('}');

@@ -2,11 +2,16 @@
 #include "machine.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,6 +56,70 @@ std::string first_line(const fs::path& file) {
   std::string line;
   std::getline(in, line);
   return line;
+}
+
+// What is the same in all libraries that a process can load: class, byte order, processor.
+struct ElfKind {
+  std::array<unsigned char, EI_NIDENT> ident{};
+  Elf64_Half type = 0;  // the first fields are those of Elf32_Ehdr, too
+  Elf64_Half machine = 0;
+};
+
+bool read_kind(const std::string& path, ElfKind& kind) {
+  std::ifstream in(path, std::ios::binary);
+  in.read(reinterpret_cast<char*>(&kind), sizeof kind);
+  return in.good() && std::memcmp(kind.ident.data(), ELFMAG, SELFMAG) == 0;
+}
+
+std::string why_no_library(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return "is not a file here";
+  if (::access(path.c_str(), R_OK) != 0) return "cannot be read";
+  ElfKind kind;
+  if (!read_kind(path, kind) || kind.type != ET_DYN) return "is no shared library";
+  ElfKind ours;
+  if (read_kind("/proc/self/exe", ours) &&
+      (kind.ident[EI_CLASS] != ours.ident[EI_CLASS] || kind.ident[EI_DATA] != ours.ident[EI_DATA] ||
+       kind.machine != ours.machine))
+    return "is for another processor";
+  return {};
+}
+
+[[noreturn]] void try_to_load(const std::string& library, int answer_fd) {
+  constexpr unsigned kPatience = 10;  // seconds, for what a library does while it is loaded
+  ::alarm(kPatience);
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::dup2(nowhere, STDERR_FILENO);
+  std::string text = "loaded";
+  if (::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
+    text = ::dlerror();
+    if (const std::string prefix = library + ": "; text.starts_with(prefix))
+      text.erase(0, prefix.size());
+  }
+  const ssize_t written = ::write(answer_fd, text.data(), text.size());
+  ::_exit(written > 0 ? 0 : 1);
+}
+
+std::string why_not_found(const std::string& library) {
+  std::array<int, 2> answer{-1, -1};
+  if (::pipe2(answer.data(), O_CLOEXEC) != 0) return {};
+  const pid_t pid = ::fork();
+  if (pid == 0) try_to_load(library, answer[1]);
+  ::close(answer[1]);
+  std::string text;
+  std::array<char, 512> buffer;
+  for (ssize_t got = 1; pid > 0 && got != 0;) {
+    got = ::read(answer[0], buffer.data(), buffer.size());
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  ::close(answer[0]);
+  while (pid > 0 && ::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (pid < 0 || text == "loaded") return {};
+  return text.empty() ? "cannot be loaded: the process that tried has ended"
+                      : "cannot be loaded: " + text;
 }
 
 // "4: ACTIVE" -> "ACTIVE"
@@ -102,6 +171,28 @@ std::vector<Netdev> netdevs() {
   std::stable_partition(found.begin(), found.end(),
                         [](const Netdev& one) { return !one.loopback; });
   return found;
+}
+
+bool is_of_this_machine(const std::string& device) {
+  if (::if_nametoindex(device.c_str()) != 0) return true;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(device.c_str(), nullptr, &hints, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    // Only addresses of this machine can be bound to.
+    const int fd = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    const bool bound = ::bind(fd, one->ai_addr, one->ai_addrlen) == 0;
+    ::close(fd);
+    if (bound) return true;
+  }
+  return false;
+}
+
+std::string library_obstacle(const std::string& library) {
+  return library.find('/') == std::string::npos ? why_not_found(library) : why_no_library(library);
 }
 
 std::vector<RdmaPort> rdma_ports(const fs::path& sysfs) {

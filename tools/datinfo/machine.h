@@ -26,6 +26,14 @@ struct RdmaPort {
 // Interfaces in the order of the kernel, loopback last.
 [[nodiscard]] std::vector<Netdev> netdevs();
 
+// Whether `device` is a network interface or a numeric address of this machine, or the name of a
+// host whose address is.
+[[nodiscard]] bool is_of_this_machine(const std::string& device);
+
+// What keeps the dynamic linker from loading a library; empty: nothing is seen. A path is looked
+// at, a bare name is tried in a child process. REQUIRES: the process has one thread.
+[[nodiscard]] std::string library_obstacle(const std::string& library);
+
 // Ports below `sysfs`/class/infiniband, sorted by device and port. Reads files; what cannot be read
 // stays empty.
 [[nodiscard]] std::vector<RdmaPort> rdma_ports(const std::filesystem::path& sysfs);

@@ -68,9 +68,9 @@ int main(int argc, char** argv) {
 
   CLI::App* check = app.add_subcommand("check", "Look for mistakes in a dat.conf");
   std::optional<std::string> file;
-  bool check_json = false;
   check->add_option("FILE", file, "The file, instead of the one in use");
-  check->add_flag("--json", check_json, "Print JSON");
+  check->add_flag("--json", options.json, "Print JSON");
+  check->add_option("--sysfs", options.sysfs, "Where the kernel describes devices (/sys)");
 
   CLI::App* generate = app.add_subcommand("generate", "Write a dat.conf for this machine");
   std::string output;
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   int status = 0;
   if (check->parsed()) {
     const datinfo::Conf conf = datinfo::read_conf(file);
-    status = datinfo::print_check(conf, datinfo::check(conf), check_json);
+    status = datinfo::print_check(conf, datinfo::check(conf, options.sysfs), options.json);
   } else if (generate->parsed()) {
     status =
         write(datinfo::generate(datinfo::rdma_ports(options.sysfs), datinfo::netdevs()), output);

@@ -29,7 +29,7 @@ constexpr std::size_t kMostAtOnce = 4;
 constexpr std::size_t kMaxOutput = 64 * 1024;  // of a provider that does not stop writing
 
 // The child's answer: strings, each as "<length>:<bytes>"; the first are "open" or "fail", the
-// status and the cause, then come pairs of names and values, then "end".
+// status and the cause, then names, values and kinds of attributes, then "end".
 void put(std::string& answer, std::string_view text) {
   answer += std::to_string(text.size());
   answer += ':';
@@ -69,9 +69,12 @@ std::string answer_for(const Entry& entry) {
   put(answer, status == DAT_SUCCESS ? "open" : "fail");
   put(answer, name_of(status));
   put(answer, cause);
-  for (const auto& [key, value] : attributes) {
+  for (const auto& [key, value, kind] : attributes) {
     put(answer, key);
     put(answer, value);
+    put(answer, kind == Attribute::Kind::kNumber ? "n"
+                : kind == Attribute::Kind::kFlag ? "f"
+                                                 : "t");
   }
   if (ia != DAT_HANDLE_NULL) dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
   put(answer, "end");
@@ -207,8 +210,12 @@ class Child {
       std::string value;
       if (!take(rest, key)) return false;
       if (rest.empty()) break;  // "end"
-      if (!take(rest, value)) return false;
-      told.attributes.emplace_back(key, value);
+      std::string kind;
+      if (!take(rest, value) || !take(rest, kind)) return false;
+      told.attributes.push_back({key, value,
+                                 kind == "n"   ? Attribute::Kind::kNumber
+                                 : kind == "f" ? Attribute::Kind::kFlag
+                                               : Attribute::Kind::kText});
     }
     if (told.opened) told.cause.clear();
     outcome_ = std::move(told);

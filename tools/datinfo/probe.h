@@ -10,7 +10,13 @@
 
 namespace datinfo {
 
-using Attributes = std::vector<std::pair<std::string, std::string>>;  // name and value
+struct Attribute {
+  enum class Kind { kText, kNumber, kFlag };  // a flag is "yes" or "no"
+  std::string name;
+  std::string value;
+  Kind kind = Kind::kText;
+};
+using Attributes = std::vector<Attribute>;
 
 // What came of opening one IA.
 struct Outcome {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "connection.h"
+#include "../names.h"
 #include "../program.h"
 
 #include <fmt/core.h>
@@ -222,8 +223,8 @@ bool Connection::wait_established() {
       break;
   }
   if (reason != nullptr) {
-    tools::print(stderr, "dattx: no connection: {} (event {:#x})\n", reason,
-                 static_cast<unsigned>(event->event_number));
+    tools::print(stderr, "dattx: no connection: {} ({})\n", reason,
+                 tools::event_name(event->event_number));
     return false;
   }
   const DAT_CONNECTION_EVENT_DATA& data = event->event_data.connect_event_data;
@@ -284,7 +285,7 @@ std::optional<Connection::Received> Connection::receive() {
     return std::nullopt;
   }
   if (done.status != DAT_DTO_SUCCESS) {
-    tools::print(stderr, "dattx: a receive failed with status {}\n", static_cast<int>(done.status));
+    tools::print(stderr, "dattx: a receive failed: {}\n", tools::status_name(done.status));
     return std::nullopt;
   }
   const auto slot = static_cast<std::uint32_t>(done.user_cookie.as_64);
@@ -302,8 +303,7 @@ bool Connection::drain(std::uint32_t outstanding) {
     --outstanding_;
     const DAT_DTO_COMPLETION_EVENT_DATA& done = event->event_data.dto_completion_event_data;
     if (done.status != DAT_DTO_SUCCESS) {
-      tools::print(stderr, "dattx: a request failed with status {}\n",
-                   static_cast<int>(done.status));
+      tools::print(stderr, "dattx: a request failed: {}\n", tools::status_name(done.status));
       return false;
     }
   }

@@ -44,13 +44,18 @@ const std::map<std::string, Operation>& operations() {
 
 void add_client_options(CLI::App& client, dattx::Plan& plan, std::vector<std::string>& chosen) {
   client.add_option("host", plan.host, "Name or IPv4 address of the server")->required();
+  // One word each: a second one would be taken from the host.
   client.add_option("--operations", chosen, "Some of sr,rw,rr,pp (all)")
       ->delimiter(',')
       ->allow_extra_args(false)
+      ->option_text("NAME,...")
       ->check(CLI::IsMember(&operations()));
-  client.add_option("--sizes", plan.sizes, "Bytes per transfer (4,64,1024,16384,262144,4194304)")
+  client
+      .add_option("--sizes", plan.sizes,
+                  "Bytes per transfer, 1 to 67108864 (4,64,1024,16384,262144,4194304)")
       ->delimiter(',')
       ->allow_extra_args(false)
+      ->option_text("N,...")
       ->check(CLI::Range(1U, 64U << 20));
   client
       .add_option("--count", plan.count, "Transfers per measurement (at most 64 MiB, at least 4)")

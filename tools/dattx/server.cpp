@@ -113,7 +113,8 @@ bool serve_one(const Adapter& adapter, DAT_CR_HANDLE cr) {
   Connection connection(adapter);
   if (!acceptable(hello) || !connection.create(hello)) {
     tools::print(stderr, "dattx: client refused\n");
-    return ok(dat_cr_reject(cr, 0, nullptr), "refusing a client");
+    static_cast<void>(ok(dat_cr_reject(cr, 0, nullptr), "refusing a client"));
+    return false;
   }
   return connection.accept(cr) && Session(connection).run();
 }
@@ -134,16 +135,18 @@ int serve(const Settings& settings, std::uint32_t clients) {
   }
   tools::print("dattx: {} listens on port {}\n", settings.ia, settings.port);
   tools::flush();
+  bool all_good = true;
   for (std::uint32_t served = 0; clients == 0 || served < clients; ++served) {
     const auto event = adapter.wait_forever(requests.get());
     if (!event) {
       return 1;
     }
     const bool good = serve_one(adapter, event->event_data.cr_arrival_event_data.cr_handle);
+    all_good = all_good && good;
     tools::print("dattx: client {} {}\n", served + 1, good ? "done" : "failed");
     tools::flush();
   }
-  return 0;
+  return all_good ? 0 : 1;
 }
 
 }  // namespace dattx

@@ -21,7 +21,8 @@ DAT_BEGIN_DECLS
 /**
  * An agent: called when the CNO is triggered, on a thread of the provider. It may dequeue and post,
  * and must neither block nor free the CNO. `evd_handle` is a hint as in dat_cno_wait(), null if the
- * IA is being closed.
+ * IA is being closed. When the last EVD of the CNO is freed, only threads in dat_cno_wait() are
+ * told.
  */
 typedef void (*DAT_AGENT_FUNC)(DAT_PVOID instance_data, DAT_EVD_HANDLE evd_handle);
 
@@ -73,7 +74,7 @@ typedef enum dat_cno_param_mask {
  * @param[out] cno_handle  receives the CNO; owned by the application
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`
- * @retval DAT_INVALID_PARAMETER       an agent with data but no function; `cno_handle` is null
+ * @retval DAT_INVALID_PARAMETER       `cno_handle` is null
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_cno_create
@@ -107,7 +108,6 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD*
  * @param[in] agent       the agent, or DAT_OS_WAIT_PROXY_AGENT_NULL to remove the present one
  *
  * @retval DAT_INVALID_HANDLE     `cno_handle`
- * @retval DAT_INVALID_PARAMETER  an agent with data but no function
  * @retval DAT_INVALID_STATE      the CNO has a file descriptor
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_cno_modify_agent
@@ -124,7 +124,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_modify_agent(DAT_CNO_HANDLE cno_handle,
  *                             been called.
  *
  * @retval DAT_INVALID_HANDLE     `cno_handle`
- * @retval DAT_INVALID_PARAMETER  unknown mask, or `cno_param` is null
+ * @retval DAT_INVALID_PARAMETER  `cno_param` is null
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_cno_query
  */

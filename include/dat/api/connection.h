@@ -37,7 +37,7 @@ typedef enum dat_connect_flags {
  * @param[in] ep_handle           EP in state UNCONNECTED with PZ and connect EVD
  * @param[in] remote_ia_address   address of the peer (sockaddr_in, sockaddr_in6, sockaddr_ib), its
  *                                port does not matter; not kept
- * @param[in] remote_conn_qual    where the peer listens
+ * @param[in] remote_conn_qual    where the peer listens; 64 bits, as for dat_psp_create()
  * @param[in] timeout             microseconds until TIMED_OUT, the peer's decision included; not 0;
  *                                DAT_TIMEOUT_INFINITE
  * @param[in] private_data_size   in bytes, up to max_private_data_size
@@ -132,12 +132,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_common_connect(DAT_EP_HANDLE ep_handle,
  * already stays so, without an event.
  *
  * @param[in] ep_handle
- * @param[in] close_flags  DAT_CLOSE_ABRUPT_FLAG or DAT_CLOSE_GRACEFUL_FLAG
+ * @param[in] close_flags  DAT_CLOSE_GRACEFUL_FLAG; all others are DAT_CLOSE_ABRUPT_FLAG
  *
  * Events, on the connect EVD of both sides: DISCONNECTED. Completions may still come after it.
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
- * @retval DAT_INVALID_PARAMETER       unknown flag
  * @retval DAT_INVALID_STATE           there is nothing to end: UNCONNECTED, RESERVED, or with an
  *                                     unanswered CR
  * @retval DAT_INSUFFICIENT_RESOURCES  out of transport resources

@@ -34,11 +34,11 @@ typedef enum dat_cr_param_mask {
  * Tell who asks for a connection, and with what data.
  *
  * @param[in]  cr_handle
- * @param[in]  cr_param_mask  fields wanted; others may be filled too
+ * @param[in]  cr_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] cr_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `cr_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `cr_param` is null
+ * @retval DAT_INVALID_PARAMETER  `cr_param` is null
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_cr_query
  */

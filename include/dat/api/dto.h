@@ -13,9 +13,19 @@
  * - Segments must lie in LMRs of the EP's zone, with the right for local reading or writing. A
  *   provider may find that out at the post or later (LOCAL_PROTECTION).
  *
+ * - Completion flags that a post does not know, or that the EP's attributes do not allow, do not
+ *   matter.
+ * - An EP takes at least 4 segments, where the adapter can, whatever its attributes say.
+ *
  * Requests, that is everything but receives, need an EP that is CONNECTED. If it is DISCONNECTED
  * they are taken and complete with FLUSHED. A request that fails breaks the connection. One that
  * was suppressed and succeeded keeps its place in the queue until a later one completes.
+ *
+ * On iWARP a Send or RDMA Write completes when the transport has it, and may be refused by the peer
+ * afterwards: a Write with a wrong key completes with success, then comes
+ * DAT_CONNECTION_EVENT_BROKEN. On InfiniBand the completion waits for the peer's adapter, and has
+ * the status of the failure. The software RNIC is iWARP; with the EP attribute delayed_ack, or
+ * delayed_ack=on in the entry of dat.conf (dat.conf(5)), its completions wait for the peer too.
  */
 #pragma once
 
@@ -36,8 +46,7 @@ DAT_BEGIN_DECLS
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR,
- *                                     longer than max_message_size of the IA, unknown flag,
- *                                     UNSIGNALLED without the EP attribute
+ *                                     longer than max_message_size of the IA
  * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
@@ -87,8 +96,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send_with_invalidate(
  * Events: completion with operation DAT_DTO_RECEIVE or DAT_DTO_RECEIVE_WITH_INVALIDATE.
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
- * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR,
- *                                     another flag, UNSIGNALLED without the EP attribute
+ * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR
  * @retval DAT_INVALID_STATE           the EP receives from an SRQ
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally
@@ -103,24 +111,24 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUN
 
 /**
  * Read memory of the peer. The data is there when the read completes; the peer's application does
- * not notice. Reads beyond max_rdma_read_out wait in the queue; more at a time than the peer's
- * max_rdma_read_in break the connection.
+ * not notice. Connecting agrees on how many are under way at a time, the smaller of our
+ * max_rdma_read_out and the peer's max_rdma_read_in; more wait in the queue. If that is 0 a read
+ * fails with DAT_DTO_ERR_REMOTE_RESPONDER and the connection is broken.
  *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_rdma_read_iov
- * @param[in] local_iov         segments, filled front to back; together as long as `remote_iov`
+ * @param[in] local_iov         segments, filled front to back; they say how much is read
  * @param[in] user_cookie       for the completion event
- * @param[in] remote_iov        one piece of the peer's memory, up to max_rdma_size bytes, with a
- *                              context that allows remote reading; not kept
+ * @param[in] remote_iov        where in the peer's memory, with a context that allows remote
+ *                              reading; its length does not matter; not kept
  * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  *
  * Events: completion with operation DAT_DTO_RDMA_READ.
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
- *                                     over max_rdma_size, flag, UNSIGNALLED without the attribute
+ *                                     over max_rdma_size
  * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
- * @retval DAT_LENGTH_ERROR            segments shorter than `remote_iov`
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally; on iWARP
  *                                     remote writing is needed too (rdma_write_for_rdma_read_req)
@@ -148,6 +156,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT
  * Events: completion with operation DAT_DTO_RDMA_READ.
  *
  * @retval DAT_MODEL_NOT_SUPPORTED  the provider cannot do it
+ * @retval DAT_LENGTH_ERROR         local_iov is smaller than remote_iov
  * @return Anything else as dat_ep_post_rdma_read().
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_rdma_read_to_rmr
@@ -162,21 +171,26 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_hand
  * Write into memory of the peer, whose application does not notice. The data is there when the peer
  * receives a message that was sent on the same EP afterwards.
  *
+ * A peer that polls the memory instead relies on its adapter. The software RNIC stores the last up
+ * to 8 bytes after all others, an aligned word at the end in one piece, and Writes of one EP in the
+ * order of posting: who sees the end of a Write (an atomic load with acquire order) sees all of it,
+ * and what was written before. Receive buffers and the sinks of RDMA Reads are filled in the same
+ * way. RDMA hardware usually does likewise; the specification promises none of it.
+ *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_rdma_write_iov
  * @param[in] local_iov         segments; together up to max_rdma_size bytes
  * @param[in] user_cookie       for the completion event
- * @param[in] remote_iov        one piece of the peer's memory, at least as long as the segments
- *                              together, with a context that allows remote writing; not kept
+ * @param[in] remote_iov        where in the peer's memory, with a context that allows remote
+ *                              writing; its length does not matter; not kept
  * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  *
  * Events: completion with operation DAT_DTO_RDMA_WRITE.
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
- *                                     over max_rdma_size, flag, UNSIGNALLED without the attribute
+ *                                     over max_rdma_size
  * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
- * @retval DAT_LENGTH_ERROR            segments longer than `remote_iov`
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding

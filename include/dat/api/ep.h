@@ -20,23 +20,27 @@ typedef enum dat_service_type {
  * the provider (null attributes at creation) connecting may lower a read depth.
  */
 typedef struct dat_ep_attr {
-  DAT_SERVICE_TYPE service_type;
-  DAT_SEG_LENGTH max_message_size; /**< Longest message in bytes, either direction. */
-  DAT_SEG_LENGTH max_rdma_size;    /**< Longest RDMA read or write in bytes. */
-  DAT_QOS qos;
+  DAT_SERVICE_TYPE service_type;              /**< RC; anything but datagrams is taken for it. */
+  DAT_SEG_LENGTH max_message_size;            /**< Longest message in bytes, either direction. */
+  DAT_SEG_LENGTH max_rdma_size;               /**< Longest RDMA read or write in bytes. */
+  DAT_QOS qos;                                /**< Does not matter: dat_ep_connect() has its own. */
   DAT_COMPLETION_FLAGS recv_completion_flags; /**< How receives notify: UNSIGNALLED, SOLICITED_WAIT,
-                                                   EVD_THRESHOLD. The EPs of one EVD must agree. */
-  DAT_COMPLETION_FLAGS request_completion_flags; /**< Requests: UNSIGNALLED or EVD_THRESHOLD. */
+                                                   EVD_THRESHOLD. Others may share the EVD. */
+  DAT_COMPLETION_FLAGS request_completion_flags; /**< Requests: UNSIGNALLED or EVD_THRESHOLD. Other
+                                                      bits of both do not matter, but SUPPRESS of
+                                                      receives is refused. */
   DAT_COUNT max_recv_dtos;      /**< Receives outstanding; 0 exactly if there is no receive EVD. */
   DAT_COUNT max_request_dtos;   /**< Requests outstanding; 0 exactly if there is no request EVD. */
-  DAT_COUNT max_recv_iov;       /**< Segments of a receive. */
-  DAT_COUNT max_request_iov;    /**< Segments of a send. */
-  DAT_COUNT max_rdma_read_in;   /**< RDMA reads of the peer under way at a time. The peer's
-                                     max_rdma_read_out must not be larger. */
-  DAT_COUNT max_rdma_read_out;  /**< Own RDMA reads under way at a time; more wait. */
+  DAT_COUNT max_recv_iov;       /**< Segments of a receive; less than 4 counts as 4. */
+  DAT_COUNT max_request_iov;    /**< Segments of a send; less than 4 counts as 4. */
+  DAT_COUNT max_rdma_read_in;   /**< RDMA reads of the peer under way at a time; more wait. 0:
+                                     those of the peer fail. */
+  DAT_COUNT max_rdma_read_out;  /**< Own RDMA reads under way at a time; more wait. Of both
+                                     depths a negative one is the most that the adapter has. */
   DAT_COUNT srq_soft_hw;        /**< Soft high watermark: dat_ep_set_watermark(). */
-  DAT_COUNT max_rdma_read_iov;  /**< Segments of an RDMA read; 0: as max_request_iov. */
-  DAT_COUNT max_rdma_write_iov; /**< Segments of an RDMA write; 0: as max_request_iov. */
+  DAT_COUNT max_rdma_read_iov;  /**< Segments of an RDMA read; 0 and less: as max_request_iov. More
+                                     than the adapter has counts as what it has. */
+  DAT_COUNT max_rdma_write_iov; /**< Segments of an RDMA write, likewise. */
   DAT_COUNT ep_transport_specific_count;
   DAT_NAMED_ATTR* ep_transport_specific; /**< Array; of the transport. */
   DAT_COUNT ep_provider_specific_count;
@@ -137,7 +141,6 @@ typedef DAT_UINT64 DAT_EP_PARAM_MASK;
  *                                     (DAT_INVALID_HANDLE_EVD_RECV, _REQUEST, _CONN)
  * @retval DAT_INVALID_PARAMETER       an attribute beyond the limits of the IA or not fitting the
  *                                     EVDs (DAT_INVALID_ARG6); `ep_handle` is null
- * @retval DAT_MODEL_NOT_SUPPORTED     an attribute asks for what the provider has not
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device objects
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_ep_create
@@ -159,7 +162,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HAND
  * @param[in]  request_evd_handle  EVD with DAT_EVD_DTO_FLAG for requests, or null
  * @param[in]  connect_evd_handle  EVD with DAT_EVD_CONNECTION_FLAG, or null
  * @param[in]  srq_handle
- * @param[in]  ep_attributes       attributes, not null, not kept; max_recv_iov does not matter
+ * @param[in]  ep_attributes       attributes, not kept; max_recv_dtos and max_recv_iov do not
+ * matter; null for what the provider likes best
  * @param[out] ep_handle           receives the EP; owned by the application
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`, `srq_handle`; an EVD, or it lacks
@@ -180,11 +184,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_create_with_srq(
  * Tell the parameters, the attributes and the state of an EP.
  *
  * @param[in]  ep_handle
- * @param[in]  ep_param_mask  fields wanted; others may be filled too
+ * @param[in]  ep_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] ep_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `ep_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `ep_param` is null
+ * @retval DAT_INVALID_PARAMETER  `ep_param` is null
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_query
  */
@@ -290,7 +294,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_reset(DAT_EP_HANDLE ep_handle);
 
 /**
  * Destroy an EP, whatever it does: connecting is given up, a connection is broken without an event
- * here (the peer has one). Completions of it may still be dequeued, with a handle that is dead.
+ * here (the peer has one). Completions of it may still be dequeued, with a handle that is dead, or
+ * be gone: dequeue from its DTO EVDs until they are empty before you free it, or messages that have
+ * been received, and whose senders know it, are lost.
  *
  * @param[in] ep_handle
  *

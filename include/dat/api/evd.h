@@ -35,7 +35,8 @@ typedef enum dat_evd_state {
   /* Whether dat_evd_wait() may be called. */
   DAT_EVD_STATE_WAITABLE = 0x04,
   DAT_EVD_STATE_UNWAITABLE = 0x08,
-  /* Which completions notify, from the completion flags of the EPs that feed it. */
+  /* Which completions notify, from the completion flags of the EPs that feed it. Where these differ
+     each stream keeps its own way, and NOTIFY is told before SOLICITED before THRESHOLD. */
   DAT_EVD_STATE_CONFIG_NOTIFY = 0x10,    /**< Those not posted as UNSIGNALLED. */
   DAT_EVD_STATE_CONFIG_SOLICITED = 0x20, /**< Those the sender asked for. */
   DAT_EVD_STATE_CONFIG_THRESHOLD = 0x30  /**< All. */
@@ -69,12 +70,12 @@ typedef enum dat_evd_param_mask {
  * @param[in]  ia_handle
  * @param[in]  evd_min_qlen  number of events it must be able to hold
  * @param[in]  cno_handle    CNO to trigger, or null
- * @param[in]  evd_flags     what will feed it
+ * @param[in]  evd_flags     what will feed it; other bits do not matter
  * @param[out] evd_handle    receives the EVD; owned by the application
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`, or `cno_handle` is neither null nor a CNO of it
- * @retval DAT_INVALID_PARAMETER       `evd_min_qlen` is not positive; `evd_flags` is empty,
- * unknown, or a combination that cannot be merged; null pointer
+ * @retval DAT_INVALID_PARAMETER       `evd_min_qlen` is not positive; `evd_flags` cannot be merged
+ *                                     (evd_stream_merging_supported); null pointer
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device queues, or `evd_min_qlen` is beyond
  *                                     max_evd_qlen
  *
@@ -88,11 +89,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT 
  * Tell the parameters and the state of an EVD.
  *
  * @param[in]  evd_handle
- * @param[in]  evd_param_mask  fields wanted; others may be filled too
+ * @param[in]  evd_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] evd_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `evd_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `evd_param` is null
+ * @retval DAT_INVALID_PARAMETER  `evd_param` is null
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_evd_query
  */

@@ -70,10 +70,12 @@ typedef enum dat_lmr_param_mask {
  * @param[in]  ia_handle
  * @param[in]  mem_type            what `region_description` describes
  * @param[in]  region_description  the memory
- * @param[in]  length              in bytes, 1 to max_lmr_block_size; ignored for DAT_MEM_TYPE_LMR
+ * @param[in]  length              in bytes, up to max_lmr_block_size; 0 makes an LMR of nothing;
+ * ignored for DAT_MEM_TYPE_LMR
  * @param[in]  pz_handle           zone of the region
- * @param[in]  privileges          what the region may be used for
- * @param[in]  va_type             what addresses in triplets will mean
+ * @param[in]  privileges          what the region may be used for; unknown bits do not matter
+ * @param[in]  va_type             what addresses in triplets will mean; DAT_VA_TYPE_VA unless it is
+ *                                 DAT_VA_TYPE_ZB
  * @param[out] lmr_handle          receives the LMR; owned by the application
  * @param[out] lmr_context         receives the name for local segments; may be null
  * @param[out] rmr_context         receives the name to give to peers, 0 without remote privileges;
@@ -83,7 +85,7 @@ typedef enum dat_lmr_param_mask {
  * @param[out] registered_address  receives the start of what is registered; may be null
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`, or the LMR to start from
- * @retval DAT_INVALID_PARAMETER       unknown type or privilege; length 0 or beyond the limit;
+ * @retval DAT_INVALID_PARAMETER       unknown memory type; length beyond the limit;
  *                                     address null or wrapping around; `lmr_handle` is null
  * @retval DAT_INVALID_STATE           shared: not memory that the platform shares
  * @retval DAT_MODEL_NOT_SUPPORTED     no such memory type, or no DAT_VA_TYPE_ZB
@@ -103,11 +105,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_lmr_create(
  * Tell the parameters of an LMR.
  *
  * @param[in]  lmr_handle
- * @param[in]  lmr_param_mask  fields wanted; others may be filled too
+ * @param[in]  lmr_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] lmr_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `lmr_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `lmr_param` is null
+ * @retval DAT_INVALID_PARAMETER  `lmr_param` is null
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_lmr_query
  */
@@ -117,14 +119,15 @@ DAT_EXPORT DAT_RETURN DAT_API dat_lmr_query(DAT_LMR_HANDLE lmr_handle,
 
 /**
  * Make local changes visible to RDMA reads that peers start afterwards. Needed only where
- * lmr_sync_req is DAT_TRUE; elsewhere the arguments are checked and nothing is done.
+ * lmr_sync_req is DAT_TRUE; elsewhere nothing is done, whatever the segments are.
  *
  * @param[in] ia_handle
  * @param[in] local_segments  array of pieces of LMRs, of any zone
  * @param[in] num_segments    number of elements
  *
  * @retval DAT_INVALID_HANDLE     `ia_handle`
- * @retval DAT_INVALID_PARAMETER  null array, unknown lmr_context, or a piece outside its LMR
+ * @retval DAT_INVALID_PARAMETER  null array, unknown lmr_context, or a piece outside its LMR, where
+ *                                lmr_sync_req is DAT_TRUE
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_lmr_sync_rdma_read
  */
@@ -141,7 +144,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_lmr_sync_rdma_read(DAT_IA_HANDLE ia_handle,
  * @param[in] num_segments    number of elements
  *
  * @retval DAT_INVALID_HANDLE     `ia_handle`
- * @retval DAT_INVALID_PARAMETER  null array, unknown lmr_context, or a piece outside its LMR
+ * @retval DAT_INVALID_PARAMETER  null array, unknown lmr_context, or a piece outside its LMR, where
+ *                                lmr_sync_req is DAT_TRUE
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_lmr_sync_rdma_write
  */

@@ -41,7 +41,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HAND
  * @param[out] pz_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `pz_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `pz_param` is null
+ * @retval DAT_INVALID_PARAMETER  `pz_param` is null
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_pz_query
  */

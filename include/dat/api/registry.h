@@ -18,7 +18,8 @@ typedef struct dat_provider_info {
 
 /**
  * List the providers that the configuration (dat.conf) names, in the order of the file. Nothing is
- * loaded, so an entry need not work.
+ * loaded, so an entry need not work. Where no dat.conf can be read there are none, and the call
+ * succeeds.
  *
  * To size the list call it with 0: this fails and sets `*entries_returned` to the total.
  *

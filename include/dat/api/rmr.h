@@ -75,12 +75,12 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rmr_create_for_ep(DAT_PZ_HANDLE pz_handle,
  * Tell the parameters of an RMR.
  *
  * @param[in]  rmr_handle
- * @param[in]  rmr_param_mask  fields wanted; others may be filled too
+ * @param[in]  rmr_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] rmr_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `rmr_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `rmr_param` is null; from some
- *                                providers also LMR_TRIPLET of an RMR that is not bound
+ * @retval DAT_INVALID_PARAMETER  `rmr_param` is null; from some providers also LMR_TRIPLET of
+ *                                an RMR that is not bound
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_rmr_query
  */

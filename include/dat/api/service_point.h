@@ -38,10 +38,13 @@ typedef enum dat_psp_param_mask {
 } DAT_PSP_PARAM_MASK;
 
 /**
- * Listen on a connection qualifier.
+ * Listen on a connection qualifier: any value of 64 bits, such as a process id or a random one.
+ * Where the transport has ports a value beyond 65535 stands for one of them: two values of the same
+ * port cannot be listened on at a time. Events and queries report the value given here. 0 is any
+ * free port, as for dat_psp_create_any(); dat_psp_query() tells which.
  *
  * @param[in]  ia_handle
- * @param[in]  conn_qual   where to listen; on IP transports a port, 1 to 65535
+ * @param[in]  conn_qual   where to listen
  * @param[in]  evd_handle  EVD with DAT_EVD_CR_FLAG for the requests
  * @param[in]  psp_flags   who provides the EPs; ep_creator of DAT_PROVIDER_ATTR says what is
  *                         possible
@@ -51,7 +54,7 @@ typedef enum dat_psp_param_mask {
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`; `evd_handle`, or it lacks the flag
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
- * @retval DAT_INVALID_PARAMETER       `conn_qual` cannot be one, unknown flag, null pointer
+ * @retval DAT_INVALID_PARAMETER       unknown flag, null pointer
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there
  * @retval DAT_MODEL_NOT_SUPPORTED     not with these flags
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
@@ -90,11 +93,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CO
  * Tell the parameters of a PSP.
  *
  * @param[in]  psp_handle
- * @param[in]  psp_param_mask  fields wanted; others may be filled too
+ * @param[in]  psp_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] psp_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `psp_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `psp_param` is null
+ * @retval DAT_INVALID_PARAMETER  `psp_param` is null
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_psp_query
  */
@@ -132,15 +135,16 @@ typedef enum dat_rsp_param_mask {
 } DAT_RSP_PARAM_MASK;
 
 /**
- * Listen for one request on behalf of an EP, which becomes RESERVED.
+ * Listen for one request on behalf of an EP, which becomes RESERVED. Without an EP the provider
+ * makes one when the request comes, as a PSP with DAT_PSP_PROVIDER_FLAG does.
  *
  * When the request arrives the RSP is gone, the EP is PASSIVE_CONNECTION_PENDING, and the CR has
  * it as its local EP. Further requests are refused (NON_PEER_REJECTED at the peer).
  *
  * @param[in]  ia_handle
- * @param[in]  conn_qual   where to listen; on IP transports a port, 1 to 65535
- * @param[in]  ep_handle   EP in state UNCONNECTED. Its PZ and EVDs must be set when the request is
- *                         accepted.
+ * @param[in]  conn_qual   where to listen, as for dat_psp_create()
+ * @param[in]  ep_handle   EP in state UNCONNECTED, or null. Its PZ and EVDs must be set when the
+ *                         request is accepted.
  * @param[in]  evd_handle  EVD with DAT_EVD_CR_FLAG for the request
  * @param[out] rsp_handle  receives the RSP; owned by the application until the request arrives
  *
@@ -148,7 +152,7 @@ typedef enum dat_rsp_param_mask {
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`, `ep_handle`; `evd_handle`, or it lacks the flag
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
- * @retval DAT_INVALID_PARAMETER       `conn_qual` cannot be one, null pointer
+ * @retval DAT_INVALID_PARAMETER       null pointer
  * @retval DAT_INVALID_STATE           the EP is in another state
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
@@ -163,11 +167,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_Q
  * Tell the parameters of an RSP.
  *
  * @param[in]  rsp_handle
- * @param[in]  rsp_param_mask  fields wanted; others may be filled too
+ * @param[in]  rsp_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] rsp_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `rsp_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `rsp_param` is null
+ * @retval DAT_INVALID_PARAMETER  `rsp_param` is null
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_rsp_query
  */
@@ -233,11 +237,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM* 
  * Tell the parameters of a CSP.
  *
  * @param[in]  csp_handle
- * @param[in]  csp_param_mask  fields wanted; others may be filled too
+ * @param[in]  csp_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] csp_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE       `csp_handle`
- * @retval DAT_INVALID_PARAMETER    unknown bit in the mask, or `csp_param` is null
+ * @retval DAT_INVALID_PARAMETER    `csp_param` is null
  * @retval DAT_MODEL_NOT_SUPPORTED  the provider has no CSPs
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_csp_query

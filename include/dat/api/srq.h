@@ -64,12 +64,13 @@ typedef enum dat_srq_param_mask {
  *
  * @param[in]  ia_handle
  * @param[in]  pz_handle   zone of its buffers
- * @param[in]  srq_attr    what it is to be like; not kept
+ * @param[in]  srq_attr    what it is to be like; not kept. low_watermark does not matter:
+ *                         dat_srq_set_lw() sets one.
  * @param[out] srq_handle  receives the SRQ; owned by the application
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle` or `pz_handle`
- * @retval DAT_INVALID_PARAMETER       null pointer, a number not positive or beyond the IA's limit,
- *                                     or another watermark than the default
+ * @retval DAT_INVALID_PARAMETER       null pointer, max_recv_dtos not positive, a number negative
+ *                                     or beyond the IA's limit
  * @retval DAT_MODEL_NOT_SUPPORTED     the provider has no SRQs (srq_supported)
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device objects
  *
@@ -82,11 +83,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HAN
  * Tell the parameters and the fill of an SRQ.
  *
  * @param[in]  srq_handle
- * @param[in]  srq_param_mask  fields wanted; others may be filled too
+ * @param[in]  srq_param_mask  fields wanted; others may be filled too, unknown bits do not matter
  * @param[out] srq_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `srq_handle`
- * @retval DAT_INVALID_PARAMETER  unknown bit in the mask, or `srq_param` is null
+ * @retval DAT_INVALID_PARAMETER  `srq_param` is null
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_srq_query
  */

@@ -109,7 +109,7 @@ typedef enum dat_va_type {
 
 /**
  * How a transfer completes; a set. As an argument of a post it concerns that transfer, as an EP
- * attribute it sets the mode of one direction of the EP and thereby of the EVD it reports to.
+ * attribute it sets the mode of one direction of the EP. EPs of different modes may share an EVD.
  *
  * A completion is an *event* when it can be dequeued. It is a *notification* when it can in
  * addition wake a thread in dat_evd_wait() or trigger a CNO.

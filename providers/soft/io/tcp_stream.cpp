@@ -2,10 +2,8 @@
 #include "providers/soft/io/tcp_stream.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
-#include <new>
 
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -14,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "common/trace.h"
+#include "common/fork.h"
 
 namespace udapl::soft {
 
@@ -26,7 +24,6 @@ static_assert(sizeof(iwarp::IoSpan) == sizeof(iovec) &&
 namespace {
 
 constexpr std::size_t kMaxSpans = 1024;  // UIO_MAXIOV
-constexpr int kUserTimeoutMs = 20'000;   // unacknowledged data: the peer is lost
 constexpr int kKeepIdleSeconds = 20;
 constexpr int kKeepIntervalSeconds = 5;
 constexpr int kKeepCount = 4;
@@ -57,10 +54,29 @@ TcpStream::TcpStream(Reactor& reactor, Fd socket, const transport::Endpoints& en
   set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
   set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
   set_option(fd(), IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
-  set_option(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
 }
 
-TcpStream::~TcpStream() { unwatch(); }
+void TcpStream::set_peer_timeout(std::chrono::milliseconds limit) noexcept {
+  set_option(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+}
+
+TcpStream::~TcpStream() {
+  unwatch();
+  if (forks::descriptors_may_be_shared()) end_without_close();
+}
+
+// A child that was forked keeps the socket open when we close it, so the peer has to be told in
+// another way what the close would tell.
+void TcpStream::end_without_close() noexcept {
+  int unread = 0;
+  if (!aborts_ && (::ioctl(fd(), FIONREAD, &unread) != 0 || unread == 0)) {
+    ::shutdown(fd(), SHUT_WR);
+    return;
+  }
+  sockaddr nowhere{};
+  nowhere.sa_family = AF_UNSPEC;
+  ::connect(fd(), &nowhere, sizeof nowhere);  // RST
+}
 
 Status TcpStream::watch(std::uint32_t events, Handler& handler) noexcept {
   unwatch();
@@ -107,6 +123,7 @@ void TcpStream::shutdown_write() noexcept { ::shutdown(fd(), SHUT_WR); }
 void TcpStream::abort_on_close() noexcept {
   const linger hard{1, 0};
   ::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+  aborts_ = true;
 }
 
 std::uint32_t TcpStream::effective_mss() const noexcept {
@@ -141,57 +158,6 @@ void TcpStream::refresh_endpoints() noexcept {
     endpoints_.remote = address;
     endpoints_.remote_port = address.port();
   }
-}
-
-// ---- gentle close ------------------------------------------------------------------------------
-
-namespace {
-
-// Does everything in the driving thread, so that it may end at any time.
-class LingeringClose final : public Adopted, private Handler {
- public:
-  LingeringClose(std::unique_ptr<TcpStream> stream, Clock::duration limit) noexcept
-      : stream_(std::move(stream)),
-        limit_(limit),
-        begin_(stream_->reactor(), Call::to<&LingeringClose::begin>(this)),
-        timer_(stream_->reactor(), Call::to<&LingeringClose::finish>(this)) {}
-
-  static void launch(std::unique_ptr<LingeringClose> closing) noexcept {
-    LingeringClose& launched = *closing;
-    launched.stream_->reactor().adopt(std::move(closing));
-    launched.begin_.post();
-  }
-
- private:
-  void begin() noexcept {
-    stream_->shutdown_write();
-    if (!stream_->watch(EPOLLIN, *this).ok()) return finish();
-    timer_.start_after(limit_);
-  }
-
-  // A peer that keeps sending is cut off by the time limit.
-  void on_ready(std::uint32_t) noexcept override {
-    std::array<std::byte, 16 * 1024> dropped;
-    const IoResult result = stream_->receive(dropped);
-    if (result.kind == IoResult::kEnd || result.kind == IoResult::kBroken) finish();
-  }
-
-  void finish() noexcept { stream_->reactor().dismiss(*this); }
-
-  std::unique_ptr<TcpStream> stream_;
-  const Clock::duration limit_;
-  Deferred begin_;
-  Timer timer_;
-};
-
-}  // namespace
-
-void close_gently(std::unique_ptr<TcpStream> stream, Clock::duration limit) noexcept {
-  if (stream == nullptr) return;
-  stream->unwatch();
-  std::unique_ptr<LingeringClose> closing(new (std::nothrow)
-                                              LingeringClose(std::move(stream), limit));
-  if (closing != nullptr) LingeringClose::launch(std::move(closing));  // else closed at once
 }
 
 }  // namespace udapl::soft

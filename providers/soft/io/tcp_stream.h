@@ -7,6 +7,7 @@
 #include "providers/reactor/reactor.h"
 #include "providers/soft/iwarp/tx_batch.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,8 +27,8 @@ struct IoResult {
   std::size_t bytes = 0;
 };
 
-// A connected (or connecting) TCP socket: non-blocking, close-on-exec, no Nagle, keepalive and a
-// 20 s limit for unacknowledged data. The only place with socket calls on the data path.
+// A connected (or connecting) TCP socket: non-blocking, close-on-exec, no Nagle, keepalive. The
+// only place with socket calls on the data path.
 //
 // Not thread-safe: its owner's lock serialises. Owned by a handshake of the connection manager,
 // then by a Qp. The destructor stops watching and closes the socket (FIN, or RST if there was
@@ -39,6 +40,9 @@ class TcpStream {
   ~TcpStream();
   TcpStream(const TcpStream&) = delete;
   TcpStream& operator=(const TcpStream&) = delete;
+
+  // A peer that for so long does not take what is sent to it is lost; 0: as TCP itself decides.
+  void set_peer_timeout(std::chrono::milliseconds limit) noexcept;
 
   // Reports readiness for `events` to `handler`, which replaces an earlier one.
   // INSUFFICIENT_RESOURCES.
@@ -66,16 +70,14 @@ class TcpStream {
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
  private:
+  void end_without_close() noexcept;
+
   Reactor& reactor_;
   Fd socket_;
   transport::Endpoints endpoints_;
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
+  bool aborts_ = false;
 };
-
-// Ends the stream so that what was sent arrives: FIN, then reads (and drops) until the peer's FIN,
-// at most `limit`, then closes. Returns at once; the reactor owns the stream. Null is ignored.
-void close_gently(std::unique_ptr<TcpStream> stream,
-                  Clock::duration limit = std::chrono::seconds(1)) noexcept;
 
 }  // namespace udapl::soft

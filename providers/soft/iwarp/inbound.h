@@ -2,9 +2,9 @@
 //
 // What a Receiver asks of the connection's QP: memory decisions, placement, and messages delivered.
 //
-// Implemented by the QP, called only from inside Receiver::feed(), with whatever lock the caller of
-// feed() holds. All payload spans point into the staging buffer: copy them before returning.
-// Nothing may be kept, and feed() must not be re-entered from these calls.
+// Implemented by the QP, called only from inside Receiver::feed() and release(), with whatever lock
+// their caller holds. All payload spans point into the staging buffer or a copy: copy them before
+// returning. Nothing may be kept, and the Receiver must not be re-entered from these calls.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,12 @@
 
 namespace udapl::iwarp {
 
-// Answer to a memory question. Anything but kOk ends the stream with a Terminate whose code follows
-// from the operation (table in receiver.cpp). When several apply, the first in this order wins.
+// Answer to a memory question. kWait holds the message back, with what has to stay behind it;
+// anything else but kOk ends the stream with a Terminate whose code follows from the operation
+// (table in receiver.cpp). When several apply, the first in this order wins.
 enum class Verdict : std::uint8_t {
   kOk,
+  kWait,                // Send, Immediate: no receive posted yet; asked again by release()
   kNoBuffer,            // Send, Immediate: no receive posted
   kTooLong,             // Send: more bytes than the receive's buffers hold
   kInvalidStag,         // unknown, freed, unbound
@@ -33,6 +35,10 @@ enum class Verdict : std::uint8_t {
   kNothingOutstanding,  // Response that answers no request of ours
   kCatastrophic,        // we cannot go on for a reason of our own
 };
+
+// Such an answer as a Terminate code; what it means depends on what was asked. `opcode` is that of
+// the message which it is about.
+TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept;
 
 struct SendSegment {
   Opcode opcode;  // one of the four Sends
@@ -66,7 +72,7 @@ class Inbound {
   virtual Verdict place_write(std::uint32_t stag, std::uint64_t to,
                               std::span<const std::byte> payload) = 0;
 
-  // A segment of a Send. On `first` a receive is taken (kNoBuffer); every segment is checked
+  // A segment of a Send. On `first` a receive is taken (kWait, kNoBuffer); every segment is checked
   // against the receive's size (kTooLong) and copied to `offset`.
   virtual Verdict place_send(const SendSegment& segment) = 0;
 
@@ -77,7 +83,8 @@ class Inbound {
   // The Send that place_send() was placing is complete: report its receive.
   virtual void send_done(const SendDone& done) = 0;
 
-  // Immediate Data: takes a receive and completes it, in order with Sends (kNoBuffer).
+  // Immediate Data: takes a receive and completes it, in order with Sends (kWait,
+  // kNoBuffer).
   virtual Verdict immediate(const ImmediateBytes& data, bool solicited) = 0;
 
   // Read Request: checks the source (not when size is 0), then IRD; queues the Response. `msn` is

@@ -31,7 +31,20 @@ constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
     {kUntaggedHeaderSize + kAtomicResponseSize, kQueueAtomicResponse},
 };
 
-// The answer to a memory question as a Terminate code; what it means depends on what was asked.
+// Answers to our own requests, and the end of the stream: they pass what is held.
+bool passes_held(const std::byte* ulpdu) noexcept {
+  const auto opcode = static_cast<Opcode>(load8(ulpdu + 1) & kRdmapOpcodeMask);
+  return opcode == Opcode::kReadResponse || opcode == Opcode::kAtomicResponse ||
+         opcode == Opcode::kTerminate;
+}
+
+bool crc_good(const std::byte* fpdu, std::size_t total) noexcept {
+  const std::size_t covered = total - kCrcSize;
+  return crc32c(fpdu, covered) == load_crc(fpdu + covered);
+}
+
+}  // namespace
+
 TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
   using Code = TerminateCode;
   switch (verdict) {
@@ -60,18 +73,12 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
       if (is_tagged(opcode)) return Code::kDdpTaggedInvalidStag;
       return is_send(opcode) ? Code::kRdmapCannotInvalidate : Code::kRdmapAccess;
     case Verdict::kOk:
+    case Verdict::kWait:
     case Verdict::kCatastrophic:
       break;
   }
   return Code::kRdmapLocalCatastrophic;
 }
-
-bool crc_good(const std::byte* fpdu, std::size_t total) noexcept {
-  const std::size_t covered = total - kCrcSize;
-  return crc32c(fpdu, covered) == load_crc(fpdu + covered);
-}
-
-}  // namespace
 
 struct Receiver::Segment {
   const std::byte* ulpdu;
@@ -79,6 +86,10 @@ struct Receiver::Segment {
   Opcode opcode;
   bool last;
 
+  static Segment of(const std::byte* ulpdu, std::uint16_t length) noexcept {
+    return {ulpdu, length, static_cast<Opcode>(load8(ulpdu + 1) & kRdmapOpcodeMask),
+            (load8(ulpdu) & kDdpLast) != 0};
+  }
   std::uint32_t stag() const noexcept { return load32(ulpdu + 2); }
   std::uint64_t to() const noexcept { return load64(ulpdu + 6); }
   std::uint32_t queue() const noexcept { return load32(ulpdu + 6); }
@@ -92,10 +103,12 @@ struct Receiver::Segment {
   }
 };
 
-std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound) noexcept {
+std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
+                           std::size_t& work) noexcept {
   std::size_t used = 0;
   needed_ = kFpduLengthSize;
-  while (state_ == State::kOpen) {
+  stalled_ = false;
+  while (state_ == State::kOpen && work != 0) {
     const std::byte* fpdu = staged.data() + used;
     const std::size_t available = staged.size() - used;
     if (available < kFpduLengthSize) break;
@@ -113,12 +126,21 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound) 
       fail(make_terminate(TerminateCode::kMpaCrc));
       break;
     }
-    process(fpdu + kFpduLengthSize, length, inbound);
+    const std::byte* const ulpdu = fpdu + kFpduLengthSize;
+    if (!held_.empty() && !passes_held(ulpdu) && !held_.has_room(length)) [[unlikely]] {
+      stalled_ = true;
+      break;
+    }
+    process(ulpdu, length, inbound);
     if (state_ == State::kFailed) break;
     ++fpdus_;
     used += total;
+    work -= std::min(work, total + kFpduWork);
   }
-  if (state_ != State::kOpen) used = staged.size();
+  if (state_ != State::kOpen) {
+    used = staged.size();
+    held_.clear();
+  }
   left_over_ = staged.size() - used;
   return used;
 }
@@ -131,6 +153,8 @@ void Receiver::fail(const Terminate& reason) noexcept {
 }
 
 void Receiver::fail(const Segment& s, TerminateCode code) noexcept {
+  if (state_ == State::kOpen)
+    failed_in_answer_ = s.opcode == Opcode::kReadResponse || s.opcode == Opcode::kAtomicResponse;
   const Terminate terminate = make_terminate(code);
   if (terminate.type() == 0 && terminate.layer() == 0) return fail(terminate);
   const bool protection = terminate.layer() == 0 && terminate.type() == 1;
@@ -180,8 +204,7 @@ void Receiver::process(const std::byte* ulpdu, std::uint16_t length, Inbound& in
   if (rdmap >> kRdmapVersionShift != kRdmapVersionValue) {
     return fail(make_terminate(TerminateCode::kRdmapVersion));
   }
-  const Segment s{ulpdu, length, static_cast<Opcode>(rdmap & kRdmapOpcodeMask),
-                  (ddp & kDdpLast) != 0};
+  const Segment s = Segment::of(ulpdu, length);
   if (static_cast<unsigned>(s.opcode) >= kOpcodeCount || is_tagged(s.opcode) != is_tagged_segment) {
     return fail(make_terminate(TerminateCode::kRdmapUnexpectedOpcode));
   }
@@ -203,8 +226,7 @@ void Receiver::tagged(const Segment& s, Inbound& inbound) noexcept {
   }
   if (s.opcode == Opcode::kWrite) {
     // STag and offset of a zero-length Write are not looked at (RFC 5040 §5.1).
-    const auto payload = s.tagged_payload();
-    if (!payload.empty() && !accept(s, inbound.place_write(s.stag(), s.to(), payload))) return;
+    if (!s.tagged_payload().empty() && !deliver_in_order(s, false, inbound)) return;
   } else if (!read_response(s, inbound)) {
     return;
   }
@@ -253,18 +275,10 @@ void Receiver::untagged(const Segment& s, Inbound& inbound) noexcept {
 }
 
 bool Receiver::send(const Segment& s, Inbound& inbound) noexcept {
-  const auto payload = s.untagged_payload();
-  const std::uint64_t end = std::uint64_t{s.mo()} + payload.size();
+  const std::uint64_t end = std::uint64_t{s.mo()} + s.untagged_payload().size();
   if (end > std::numeric_limits<std::uint32_t>::max()) return accept(s, Verdict::kTooLong);
-  const SendSegment segment{s.opcode, !untagged_.active, s.last, s.msn(), s.mo(), payload};
-  if (!accept(s, inbound.place_send(segment))) return false;
+  if (!deliver_in_order(s, !untagged_.active, inbound)) return false;
   untagged_ = {!s.last, s.opcode, s.msn(), static_cast<std::uint32_t>(end)};
-  if (!s.last) return true;
-
-  const bool invalidate = invalidates(s.opcode);
-  if (invalidate && !accept(s, inbound.invalidate(s.stag()))) return false;
-  inbound.send_done({s.opcode, is_solicited(s.opcode), invalidate, invalidate ? s.stag() : 0,
-                     static_cast<std::uint32_t>(end)});
   return true;
 }
 
@@ -279,24 +293,84 @@ bool Receiver::single_segment(const Segment& s, Inbound& inbound) noexcept {
   if (!s.last || s.length != kOpcodes[static_cast<unsigned>(s.opcode)].min_ulpdu) {
     return accept(s, Verdict::kTooLong);
   }
+  if (s.opcode == Opcode::kAtomicResponse)
+    return accept(s, inbound.atomic_response(decode_atomic_response(body)));
+  return deliver_in_order(s, true, inbound);
+}
+
+// ---- delivery ----------------------------------------------------------------------------------
+
+bool Receiver::deliver_in_order(const Segment& s, bool first, Inbound& inbound) noexcept {
+  if (held_.empty()) [[likely]] {
+    const Delivery delivery = deliver(s, first, inbound);
+    if (delivery != Delivery::kWaits) [[likely]]
+      return delivery == Delivery::kDone;
+  }
+  if (held_.push(s.ulpdu, s.length, first)) return true;
+  UDAPL_TRACE(kError, "EP %p: no memory to hold a message back", owner_);
+  return accept(s, Verdict::kCatastrophic);
+}
+
+bool Receiver::release(Inbound& inbound) noexcept {
+  bool moved = false;
+  while (state_ == State::kOpen && !held_.empty()) {
+    const HeldSegments::Held held = held_.front();
+    const Segment s = Segment::of(held.ulpdu, held.length);
+    if (deliver(s, held.first, inbound) == Delivery::kWaits) break;
+    held_.pop();
+    moved = true;
+  }
+  if (state_ != State::kOpen) held_.clear();
+  return moved;
+}
+
+void Receiver::refuse_held() noexcept {
+  const HeldSegments::Held held = held_.front();
+  accept(Segment::of(held.ulpdu, held.length), Verdict::kNoBuffer);
+  held_.clear();
+}
+
+Receiver::Delivery Receiver::delivered(const Segment& s, Verdict verdict) noexcept {
+  if (verdict == Verdict::kWait) return Delivery::kWaits;
+  return accept(s, verdict) ? Delivery::kDone : Delivery::kFailed;
+}
+
+// What the segment does; its place in the stream was checked when it arrived.
+Receiver::Delivery Receiver::deliver(const Segment& s, bool first, Inbound& inbound) noexcept {
+  const std::byte* const body = s.ulpdu + kUntaggedHeaderSize;
   switch (s.opcode) {
+    case Opcode::kWrite:
+      return delivered(s, inbound.place_write(s.stag(), s.to(), s.tagged_payload()));
     case Opcode::kReadRequest:
-      return accept(s, inbound.read_request(decode_read_request(body), s.msn()));
+      return delivered(s, inbound.read_request(decode_read_request(body), s.msn()));
     case Opcode::kImmediate:
     case Opcode::kImmediateSolicited: {
       ImmediateBytes data;
       std::copy_n(body, data.size(), data.data());
-      return accept(s, inbound.immediate(data, is_solicited(s.opcode)));
+      return delivered(s, inbound.immediate(data, is_solicited(s.opcode)));
     }
     case Opcode::kAtomicRequest: {
       const AtomicRequest request = decode_atomic_request(body);
       const bool well_formed = known_atomic(request.op) && request.to % 8 == 0;
-      return accept(s, well_formed ? inbound.atomic_request(request) : Verdict::kMisaligned);
+      return delivered(s, well_formed ? inbound.atomic_request(request) : Verdict::kMisaligned);
     }
     default:
-      assert(s.opcode == Opcode::kAtomicResponse);
-      return accept(s, inbound.atomic_response(decode_atomic_response(body)));
+      assert(is_send(s.opcode));
+      return deliver_send(s, first, inbound);
   }
+}
+
+Receiver::Delivery Receiver::deliver_send(const Segment& s, bool first, Inbound& inbound) noexcept {
+  const auto payload = s.untagged_payload();
+  const SendSegment segment{s.opcode, first, s.last, s.msn(), s.mo(), payload};
+  const Delivery placed = delivered(s, inbound.place_send(segment));
+  if (placed != Delivery::kDone || !s.last) return placed;
+
+  const bool invalidate = invalidates(s.opcode);
+  if (invalidate && !accept(s, inbound.invalidate(s.stag()))) return Delivery::kFailed;
+  inbound.send_done({s.opcode, is_solicited(s.opcode), invalidate, invalidate ? s.stag() : 0,
+                     s.mo() + static_cast<std::uint32_t>(payload.size())});
+  return Delivery::kDone;
 }
 
 }  // namespace udapl::iwarp

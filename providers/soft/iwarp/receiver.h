@@ -4,7 +4,7 @@
 // with the Terminate codes of RFC 5040 §7, 5041 §7, 5044 §8; hands messages to an Inbound.
 //
 // Not thread-safe: the caller holds the connection's receive lock. Owner: the connection's QP.
-// Never allocates. Input is hostile: every length is checked where it is used.
+// Input is hostile: every length is checked where it is used. Allocates only to hold messages back.
 //
 // How to drive it (after the MPA start-up frames; `staged` is what recv() has put into the
 // connection's staging buffer and what is still unconsumed):
@@ -13,16 +13,25 @@
 //   ... move staged[used..] to the front (or keep going if there is room behind it) ...
 //   if (receiver.state() == State::kFailed)     send receiver.failure() as Terminate, then close
 //   if (receiver.state() == State::kTerminated) close
+//   if (receiver.waits())                       a message has no receive: release() when it may
+//   if (receiver.stalled())                     stop reading until release() has made room
 //   on EOF: receiver.mid_fpdu() ? broken : graceful (mid_message() tells an unfinished message)
 //
 // The staging buffer must be able to hold kMaxFpduSize bytes, or at least grow to needed().
 // An FPDU is processed only when all of it is there: its CRC comes before any placement.
+//
+// A message that finds no receive (Verdict::kWait) is held, and whatever comes behind it in the
+// same direction too: Sends, Writes, requests to read. So the peer's operations take effect in the
+// order in which they were posted, as over InfiniBand, where the peer would repeat the Send until a
+// receive is there. Answers to our own requests and a Terminate pass what is held.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
+#include "providers/soft/iwarp/held_segments.h"
 #include "providers/soft/iwarp/inbound.h"
 #include "providers/soft/iwarp/terminate.h"
 #include "providers/soft/iwarp/wire.h"
@@ -42,11 +51,35 @@ class Receiver {
 
   // Processes the complete FPDUs at the front of `staged` and returns the number of bytes that the
   // caller may drop. Once the state is not kOpen, that is always all of them.
-  std::size_t feed(std::span<const std::byte> staged, Inbound& inbound) noexcept;
+  std::size_t feed(std::span<const std::byte> staged, Inbound& inbound) noexcept {
+    std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+    return feed(staged, inbound, unlimited);
+  }
+  // The same, but stops after an FPDU when `work` is used up, of which each takes its bytes and
+  // kFpduWork: a peer that sends tiny FPDUs gets no more of our time than others. With `work` 0
+  // whole FPDUs may be left over.
+  static constexpr std::size_t kFpduWork = 1024;
+  std::size_t feed(std::span<const std::byte> staged, Inbound& inbound, std::size_t& work) noexcept;
+
+  // A receive may be there for the message that waits: delivers what is held, as far as it gets.
+  // Afterwards feed() what is still staged. True: something was delivered.
+  bool release(Inbound& inbound) noexcept;
+  // Gives up on the message that waits: it fails for lack of a buffer. REQUIRES: waits().
+  void refuse_held() noexcept;
+  void drop_held() noexcept {
+    held_.clear();
+    stalled_ = false;
+  }
+  bool waits() const noexcept { return !held_.empty(); }
+  // The last feed() stopped before an FPDU for which there is no room behind what is held.
+  bool stalled() const noexcept { return stalled_; }
 
   State state() const noexcept { return state_; }
   // REQUIRES: state() == kFailed. The Terminate to send.
   const Terminate& failure() const noexcept { return failure_; }
+
+  // REQUIRES: state() == kFailed. It was an answer to a Read or an atomic that made no sense.
+  bool failed_in_answer() const noexcept { return failed_in_answer_; }
 
   // Ends the stream for an error found elsewhere (a Read source revoked): as if feed() had.
   // No effect unless kOpen: the first error wins.
@@ -79,6 +112,7 @@ class Receiver {
     std::uint32_t next_mo = 0;
   };
   struct Segment;
+  enum class Delivery : std::uint8_t { kDone, kWaits, kFailed };
 
   void trace(const Segment& s) const noexcept;
   static bool length_covers_header(const std::byte* fpdu, std::size_t available) noexcept;
@@ -89,6 +123,10 @@ class Receiver {
   bool read_response(const Segment& s, Inbound& inbound) noexcept;
   bool send(const Segment& s, Inbound& inbound) noexcept;
   bool single_segment(const Segment& s, Inbound& inbound) noexcept;
+  bool deliver_in_order(const Segment& s, bool first, Inbound& inbound) noexcept;
+  Delivery deliver(const Segment& s, bool first, Inbound& inbound) noexcept;
+  Delivery deliver_send(const Segment& s, bool first, Inbound& inbound) noexcept;
+  Delivery delivered(const Segment& s, Verdict verdict) noexcept;
   bool accept(const Segment& s, Verdict verdict) noexcept;
   void fail(const Segment& s, TerminateCode code) noexcept;
 
@@ -103,7 +141,10 @@ class Receiver {
   UntaggedMessage untagged_;
   ReadSink read_{};                // of the Read Response in progress
   std::uint32_t read_offset_ = 0;  // bytes of it that have arrived
+  HeldSegments held_;
+  bool stalled_ = false;
   Terminate failure_;
+  bool failed_in_answer_ = false;
 };
 
 }  // namespace udapl::iwarp

@@ -22,7 +22,13 @@ constexpr std::size_t kPlainArena = kFpduLengthSize + kUntaggedHeaderSize +
 constexpr std::size_t kMarkedArena = kPlainArena + kMaxMarkers * kMarkerSize;
 constexpr std::size_t kPlainSpans = kMaxPieces + 2;
 constexpr std::size_t kMarkedSpans = kMaxPieces + 2 * kMaxMarkers + 2;
-static_assert(kMarkedArena <= TxBatch::kMinArena && kMarkedSpans <= TxBatch::kMinSpans);
+// The CRC reads what was copied while it is in the first level cache.
+constexpr std::size_t kCopyStep = 8192;
+constexpr std::size_t kLeastArena = 65536;
+constexpr std::size_t kCopiedSpans = 1;  // of one arena; a batch has two at most
+static_assert(kMarkedArena + Sender::kCopyLimit <= TxBatch::kMinArena);
+static_assert(kMarkedSpans <= TxBatch::kMinReferringSpans &&
+              2 * kCopiedSpans <= TxBatch::kMinSpans);
 
 // Writes pad and CRC field; returns the end.
 std::byte* write_trailer(std::byte* p, std::size_t pad, bool crc_on, std::uint32_t crc) noexcept {
@@ -43,14 +49,18 @@ class MarkedFpdu {
 
   void put_bytes(const std::byte* data, std::size_t bytes) noexcept {
     for_each_run(data, bytes, [this](const std::byte* run, std::size_t n) {
-      std::memcpy(batch_.arena_end(), run, n);
+      std::byte* const copy = batch_.arena_end();
+      std::memcpy(copy, run, n);
+      update_crc(copy, n);
       batch_.append_arena(n);
     });
   }
 
   void put_payload(const std::byte* data, std::size_t bytes) noexcept {
-    for_each_run(data, bytes,
-                 [this](const std::byte* run, std::size_t n) { batch_.append_payload(run, n); });
+    for_each_run(data, bytes, [this](const std::byte* run, std::size_t n) {
+      update_crc(run, n);
+      batch_.append_payload(run, n);
+    });
   }
 
   void put_crc() noexcept {
@@ -82,7 +92,6 @@ class MarkedFpdu {
       if (at_marker()) put_marker(pointer());
       const std::size_t to_marker = kMarkerSpacing - batch_.appended() % kMarkerSpacing;
       const std::size_t n = std::min(bytes, to_marker);
-      update_crc(data, n);
       append(data, n);
       data += n;
       bytes -= n;
@@ -100,6 +109,7 @@ class MarkedFpdu {
 struct Sender::Segment {
   std::uint32_t bytes;  // of payload
   bool last;
+  bool copied;
 };
 
 Sender::Sender(const SenderConfig& config) noexcept
@@ -194,10 +204,8 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
   assert(busy_);
   const std::uint64_t start = batch.appended();
   do {
-    const bool room = markers_ ? batch.has_room(kMarkedSpans, kMarkedArena)
-                               : batch.has_room(kPlainSpans, kPlainArena);
-    if (!room) return Fill::kBatchFull;
-    const Segment segment = next_segment();
+    Segment segment = next_segment();
+    if (!make_room(batch, segment)) return Fill::kBatchFull;
     if (udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
       trace(segment);
     if (markers_) {
@@ -212,6 +220,26 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
     }
   } while (batch.appended() - start < budget);
   return Fill::kBudget;
+}
+
+bool Sender::make_room(TxBatch& batch, Segment& segment) const noexcept {
+  segment.copied = crc_ || segment.bytes <= kCopyLimit;
+  const std::size_t spans = segment.copied ? kCopiedSpans : markers_ ? kMarkedSpans : kPlainSpans;
+  const std::size_t least = markers_ ? kMarkedArena : kPlainArena;
+  const bool large = segment.copied && segment.bytes > kCopyLimit;
+  const std::size_t arena = least + (large ? segment.bytes : 0);
+  if (batch.free_spans() < spans) return false;
+  if (batch.free_arena() >= arena) return true;
+  if (batch.can_enlarge()) {
+    // What the rest of the message takes, with its headers, or several short messages.
+    const std::size_t rest = large ? std::size_t{remaining()} + remaining() / 8 : 0;
+    if (batch.enlarge(std::max(arena, std::clamp(rest, kLeastArena, kCopyArena)))) return true;
+  }
+  // Out of memory: shorter segments. What is pending goes first.
+  if (!batch.empty() || !large) return false;
+  segment.bytes = static_cast<std::uint32_t>((batch.free_arena() - least) & ~std::size_t{3});
+  segment.last = false;
+  return true;
 }
 
 void Sender::trace(const Segment& segment) const noexcept {
@@ -250,7 +278,7 @@ Sender::Segment Sender::next_segment() const noexcept {
     skip = 0;
   }
   if (covered < bytes && bytes > kCopyLimit) bytes = covered & ~std::size_t{3};
-  return {static_cast<std::uint32_t>(bytes), bytes == left};
+  return {static_cast<std::uint32_t>(bytes), bytes == left, false};
 }
 
 std::byte* Sender::write_header(std::byte* p, const Segment& segment) const noexcept {
@@ -306,6 +334,21 @@ void Sender::build_plain(TxBatch& batch, const Segment& segment) noexcept {
 
   const auto header_bytes = static_cast<std::size_t>(p - start);
   if (crc_) crc = crc32c_update(crc, start, header_bytes);
+  if (segment.copied) {
+    take_payload(segment.bytes, [&](const std::byte* data, std::size_t n) {
+      while (n != 0) {
+        const std::size_t now = std::min(n, kCopyStep);
+        std::memcpy(p, data, now);
+        crc = crc32c_update(crc, p, now);
+        data += now;
+        p += now;
+        n -= now;
+      }
+    });
+    p = write_trailer(p, pad, crc_, crc);
+    batch.append_arena(static_cast<std::size_t>(p - start));
+    return;
+  }
   batch.append_arena(header_bytes);
   take_payload(segment.bytes, [&](const std::byte* data, std::size_t n) {
     if (crc_) crc = crc32c_update(crc, data, n);
@@ -322,9 +365,8 @@ void Sender::build_marked(TxBatch& batch, const Segment& segment) noexcept {
 
   MarkedFpdu fpdu(batch, crc_);
   fpdu.put_bytes(header.data(), header_bytes);
-  const bool copy = segment.bytes <= kCopyLimit;
   take_payload(segment.bytes, [&](const std::byte* data, std::size_t n) {
-    if (copy) {
+    if (segment.copied) {
       fpdu.put_bytes(data, n);
     } else {
       fpdu.put_payload(data, n);

@@ -3,7 +3,10 @@
 // Turns messages into FPDUs: RDMAP and DDP headers, segmentation, pad, CRC, markers, numbering.
 //
 // Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection's QP.
-// Never allocates, never copies payload above kCopyLimit. Spec: RFC 5040, 5041, 5044, 7306.
+// With a CRC the payload is copied into the batch and the copy is checksummed: memory that changes
+// meanwhile, as it may while a peer reads it, is sent in one state or another, and is never taken
+// for a damaged frame. Without a CRC payload above kCopyLimit is sent from where it is. Spec: RFC
+// 5040, 5041, 5044, 7306.
 //
 // How to drive it (one Sender and one TxBatch per connection, after the MPA start-up frames):
 //
@@ -46,6 +49,8 @@ class Sender {
   // Segments with at most this much payload are copied next to their header: the CRC is then one
   // pass over contiguous bytes and the FPDU one iovec, cheaper than two entries for the kernel.
   static constexpr std::size_t kCopyLimit = 64;
+  // With a CRC up to about this many bytes are copied ahead of what TCP takes.
+  static constexpr std::size_t kCopyArena = 256 * 1024;
 
   enum class Fill : std::uint8_t {
     kDone,       // the whole message is in the batch; busy() is false
@@ -60,7 +65,8 @@ class Sender {
 
   // ---- start a message. REQUIRES: !busy(). -----------------------------------------------------
   // `payload` is the list of pieces in order; zero-length pieces are allowed. The list must stay
-  // until fill() returned kDone, the memory until batch.sent() has reached the message's end.
+  // until fill() returned kDone, the memory until batch.sent() has reached the message's end
+  // (until kDone, if nothing in the batch refers to it).
   // `length` is the sum of the pieces in bytes. Untagged ones return their MSN.
 
   void begin_write(std::uint32_t stag, std::uint64_t to, std::span<const IoSpan> payload,
@@ -104,6 +110,8 @@ class Sender {
                                std::span<const IoSpan> payload, std::uint32_t length) noexcept;
   Segment next_segment() const noexcept;
   std::byte* write_header(std::byte* out, const Segment& segment) const noexcept;
+  // Is there room for the segment? Decides whether it is copied.
+  [[nodiscard]] bool make_room(TxBatch& batch, Segment& segment) const noexcept;
   void build_plain(TxBatch& batch, const Segment& segment) noexcept;
   void build_marked(TxBatch& batch, const Segment& segment) noexcept;
   // Calls take(data, bytes) for each piece of the next `bytes` of payload.

@@ -51,6 +51,13 @@ enum class TerminateCode : std::uint16_t {
   kMpaNoMatchingRtr = 0x2007,
 };
 
+// Does it say that the peer named memory that it has no right to?
+constexpr bool is_protection(TerminateCode code) noexcept {
+  const unsigned kind = static_cast<unsigned>(code) >> 8;
+  return kind == 0x01 || (kind == 0x11 && code != TerminateCode::kDdpTaggedVersion) ||
+         code == TerminateCode::kRdmapCannotInvalidate;
+}
+
 constexpr TerminateCode terminate_code(unsigned layer, unsigned type, unsigned code) noexcept {
   return static_cast<TerminateCode>((layer & 0xF) << 12 | (type & 0xF) << 8 | (code & 0xFF));
 }

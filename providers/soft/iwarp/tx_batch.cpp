@@ -2,14 +2,91 @@
 #include "providers/soft/iwarp/tx_batch.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <new>
+#include <utility>
 
 namespace udapl::iwarp {
 
+namespace {
+
+// Arenas that were given back, a few of each size (a power of two), for whichever batches are next.
+// So steady traffic allocates nothing, and a connection that is idle holds nothing.
+constexpr std::size_t kSizes = 32;
+constexpr std::size_t kSparesOfASize = 4;
+using Spares = std::array<std::atomic<std::byte*>, kSparesOfASize>;
+constinit std::array<Spares, kSizes> all_spares{};
+
+Spares& spares_of(std::size_t size) noexcept {
+  return all_spares[static_cast<std::size_t>(std::countr_zero(size)) % kSizes];
+}
+
+std::byte* take_spare(std::size_t size) noexcept {
+  for (std::atomic<std::byte*>& spare : spares_of(size)) {
+    if (spare.load(std::memory_order_relaxed) == nullptr) continue;
+    if (std::byte* const taken = spare.exchange(nullptr, std::memory_order_acquire)) return taken;
+  }
+  return nullptr;
+}
+
+// False: there are enough.
+bool keep_spare(std::byte* arena, std::size_t size) noexcept {
+  for (std::atomic<std::byte*>& spare : spares_of(size)) {
+    std::byte* none = nullptr;
+    if (spare.compare_exchange_strong(none, arena, std::memory_order_release,
+                                      std::memory_order_relaxed))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 TxBatch::TxBatch(std::size_t max_spans, std::size_t arena_bytes)
-    : max_spans_(std::max(max_spans, kMinSpans)), arena_size_(std::max(arena_bytes, kMinArena)) {
-  // Left uninitialized: pages that are never used are never touched.
-  spans_ = std::make_unique_for_overwrite<IoSpan[]>(max_spans_);
-  arena_ = std::make_unique_for_overwrite<std::byte[]>(arena_size_);
+    // Left uninitialized: pages that are never used are never touched.
+    : spans_(std::make_unique_for_overwrite<IoSpan[]>(std::max(max_spans, kMinSpans))),
+      small_(std::make_unique_for_overwrite<std::byte[]>(std::max(arena_bytes, kMinArena))),
+      max_spans_(std::max(max_spans, kMinSpans)),
+      small_size_(std::max(arena_bytes, kMinArena)),
+      arena_(small_.get()),
+      arena_size_(small_size_) {}
+
+TxBatch::~TxBatch() { give_back(); }
+
+void TxBatch::reserve_spans(std::size_t max_spans) {
+  if (max_spans <= max_spans_) return;
+  spans_ = std::make_unique_for_overwrite<IoSpan[]>(max_spans);
+  max_spans_ = max_spans;
+}
+
+bool TxBatch::enlarge(std::size_t bytes) noexcept {
+  bytes = std::bit_ceil(bytes);
+  std::unique_ptr<std::byte[]> larger(take_spare(bytes));
+  if (larger == nullptr) larger.reset(new (std::nothrow) std::byte[bytes]);
+  if (larger == nullptr) return false;
+  give_back();
+  large_ = std::move(larger);
+  arena_ = large_.get();
+  arena_size_ = bytes;
+  arena_used_ = 0;
+  return true;
+}
+
+void TxBatch::shrink() noexcept {
+  if (large_ == nullptr || !empty()) return;
+  give_back();
+  arena_ = small_.get();
+  arena_size_ = small_size_;
+}
+
+void TxBatch::give_back() noexcept {
+  if (large_ == nullptr) return;
+  if (keep_spare(large_.get(), arena_size_))
+    large_.release();
+  else
+    large_.reset();
 }
 
 void TxBatch::consume(std::size_t bytes) noexcept {
@@ -24,12 +101,16 @@ void TxBatch::consume(std::size_t bytes) noexcept {
     bytes -= span.size;
     ++first_;
   }
-  if (first_ == last_) first_ = last_ = arena_used_ = 0;
+  if (first_ != last_) return;
+  first_ = last_ = arena_used_ = 0;
+  refers_ = false;
 }
 
 void TxBatch::clear() noexcept {
   first_ = last_ = arena_used_ = 0;
   appended_ = sent_ = 0;
+  refers_ = false;
+  shrink();
 }
 
 void TxBatch::append_arena(std::size_t bytes) noexcept {
@@ -50,6 +131,7 @@ void TxBatch::append_arena(std::size_t bytes) noexcept {
 void TxBatch::append_payload(const void* data, std::size_t bytes) noexcept {
   spans_[last_++] = {data, bytes};
   appended_ += bytes;
+  refers_ = true;
 }
 
 }  // namespace udapl::iwarp

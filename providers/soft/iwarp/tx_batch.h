@@ -3,9 +3,9 @@
 // The bytes that one connection has built and not yet given to TCP, as a scatter/gather list.
 //
 // Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection.
-// Headers, pads, CRCs and small payloads live in the batch's own arena; large payloads are
-// referenced where the consumer has them. Storage is allocated once, by the constructor, and is
-// recycled whenever everything has been sent.
+// Headers, pads, CRCs and copied payloads live in the batch's own arena; other payloads are
+// referenced where the consumer has them. Storage is allocated by the constructor and is recycled
+// whenever everything has been sent; a larger arena is there while there is more to send than fits.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,18 @@ struct IoSpan {
 
 class TxBatch {
  public:
-  // The smallest batch that can hold every FPDU the Sender builds, with markers.
-  static constexpr std::size_t kMinSpans = 160;
+  // The smallest batch that can hold every FPDU the Sender builds, with markers: where all payload
+  // is copied, and where it is referred to.
+  static constexpr std::size_t kMinSpans = 4;
+  static constexpr std::size_t kMinReferringSpans = 160;
   static constexpr std::size_t kMinArena = 512;
+  // What a connection has that refers to payload: about 125 full-size FPDUs.
+  static constexpr std::size_t kReferringSpans = 256;
 
   // Allocates `max_spans` entries and `arena_bytes` for headers; both are raised to the minimum.
   // Throws std::bad_alloc. The defaults hold about 125 full-size or 90 small FPDUs.
-  explicit TxBatch(std::size_t max_spans = 256, std::size_t arena_bytes = 8192);
+  explicit TxBatch(std::size_t max_spans = kReferringSpans, std::size_t arena_bytes = 8192);
+  ~TxBatch();
   TxBatch(const TxBatch&) = delete;
   TxBatch& operator=(const TxBatch&) = delete;
 
@@ -47,24 +52,42 @@ class TxBatch {
   std::uint64_t appended() const noexcept { return appended_; }
   std::uint64_t sent() const noexcept { return sent_; }
 
+  // Does anything pending lie in the consumer's memory?
+  bool refers() const noexcept { return refers_; }
+
+  // At least so many entries from now on. Throws std::bad_alloc. REQUIRES: empty().
+  void reserve_spans(std::size_t max_spans);
+
+  // Gives back what enlarge() has taken, if nothing is pending.
+  void shrink() noexcept;
+
   // Forgets everything pending (the connection is gone); positions restart at 0.
   void clear() noexcept;
 
   // ---- for Sender ---------------------------------------------------------------------------
-  bool has_room(std::size_t spans, std::size_t arena_bytes) const noexcept {
-    return max_spans_ - last_ >= spans && arena_size_ - arena_used_ >= arena_bytes;
-  }
+  std::size_t free_spans() const noexcept { return max_spans_ - last_; }
+  std::size_t free_arena() const noexcept { return arena_size_ - arena_used_; }
   std::size_t max_spans() const noexcept { return max_spans_; }
+  // A new arena of `bytes` for what is appended from now on; what is pending stays where it is.
+  // False: out of memory, nothing has changed. REQUIRES: can_enlarge().
+  bool enlarge(std::size_t bytes) noexcept;
+  bool can_enlarge() const noexcept { return large_ == nullptr || empty(); }
   // The free part of the arena; write there, then append_arena() what was written.
-  std::byte* arena_end() noexcept { return arena_.get() + arena_used_; }
+  std::byte* arena_end() noexcept { return arena_ + arena_used_; }
   void append_arena(std::size_t bytes) noexcept;
   void append_payload(const void* data, std::size_t bytes) noexcept;
 
  private:
+  void give_back() noexcept;
+
   std::unique_ptr<IoSpan[]> spans_;
-  std::unique_ptr<std::byte[]> arena_;
+  std::unique_ptr<std::byte[]> small_;
+  std::unique_ptr<std::byte[]> large_;  // arena_size_ bytes; null: small_ is the arena
   std::size_t max_spans_;
+  std::size_t small_size_;
+  std::byte* arena_;
   std::size_t arena_size_;
+  bool refers_ = false;
   std::size_t first_ = 0;
   std::size_t last_ = 0;
   std::size_t arena_used_ = 0;

@@ -34,8 +34,7 @@ BOOST_AUTO_TEST_CASE(send_with_invalidate) {
   const auto received = take_dto(passive.recv_evd);
   BOOST_CHECK_EQUAL(received.operation, DAT_DTO_RECEIVE_WITH_INVALIDATE);
   BOOST_CHECK_EQUAL(received.rmr_context, context);
-  CHECK_ERROR(post(DAT_TRUE, 0x20), DAT_INVALID_PARAMETER);
-  CHECK_CODE(ia->ep_post_send_with_invalidate_func(active.ep, 3, &segment, cookie_of(2), kDefault,
+  CHECK_CODE(ia->ep_post_send_with_invalidate_func(active.ep, 5, &segment, cookie_of(2), kDefault,
                                                    DAT_TRUE, context),
              0x80060026);
   CHECK_CODE(ia->ep_post_send_with_invalidate_func(active.ep, 1, nullptr, cookie_of(2), kDefault,

@@ -41,12 +41,11 @@ BOOST_AUTO_TEST_CASE(bad_arguments) {
                code);
   };
   refuse(0x80060026, nullptr, kService, kLate, 0, nullptr, 0, 0);
-  refuse(0x80060027, peer.get(), 0, kLate, 0, nullptr, 0, 0);
   refuse(0x80060028, peer.get(), kService, 0, 0, nullptr, 0, 0);
   refuse(0x80060029, peer.get(), kService, kLate, -1, data, 0, 0);
   refuse(0x80060029, peer.get(), kService, kLate, 257, data, 0, 0);
   refuse(0x8006002A, peer.get(), kService, kLate, 1, nullptr, 0, 0);
-  refuse(0x8006002B, peer.get(), kService, kLate, 0, nullptr, 3, 0);
+  refuse(0x80090000, peer.get(), kService, kLate, 0, nullptr, 3, 0);
   refuse(0x8006002C, peer.get(), kService, kLate, 0, nullptr, 0, 3);
   refuse(0x8006002C, peer.get(), kService, kLate, 0, nullptr, 0, 4);
   refuse(0x80090000, peer.get(), kService, kLate, 0, nullptr, DAT_QOS_ECONOMY, 0);
@@ -336,6 +335,27 @@ BOOST_AUTO_TEST_CASE(common_connect) {
   BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
   CHECK_ERROR(ia->ep_dup_connect_func(side().ep, active.ep, kLate, 0, nullptr, DAT_QOS_BEST_EFFORT),
               DAT_MODEL_NOT_SUPPORTED);
+}
+
+// The connection manager may be slower than the peer: in an agent that the service thread calls
+// it waits for that agent.
+BOOST_AUTO_TEST_CASE(a_message_may_be_answered_before_established) {
+  const Side active = side();
+  const Side passive = side();
+  const DAT_PSP_HANDLE listening = psp();
+  Buffer buffer(ia, pz);
+  for (std::uint64_t i = 0; i < 2; ++i) REQUIRE_OK(post_recv(passive.ep, buffer, i));
+  REQUIRE_OK(connect(active.ep));
+  run();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), passive.ep, 0, nullptr));
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_COMPLETION_PENDING);
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(post_send(passive.ep, buffer, 3)), DAT_INVALID_STATE);
+  dapl::CookieRing& receives = static_cast<dapl::Ep*>(passive.ep)->receives.cookies;
+  receives.retire(receives.oldest());  // as when the event of a message is taken
+  REQUIRE_OK(post_send(passive.ep, buffer, 4));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+  REQUIRE_OK(ia->psp_free_func(listening));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

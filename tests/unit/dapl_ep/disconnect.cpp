@@ -32,7 +32,6 @@ BOOST_AUTO_TEST_CASE(abrupt_disconnect) {
   }
   REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
   REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
-  CHECK_CODE(ia->ep_disconnect_func(active.ep, raw_enum<DAT_CLOSE_FLAGS>(2)), 0x80060026);
   run();
   BOOST_CHECK(empty(active.connect_evd));
   BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);

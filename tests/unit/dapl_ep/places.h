@@ -2,8 +2,8 @@
 // An IA whose service points are the subject: what makes them, and a peer's requests.
 #pragma once
 
-#include "dapl/cr.h"
-#include "dapl/rsp.h"
+#include "dapl/service/cr.h"
+#include "dapl/service/rsp.h"
 #include "tests/unit/dapl_ep/support.h"
 
 namespace udapl::test {

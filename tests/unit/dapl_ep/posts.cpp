@@ -39,12 +39,12 @@ BOOST_AUTO_TEST_CASE(send_gathers_and_scatters) {
 
 BOOST_AUTO_TEST_CASE(segment_lists) {
   const DAT_LMR_TRIPLET one = from.local(1);
-  CHECK_CODE(send({one, one, one}), 0x80060026);
+  CHECK_CODE(send({one, one, one, one, one}), 0x80060026);
   CHECK_CODE(ia->ep_post_send_func(active.ep, 1, nullptr, cookie_of(1), kDefault), 0x80060026);
   DAT_LMR_TRIPLET list = one;
   CHECK_CODE(ia->ep_post_send_func(active.ep, -1, &list, cookie_of(1), kDefault), 0x80060026);
   CHECK_CODE(ia->ep_post_recv_func(active.ep, -1, &list, cookie_of(1), kDefault), 0x80060026);
-  CHECK_CODE(ia->ep_post_recv_func(active.ep, 3, &list, cookie_of(1), kDefault), 0x80060026);
+  CHECK_CODE(ia->ep_post_recv_func(active.ep, 5, &list, cookie_of(1), kDefault), 0x80060026);
   CHECK_CODE(ia->ep_post_recv_func(active.ep, 1, nullptr, cookie_of(1), kDefault), 0x80060026);
   BOOST_CHECK_EQUAL(ep_object(active.ep).requests.cookies.outstanding(), 0U);
 
@@ -59,16 +59,16 @@ BOOST_AUTO_TEST_CASE(segment_lists) {
 
 BOOST_AUTO_TEST_CASE(lengths) {
   const DAT_RMR_TRIPLET ten = to.remote(10);
-  CHECK_CODE(write({from.local(8), from.local(3)}, &ten), dat_error(DAT_LENGTH_ERROR));
+  REQUIRE_OK(write({from.local(8), from.local(3)}, &ten));  // the local segments count
   CHECK_CODE(write({from.local(8)}, nullptr), 0x80060029);
   REQUIRE_OK(write({}, nullptr));  // nothing goes nowhere
   REQUIRE_OK(write({from.local(0)}, nullptr));
   REQUIRE_OK(write({from.local(8), from.local(2)}, &ten));
-  CHECK_CODE(read({from.local(8), from.local(1)}, &ten), dat_error(DAT_LENGTH_ERROR));
-  CHECK_CODE(read({}, &ten), dat_error(DAT_LENGTH_ERROR));
+  REQUIRE_OK(read({from.local(8), from.local(1)}, &ten));
+  REQUIRE_OK(read({}, &ten));
   CHECK_CODE(read({from.local(8)}, nullptr), 0x80060029);
   REQUIRE_OK(read({from.local(8), from.local(8)}, &ten));
-  for (const DAT_SEG_LENGTH expected : {0U, 0U, 10U, 10U})
+  for (const DAT_SEG_LENGTH expected : {11U, 0U, 0U, 10U, 9U, 0U, 16U})
     BOOST_CHECK_EQUAL(take_dto(active.request_evd).transfered_length, expected);
 
   // The adapter's limits count; the EP's own are a wish (docs/compatibility.md).
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(lengths) {
   CHECK_CODE(small.send({small.from.local(50), small.from.local(51)}), 0x80060027);
   const DAT_RMR_TRIPLET remote = small.to.remote(51);
   CHECK_CODE(small.write({small.from.local(51)}, &remote), 0x80060027);
-  CHECK_CODE(small.read({small.from.local(51)}, &remote), 0x80060029);
+  CHECK_CODE(small.read({small.from.local(51)}, &remote), 0x80060027);
   const DAT_LMR_TRIPLET huge{0, 0xFFFFFFFF, 0};  // the total does not wrap
   CHECK_CODE(small.send({huge, huge}), 0x80060027);
 }
@@ -100,8 +100,8 @@ BOOST_AUTO_TEST_CASE(the_core_counts_receives_until_their_completions_are_taken)
   BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 2);
 }
 
-// Which flags may a post carry? Every combination of the six bits, for every kind of request and
-// mode of the EP.
+// A post may carry whatever it likes: every combination of the six bits and one more, for every
+// kind of request and mode of the EP. What means nothing for it counts for nothing.
 BOOST_AUTO_TEST_CASE(every_flag_on_every_post) {
   for (const bool unsignalled_mode : {false, true}) {
     DAT_EP_ATTR attr = attributes();
@@ -110,43 +110,31 @@ BOOST_AUTO_TEST_CASE(every_flag_on_every_post) {
     Transfers t(true, attr);
     DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
     REQUIRE_OK(t.ia->rmr_create_func(t.pz, &rmr));
-    for (unsigned flags = 0; flags < 0x80; ++flags) {
-      const unsigned requests = kSuppress | kFence | (unsignalled_mode ? kUnsignalled : 0);
-      const bool as_send = (flags & ~(requests | kSolicited)) == 0;
-      const bool as_rdma = (flags & ~requests) == 0;
-      const bool as_recv = (flags & ~(unsignalled_mode ? kUnsignalled : 0)) == 0;
-      DAT_LMR_TRIPLET segment = t.from.local(8);
-      DAT_LMR_TRIPLET sink = t.to.local(8);
-      const DAT_RMR_TRIPLET remote = t.to.remote(8);
-      const DAT_RMR_TRIPLET local = t.from.remote(8);
-      DAT_RMR_CONTEXT context = 0;
-      const auto check = [&](DAT_RETURN code, bool legal, const char* what) {
-        BOOST_TEST_CONTEXT(what << " with 0x" << std::hex << flags) {
-          if (legal)
-            CHECK_CODE(code, DAT_SUCCESS);
-          else
-            CHECK_ERROR(code, DAT_INVALID_PARAMETER);
-        }
-      };
-      check(t.ia->ep_post_recv_func(t.passive.ep, 1, &sink, cookie_of(1), flags_of(flags)), as_recv,
-            "recv");
-      if (!as_recv)
-        REQUIRE_OK(t.ia->ep_post_recv_func(t.passive.ep, 1, &sink, cookie_of(1), kDefault));
-      check(t.send({segment}, flags), as_send, "send");
-      if (!as_send) REQUIRE_OK(t.send({segment}));
-      check(t.write({segment}, &remote, flags), as_rdma, "write");
-      check(t.read({segment}, &remote, flags), as_rdma, "read");
-      check(t.ia->ep_post_rdma_read_to_rmr_func(t.active.ep, &local, cookie_of(1), &remote,
-                                                flags_of(flags)),
-            as_rdma, "read to RMR");
-      check(
-          t.ia->rmr_bind_func(rmr, t.from.lmr, &segment, DAT_MEM_PRIV_REMOTE_READ_FLAG,
-                              DAT_VA_TYPE_VA, t.active.ep, cookie_of(1), flags_of(flags), &context),
-          as_rdma, "bind");
+    const auto taken = [&](DAT_EVD_HANDLE evd) {
       DAT_EVENT event{};
-      while (t.ia->evd_dequeue_func(t.active.request_evd, &event) == DAT_SUCCESS) {
-      }
-      while (t.ia->evd_dequeue_func(t.passive.recv_evd, &event) == DAT_SUCCESS) {
+      int count = 0;
+      while (t.ia->evd_dequeue_func(evd, &event) == DAT_SUCCESS) ++count;
+      return count;
+    };
+    for (unsigned flags = 0; flags < 0x80; ++flags) {
+      BOOST_TEST_CONTEXT("flags 0x" << std::hex << flags) {
+        DAT_LMR_TRIPLET segment = t.from.local(8);
+        DAT_LMR_TRIPLET sink = t.to.local(8);
+        const DAT_RMR_TRIPLET remote = t.to.remote(8);
+        const DAT_RMR_TRIPLET local = t.from.remote(8);
+        DAT_RMR_CONTEXT context = 0;
+        REQUIRE_OK(t.ia->ep_post_recv_func(t.passive.ep, 1, &sink, cookie_of(1), flags_of(flags)));
+        REQUIRE_OK(t.send({segment}, flags));
+        REQUIRE_OK(t.write({segment}, &remote, flags));
+        REQUIRE_OK(t.read({segment}, &remote, flags));
+        REQUIRE_OK(t.ia->ep_post_rdma_read_to_rmr_func(t.active.ep, &local, cookie_of(1), &remote,
+                                                       flags_of(flags)));
+        REQUIRE_OK(t.ia->rmr_bind_func(rmr, t.from.lmr, &segment, DAT_MEM_PRIV_REMOTE_READ_FLAG,
+                                       DAT_VA_TYPE_VA, t.active.ep, cookie_of(1), flags_of(flags),
+                                       &context));
+        Rig::run();
+        BOOST_CHECK_EQUAL(taken(t.active.request_evd), (flags & kSuppress) != 0 ? 0 : 5);
+        BOOST_CHECK_EQUAL(taken(t.passive.recv_evd), 1);  // never suppressed
       }
     }
   }

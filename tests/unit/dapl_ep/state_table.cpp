@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "dapl/ep_state.h"
+#include "dapl/objects/ep_state.h"
 
 namespace udapl::dapl {
 namespace {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "dapl/ep.h"
-#include "dapl/ep_state.h"
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/ep_state.h"
 #include "tests/unit/dapl_events/support.h"
 
 namespace udapl::test {

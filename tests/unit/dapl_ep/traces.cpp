@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // What is traced of objects, connections, transfers and wake-ups.
-#include "dapl/trace_points.h"
+#include "dapl/objects/trace_points.h"
 #include "tests/unit/dapl_ep/support.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // No exception leaves a call.
-#include "dapl/boundary.h"
+#include "dapl/objects/boundary.h"
 
 #include "tests/unit/dapl_events/support.h"
 

@@ -33,8 +33,7 @@ BOOST_AUTO_TEST_CASE(arguments) {
   CHECK_ERROR(ia->cno_trigger_func(cno, nullptr), DAT_INVALID_PARAMETER);
   CHECK_ERROR(ia->cno_query_func(cno, DAT_CNO_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
   DAT_CNO_PARAM param{};
-  CHECK_ERROR(ia->cno_query_func(cno, any_value<DAT_CNO_PARAM_MASK>(8), &param),
-              DAT_INVALID_PARAMETER);
+  REQUIRE_OK(ia->cno_query_func(cno, any_value<DAT_CNO_PARAM_MASK>(8), &param));
   DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
   CHECK_ERROR(ia->cno_wait_func(ia.async, 0, &evd), DAT_INVALID_HANDLE);
   CHECK_ERROR(ia->cno_trigger_func(nullptr, &evd), DAT_INVALID_HANDLE);
@@ -179,7 +178,8 @@ BOOST_AUTO_TEST_CASE(the_documented_way_to_release_a_waiter) {
   REQUIRE_OK(ia->cno_free_func(cno));
 }
 
-BOOST_AUTO_TEST_CASE(the_last_evd_releases_waiters_and_the_agent) {
+// The agent is not called: no EVD is left that it could look into.
+BOOST_AUTO_TEST_CASE(the_last_evd_releases_waiters_and_not_the_agent) {
   CountingAgent counting;
   const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
   auto waiter = sleeper(ia, cno, kForever);
@@ -191,9 +191,9 @@ BOOST_AUTO_TEST_CASE(the_last_evd_releases_waiters_and_the_agent) {
   const Woken woken = waiter.get();
   REQUIRE_OK(woken.code);
   BOOST_CHECK(woken.evd == DAT_HANDLE_NULL);
-  BOOST_CHECK_EQUAL(counting.calls.load(), 1);
-  BOOST_CHECK(counting.latest.load() == DAT_HANDLE_NULL);
+  BOOST_CHECK_EQUAL(counting.calls.load(), 0);
   CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // later waits wait
+  REQUIRE_OK(ia->cno_free_func(cno));          // the agent ends before the IA is closed
 }
 
 BOOST_AUTO_TEST_CASE(a_freed_evd_is_no_hint) {

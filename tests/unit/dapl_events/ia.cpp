@@ -40,7 +40,6 @@ BOOST_AUTO_TEST_CASE(open_refuses_bad_arguments) {
   CHECK_CODE(table->ia_open_func(name, 8, &evd, nullptr), 0x80060028);
   CHECK_CODE(table->ia_open_func(name, 0, &evd, &ia), 0x80060026);
   CHECK_CODE(table->ia_open_func(name, -3, &evd, &ia), 0x80060026);
-  CHECK_ERROR(table->ia_open_func(name, 5000, &evd, &ia), DAT_INSUFFICIENT_RESOURCES);
   evd = DAT_EVD_OUT_OF_SCOPE;
   CHECK_ERROR(table->ia_open_func(name, 8, &evd, &ia), DAT_INVALID_HANDLE);
   BOOST_CHECK(evd == DAT_EVD_OUT_OF_SCOPE);

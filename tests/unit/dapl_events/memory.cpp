@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "dapl/shared_mapping.h"
+#include "dapl/memory/shared_mapping.h"
 
 namespace udapl::test {
 
@@ -75,8 +75,7 @@ BOOST_AUTO_TEST_CASE(protection_zones) {
   DAT_PZ_PARAM param{};
   REQUIRE_OK(ia->pz_query_func(pz, DAT_PZ_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
-  CHECK_ERROR(ia->pz_query_func(pz, any_value<DAT_PZ_PARAM_MASK>(2), &param),
-              DAT_INVALID_PARAMETER);
+  REQUIRE_OK(ia->pz_query_func(pz, any_value<DAT_PZ_PARAM_MASK>(2), &param));
   CHECK_ERROR(ia->pz_query_func(pz, DAT_PZ_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
   CHECK_ERROR(ia->pz_create_func(ia.raw, nullptr), DAT_INVALID_PARAMETER);
   DAT_PZ_HANDLE made = DAT_HANDLE_NULL;
@@ -115,8 +114,7 @@ BOOST_AUTO_TEST_CASE(lmr_reports_exactly_what_was_asked_for) {
   BOOST_CHECK_EQUAL(param.rmr_context, region.rmr_context);
   BOOST_CHECK_EQUAL(param.registered_size, 100U);
   BOOST_CHECK_EQUAL(param.registered_address, region.address);
-  CHECK_ERROR(ia->lmr_query_func(region.lmr, any_value<DAT_LMR_PARAM_MASK>(0x800), &param),
-              DAT_INVALID_PARAMETER);
+  REQUIRE_OK(ia->lmr_query_func(region.lmr, any_value<DAT_LMR_PARAM_MASK>(0x800), &param));
   CHECK_ERROR(ia->lmr_query_func(region.lmr, DAT_LMR_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
   REQUIRE_OK(ia->lmr_free_func(region.lmr));
   CHECK_ERROR(ia->lmr_free_func(region.lmr), DAT_INVALID_HANDLE);
@@ -126,12 +124,11 @@ BOOST_AUTO_TEST_CASE(lmr_reports_exactly_what_was_asked_for) {
 
 BOOST_AUTO_TEST_CASE(lmr_arguments) {
   CHECK_ERROR(create_va(nullptr, 10), DAT_INVALID_PARAMETER);
-  CHECK_ERROR(create_va(memory.data(), 0), DAT_INVALID_PARAMETER);
   CHECK_ERROR(create_va(memory.data(), ~DAT_VLEN{0}), DAT_INVALID_PARAMETER);  // wraps
   CHECK_ERROR(create_va(memory.data(), (DAT_VLEN{1} << 40) + 1), DAT_INVALID_PARAMETER);
-  CHECK_ERROR(create_va(memory.data(), 10, 0x80), DAT_INVALID_PARAMETER);
+  REQUIRE_OK(create_va(memory.data(), 10, 0x80));
   REQUIRE_OK(create_va(memory.data(), 10, 0x40));  // remote atomics of the IB extension
-  CHECK_ERROR(create_va(memory.data(), 10, 0x33, any_value<DAT_VA_TYPE>(2)), DAT_INVALID_PARAMETER);
+  REQUIRE_OK(create_va(memory.data(), 10, 0x33, any_value<DAT_VA_TYPE>(2)));
   DAT_REGION_DESCRIPTION what{};
   what.for_va = memory.data();
   CHECK_ERROR(create(any_value<DAT_MEM_TYPE>(3), what, 10), DAT_INVALID_PARAMETER);
@@ -169,7 +166,7 @@ BOOST_AUTO_TEST_CASE(lmr_types_that_the_transport_lacks) {
   CHECK_ERROR(call(DAT_MEM_TYPE_VIRTUAL, va, 0x33, DAT_VA_TYPE_ZB), DAT_MODEL_NOT_SUPPORTED);
   CHECK_ERROR(call(DAT_MEM_TYPE_SHARED_VIRTUAL, named, 0x33, DAT_VA_TYPE_VA),
               DAT_MODEL_NOT_SUPPORTED);
-  CHECK_ERROR(call(DAT_MEM_TYPE_VIRTUAL, va, 0x40, DAT_VA_TYPE_VA), DAT_INVALID_PARAMETER);
+  REQUIRE_OK(call(DAT_MEM_TYPE_VIRTUAL, va, 0x40, DAT_VA_TYPE_VA));
   DAT_PROVIDER_ATTR attr{};
   REQUIRE_OK(poor->ia_query_func(poor.raw, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, &attr));
   BOOST_CHECK_EQUAL(static_cast<int>(attr.lmr_mem_types_supported), 1);
@@ -256,20 +253,13 @@ BOOST_AUTO_TEST_CASE(shared_memory_behind_everything) {
   CHECK_ERROR(create_shared(reinterpret_cast<void*>(kLastPage), 4096), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(sync_looks_at_its_arguments) {
-  REQUIRE_OK(create_va(memory.data(), 100));
-  DAT_LMR_TRIPLET segments[2] = {{region.address, 100, region.lmr_context}, {1, 0, 77}};
+BOOST_AUTO_TEST_CASE(sync_wants_an_ia_and_no_more) {
+  const DAT_LMR_TRIPLET unknown{1, 100, 77};
   for (const auto sync : {ia->lmr_sync_rdma_read_func, ia->lmr_sync_rdma_write_func}) {
-    REQUIRE_OK(sync(ia.raw, segments, 2));
     REQUIRE_OK(sync(ia.raw, nullptr, 0));
-    CHECK_ERROR(sync(ia.raw, nullptr, 1), DAT_INVALID_PARAMETER);
-    CHECK_ERROR(sync(pz, segments, 1), DAT_INVALID_HANDLE);
-    segments[0].segment_length = 101;
-    CHECK_ERROR(sync(ia.raw, segments, 1), DAT_INVALID_PARAMETER);
-    segments[0].segment_length = 100;
-    segments[0].lmr_context += 100;
-    CHECK_ERROR(sync(ia.raw, segments, 1), DAT_INVALID_PARAMETER);
-    segments[0].lmr_context -= 100;
+    REQUIRE_OK(sync(ia.raw, nullptr, 1));
+    REQUIRE_OK(sync(ia.raw, &unknown, 1));
+    CHECK_ERROR(sync(pz, &unknown, 1), DAT_INVALID_HANDLE);
   }
 }
 
@@ -290,8 +280,7 @@ BOOST_AUTO_TEST_CASE(rmrs) {
   BOOST_CHECK_EQUAL(param.lmr_triplet.segment_length, 0U);
   REQUIRE_OK(ia->rmr_query_func(by_ep, DAT_RMR_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.rmr_scope, DAT_RMR_SCOPE_EP);
-  CHECK_ERROR(ia->rmr_query_func(by_ep, any_value<DAT_RMR_PARAM_MASK>(0x80), &param),
-              DAT_INVALID_PARAMETER);
+  REQUIRE_OK(ia->rmr_query_func(by_ep, any_value<DAT_RMR_PARAM_MASK>(0x80), &param));
   CHECK_ERROR(ia->rmr_query_func(by_ep, DAT_RMR_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
   CHECK_CODE(ia->pz_free_func(pz), 0x80070053);
   fake::settings().fail_from = 1;

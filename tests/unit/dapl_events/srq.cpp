@@ -27,9 +27,8 @@ BOOST_AUTO_TEST_CASE(srq_arguments) {
   };
   CHECK_ERROR(create_srq(0, 1, 0), DAT_INVALID_PARAMETER);
   CHECK_ERROR(create_srq(513, 1, 0), DAT_INVALID_PARAMETER);
-  CHECK_ERROR(create_srq(8, 0, 0), DAT_INVALID_PARAMETER);
+  CHECK_ERROR(create_srq(8, -1, 0), DAT_INVALID_PARAMETER);
   CHECK_ERROR(create_srq(8, 9, 0), DAT_INVALID_PARAMETER);
-  CHECK_ERROR(create_srq(8, 1, 1), DAT_INVALID_PARAMETER);
   DAT_SRQ_ATTR attributes{8, 1, 0};
   CHECK_ERROR(ia->srq_create_func(ia.raw, pz, nullptr, &srq), DAT_INVALID_PARAMETER);
   CHECK_ERROR(ia->srq_create_func(ia.raw, pz, &attributes, nullptr), DAT_INVALID_PARAMETER);
@@ -77,8 +76,7 @@ BOOST_AUTO_TEST_CASE(srq_counts_and_resize) {
   BOOST_CHECK_EQUAL(param.low_watermark, 0);
   BOOST_CHECK_EQUAL(param.available_dto_count, 4);
   BOOST_CHECK_EQUAL(param.outstanding_dto_count, 4);
-  CHECK_ERROR(ia->srq_query_func(srq, any_value<DAT_SRQ_PARAM_MASK>(0x100), &param),
-              DAT_INVALID_PARAMETER);
+  REQUIRE_OK(ia->srq_query_func(srq, any_value<DAT_SRQ_PARAM_MASK>(0x100), &param));
   CHECK_ERROR(ia->srq_query_func(srq, DAT_SRQ_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
 
   CHECK_ERROR(ia->srq_resize_func(srq, 0), DAT_INVALID_PARAMETER);

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "common/trace.h"
-#include "dapl/evd.h"
-#include "dapl/ia.h"
-#include "dapl/srq.h"
+#include "dapl/endpoint/srq.h"
+#include "dapl/events/evd.h"
+#include "dapl/objects/ia.h"
 #include "tests/fake_transport/fake.h"
 #include "tests/fake_transport/registry.h"
 

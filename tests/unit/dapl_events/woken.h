@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "dapl/cno.h"
+#include "dapl/events/cno.h"
 #include "tests/unit/dapl_events/support.h"
 
 namespace udapl::test {

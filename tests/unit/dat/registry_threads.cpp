@@ -34,6 +34,35 @@ BOOST_AUTO_TEST_CASE(concurrent_first_opens_initialise_once) {
   BOOST_TEST(lib.finis == 1);
 }
 
+// Both find the library not loaded; the second comes out of the dynamic linker while the first is
+// in init. For ThreadSanitizer: the second must leave the entry alone.
+BOOST_AUTO_TEST_CASE(the_slower_of_two_loads_changes_nothing) {
+  fake::Library& lib = world.add_library(0, a);
+  std::atomic<int> loading{0};
+  std::atomic<bool> in_init{false};
+  lib.during_load = [&] {
+    const bool first = loading++ == 0;
+    while (first ? loading < 2 : !in_init.load(std::memory_order_relaxed))
+      std::this_thread::yield();
+  };
+  auto add = lib.init;
+  lib.init = [&](const DAT_PROVIDER_INFO& info, const std::string& params) {
+    in_init.store(true, std::memory_order_relaxed);              // orders nothing
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the second is out
+    add(info, params);
+  };
+  world.configure(line("ia", 0));
+  DAT_IA_HANDLE ias[2] = {};
+  DAT_RETURN codes[2] = {1, 1};
+  std::thread one([&] { codes[0] = world.open("ia", &ias[0]); });
+  std::thread two([&] { codes[1] = world.open("ia", &ias[1]); });
+  one.join();
+  two.join();
+  for (const DAT_RETURN code : codes) BOOST_TEST(code == 0U);
+  BOOST_TEST(lib.inits == 1);
+  for (const DAT_IA_HANDLE open : ias) BOOST_TEST(world.close(open) == 0U);
+}
+
 // Opens and closes of two names in one library and a chain: init and fini alternate and never
 // overlap, no open reaches a provider that is not initialised, nothing is left.
 BOOST_AUTO_TEST_CASE(opens_and_closes_from_many_threads) {

@@ -143,6 +143,22 @@ BOOST_AUTO_TEST_CASE(largest_fpdu) {
   BOOST_TEST((rx.receiver.state() == Receiver::State::kOpen));
 }
 
+// A connection's turn ends by the work done, however few bytes that were.
+BOOST_AUTO_TEST_CASE(work_is_limited_by_frames_not_only_by_bytes) {
+  Bytes stream;
+  const Bytes frame = make_fpdu(tagged_ulpdu(0, true, 1, 0, {}));
+  for (int i = 0; i < 100; ++i) stream.insert(stream.end(), frame.begin(), frame.end());
+  Rx rx;
+  std::size_t work = 10 * (frame.size() + Receiver::kFpduWork);
+  BOOST_TEST(rx.receiver.feed(stream, rx.inbound, work) == 10 * frame.size());
+  BOOST_TEST(work == 0U);
+  BOOST_TEST(rx.receiver.fpdus() == 10U);
+  BOOST_TEST(rx.receiver.mid_fpdu());  // not yet the end of the stream
+  const auto rest = std::span(stream).subspan(10 * frame.size());
+  BOOST_TEST(rx.receiver.feed(rest, rx.inbound) == rest.size());
+  BOOST_TEST(rx.receiver.fpdus() == 100U);
+}
+
 BOOST_AUTO_TEST_CASE(mid_message_and_mid_fpdu) {
   Rx rx;
   const Bytes part = make_fpdu(untagged_ulpdu(3, false, 0, 1, 0, pattern(8)));

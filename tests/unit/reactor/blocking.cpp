@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The reactor: who drives while threads block and poll, and that nobody wakes up for nothing.
+#include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -203,16 +205,154 @@ BOOST_AUTO_TEST_CASE(blocked_leader_makes_no_wake_ups) {
   BOOST_TEST(own.load() <= 5);
 }
 
-BOOST_AUTO_TEST_CASE(polling_keeps_the_service_thread_away_but_for_one_look_a_lease) {
+BOOST_AUTO_TEST_CASE(polling_keeps_the_service_thread_away) {
   const auto reactor = make_reactor();
+  Bell bell(*reactor);
   const auto poll_for = [&](Clock::duration time) {
     const auto end = Clock::now() + time;
-    while (Clock::now() < end) reactor->progress();
+    while (Clock::now() < end) {
+      reactor->poll();
+      if (bell.rung % 2 == 0) bell.ring();
+    }
   };
   poll_for(20ms);
   const long before = service_sleeps();
   poll_for(200ms);
+  // One for each time that this thread lost its processor for longer than a lease.
   BOOST_TEST(service_sleeps() - before <= 220);
+}
+
+// Where wait after wait is short, the service thread is neither sent away nor called back for each.
+BOOST_AUTO_TEST_CASE(waits_in_a_row_do_not_wake_the_service_thread) {
+  constexpr int kRounds = 2000;
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  WaitWord word;
+  bell.word = &word;
+  std::atomic<int> asked{0};
+  std::thread ringer([&] {
+    for (int round = 1; round <= kRounds; ++round) {
+      while (asked < round) std::this_thread::yield();
+      bell.ring();
+    }
+  });
+  long before = 0;
+  for (int round = 1; round <= kRounds; ++round) {
+    if (round == kRounds / 10) before = service_sleeps();
+    const auto seen = word.value();
+    asked = round;
+    while (bell.rung < round)
+      BOOST_REQUIRE((reactor->block(word, seen, within(kPatience)) != WaitResult::kTimedOut));
+  }
+  ringer.join();
+  BOOST_TEST(service_sleeps() - before < kRounds / 3);
+}
+
+// ---- everybody is served -----------------------------------------------------------------------
+
+// A wait that may take no time looks for what is there, as a poll does.
+BOOST_AUTO_TEST_CASE(waits_without_time_drive) {
+  for (const Clock::duration time : {Clock::duration(0), Clock::duration(1us)}) {
+    const auto reactor = make_reactor();
+    Bell bell(*reactor);
+    WaitWord word;
+    bell.word = &word;
+    int here = 0;
+    for (int round = 1; round <= 50; ++round) {
+      bell.ring();
+      const auto end = Clock::now() + kPatience;
+      while (bell.rung < round && Clock::now() < end)
+        reactor->block(word, word.value(), Clock::now() + time);
+      BOOST_REQUIRE_EQUAL(bell.rung.load(), round);
+      here += bell.thread.load() == std::this_thread::get_id() ? 1 : 0;
+    }
+    BOOST_TEST(here > 5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(service_thread_takes_over_from_pollers_and_waiters_that_stop) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  WaitWord word;
+  for (int round = 1; round <= 100; ++round) {
+    if (round % 3 != 0)
+      for (int i = 0; i < 100; ++i) reactor->poll();
+    if (round % 3 != 1) block_out(*reactor, word, Clock::now() + 10us);
+    bell.ring();
+    BOOST_REQUIRE(eventually([&] { return bell.rung == round; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rare_turns_in_a_row_of_empty_polls_lose_nothing) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  for (int round = 1; round <= 300; ++round) {
+    for (int i = 0; i < round; ++i) reactor->poll();
+    bell.ring();
+    for (int i = 0; bell.rung < round && i < 1000000; ++i) reactor->poll();
+    BOOST_REQUIRE_EQUAL(bell.rung.load(), round);
+  }
+}
+
+// What wakes the guard is not taken away by a thread that takes the role before the guard is awake.
+BOOST_AUTO_TEST_CASE(guard_hears_although_a_poller_was_faster) {
+  for (int round = 0; round < 100; ++round) {
+    const auto reactor = make_reactor();
+    Counter counter;
+    Timer timer(*reactor, Call::to<&Counter::call>(&counter));
+    Deferred deferred(*reactor, Call::to<&Counter::call>(&counter));
+    BOOST_REQUIRE(eventually([] { return service_sleeps() >= 1; }));
+    timer.start_after(1h);  // the guard sleeps for too long
+    reactor->progress();
+    deferred.post();
+    BOOST_REQUIRE(eventually([&] { return counter.ended == 1; }));
+  }
+}
+
+// A timer that a driving thread starts is the guard's when that thread has gone.
+BOOST_AUTO_TEST_CASE(guard_fires_timers_that_others_started) {
+  for (int round = 0; round < 20; ++round) {
+    const auto reactor = make_reactor();
+    Counter counter;
+    Timer timer(*reactor, Call::to<&Counter::call>(&counter));
+    struct Starter {
+      void call() noexcept { timer.start_after(2ms); }
+      Timer& timer;
+    } starter{timer};
+    Deferred deferred(*reactor, Call::to<&Starter::call>(&starter));
+    BOOST_REQUIRE(eventually([] { return service_sleeps() >= 1; }));
+    deferred.post_for_poll();
+    reactor->progress();
+    BOOST_REQUIRE(eventually([&] { return counter.ended == 1; }));
+  }
+}
+
+// A thread that is cancelled while it waits finishes the call first: others need the role.
+BOOST_AUTO_TEST_CASE(cancelled_thread_gives_the_role_back) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  struct Waiter {
+    Reactor& reactor;
+    WaitWord word;
+    std::atomic<bool> begun{false};
+  } waiter{*reactor, {}, {}};
+  pthread_t thread{};
+  const auto entry = [](void* argument) -> void* {
+    auto& self = *static_cast<Waiter*>(argument);
+    self.begun = true;
+    self.reactor.block(self.word, 0, std::nullopt);
+    for (;;) ::pause();  // where it ends
+  };
+  BOOST_REQUIRE_EQUAL(::pthread_create(&thread, nullptr, entry, &waiter), 0);
+  BOOST_REQUIRE(eventually([&] { return waiter.begun.load(); }));
+  std::this_thread::sleep_for(5ms);
+  BOOST_TEST(::pthread_cancel(thread) == 0);
+  waiter.word.signal();
+  void* result = nullptr;
+  BOOST_TEST(::pthread_join(thread, &result) == 0);
+  BOOST_TEST((result == PTHREAD_CANCELED));
+  bell.ring();
+  BOOST_TEST(eventually([&] { return bell.rung == 1; }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

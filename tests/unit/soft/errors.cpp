@@ -9,6 +9,8 @@ namespace {
 using transport::BreakReason;
 
 struct Fixture : Pair {
+  explicit Fixture(const Side::Options& b_options = {}) : Pair({}, b_options) {}
+
   std::vector<std::byte> near = pattern(4096, 3);
   std::vector<std::byte> far = pattern(4096, 4);
   std::unique_ptr<Mr> near_mr = a.reg(near);
@@ -107,7 +109,11 @@ BOOST_AUTO_TEST_CASE(send_that_is_still_unreported_gets_the_blame) {
   if (!answered) BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
 }
 
-BOOST_AUTO_TEST_CASE(no_receive_posted) {
+struct StrictFixture : Fixture {
+  StrictFixture() : Fixture({.no_receive_limit = Clock::duration::zero()}) {}
+};
+
+BOOST_FIXTURE_TEST_CASE(no_receive_posted, StrictFixture) {
   REQUIRE_OK(send(10, 100));
   both_end();
   BOOST_TEST(b.sink.calls() == "established broken");

@@ -13,6 +13,18 @@ struct Fixture {
   Receive taken{};
   Segment segments[3]{};
 
+  std::atomic<int> woken{0};
+  struct Place {
+    explicit Place(Fixture& f) : fixture(f) {}
+    void on_buffer() noexcept { ++fixture.woken; }
+    Fixture& fixture;
+    Deferred wake{*fixture.side.reactor, Call::to<&Place::on_buffer>(this)};
+    Srq::Waiter waiter{wake};
+  };
+  Place place{*this};
+  ~Fixture() { srq.leave(place.waiter); }
+
+  bool take() { return srq.take(taken, segments, place.waiter); }
   DAT_RETURN post(WorkId id, std::size_t length = 10) {
     const auto segment = local(*mr, bytes.data(), length);
     return srq.post_recv(id, &segment, 1);
@@ -33,21 +45,21 @@ BOOST_AUTO_TEST_CASE(buffers_come_out_in_order_with_their_segments) {
   CHECK_OK(srq.post_recv(7, list, 3));
   CHECK_OK(post(8));
   BOOST_TEST(srq.available() == 2);
-  BOOST_REQUIRE(srq.take(taken, segments));
+  BOOST_REQUIRE(take());
   BOOST_TEST(taken.id == 7U);
   BOOST_TEST(taken.room == 30U);
   BOOST_TEST(taken.segment_count == 2U);
   BOOST_TEST((segments[1].address == bytes.data() + 50));
-  BOOST_REQUIRE(srq.take(taken, segments));
+  BOOST_REQUIRE(take());
   BOOST_TEST(taken.id == 8U);
-  BOOST_TEST(!srq.take(taken, segments));
+  BOOST_TEST(!take());
 }
 
 BOOST_AUTO_TEST_CASE(full_queue_and_bad_segments_leave_nothing_behind) {
   for (WorkId id = 0; id < 4; ++id) CHECK_OK(post(id));
   BOOST_TEST(srq.post_recv(4, nullptr, 0) ==
              dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-  BOOST_REQUIRE(srq.take(taken, segments));
+  BOOST_REQUIRE(take());
   BOOST_TEST(post(5, 101) == dat_error(DAT_INVALID_PARAMETER));
   const auto read_only = side.reg(bytes, DAT_MEM_PRIV_LOCAL_READ_FLAG);
   auto segment = local(*read_only, bytes);
@@ -62,25 +74,51 @@ BOOST_AUTO_TEST_CASE(full_queue_and_bad_segments_leave_nothing_behind) {
 BOOST_AUTO_TEST_CASE(low_watermark_fires_once_for_each_arming) {
   for (WorkId id = 0; id < 4; ++id) CHECK_OK(post(id));
   BOOST_TEST(srq.set_low_watermark(3).ok());
-  BOOST_REQUIRE(srq.take(taken, segments));
+  BOOST_REQUIRE(take());
   drain();
   BOOST_TEST(sink.low == 0);  // 3 are not fewer than 3
-  BOOST_REQUIRE(srq.take(taken, segments));
-  BOOST_REQUIRE(srq.take(taken, segments));
+  BOOST_REQUIRE(take());
+  BOOST_REQUIRE(take());
   BOOST_TEST(eventually([&] { return sink.low == 1; }, {&side}));
   drain();
   BOOST_TEST(sink.low == 1);
   BOOST_TEST(srq.set_low_watermark(2).ok());  // 1 is there: at once
   BOOST_TEST(eventually([&] { return sink.low == 2; }, {&side}));
   BOOST_TEST(srq.set_low_watermark(0).ok());
-  BOOST_REQUIRE(srq.take(taken, segments));
+  BOOST_REQUIRE(take());
   drain();
   BOOST_TEST(sink.low == 2);
 }
 
+// First come, first served; a newcomer does not get what was promised.
+BOOST_AUTO_TEST_CASE(who_finds_none_stands_in_line) {
+  Place other(*this);
+  Place late(*this);
+  BOOST_TEST(!take());
+  BOOST_TEST(!take());  // again, at the same place
+  BOOST_TEST(!srq.take(taken, segments, other.waiter));
+  CHECK_OK(post(1));
+  BOOST_TEST(!srq.take(taken, segments, late.waiter));
+  BOOST_TEST(!srq.take(taken, segments, other.waiter));
+  BOOST_TEST(eventually([&] { return woken == 1; }, {&side}));
+  BOOST_REQUIRE(take());
+  BOOST_TEST(taken.id == 1U);
+  BOOST_TEST(!take());  // behind the others now
+  CHECK_OK(post(2));
+  srq.leave(other.waiter);  // what it was promised is the next one's
+  BOOST_TEST(!take());
+  BOOST_REQUIRE(srq.take(taken, segments, late.waiter));
+  BOOST_TEST(taken.id == 2U);
+  CHECK_OK(post(3));
+  CHECK_OK(post(4));
+  BOOST_REQUIRE(srq.take(taken, segments, other.waiter));  // one is promised, one is not
+  BOOST_REQUIRE(take());
+  BOOST_TEST(srq.available() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(resize_keeps_what_is_posted) {
   for (WorkId id = 0; id < 4; ++id) CHECK_OK(post(id));
-  BOOST_REQUIRE(srq.take(taken, segments));
+  BOOST_REQUIRE(take());
   CHECK_OK(post(4));
   BOOST_TEST(srq.resize(3).code() == dat_error(DAT_INVALID_STATE));
   CHECK_OK(srq.resize(6).code());
@@ -88,7 +126,7 @@ BOOST_AUTO_TEST_CASE(resize_keeps_what_is_posted) {
   CHECK_OK(post(6));
   BOOST_TEST(post(7) != static_cast<DAT_RETURN>(DAT_SUCCESS));
   for (WorkId id = 1; id < 7; ++id) {
-    BOOST_REQUIRE(srq.take(taken, segments));
+    BOOST_REQUIRE(take());
     BOOST_TEST(taken.id == id);
     BOOST_TEST((segments[0].address == bytes.data()));
   }

@@ -6,6 +6,7 @@
 #include "providers/soft/mr.h"
 #include "providers/soft/qp.h"
 #include "providers/soft/srq.h"
+#include "tests/unit/soft/memory_link.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -77,8 +78,9 @@ class RecordingSink final : public transport::ConnectionSink {
   void on_timed_out() noexcept override { add("timed_out"); }
   void on_accept_failed() noexcept override { add("accept_failed"); }
   void on_disconnected() noexcept override { add("disconnected"); }
-  void on_broken(transport::BreakReason why) noexcept override {
-    reason = why;
+  void on_broken(transport::BreakCause cause) noexcept override {
+    reason = cause.why;
+    detail = cause.detail;
     add("broken");
   }
   void on_soft_watermark() noexcept override { ++soft_watermarks; }
@@ -93,6 +95,7 @@ class RecordingSink final : public transport::ConnectionSink {
     return all.find("broken") != std::string::npos || all.find("disconnected") != std::string::npos;
   }
   std::atomic<transport::BreakReason> reason{transport::BreakReason::kTransportLost};
+  std::atomic<const char*> detail{""};
   std::atomic<int> soft_watermarks{0};
   std::vector<std::byte> private_data;  // read it after the call only
 
@@ -121,8 +124,10 @@ class FakeConnector final : public Connector {
     if (!result.ok()) return result;
     return std::unique_ptr<Handshake>(new FakeHandshake(alive));
   }
+  void access_offence(const transport::SocketAddress&) noexcept override { ++offences; }
   Status result;
   std::atomic<int> alive{0};
+  std::atomic<int> offences{0};
 };
 
 // One process: an adapter's parts and one QP.
@@ -139,6 +144,8 @@ struct Side {
     ScopeId pd = 1;
     bool delayed_ack = false;
     Clock::duration drain_limit = Settings{}.drain_limit;
+    Clock::duration peer_timeout = Settings{}.peer_timeout;
+    std::optional<Clock::duration> no_receive_limit{};
   };
 
   explicit Side(const Options& o) : options(o), pd(o.pd) {
@@ -170,7 +177,13 @@ struct Side {
             .delayed_ack = options.delayed_ack};
   }
   [[nodiscard]] std::unique_ptr<Qp> make_qp(RecordingSink& connection_sink) {
-    return std::make_unique<Qp>(QpEnvironment{*reactor, memory, connector, options.drain_limit},
+    return std::make_unique<Qp>(QpEnvironment{.reactor = *reactor,
+                                              .memory = memory,
+                                              .connector = connector,
+                                              .staging = staging,
+                                              .drain_limit = options.drain_limit,
+                                              .peer_timeout = options.peer_timeout,
+                                              .no_receive_limit = options.no_receive_limit},
                                 init(connection_sink));
   }
 
@@ -192,6 +205,7 @@ struct Side {
   MrTable memory;
   Pd pd;
   FakeConnector connector;
+  StagingPool staging;
   CountingCqSink recv_sink;
   CountingCqSink request_sink;
   CountingSrqSink srq_sink;
@@ -253,6 +267,19 @@ inline void attach_initiator(Side& side, Fd socket, const Negotiated& n) {
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 
+// Some programs are made twice: over TCP, and over the link within the process.
+#ifdef UDAPL_TEST_IN_PROCESS
+inline constexpr bool kInProcess = true;
+#else
+inline constexpr bool kInProcess = false;
+#endif
+
+inline void attach_memory(Side& side, std::shared_ptr<Wire> wire, int end, Negotiated n) {
+  if (!n.initiator) n.reply = kReply;
+  std::unique_ptr<Link> link = std::make_unique<MemoryLink>(*side.reactor, std::move(wire), end);
+  BOOST_REQUIRE(side.qp->attach(link, n).ok());
+}
+
 // Polls what the sides do until condition() holds.
 template <class Condition>
 [[nodiscard]] bool eventually(Condition condition, std::initializer_list<Side*> sides = {}) {
@@ -273,17 +300,24 @@ struct Pair {
     connect(rtr, crc);
   }
   void connect(iwarp::RtrSet rtr = iwarp::kRtrRead, bool crc = true) {
-    auto [active, passive] = tcp_pair();
     const auto depth = [](int n) { return static_cast<std::uint16_t>(n); };
-    attach_responder(b, std::move(passive),
-                     negotiated(false, rtr, depth(b.options.read_in),
-                                depth(std::min(b.options.read_out, a.options.read_in)), crc));
-    attach_initiator(
-        a, std::move(active),
+    const Negotiated passive =
+        negotiated(false, rtr, depth(b.options.read_in),
+                   depth(std::min(b.options.read_out, a.options.read_in)), crc);
+    const Negotiated active =
         negotiated(true, rtr, depth(a.options.read_in),
                    depth(std::min(std::max(a.options.read_out, a.options.delayed_ack ? 1 : 0),
                                   b.options.read_in)),
-                   crc));
+                   crc);
+    if (kInProcess) {
+      auto wire = std::make_shared<Wire>();
+      attach_memory(b, wire, 1, passive);
+      attach_memory(a, wire, 0, active);
+    } else {
+      auto [active_socket, passive_socket] = tcp_pair();
+      attach_responder(b, std::move(passive_socket), passive);
+      attach_initiator(a, std::move(active_socket), active);
+    }
     BOOST_REQUIRE(wait([this] {
       return a.sink.calls().ends_with("established") && b.sink.calls().ends_with("established");
     }));

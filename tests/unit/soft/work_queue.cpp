@@ -81,7 +81,8 @@ BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_a_run_of_the_same, Memory) {
 }
 
 BOOST_AUTO_TEST_CASE(staging_keeps_bytes_over_compaction_and_growth) {
-  Staging staging;
+  StagingPool pool;
+  Staging staging(pool);
   const auto data = pattern(3000000);
   std::size_t in = 0;
   std::size_t out = 0;
@@ -105,8 +106,27 @@ BOOST_AUTO_TEST_CASE(staging_keeps_bytes_over_compaction_and_growth) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(staging_holds_nothing_while_it_is_empty_and_stops_growing_in_a_crowd) {
+  StagingPool pool(Staging::kStart);
+  Staging first(pool);
+  BOOST_REQUIRE(first.reserve(2));
+  BOOST_TEST(pool.crowded());
+  first.filled(Staging::kStart);
+  first.drop(Staging::kStart);
+  BOOST_REQUIRE(first.reserve(2));  // it was filled: without the crowd it would double
+  BOOST_TEST(first.room().size() == Staging::kStart);
+  first.release_if_empty();
+  BOOST_TEST(!pool.crowded());
+  BOOST_REQUIRE(first.reserve(2));
+  first.filled(1);
+  first.release_if_empty();
+  BOOST_TEST(first.staged().size() == 1U);
+  BOOST_TEST(pool.crowded());
+}
+
 BOOST_AUTO_TEST_CASE(staging_makes_room_for_the_longest_fpdu) {
-  Staging staging;
+  StagingPool pool;
+  Staging staging(pool);
   BOOST_REQUIRE(staging.reserve(2));
   BOOST_TEST(staging.room().size() == Staging::kStart);
   staging.filled(Staging::kStart);

@@ -38,7 +38,7 @@ struct Sinks final : transport::AdapterSink,
   void on_timed_out() noexcept override { ++outcomes; }
   void on_accept_failed() noexcept override { ++outcomes; }
   void on_disconnected() noexcept override { ++outcomes; }
-  void on_broken(transport::BreakReason) noexcept override { ++outcomes; }
+  void on_broken(transport::BreakCause) noexcept override { ++outcomes; }
   void on_soft_watermark() noexcept override {}
 
   WaitWord word;
@@ -55,8 +55,6 @@ struct Opened {
   Sinks sinks;
   std::unique_ptr<transport::Adapter> adapter;
 };
-
-DAT_VADDR address_of(const void* memory) { return reinterpret_cast<DAT_VADDR>(memory); }
 
 }  // namespace
 
@@ -103,34 +101,6 @@ BOOST_AUTO_TEST_CASE(several_adapters_at_one_address) {
   // The place is the machine's, not the adapter's.
   BOOST_TEST(((*other)->listen({(*here)->conn_qual(), nullptr}, sinks).status().type() ==
               DAT_CONN_QUAL_IN_USE));
-}
-
-BOOST_AUTO_TEST_CASE(local_check_wants_every_segment_inside_a_registration) {
-  auto pd = adapter->create_pd();
-  BOOST_REQUIRE(pd.ok());
-  std::array<std::byte, 256> memory{};
-  auto mr = adapter->register_memory(
-      **pd, {address_of(memory.data()), 128, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA});
-  BOOST_REQUIRE(mr.ok());
-  const auto segment = [&](DAT_VADDR at, DAT_SEG_LENGTH length) {
-    DAT_LMR_TRIPLET triplet{};
-    triplet.lmr_context = (*mr)->lmr_context();
-    triplet.virtual_address = at;
-    triplet.segment_length = length;
-    return triplet;
-  };
-  const DAT_VADDR base = address_of(memory.data());
-  const std::array inside{segment(base, 128), segment(base + 64, 64), segment(base + 127, 1)};
-  BOOST_TEST(adapter->check_local(inside.data(), inside.size()).ok());
-  BOOST_TEST(adapter->check_local(nullptr, 0).ok());
-  for (const auto& bad : {segment(base, 129), segment(base + 128, 1), segment(base - 1, 2),
-                          segment(base + 64, ~DAT_SEG_LENGTH{0})}) {
-    const std::array list{inside[0], bad};
-    BOOST_TEST((adapter->check_local(list.data(), list.size()).type() == DAT_INVALID_PARAMETER));
-  }
-  auto unknown = inside[0];
-  unknown.lmr_context ^= 0x5a5a;
-  BOOST_TEST((adapter->check_local(&unknown, 1).type() == DAT_INVALID_PARAMETER));
 }
 
 BOOST_AUTO_TEST_CASE(everything_is_made_and_a_blocked_thread_gets_its_outcome) {

@@ -191,20 +191,21 @@ BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
   BOOST_TEST(eventually([&] { return active.attached(); }));
 }
 
-// The places are taken for an hour, but a host that has more than its share gives one away.
-BOOST_AUTO_TEST_CASE(host_with_too_many_silent_connections_loses_the_oldest) {
+// The places are taken for an hour, but whoever has most of them gives one away.
+BOOST_AUTO_TEST_CASE(network_with_most_silent_connections_loses_the_oldest) {
   Settings settings;
   settings.half_open_limit = 4;
-  settings.half_open_per_host = 2;
   settings.handshake_time = 1h;
   ConnectionManager fair(*reactor, ipv4("127.0.0.1"), settings);
   Desk desk;
   auto listener = fair.listen({0, nullptr}, desk);
   BOOST_REQUIRE(listener.ok());
   RawSocket modest;
-  modest.connect_from(ipv4("127.0.0.3"), (*listener)->address());
+  modest.connect_from(ipv4("127.0.1.3"), (*listener)->address());
   std::vector<RawSocket> greedy(3);
-  for (auto& peer : greedy) peer.connect_from(ipv4("127.0.0.2"), (*listener)->address());
+  constexpr const char* kNeighbours[] = {"127.0.0.2", "127.0.0.77", "127.0.0.250"};
+  for (std::size_t i = 0; i < greedy.size(); ++i)
+    greedy[i].connect_from(ipv4(kNeighbours[i]), (*listener)->address());
   check_service(**listener, desk);
   BOOST_TEST(greedy[0].closed());
   for (RawSocket* const kept : {&modest, &greedy[1], &greedy[2]}) {
@@ -213,21 +214,46 @@ BOOST_AUTO_TEST_CASE(host_with_too_many_silent_connections_loses_the_oldest) {
   }
 }
 
-// Two each are nobody's too many: they wait for their time limit.
-BOOST_AUTO_TEST_CASE(hosts_within_their_share_keep_their_places) {
+// Where all hold as much the oldest of all goes.
+BOOST_AUTO_TEST_CASE(networks_that_hold_as_much_lose_the_oldest_of_all) {
   Settings settings;
   settings.half_open_limit = 4;
-  settings.half_open_per_host = 2;
-  settings.handshake_time = 600ms;
+  settings.handshake_time = 1h;
   ConnectionManager fair(*reactor, ipv4("127.0.0.1"), settings);
   Desk desk;
   auto listener = fair.listen({0, nullptr}, desk);
   BOOST_REQUIRE(listener.ok());
   std::vector<RawSocket> silent(4);
   for (std::size_t i = 0; i < silent.size(); ++i)
-    silent[i].connect_from(ipv4(i < 2 ? "127.0.0.2" : "127.0.0.3"), (*listener)->address());
+    silent[i].connect_from(ipv4(i % 2 == 0 ? "127.0.2.2" : "127.0.3.3"), (*listener)->address());
   check_service(**listener, desk);
-  for (auto& peer : silent) BOOST_TEST(peer.closed());
+  BOOST_TEST(silent[0].closed());
+  for (std::size_t i = 1; i < silent.size(); ++i) {
+    silent[i].send(encoded(good_request()));
+    BOOST_TEST((desk.next() != nullptr));
+  }
+}
+
+// The consumer has not decided and the peer goes: accepting reports it, as if it went just now.
+BOOST_AUTO_TEST_CASE(request_of_a_lost_peer_gives_its_descriptor_back) {
+  Desk desk;
+  const auto listener = listen(desk);
+  const auto lowest_free = [] {
+    const int fd = ::dup(0);
+    ::close(fd);
+    return fd;
+  };
+  const int before = lowest_free();
+  RawSocket peer;
+  BOOST_REQUIRE(peer.connect(listener->address()));
+  peer.send(encoded(good_request()));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  peer = RawSocket();
+  BOOST_TEST(eventually([&] { return lowest_free() == before; }));
+  FakeQp passive;
+  BOOST_TEST(incoming->accept(passive, {}).ok());
+  BOOST_TEST(passive.attached());
 }
 
 BOOST_AUTO_TEST_CASE(flood_of_silent_connections_ends_with_the_listener) {

@@ -10,17 +10,33 @@ namespace udapl::soft::test {
 
 BOOST_FIXTURE_TEST_SUITE(cm_listeners, CmFixture)
 
-BOOST_AUTO_TEST_CASE(qualifiers_are_tcp_ports) {
-  Desk desk;
+// The ports on which the OpenFabrics provider for rdma_cm listens.
+BOOST_AUTO_TEST_CASE(qualifiers_beyond_ports_are_folded) {
+  using transport::port_of;
+  BOOST_TEST(port_of(1) == 1);
+  BOOST_TEST(port_of(65535) == 65535);
+  BOOST_TEST(port_of(65536) == 35068);
+  BOOST_TEST(port_of(70000) == 39532);
   for (const DAT_CONN_QUAL qual :
        {DAT_CONN_QUAL{65536}, DAT_CONN_QUAL{1} << 40, ~DAT_CONN_QUAL{0}}) {
-    BOOST_TEST((cm.listen({qual, nullptr}, desk).status().type() == DAT_INVALID_PARAMETER));
-    FakeQp active;
-    BOOST_TEST((active.start(cm, request(qual)).type() == DAT_INVALID_PARAMETER));
+    BOOST_TEST(port_of(qual) >= 33534);
+    BOOST_TEST(port_of(qual) == port_of(qual % 32001 + 3 * 32001));
   }
+  Desk desk;
+  auto listener = listen(desk);
+  while (listener->conn_qual() < 33534) listener = listen(desk);
+  // Another name of the same port, from both sides.
+  const DAT_CONN_QUAL port = listener->conn_qual();
+  DAT_CONN_QUAL folded = 1'000'000;
+  while (port_of(folded) != port) ++folded;
+  BOOST_TEST((cm.listen({folded, nullptr}, desk).status().type() == DAT_CONN_QUAL_IN_USE));
   FakeQp active;
-  BOOST_TEST((active.start(cm, request(0)).type() == DAT_INVALID_PARAMETER));
-  BOOST_TEST(active.told() == 0);
+  start(active, request(folded));
+  BOOST_TEST(desk.next() != nullptr);
+  listener.reset();
+  listener = listen(desk, folded);
+  BOOST_TEST(listener->conn_qual() == folded);
+  BOOST_TEST(listener->address().port() == port);
 }
 
 BOOST_AUTO_TEST_CASE(port_is_picked_taken_and_freed) {

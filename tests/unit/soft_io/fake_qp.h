@@ -3,7 +3,7 @@
 
 #include "dapl/transport/qp.h"
 #include "providers/soft/cm.h"
-#include "providers/soft/negotiated.h"
+#include "providers/soft/connector.h"
 #include "tests/unit/reactor/support.h"
 
 #include <atomic>

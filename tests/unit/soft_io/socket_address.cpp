@@ -30,6 +30,10 @@ transport::SocketAddress ipv4(const char* text) {
   return address;
 }
 
+bool same_source(const transport::SocketAddress& a, const transport::SocketAddress& b) {
+  return network_of(a) == network_of(b);
+}
+
 BOOST_AUTO_TEST_SUITE(socket_address)
 
 BOOST_AUTO_TEST_CASE(hosts) {
@@ -45,8 +49,9 @@ BOOST_AUTO_TEST_CASE(hosts) {
 BOOST_AUTO_TEST_CASE(sources) {
   BOOST_TEST(same_source(ipv6("2001:db8::1"), ipv6("2001:db8::ffff:2")));
   BOOST_TEST(!same_source(ipv6("2001:db8::1"), ipv6("2001:db8:0:1::1")));
-  BOOST_TEST(same_source(ipv4("192.0.2.1"), ipv4("192.0.2.1")));
-  BOOST_TEST(!same_source(ipv4("192.0.2.1"), ipv4("192.0.2.2")));
+  BOOST_TEST(same_source(ipv4("192.0.2.1"), ipv4("192.0.2.2")));
+  BOOST_TEST(!same_source(ipv4("192.0.2.1"), ipv4("192.0.3.1")));
+  BOOST_TEST((network_of(ipv4("192.0.2.1"), 32) != network_of(ipv4("192.0.2.2"), 32)));
 }
 
 // Here the first half says nothing of the host.

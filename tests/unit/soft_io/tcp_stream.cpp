@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // TcpStream: moving bytes, errors, the gentle close.
-#include "providers/soft/io/tcp_stream.h"
+#include "providers/soft/io/lingering_close.h"
 
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -45,7 +45,9 @@ BOOST_FIXTURE_TEST_SUITE(tcp_stream, Pair)
 BOOST_AUTO_TEST_CASE(options_for_low_latency_and_dead_peers) {
   BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_NODELAY) == 1);
   BOOST_TEST(option(*stream, SOL_SOCKET, SO_KEEPALIVE) == 1);
-  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT) == 20'000);
+  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
+  stream->set_peer_timeout(3s);
+  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT) == 3000);
   BOOST_TEST(stream->effective_mss() >= 536U);
 }
 
@@ -132,7 +134,7 @@ BOOST_AUTO_TEST_CASE(gentle_close_delivers_what_was_sent_to_a_peer_that_still_se
 }
 
 BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
-  close_gently(std::move(stream), 30ms);
+  close_gently(std::move(stream), LingerKind::kConnection, 30ms);
   BOOST_TEST(peer.closed());   // FIN
   BOOST_TEST(eventually([&] {  // and then the socket is gone: what we send is answered by a reset
     peer.send(pattern(1));
@@ -145,7 +147,7 @@ BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
 }
 
 BOOST_AUTO_TEST_CASE(gentle_close_does_not_outlive_the_reactor) {
-  close_gently(std::move(stream), 1h);
+  close_gently(std::move(stream), LingerKind::kConnection, 1h);
   reactor.reset();
   BOOST_TEST(peer.closed());
 }

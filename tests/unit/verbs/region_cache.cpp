@@ -50,6 +50,22 @@ BOOST_AUTO_TEST_CASE(regions_are_known_by_key_until_all_is_forgotten) {
   BOOST_CHECK(cache.find(kRegion.key) == nullptr);
 }
 
+BOOST_AUTO_TEST_CASE(one_region_is_forgotten_by_its_key) {
+  RegionCache cache;
+  KnownRegion other = kRegion;
+  other.key = 0x5634;
+  const std::uint64_t before = cache.forgotten();
+  cache.remember(kRegion, before);
+  cache.remember(other, before);
+  cache.prime(7, 1000, 3, before);
+  cache.forget(kRegion.key);
+  BOOST_CHECK(cache.find(kRegion.key) == nullptr);
+  BOOST_CHECK(cache.find(other.key) != nullptr);
+  BOOST_CHECK(!cache.allows(7, 1000));  // what it was primed with may be that region
+  cache.remember(kRegion, before);      // found before it was forgotten
+  BOOST_CHECK(cache.find(kRegion.key) == nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(primed_for_a_tag_and_so_many_addresses) {
   RegionCache cache;
   cache.prime(7, 1000, 3, cache.forgotten());

@@ -16,6 +16,7 @@
 #include "providers/verbs/environment.h"
 #include "providers/verbs/ia_params.h"
 #include "providers/verbs/local_address.h"
+#include "providers/verbs/rdma_cm/connector.h"
 
 namespace udapl::verbs {
 
@@ -95,7 +96,11 @@ BOOST_AUTO_TEST_CASE(ia_params) {
   const auto bare = parse_ia_params("eth2");
   BOOST_REQUIRE(bare);
   BOOST_CHECK_EQUAL(bare->name, "eth2");
-  for (const char* bad : {"", "   ", "ib0 x", "ib0 1x", "ib0 -1", "ib0 256"})
+  BOOST_CHECK(!bare->delayed_ack);
+  BOOST_CHECK(!parse_ia_params("ib0 0 delayed_ack=off")->delayed_ack);
+  BOOST_CHECK(parse_ia_params("ib0 0 whatever delayed_ack=on and more")->delayed_ack);
+  for (const char* bad : {"ib0 0 delayed_ack=", "ib0 0 delayed_ack=yes", "", "   ", "ib0 x",
+                          "ib0 1x", "ib0 -1", "ib0 256"})
     BOOST_CHECK_MESSAGE(!parse_ia_params(bad), bad);
 }
 
@@ -206,8 +211,9 @@ BOOST_AUTO_TEST_CASE(addresses_by_name_and_number) {
 
 BOOST_AUTO_TEST_CASE(attributes_of_a_device) {
   const FakeDevice fake;
-  const transport::Attributes a = make_attributes(
-      fake.device, environment_of({{"DAPL_IB_MTU", "2048"}, {"DAPL_WR_MAX", "64"}}));
+  const transport::Attributes a =
+      make_attributes(fake.device, environment_of({{"DAPL_IB_MTU", "2048"}, {"DAPL_WR_MAX", "64"}}),
+                      kRdmaCm.request_room(fake.device));
   BOOST_CHECK_EQUAL(a.device_name, "mlx5_0");
   BOOST_CHECK_EQUAL(a.max_eps, 100);
   BOOST_CHECK_EQUAL(a.max_dto_per_ep, 64);
@@ -230,14 +236,15 @@ BOOST_AUTO_TEST_CASE(attributes_of_lesser_devices) {
   FakeDevice fake;
   fake.device.attr.orig_attr.device_cap_flags = IBV_DEVICE_MEM_WINDOW;
   fake.device.attr.orig_attr.atomic_cap = IBV_ATOMIC_NONE;
-  transport::Attributes a = make_attributes(fake.device, Environment{});
+  transport::Attributes a =
+      make_attributes(fake.device, Environment{}, kRdmaCm.request_room(fake.device));
   BOOST_CHECK_EQUAL(a.rmr_scope, DAT_RMR_SCOPE_PZ);
   BOOST_CHECK_EQUAL(named(a, "DAT_IB_CMP_AND_SWAP"), "FALSE");
 
   fake.verbs_device.transport_type = IBV_TRANSPORT_IWARP;
   fake.device.attr.orig_attr.device_cap_flags = 0;
   fake.device.attr.orig_attr.max_srq_wr = 0;
-  a = make_attributes(fake.device, Environment{});
+  a = make_attributes(fake.device, Environment{}, kRdmaCm.request_room(fake.device));
   BOOST_CHECK_EQUAL(a.extension, DAT_EXTENSION_NONE);
   BOOST_CHECK_EQUAL(a.max_rmrs, 0);
   BOOST_CHECK_EQUAL(a.max_srqs, 0);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace udapl {
+
+// For tests of what happens between the decision to make a call and the call itself. Of calls that
+// a driver makes without locks: the probe is told of each when it can no longer be cancelled, and
+// may hold it up. Null: nobody looks. Each shared library has its own.
+enum class Decided : std::uint8_t { kTimer, kSinkCall };
+using CallProbe = void (*)(Decided what, const void* object) noexcept;
+inline std::atomic<CallProbe> call_probe{nullptr};
+
+inline void about_to_call(Decided what, const void* object) noexcept {
+  const CallProbe probe = call_probe.load(std::memory_order_acquire);
+  if (probe != nullptr) [[unlikely]]
+    probe(what, object);
+}
+
+}  // namespace udapl

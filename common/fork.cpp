@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/fork.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace udapl::forks {
+
+namespace {
+
+std::atomic<unsigned> forks_since{0};
+std::atomic<bool> has_forked{false};
+std::atomic<Handler> in_child_now{nullptr};
+
+void in_parent() noexcept { has_forked.store(true, std::memory_order_relaxed); }
+
+void in_child() noexcept {
+  has_forked.store(true, std::memory_order_relaxed);
+  forks_since.fetch_add(1, std::memory_order_relaxed);
+  in_child_now.load(std::memory_order_acquire)();
+}
+
+}  // namespace
+
+bool watch(Handler handler) noexcept {
+  in_child_now.store(handler, std::memory_order_release);
+  return ::pthread_atfork(nullptr, &in_parent, &in_child) == 0;
+}
+
+unsigned generation() noexcept { return forks_since.load(std::memory_order_relaxed); }
+
+bool descriptors_may_be_shared() noexcept { return has_forked.load(std::memory_order_relaxed); }
+
+}  // namespace udapl::forks

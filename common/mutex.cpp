@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/mutex.h"
+
+#include <cerrno>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace udapl {
+
+#if !defined(__SANITIZE_THREAD__)
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+
+// Whoever has slept takes the mutex as one that is wanted, since others may sleep still: at worst
+// that costs an unlock a system call.
+void Mutex::wait_for_it() noexcept {
+  const int saved_errno = errno;
+  while (word_.exchange(kWanted, std::memory_order_acquire) != kFree)
+    ::syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kWanted, nullptr, nullptr, 0);
+  errno = saved_errno;
+}
+
+void Mutex::wake_one() noexcept {
+  const int saved_errno = errno;
+  ::syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  errno = saved_errno;
+}
+
+#endif
+
+}  // namespace udapl

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/nonblocking/write_now.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+
+namespace udapl {
+
+namespace {
+
+// While it lives, a write of this thread raises no signal that anybody would see.
+class Unsignalled {
+ public:
+  Unsignalled() noexcept {
+    sigset_t ours;
+    ::sigemptyset(&ours);
+    for (const int signal : {SIGPIPE, SIGXFSZ, SIGTTOU}) ::sigaddset(&ours, signal);
+    ::pthread_sigmask(SIG_BLOCK, &ours, &mask_);
+    ::sigpending(&pending_);
+  }
+  ~Unsignalled() { ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr); }
+  Unsignalled(const Unsignalled&) = delete;
+  Unsignalled& operator=(const Unsignalled&) = delete;
+
+  // Takes back what a write that failed with `error` has raised.
+  void forget(int error) const noexcept {
+    const int raised = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
+    if (raised == 0 || ::sigismember(&pending_, raised) == 1) return;
+    sigset_t one;
+    ::sigemptyset(&one);
+    ::sigaddset(&one, raised);
+    const timespec now{};
+    while (::sigtimedwait(&one, nullptr, &now) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sigset_t mask_;
+  sigset_t pending_;
+};
+
+// A pipe or a terminal through a description of our own, as only that may be made non-blocking: the
+// other one belongs to others, too. It lives no longer than the write, so that who waits for the
+// end of a pipe waits for nobody else than before.
+Fd own_description(int fd) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return Fd::made(::open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+bool has_room(int fd) noexcept {
+  pollfd asked{fd, POLLOUT, 0};
+  return ::poll(&asked, 1, 0) == 1 && asked.revents == POLLOUT;
+}
+
+ssize_t write_stream(int fd, const char* text, std::size_t length) noexcept {
+  if (!has_room(fd)) {
+    errno = EAGAIN;
+    return -1;
+  }
+  if (const Fd own = own_description(fd); own.valid()) return ::write(own.get(), text, length);
+  // Another user's terminal, no /proc, no descriptor left. There was room a moment ago, and what
+  // fits into PIPE_BUF does not wait unless somebody else has filled the pipe since.
+  return ::write(fd, text, length);
+}
+
+}  // namespace
+
+ssize_t write_now(int fd, mode_t mode, const char* text, std::size_t length) noexcept {
+  if (S_ISSOCK(mode)) return ::send(fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const Unsignalled guard;
+  const ssize_t written =
+      S_ISFIFO(mode) || S_ISCHR(mode) ? write_stream(fd, text, length) : ::write(fd, text, length);
+  if (written < 0) {
+    const int error = errno;
+    guard.forget(error);
+    errno = error;
+  }
+  return written;
+}
+
+}  // namespace udapl

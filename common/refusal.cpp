@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/refusal.h"
+
+#include "common/trace.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace udapl::trace {
+
+void Refusal::tell(DAT_RETURN code) const noexcept {
+  const DAT_RETURN type = DAT_GET_TYPE(code);
+  const bool says_all = type == static_cast<DAT_RETURN>(DAT_CONN_QUAL_IN_USE) ||
+                        type == static_cast<DAT_RETURN>(DAT_PORT_IN_USE);
+  if (shown_ || says_all || !enabled(kError)) return;
+  write_error(kError, code, call_, "refused%s%s", reason_[0] != '\0' ? ": " : "", reason_.data());
+}
+
+bool Refusal::wants_reason() noexcept { return this_thread().refusal != nullptr; }
+
+void Refusal::because(const char* text) noexcept {
+  Refusal* const current = this_thread().refusal;
+  if (current == nullptr) return;
+  const std::size_t length = std::min(std::strlen(text), current->reason_.size() - 1);
+  std::memcpy(current->reason_.data(), text, length);
+  current->reason_[length] = '\0';
+}
+
+void Refusal::shown() noexcept {
+  Refusal* const current = this_thread().refusal;
+  if (current != nullptr) current->shown_ = true;
+}
+
+}  // namespace udapl::trace

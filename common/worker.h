@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <thread>
+
+#include "common/annotations.h"
+#include "common/mutex.h"
+
+namespace udapl {
+
+// A thread that does jobs one after the other, in the order in which they were given. It starts
+// with the first job. Thread-safe. The destructor waits until all are done; no job may call it.
+class Worker {
+ public:
+  class Job {
+   public:
+    explicit Job(const void* owner) noexcept : owner_(owner) {}
+    virtual ~Job() = default;
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    virtual void run() noexcept = 0;
+
+   private:
+    friend class Worker;
+    const void* const owner_;
+    std::unique_ptr<Job> next_;
+  };
+
+  explicit Worker(const char* name) : name_(name) {}  // 15 bytes at most; throws std::bad_alloc
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // False: there is no thread to be had, and the caller keeps the job.
+  bool give(std::unique_ptr<Job>& job) noexcept UDAPL_EXCLUDES(lock_);
+  // Destroys the jobs of `owner` that have not begun.
+  void cancel(const void* owner) noexcept UDAPL_EXCLUDES(lock_);
+
+ private:
+  bool start() noexcept UDAPL_REQUIRES(lock_);
+  void work() noexcept UDAPL_EXCLUDES(lock_);
+
+  const char* const name_;
+  Mutex lock_;
+  std::condition_variable_any changed_;
+  std::unique_ptr<Job> first_ UDAPL_GUARDED_BY(lock_);
+  bool stopping_ UDAPL_GUARDED_BY(lock_) = false;
+  std::thread thread_;
+};
+
+}  // namespace udapl

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/datapath/post.h"
+#include "dapl/endpoint/srq.h"
+#include "dapl/objects/guard.h"
+
+// The posts as table entries: find the object, post, trace a refusal. Whoever calls one has found
+// it through the first word of the object, so there is an object, and a gate in its header says
+// whether it is an EP that takes plain posts. Templates over a provider's final transport classes,
+// so that the transport's own function is called directly and may be inlined.
+namespace udapl::dapl::calls {
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post_send(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                      DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                                      DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_send", DAT_INVALID_HANDLE_EP);
+  return post::finish(handle, "post_send",
+                      post::send<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, flags));
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN suppressed_post_send(
+    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+    DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::has_shape<post::Shape::kSuppressed>(object.request_gate, count, local, flags)) {
+    const post::Outcome outcome = post::send<Q, G, post::Shape::kSuppressed>(
+        static_cast<Ep&>(object), {local, 1}, cookie, DAT_COMPLETION_SUPPRESS_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_send", outcome);
+  }
+  return any_post_send<Q, G>(handle, count, local, cookie, flags);
+}
+
+// Of several segments; the caller has looked at the gate and the flags, also of those below.
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_send(
+    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+    DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
+    const post::Outcome outcome = post::send<Q, G, post::Shape::kList>(
+        static_cast<Ep&>(object), {local, count}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_send", outcome);
+  }
+  return any_post_send<Q, G>(handle, count, local, cookie, flags);
+}
+
+template <HotQp Q, Guard G>
+[[gnu::flatten]] DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                         DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                         DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::gate_lets<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
+    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
+      return list_post_send<Q, G>(handle, count, local, cookie, flags);
+    const post::Outcome outcome = post::send<Q, G, post::Shape::kPlain>(
+        static_cast<Ep&>(object), {local, 1}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_send", outcome);
+  }
+  return suppressed_post_send<Q, G>(handle, count, local, cookie, flags);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                        DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                        DAT_COMPLETION_FLAGS flags, DAT_BOOLEAN invalidate,
+                                        DAT_RMR_CONTEXT context) noexcept {
+  if (invalidate == DAT_FALSE) return ep_post_send<Q, G>(handle, count, local, cookie, flags);
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_send_with_invalidate", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::send_invalidate<Q>(*ep, queue, {local, count}, cookie, flags, context);
+  }
+  return post::finish(handle, "post_send_with_invalidate", outcome);
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                      DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                                      DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_recv", DAT_INVALID_HANDLE_EP);
+  for (;;) {
+    const post::Outcome outcome =
+        post::receive<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, flags);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_recv", outcome);
+    post::yield();
+  }
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_recv(
+    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+    DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
+    const post::Outcome outcome = post::receive<Q, G, post::Shape::kList>(
+        static_cast<Ep&>(object), {local, count}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_recv", outcome);
+  }
+  return any_post_recv<Q, G>(handle, count, local, cookie, flags);
+}
+
+template <HotQp Q, Guard G>
+[[gnu::flatten]] DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                         DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                         DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::gate_lets<post::Shape::kPlain>(object.receive_gate, flags)) [[likely]] {
+    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
+      return list_post_recv<Q, G>(handle, count, local, cookie, flags);
+    const post::Outcome outcome = post::receive<Q, G, post::Shape::kPlain>(
+        static_cast<Ep&>(object), {local, 1}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_recv", outcome);
+  }
+  return any_post_recv<Q, G>(handle, count, local, cookie, flags);
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                            DAT_LMR_TRIPLET* local,
+                                                            DAT_DTO_COOKIE cookie,
+                                                            const DAT_RMR_TRIPLET* remote,
+                                                            DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_rdma_write", DAT_INVALID_HANDLE_EP);
+  return post::finish(
+      handle, "post_rdma_write",
+      post::rdma_write<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, remote, flags));
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN suppressed_post_rdma_write(
+    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::has_shape<post::Shape::kSuppressed>(object.request_gate, count, local, flags)) {
+    const post::Outcome outcome = post::rdma_write<Q, G, post::Shape::kSuppressed>(
+        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_SUPPRESS_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_rdma_write", outcome);
+  }
+  return any_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_rdma_write(
+    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
+    const post::Outcome outcome = post::rdma_write<Q, G, post::Shape::kList>(
+        static_cast<Ep&>(object), {local, count}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_rdma_write", outcome);
+  }
+  return any_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
+}
+
+template <HotQp Q, Guard G>
+[[gnu::flatten]] DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                               DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                               const DAT_RMR_TRIPLET* remote,
+                                               DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::gate_lets<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
+    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
+      return list_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
+    const post::Outcome outcome = post::rdma_write<Q, G, post::Shape::kPlain>(
+        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_rdma_write", outcome);
+  }
+  return suppressed_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                           DAT_LMR_TRIPLET* local,
+                                                           DAT_DTO_COOKIE cookie,
+                                                           const DAT_RMR_TRIPLET* remote,
+                                                           DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_rdma_read", DAT_INVALID_HANDLE_EP);
+  return post::finish(
+      handle, "post_rdma_read",
+      post::rdma_read<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, remote, flags));
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN suppressed_post_rdma_read(
+    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::has_shape<post::Shape::kSuppressed>(object.request_gate, count, local, flags)) {
+    const post::Outcome outcome = post::rdma_read<Q, G, post::Shape::kSuppressed>(
+        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_SUPPRESS_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_rdma_read", outcome);
+  }
+  return any_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
+}
+
+template <HotQp Q, Guard G>
+[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_rdma_read(
+    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
+    const post::Outcome outcome = post::rdma_read<Q, G, post::Shape::kList>(
+        static_cast<Ep&>(object), {local, count}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_rdma_read", outcome);
+  }
+  return any_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
+}
+
+template <HotQp Q, Guard G>
+[[gnu::flatten]] DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                              DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                              const DAT_RMR_TRIPLET* remote,
+                                              DAT_COMPLETION_FLAGS flags) noexcept {
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (post::gate_lets<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
+    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
+      return list_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
+    const post::Outcome outcome = post::rdma_read<Q, G, post::Shape::kPlain>(
+        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
+    if (outcome.why != post::kTryAgain.why) [[likely]]
+      return post::finish(handle, "post_rdma_read", outcome);
+  }
+  return suppressed_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE handle, const DAT_RMR_TRIPLET* local,
+                                    DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
+                                    DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "post_rdma_read_to_rmr", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome = post::rdma_read_to_rmr<Q>(*ep, queue, local, cookie, remote, flags);
+  }
+  return post::finish(handle, "post_rdma_read_to_rmr", outcome);
+}
+
+template <HotQp Q, Guard G>
+DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle, const DAT_LMR_TRIPLET* range,
+                    DAT_MEM_PRIV_FLAGS privileges, DAT_VA_TYPE va_type, DAT_EP_HANDLE ep_handle,
+                    DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+                    DAT_RMR_CONTEXT* context) noexcept {
+  Rmr* const rmr = handle_cast<Rmr>(handle);
+  if (rmr == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "rmr_bind", DAT_INVALID_HANDLE_RMR);
+  Lmr* const lmr = handle_cast<Lmr>(lmr_handle);
+  const bool unbind = range != nullptr && range->segment_length == 0;
+  if ((lmr == nullptr && !(unbind && lmr_handle == DAT_HANDLE_NULL)) ||
+      (lmr != nullptr && lmr->ia != rmr->ia)) [[unlikely]]
+    return post::bad_handle(lmr_handle, "rmr_bind", DAT_INVALID_HANDLE_LMR);
+  Ep* const ep = handle_cast<Ep>(ep_handle);
+  if (ep == nullptr || ep->ia != rmr->ia) [[unlikely]]
+    return post::bad_handle(ep_handle, "rmr_bind", DAT_INVALID_HANDLE_EP);
+  if (range == nullptr) [[unlikely]]
+    return post::refused(handle, "rmr_bind", post::bad(DAT_INVALID_ARG3, "no triplet"));
+  if (context == nullptr && !unbind) [[unlikely]]
+    return post::refused(handle, "rmr_bind", post::bad(DAT_INVALID_ARG9, "no place for a context"));
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const typename G::Scope lock(queue.lock);
+    outcome =
+        post::bind<Q>(*ep, queue, {*rmr, lmr, *range, privileges, va_type}, cookie, flags, context);
+  }
+  return post::finish(handle, "rmr_bind", outcome);
+}
+
+template <HotSrq S, Guard G>
+DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
+                         DAT_DTO_COOKIE user) noexcept {
+  Srq* const srq = handle_cast<Srq>(handle);
+  if (srq == nullptr) [[unlikely]]
+    return post::bad_handle(handle, "srq_post_recv", DAT_INVALID_HANDLE_SRQ);
+  if (!post::Segments{local, count}.fit(static_cast<std::uint32_t>(srq->max_recv_iov())))
+      [[unlikely]]
+    return post::refused(handle, "srq_post_recv",
+                         post::bad(DAT_INVALID_ARG2, "bad segment count or list"));
+  // The pool has its own lock: cookies come back out of order, from whoever dequeues.
+  SrqCookie* const cookie = srq->claim();
+  if (cookie == nullptr) [[unlikely]]
+    return post::refused(
+        handle, "srq_post_recv",
+        {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ), "max_recv_dtos are outstanding"});
+  cookie->user = user;
+  cookie->ep = nullptr;
+  cookie->length = 0;
+  cookie->operation = DAT_DTO_RECEIVE;
+  cookie->suppressed = false;
+  cookie->ib_extension = false;
+  cookie->plain = false;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(*srq, *cookie, DAT_COMPLETION_DEFAULT_FLAG);
+  DAT_RETURN code;
+  {
+    const typename G::Scope lock(srq->post_lock());
+    code = static_cast<S&>(srq->queue())
+               .post_recv(reinterpret_cast<transport::WorkId>(static_cast<Cookie*>(cookie)), local,
+                          count);
+  }
+  if (code != DAT_SUCCESS) [[unlikely]] {
+    srq->retire(*cookie);
+    return post::refused(handle, "srq_post_recv", {code, "the transport refuses"});
+  }
+  return DAT_SUCCESS;
+}
+
+}  // namespace udapl::dapl::calls

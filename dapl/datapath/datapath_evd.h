@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/mutex.h"
+#include "dapl/datapath/completion.h"
+#include "dapl/events/evd.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/object.h"
+#include "dapl/objects/traced_call.h"
+#include "dapl/transport/cq.h"
+
+#include <concepts>
+#include <type_traits>
+
+// The hot way out of an EVD, bound to the transport's CQ class at compile time. It is the same on
+// threadsafe and nonthreadsafe entries: any number of threads may dequeue, beside posts and waits.
+namespace udapl::dapl {
+
+// A final class, so that calls through it need no table. kDrivesProgress: progress() does work.
+template <class C>
+concept CompletionQueue = std::derived_from<C, transport::Cq> && std::is_final_v<C> && requires {
+  { C::kDrivesProgress } -> std::convertible_to<bool>;
+};
+
+// A CQ class may hand a batch out in two steps, of which the second is short for one completion
+// that is a success without anything special. All under `lock`:
+// polls_batches(): not while anything is held back; poll() does it all then.
+// poll_batch(): how many completions were found; next comes take_only() or convert_batch().
+// take_only(): the only one of the batch; false: it is a special one, and nothing was done.
+// convert_batch(): fills `out`, which has room for a stash; how many are handed out.
+template <class C>
+concept PollsBatches = requires(C& cq, transport::Completion& only, transport::Completion* out) {
+  { cq.polls_batches() } -> std::same_as<bool>;
+  { cq.poll_batch() } -> std::same_as<int>;
+  { cq.take_only(only) } -> std::same_as<bool>;
+  { cq.convert_batch(1, out) } -> std::same_as<int>;
+};
+
+// Out of line, so that the look at an empty queue needs no registers for it.
+template <class C>
+[[gnu::noinline]] void Evd::stash_batch(C& cq, int count) noexcept {
+  restash(cq.convert_batch(count, stash_));
+}
+
+template <class C>
+[[gnu::always_inline]] inline Evd::Taken Evd::take_next(C& cq, DAT_EVENT* event) noexcept {
+  if (stashed_ == 0) {
+    if constexpr (PollsBatches<C>) {
+      if (!cq.polls_batches()) [[unlikely]]
+        return Taken::kSpecial;
+      const int count = cq.poll_batch();
+      if (count <= 0) return Taken::kNothing;
+      transport::Completion only;
+      if (count == 1 && cq.take_only(only)) [[likely]] {
+        if (to_plain_event(only, this, event)) [[likely]]
+          return Taken::kEvent;
+        *stash_ = only;
+        restash(1);
+        return Taken::kSpecial;
+      }
+      stash_batch<C>(cq, count);
+    } else {
+      restash(cq.poll(stash_, kStash));
+    }
+    if (stashed_ == 0) return Taken::kNothing;
+  }
+  if (!to_plain_event(*stash_begin_, this, event)) [[unlikely]]
+    return Taken::kSpecial;
+  drop_first();
+  return Taken::kEvent;
+}
+
+// The gate is read again under the lock: a post that found its cookie ring full may just have moved
+// older completions to the ring of events.
+template <class C>
+[[gnu::always_inline]] inline bool Evd::take(DAT_EVENT* event) noexcept {
+  C& cq = *static_cast<C*>(cq_.get());
+  const ScopedLock lock(cq_->lock);
+  if (dequeue_gate.load(std::memory_order_relaxed) == 0) [[likely]] {
+    const Taken taken = take_next<C>(cq, event);
+    if (taken != Taken::kSpecial) [[likely]]
+      return taken == Taken::kEvent;
+  }
+  return take_oldest(event);
+}
+
+// The one completion of an empty queue: then nothing is left, and nobody has to count.
+template <class C>
+[[gnu::always_inline]] inline Evd::Taken Evd::take_only(C& cq, DAT_EVENT* event) noexcept {
+  if (dequeue_gate.load(std::memory_order_relaxed) != 0 || stashed_ != 0 || !cq.polls_batches())
+      [[unlikely]]
+    return Taken::kSpecial;
+  const int count = cq.poll_batch();
+  if (count <= 0) return Taken::kNothing;
+  transport::Completion only;
+  if (count != 1 || !cq.take_only(only)) [[unlikely]] {
+    stash_batch<C>(cq, count);
+    return Taken::kSpecial;
+  }
+  if (to_plain_event(only, this, event)) [[likely]]
+    return Taken::kEvent;
+  *stash_ = only;
+  restash(1);
+  return Taken::kSpecial;
+}
+
+// It does not become the waiter: what it does is done at one moment, as by a dequeue.
+template <class C>
+[[gnu::always_inline]] inline bool Evd::take_at_once(DAT_EVENT* event, DAT_COUNT* more) noexcept {
+  const Visit visit(ia->visits());
+  if (wait_refused_.load(std::memory_order_seq_cst)) [[unlikely]]
+    return false;
+  const unsigned gate = dequeue_gate.load(std::memory_order_acquire);
+  if ((gate & (kWaited | kShut)) != 0) [[unlikely]]
+    return false;
+  if constexpr (PollsBatches<C>) {
+    if (gate == 0) [[likely]] {
+      C& cq = *static_cast<C*>(cq_.get());
+      const ScopedLock lock(cq_->lock);
+      const Taken taken = take_only<C>(cq, event);
+      if (taken == Taken::kNothing) return false;
+      if (taken == Taken::kEvent) [[likely]] {
+        *more = 0;
+        return true;
+      }
+    }
+  }
+  return take_counting(event, more);
+}
+
+// A handle that is none, or an EVD that has more to look at than its completions.
+template <CompletionQueue C>
+[[nodiscard, gnu::noinline]] DAT_RETURN dequeue_validating(DAT_EVD_HANDLE handle,
+                                                           DAT_EVENT* event) noexcept {
+  Evd* const evd = handle_cast<Evd>(handle);
+  if (evd == nullptr) return dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_REQUEST);
+  if (event == nullptr) return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+  if (evd->waited()) return dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER);
+  if (evd->cq() == nullptr) {
+    if (evd->take_from_ring(event)) return DAT_SUCCESS;
+    return dat_error(DAT_QUEUE_EMPTY);
+  }
+  if (evd->take<C>(event)) return DAT_SUCCESS;
+  if constexpr (C::kDrivesProgress) {
+    evd->cq()->progress();
+    if (evd->take<C>(event)) return DAT_SUCCESS;
+  }
+  return DAT_QUEUE_EMPTY;
+}
+
+// The EVD was empty, and the transport needs its callers' threads.
+template <CompletionQueue C>
+[[nodiscard, gnu::noinline]] DAT_RETURN dequeue_with_progress(Evd& evd, DAT_EVENT* event) noexcept {
+  evd.cq()->progress();
+  return evd.take<C>(event) ? DAT_SUCCESS : DAT_QUEUE_EMPTY;
+}
+
+namespace calls {
+
+// An empty EVD with a CQ answers QUEUE_EMPTY without class bits, another one with them: consumers
+// compare with the codes that existing providers return (docs/compatibility.md).
+template <CompletionQueue C>
+DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
+  // Whoever calls has found this entry through the first word of the object.
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  if (object.dequeue_gate.load(std::memory_order_acquire) != 0 || event == nullptr) [[unlikely]]
+    return dequeue_validating<C>(handle, event);
+  auto& evd = static_cast<Evd&>(object);
+  if (evd.take<C>(event)) return DAT_SUCCESS;
+  if constexpr (C::kDrivesProgress) return dequeue_with_progress<C>(evd, event);
+  return DAT_QUEUE_EMPTY;
+}
+
+// Whoever waits for one event that is there has it without becoming the waiter.
+template <CompletionQueue C>
+DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+                    DAT_EVENT* event, DAT_COUNT* more) {
+  if (threshold == 1 && event != nullptr && more != nullptr && !trace::enabled(trace::kDetail))
+      [[likely]] {
+    Evd* const evd = handle_cast<Evd>(handle);
+    if (evd != nullptr && evd->take_at_once<C>(event, more)) [[likely]]
+      return DAT_SUCCESS;
+  }
+  return kTraced<evd_wait_slowly, "evd_wait", trace::kDetail>(handle, timeout, threshold, event,
+                                                              more);
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Completions of an EVD between its CQ and whoever takes events: the stash of what was polled, what
+// came before its EP is connected, and what moved to the ring.
+#include "dapl/datapath/completion.h"
+#include "dapl/events/evd.h"
+
+#include <algorithm>
+
+namespace udapl::dapl {
+
+std::size_t Evd::stashed_events() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(stash_begin_, stash_begin_ + stashed_, makes_event));
+}
+
+void Evd::reserve_early(std::size_t qlen) {
+  const ScopedLock lock(cq_->lock);
+  held_.reserve(qlen + kStash);
+}
+
+// One of an EP that has older ones set aside is early, too.
+bool Evd::is_early(const transport::Completion& completion) const noexcept {
+  const void* const ep = ep_of(completion);
+  return (ep != nullptr && static_cast<const Ep*>(ep)->awaits_established()) ||
+         std::any_of(held_.begin(), held_.end(),
+                     [&](const transport::Completion& older) { return ep_of(older) == ep; });
+}
+
+void Evd::release_held() noexcept {
+  const ScopedLock lock(ring_lock_);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    const transport::Completion completion = held_[i];
+    const void* const ep = ep_of(completion);
+    const bool behind =
+        std::any_of(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(kept),
+                    [&](const transport::Completion& older) { return ep_of(older) == ep; });
+    DAT_EVENT event{};
+    if (behind || ring_.full() || static_cast<const Ep*>(ep)->awaits_established())
+      held_[kept++] = completion;
+    else if (convert(completion, &event))
+      enqueue(event);
+  }
+  held_.resize(kept);
+}
+
+void Evd::hold_until_established() noexcept {
+  if (!held_.empty()) release_held();
+  transport::Completion* kept = stash_begin_;
+  for (const transport::Completion* i = stash_begin_; i != stash_begin_ + stashed_; ++i) {
+    if (held_.size() < held_.capacity() && is_early(*i))
+      held_.push_back(*i);
+    else
+      *kept++ = *i;
+  }
+  stashed_ = static_cast<int>(kept - stash_begin_);
+}
+
+bool Evd::convert(const transport::Completion& completion, DAT_EVENT* event) noexcept {
+  return to_event(completion, this, event);
+}
+
+bool Evd::take_stash(DAT_EVENT* event) noexcept {
+  while (stashed_ != 0)
+    if (convert(unstash(), event)) return true;
+  return false;
+}
+
+// Completions in the ring are older than those in the stash.
+bool Evd::take_oldest(DAT_EVENT* event) noexcept {
+  if (merged_) return take_merged(event);
+  if ((!ring_empty() && take_from_ring(event)) || take_stash(event)) return true;
+  for (;;) {
+    restash(cq_->poll(stash_, kStash));
+    if (stashed_ == 0) return false;
+    if (take_stash(event)) return true;
+  }
+}
+
+// What was not early before the look at the ring has its ESTABLISHED there, or taken from there.
+bool Evd::take_merged(DAT_EVENT* event) noexcept {
+  for (;;) {
+    hold_until_established();
+    if (take_from_ring(event) || take_stash(event)) return true;
+    restash(cq_->poll(stash_, kStash));
+    if (stashed_ == 0) return false;
+  }
+}
+
+// Afterwards the stash is empty only if there are no completions that make events now.
+void Evd::refill_stash() noexcept {
+  for (;;) {
+    if (merged_) hold_until_established();
+    while (stashed_ != 0 && !makes_event(*stash_begin_)) retire(unstash());
+    if (stashed_ != 0) return;
+    restash(cq_->poll(stash_, kStash));
+    if (stashed_ == 0) return;
+  }
+}
+
+void Evd::move_to_ring(std::size_t count) noexcept {
+  for (;;) {
+    refill_stash();
+    const ScopedLock lock(ring_lock_);
+    while (stashed_ != 0 && !ring_.full() && ring_.size() < count) {
+      DAT_EVENT event{};
+      if (convert(unstash(), &event)) enqueue(event);
+    }
+    if (stashed_ != 0 || ring_.full() || ring_.size() >= count) return;
+    if (cq_->size() == 0) return;
+  }
+}
+
+std::size_t Evd::count_events(std::size_t enough) noexcept {
+  if (cq_ == nullptr) return ring_.size();
+  const ScopedLock lock(cq_->lock);
+  refill_stash();
+  const std::size_t count = ring_.size() + stashed_events();
+  if (count >= enough || stashed_ == 0 || cq_->size() == 0) return count;
+  move_to_ring(enough);
+  return ring_.size() + stashed_events();
+}
+
+bool Evd::take_any(DAT_EVENT* event) noexcept {
+  if (cq_ == nullptr) return take_from_ring(event);
+  const ScopedLock lock(cq_->lock);
+  return take_oldest(event);
+}
+
+bool Evd::take_from_ring(DAT_EVENT* event) noexcept {
+  bool popped = false;
+  {
+    const ScopedLock lock(ring_lock_);
+    popped = ring_.pop(event);
+    if (ring_.size() == 0) dequeue_gate.fetch_and(~kInRing, std::memory_order_release);
+  }
+  if (popped && event->event_number == DAT_CONNECTION_EVENT_BROKEN) [[unlikely]]
+    explain_broken(*event);
+  return popped;
+}
+
+bool Evd::reap() noexcept {
+  if (cq_ != nullptr) {
+    const ScopedLock lock(cq_->lock);
+    move_to_ring(kAll);
+  }
+  const ScopedLock lock(ring_lock_);
+  return !ring_.full();
+}
+
+void Evd::forget(const Ep& ep) noexcept {
+  const ScopedLock lock(cq_->lock);
+  transport::Completion* kept = stash_begin_;
+  for (const transport::Completion* i = stash_begin_; i != stash_begin_ + stashed_; ++i) {
+    if (ep_of(*i) != static_cast<const void*>(&ep))
+      *kept++ = *i;
+    else if (cookie_of(*i).ep == nullptr)
+      retire(*i);  // the SRQ's, not the EP's
+  }
+  stashed_ = static_cast<int>(kept - stash_begin_);
+  std::erase_if(held_, [&](const transport::Completion& completion) {
+    if (ep_of(completion) != static_cast<const void*>(&ep)) return false;
+    if (cookie_of(completion).ep == nullptr) retire(completion);
+    return true;
+  });
+}
+
+std::size_t Evd::count_all() noexcept {
+  if (cq_ == nullptr) return ring_.size();
+  const ScopedLock lock(cq_->lock);
+  refill_stash();
+  return ring_.size() + held_.size() + stashed_events() + static_cast<std::size_t>(cq_->size());
+}
+
+}  // namespace udapl::dapl

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/datapath/post_submit.h"
+#include "dapl/memory/lmr.h"
+#include "dapl/memory/rmr.h"
+
+// What each post does on an EP: under the lock of its queue its arguments are checked in the order
+// of semantics 0.3, then come the steps that all share.
+namespace udapl::dapl::post {
+
+template <HotQp Q, Guard G, Shape kShape>
+[[nodiscard, gnu::always_inline]] inline Outcome send(Ep& ep, const Segments& local,
+                                                      DAT_DTO_COOKIE cookie,
+                                                      DAT_COMPLETION_FLAGS flags) noexcept {
+  RequestQueue& queue = ep.requests;
+  const typename G::Scope lock(queue.lock);
+  if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
+    return kTryAgain;
+  if (!kOneSegment<kShape> && !local.fit(queue.max_segments)) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "bad segment count or list");
+  const std::uint64_t length = local.total();
+  if (length > queue.max_message) [[unlikely]]
+    return bad(DAT_INVALID_ARG3, "longer than the largest message");
+  if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags);
+  return submit<Q, kShape>(ep, queue, cookie, {DAT_DTO_SEND, length, flags},
+                           [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+                             if constexpr (kOneSegment<kShape> && PostsSegments<Q>)
+                               return qp.post_one_send(id, *local.list,
+                                                       static_cast<std::uint32_t>(length), work);
+                             else if constexpr (kShape == Shape::kList && PostsLists<Q>)
+                               return qp.post_list_send(id, local.list, local.count, length, work);
+                             else
+                               return qp.post_send(id, local.list, local.count, work);
+                           });
+}
+
+template <HotQp Q>
+[[nodiscard]] inline Outcome send_invalidate(Ep& ep, RequestQueue& queue, const Segments& local,
+                                             DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+                                             DAT_RMR_CONTEXT context) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  if (!local.fit(queue.max_segments)) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "bad segment count or list");
+  const std::uint64_t length = local.total();
+  if (length > queue.max_message) [[unlikely]]
+    return bad(DAT_INVALID_ARG3, "longer than the largest message");
+  flags = legal(flags, queue.legal_flags);
+  if (!queue.can_invalidate) [[unlikely]]
+    return kNotSupported;
+  return submit<Q, Shape::kAny>(
+      ep, queue, cookie, {DAT_DTO_SEND, length, flags},
+      [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+        return qp.post_send_invalidate(id, local.list, local.count, context, work);
+      });
+}
+
+template <HotQp Q, Guard G, Shape kShape>
+[[nodiscard, gnu::always_inline]] inline Outcome rdma_write(Ep& ep, const Segments& local,
+                                                            DAT_DTO_COOKIE cookie,
+                                                            const DAT_RMR_TRIPLET* remote,
+                                                            DAT_COMPLETION_FLAGS flags) noexcept {
+  static constexpr DAT_RMR_TRIPLET kNowhere{};
+  RequestQueue& queue = ep.requests;
+  const typename G::Scope lock(queue.lock);
+  if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
+    return kTryAgain;
+  if (!kOneSegment<kShape> && !local.fit(queue.max_write_segments)) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "bad segment count or list");
+  const std::uint64_t length = local.total();
+  if (remote == nullptr) [[unlikely]] {
+    if constexpr (kGated<kShape>) return kTryAgain;
+    if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
+    remote = &kNowhere;  // a write of nothing needs no place
+  }
+  if (length > queue.max_rdma) [[unlikely]]
+    return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
+  if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags & kRdmaFlags);
+  return submit<Q, kShape>(
+      ep, queue, cookie, {DAT_DTO_RDMA_WRITE, length, flags},
+      [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+        if constexpr (kOneSegment<kShape> && PostsSegments<Q>)
+          return qp.post_one_write(id, *local.list, static_cast<std::uint32_t>(length), *remote,
+                                   work);
+        else if constexpr (kShape == Shape::kList && PostsLists<Q>)
+          return qp.post_list_write(id, local.list, local.count, length, *remote, work);
+        else
+          return qp.post_rdma_write(id, local.list, local.count, *remote, work);
+      });
+}
+
+template <HotQp Q, Guard G, Shape kShape>
+[[nodiscard, gnu::always_inline]] inline Outcome rdma_read(Ep& ep, const Segments& local,
+                                                           DAT_DTO_COOKIE cookie,
+                                                           const DAT_RMR_TRIPLET* remote,
+                                                           DAT_COMPLETION_FLAGS flags) noexcept {
+  RequestQueue& queue = ep.requests;
+  const typename G::Scope lock(queue.lock);
+  if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
+    return kTryAgain;
+  if (!kOneSegment<kShape> && !local.fit(queue.max_read_segments)) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "bad segment count or list");
+  if (remote == nullptr) [[unlikely]]
+    return bad(DAT_INVALID_ARG5, "no remote triplet");
+  const std::uint64_t length = local.total();
+  if (length > queue.max_rdma) [[unlikely]]
+    return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
+  if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags & kRdmaFlags);
+  // The local segments say how much, as ever; there are programs that leave the remote length 0.
+  DAT_RMR_TRIPLET from = *remote;
+  from.segment_length = static_cast<DAT_SEG_LENGTH>(length);
+  return submit<Q, kShape>(ep, queue, cookie, {DAT_DTO_RDMA_READ, length, flags},
+                           [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+                             if constexpr (kOneSegment<kShape> && PostsSegments<Q>)
+                               return qp.post_one_read(
+                                   id, *local.list, static_cast<std::uint32_t>(length), from, work);
+                             else
+                               return qp.post_rdma_read(id, local.list, local.count, from, work);
+                           });
+}
+
+template <HotQp Q>
+[[nodiscard]] inline Outcome rdma_read_to_rmr(Ep& ep, RequestQueue& queue,
+                                              const DAT_RMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                              const DAT_RMR_TRIPLET* remote,
+                                              DAT_COMPLETION_FLAGS flags) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  if (local == nullptr) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "no local triplet");
+  if (remote == nullptr) [[unlikely]]
+    return bad(DAT_INVALID_ARG4, "no remote triplet");
+  const std::uint32_t length = remote->segment_length;
+  if (length > queue.max_rdma) [[unlikely]]
+    return bad(DAT_INVALID_ARG4, "longer than the largest RDMA transfer");
+  if (local->segment_length < length) [[unlikely]]
+    return {dat_error(DAT_LENGTH_ERROR), "the local triplet is smaller than the remote one"};
+  flags = legal(flags, queue.legal_flags & kRdmaFlags);
+  if (!queue.can_read_to_rmr) [[unlikely]]
+    return kNotSupported;
+  return submit<Q, Shape::kAny>(
+      ep, queue, cookie, {DAT_DTO_RDMA_READ, length, flags},
+      [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+        return qp.post_rdma_read_to_rmr(id, *local, *remote, work);
+      });
+}
+
+// What dat_rmr_bind asks for, beside the EP.
+struct Bind {
+  Rmr& rmr;
+  Lmr* lmr;  // null: only for an unbind
+  const DAT_LMR_TRIPLET& range;
+  DAT_MEM_PRIV_FLAGS privileges;
+  DAT_VA_TYPE va_type;
+};
+// The checks of a bind that need no EP: range, privileges, address type.
+[[nodiscard]] Outcome check_bind(const Bind& bind) noexcept;
+// Protection zones and rights, which come after the EP's state.
+[[nodiscard]] DAT_RETURN check_bind_rights(const Bind& bind, const Pz* ep_pz) noexcept;
+
+template <HotQp Q>
+[[nodiscard]] inline Outcome bind(Ep& ep, RequestQueue& queue, const Bind& what,
+                                  DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+                                  DAT_RMR_CONTEXT* context) noexcept UDAPL_REQUIRES(queue.lock) {
+  flags = legal(flags, queue.legal_flags & kRdmaFlags);
+  if (const Outcome checked = check_bind(what); checked.code != DAT_SUCCESS) [[unlikely]]
+    return checked;
+  const Pz* const pz = queue.pz;
+  return submit<Q, Shape::kAny>(
+      ep, queue, cookie, {DAT_DTO_BIND_MW, 0, flags, &what.rmr},
+      [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+        const DAT_RETURN rights = check_bind_rights(what, pz);
+        if (rights != DAT_SUCCESS) [[unlikely]]
+          return rights;
+        const transport::BindRequest request{
+            .window = &what.rmr.window(),
+            .mr = what.lmr != nullptr ? &what.lmr->mr() : nullptr,
+            .range = what.range,
+            .privileges = static_cast<DAT_MEM_PRIV_FLAGS>(what.privileges & kRemotePrivileges),
+            .va_type = what.va_type};
+        DAT_RMR_CONTEXT made = 0;
+        const DAT_RETURN code = qp.post_bind(id, request, work, &made);
+        if (code == DAT_SUCCESS && context != nullptr) *context = made;
+        return code;
+      });
+}
+
+template <HotQp Q, Guard G, Shape kShape>
+[[nodiscard, gnu::always_inline]] inline Outcome receive(Ep& ep, const Segments& local,
+                                                         DAT_DTO_COOKIE user,
+                                                         DAT_COMPLETION_FLAGS flags) noexcept {
+  ReceiveQueue& queue = ep.receives;
+  const typename G::Scope lock(queue.lock);
+  if (!still_has_shape<kShape, G>(ep.receive_gate)) [[unlikely]]
+    return kTryAgain;
+  if constexpr (!kGated<kShape>) {
+    if (queue.exchanging) [[unlikely]]
+      return kTryAgain;
+    if (queue.qp == nullptr) [[unlikely]]
+      return no_receive_queue(ep);
+  }
+  if (!kOneSegment<kShape> && !local.fit(queue.max_segments)) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "bad segment count or list");
+  if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags);
+  Cookie* cookie = claim<kShape>(queue.cookies);
+  if (cookie == nullptr) [[unlikely]] {
+    if constexpr (kGated<kShape>) return kTryAgain;
+    cookie = reclaim(queue);
+    if (cookie == nullptr)
+      return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
+              "max_recv_dtos are outstanding"};
+  }
+  cookie->user = user;
+  if constexpr (!kGated<kShape>) cookie->length = 0;  // for traces; the completion has it
+  cookie->operation = DAT_DTO_RECEIVE;
+  cookie->suppressed = false;
+  cookie->ib_extension = false;
+  cookie->plain = true;
+  if (!kGated<kShape> && trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(ep, *cookie, static_cast<std::uint32_t>(flags));
+  queue.cookies.commit(*cookie);
+  const auto id = reinterpret_cast<transport::WorkId>(cookie);
+  const transport::WorkFlags work = kGated<kShape> ? transport::WorkFlags{transport::kSignalled}
+                                                   : work_flags(static_cast<std::uint32_t>(flags));
+  auto& qp = *static_cast<Q*>(queue.qp);
+  DAT_RETURN code;
+  if constexpr (kShape == Shape::kList && PostsLists<Q>)
+    code = qp.post_list_recv(id, local.list, local.count, work);
+  else
+    code = qp.post_recv(id, local.list, local.count, work);
+  if (code != DAT_SUCCESS) [[unlikely]] {
+    queue.cookies.rollback();
+    return {code, "the transport refuses"};
+  }
+  return kPosted;
+}
+
+}  // namespace udapl::dapl::post

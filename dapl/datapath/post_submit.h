@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/guard.h"
+#include "dapl/objects/trace_points.h"
+
+#include <concepts>
+#include <type_traits>
+
+// What all posts share: how one ends, the segments and the request, and the steps after the checks
+// of its own, which are state, cookie and one transport call. They are taken while the queue's lock
+// is held. No allocation, no system call; refusals leave by unlikely branches with a reason that
+// refused() traces when the lock is gone.
+namespace udapl::dapl {
+
+// The transport classes of a provider are final, so that its calls are direct.
+template <class Q>
+concept HotQp = std::derived_from<Q, transport::Qp> && std::is_final_v<Q>;
+template <class S>
+concept HotSrq = std::derived_from<S, transport::Srq> && std::is_final_v<S>;
+
+namespace post {
+
+// DAT completion flags are work flags moved to another bit.
+static_assert(int{DAT_COMPLETION_SOLICITED_WAIT_FLAG} == int{transport::kSolicited});
+static_assert(DAT_COMPLETION_BARRIER_FENCE_FLAG >> 1 == int{transport::kFence});
+static_assert(DAT_COMPLETION_UNSIGNALLED_FLAG << 1 == int{transport::kQuiet});
+
+[[nodiscard]] constexpr transport::WorkFlags work_flags(std::uint32_t flags) noexcept {
+  return transport::kSignalled | (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) |
+         ((flags & DAT_COMPLETION_BARRIER_FENCE_FLAG) >> 1) |
+         ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) << 1);
+}
+
+// How a post ended. `why` is the reason of a refusal, in words, for the trace.
+struct Outcome {
+  DAT_RETURN code;
+  const char* why;
+};
+inline constexpr Outcome kPosted{DAT_SUCCESS, nullptr};
+// Not an answer: nothing has been done, and the post is to be made in the shape kAny, or when the
+// queue has been exchanged for another one. Told by `why` alone, which the compiler knows on each
+// way through a post.
+inline constexpr Outcome kTryAgain{DAT_SUCCESS, "again"};
+inline constexpr Outcome kNotSupported{dat_error(DAT_MODEL_NOT_SUPPORTED),
+                                       "the transport cannot do that"};
+// Of the flags that a send may carry, those that other requests may.
+inline constexpr auto kRdmaFlags = ~std::uint32_t{DAT_COMPLETION_SOLICITED_WAIT_FLAG};
+inline constexpr int kRemotePrivileges =
+    DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+
+// What counts of the flags that a program gives. Those that mean nothing for the request, or that
+// the EP's attributes do not allow, have never been refused (docs/compatibility.md).
+[[nodiscard]] constexpr DAT_COMPLETION_FLAGS legal(DAT_COMPLETION_FLAGS flags,
+                                                   std::uint32_t mask) noexcept {
+  return static_cast<DAT_COMPLETION_FLAGS>(static_cast<std::uint32_t>(flags) & mask);
+}
+
+[[nodiscard]] constexpr Outcome bad(DAT_RETURN arg, const char* why) noexcept {
+  return {dat_error(DAT_INVALID_PARAMETER, arg), why};
+}
+
+// Traces a refusal and gives its code. Called without a lock.
+[[gnu::cold, gnu::noinline]] DAT_RETURN refused(DAT_HANDLE handle, const char* call,
+                                                Outcome outcome) noexcept;
+[[gnu::cold, gnu::noinline]] DAT_RETURN bad_handle(DAT_HANDLE handle, const char* call,
+                                                   DAT_RETURN subtype) noexcept;
+// The ring is full: collects completions that are there, and claims again.
+[[gnu::cold, gnu::noinline]] Cookie* reclaim(RequestQueue& queue) noexcept
+    UDAPL_REQUIRES(queue.lock);
+[[gnu::cold, gnu::noinline]] Cookie* reclaim(ReceiveQueue& queue) noexcept
+    UDAPL_REQUIRES(queue.lock);
+// Lets the thread go on that holds a post up.
+void yield() noexcept;
+// Why a receive cannot be posted on an EP without a usable QP.
+[[gnu::cold, gnu::noinline]] Outcome no_receive_queue(Ep& ep) noexcept;
+
+// A segment list as an application passes it.
+struct Segments {
+  const DAT_LMR_TRIPLET* list;
+  DAT_COUNT count;
+
+  // A negative count is a huge one.
+  [[nodiscard]] bool fit(std::uint32_t limit) const noexcept {
+    return static_cast<std::uint32_t>(count) <= limit && (count == 0 || list != nullptr);
+  }
+  [[nodiscard]] std::uint64_t total() const noexcept {
+    std::uint64_t bytes = 0;
+    for (DAT_COUNT i = 0; i < count; ++i) bytes += list[i].segment_length;
+    return bytes;
+  }
+};
+
+// What is known of a post when it begins. The checks that the gate of the EP has made, and those of
+// what is known, are left out; all shapes of an operation are one function.
+enum class Shape {
+  kPlain,       // one segment, default flags, the gate is open, and nobody traces
+  kSuppressed,  // the same with DAT_COMPLETION_SUPPRESS_FLAG
+  kList,        // as kPlain, but several segments
+  kAny
+};
+template <Shape kShape>
+inline constexpr bool kOneSegment = kShape == Shape::kPlain || kShape == Shape::kSuppressed;
+// The gate has made the checks, and flags and traces need no further look.
+template <Shape kShape>
+inline constexpr bool kGated = kShape != Shape::kAny;
+
+// Has the post that shape? First what the gate, the queue's of whatever object, and the flags say,
+// then the list. A post that is to be traced is kAny: a call on the way would cost all posts
+// registers.
+template <Shape kShape>
+[[nodiscard, gnu::always_inline]] inline bool gate_lets(const std::atomic<std::uint32_t>& gate,
+                                                        DAT_COMPLETION_FLAGS flags) noexcept {
+  static_assert(DAT_COMPLETION_DEFAULT_FLAG == 0);
+  constexpr unsigned kFlags =
+      kShape == Shape::kSuppressed ? unsigned{DAT_COMPLETION_SUPPRESS_FLAG} : 0U;
+  return (gate.load(std::memory_order_relaxed) | (static_cast<unsigned>(flags) ^ kFlags)) == 0;
+}
+template <Shape kShape>
+[[nodiscard, gnu::always_inline]] inline bool has_list(DAT_COUNT count,
+                                                       const DAT_LMR_TRIPLET* list) noexcept {
+  return (kShape == Shape::kList || count == 1) && list != nullptr &&
+         !trace::enabled(trace::kDetail);
+}
+template <Shape kShape>
+[[nodiscard, gnu::always_inline]] inline bool has_shape(const std::atomic<std::uint32_t>& gate,
+                                                        DAT_COUNT count,
+                                                        const DAT_LMR_TRIPLET* list,
+                                                        DAT_COMPLETION_FLAGS flags) noexcept {
+  return gate_lets<kShape>(gate, flags) && has_list<kShape>(count, list);
+}
+
+// May the post go on in its shape, now that the lock is held? The gate may have been shut
+// meanwhile.
+template <Shape kShape, Guard G>
+[[nodiscard, gnu::always_inline]] inline bool still_has_shape(
+    const std::atomic<std::uint32_t>& gate) noexcept {
+  return !kGated<kShape> || !G::kThreadSafe || gate.load(std::memory_order_relaxed) == 0;
+}
+
+// A QP class may have functions of its own for one segment, whose length is known, and for a list
+// whose length is known.
+template <class Q>
+concept PostsSegments = requires(Q& qp, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
+                                 std::uint32_t length, const DAT_RMR_TRIPLET& remote,
+                                 transport::WorkFlags work) {
+  { qp.post_one_send(id, segment, length, work) } -> std::same_as<DAT_RETURN>;
+  { qp.post_one_write(id, segment, length, remote, work) } -> std::same_as<DAT_RETURN>;
+  { qp.post_one_read(id, segment, length, remote, work) } -> std::same_as<DAT_RETURN>;
+};
+template <class Q>
+concept PostsLists = requires(Q& qp, transport::WorkId id, const DAT_LMR_TRIPLET* list,
+                              DAT_COUNT count, std::uint64_t length, const DAT_RMR_TRIPLET& remote,
+                              transport::WorkFlags work) {
+  { qp.post_list_send(id, list, count, length, work) } -> std::same_as<DAT_RETURN>;
+  { qp.post_list_write(id, list, count, length, remote, work) } -> std::same_as<DAT_RETURN>;
+  { qp.post_list_recv(id, list, count, work) } -> std::same_as<DAT_RETURN>;
+};
+
+// A slot; null: none is free. Only kAny looks at what completions have freed: that would cost the
+// others registers.
+template <Shape kShape>
+[[nodiscard, gnu::always_inline]] inline Cookie* claim(CookieRing& cookies) noexcept {
+  return kShape == Shape::kAny ? cookies.claim() : cookies.claim_known();
+}
+
+// What is remembered of a request, beside its cookie: that is a union, which would bring the
+// structure into memory.
+struct Request {
+  DAT_DTOS operation;
+  std::uint64_t length;
+  DAT_COMPLETION_FLAGS flags;
+  void* rmr = nullptr;
+  bool ib_extension = false;
+};
+
+// How a request completes.
+struct Signalling {
+  transport::WorkFlags work;
+  bool suppressed;
+  std::uint32_t silent;  // RequestQueue::silent afterwards
+};
+template <Shape kShape>
+[[nodiscard, gnu::always_inline]] inline Signalling signalling_of(const RequestQueue& queue,
+                                                                  std::uint32_t flags) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  if (kShape == Shape::kPlain || kShape == Shape::kList) return {transport::kSignalled, false, 0};
+  if (kShape == Shape::kSuppressed) return {transport::kQuiet, true, queue.silent + 1};
+  const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 || queue.discard != nullptr;
+  Signalling how{work_flags(flags), suppressed, 0};
+  if (!suppressed) return how;
+  // Now and then one completes, without anybody being told, so that slots become free again.
+  how.work |= transport::kQuiet;
+  if (queue.silent < queue.max_silent) {
+    how.silent = queue.silent + 1;
+    how.work &= ~transport::WorkFlags{transport::kSignalled};
+  }
+  return how;
+}
+
+// The last steps of every request: state, cookie, and the transport call
+// `call(qp, id, work_flags) -> DAT_RETURN`.
+template <class Q, Shape kShape, class Call>
+[[nodiscard, gnu::always_inline]] inline Outcome submit(Ep& ep, RequestQueue& queue,
+                                                        DAT_DTO_COOKIE user, const Request& request,
+                                                        Call&& call) noexcept
+    UDAPL_REQUIRES(queue.lock) {
+  if constexpr (kShape == Shape::kAny) {
+    const DAT_EP_STATE state = ep.posting_state();
+    if (!takes_requests(state) && !ep.may_answer(state)) [[unlikely]]
+      return {wrong_state(state), "the EP is not connected"};
+  }
+  // The one that completes although it is suppressed is of the shape kAny.
+  if (kShape == Shape::kSuppressed && queue.silent >= queue.max_silent) [[unlikely]]
+    return kTryAgain;
+  Cookie* cookie = claim<kShape>(queue.cookies);
+  if (cookie == nullptr) [[unlikely]] {
+    if constexpr (kShape != Shape::kAny) return kTryAgain;
+    cookie = reclaim(queue);
+    if (cookie == nullptr)
+      return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
+              "max_request_dtos are outstanding"};
+  }
+  const auto flags = static_cast<std::uint32_t>(request.flags);
+  const Signalling how = signalling_of<kShape>(queue, flags);
+  cookie->user = user;
+  if (request.rmr != nullptr)
+    cookie->rmr = request.rmr;
+  else
+    cookie->length = static_cast<std::uint32_t>(request.length);
+  cookie->operation = request.operation;
+  cookie->suppressed = how.suppressed;
+  cookie->ib_extension = request.ib_extension;
+  cookie->plain = !how.suppressed && !request.ib_extension && request.operation != DAT_DTO_BIND_MW;
+  if (kShape == Shape::kAny && trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(ep, *cookie, flags);
+  queue.cookies.commit(*cookie);
+  const DAT_RETURN code =
+      call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(cookie), how.work);
+  if (code != DAT_SUCCESS) [[unlikely]] {
+    queue.cookies.rollback();
+    return {code, "the transport refuses"};
+  }
+  queue.silent = how.silent;
+  return kPosted;
+}
+
+// The result of a post, with its trace if it was refused. Called without a lock.
+[[nodiscard, gnu::always_inline]] inline DAT_RETURN finish(DAT_HANDLE handle, const char* call,
+                                                           Outcome outcome) noexcept {
+  if (outcome.code != DAT_SUCCESS) [[unlikely]]
+    return refused(handle, call, outcome);
+  return DAT_SUCCESS;
+}
+
+}  // namespace post
+
+}  // namespace udapl::dapl

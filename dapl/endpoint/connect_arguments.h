@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/result.h"
+#include "dapl/transport/cm.h"
+
+// Checks of arguments that several connection calls share. Each traces what it refuses.
+namespace udapl::dapl {
+
+class Ia;
+
+// A consumer's private data. `size_arg`, `data_arg`: subtypes for a size that is negative or more
+// than the transport carries, and for null data of some size.
+[[nodiscard]] Result<transport::PrivateData> check_private_data(const Ia& ia, DAT_COUNT size,
+                                                                const void* data,
+                                                                DAT_RETURN size_arg,
+                                                                DAT_RETURN data_arg) noexcept;
+
+// The address of a peer. INVALID_PARAMETER with `arg` if null, INVALID_ADDRESS if it can never be a
+// peer's.
+[[nodiscard]] Result<transport::SocketAddress> check_peer(DAT_IA_ADDRESS_PTR address,
+                                                          DAT_RETURN arg) noexcept;
+
+// Only best effort is there. INVALID_PARAMETER with `arg` for what is no QoS at all.
+[[nodiscard]] Status check_qos(DAT_QOS qos) noexcept;
+
+}  // namespace udapl::dapl

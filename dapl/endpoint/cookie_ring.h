@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/types.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace udapl::dapl {
+
+class Ep;
+
+// What a posted work request was. Its address is the WorkId given to the transport.
+struct Cookie {
+  DAT_DTO_COOKIE user;
+  Ep* ep;  // in a ring: its owner. An SRQ buffer: null, the completion names the EP
+  union {
+    std::uint32_t length;  // bytes posted
+    void* rmr;             // a bind: the Rmr
+  };
+  DAT_DTOS operation : 8;
+  bool suppressed;    // success makes no event; the completion only frees slots
+  bool ib_extension;  // reported as an IB extension event
+  bool plain;         // of an EP's ring, and success makes an ordinary DTO event
+  Cookie* next;       // in its ring
+};
+
+// The cookies of one direction of an EP: requests or receives complete in posting order, so a ring
+// does. Each slot knows the next one: to take a slot and to free one is a load and a store. Sized
+// at create, posts never allocate. Thread-safe for one poster (holds the EP's send or receive lock)
+// and one reaper (holds the lock of the CQ). Owned by an Ep.
+class CookieRing {
+ public:
+  // Room for `limit` outstanding requests of `owner`, and without another allocation for as many as
+  // the next power of two. Throws bad_alloc.
+  explicit CookieRing(std::uint32_t limit, Ep* owner = nullptr) : owner_(owner) { allocate(limit); }
+
+  // As claim(), but null also when it has to be looked whether a slot is free.
+  [[nodiscard]] Cookie* claim_known() noexcept {
+    Cookie* const slot = head_.load(std::memory_order_relaxed);
+    if (slot == nullptr) __builtin_unreachable();
+    return slot == end_ ? nullptr : slot;
+  }
+  // The next slot, or null when `limit` requests are outstanding. It counts as posted only after
+  // commit().
+  [[nodiscard]] Cookie* claim() noexcept {
+    Cookie* const slot = head_.load(std::memory_order_relaxed);
+    if (slot == end_) [[unlikely]] {
+      // acquire: pairs with retire(), the reaper is done with the slot before we write it again.
+      end_ = advance(tail_.load(std::memory_order_acquire), limit_);
+      if (slot == end_) return nullptr;
+    }
+    return slot;
+  }
+  void commit(const Cookie& claimed) noexcept {
+    head_.store(claimed.next, std::memory_order_relaxed);
+  }
+  // Takes the latest commit back.
+  void rollback() noexcept {
+    Cookie* const head = head_.load(std::memory_order_relaxed);
+    head_.store(advance(head, static_cast<std::uint32_t>(slots().size()) - 1),
+                std::memory_order_relaxed);
+  }
+
+  // Where the oldest that is outstanding is; another one when one has been freed.
+  [[nodiscard]] const Cookie* oldest() const noexcept {
+    return tail_.load(std::memory_order_acquire);
+  }
+
+  // Frees `cookie` and all posted before it.
+  void retire(const Cookie* cookie) noexcept {
+    tail_.store(cookie->next, std::memory_order_release);
+  }
+
+  // Frees all. REQUIRES: no poster, no reaper, and no completion of this ring is left anywhere.
+  void clear() noexcept {
+    tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release);
+  }
+
+  // Can the limit become `limit` now? Cookies that are posted stay where they are: up to the
+  // ring's size always, beyond it only while nothing is outstanding.
+  [[nodiscard]] bool can_resize(std::uint32_t limit) const noexcept {
+    const std::uint32_t posted = outstanding();
+    return posted == 0 || (limit >= posted && limit < slots().size());
+  }
+  // REQUIRES: can_resize(limit); no poster, no reaper. Throws bad_alloc, then nothing has changed.
+  void resize(std::uint32_t limit) {
+    if (limit >= slots().size()) return allocate(limit);
+    limit_ = limit;
+    end_ = head_.load(std::memory_order_relaxed);  // claim() looks
+  }
+
+  // Anybody may ask. Slots are exchanged only while nothing is outstanding.
+  [[nodiscard]] std::uint32_t outstanding() const noexcept {
+    const Slots& all = slots();
+    const Cookie* tail = nullptr;
+    const Cookie* head = nullptr;
+    do {  // both of one moment: between two loads the ring may have gone round
+      tail = tail_.load(std::memory_order_acquire);
+      head = head_.load(std::memory_order_acquire);
+    } while (tail != tail_.load(std::memory_order_relaxed));
+    const auto is_inside = [&all](const Cookie* slot) {
+      return !std::less<>()(slot, all.data()) && std::less<>()(slot, all.data() + all.size());
+    };
+    if (!is_inside(tail) || !is_inside(head)) return 0;
+    return static_cast<std::uint32_t>(head >= tail ? head - tail : head - tail + all.size());
+  }
+  // Is one outstanding that makes an event whatever comes of it? Others may have succeeded without
+  // a completion. REQUIRES: no poster.
+  [[nodiscard]] bool awaits_event() const noexcept {
+    const Cookie* const head = head_.load(std::memory_order_relaxed);
+    const Cookie* slot = tail_.load(std::memory_order_acquire);
+    while (slot != head && slot->suppressed) slot = slot->next;
+    return slot != head;
+  }
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+
+ private:
+  using Slots = std::vector<Cookie>;
+
+  [[nodiscard]] Slots& slots() const noexcept { return *slots_.load(std::memory_order_acquire); }
+
+  // One slot more than can be outstanding: a full ring is no empty one.
+  void allocate(std::uint32_t limit) {
+    auto fresh = std::make_unique<Slots>(std::bit_ceil(std::max(limit, 1U)) + 1);
+    for (Cookie& slot : *fresh) {
+      slot.ep = owner_;
+      slot.next = &slot + 1;
+    }
+    fresh->back().next = fresh->data();
+    all_.push_back(std::move(fresh));
+    limit_ = limit;
+    end_ = all_.back()->data();
+    slots_.store(all_.back().get(), std::memory_order_release);
+    head_.store(end_, std::memory_order_relaxed);
+    tail_.store(end_, std::memory_order_relaxed);
+  }
+  [[nodiscard]] Cookie* advance(Cookie* slot, std::uint32_t by) const noexcept {
+    Slots& all = slots();
+    const std::size_t index = static_cast<std::size_t>(slot - all.data()) + by;
+    return all.data() + (index >= all.size() ? index - all.size() : index);
+  }
+
+  Ep* const owner_;
+  std::uint32_t limit_ = 0;
+  // Former ones stay, for those who ask what is outstanding: each is twice the one before.
+  std::vector<std::unique_ptr<Slots>> all_;
+  std::atomic<Slots*> slots_{nullptr};  // the latest
+  // The poster knows slots up to here to be free, without a look at the reaper's cache line.
+  Cookie* end_ = nullptr;
+  alignas(64) std::atomic<Cookie*> head_{nullptr};  // to be claimed next
+  alignas(64) std::atomic<Cookie*> tail_{nullptr};  // oldest that is not retired
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/endpoint/ep.h"
+
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/ep_calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+#include "dapl/objects/trace_points.h"
+
+#include <algorithm>
+
+namespace udapl::dapl {
+
+Ep::Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state)
+    : ObjectHeader(owner.provider, kType, &owner),
+      state_(state),
+      has_srq_(config.srq != nullptr),
+      config_(config) {
+  if (config.srq != nullptr && config.attr.srq_soft_hw > 0)
+    soft_watermark_ = config.attr.srq_soft_hw;
+}
+
+Ep::~Ep() {
+  std::unique_ptr<transport::Qp> qp;
+  {
+    const ScopedLock lock(mutex_);
+    {
+      const ScopedLock requests_lock(requests.lock);
+      requests.qp = nullptr;
+      request_gate.store(kShut, std::memory_order_relaxed);
+    }
+    {
+      const ScopedLock receives_lock(receives.lock);
+      receives.qp = nullptr;
+      receive_gate.store(kShut, std::memory_order_relaxed);
+    }
+    // Buffers of an SRQ are the SRQ's: completions that say which ones are free must not be lost.
+    if (config_.srq != nullptr && config_.recv_evd != nullptr) config_.recv_evd->reap();
+    if (discard_ != nullptr) discard_->drain();
+    qp = std::move(qp_);
+  }
+  qp.reset();  // waits for a running report, which takes the lock
+  const ScopedLock lock(mutex_);
+  forget_completions();
+}
+
+Result<Ep*> Ep::make(Ia& ia, const EpConfig& config, DAT_EP_STATE state) {
+  if (const Status status = check_config(ia, config, DAT_INVALID_ARG6); !status.ok()) return status;
+  if (ia.full<Ep>(ia.attributes().max_eps))
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP, "%d EPs are all there are",
+                 ia.attributes().max_eps);
+  Owned<Ep> ep = make_object<Ep>(ia, config, state);
+  {
+    const ScopedLock lock(ep->mutex_);
+    if (const Status status = ep->set_up(); !status.ok()) return status;
+  }
+  return &ia.adopt(std::move(ep));
+}
+
+Status Ep::set_up() {
+  bindings_ = std::make_unique<EpBindings>(config_);
+  bindings_->attach();
+  requests.cookies.resize(static_cast<std::uint32_t>(config_.attr.max_request_dtos));
+  if (config_.srq == nullptr)
+    receives.cookies.resize(static_cast<std::uint32_t>(config_.attr.max_recv_dtos));
+  if (config_.pz != nullptr) {
+    if (const Status status = make_discard(config_, &discard_); !status.ok()) return status;
+    auto qp = ia->adapter().create_qp(qp_init(config_, discard_.get()));
+    if (!qp.ok()) {
+      UDAPL_TRACE(kNormal, "no QP: 0x%x", qp.status().code());
+      return qp.status();
+    }
+    qp_ = *std::move(qp);
+    arm_watermarks();
+  }
+  publish();
+  return Status();
+}
+
+Status Ep::make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* discard) {
+  if (config.recv_evd != nullptr && config.request_evd != nullptr) return Status();
+  const bool shared = config.srq != nullptr && config.recv_evd == nullptr;
+  const int buffers = shared ? config.srq->max_recv_dtos() : config.attr.max_recv_dtos;
+  auto made = DiscardCq::make(ia->adapter(), buffers + config.attr.max_request_dtos, shared);
+  if (!made.ok()) return made.status();
+  *discard = *std::move(made);
+  return Status();
+}
+
+transport::QpInit Ep::qp_init(const EpConfig& config, DiscardCq* discard) noexcept {
+  const DAT_EP_ATTR& attr = config.attr;
+  const EpLimits limits = effective_limits(ia->attributes(), config);
+  transport::QpInit init{};
+  init.context = this;
+  init.sink = &sink_;
+  init.pd = &config.pz->pd();
+  init.recv_cq = config.recv_evd != nullptr ? config.recv_evd->cq() : &discard->cq();
+  init.request_cq = config.request_evd != nullptr ? config.request_evd->cq() : &discard->cq();
+  init.srq = config.srq != nullptr ? &config.srq->queue() : nullptr;
+  init.max_recv = config.srq != nullptr ? 0 : attr.max_recv_dtos;
+  init.max_request = attr.max_request_dtos;
+  init.max_recv_segments = limits.recv_segments;
+  init.max_request_segments =
+      std::max({limits.request_segments, limits.read_segments, limits.write_segments});
+  init.max_rdma_read_in = limits.rdma_read_in;
+  init.max_rdma_read_out = limits.rdma_read_out;
+  init.delayed_ack = config.delayed_ack;
+  init.solicited_only =
+      completion_mode(attr.recv_completion_flags) == DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+  return init;
+}
+
+void Ep::publish() noexcept {
+  constexpr DAT_COUNT kMaxSilent = 32;
+  const DAT_EP_ATTR& attr = config_.attr;
+  const transport::Attributes& limits = ia->attributes();
+  const EpLimits own = effective_limits(limits, config_);
+  const auto unsignalled = [](DAT_COMPLETION_FLAGS flags) {
+    return static_cast<std::uint32_t>(flags) & DAT_COMPLETION_UNSIGNALLED_FLAG;
+  };
+  {
+    const ScopedLock lock(requests.lock);
+    requests.legal_flags = DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |
+                           DAT_COMPLETION_BARRIER_FENCE_FLAG |
+                           unsignalled(attr.request_completion_flags);
+    requests.max_segments = static_cast<std::uint32_t>(own.request_segments);
+    requests.max_read_segments = static_cast<std::uint32_t>(own.read_segments);
+    requests.max_write_segments = static_cast<std::uint32_t>(own.write_segments);
+    // The transport's limits: what the consumer put into the attributes binds nobody, as it never
+    // did (docs/compatibility.md).
+    requests.max_message = limits.max_message_size;
+    requests.max_rdma = limits.max_rdma_size;
+    requests.silent = 0;
+    requests.max_silent =
+        static_cast<std::uint32_t>(std::clamp(attr.max_request_dtos / 2, 1, kMaxSilent) - 1);
+    requests.can_invalidate = limits.send_invalidate;
+    requests.can_read_to_rmr = limits.read_to_rmr;
+    requests.evd = config_.request_evd;
+    requests.discard = config_.request_evd == nullptr ? discard_.get() : nullptr;
+    requests.pz = config_.pz;
+    requests.qp = qp_.get();
+    store_state(posting_state());
+  }
+  const ScopedLock lock(receives.lock);
+  receives.legal_flags = unsignalled(attr.recv_completion_flags);
+  receives.max_segments = static_cast<std::uint32_t>(own.recv_segments);
+  receives.evd = config_.recv_evd;
+  receives.discard = config_.recv_evd == nullptr ? discard_.get() : nullptr;
+  receives.qp = config_.srq == nullptr ? qp_.get() : nullptr;
+  const bool quick = receives.qp != nullptr && receives.max_segments != 0;
+  receive_gate.store(quick ? 0 : kShut, std::memory_order_relaxed);
+}
+
+void Ep::forget_completions() noexcept {
+  if (config_.recv_evd != nullptr) config_.recv_evd->forget(*this);
+  if (config_.request_evd != nullptr && config_.request_evd != config_.recv_evd)
+    config_.request_evd->forget(*this);
+  if (discard_ != nullptr) discard_->drain();
+}
+
+void Ep::set_state(DAT_EP_STATE to, EpInput why) noexcept {
+  if (trace::enabled(trace::kNormal)) [[unlikely]]
+    point::state(*this, why, state(), to);
+  store_state(to);
+}
+
+void Ep::store_state(DAT_EP_STATE to) noexcept {
+  const bool quick = takes_requests(to) && qp_ != nullptr && config_.request_evd != nullptr;
+  request_gate.store(quick ? 0 : kShut, std::memory_order_relaxed);
+  if (to == DAT_EP_STATE_COMPLETION_PENDING)
+    accepted_at_.store(receives.cookies.oldest(), std::memory_order_relaxed);
+  state_.store(to, std::memory_order_release);
+}
+
+void Ep::keep(transport::PrivateData data) noexcept {
+  // The room was made when the connection was asked for, and no conforming peer sends more.
+  data = data.first(std::min(data.size(), peer_data_.capacity()));
+  peer_data_.assign(data.begin(), data.end());
+}
+
+Status Ep::check_ready() const {
+  if (config_.pz == nullptr || config_.connect_evd == nullptr || qp_ == nullptr)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY, "ep %p has no %s",
+                 static_cast<const void*>(this), config_.pz == nullptr ? "PZ" : "connect EVD");
+  return Status();
+}
+
+Status Ep::apply(EpInput input) {
+  const ScopedLock lock(mutex_);
+  const EpStep change = step(state(), input);
+  if (change.verdict != EpVerdict::kGo) {
+    const Status status(wrong_state(state()));
+    UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: %s in state %s", static_cast<void*>(this),
+                  name(input), name(state()));
+    return status;
+  }
+  set_state(change.next, input);
+  return Status();
+}
+
+void Ep::set_endpoints(const transport::Endpoints& ends) {
+  const ScopedLock lock(mutex_);
+  ends_ = ends;
+}
+
+Status Ep::begin_free() {
+  const ScopedLock lock(mutex_);
+  const DAT_EP_STATE now = posting_state();
+  if (now == kResetting || step(now, EpInput::kFree).verdict != EpVerdict::kGo)
+    UDAPL_REFUSE(DAT_INVALID_STATE, wrong_state(state()) & DAT_SUBTYPE_MASK,
+                 "ep %p: free in state %s", static_cast<void*>(this), name(state()));
+  if (!invalidate(*this))
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "ep %p is being freed",
+                 static_cast<void*>(this));
+  const bool live = is_connecting(now) || is_connected(now);
+  if (live) qp_->disconnect(transport::DisconnectMode::kAbrupt);
+  set_state(DAT_EP_STATE_DISCONNECTED, EpInput::kFree);
+  return Status();
+}
+
+bool Ep::requests_idle() noexcept {
+  const ScopedLock lock(requests.lock);
+  if (requests.discard != nullptr) requests.discard->drain();
+  return requests.cookies.outstanding() == 0;
+}
+
+bool Ep::receives_idle() noexcept {
+  {
+    const ScopedLock lock(receives.lock);
+    if (receives.discard != nullptr) receives.discard->drain();
+    if (receives.cookies.outstanding() != 0) return false;
+  }
+  const ScopedLock lock(mutex_);
+  return config_.srq == nullptr || qp_ == nullptr || qp_->receive_counts().held <= 0;
+}
+
+// ---- watermarks -------------------------------------------------------------------------------
+
+void Ep::arm_watermarks() noexcept {
+  if (qp_ != nullptr &&
+      (soft_watermark_ != DAT_WATERMARK_INFINITE || hard_watermark_ != DAT_WATERMARK_INFINITE))
+    qp_->set_watermarks(soft_watermark_, hard_watermark_);
+}
+
+Status Ep::set_watermarks(DAT_COUNT soft, DAT_COUNT hard) {
+  const ScopedLock lock(mutex_);
+  const DAT_COUNT most =
+      config_.srq != nullptr ? config_.srq->max_recv_dtos() : config_.attr.max_recv_dtos;
+  const auto bad = [most](DAT_COUNT mark) {
+    return mark != DAT_WATERMARK_INFINITE && (mark < 0 || mark > most);
+  };
+  if (bad(soft))
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "soft watermark %d, at most %d", soft,
+                 most);
+  if (bad(hard))
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "hard watermark %d, at most %d", hard,
+                 most);
+  soft_watermark_ = soft;
+  hard_watermark_ = hard;
+  if (qp_ != nullptr) qp_->set_watermarks(soft, hard);
+  return Status();
+}
+
+transport::ReceiveCounts Ep::receive_counts() {
+  const ScopedLock lock(mutex_);
+  if (qp_ == nullptr) return {0, 0};
+  // A buffer whose completion is there is held no more, but its cookie is until that is an event.
+  if (config_.recv_evd != nullptr) config_.recv_evd->reap();
+  return qp_->receive_counts();
+}
+
+void Ep::Sink::on_soft_watermark() noexcept {
+  {
+    const ScopedLock lock(ep_.mutex_);
+    ep_.soft_watermark_ = DAT_WATERMARK_INFINITE;
+  }
+  ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT);
+}
+
+void Ep::Sink::on_async_error() noexcept {
+  ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_TRANSFER_TO_ERROR);
+}
+
+// Verbs devices report the last work request of such an EP as an asynchronous event, and programs
+// wait for it before they free the EP (docs/compatibility.md).
+void Ep::Sink::on_srq_released() noexcept {
+  ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_OTHER_ERROR);
+}
+
+// ---- table entries ----------------------------------------------------------------------------
+
+namespace calls {
+
+DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE* state, DAT_BOOLEAN* recv_idle,
+                         DAT_BOOLEAN* request_idle) noexcept {
+  return boundary([&]() -> Status {
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    if (state != nullptr) *state = ep->state();
+    if (recv_idle != nullptr) *recv_idle = ep->receives_idle() ? DAT_TRUE : DAT_FALSE;
+    if (request_idle != nullptr) *request_idle = ep->requests_idle() ? DAT_TRUE : DAT_FALSE;
+    return Status();
+  });
+}
+
+DAT_RETURN ep_free(DAT_EP_HANDLE handle) noexcept {
+  return boundary([&]() -> Status {
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    if (const Status status = ep->begin_free(); !status.ok()) return status;
+    ep->ia->destroy(*ep);
+    return Status();
+  });
+}
+
+DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT* buffers, DAT_COUNT* span) noexcept {
+  return boundary([&]() -> Status {
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    const transport::ReceiveCounts counts = ep->receive_counts();
+    if (buffers != nullptr) *buffers = counts.held;
+    if (span != nullptr) *span = counts.span;
+    return Status();
+  });
+}
+
+DAT_RETURN ep_set_watermark(DAT_EP_HANDLE handle, DAT_COUNT soft, DAT_COUNT hard) noexcept {
+  return boundary([&]() -> Status {
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    return ep->set_watermarks(soft, hard);
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/mutex.h"
+#include "common/spin_lock.h"
+#include "dapl/endpoint/cookie_ring.h"
+#include "dapl/endpoint/discard_cq.h"
+#include "dapl/endpoint/ep_config.h"
+#include "dapl/objects/ep_state.h"
+#include "dapl/objects/object.h"
+#include "dapl/transport/adapter.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace udapl::dapl {
+
+// One direction of an EP as the posts see it (datapath.h). Posts hold `lock` through their Guard;
+// whoever changes a member takes it for real.
+struct alignas(64) RequestQueue {
+  explicit RequestQueue(Ep& owner) : cookies(0, &owner) {}
+
+  SpinLock lock;
+  // Completion flags that a send may carry; other requests: these without SOLICITED_WAIT.
+  std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t max_read_segments UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t max_write_segments UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t max_message UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t max_rdma UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t silent UDAPL_GUARDED_BY(lock) = 0;  // suppressed posts since the last signalled one
+  std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
+  transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
+  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no request EVD: all count as suppressed
+  // Up to here one cache line, which is all that most posts need.
+  const Pz* pz UDAPL_GUARDED_BY(lock) = nullptr;
+  Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
+  bool can_invalidate UDAPL_GUARDED_BY(lock) = false;
+  bool can_read_to_rmr UDAPL_GUARDED_BY(lock) = false;
+  CookieRing cookies;
+};
+struct alignas(64) ReceiveQueue {
+  explicit ReceiveQueue(Ep& owner) : cookies(0, &owner) {}
+
+  SpinLock lock;
+  std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
+  std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
+  // The transport is taking another queue. Posts wait until it has: dat_ep_modify blocks, so it
+  // cannot hold the lock meanwhile.
+  bool exchanging UDAPL_GUARDED_BY(lock) = false;
+  // Null: nothing can be posted (no PZ yet, an SRQ, or a reset is running).
+  transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
+  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no receive EVD
+  Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
+  CookieRing cookies;
+};
+
+// An endpoint: one end of a reliable connection, or the place for one.
+//
+// While request_gate (receive_gate) is open, one segment with default flags needs no further look
+// at state and configuration: the EP takes such posts, signals them and allows a segment. The gates
+// change with the state.
+//
+// Thread safety: everything may be called from any thread. `mutex_` serialises control calls and
+// the transport's reports; posts take the queue's lock only and read the state as an atomic, which
+// is changed under mutex_ and, where a post must not slip through, under the request lock too.
+// Locks: Ia -> mutex_ -> requests.lock, receives.lock -> Evd. Never held while an application's
+// upcall runs or a transport object is destroyed or reset.
+// Owned by its Ia.
+class Ep : public ObjectHeader {
+  std::atomic<DAT_EP_STATE> state_;  // here: in the cache line that handle_cast reads
+
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EP;
+
+  // Use make(). `state` is UNCONNECTED, or TENTATIVE for one that the provider makes for a request.
+  Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state);
+  // Aborts what runs, without an event. Nothing that EVDs hold refers to it afterwards. Waits for a
+  // running report of the transport unless called from inside it.
+  ~Ep();
+
+  // Makes an EP and enters it in the Ia's list. Checks the configuration: codes of dat_ep_create.
+  [[nodiscard]] static Result<Ep*> make(Ia& ia, const EpConfig& config,
+                                        DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED);
+
+  // ---- used by posts and completions
+  RequestQueue requests{*this};
+  ReceiveQueue receives{*this};
+
+  [[nodiscard]] DAT_EP_STATE state() const noexcept {
+    const DAT_EP_STATE now = state_.load(std::memory_order_acquire);
+    return now == kResetting ? DAT_EP_STATE_DISCONNECTED : now;
+  }
+  // As posts read it: also kResetting, in which nothing may be posted.
+  [[nodiscard]] DAT_EP_STATE posting_state() const noexcept {
+    return state_.load(std::memory_order_relaxed);
+  }
+  // Who has taken a message of its peer may answer, although the connection manager has not told
+  // yet that the peer is there. Not known of an EP with an SRQ, whose receives are the SRQ's.
+  [[nodiscard]] bool may_answer(DAT_EP_STATE state) noexcept {
+    if (state != DAT_EP_STATE_COMPLETION_PENDING ||
+        receives.cookies.oldest() == accepted_at_.load(std::memory_order_relaxed))
+      return false;
+    accepted_at_.store(nullptr, std::memory_order_relaxed);  // also when the ring has gone round
+    return true;
+  }
+  [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
+  // Does it connect, with ESTABLISHED not queued yet in the EVD that its receives complete on? Then
+  // what completes is early there.
+  [[nodiscard]] bool awaits_established() const noexcept {
+    return awaits_established_.load(std::memory_order_acquire);
+  }
+  // Why the transport broke the last connection, "" if it did not; and what it saw of it, or "".
+  // Texts that live for ever.
+  [[nodiscard]] const char* break_reason() const noexcept {
+    const char* const reason = broken_by_.load(std::memory_order_acquire);
+    return reason != nullptr ? reason : "";
+  }
+  [[nodiscard]] const char* break_detail() const noexcept {
+    return break_detail_.load(std::memory_order_relaxed);
+  }
+  // Frees the slot of a completed work request, and of suppressed ones before it. Caller holds the
+  // lock of the CQ.
+  void retire(const Cookie& cookie) noexcept {
+    if (cookie.operation == DAT_DTO_RECEIVE)
+      receives.cookies.retire(&cookie);
+    else
+      requests.cookies.retire(&cookie);
+  }
+  // ---- control calls, with checked arguments
+  // Starts connecting. INVALID_STATE (also without PZ or connect EVD), and what the transport says.
+  [[nodiscard]] Status connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags,
+                               bool common);
+  // As connect, to where `like` was connected; address and qualifier of `request` are ignored.
+  [[nodiscard]] Status dup_connect(Ep& like, transport::ConnectRequest request);
+  // INVALID_STATE: no connection at all. Posts DISCONNECTED now (abrupt) or lets the transport end.
+  [[nodiscard]] Status disconnect(DAT_CLOSE_FLAGS flags);
+  // Blocks until the device has flushed what is posted (not for ever), and for the transport's
+  // clean-up.
+  [[nodiscard]] Status reset();
+  // All masked fields or none.
+  [[nodiscard]] Status modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param);
+  // Fills everything but ia_handle.
+  void query(DAT_EP_PARAM* param);
+  // Both marks; DAT_WATERMARK_INFINITE disarms.
+  [[nodiscard]] Status set_watermarks(DAT_COUNT soft, DAT_COUNT hard);
+  [[nodiscard]] transport::ReceiveCounts receive_counts();
+  // Is nothing outstanding in this direction?
+  [[nodiscard]] bool requests_idle() noexcept;
+  [[nodiscard]] bool receives_idle() noexcept;
+  // Kills the handle, unless the state forbids to free: INVALID_STATE, or INVALID_HANDLE when
+  // another thread was faster. The caller destroys the EP after success.
+  [[nodiscard]] Status begin_free();
+
+  // ---- for service points and CRs
+  // Steps the state for an input without transport or event (kReserve, kRelease, kRequest,
+  // kRequestLost, kReject).
+  [[nodiscard]] Status apply(EpInput input);
+  // Accepts `incoming` into this EP; `how` is kAccept or kAcceptOwn, `ends` what queries show. On
+  // failure nothing has changed.
+  [[nodiscard]] Status accept(transport::IncomingConnection& incoming,
+                              const transport::Endpoints& ends, EpInput how,
+                              transport::PrivateData data);
+  // Both ends, as queries show them while a CR of this EP is pending.
+  void set_endpoints(const transport::Endpoints& ends);
+
+ private:
+  // Between reset's start and end; callers of state() see DISCONNECTED.
+  static constexpr auto kResetting = static_cast<DAT_EP_STATE>(15);
+
+  // What the transport reports. Each steps the state and posts the event under mutex_, and lets the
+  // upcall run without it, after which the EP may be gone.
+  class Sink final : public transport::ConnectionSink {
+   public:
+    explicit Sink(Ep& ep) noexcept : ep_(ep) {}
+    void on_established(transport::PrivateData from_peer) noexcept override;
+    void on_rejected(transport::PrivateData from_peer) noexcept override;
+    void on_refused() noexcept override;
+    void on_unreachable() noexcept override;
+    void on_timed_out() noexcept override;
+    void on_accept_failed() noexcept override;
+    void on_disconnected() noexcept override;
+    void on_broken(transport::BreakCause cause) noexcept override;
+    void on_soft_watermark() noexcept override;
+    void on_async_error() noexcept override;
+    void on_srq_released() noexcept override;
+    [[nodiscard]] int receives_held() const noexcept override {
+      return static_cast<int>(ep_.receives.cookies.outstanding());
+    }
+
+   private:
+    Ep& ep_;
+  };
+
+  // Where a connect went, for dup_connect.
+  struct Target {
+    transport::SocketAddress address;
+    DAT_CONN_QUAL conn_qual;
+    DAT_CONNECT_FLAGS flags;
+    bool common;
+  };
+
+  // All of an EP that dat_ep_modify exchanges. What is not needed any more ends without a lock.
+  struct Parts {
+    std::unique_ptr<EpBindings> bindings;
+    std::unique_ptr<DiscardCq> discard;
+    std::unique_ptr<transport::Qp> qp;
+  };
+
+  void report(EpInput input, transport::PrivateData data) noexcept;
+  void adopt_endpoints(transport::Endpoints ends) noexcept UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Upcall post_event(DAT_EVENT_NUMBER number) noexcept UDAPL_REQUIRES(mutex_);
+  void set_state(DAT_EP_STATE to, EpInput why) noexcept UDAPL_REQUIRES(mutex_);
+  void store_state(DAT_EP_STATE to) noexcept UDAPL_REQUIRES(mutex_);
+  void keep(transport::PrivateData data) noexcept UDAPL_REQUIRES(mutex_);
+  void await_established(bool awaits) noexcept UDAPL_REQUIRES(mutex_) {
+    awaits_established_.store(awaits && config_.connect_evd == config_.recv_evd,
+                              std::memory_order_release);
+  }
+  [[nodiscard]] Status check_ready() const UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status set_up() UDAPL_REQUIRES(mutex_);
+  // Goes over to configuration `wanted`. On failure nothing has changed.
+  [[nodiscard]] Status configure(const EpConfig& wanted, Parts& retired) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status check_posted(const EpConfig& wanted) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status modify_qp(const transport::QpInit& init) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status exchange_queues(const EpConfig& wanted, Parts& fresh) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] Status make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* discard)
+      UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] transport::QpInit qp_init(const EpConfig& config, DiscardCq* discard) noexcept;
+  // Configuration and QP become what posts see.
+  void publish() noexcept UDAPL_REQUIRES(mutex_);
+  void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
+  void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
+  void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
+  void negotiate_read_depths(const transport::IncomingConnection& peer) UDAPL_REQUIRES(mutex_);
+
+  const bool has_srq_;
+  std::atomic<bool> awaits_established_{false};
+  std::atomic<const Cookie*> accepted_at_{nullptr};  // the oldest receive when it was accepted
+  std::atomic<const char*> broken_by_{nullptr};
+  std::atomic<const char*> break_detail_{""};
+  Mutex mutex_;
+  Sink sink_{*this};
+  EpConfig config_ UDAPL_GUARDED_BY(mutex_);
+  std::unique_ptr<EpBindings> bindings_ UDAPL_GUARDED_BY(mutex_);  // uses of PZ, EVDs, SRQ
+  std::unique_ptr<DiscardCq> discard_ UDAPL_GUARDED_BY(mutex_);    // of a direction without EVD
+  std::unique_ptr<transport::Qp> qp_ UDAPL_GUARDED_BY(mutex_);     // none until there is a PZ
+  transport::Endpoints ends_ UDAPL_GUARDED_BY(mutex_);
+  std::optional<Target> target_ UDAPL_GUARDED_BY(mutex_);                 // active side only
+  std::vector<std::byte> peer_data_ UDAPL_GUARDED_BY(mutex_);             // reserved at connect
+  int soft_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;  // armed
+  int hard_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// A connection that broke, and how the application learns why.
+#include <array>
+
+#include "common/cause.h"
+#include "common/trace.h"
+#include "common/trace_limit.h"
+#include "dapl/endpoint/ep.h"
+#include "dapl/events/evd.h"
+
+namespace udapl::dapl {
+
+namespace {
+
+struct Reason {
+  const char* text;
+  trace::RateLimit limit{};
+};
+// In the order of transport::BreakReason.
+constinit std::array<Reason, 6> reasons{{{"a local request failed"},
+                                         {"the peer reported an error"},
+                                         {"protocol error"},
+                                         {"a message found no receive"},
+                                         {"hard high watermark"},
+                                         {"the peer is lost"}}};
+static_assert(static_cast<std::size_t>(transport::BreakReason::kTransportLost) + 1 ==
+              reasons.size());
+
+}  // namespace
+
+void Ep::Sink::on_broken(transport::BreakCause cause) noexcept {
+  const trace::About about(&ep_);
+  Reason& reason = reasons[static_cast<std::size_t>(cause.why)];
+  UDAPL_TRACE_LIMITED(reason.limit, kError, "ep %p: connection broken: %s%s%s",
+                      static_cast<void*>(&ep_), reason.text, *cause.detail != '\0' ? ": " : "",
+                      cause.detail);
+  ep_.break_detail_.store(cause.detail, std::memory_order_relaxed);
+  ep_.broken_by_.store(reason.text, std::memory_order_release);
+  ep_.report(EpInput::kBroken, {});
+}
+
+void Evd::explain_broken(const DAT_EVENT& event) noexcept {
+  const DAT_EP_HANDLE handle = event.event_data.connect_event_data.ep_handle;
+  const Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr || *ep->break_reason() == '\0') return;
+  cause::note(static_cast<DAT_RETURN>(event.event_number), "ep %p: connection broken: %s%s%s",
+              handle, ep->break_reason(), *ep->break_detail() != '\0' ? ": " : "",
+              ep->break_detail());
+}
+
+}  // namespace udapl::dapl

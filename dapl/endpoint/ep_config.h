@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/endpoint/srq.h"
+#include "dapl/events/evd.h"
+#include "dapl/memory/pz.h"
+#include "dapl/objects/object.h"
+#include "dapl/transport/adapter.h"
+
+#include <memory>
+
+namespace udapl::dapl {
+
+// What the consumer configured: what dat_ep_query returns and dat_ep_modify changes.
+struct EpConfig {
+  Pz* pz = nullptr;
+  Evd* recv_evd = nullptr;
+  Evd* request_evd = nullptr;
+  Evd* connect_evd = nullptr;
+  Srq* srq = nullptr;
+  DAT_COMM comm{};  // domain 0: not set
+  DAT_EP_ATTR attr{};
+  bool delayed_ack = false;         // the named attribute; attr shows it (named_attributes.h)
+  bool default_read_depths = true;  // nobody asked for them: negotiation may lower them
+};
+
+// Outstanding requests and receives of an EP that is made without attributes.
+inline constexpr DAT_COUNT kDefaultDtos = 16;
+
+// The attributes of an EP made without any (semantics 3.8). A direction without EVD has no DTOs.
+[[nodiscard]] DAT_EP_ATTR default_attributes(const transport::Attributes& limits, bool recv_evd,
+                                             bool request_evd) noexcept;
+
+// What the numbers in the attributes come to: what no program has had to set with care counts as
+// the adapter's limit where it is beyond it (docs/compatibility.md). Queries show it as it was set.
+struct EpLimits {
+  DAT_COUNT recv_segments;
+  DAT_COUNT request_segments;
+  DAT_COUNT read_segments;
+  DAT_COUNT write_segments;
+  DAT_COUNT rdma_read_in;
+  DAT_COUNT rdma_read_out;
+};
+[[nodiscard]] EpLimits effective_limits(const transport::Attributes& limits,
+                                        const EpConfig& config) noexcept;
+
+// Do the objects belong together and are the attributes within the limits? Traces what is not.
+// INVALID_HANDLE with the object's subtype, INVALID_PARAMETER with subtype `arg`.
+[[nodiscard]] Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexcept;
+
+// The mode that an attribute's flags stand for. Bits that are no mode count for nothing, as they
+// never did (docs/compatibility.md).
+[[nodiscard]] constexpr DAT_COMPLETION_FLAGS completion_mode(DAT_COMPLETION_FLAGS flags) noexcept {
+  if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return DAT_COMPLETION_UNSIGNALLED_FLAG;
+  if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+  return DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+}
+
+// What an EP uses, for as long as it lives: counts the objects and feeds the EVDs. Not thread-safe:
+// the Ep's lock protects it.
+class EpBindings {
+ public:
+  explicit EpBindings(const EpConfig& config) noexcept;
+  ~EpBindings() { detach(); }
+  EpBindings(const EpBindings&) = delete;
+  EpBindings& operator=(const EpBindings&) = delete;
+
+  // Feeds the EVDs.
+  void attach() noexcept;
+  void detach() noexcept;
+
+ private:
+  Use<Pz> pz_;
+  Use<Evd> recv_evd_;
+  Use<Evd> request_evd_;
+  Use<Evd> connect_evd_;
+  Use<Srq> srq_;
+  DAT_COMPLETION_FLAGS recv_mode_;
+  DAT_COMPLETION_FLAGS request_mode_;
+  bool attached_ = false;
+};
+
+// A communicator that we have: {AF_INET or AF_INET6, SOCK_STREAM, default or TCP}.
+[[nodiscard]] bool is_supported(const DAT_COMM& comm) noexcept;
+
+}  // namespace udapl::dapl

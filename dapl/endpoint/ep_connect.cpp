@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// The life of a connection: connect, accept, disconnect, reset, and what the transport reports.
+#include "common/wait_word.h"
+#include "dapl/endpoint/connect_arguments.h"
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/ep_calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+#include "dapl/objects/trace_points.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace udapl::dapl {
+namespace {
+
+// dat_ep_reset waits so long for what a device has to flush, and looks in pauses that double.
+constexpr auto kFlushLimit = std::chrono::milliseconds(200);
+constexpr auto kFirstLook = std::chrono::microseconds(20);
+constexpr auto kSlowestLook = std::chrono::milliseconds(2);
+
+Status illegal(const Ep& ep, EpInput input) noexcept {
+  const Status status(wrong_state(ep.state()));
+  const char* const broken = ep.state() == DAT_EP_STATE_DISCONNECTED ? ep.break_reason() : "";
+  UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: %s in state %s%s%s%s%s",
+                static_cast<const void*>(&ep), name(input), name(ep.state()),
+                *broken != '\0' ? ", after its connection broke: " : "", broken,
+                *broken != '\0' && *ep.break_detail() != '\0' ? ": " : "",
+                *broken != '\0' ? ep.break_detail() : "");
+  return status;
+}
+
+}  // namespace
+
+// ---- events -----------------------------------------------------------------------------------
+
+Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
+  DAT_EVENT event{};
+  event.event_number = number;
+  DAT_CONNECTION_EVENT_DATA& data = event.event_data.connect_event_data;
+  data.ep_handle = this;
+  const bool with_data =
+      number == DAT_CONNECTION_EVENT_ESTABLISHED || number == DAT_CONNECTION_EVENT_PEER_REJECTED;
+  if (with_data && !peer_data_.empty()) {
+    data.private_data_size = static_cast<DAT_COUNT>(peer_data_.size());
+    data.private_data = peer_data_.data();
+  }
+  if (trace::enabled(trace::kNormal)) [[unlikely]]
+    point::connection(*this, number, ends_,
+                      with_data ? transport::PrivateData(peer_data_) : transport::PrivateData());
+  // Completions of this EP come after ESTABLISHED, and before the event that ends it.
+  if (number != DAT_CONNECTION_EVENT_ESTABLISHED) await_established(false);
+  Upcall upcall = config_.connect_evd->post(event);
+  await_established(false);
+  return upcall;
+}
+
+// The qualifier that was connected to or listened on stays the consumer's own value, which may be
+// no port.
+void Ep::adopt_endpoints(transport::Endpoints ends) noexcept {
+  if (ends.remote.family() == 0) return;
+  if (target_)
+    ends.remote_port = ends_.remote_port;
+  else
+    ends.local_port = ends_.local_port;
+  ends_ = ends;
+}
+
+// The event is posted under the lock: events of an EP come in the order of its states, and none is
+// posted to an EVD that the EP no longer uses.
+void Ep::report(EpInput input, transport::PrivateData data) noexcept {
+  const trace::About about(this);
+  Upcall upcall;  // runs last, when the EP may be gone
+  const ScopedLock lock(mutex_);
+  const EpStep change = step(state(), input);
+  if (change.verdict != EpVerdict::kGo) {
+    UDAPL_TRACE(kDetail, "ep %p: %s comes too late, state %s", static_cast<void*>(this),
+                name(input), name(state()));
+    return;
+  }
+  if (input == EpInput::kEstablished || input == EpInput::kRejected) keep(data);
+  if (input == EpInput::kEstablished) {
+    adopt_endpoints(qp_->endpoints());
+  }
+  set_state(change.next, input);
+  upcall = post_event(change.event);
+}
+
+void Ep::Sink::on_established(transport::PrivateData from_peer) noexcept {
+  ep_.report(EpInput::kEstablished, from_peer);
+}
+void Ep::Sink::on_rejected(transport::PrivateData from_peer) noexcept {
+  ep_.report(EpInput::kRejected, from_peer);
+}
+void Ep::Sink::on_refused() noexcept { ep_.report(EpInput::kRefused, {}); }
+void Ep::Sink::on_unreachable() noexcept { ep_.report(EpInput::kUnreachable, {}); }
+void Ep::Sink::on_timed_out() noexcept { ep_.report(EpInput::kTimedOut, {}); }
+void Ep::Sink::on_accept_failed() noexcept { ep_.report(EpInput::kAcceptFailed, {}); }
+void Ep::Sink::on_disconnected() noexcept { ep_.report(EpInput::kDisconnected, {}); }
+// ---- setup ------------------------------------------------------------------------------------
+
+Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags, bool common) {
+  const ScopedLock lock(mutex_);
+  const EpStep change = step(state(), EpInput::kConnect);
+  if (change.verdict != EpVerdict::kGo) return illegal(*this, EpInput::kConnect);
+  if (const Status status = check_ready(); !status.ok()) return status;
+  if (common && config_.comm.domain == 0)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY, "ep %p has no communicator",
+                 static_cast<void*>(this));
+  if (common && config_.comm.domain != request.remote.family())
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "address family %d, communicator's %d",
+                 request.remote.family(), config_.comm.domain);
+  peer_data_.clear();
+  peer_data_.reserve(static_cast<std::size_t>(ia->attributes().max_private_data));
+
+  await_established(true);
+  if (const Status status = qp_->connect(request); !status.ok()) {
+    await_established(false);
+    UDAPL_TRACE(kNormal, "ep %p: the transport does not connect: 0x%x", static_cast<void*>(this),
+                status.code());
+    return status;
+  }
+  target_ = Target{request.remote, request.conn_qual, flags, common};
+  ends_ = qp_->endpoints();
+  ends_.remote = request.remote;
+  ends_.remote_port = request.conn_qual;
+  set_state(change.next, EpInput::kConnect);
+  return Status();
+}
+
+Status Ep::dup_connect(Ep& like, transport::ConnectRequest request) {
+  Target target{};
+  {
+    const ScopedLock lock(like.mutex_);
+    if (like.state() != DAT_EP_STATE_CONNECTED) return illegal(like, EpInput::kConnect);
+    if (!like.target_)
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED,
+                   "ep %p was connected by its peer", static_cast<void*>(&like));
+    target = *like.target_;
+  }
+  if (target.common)
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "ep %p was made by common_connect",
+                 static_cast<void*>(&like));
+  request.remote = target.address;
+  request.conn_qual = target.conn_qual;
+  return connect(request, target.flags, false);
+}
+
+// Read depths that nobody asked for follow the peer's: it may refuse more reads than it takes.
+void Ep::negotiate_read_depths(const transport::IncomingConnection& peer) {
+  DAT_COUNT& ours = config_.attr.max_rdma_read_out;
+  const int theirs = peer.peer_rdma_read_in();
+  if (!config_.default_read_depths || theirs < 0 || theirs >= ours) return;
+  const DAT_COUNT before = std::exchange(ours, theirs);
+  if (!qp_->modify(qp_init(config_, discard_.get())).ok()) ours = before;
+}
+
+Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endpoints& ends,
+                  EpInput how, transport::PrivateData data) {
+  const ScopedLock lock(mutex_);
+  const EpStep change = step(state(), how);
+  if (change.verdict != EpVerdict::kGo) return illegal(*this, how);
+  if (const Status status = check_ready(); !status.ok()) return status;
+  negotiate_read_depths(incoming);
+  peer_data_.clear();
+  await_established(true);
+  if (const Status status = incoming.accept(*qp_, data); !status.ok()) {
+    await_established(false);
+    UDAPL_TRACE(kNormal, "ep %p: the transport does not accept: 0x%x", static_cast<void*>(this),
+                status.code());
+    return status;
+  }
+  target_.reset();
+  ends_ = ends;
+  set_state(change.next, how);
+  return Status();
+}
+
+// ---- end --------------------------------------------------------------------------------------
+
+Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
+  EpInput input =
+      flags == DAT_CLOSE_GRACEFUL_FLAG ? EpInput::kDisconnectGraceful : EpInput::kDisconnectAbrupt;
+  Upcall upcall;
+  const ScopedLock lock(mutex_);
+  EpStep change = step(state(), input);
+  if (change.verdict == EpVerdict::kIllegal) return illegal(*this, input);
+  if (change.verdict == EpVerdict::kNothing) return Status();
+  if (change.next == DAT_EP_STATE_DISCONNECT_PENDING) {
+    bool idle = ia->attributes().completed_is_delivered;
+    {
+      const ScopedLock posts(requests.lock);  // a post that runs now is the last
+      set_state(change.next, input);
+      idle = idle && requests.cookies.outstanding() == 0;
+    }
+    if (!idle) {
+      qp_->disconnect(transport::DisconnectMode::kGraceful);
+      return Status();
+    }
+    // Nothing is left to wait for.
+    input = EpInput::kDisconnectAbrupt;
+    change = step(state(), input);
+  }
+  // The work is flushed first, so that on a merged EVD successes precede the event.
+  qp_->disconnect(transport::DisconnectMode::kAbrupt);
+  set_state(change.next, input);
+  upcall = post_event(change.event);
+  return Status();
+}
+
+// Turns what has completed into events. True: something is to be flushed still, and there is room
+// for its event.
+bool Ep::reap_for_reset() noexcept {
+  const ScopedLock lock(mutex_);
+  if (discard_ != nullptr) discard_->drain();
+  const bool receives_missing =
+      config_.recv_evd != nullptr && config_.recv_evd->reap() && receives.cookies.awaits_event();
+  const bool requests_missing = config_.request_evd != nullptr && config_.request_evd->reap() &&
+                                requests.cookies.awaits_event();
+  return receives_missing || requests_missing;
+}
+
+// A device flushes in its own time, and the event of the end does not wait for that. Sleeps without
+// driving the transport: the caller may hold locks that upcalls want.
+void Ep::await_flush(const transport::Qp& qp) noexcept {
+  WaitWord nobody;  // signals it
+  const Clock::time_point limit = Clock::now() + kFlushLimit;
+  Clock::duration pause = kFirstLook;
+  for (;;) {
+    const bool may_come = qp.flushing();
+    if (!reap_for_reset() || !may_come) return;
+    if (Clock::now() >= limit) {
+      UDAPL_TRACE(kNormal, "ep %p: %u receives and %u requests were not flushed in %d ms: lost",
+                  static_cast<void*>(this), receives.cookies.outstanding(),
+                  requests.cookies.outstanding(), static_cast<int>(kFlushLimit.count()));
+      return;
+    }
+    nobody.wait(nobody.value(), Clock::now() + pause);
+    pause = std::min<Clock::duration>(2 * pause, kSlowestLook);
+  }
+}
+
+Status Ep::reset() {
+  transport::Qp* qp = nullptr;
+  {
+    const ScopedLock lock(mutex_);
+    const DAT_EP_STATE now = posting_state();
+    const EpStep change = step(now, EpInput::kReset);
+    if (now == kResetting || change.verdict == EpVerdict::kIllegal)
+      return illegal(*this, EpInput::kReset);
+    if (change.verdict == EpVerdict::kNothing) return Status();
+    {
+      const ScopedLock posts(requests.lock);
+      store_state(kResetting);
+    }
+    {
+      const ScopedLock posts(receives.lock);
+      receives.qp = nullptr;
+      receive_gate.store(kShut, std::memory_order_relaxed);
+    }
+    qp = qp_.get();
+  }
+  await_flush(*qp);
+  // Without a lock: the transport may wait for a report of its own to end.
+  const Status status = qp->reset();
+
+  const ScopedLock lock(mutex_);
+  if (!status.ok()) {
+    UDAPL_TRACE(kNormal, "ep %p: the transport does not reset: 0x%x", static_cast<void*>(this),
+                status.code());
+    store_state(DAT_EP_STATE_DISCONNECTED);
+    publish();
+    return status;
+  }
+  forget_completions();
+  {
+    const ScopedLock posts(requests.lock);
+    requests.cookies.clear();
+  }
+  {
+    const ScopedLock posts(receives.lock);
+    receives.cookies.clear();
+  }
+  peer_data_.clear();
+  broken_by_.store(nullptr, std::memory_order_relaxed);
+  target_.reset();
+  ends_ = {};
+  publish();
+  arm_watermarks();
+  set_state(DAT_EP_STATE_UNCONNECTED, EpInput::kReset);
+  return Status();
+}
+
+// ---- table entries ----------------------------------------------------------------------------
+
+namespace calls {
+namespace {
+
+Result<Ep*> find(DAT_EP_HANDLE handle) noexcept {
+  const auto ep = require<Ep>(handle);
+  if (ep == nullptr) return ep.refusal();
+  return static_cast<Ep*>(ep);
+}
+
+Status check_timeout(DAT_TIMEOUT timeout, DAT_RETURN arg) noexcept {
+  if (timeout == 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg,
+                 "timeout 0 (microseconds; DAT_TIMEOUT_INFINITE: none)");
+  return Status();
+}
+
+Status check_flags(DAT_CONNECT_FLAGS flags) noexcept {
+  const int value = flags;
+  if (value != DAT_CONNECT_DEFAULT_FLAG && value != DAT_CONNECT_MULTIPATH_REQUESTED_FLAG &&
+      value != DAT_CONNECT_MULTIPATH_REQUIRED_FLAG)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "connect flags 0x%x",
+                 static_cast<unsigned>(value));
+  return Status();
+}
+
+}  // namespace
+
+DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL conn_qual,
+                      DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
+                      const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags) noexcept {
+  return boundary([&]() -> Status {
+    Result<Ep*> ep = find(handle);
+    if (!ep.ok()) return ep.status();
+    if (remote == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null address");
+    if (const Status status = check_timeout(timeout, DAT_INVALID_ARG4); !status.ok()) return status;
+    Result<transport::PrivateData> data = check_private_data(
+        *(*ep)->ia, private_data_size, private_data, DAT_INVALID_ARG5, DAT_INVALID_ARG6);
+    if (!data.ok()) return data.status();
+    if (const Status status = check_flags(flags); !status.ok()) return status;
+    Result<transport::SocketAddress> peer = check_peer(remote, DAT_INVALID_ARG2);
+    if (!peer.ok()) return peer.status();
+    if (const Status status = check_qos(qos); !status.ok()) return status;
+    if (flags == DAT_CONNECT_MULTIPATH_REQUIRED_FLAG)
+      UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "several paths are required");
+    return (*ep)->connect({*peer, conn_qual, timeout, *data}, flags, false);
+  });
+}
+
+DAT_RETURN ep_common_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_TIMEOUT timeout,
+                             DAT_COUNT private_data_size, const DAT_PVOID private_data) noexcept {
+  return boundary([&]() -> Status {
+    Result<Ep*> ep = find(handle);
+    if (!ep.ok()) return ep.status();
+    if (remote == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null address");
+    if (const Status status = check_timeout(timeout, DAT_INVALID_ARG3); !status.ok()) return status;
+    Result<transport::PrivateData> data = check_private_data(
+        *(*ep)->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
+    if (!data.ok()) return data.status();
+    Result<transport::SocketAddress> peer = check_peer(remote, DAT_INVALID_ARG2);
+    if (!peer.ok()) return peer.status();
+    if (peer->port() == 0)
+      UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "an address without port");
+    return (*ep)->connect({*peer, peer->port(), timeout, *data}, DAT_CONNECT_DEFAULT_FLAG, true);
+  });
+}
+
+DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE dup, DAT_TIMEOUT timeout,
+                          DAT_COUNT private_data_size, const DAT_PVOID private_data,
+                          DAT_QOS qos) noexcept {
+  return boundary([&]() -> Status {
+    Result<Ep*> ep = find(handle);
+    if (!ep.ok()) return ep.status();
+    Result<Ep*> like = find(dup);
+    if (!like.ok()) return like.status();
+    if ((*like)->ia != (*ep)->ia)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE2, "EPs of different IAs");
+    if (const Status status = check_timeout(timeout, DAT_INVALID_ARG3); !status.ok()) return status;
+    Result<transport::PrivateData> data = check_private_data(
+        *(*ep)->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
+    if (!data.ok()) return data.status();
+    if (const Status status = check_qos(qos); !status.ok()) return status;
+    return (*ep)->dup_connect(**like, {{}, 0, timeout, *data});
+  });
+}
+
+DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags) noexcept {
+  return boundary([&]() -> Status {
+    Result<Ep*> ep = find(handle);
+    if (!ep.ok()) return ep.status();
+    return (*ep)->disconnect(flags);  // what is not graceful is abrupt
+  });
+}
+
+DAT_RETURN ep_reset(DAT_EP_HANDLE handle) noexcept {
+  return boundary([&]() -> Status {
+    Result<Ep*> ep = find(handle);
+    return ep.ok() ? (*ep)->reset() : ep.status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// dat_ep_modify: a new configuration is built beside the old one, checked as a whole, and takes its
+// place in one step, or not at all.
+#include "dapl/endpoint/ep.h"
+#include "dapl/endpoint/named_attributes.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/ep_calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+
+#include <algorithm>
+
+namespace udapl::dapl {
+namespace {
+
+constexpr DAT_EP_PARAM_MASK kReadOnly =
+    DAT_EP_FIELD_IA_HANDLE | DAT_EP_FIELD_EP_STATE | DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR |
+    DAT_EP_FIELD_LOCAL_PORT_QUAL | DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR |
+    DAT_EP_FIELD_REMOTE_PORT_QUAL | DAT_EP_FIELD_SRQ_HANDLE;
+
+template <class T>
+Status take_handle(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
+  T* const found = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
+  if (found == nullptr && handle != DAT_HANDLE_NULL)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not of the right kind", handle);
+  *object = found;
+  return Status();
+}
+
+Status take_handles(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param, EpConfig* wanted) noexcept {
+  Status status;
+  if ((mask & DAT_EP_FIELD_PZ_HANDLE) != 0)
+    status = take_handle(param.pz_handle, DAT_INVALID_HANDLE_PZ, &wanted->pz);
+  if (status.ok() && (mask & DAT_EP_FIELD_RECV_EVD_HANDLE) != 0)
+    status = take_handle(param.recv_evd_handle, DAT_INVALID_HANDLE_EVD_RECV, &wanted->recv_evd);
+  if (status.ok() && (mask & DAT_EP_FIELD_REQUEST_EVD_HANDLE) != 0)
+    status =
+        take_handle(param.request_evd_handle, DAT_INVALID_HANDLE_EVD_REQUEST, &wanted->request_evd);
+  if (status.ok() && (mask & DAT_EP_FIELD_CONNECT_EVD_HANDLE) != 0)
+    status =
+        take_handle(param.connect_evd_handle, DAT_INVALID_HANDLE_EVD_CONN, &wanted->connect_evd);
+  return status;
+}
+
+void take_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATTR* to) noexcept {
+  const auto take = [mask](DAT_EP_PARAM_MASK field, const auto& source, auto* target) {
+    if ((mask & field) != 0) *target = source;
+  };
+  take(DAT_EP_FIELD_EP_ATTR_SERVICE_TYPE, from.service_type, &to->service_type);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE, from.max_message_size, &to->max_message_size);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_SIZE, from.max_rdma_size, &to->max_rdma_size);
+  take(DAT_EP_FIELD_EP_ATTR_QOS, from.qos, &to->qos);
+  take(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS, from.recv_completion_flags,
+       &to->recv_completion_flags);
+  take(DAT_EP_FIELD_EP_ATTR_REQUEST_COMPLETION_FLAGS, from.request_completion_flags,
+       &to->request_completion_flags);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, from.max_recv_dtos, &to->max_recv_dtos);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, from.max_request_dtos, &to->max_request_dtos);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV, from.max_recv_iov, &to->max_recv_iov);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV, from.max_request_iov, &to->max_request_iov);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN, from.max_rdma_read_in, &to->max_rdma_read_in);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT, from.max_rdma_read_out, &to->max_rdma_read_out);
+  take(DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW, from.srq_soft_hw, &to->srq_soft_hw);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV, from.max_rdma_read_iov, &to->max_rdma_read_iov);
+  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV, from.max_rdma_write_iov, &to->max_rdma_write_iov);
+  take(DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR, from.ep_transport_specific_count,
+       &to->ep_transport_specific_count);
+}
+
+// An EP without EVD has no DTOs by default; one that gets an EVD has the default number.
+void default_dtos(DAT_EP_PARAM_MASK mask, const transport::Attributes& limits,
+                  EpConfig* wanted) noexcept {
+  const DAT_COUNT dtos = std::min(kDefaultDtos, limits.max_dto_per_ep);
+  if ((mask & DAT_EP_FIELD_RECV_EVD_HANDLE) != 0 && wanted->recv_evd != nullptr &&
+      (mask & DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS) == 0 && wanted->attr.max_recv_dtos == 0)
+    wanted->attr.max_recv_dtos = dtos;
+  if ((mask & DAT_EP_FIELD_REQUEST_EVD_HANDLE) != 0 && wanted->request_evd != nullptr &&
+      (mask & DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS) == 0 && wanted->attr.max_request_dtos == 0)
+    wanted->attr.max_request_dtos = dtos;
+}
+
+// The numbers of cookies of an EP; what set() changed is undone unless kept.
+class CookieLimits {
+ public:
+  explicit CookieLimits(Ep& ep) noexcept
+      : ep_(ep), requests_(ep.requests.cookies.limit()), receives_(ep.receives.cookies.limit()) {}
+  ~CookieLimits() {
+    if (!kept_) static_cast<void>(set(requests_, receives_));  // the room is there: does not throw
+  }
+  CookieLimits(const CookieLimits&) = delete;
+  CookieLimits& operator=(const CookieLimits&) = delete;
+
+  // False: receives are posted that stand in the way. Throws std::bad_alloc.
+  [[nodiscard]] bool set(std::uint32_t requests, std::uint32_t receives) {
+    {
+      const ScopedLock lock(ep_.requests.lock);
+      ep_.requests.cookies.resize(requests);
+    }
+    const ScopedLock lock(ep_.receives.lock);
+    if (!ep_.receives.cookies.can_resize(receives)) return false;
+    ep_.receives.cookies.resize(receives);
+    return true;
+  }
+  void keep() noexcept { kept_ = true; }
+
+ private:
+  Ep& ep_;
+  const std::uint32_t requests_;
+  const std::uint32_t receives_;
+  bool kept_ = false;
+};
+
+// Does the QP stay as it is?
+bool same_queues(const EpConfig& a, const EpConfig& b) noexcept {
+  const DAT_EP_ATTR& x = a.attr;
+  const DAT_EP_ATTR& y = b.attr;
+  return a.pz == b.pz && a.recv_evd == b.recv_evd && a.request_evd == b.request_evd &&
+         x.recv_completion_flags == y.recv_completion_flags && x.max_recv_dtos == y.max_recv_dtos &&
+         x.max_request_dtos == y.max_request_dtos && x.max_recv_iov == y.max_recv_iov &&
+         x.max_request_iov == y.max_request_iov && x.max_rdma_read_iov == y.max_rdma_read_iov &&
+         x.max_rdma_write_iov == y.max_rdma_write_iov && x.max_rdma_read_in == y.max_rdma_read_in &&
+         x.max_rdma_read_out == y.max_rdma_read_out && a.delayed_ack == b.delayed_ack;
+}
+
+}  // namespace
+
+Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
+  Parts retired;  // ends after the lock
+  const ScopedLock lock(mutex_);
+  EpConfig wanted = config_;
+  if (const Status status = take_handles(mask, param, &wanted); !status.ok()) return status;
+  if ((mask & DAT_EP_FIELD_COMM) != 0) wanted.comm = param.comm;
+  take_attributes(mask, param.ep_attr, &wanted.attr);
+  if ((mask & DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR) != 0) {
+    const Status named =
+        take_ep_attributes(ia->attributes(), param.ep_attr, DAT_INVALID_ARG3, &wanted);
+    if (!named.ok()) return named;
+  }
+  default_dtos(mask, ia->attributes(), &wanted);
+  if ((mask & (DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN | DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT)) !=
+      0)
+    wanted.default_read_depths = false;
+  if ((mask & DAT_EP_FIELD_COMM) != 0 && wanted.comm.domain == 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "communicator of no domain");
+  if (const Status status = check_config(*ia, wanted, DAT_INVALID_ARG3); !status.ok())
+    return status;
+
+  const DAT_EP_STATE now = state();
+  const bool legal = (mask & DAT_EP_FIELD_COMM) != 0 && now != DAT_EP_STATE_UNCONNECTED ? false
+                     : (mask & DAT_EP_FIELD_PZ_HANDLE) != 0 ? pz_modifiable(now)
+                                                            : mask == 0 || modifiable(now);
+  if (!legal) {
+    const Status status(wrong_state(now));
+    UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: fields 0x%llx cannot be modified in state %s",
+                  static_cast<void*>(this), static_cast<unsigned long long>(mask), name(now));
+    return status;
+  }
+  if (mask == 0) return Status();
+  if (const Status status = configure(wanted, retired); !status.ok()) return status;
+  if ((mask & DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW) != 0) {
+    soft_watermark_ =
+        wanted.attr.srq_soft_hw > 0 ? wanted.attr.srq_soft_hw : DAT_WATERMARK_INFINITE;
+    if (qp_ != nullptr) qp_->set_watermarks(soft_watermark_, hard_watermark_);
+  }
+  return Status();
+}
+
+Status Ep::configure(const EpConfig& wanted, Parts& retired) {
+  // What can fail for lack of memory comes first, what can be undone next, the QP last.
+  Parts fresh;
+  fresh.bindings = std::make_unique<EpBindings>(wanted);
+  CookieLimits limits(*this);
+  if (const Status status = check_posted(wanted); !status.ok()) return status;
+  const DAT_COUNT dtos = wanted.srq == nullptr ? wanted.attr.max_recv_dtos : 0;
+  if (!limits.set(static_cast<std::uint32_t>(wanted.attr.max_request_dtos),
+                  static_cast<std::uint32_t>(dtos)))
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_EVD_RECV,
+                 "max_recv_dtos %d with receives posted", dtos);
+
+  if (const Status status = exchange_queues(wanted, fresh); !status.ok()) return status;
+  limits.keep();
+  config_ = wanted;
+  fresh.bindings->attach();
+  bindings_->detach();
+  std::swap(bindings_, fresh.bindings);
+  publish();
+  retired = std::move(fresh);
+  return Status();
+}
+
+// Receives that are posted stand in the way of some changes.
+Status Ep::check_posted(const EpConfig& wanted) {
+  const std::uint32_t posted = receives.cookies.outstanding();
+  if (posted == 0 || wanted.srq != nullptr) return Status();
+  if (completion_mode(wanted.attr.recv_completion_flags) !=
+      completion_mode(config_.attr.recv_completion_flags))
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_EVD_RECV,
+                 "recv_completion_flags with %u receives posted", posted);
+  const auto dtos = static_cast<std::uint32_t>(wanted.attr.max_recv_dtos);
+  if (dtos < posted)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "max_recv_dtos %u, %u are posted", dtos,
+                 posted);
+  return Status();
+}
+
+namespace {
+
+// Holds up posts of receives, without a lock, for as long as it lives.
+class ReceivesHeldUp {
+ public:
+  explicit ReceivesHeldUp(Ep& ep) noexcept : ep_(ep) {
+    const ScopedLock lock(ep.receives.lock);
+    ep.receives.exchanging = true;
+    gate_ = ep.receive_gate.exchange(ObjectHeader::kShut, std::memory_order_relaxed);
+  }
+  ~ReceivesHeldUp() {
+    const ScopedLock lock(ep_.receives.lock);
+    ep_.receives.exchanging = false;
+    ep_.receive_gate.store(gate_, std::memory_order_relaxed);
+  }
+  ReceivesHeldUp(const ReceivesHeldUp&) = delete;
+  ReceivesHeldUp& operator=(const ReceivesHeldUp&) = delete;
+
+ private:
+  Ep& ep_;
+  std::uint32_t gate_ = ObjectHeader::kShut;
+};
+
+}  // namespace
+
+// A receive that is posted while the transport takes another queue would be lost with the old one,
+// so posts wait. Requests are refused in the states in which an EP is modified.
+Status Ep::modify_qp(const transport::QpInit& init) {
+  const ReceivesHeldUp held_up(*this);
+  return qp_->modify(init);
+}
+
+// Leaves in `fresh` what is not needed any more.
+Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
+  if (same_queues(config_, wanted) && (qp_ != nullptr) == (wanted.pz != nullptr)) return Status();
+  if (wanted.pz == nullptr) {
+    const ScopedLock lock(receives.lock);
+    if (receives.cookies.outstanding() != 0)
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_PZ,
+                   "ep %p: receives are posted in its PZ", static_cast<void*>(this));
+    receives.qp = nullptr;
+    receive_gate.store(kShut, std::memory_order_relaxed);
+    fresh.qp = std::move(qp_);
+    fresh.discard = std::move(discard_);
+    return Status();
+  }
+  if (const Status status = make_discard(wanted, &fresh.discard); !status.ok()) return status;
+  const transport::QpInit init = qp_init(wanted, fresh.discard.get());
+  if (qp_ == nullptr) {
+    auto qp = ia->adapter().create_qp(init);
+    if (!qp.ok()) return qp.status();
+    qp_ = *std::move(qp);
+    arm_watermarks();
+  } else if (const Status status = modify_qp(init); !status.ok()) {
+    UDAPL_TRACE(kNormal, "ep %p: the transport does not modify: 0x%x", static_cast<void*>(this),
+                status.code());
+    return status;
+  }
+  std::swap(discard_, fresh.discard);
+  return Status();
+}
+
+namespace calls {
+
+DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask,
+                     const DAT_EP_PARAM* param) noexcept {
+  return boundary([&]() -> Status {
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    if ((mask & ~DAT_EP_FIELD_ALL) != 0 || (mask & kReadOnly) != 0)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "mask 0x%llx",
+                   static_cast<unsigned long long>(mask));
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    return ep->modify(mask, *param);
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/endpoint/named_attributes.h"
+
+#include <dat/dat_trclvl.h>
+
+#include "common/trace.h"
+#include "dapl/endpoint/ep_config.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+
+#include <strings.h>
+
+#include <cstring>
+
+// Registries that are not ours lack them.
+#pragma weak dat_trclvl_query
+#pragma weak dat_trclvl_modify
+
+namespace udapl::dapl {
+
+namespace {
+
+constexpr const char* kTrue = "true";
+constexpr const char* kFalse = "false";
+
+Status check_component(DAT_COUNT component) noexcept {
+  if (component == DAT_TRCLVL_DAPL) return Status();
+  // Who gives us one of our own IAs is the registry, which knows its own level.
+  UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "component %d is not of this library",
+               component);
+}
+
+// What applications get with debug_query and debug_modify. They give the IA handle that the
+// registry gave them, so it is the registry that finds out whose IA it is, and comes back with the
+// provider's own. A registry that is not ours cannot; then this library is all there is.
+DAT_RETURN trclvl_query(DAT_IA_HANDLE ia, DAT_COUNT component, DAT_COUNT* level) {
+  DAT_RETURN (*const registry)(DAT_IA_HANDLE, DAT_COUNT, DAT_COUNT*) = &::dat_trclvl_query;
+  if (handle_cast<Ia>(ia) == nullptr && registry != nullptr) return registry(ia, component, level);
+  return boundary([&]() -> Status {
+    if (ia == DAT_HANDLE_NULL) UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "null IA");
+    if (const Status status = check_component(component); !status.ok()) return status;
+    if (level == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "no place for the level");
+    *level = trace::level();
+    return Status();
+  });
+}
+
+DAT_RETURN trclvl_modify(DAT_IA_HANDLE ia, DAT_COUNT component, DAT_COUNT level) {
+  DAT_RETURN (*const registry)(DAT_IA_HANDLE, DAT_COUNT, DAT_COUNT) = &::dat_trclvl_modify;
+  if (handle_cast<Ia>(ia) == nullptr && registry != nullptr) return registry(ia, component, level);
+  return boundary([&]() -> Status {
+    if (ia == DAT_HANDLE_NULL) UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "null IA");
+    if (const Status status = check_component(component); !status.ok()) return status;
+    if (level < TRC_LVL_OFF || level > TRC_LVL_MAX)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "level %d", level);
+    trace::set_level(level);
+    return Status();
+  });
+}
+
+}  // namespace
+
+std::vector<DAT_NAMED_ATTR> vendor_attributes(const transport::Attributes& adapter) {
+  return {{DAT_VENDOR_ATTR_DELAYED_ACK_SUPPORTED, adapter.delayed_ack ? kTrue : kFalse},
+          {DAT_VENDOR_ATTR_EXTENSION, kTrue},
+          {DAT_VENDOR_ATTR_EXT_VERSION, "1.0"},
+          {DAT_VENDOR_ATTR_DEBUG_QUERY, reinterpret_cast<const char*>(&trclvl_query)},
+          {DAT_VENDOR_ATTR_DEBUG_MODIFY, reinterpret_cast<const char*>(&trclvl_modify)}};
+}
+
+namespace {
+
+// The value of one attribute of an EP. Null: it has been taken over; else what is wrong with it.
+const char* take(const transport::Attributes& adapter, const DAT_NAMED_ATTR& attribute,
+                 EpConfig* config) noexcept {
+  if (attribute.name == nullptr || attribute.value == nullptr || !adapter.delayed_ack ||
+      std::strcmp(attribute.name, DAT_EP_ATTR_DELAYED_ACK) != 0)
+    return "there is no such attribute";
+  const bool wanted = ::strcasecmp(attribute.value, kTrue) == 0;
+  if (!wanted && ::strcasecmp(attribute.value, kFalse) != 0) return "it is true or false";
+  config->delayed_ack = wanted;
+  return nullptr;
+}
+
+const char* shown(const char* text) noexcept { return text != nullptr ? text : ""; }
+
+}  // namespace
+
+Status take_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATTR& from,
+                          DAT_RETURN arg, EpConfig* config) {
+  const DAT_COUNT count = from.ep_provider_specific_count;
+  const DAT_NAMED_ATTR* const list = from.ep_provider_specific;
+  if (count < 0 || (count > 0 && list == nullptr))
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d provider-specific attributes at %p", count,
+                 static_cast<const void*>(list));
+  for (DAT_COUNT i = 0; i < count; ++i)
+    if (const char* const wrong = take(adapter, list[i], config); wrong != nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "EP attribute \"%s\" = \"%s\" on %s: %s",
+                   shown(list[i].name), shown(list[i].value), adapter.device_name.c_str(), wrong);
+  show_ep_attributes(adapter, config);
+  return Status();
+}
+
+void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept {
+  constexpr DAT_COUNT kCredible = 16;  // a number that somebody has meant
+  const DAT_COUNT count = config->attr.ep_provider_specific_count;
+  const DAT_NAMED_ATTR* const list = config->attr.ep_provider_specific;
+  if (list != nullptr && count > 0 && count <= kCredible)
+    for (DAT_COUNT i = 0; i < count; ++i)
+      if (const char* const wrong = take(adapter, list[i], config); wrong != nullptr)
+        UDAPL_TRACE(kNormal, "ignored: EP attribute \"%s\" = \"%s\" on %s: %s", shown(list[i].name),
+                    shown(list[i].value), adapter.device_name.c_str(), wrong);
+  show_ep_attributes(adapter, config);
+}
+
+void show_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept {
+  // The structure has no const pointer; consumers must not write to it.
+  static DAT_NAMED_ATTR off[] = {{DAT_EP_ATTR_DELAYED_ACK, kFalse}};
+  static DAT_NAMED_ATTR on[] = {{DAT_EP_ATTR_DELAYED_ACK, kTrue}};
+  config->attr.ep_provider_specific_count = adapter.delayed_ack ? 1 : 0;
+  config->attr.ep_provider_specific = !adapter.delayed_ack  ? nullptr
+                                      : config->delayed_ack ? on
+                                                            : off;
+}
+
+}  // namespace udapl::dapl

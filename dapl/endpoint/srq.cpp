@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/endpoint/srq.h"
+
+#include "common/cause_scope.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace udapl::dapl {
+
+Srq::Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes)
+    : ObjectHeader(owner.provider, kType, &owner),
+      pz_(&pz),
+      max_recv_iov_(std::max(attributes.max_recv_iov, 1)),
+      limit_(attributes.max_recv_dtos),
+      sink_(*this) {
+  add_cookies(attributes.max_recv_dtos);
+}
+
+Result<Owned<Srq>> Srq::create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes) {
+  Owned<Srq> srq = make_object<Srq>(ia, pz, attributes);
+  const cause::Scope below;
+  auto queue =
+      ia.adapter().create_srq(pz.pd(), attributes.max_recv_dtos, srq->max_recv_iov(), srq->sink_);
+  if (!queue.ok())
+    UDAPL_PASS_ON(below, queue.status(), "no shared receive queue of %d buffers",
+                  attributes.max_recv_dtos);
+  srq->queue_ = *std::move(queue);
+  return Result<Owned<Srq>>(std::move(srq));
+}
+
+// ---- cookies -----------------------------------------------------------------------------------
+
+void Srq::add_cookies(int count) {
+  auto block = std::make_unique<SrqCookie[]>(static_cast<std::size_t>(count));
+  SrqCookie* const cookies = block.get();
+  std::vector<std::unique_ptr<SrqCookie[]>> blocks;
+  for (int i = 0; i < count; ++i) {
+    cookies[i].srq = this;
+    cookies[i].next_free = i + 1 < count ? &cookies[i + 1] : nullptr;
+  }
+  // Makes room outside the lock: resize_lock_ (or the constructor) keeps others from adding.
+  std::size_t have = 0;
+  {
+    const ScopedLock lock(cookie_lock_);
+    have = blocks_.size();
+  }
+  blocks.reserve(have + 1);
+  const ScopedLock lock(cookie_lock_);
+  for (auto& old : blocks_) blocks.push_back(std::move(old));
+  blocks.push_back(std::move(block));
+  blocks_.swap(blocks);
+  cookies[count - 1].next_free = free_;
+  free_ = cookies;
+  cookies_ += count;
+}
+
+SrqCookie* Srq::claim() noexcept {
+  const ScopedLock lock(cookie_lock_);
+  if (outstanding_ >= limit_ || free_ == nullptr) return nullptr;
+  SrqCookie* const cookie = std::exchange(free_, free_->next_free);
+  ++outstanding_;
+  return cookie;
+}
+
+void Srq::retire(SrqCookie& cookie) noexcept {
+  const ScopedLock lock(cookie_lock_);
+  cookie.next_free = free_;
+  free_ = &cookie;
+  --outstanding_;
+}
+
+// ---- state -------------------------------------------------------------------------------------
+
+int Srq::max_recv_dtos() const noexcept {
+  const ScopedLock lock(cookie_lock_);
+  return limit_;
+}
+
+void Srq::query(DAT_SRQ_PARAM* param) const noexcept {
+  const int available = queue_->available();
+  param->srq_state =
+      failed_.load(std::memory_order_relaxed) ? DAT_SRQ_STATE_ERROR : DAT_SRQ_STATE_OPERATIONAL;
+  param->pz_handle = &pz();
+  param->max_recv_iov = max_recv_iov_;
+  param->available_dto_count = available;
+  const ScopedLock lock(cookie_lock_);
+  param->max_recv_dtos = limit_;
+  param->low_watermark = low_watermark_;
+  param->outstanding_dto_count = outstanding_;
+}
+
+// While it runs, no more buffers can be posted than both the old and the new size allow.
+Status Srq::resize(int max_recv_dtos) {
+  const ScopedLock resizing(resize_lock_);
+  const int missing = max_recv_dtos - cookie_count();
+  if (missing > 0) add_cookies(missing);
+  LimitChange change(*this);
+  {
+    const ScopedLock lock(cookie_lock_);
+    if (max_recv_dtos < outstanding_ || max_recv_dtos < low_watermark_)
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE,
+                   "SRQ %p: %d buffers, but %d are outstanding and the watermark is %d",
+                   static_cast<void*>(this), max_recv_dtos, outstanding_, low_watermark_);
+    limit_ = std::min(limit_, max_recv_dtos);
+  }
+  const cause::Scope below;
+  if (const Status status = queue_->resize(max_recv_dtos); !status.ok())
+    UDAPL_PASS_ON(below, status, "SRQ %p: the transport has no room for %d buffers",
+                  static_cast<void*>(this), max_recv_dtos);
+  change.final_limit = max_recv_dtos;
+  return Status();
+}
+
+int Srq::cookie_count() const noexcept {
+  const ScopedLock lock(cookie_lock_);
+  return cookies_;
+}
+
+Srq::LimitChange::LimitChange(Srq& owner) noexcept
+    : srq(owner), final_limit(owner.max_recv_dtos()) {}
+
+Srq::LimitChange::~LimitChange() {
+  const ScopedLock lock(srq.cookie_lock_);
+  srq.limit_ = final_limit;
+}
+
+Status Srq::set_low_watermark(int mark) noexcept {
+  const ScopedLock resizing(resize_lock_);
+  const auto note = [this](int value) {
+    const ScopedLock lock(cookie_lock_);
+    low_watermark_ = value;
+  };
+  note(mark);
+  const cause::Scope below;
+  const Status status = queue_->set_low_watermark(mark);
+  if (status.ok()) return status;
+  note(0);
+  UDAPL_PASS_ON(below, status, "SRQ %p: the transport does not take the low watermark %d",
+                static_cast<void*>(this), mark);
+}
+
+void Srq::Sink::on_low_watermark() noexcept {
+  srq.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &srq, DAT_SRQ_LOW_WATERMARK_EVENT);
+}
+
+void Srq::Sink::on_async_error() noexcept {
+  srq.failed_.store(true, std::memory_order_relaxed);
+  srq.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &srq, DAT_SRQ_TRANSFER_TO_ERROR);
+}
+
+// ---- table entries -----------------------------------------------------------------------------
+
+namespace {
+
+Result<Srq*> srq_of(DAT_SRQ_HANDLE handle) noexcept {
+  if (Srq* const srq = handle_cast<Srq>(handle); srq != nullptr) return srq;
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ, "%p is no SRQ", handle);
+}
+
+Status check_attributes(const DAT_SRQ_ATTR& wanted, const transport::Attributes& limits) noexcept {
+  if (limits.max_srqs <= 0)
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no shared receive queues");
+  if (wanted.max_recv_dtos <= 0 || wanted.max_recv_dtos > limits.max_recv_per_srq)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "max_recv_dtos %d, 1 to %d are possible",
+                 wanted.max_recv_dtos, limits.max_recv_per_srq);
+  if (wanted.max_recv_iov < 0 || wanted.max_recv_iov > limits.max_segments)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "max_recv_iov %d, at most %d",
+                 wanted.max_recv_iov, limits.max_segments);
+  return Status();
+}
+
+Status create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, const DAT_SRQ_ATTR* attributes,
+              DAT_SRQ_HANDLE* srq_handle) {
+  const auto ia = require<Ia>(ia_handle);
+  if (ia == nullptr) return ia.refusal();
+  Pz* const pz = handle_cast<Pz>(pz_handle);
+  if (pz == nullptr || pz->ia != ia)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is no PZ of this IA", pz_handle);
+  if (attributes == nullptr)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null SRQ attributes");
+  if (srq_handle == nullptr)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null SRQ handle pointer");
+  if (const Status status = check_attributes(*attributes, ia->attributes()); !status.ok())
+    return status;
+  if (ia->full<Srq>(ia->attributes().max_srqs))
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ, "already %d SRQs",
+                 ia->attributes().max_srqs);
+  auto srq = Srq::create(*ia, *pz, *attributes);
+  if (!srq.ok()) return srq.status();
+  *srq_handle = &ia->adopt(*std::move(srq));
+  return Status();
+}
+
+}  // namespace
+
+namespace calls {
+
+DAT_RETURN srq_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR* attributes,
+                      DAT_SRQ_HANDLE* srq) {
+  return boundary([&] { return create(ia, pz, attributes, srq); });
+}
+
+DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK, DAT_SRQ_PARAM* param) {
+  return boundary([&]() -> Status {
+    auto srq = srq_of(handle);
+    if (!srq.ok()) return srq.status();
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    param->ia_handle = (*srq)->ia->handle();
+    (*srq)->query(param);
+    return Status();
+  });
+}
+
+DAT_RETURN srq_resize(DAT_SRQ_HANDLE handle, DAT_COUNT max_recv_dtos) {
+  return boundary([&]() -> Status {
+    auto srq = srq_of(handle);
+    if (!srq.ok()) return srq.status();
+    if (max_recv_dtos <= 0 || max_recv_dtos > (*srq)->ia->attributes().max_recv_per_srq)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "%d buffers", max_recv_dtos);
+    return (*srq)->resize(max_recv_dtos);
+  });
+}
+
+DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE handle, DAT_COUNT low_watermark) {
+  return boundary([&]() -> Status {
+    auto srq = srq_of(handle);
+    if (!srq.ok()) return srq.status();
+    if (low_watermark < 0 || low_watermark > (*srq)->max_recv_dtos())
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "low watermark %d", low_watermark);
+    return (*srq)->set_low_watermark(low_watermark);
+  });
+}
+
+DAT_RETURN srq_free(DAT_SRQ_HANDLE handle) {
+  return boundary([&]() -> Status {
+    auto srq = srq_of(handle);
+    if (!srq.ok()) return srq.status();
+    if ((*srq)->uses.load(std::memory_order_acquire) != 0)
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_SRQ_IN_USE, "SRQ %p is in use", handle);
+    (*srq)->ia->destroy(**srq);
+    return Status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/events/cno.h"
+
+#include "common/errno_text.h"
+#include "common/trace.h"
+#include "dapl/events/evd.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/trace_points.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace udapl::dapl {
+
+namespace {
+
+constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
+
+// The header's values are no set: 4, "all", is beside 1 to 3.
+
+}  // namespace
+
+Cno::Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept
+    : ObjectHeader(owner.provider, kType, &owner), agent_(agent), fd_(std::move(fd)) {}
+
+Cno::~Cno() { ia->agents().cancel(this); }
+
+// ---- for Evd -----------------------------------------------------------------------------------
+
+void Cno::attach(Evd& evd) {
+  const ScopedLock lock(lock_);
+  evds_.push_back(&evd);
+}
+
+void Cno::remove(Evd& evd) noexcept {
+  evds_.erase(std::remove(evds_.begin(), evds_.end(), &evd), evds_.end());
+}
+
+void Cno::detach(Evd& evd) noexcept {
+  const ScopedLock lock(lock_);
+  remove(evd);
+}
+
+void Cno::detach_freed(Evd& evd) noexcept {
+  const ScopedLock lock(lock_);
+  remove(evd);
+  if (latest_ == &evd) latest_ = nullptr;
+  if (evds_.empty()) release_waiters();
+}
+
+Upcall Cno::trigger(Evd& evd) noexcept {
+  const ScopedLock lock(lock_);
+  if (aborted_) return Upcall();
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::wake(*this, "triggered");
+  latest_ = &evd;
+  set_triggered(true);
+  if (agent_.proxy_agent_func == nullptr) return Upcall();
+  Upcall upcall(*ia, std::exchange(agent_, kNoAgent), &evd, this);
+  // Without a thread that waits, the agent is who was to be told: the next event counts anew.
+  if (waiters_ == 0) take_trigger();
+  return upcall;
+}
+
+void Cno::set_triggered(bool triggered) noexcept {
+  if (triggered == triggered_) return;
+  triggered_ = triggered;
+  if (triggered) word_.signal();
+  if (!fd_.valid()) return;
+  // The counter is 0 or 1 and the descriptor does not block, so neither call can fail or wait.
+  std::uint64_t count = 1;
+  const ssize_t done = triggered ? ::write(fd_.get(), &count, sizeof count)
+                                 : ::read(fd_.get(), &count, sizeof count);
+  if (done != sizeof count)
+    UDAPL_TRACE(kError, "CNO %p: event descriptor: %s", static_cast<void*>(this),
+                ErrnoText(errno).c_str());
+}
+
+// A completion after the arming notifies, and then triggers anew; one before it belongs to the
+// trigger that is being consumed.
+Evd* Cno::take_trigger() noexcept {
+  arm_all();
+  set_triggered(false);
+  return std::exchange(latest_, nullptr);
+}
+
+void Cno::arm_all() noexcept {
+  for (Evd* const evd : evds_)
+    if (evd->wants_arming()) evd->cq()->arm();
+}
+
+void Cno::release_waiters() noexcept {
+  ++releases_;
+  word_.signal();
+}
+
+// ---- for the consumer --------------------------------------------------------------------------
+
+bool Cno::leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
+  const ScopedLock lock(lock_);
+  if (triggered_ && !aborted_)
+    *evd = take_trigger();
+  else if (aborted_ || releases_ != releases)
+    *evd = DAT_HANDLE_NULL;
+  else
+    return false;
+  --waiters_;
+  return true;
+}
+
+DAT_RETURN Cno::wait(DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) noexcept {
+  const Visit visit(ia->visits());
+  const Deadline deadline = deadline_after(timeout);
+  const unsigned releases = enter();
+  DAT_RETURN code = DAT_SUCCESS;
+  for (;;) {
+    const std::uint32_t seen = word_.value();
+    if (leave(releases, evd)) return DAT_SUCCESS;
+    if (code != DAT_SUCCESS) break;
+    switch (ia->adapter().block(word_, seen, deadline)) {
+      case WaitResult::kTimedOut:
+        // Without class bits, as existing consumers know it (docs/compatibility.md).
+        code = DAT_QUEUE_EMPTY;
+        break;
+      case WaitResult::kInterrupted:
+        code = dat_error(DAT_INTERRUPTED_CALL);
+        break;
+      case WaitResult::kChanged:
+        if (expired(deadline)) code = DAT_QUEUE_EMPTY;
+        break;
+    }
+  }
+  const ScopedLock lock(lock_);
+  --waiters_;
+  *evd = DAT_HANDLE_NULL;
+  return code;
+}
+
+unsigned Cno::enter() noexcept {
+  const ScopedLock lock(lock_);
+  ++waiters_;
+  return releases_;
+}
+
+Evd* Cno::consume() noexcept {
+  const ScopedLock lock(lock_);
+  return triggered_ ? take_trigger() : nullptr;
+}
+
+Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
+  if (fd_.valid())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "CNO %p is tied to a descriptor",
+                 static_cast<void*>(this));
+  // Whoever takes an agent away does not expect a call any more.
+  if (agent.proxy_agent_func == nullptr) ia->agents().cancel(this);
+  const ScopedLock lock(lock_);
+  agent_ = agent;
+  // The agent is to hear of the next event also if an older trigger was never consumed.
+  arm_all();
+  return Status();
+}
+
+void Cno::query(DAT_CNO_PARAM* param) const noexcept {
+  const ScopedLock lock(lock_);
+  param->proxy.agent = kNoAgent;
+  param->proxy_type = DAT_PROXY_TYPE_NONE;
+  if (fd_.valid()) {
+    param->proxy_type = DAT_PROXY_TYPE_FD;
+    param->proxy.fd = fd_.get();
+  } else if (agent_.proxy_agent_func != nullptr) {
+    param->proxy_type = DAT_PROXY_TYPE_AGENT;
+    param->proxy.agent = agent_;
+  }
+}
+
+Status Cno::check_free() const noexcept {
+  const ScopedLock lock(lock_);
+  if (uses.load(std::memory_order_acquire) != 0 || waiters_ != 0)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_CNO_IN_USE, "CNO %p: %d waiters",
+                 static_cast<const void*>(this), waiters_);
+  return Status();
+}
+
+Upcall Cno::abort() noexcept {
+  const ScopedLock lock(lock_);
+  aborted_ = true;
+  release_waiters();
+  if (agent_.proxy_agent_func == nullptr) return Upcall();
+  return Upcall(*ia, std::exchange(agent_, kNoAgent), nullptr, this);
+}
+
+// ---- table entries -----------------------------------------------------------------------------
+
+namespace {
+
+Result<Cno*> cno_of(DAT_CNO_HANDLE handle) noexcept {
+  if (Cno* const cno = handle_cast<Cno>(handle); cno != nullptr) return cno;
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO, "%p is no CNO", handle);
+}
+
+Result<Ia*> ia_of(DAT_IA_HANDLE handle) noexcept {
+  if (Ia* const ia = handle_cast<Ia>(handle); ia != nullptr) return ia;
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", handle);
+}
+
+}  // namespace
+
+namespace calls {
+
+DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE* cno) {
+  return boundary([&]() -> Status {
+    auto ia = ia_of(ia_handle);
+    if (!ia.ok()) return ia.status();
+    if (cno == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null CNO handle pointer");
+    *cno = &(*ia)->adopt(make_object<Cno>(**ia, agent, Fd()));
+    return Status();
+  });
+}
+
+DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD* fd, DAT_CNO_HANDLE* cno) {
+  return boundary([&]() -> Status {
+    auto ia = ia_of(ia_handle);
+    if (!ia.ok()) return ia.status();
+    if (fd == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null descriptor pointer");
+    if (cno == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null CNO handle pointer");
+    Fd event = Fd::made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!event.valid())
+      UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_NO_SUBTYPE, "no event descriptor: %s",
+                   ErrnoText(errno).c_str());
+    const int number = event.get();
+    *cno = &(*ia)->adopt(make_object<Cno>(**ia, kNoAgent, std::move(event)));
+    *fd = number;
+    return Status();
+  });
+}
+
+DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent) {
+  return boundary([&]() -> Status {
+    auto cno = cno_of(handle);
+    if (!cno.ok()) return cno.status();
+    return (*cno)->set_agent(agent);
+  });
+}
+
+DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK, DAT_CNO_PARAM* param) {
+  return boundary([&]() -> Status {
+    auto cno = cno_of(handle);
+    if (!cno.ok()) return cno.status();
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    param->ia_handle = (*cno)->ia->handle();
+    (*cno)->query(param);
+    return Status();
+  });
+}
+
+DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) {
+  return boundary([&]() -> Status {
+    auto cno = cno_of(handle);
+    if (!cno.ok()) return cno.status();
+    if (evd == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null EVD handle pointer");
+    return Status((*cno)->wait(timeout, evd));
+  });
+}
+
+DAT_RETURN cno_trigger(DAT_CNO_HANDLE handle, DAT_EVD_HANDLE* evd) {
+  return boundary([&]() -> Status {
+    auto cno = cno_of(handle);
+    if (!cno.ok()) return cno.status();
+    if (evd == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null EVD handle pointer");
+    *evd = (*cno)->consume();
+    return Status();
+  });
+}
+
+DAT_RETURN cno_free(DAT_CNO_HANDLE handle) {
+  return boundary([&]() -> Status {
+    auto cno = cno_of(handle);
+    if (!cno.ok()) return cno.status();
+    if (const Status status = (*cno)->check_free(); !status.ok()) return status;
+    (*cno)->ia->destroy(**cno);
+    return Status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

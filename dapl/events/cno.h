@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "common/wait_word.h"
+#include "dapl/objects/object.h"
+#include "dapl/objects/upcall.h"
+#include "dapl/transport/cq.h"
+
+#include <vector>
+
+namespace udapl::dapl {
+
+class Evd;
+
+// A consumer notification object: the wait point of several EVDs. Triggered by a notification of an
+// enabled EVD that nobody waits on; the trigger stays until a waiter, dat_cno_trigger or a proxy
+// agent consumes it.
+//
+// The CQs of its EVDs are armed whenever it is not triggered; while it is, further notifications
+// change nothing, so they need not be: consuming the trigger arms them again.
+//
+// Thread-safe; its lock comes after those of an Evd, and only the transport's come after it. Owned
+// by an Ia.
+class Cno : public ObjectHeader {
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CNO;
+
+  // `fd`: an eventfd that is readable exactly while triggered, or none.
+  Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept;
+  ~Cno();
+  Cno(const Cno&) = delete;
+  Cno& operator=(const Cno&) = delete;
+
+  // ---- for Evd ---------------------------------------------------------------------------------
+
+  // Throws std::bad_alloc.
+  void attach(Evd& evd) UDAPL_EXCLUDES(lock_);
+  // dat_evd_modify_cno took it away.
+  void detach(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
+  // It is being freed. If it was the last, waiters are told that there is none. The agent is not
+  // called: programs free what it works on before they free the EVDs.
+  void detach_freed(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
+  // A notification of `evd`: wakes a waiter, or calls the agent by the Upcall.
+  Upcall trigger(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
+
+  // ---- for the consumer ------------------------------------------------------------------------
+
+  // dat_cno_wait with a checked pointer. Blocks.
+  [[nodiscard]] DAT_RETURN wait(DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) noexcept
+      UDAPL_EXCLUDES(lock_);
+  // The latest trigger, which it consumes; null if there is none.
+  [[nodiscard]] Evd* consume() noexcept UDAPL_EXCLUDES(lock_);
+  Status set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept UDAPL_EXCLUDES(lock_);
+  void query(DAT_CNO_PARAM* param) const noexcept UDAPL_EXCLUDES(lock_);
+  // dat_cno_free may go on; INVALID_STATE if not.
+  [[nodiscard]] Status check_free() const noexcept UDAPL_EXCLUDES(lock_);
+  // The IA closes: waiters return, the agent is called, both with a null EVD. No trigger any more.
+  Upcall abort() noexcept UDAPL_EXCLUDES(lock_);
+
+ private:
+  // Makes it untriggered and arms the EVDs; returns the latest trigger.
+  Evd* take_trigger() noexcept UDAPL_REQUIRES(lock_);
+  void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
+  void arm_all() noexcept UDAPL_REQUIRES(lock_);
+  void remove(Evd& evd) noexcept UDAPL_REQUIRES(lock_);
+  void release_waiters() noexcept UDAPL_REQUIRES(lock_);
+  // A waiter comes; returns `releases_`, which it gives to leave().
+  [[nodiscard]] unsigned enter() noexcept UDAPL_EXCLUDES(lock_);
+  // Does the waiter have a reason to leave with SUCCESS? Then it has left, and *evd is set.
+  [[nodiscard]] bool leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
+
+  mutable Mutex lock_;
+  std::vector<Evd*> evds_ UDAPL_GUARDED_BY(lock_);
+  DAT_OS_WAIT_PROXY_AGENT agent_ UDAPL_GUARDED_BY(lock_);
+  const Fd fd_;
+  bool triggered_ UDAPL_GUARDED_BY(lock_) = false;
+  bool aborted_ UDAPL_GUARDED_BY(lock_) = false;
+  Evd* latest_ UDAPL_GUARDED_BY(lock_) = nullptr;  // a hint; never followed
+  int waiters_ UDAPL_GUARDED_BY(lock_) = 0;
+  unsigned releases_ UDAPL_GUARDED_BY(lock_) = 0;  // how often all waiters were sent away
+  WaitWord word_;
+};
+
+}  // namespace udapl::dapl

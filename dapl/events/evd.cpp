@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/events/evd.h"
+
+#include "common/cause_scope.h"
+#include "common/dat_names.h"
+#include "common/trace.h"
+#include "common/trace_limit.h"
+#include "dapl/events/cno.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/trace_points.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace udapl::dapl {
+
+namespace {
+
+constexpr unsigned kCompletionFlags = DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG;
+constexpr unsigned kAnyStream = DAT_EVD_SOFTWARE_FLAG | DAT_EVD_DEFAULT_FLAG;
+
+bool needs_cq(DAT_EVD_FLAGS flags) noexcept { return (flags & kCompletionFlags) != 0; }
+bool has_other_streams(DAT_EVD_FLAGS flags) noexcept {
+  return (flags & kAnyStream & ~kCompletionFlags) != 0;
+}
+
+// An event before which the completions of its EP have to come.
+bool ends_connection(const DAT_EVENT& event) noexcept {
+  return event.event_number > DAT_CONNECTION_EVENT_ESTABLISHED &&
+         event.event_number <= DAT_CONNECTION_EVENT_UNREACHABLE;
+}
+
+}  // namespace
+
+Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
+    : ObjectHeader(owner.provider, kType, &owner),
+      flags_(flags),
+      merged_(needs_cq(flags) && has_other_streams(flags)),
+      qlen_(qlen),
+      ring_(static_cast<std::size_t>(qlen)),
+      sink_(*this) {
+  if (!needs_cq(flags))
+    dequeue_gate.fetch_or(kNoCq, std::memory_order_relaxed);
+  else if (merged_)
+    dequeue_gate.fetch_or(kMerged, std::memory_order_relaxed);
+}
+
+Evd::~Evd() { leave_cno(); }
+
+Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
+  Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
+  if (needs_cq(flags)) {
+    const cause::Scope below;
+    auto cq = ia.adapter().create_cq(qlen, evd->sink_);
+    if (!cq.ok()) UDAPL_PASS_ON(below, cq.status(), "no completion queue for %d events", qlen);
+    evd->cq_ = *std::move(cq);
+  }
+  if (evd->merged_) evd->reserve_early(static_cast<std::size_t>(qlen));
+  if (cno != nullptr) evd->set_cno(cno);
+  evd->dequeue_gate.fetch_and(~kShut, std::memory_order_release);
+  return Result<Owned<Evd>>(std::move(evd));
+}
+
+// ---- streams -----------------------------------------------------------------------------------
+
+Status Evd::check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept {
+  if ((flags_ & flag) == 0)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "EVD %p has flags 0x%x, needed is 0x%x",
+                 static_cast<const void*>(this), static_cast<unsigned>(flags_),
+                 static_cast<unsigned>(flag));
+  return Status();
+}
+
+namespace {
+
+enum class Mode { kThreshold, kUnsignalled, kSolicited };
+
+Mode mode_of(DAT_COMPLETION_FLAGS flags) noexcept {
+  if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return Mode::kUnsignalled;
+  if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return Mode::kSolicited;
+  return Mode::kThreshold;
+}
+
+template <class Modes>
+int& count_of(Modes& modes, Mode mode) noexcept {
+  if (mode == Mode::kUnsignalled) return modes.unsignalled;
+  return mode == Mode::kSolicited ? modes.solicited : modes.threshold;
+}
+
+}  // namespace
+
+void Evd::attach_stream(StreamKind kind, DAT_COMPLETION_FLAGS flags) noexcept {
+  const ScopedLock lock(notify_lock_);
+  ++count_of(kind == StreamKind::kRecv ? recv_modes_ : request_modes_, mode_of(flags));
+}
+
+void Evd::detach_stream(StreamKind kind, DAT_COMPLETION_FLAGS flags) noexcept {
+  const ScopedLock lock(notify_lock_);
+  --count_of(kind == StreamKind::kRecv ? recv_modes_ : request_modes_, mode_of(flags));
+}
+
+DAT_EVD_STATE Evd::state() const noexcept {
+  const ScopedLock lock(notify_lock_);
+  unsigned state =
+      enabled_.load(std::memory_order_relaxed) ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED;
+  state |= waitable_ ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE;
+  return static_cast<DAT_EVD_STATE>(state | static_cast<unsigned>(configuration()));
+}
+
+DAT_EVD_STATE Evd::configuration() const noexcept {
+  if (recv_modes_.unsignalled + request_modes_.unsignalled > 0) return DAT_EVD_STATE_CONFIG_NOTIFY;
+  if (recv_modes_.solicited > 0) return DAT_EVD_STATE_CONFIG_SOLICITED;
+  return DAT_EVD_STATE_CONFIG_THRESHOLD;
+}
+
+// ---- events in ---------------------------------------------------------------------------------
+
+void Evd::enqueue(const DAT_EVENT& event) noexcept {
+  ring_.push(event);
+  dequeue_gate.fetch_or(kInRing, std::memory_order_release);
+}
+
+bool Evd::has_room(const DAT_EVENT& event) const noexcept {
+  if (event.event_number != DAT_CONNECTION_REQUEST_EVENT) return !ring_.full();
+  // An EP can have an ESTABLISHED and its end in the queue.
+  const int ends = 2 * connections_.load(std::memory_order_relaxed);
+  return ring_.size() + std::min(static_cast<std::size_t>(ends), ring_.capacity() / 2) <
+         ring_.capacity();
+}
+
+Evd::Push Evd::push(const DAT_EVENT& event, bool may_refuse) noexcept {
+  const ScopedLock lock(ring_lock_);
+  if (!has_room(event)) {
+    if (may_refuse) return Push::kRefused;
+    return std::exchange(overflowing_, true) ? Push::kLostAgain : Push::kLost;
+  }
+  overflowing_ = false;
+  DAT_EVENT queued = event;
+  queued.evd_handle = this;
+  enqueue(queued);
+  return Push::kQueued;
+}
+
+Upcall Evd::post(const DAT_EVENT& event) noexcept {
+  if (merged_ && ends_connection(event)) {
+    const ScopedLock lock(cq_->lock);
+    move_to_ring(kAll);
+  }
+  const Push result = push(event, false);
+  if (result == Push::kQueued) return notify();
+  if (result == Push::kLostAgain) return Upcall();
+  static constinit trace::RateLimit limit;
+  UDAPL_TRACE_LIMITED(limit, kError, "EVD %p is full, event %s is lost", static_cast<void*>(this),
+                      event_name(event.event_number));
+  // Nobody can be told that an async EVD overflowed.
+  if ((flags_ & DAT_EVD_ASYNC_FLAG) != 0) return Upcall();
+  return Upcall::overflow(*this);
+}
+
+Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
+  *queued = push(event, true) == Push::kQueued;
+  if (*queued) return notify();
+  UDAPL_TRACE(kNormal, "EVD %p is full, event %s is refused", static_cast<void*>(this),
+              event_name(event.event_number));
+  return Upcall();
+}
+
+Upcall Evd::notify() noexcept {
+  const ScopedLock lock(notify_lock_);
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::wake(*this, waited() ? "wakes its waiter" : cno_ ? "triggers its CNO" : "nobody waits");
+  if (waited()) {
+    notified_.store(true, std::memory_order_release);  // pairs with the waiter's exchange
+    word_.signal();
+    return Upcall();
+  }
+  if (cno_ && enabled_.load(std::memory_order_relaxed)) return cno_->trigger(*this);
+  return Upcall();
+}
+
+void Evd::Sink::on_notify() noexcept {
+  // The agent may free the EVD: nothing comes after it.
+  evd.notify();
+}
+
+void Evd::Sink::on_overflow() noexcept {
+  UDAPL_TRACE(kError, "EVD %p: completion queue overflowed", static_cast<void*>(&evd));
+  Upcall upcall = Upcall::overflow(evd);
+  const ScopedLock lock(evd.notify_lock_);
+  evd.lost_completions_ = true;
+  evd.update_wait_gate();
+  evd.word_.signal();
+}
+
+// ---- state -------------------------------------------------------------------------------------
+
+Cno* Evd::cno() const noexcept {
+  const ScopedLock lock(notify_lock_);
+  return cno_.get();
+}
+
+// The CQ is armed while the CNO is to hear of it; Cno arms it again when a trigger is consumed.
+void Evd::arm_for_cno() noexcept {
+  if (!cno_ || !wants_arming()) return;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::arm(*this, "for its CNO");
+  cq_->arm();
+}
+
+void Evd::set_enabled(bool enabled) noexcept {
+  const ScopedLock lock(notify_lock_);
+  enabled_.store(enabled, std::memory_order_relaxed);
+  arm_for_cno();
+}
+
+void Evd::set_waitable(bool waitable) noexcept {
+  const ScopedLock lock(notify_lock_);
+  waitable_ = waitable;
+  update_wait_gate();
+  if (waitable || !waited()) return;
+  kicked_ = true;
+  word_.signal();
+}
+
+void Evd::set_cno(Cno* cno) {
+  const ScopedLock lock(notify_lock_);
+  if (cno == cno_.get()) return;
+  if (cno != nullptr) cno->attach(*this);
+  if (cno_) cno_->detach(*this);
+  cno_ = Use<Cno>(cno);
+  arm_for_cno();
+}
+
+void Evd::leave_cno() noexcept {
+  const ScopedLock lock(notify_lock_);
+  if (cno_) cno_->detach_freed(*this);
+  cno_ = Use<Cno>();
+}
+
+void Evd::abort() noexcept {
+  const ScopedLock lock(notify_lock_);
+  aborted_ = true;
+  update_wait_gate();
+  word_.signal();
+}
+
+Status Evd::check_free() const noexcept {
+  if (uses.load(std::memory_order_acquire) != 0)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE, "EVD %p is in use",
+                 static_cast<const void*>(this));
+  if (waited())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER, "EVD %p has a waiter",
+                 static_cast<const void*>(this));
+  return Status();
+}
+
+// The CQ is resized without a lock, since that may block. Completions that arrive meanwhile are
+// kept: the ring is made large enough for what it holds then.
+Status Evd::resize(DAT_COUNT qlen) {
+  const auto capacity = static_cast<std::size_t>(qlen);
+  if (waited())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER, "EVD %p has a waiter",
+                 static_cast<void*>(this));
+  if (count_all() > capacity)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE,
+                 "EVD %p: more than %d events are queued", static_cast<void*>(this), qlen);
+  EventRing ring(capacity);
+  if (merged_) reserve_early(capacity);
+  if (cq_ != nullptr)
+    if (const Status status = cq_->resize(qlen); !status.ok()) return status;
+  const ScopedLock lock(ring_lock_);
+  if (ring_.size() <= capacity) ring_.move_into(ring);
+  qlen_.store(qlen, std::memory_order_relaxed);
+  return Status();
+}
+
+}  // namespace udapl::dapl

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/events/cno.h"
+#include "dapl/events/evd.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/ending.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+
+#include <sched.h>
+
+namespace udapl::dapl {
+
+namespace {
+
+constexpr unsigned kStandardFlags = DAT_EVD_SOFTWARE_FLAG | DAT_EVD_DEFAULT_FLAG;
+
+Result<Evd*> evd_of(DAT_EVD_HANDLE handle) noexcept {
+  if (Evd* const evd = handle_cast<Evd>(handle); evd != nullptr) return evd;
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_REQUEST, "%p is no EVD", handle);
+}
+
+// The CNO that `handle` names: null for DAT_HANDLE_NULL.
+Result<Cno*> optional_cno(DAT_CNO_HANDLE handle, const Ia& ia) noexcept {
+  if (handle == DAT_HANDLE_NULL) return static_cast<Cno*>(nullptr);
+  Cno* const cno = handle_cast<Cno>(handle);
+  if (cno == nullptr || cno->ia != &ia)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO, "%p is no CNO of this IA", handle);
+  return cno;
+}
+
+Status check_flags(unsigned flags, const transport::Attributes& attributes) noexcept {
+  // Other bits, and no bit at all, have never been refused.
+  const unsigned streams = flags & kStandardFlags;
+  const bool async_mixed =
+      (streams & DAT_EVD_ASYNC_FLAG) != 0 && streams != static_cast<unsigned>(DAT_EVD_ASYNC_FLAG);
+  const bool unordered = (streams & DAT_EVD_DTO_FLAG) != 0 &&
+                         (streams & DAT_EVD_CONNECTION_FLAG) != 0 &&
+                         !attributes.dto_and_connection_mergeable;
+  if (async_mixed || unordered)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4,
+                 "EVD flags 0x%x: %s cannot be merged (evd_stream_merging_supported)", flags,
+                 async_mixed ? "ASYNC and others" : "DTO and CONNECTION");
+  return Status();
+}
+
+Status check_qlen(DAT_COUNT qlen, const Ia& ia) noexcept {
+  if (qlen <= 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "evd_min_qlen %d, at least 1", qlen);
+  if (qlen > ia.attributes().max_evd_qlen)
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD, "evd_min_qlen %d, at most %d", qlen,
+                 ia.attributes().max_evd_qlen);
+  return Status();
+}
+
+Status create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno_handle,
+              DAT_EVD_FLAGS flags, DAT_EVD_HANDLE* evd_handle) {
+  const auto ia = require<Ia>(ia_handle);
+  if (ia == nullptr) return ia.refusal();
+  auto cno = optional_cno(cno_handle, *ia);
+  if (!cno.ok()) return cno.status();
+  if (evd_handle == nullptr)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null EVD handle pointer");
+  if (qlen <= 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "evd_min_qlen %d, at least 1", qlen);
+  if (const Status status = check_flags(flags, ia->attributes()); !status.ok()) return status;
+  if (const Status status = check_qlen(qlen, *ia); !status.ok()) return status;
+  if (ia->full<Evd>(ia->attributes().max_evds))
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD, "already %d EVDs",
+                 ia->attributes().max_evds);
+  auto evd = Evd::create(*ia, qlen, flags, *cno);
+  if (!evd.ok()) return evd.status();
+  *evd_handle = &ia->adopt(*std::move(evd));
+  return Status();
+}
+
+Status post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
+  auto evd = evd_of(handle);
+  if (!evd.ok()) return evd.status();
+  if (event == nullptr || event->event_number != DAT_SOFTWARE_EVENT)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "not a software event");
+  if (((*evd)->flags() & DAT_EVD_SOFTWARE_FLAG) == 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "EVD %p takes no software events",
+                 handle);
+  DAT_EVENT copy{};
+  copy.event_number = DAT_SOFTWARE_EVENT;
+  copy.event_data.software_event_data = event->event_data.software_event_data;
+  bool queued = false;
+  // In place, as existing applications know it: they cause the call themselves.
+  (*evd)->try_post(copy, &queued).run_here();
+  return queued ? Status() : failure(DAT_QUEUE_FULL);
+}
+
+}  // namespace
+
+namespace calls {
+
+DAT_RETURN evd_create(DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
+                      DAT_EVD_HANDLE* evd) {
+  return boundary([&] { return create(ia, qlen, cno, flags, evd); });
+}
+
+DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK, DAT_EVD_PARAM* param) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (!evd.ok()) return evd.status();
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    param->ia_handle = (*evd)->ia->handle();
+    param->evd_qlen = (*evd)->qlen();
+    param->evd_state = (*evd)->state();
+    param->cno_handle = (*evd)->cno();
+    param->evd_flags = (*evd)->flags();
+    return Status();
+  });
+}
+
+DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno_handle) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (!evd.ok()) return evd.status();
+    auto cno = optional_cno(cno_handle, *(*evd)->ia);
+    if (!cno.ok()) return cno.status();
+    (*evd)->set_cno(*cno);
+    return Status();
+  });
+}
+
+DAT_RETURN evd_enable(DAT_EVD_HANDLE handle) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (evd.ok()) (*evd)->set_enabled(true);
+    return evd.status();
+  });
+}
+
+DAT_RETURN evd_disable(DAT_EVD_HANDLE handle) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (evd.ok()) (*evd)->set_enabled(false);
+    return evd.status();
+  });
+}
+
+DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (evd.ok()) (*evd)->set_waitable(false);
+    return evd.status();
+  });
+}
+
+DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (evd.ok()) (*evd)->set_waitable(true);
+    return evd.status();
+  });
+}
+
+DAT_RETURN evd_wait_slowly(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+                           DAT_EVENT* event, DAT_COUNT* more) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (!evd.ok()) return evd.status();
+    if (threshold < 1 || threshold > (*evd)->qlen())
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "threshold %d, queue length %d",
+                   threshold, (*evd)->qlen());
+    if (event == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null event");
+    if (more == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null count");
+    return Status((*evd)->wait(timeout, threshold, event, more));
+  });
+}
+
+DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (!evd.ok()) return evd.status();
+    if (const Status status = check_qlen(qlen, *(*evd)->ia); !status.ok()) return status;
+    return (*evd)->resize(qlen);
+  });
+}
+
+DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
+  return boundary([&] { return post_se(handle, event); });
+}
+
+DAT_RETURN evd_free(DAT_EVD_HANDLE handle) {
+  return boundary([&]() -> Status {
+    auto evd = evd_of(handle);
+    if (!evd.ok()) return evd.status();
+    while ((*evd)->uses.load(std::memory_order_acquire) != 0 && Ending::any()) ::sched_yield();
+    if (const Status status = (*evd)->check_free(); !status.ok()) return status;
+    (*evd)->ia->destroy(**evd);
+    return Status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

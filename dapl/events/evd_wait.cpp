@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/trace.h"
+#include "dapl/events/cno.h"
+#include "dapl/events/evd.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/trace_points.h"
+
+#include <algorithm>
+#include <limits>
+
+// dat_evd_wait. The order of its steps keeps wake-ups from being lost: become the waiter, arm,
+// look, sleep. What arrives after the look notifies and ends the sleep; what arrived before it is
+// seen.
+namespace udapl::dapl {
+
+namespace {
+
+// Existing consumers compare with codes without class bits on EVDs that have a CQ
+// (docs/compatibility.md).
+DAT_RETURN soft_error(const transport::Cq* cq, DAT_RETURN type) noexcept {
+  return cq != nullptr ? type : dat_error(type);
+}
+
+DAT_COUNT to_count(std::size_t count) noexcept {
+  return static_cast<DAT_COUNT>(
+      std::min<std::size_t>(count, std::numeric_limits<DAT_COUNT>::max()));
+}
+
+}  // namespace
+
+// In sequential order with Visits::enter(): whoever enters an Ia that closes sees that.
+void Evd::update_wait_gate() noexcept {
+  wait_refused_.store(aborted_ || !waitable_ || lost_completions_, std::memory_order_seq_cst);
+}
+
+DAT_COUNT Evd::count_rest() noexcept { return to_count(count_events(kAll)); }
+
+bool Evd::take_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept {
+  if (!take_any(event)) return false;
+  *more = count_rest();
+  return true;
+}
+
+Status Evd::claim_waiter(std::size_t threshold) noexcept {
+  const ScopedLock lock(notify_lock_);
+  if (aborted_)
+    UDAPL_REFUSE(DAT_ABORT, DAT_NO_SUBTYPE, "EVD %p: the IA closes", static_cast<void*>(this));
+  if (waited())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "EVD %p has a waiter",
+                 static_cast<void*>(this));
+  if (!waitable_)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_UNWAITABLE, "EVD %p is unwaitable",
+                 static_cast<void*>(this));
+  if (lost_completions_)
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "EVD %p has lost completions",
+                 static_cast<void*>(this));
+  const DAT_EVD_STATE mode = configuration();
+  if (threshold > 1 && mode != DAT_EVD_STATE_CONFIG_THRESHOLD)
+    UDAPL_REFUSE(DAT_INVALID_STATE,
+                 mode == DAT_EVD_STATE_CONFIG_NOTIFY ? DAT_INVALID_STATE_EVD_CONFIG_NOTIFY
+                                                     : DAT_INVALID_STATE_EVD_CONFIG_SOLICITED,
+                 "EVD %p: threshold %zu, but the consumer controls notification",
+                 static_cast<void*>(this), threshold);
+  notified_.store(false, std::memory_order_relaxed);
+  kicked_ = false;
+  dequeue_gate.fetch_or(kWaited, std::memory_order_release);
+  return Status();
+}
+
+DAT_RETURN Evd::interruption() const noexcept {
+  const ScopedLock lock(notify_lock_);
+  if (aborted_) return dat_error(DAT_ABORT);
+  if (kicked_ || lost_completions_) return dat_error(DAT_INVALID_STATE);
+  return DAT_SUCCESS;
+}
+
+DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexcept {
+  for (;;) {
+    if (count_events(threshold) >= threshold) return DAT_SUCCESS;
+    if (trace::enabled(trace::kDetail)) [[unlikely]]
+      point::arm(*this, "waits");
+    if (cq_ != nullptr) cq_->arm();
+    if (count_events(threshold) >= threshold) return DAT_SUCCESS;
+    // Only a notification lets the waiter look again: it sleeps through other events.
+    for (;;) {
+      const std::uint32_t seen = word_.value();
+      if (notified_.exchange(false, std::memory_order_acquire)) {
+        if (trace::enabled(trace::kDetail)) [[unlikely]]
+          point::wake(*this, "looks again");
+        break;
+      }
+      if (const DAT_RETURN code = interruption(); code != DAT_SUCCESS) return code;
+      const WaitResult result = ia->adapter().block(word_, seen, deadline);
+      if (result == WaitResult::kChanged || notified_.load(std::memory_order_acquire)) continue;
+      return soft_error(cq_.get(), result == WaitResult::kInterrupted ? DAT_INTERRUPTED_CALL
+                                                                      : DAT_TIMEOUT_EXPIRED);
+    }
+  }
+}
+
+Upcall Evd::release_waiter(bool pass_on) noexcept {
+  const ScopedLock lock(notify_lock_);
+  dequeue_gate.fetch_and(~kWaited, std::memory_order_release);
+  arm_for_cno();
+  if (pass_on && notified_.load(std::memory_order_relaxed) && cno_ &&
+      enabled_.load(std::memory_order_relaxed))
+    return cno_->trigger(*this);
+  return Upcall();
+}
+
+DAT_RETURN Evd::wait(DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT* event,
+                     DAT_COUNT* more) noexcept {
+  const Visit visit(ia->visits());
+  const Deadline deadline = deadline_after(timeout);
+  const auto enough = static_cast<std::size_t>(threshold);
+  if (const Status status = claim_waiter(enough); !status.ok()) return status.code();
+  DAT_RETURN code = DAT_SUCCESS;
+  do {
+    code = wait_for(enough, deadline);
+    // A freed EP may have taken its completions away again.
+  } while (code == DAT_SUCCESS && !take_any(event));
+  *more = count_rest();
+  release_waiter(code != DAT_SUCCESS);
+  return code;
+}
+
+}  // namespace udapl::dapl

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/objects/upcall.h"
+
+#include "common/mutex.h"
+#include "dapl/events/evd.h"
+#include "dapl/objects/ia.h"
+
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace udapl::dapl {
+
+// The agents that run in a thread, innermost first: an agent may post an event that calls another
+// one.
+struct RunningAgent {
+  const Ia* ia;
+  const RunningAgent* outer;
+};
+
+namespace {
+
+// Somebody left some Ia. One word for all, because an Ia may be gone when its last visitor would
+// still have to wake the thread that closes it.
+WaitWord somebody_left;
+
+thread_local const RunningAgent* running_agents = nullptr;
+
+bool runs(const RunningAgent* agents, const Ia& ia) noexcept {
+  for (; agents != nullptr; agents = agents->outer)
+    if (agents->ia == &ia) return true;
+  return false;
+}
+
+}  // namespace
+
+void Visits::leave() noexcept {
+  // release: what the visitor did is done before the Ia ends.
+  inside_.fetch_sub(1, std::memory_order_release);
+  somebody_left.signal();
+}
+
+void Visits::wait_until_empty() noexcept {
+  for (;;) {
+    const std::uint32_t seen = somebody_left.value();
+    if (inside_.load(std::memory_order_seq_cst) == 0) return;
+    somebody_left.wait(seen, std::nullopt);
+  }
+}
+
+Upcall::Upcall(Ia& ia, const DAT_OS_WAIT_PROXY_AGENT& agent, Evd* evd, const void* owner) noexcept
+    : ia_(&ia), evd_(evd), agent_(agent), owner_(owner) {
+  ia.visits().enter();
+}
+
+Upcall Upcall::overflow(Evd& evd) noexcept {
+  return Upcall(*evd.ia, DAT_OS_WAIT_PROXY_AGENT{nullptr, nullptr}, &evd, nullptr);
+}
+
+Upcall::Upcall(Upcall&& other) noexcept
+    : ia_(std::exchange(other.ia_, nullptr)),
+      evd_(other.evd_),
+      agent_(other.agent_),
+      owner_(other.owner_) {}
+
+Upcall& Upcall::operator=(Upcall&& other) noexcept {
+  if (this == &other) return *this;
+  run();
+  ia_ = std::exchange(other.ia_, nullptr);
+  evd_ = other.evd_;
+  agent_ = other.agent_;
+  owner_ = other.owner_;
+  return *this;
+}
+
+// What the agent thread does.
+struct Upcall::Later final : Worker::Job {
+  explicit Later(Upcall&& later) noexcept : Job(later.owner_), upcall(std::move(later)) {}
+  ~Later() override { upcall.forget(); }
+  void run() noexcept override { upcall.run_here(); }
+  Upcall upcall;
+};
+
+bool Upcall::runs_here() const noexcept {
+  return agent_.proxy_agent_func == nullptr || evd_ == nullptr ||
+         (running_agents == nullptr && ia_->adapter().in_service_thread());
+}
+
+// False: without memory or a thread it is better called here than not at all.
+bool Upcall::hand_over() noexcept {
+  Worker& agents = ia_->agents();
+  auto* const later = new (std::nothrow) Later(std::move(*this));
+  if (later == nullptr) return false;
+  std::unique_ptr<Worker::Job> job(later);
+  if (agents.give(job)) return true;
+  *this = std::move(later->upcall);
+  return false;
+}
+
+void Upcall::forget() noexcept {
+  if (Ia* const ia = std::exchange(ia_, nullptr); ia != nullptr) ia->visits().leave();
+}
+
+void Upcall::run() noexcept {
+  if (ia_ == nullptr || (!runs_here() && hand_over())) return;
+  run_here();
+}
+
+void Upcall::run_here() noexcept {
+  Ia* const ia = std::exchange(ia_, nullptr);
+  if (ia == nullptr) return;
+  if (agent_.proxy_agent_func != nullptr) {
+    const RunningAgent frame{ia, running_agents};
+    running_agents = &frame;
+    agent_.proxy_agent_func(agent_.instance_data, evd_);
+    running_agents = frame.outer;
+  } else {
+    ia->report(DAT_ASYNC_ERROR_EVD_OVERFLOW, evd_, DAT_EVD_OVERFLOW_ERROR);
+  }
+  ia->visits().leave();
+}
+
+bool Upcall::running_in_this_thread(const Ia& ia) noexcept { return runs(running_agents, ia); }
+
+// ---- closing ------------------------------------------------------------------------------------
+
+// Who closes what now, none of them in a circle.
+struct Closings {
+  Mutex lock;
+  Closing* first UDAPL_GUARDED_BY(lock) = nullptr;
+
+  // Does whoever closes `ia` wait, in the end, for the thread that runs `agents`?
+  [[nodiscard]] bool leads_to(const RunningAgent* agents, const Ia& ia) const noexcept
+      UDAPL_REQUIRES(lock) {
+    if (runs(agents, ia)) return true;
+    for (const Closing* other = first; other != nullptr; other = other->next_)
+      if (runs(other->agents_, ia) && leads_to(agents, other->ia_)) return true;
+    return false;
+  }
+};
+
+namespace {
+Closings closings;
+}
+
+Closing::Closing(const Ia& ia) noexcept : ia_(ia), agents_(running_agents) {
+  const ScopedLock lock(closings.lock);
+  in_circle_ = closings.leads_to(agents_, ia);
+  if (in_circle_) return;
+  next_ = closings.first;
+  closings.first = this;
+}
+
+Closing::~Closing() {
+  if (in_circle_) return;
+  const ScopedLock lock(closings.lock);
+  Closing** place = &closings.first;
+  while (*place != this) place = &(*place)->next_;
+  *place = next_;
+}
+
+}  // namespace udapl::dapl

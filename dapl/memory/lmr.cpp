@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/memory/lmr.h"
+
+#include "common/cause_scope.h"
+#include "dapl/memory/shared_mapping.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+
+#include <dat/dat_ib_extensions.h>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace udapl::dapl {
+
+Lmr::Lmr(const DAT_PROVIDER* table, Ia& owner, Pz& pz, const Description& description,
+         std::unique_ptr<transport::Mr> mr) noexcept
+    : ObjectHeader(table, kType, &owner), pz_(&pz), description_(description), mr_(std::move(mr)) {}
+
+namespace {
+
+Status check_range(DAT_VADDR address, DAT_VLEN length, const transport::Attributes& attributes) {
+  if (length == 0) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "length 0");
+  if (address == 0) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null address");
+  if (length - 1 > std::numeric_limits<DAT_VADDR>::max() - address)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "the region wraps around");
+  if (length > attributes.max_lmr_size || address + (length - 1) > attributes.max_lmr_address)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4,
+                 "%llu bytes are beyond the limits of the IA",
+                 static_cast<unsigned long long>(length));
+  return Status();
+}
+
+// Of what programs pass: bits and values that are none count for nothing, as they always did
+// (docs/compatibility.md).
+DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
+                                    const transport::Attributes& attributes) noexcept {
+  unsigned known = DAT_MEM_PRIV_ALL_FLAG;
+  if (attributes.extension == DAT_EXTENSION_IB) known |= DAT_IB_MEM_PRIV_REMOTE_ATOMIC;
+  return static_cast<DAT_MEM_PRIV_FLAGS>(privileges & known);
+}
+
+// What to register. Memory that another process registers too is the same to the transport: the
+// 40-byte name only has to be there, the mapping has to be shared.
+Result<transport::MrInit> resolve(const Ia& ia, DAT_MEM_TYPE type,
+                                  const DAT_REGION_DESCRIPTION& region, DAT_VLEN length) {
+  transport::MrInit init{};
+  init.length = length;
+  switch (type) {
+    case DAT_MEM_TYPE_VIRTUAL:
+      init.address = reinterpret_cast<std::uintptr_t>(region.for_va);
+      break;
+    case DAT_MEM_TYPE_LMR: {
+      const Lmr* const source = handle_cast<Lmr>(region.for_lmr_handle);
+      if (source == nullptr || source->ia != &ia)
+        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR, "%p is no LMR of this IA",
+                     region.for_lmr_handle);
+      init.address = source->description().init.address;
+      init.length = source->length();
+      break;
+    }
+    case DAT_MEM_TYPE_SHARED_VIRTUAL:
+      init.address = reinterpret_cast<std::uintptr_t>(region.for_shared_memory.virtual_address);
+      if (region.for_shared_memory.shared_memory_id == nullptr)
+        UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "shared memory without a name");
+      break;
+    default:
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "memory type %u",
+                   static_cast<unsigned>(type));
+  }
+  return init;
+}
+
+struct LmrRequest {
+  DAT_MEM_TYPE type;
+  DAT_REGION_DESCRIPTION region;
+  DAT_VLEN length;
+  DAT_MEM_PRIV_FLAGS privileges;
+  DAT_VA_TYPE va_type;
+};
+
+Result<Lmr*> create(Ia& ia, Pz& pz, const LmrRequest& request) {
+  auto init = resolve(ia, request.type, request.region, request.length);
+  if (!init.ok()) return init.status();
+  const transport::Attributes& attributes = ia.attributes();
+  const bool of_nothing = request.type == DAT_MEM_TYPE_VIRTUAL && init->length == 0;
+  if (!of_nothing)
+    if (const Status status = check_range(init->address, init->length, attributes); !status.ok())
+      return status;
+  const DAT_VA_TYPE va_type = request.va_type == DAT_VA_TYPE_ZB ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA;
+  if (va_type == DAT_VA_TYPE_ZB && !attributes.zero_based_va)
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no zero-based addresses");
+  if (request.type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
+    if (!attributes.shared_memory_lmr)
+      UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no shared memory LMRs");
+    if (!is_shared_mapping(init->address, init->length))
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "the memory is not shared");
+  }
+  if (ia.full<Lmr>(attributes.max_lmrs))
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION, "already %d LMRs",
+                 attributes.max_lmrs);
+  init->privileges = known_privileges(request.privileges, attributes);
+  init->va_type = va_type;
+  // A region of nothing, wherever it is, is a byte of ours that nobody is told of.
+  static const char nothing = 0;
+  transport::MrInit memory = *init;
+  if (of_nothing) {
+    memory.address = reinterpret_cast<std::uintptr_t>(&nothing);
+    memory.length = 1;
+    memory.privileges = DAT_MEM_PRIV_LOCAL_READ_FLAG;
+  }
+  const cause::Scope below;
+  auto mr = ia.adapter().register_memory(pz.pd(), memory);
+  if (!mr.ok())
+    UDAPL_PASS_ON(below, mr.status(), "the transport registers no %llu bytes",
+                  static_cast<unsigned long long>(init->length));
+  const Lmr::Description description{request.type, request.region, init->length, *init};
+  return &ia.adopt(make_object<Lmr>(ia.provider, ia, pz, description, *std::move(mr)));
+}
+
+// On a coherent machine there is nothing to do, whatever the segments are.
+DAT_RETURN sync(DAT_IA_HANDLE handle) noexcept {
+  return boundary([&]() -> Status {
+    if (handle_cast<Ia>(handle) == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", handle);
+    return Status();
+  });
+}
+
+}  // namespace
+
+namespace calls {
+
+DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+                      DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS privileges,
+                      DAT_VA_TYPE va_type, DAT_LMR_HANDLE* lmr_handle, DAT_LMR_CONTEXT* lmr_context,
+                      DAT_RMR_CONTEXT* rmr_context, DAT_VLEN* registered_length,
+                      DAT_VADDR* registered_address) {
+  return boundary([&]() -> Status {
+    const auto ia = require<Ia>(ia_handle);
+    if (ia == nullptr) return ia.refusal();
+    Pz* const pz = handle_cast<Pz>(pz_handle);
+    if (pz == nullptr || pz->ia != ia)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is no PZ of this IA", pz_handle);
+    if (lmr_handle == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "null LMR handle pointer");
+    auto lmr = create(*ia, *pz, {type, region, length, privileges, va_type});
+    if (!lmr.ok()) return lmr.status();
+    *lmr_handle = *lmr;
+    if (lmr_context != nullptr) *lmr_context = (*lmr)->mr().lmr_context();
+    if (rmr_context != nullptr) *rmr_context = (*lmr)->mr().rmr_context();
+    if (registered_length != nullptr) *registered_length = (*lmr)->length();
+    if (registered_address != nullptr) *registered_address = (*lmr)->description().init.address;
+    return Status();
+  });
+}
+
+DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK, DAT_LMR_PARAM* param) {
+  return boundary([&]() -> Status {
+    const auto lmr = require<Lmr>(handle);
+    if (lmr == nullptr) return lmr.refusal();
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    const Lmr::Description& description = lmr->description();
+    param->ia_handle = lmr->ia->handle();
+    param->mem_type = description.type;
+    param->region_desc = description.region;
+    param->length = description.length;
+    param->pz_handle = &lmr->pz();
+    param->mem_priv = description.init.privileges;
+    param->va_type = description.init.va_type;
+    param->lmr_context = lmr->mr().lmr_context();
+    param->rmr_context = lmr->mr().rmr_context();
+    param->registered_size = lmr->length();
+    param->registered_address = description.init.address;
+    return Status();
+  });
+}
+
+DAT_RETURN lmr_free(DAT_LMR_HANDLE handle) {
+  return boundary([&]() -> Status {
+    const auto lmr = require<Lmr>(handle);
+    if (lmr == nullptr) return lmr.refusal();
+    if (lmr->mr().has_windows())
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_LMR_IN_USE, "an RMR is bound to LMR %p",
+                   handle);
+    lmr->ia->destroy(*lmr);
+    return Status();
+  });
+}
+
+DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET*, DAT_VLEN) {
+  return sync(ia);
+}
+
+DAT_RETURN lmr_sync_rdma_write(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET*, DAT_VLEN) {
+  return sync(ia);
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <atomic>
+
+namespace udapl::dapl {
+
+// An object that ends by itself and may still use others, for a scope: an RSP whose request the
+// consumer may have seen uses its EVD and EP a moment longer. Whoever finds an object in use that
+// is to be freed looks again as long as any() is true.
+class Ending {
+ public:
+  Ending() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~Ending() { count_.fetch_sub(1, std::memory_order_release); }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+  [[nodiscard]] static bool any() noexcept { return count_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  static inline std::atomic<int> count_{0};
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <concepts>
+
+#include "common/annotations.h"
+#include "common/spin_lock.h"
+
+// The lock policy of the posts of a provider table. TakeLock for entries marked threadsafe; NoLock
+// for nonthreadsafe ones, where the consumer serialises posts on one EP, or one SRQ, itself.
+// Whatever another thread may touch beside such a post has a lock of its own in both cases: that of
+// a CQ, an SRQ's cookies, an EVD's ring.
+namespace udapl::dapl {
+
+struct TakeLock {
+  static constexpr bool kThreadSafe = true;
+  static bool try_lock(SpinLock& lock) noexcept UDAPL_TRY_ACQUIRE(true, lock) {
+    return lock.try_lock_at_once();
+  }
+  static void unlock(SpinLock& lock) noexcept UDAPL_RELEASE(lock) { lock.unlock(); }
+  class UDAPL_SCOPED_CAPABILITY Scope {
+   public:
+    explicit Scope(SpinLock& lock) noexcept UDAPL_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+    ~Scope() UDAPL_RELEASE() { lock_.unlock(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    SpinLock& lock_;
+  };
+};
+
+struct NoLock {
+  static constexpr bool kThreadSafe = false;
+  static bool try_lock(SpinLock& lock) noexcept
+      UDAPL_TRY_ACQUIRE(true, lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS {
+    static_cast<void>(lock);
+    return true;
+  }
+  static void unlock(SpinLock& lock) noexcept UDAPL_RELEASE(lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS {
+    static_cast<void>(lock);
+  }
+  // Claims the capability without taking the lock, since the consumer serialises these posts.
+  class UDAPL_SCOPED_CAPABILITY Scope {
+   public:
+    explicit Scope(SpinLock& lock) noexcept UDAPL_ACQUIRE(lock) { static_cast<void>(lock); }
+    ~Scope() UDAPL_RELEASE() {}
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+};
+
+template <class G>
+concept Guard = requires(SpinLock& lock) {
+  { G::kThreadSafe } -> std::convertible_to<bool>;
+  { G::try_lock(lock) } -> std::same_as<bool>;
+  G::unlock(lock);
+  typename G::Scope;
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "common/fork.h"
+#include "common/mutex.h"
+#include "common/worker.h"
+#include "dapl/objects/object.h"
+#include "dapl/objects/upcall.h"
+#include "dapl/transport/adapter.h"
+#include "dapl/transport/sink.h"
+
+#include <atomic>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace udapl::dapl {
+
+class Cno;
+class Cr;
+class Csp;
+class Ep;
+class Evd;
+class Lmr;
+class Provider;
+class Psp;
+class Pz;
+class Rmr;
+class Rsp;
+class Srq;
+
+// One open of an interface adapter: the root that owns every object made from it. Thread-safe. Its
+// lock protects the lists only and comes before those of all objects. Owns itself from open() to
+// close().
+class Ia : public ObjectHeader {
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_IA;
+
+  // dat_ia_open; *async_evd as the spec says (in and out). *ia gets the handle the registry hands
+  // on.
+  static Status open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE* async_evd,
+                     DAT_IA_HANDLE* ia);
+  // dat_ia_close with checked flags. After SUCCESS the Ia and all it owned are gone, and nothing of
+  // it runs any more. Blocks.
+  Status close(DAT_CLOSE_FLAGS flags);
+
+  // Use open(). Public for make_object.
+  Ia(Provider& provider, const DAT_PROVIDER* table);
+  ~Ia();
+  Ia(const Ia&) = delete;
+  Ia& operator=(const Ia&) = delete;
+
+  [[nodiscard]] Provider& owner() const noexcept { return owner_; }
+  // forks::generation() of the process that opened it.
+  [[nodiscard]] unsigned generation() const noexcept { return generation_; }
+  [[nodiscard]] transport::Adapter& adapter() const noexcept { return *adapter_; }
+  [[nodiscard]] const transport::Attributes& attributes() const noexcept {
+    return adapter_->attributes();
+  }
+  // The handle that the consumer knows. REQUIRES: no lock held (it asks the registry).
+  [[nodiscard]] DAT_IA_HANDLE handle() const noexcept;
+  // The async EVD; DAT_EVD_OUT_OF_SCOPE when this open has none.
+  [[nodiscard]] DAT_EVD_HANDLE async_evd() const noexcept;
+  // vendor_attr.
+  [[nodiscard]] std::vector<DAT_NAMED_ATTR>& vendor_attributes() noexcept {
+    return vendor_attributes_;
+  }
+  // provider_specific_attr. Both are valid as long as the IA is open.
+  [[nodiscard]] std::vector<DAT_NAMED_ATTR>& named_attributes() noexcept {
+    return named_attributes_;
+  }
+
+  // ---- objects ---------------------------------------------------------------------------------
+
+  // Has the IA `limit` objects of type T already? Then the transport need not be asked for one
+  // more. A look without the lock: another thread may make one at the same time.
+  template <class T>
+  [[nodiscard]] bool full(int limit) const noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
+    return std::get<ObjectList<T>>(lists_).size() >=
+           static_cast<std::size_t>(limit < 0 ? 0 : limit);
+  }
+  // Takes ownership; the object is visible to everybody now.
+  template <class T>
+  T& adopt(Owned<T> object) noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock lock(lock_);
+    return list<T>().insert(std::move(object));
+  }
+  // Takes it out; the caller lets it end without the lock. REQUIRES: adopted.
+  template <class T>
+  [[nodiscard]] Owned<T> release(T& object) noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock lock(lock_);
+    return list<T>().remove(object);
+  }
+  // Ends an adopted object.
+  template <class T>
+  void destroy(T& object) noexcept UDAPL_EXCLUDES(lock_) {
+    release(object).reset();
+  }
+  // Calls f(T&) for each; f takes no lock but those of objects.
+  template <class T, class F>
+  void for_each(F&& f) UDAPL_EXCLUDES(lock_) {
+    const ScopedLock lock(lock_);
+    for (T* object = list<T>().front(); object != nullptr; object = ObjectList<T>::next(*object))
+      f(*object);
+  }
+
+  // ---- async events and visitors ---------------------------------------------------------------
+
+  // Gives every async EVD of the adapter a copy of an async event. `object`: what it is about; null
+  // for the IA itself. REQUIRES: no lock held.
+  void report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept;
+
+  [[nodiscard]] Visits& visits() noexcept { return visits_; }
+  // Calls the proxy agents that may not be called where their event came up.
+  [[nodiscard]] Worker& agents() noexcept { return agents_; }
+
+ private:
+  friend class AsyncEvds;
+
+  struct Sink final : transport::AdapterSink {
+    explicit Sink(Ia& owner) noexcept : ia(owner) {}
+    void on_catastrophic() noexcept override;
+    void on_internal_error() noexcept override;
+    Ia& ia;
+  };
+
+  template <class T>
+  ObjectList<T>& list() noexcept UDAPL_REQUIRES(lock_) {
+    return std::get<ObjectList<T>>(lists_);
+  }
+  template <class T>
+  void destroy_all() noexcept UDAPL_EXCLUDES(lock_);
+  // Makes or finds the async EVD; *async_evd in and out as in dat_ia_open.
+  [[nodiscard]] Status choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd);
+  [[nodiscard]] bool has_consumer_objects() noexcept UDAPL_EXCLUDES(lock_);
+  // Waits end with ABORT or a null EVD, agents are called a last time. Throws bad_alloc, then
+  // nothing has changed.
+  void send_visitors_away() UDAPL_EXCLUDES(lock_);
+
+  Provider& owner_;
+  const unsigned generation_ = forks::generation();
+  Visits visits_;
+  Worker agents_{"udapl-agent"};
+  Sink sink_;
+  std::unique_ptr<transport::Adapter> adapter_;
+  std::vector<DAT_NAMED_ATTR> vendor_attributes_;
+  std::vector<DAT_NAMED_ATTR> named_attributes_;
+  Evd* own_async_evd_ = nullptr;  // the one that open() made
+  // Where this open's async events go; under the lock of AsyncEvds.
+  Use<Evd> async_evd_;
+  Ia* next_open_ = nullptr;
+  std::uint64_t serial_ = 0;
+
+  Mutex lock_;
+  std::tuple<ObjectList<Cno>, ObjectList<Evd>, ObjectList<Pz>, ObjectList<Lmr>, ObjectList<Rmr>,
+             ObjectList<Srq>, ObjectList<Ep>, ObjectList<Cr>, ObjectList<Psp>, ObjectList<Rsp>,
+             ObjectList<Csp>>
+      lists_ UDAPL_GUARDED_BY(lock_);
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include <dat/dat_registry.h>
+
+#include "common/mutex.h"
+#include "common/result.h"
+#include "common/spin_lock.h"
+#include "common/trace.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace udapl::dapl {
+
+class Ia;
+
+// What every DAT handle points at. The first word belongs to DAT: the registry finds the provider
+// through it. Handle objects are therefore never polymorphic, and the memory of a freed one keeps a
+// valid header marked dead, so that a stale handle is recognised instead of followed.
+struct ObjectHeader {
+  ObjectHeader(const DAT_PROVIDER* table, DAT_HANDLE_TYPE type, Ia* owner) noexcept
+      : provider(table), tag(tag_of(type)), ia(owner) {}
+
+  static constexpr std::uint32_t kDead = 0xDEADDA7U;
+  static constexpr std::uint32_t kConsumed = 0x5BE27DA7U;  // dead, but may still be freed once
+  static constexpr std::uint32_t tag_of(DAT_HANDLE_TYPE type) noexcept {
+    return 0xDA70000U + static_cast<std::uint32_t>(type);
+  }
+
+  // A hot call looks at its gate and at nothing else here: open on live objects that the call is
+  // for and may work on at once, shut on all others. It has been found through the first word, so
+  // there is an object.
+  static constexpr std::uint32_t kShut = 1;
+
+  const DAT_PROVIDER* provider;
+  std::atomic<std::uint32_t> tag;
+  // Objects that refer to this one and keep it from being freed.
+  std::atomic<std::uint32_t> uses{0};
+  std::atomic<std::uint32_t> request_gate{kShut};  // 0: open
+  std::atomic<std::uint32_t> receive_gate{kShut};  // 0: open
+  std::atomic<std::uint32_t> dequeue_gate{kShut};  // 0: open
+  DAT_CONTEXT context{};                           // the consumer's; never interpreted
+  Ia* ia;                                          // for an Ia: itself
+  // Links of ObjectList.
+  ObjectHeader* next = nullptr;
+  ObjectHeader* previous = nullptr;
+};
+static_assert(offsetof(ObjectHeader, provider) == 0);
+
+// Of an object that is dead, or about to be.
+inline void shut_gates(ObjectHeader& object) noexcept {
+  object.request_gate.store(ObjectHeader::kShut, std::memory_order_relaxed);
+  object.receive_gate.store(ObjectHeader::kShut, std::memory_order_relaxed);
+  object.dequeue_gate.fetch_or(ObjectHeader::kShut, std::memory_order_relaxed);
+}
+
+// Can `handle` be the address of an object? The numbers that consumers have for IAs are below every
+// address, and so are null and sentinels; the kernel's half, with -1 and its like, is above.
+[[nodiscard]] inline bool is_address(DAT_HANDLE handle) noexcept {
+  using Address = std::conditional_t<sizeof(void*) == 8, std::intptr_t, std::uintptr_t>;
+  constexpr Address kLowestAddress = 65536;
+  const auto address = reinterpret_cast<Address>(handle);
+  return address >= kLowestAddress && (address & (alignof(ObjectHeader) - 1)) == 0;
+}
+
+// The object that `handle` names, or null if it is not a live T. T::kType is its DAT_HANDLE_TYPE.
+template <class T>
+[[nodiscard]] T* handle_cast(DAT_HANDLE handle) noexcept {
+  if (!is_address(handle)) return nullptr;
+  auto* header = static_cast<ObjectHeader*>(handle);
+  if (header->tag.load(std::memory_order_relaxed) != ObjectHeader::tag_of(T::kType)) return nullptr;
+  return static_cast<T*>(header);
+}
+
+// Makes the handle of `object` dead, so that nobody finds the object by it any more. False if it
+// was already: then somebody else is ending the object.
+template <class T>
+[[nodiscard]] bool invalidate(T& object) noexcept {
+  std::uint32_t live = ObjectHeader::tag_of(T::kType);
+  if (!object.tag.compare_exchange_strong(live, ObjectHeader::kDead, std::memory_order_acq_rel))
+    return false;
+  shut_gates(object);
+  return true;
+}
+
+// Decides between the end of an object that leaves a spent handle and the consumer who frees that.
+// One per provider library; held for the destructor of such an object, which therefore does not
+// block.
+inline std::mutex& spent_lock() noexcept {
+  static constinit std::mutex lock;
+  // It outlives every static destructor, and needs no memory.
+  static_assert(std::is_trivially_destructible_v<std::mutex>);
+  return lock;
+}
+
+// Is `handle` one that ended by itself and that the consumer has not freed yet? It has now.
+// REQUIRES: spent_lock() is held, since before the consumer's call looked at the object.
+[[nodiscard]] inline bool free_consumed(DAT_HANDLE handle) noexcept {
+  std::uint32_t spent = ObjectHeader::kConsumed;
+  return is_address(handle) && static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(
+                                   spent, ObjectHeader::kDead, std::memory_order_relaxed);
+}
+
+// Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
+// is reused as late as practical: at least kQuarantine other frees later. Thread-safe; one per type
+// and provider library. Only allocate() needs memory.
+template <class T>
+class ObjectPool {
+ public:
+  static constexpr std::size_t kQuarantine = 64;
+
+  static ObjectPool& instance() noexcept {
+    static constinit ObjectPool pool;
+    // It outlives every static destructor.
+    static_assert(std::is_trivially_destructible_v<ObjectPool>);
+    return pool;
+  }
+
+  [[nodiscard]] void* allocate() {
+    {
+      const ScopedLock lock(lock_);
+      if (count_ > kQuarantine) {
+        ObjectHeader* const block = oldest_;
+        oldest_ = block->next;
+        --count_;
+        return block;
+      }
+    }
+    return ::operator new(sizeof(T), std::align_val_t(alignof(T)));
+  }
+  // The blocks are chained by their headers.
+  void release(ObjectHeader* block) noexcept {
+    const ScopedLock lock(lock_);
+    (count_ == 0 ? oldest_ : latest_->next) = block;
+    latest_ = block;
+    ++count_;
+  }
+
+ private:
+  SpinLock lock_;
+  ObjectHeader* oldest_ UDAPL_GUARDED_BY(lock_) = nullptr;
+  ObjectHeader* latest_ UDAPL_GUARDED_BY(lock_) = nullptr;
+  std::size_t count_ UDAPL_GUARDED_BY(lock_) = 0;
+};
+
+// Records of trace_points.cpp.
+[[gnu::cold, gnu::noinline]] void trace_create(const ObjectHeader& object,
+                                               DAT_HANDLE_TYPE type) noexcept;
+[[gnu::cold, gnu::noinline]] void trace_free(const ObjectHeader& object,
+                                             DAT_HANDLE_TYPE type) noexcept;
+
+// Ends an object: runs its destructor and gives its block to the pool. The header stays there as it
+// was, but for the tag. Nothing writes its first word again: the registry reads that without a
+// lock, and legally so while an RSP ends because its request has arrived.
+template <class T>
+struct Dispose {
+  void operator()(T* object) const noexcept {
+    static_assert(!std::is_polymorphic_v<T>, "the first word of a handle belongs to DAT");
+    static_assert(std::is_trivially_destructible_v<ObjectHeader>, "the header outlives the object");
+    if (trace::enabled(trace::kCalls)) [[unlikely]]
+      trace_free(*object, T::kType);
+    std::unique_lock lock(spent_lock(), std::defer_lock);
+    if (object->tag.load(std::memory_order_relaxed) == ObjectHeader::kConsumed)
+      lock.lock();
+    else
+      object->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    shut_gates(*object);
+    object->~T();
+    ObjectPool<T>::instance().release(object);
+  }
+};
+
+template <class T>
+using Owned = std::unique_ptr<T, Dispose<T>>;
+
+// Gives the block of an object whose constructor has thrown to the pool, like that of a dead one:
+// somebody may have a stale handle of it.
+template <class T>
+struct Abandon {
+  void operator()(void* block) const noexcept {
+    auto* const header = static_cast<ObjectHeader*>(block);
+    header->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
+    ObjectPool<T>::instance().release(header);
+  }
+};
+
+// Makes a handle object. Throws std::bad_alloc.
+template <class T, class... Args>
+[[nodiscard]] Owned<T> make_object(Args&&... args) {
+  std::unique_ptr<void, Abandon<T>> block(ObjectPool<T>::instance().allocate());
+  T* const object = ::new (block.get()) T(std::forward<Args>(args)...);
+  static_cast<void>(block.release());
+  if (trace::enabled(trace::kCalls)) [[unlikely]]
+    trace_create(*object, T::kType);
+  return Owned<T>(object);
+}
+
+// Objects of one type that an Ia owns. Not thread-safe: the Ia's lock protects it, except that
+// anybody may ask for the size. Insert and remove are O(1).
+template <class T>
+class ObjectList {
+ public:
+  ObjectList() = default;
+  ObjectList(const ObjectList&) = delete;
+  ObjectList& operator=(const ObjectList&) = delete;
+  ~ObjectList() {
+    while (head_ != nullptr) remove(*head_).reset();
+  }
+
+  T& insert(Owned<T> object) noexcept {
+    T& inserted = *object.release();
+    inserted.previous = nullptr;
+    inserted.next = head_;
+    if (head_ != nullptr) head_->previous = &inserted;
+    head_ = &inserted;
+    size_.store(size() + 1, std::memory_order_relaxed);
+    return inserted;
+  }
+  // Null if it is not in the list any more: somebody else took it.
+  [[nodiscard]] Owned<T> remove(T& object) noexcept {
+    if (object.previous == nullptr && head_ != &object) return nullptr;
+    if (object.previous != nullptr)
+      object.previous->next = object.next;
+    else
+      head_ = static_cast<T*>(object.next);
+    if (object.next != nullptr) object.next->previous = object.previous;
+    object.next = object.previous = nullptr;
+    size_.store(size() - 1, std::memory_order_relaxed);
+    return Owned<T>(&object);
+  }
+  [[nodiscard]] T* front() const noexcept { return head_; }
+  [[nodiscard]] static T* next(const T& object) noexcept { return static_cast<T*>(object.next); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+
+ private:
+  T* head_ = nullptr;
+  std::atomic<std::size_t> size_{0};
+};
+
+// Counts one use of an object for as long as it lives. Assignable, so that dat_ep_modify can
+// exchange it.
+template <class T>
+class Use {
+ public:
+  Use() noexcept = default;
+  explicit Use(T* object) noexcept : object_(object) {
+    if (object_ != nullptr) object_->uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  Use(Use&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Use& operator=(Use&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Use() {
+    if (object_ != nullptr) object_->uses.fetch_sub(1, std::memory_order_release);
+  }
+
+  [[nodiscard]] T* get() const noexcept { return object_; }
+  T* operator->() const noexcept { return object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+ private:
+  T* object_ = nullptr;
+};
+
+}  // namespace udapl::dapl

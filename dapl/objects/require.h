@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/result.h"
+#include "dapl/objects/object.h"
+#include "dapl/objects/refuse.h"
+
+// The first check of nearly every call:
+//   const auto ia = require<Ia>(ia_handle);
+//   if (ia == nullptr) return ia.refusal();
+namespace udapl::dapl {
+
+namespace handles {
+
+struct Kind {
+  DAT_RETURN subtype;  // of INVALID_HANDLE
+  const char* name;
+};
+
+[[nodiscard]] constexpr Kind kind_of(DAT_HANDLE_TYPE type) noexcept {
+  switch (type) {
+    case DAT_HANDLE_TYPE_IA:
+      return {DAT_INVALID_HANDLE_IA, "IA"};
+    case DAT_HANDLE_TYPE_EP:
+      return {DAT_INVALID_HANDLE_EP, "EP"};
+    case DAT_HANDLE_TYPE_LMR:
+      return {DAT_INVALID_HANDLE_LMR, "LMR"};
+    case DAT_HANDLE_TYPE_RMR:
+      return {DAT_INVALID_HANDLE_RMR, "RMR"};
+    case DAT_HANDLE_TYPE_PZ:
+      return {DAT_INVALID_HANDLE_PZ, "PZ"};
+    case DAT_HANDLE_TYPE_PSP:
+      return {DAT_INVALID_HANDLE_PSP, "PSP"};
+    case DAT_HANDLE_TYPE_RSP:
+      return {DAT_INVALID_HANDLE_RSP, "RSP"};
+    case DAT_HANDLE_TYPE_CSP:
+      return {DAT_INVALID_HANDLE_CSP, "CSP"};
+    case DAT_HANDLE_TYPE_CR:
+      return {DAT_INVALID_HANDLE_CR, "CR"};
+    case DAT_HANDLE_TYPE_CNO:
+      return {DAT_INVALID_HANDLE_CNO, "CNO"};
+    case DAT_HANDLE_TYPE_SRQ:
+      return {DAT_INVALID_HANDLE_SRQ, "SRQ"};
+    default:
+      return {DAT_INVALID_HANDLE_EVD_REQUEST, "EVD"};
+  }
+}
+
+// Records that `handle` is none of the kind.
+[[gnu::cold, gnu::noinline]] inline Status refuse_handle(Kind kind, DAT_HANDLE handle) noexcept {
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is no %s", handle, kind.name);
+}
+
+}  // namespace handles
+
+// The object that a handle names, or null, and then why not.
+template <class T>
+class Required {
+ public:
+  Required(T* object, Status refusal) noexcept : object_(object), refusal_(refusal) {}
+
+  operator T*() const noexcept { return object_; }
+  [[nodiscard]] T* operator->() const noexcept { return object_; }
+  [[nodiscard]] Status refusal() const noexcept { return refusal_; }
+
+ private:
+  T* object_;
+  Status refusal_;
+};
+
+// If it is null, that is recorded.
+template <class T>
+[[nodiscard, gnu::always_inline]] inline Required<T> require(DAT_HANDLE handle) noexcept {
+  if (T* const object = handle_cast<T>(handle); object != nullptr) [[likely]]
+    return {object, Status()};
+  return {nullptr, handles::refuse_handle(handles::kind_of(T::kType), handle)};
+}
+
+}  // namespace udapl::dapl

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/trace.h"
+#include "dapl/objects/ep_state.h"
+#include "dapl/objects/object.h"
+#include "dapl/transport/cm.h"
+#include "dapl/transport/types.h"
+
+// The records of the provider core. Call each only where trace::enabled() says so: they are cold
+// and out of line, so that a point that is off is a load and a branch.
+namespace udapl::dapl {
+
+struct Cookie;
+
+// trace::set_describe: what a handle is, also one that is dead or never was.
+[[nodiscard]] trace::Identity identify(const void* object) noexcept;
+
+namespace point {
+
+// A request or receive is about to be given to the transport. `object`: the EP or SRQ.
+[[gnu::cold, gnu::noinline]] void post(const ObjectHeader& object, const Cookie& cookie,
+                                       std::uint32_t flags) noexcept;
+// A completion has been taken from the transport; its cookie is still there.
+[[gnu::cold, gnu::noinline]] void completion(const transport::Completion& completion,
+                                             DAT_EVD_HANDLE evd) noexcept;
+[[gnu::cold, gnu::noinline]] void state(const ObjectHeader& ep, EpInput why, DAT_EP_STATE from,
+                                        DAT_EP_STATE to) noexcept;
+// An event of a connection or a connection request. `object`: the EP, or the service point.
+[[gnu::cold, gnu::noinline]] void connection(const ObjectHeader& object, DAT_EVENT_NUMBER number,
+                                             const transport::Endpoints& ends,
+                                             transport::PrivateData data) noexcept;
+[[gnu::cold, gnu::noinline]] void arm(const ObjectHeader& object, const char* what) noexcept;
+[[gnu::cold, gnu::noinline]] void wake(const ObjectHeader& object, const char* why) noexcept;
+
+}  // namespace point
+}  // namespace udapl::dapl

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include "common/refusal.h"
+#include "common/trace.h"
+
+#include <algorithm>
+#include <cstddef>
+
+// Table entries with their calls and returns traced. Everything that an entry's body records is
+// about the handle of the call. For control calls: an entry that is hot records what it does
+// itself.
+namespace udapl::dapl {
+
+template <std::size_t N>
+struct CallName {
+  consteval CallName(const char (&name)[N]) noexcept { std::copy_n(name, N, text); }
+  char text[N];
+};
+
+// The records of a call; out of line, as they are rare.
+[[gnu::cold, gnu::noinline]] void trace_call(trace::Level level, const char* function,
+                                             DAT_HANDLE handle, trace::Identity who) noexcept;
+[[gnu::cold, gnu::noinline]] void trace_return(trace::Level level, const char* function,
+                                               DAT_HANDLE handle, trace::Identity who,
+                                               DAT_RETURN code) noexcept;
+
+// The handle that a call is about; none where the first argument is a name.
+[[nodiscard]] inline DAT_HANDLE subject_of(DAT_HANDLE handle) noexcept { return handle; }
+[[nodiscard]] inline DAT_HANDLE subject_of(const char*) noexcept { return DAT_HANDLE_NULL; }
+
+template <CallName Name, trace::Level At, class Body, class First>
+[[gnu::always_inline]] inline DAT_RETURN traced(Body&& body, First first) {
+  const DAT_HANDLE handle = subject_of(first);
+  const trace::About about(handle);
+  if (!trace::enabled(At)) [[likely]]
+    return body();
+  const trace::Identity who = trace::describe(handle);  // the call may free it
+  trace_call(At, Name.text, handle, who);
+  const DAT_RETURN code = body();
+  trace_return(At, Name.text, handle, who, code);
+  return code;
+}
+
+template <auto Entry, CallName Name, trace::Level At, class Type = decltype(Entry)>
+struct TracedEntry;
+
+template <auto Entry, CallName Name, trace::Level At, class First, class... Rest>
+struct TracedEntry<Entry, Name, At, DAT_RETURN (*)(First, Rest...)> {
+  static DAT_RETURN call(First first, Rest... rest) {
+    return traced<Name, At>([&] { return Entry(first, rest...); }, first);
+  }
+};
+template <auto Entry, CallName Name, trace::Level At, class First, class... Rest>
+struct TracedEntry<Entry, Name, At, DAT_RETURN (*)(First, Rest...) noexcept> {
+  static DAT_RETURN call(First first, Rest... rest) noexcept {
+    return traced<Name, At>([&] { return Entry(first, rest...); }, first);
+  }
+};
+
+// A call that makes or changes something, traced from kCalls on. Why it is refused is an error that
+// the user must know.
+template <auto Entry, CallName Name, class Type = decltype(Entry)>
+struct SetupEntry;
+
+template <auto Entry, CallName Name, class... Args>
+struct SetupEntry<Entry, Name, DAT_RETURN (*)(Args...)> {
+  [[gnu::always_inline]] static DAT_RETURN call(Args... args) {
+    trace::Refusal refusal(Name.text);
+    const DAT_RETURN code = Entry(args...);
+    if (code != DAT_SUCCESS) refusal.tell(code);
+    return code;
+  }
+};
+template <auto Entry, CallName Name, class... Args>
+struct SetupEntry<Entry, Name, DAT_RETURN (*)(Args...) noexcept>
+    : SetupEntry<Entry, Name, DAT_RETURN (*)(Args...)> {};
+
+template <auto Entry, CallName Name>
+inline constexpr auto kTracedSetup =
+    &TracedEntry<&SetupEntry<Entry, Name>::call, Name, trace::kCalls>::call;
+
+// `Entry` as it stands in a provider table, traced from level `At` on.
+template <auto Entry, CallName Name, trace::Level At = trace::kCalls>
+inline constexpr auto kTraced = &TracedEntry<Entry, Name, At>::call;
+
+}  // namespace udapl::dapl

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <dat/udat.h>
+
+#include "common/wait_word.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace udapl::dapl {
+
+class Evd;
+class Ia;
+
+// Threads that are inside an Ia although no handle of theirs is locked: blocked waiters and running
+// proxy agents. dat_ia_close waits for them. Thread-safe. Owned by an Ia.
+class Visits {
+ public:
+  // What the visitor reads after this, of what is written before wait_until_empty(), is new, or
+  // wait_until_empty() sees the visitor. For words that both read and write in sequential order.
+  void enter() noexcept { inside_.fetch_add(1, std::memory_order_seq_cst); }
+  // The caller does not touch the Ia after this.
+  void leave() noexcept;
+  // Returns when nobody is inside. REQUIRES: nobody new comes.
+  void wait_until_empty() noexcept;
+
+ private:
+  std::atomic<std::uint32_t> inside_{0};
+};
+
+// One visit, for a scope.
+class Visit {
+ public:
+  explicit Visit(Visits& visits) noexcept : visits_(visits) { visits_.enter(); }
+  ~Visit() { visits_.leave(); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  Visits& visits_;
+};
+
+struct RunningAgent;
+
+// A thread that closes an Ia, for a scope. It is going to wait for the agents of that Ia; so of
+// agents that close each other's Ia the last must not begin.
+class Closing {
+ public:
+  explicit Closing(const Ia& ia) noexcept;
+  ~Closing();
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+  // An agent of the Ia is closing one whose agent this thread runs, or waits in turn for another
+  // that does: nobody would ever go on.
+  [[nodiscard]] bool in_circle() const noexcept { return in_circle_; }
+
+ private:
+  friend struct Closings;
+
+  const Ia& ia_;
+  const RunningAgent* const agents_;  // of this thread
+  bool in_circle_ = false;
+  Closing* next_ = nullptr;
+};
+
+// What has to be done after an event was posted, when no lock is held any more: call the
+// application's proxy agent, or tell the async EVDs that an EVD overflowed. Empty most of the time.
+//
+// Runs when it is destroyed, an agent in a thread of the provider's: an application may call DAT
+// with a lock that its agent takes, or out of an agent (docs/adr/0027). So `evd.post(event);` is
+// complete where no lock is held; who holds one declares `Upcall upcall;` before the lock's scope
+// and assigns to it inside. Movable. Not thread-safe. It keeps the Ia (not the EVD) from being
+// closed until it has run.
+class Upcall {
+ public:
+  Upcall() noexcept = default;
+  // Calls `agent` with `evd`.
+  // `owner`: its CNO, for Ia::agents(). Without an EVD it is the farewell of a CNO, which is called
+  // in place: the application is about to free what the agent uses.
+  Upcall(Ia& ia, const DAT_OS_WAIT_PROXY_AGENT& agent, Evd* evd, const void* owner) noexcept;
+  // Reports that `evd` lost an event.
+  static Upcall overflow(Evd& evd) noexcept;
+  Upcall(Upcall&& other) noexcept;
+  // Runs what it held.
+  Upcall& operator=(Upcall&& other) noexcept;
+  ~Upcall() { run(); }
+
+  // REQUIRES: the caller holds no lock. Does nothing the second time.
+  void run() noexcept;
+  // In the calling thread, whichever it is.
+  void run_here() noexcept;
+  [[nodiscard]] bool empty() const noexcept { return ia_ == nullptr; }
+
+  // Does the calling thread run an agent of `ia` now?
+  [[nodiscard]] static bool running_in_this_thread(const Ia& ia) noexcept;
+
+ private:
+  struct Later;
+  [[nodiscard]] bool runs_here() const noexcept;
+  bool hand_over() noexcept;
+  void forget() noexcept;  // without running
+
+  Ia* ia_ = nullptr;
+  Evd* evd_ = nullptr;
+  DAT_OS_WAIT_PROXY_AGENT agent_{};  // no function: an overflow
+  const void* owner_ = nullptr;
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/service/cr.h"
+
+#include "dapl/endpoint/connect_arguments.h"
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/ep_calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+#include "dapl/service/service_point.h"
+
+namespace udapl::dapl {
+
+Cr::Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
+       const transport::Endpoints& ends, Ep* ep, bool provider_ep) noexcept
+    : ObjectHeader(owner.provider, kType, &owner),
+      request_(std::move(request)),
+      endpoints_(ends),
+      private_data_(request_->private_data()),
+      ep_(ep),
+      provider_ep_(provider_ep) {}
+
+Cr::~Cr() {
+  if (request_ != nullptr) request_->reject({});
+}
+
+namespace {
+
+// The right to decide about a CR, given back unless the decision was carried out.
+class Decision {
+ public:
+  explicit Decision(Cr& cr) noexcept : cr_(cr.claim() ? &cr : nullptr) {}
+  ~Decision() {
+    if (cr_ != nullptr) cr_->unclaim();
+  }
+  Decision(const Decision&) = delete;
+  Decision& operator=(const Decision&) = delete;
+  [[nodiscard]] bool ours() const noexcept { return cr_ != nullptr; }
+  // Ends the CR.
+  void carry_out() noexcept {
+    Cr* const cr = std::exchange(cr_, nullptr);
+    cr->request().reset();
+    cr->ia->destroy(*cr);
+  }
+
+ private:
+  Cr* cr_;
+};
+
+// A request that is not accepted gives its EP back: to the consumer who reserved it, or to nobody.
+void give_back_ep(Ia& ia, Ep* ep, bool provider_ep) noexcept {
+  if (ep == nullptr) return;
+  if (!provider_ep)
+    static_cast<void>(ep->apply(EpInput::kReject));
+  else if (invalidate(*ep))
+    ia.destroy(*ep);
+}
+
+Status being_decided(DAT_CR_HANDLE handle) noexcept {
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR, "cr %p is being decided", handle);
+}
+
+Result<Cr*> find(DAT_CR_HANDLE handle) noexcept {
+  const auto cr = require<Cr>(handle);
+  if (cr == nullptr) return cr.refusal();
+  return static_cast<Cr*>(cr);
+}
+
+// The EP to accept into: the CR's own, or the one that the consumer brings, never both.
+Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
+  if (cr.ep() != nullptr) {
+    if (handle != DAT_HANDLE_NULL)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "the CR has an EP of its own");
+    return cr.ep();
+  }
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr || ep->ia != cr.ia)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is no EP of the IA", handle);
+  return ep;
+}
+
+}  // namespace
+
+namespace calls {
+
+DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK, DAT_CR_PARAM* param) noexcept {
+  return boundary([&]() -> Status {
+    Result<Cr*> cr = find(handle);
+    if (!cr.ok()) return cr.status();
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    const transport::PrivateData data = (*cr)->private_data();
+    param->remote_ia_address_ptr = (*cr)->endpoints().remote.get();
+    param->remote_port_qual = (*cr)->endpoints().remote_port;
+    param->private_data_size = static_cast<DAT_COUNT>(data.size());
+    param->private_data = data.empty() ? nullptr : const_cast<std::byte*>(data.data());
+    param->local_ep_handle = (*cr)->ep();
+    return Status();
+  });
+}
+
+DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep_handle, DAT_COUNT private_data_size,
+                     const DAT_PVOID private_data) noexcept {
+  return boundary([&]() -> Status {
+    Result<Cr*> cr = find(handle);
+    if (!cr.ok()) return cr.status();
+    Result<Ep*> ep = choose_ep(**cr, ep_handle);
+    if (!ep.ok()) return ep.status();
+    Result<transport::PrivateData> data = check_private_data(
+        *(*cr)->ia, private_data_size, private_data, DAT_INVALID_ARG3, DAT_INVALID_ARG4);
+    if (!data.ok()) return data.status();
+    Decision decision(**cr);
+    if (!decision.ours()) return being_decided(handle);
+    const EpInput how = (*cr)->ep() != nullptr ? EpInput::kAcceptOwn : EpInput::kAccept;
+    if (const Status status = (*ep)->accept(*(*cr)->request(), (*cr)->endpoints(), how, *data);
+        !status.ok())
+      return status;
+    decision.carry_out();
+    return Status();
+  });
+}
+
+DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
+                     const DAT_PVOID private_data) noexcept {
+  return boundary([&]() -> Status {
+    Result<Cr*> cr = find(handle);
+    if (!cr.ok()) return cr.status();
+    Result<transport::PrivateData> data = check_private_data(
+        *(*cr)->ia, private_data_size, private_data, DAT_INVALID_ARG2, DAT_INVALID_ARG3);
+    if (!data.ok()) return data.status();
+    Decision decision(**cr);
+    if (!decision.ours()) return being_decided(handle);
+    (*cr)->request()->reject(*data);
+    give_back_ep(*(*cr)->ia, (*cr)->ep(), (*cr)->provider_ep());
+    decision.carry_out();
+    return Status();
+  });
+}
+
+DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL conn_qual) noexcept {
+  return boundary([&]() -> Status {
+    Result<Cr*> cr = find(handle);
+    if (!cr.ok()) return cr.status();
+    if (conn_qual == 0)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "connection qualifier 0");
+    Upcall upcall;  // runs last
+    Decision decision(**cr);
+    if (!decision.ours()) return being_decided(handle);
+    Ia& ia = *(*cr)->ia;
+    if (const Status status = hand_over(ia, conn_qual, (*cr)->request(), upcall); !status.ok())
+      return status;
+    give_back_ep(ia, (*cr)->ep(), (*cr)->provider_ep());
+    decision.carry_out();
+    return Status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/objects/object.h"
+#include "dapl/transport/adapter.h"
+
+#include <atomic>
+
+namespace udapl::dapl {
+
+class Ep;
+
+// A connection request: a peer that waits for the consumer's decision. Independent of the service
+// point it came through, which may be gone.
+//
+// Thread safety: one thread at a time decides (claim); looking is free. Owned by an Ia until it is
+// accepted, rejected or handed off. One that ends undecided rejects its peer.
+class Cr : public ObjectHeader {
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CR;
+
+  // `ends`: as the consumer is told; `ep`: the one that comes with the request, or null;
+  // `provider_ep`: made for it by the provider.
+  Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
+     const transport::Endpoints& ends, Ep* ep, bool provider_ep) noexcept;
+  ~Cr();
+  Cr(const Cr&) = delete;
+  Cr& operator=(const Cr&) = delete;
+
+  [[nodiscard]] Ep* ep() const noexcept { return ep_; }
+  [[nodiscard]] bool provider_ep() const noexcept { return provider_ep_; }
+  [[nodiscard]] transport::Endpoints& endpoints() noexcept { return endpoints_; }
+  [[nodiscard]] transport::PrivateData private_data() const noexcept { return private_data_; }
+
+  // The right to decide. False: another thread is deciding, or has.
+  [[nodiscard]] bool claim() noexcept {
+    return !claimed_.exchange(true, std::memory_order_acquire);
+  }
+  void unclaim() noexcept { claimed_.store(false, std::memory_order_release); }
+  // The request. REQUIRES: claimed.
+  [[nodiscard]] std::unique_ptr<transport::IncomingConnection>& request() noexcept {
+    return request_;
+  }
+
+ private:
+  std::unique_ptr<transport::IncomingConnection> request_;
+  transport::Endpoints endpoints_;
+  transport::PrivateData private_data_;  // lives in the request
+  Ep* const ep_;
+  const bool provider_ep_;
+  std::atomic<bool> claimed_{false};
+};
+
+}  // namespace udapl::dapl

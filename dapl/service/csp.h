@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/service/service_point.h"
+
+namespace udapl::dapl {
+
+// A common service point: listens on an IP address and port; the consumer brings the EPs.
+// Thread-safe. Owned by an Ia.
+class Csp : public ServicePoint {
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CSP;
+
+  Csp(Ia& owner, Evd& evd, const DAT_COMM& comm) noexcept
+      : ServicePoint(owner, kType, evd, sink_), comm_(comm) {}
+  ~Csp() { close(); }  // before the sink goes
+
+  [[nodiscard]] const DAT_COMM& comm() const noexcept { return comm_; }
+  // A request for this place. On failure it is still the caller's.
+  [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
+                               Upcall& upcall) noexcept;
+
+ private:
+  struct Sink final : transport::ListenSink {
+    explicit Sink(Csp& owner) noexcept : csp(owner) {}
+    void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;
+    Csp& csp;
+  };
+
+  const DAT_COMM comm_;
+  Sink sink_{*this};
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/service/psp.h"
+
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/ep_calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+
+namespace udapl::dapl {
+
+Status Psp::receive(std::unique_ptr<transport::IncomingConnection>& request,
+                    Upcall& upcall) noexcept {
+  Arrival arrival{.request = nullptr, .place = {}, .conn_qual = conn_qual()};
+  arrival.place.psp_handle = this;
+  if (flags_ == DAT_PSP_PROVIDER_FLAG) {
+    Result<Ep*> ep = make_provider_ep(*ia, *request);
+    if (!ep.ok()) return ep.status();
+    arrival.ep = *ep;
+    arrival.provider_ep = true;
+  }
+  arrival.request = std::move(request);
+  const Status status = deliver(*ia, evd(), arrival, upcall);
+  if (!status.ok()) {
+    request = std::move(arrival.request);
+    if (arrival.ep != nullptr) ia->destroy(*arrival.ep);
+  }
+  return status;
+}
+
+void Psp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
+  Upcall upcall;                                    // runs last, when the PSP may be gone
+  static_cast<void>(psp.receive(request, upcall));  // what is left of it refuses the peer
+}
+
+namespace calls {
+namespace {
+
+Status create(Ia& ia, DAT_CONN_QUAL conn_qual, DAT_EVD_HANDLE evd_handle, DAT_PSP_FLAGS flags,
+              Psp** psp) {
+  Evd* const evd = handle_cast<Evd>(evd_handle);
+  if (evd == nullptr || evd->ia != &ia)
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is no EVD of the IA",
+                 evd_handle);
+  if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
+      !status.ok())
+    return status;
+  if (flags != DAT_PSP_CONSUMER_FLAG && flags != DAT_PSP_PROVIDER_FLAG)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "PSP flags 0x%x",
+                 static_cast<unsigned>(flags));
+  Owned<Psp> made = make_object<Psp>(ia, *evd, flags);
+  if (const Status status = made->listen({conn_qual, nullptr}); !status.ok()) return status;
+  *psp = &ia.adopt(std::move(made));
+  return Status();
+}
+
+}  // namespace
+
+DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EVD_HANDLE evd,
+                      DAT_PSP_FLAGS flags, DAT_PSP_HANDLE* psp) noexcept {
+  return boundary([&]() -> Status {
+    const auto ia = require<Ia>(ia_handle);
+    if (ia == nullptr) return ia.refusal();
+    if (psp == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the PSP");
+    Psp* made = nullptr;
+    if (const Status status = create(*ia, conn_qual, evd, flags, &made); !status.ok())
+      return status;
+    *psp = made;
+    return Status();
+  });
+}
+
+DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL* conn_qual, DAT_EVD_HANDLE evd,
+                          DAT_PSP_FLAGS flags, DAT_PSP_HANDLE* psp) noexcept {
+  return boundary([&]() -> Status {
+    const auto ia = require<Ia>(ia_handle);
+    if (ia == nullptr) return ia.refusal();
+    if (conn_qual == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "no place for the qualifier");
+    if (psp == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the PSP");
+    Psp* made = nullptr;
+    if (const Status status = create(*ia, 0, evd, flags, &made); !status.ok()) return status;
+    *conn_qual = made->conn_qual();
+    *psp = made;
+    return Status();
+  });
+}
+
+DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK, DAT_PSP_PARAM* param) noexcept {
+  return boundary([&]() -> Status {
+    const auto psp = require<Psp>(handle);
+    if (psp == nullptr) return psp.refusal();
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    param->ia_handle = psp->ia->handle();
+    param->conn_qual = psp->conn_qual();
+    param->evd_handle = &psp->evd();
+    param->psp_flags = psp->flags();
+    return Status();
+  });
+}
+
+DAT_RETURN psp_free(DAT_PSP_HANDLE handle) noexcept {
+  return boundary([&]() -> Status {
+    Psp* const psp = handle_cast<Psp>(handle);
+    if (psp == nullptr || !invalidate(*psp))
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PSP, "%p is no PSP", handle);
+    const Owned<Psp> last = psp->ia->release(*psp);
+    psp->close();
+    psp->wait_for_users();
+    return Status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

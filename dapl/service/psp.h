@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/service/service_point.h"
+
+namespace udapl::dapl {
+
+// A public service point: listens until it is freed, each request becomes a CR. With the PROVIDER
+// flag each comes with a new TENTATIVE EP. Thread-safe. Owned by an Ia.
+class Psp : public ServicePoint {
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_PSP;
+
+  Psp(Ia& owner, Evd& evd, DAT_PSP_FLAGS flags) noexcept
+      : ServicePoint(owner, kType, evd, sink_), flags_(flags) {}
+  ~Psp() { close(); }  // before the sink goes
+
+  [[nodiscard]] DAT_PSP_FLAGS flags() const noexcept { return flags_; }
+  // A request for this place. On failure it is still the caller's.
+  [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
+                               Upcall& upcall) noexcept;
+
+ private:
+  struct Sink final : transport::ListenSink {
+    explicit Sink(Psp& owner) noexcept : psp(owner) {}
+    void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;
+    Psp& psp;
+  };
+
+  const DAT_PSP_FLAGS flags_;
+  Sink sink_{*this};
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/service/rsp.h"
+
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/ending.h"
+#include "dapl/objects/ep_calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+
+#include <mutex>
+
+#include <sched.h>
+
+namespace udapl::dapl {
+
+bool Rsp::begin_delivery() noexcept {
+  for (;;) {
+    Phase seen = Phase::kListening;
+    if (phase_.compare_exchange_strong(seen, Phase::kDelivering, std::memory_order_acq_rel))
+      return true;
+    if (seen != Phase::kStarting) return false;
+    ::sched_yield();
+  }
+}
+
+bool Rsp::begin_free() noexcept {
+  for (;;) {
+    Phase seen = phase_.load(std::memory_order_acquire);
+    if (seen == Phase::kGone) return false;
+    if (seen != Phase::kDelivering &&
+        phase_.compare_exchange_strong(seen, Phase::kGone, std::memory_order_acq_rel))
+      return true;
+    ::sched_yield();
+  }
+}
+
+Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
+                    Upcall& upcall) noexcept {
+  Arrival arrival{.request = nullptr, .place = {}, .conn_qual = conn_qual(), .ep = ep_};
+  arrival.place.rsp_handle = this;  // dead when the consumer sees it: it names, it does not lead
+  Status status;
+  if (ep_ != nullptr) {
+    status = ep_->apply(EpInput::kRequest);
+  } else {
+    Result<Ep*> made = make_provider_ep(*ia, *request);
+    status = made.status();
+    if (made.ok()) arrival.ep = *made;
+    arrival.provider_ep = true;
+  }
+  if (!status.ok()) {
+    phase_.store(Phase::kListening, std::memory_order_release);
+    return status;
+  }
+
+  const Ending ending;  // ends after `last`
+  // The place is free before the consumer can know that the request came.
+  close();
+  arrival.request = std::move(request);
+  status = deliver(*ia, evd(), arrival, upcall);
+  if (!status.ok()) {
+    request = std::move(arrival.request);
+    if (ep_ == nullptr)
+      ia->destroy(*arrival.ep);
+    else
+      static_cast<void>(ep_->apply(EpInput::kRequestLost));
+    if (!listen({conn_qual(), nullptr}).ok())
+      UDAPL_TRACE(kError, "rsp %p does not listen any more", static_cast<void*>(this));
+    phase_.store(Phase::kListening, std::memory_order_release);
+    return status;
+  }
+  // Not ours to end if the Ia's end took it already: that waits for kGone.
+  const Owned<Rsp> last = ia->release(*this);
+  // Existing programs free the RSP when they are done with the connection (docs/compatibility.md).
+  tag.store(ObjectHeader::kConsumed, std::memory_order_relaxed);
+  phase_.store(Phase::kGone, std::memory_order_release);
+  return status;
+}
+
+void Rsp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
+  Upcall upcall;  // runs last, when the RSP is gone
+  if (rsp.begin_delivery())
+    static_cast<void>(rsp.receive(request, upcall));  // what is left of it refuses the peer
+}
+
+namespace calls {
+
+DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_HANDLE ep_handle,
+                      DAT_EVD_HANDLE evd_handle, DAT_RSP_HANDLE* rsp) noexcept {
+  return boundary([&]() -> Status {
+    const auto ia = require<Ia>(ia_handle);
+    if (ia == nullptr) return ia.refusal();
+    Ep* const ep = handle_cast<Ep>(ep_handle);
+    if (ep_handle != DAT_HANDLE_NULL && (ep == nullptr || ep->ia != ia))
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is no EP of the IA", ep_handle);
+    Evd* const evd = handle_cast<Evd>(evd_handle);
+    if (evd == nullptr || evd->ia != ia)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is no EVD of the IA",
+                   evd_handle);
+    if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
+        !status.ok())
+      return status;
+    if (rsp == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the RSP");
+    // In the list before it listens: its request takes it off.
+    Owned<Rsp> made = make_object<Rsp>(*ia, *evd, ep);
+    if (ep != nullptr)
+      if (const Status status = ep->apply(EpInput::kReserve); !status.ok()) return status;
+    // Undone also when the transport runs out of memory.
+    struct Attempt {
+      ~Attempt() {
+        if (rsp == nullptr) return;
+        rsp->ia->destroy(*rsp);
+        if (ep != nullptr) static_cast<void>(ep->apply(EpInput::kRelease));
+      }
+      Rsp* rsp;
+      Ep* ep;
+    } attempt{&ia->adopt(std::move(made)), ep};
+    if (const Status status = attempt.rsp->listen({conn_qual, nullptr}); !status.ok())
+      return status;
+    *rsp = std::exchange(attempt.rsp, nullptr);
+    static_cast<Rsp*>(*rsp)->start();
+    return Status();
+  });
+}
+
+DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK, DAT_RSP_PARAM* param) noexcept {
+  return boundary([&]() -> Status {
+    const auto rsp = require<Rsp>(handle);
+    if (rsp == nullptr) return rsp.refusal();
+    if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
+    param->ia_handle = rsp->ia->handle();
+    param->conn_qual = rsp->conn_qual();
+    param->evd_handle = &rsp->evd();
+    param->ep_handle = rsp->ep();
+    return Status();
+  });
+}
+
+DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
+  return boundary([&]() -> Status {
+    Rsp* rsp = nullptr;
+    {
+      // The request may end the RSP while we look at it: that waits for this lock.
+      const std::scoped_lock lock(spent_lock());
+      rsp = handle_cast<Rsp>(handle);
+      if (rsp == nullptr || !rsp->begin_free()) {
+        if (free_consumed(handle)) return Status();  // the request came first
+        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
+      }
+    }
+    Ep* const ep = rsp->ep();
+    rsp->ia->destroy(*rsp);
+    if (ep != nullptr) static_cast<void>(ep->apply(EpInput::kRelease));
+    return Status();
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

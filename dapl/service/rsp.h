@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/service/service_point.h"
+
+namespace udapl::dapl {
+
+// A reserved service point: listens for one request, which takes the EP along, and ends with it.
+//
+// Thread safety: a request and dat_rsp_free may race; whoever moves the phase away from kListening
+// has it. Owned by an Ia, ends itself when its request arrives.
+class Rsp : public ServicePoint {
+ public:
+  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_RSP;
+
+  // `ep` null: the provider makes one for the request.
+  Rsp(Ia& owner, Evd& evd, Ep* ep) noexcept : ServicePoint(owner, kType, evd, sink_), ep_(ep) {}
+  // Waits for a delivery to be decided: only the Ia's end can meet one.
+  ~Rsp() {
+    static_cast<void>(begin_free());
+    close();  // before the sink goes
+  }
+
+  [[nodiscard]] Ep* ep() const noexcept { return ep_; }
+
+  // Listening has begun: requests may be delivered, and the RSP may be gone the next moment.
+  void start() noexcept { phase_.store(Phase::kListening, std::memory_order_release); }
+  // Takes the right to deliver the one request. False: gone, or somebody else is at it. Waits for
+  // start(), which does not take long.
+  [[nodiscard]] bool begin_delivery() noexcept;
+  // The request, after begin_delivery(). On success the RSP is gone: the caller does not touch it.
+  // On failure it listens on, and the request is still the caller's.
+  [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
+                               Upcall& upcall) noexcept;
+  // Takes the right to free it. False: the request came first. Waits for a delivery to be decided,
+  // which does not take long.
+  [[nodiscard]] bool begin_free() noexcept;
+
+ private:
+  enum class Phase : int { kStarting, kListening, kDelivering, kGone };
+
+  struct Sink final : transport::ListenSink {
+    explicit Sink(Rsp& owner) noexcept : rsp(owner) {}
+    void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;
+    Rsp& rsp;
+  };
+
+  Ep* const ep_;
+  std::atomic<Phase> phase_{Phase::kStarting};
+  Sink sink_{*this};
+};
+
+}  // namespace udapl::dapl

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/events/evd.h"
+#include "dapl/objects/object.h"
+#include "dapl/objects/upcall.h"
+#include "dapl/transport/adapter.h"
+
+#include <atomic>
+
+namespace udapl::dapl {
+
+class Ep;
+
+// What PSP, RSP and CSP share: a listening place whose requests become CRs and events on a CR EVD.
+//
+// Thread safety: requests arrive on the adapter's thread (or by dat_cr_handoff), the rest comes
+// from the consumer. Owned, as a PSP, RSP or CSP, by an Ia.
+class ServicePoint : public ObjectHeader {
+ public:
+  [[nodiscard]] Evd& evd() const noexcept { return *evd_.get(); }
+  // 0 while a transport that picks the qualifier is picking.
+  [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept {
+    return conn_qual_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] transport::SocketAddress& address() noexcept { return address_; }
+
+  // Listens. CONN_QUAL_IN_USE, CONN_QUAL_UNAVAILABLE, INVALID_PARAMETER, INVALID_ADDRESS,
+  // INSUFFICIENT_RESOURCES. May block. Requests may arrive before it returns.
+  [[nodiscard]] Status listen(const transport::ListenRequest& request) noexcept;
+  // Stops listening; the place is free. Waits for a running request unless called from inside it.
+  void close() noexcept { listener_.reset(); }
+  // Returns when no handoff uses the place. REQUIRES: it is off the Ia's list.
+  void wait_for_users() const noexcept;
+
+ protected:
+  ServicePoint(Ia& owner, DAT_HANDLE_TYPE type, Evd& evd, transport::ListenSink& sink) noexcept;
+  ~ServicePoint() = default;
+
+ private:
+  Use<Evd> evd_;
+  transport::ListenSink& sink_;
+  std::atomic<DAT_CONN_QUAL> conn_qual_{0};
+  transport::SocketAddress address_;
+  std::unique_ptr<transport::Listener> listener_;
+};
+
+// A request on its way to the consumer.
+struct Arrival {
+  std::unique_ptr<transport::IncomingConnection> request;
+  DAT_SP_HANDLE place;  // as the event reports it
+  DAT_CONN_QUAL conn_qual;
+  Ep* ep = nullptr;          // comes with the request: of an RSP, or made by the provider
+  bool provider_ep = false;  // the latter
+};
+
+// A TENTATIVE EP for `request`: without PZ and EVDs, read depths as the peer proposes.
+[[nodiscard]] Result<Ep*> make_provider_ep(Ia& ia,
+                                           const transport::IncomingConnection& request) noexcept;
+
+// Makes a CR of the arrival and posts its event to `evd`. On failure (the EVD is full, no memory)
+// nothing has changed and arrival.request is still there. `upcall` gets what is to be run without
+// locks.
+[[nodiscard]] Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept;
+
+// Takes the request to the place that listens on `conn_qual` (dat_cr_handoff). INVALID_PARAMETER if
+// there is none, INSUFFICIENT_RESOURCES if its EVD is full; then `request` is still there.
+[[nodiscard]] Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
+                               std::unique_ptr<transport::IncomingConnection>& request,
+                               Upcall& upcall) noexcept;
+
+}  // namespace udapl::dapl

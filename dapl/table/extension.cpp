@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// dat_extension_op: the InfiniBand extensions. The order and types of the variable arguments are
+// those of the macros in dat_ib_extensions.h.
+#include <dat/udat.h>
+
+#include <dat/dat_ib_extensions.h>
+
+#include "dapl/datapath/post.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/ep_calls.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/table/provider.h"
+
+#include <cstdarg>
+
+namespace udapl::dapl::calls {
+namespace {
+
+constexpr std::uint32_t kAtomicSize = 8;
+constexpr DAT_COUNT kQueryQlen = 8;
+
+// What the three posts have in common. They go through the transport's virtual functions and always
+// lock: they are rare.
+struct Transfer {
+  post::Segments local;
+  DAT_DTO_COOKIE cookie;
+  const DAT_RMR_TRIPLET* remote;
+  DAT_COMPLETION_FLAGS flags;
+};
+
+template <class Call>
+post::Outcome submit(Ep& ep, RequestQueue& queue, const Transfer& transfer, DAT_IB_DTOS operation,
+                     std::uint64_t length, std::uint32_t legal_flags, Call&& call)
+    UDAPL_REQUIRES(queue.lock) {
+  const DAT_COMPLETION_FLAGS flags = post::legal(transfer.flags, legal_flags);
+  return post::submit<transport::Qp, post::Shape::kAny>(
+      ep, queue, transfer.cookie, {static_cast<DAT_DTOS>(operation), length, flags, nullptr, true},
+      call);
+}
+
+post::Outcome write_immediate(Ep& ep, RequestQueue& queue, const Transfer& transfer,
+                              std::uint32_t immediate) UDAPL_REQUIRES(queue.lock) {
+  static constexpr DAT_RMR_TRIPLET kNowhere{};
+  const post::Segments& local = transfer.local;
+  if (!local.fit(queue.max_write_segments))
+    return post::bad(DAT_INVALID_ARG2, "bad segment count or list");
+  const std::uint64_t length = local.total();
+  if (transfer.remote == nullptr && length != 0)
+    return post::bad(DAT_INVALID_ARG5, "no remote triplet");
+  const DAT_RMR_TRIPLET& remote = transfer.remote != nullptr ? *transfer.remote : kNowhere;
+  if (length > queue.max_rdma)
+    return post::bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
+  // The write takes a receive at the peer, which may be a solicited one.
+  return submit(ep, queue, transfer, DAT_IB_DTO_RDMA_WRITE_IMMED, length, queue.legal_flags,
+                [&](transport::Qp& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+                  return qp.post_write_immediate(id, local.list, local.count, remote, immediate,
+                                                 work);
+                });
+}
+
+post::Outcome check_atomic(const Transfer& transfer) {
+  if (transfer.local.list == nullptr) return post::bad(DAT_INVALID_ARG3, "no local triplet");
+  if (transfer.remote == nullptr) return post::bad(DAT_INVALID_ARG5, "no remote triplet");
+  if (transfer.local.list->segment_length < kAtomicSize)
+    return {dat_error(DAT_LENGTH_ERROR), "the old value does not fit into the local triplet"};
+  return post::kPosted;
+}
+
+template <class Call>
+post::Outcome atomic(Ep& ep, RequestQueue& queue, const Transfer& transfer, DAT_IB_DTOS operation,
+                     Call&& call) UDAPL_REQUIRES(queue.lock) {
+  const post::Outcome checked = check_atomic(transfer);
+  if (checked.code != DAT_SUCCESS) return checked;
+  DAT_LMR_TRIPLET local = *transfer.local.list;
+  local.segment_length = kAtomicSize;
+  return submit(ep, queue, transfer, operation, kAtomicSize, queue.legal_flags & post::kRdmaFlags,
+                [&](transport::Qp& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+                  return call(qp, id, local, *transfer.remote, work);
+                });
+}
+
+DAT_RETURN post_fetch_add(DAT_HANDLE handle, va_list args) {
+  const auto add = va_arg(args, DAT_UINT64);
+  Transfer transfer{};
+  transfer.local = {va_arg(args, DAT_LMR_TRIPLET*), 1};
+  transfer.cookie = va_arg(args, DAT_DTO_COOKIE);
+  transfer.remote = va_arg(args, DAT_RMR_TRIPLET*);
+  transfer.flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) return post::bad_handle(handle, "fetch_and_add", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const ScopedLock lock(queue.lock);
+    outcome = atomic(*ep, queue, transfer, DAT_IB_DTO_FETCH_ADD,
+                     [add](transport::Qp& qp, transport::WorkId id, const DAT_LMR_TRIPLET& local,
+                           const DAT_RMR_TRIPLET& remote, transport::WorkFlags work) noexcept {
+                       return qp.post_fetch_add(id, local, remote, add, work);
+                     });
+  }
+  return post::finish(handle, "fetch_and_add", outcome);
+}
+
+DAT_RETURN post_compare_swap(DAT_HANDLE handle, va_list args) {
+  const auto compare = va_arg(args, DAT_UINT64);
+  const auto swap = va_arg(args, DAT_UINT64);
+  Transfer transfer{};
+  transfer.local = {va_arg(args, DAT_LMR_TRIPLET*), 1};
+  transfer.cookie = va_arg(args, DAT_DTO_COOKIE);
+  transfer.remote = va_arg(args, DAT_RMR_TRIPLET*);
+  transfer.flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) return post::bad_handle(handle, "cmp_and_swap", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const ScopedLock lock(queue.lock);
+    outcome = atomic(*ep, queue, transfer, DAT_IB_DTO_CMP_SWAP,
+                     [&](transport::Qp& qp, transport::WorkId id, const DAT_LMR_TRIPLET& local,
+                         const DAT_RMR_TRIPLET& remote, transport::WorkFlags work) noexcept {
+                       return qp.post_compare_swap(id, local, remote, compare, swap, work);
+                     });
+  }
+  return post::finish(handle, "cmp_and_swap", outcome);
+}
+
+DAT_RETURN post_write_immediate(DAT_HANDLE handle, va_list args) {
+  Transfer transfer{};
+  transfer.local.count = va_arg(args, DAT_COUNT);
+  transfer.local.list = va_arg(args, DAT_LMR_TRIPLET*);
+  transfer.cookie = va_arg(args, DAT_DTO_COOKIE);
+  transfer.remote = va_arg(args, DAT_RMR_TRIPLET*);
+  const auto immediate = va_arg(args, DAT_UINT32);
+  transfer.flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) return post::bad_handle(handle, "rdma_write_immed", DAT_INVALID_HANDLE_EP);
+  post::Outcome outcome;
+  {
+    RequestQueue& queue = ep->requests;
+    const ScopedLock lock(queue.lock);
+    outcome = write_immediate(*ep, queue, transfer, immediate);
+  }
+  return post::finish(handle, "rdma_write_immed", outcome);
+}
+
+// The handle is the IA's name here. Gives attributes and an IA that only the close query knows: the
+// registry makes no number for it.
+DAT_RETURN open_query(DAT_HANDLE handle, va_list args) {
+  auto* const ia_out = va_arg(args, DAT_HANDLE*);
+  const auto ia_mask = va_arg(args, DAT_IA_ATTR_MASK);
+  auto* const ia_attr = va_arg(args, DAT_IA_ATTR*);
+  const auto provider_mask = va_arg(args, DAT_PROVIDER_ATTR_MASK);
+  auto* const provider_attr = va_arg(args, DAT_PROVIDER_ATTR*);
+  return boundary([&]() -> Status {
+    const auto* const ia_name = static_cast<const char*>(handle);
+    if (ia_name == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "no IA name");
+    if (ia_out == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "no place for the IA");
+    Provider* provider = find_provider(ia_name, false);
+    if (provider == nullptr) provider = find_provider(ia_name, true);
+    if (provider == nullptr)
+      UDAPL_REFUSE(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED, "no IA \"%s\"", ia_name);
+    DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    if (const Status status = Ia::open(*provider, kQueryQlen, &async_evd, &ia); !status.ok())
+      return status;
+    const Status status(ia_query(ia, nullptr, ia_mask, ia_attr, provider_mask, provider_attr));
+    if (!status.ok()) {
+      static_cast<void>(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
+      return status;
+    }
+    *ia_out = ia;
+    return Status();
+  });
+}
+
+}  // namespace
+
+DAT_RETURN extended_operation(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) noexcept {
+  switch (operation) {
+    case DAT_IB_FETCH_AND_ADD_OP:
+      return post_fetch_add(handle, args);
+    case DAT_IB_CMP_AND_SWAP_OP:
+      return post_compare_swap(handle, args);
+    case DAT_IB_RDMA_WRITE_IMMED_OP:
+      return post_write_immediate(handle, args);
+    case DAT_IB_OPEN_QUERY_OP:
+      return open_query(handle, args);
+    case DAT_IB_CLOSE_QUERY_OP:
+      return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
+    default:
+      // Without class bits, as programs know it that try what there is.
+      UDAPL_EXPLAIN(kNormal, DAT_NOT_IMPLEMENTED, "extended operation 0x%x is not implemented",
+                    static_cast<unsigned>(operation));
+      return DAT_NOT_IMPLEMENTED;
+  }
+}
+
+}  // namespace udapl::dapl::calls

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "dapl/objects/ia.h"
+
+#include "dapl/endpoint/ep.h"
+#include "dapl/endpoint/named_attributes.h"
+#include "dapl/endpoint/srq.h"
+#include "dapl/events/cno.h"
+#include "dapl/events/evd.h"
+#include "dapl/memory/lmr.h"
+#include "dapl/memory/pz.h"
+#include "dapl/memory/rmr.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
+#include "dapl/service/cr.h"
+#include "dapl/service/csp.h"
+#include "dapl/service/psp.h"
+#include "dapl/service/rsp.h"
+#include "dapl/table/async_evds.h"
+#include "dapl/table/provider.h"
+
+#include <cstring>
+
+namespace udapl::dapl {
+
+Ia::Ia(Provider& owner, const DAT_PROVIDER* table)
+    : ObjectHeader(table, kType, this), owner_(owner), sink_(*this) {}
+
+// The order keeps every use: what listens and what carries data first, then memory, then events.
+// The transport's destructors wait for a running sink call of their object, so no lock is held.
+Ia::~Ia() {
+  AsyncEvds::instance().leave(*this, own_async_evd_);
+  destroy_all<Psp>();
+  destroy_all<Rsp>();
+  destroy_all<Csp>();
+  destroy_all<Cr>();
+  destroy_all<Ep>();
+  destroy_all<Srq>();
+  destroy_all<Rmr>();
+  destroy_all<Lmr>();
+  destroy_all<Pz>();
+  destroy_all<Evd>();
+  destroy_all<Cno>();
+  adapter_.reset();  // joins the service thread
+  visits_.wait_until_empty();
+}
+
+Status Ia::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE* async_evd,
+                DAT_IA_HANDLE* ia) {
+  if (*async_evd == DAT_HANDLE_NULL && async_evd_min_qlen <= 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "async EVD queue length %d",
+                 async_evd_min_qlen);
+  Owned<Ia> opened = make_object<Ia>(provider, &provider.table());
+  auto adapter = provider.open_adapter()(provider.ia_params(), opened->sink_);
+  if (!adapter.ok()) {
+    UDAPL_TRACE(kError, "IA \"%s\" with parameters \"%s\" could not be opened: 0x%x",
+                provider.info().ia_name, provider.ia_params().c_str(), adapter.status().code());
+    return adapter.status();
+  }
+  opened->adapter_ = *std::move(adapter);
+  opened->vendor_attributes_ = dapl::vendor_attributes(opened->attributes());
+  for (const auto& [name, value] : opened->attributes().provider_specific)
+    opened->named_attributes_.push_back({name.c_str(), value.c_str()});
+
+  DAT_EVD_HANDLE chosen = *async_evd;
+  if (const Status status = opened->choose_async_evd(async_evd_min_qlen, &chosen); !status.ok())
+    return status;
+  *async_evd = chosen;
+  *ia = opened.release();
+  return Status();
+}
+
+Status Ia::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
+  Evd* evd = nullptr;
+  if (*async_evd == DAT_HANDLE_NULL) {
+    // No program is kept from opening by a wish for more than will ever come.
+    auto made =
+        Evd::create(*this, std::min(qlen, attributes().max_evd_qlen), DAT_EVD_ASYNC_FLAG, nullptr);
+    if (!made.ok()) return made.status();
+    evd = own_async_evd_ = &adopt(*std::move(made));
+    *async_evd = evd;
+  } else if (*async_evd == DAT_EVD_ASYNC_EXISTS) {
+    *async_evd = DAT_EVD_OUT_OF_SCOPE;
+  } else {
+    evd = handle_cast<Evd>(*async_evd);
+    if (evd == nullptr || (evd->flags() & DAT_EVD_ASYNC_FLAG) == 0 ||
+        std::strcmp(evd->ia->owner().info().ia_name, owner_.info().ia_name) != 0)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_ASYNC,
+                   "%p is no async EVD of this adapter", *async_evd);
+  }
+  AsyncEvds::instance().join(*this, evd);
+  return Status();
+}
+
+Status Ia::close(DAT_CLOSE_FLAGS flags) {
+  if (Upcall::running_in_this_thread(*this))
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE,
+                 "IA %p: closed by a proxy agent of its own", static_cast<void*>(this));
+  const Closing closing(*this);
+  if (closing.in_circle())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE,
+                 "IA %p: closed by a proxy agent whose IA an agent of this one is closing",
+                 static_cast<void*>(this));
+  if (flags == DAT_CLOSE_GRACEFUL_FLAG && has_consumer_objects())
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE, "IA %p: objects are left",
+                 static_cast<void*>(this));
+  send_visitors_away();
+  Owned<Ia>(this).reset();
+  return Status();
+}
+
+bool Ia::has_consumer_objects() noexcept {
+  const ScopedLock lock(lock_);
+  const std::size_t own = own_async_evd_ == nullptr ? 0 : 1;
+  return std::apply([](const auto&... list) { return (list.size() + ...); }, lists_) > own;
+}
+
+void Ia::send_visitors_away() {
+  std::vector<Upcall> upcalls;
+  {
+    const ScopedLock lock(lock_);
+    upcalls.reserve(list<Cno>().size());
+  }
+  for_each<Evd>([](Evd& evd) { evd.abort(); });
+  // Consumers do not make CNOs while they close, so the room suffices.
+  for_each<Cno>([&upcalls](Cno& cno) { upcalls.push_back(cno.abort()); });
+  upcalls.clear();  // calls the agents
+  visits_.wait_until_empty();
+}
+
+template <class T>
+void Ia::destroy_all() noexcept {
+  for (;;) {
+    Owned<T> object;
+    {
+      const ScopedLock lock(lock_);
+      if (list<T>().empty()) return;
+      object = list<T>().remove(*list<T>().front());
+    }
+  }
+}
+
+DAT_IA_HANDLE Ia::handle() const noexcept {
+  DAT_IA_HANDLE number = DAT_HANDLE_NULL;
+  auto* const raw = const_cast<Ia*>(this);
+  if (::dats_get_ia_handle(raw, &number) != DAT_SUCCESS) return DAT_HANDLE_NULL;
+  return number;
+}
+
+DAT_EVD_HANDLE Ia::async_evd() const noexcept {
+  Evd* const evd = AsyncEvds::instance().of(*this);
+  return evd == nullptr ? DAT_EVD_OUT_OF_SCOPE : evd;
+}
+
+void Ia::report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept {
+  UDAPL_TRACE(kNormal, "async event 0x%x, object %p, reason %d", static_cast<unsigned>(number),
+              static_cast<void*>(object), reason);
+  DAT_EVENT event{};
+  event.event_number = number;
+  DAT_ASYNCH_ERROR_EVENT_DATA& data = event.event_data.asynch_error_event_data;
+  data.dat_handle = object == nullptr ? handle() : object;
+  data.reason = reason;
+  AsyncEvds::instance().post(*this, event);
+}
+
+void Ia::Sink::on_catastrophic() noexcept {
+  UDAPL_TRACE(kError, "IA \"%s\": the device or its port is gone", ia.owner().info().ia_name);
+  ia.report(DAT_ASYNC_ERROR_IA_CATASTROPHIC, nullptr, DAT_IA_CATASTROPHIC_ERROR);
+}
+
+void Ia::Sink::on_internal_error() noexcept {
+  UDAPL_TRACE(kError, "IA \"%s\": the transport has failed", ia.owner().info().ia_name);
+  ia.report(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, nullptr, DAT_IA_OTHER_ERROR);
+}
+
+namespace calls {
+
+DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags) {
+  return boundary([&]() -> Status {
+    const auto ia = require<Ia>(handle);
+    if (ia == nullptr) return ia.refusal();
+    if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "close flags 0x%x",
+                   static_cast<unsigned>(flags));
+    return ia->close(flags);
+  });
+}
+
+DAT_RETURN ia_ha_related(DAT_IA_HANDLE handle, const DAT_NAME_PTR name, DAT_BOOLEAN* answer) {
+  return boundary([&]() -> Status {
+    if (handle_cast<Ia>(handle) == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", handle);
+    if (name == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null name");
+    if (answer == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null answer");
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no high availability");
+  });
+}
+
+}  // namespace calls
+}  // namespace udapl::dapl

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Reactor: when its descriptors are gone. Daemons close all that they find, ours among them; what
+// waits in epoll would then spin. Timers and deferred calls go on without.
+#include <cerrno>
+
+#include "common/errno_text.h"
+#include "common/trace.h"
+#include "providers/reactor/epoll_wait.h"
+#include "providers/reactor/reactor.h"
+
+namespace udapl {
+
+int Reactor::wait(epoll_event* events, int max, const Deadline& until) noexcept {
+  if (lost_.load(std::memory_order_acquire)) [[unlikely]]
+    return wait_without_descriptors(until);
+  const int count = wait_for_events(epoll_.get(), events, max, until);
+  if (count < 0 && errno != EINTR) [[unlikely]] {
+    lose_descriptors(errno);
+    return 0;
+  }
+  return count;
+}
+
+// What woke us before the look at the role has changed that, what does so later changes the word.
+int Reactor::wait_without_descriptors(const Deadline& until) noexcept {
+  const std::uint32_t seen = lost_word_.value();
+  const std::uint32_t role = role_.load(std::memory_order_seq_cst);
+  if ((role & kState) == kActive || (role & kKicked) != 0) return 0;
+  if (lost_word_.wait(seen, until) != WaitResult::kInterrupted) return 0;
+  errno = EINTR;
+  return -1;
+}
+
+void Reactor::lose_descriptors(int error) noexcept {
+  if (lost_.exchange(true, std::memory_order_acq_rel)) return;
+  UDAPL_TRACE(kError,
+              "somebody has closed descriptors that are not theirs, and so all connections: %s",
+              ErrnoText(error).c_str());
+  if (tells_lost_.load(std::memory_order_acquire)) on_lost_.function(on_lost_.object);
+}
+
+}  // namespace udapl

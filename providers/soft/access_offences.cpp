@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/access_offences.h"
+
+#include "common/trace.h"
+#include "providers/soft/socket_address.h"
+
+#include <sys/random.h>
+
+namespace udapl::soft {
+
+namespace {
+
+std::uint64_t random_word() noexcept {
+  std::uint64_t word = 0;
+  // Without it hosts that share a counter can be found out, which costs only themselves.
+  [[maybe_unused]] const ssize_t got = ::getrandom(&word, sizeof word, GRND_NONBLOCK);
+  return word;
+}
+
+}  // namespace
+
+AccessOffences::AccessOffences() noexcept : key_(random_word()) {}
+
+AccessOffences::Counter& AccessOffences::counter_of(
+    const transport::SocketAddress& remote) noexcept {
+  std::uint64_t hash = key_;
+  for (const std::uint8_t byte : network_of(remote, 32)) hash = (hash ^ byte) * 0x9E3779B97F4A7C15U;
+  return counters_[(hash >> 32) % kCounters];
+}
+
+void AccessOffences::note(const transport::SocketAddress& remote) noexcept {
+  const Clock::time_point now = Clock::now();
+  bool limited = false;
+  {
+    const ScopedLock guard(lock_);
+    Counter& counter = counter_of(remote);
+    if (counter.count == 0 || now - counter.begun > kPeriod) counter = {now, 0};
+    limited = ++counter.count == kMost;
+  }
+  if (limited)
+    UDAPL_TRACE(kNormal, "%s has named memory without a right %d times: no connections for %d s",
+                to_text(remote).c_str(), kMost, static_cast<int>(kPeriod.count()));
+}
+
+bool AccessOffences::too_many(const transport::SocketAddress& remote) noexcept {
+  const ScopedLock guard(lock_);
+  const Counter& counter = counter_of(remote);
+  return counter.count >= kMost && Clock::now() - counter.begun <= kPeriod;
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Connection: how a connection begins, and what the driver calls.
+#include "providers/soft/connection.h"
+
+#include "common/trace.h"
+#include "providers/soft/iwarp_link.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <new>
+#include <utility>
+
+namespace udapl::soft {
+
+namespace {
+
+using transport::BreakReason;
+
+// Out of memory is a refusal like others here: the QP is idle again.
+Result<std::unique_ptr<Handshake>> start_handshake(Connector& connector,
+                                                   const transport::ConnectRequest& request,
+                                                   ConnectionEnd& end) noexcept {
+  try {
+    return connector.connect(request, end);
+  } catch (const std::bad_alloc&) {
+    return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  }
+}
+
+ConnectionCall call_of(ConnectFailure why) noexcept {
+  switch (why) {
+    case ConnectFailure::kRejected:
+      return kRejected;
+    case ConnectFailure::kRefused:
+      return kRefused;
+    case ConnectFailure::kUnreachable:
+      return kUnreachable;
+    case ConnectFailure::kTimedOut:
+      break;
+  }
+  return kTimedOut;
+}
+
+// Null: out of memory.
+std::unique_ptr<IwarpLink> make_link(const iwarp::Agreed& agreed, StagingPool& staging,
+                                     const void* owner) noexcept try {
+  return std::make_unique<IwarpLink>(agreed, staging, owner);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+}  // namespace
+
+Connection::Connection(const QpEnvironment& environment, transport::ConnectionSink& sink,
+                       ConnectionEnd& end, QpShared& shared, QpLock& lock, Queue& queue)
+    : reactor_(environment.reactor),
+      connector_(environment.connector),
+      staging_(environment.staging),
+      drain_limit_(environment.drain_limit),
+      sink_(sink),
+      end_(end),
+      shared_(shared),
+      lock_(lock),
+      queue_(queue),
+      intake_(shared, queue, reactor_, staging_,
+              {environment.peer_timeout, environment.no_receive_limit},
+              {udapl::Call::to<&Connection::continue_receive>(this),
+               udapl::Call::to<&Connection::on_debt_due>(this),
+               udapl::Call::to<&Connection::on_wait_over>(this)}),
+      timer_(reactor_, udapl::Call::to<&Connection::on_timer>(this)),
+      open_receive_(reactor_, udapl::Call::to<&Connection::open_receive>(this)),
+      gate_(reactor_, SinkGate::to<&Connection::deliver, Connection>(), this) {
+  private_data_.reserve(iwarp::kMpaMaxPrivateData);
+}
+
+void Connection::shut_down() noexcept {
+  std::unique_ptr<Handshake> handshake;
+  {
+    const QpGuard guard(lock_);
+    happens(Input::kDestroy);
+    handshake = std::move(handshake_);
+  }
+  handshake.reset();
+  reactor_.quiesce(*this);
+}
+
+// ---- states -------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr QueueMode mode_of(ConnectionState state) noexcept {
+  switch (state) {
+    case ConnectionState::kIdle:
+    case ConnectionState::kConnecting:
+    case ConnectionState::kAccepted:
+      return {Posts::kRefused, false, true, false};
+    case ConnectionState::kReady:
+      return {Posts::kQueued, true, true, true};
+    case ConnectionState::kDraining:
+      return {Posts::kRefused, true, true, true};
+    case ConnectionState::kHalfClosed:
+      return {Posts::kRefused, false, false, true};
+    case ConnectionState::kTerminating:
+      return {Posts::kQueued, false, true, true};
+    case ConnectionState::kError:
+      break;
+  }
+  return {Posts::kFlushed, false, true, false};
+}
+
+}  // namespace
+
+bool Connection::happens(Input input, ConnectionCall outcome) noexcept {
+  const ConnectionStep step = connection_step(state_, input);
+  if (step.verdict != ConnectionVerdict::kGo) return false;
+  if (queue_.receives.shared() && is_connected(state_) && !is_connected(step.next))
+    gate_.post(kSrqReleased);
+  UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name(state_),
+              name(step.next));
+  state_ = step.next;
+  queue_.set_mode(mode_of(state_));
+  switch (step.action) {
+    case ConnectionAction::kNone:
+      break;
+    case ConnectionAction::kAwaitFirst:
+      intake_.await_first();
+      break;
+    case ConnectionAction::kPauseInput:
+      if (timing_ != Timing::kNothing) start_timer(Timing::kNothing, {});
+      intake_.pause();
+      break;
+    case ConnectionAction::kFinishOutput:
+      link_->finish_output();
+      break;
+    case ConnectionAction::kTerminate:
+      start_terminate();
+      break;
+    case ConnectionAction::kForget:
+      clear();
+      queue_.purge();
+      break;
+    case ConnectionAction::kEndGently:
+      finish(Close::kGently);
+      break;
+    case ConnectionAction::kEndReset:
+      finish(Close::kReset);
+      break;
+  }
+  const ConnectionCall call = step.call == kSetupOutcome ? outcome : step.call;
+  if (call != kNoCall) gate_.post(call);
+  return true;
+}
+
+// As after the constructor, but for what may be posted already.
+void Connection::clear() noexcept {
+  shared_.fault = Fault{};
+  private_data_.clear();
+  kicks_ = 0;
+  queue_.clear();
+  intake_.clear();
+}
+
+// ---- set-up -------------------------------------------------------------------------------------
+
+Status Connection::connect(const transport::ConnectRequest& request) {
+  {
+    const QpGuard guard(lock_);
+    if (!happens(Input::kConnect)) return failure(DAT_INVALID_STATE);
+  }
+  Result<std::unique_ptr<Handshake>> started = start_handshake(connector_, request, end_);
+  std::unique_ptr<Handshake> superfluous;  // destroyed without the lock
+  const QpGuard guard(lock_);
+  if (!started.ok()) {
+    happens(Input::kNotStarted);
+    return started.status();
+  }
+  // It may have ended meanwhile, or a disconnect may have come.
+  if (state_ == State::kConnecting)
+    handshake_ = *std::move(started);
+  else
+    superfluous = *std::move(started);
+  return Status();
+}
+
+Status Connection::attach(std::unique_ptr<TcpStream>& stream,
+                          const Negotiated& negotiated) noexcept {
+  std::unique_ptr<IwarpLink> made = make_link(negotiated.agreed, staging_, shared_.context);
+  IwarpLink* const iwarp = made.get();
+  if (iwarp != nullptr) iwarp->start(std::move(stream));
+  std::unique_ptr<Link> link = std::move(made);
+  const Status attached = attach(link, negotiated);
+  if (link != nullptr) stream = iwarp->give_back();
+  return attached;
+}
+
+Status Connection::attach(std::unique_ptr<Link>& link, const Negotiated& negotiated) noexcept {
+  std::unique_ptr<Handshake> ended;  // destroyed without the lock
+  const QpGuard guard(lock_);
+  const Input input = negotiated.initiator ? Input::kActiveLink : Input::kPassiveLink;
+  if (connection_step(state_, input).verdict == ConnectionVerdict::kIllegal)
+    return failure(DAT_INVALID_STATE);
+  const Status usable = use(link.get(), negotiated);
+  if (!usable.ok()) {
+    if (negotiated.initiator) happens(Input::kUselessLink);
+    return usable;
+  }
+  ended = std::move(handshake_);
+  clear();
+  link_ = std::move(link);
+  shared_.link = link_.get();
+  endpoints_ = link_->endpoints();
+  queue_.start(negotiated.agreed);
+  private_data_.assign(negotiated.private_data.begin(), negotiated.private_data.end());
+  if (negotiated.initiator)
+    start_initiator(negotiated);
+  else
+    start_responder(negotiated);
+  settle();
+  return Status();
+}
+
+// Only errors are reported until the sink knows that we are connected.
+Status Connection::use(Link* link, const Negotiated& negotiated) noexcept {
+  if (queue_.needs_reads() && negotiated.agreed.ord == 0) {
+    UDAPL_TRACE(kNormal, "QP %p: the peer serves no RDMA Reads, which delayed_ack needs",
+                static_cast<const void*>(&shared_.qp));
+    return failure(DAT_MODEL_NOT_SUPPORTED);  // less than was promised is no connection
+  }
+  if (link == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  return link->watch(*this);
+}
+
+void Connection::start_responder(const Negotiated& negotiated) noexcept {
+  happens(Input::kPassiveLink);
+  if (!link_->answer(negotiated.reply)) {
+    shared_.fault.raise(BreakReason::kTransportLost);
+    return;
+  }
+  const bool peer_begins = negotiated.agreed.rtr != iwarp::kRtrNone;
+  start_timer(peer_begins ? Timing::kFirstMessage : Timing::kGrace,
+              peer_begins ? Clock::duration(kFirstMessageLimit) : Clock::duration(kGracePeriod));
+}
+
+void Connection::start_initiator(const Negotiated& negotiated) noexcept {
+  switch (negotiated.agreed.rtr) {
+    case iwarp::kRtrRead:
+      queue_.add_control(Queue::kRtrRead);
+      break;
+    case iwarp::kRtrWrite:
+      queue_.add_control(Queue::kRtrWrite);
+      break;
+    case iwarp::kRtrSend:
+      queue_.add_control(Queue::kRtrSend);
+      break;
+    case iwarp::kRtrNone:
+      break;
+  }
+  established(Input::kActiveLink);
+  if (negotiated.agreed.rtr != iwarp::kRtrNone) start_timer(Timing::kKick, kFirstKick);
+  queue_.transmit(Queue::kPassBudget);
+}
+
+// From now on requests may be sent. What arrives stays in the socket until the sink has been told,
+// so that no completion is older than the connection (udapl-semantics 4.3).
+void Connection::established(Input input) noexcept {
+  happens(input);
+  queue_.receives.check_watermarks();
+}
+
+void Connection::open_receive() noexcept {
+  const QpGuard guard(lock_);
+  if (link_ == nullptr || state_ == State::kTerminating || intake_.reading()) return;
+  intake_.open();
+  queue_.transmit(Queue::kPassBudget);
+  settle();
+}
+
+void Connection::connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept {
+  std::unique_ptr<Handshake> ended;  // destroyed without the lock
+  const QpGuard guard(lock_);
+  if (state_ != State::kConnecting) return;
+  ended = std::move(handshake_);
+  private_data_.assign(from_peer.begin(), from_peer.end());
+  happens(Input::kSetupFailed, call_of(why));
+}
+
+// ---- called by the driver -----------------------------------------------------------------------
+
+void Connection::on_ready(std::uint32_t events) noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr) return;  // a disconnect was faster
+  if (state_ == State::kTerminating) return continue_terminate();
+  queue_.new_turn();
+  act(intake_.on_ready(events));
+}
+
+// The pass before was full: the next one, after the other sockets had theirs.
+void Connection::continue_receive() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr || !intake_.reading() || state_ == State::kTerminating) return;
+  act(intake_.continue_pass());
+}
+
+void Connection::on_srq_buffer() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (intake_.waits()) release_waiting();
+}
+
+void Connection::release_waiting() noexcept { act(intake_.release()); }
+
+void Connection::on_wait_over() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (intake_.wait_over() == Intake::Event::kPeerClosed) happens(Input::kPeerClosed);
+  settle();
+}
+
+void Connection::on_debt_due() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr || !intake_.reading() || state_ == State::kTerminating) return;
+  intake_.debt_due();
+  settle();
+}
+
+// What has come, then what goes out because of it.
+void Connection::act(Intake::Event event) noexcept {
+  switch (event) {
+    case Intake::Event::kNone:
+      break;
+    case Intake::Event::kFirstMessage:
+      established(Input::kFirstMessage);
+      break;
+    case Intake::Event::kEndOfStream:
+      end_of_stream();
+      break;
+    case Intake::Event::kPeerClosed:
+      happens(Input::kPeerClosed);
+      return;
+    case Intake::Event::kPeerReset:
+      happens(Input::kPeerGone);
+      return;
+  }
+  if (!shared_.fault.raised) queue_.transmit(Queue::kPassBudget);
+  settle();
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "dapl/transport/qp.h"
+#include "providers/reactor/reactor.h"
+#include "providers/reactor/sink_gate.h"
+#include "providers/soft/connection_state.h"
+#include "providers/soft/connector.h"
+#include "providers/soft/intake.h"
+#include "providers/soft/link.h"
+#include "providers/soft/qp_shared.h"
+#include "providers/soft/queue.h"
+#include "providers/soft/settings.h"
+#include "providers/soft/staging_pool.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace udapl::soft {
+
+// The parts of an adapter that a Qp works with, which outlive it, and what it is set to.
+struct QpEnvironment {
+  Reactor& reactor;
+  MrTable& memory;
+  Connector& connector;
+  StagingPool& staging;
+  Clock::duration drain_limit = Settings{}.drain_limit;
+  Clock::duration peer_timeout = Settings{}.peer_timeout;
+  std::optional<Clock::duration> no_receive_limit{};
+};
+
+// The connections of a Qp, one after the other: set-up, end, time limits, and what the core is told
+// of them. Owns the link while there is one. Sink calls go through the gate. Owned by a Qp, with
+// whose lock it works; functions without an annotation are const.
+//
+// connection.cpp: how a connection begins, and what the driver calls. connection_end.cpp: how it
+// ends, time, sink calls.
+class Connection final : private Handler {
+ public:
+  // `end`: whom a connection manager is to tell, which leads back here. `srq_buffer`, of the queue:
+  // Connection::on_srq_buffer. Throws std::bad_alloc.
+  Connection(const QpEnvironment& environment, transport::ConnectionSink& sink, ConnectionEnd& end,
+             QpShared& shared, QpLock& lock, Queue& queue);
+  // REQUIRES: shut_down().
+  ~Connection() = default;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  // Ends what runs. Waits for calls that run in other threads.
+  void shut_down() noexcept UDAPL_EXCLUDES(qp_locked);
+
+  // ---- transport::Qp ----------------------------------------------------------------------------
+  Status connect(const transport::ConnectRequest& request) UDAPL_EXCLUDES(qp_locked);
+  void disconnect(transport::DisconnectMode mode) noexcept UDAPL_EXCLUDES(qp_locked);
+  Status reset() UDAPL_EXCLUDES(qp_locked);
+  [[nodiscard]] transport::Endpoints endpoints() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return handshake_ != nullptr ? handshake_->endpoints() : endpoints_;
+  }
+
+  // Runs the link from now on: takes it (leaves `link` null). Null is refused as out of memory.
+  // Else as ConnectionEnd.
+  Status attach(std::unique_ptr<Link>& link, const Negotiated& negotiated) noexcept
+      UDAPL_EXCLUDES(qp_locked);
+
+  // ---- ConnectionEnd ----------------------------------------------------------------------------
+  Status attach(std::unique_ptr<TcpStream>& stream, const Negotiated& negotiated) noexcept
+      UDAPL_EXCLUDES(qp_locked);
+  void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept
+      UDAPL_EXCLUDES(qp_locked);
+
+  // ---- for the Qp -------------------------------------------------------------------------------
+  [[nodiscard]] bool idle() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return state_ == State::kIdle;
+  }
+  [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return is_connected(state_);
+  }
+  // Acts on the Fault that the work before has raised, and on a drain that is done. Every entry
+  // point calls it last.
+  void settle() noexcept UDAPL_REQUIRES(qp_locked);
+  // A receive was posted.
+  void receive_posted() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (intake_.waits()) [[unlikely]]
+      release_waiting();
+  }
+  void on_srq_buffer() noexcept UDAPL_EXCLUDES(qp_locked);
+  void report_soft_watermark() noexcept { gate_.post(kSoftWatermark); }
+
+ private:
+  // soft-transport 1.1, 1.10, 1.12.
+  static constexpr auto kFirstMessageLimit = std::chrono::milliseconds(5000);
+  static constexpr auto kGracePeriod = std::chrono::milliseconds(50);
+  static constexpr auto kFirstKick = std::chrono::milliseconds(5);
+
+  using State = ConnectionState;
+  using Input = ConnectionInput;
+  // What the one timer is for.
+  enum class Timing : std::uint8_t {
+    kNothing,
+    kFirstMessage,
+    kGrace,
+    kKick,
+    kDrain,       // does anything move on a connection that drains?
+    kHalfClosed,  // for the peer's FIN
+    kTerminate
+  };
+
+  // The only place where the state changes. False: no effect. `outcome`: of a set-up that failed.
+  bool happens(Input input, ConnectionCall outcome = kNoCall) noexcept UDAPL_REQUIRES(qp_locked);
+
+  // connection.cpp
+  void clear() noexcept UDAPL_REQUIRES(qp_locked);
+  Status use(Link* link, const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
+  void start_responder(const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
+  void start_initiator(const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
+  void established(Input input) noexcept UDAPL_REQUIRES(qp_locked);
+  void open_receive() noexcept UDAPL_EXCLUDES(qp_locked);
+  void on_ready(std::uint32_t events) noexcept override UDAPL_EXCLUDES(qp_locked);
+  void continue_receive() noexcept UDAPL_EXCLUDES(qp_locked);
+  void on_debt_due() noexcept UDAPL_EXCLUDES(qp_locked);
+  void on_wait_over() noexcept UDAPL_EXCLUDES(qp_locked);
+  void release_waiting() noexcept UDAPL_REQUIRES(qp_locked);
+  void act(Intake::Event event) noexcept UDAPL_REQUIRES(qp_locked);
+  void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
+  void start_timer(Timing timing, Clock::duration delay) noexcept UDAPL_REQUIRES(qp_locked);
+  void deliver(unsigned call) noexcept UDAPL_EXCLUDES(qp_locked);
+
+  // connection_end.cpp
+  void end_of_stream() noexcept UDAPL_REQUIRES(qp_locked);
+  void watch_drain() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool drain_stands_still() noexcept UDAPL_REQUIRES(qp_locked);
+  void start_terminate() noexcept UDAPL_REQUIRES(qp_locked);
+  void continue_terminate() noexcept UDAPL_REQUIRES(qp_locked);
+  void finish(Close how) noexcept UDAPL_REQUIRES(qp_locked);
+  void break_off(Input input, transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
+
+  Reactor& reactor_;
+  Connector& connector_;
+  StagingPool& staging_;
+  const Clock::duration drain_limit_;  // 0: none
+  transport::ConnectionSink& sink_;
+  ConnectionEnd& end_;
+  QpShared& shared_;
+  QpLock& lock_;
+  Queue& queue_;
+
+  State state_ UDAPL_GUARDED_BY(qp_locked) = State::kIdle;
+  std::unique_ptr<Handshake> handshake_ UDAPL_GUARDED_BY(qp_locked);
+  std::unique_ptr<Link> link_ UDAPL_GUARDED_BY(qp_locked);
+  transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
+  std::vector<std::byte> private_data_ UDAPL_GUARDED_BY(qp_locked);  // the peer's; room reserved
+  transport::BreakCause broken_cause_ UDAPL_GUARDED_BY(qp_locked);
+  Timing timing_ UDAPL_GUARDED_BY(qp_locked) = Timing::kNothing;
+  Clock::time_point timer_due_ UDAPL_GUARDED_BY(qp_locked){};
+  int kicks_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);  // when the drain was looked at last
+  int still_looks_ UDAPL_GUARDED_BY(qp_locked) = 0;   // since anything moved
+  Intake intake_;
+
+  // Last: what calls us goes first.
+  Timer timer_;
+  Deferred open_receive_;
+  SinkGate gate_;
+};
+
+}  // namespace udapl::soft

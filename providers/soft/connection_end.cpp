@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Connection: how a connection ends, its timer, and what the core is told.
+#include "common/trace.h"
+#include "providers/soft/connection.h"
+#include "providers/soft/cq.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+namespace udapl::soft {
+
+using transport::BreakCause;
+using transport::BreakReason;
+
+namespace {
+
+// soft-transport 1.8, 1.10, 1.12.
+constexpr int kMaxKicks = 5;
+constexpr auto kCloseLimit = std::chrono::milliseconds(2000);
+constexpr auto kTerminateLimit = std::chrono::milliseconds(250);
+constexpr int kDrainLooks = 4;  // in the time limit of a drain
+
+const char* name(BreakReason why) noexcept {
+  switch (why) {
+    case BreakReason::kLocalFault:
+      return "a local request failed";
+    case BreakReason::kRemoteFault:
+      return "the peer reported an error";
+    case BreakReason::kProtocol:
+      return "the peer broke the protocol or its access rights";
+    case BreakReason::kNoReceive:
+      return "a message arrived and no receive was posted";
+    case BreakReason::kWatermark:
+      return "the hard watermark was exceeded";
+    case BreakReason::kTransportLost:
+      break;
+  }
+  return "the transport was lost";
+}
+
+}  // namespace
+
+void Connection::disconnect(transport::DisconnectMode mode) noexcept {
+  std::unique_ptr<Handshake> aborted;  // destroyed without the lock
+  const QpGuard guard(lock_);
+  if (mode == transport::DisconnectMode::kGraceful) {
+    if (intake_.peer_closed()) happens(Input::kPeerClosed);
+    if (!happens(Input::kDisconnectGraceful)) return;
+    if (timing_ == Timing::kNothing) watch_drain();  // else when the peer has woken up
+    queue_.transmit(Queue::kPassBudget);
+    settle();
+    return;
+  }
+  gate_.cancel(kConnectionCalls);
+  aborted = std::move(handshake_);
+  happens(Input::kDisconnectAbrupt);
+}
+
+Status Connection::reset() {
+  {
+    const QpGuard guard(lock_);
+    const ConnectionVerdict verdict = connection_step(state_, Input::kReset).verdict;
+    if (verdict == ConnectionVerdict::kNothing) return Status();
+    if (verdict == ConnectionVerdict::kIllegal) return failure(DAT_INVALID_STATE);
+  }
+  // A call that was decided on must not hit the next connection.
+  gate_.drain(kConnectionCalls);
+  open_receive_.close();
+  const QpGuard guard(lock_);
+  happens(Input::kReset);
+  return Status();
+}
+
+void Connection::settle() noexcept {
+  const Fault& fault = shared_.fault;
+  if (fault.raised) [[unlikely]] {
+    Input input = Input::kLost;
+    if (fault.terminate)
+      input = Input::kTellPeer;
+    else if (fault.cause.why == BreakReason::kRemoteFault)
+      input = Input::kToldByPeer;
+    break_off(input, fault.cause);
+    return;
+  }
+  if (state_ == State::kDraining && queue_.drained()) [[unlikely]] {
+    happens(Input::kDrained);
+    start_timer(Timing::kHalfClosed, kCloseLimit);
+  }
+  // Nobody will post receives for what waits, and the peer's FIN is behind it.
+  if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
+    happens(Input::kPeerClosed);
+}
+
+void Connection::end_of_stream() noexcept {
+  if (state_ == State::kAccepted || link_->incoming().mid_message)
+    return shared_.fault.raise(BreakReason::kTransportLost);
+  UDAPL_TRACE(kDetail, "QP %p: the peer has closed", static_cast<const void*>(&shared_.qp));
+  if (!intake_.waits() || state_ != State::kReady) {
+    happens(Input::kPeerClosed);
+    return;
+  }
+  intake_.wait_for_last();
+}
+
+// Whether a peer that takes and acknowledges everything will answer a Read some day cannot be
+// known: as long as anything moves it gets the time, afterwards the connection counts as lost.
+// Without this, a frame whose length was damaged would let both sides wait for ever
+// (docs/adr/0017).
+void Connection::watch_drain() noexcept {
+  if (drain_limit_ == Clock::duration::zero()) return;
+  moved_ = link_->movement();
+  still_looks_ = 0;
+  start_timer(Timing::kDrain, drain_limit_ / kDrainLooks);
+}
+
+// A look at the drain. True: its time is over.
+bool Connection::drain_stands_still() noexcept {
+  if (link_->movement() != moved_) {
+    watch_drain();
+    return false;
+  }
+  if (++still_looks_ >= kDrainLooks) return true;
+  start_timer(Timing::kDrain, drain_limit_ / kDrainLooks);
+  return false;
+}
+
+void Connection::start_terminate() noexcept {
+  const Fault& fault = shared_.fault;
+  UDAPL_TRACE(kNormal, "QP %p: sends Terminate: %s", static_cast<const void*>(&shared_.qp),
+              iwarp::name(fault.message.code));
+  if (iwarp::is_protection(fault.message.code) && fault.cause.why == BreakReason::kProtocol)
+    connector_.access_offence(endpoints_.remote);
+  intake_.stop_waiting();
+  queue_.unpin();
+  link_->begin_terminate(fault.message);
+  start_timer(Timing::kTerminate, kTerminateLimit);
+  continue_terminate();
+}
+
+void Connection::continue_terminate() noexcept {
+  for (;;) {
+    if (!queue_.pin_unsent()) return break_off(Input::kPeerNotTold, shared_.fault.cause);
+    link_->build(~std::size_t{0});
+    if (link_->all_sent()) break;
+    const Link::Flushed flushed = link_->flush();
+    queue_.unpin();
+    if (flushed == Link::Flushed::kBlocked) return link_->want(~0U, Link::kRoom);
+    if (flushed == Link::Flushed::kBroken)
+      return break_off(Input::kPeerNotTold, shared_.fault.cause);
+  }
+  break_off(Input::kPeerTold, shared_.fault.cause);
+}
+
+// An end that nobody has asked for, or the beginning of one. `cause` by value: the fault is
+// forgotten on the way.
+void Connection::break_off(Input input, BreakCause cause) noexcept {
+  const ConnectionStep step = connection_step(state_, input);
+  if (step.next == State::kError && step.verdict == ConnectionVerdict::kGo) {
+    UDAPL_TRACE(kNormal, "QP %p: connection broken: %s%s%s", static_cast<const void*>(&shared_.qp),
+                name(cause.why), *cause.detail != '\0' ? ": " : "", cause.detail);
+    if (cause.why == BreakReason::kTransportLost) queue_.requests.blame_transport();
+    broken_cause_ = cause;
+  }
+  happens(input);
+}
+
+// All work to the CQs, the link away. Tells nobody.
+void Connection::finish(Close how) noexcept {
+  shared_.fault = Fault{};
+  shared_.fault.over = true;
+  start_timer(Timing::kNothing, {});
+  open_receive_.cancel();
+  intake_.stop();
+  queue_.stop();
+  if (link_ == nullptr) return;
+  shared_.link = nullptr;
+  link_->close(how);
+  link_.reset();
+}
+
+// ---- time, and what the core is told
+// -------------------------------------------------------------
+
+void Connection::start_timer(Timing timing, Clock::duration delay) noexcept {
+  timing_ = timing;
+  if (timing == Timing::kNothing) return timer_.stop();
+  timer_due_ = Clock::now() + delay;
+  timer_.start(timer_due_);
+}
+
+void Connection::on_timer() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  // The call may be of an earlier start.
+  if (timing_ == Timing::kNothing || Clock::now() < timer_due_) return;
+  switch (std::exchange(timing_, Timing::kNothing)) {
+    case Timing::kNothing:
+      return;
+    case Timing::kFirstMessage:
+      UDAPL_TRACE(kNormal, "QP %p: the peer's first message did not come",
+                  static_cast<const void*>(&shared_.qp));
+      return break_off(Input::kLost,
+                       {BreakReason::kTransportLost, "its first message did not come"});
+    case Timing::kGrace:  // such a peer waits for us
+      if (link_->unacknowledged() != 0) return start_timer(Timing::kGrace, kGracePeriod);
+      established(Input::kFirstMessage);
+      break;
+    case Timing::kKick:  // cures a wake-up that kernel siw loses (soft-transport 1.12)
+      if (link_->incoming().frames != 0 || link_->incoming().staged != 0 || kicks_ == kMaxKicks) {
+        if (state_ == State::kDraining) watch_drain();
+        return;
+      }
+      ++kicks_;
+      queue_.add_control(Queue::kKickWrite);
+      start_timer(Timing::kKick, kFirstKick * (1 << kicks_));
+      queue_.transmit(Queue::kPassBudget);
+      break;
+    case Timing::kDrain:
+      if (!drain_stands_still()) return;
+      UDAPL_TRACE(kNormal, "QP %p: nothing moves any more while it drains",
+                  static_cast<const void*>(&shared_.qp));
+      return break_off(Input::kLost, {BreakReason::kTransportLost, "nothing moves any more"});
+    case Timing::kHalfClosed:  // the peer does not close its side
+      happens(Input::kPeerGone);
+      return;
+    case Timing::kTerminate:
+      return break_off(Input::kPeerNotTold, shared_.fault.cause);
+  }
+  settle();
+}
+
+// By the driver, without locks; the sink call comes last, it may destroy us.
+void Connection::deliver(unsigned call) noexcept {
+  std::array<std::byte, iwarp::kMpaMaxPrivateData> data;
+  transport::PrivateData from_peer;
+  transport::BreakCause cause;
+  {
+    const QpGuard guard(lock_);
+    from_peer = {data.data(), std::min(private_data_.size(), data.size())};
+    std::copy_n(private_data_.begin(), from_peer.size(), data.begin());
+    cause = broken_cause_;
+  }
+  switch (call) {
+    case kEstablished:
+      open_receive_.post();  // runs after this call has returned
+      return sink_.on_established(from_peer);
+    case kRejected:
+      return sink_.on_rejected(from_peer);
+    case kRefused:
+      return sink_.on_refused();
+    case kUnreachable:
+      return sink_.on_unreachable();
+    case kTimedOut:
+      return sink_.on_timed_out();
+    case kAcceptFailed:
+      return sink_.on_accept_failed();
+    case kDisconnected:
+      return sink_.on_disconnected();
+    case kConnectionBroken:
+      return sink_.on_broken(cause);
+    case kSoftWatermark:
+      return sink_.on_soft_watermark();
+    default:
+      return sink_.on_srq_released();
+  }
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/intake.h"
+
+#include "common/errno_text.h"
+#include "common/trace.h"
+#include "common/trace_limit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace udapl::soft {
+
+using transport::BreakReason;
+
+namespace {
+
+// How long the end of a connection waits for the receives of its last messages. A peer of ours
+// waits twice as long for our FIN.
+constexpr auto kLastReceives = std::chrono::milliseconds(1000);
+
+}  // namespace
+
+Intake::Intake(QpShared& shared, Queue& queue, Reactor& reactor, StagingPool& pool,
+               const Limits& limits, const Calls& calls) noexcept
+    : shared_(shared),
+      queue_(queue),
+      pool_(pool),
+      limits_(limits),
+      continue_pass_(reactor, calls.continue_pass),
+      debt_timer_(reactor, calls.debt_due),
+      wait_timer_(reactor, calls.wait_over) {}
+
+void Intake::clear() noexcept {
+  input_ = Input::kClosed;
+  unfinished_ = waiting_ = stalled_ = peer_ends_ = peer_closed_ = false;
+}
+
+void Intake::stop() noexcept {
+  continue_pass_.stop();
+  debt_timer_.stop();
+  debt_watched_ = false;
+  stop_waiting();
+}
+
+// ---- passes -------------------------------------------------------------------------------------
+
+// While whole FPDUs are staged their turn comes with continue_pass().
+Intake::Event Intake::on_ready(std::uint32_t events) noexcept {
+  if (unfinished_ || input_ == Input::kClosed) return Event::kNone;
+  const unsigned what = shared_.link->ready(events);
+  if ((what & ~Link::kRoom) == 0) return Event::kNone;
+  if (reads()) return receive();
+  if ((what & Link::kBroken) != 0) {
+    if (peer_closed_) return Event::kPeerReset;
+    shared_.fault.raise(BreakReason::kTransportLost);
+  } else if ((what & Link::kPeerEnd) != 0 && stalled_ && !peer_ends_) {
+    peer_ends_ = true;
+    update_wants();
+    start_wait_timer();
+  }
+  return Event::kNone;
+}
+
+Intake::Event Intake::receive() noexcept {
+  Link& link = *shared_.link;
+  std::size_t work = Queue::kPassBudget;
+  if (unfinished_) deliver_staged(work);
+  unfinished_ = false;
+  bool more = true;
+  while (more && work != 0 && !shared_.fault.raised && reads()) {
+    const Link::Received received = link.receive(input_ == Input::kFirst ? nullptr : &queue_, work);
+    switch (received) {
+      case Link::Received::kMore:
+      case Link::Received::kNothing:
+        delivered();
+        more = received == Link::Received::kMore;
+        break;
+      case Link::Received::kFirst:
+        return Event::kFirstMessage;
+      case Link::Received::kEnd:
+        return Event::kEndOfStream;
+      case Link::Received::kBroken:
+        shared_.fault.raise({BreakReason::kTransportLost, errno_words(link.error())});
+        return Event::kNone;
+      case Link::Received::kNoMemory: {
+        static constinit trace::RateLimit limit;
+        UDAPL_TRACE_LIMITED(limit, kError, "QP %p: no memory for the receive buffer",
+                            static_cast<const void*>(&shared_.qp));
+        shared_.fault.raise({BreakReason::kTransportLost, "no memory for what it sends"});
+        return Event::kNone;
+      }
+    }
+  }
+  if (!shared_.fault.raised) end_pass(work);
+  return Event::kNone;
+}
+
+void Intake::update_wants() noexcept {
+  unsigned wanted = reads() ? Link::kInput : 0U;
+  if (stalled_ && !peer_ends_ && !peer_closed_) wanted |= Link::kPeerEnd;
+  shared_.link->want(Link::kInput | Link::kPeerEnd, wanted);
+}
+
+void Intake::deliver_staged(std::size_t& work) noexcept {
+  shared_.link->deliver(queue_, work);
+  delivered();
+}
+
+// A Terminate of the peer was dealt with by the queue.
+void Intake::delivered() noexcept {
+  Link& link = *shared_.link;
+  if (link.incoming().waits != waiting_ || link.incoming().full != stalled_) [[unlikely]]
+    note_waiting(false);
+  if (!link.incoming().failed) return;
+  if (link.incoming().failed_in_answer) queue_.requests.blame_answer();
+  shared_.fault.raise(shared_.refused_why, link.failure());
+}
+
+void Intake::end_pass(std::size_t work) noexcept {
+  Link& link = *shared_.link;
+  link.end_receive_pass();
+  if (stalled_) return;
+  if (work == 0 && link.incoming().staged != 0) {
+    unfinished_ = true;
+    continue_pass_.start(Clock::now());  // not a Deferred: those come before the sockets
+    return;
+  }
+  watch_debt();
+}
+
+void Intake::open() noexcept {
+  set_input(Input::kOpen);
+  if (shared_.link->incoming().staged == 0) return;
+  std::size_t work = Queue::kPassBudget;
+  deliver_staged(work);
+  if (!shared_.fault.raised) end_pass(work);
+}
+
+// ---- messages that came before a receive was posted for them ------------------------------------
+
+Intake::Event Intake::release() noexcept {
+  Link& link = *shared_.link;
+  if (!waiting_ || !reading()) return Event::kNone;
+  note_waiting(link.release(queue_));
+  std::size_t work = Queue::kPassBudget;
+  deliver_staged(work);
+  if (shared_.fault.raised) return Event::kNone;
+  end_pass(work);
+  return peer_closed_ && !waiting_ ? Event::kPeerClosed : Event::kNone;
+}
+
+// Acts on what the link holds now. `moved`: some of it was delivered.
+void Intake::note_waiting(bool moved) noexcept {
+  Link& link = *shared_.link;
+  const bool waited = std::exchange(waiting_, link.incoming().waits);
+  if (waiting_ && !waited)
+    UDAPL_TRACE(kDetail, "QP %p: a message waits for a receive",
+                static_cast<const void*>(&shared_.qp));
+  if (waiting_ && (moved || !waited)) start_wait_timer();
+  if (!waiting_ && waited) wait_timer_.stop();
+  const bool stalled = waiting_ && link.incoming().full;
+  if (stalled == stalled_) return;
+  stalled_ = stalled;
+  if (!stalled) peer_ends_ = false;  // we come to it by reading
+  update_wants();
+}
+
+void Intake::start_wait_timer() noexcept {
+  std::optional<Clock::duration> limit = limits_.no_receive;
+  if (peer_ends_ || peer_closed_)
+    limit = std::min<Clock::duration>(limit.value_or(kLastReceives), kLastReceives);
+  if (!limit) return;
+  wait_until_ = Clock::now() + *limit;
+  wait_timer_.start(wait_until_);
+}
+
+Intake::Event Intake::wait_over() noexcept {
+  if (!waiting_ || Clock::now() < wait_until_) return Event::kNone;  // a receive was faster
+  if (peer_ends_ || peer_closed_) {
+    UDAPL_TRACE(kNormal, "QP %p: the peer has closed, and its last messages found no receive",
+                static_cast<const void*>(&shared_.qp));
+    return Event::kPeerClosed;
+  }
+  shared_.link->refuse_held();
+  shared_.fault.raise(BreakReason::kNoReceive, shared_.link->failure());
+  return Event::kNone;
+}
+
+void Intake::wait_for_last() noexcept {
+  peer_closed_ = true;
+  update_wants();
+  start_wait_timer();
+}
+
+void Intake::stop_waiting() noexcept {
+  wait_timer_.stop();
+  queue_.receives.leave_line();
+  if (shared_.link != nullptr) shared_.link->drop_held();
+  waiting_ = false;
+}
+
+// ---- peers that begin and do not go on ----------------------------------------------------------
+
+Intake::Debt Intake::debt() const noexcept {
+  const Link& link = *shared_.link;
+  return {link.incoming().mid_frame, queue_.receives.occupies_srq(), link.incoming().frames,
+          queue_.receives.messages(), link.incoming().bytes};
+}
+
+// One timer for as long as anything is owed now and then, so that traffic does not pay for it.
+void Intake::watch_debt() noexcept {
+  constexpr auto kWhenCrowded = std::chrono::seconds(1);
+  if (debt_watched_ || limits_.peer_timeout == Clock::duration::zero()) return;
+  const Debt owed = debt();
+  if (!owed.frame && !owed.message) return;
+  debt_watched_ = true;
+  seen_debt_ = owed;
+  debt_timer_.start_after(pool_.crowded()
+                              ? std::min<Clock::duration>(kWhenCrowded, limits_.peer_timeout)
+                              : limits_.peer_timeout);
+}
+
+// A peer that dribbles is as one that stands still.
+void Intake::debt_due() noexcept {
+  constexpr std::uint64_t kLeastBytes = 4096;
+  debt_watched_ = false;
+  const Debt owed = debt();
+  const bool same_frame = owed.frame && seen_debt_.frame && owed.frames == seen_debt_.frames;
+  const bool same_message =
+      owed.message && seen_debt_.message && owed.messages == seen_debt_.messages;
+  if ((!same_frame && !same_message) || owed.bytes - seen_debt_.bytes >= kLeastBytes)
+    return watch_debt();
+  shared_.fault.raise({BreakReason::kTransportLost,
+                       same_frame ? "it does not go on with a frame that it has begun"
+                                  : "it does not go on with a message that it has begun"});
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/reactor/reactor.h"
+#include "providers/soft/qp_shared.h"
+#include "providers/soft/queue.h"
+#include "providers/soft/staging_pool.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace udapl::soft {
+
+// Reads a connection's link for its queue: passes that end so that others have their turn, messages
+// that come before their receive (docs/adr/0022), peers that begin and do not go on. Under the lock
+// of the Qp, but for the timers, whose calls take it. Owned by a Connection.
+class Intake {
+ public:
+  // What has come, for the connection to act upon.
+  enum class Event : std::uint8_t {
+    kNone,
+    kFirstMessage,  // while the link only waits for it
+    kEndOfStream,   // the peer has closed; what it said before has been delivered, or waits
+    kPeerClosed,    // ... a while ago, and nothing waits any more, or has waited for too long
+    kPeerReset      // ... a while ago, and now it is gone
+  };
+  struct Limits {
+    Clock::duration peer_timeout;               // 0: none
+    std::optional<Clock::duration> no_receive;  // 0: nothing waits
+  };
+  // What the timers call: they lock the Qp and call the function of the same name.
+  struct Calls {
+    udapl::Call continue_pass;
+    udapl::Call debt_due;
+    udapl::Call wait_over;
+  };
+
+  Intake(QpShared& shared, Queue& queue, Reactor& reactor, StagingPool& pool, const Limits& limits,
+         const Calls& calls) noexcept;
+
+  void clear() noexcept UDAPL_REQUIRES(qp_locked);
+  // The connection has ended.
+  void stop() noexcept UDAPL_REQUIRES(qp_locked);
+
+  // ---- all of these: the link is there ----------------------------------------------------------
+  [[nodiscard]] Event on_ready(std::uint32_t events) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
+  // The end of set-up: reads until the first message is there whole, and keeps it; then nothing,
+  // until what has come may be delivered.
+  void await_first() noexcept UDAPL_REQUIRES(qp_locked) { set_input(Input::kFirst); }
+  void pause() noexcept UDAPL_REQUIRES(qp_locked) { set_input(Input::kClosed); }
+  void open() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool reading() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return input_ != Input::kClosed;
+  }
+  // A receive was posted or promised: delivers what it lets through.
+  [[nodiscard]] Event release() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Event wait_over() noexcept UDAPL_REQUIRES(qp_locked);
+  void debt_due() noexcept UDAPL_REQUIRES(qp_locked);
+
+  // Does a message wait for a receive?
+  [[nodiscard]] bool waits() const noexcept UDAPL_REQUIRES(qp_locked) { return waiting_; }
+  // The peer has closed, and the receives for its last messages may be posted in a moment.
+  void wait_for_last() noexcept UDAPL_REQUIRES(qp_locked);
+  void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked);
+  // No room to hold more, so nothing is read.
+  [[nodiscard]] bool stalled() const noexcept UDAPL_REQUIRES(qp_locked) { return stalled_; }
+  [[nodiscard]] bool peer_closed() const noexcept UDAPL_REQUIRES(qp_locked) { return peer_closed_; }
+
+ private:
+  enum class Input : std::uint8_t { kClosed, kFirst, kOpen };
+  // What a peer has begun and not finished; a silent one is given up (peer_timeout).
+  struct Debt {
+    bool frame = false;    // the front of an FPDU
+    bool message = false;  // the front of a message, in a buffer of an SRQ
+    std::uint64_t frames = 0;
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  void set_input(Input input) noexcept UDAPL_REQUIRES(qp_locked) {
+    input_ = input;
+    update_wants();
+  }
+  [[nodiscard]] bool reads() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return input_ != Input::kClosed && !stalled_ && !peer_closed_;
+  }
+  void update_wants() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Event receive() noexcept UDAPL_REQUIRES(qp_locked);
+  void deliver_staged(std::size_t& work) noexcept UDAPL_REQUIRES(qp_locked);
+  void delivered() noexcept UDAPL_REQUIRES(qp_locked);
+  void end_pass(std::size_t work) noexcept UDAPL_REQUIRES(qp_locked);
+  void note_waiting(bool moved) noexcept UDAPL_REQUIRES(qp_locked);
+  void start_wait_timer() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Debt debt() const noexcept UDAPL_REQUIRES(qp_locked);
+  void watch_debt() noexcept UDAPL_REQUIRES(qp_locked);
+
+  QpShared& shared_;
+  Queue& queue_;
+  StagingPool& pool_;
+  const Limits limits_;
+
+  Input input_ UDAPL_GUARDED_BY(qp_locked) = Input::kClosed;
+  bool stalled_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool peer_ends_ UDAPL_GUARDED_BY(qp_locked) = false;    // its end is behind what is not read yet
+  bool peer_closed_ UDAPL_GUARDED_BY(qp_locked) = false;  // its end was read
+  bool unfinished_ UDAPL_GUARDED_BY(qp_locked) = false;   // whole FPDUs are staged: continue_pass_
+  bool waiting_ UDAPL_GUARDED_BY(qp_locked) = false;      // a message waits for a receive
+  Clock::time_point wait_until_ UDAPL_GUARDED_BY(qp_locked){};
+  Debt seen_debt_ UDAPL_GUARDED_BY(qp_locked);  // when the timer was started
+  bool debt_watched_ UDAPL_GUARDED_BY(qp_locked) = false;
+
+  Timer continue_pass_;
+  Timer debt_timer_;
+  Timer wait_timer_;
+};
+
+}  // namespace udapl::soft

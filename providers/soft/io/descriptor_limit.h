@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace udapl::soft {
+
+// How many descriptors the process may have.
+[[nodiscard]] inline std::size_t descriptor_limit() noexcept {
+  constexpr std::size_t kUnknown = 1024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUnknown;
+  return static_cast<std::size_t>(limit.rlim_cur);
+}
+
+// How many of them are left to the application and to established connections when strangers ask.
+[[nodiscard]] inline std::size_t descriptor_reserve(std::size_t limit) noexcept {
+  constexpr std::size_t kMost = 64;
+  return std::min(limit / 16, kMost);
+}
+
+// How many descriptors can be opened before the reserve is touched, at least: a new one gets the
+// lowest free number. `any`: an open descriptor.
+[[nodiscard]] inline std::size_t unreserved_descriptors(int any) noexcept {
+  const std::size_t limit = descriptor_limit();
+  const std::size_t usable = limit - descriptor_reserve(limit);
+  const int lowest = ::fcntl(any, F_DUPFD_CLOEXEC, 0);
+  if (lowest < 0) return errno == EMFILE ? 0 : usable;
+  ::close(lowest);
+  return usable - std::min(static_cast<std::size_t>(lowest), usable);
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/iwarp/held_segments.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace udapl::iwarp {
+namespace {
+
+constexpr std::size_t kLeastChunk = 4096;
+constexpr std::size_t kUsualChunk = 65536;
+
+// In front of each ULPDU.
+struct Record {
+  std::uint16_t length;
+  bool first;
+};
+
+}  // namespace
+
+// Small at first, since a connection usually holds one or two short messages.
+std::size_t HeldSegments::chunk_size(std::size_t record) const noexcept {
+  return std::max(record, std::clamp(allocated_, kLeastChunk, kUsualChunk));
+}
+
+bool HeldSegments::has_room(std::uint16_t length) const noexcept {
+  const std::size_t record = sizeof(Record) + length;
+  return fits_newest(record) || allocated_ + chunk_size(record) <= kLimit;
+}
+
+bool HeldSegments::add_chunk(std::size_t size) noexcept {
+  std::unique_ptr<Chunk> chunk(new (std::nothrow) Chunk);
+  if (chunk == nullptr) return false;
+  chunk->bytes.reset(new (std::nothrow) std::byte[size]);
+  if (chunk->bytes == nullptr) return false;
+  chunk->size = size;
+  allocated_ += size;
+  Chunk* const added = chunk.get();
+  (newest_ == nullptr ? oldest_ : newest_->next) = std::move(chunk);
+  newest_ = added;
+  return true;
+}
+
+bool HeldSegments::push(const std::byte* ulpdu, std::uint16_t length, bool first) noexcept {
+  const Record record{length, first};
+  const std::size_t size = sizeof record + length;
+  if (!fits_newest(size) && !add_chunk(chunk_size(size))) return false;
+  std::byte* const to = newest_->bytes.get() + newest_->end;
+  std::memcpy(to, &record, sizeof record);
+  std::copy_n(ulpdu, length, to + sizeof record);  // `ulpdu` may be null if there is nothing
+  newest_->end += size;
+  return true;
+}
+
+HeldSegments::Held HeldSegments::front() const noexcept {
+  const std::byte* const from = oldest_->bytes.get() + oldest_->begin;
+  Record record;
+  std::memcpy(&record, from, sizeof record);
+  return {from + sizeof record, record.length, record.first};
+}
+
+void HeldSegments::pop() noexcept {
+  oldest_->begin += sizeof(Record) + front().length;
+  if (oldest_->begin != oldest_->end) return;
+  allocated_ -= oldest_->size;
+  oldest_ = std::move(oldest_->next);
+  if (oldest_ == nullptr) newest_ = nullptr;
+}
+
+void HeldSegments::clear() noexcept {
+  while (oldest_ != nullptr) oldest_ = std::move(oldest_->next);
+  newest_ = nullptr;
+  allocated_ = 0;
+}
+
+}  // namespace udapl::iwarp

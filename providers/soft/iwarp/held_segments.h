@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Segments of one connection that wait for a receive to be posted: copies, oldest first.
+//
+// Not thread-safe. Owner: a Receiver. Takes memory in chunks as it fills, never more than kLimit
+// for one connection, and gives it back as it empties.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace udapl::iwarp {
+
+class HeldSegments {
+ public:
+  static constexpr std::size_t kLimit = 1024 * 1024;
+
+  struct Held {
+    const std::byte* ulpdu;
+    std::uint16_t length;  // of the ULPDU
+    bool first;            // of its message
+  };
+
+  HeldSegments() noexcept = default;
+  ~HeldSegments() { clear(); }
+  HeldSegments(const HeldSegments&) = delete;
+  HeldSegments& operator=(const HeldSegments&) = delete;
+
+  bool empty() const noexcept { return oldest_ == nullptr; }
+  // Does a ULPDU of `length` bytes stay within the limit?
+  bool has_room(std::uint16_t length) const noexcept;
+  // Copies. False: out of memory. REQUIRES: has_room(length).
+  [[nodiscard]] bool push(const std::byte* ulpdu, std::uint16_t length, bool first) noexcept;
+  // The oldest; its bytes stay until pop(). REQUIRES: !empty().
+  Held front() const noexcept;
+  void pop() noexcept;
+  void clear() noexcept;
+
+ private:
+  struct Chunk {
+    std::unique_ptr<Chunk> next;
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+
+  std::size_t chunk_size(std::size_t record) const noexcept;
+  bool fits_newest(std::size_t record) const noexcept {
+    return newest_ != nullptr && newest_->size - newest_->end >= record;
+  }
+  bool add_chunk(std::size_t size) noexcept;
+
+  std::unique_ptr<Chunk> oldest_;
+  Chunk* newest_ = nullptr;
+  std::size_t allocated_ = 0;
+};
+
+}  // namespace udapl::iwarp

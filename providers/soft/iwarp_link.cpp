@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/iwarp_link.h"
+
+#include "providers/soft/io/lingering_close.h"
+#include "providers/soft/iwarp/wire.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace udapl::soft {
+
+// What refers to payload needs more entries than what is copied.
+IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const void* owner)
+    : sender_(iwarp::SenderConfig{
+          .crc = agreed.crc, .markers = agreed.markers_to_send, .owner = owner}),
+      batch_(agreed.crc ? 0 : iwarp::TxBatch::kReferringSpans, 0),
+      receiver_(agreed.crc, owner),
+      staging_(staging) {}
+
+void IwarpLink::start(std::unique_ptr<TcpStream> stream) noexcept {
+  stream_ = std::move(stream);
+  stream_->refresh_endpoints();
+  sender_.set_emss(stream_->effective_mss());
+}
+
+void IwarpLink::close(Close how) noexcept {
+  // A FIN after half an FPDU would look like a fault of ours.
+  if (how == Close::kGently && all_sent()) return close_gently(std::move(stream_));
+  stream_->abort_on_close();
+  stream_.reset();
+}
+
+bool IwarpLink::answer(std::span<const std::byte> reply) noexcept {
+  const IoResult sent = stream_->send(reply);
+  return sent.kind == IoResult::kDone && sent.bytes == reply.size();
+}
+
+// ---- outgoing -----------------------------------------------------------------------------------
+
+// It goes behind the FPDUs that are in the batch already.
+void IwarpLink::begin_terminate(const iwarp::Terminate& reason) noexcept {
+  if (sender_.busy()) sender_.abandon();
+  sender_.begin_terminate(reason);
+}
+
+bool IwarpLink::build(std::size_t limit) noexcept {
+  if (!sender_.busy()) return true;  // a Terminate, asked for once more
+  const bool done = sender_.fill(batch_, limit) == iwarp::Sender::Fill::kDone;
+  built_ = batch_.appended();
+  refers_ = batch_.refers();
+  return done;
+}
+
+Link::Flushed IwarpLink::flush() noexcept {
+  const IoResult result = stream_->send(batch_.spans());
+  if (result.kind == IoResult::kBroken) return Flushed::kBroken;
+  batch_.consume(result.bytes);
+  sent_ = batch_.sent();
+  refers_ = batch_.refers();
+  return result.kind == IoResult::kDone ? Flushed::kDone : Flushed::kBlocked;
+}
+
+// ---- waiting ------------------------------------------------------------------------------------
+
+void IwarpLink::wait_for(unsigned what) noexcept {
+  std::uint32_t events = 0;
+  if ((what & kRoom) != 0) events |= EPOLLOUT;
+  if ((what & kInput) != 0) events |= EPOLLIN;
+  if ((what & kPeerEnd) != 0) events |= EPOLLRDHUP;
+  stream_->set_events(events);
+}
+
+unsigned IwarpLink::ready(std::uint32_t events) noexcept {
+  unsigned what = 0;
+  if ((events & EPOLLOUT) != 0) what |= kRoom;
+  if ((events & ~EPOLLOUT) != 0) what |= kInput;
+  if ((events & EPOLLRDHUP) != 0) what |= kPeerEnd;
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) what |= kBroken;
+  return what;
+}
+
+// ---- incoming -----------------------------------------------------------------------------------
+
+Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) noexcept {
+  // While the Receiver has not seen what is staged it does not know how much is needed.
+  const auto needed = [&] {
+    const std::span<const std::byte> bytes = staging_.staged();
+    if (inbound != nullptr || bytes.size() < iwarp::kFpduLengthSize) return receiver_.needed();
+    return iwarp::fpdu_size(iwarp::load16(bytes.data()));
+  };
+  if (!staging_.reserve(needed())) return Received::kNoMemory;
+  const IoResult result = stream_->receive(staging_.room());
+  if (result.kind == IoResult::kBlocked) return Received::kNothing;
+  if (result.kind == IoResult::kEnd) return Received::kEnd;
+  if (result.kind == IoResult::kBroken) {
+    error_ = result.error;
+    return Received::kBroken;
+  }
+  staging_.filled(result.bytes);
+  incoming_.bytes += result.bytes;
+  if (inbound != nullptr) {
+    deliver(*inbound, work);
+  } else {
+    note_incoming();
+    incoming_.mid_frame = incoming_.staged < needed();
+    if (!incoming_.mid_frame) return Received::kFirst;
+    work -= std::min(work, result.bytes);
+  }
+  return staging_.was_filled() ? Received::kMore : Received::kNothing;
+}
+
+void IwarpLink::deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept {
+  staging_.drop(receiver_.feed(staging_.staged(), inbound, work));
+  note_incoming();
+}
+
+bool IwarpLink::release(iwarp::Inbound& inbound) noexcept {
+  const bool moved = receiver_.release(inbound);
+  note_incoming();
+  return moved;
+}
+
+void IwarpLink::refuse_held() noexcept {
+  receiver_.refuse_held();
+  note_incoming();
+}
+
+void IwarpLink::drop_held() noexcept {
+  receiver_.drop_held();
+  note_incoming();
+}
+
+void IwarpLink::note_incoming() noexcept {
+  Incoming& in = incoming_;
+  in.waits = receiver_.waits();
+  in.full = receiver_.stalled();
+  in.failed = receiver_.state() == iwarp::Receiver::State::kFailed;
+  in.failed_in_answer = receiver_.failed_in_answer();
+  in.staged = staging_.staged().size();
+  in.mid_frame = in.staged != 0 && in.staged < receiver_.needed();
+  in.mid_message = receiver_.mid_fpdu() || receiver_.mid_message();
+  in.frames = receiver_.fpdus();
+}
+
+}  // namespace udapl::soft

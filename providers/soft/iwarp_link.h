@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/soft/io/tcp_stream.h"
+#include "providers/soft/iwarp/mpa_negotiation.h"
+#include "providers/soft/iwarp/receiver.h"
+#include "providers/soft/iwarp/sender.h"
+#include "providers/soft/link.h"
+#include "providers/soft/staging.h"
+
+#include <memory>
+#include <utility>
+
+namespace udapl::soft {
+
+// The iWARP stream: a link over a TCP connection.
+class IwarpLink final : public Link {
+ public:
+  // Allocates what a connection needs. `owner`: whom traces name. Throws std::bad_alloc.
+  IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const void* owner);
+  // Takes the stream. Before anything else.
+  void start(std::unique_ptr<TcpStream> stream) noexcept;
+
+  // For one that was refused: nothing but the destructor may follow.
+  [[nodiscard]] std::unique_ptr<TcpStream> give_back() noexcept { return std::move(stream_); }
+
+  // ---- Link -------------------------------------------------------------------------------------
+  Status watch(Handler& handler) noexcept override { return stream_->watch(0, handler); }
+  [[nodiscard]] transport::Endpoints endpoints() const noexcept override {
+    return stream_->endpoints();
+  }
+  [[nodiscard]] bool answer(std::span<const std::byte> reply) noexcept override;
+  void finish_output() noexcept override { stream_->shutdown_write(); }
+  void close(Close how) noexcept override;
+
+  void begin_write(std::uint32_t stag, std::uint64_t to, Payload payload,
+                   std::uint32_t length) noexcept override {
+    sender_.begin_write(stag, to, payload, length);
+  }
+  void begin_send(iwarp::Opcode opcode, std::uint32_t invalidate_stag, Payload payload,
+                  std::uint32_t length) noexcept override {
+    sender_.begin_send(opcode, invalidate_stag, payload, length);
+  }
+  void begin_immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept override {
+    sender_.begin_immediate(data, solicited);
+  }
+  void begin_read_request(const iwarp::ReadRequest& request) noexcept override {
+    sender_.begin_read_request(request);
+  }
+  void begin_atomic_request(const iwarp::AtomicRequest& request) noexcept override {
+    sender_.begin_atomic_request(request);
+  }
+  void begin_read_response(std::uint32_t stag, std::uint64_t to, Payload payload,
+                           std::uint32_t length) noexcept override {
+    sender_.begin_read_response(stag, to, payload, length);
+  }
+  void begin_atomic_response(const iwarp::AtomicResponse& response) noexcept override {
+    sender_.begin_atomic_response(response);
+  }
+  void begin_terminate(const iwarp::Terminate& reason) noexcept override;
+
+  bool build(std::size_t limit) noexcept override;
+  Flushed flush() noexcept override;
+  void end_pass() noexcept override { batch_.shrink(); }
+  [[nodiscard]] std::size_t unacknowledged() const noexcept override {
+    return stream_->unacknowledged();
+  }
+
+  [[nodiscard]] unsigned ready(std::uint32_t events) noexcept override;
+
+  Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept override;
+  void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept override;
+  void end_receive_pass() noexcept override { staging_.release_if_empty(); }
+  bool release(iwarp::Inbound& inbound) noexcept override;
+  void refuse_held() noexcept override;
+  void drop_held() noexcept override;
+  void fail(const iwarp::Terminate& reason) noexcept override { receiver_.fail(reason); }
+  [[nodiscard]] const iwarp::Terminate& failure() const noexcept override {
+    return receiver_.failure();
+  }
+
+ private:
+  void wait_for(unsigned what) noexcept override;
+  void note_incoming() noexcept;
+
+  std::unique_ptr<TcpStream> stream_;
+  iwarp::Sender sender_;
+  // With a CRC the least there is: idle connections are many. More is taken while it is needed.
+  iwarp::TxBatch batch_;
+  iwarp::Receiver receiver_;
+  Staging staging_;
+};
+
+}  // namespace udapl::soft

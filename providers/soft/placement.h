@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace udapl::soft {
+
+// The end of what is placed at a time: stored after all the rest.
+inline constexpr std::size_t kPlacedLast = 8;
+
+namespace detail {
+
+template <class Word>
+void store_word(std::byte* to, const std::byte* from) noexcept {
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  std::atomic_ref<Word>(*reinterpret_cast<Word*>(to)).store(word, std::memory_order_release);
+}
+
+}  // namespace detail
+
+// Copies the bytes of a peer into registered memory, so that a thread which polls their end and
+// then reads the rest finds all of it: memcpy stores in any order, often the head last. The last
+// kPlacedLast bytes are stored behind all others, upwards, in words as large as their alignment
+// permits: an aligned word of 2, 4 or 8 bytes at the end never shows half of its bytes. Segments
+// of a message that are placed one after the other become visible in that order.
+inline void place_bytes(std::byte* to, std::span<const std::byte> from) noexcept {
+  const std::size_t rest = from.size() - std::min(from.size(), kPlacedLast);
+  if (rest != 0) std::memcpy(to, from.data(), rest);
+  for (std::size_t at = rest; at != from.size();) {
+    const auto address = reinterpret_cast<std::uintptr_t>(to + at);
+    const std::size_t alignment = std::size_t{1} << std::countr_zero(address | kPlacedLast);
+    const std::size_t size = std::min(alignment, std::bit_floor(from.size() - at));
+    switch (size) {
+      case 8:
+        detail::store_word<std::uint64_t>(to + at, from.data() + at);
+        break;
+      case 4:
+        detail::store_word<std::uint32_t>(to + at, from.data() + at);
+        break;
+      case 2:
+        detail::store_word<std::uint16_t>(to + at, from.data() + at);
+        break;
+      default:
+        detail::store_word<std::uint8_t>(to + at, from.data() + at);
+        break;
+    }
+    at += size;
+  }
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "common/mutex.h"
+#include "dapl/transport/sink.h"
+#include "providers/soft/iwarp/terminate.h"
+#include "providers/soft/link.h"
+#include "providers/soft/mr_table.h"
+
+// What the parts of a Qp have in common: its lock, the fault that ends its connection, its link.
+namespace udapl::soft {
+
+class Qp;
+
+// The parts of a Qp (queue, link, connection) have no locks of their own: they work under the lock
+// of the Qp. For Clang's analysis it has the same name in all of them, `qp_locked`: the lock of the
+// Qp at hand is held. No code holds the locks of two Qps.
+struct UDAPL_CAPABILITY("lock of the QP") QpLocked {};
+inline constinit QpLocked qp_locked;
+
+using QpLock = Mutex;
+
+class UDAPL_SCOPED_CAPABILITY QpGuard {
+ public:
+  explicit QpGuard(QpLock& lock) UDAPL_ACQUIRE(qp_locked) UDAPL_NO_THREAD_SAFETY_ANALYSIS
+      : lock_(lock) {
+    lock_.lock();
+  }
+  ~QpGuard() UDAPL_RELEASE() UDAPL_NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
+  QpGuard(const QpGuard&) = delete;
+  QpGuard& operator=(const QpGuard&) = delete;
+
+ private:
+  QpLock& lock_;
+};
+
+// Why the connection has to end. Any part raises it, the first one counts; Connection::settle()
+// acts upon it when the entry point has done its work.
+struct Fault {
+  bool raised = false;
+  bool terminate = false;  // tell the peer with `message`; else close at once
+  bool over = false;       // the connection has ended: nothing is raised any more
+  transport::BreakCause cause;
+  iwarp::Terminate message;
+
+  void raise(transport::BreakCause why) noexcept {
+    if (raised || over) return;
+    raised = true;
+    terminate = false;
+    cause = why;
+  }
+  void raise(transport::BreakReason why, const iwarp::Terminate& told) noexcept {
+    if (raised || over) return;
+    raise({why, iwarp::name(told.code)});
+    terminate = true;
+    message = told;
+  }
+};
+
+struct QpShared {
+  QpShared(const Qp& owner, MrTable& table, ScopeId scope, void* user, ScopeId zone) noexcept
+      : qp(owner), memory(table), id(scope), context(user), pd(zone) {}
+
+  // A completion was lost, so the consumer can no longer know what happened.
+  void lose_completion() noexcept UDAPL_REQUIRES(qp_locked) {
+    const iwarp::Terminate message =
+        iwarp::make_terminate(iwarp::TerminateCode::kRdmapLocalCatastrophic);
+    fault.raise(transport::BreakReason::kLocalFault, message);
+    if (link != nullptr) link->fail(message);  // nothing more is to be delivered
+  }
+
+  const Qp& qp;  // whom completions and traces name; nobody calls it
+  MrTable& memory;
+  const ScopeId id;
+  void* const context;
+  ScopeId pd UDAPL_GUARDED_BY(qp_locked);
+  Fault fault UDAPL_GUARDED_BY(qp_locked);
+  Link* link UDAPL_GUARDED_BY(qp_locked) = nullptr;  // the Connection's
+  // Why an Inbound call of the queue has refused what the peer sent.
+  transport::BreakReason refused_why UDAPL_GUARDED_BY(qp_locked) =
+      transport::BreakReason::kProtocol;
+};
+
+}  // namespace udapl::soft

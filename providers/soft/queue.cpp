@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/queue.h"
+
+#include "common/trace.h"
+#include "providers/soft/cq.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace udapl::soft {
+
+using transport::BreakReason;
+
+namespace {
+
+// A Read Response goes first, but our own requests get a turn (soft-transport 4.2).
+constexpr int kMaxResponsesInARow = 4;
+
+}  // namespace
+
+Queue::Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
+             QueueEnd& end, const Calls& calls)
+    : requests(shared, init),
+      receives(shared, init, reactor, waits, end, calls.srq_buffer),
+      shared_(shared),
+      reactor_(reactor),
+      responder_(shared, init),
+      max_read_in_(count_of(init.max_rdma_read_in)),
+      max_read_out_(count_of(init.max_rdma_read_out)),
+      delayed_ack_(init.delayed_ack),
+      send_gathered_(reactor, calls.send_gathered) {
+  out_.spans.resize(std::max(1U, count_of(init.max_request_segments)));
+}
+
+Status Queue::modify(const transport::QpInit& init, ScopeId pd) {
+  WorkRing<Request> new_requests = SendQueue::ring_for(init);
+  WorkRing<Response> new_responses = Responder::ring_for(init);
+  std::vector<iwarp::IoSpan> spans(new_requests.max_segments());
+  WorkRing<Receive> new_receives = receives.ring_for(init);
+  if (receives.size() > new_receives.depth()) return failure(DAT_INVALID_PARAMETER);
+  receives.change(init, std::move(new_receives));
+  requests.change(init, std::move(new_requests));
+  responder_.change(std::move(new_responses));
+  out_.spans = std::move(spans);
+  shared_.pd = pd;
+  max_read_in_ = count_of(init.max_rdma_read_in);
+  max_read_out_ = count_of(init.max_rdma_read_out);
+  delayed_ack_ = init.delayed_ack;
+  return Status();
+}
+
+void Queue::clear() noexcept {
+  requests.clear();
+  responder_.clear();
+  receives.clear();
+  shared_.refused_why = BreakReason::kProtocol;
+  responses_in_a_row_ = 0;
+  current_ = Current::kNone;
+  controls_ = 0;
+  blocked_ = false;
+  posts_in_place_ = 0;
+  gathered_bytes_ = 0;
+}
+
+// The core uses the work ids of these completions again.
+void Queue::purge() noexcept {
+  Cq* const recv_cq = receives.cq();
+  Cq* const request_cq = requests.cq();
+  if (recv_cq != nullptr) recv_cq->purge(shared_.qp);
+  if (request_cq != nullptr && request_cq != recv_cq) request_cq->purge(shared_.qp);
+}
+
+void Queue::close() noexcept {
+  send_gathered_.close();
+  receives.close();
+}
+
+// ---- for the connection -------------------------------------------------------------------------
+
+iwarp::MpaConfig Queue::depths() const noexcept {
+  iwarp::MpaConfig config;
+  // The peer's questions are Reads too, and it asks them if we do, in all likelihood.
+  const std::uint32_t questions = delayed_ack_ ? 1 : 0;
+  config.ird = static_cast<std::uint16_t>(
+      std::min<std::uint32_t>(std::max(max_read_in_, questions), iwarp::kDepthMax));
+  const std::uint32_t reads = std::max(max_read_out_, questions);
+  config.ord = static_cast<std::uint16_t>(std::min<std::uint32_t>(reads, iwarp::kDepthMax));
+  return config;
+}
+
+void Queue::start(const iwarp::Agreed& agreed) noexcept {
+  requests.start(agreed.ord == iwarp::kDepthNotNegotiated
+                     ? max_read_out_
+                     : std::min<std::uint32_t>(agreed.ord, max_read_out_));
+  // A Read that opens the connection, or asks what has been placed, needs a place even where the
+  // consumer allows none.
+  responder_.start(
+      std::max(max_read_in_, (agreed.rtr & iwarp::kRtrRead) != 0 || delayed_ack_ ? 1U : 0U));
+}
+
+void Queue::set_mode(const QueueMode& mode) noexcept {
+  requests.set_posts(mode.posts);
+  receives.set_mode(mode.posts == Posts::kFlushed, mode.connected);
+  responder_.set_answers(mode.answers);
+  transmits_ = mode.transmits;
+}
+
+bool Queue::drained() const noexcept {
+  return requests.empty() && responder_.empty() && shared_.link->all_sent();
+}
+
+void Queue::stop() noexcept {
+  send_gathered_.cancel();
+  receives.leave_line();
+  unpin();
+  requests.flush();
+  receives.flush();
+  requests.unbind();
+}
+
+// A system call for each of many small requests would cost more than all the rest.
+bool Queue::send_now() noexcept {
+  if (!transmits_) return false;
+  gathered_bytes_ += requests.last_length();
+  if (blocked_) return false;
+  if (posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
+      requests.unbuilt() < kGatheredRequests && reactor_.polled()) {
+    send_gathered_.post_for_poll();
+    return false;
+  }
+  ++posts_in_place_;
+  return true;
+}
+
+// ---- sending ------------------------------------------------------------------------------------
+
+void Queue::transmit(std::size_t budget) noexcept {
+  if (!transmits_) return;
+  Link& link = *shared_.link;
+  gathered_bytes_ = 0;
+  bool unfinished = false;
+  while (pin_unsent()) {
+    fill(std::min(budget, kPassBudget));
+    if (shared_.fault.raised || link.all_sent()) break;
+    const std::uint64_t before = link.sent();
+    const Link::Flushed flushed = link.flush();
+    unpin();
+    if (flushed == Link::Flushed::kBroken) {
+      shared_.fault.raise(BreakReason::kTransportLost);
+      break;
+    }
+    requests.sent(link.sent());
+    responder_.sent(link.sent());
+    budget -= std::min<std::uint64_t>(budget, link.sent() - before);
+    unfinished = !link.all_sent() || budget == 0;
+    if (unfinished || shared_.fault.raised) break;
+  }
+  unpin();
+  link.end_pass();
+  if (unfinished == blocked_ || shared_.fault.raised) return;
+  blocked_ = unfinished;
+  link.want(Link::kRoom, blocked_ ? Link::kRoom : 0U);
+}
+
+// What is built and refers to memory, and what is being built; it may have been freed since the
+// last time. Half an FPDU of it may be out: then only a reset ends the stream.
+bool Queue::pin_unsent() noexcept {
+  unpin();
+  if (shared_.link->refers() &&
+      (!requests.pin_unsent(out_.pins) || !responder_.pin_unsent(out_.pins)))
+    return false;
+  if (current_ == Current::kRequest) return requests.pin_current(out_.pins);
+  if (current_ == Current::kResponse) return responder_.pin_current(out_.pins);
+  return true;
+}
+
+void Queue::fill(std::size_t budget) noexcept {
+  Link& link = *shared_.link;
+  const std::uint64_t limit = link.built() + budget;
+  while (link.built() < limit) {
+    if (current_ == Current::kNone && !begin_message()) return;
+    if (!link.build(limit - link.built())) return;
+    end_message(link.built());
+  }
+}
+
+// Picks the next message. False: there is none, or none that may start now.
+bool Queue::begin_message() noexcept {
+  if (controls_ != 0) {
+    begin_control();
+    return true;
+  }
+  if (responder_.owes() && (responses_in_a_row_ < kMaxResponsesInARow || !requests.startable())) {
+    ++responses_in_a_row_;
+    if (!responder_.begin(out_)) return false;
+    current_ = Current::kResponse;
+    return true;
+  }
+  responses_in_a_row_ = 0;
+  if (!requests.execute_binds(out_)) return false;
+  if (requests.placement_due()) {
+    controls_ |= kPlacementRead;
+    begin_control();
+    return true;
+  }
+  if (!requests.startable() || !requests.begin(out_)) return false;
+  current_ = Current::kRequest;
+  return true;
+}
+
+void Queue::begin_control() noexcept {
+  Link& link = *shared_.link;
+  const auto control = static_cast<Control>(controls_ & -controls_);
+  controls_ = static_cast<std::uint8_t>(controls_ & ~control);
+  current_ = Current::kControl;
+  switch (control) {
+    case kRtrSend:
+      link.begin_send(iwarp::Opcode::kSend, 0, {}, 0);
+      break;
+    case kRtrWrite:
+    case kKickWrite:
+      link.begin_write(kNoStag, 0, {}, 0);
+      break;
+    case kRtrRead:
+      link.begin_read_request({kNoStag, 0, 0, kNoStag, 0});
+      requests.opening_read_begun();
+      break;
+    case kPlacementRead:
+      link.begin_read_request({kNoStag, 0, 0, kNoStag, 0});
+      requests.placement_read_begun();
+      break;
+  }
+}
+
+void Queue::end_message(std::uint64_t end) noexcept {
+  const Current ended = std::exchange(current_, Current::kNone);
+  if (ended == Current::kResponse) responder_.message_built(end);
+  if (ended == Current::kRequest) requests.message_built(end);
+}
+
+// ---- receiving ----------------------------------------------------------------------------------
+
+void Queue::terminated(const iwarp::Terminate& reason) {
+  UDAPL_TRACE(kNormal, "QP %p: the peer sent Terminate: %s", static_cast<const void*>(&shared_.qp),
+              iwarp::name(reason.code));
+  requests.blame(reason, current_ == Current::kRequest);
+  shared_.fault.raise({BreakReason::kRemoteFault, iwarp::name(reason.code)});
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/qp.h"
+#include "providers/reactor/reactor.h"
+#include "providers/soft/iwarp/inbound.h"
+#include "providers/soft/iwarp/mpa_negotiation.h"
+#include "providers/soft/outgoing.h"
+#include "providers/soft/qp_shared.h"
+#include "providers/soft/receive_queue.h"
+#include "providers/soft/responder.h"
+#include "providers/soft/send_queue.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace udapl::soft {
+
+// What a queue may do in a state of its connection.
+struct QueueMode {
+  Posts posts;
+  bool transmits;
+  bool answers;    // the peer still waits for what it asks for
+  bool connected;  // the hard watermark counts
+};
+
+// What a Qp does without regard to connections: its requests, the answers to the peer's and its
+// receives, carried by the link that the connection has put below it. Chooses what goes out next,
+// and is the Inbound of what comes in. What ends the connection it raises as a Fault. Under the
+// lock of the Qp. Owned by a Qp.
+class Queue final : public iwarp::Inbound {
+ public:
+  // One pass sends or receives about this much, bytes or their worth (Receiver::kFpduWork).
+  static constexpr std::size_t kPassBudget = 256 * 1024;
+  static constexpr std::size_t kPostBudget = 1024 * 1024;
+
+  // Messages of our own, which no request stands for.
+  enum Control : std::uint8_t {
+    kRtrSend = 1,
+    kRtrWrite = 2,
+    kRtrRead = 4,
+    kKickWrite = 8,
+    kPlacementRead = 16  // delayed acknowledgement: the answer says that what was sent is placed
+  };
+  // What the driver calls of the Qp.
+  struct Calls {
+    udapl::Call send_gathered;
+    udapl::Call srq_buffer;
+  };
+
+  // Throws std::bad_alloc.
+  Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
+        QueueEnd& end, const Calls& calls);
+
+  // transport::Qp::modify, apart from the CQs. Throws std::bad_alloc, and nothing has changed.
+  Status modify(const transport::QpInit& init, ScopeId pd) UDAPL_REQUIRES(qp_locked);
+  // As after the constructor, but for what may be posted already.
+  void clear() noexcept UDAPL_REQUIRES(qp_locked);
+  void purge() noexcept UDAPL_REQUIRES(qp_locked);  // takes our completions off the CQs
+  // Waits for calls that run in other threads. No lock held.
+  void close() noexcept;
+
+  // ---- for the connection -----------------------------------------------------------------------
+  // What we offer the peer.
+  [[nodiscard]] iwarp::MpaConfig depths() const noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool needs_reads() const noexcept UDAPL_REQUIRES(qp_locked) { return delayed_ack_; }
+  // The link is there, with what was agreed on.
+  void start(const iwarp::Agreed& agreed) noexcept UDAPL_REQUIRES(qp_locked);
+  void set_mode(const QueueMode& mode) noexcept UDAPL_REQUIRES(qp_locked);
+  void add_control(Control control) noexcept UDAPL_REQUIRES(qp_locked) { controls_ |= control; }
+  // Sends until nothing is left, the link takes no more or `budget` bytes have gone. In the last
+  // two cases it says so when it goes on.
+  void transmit(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
+  // The memory that the link may look at is pinned until unpin(). False: some of it is gone.
+  [[nodiscard]] bool pin_unsent() noexcept UDAPL_REQUIRES(qp_locked);
+  void unpin() noexcept UDAPL_REQUIRES(qp_locked) { out_.pins.clear(); }
+  // All requests are done and all answers given.
+  [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
+  void stop() noexcept UDAPL_REQUIRES(qp_locked);  // the connection has ended: completes all
+  void new_turn() noexcept UDAPL_REQUIRES(qp_locked) { posts_in_place_ = 0; }
+
+  // ---- for the Qp -------------------------------------------------------------------------------
+  // A request was posted. True: it is to be sent now; else it goes with others.
+  [[nodiscard]] bool send_now() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool blocked() const noexcept UDAPL_REQUIRES(qp_locked) { return blocked_; }
+
+  SendQueue requests;
+  ReceiveQueue receives;
+
+  // ---- iwarp::Inbound, called by the link -------------------------------------------------------
+  iwarp::Verdict place_write(std::uint32_t stag, std::uint64_t to,
+                             std::span<const std::byte> payload) override
+      UDAPL_REQUIRES(qp_locked) {
+    return responder_.place_write(stag, to, payload);
+  }
+  iwarp::Verdict place_send(const iwarp::SendSegment& segment) override UDAPL_REQUIRES(qp_locked) {
+    return receives.place_send(segment);
+  }
+  iwarp::Verdict invalidate(std::uint32_t stag) override UDAPL_REQUIRES(qp_locked) {
+    return responder_.invalidate(stag);
+  }
+  void send_done(const iwarp::SendDone& done) override UDAPL_REQUIRES(qp_locked) {
+    receives.send_done(done);
+  }
+  iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) override
+      UDAPL_REQUIRES(qp_locked) {
+    return receives.immediate(data, solicited);
+  }
+  iwarp::Verdict read_request(const iwarp::ReadRequest& request, std::uint32_t msn) override
+      UDAPL_REQUIRES(qp_locked) {
+    return responder_.read_request(request, msn);
+  }
+  bool oldest_read(iwarp::ReadSink& sink) override UDAPL_REQUIRES(qp_locked) {
+    return requests.oldest_read(sink);
+  }
+  iwarp::Verdict place_read(std::uint32_t, std::span<const std::byte> payload) override
+      UDAPL_REQUIRES(qp_locked) {
+    return requests.place_read(payload);
+  }
+  void read_done() override UDAPL_REQUIRES(qp_locked) { requests.read_done(); }
+  iwarp::Verdict atomic_request(const iwarp::AtomicRequest& request) override
+      UDAPL_REQUIRES(qp_locked) {
+    return responder_.atomic_request(request);
+  }
+  iwarp::Verdict atomic_response(const iwarp::AtomicResponse& response) override
+      UDAPL_REQUIRES(qp_locked) {
+    return requests.atomic_response(response);
+  }
+  void terminated(const iwarp::Terminate& reason) override UDAPL_REQUIRES(qp_locked);
+
+ private:
+  // The message that the link is at.
+  enum class Current : std::uint8_t { kNone, kControl, kRequest, kResponse };
+
+  // While the application polls, a burst of posts is sent in one piece when it polls next; all but
+  // the first few, and never more than this many requests or bytes.
+  static constexpr int kPostsInPlace = 2;
+  static constexpr std::uint64_t kGatheredRequests = 32;
+  static constexpr std::uint64_t kGatheredBytes = 16 * 1024;
+
+  void fill(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool begin_message() noexcept UDAPL_REQUIRES(qp_locked);
+  void begin_control() noexcept UDAPL_REQUIRES(qp_locked);
+  void end_message(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
+
+  QpShared& shared_;
+  Reactor& reactor_;
+  Responder responder_ UDAPL_GUARDED_BY(qp_locked);
+
+  // What modify() may change.
+  std::uint32_t max_read_in_ UDAPL_GUARDED_BY(qp_locked);
+  std::uint32_t max_read_out_ UDAPL_GUARDED_BY(qp_locked);
+  bool delayed_ack_ UDAPL_GUARDED_BY(qp_locked);
+
+  bool transmits_ UDAPL_GUARDED_BY(qp_locked) = false;
+  Outgoing out_ UDAPL_GUARDED_BY(qp_locked);
+  Current current_ UDAPL_GUARDED_BY(qp_locked) = Current::kNone;
+  std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // to be sent
+  int responses_in_a_row_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;    // the link will say when it goes on
+  int posts_in_place_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sent at once since the last turn
+  std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  Deferred send_gathered_;
+};
+
+}  // namespace udapl::soft

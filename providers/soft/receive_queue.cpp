@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/receive_queue.h"
+
+#include "common/trace.h"
+#include "providers/soft/cq.h"
+
+#include <dat/dat_ib_extensions.h>
+
+#include <algorithm>
+
+namespace udapl::soft {
+
+using iwarp::Verdict;
+using transport::BreakReason;
+
+ReceiveQueue::ReceiveQueue(QpShared& shared, const transport::QpInit& init, Reactor& reactor,
+                           bool waits, QueueEnd& end, udapl::Call on_buffer)
+    : shared_(shared),
+      srq_(static_cast<Srq*>(init.srq)),
+      waits_(waits),
+      end_(end),
+      cq_(static_cast<Cq*>(init.recv_cq)),
+      solicited_only_(init.solicited_only),
+      receives_(srq_ != nullptr ? 0 : count_of(init.max_recv), count_of(init.max_recv_segments)),
+      buffer_promised_(reactor, on_buffer),
+      srq_place_(buffer_promised_) {
+  if (srq_ != nullptr)
+    srq_segments_ = std::make_unique<Segment[]>(static_cast<std::size_t>(srq_->max_segments()));
+}
+
+// A receive that is posted keeps its segments.
+WorkRing<Receive> ReceiveQueue::ring_for(const transport::QpInit& init) {
+  const std::uint32_t segments = count_of(init.max_recv_segments);
+  return {count_of(init.max_recv),
+          receives_.empty() ? segments : std::max(receives_.max_segments(), segments)};
+}
+
+void ReceiveQueue::change(const transport::QpInit& init, WorkRing<Receive> receives) noexcept {
+  solicited_only_ = init.solicited_only;
+  if (srq_ != nullptr) return;
+  move_all(receives_, receives);
+  receives_ = std::move(receives);
+}
+
+void ReceiveQueue::clear() noexcept {
+  receiving_ = false;
+  buffer_status_ = DAT_DTO_SUCCESS;
+}
+
+DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIPLET> list,
+                              transport::WorkFlags flags) noexcept {
+  if (receives_.full()) [[unlikely]]
+    return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+  Receive& receive = receives_.next();
+  receive.id = id;
+  receive.flags = flags;
+  receive.pd = shared_.pd;
+  if (over_) [[unlikely]] {
+    receive.segment_count = 0;
+    receives_.push();
+    flush();
+    return DAT_SUCCESS;
+  }
+  const DAT_RETURN checked =
+      resolve_list(shared_.memory, shared_.pd, kLocalWrite, list, receives_.max_segments(),
+                   receives_.segments(receives_.tail()), receive.segment_count, receive.room);
+  if (checked != DAT_SUCCESS) [[unlikely]]
+    return checked;
+  receives_.push();
+  return DAT_SUCCESS;
+}
+
+// ---- messages -----------------------------------------------------------------------------------
+
+// The next buffer becomes buffer_.
+bool ReceiveQueue::take() noexcept {
+  std::span<const Segment> segments;
+  if (srq_ != nullptr) {
+    if (!srq_->take(buffer_, srq_segments_.get(), srq_place_)) return false;
+    segments = {srq_segments_.get(), buffer_.segment_count};
+  } else {
+    if (receives_.empty()) return false;
+    buffer_ = receives_.at(receives_.head());
+    segments = {receives_.segments(receives_.head()), buffer_.segment_count};
+  }
+  receiving_ = true;
+  scatter_.start(segments);
+  if (srq_ != nullptr) check_watermarks();
+  return true;
+}
+
+Verdict ReceiveQueue::without_receive() noexcept {
+  if (waits_) return Verdict::kWait;
+  shared_.refused_why = BreakReason::kNoReceive;
+  return Verdict::kNoBuffer;
+}
+
+Verdict ReceiveQueue::place_send(const iwarp::SendSegment& segment) noexcept {
+  if (segment.first) {
+    if (!take()) return without_receive();
+    if (srq_ == nullptr && buffer_.pd != shared_.pd && buffer_.segment_count != 0) [[unlikely]] {
+      UDAPL_TRACE(kNormal, "QP %p: the receive is of the zone that the EP had before",
+                  static_cast<const void*>(&shared_.qp));
+      buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
+      shared_.refused_why = BreakReason::kLocalFault;
+      return Verdict::kCatastrophic;
+    }
+  }
+  if (segment.offset + std::uint64_t{segment.payload.size()} > buffer_.room) {
+    buffer_status_ = DAT_DTO_ERR_LOCAL_LENGTH;
+    shared_.refused_why = BreakReason::kLocalFault;
+    return Verdict::kTooLong;
+  }
+  if (!scatter_.place(shared_.memory, segment.payload)) {
+    buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
+    shared_.refused_why = BreakReason::kLocalFault;
+    return Verdict::kCatastrophic;
+  }
+  return Verdict::kOk;
+}
+
+void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {
+  transport::Completion completion{};
+  completion.operation = done.invalidated ? DAT_DTO_RECEIVE_WITH_INVALIDATE : DAT_DTO_RECEIVE;
+  completion.length = done.length;
+  completion.rmr_context = done.invalidated ? done.invalidated_stag : 0;
+  complete(completion, done.solicited);
+}
+
+Verdict ReceiveQueue::immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept {
+  if (!take()) return without_receive();
+  const iwarp::WriteImmediate value = iwarp::decode_write_immediate(data);
+  transport::Completion completion{};
+  completion.operation = static_cast<DAT_DTOS>(DAT_IB_DTO_RECV_IMMED);
+  completion.length = value.write_length;
+  completion.immediate = value.immediate;
+  complete(completion, solicited);
+  return Verdict::kOk;
+}
+
+// Reports buffer_ with what `completion` says and the status that it has; it is used up.
+void ReceiveQueue::complete(const transport::Completion& completion, bool solicited) noexcept {
+  transport::Completion full = completion;
+  full.id = buffer_.id;
+  full.qp_context = shared_.context;
+  const bool success = full.status == DAT_DTO_SUCCESS;
+  const bool notify =
+      !success || (solicited_only_ ? solicited : (buffer_.flags & transport::kQuiet) == 0);
+  receiving_ = false;
+  ++messages_;
+  if (srq_ == nullptr)
+    receives_.pop();
+  else
+    ++unread_bound_;
+  if (cq_ != nullptr && !cq_->push(full, shared_.qp, notify))
+    shared_.fault.raise(BreakReason::kLocalFault);
+}
+
+// The buffer of an unfinished message, then all others that are ours.
+void ReceiveQueue::flush() noexcept {
+  transport::Completion completion{};
+  completion.operation = DAT_DTO_RECEIVE;
+  while (receiving_ || !receives_.empty()) {
+    if (!receiving_) buffer_ = receives_.at(receives_.head());
+    completion.status =
+        receiving_ && buffer_status_ != DAT_DTO_SUCCESS ? buffer_status_ : DAT_DTO_ERR_FLUSHED;
+    complete(completion, false);
+  }
+}
+
+void ReceiveQueue::leave_line() noexcept {
+  buffer_promised_.cancel();
+  if (srq_ != nullptr) srq_->leave(srq_place_);
+}
+
+// ---- watermarks ---------------------------------------------------------------------------------
+
+int ReceiveQueue::held() const noexcept {
+  if (srq_ != nullptr) return receiving_ ? 1 : 0;
+  return static_cast<int>(receives_.size());
+}
+
+// With an SRQ those count that the consumer has not taken off the CQ yet. They are counted anew
+// only when there might be too many.
+bool ReceiveQueue::holds_more_than(int mark) noexcept {
+  if (mark < 0) return false;
+  if (srq_ == nullptr) return held() > mark;
+  if (held() + unread_bound_ <= mark) return false;
+  unread_bound_ = cq_ != nullptr ? cq_->receives_of(shared_.qp) : 0;
+  return held() + unread_bound_ > mark;
+}
+
+void ReceiveQueue::set_watermarks(int soft, int hard) noexcept {
+  soft_mark_ = soft;
+  hard_mark_ = hard;
+  check_watermarks();
+}
+
+void ReceiveQueue::check_watermarks() noexcept {
+  if (holds_more_than(soft_mark_)) {
+    soft_mark_ = -1;
+    end_.on_soft_watermark();
+  }
+  if (connected_ && holds_more_than(hard_mark_))
+    shared_.fault.raise(BreakReason::kWatermark,
+                        iwarp::make_terminate(iwarp::TerminateCode::kRdmapLocalCatastrophic));
+}
+
+}  // namespace udapl::soft

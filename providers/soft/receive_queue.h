@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/qp.h"
+#include "providers/reactor/reactor.h"
+#include "providers/soft/iwarp/inbound.h"
+#include "providers/soft/qp_shared.h"
+#include "providers/soft/srq.h"
+#include "providers/soft/work_queue.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace udapl::soft {
+
+class Cq;
+
+// What a queue tells its Qp besides a Fault. Under the lock of the Qp.
+class QueueEnd {
+ public:
+  virtual void on_soft_watermark() noexcept = 0;
+
+ protected:
+  ~QueueEnd() = default;
+};
+
+// The receives of a Qp, its own or those of an SRQ: the messages that they take, and how many the
+// consumer has out. Under the lock of the Qp. Owned by a Queue.
+class ReceiveQueue {
+ public:
+  // `waits`: a message without a receive waits for one. `on_buffer` is called by the driver when
+  // the SRQ has promised a buffer to such a message. Throws std::bad_alloc.
+  ReceiveQueue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
+               QueueEnd& end, udapl::Call on_buffer);
+
+  // For modify(), as SendQueue.
+  WorkRing<Receive> ring_for(const transport::QpInit& init) UDAPL_REQUIRES(qp_locked);
+  void change(const transport::QpInit& init, WorkRing<Receive> receives) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  Cq* exchange_cq(Cq* cq) noexcept UDAPL_REQUIRES(qp_locked) { return std::exchange(cq_, cq); }
+  [[nodiscard]] Cq* cq() const noexcept UDAPL_REQUIRES(qp_locked) { return cq_; }
+  [[nodiscard]] bool shared() const noexcept { return srq_ != nullptr; }
+  [[nodiscard]] std::uint32_t size() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return receives_.size();
+  }
+
+  void clear() noexcept UDAPL_REQUIRES(qp_locked);  // but for what is posted
+  // `over`: posted receives are completed at once. `connected`: the hard watermark counts.
+  void set_mode(bool over, bool connected) noexcept UDAPL_REQUIRES(qp_locked) {
+    over_ = over;
+    connected_ = connected;
+  }
+  // Waits for a call that runs in another thread. No lock held.
+  void close() noexcept { buffer_promised_.close(); }
+
+  // As transport::Qp::post_recv.
+  DAT_RETURN post(transport::WorkId id, std::span<const DAT_LMR_TRIPLET> list,
+                  transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
+
+  // ---- messages: as iwarp::Inbound says ---------------------------------------------------------
+  iwarp::Verdict place_send(const iwarp::SendSegment& segment) noexcept UDAPL_REQUIRES(qp_locked);
+  void send_done(const iwarp::SendDone& done) noexcept UDAPL_REQUIRES(qp_locked);
+  iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept
+      UDAPL_REQUIRES(qp_locked);
+
+  // Is a message of the peer unfinished in a buffer that others could use?
+  [[nodiscard]] bool occupies_srq() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return srq_ != nullptr && receiving_;
+  }
+  [[nodiscard]] std::uint64_t messages() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return messages_;
+  }
+  void leave_line() noexcept UDAPL_REQUIRES(qp_locked);  // of those who wait for the SRQ
+  void flush() noexcept UDAPL_REQUIRES(qp_locked);       // completes all that are left
+
+  // ---- watermarks -------------------------------------------------------------------------------
+  void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool watched() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return soft_mark_ >= 0 || hard_mark_ >= 0;
+  }
+  void check_watermarks() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] int held() const noexcept UDAPL_REQUIRES(qp_locked);
+
+ private:
+  [[nodiscard]] bool take() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] iwarp::Verdict without_receive() noexcept UDAPL_REQUIRES(qp_locked);
+  void complete(const transport::Completion& completion, bool solicited) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool holds_more_than(int mark) noexcept UDAPL_REQUIRES(qp_locked);
+
+  QpShared& shared_;
+  Srq* const srq_;
+  const bool waits_;
+  QueueEnd& end_;
+  Cq* cq_ UDAPL_GUARDED_BY(qp_locked);
+  bool solicited_only_ UDAPL_GUARDED_BY(qp_locked);
+  bool over_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool connected_ UDAPL_GUARDED_BY(qp_locked) = false;
+
+  WorkRing<Receive> receives_ UDAPL_GUARDED_BY(qp_locked);
+  bool receiving_ UDAPL_GUARDED_BY(qp_locked) = false;  // a message is being placed in buffer_
+  Receive buffer_ UDAPL_GUARDED_BY(qp_locked){};
+  DAT_DTO_COMPLETION_STATUS buffer_status_ UDAPL_GUARDED_BY(qp_locked) = DAT_DTO_SUCCESS;
+  std::unique_ptr<Segment[]> srq_segments_ UDAPL_GUARDED_BY(qp_locked);
+  Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);
+  std::uint64_t messages_ UDAPL_GUARDED_BY(qp_locked) = 0;  // that have been received
+
+  int soft_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
+  int hard_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
+  int unread_bound_ UDAPL_GUARDED_BY(qp_locked) = 0;  // SRQ: no more of ours wait on the CQ
+
+  Deferred buffer_promised_;
+  Srq::Waiter srq_place_;
+};
+
+}  // namespace udapl::soft

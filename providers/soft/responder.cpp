@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/responder.h"
+
+#include "providers/soft/placement.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace udapl::soft {
+
+using iwarp::TerminateCode;
+using iwarp::Verdict;
+using transport::BreakReason;
+
+namespace {
+
+Verdict verdict_of(Refusal refusal) noexcept {
+  switch (refusal) {
+    case Refusal::kNone:
+      return Verdict::kOk;
+    case Refusal::kInvalidStag:
+      return Verdict::kInvalidStag;
+    case Refusal::kNotThisStream:
+      return Verdict::kNotThisStream;
+    case Refusal::kToWrap:
+      return Verdict::kToWrap;
+    case Refusal::kBounds:
+      return Verdict::kBaseBounds;
+    case Refusal::kAccess:
+      break;
+  }
+  return Verdict::kAccess;
+}
+
+}  // namespace
+
+// One more for the Read that only opens the connection.
+WorkRing<Response> Responder::ring_for(const transport::QpInit& init) {
+  return {count_of(init.max_rdma_read_in) + 1, 0};
+}
+
+void Responder::clear() noexcept {
+  responses_.clear();
+  built_ = 0;
+}
+
+// ---- what the peer asks for ---------------------------------------------------------------------
+
+Verdict Responder::invalidate(std::uint32_t stag) noexcept {
+  return verdict_of(shared_.memory.invalidate(stag, shared_.pd, shared_.id));
+}
+
+Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
+                               std::span<const std::byte> payload) noexcept {
+  Segment target;
+  MrTable::Pin pin;
+  const Refusal refusal = shared_.memory.access(
+      {stag, to, static_cast<std::uint32_t>(payload.size()), kRemoteWrite, shared_.pd, shared_.id},
+      target, pin);
+  if (refusal == Refusal::kNone) place_bytes(target.address, payload);
+  return verdict_of(refusal);
+}
+
+// Null: the peer has more Reads outstanding than we agreed to.
+Response* Responder::next() noexcept {
+  if (responses_.size() >= ird_ || responses_.full()) return nullptr;
+  return &responses_.next();
+}
+
+Verdict Responder::read_request(const iwarp::ReadRequest& request, std::uint32_t msn) noexcept {
+  Segment source{};
+  if (request.size != 0) {
+    MrTable::Pin pin;
+    const Refusal refusal = shared_.memory.access(
+        {request.source_stag, request.source_to, request.size, kRemoteRead, shared_.pd, shared_.id},
+        source, pin);
+    if (refusal != Refusal::kNone) return verdict_of(refusal);
+  }
+  Response* const response = next();
+  if (response == nullptr) return Verdict::kTooManyReads;
+  response->atomic = false;
+  response->msn = msn;
+  response->request = request;
+  response->source = source;
+  if (answers_) responses_.push();  // else nobody waits for it any more
+  return Verdict::kOk;
+}
+
+Verdict Responder::atomic_request(const iwarp::AtomicRequest& request) noexcept {
+  Segment target;
+  MrTable::Pin pin;
+  const Refusal refusal = shared_.memory.access(
+      {request.stag, request.to, sizeof(std::uint64_t), kRemoteAtomic, shared_.pd, shared_.id},
+      target, pin);
+  if (refusal != Refusal::kNone) return verdict_of(refusal);
+  // A zero-based registration need not begin on a boundary.
+  if (reinterpret_cast<std::uintptr_t>(target.address) % sizeof(std::uint64_t) != 0)
+    return Verdict::kMisaligned;
+  Response* const response = next();
+  if (response == nullptr) return Verdict::kTooManyReads;
+  // Atomic against all other QPs, and against atomic instructions of the application.
+  const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target.address));
+  std::uint64_t original = word.load(std::memory_order_relaxed);
+  while (!word.compare_exchange_weak(original, iwarp::apply(request, original),
+                                     std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+  response->atomic = true;
+  response->answer = {request.request_id, original};
+  if (answers_) responses_.push();
+  return Verdict::kOk;
+}
+
+// ---- sending ------------------------------------------------------------------------------------
+
+bool Responder::pin_unsent(PinSet& pins) noexcept {
+  for (std::uint64_t i = responses_.head(); i != built_; ++i) {
+    if (!pin(i, pins)) return false;
+  }
+  return true;
+}
+
+bool Responder::pin(std::uint64_t position, PinSet& pins) noexcept {
+  const Response& response = responses_.at(position);
+  if (response.atomic || response.request.size == 0) return true;
+  if (pins.add(shared_.memory, response.source.ref)) return true;
+  shared_.fault.raise(BreakReason::kProtocol);
+  return false;
+}
+
+bool Responder::begin(Outgoing& out) noexcept {
+  Response& response = responses_.at(built_);
+  if (!out.pins.has_room(1)) return false;
+  if (response.atomic) {
+    shared_.link->begin_atomic_response(response.answer);
+  } else {
+    const iwarp::ReadRequest& request = response.request;
+    if (request.size != 0) {
+      if (!out.pins.add(shared_.memory, response.source.ref)) {
+        shared_.fault.raise(
+            BreakReason::kProtocol,
+            iwarp::make_read_terminate(TerminateCode::kRdmapInvalidStag, request, response.msn, 0));
+        return false;
+      }
+      out.spans[0] = {response.source.address, request.size};
+    }
+    shared_.link->begin_read_response(request.sink_stag, request.sink_to,
+                                      {out.spans.data(), request.size != 0 ? 1U : 0U},
+                                      request.size);
+  }
+  return true;
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/qp.h"
+#include "providers/soft/iwarp/inbound.h"
+#include "providers/soft/outgoing.h"
+#include "providers/soft/qp_shared.h"
+#include "providers/soft/work_queue.h"
+
+#include <cstdint>
+#include <span>
+
+namespace udapl::soft {
+
+// What the peer does to our memory, and the answers that we owe it. Under the lock of the Qp. Owned
+// by a Queue.
+class Responder {
+ public:
+  // Throws std::bad_alloc.
+  Responder(QpShared& shared, const transport::QpInit& init)
+      : shared_(shared), responses_(ring_for(init)) {}
+
+  // For modify().
+  static WorkRing<Response> ring_for(const transport::QpInit& init);
+  void change(WorkRing<Response> responses) noexcept UDAPL_REQUIRES(qp_locked) {
+    responses_ = std::move(responses);
+  }
+
+  void clear() noexcept UDAPL_REQUIRES(qp_locked);
+  // A connection begins on which the peer may have `ird` Reads in flight.
+  void start(std::uint32_t ird) noexcept UDAPL_REQUIRES(qp_locked) { ird_ = ird; }
+  // False: nobody waits for answers any more.
+  void set_answers(bool answers) noexcept UDAPL_REQUIRES(qp_locked) { answers_ = answers; }
+
+  // ---- what the peer asks for: as iwarp::Inbound says -------------------------------------------
+  iwarp::Verdict place_write(std::uint32_t stag, std::uint64_t to,
+                             std::span<const std::byte> payload) noexcept UDAPL_REQUIRES(qp_locked);
+  iwarp::Verdict invalidate(std::uint32_t stag) noexcept UDAPL_REQUIRES(qp_locked);
+  iwarp::Verdict read_request(const iwarp::ReadRequest& request, std::uint32_t msn) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  iwarp::Verdict atomic_request(const iwarp::AtomicRequest& request) noexcept
+      UDAPL_REQUIRES(qp_locked);
+
+  // ---- sending: as SendQueue --------------------------------------------------------------------
+  [[nodiscard]] bool empty() const noexcept UDAPL_REQUIRES(qp_locked) { return responses_.empty(); }
+  [[nodiscard]] bool owes() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return built_ != responses_.tail();
+  }
+  [[nodiscard]] bool begin(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
+  void message_built(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked) {
+    responses_.at(built_++).end = end;
+  }
+  void sent(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked) {
+    while (responses_.head() != built_ && responses_.at(responses_.head()).end <= end)
+      responses_.pop();
+  }
+  [[nodiscard]] bool pin_unsent(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool pin_current(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked) {
+    return pin(built_, pins);
+  }
+
+ private:
+  [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Response* next() noexcept UDAPL_REQUIRES(qp_locked);
+
+  QpShared& shared_;
+  WorkRing<Response> responses_ UDAPL_GUARDED_BY(qp_locked);
+  std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;  // those before it are built
+  std::uint32_t ird_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  bool answers_ UDAPL_GUARDED_BY(qp_locked) = true;
+};
+
+}  // namespace udapl::soft

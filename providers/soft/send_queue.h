@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/qp.h"
+#include "providers/soft/iwarp/inbound.h"
+#include "providers/soft/outgoing.h"
+#include "providers/soft/qp_shared.h"
+#include "providers/soft/work_queue.h"
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace udapl::soft {
+
+class Cq;
+
+// The requests of a Qp: posting, which may start, what the peer answers, and what becomes of them.
+// Under the lock of the Qp. Owned by a Queue.
+//
+// send_queue.cpp: posting and starting. send_queue_done.cpp: answers and completions.
+class SendQueue {
+ public:
+  // Throws std::bad_alloc.
+  SendQueue(QpShared& shared, const transport::QpInit& init);
+
+  // For modify(): exchanges what `init` says, with a ring that was allocated for it.
+  static WorkRing<Request> ring_for(const transport::QpInit& init);
+  void change(const transport::QpInit& init, WorkRing<Request> requests) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  Cq* exchange_cq(Cq* cq) noexcept UDAPL_REQUIRES(qp_locked) { return std::exchange(cq_, cq); }
+  [[nodiscard]] Cq* cq() const noexcept UDAPL_REQUIRES(qp_locked) { return cq_; }
+
+  void clear() noexcept UDAPL_REQUIRES(qp_locked);
+  // A connection begins on which we may have `ord` Reads in flight.
+  void start(std::uint32_t ord) noexcept UDAPL_REQUIRES(qp_locked);
+  void set_posts(Posts posts) noexcept UDAPL_REQUIRES(qp_locked) { posts_ = posts; }
+
+  // ---- posting: as transport::Qp says -----------------------------------------------------------
+  using Triplets = std::span<const DAT_LMR_TRIPLET>;
+  DAT_RETURN post_message(RequestKind kind, transport::WorkId id, Triplets list,
+                          const DAT_RMR_TRIPLET& remote, std::uint32_t immediate,
+                          transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
+  DAT_RETURN post_send_invalidate(transport::WorkId id, Triplets list, DAT_RMR_CONTEXT context,
+                                  transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
+  DAT_RETURN post_read_to_rmr(transport::WorkId id, const DAT_RMR_TRIPLET& sink,
+                              const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  DAT_RETURN post_bind(transport::WorkId id, const transport::BindRequest& bind,
+                       transport::WorkFlags flags, DAT_RMR_CONTEXT* context) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  DAT_RETURN post_atomic(RequestKind kind, transport::WorkId id, const DAT_LMR_TRIPLET& local,
+                         const DAT_RMR_TRIPLET& remote, std::uint64_t first, std::uint64_t second,
+                         transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
+
+  // ---- sending ----------------------------------------------------------------------------------
+  [[nodiscard]] bool empty() const noexcept UDAPL_REQUIRES(qp_locked) { return requests_.empty(); }
+  [[nodiscard]] std::uint64_t unbuilt() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return requests_.tail() - built_;
+  }
+  [[nodiscard]] std::uint32_t last_length() noexcept UDAPL_REQUIRES(qp_locked) {
+    return requests_.at(requests_.tail() - 1).length;
+  }
+  // May the first request that is not built yet start now?
+  [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
+  // Starts it. False: it failed, or has to wait for room for its pins.
+  [[nodiscard]] bool begin(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
+  // A message of the request that was started is built.
+  void message_built(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
+  // Executes binds that are next. False: not now.
+  [[nodiscard]] bool execute_binds(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
+  // The link has handed over all up to `end`.
+  void sent(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool pin_unsent(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool pin_current(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked) {
+    return pin(built_, pins);
+  }
+
+  // Reads of our own, which no request stands for: the one that opens a connection, and, with
+  // delayed acknowledgement (docs/adr/0013), one that asks what has been placed.
+  [[nodiscard]] bool placement_due() noexcept UDAPL_REQUIRES(qp_locked);
+  void opening_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
+  void placement_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
+
+  // ---- answers: as iwarp::Inbound says ----------------------------------------------------------
+  bool oldest_read(iwarp::ReadSink& sink) noexcept UDAPL_REQUIRES(qp_locked);
+  iwarp::Verdict place_read(std::span<const std::byte> payload) noexcept UDAPL_REQUIRES(qp_locked);
+  void read_done() noexcept UDAPL_REQUIRES(qp_locked);
+  iwarp::Verdict atomic_response(const iwarp::AtomicResponse& response) noexcept
+      UDAPL_REQUIRES(qp_locked);
+
+  // ---- the end ----------------------------------------------------------------------------------
+  // What the peer said in answer to a request of ours made no sense.
+  void blame_answer() noexcept UDAPL_REQUIRES(qp_locked);
+  // The peer has ended the stream because of something of ours. `building`: of a request.
+  void blame(const iwarp::Terminate& reason, bool building) noexcept UDAPL_REQUIRES(qp_locked);
+  // What was on its way when the connection went away is not known to have arrived.
+  void blame_transport() noexcept UDAPL_REQUIRES(qp_locked);
+  void flush() noexcept UDAPL_REQUIRES(qp_locked);   // completes all that are left
+  void unbind() noexcept UDAPL_REQUIRES(qp_locked);  // what was bound through this Qp
+
+ private:
+  // Delayed acknowledgement: while there is more to send, ask for one after so many requests.
+  static constexpr std::uint64_t kUnacknowledged = 16;
+
+  template <class Fill>
+  DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
+                  Fill fill) noexcept UDAPL_REQUIRES(qp_locked);
+  DAT_RETURN post_unconnected(RequestKind kind, transport::WorkId id,
+                              transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
+  void begin_payload(Request& request, const Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
+  void begin_query(Request& request) noexcept UDAPL_REQUIRES(qp_locked);
+  void fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool placement_is_next() noexcept UDAPL_REQUIRES(qp_locked);
+  void placed() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Request* oldest_unanswered() noexcept UDAPL_REQUIRES(qp_locked);
+  void answered(Request& request) noexcept UDAPL_REQUIRES(qp_locked);
+  void report_done() noexcept UDAPL_REQUIRES(qp_locked);
+  void report(const Request& request, DAT_DTO_COMPLETION_STATUS status) noexcept
+      UDAPL_REQUIRES(qp_locked);
+
+  QpShared& shared_;
+  Cq* cq_ UDAPL_GUARDED_BY(qp_locked);
+  bool delayed_ack_ UDAPL_GUARDED_BY(qp_locked);
+  Posts posts_ UDAPL_GUARDED_BY(qp_locked) = Posts::kRefused;
+
+  // head <= sent_ <= built_ <= tail: sent_ is the first that the link has not got all of, built_
+  // the first that is not wholly built.
+  WorkRing<Request> requests_ UDAPL_GUARDED_BY(qp_locked);
+  std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t sent_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // no unanswered one is before it
+  std::uint32_t reads_in_flight_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint32_t read_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sink of all our Reads
+  bool opening_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
+  // Delayed acknowledgement: requests before acknowledged_ are placed; those before asked_ will be
+  // when the Read that is in flight is answered.
+  bool placement_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
+  std::uint64_t asked_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t acknowledged_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  bool has_bound_ UDAPL_GUARDED_BY(qp_locked) = false;
+  Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);  // of the answer
+};
+
+}  // namespace udapl::soft

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// SendQueue: what becomes of requests: done, acknowledged, answered, failed or flushed.
+#include "providers/soft/cq.h"
+#include "providers/soft/send_queue.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace udapl::soft {
+
+using iwarp::TerminateCode;
+using iwarp::Verdict;
+using transport::BreakReason;
+
+void SendQueue::fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) noexcept {
+  requests_.at(position).status = status;
+  shared_.fault.raise(BreakReason::kLocalFault,
+                      iwarp::make_terminate(TerminateCode::kRdmapLocalCatastrophic));
+}
+
+// ---- delayed acknowledgement --------------------------------------------------------------------
+
+// Is it time to ask the peer whether all that was sent is placed? One question at a time; many
+// requests share it.
+bool SendQueue::placement_due() noexcept {
+  if (!delayed_ack_ || placement_read_in_flight_ || reads_in_flight_ >= std::max(ord_, 1U))
+    return false;
+  if (built_ - acknowledged_ < kUnacknowledged && startable()) return false;
+  acknowledged_ = std::max(acknowledged_, requests_.head());
+  while (acknowledged_ != built_ && (expects_response(requests_.at(acknowledged_).kind) ||
+                                     requests_.at(acknowledged_).kind == RequestKind::kBind))
+    ++acknowledged_;
+  return acknowledged_ != built_;
+}
+
+// Is the answer to that question the next that the peer gives?
+bool SendQueue::placement_is_next() noexcept {
+  if (!placement_read_in_flight_) return false;
+  const Request* const request = oldest_unanswered();
+  return request == nullptr || unanswered_ >= asked_;
+}
+
+void SendQueue::placed() noexcept {
+  placement_read_in_flight_ = false;
+  --reads_in_flight_;
+  for (std::uint64_t i = std::max(acknowledged_, requests_.head()); i != asked_; ++i) {
+    Request& request = requests_.at(i);
+    if (!expects_response(request.kind)) request.done = true;
+  }
+  acknowledged_ = asked_;
+  report_done();
+}
+
+void SendQueue::opening_read_begun() noexcept {
+  opening_read_in_flight_ = true;
+  ++reads_in_flight_;
+}
+
+void SendQueue::placement_read_begun() noexcept {
+  placement_read_in_flight_ = true;
+  asked_ = built_;
+  ++reads_in_flight_;
+}
+
+// ---- completions --------------------------------------------------------------------------------
+
+// The memory of a Send or Write may be reused, so it is done, unless it has to wait until its bytes
+// are placed.
+void SendQueue::sent(std::uint64_t end) noexcept {
+  while (sent_ != built_ && requests_.at(sent_).end <= end) {
+    Request& request = requests_.at(sent_++);
+    if (!expects_response(request.kind) && (!delayed_ack_ || request.kind == RequestKind::kBind))
+      request.done = true;
+  }
+  report_done();
+}
+
+// In posted order: what is done behind a Read that is not has to wait.
+void SendQueue::report_done() noexcept {
+  while (requests_.head() != sent_ && requests_.at(requests_.head()).done) {
+    report(requests_.at(requests_.head()), DAT_DTO_SUCCESS);
+    requests_.pop();
+  }
+}
+
+void SendQueue::report(const Request& request, DAT_DTO_COMPLETION_STATUS status) noexcept {
+  const bool success = status == DAT_DTO_SUCCESS;
+  if (cq_ == nullptr || (success && (request.flags & transport::kSignalled) == 0)) return;
+  transport::Completion completion{};
+  completion.id = request.id;
+  completion.qp_context = shared_.context;
+  completion.status = status;
+  completion.operation = operation_of(request.kind);
+  completion.length = success ? request.length : 0;
+  const bool notify = !success || (request.flags & transport::kQuiet) == 0;
+  if (!cq_->push(completion, shared_.qp, notify)) shared_.lose_completion();
+}
+
+// The first that failed with its own status, all others as flushed: nothing succeeds behind a
+// failure (udapl-semantics 3.4).
+void SendQueue::flush() noexcept {
+  for (; !requests_.empty(); requests_.pop()) {
+    const Request& request = requests_.at(requests_.head());
+    if (request.kind == RequestKind::kBind && requests_.head() >= built_)
+      shared_.memory.cancel_bind(request.bind);
+    report(request, request.status != DAT_DTO_SUCCESS ? request.status : DAT_DTO_ERR_FLUSHED);
+  }
+}
+
+void SendQueue::unbind() noexcept {
+  if (has_bound_) shared_.memory.unbind_all(shared_.id);
+  has_bound_ = false;
+}
+
+void SendQueue::blame_transport() noexcept {
+  if (requests_.head() < built_) requests_.at(requests_.head()).status = DAT_DTO_ERR_TRANSPORT;
+}
+
+// The oldest Read or atomic that was sent wholly and has no answer yet; null if there is none.
+Request* SendQueue::oldest_unanswered() noexcept {
+  unanswered_ = std::max(unanswered_, requests_.head());
+  while (unanswered_ < sent_) {
+    Request& request = requests_.at(unanswered_);
+    if (expects_response(request.kind) && !request.done) return &request;
+    ++unanswered_;
+  }
+  return nullptr;
+}
+
+void SendQueue::answered(Request& request) noexcept {
+  request.done = true;
+  --reads_in_flight_;
+  report_done();
+}
+
+// The peer has ended the stream because of something of ours: gives the oldest request of the kind
+// that the Terminate speaks of a status of its own. A Send or Write that was reported as done
+// cannot be blamed any more (docs/compatibility.md).
+void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
+  DAT_DTO_COMPLETION_STATUS status = DAT_DTO_ERR_REMOTE_RESPONDER;
+  bool (*blamed)(RequestKind) = [](RequestKind) { return true; };
+  switch (reason.code) {
+    case TerminateCode::kRdmapInvalidStag:
+    case TerminateCode::kRdmapBaseBounds:
+    case TerminateCode::kRdmapAccess:
+    case TerminateCode::kRdmapNotThisStream:
+    case TerminateCode::kRdmapToWrap:
+    case TerminateCode::kRdmapProtectionUnspecified:
+      status = DAT_DTO_ERR_REMOTE_ACCESS;
+      blamed = expects_response;
+      break;
+    case TerminateCode::kRdmapCannotInvalidateProtection:
+    case TerminateCode::kRdmapCannotInvalidate:
+      status = DAT_DTO_ERR_REMOTE_ACCESS;
+      blamed = [](RequestKind kind) { return kind == RequestKind::kSend; };
+      break;
+    case TerminateCode::kDdpTaggedInvalidStag:
+    case TerminateCode::kDdpTaggedBaseBounds:
+    case TerminateCode::kDdpTaggedNotThisStream:
+    case TerminateCode::kDdpTaggedToWrap:
+      status = DAT_DTO_ERR_REMOTE_ACCESS;
+      blamed = [](RequestKind kind) {
+        return kind == RequestKind::kWrite || kind == RequestKind::kWriteImmediate;
+      };
+      break;
+    case TerminateCode::kDdpUntaggedNoBuffer:
+      status = DAT_DTO_ERR_RECEIVER_NOT_READY;
+      [[fallthrough]];
+    case TerminateCode::kDdpUntaggedTooLong:
+      blamed = [](RequestKind kind) {
+        return kind == RequestKind::kSend || kind == RequestKind::kWriteImmediate;
+      };
+      break;
+    default:
+      break;
+  }
+  // Only what has been sent at least in part.
+  const std::uint64_t end = built_ + (building ? 1 : 0);
+  for (std::uint64_t i = requests_.head(); i != end; ++i) {
+    Request& request = requests_.at(i);
+    if (request.kind == RequestKind::kBind || !blamed(request.kind)) continue;
+    request.status = status;
+    return;
+  }
+}
+
+// ---- answers to our requests --------------------------------------------------------------------
+
+bool SendQueue::oldest_read(iwarp::ReadSink& sink) noexcept {
+  if (opening_read_in_flight_) {  // it was the first
+    sink = {kNoStag, 0, 0};
+    return true;
+  }
+  if (placement_is_next()) {
+    sink = {kNoStag, 0, 0};
+    return true;
+  }
+  const Request* const request = oldest_unanswered();
+  if (request == nullptr || request->kind != RequestKind::kRead) return false;
+  scatter_.start({requests_.segments(unanswered_), request->segment_count});
+  sink = {read_stag_, std::uint64_t{static_cast<std::uint32_t>(unanswered_)} << 32,
+          request->length};
+  return true;
+}
+
+Verdict SendQueue::place_read(std::span<const std::byte> payload) noexcept {
+  if (scatter_.place(shared_.memory, payload)) return Verdict::kOk;
+  requests_.at(unanswered_).status = DAT_DTO_ERR_LOCAL_PROTECTION;
+  shared_.refused_why = BreakReason::kLocalFault;
+  return Verdict::kInvalidStag;
+}
+
+void SendQueue::read_done() noexcept {
+  if (opening_read_in_flight_) {
+    opening_read_in_flight_ = false;
+    --reads_in_flight_;
+    return;
+  }
+  if (placement_is_next()) return placed();
+  answered(requests_.at(unanswered_));
+}
+
+Verdict SendQueue::atomic_response(const iwarp::AtomicResponse& response) noexcept {
+  Request* const request =
+      opening_read_in_flight_ || placement_is_next() ? nullptr : oldest_unanswered();
+  if (request == nullptr || request->kind == RequestKind::kRead ||
+      response.request_id != static_cast<std::uint32_t>(unanswered_))
+    return Verdict::kNothingOutstanding;
+  std::byte bytes[sizeof response.original];
+  std::memcpy(bytes, &response.original, sizeof bytes);
+  scatter_.start({requests_.segments(unanswered_), 1});
+  if (!scatter_.place(shared_.memory, bytes)) {
+    request->status = DAT_DTO_ERR_LOCAL_PROTECTION;
+    shared_.refused_why = BreakReason::kLocalFault;
+    return Verdict::kCatastrophic;
+  }
+  answered(*request);
+  return Verdict::kOk;
+}
+
+void SendQueue::blame_answer() noexcept {
+  if (opening_read_in_flight_ || placement_is_next()) return;
+  Request* const request = oldest_unanswered();
+  if (request != nullptr && request->status == DAT_DTO_SUCCESS)
+    request->status = DAT_DTO_ERR_BAD_RESPONSE;
+}
+
+}  // namespace udapl::soft

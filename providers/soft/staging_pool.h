@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/annotations.h"
+#include "common/mutex.h"
+#include "common/spin_lock.h"
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include <sys/mman.h>
+
+namespace udapl::soft {
+
+// The memory of an adapter for what lies between recv and the FPDU parser. A connection has some
+// only while it works or is in the middle of an FPDU; one piece of each size is kept for the next.
+// Thread-safe, leaf lock. Owned by the Adapter, outlives its QPs.
+class StagingPool {
+ public:
+  // Pages of its own, which go back to the system when it goes: on the heap freed pieces would
+  // stay.
+  class Piece {
+   public:
+    Piece() noexcept = default;
+    explicit Piece(std::size_t size) noexcept {
+      void* const pages =
+          ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (pages == MAP_FAILED) return;
+      bytes_ = static_cast<std::byte*>(pages);
+      size_ = size;
+    }
+    Piece(Piece&& other) noexcept { swap(other); }
+    Piece& operator=(Piece&& other) noexcept {
+      swap(other);
+      return *this;
+    }
+    ~Piece() {
+      if (bytes_ != nullptr) ::munmap(bytes_, size_);
+    }
+    [[nodiscard]] std::byte* get() const noexcept { return bytes_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+   private:
+    void swap(Piece& other) noexcept {
+      std::swap(bytes_, other.bytes_);
+      std::swap(size_, other.size_);
+    }
+    std::byte* bytes_ = nullptr;
+    std::size_t size_ = 0;
+  };
+  static constexpr std::size_t kLeast = 64 * 1024;
+  static constexpr std::size_t kMost = 512 * 1024;
+  static constexpr std::size_t kTotal = std::size_t{128} << 20;  // by default
+
+  explicit StagingPool(std::size_t total = kTotal) noexcept : total_(total) {}
+
+  // `size`: kLeast times a power of two, at most kMost. Empty: out of memory.
+  [[nodiscard]] Piece take(std::size_t size) noexcept UDAPL_EXCLUDES(lock_) {
+    Piece piece;
+    {
+      const ScopedLock guard(lock_);
+      piece = std::move(spare_of(size));
+      if (piece.get() != nullptr) taken_ += size;
+    }
+    if (piece.get() != nullptr) return piece;
+    Piece fresh(size);
+    const ScopedLock guard(lock_);
+    taken_ += fresh.size();
+    return fresh;
+  }
+  // Not an empty one.
+  void give_back(Piece piece) noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock guard(lock_);
+    taken_ -= piece.size();
+    Piece& spare = spare_of(piece.size());
+    if (spare.get() == nullptr) spare = std::move(piece);
+  }
+
+  // The total is used up: buffers do not grow beyond what they need, and a peer that does not go
+  // on with its FPDU is given up sooner.
+  [[nodiscard]] bool crowded() const noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock guard(lock_);
+    return taken_ >= total_;
+  }
+
+ private:
+  [[nodiscard]] Piece& spare_of(std::size_t size) noexcept UDAPL_REQUIRES(lock_) {
+    std::size_t index = 0;
+    while (kLeast << index < size) ++index;
+    return spares_.at(index);
+  }
+
+  const std::size_t total_;
+  mutable SpinLock lock_;
+  std::size_t taken_ UDAPL_GUARDED_BY(lock_) = 0;
+  std::array<Piece, 4> spares_ UDAPL_GUARDED_BY(lock_);
+  static_assert(kLeast << 3 == kMost);
+};
+
+}  // namespace udapl::soft

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""What the completion for bash offers.
+
+usage: completion.py COMPLETION_FILE FOLDER_OF_PROGRAMS
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FILE = BIN = ""
+
+
+class Completion(unittest.TestCase):
+    def offered(self, *words):
+        """For the last of the words, as bash would call it."""
+        script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); ' \
+                 '_udapl "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"; ' \
+                 'printf "%s\\n" "${COMPREPLY[@]}"'
+        with tempfile.TemporaryDirectory() as folder:
+            conf = os.path.join(folder, "dat.conf")
+            with open(conf, "w", encoding="utf-8") as file:
+                file.write('# none u2.0\nsoft u2.0 nonthreadsafe default lib d.1.0 "lo 0" ""\n'
+                           '  "ofa-v2-ib0" u2.0 threadsafe default lib d.1.0 "ib0 0" ""\n')
+            result = subprocess.run(["bash", "--norc", "-c", script, "bash", FILE, *words], check=False, text=True,
+                                    cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                                    env=dict(os.environ, DAT_OVERRIDE=conf, PATH=f"{BIN}:{os.environ['PATH']}"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout.split()
+
+    def test_commands(self):
+        self.assertEqual(self.offered("datinfo", "ch"), ["check"])
+        self.assertEqual(sorted(self.offered("dattx", "")), ["client", "server"])
+
+    def test_options(self):
+        self.assertEqual(self.offered("dattx", "client", "--si"), ["--sizes"])
+        self.assertEqual(self.offered("datinfo", "generate", "--out"), ["--output"])
+        for program, option in (("dapltest", "--json"), ("datconform", "--isolate"), ("dattrace", "--dat"),
+                                ("dattrace-chart", "--rows")):
+            self.assertIn(option, self.offered(program, option[:4]))
+
+    def test_adapters(self):
+        self.assertEqual(self.offered("dattx", "server", "--ia", ""), ["soft", "ofa-v2-ib0"])
+        self.assertEqual(self.offered("dapltest", "-T", "S", "-D", "s"), ["soft"])
+        self.assertEqual(self.offered("datinfo", "list", "of"), ["ofa-v2-ib0"])
+
+    def test_files(self):
+        self.assertEqual(self.offered("datinfo", "check", "da"), ["dat.conf"])
+
+
+if __name__ == "__main__":
+    FILE, BIN = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What the server of dapltest does with a client, one client and one thread: reads which test is
+// wanted, checks that, and runs its side of it. fake_dat.h says what the input is, and what is
+// asserted of the calls.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "../../tools/dapltest/control.h"
+#include "../../tools/dapltest/performance.h"
+#include "../../tools/dapltest/transaction.h"
+#include "fake_dat.h"
+
+using namespace dapltest;
+
+namespace {
+
+constexpr std::uint64_t kMostMemory = 1U << 20;  // so that an input takes milliseconds
+constexpr std::uint32_t kMostIterations = 1000;
+
+void serve(const Adapter& adapter) {
+  Control control;
+  wire::Info info;
+  Options command;
+  if (!control.create(adapter, 1) || !control.accept(&command, info, command)) return;
+  if (command.test == Test::kQuit) return static_cast<void>(control.answer(1));
+  if (!check_command(command).empty()) return;
+  command.iterations = std::min(command.iterations, kMostIterations);
+  command.timeout_s = 1;
+  if (command.test == Test::kPerformance) {
+    Performance test(command, true, info.little_endian);
+    if (test.memory_size() > kMostMemory || !test.create() || !control.answer(1)) return;
+    if (test.listen(1) == Endpoint::Listening::kDone) static_cast<void>(test.serve());
+    return;
+  }
+  command.endpoints = 1;  // the peer is one
+  command.poll = false;   // that it waits for is here at once, or never
+  Transaction test(command, true, info.little_endian);
+  if (test.memory_size() > kMostMemory || !test.create() || !control.answer(1)) return;
+  if (test.listen(1) == Endpoint::Listening::kDone)
+    static_cast<void>(test.run(nullptr, 0, nullptr));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::begin(std::as_bytes(std::span(data, size)));
+  Adapter adapter;
+  if (!adapter.open("fake")) std::abort();
+  serve(adapter);
+  return 0;
+}

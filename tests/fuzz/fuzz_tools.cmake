@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+# The servers of the tools, compiled from their sources, with fake_dat.cpp in place of libdat2.
+
+find_package(fmt REQUIRED)
+set(tools ../../tools)
+
+udapl_fuzzer(fuzz_dattx_server QUIET
+  SOURCES fuzz_dattx_server.cpp fake_dat.cpp ${tools}/dattx/server.cpp ${tools}/dattx/connection.cpp
+  LIBS dat_headers fmt::fmt)
+set(dapltest ${tools}/dapltest)
+udapl_fuzzer(fuzz_dapltest_server QUIET
+  SOURCES fuzz_dapltest_server.cpp fake_dat.cpp ${dapltest}/adapter.cpp ${dapltest}/control.cpp
+    ${dapltest}/endpoint.cpp ${dapltest}/options.cpp ${dapltest}/performance.cpp ${dapltest}/report.cpp
+    ${dapltest}/transaction.cpp ${dapltest}/wire.cpp
+  LIBS dat_headers fmt::fmt Threads::Threads)
+udapl_fuzzer(fuzz_dapltest_words QUIET
+  SOURCES fuzz_dapltest_words.cpp ${dapltest}/command_line.cpp ${dapltest}/options.cpp
+  LIBS dat_headers fmt::fmt)
+foreach(fuzzer IN ITEMS fuzz_dattx_server fuzz_dapltest_server fuzz_dapltest_words)
+  target_compile_definitions(${fuzzer} PRIVATE UDAPL_VERSION="${PROJECT_VERSION}")
+endforeach()

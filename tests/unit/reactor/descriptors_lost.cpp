@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Somebody closes the reactor's descriptors behind its back.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "tests/unit/reactor/bell.h"
+
+namespace udapl::test {
+
+namespace {
+
+// Runs `body` in a process of its own, whose descriptors may be closed.
+void in_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(body());
+  }
+  int status = 0;
+  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
+  BOOST_TEST(WIFEXITED(status), "killed by signal " << WTERMSIG(status));
+  BOOST_TEST(WEXITSTATUS(status) == 0, "check " << WEXITSTATUS(status) << " failed");
+}
+
+void close_all() {
+  for (int fd = 3; fd < 256; ++fd) ::close(fd);
+}
+
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+struct Witness {
+  void lost() noexcept { ++times; }
+  void called() noexcept { ++calls; }
+  std::atomic<int> times{0};
+  std::atomic<int> calls{0};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(descriptors_lost)
+
+BOOST_AUTO_TEST_CASE(a_reactor_without_descriptors_says_so_and_does_not_spin) {
+  in_child([] {
+    auto reactor = std::move(*Reactor::create("reactor-test"));
+    Witness witness;
+    reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
+    close_all();
+    reactor->progress();  // a program that polls notices at once
+    if (!eventually([&] { return witness.times == 1; })) return 1;
+    const double before = processor_seconds();
+    std::this_thread::sleep_for(1s);
+    if (processor_seconds() - before > 0.5) return 2;
+
+    {
+      // What needs no descriptor goes on.
+      Deferred deferred(*reactor, Call::to<&Witness::called>(&witness));
+      deferred.post();
+      if (!eventually([&] { return witness.calls == 1; })) return 3;
+      Timer timer(*reactor, Call::to<&Witness::called>(&witness));
+      timer.start_after(1ms);
+      if (!eventually([&] { return witness.calls == 2; })) return 4;
+      // And a thread that blocks is woken.
+      WaitWord word;
+      std::thread waker([&] {
+        std::this_thread::sleep_for(20ms);
+        word.signal();
+      });
+      const WaitResult result = reactor->block(word, 0, Clock::now() + kPatience);
+      waker.join();
+      if (result != WaitResult::kChanged) return 5;
+    }
+    reactor.reset();
+    return witness.times == 1 ? 0 : 6;
+  });
+}
+
+// The service thread sleeps in epoll, and nothing can wake it there.
+BOOST_AUTO_TEST_CASE(a_sleeping_reactor_notices_in_time_and_ends) {
+  in_child([] {
+    auto reactor = std::move(*Reactor::create("reactor-test"));
+    Witness witness;
+    reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
+    std::this_thread::sleep_for(100ms);  // it sleeps now
+    close_all();
+    reactor.reset();
+    return witness.times == 1 ? 0 : 1;
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test

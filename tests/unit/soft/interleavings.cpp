@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// A call of the driver that was decided upon, held up before it is made, while the core does
+// something else: every pair of what is decided and what is done.
+#include "tests/unit/soft/parked.h"
+#include "tests/unit/soft/support.h"
+
+#include <functional>
+
+namespace udapl::soft::test {
+namespace {
+
+using transport::DisconnectMode;
+
+// A Qp with a call that is held up.
+struct Held {
+  static Side::Options impatient() {
+    Side::Options options;
+    options.drain_limit = 40ms;
+    return options;
+  }
+  Side side{impatient()};
+  Fd peer;
+  std::unique_ptr<Parked> call;
+
+  void connecting() { REQUIRE_OK(side.qp->connect({}).code()); }
+  // An initiator whose peer is a plain socket.
+  void connect(iwarp::RtrSet rtr) {
+    connecting();
+    auto [active, passive] = tcp_pair();
+    BOOST_REQUIRE(::send(passive.get(), kReply.data(), kReply.size(), 0) ==
+                  static_cast<ssize_t>(kReply.size()));
+    peer = std::move(passive);
+    attach_initiator(side, std::move(active), negotiated(true, rtr));
+  }
+  void connected(iwarp::RtrSet rtr = iwarp::kRtrNone) {
+    connect(rtr);
+    BOOST_REQUIRE(eventually([&] { return side.sink.calls() == "established"; }));
+  }
+  void hold(Decided what) { call = std::make_unique<Parked>(what); }
+};
+
+struct Decision {
+  const char* name;
+  void (*reach)(Held&);  // until the call is held up
+  const char* before;    // told before it
+  const char* told;      // what it tells; "" of a timer
+};
+
+const Decision kDecisions[] = {
+    {"established",
+     [](Held& h) {
+       h.hold(Decided::kSinkCall);
+       h.connect(iwarp::kRtrNone);
+     },
+     "", "established"},
+    {"refused",
+     [](Held& h) {
+       h.connecting();
+       h.hold(Decided::kSinkCall);
+       h.side.qp->connect_failed(ConnectFailure::kRefused, {});
+     },
+     "", "refused"},
+    {"timed out",
+     [](Held& h) {
+       h.connecting();
+       h.hold(Decided::kSinkCall);
+       h.side.qp->connect_failed(ConnectFailure::kTimedOut, {});
+     },
+     "", "timed_out"},
+    {"disconnected",
+     [](Held& h) {
+       h.connected();
+       h.hold(Decided::kSinkCall);
+       h.peer.reset();
+     },
+     "established", "disconnected"},
+    {"broken",
+     [](Held& h) {
+       h.connected();
+       h.hold(Decided::kSinkCall);
+       const std::byte half[] = {std::byte{1}, std::byte{0}, std::byte{0}};
+       BOOST_REQUIRE(::send(h.peer.get(), half, sizeof half, 0) == sizeof half);
+       h.peer.reset();
+     },
+     "established", "broken"},
+    {"kick",
+     [](Held& h) {
+       h.hold(Decided::kTimer);
+       h.connect(iwarp::kRtrWrite);
+     },
+     "established", ""},
+    {"a look at a drain",
+     [](Held& h) {
+       h.connected();
+       h.hold(Decided::kTimer);
+       const DAT_RMR_TRIPLET nothing{};
+       REQUIRE_OK(
+           h.side.qp->post_rdma_read(1, nullptr, 0, nothing, kSignalled));  // no answer comes
+       h.side.qp->disconnect(DisconnectMode::kGraceful);
+     },
+     "established", ""},
+};
+
+struct Action {
+  const char* name;
+  void (*act)(Held&);  // in a thread of its own: it may have to wait for the call
+  bool silences;       // when it returns nothing more is told of that connection
+};
+
+const Action kActions[] = {
+    {"nothing", [](Held&) {}, false},
+    {"graceful disconnect", [](Held& h) { h.side.qp->disconnect(DisconnectMode::kGraceful); },
+     false},
+    {"abrupt disconnect", [](Held& h) { h.side.qp->disconnect(DisconnectMode::kAbrupt); }, false},
+    {"abrupt disconnect, reset",
+     [](Held& h) {
+       h.side.qp->disconnect(DisconnectMode::kAbrupt);
+       static_cast<void>(h.side.qp->reset());
+     },
+     true},
+    {"abrupt disconnect, reset, connect",
+     [](Held& h) {
+       h.side.qp->disconnect(DisconnectMode::kAbrupt);
+       static_cast<void>(h.side.qp->reset());
+       static_cast<void>(h.side.qp->connect({}));
+     },
+     true},
+    {"time-out of the set-up",
+     [](Held& h) { h.side.qp->connect_failed(ConnectFailure::kTimedOut, {}); }, false},
+    {"destruction", [](Held& h) { h.side.qp.reset(); }, true},
+};
+
+BOOST_AUTO_TEST_SUITE(interleavings)
+
+BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
+  for (const Decision& decision : kDecisions) {
+    for (const Action& action : kActions) {
+      BOOST_TEST_CONTEXT(decision.name << ", meanwhile: " << action.name) {
+        Held held;
+        decision.reach(held);
+        BOOST_REQUIRE(held.call->reached());
+        std::string at_return;
+        std::thread core([&] {
+          action.act(held);
+          at_return = held.side.sink.calls();
+        });
+        std::this_thread::sleep_for(5ms);  // for it to get as far as it can
+        held.call->release();
+        core.join();
+        // What the held-up call tells, if it does, comes once and after what was told before.
+        const std::string told = decision.told;
+        std::string expected = decision.before;
+        if (!told.empty()) expected += (expected.empty() ? "" : " ") + told;
+        if (action.silences) {
+          // Nothing comes later. The call was made before it returned, or not at all.
+          BOOST_TEST((at_return == expected || at_return == decision.before), at_return);
+          std::this_thread::sleep_for(5ms);
+          BOOST_TEST(held.side.sink.calls() == at_return);
+        } else if (!told.empty()) {
+          // It cannot be taken back any more.
+          BOOST_REQUIRE(eventually([&] { return held.side.sink.calls().starts_with(expected); }));
+        }
+        // At most one end.
+        const std::string calls = held.side.sink.calls();
+        int ends = 0;
+        for (const char* end : {"refused", "timed_out", "disconnected", "broken"})
+          for (std::size_t at = 0; (at = calls.find(end, at)) != std::string::npos; ++at) ++ends;
+        BOOST_TEST(ends <= 1, calls);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test

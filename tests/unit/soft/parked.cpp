@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What may happen between the decision to make a call and the call: reset, disconnect, the end.
+#include "tests/unit/soft/parked.h"
+
+namespace udapl::soft::test {
+namespace {
+
+using transport::DisconnectMode;
+
+// An initiator whose peer is a plain socket.
+struct Plain {
+  Plain() {
+    auto [active, passive] = tcp_pair();
+    BOOST_REQUIRE(::send(passive.get(), kReply.data(), kReply.size(), 0) ==
+                  static_cast<ssize_t>(kReply.size()));
+    BOOST_REQUIRE(side.qp->connect({}).ok());
+    peer = std::move(passive);
+    socket = std::move(active);
+  }
+  Side side;
+  Fd peer;
+  Fd socket;
+};
+
+BOOST_AUTO_TEST_SUITE(parked)
+
+// A TIMED_OUT that had been decided on came after the reset, to the next connection.
+BOOST_AUTO_TEST_CASE(reset_waits_for_a_decided_sink_call) {
+  Side side;
+  REQUIRE_OK(side.qp->connect({}).code());
+  Parked call(Decided::kSinkCall);
+  side.qp->connect_failed(ConnectFailure::kTimedOut, {});
+  BOOST_REQUIRE(call.reached());
+  std::string told;
+  std::thread resetter([&] {
+    CHECK_OK(side.qp->reset().code());
+    told = side.sink.calls();
+    CHECK_OK(side.qp->connect({}).code());
+  });
+  std::this_thread::sleep_for(50ms);  // for the reset to get as far as it can
+  call.release();
+  resetter.join();
+  BOOST_TEST(told == "timed_out");
+  std::this_thread::sleep_for(5ms);
+  BOOST_TEST(side.sink.calls() == "timed_out");
+}
+
+// The timer's call of the set-up, which came when the disconnect had started the timer anew, cut
+// the connection off.
+BOOST_FIXTURE_TEST_CASE(a_stale_timer_call_does_not_cut_a_graceful_end, Plain) {
+  Parked timer(Decided::kTimer);  // of the first kick
+  attach_initiator(side, std::move(socket), negotiated(true, iwarp::kRtrWrite));
+  BOOST_REQUIRE(timer.reached());
+  REQUIRE_OK(side.qp->post_send(1, nullptr, 0, kSignalled));
+  side.qp->disconnect(DisconnectMode::kGraceful);
+  timer.release();
+  std::this_thread::sleep_for(50ms);
+  BOOST_TEST(side.sink.calls() == "established");  // it waits for the peer's end
+  peer.reset();
+  BOOST_REQUIRE(eventually([&] { return side.sink.ended(); }));
+}
+
+// The destructor waits for a decided call, and none comes afterwards.
+BOOST_AUTO_TEST_CASE(the_destructor_waits_for_a_decided_sink_call) {
+  Side side;
+  REQUIRE_OK(side.qp->connect({}).code());
+  Parked call(Decided::kSinkCall);
+  side.qp->connect_failed(ConnectFailure::kRefused, {});
+  BOOST_REQUIRE(call.reached());
+  std::string told;
+  std::thread destroyer([&] {
+    side.qp.reset();
+    told = side.sink.calls();
+  });
+  std::this_thread::sleep_for(20ms);
+  call.release();
+  destroyer.join();
+  BOOST_TEST(told == "refused");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The state tables of connections, every pair: that of the QP, whatever connects it, and that of
+// what rdma_cm tells.
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "providers/verbs/connection_state.h"
+#include "providers/verbs/rdma_cm/cm_state.h"
+
+namespace udapl::verbs {
+
+namespace {
+
+using S = QpState;
+using E = QpEvent;
+
+struct Expected {
+  S next;
+  SinkCall call;
+  Ending ending;
+};
+
+// Whatever is not here is ignored.
+const std::map<std::pair<S, E>, Expected> kSteps = {
+    {{S::kIdle, E::kConnect}, {S::kConnecting, kNoCall, Ending::kNone}},
+    {{S::kIdle, E::kAccept}, {S::kAccepting, kNoCall, Ending::kNone}},
+
+    {{S::kConnecting, E::kEstablished}, {S::kReady, kEstablished, Ending::kNone}},
+    {{S::kConnecting, E::kRejected}, {S::kError, kRejected, Ending::kDrop}},
+    {{S::kConnecting, E::kRefused}, {S::kError, kRefused, Ending::kDrop}},
+    {{S::kConnecting, E::kUnreachable}, {S::kError, kUnreachable, Ending::kDrop}},
+    {{S::kConnecting, E::kPeerEnded}, {S::kError, kUnreachable, Ending::kDrop}},
+    {{S::kConnecting, E::kPeerLost}, {S::kError, kUnreachable, Ending::kDrop}},
+    {{S::kConnecting, E::kTooLate}, {S::kError, kTimedOut, Ending::kDrop}},
+    {{S::kConnecting, E::kAbort}, {S::kError, kNoCall, Ending::kDrop}},
+
+    {{S::kAccepting, E::kEstablished}, {S::kReady, kEstablished, Ending::kNone}},
+    {{S::kAccepting, E::kRejected}, {S::kError, kAcceptFailed, Ending::kDrop}},
+    {{S::kAccepting, E::kRefused}, {S::kError, kAcceptFailed, Ending::kDrop}},
+    {{S::kAccepting, E::kUnreachable}, {S::kError, kAcceptFailed, Ending::kDrop}},
+    {{S::kAccepting, E::kPeerEnded}, {S::kError, kAcceptFailed, Ending::kDrop}},
+    {{S::kAccepting, E::kPeerLost}, {S::kError, kAcceptFailed, Ending::kDrop}},
+    {{S::kAccepting, E::kTooLate}, {S::kError, kAcceptFailed, Ending::kDrop}},
+    {{S::kAccepting, E::kAbort}, {S::kError, kNoCall, Ending::kDrop}},
+
+    {{S::kReady, E::kPeerEnded}, {S::kError, kDisconnected, Ending::kAnswer}},
+    {{S::kReady, E::kPeerLost}, {S::kError, kBroken, Ending::kDisconnect}},
+    {{S::kReady, E::kBroken}, {S::kError, kBroken, Ending::kDisconnect}},
+    {{S::kReady, E::kDrain}, {S::kDraining, kNoCall, Ending::kNone}},
+    {{S::kReady, E::kAbort}, {S::kError, kNoCall, Ending::kDisconnect}},
+
+    {{S::kDraining, E::kPeerEnded}, {S::kError, kDisconnected, Ending::kAnswer}},
+    {{S::kDraining, E::kPeerLost}, {S::kError, kBroken, Ending::kDisconnect}},
+    {{S::kDraining, E::kBroken}, {S::kError, kBroken, Ending::kDisconnect}},
+    {{S::kDraining, E::kDrained}, {S::kError, kDisconnected, Ending::kDisconnect}},
+    {{S::kDraining, E::kAbort}, {S::kError, kNoCall, Ending::kDisconnect}},
+
+    {{S::kError, E::kReset}, {S::kIdle, kNoCall, Ending::kNone}},
+};
+
+constexpr int kCmEvents = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1;
+
+using C = CmState;
+using A = CmAction;
+
+// Of those that are set up by us: what is not here is ignored in every state but kAsked.
+const std::map<std::pair<C, rdma_cm_event_type>, A> kActions = {
+    {{C::kResolvingAddress, RDMA_CM_EVENT_ADDR_RESOLVED}, A::kResolveRoute},
+    {{C::kResolvingAddress, RDMA_CM_EVENT_ADDR_ERROR}, A::kRetry},
+    {{C::kResolvingRoute, RDMA_CM_EVENT_ROUTE_RESOLVED}, A::kRequest},
+    {{C::kResolvingRoute, RDMA_CM_EVENT_ROUTE_ERROR}, A::kRetry},
+    {{C::kRequested, RDMA_CM_EVENT_CONNECT_RESPONSE}, A::kReply},
+    {{C::kRequested, RDMA_CM_EVENT_ESTABLISHED}, A::kEstablished},
+    {{C::kRequested, RDMA_CM_EVENT_REJECTED}, A::kRejected},
+    {{C::kAttached, RDMA_CM_EVENT_ESTABLISHED}, A::kEstablished},
+    {{C::kAttached, RDMA_CM_EVENT_REJECTED}, A::kRejected},
+};
+
+bool is_loss(rdma_cm_event_type event) {
+  return event == RDMA_CM_EVENT_CONNECT_ERROR || event == RDMA_CM_EVENT_UNREACHABLE ||
+         event == RDMA_CM_EVENT_DISCONNECTED || event == RDMA_CM_EVENT_DEVICE_REMOVAL;
+}
+
+bool is_of_a_set_up(rdma_cm_event_type event) {
+  return event <= RDMA_CM_EVENT_ROUTE_ERROR || event == RDMA_CM_EVENT_CONNECT_RESPONSE ||
+         event == RDMA_CM_EVENT_REJECTED || event == RDMA_CM_EVENT_ESTABLISHED;
+}
+
+A expected_action(C state, rdma_cm_event_type event) {
+  if (state == C::kNew) return A::kIgnore;
+  if (state == C::kAsked) return A::kPeerGone;
+  if (is_loss(event)) return A::kLost;
+  const auto found = kActions.find({state, event});
+  if (found != kActions.end()) return found->second;
+  return is_of_a_set_up(event) ? A::kIgnore : A::kTrace;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(connection_states)
+
+BOOST_AUTO_TEST_CASE(every_event_in_every_state_of_a_qp) {
+  for (int s = 0; s < kQpStates; ++s) {
+    for (int e = 0; e < kQpEvents; ++e) {
+      const auto state = static_cast<S>(s);
+      const auto event = static_cast<E>(e);
+      BOOST_TEST_CONTEXT("state " << name_of(state) << ", event " << e) {
+        const QpStep is = step(state, event);
+        const auto expected = kSteps.find({state, event});
+        BOOST_REQUIRE_EQUAL(is.allowed, expected != kSteps.end());
+        if (!is.allowed) continue;
+        BOOST_CHECK(is.next == expected->second.next);
+        BOOST_CHECK_EQUAL(is.call, expected->second.call);
+        BOOST_CHECK(is.ending == expected->second.ending);
+      }
+    }
+  }
+}
+
+// Every set-up and every connection ends with one call, unless the core itself has ended it.
+BOOST_AUTO_TEST_CASE(what_ends_is_told) {
+  for (int s = 0; s < kQpStates; ++s) {
+    for (int e = 0; e < kQpEvents; ++e) {
+      const QpStep is = step(static_cast<S>(s), static_cast<E>(e));
+      if (!is.allowed || is.next != S::kError) continue;
+      BOOST_CHECK_EQUAL(is.call == kNoCall, static_cast<E>(e) == E::kAbort);
+      BOOST_CHECK(is.ending != Ending::kNone);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_event_of_rdma_cm_in_every_state) {
+  for (int s = 0; s < kCmStates; ++s) {
+    for (int e = 0; e < kCmEvents; ++e) {
+      const auto state = static_cast<C>(s);
+      const auto event = static_cast<rdma_cm_event_type>(e);
+      BOOST_TEST_CONTEXT("state " << name_of(state) << ", event " << e)
+      BOOST_CHECK(action_of(state, event) == expected_action(state, event));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::verbs

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// The application and the reactor thread at the same CQs at the same time: nothing is lost, nothing
+// comes twice. Calls at a CQ take longer here, so that they meet. Of applications that serialise
+// their calls and of others.
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+
+#include "every_fault.h"
+#include "mock_control.h"
+#include "run.h"
+
+namespace {
+
+using faults::End;
+using faults::Pair;
+using faults::Run;
+using namespace std::chrono_literals;
+
+constexpr unsigned kDwell = 100;  // us
+const auto kThreadModes = boost::unit_test::data::make({false, true});
+
+struct Dwell {
+  Dwell() { verbs_mock_dwell(kDwell); }
+  ~Dwell() { verbs_mock_dwell(0); }
+};
+
+void check(Run& run, bool done) {
+  run.finish();
+  BOOST_CHECK_MESSAGE(done && run.outcome().empty(), run.outcome());
+  for (const std::string& complaint : run.complaints()) BOOST_ERROR(complaint);
+  char left[256];
+  BOOST_CHECK_MESSAGE(verbs_mock_live(left, sizeof left) == 0, "left over: " << left);
+}
+
+// Dequeues all the time; how many events came.
+unsigned poll_for(DAT_EVD_HANDLE evd, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  unsigned events = 0;
+  DAT_EVENT event{};
+  while (std::chrono::steady_clock::now() < end)
+    if (dat_evd_dequeue(evd, &event) == DAT_SUCCESS) ++events;
+  return events;
+}
+
+bool post_recv(Pair& pair) {
+  DAT_LMR_TRIPLET to = pair.local(1024, 64);
+  return FAULTS_OK(pair.run, dat_ep_post_recv(pair.passive.ep, 1, &to, DAT_DTO_COOKIE{},
+                                              DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+bool post_send(Pair& pair, int flags = DAT_COMPLETION_DEFAULT_FLAG) {
+  DAT_LMR_TRIPLET from = pair.local(0, 32);
+  return FAULTS_OK(pair.run, dat_ep_post_send(pair.active.ep, 1, &from, DAT_DTO_COOKIE{},
+                                              static_cast<DAT_COMPLETION_FLAGS>(flags)));
+}
+
+// The adapter's thread looks for the end of what is drained, again and again, as nobody takes the
+// message.
+bool drain(Pair& pair) {
+  return pair.connect() && post_send(pair) &&
+         FAULTS_OK(pair.run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+}
+
+bool end_drain(Pair& pair) {
+  DAT_EVENT event{};
+  return post_recv(pair) &&
+         pair.run.expect_done(pair.active.request_evd, pair.active.connect_evd) &&
+         pair.run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(beside_reactor)
+
+BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_scans, kThreadModes, threads) {
+  Run run("mock", threads);
+  Pair pair(run);
+  bool done = pair.create();
+  {
+    const Dwell dwell;
+    done = done && drain(pair);
+    BOOST_TEST(poll_for(pair.active.request_evd, 300ms) == 0U);
+  }
+  check(run, done && end_drain(pair));
+}
+
+BOOST_DATA_TEST_CASE(qps_come_and_go_while_the_reactor_thread_scans, kThreadModes, threads) {
+  Run run("mock", threads);
+  Pair pair(run);
+  bool done = pair.create();
+  {
+    const Dwell dwell;
+    done = done && drain(pair);
+    for (int i = 0; done && i < 200; ++i) {
+      DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+      done =
+          FAULTS_OK(run, dat_ep_create(run.ia, pair.pz, pair.active.recv_evd,
+                                       pair.active.request_evd, DAT_HANDLE_NULL, nullptr, &ep)) &&
+          FAULTS_OK(run, dat_ep_free(ep)) &&
+          FAULTS_OK(run, dat_evd_resize(pair.active.request_evd, 16 + i));
+    }
+  }
+  check(run, done && end_drain(pair));
+}
+
+// Quiet completions make an armed CQ fire, too; the reactor thread finds out by a look.
+BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_filters, kThreadModes, threads) {
+  Run run("mock", threads);
+  Pair pair(run);
+  bool done = pair.create() && pair.connect();
+  {
+    const Dwell dwell;
+    for (int i = 0; done && i < 50; ++i) {
+      DAT_EVENT event{};
+      DAT_COUNT more = 0;
+      done = post_recv(pair) && post_send(pair, DAT_COMPLETION_SUPPRESS_FLAG);
+      const DAT_RETURN code = dat_evd_wait(pair.active.request_evd, 200, 1, &event, &more);
+      BOOST_TEST(DAT_GET_TYPE(code) == unsigned{DAT_TIMEOUT_EXPIRED});
+      BOOST_TEST(poll_for(pair.active.request_evd, 1ms) == 0U);
+      BOOST_TEST(poll_for(pair.passive.recv_evd, 1ms) == 1U);
+    }
+  }
+  check(run, done && pair.disconnect(DAT_CLOSE_ABRUPT_FLAG));
+}
+
+namespace {
+
+// Installs itself anew, which arms the CQs of its CNO in the thread that called it.
+struct Agent {
+  static void called(DAT_PVOID instance, DAT_EVD_HANDLE) {
+    Agent& self = *static_cast<Agent*>(instance);
+    ++self.calls;
+    (void)dat_cno_modify_agent(self.cno, self.proxy());
+  }
+  DAT_OS_WAIT_PROXY_AGENT proxy() { return {this, &Agent::called}; }
+
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+  std::atomic<unsigned> calls{0};
+};
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_arms, kThreadModes, threads) {
+  Run run("mock", threads);
+  Pair pair(run);
+  Agent agent;
+  bool done = pair.create() && pair.connect() &&
+              FAULTS_OK(run, dat_cno_create(run.ia, agent.proxy(), &agent.cno)) &&
+              FAULTS_OK(run, dat_evd_modify_cno(pair.active.request_evd, agent.cno));
+  unsigned events = 0;
+  constexpr unsigned kMessages = 200;
+  {
+    const Dwell dwell;
+    for (unsigned i = 0; done && i < kMessages; ++i) {
+      done = post_recv(pair) && post_send(pair);
+      events += poll_for(pair.active.request_evd, 1ms);
+      (void)poll_for(pair.passive.recv_evd, 1ms);
+    }
+  }
+  BOOST_TEST(events == kMessages);
+  BOOST_TEST(agent.calls.load() > 0U);
+  done = done && pair.disconnect(DAT_CLOSE_ABRUPT_FLAG) &&
+         FAULTS_OK(run, dat_evd_modify_cno(pair.active.request_evd, DAT_HANDLE_NULL)) &&
+         FAULTS_OK(run, dat_cno_free(agent.cno));
+  check(run, done);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+#
+# Completion for bash: options and commands as the program's --help has them, names of adapters from
+# dat.conf, else files.
+
+_udapl_adapters() {
+  local file
+  for file in "${DAT_OVERRIDE-}" /etc/dat.conf /etc/rdma/dat.conf; do
+    [ -r "$file" ] || continue
+    # The first field of each entry, without its quotes; names with blanks are left out.
+    sed -n -E 's/^[[:blank:]]*"?([^"#[:blank:]]+)"?[[:blank:]].*/\1/p' "$file"
+    return
+  done
+}
+
+_udapl() {
+  local program=$1 word=$2 before=$3 index command=
+  COMPREPLY=()
+  case $before in
+    --ia | -D | --device)
+      mapfile -t COMPREPLY < <(compgen -W "$(_udapl_adapters)" -- "$word")
+      return
+      ;;
+  esac
+  for ((index = 1; index < COMP_CWORD; ++index)); do
+    case ${COMP_WORDS[index]} in
+      list | check | generate | server | client) command=${COMP_WORDS[index]} ;;
+    esac
+  done
+  # "  -h,--help  text": options and commands of the program, or of the command that was given.
+  local said words
+  said=$("$program" ${command:+"$command"} --help 2>/dev/null)
+  case $word in
+    -*) words=$(grep -oE -- '(^|[ ,[|])--?[A-Za-z][A-Za-z_-]*' <<<"$said" | tr -d ' ,[|' | sort -u) ;;
+    *)
+      [ -n "$command" ] || words=$(sed -n '/^Subcommands:/,$ s/^  \([a-z]*\)  .*/\1/p' <<<"$said")
+      [ "$command" != list ] || words=$(_udapl_adapters)
+      ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- "$word")
+}
+
+complete -o filenames -F _udapl datinfo dattx dapltest datconform dattrace dattrace-chart
