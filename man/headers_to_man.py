@@ -36,6 +36,36 @@ HEADERS = [(f"dat/api/{name}.h", "dat/udat.h") for name in (
 ]
 
 
+# What somebody who reads the page is likely to look for next; dat(7) lists all pages.
+RELATED = {
+    "dat_ia": ("dat_ia_attr", "dat_provider_attr", "dat_registry", "dat_pz", "dat_evd"),
+    "dat_pz": ("dat_ia", "dat_lmr", "dat_rmr", "dat_ep", "dat_srq"),
+    "dat_lmr": ("dat_pz", "dat_rmr", "dat_dto"),
+    "dat_rmr": ("dat_lmr", "dat_pz", "dat_dto"),
+    "dat_evd": ("dat_event", "dat_cno", "dat_ia"),
+    "dat_event": ("dat_evd", "dat_cno", "dat_connection", "dat_dto", "dat_cr"),
+    "dat_cno": ("dat_evd", "dat_event"),
+    "dat_ep": ("dat_connection", "dat_dto", "dat_evd", "dat_pz", "dat_srq"),
+    "dat_connection": ("dat_ep", "dat_service_point", "dat_cr", "dat_event"),
+    "dat_dto": ("dat_ep", "dat_lmr", "dat_rmr", "dat_event", "dat_srq"),
+    "dat_srq": ("dat_ep", "dat_dto", "dat_pz"),
+    "dat_service_point": ("dat_cr", "dat_connection", "dat_evd"),
+    "dat_cr": ("dat_service_point", "dat_connection", "dat_event"),
+    "dat_handle": ("dat_ia", "dat_ep", "dat_evd"),
+    "dat_registry": ("dat_ia", "dat_provider", "dat_diagnosis_extensions"),
+    "dat_ia_attr": ("dat_ia", "dat_provider_attr"),
+    "dat_provider_attr": ("dat_ia", "dat_ia_attr"),
+    "dat_error": ("dat_diagnosis_extensions", "dat_ia"),
+    "dat_provider": ("dat_registry", "dat_ia"),
+    "dat_ib_extensions": ("dat_dto", "dat_event", "dat_ib_counters", "dat_ib_collective"),
+    "dat_ib_counters": ("dat_ib_extensions", "dat_ia"),
+    "dat_ib_collective": ("dat_ib_extensions", "dat_ia"),
+    "dat_iw_extensions": ("dat_ep", "dat_connection"),
+    "dat_diagnosis_extensions": ("dat_error", "dat_registry", "dat_trclvl"),
+    "dat_trclvl": ("dat_ia_attr", "dat_diagnosis_extensions"),
+}
+
+
 class Item:
     """A declaration and its comment. kind: function, macro, type, constant, heading."""
 
@@ -320,10 +350,10 @@ def make_page(header, include, all_pages):
             elif heading:
                 out += body(heading)
     out += types_section(items)
-    others = [other for other in all_pages if other != name]
+    others = [other for other in RELATED[name] if other in all_pages]
     out += [".SH SEE ALSO"]
-    see = [f".BR {other} (3)," for other in sorted(others)]
-    out += [".BR dat (7),", ".BR dat.conf (5),"] + see[:-1] + [see[-1].rstrip(",")]
+    see = [f".BR {other} (3)," for other in sorted(others)] + [".BR dat (7)"]
+    out += see
     return name, names, "\n".join(without_idle_paragraphs(out)) + "\n"
 
 
