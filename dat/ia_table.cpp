@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "common/cause.h"
+#include "common/tracing/cause.h"
 
 namespace udapl::dat {
 

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 namespace udapl::dat {
 

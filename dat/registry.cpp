@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/cause.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "dat/advice.h"
 #include "dat/cause.h"
 #include "dat/provider_of.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/cause.h"
+#include "common/tracing/cause.h"
 #include "dat/known_tables.h"
 #include "dat/provider_of.h"
 #include "dat/registry.h"

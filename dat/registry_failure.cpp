@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dat/advice.h"
 #include "dat/cause.h"
 #include "dat/registry.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "common/cause.h"
+#include "common/tracing/cause.h"
 #include "dat/provider_of.h"
 #include "dat/registry.h"
 #include "dat/text.h"

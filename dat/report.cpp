@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "common/printable.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dat/advice.h"
 #include "dat/strerror.h"
 #include "dat/text.h"

@@ -3,8 +3,9 @@
 // dattrace: shows and changes the trace levels of a running process of the same user.
 //
 // Each library of ours keeps its levels in a page of memory that has a descriptor
-// (common/trace.cpp). The kernel lets the same user open another process's descriptors through
-// /proc, and nobody else; the process itself is not involved, so it may be busy, stopped or stuck.
+// (common/tracing/trace.cpp). The kernel lets the same user open another process's descriptors
+// through /proc, and nobody else; the process itself is not involved, so it may be busy, stopped or
+// stuck.
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -25,8 +26,8 @@
 
 #include "common/fd.h"
 #include "common/printable.h"
-#include "common/trace.h"
-#include "common/trace_page.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_page.h"
 
 namespace {
 

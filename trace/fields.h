@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "common/trace_record.h"
+#include "common/tracing/trace_record.h"
 
 #include <lttng/tracepoint.h>
 

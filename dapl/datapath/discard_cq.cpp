@@ -2,7 +2,7 @@
 #include "dapl/endpoint/discard_cq.h"
 
 #include "common/mutex.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/datapath/completion.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // The cold half of the posts.
 #include "dapl/datapath/post.h"
 
-#include "common/cause.h"
+#include "common/tracing/cause.h"
 #include "dapl/objects/ia.h"
 
 #include <sched.h>

@@ -3,9 +3,9 @@
 // A connection that broke, and how the application learns why.
 #include <array>
 
-#include "common/cause.h"
-#include "common/trace.h"
-#include "common/trace_limit.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
 #include "dapl/endpoint/ep.h"
 #include "dapl/events/evd.h"
 

@@ -3,7 +3,7 @@
 
 #include <dat/dat_trclvl.h>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/endpoint/ep_config.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/ia.h"

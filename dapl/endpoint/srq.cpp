@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/endpoint/srq.h"
 
-#include "common/cause_scope.h"
+#include "common/tracing/cause_scope.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"

@@ -2,7 +2,7 @@
 #include "dapl/events/cno.h"
 
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/events/evd.h"
 
-#include "common/cause_scope.h"
 #include "common/dat_names.h"
-#include "common/trace.h"
-#include "common/trace_limit.h"
+#include "common/tracing/cause_scope.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
 #include "dapl/events/cno.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/events/cno.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/ia.h"

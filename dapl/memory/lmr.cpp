@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/memory/lmr.h"
 
-#include "common/cause_scope.h"
+#include "common/tracing/cause_scope.h"
 #include "dapl/memory/shared_mapping.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"

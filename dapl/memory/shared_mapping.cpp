@@ -2,7 +2,7 @@
 #include "dapl/memory/shared_mapping.h"
 
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 #include <cerrno>
 #include <cinttypes>

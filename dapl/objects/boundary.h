@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "common/cause.h"
 #include "common/result.h"
+#include "common/tracing/cause.h"
 
 #include <new>
 

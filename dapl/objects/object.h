@@ -8,7 +8,7 @@
 #include "common/mutex.h"
 #include "common/result.h"
 #include "common/spin_lock.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 #include <atomic>
 #include <cstddef>

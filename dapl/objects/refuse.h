@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "common/cause.h"
 #include "common/result.h"
+#include "common/tracing/cause.h"
 
 // Leaves a function that returns Status or Result with an error, and says why in one trace record
 // and as the thread's last cause:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/objects/ep_state.h"
 #include "dapl/objects/object.h"
 #include "dapl/transport/cm.h"

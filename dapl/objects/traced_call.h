@@ -3,8 +3,8 @@
 
 #include <dat/udat.h>
 
-#include "common/refusal.h"
-#include "common/trace.h"
+#include "common/tracing/refusal.h"
+#include "common/tracing/trace.h"
 
 #include <algorithm>
 #include <cstddef>

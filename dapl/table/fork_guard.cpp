@@ -4,8 +4,8 @@
 #include <atomic>
 #include <type_traits>
 
-#include "common/cause.h"
 #include "common/fork.h"
+#include "common/tracing/cause.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/trace_points.h"
 

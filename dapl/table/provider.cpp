@@ -2,7 +2,7 @@
 #include "dapl/table/provider.h"
 
 #include "common/mutex.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"

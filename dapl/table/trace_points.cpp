@@ -2,7 +2,7 @@
 #include "dapl/objects/trace_points.h"
 
 #include "common/dat_names.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/datapath/completion.h"
 #include "dapl/endpoint/cookie_ring.h"
 #include "dapl/objects/ia.h"

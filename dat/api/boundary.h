@@ -5,9 +5,9 @@
 
 #include <new>
 
-#include "common/cause.h"
 #include "common/result.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "dat/api/forward.h"
 
 namespace udapl::dat {

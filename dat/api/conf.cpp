@@ -3,7 +3,7 @@
 
 #include <dat/dat_diagnosis_extensions.h>
 
-#include "common/cause.h"
+#include "common/tracing/cause.h"
 #include "dat/api/boundary.h"
 #include "dat/api/forward.h"
 #include "dat/conf_file.h"

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "common/result.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dat/api/instance.h"
 #include "dat/ia_table.h"
 #include "dat/known_tables.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include <cstring>
 
-#include "common/cause.h"
+#include "common/tracing/cause.h"
 #include "dat/api/boundary.h"
 #include "dat/api/forward.h"
 

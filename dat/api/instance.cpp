@@ -9,8 +9,8 @@
 
 #include <dlfcn.h>
 
-#include "common/cause.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "dat/api/boundary.h"
 #include "dat/api/forward.h"
 #include "dat/strerror.h"

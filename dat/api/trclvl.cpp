@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include <dat/dat_trclvl.h>
 
-#include "common/cause.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "dat/api/forward.h"
 
 using namespace udapl;

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/reactor/epoll_wait.h"
 #include "providers/reactor/reactor.h"
 

@@ -5,7 +5,7 @@
 // each of which frees the other's EP) would wait for each other for ever.
 #include "providers/reactor/reactor.h"
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 namespace udapl {
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "common/call_probe.h"
-#include "common/cause.h"
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "providers/reactor/not_cancelled.h"
 
 namespace udapl {

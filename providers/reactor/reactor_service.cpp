@@ -9,9 +9,9 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-#include "common/cause.h"
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/access_offences.h"
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/socket_address.h"
 
 #include <sys/random.h>

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/cq.h"
 #include "providers/soft/mr.h"
 #include "providers/soft/qp.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <new>
 
-#include "common/cause.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/cm_active.h"
 #include "providers/soft/cm_listener.h"
 #include "providers/soft/socket_address.h"

@@ -9,9 +9,9 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "common/cause.h"
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/io/lingering_close.h"
 #include "providers/soft/iwarp/sender.h"
 #include "providers/soft/iwarp/terminate.h"

@@ -11,10 +11,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/fork.h"
-#include "common/trace_limit.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace_limit.h"
 #include "providers/soft/io/descriptor_limit.h"
 #include "providers/soft/socket_address.h"
 

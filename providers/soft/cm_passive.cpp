@@ -7,7 +7,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/transport/qp.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_listener.h"

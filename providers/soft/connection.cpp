@@ -3,7 +3,7 @@
 // Connection: how a connection begins, and what the driver calls.
 #include "providers/soft/connection.h"
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/iwarp_link.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Connection: how a connection ends, its timer, and what the core is told.
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/connection.h"
 #include "providers/soft/cq.h"
 

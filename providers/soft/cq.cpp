@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/cq.h"
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/qp.h"
 
 #include <dat/dat_ib_extensions.h>

@@ -2,8 +2,8 @@
 #include "providers/soft/intake.h"
 
 #include "common/errno_text.h"
-#include "common/trace.h"
-#include "common/trace_limit.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
 
 #include <algorithm>
 #include <chrono>

@@ -13,9 +13,9 @@
 #include <memory>
 #include <optional>
 
-#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/fd.h"
+#include "common/tracing/cause.h"
 #include "providers/soft/socket_address.h"
 
 namespace udapl::soft {

@@ -7,7 +7,7 @@
 
 #include <cstdarg>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/table/provider_table.h"
 #include "providers/soft/adapter.h"
 #include "providers/soft/cq.h"

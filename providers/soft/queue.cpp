@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/queue.h"
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/cq.h"
 
 #include <algorithm>

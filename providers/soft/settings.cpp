@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cause.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 
 namespace udapl::soft {
 

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <utility>
 
-#include "common/cause.h"
 #include "common/errno_text.h"
 #include "common/standard_fds.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "providers/verbs/attributes.h"
 #include "providers/verbs/cq.h"
 #include "providers/verbs/local_address.h"

@@ -10,9 +10,9 @@
 
 #include <dat/dat_ib_extensions.h>
 
-#include "common/cause.h"
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/srq.h"

@@ -3,9 +3,9 @@
 // Qp: resources, time, sink calls.
 #include "providers/verbs/qp.h"
 
-#include "common/cause.h"
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/cq.h"
 #include "providers/verbs/srq.h"

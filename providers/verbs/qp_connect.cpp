@@ -2,8 +2,8 @@
 //
 // Qp: how a connection is set up, from both sides; what its Connection tells.
 #include "common/errno_text.h"
-#include "common/trace.h"
-#include "common/trace_limit.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/status.h"

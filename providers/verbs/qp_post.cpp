@@ -2,7 +2,7 @@
 //
 // Qp: posting, whatever is not one segment of a known registration: lists, empty segments, atomics,
 // receives on a QP in error.
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/trace_points.h"

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 // The records of verbs and rdma_cm: what they were asked, what they answered, and what they tell of
 // their own accord. At DETAIL, about the object that the thread is about (trace::About). Nothing

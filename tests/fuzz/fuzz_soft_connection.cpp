@@ -28,7 +28,7 @@
 
 #include "common/fd.h"
 #include "common/mutex.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/transport/srq.h"
 #include "providers/soft/adapter.h"
 #include "providers/soft/iwarp/crc32c.h"

@@ -2,7 +2,7 @@
 //
 // Any text as the variables of traces, a line "NAME=value" each: what is read keeps the promises of
 // trace_settings.h.
-#include "common/trace_settings.h"
+#include "common/tracing/trace_settings.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 namespace {
 

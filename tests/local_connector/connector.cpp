@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "connector.h"
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/local_address.h"
 #include "providers/verbs/qp.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "connector.h"
 #include "dapl/table/provider_table.h"
 #include "providers/verbs/adapter.h"

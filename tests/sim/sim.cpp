@@ -2,7 +2,7 @@
 //
 // Runs seeds of the simulator. A run that violates an invariant is printed with the command that
 // repeats it; the exit status is then 1.
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "tests/sim/run.h"
 
 #include <algorithm>

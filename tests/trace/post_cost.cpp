@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/table/provider_table.h"
 
 extern "C" {

@@ -19,8 +19,8 @@
 
 #include "common/errno_text.h"
 #include "common/result.h"
-#include "common/trace.h"
-#include "common/trace_sink.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_sink.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The environment of traces: what each variable means, alone and together.
-#include "common/trace_settings.h"
+#include "common/tracing/trace_settings.h"
 
 #include <map>
 #include <string>
@@ -10,7 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 namespace {
 

@@ -22,9 +22,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "common/printable.h"
-#include "common/trace.h"
-#include "common/trace_limit.h"
-#include "common/trace_output.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
+#include "common/tracing/trace_output.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/socket_address.h"
 
 namespace udapl::soft {

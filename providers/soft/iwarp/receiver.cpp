@@ -5,7 +5,7 @@
 #include <cassert>
 #include <limits>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/iwarp/crc32c.h"
 
 namespace udapl::iwarp {

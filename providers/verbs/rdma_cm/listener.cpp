@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/rdma_cm/listener.h"
 
-#include "common/cause.h"
 #include "common/errno_text.h"
-#include "common/trace.h"
-#include "common/trace_limit.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/rdma_cm/address.h"
 #include "providers/verbs/rdma_cm/connector.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "dapl/endpoint/srq.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/ia.h"

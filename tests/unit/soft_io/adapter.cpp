@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "tests/unit/soft_io/raw_socket.h"
 
 namespace udapl::soft::test {

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/iwarp/wire.h"
 #include "tests/unit/soft_io/cm_fixture.h"

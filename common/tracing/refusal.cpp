@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "common/refusal.h"
+#include "common/tracing/refusal.h"
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "common/cause.h"
+#include "common/tracing/cause.h"
 
-#include "common/cause_scope.h"
-#include "common/refusal.h"
+#include "common/tracing/cause_scope.h"
+#include "common/tracing/refusal.h"
 
 #include <dat/dat_diagnosis_extensions.h>
 

@@ -4,7 +4,7 @@
 #include <dat/udat.h>
 
 #include "common/errno_text.h"
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 // The way of an error's reason to the application, at every trace level: dat_last_cause() of
 // <dat/dat_diagnosis_extensions.h>. Works in libdat2 and in providers, whose registry may be

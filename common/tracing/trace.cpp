@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 #include <algorithm>
 #include <atomic>
@@ -20,10 +20,10 @@
 #include "common/dat_names.h"
 #include "common/fd.h"
 #include "common/printable.h"
-#include "common/refusal.h"
-#include "common/trace_limit.h"
-#include "common/trace_settings.h"
-#include "common/trace_sink.h"
+#include "common/tracing/refusal.h"
+#include "common/tracing/trace_limit.h"
+#include "common/tracing/trace_settings.h"
+#include "common/tracing/trace_sink.h"
 
 namespace udapl::trace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "common/trace_output.h"
+#include "common/tracing/trace_output.h"
 
 #include <climits>
 #include <cstdio>
@@ -7,8 +7,8 @@
 
 #include "common/nonblocking/system_log.h"
 #include "common/nonblocking/write_now.h"
-#include "common/trace.h"
-#include "common/trace_sink.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_sink.h"
 
 namespace udapl::trace {
 

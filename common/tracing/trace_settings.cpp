@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "common/trace_settings.h"
+#include "common/tracing/trace_settings.h"
 
 #include <charconv>
 #include <cstdlib>
 
 #include <unistd.h>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 namespace udapl::trace {
 

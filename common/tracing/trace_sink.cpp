@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "common/trace_sink.h"
+#include "common/tracing/trace_sink.h"
 
 #include <atomic>
 #include <cerrno>
@@ -18,8 +18,8 @@
 #include "common/fd.h"
 #include "common/nonblocking/system_log.h"
 #include "common/printable.h"
-#include "common/trace.h"
-#include "common/trace_output.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_output.h"
 
 namespace udapl::trace {
 

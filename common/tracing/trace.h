@@ -3,8 +3,8 @@
 
 #include <dat/udat.h>
 
-#include "common/trace_page.h"
-#include "common/trace_record.h"
+#include "common/tracing/trace_page.h"
+#include "common/tracing/trace_record.h"
 
 #include <string_view>
 
@@ -67,7 +67,7 @@ class Refusal;
 // What a thread's records refer to while it is in a call.
 struct ThreadState {
   const void* subject = nullptr;  // of About
-  Refusal* refusal = nullptr;     // common/refusal.h
+  Refusal* refusal = nullptr;     // common/tracing/refusal.h
 };
 // The same place for all calls of a thread, so that the compiler need not ask twice in a function.
 [[nodiscard, gnu::const]] ThreadState& this_thread() noexcept;
@@ -119,7 +119,7 @@ void tell(const char* function, std::string_view prefix, std::string_view text) 
                             __VA_ARGS__);                                              \
   } while (false)
 
-// As UDAPL_TRACE, at most so often as a RateLimit (common/trace_limit.h) allows.
+// As UDAPL_TRACE, at most so often as a RateLimit (common/tracing/trace_limit.h) allows.
 #define UDAPL_TRACE_LIMITED(limit, level, ...)                                        \
   do {                                                                                \
     if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                  \

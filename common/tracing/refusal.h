@@ -3,7 +3,7 @@
 
 #include <dat/udat.h>
 
-#include "common/trace.h"
+#include "common/tracing/trace.h"
 
 #include <array>
 

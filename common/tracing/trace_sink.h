@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "common/trace_record.h"
-#include "common/trace_settings.h"
+#include "common/tracing/trace_record.h"
+#include "common/tracing/trace_settings.h"
 
 // Where text records go. One set of sinks a library, chosen once. Thread-safe, never locks, never
 // waits: a record goes out in one piece for each sink, so that records of several threads and
