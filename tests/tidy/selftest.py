@@ -18,8 +18,8 @@ class TreeTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = folder.name
         for name in ("include/dat/udat.h", "common/fd.h", "common/tracing/trace.h", "dat/conf.h", "dapl/endpoint/ep.h",
-                     "dapl/transport/qp.h", "providers/verbs/rdma_cm/id.h", "providers/soft/io.h", "providers/soft/iwarp/mpa.h",
-                     "samples/common.h"):
+                     "dapl/transport/qp.h", "providers/verbs/rdma_cm/id.h", "providers/soft/io.h",
+                     "providers/soft/iwarp/mpa.h", "samples/common.h"):
             self.write(name, "")
 
     def write(self, name, text):
