@@ -203,6 +203,12 @@ void verbs_mock_fail_port(unsigned port) { raise_everywhere(IBV_EVENT_PORT_ERR, 
 
 void verbs_mock_fail_device() { raise_everywhere(IBV_EVENT_DEVICE_FATAL, 0); }
 
+void verbs_mock_raise_on_qps(int event) {
+  const Lock lock(device().mutex);
+  for (const auto& [number, qp] : device().qps)
+    raise_event(qp->context, static_cast<ibv_event_type>(event), qp, nullptr, nullptr);
+}
+
 ibv_device** ibv_get_device_list(int* count) {
   if (count != nullptr) *count = 0;
   VERBS_MOCK_FAULT(ENOMEM, nullptr);

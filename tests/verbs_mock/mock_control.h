@@ -56,6 +56,8 @@ unsigned verbs_mock_paged();
 // Every context of the device gets the event: a port that has failed, or a device that has.
 void verbs_mock_fail_port(unsigned port);
 void verbs_mock_fail_device();
+// Every QP gets the event, an ibv_event_type.
+void verbs_mock_raise_on_qps(int event);
 // Every id of rdma_cm on the device is told that it goes.
 void verbs_mock_remove_device();
 // The next n resolutions of an address or route are lost, and time out at once.
