@@ -14,12 +14,12 @@
 #include <string>
 
 // The seam between the QPs of this folder and what sets up their connections: a Qp owns a
-// Connection, which tells it through ConnectionEnd what becomes of it; a Connector makes them, and
-// the listeners. One implementation for each library: rdma_cm/ is that of libdaplofa.
+// CmConnection, which tells it through ConnectionEnd what becomes of it; a Connector makes them,
+// and the listeners. One implementation for each library: rdma_cm/ is that of libdaplofa.
 namespace udapl::verbs {
 
 class Adapter;
-class Connection;
+class CmConnection;
 struct Device;
 
 // A port of an RDMA device.
@@ -28,7 +28,7 @@ struct Place {
   std::uint8_t port;
 };
 
-// What a Connection has to know of the QP that it is for. The QP does not change meanwhile.
+// What a CmConnection has to know of the QP that it is for. The QP does not change meanwhile.
 struct QpTerms {
   const void* qp;        // whom traces name
   void* context;         // QpInit::context
@@ -52,21 +52,21 @@ enum class Loss : std::uint8_t {
   kTransportLost  // the device has gone, or the connection manager has given up
 };
 
-// What a Connection tells its QP: by the driver, with no lock of the connection held, and no sink
+// What a CmConnection tells its QP: by the driver, with no lock of the connection held, and no sink
 // call is made inside. `connection` is the one that tells; the QP may have given it up meanwhile,
 // and then does not listen. The QP may destroy it: the connection touches nothing of itself after
 // the call.
 class ConnectionEnd {
  public:
   // Active side: the peer has accepted and waits until the QP is ready and confirm() says so.
-  virtual void on_reply(Connection& connection, transport::PrivateData from_peer) noexcept = 0;
+  virtual void on_reply(CmConnection& connection, transport::PrivateData from_peer) noexcept = 0;
   // Both sides: the connection is there. `reply`: of an active side that had no on_reply, as the
   // QP was made ready by the kernel.
-  virtual void on_established(Connection& connection, transport::PrivateData reply) noexcept = 0;
-  virtual void on_failed(Connection& connection, SetupFailure why,
+  virtual void on_established(CmConnection& connection, transport::PrivateData reply) noexcept = 0;
+  virtual void on_failed(CmConnection& connection, SetupFailure why,
                          transport::PrivateData from_peer) noexcept = 0;
   // At any time.
-  virtual void on_lost(Connection& connection, Loss why) noexcept = 0;
+  virtual void on_lost(CmConnection& connection, Loss why) noexcept = 0;
 
  protected:
   ~ConnectionEnd() = default;
@@ -75,12 +75,12 @@ class ConnectionEnd {
 // One set-up and what follows until its end. Every function but the destructor may be called with
 // the locks of the QP held; the connection's own are inside those. Made by a Connector, owned by a
 // Qp; before the consumer's decision by the request that it is of.
-class Connection {
+class CmConnection {
  public:
   // Tells the peer the end if that has not been done, and waits for no answer of the peer. Waits
   // for a call of the ConnectionEnd in another thread: the caller holds no lock that such a call
   // takes, unless it is the driver.
-  virtual ~Connection() = default;
+  virtual ~CmConnection() = default;
 
   // Active side, once. False: the peer is known to be unreachable at once, no call comes. An error:
   // INVALID_ADDRESS or INSUFFICIENT_RESOURCES, no call comes.
@@ -117,10 +117,10 @@ class Connector {
  public:
   virtual ~Connector() = default;
 
-  // A Connection that start() sets on its way. INVALID_PARAMETER: more private data than a request
-  // has room for; INVALID_ADDRESS; INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
-  virtual Result<std::unique_ptr<Connection>> prepare(const transport::ConnectRequest& request,
-                                                      ConnectionEnd& end) = 0;
+  // A CmConnection that start() sets on its way. INVALID_PARAMETER: more private data than a
+  // request has room for; INVALID_ADDRESS; INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
+  virtual Result<std::unique_ptr<CmConnection>> prepare(const transport::ConnectRequest& request,
+                                                        ConnectionEnd& end) = 0;
   // transport::Adapter::listen.
   virtual Result<std::unique_ptr<transport::Listener>> listen(
       const transport::ListenRequest& request, transport::ListenSink& sink) = 0;

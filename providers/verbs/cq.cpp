@@ -14,7 +14,7 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/qp.h"
+#include "providers/verbs/queue.h"
 #include "providers/verbs/srq.h"
 #include "providers/verbs/status.h"
 #include "providers/verbs/trace_points.h"
@@ -112,12 +112,12 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   const bool receive = (from.wr_id & kReceiveTag) != 0;
   const bool success = from.status == IBV_WC_SUCCESS;
   const ibv_wc_status status =
-      success ? from.status : entry.qp->meaning_of(from.wr_id, from.status);
+      success ? from.status : entry.queue->meaning_of(from.wr_id, from.status);
   if (!success) {
     point::failed_work(from, entry.context);
-    entry.qp->on_failed_work(from.wr_id, status);
+    entry.queue->on_failed_work(from.wr_id, status);
   } else if (from.wr_id == kInternalWork) {
-    entry.qp->on_marker();
+    entry.queue->on_marker();
   }
   if (receive && entry.srq != nullptr) entry.srq->taken();
   if (work_id(from.wr_id) == 0) return false;
@@ -126,7 +126,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   to.id = work_id(from.wr_id);
   to.qp_context = entry.context;
   // When the connection manager has lost the peer, that is what the oldest request fails by.
-  const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.qp->takes_loss();
+  const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.queue->takes_loss();
   to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : status);
   // A request that failed: verbs does not say which operation it was; the core's cookie does.
   to.operation = receive               ? DAT_DTO_RECEIVE
@@ -328,7 +328,7 @@ void Cq::deliver(unsigned call) noexcept {
               static_cast<void*>(this), depth());
   {
     const ScopedLock guard(lock);
-    qps_.for_each([](Qp& qp) { qp.on_failed_work(kInternalWork, IBV_WC_FATAL_ERR); });
+    qps_.for_each([](Queue& queue) { queue.on_failed_work(kInternalWork, IBV_WC_FATAL_ERR); });
   }
   sink_.on_overflow();
 }
@@ -348,7 +348,7 @@ void Cq::make_room() {
   qps_.grow(table);
 }
 
-void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only,
+void Cq::attach(Queue& queue, std::uint32_t number, void* context, Role role, bool solicited_only,
                 Srq* srq) {
   const ScopedLock qps_guard(qps_lock_);
   make_room();
@@ -356,7 +356,7 @@ void Cq::attach(Qp& qp, std::uint32_t number, void* context, Role role, bool sol
     const ScopedLock guard(lock);
     while (stale_ && hold() == kBatch) {  // what is stale may be of a QP with the same number
     }
-    qps_.add({number, &qp, context, srq});
+    qps_.add({number, &queue, context, srq});
   }
   const bool was = solicited_.load(std::memory_order_relaxed);
   ++(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);

@@ -63,13 +63,13 @@ class Cq final : public transport::Cq {
   Status resize(int depth) override;
   [[nodiscard]] int depth() const noexcept override;
 
-  // ---- for Qp ----------------------------------------------------------------------------------
+  // ---- for Queue -------------------------------------------------------------------------------
   [[nodiscard]] ibv_cq* get() const noexcept { return cq_; }
   // The QP feeds this CQ: once for each role that it has, after ibv_create_qp and before its first
   // post; detach after ibv_destroy_qp. When detach returns, no completion of the QP is handed out
   // any more, and no poll calls it. Locks of the Qp may be held. attach throws std::bad_alloc.
   // `srq`: where the QP takes its receives from, if not from its own queue.
-  void attach(Qp& qp, std::uint32_t number, void* context, Role role, bool solicited_only,
+  void attach(Queue& queue, std::uint32_t number, void* context, Role role, bool solicited_only,
               Srq* srq = nullptr) UDAPL_EXCLUDES(lock);
   void detach(std::uint32_t number, Role role, bool solicited_only) noexcept UDAPL_EXCLUDES(lock);
   // Work with kQuiet is about to be posted.

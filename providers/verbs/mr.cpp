@@ -190,9 +190,9 @@ void MemoryTable::invalidated(std::uint32_t key) noexcept {
   for (Window* const window : windows_) window->bind_failed(key);
 }
 
-void MemoryTable::qp_ends(const Qp& qp) noexcept {
+void MemoryTable::qp_ends(const Queue& queue) noexcept {
   const ScopedLock lock(lock_);
-  for (Window* const window : windows_) window->qp_ends(qp);
+  for (Window* const window : windows_) window->qp_ends(queue);
 }
 
 // ---- Mr ----------------------------------------------------------------------------------------
@@ -286,18 +286,18 @@ std::optional<transport::Binding> Window::binding() const noexcept {
 void Window::release() noexcept {
   if (mr_ != nullptr) mr_->windows_.fetch_sub(1, std::memory_order_release);
   mr_ = nullptr;
-  qp_ = nullptr;
+  queue_ = nullptr;
   binding_.reset();
 }
 
 void Window::posted(const transport::BindRequest& request, std::uint32_t key,
-                    const Qp& qp) noexcept {
+                    const Queue& queue) noexcept {
   release();
   context_ = key;
   if (key == 0) return;
   mr_ = static_cast<Mr*>(request.mr);
   mr_->windows_.fetch_add(1, std::memory_order_relaxed);
-  qp_ = &qp;
+  queue_ = &queue;
   binding_ = transport::Binding{request.range, request.privileges, request.va_type};
 }
 
@@ -306,9 +306,9 @@ void Window::bind_failed(std::uint32_t key) noexcept {
   if (context_ == key) release();
 }
 
-void Window::qp_ends(const Qp& qp) noexcept {
+void Window::qp_ends(const Queue& queue) noexcept {
   const ScopedLock lock(lock_);
-  if (!type2() || qp_ != &qp) return;
+  if (!type2() || queue_ != &queue) return;
   if (const int error = ibv_dealloc_mw(mw_); error != 0) {
     UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", ErrnoText(error).c_str());
     return;

@@ -21,7 +21,7 @@ namespace udapl::verbs {
 
 class Adapter;
 class Mr;
-class Qp;
+class Queue;
 class Window;
 
 // The access that DAT privileges ask for. Remote writing and atomics need local writing (verbs), so
@@ -83,9 +83,9 @@ class MemoryTable {
     const ibv_pd* pd;
   };
   [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) noexcept UDAPL_EXCLUDES(lock_);
-  // `qp` is about to be destroyed: frees the windows that are bound through it, as devices may
-  // refuse to destroy a QP with windows. Blocks.
-  void qp_ends(const Qp& qp) noexcept UDAPL_EXCLUDES(lock_);
+  // `queue` is about to destroy its ibv_qp: frees the windows that are bound through it, as devices
+  // may refuse to destroy a QP with windows. Blocks.
+  void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   mutable Mutex lock_;
@@ -143,9 +143,9 @@ class Mr final : public transport::Mr {
 // A memory window: type 2B for scope kQp where the device has them, else type 1 (which works over
 // all QPs of its domain). Thread-safe. Owned by an RMR.
 //
-// What a Qp does for a post_bind: take lock(), look at type2(), bound() ..., post accordingly, call
-// posted() after success. When a bind has failed or was flushed: bind_failed(). Before it destroys
-// its ibv_qp: MemoryTable::qp_ends().
+// What a Queue does for a post_bind: take lock(), look at type2(), bound() ..., post accordingly,
+// call posted() after success. When a bind has failed or was flushed: bind_failed(). Before it
+// destroys its ibv_qp: MemoryTable::qp_ends().
 class Window final : public transport::Window {
  public:
   static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
@@ -158,7 +158,7 @@ class Window final : public transport::Window {
   [[nodiscard]] DAT_RMR_CONTEXT rmr_context() const noexcept override;
   [[nodiscard]] std::optional<transport::Binding> binding() const noexcept override;
 
-  // ---- for Qp ----------------------------------------------------------------------------------
+  // ---- for Queue -------------------------------------------------------------------------------
   // Type 1: post with ibv_bind_mw (length 0 unbinds); key() is the new key then. Type 2: a work
   // request IBV_WR_BIND_MW with rkey next_key(), preceded by an IBV_WR_LOCAL_INV of key() if
   // bound(); an unbind is the IBV_WR_LOCAL_INV alone, or nothing if it is not bound().
@@ -173,16 +173,16 @@ class Window final : public transport::Window {
   [[nodiscard]] std::uint32_t next_key() const noexcept UDAPL_REQUIRES(lock_) {
     return ibv_inc_rkey(mw_->rkey);
   }
-  // The request was posted on `qp`; `key` is its new key, 0 for an unbind.
-  void posted(const transport::BindRequest& request, std::uint32_t key, const Qp& qp) noexcept
+  // The request was posted on `queue`; `key` is its new key, 0 for an unbind.
+  void posted(const transport::BindRequest& request, std::uint32_t key, const Queue& queue) noexcept
       UDAPL_REQUIRES(lock_);
   // The bind that made `key` has failed or was flushed, or the peer has invalidated it: nothing is
   // bound. A no-op if a later bind was posted.
   void bind_failed(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- for MemoryTable -------------------------------------------------------------------------
-  // If it is bound through `qp`: unbinds it without the help of the QP, by taking a new ibv_mw.
-  void qp_ends(const Qp& qp) noexcept UDAPL_EXCLUDES(lock_);
+  // If it is bound through `queue`: unbinds it without the help of the QP, by taking a new ibv_mw.
+  void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   void release() noexcept UDAPL_REQUIRES(lock_);
@@ -194,7 +194,7 @@ class Window final : public transport::Window {
   ibv_mw* mw_ UDAPL_GUARDED_BY(lock_);
   DAT_RMR_CONTEXT context_ UDAPL_GUARDED_BY(lock_) = 0;
   Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // bound to, or to be bound to
-  const Qp* qp_ UDAPL_GUARDED_BY(lock_) = nullptr;
+  const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;
   std::optional<transport::Binding> binding_ UDAPL_GUARDED_BY(lock_);
 };
 

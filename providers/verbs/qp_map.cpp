@@ -36,7 +36,7 @@ void QpMap::add(const Member& member) noexcept {
   Entry& entry = table_.entries[i];
   if (entry.number == kNone) ++used_;
   ++live_;
-  entry = {member.number, 1, member.qp, member.context, member.srq};
+  entry = {member.number, 1, member.queue, member.context, member.srq};
 }
 
 bool QpMap::remove(std::uint32_t number) noexcept {

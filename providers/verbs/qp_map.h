@@ -6,24 +6,24 @@
 
 namespace udapl::verbs {
 
-class Qp;
+class Queue;
 class Srq;
 
-// From QP number to QP, for the completions of one CQ: those whose wr_id does not say everything.
-// Open addressing, at most half full. Not thread-safe: the CQ's lock protects it. Memory is
-// allocated apart, so that nobody does that with the lock held. Owned by a Cq.
+// From QP number to the queue of a QP, for the completions of one CQ: those whose wr_id does not
+// say everything. Open addressing, at most half full. Not thread-safe: the CQ's lock protects it.
+// Memory is allocated apart, so that nobody does that with the lock held. Owned by a Cq.
 class QpMap {
  public:
   struct Entry {
     std::uint32_t number = kNone;
     std::uint32_t uses = 0;  // roles of the QP: feeds the CQ with requests, with receives
-    Qp* qp = nullptr;
+    Queue* queue = nullptr;
     void* context = nullptr;  // QpInit::context
     Srq* srq = nullptr;       // that its receives come from; null: its own queue
   };
   struct Member {
     std::uint32_t number;
-    Qp* qp;
+    Queue* queue;
     void* context;
     Srq* srq;
   };
@@ -46,11 +46,11 @@ class QpMap {
   // True: that was its last use.
   bool remove(std::uint32_t number) noexcept;
   [[nodiscard]] bool empty() const noexcept { return live_ == 0; }
-  // Calls visit(Qp&) for each.
+  // Calls visit(Queue&) for each.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::uint32_t i = 0; i < table_.size; ++i)
-      if (table_.entries[i].number < kGone) visit(*table_.entries[i].qp);
+      if (table_.entries[i].number < kGone) visit(*table_.entries[i].queue);
   }
 
   // Null: no QP that feeds the CQ has that number.

@@ -5,7 +5,7 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/qp.h"
+#include "providers/verbs/queue.h"
 #include "providers/verbs/status.h"
 #include "providers/verbs/trace_points.h"
 

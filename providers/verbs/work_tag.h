@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kTags = 7;
 
 // The wr_id of requests of our own, which are not handed on: an invalidation in front of a bind,
 // never signalled, so that it comes back only when it failed or was flushed; and the marker behind
-// the last request of a graceful disconnect, whose success Qp::on_marker() is told.
+// the last request of a graceful disconnect, whose success Queue::on_marker() is told.
 inline constexpr std::uint64_t kInternalWork = 4;  // no WorkId is 0, so this is no bind
 
 static_assert(transport::kQuiet == kQuietTag << 2);

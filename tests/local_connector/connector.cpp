@@ -13,7 +13,7 @@
 namespace udapl::local {
 
 using transport::PrivateData;
-using verbs::Connection;
+using verbs::CmConnection;
 
 namespace {
 
@@ -272,7 +272,7 @@ LocalIncoming::~LocalIncoming() = default;  // an undecided connection refuses i
 Status LocalIncoming::accept(transport::Qp& qp, PrivateData private_data) {
   if (connection_ == nullptr) return failure(DAT_INVALID_PARAMETER);
   if (private_data.size() > kRoom) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-  std::unique_ptr<Connection> offered = std::move(connection_);
+  std::unique_ptr<CmConnection> offered = std::move(connection_);
   const Status status = static_cast<verbs::Qp&>(qp).accept(offered, private_data);
   connection_.reset(static_cast<LocalConnection*>(offered.release()));
   return status;
@@ -341,10 +341,10 @@ class LocalConnector final : public verbs::Connector {
  public:
   explicit LocalConnector(verbs::Adapter& adapter) noexcept : adapter_(adapter) {}
 
-  Result<std::unique_ptr<Connection>> prepare(const transport::ConnectRequest& request,
-                                              verbs::ConnectionEnd& end) override {
+  Result<std::unique_ptr<CmConnection>> prepare(const transport::ConnectRequest& request,
+                                                verbs::ConnectionEnd& end) override {
     if (request.private_data.size() > kRoom) return failure(DAT_INVALID_PARAMETER);
-    return std::unique_ptr<Connection>(std::make_unique<LocalConnection>(adapter_, request, end));
+    return std::unique_ptr<CmConnection>(std::make_unique<LocalConnection>(adapter_, request, end));
   }
   Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
                                                       transport::ListenSink& sink) override {

@@ -37,7 +37,7 @@ struct Exchange {
 using Bytes = std::vector<std::byte>;
 
 // One end. What it has to tell its QP waits in a queue and is told by the driver of its adapter.
-class LocalConnection final : public verbs::Connection {
+class LocalConnection final : public verbs::CmConnection {
  public:
   // Active side.
   LocalConnection(verbs::Adapter& adapter, const transport::ConnectRequest& request,

@@ -18,8 +18,8 @@ class RdmaConnector;
 
 // A connection by rdma_cm: its id, from the resolving of addresses to rdma_disconnect. What is left
 // to wait for then the RdmaConnector waits for. `lock_` is inside the QP's and CmId's, and not held
-// while the QP is told. Thread-safe as Connection says. Owned by a Qp, before by a RdmaIncoming.
-class RdmaConnection final : public Connection, private CmOwner {
+// while the QP is told. Thread-safe as CmConnection says. Owned by a Qp, before by a RdmaIncoming.
+class RdmaConnection final : public CmConnection, private CmOwner {
  public:
   // Active side. Errors of Connector::prepare. Throws std::bad_alloc.
   static Result<std::unique_ptr<RdmaConnection>> create(Adapter& adapter, RdmaConnector& connector,
@@ -33,7 +33,8 @@ class RdmaConnection final : public Connection, private CmOwner {
   RdmaConnection(const RdmaConnection&) = delete;
   RdmaConnection& operator=(const RdmaConnection&) = delete;
 
-  // ---- Connection ------------------------------------------------------------------------------
+  // ---- CmConnection
+  // ------------------------------------------------------------------------------
   Result<bool> start(const QpTerms& terms) override UDAPL_EXCLUDES(lock_);
   void attach(ConnectionEnd& end, const QpTerms& terms) noexcept override UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool peer_gone() const noexcept override UDAPL_EXCLUDES(lock_);

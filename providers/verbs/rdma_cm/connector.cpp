@@ -88,12 +88,12 @@ void RdmaConnector::retire(std::unique_ptr<CmId>&& id, Teardown how) noexcept {
   if (!lingers) destruction_.post();
 }
 
-Result<std::unique_ptr<Connection>> RdmaConnector::prepare(const transport::ConnectRequest& request,
-                                                           ConnectionEnd& end) {
+Result<std::unique_ptr<CmConnection>> RdmaConnector::prepare(
+    const transport::ConnectRequest& request, ConnectionEnd& end) {
   Result<std::unique_ptr<RdmaConnection>> made =
       RdmaConnection::create(adapter_, *this, request, end);
   if (!made.ok()) return made.status();
-  return std::unique_ptr<Connection>(*std::move(made));
+  return std::unique_ptr<CmConnection>(*std::move(made));
 }
 
 Result<std::unique_ptr<transport::Listener>> RdmaConnector::listen(

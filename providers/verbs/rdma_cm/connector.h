@@ -35,8 +35,8 @@ class RdmaConnector final : public Connector, private CmOwner {
   RdmaConnector(const RdmaConnector&) = delete;
   RdmaConnector& operator=(const RdmaConnector&) = delete;
 
-  Result<std::unique_ptr<Connection>> prepare(const transport::ConnectRequest& request,
-                                              ConnectionEnd& end) override;
+  Result<std::unique_ptr<CmConnection>> prepare(const transport::ConnectRequest& request,
+                                                ConnectionEnd& end) override;
   Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
                                                       transport::ListenSink& sink) override;
 

@@ -46,7 +46,7 @@ Status RdmaIncoming::accept(transport::Qp& qp, PrivateData private_data) {
   if (connection_ == nullptr) return failure(DAT_INVALID_PARAMETER);
   if (private_data.size() > wire::reply_room(carrier_of(adapter_.device())))
     return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
-  std::unique_ptr<Connection> offered = std::move(connection_);
+  std::unique_ptr<CmConnection> offered = std::move(connection_);
   const Status status = static_cast<Qp&>(qp).accept(offered, private_data);
   connection_.reset(static_cast<RdmaConnection*>(offered.release()));
   return status;

@@ -11,13 +11,13 @@ namespace udapl::verbs {
 
 namespace {
 
-Qp* qp(std::uint32_t number) { return reinterpret_cast<Qp*>(std::uintptr_t{number} << 4); }
+Queue* queue(std::uint32_t number) { return reinterpret_cast<Queue*>(std::uintptr_t{number} << 4); }
 void add(QpMap& map, std::uint32_t number) {
   if (const std::uint32_t size = map.wanted_size(); size != 0) {
     QpMap::Table table(size);
     map.grow(table);
   }
-  map.add({number, qp(number), nullptr, nullptr});
+  map.add({number, queue(number), nullptr, nullptr});
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(each_use_counts) {
   add(map, 17);
   BOOST_CHECK(!map.remove(17));
   BOOST_REQUIRE(map.find(17) != nullptr);
-  BOOST_CHECK(map.find(17)->qp == qp(17));
+  BOOST_CHECK(map.find(17)->queue == queue(17));
   BOOST_CHECK(map.remove(17));
   BOOST_CHECK(map.find(17) == nullptr);
   BOOST_CHECK(map.empty());
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(random_operations) {
     const std::uint32_t other = some_number();
     const QpMap::Entry* const found = map.find(other);
     BOOST_REQUIRE_EQUAL(found != nullptr, model.count(other) != 0);
-    if (found != nullptr) BOOST_REQUIRE(found->qp == qp(other));
+    if (found != nullptr) BOOST_REQUIRE(found->queue == queue(other));
   }
 }
 

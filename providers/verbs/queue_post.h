@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-// Qp: posting, the hot paths. Included by qp.h.
+// Queue: posting, the hot paths. Included by queue.h.
 #include "providers/verbs/cq.h"
-#include "providers/verbs/qp.h"
+#include "providers/verbs/queue.h"
 #include "providers/verbs/status.h"
 #include "providers/verbs/trace_points.h"
 
@@ -38,9 +38,8 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   return std::uint64_t{segment.lmr_context} << 32U | segment.segment_length;
 }
 
-[[gnu::always_inline]] inline Qp::PreparedRequest* Qp::prepare(Prepared& prepared,
-                                                               const DAT_LMR_TRIPLET& segment,
-                                                               std::uint32_t length) noexcept {
+[[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare(
+    Prepared& prepared, const DAT_LMR_TRIPLET& segment, std::uint32_t length) noexcept {
   // An empty segment looks like the longest one.
   if (length - 1 < max_inline_) [[likely]] {
     if (!request_regions_.allows(segment.lmr_context, segment.virtual_address)) [[unlikely]]
@@ -54,9 +53,10 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
 }
 
 // REQUIRES: `flags` are kSignalled, or kQuiet with kSignalled or without.
-[[gnu::always_inline]] inline DAT_RETURN Qp::submit(PreparedRequest& prepared, transport::WorkId id,
-                                                    const DAT_LMR_TRIPLET& segment,
-                                                    transport::WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::submit(PreparedRequest& prepared,
+                                                       transport::WorkId id,
+                                                       const DAT_LMR_TRIPLET& segment,
+                                                       transport::WorkFlags flags) noexcept {
   ibv_send_wr& request = prepared.request;
   request.wr_id = request_wr_id(id, flags);
   request.sg_list = to_sge(&segment);
@@ -70,51 +70,58 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   return DAT_SUCCESS;
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_send(transport::WorkId id,
-                                                           const DAT_LMR_TRIPLET& segment,
-                                                           std::uint32_t length,
-                                                           transport::WorkFlags flags) noexcept {
+template <class Otherwise>
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_send(transport::WorkId id,
+                                                              const DAT_LMR_TRIPLET& segment,
+                                                              std::uint32_t length,
+                                                              transport::WorkFlags flags,
+                                                              const Otherwise& otherwise) noexcept {
   PreparedRequest* const prepared = prepare(send_, segment, length);
   if (prepared == nullptr) [[unlikely]]
-    return post_send(id, &segment, 1, flags);
+    return otherwise();
   return submit(*prepared, id, segment, flags);
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_write(transport::WorkId id,
-                                                            const DAT_LMR_TRIPLET& segment,
-                                                            std::uint32_t length,
-                                                            const DAT_RMR_TRIPLET& remote,
-                                                            transport::WorkFlags flags) noexcept {
+template <class Otherwise>
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_write(
+    transport::WorkId id, const DAT_LMR_TRIPLET& segment, std::uint32_t length,
+    const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags,
+    const Otherwise& otherwise) noexcept {
   PreparedRequest* const prepared = prepare(write_, segment, length);
   if (prepared == nullptr) [[unlikely]]
-    return post_rdma_write(id, &segment, 1, remote, flags);
+    return otherwise();
   prepared->request.wr.rdma.remote_addr = remote.virtual_address;
   prepared->request.wr.rdma.rkey = remote.rmr_context;
   return submit(*prepared, id, segment, flags);
 }
 
 // Of `length` bytes, which the segment has room for.
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_one_read(transport::WorkId id,
-                                                           const DAT_LMR_TRIPLET& segment,
-                                                           std::uint32_t length,
-                                                           const DAT_RMR_TRIPLET& remote,
-                                                           transport::WorkFlags flags) noexcept {
+template <class Otherwise>
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_read(transport::WorkId id,
+                                                              const DAT_LMR_TRIPLET& segment,
+                                                              std::uint32_t length,
+                                                              const DAT_RMR_TRIPLET& remote,
+                                                              transport::WorkFlags flags,
+                                                              const Otherwise& otherwise) noexcept {
   const KnownRegion* const region = request_regions_.find(segment.lmr_context);
   // Verbs reads as much as there is room for.
   if (region == nullptr || length == 0 || length != segment.segment_length || !region->writable ||
       !region->contains(segment) || !serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
-    return post_rdma_read(id, &segment, 1, remote, flags);
+    return otherwise();
   read_.request.wr.rdma.remote_addr = remote.virtual_address;
   read_.request.wr.rdma.rkey = remote.rmr_context;
   return submit(read_, id, segment, flags);
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_recv(transport::WorkId id,
-                                                       const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                                       transport::WorkFlags flags) noexcept {
+template <class Otherwise>
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_recv(transport::WorkId id,
+                                                              const DAT_LMR_TRIPLET* list,
+                                                              DAT_COUNT count,
+                                                              transport::WorkFlags flags,
+                                                              const Otherwise& otherwise) noexcept {
   if (count != 1 || flags != transport::kSignalled ||
       !receive_regions_.allows(shape_of(*list), list->virtual_address)) [[unlikely]]
-    return post_any_recv(id, list, count, flags);
+    return otherwise();
   receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
   receive_.receive.sg_list = to_sge(list);
   const int error = ibv_post_recv(qp_, &receive_.receive, &receive_.refused);
@@ -152,10 +159,11 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
 }
 
 // REQUIRES: all_at_hand(), and `flags` as for submit().
-[[gnu::always_inline]] inline DAT_RETURN Qp::submit_list(Prepared& prepared, transport::WorkId id,
-                                                         const DAT_LMR_TRIPLET* list,
-                                                         DAT_COUNT count, std::uint64_t length,
-                                                         transport::WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::submit_list(Prepared& prepared,
+                                                            transport::WorkId id,
+                                                            const DAT_LMR_TRIPLET* list,
+                                                            DAT_COUNT count, std::uint64_t length,
+                                                            transport::WorkFlags flags) noexcept {
   PreparedRequest& request = length <= max_inline_ ? prepared.inlined : prepared.plain;
   request.request.num_sge = count;
   const DAT_RETURN code = submit(request, id, *list, flags);
@@ -163,22 +171,22 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   return code;
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_list_send(transport::WorkId id,
-                                                            const DAT_LMR_TRIPLET* list,
-                                                            DAT_COUNT count, std::uint64_t length,
-                                                            transport::WorkFlags flags) noexcept {
+template <class Otherwise>
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_list_send(
+    transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count, std::uint64_t length,
+    transport::WorkFlags flags, const Otherwise& otherwise) noexcept {
   if (!all_at_hand(request_regions_, list, count)) [[unlikely]]
-    return post_send(id, list, count, flags);
+    return otherwise();
   return submit_list(send_, id, list, count, length, flags);
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_list_write(transport::WorkId id,
-                                                             const DAT_LMR_TRIPLET* list,
-                                                             DAT_COUNT count, std::uint64_t length,
-                                                             const DAT_RMR_TRIPLET& remote,
-                                                             transport::WorkFlags flags) noexcept {
+template <class Otherwise>
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_list_write(
+    transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count, std::uint64_t length,
+    const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags,
+    const Otherwise& otherwise) noexcept {
   if (!all_at_hand(request_regions_, list, count)) [[unlikely]]
-    return post_rdma_write(id, list, count, remote, flags);
+    return otherwise();
   for (PreparedRequest* const prepared : {&write_.inlined, &write_.plain}) {
     prepared->request.wr.rdma.remote_addr = remote.virtual_address;
     prepared->request.wr.rdma.rkey = remote.rmr_context;
@@ -186,12 +194,12 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   return submit_list(write_, id, list, count, length, flags);
 }
 
-[[gnu::always_inline]] inline DAT_RETURN Qp::post_list_recv(transport::WorkId id,
-                                                            const DAT_LMR_TRIPLET* list,
-                                                            DAT_COUNT count,
-                                                            transport::WorkFlags flags) noexcept {
+template <class Otherwise>
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_list_recv(
+    transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+    const Otherwise& otherwise) noexcept {
   if (special_receives() || !all_at_hand(receive_regions_, list, count)) [[unlikely]]
-    return post_any_recv(id, list, count, flags);
+    return otherwise();
   receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
   receive_.receive.sg_list = to_sge(list);
   receive_.receive.num_sge = count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Qp: posting, whatever is not one segment of a known registration: lists, empty segments, atomics,
-// receives on a QP in error.
+// Queue: posting, whatever is not one segment of a known registration: lists, empty segments,
+// atomics, receives on a QP in error.
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
@@ -45,7 +45,7 @@ constexpr DAT_RETURN kTooMany = dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOUR
 
 }  // namespace
 
-void Qp::prepare_requests() noexcept {
+void Queue::prepare_requests() noexcept {
   const auto prepare = [](Prepared& prepared, ibv_wr_opcode opcode) {
     prepared = {};
     ibv_send_wr& request = prepared.plain.request;
@@ -64,7 +64,7 @@ void Qp::prepare_requests() noexcept {
   receive_.receive.num_sge = 1;
 }
 
-DAT_RETURN Qp::submit(ibv_send_wr& request) noexcept {
+DAT_RETURN Queue::submit(ibv_send_wr& request) noexcept {
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp_, &request, &bad);
   if (error != 0) return point::refused("ibv_post_send", error);
@@ -74,14 +74,14 @@ DAT_RETURN Qp::submit(ibv_send_wr& request) noexcept {
 // ---- segments ----------------------------------------------------------------------------------
 
 // A post like this one goes at once from now on.
-void Qp::expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept {
+void Queue::expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept {
   const std::uint64_t forgotten = request_regions_.forgotten();
   const KnownRegion* const region = request_regions_.find(segment.lmr_context);
   if (region != nullptr && region->length >= max_inline_)
     request_regions_.prime(region->key, region->first, region->length - max_inline_ + 1, forgotten);
 }
 
-void Qp::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
+void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
   const std::uint64_t forgotten = receive_regions_.forgotten();
   const KnownRegion* const region = receive_regions_.find(segment.lmr_context);
   if (region != nullptr && region->contains(segment))
@@ -91,17 +91,17 @@ void Qp::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
 
 // The device would report it when the request is worked on, some with a status that says nothing,
 // and inline data is copied without a look at its registration.
-[[gnu::always_inline]] inline DAT_RETURN Qp::check(RegionCache& known,
-                                                   const DAT_LMR_TRIPLET& segment,
-                                                   bool write) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::check(RegionCache& known,
+                                                      const DAT_LMR_TRIPLET& segment,
+                                                      bool write) noexcept {
   const KnownRegion* const at_hand = known.find(segment.lmr_context);
   if (at_hand != nullptr && at_hand->contains(segment) && (!write || at_hand->writable)) [[likely]]
     return DAT_SUCCESS;
   return check_in_table(known, segment, write);
 }
 
-DAT_RETURN Qp::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
-                              bool write) noexcept {
+DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
+                                 bool write) noexcept {
   const std::uint64_t forgotten = known.forgotten();
   // In the order of udapl-semantics 6.4.
   const std::optional<MemoryTable::Region> region = memory_.find(segment.lmr_context);
@@ -113,8 +113,9 @@ DAT_RETURN Qp::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment
   return DAT_SUCCESS;
 }
 
-[[gnu::always_inline]] inline Qp::CheckedList Qp::check_all(const DAT_LMR_TRIPLET* list,
-                                                            DAT_COUNT count, bool write) noexcept {
+[[gnu::always_inline]] inline Queue::CheckedList Queue::check_all(const DAT_LMR_TRIPLET* list,
+                                                                  DAT_COUNT count,
+                                                                  bool write) noexcept {
   CheckedList checked;
   for (DAT_COUNT i = 0; i < count; ++i) {
     if (list[i].segment_length == 0) [[unlikely]] {
@@ -132,8 +133,10 @@ DAT_RETURN Qp::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment
 // ---- sends, writes, reads, receives ------------------------------------------------------------
 
 // A send or a write. REQUIRES: `request` has its opcode and what belongs to that.
-DAT_RETURN Qp::post_message(ibv_send_wr& request, WorkId id, const DAT_LMR_TRIPLET* list,
-                            DAT_COUNT count, WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_message(ibv_send_wr& request, WorkId id,
+                                                             const DAT_LMR_TRIPLET* list,
+                                                             DAT_COUNT count,
+                                                             WorkFlags flags) noexcept {
   const CheckedList checked = check_all(list, count, false);
   if (checked.code != DAT_SUCCESS) [[unlikely]]
     return checked.code;
@@ -153,23 +156,30 @@ DAT_RETURN Qp::post_message(ibv_send_wr& request, WorkId id, const DAT_LMR_TRIPL
   return submit(request);
 }
 
-DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                         WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_send(WorkId id, const DAT_LMR_TRIPLET* list,
+                                                          DAT_COUNT count,
+                                                          WorkFlags flags) noexcept {
   ibv_send_wr request;
   request.opcode = IBV_WR_SEND;
   return post_message(request, id, list, count, flags);
 }
 
-DAT_RETURN Qp::post_send_invalidate(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                    DAT_RMR_CONTEXT context, WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_send_invalidate(WorkId id,
+                                                                     const DAT_LMR_TRIPLET* list,
+                                                                     DAT_COUNT count,
+                                                                     DAT_RMR_CONTEXT context,
+                                                                     WorkFlags flags) noexcept {
   ibv_send_wr request;
   request.opcode = IBV_WR_SEND_WITH_INV;
   request.invalidate_rkey = context;
   return post_message(request, id, list, count, flags);
 }
 
-DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                               const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_rdma_write(WorkId id,
+                                                                const DAT_LMR_TRIPLET* list,
+                                                                DAT_COUNT count,
+                                                                const DAT_RMR_TRIPLET& remote,
+                                                                WorkFlags flags) noexcept {
   ibv_send_wr request;
   request.opcode = IBV_WR_RDMA_WRITE;
   request.wr.rdma.remote_addr = remote.virtual_address;
@@ -177,8 +187,11 @@ DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT
   return post_message(request, id, list, count, flags);
 }
 
-DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                              const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_rdma_read(WorkId id,
+                                                               const DAT_LMR_TRIPLET* list,
+                                                               DAT_COUNT count,
+                                                               const DAT_RMR_TRIPLET& remote,
+                                                               WorkFlags flags) noexcept {
   const CheckedList checked = check_all(list, count, true);
   if (checked.code != DAT_SUCCESS) [[unlikely]]
     return checked.code;
@@ -203,7 +216,7 @@ DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT 
 // With a read depth of 0, ours or the peer's, there are devices on which a Read waits for ever. In
 // its place goes a Send that fails when its turn comes and is seen by nobody: of memory that is not
 // there.
-DAT_RETURN Qp::post_unserved(WorkId id, WorkFlags flags) noexcept {
+DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
   constexpr std::uint32_t kNoKey = 0xffffffff;
   ibv_sge nowhere{.addr = 0, .length = 1, .lkey = kNoKey};
   ibv_send_wr request{};
@@ -217,8 +230,9 @@ DAT_RETURN Qp::post_unserved(WorkId id, WorkFlags flags) noexcept {
   return submit(request);
 }
 
-DAT_RETURN Qp::post_any_recv(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                             WorkFlags flags) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_recv(WorkId id, const DAT_LMR_TRIPLET* list,
+                                                          DAT_COUNT count,
+                                                          WorkFlags flags) noexcept {
   if ((flags & transport::kQuiet) != 0) recv_cq_->expect_quiet();
   ibv_recv_wr receive;
   receive.wr_id = receive_wr_id(id, flags);
@@ -245,7 +259,7 @@ DAT_RETURN Qp::post_any_recv(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT c
   return DAT_SUCCESS;
 }
 
-DAT_RETURN Qp::post_without_empty(ibv_send_wr& request) noexcept {
+DAT_RETURN Queue::post_without_empty(ibv_send_wr& request) noexcept {
   CompactList list(request.sg_list, request.num_sge, UINT64_MAX);
   if (!list.fits) return kTooMany;
   request.sg_list = list.segments;
@@ -253,7 +267,7 @@ DAT_RETURN Qp::post_without_empty(ibv_send_wr& request) noexcept {
   return submit(request);
 }
 
-DAT_RETURN Qp::post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept {
+DAT_RETURN Queue::post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept {
   CompactList list(request.sg_list, request.num_sge, length);
   if (!list.fits) return kTooMany;
   request.sg_list = list.segments;
@@ -261,7 +275,7 @@ DAT_RETURN Qp::post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noe
   return submit(request);
 }
 
-DAT_RETURN Qp::post_recv_slowly(ibv_recv_wr& receive) noexcept {
+DAT_RETURN Queue::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   if (!own_receives_) return dat_error(DAT_INVALID_STATE);
   CompactList list(receive.sg_list, receive.num_sge, UINT64_MAX);
   if (!list.fits) return kTooMany;
@@ -272,21 +286,14 @@ DAT_RETURN Qp::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   if (error != 0) return point::refused("ibv_post_recv", error);
   if (in_error_.load(std::memory_order_acquire)) flush();
   // The core holds its lock of this queue: no sink call, no wait for one.
-  if (watermarked_.load(std::memory_order_relaxed)) reported_failures_.post();
+  if (watermarked_.load(std::memory_order_relaxed)) reports_.post();
   return DAT_SUCCESS;
 }
 
-DAT_RETURN Qp::post_rdma_read_to_rmr(WorkId, const DAT_RMR_TRIPLET&, const DAT_RMR_TRIPLET&,
-                                     WorkFlags) noexcept {
-  // Verbs names the sink of a read by a local key only.
-  return dat_error(DAT_MODEL_NOT_SUPPORTED);
-}
-
-DAT_RETURN Qp::post_write_immediate(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                    const DAT_RMR_TRIPLET& remote, std::uint32_t immediate,
-                                    WorkFlags flags) noexcept {
-  if (adapter_.attributes().extension != DAT_EXTENSION_IB)
-    return dat_error(DAT_MODEL_NOT_SUPPORTED);
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_write_immediate(
+    WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count, const DAT_RMR_TRIPLET& remote,
+    std::uint32_t immediate, WorkFlags flags) noexcept {
+  if (!extensions_) return dat_error(DAT_MODEL_NOT_SUPPORTED);
   ibv_send_wr request;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = immediate;  // as it is: the old provider does not swap it
@@ -295,11 +302,10 @@ DAT_RETURN Qp::post_write_immediate(WorkId id, const DAT_LMR_TRIPLET* list, DAT_
   return post_message(request, id, list, count, flags);
 }
 
-DAT_RETURN Qp::post_atomic(ibv_wr_opcode operation, WorkId id, const DAT_LMR_TRIPLET& local,
-                           const DAT_RMR_TRIPLET& remote, std::uint64_t first, std::uint64_t second,
-                           WorkFlags flags) noexcept {
-  if (adapter_.attributes().extension != DAT_EXTENSION_IB)
-    return dat_error(DAT_MODEL_NOT_SUPPORTED);
+[[gnu::always_inline]] inline DAT_RETURN Queue::post_atomic(
+    ibv_wr_opcode operation, WorkId id, const DAT_LMR_TRIPLET& local, const DAT_RMR_TRIPLET& remote,
+    std::uint64_t first, std::uint64_t second, WorkFlags flags) noexcept {
+  if (!extensions_) return dat_error(DAT_MODEL_NOT_SUPPORTED);
   if (local.segment_length != sizeof(std::uint64_t) ||
       remote.virtual_address % sizeof(std::uint64_t) != 0)
     return dat_error(DAT_INVALID_PARAMETER);
@@ -320,16 +326,51 @@ DAT_RETURN Qp::post_atomic(ibv_wr_opcode operation, WorkId id, const DAT_LMR_TRI
   return submit(request);
 }
 
+// ---- the Qp's ----------------------------------------------------------------------------------
+// They stand here so that what they hand on to is part of them: a call more is up to four
+// instructions.
+
+DAT_RETURN Qp::post_any_recv(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                             WorkFlags flags) noexcept {
+  return queue_.post_recv(id, list, count, flags);
+}
+
+DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                         WorkFlags flags) noexcept {
+  return queue_.post_send(id, list, count, flags);
+}
+
+DAT_RETURN Qp::post_send_invalidate(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                                    DAT_RMR_CONTEXT context, WorkFlags flags) noexcept {
+  return queue_.post_send_invalidate(id, list, count, context, flags);
+}
+
+DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                               const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+  return queue_.post_rdma_write(id, list, count, remote, flags);
+}
+
+DAT_RETURN Qp::post_rdma_read(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                              const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+  return queue_.post_rdma_read(id, list, count, remote, flags);
+}
+
+DAT_RETURN Qp::post_write_immediate(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                                    const DAT_RMR_TRIPLET& remote, std::uint32_t immediate,
+                                    WorkFlags flags) noexcept {
+  return queue_.post_write_immediate(id, list, count, remote, immediate, flags);
+}
+
 DAT_RETURN Qp::post_fetch_add(WorkId id, const DAT_LMR_TRIPLET& local,
                               const DAT_RMR_TRIPLET& remote, std::uint64_t add,
                               WorkFlags flags) noexcept {
-  return post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, id, local, remote, add, 0, flags);
+  return queue_.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, id, local, remote, add, 0, flags);
 }
 
 DAT_RETURN Qp::post_compare_swap(WorkId id, const DAT_LMR_TRIPLET& local,
                                  const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                  std::uint64_t swap, WorkFlags flags) noexcept {
-  return post_atomic(IBV_WR_ATOMIC_CMP_AND_SWP, id, local, remote, compare, swap, flags);
+  return queue_.post_atomic(IBV_WR_ATOMIC_CMP_AND_SWP, id, local, remote, compare, swap, flags);
 }
 
 }  // namespace udapl::verbs

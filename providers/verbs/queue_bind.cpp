@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Qp: binding memory windows of both types; which binds are outstanding, and those that fail.
+// Queue: binding memory windows of both types; which binds are outstanding, and those that fail.
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/qp.h"
+#include "providers/verbs/queue.h"
 #include "providers/verbs/trace_points.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ ibv_mw_bind_info bind_info(const transport::BindRequest& bind) noexcept {
 
 }  // namespace
 
-DAT_RETURN Qp::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlags flags,
-                         DAT_RMR_CONTEXT* context) noexcept {
+DAT_RETURN Queue::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlags flags,
+                            DAT_RMR_CONTEXT* context) noexcept {
   auto& window = static_cast<Window&>(*bind.window);
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   {
@@ -65,8 +65,8 @@ DAT_RETURN Qp::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlag
 }
 
 // A type 2 window is invalidated before it is bound again; later work starts after both.
-DAT_RETURN Qp::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,
-                               WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
+DAT_RETURN Queue::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,
+                                  WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
   const bool unbind = bind.range.segment_length == 0;
   ibv_send_wr invalidate{};
   invalidate.wr_id = unbind ? wr_id : kInternalWork;
@@ -101,7 +101,7 @@ DAT_RETURN Qp::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest
 }
 
 // An unbind of what is not bound has a completion, too.
-DAT_RETURN Qp::post_nothing(std::uint64_t wr_id, WorkFlags flags) noexcept {
+DAT_RETURN Queue::post_nothing(std::uint64_t wr_id, WorkFlags flags) noexcept {
   ibv_send_wr nothing{};
   nothing.wr_id = wr_id;
   nothing.opcode = IBV_WR_RDMA_WRITE;
@@ -109,8 +109,8 @@ DAT_RETURN Qp::post_nothing(std::uint64_t wr_id, WorkFlags flags) noexcept {
   return submit(nothing);
 }
 
-DAT_RETURN Qp::post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
-                               WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
+DAT_RETURN Queue::post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
+                                  WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
   ibv_mw_bind request{};
   request.wr_id = wr_id;
   request.send_flags = send_flags(flags);
@@ -129,13 +129,13 @@ DAT_RETURN Qp::post_bind_type1(std::uint64_t wr_id, const transport::BindRequest
 }
 
 // At most max_binds_ are outstanding, so what is overwritten has completed.
-void Qp::remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept {
+void Queue::remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept {
   const ScopedLock lock(binds_lock_);
   binds_[next_bind_] = {wr_id, key};
   next_bind_ = (next_bind_ + 1) % binds_.size();
 }
 
-void Qp::bind_failed(std::uint64_t wr_id) noexcept {
+void Queue::bind_failed(std::uint64_t wr_id) noexcept {
   std::uint32_t key = 0;
   {
     const ScopedLock lock(binds_lock_);

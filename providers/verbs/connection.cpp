@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Connection: how a connection is set up, from both sides; time, sink calls.
+#include "providers/verbs/connection.h"
+#include "common/errno_text.h"
+#include "common/tracing/trace.h"
+#include "providers/verbs/adapter.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace udapl::verbs {
+
+using transport::BreakReason;
+using transport::PrivateData;
+
+namespace {
+
+QpEvent event_of(SetupFailure why) noexcept {
+  switch (why) {
+    case SetupFailure::kRejected:
+      return QpEvent::kRejected;
+    case SetupFailure::kRefused:
+      return QpEvent::kRefused;
+    case SetupFailure::kUnreachable:
+      break;
+  }
+  return QpEvent::kUnreachable;
+}
+
+}  // namespace
+
+QpTerms Connection::terms() const noexcept {
+  return {&shared_.qp,
+          shared_.init.context,
+          queue_.number(),
+          shared_.init.srq != nullptr,
+          shared_.init.max_rdma_read_in,
+          shared_.init.max_rdma_read_out};
+}
+
+Connection::Connection(QpShared& shared, QpLock& lock, Queue& queue)
+    : shared_(shared),
+      lock_(lock),
+      queue_(queue),
+      timer_(shared.adapter.reactor(), Call::to<&Connection::on_timer>(this)),
+      gate_(shared.adapter.reactor(), SinkGate::to<&Connection::deliver, Connection>(), this) {}
+
+void Connection::shut_down() noexcept {
+  timer_.stop();
+  queue_.close();
+  gate_.close();
+}
+
+// ---- the core's wishes -------------------------------------------------------------------------
+
+Status Connection::connect(const transport::ConnectRequest& request) {
+  // If it goes, it goes without the lock.
+  Result<std::unique_ptr<CmConnection>> made = shared_.adapter.connector().prepare(request, *this);
+  if (!made.ok()) return made.status();
+
+  const QpGuard guard(lock_);
+  if (!step(state_, QpEvent::kConnect).allowed) return failure(DAT_INVALID_STATE);
+  clear();
+  Result<bool> started = (*made)->start(terms());
+  if (!started.ok()) return started.status();
+  take(QpEvent::kConnect);
+  if (!*started) {
+    take(QpEvent::kUnreachable);
+    return Status();
+  }
+  request_timeout_us_ = request.timeout_us;
+  cm_ = *std::move(made);
+  endpoints_ = cm_->endpoints();
+  if (request.timeout_us != DAT_TIMEOUT_INFINITE)
+    start_timer(Timing::kConnect, std::chrono::microseconds(request.timeout_us));
+  return Status();
+}
+
+Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData private_data) {
+  std::unique_ptr<CmConnection> failed;  // which goes without the lock
+  const QpGuard guard(lock_);
+  const trace::About about(shared_.init.context);
+  if (!step(state_, QpEvent::kAccept).allowed) return failure(DAT_INVALID_STATE);
+  if (!offered->on_our_port(&shared_.qp)) return failure(DAT_INTERNAL_ERROR);
+  clear();
+  take(QpEvent::kAccept);
+  cm_ = std::move(offered);
+  endpoints_ = cm_->endpoints();
+  cm_->attach(*this, terms());  // what comes now waits for the lock
+  const bool gone = cm_->peer_gone();
+  if (!gone && to_ready() && cm_->reply(private_data)) {
+    // A peer that gave up just before the request got here cannot tell us, and the kernel would
+    // repeat the reply for a minute.
+    start_timer(Timing::kAccept,
+                std::chrono::milliseconds(shared_.adapter.environment().rtu_timeout_ms));
+    return Status();
+  }
+  enter_error();
+  gate_.post(kAcceptFailed);
+  failed = std::move(cm_);
+  if (!gone) failed->refuse();
+  return Status();
+}
+
+// ---- ConnectionEnd: by the driver, so the CmConnection may go under the lock -------------------
+
+// The QP becomes ready before the peer is told that it may send.
+void Connection::on_reply(CmConnection& connection, PrivateData from_peer) noexcept {
+  const QpGuard guard(lock_);
+  if (&connection != cm_.get() || state_ != QpState::kConnecting) return;
+  keep(from_peer);
+  if (to_ready() && connection.confirm()) return established();
+  UDAPL_TRACE(kNormal, "QP %p: the connection cannot be completed: %s",
+              static_cast<const void*>(&shared_.qp), ErrnoText(errno).c_str());
+  connection.refuse();
+  take(QpEvent::kRefused);
+}
+
+void Connection::on_established(CmConnection& connection, PrivateData reply) noexcept {
+  const QpGuard guard(lock_);
+  if (&connection != cm_.get()) return;
+  if (state_ == QpState::kConnecting)
+    keep(reply);
+  else if (state_ != QpState::kAccepting)
+    return;
+  established();
+}
+
+void Connection::on_failed(CmConnection& connection, SetupFailure why,
+                           PrivateData from_peer) noexcept {
+  const QpGuard guard(lock_);
+  if (&connection != cm_.get()) return;
+  if (state_ == QpState::kConnecting) keep(from_peer);
+  take(event_of(why));
+}
+
+void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
+  const QpGuard guard(lock_);
+  if (&connection != cm_.get()) return;
+  const bool drained = queue_.drained();
+  if (why == Loss::kEndedByPeer && state_ == QpState::kDraining && drained)
+    return take(QpEvent::kDrained);  // the connection was over before the peer said so
+  if (!connected() || why == Loss::kEndedByPeer)
+    return take(why == Loss::kEndedByPeer ? QpEvent::kPeerEnded : QpEvent::kPeerLost);
+  // The device has not given up yet, and now never will. The oldest request fails nevertheless by
+  // the loss and the others are flushed, as if it had; the marker is behind those of now.
+  queue_.set_lost(why == Loss::kPeerLost);
+  broken_cause_ = transport::BreakReason::kTransportLost;
+  take(QpEvent::kPeerLost);
+  queue_.post_marker();
+}
+
+// ---- both --------------------------------------------------------------------------------------
+
+bool Connection::change_state(ibv_qp_state state) noexcept {
+  ibv_qp_attr attr{};
+  int mask = 0;
+  return cm_->attributes(state, attr, mask) && queue_.change_state(state, attr, mask);
+}
+
+bool Connection::to_ready() noexcept {
+  return change_state(IBV_QPS_INIT) && change_state(IBV_QPS_RTR) && change_state(IBV_QPS_RTS);
+}
+
+void Connection::established() noexcept {
+  start_timer(Timing::kNothing, {});
+  // There the kernel has made the QP ready, and tells nothing of the depth that it has agreed upon.
+  if (shared_.adapter.device().iwarp()) queue_.set_serves_reads(shared_.init.max_rdma_read_out > 0);
+  endpoints_ = cm_->endpoints();
+  take(QpEvent::kEstablished);
+  // A failure, or a mark exceeded, from before.
+  queue_.report();
+}
+
+void Connection::keep(PrivateData from_peer) noexcept {
+  peer_data_size_ = std::min(from_peer.size(), peer_data_.size());
+  std::copy_n(from_peer.begin(), peer_data_size_, peer_data_.begin());
+}
+
+// ---- states and time ---------------------------------------------------------------------------
+
+void Connection::clear() noexcept {
+  peer_data_size_ = 0;
+  broken_cause_ = BreakReason::kTransportLost;
+  queue_.clear();
+}
+
+void Connection::become_idle() noexcept {
+  clear();
+  endpoints_ = {};
+  queue_.leave_error();
+  set_state(QpState::kIdle);
+}
+
+void Connection::set_state(QpState next) noexcept {
+  UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name_of(state_),
+              name_of(next));
+  state_ = next;
+}
+
+void Connection::start_timer(Timing timing, Clock::duration delay) noexcept {
+  timing_ = timing;
+  if (timing == Timing::kNothing) return timer_.stop();
+  timer_due_ = Clock::now() + delay;
+  timer_.start(timer_due_);
+}
+
+void Connection::on_timer() noexcept {
+  {
+    const QpGuard guard(lock_);
+    const trace::About about(shared_.init.context);
+    // The call may be of an earlier start.
+    if (timing_ == Timing::kNothing || Clock::now() < timer_due_) return;
+    const Timing timing = std::exchange(timing_, Timing::kNothing);
+    if (timing == Timing::kConnect) {
+      UDAPL_TRACE(kNormal, "QP %p: no answer within %u us", static_cast<const void*>(&shared_.qp),
+                  request_timeout_us_);
+      return take(QpEvent::kTooLate);
+    }
+    if (timing == Timing::kAccept) {
+      UDAPL_TRACE(kNormal, "QP %p: accepted, but the peer says nothing more within %u ms",
+                  static_cast<const void*>(&shared_.qp),
+                  shared_.adapter.environment().rtu_timeout_ms);
+      return take(QpEvent::kTooLate);
+    }
+    if (timing == Timing::kSrqRelease) return gate_.post(kSrqReleased);
+  }
+  look_for_drain();
+}
+
+// Called by the driver, without locks; the sink call comes last, it may destroy us.
+void Connection::deliver(unsigned call) noexcept {
+  std::array<std::byte, sizeof peer_data_> data;
+  transport::PrivateData from_peer;
+  transport::BreakCause cause;
+  {
+    const QpGuard guard(lock_);
+    from_peer = {data.data(), peer_data_size_};
+    std::copy_n(peer_data_.begin(), peer_data_size_, data.begin());
+    cause = broken_cause_;
+  }
+  switch (call) {
+    case kEstablished:
+      return shared_.sink.on_established(from_peer);
+    case kRejected:
+      return shared_.sink.on_rejected(from_peer);
+    case kRefused:
+      return shared_.sink.on_refused();
+    case kUnreachable:
+      return shared_.sink.on_unreachable();
+    case kTimedOut:
+      return shared_.sink.on_timed_out();
+    case kAcceptFailed:
+      return shared_.sink.on_accept_failed();
+    case kAsyncError:
+      return shared_.sink.on_async_error();
+    case kDisconnected:
+      return shared_.sink.on_disconnected();
+    case kBroken:
+      return shared_.sink.on_broken(cause);
+    case kSoftWatermark:
+      return shared_.sink.on_soft_watermark();
+    default:
+      return shared_.sink.on_srq_released();
+  }
+}
+
+}  // namespace udapl::verbs

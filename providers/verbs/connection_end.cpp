@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Connection: how a connection ends, and what of it is noticed where.
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
+#include "providers/verbs/adapter.h"
+#include "providers/verbs/connection.h"
+#include "providers/verbs/cq.h"
+#include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace udapl::verbs {
+
+using transport::BreakReason;
+
+namespace {
+
+// How often a draining QP's CQ is looked at, when its consumer does not. Each pause is a quarter
+// longer than the one before: so much later than it could the connection ends at most.
+constexpr auto kFirstLook = std::chrono::microseconds(20);
+constexpr auto kSlowestLook = std::chrono::milliseconds(64);
+constexpr int kSlowdown = 4;
+// Not all devices say when a QP in error has taken its last buffer from an SRQ.
+constexpr auto kSrqReleaseLimit = std::chrono::milliseconds(200);
+
+BreakReason reason_of(ibv_wc_status status) noexcept {
+  switch (status) {
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+    case IBV_WC_REM_INV_RD_REQ_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return BreakReason::kRemoteFault;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+    case IBV_WC_WR_FLUSH_ERR:
+    case IBV_WC_FATAL_ERR:
+    case IBV_WC_GENERAL_ERR:
+      return BreakReason::kTransportLost;
+    case IBV_WC_BAD_RESP_ERR:
+      return BreakReason::kProtocol;
+    default:
+      return BreakReason::kLocalFault;
+  }
+}
+
+}  // namespace
+
+void Connection::disconnect(transport::DisconnectMode mode) noexcept {
+  std::unique_ptr<CmConnection> connection;  // which goes without the lock
+  {
+    const QpGuard guard(lock_);
+    if (mode == transport::DisconnectMode::kGraceful) {
+      if (state_ != QpState::kReady) return;
+      take(QpEvent::kDrain);
+      drain_pause_ = kFirstLook;
+      queue_.post_marker();
+      return start_timer(Timing::kDrain, drain_pause_);
+    }
+    gate_.cancel(kConnectionCalls);
+    const QpStep step = verbs::step(state_, QpEvent::kAbort);
+    if (!step.allowed) return;
+    enter_error();
+    connection = std::move(cm_);
+    if (step.ending == Ending::kDrop) return;
+  }
+  connection->disconnect(false);
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+void Connection::enter_error() noexcept {
+  const bool releases = !queue_.own_receives() && connected();
+  set_state(QpState::kError);
+  queue_.enter_error();
+  start_timer(releases ? Timing::kSrqRelease : Timing::kNothing, kSrqReleaseLimit);
+}
+
+void Connection::take(QpEvent event) noexcept {
+  const QpStep step = verbs::step(state_, event);
+  if (!step.allowed) return;
+  if (step.next == QpState::kError)
+    enter_error();
+  else
+    set_state(step.next);
+  if (step.ending == Ending::kDisconnect || step.ending == Ending::kAnswer)
+    cm_->disconnect(step.ending == Ending::kAnswer);
+  if (step.ending != Ending::kNone) cm_.reset();
+  if (step.call != kNoCall) gate_.post(step.call);
+}
+
+void Connection::break_connection(transport::BreakCause cause) noexcept {
+  broken_cause_ = cause;
+  take(QpEvent::kBroken);
+}
+
+// ---- graceful disconnect -----------------------------------------------------------------------
+
+// For a consumer that does not poll.
+void Connection::look_for_drain() noexcept {
+  Cq* cq = nullptr;
+  {
+    const QpGuard guard(lock_);
+    if (state_ != QpState::kDraining) return;
+    if (!queue_.marked()) queue_.post_marker();
+    cq = &queue_.request_cq();
+    drain_pause_ = std::min<Clock::duration>(drain_pause_ + drain_pause_ / kSlowdown, kSlowestLook);
+    start_timer(Timing::kDrain, drain_pause_);
+  }
+  cq->scan();
+}
+
+// ---- what is noticed ---------------------------------------------------------------------------
+
+// What polls and posts found, by the driver.
+void Connection::handle_reports() noexcept {
+  const QpGuard guard(lock_);
+  const trace::About about(shared_.init.context);
+  if (!connected()) return check_watermarks();
+  const std::optional<ibv_wc_status> failed = queue_.failed();
+  if (failed.has_value()) {
+    const ibv_wc_status status = *failed;
+    UDAPL_TRACE(kNormal, "QP %p: work failed: %s (%s)", static_cast<const void*>(&shared_.qp),
+                ::ibv_wc_status_str(status), name_of(status));
+    return break_connection({reason_of(status), ::ibv_wc_status_str(status)});
+  }
+  if (state_ == QpState::kDraining && queue_.drained()) return take(QpEvent::kDrained);
+  check_watermarks();
+}
+
+void Connection::check_watermarks() noexcept {
+  const Queue::Exceeded exceeded = queue_.check_watermarks();
+  if (exceeded.soft) gate_.post(kSoftWatermark);
+  if (exceeded.hard && connected()) break_connection(BreakReason::kWatermark);
+}
+
+void Connection::on_async_event(ibv_event_type event) noexcept {
+  const QpGuard guard(lock_);
+  const trace::About about(shared_.init.context);
+  point::event(event);
+  static constinit trace::RateLimit limit;
+  switch (event) {
+    case IBV_EVENT_COMM_EST:  // the peer's first message has overtaken its last handshake message
+      if (state_ == QpState::kAccepting) cm_->first_message_came();
+      return;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      if (timing_ != Timing::kSrqRelease) return;
+      start_timer(Timing::kNothing, {});
+      return gate_.post(kSrqReleased);
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      UDAPL_TRACE_LIMITED(limit, kError, "QP %p: %s", static_cast<const void*>(&shared_.qp),
+                          name_of(event));
+      gate_.post(kAsyncError);
+      if (connected())
+        break_connection(
+            {event == IBV_EVENT_QP_FATAL ? BreakReason::kLocalFault : BreakReason::kRemoteFault,
+             name_of(event)});
+      return;
+    default:
+      UDAPL_TRACE(kNormal, "QP %p: %s", static_cast<const void*>(&shared_.qp), name_of(event));
+  }
+}
+
+}  // namespace udapl::verbs

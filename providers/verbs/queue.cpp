@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Queue: the ibv_qp and its states, and what its work says of the connection.
+#include "providers/verbs/queue.h"
+
+#include "common/errno_text.h"
+#include "common/tracing/cause.h"
+#include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
+#include "providers/verbs/adapter.h"
+#include "providers/verbs/cq.h"
+#include "providers/verbs/srq.h"
+#include "providers/verbs/status.h"
+#include "providers/verbs/trace_points.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace udapl::verbs {
+
+using transport::QpInit;
+
+namespace {
+
+// Requests of our own: invalidations in front of binds, the marker of a graceful disconnect.
+constexpr int kSpareRequests = 16;
+// Of the partition table; until the connection manager knows which one is used.
+constexpr std::uint16_t kFirstPkey = 0;
+// 0.64 ms, as existing providers on InfiniBand ask; rdma_cm's own 0 means 0.65 s.
+constexpr std::uint8_t kRnrTimer = 12;
+
+std::uint8_t depth(int ours, int limit) noexcept {
+  // 255 is a value with a meaning of its own.
+  return static_cast<std::uint8_t>(std::clamp(std::min(ours, limit), 0, 254));
+}
+
+// Both ports have to have the MTU that the active side's has chosen for the path.
+std::string mtu_advice(const Device& device, const ibv_qp_attr& attr, int mask) {
+  const auto bytes = [](ibv_mtu mtu) { return std::to_string(128U << mtu); };
+  if ((mask & IBV_QP_PATH_MTU) == 0 || attr.path_mtu <= device.port_attr.active_mtu) return {};
+  return "; the path's MTU is " + bytes(attr.path_mtu) + ", that of " + device.name + " port " +
+         std::to_string(device.port) + " only " + bytes(device.port_attr.active_mtu) +
+         "; try: the same MTU for the interfaces of both hosts";
+}
+
+Cq& cq_of(transport::Cq* cq) noexcept { return *static_cast<Cq*>(cq); }
+
+// Only solicited receives notify, if the device can tell them; else too many do rather than none.
+bool solicited_only(const Adapter& adapter, const QpInit& init) noexcept {
+  return init.solicited_only && adapter.device().wakes_for_solicited();
+}
+
+std::uint32_t count(int number, int at_least) noexcept {
+  return static_cast<std::uint32_t>(std::max(number, at_least));
+}
+
+// A device that has less room for inline data than it is asked for refuses the QP, and does not say
+// how much it has.
+Queue::Handle create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
+  constexpr std::uint32_t kWorthwhile = 16;
+  for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kWorthwhile ? bytes / 2 : 0) {
+    ibv_qp_init_attr attr = wanted;
+    attr.cap.max_inline_data = bytes;
+    Queue::Handle queue(point::made("ibv_create_qp", ::ibv_create_qp(pd, &attr)));
+    if (queue != nullptr) adapter.fewer_inline(bytes);
+    if (queue != nullptr || errno != EINVAL || bytes == 0) return queue;
+  }
+}
+
+}  // namespace
+
+void Queue::DestroyQp::operator()(ibv_qp* qp) const noexcept {
+  const int error = ::ibv_destroy_qp(qp);
+  if (error != 0) UDAPL_TRACE(kError, "ibv_destroy_qp: %s", ErrnoText(error).c_str());
+}
+
+Queue::Queue(QpShared& shared, const QpInit& init, const Call& report)
+    : own_receives_(init.srq == nullptr),
+      extensions_(shared.adapter.attributes().extension == DAT_EXTENSION_IB),
+      request_regions_(shared.adapter.memory()),
+      receive_regions_(shared.adapter.memory()),
+      shared_(shared),
+      memory_(shared.adapter.memory()),
+      reports_(shared.adapter.reactor(), report) {}
+
+// ---- the verbs QP ------------------------------------------------------------------------------
+
+Result<Queue::Handle> Queue::make(const QpInit& init) {
+  const Device& device = shared_.adapter.device();
+  const ibv_device_attr& limits = device.attr.orig_attr;
+  ibv_qp_init_attr attr{};
+  attr.qp_context = &shared_.qp;
+  attr.send_cq = cq_of(init.request_cq).get();
+  attr.recv_cq = cq_of(init.recv_cq).get();
+  attr.srq = init.srq != nullptr ? static_cast<Srq*>(init.srq)->get() : nullptr;
+  attr.qp_type = IBV_QPT_RC;
+  attr.cap.max_send_wr = static_cast<std::uint32_t>(
+      std::max(std::min(init.max_request + kSpareRequests, limits.max_qp_wr), init.max_request));
+  attr.cap.max_send_sge = count(init.max_request_segments, 1);
+  attr.cap.max_recv_wr = init.srq != nullptr ? 0 : count(init.max_recv, 1);
+  attr.cap.max_recv_sge = init.srq != nullptr ? 0 : count(init.max_recv_segments, 1);
+  Handle queue = create_with_inline(shared_.adapter, static_cast<Pd*>(init.pd)->get(), attr);
+  if (queue == nullptr) {
+    const int error = errno;
+    const Status status = status_of(error, DAT_RESOURCE_TEP);
+    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error,
+                        "ibv_create_qp with %d requests of %d segments, %d receives of %d",
+                        init.max_request, init.max_request_segments, init.max_recv,
+                        init.max_recv_segments);
+    return status;
+  }
+
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_INIT;
+  state.pkey_index = kFirstPkey;
+  state.port_num = device.port;
+  state.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  if (device.has_atomics()) state.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+  if (limits.max_mw > 0) state.qp_access_flags |= IBV_ACCESS_MW_BIND;
+  constexpr int kMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  const int error =
+      point::ended("ibv_modify_qp", "INIT", ::ibv_modify_qp(queue.get(), &state, kMask));
+  if (error != 0) {
+    const Status status = status_of(error, DAT_RESOURCE_TEP);
+    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error, "ibv_modify_qp to INIT, port %d",
+                        device.port);
+    return status;
+  }
+  return queue;
+}
+
+void Queue::attach(const ibv_qp& qp, const QpInit& init) {
+  cq_of(init.request_cq).attach(*this, qp.qp_num, init.context, Cq::Role::kRequest, false);
+  try {
+    cq_of(init.recv_cq)
+        .attach(*this, qp.qp_num, init.context, Cq::Role::kReceive,
+                solicited_only(shared_.adapter, init), static_cast<Srq*>(init.srq));
+  } catch (...) {
+    cq_of(init.request_cq).detach(qp.qp_num, Cq::Role::kRequest, false);
+    throw;
+  }
+}
+
+void Queue::detach(std::uint32_t number, const QpInit& init) noexcept {
+  cq_of(init.request_cq).detach(number, Cq::Role::kRequest, false);
+  cq_of(init.recv_cq).detach(number, Cq::Role::kReceive, solicited_only(shared_.adapter, init));
+}
+
+void Queue::exchange(Handle fresh, const QpInit& init, Handle* former) {
+  attach(*fresh, init);
+  *former = std::exchange(handle_, std::move(fresh));
+  shared_.init = init;
+  qp_ = handle_.get();
+  max_inline_ = shared_.adapter.max_inline();
+  max_binds_ = count(init.max_request, 1);
+  request_cq_ = &cq_of(init.request_cq);
+  recv_cq_ = &cq_of(init.recv_cq);
+  request_regions_.forget();
+  receive_regions_.forget();
+  update_receives();
+  prepare_requests();
+  const ScopedLock lock(binds_lock_);
+  binds_.clear();
+  next_bind_ = 0;
+}
+
+// Destroying waits for asynchronous events that are being handled, which take the lock.
+void Queue::retire(Handle former, const QpInit& init) noexcept {
+  if (former == nullptr) return;
+  const std::uint32_t number = former->qp_num;
+  memory_.qp_ends(*this);
+  former.reset();
+  detach(number, init);
+}
+
+bool Queue::change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexcept {
+  const Environment& environment = shared_.adapter.environment();
+  if (state == IBV_QPS_INIT) {
+    if (attr.pkey_index == kFirstPkey) return true;
+    mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX;  // the rest is as it was
+  }
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
+    attr.max_dest_rd_atomic = depth(shared_.init.max_rdma_read_in, attr.max_dest_rd_atomic);
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
+    attr.max_rd_atomic = depth(shared_.init.max_rdma_read_out, attr.max_rd_atomic);
+    serves_reads_.store(attr.max_rd_atomic != 0, std::memory_order_relaxed);
+  }
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0)
+    attr.min_rnr_timer = environment.rnr_timer.value_or(kRnrTimer);
+  if ((mask & IBV_QP_TIMEOUT) != 0 && environment.ack_timer.has_value())
+    attr.timeout = *environment.ack_timer;
+  const int error =
+      point::ended("ibv_modify_qp", name_of(state), ::ibv_modify_qp(qp_, &attr, mask));
+  if (error == 0) return true;
+  static constinit trace::RateLimit limit;
+  UDAPL_TRACE_LIMITED(limit, kError, "QP %p: ibv_modify_qp to %s: %s%s",
+                      static_cast<const void*>(&shared_.qp), name_of(state),
+                      ErrnoText(error).c_str(),
+                      mtu_advice(shared_.adapter.device(), attr, mask).c_str());
+  errno = error;
+  return false;
+}
+
+void Queue::enter_error() noexcept {
+  in_error_.store(true, std::memory_order_release);
+  update_receives();
+  flush();
+}
+
+void Queue::leave_error() noexcept {
+  in_error_.store(false, std::memory_order_relaxed);
+  update_receives();
+}
+
+// Also when the QP is in error already: some devices do not flush receives that are posted then,
+// unless told to.
+void Queue::flush() noexcept {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  const int error = point::ended("ibv_modify_qp", "ERR", ::ibv_modify_qp(qp_, &attr, IBV_QP_STATE));
+  static constinit trace::RateLimit limit;
+  if (error != 0 && !shared_.adapter.dead())
+    UDAPL_TRACE_LIMITED(limit, kError, "QP %p: ibv_modify_qp to ERR: %s",
+                        static_cast<const void*>(&shared_.qp), ErrnoText(error).c_str());
+}
+
+// ---- what is found -----------------------------------------------------------------------------
+
+void Queue::clear() noexcept {
+  marked_ = false;
+  drained_.store(false, std::memory_order_relaxed);
+  lost_.store(false, std::memory_order_relaxed);
+  serves_reads_.store(true, std::memory_order_relaxed);
+  unserved_.store(0, std::memory_order_relaxed);
+  failed_status_.store(kNoTrouble, std::memory_order_relaxed);
+}
+
+// A write of nothing behind the last request: when it completes, all before it have
+// (docs/adr/0010).
+void Queue::post_marker() noexcept {
+  ibv_send_wr marker{};
+  marker.wr_id = kInternalWork;
+  marker.opcode = IBV_WR_RDMA_WRITE;
+  // The fence: some devices complete a write before a read that was posted first.
+  marker.send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
+  ibv_send_wr* bad = nullptr;
+  marked_ = ::ibv_post_send(qp_, &marker, &bad) == 0;  // else the queue is full now
+}
+
+void Queue::on_marker() noexcept {
+  drained_.store(true, std::memory_order_release);
+  reports_.post();
+}
+
+ibv_wc_status Queue::meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept {
+  const bool unserved = status != IBV_WC_WR_FLUSH_ERR && wr_id != kInternalWork &&
+                        wr_id == unserved_.load(std::memory_order_acquire);
+  return unserved ? IBV_WC_REM_OP_ERR : status;
+}
+
+void Queue::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
+  if (is_bind(wr_id)) bind_failed(wr_id);
+  if (wr_id == kInternalWork) lost_.store(false, std::memory_order_release);
+  if (in_error_.load(std::memory_order_relaxed)) return;
+  unsigned none = kNoTrouble;
+  if (failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel))
+    reports_.post();
+}
+
+std::optional<ibv_wc_status> Queue::failed() const noexcept {
+  const unsigned status = failed_status_.load(std::memory_order_acquire);
+  if (status == kNoTrouble) return std::nullopt;
+  return static_cast<ibv_wc_status>(status);
+}
+
+// ---- watermarks --------------------------------------------------------------------------------
+
+int Queue::held() const noexcept { return own_receives_ ? shared_.sink.receives_held() : 0; }
+
+void Queue::set_watermarks(int soft, int hard) noexcept {
+  soft_mark_ = soft;
+  hard_mark_ = hard;
+  watermarked_.store(soft >= 0 || hard >= 0, std::memory_order_relaxed);
+  update_receives();
+  reports_.post();  // looks whether one is exceeded already
+}
+
+Queue::Exceeded Queue::check_watermarks() noexcept {
+  const int now = held();
+  const Exceeded exceeded{soft_mark_ >= 0 && now > soft_mark_, hard_mark_ >= 0 && now > hard_mark_};
+  if (exceeded.soft) soft_mark_ = -1;
+  watermarked_.store(soft_mark_ >= 0 || hard_mark_ >= 0, std::memory_order_relaxed);
+  update_receives();
+  return exceeded;
+}
+
+}  // namespace udapl::verbs
