@@ -86,9 +86,9 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD
     const auto ia = require<Ia>(ia_handle);
     if (ia == nullptr) return ia.refusal();
     EpConfig config;
-    config.srq = handle_cast<Srq>(srq);
-    if (config.srq == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ, "%p is no SRQ", srq);
+    const auto shared = require<Srq>(srq);
+    if (shared == nullptr) return shared.refusal();
+    config.srq = shared;
     if (ep == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "no place for the EP");
     return create(*ia, {pz, recv_evd, request_evd, connect_evd}, config, attributes, ep);
   });

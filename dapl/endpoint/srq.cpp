@@ -159,11 +159,6 @@ void Srq::Sink::on_async_error() noexcept {
 
 namespace {
 
-Result<Srq*> srq_of(DAT_SRQ_HANDLE handle) noexcept {
-  if (Srq* const srq = handle_cast<Srq>(handle); srq != nullptr) return srq;
-  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ, "%p is no SRQ", handle);
-}
-
 Status check_attributes(const DAT_SRQ_ATTR& wanted, const transport::Attributes& limits) noexcept {
   if (limits.max_srqs <= 0)
     UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no shared receive queues");
@@ -209,42 +204,42 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR* attribut
 
 DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK, DAT_SRQ_PARAM* param) {
   return boundary([&]() -> Status {
-    auto srq = srq_of(handle);
-    if (!srq.ok()) return srq.status();
+    const auto srq = require<Srq>(handle);
+    if (srq == nullptr) return srq.refusal();
     if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
-    param->ia_handle = (*srq)->ia->handle();
-    (*srq)->query(param);
+    param->ia_handle = srq->ia->handle();
+    srq->query(param);
     return Status();
   });
 }
 
 DAT_RETURN srq_resize(DAT_SRQ_HANDLE handle, DAT_COUNT max_recv_dtos) {
   return boundary([&]() -> Status {
-    auto srq = srq_of(handle);
-    if (!srq.ok()) return srq.status();
-    if (max_recv_dtos <= 0 || max_recv_dtos > (*srq)->ia->attributes().max_recv_per_srq)
+    const auto srq = require<Srq>(handle);
+    if (srq == nullptr) return srq.refusal();
+    if (max_recv_dtos <= 0 || max_recv_dtos > srq->ia->attributes().max_recv_per_srq)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "%d buffers", max_recv_dtos);
-    return (*srq)->resize(max_recv_dtos);
+    return srq->resize(max_recv_dtos);
   });
 }
 
 DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE handle, DAT_COUNT low_watermark) {
   return boundary([&]() -> Status {
-    auto srq = srq_of(handle);
-    if (!srq.ok()) return srq.status();
-    if (low_watermark < 0 || low_watermark > (*srq)->max_recv_dtos())
+    const auto srq = require<Srq>(handle);
+    if (srq == nullptr) return srq.refusal();
+    if (low_watermark < 0 || low_watermark > srq->max_recv_dtos())
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "low watermark %d", low_watermark);
-    return (*srq)->set_low_watermark(low_watermark);
+    return srq->set_low_watermark(low_watermark);
   });
 }
 
 DAT_RETURN srq_free(DAT_SRQ_HANDLE handle) {
   return boundary([&]() -> Status {
-    auto srq = srq_of(handle);
-    if (!srq.ok()) return srq.status();
-    if ((*srq)->uses.load(std::memory_order_acquire) != 0)
+    const auto srq = require<Srq>(handle);
+    if (srq == nullptr) return srq.refusal();
+    if (srq->uses.load(std::memory_order_acquire) != 0)
       UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_SRQ_IN_USE, "SRQ %p is in use", handle);
-    (*srq)->ia->destroy(**srq);
+    srq->ia->destroy(*srq);
     return Status();
   });
 }

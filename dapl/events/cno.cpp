@@ -8,6 +8,7 @@
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
 #include "dapl/objects/trace_points.h"
 
 #include <sys/eventfd.h>
@@ -198,37 +199,23 @@ Upcall Cno::abort() noexcept {
 
 // ---- table entries -----------------------------------------------------------------------------
 
-namespace {
-
-Result<Cno*> cno_of(DAT_CNO_HANDLE handle) noexcept {
-  if (Cno* const cno = handle_cast<Cno>(handle); cno != nullptr) return cno;
-  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO, "%p is no CNO", handle);
-}
-
-Result<Ia*> ia_of(DAT_IA_HANDLE handle) noexcept {
-  if (Ia* const ia = handle_cast<Ia>(handle); ia != nullptr) return ia;
-  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", handle);
-}
-
-}  // namespace
-
 namespace calls {
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DAT_CNO_HANDLE* cno) {
   return boundary([&]() -> Status {
-    auto ia = ia_of(ia_handle);
-    if (!ia.ok()) return ia.status();
+    const auto ia = require<Ia>(ia_handle);
+    if (ia == nullptr) return ia.refusal();
     if (cno == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null CNO handle pointer");
-    *cno = &(*ia)->adopt(make_object<Cno>(**ia, agent, Fd()));
+    *cno = &ia->adopt(make_object<Cno>(*ia, agent, Fd()));
     return Status();
   });
 }
 
 DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD* fd, DAT_CNO_HANDLE* cno) {
   return boundary([&]() -> Status {
-    auto ia = ia_of(ia_handle);
-    if (!ia.ok()) return ia.status();
+    const auto ia = require<Ia>(ia_handle);
+    if (ia == nullptr) return ia.refusal();
     if (fd == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null descriptor pointer");
     if (cno == nullptr)
@@ -238,7 +225,7 @@ DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD* fd, DAT_CNO_HANDLE* cn
       UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_NO_SUBTYPE, "no event descriptor: %s",
                    ErrnoText(errno).c_str());
     const int number = event.get();
-    *cno = &(*ia)->adopt(make_object<Cno>(**ia, kNoAgent, std::move(event)));
+    *cno = &ia->adopt(make_object<Cno>(*ia, kNoAgent, std::move(event)));
     *fd = number;
     return Status();
   });
@@ -246,50 +233,50 @@ DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD* fd, DAT_CNO_HANDLE* cn
 
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent) {
   return boundary([&]() -> Status {
-    auto cno = cno_of(handle);
-    if (!cno.ok()) return cno.status();
-    return (*cno)->set_agent(agent);
+    const auto cno = require<Cno>(handle);
+    if (cno == nullptr) return cno.refusal();
+    return cno->set_agent(agent);
   });
 }
 
 DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK, DAT_CNO_PARAM* param) {
   return boundary([&]() -> Status {
-    auto cno = cno_of(handle);
-    if (!cno.ok()) return cno.status();
+    const auto cno = require<Cno>(handle);
+    if (cno == nullptr) return cno.refusal();
     if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
-    param->ia_handle = (*cno)->ia->handle();
-    (*cno)->query(param);
+    param->ia_handle = cno->ia->handle();
+    cno->query(param);
     return Status();
   });
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) {
   return boundary([&]() -> Status {
-    auto cno = cno_of(handle);
-    if (!cno.ok()) return cno.status();
+    const auto cno = require<Cno>(handle);
+    if (cno == nullptr) return cno.refusal();
     if (evd == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null EVD handle pointer");
-    return Status((*cno)->wait(timeout, evd));
+    return Status(cno->wait(timeout, evd));
   });
 }
 
 DAT_RETURN cno_trigger(DAT_CNO_HANDLE handle, DAT_EVD_HANDLE* evd) {
   return boundary([&]() -> Status {
-    auto cno = cno_of(handle);
-    if (!cno.ok()) return cno.status();
+    const auto cno = require<Cno>(handle);
+    if (cno == nullptr) return cno.refusal();
     if (evd == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null EVD handle pointer");
-    *evd = (*cno)->consume();
+    *evd = cno->consume();
     return Status();
   });
 }
 
 DAT_RETURN cno_free(DAT_CNO_HANDLE handle) {
   return boundary([&]() -> Status {
-    auto cno = cno_of(handle);
-    if (!cno.ok()) return cno.status();
-    if (const Status status = (*cno)->check_free(); !status.ok()) return status;
-    (*cno)->ia->destroy(**cno);
+    const auto cno = require<Cno>(handle);
+    if (cno == nullptr) return cno.refusal();
+    if (const Status status = cno->check_free(); !status.ok()) return status;
+    cno->ia->destroy(*cno);
     return Status();
   });
 }

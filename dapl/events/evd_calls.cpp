@@ -16,11 +16,6 @@ namespace {
 
 constexpr unsigned kStandardFlags = DAT_EVD_SOFTWARE_FLAG | DAT_EVD_DEFAULT_FLAG;
 
-Result<Evd*> evd_of(DAT_EVD_HANDLE handle) noexcept {
-  if (Evd* const evd = handle_cast<Evd>(handle); evd != nullptr) return evd;
-  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_REQUEST, "%p is no EVD", handle);
-}
-
 // The CNO that `handle` names: null for DAT_HANDLE_NULL.
 Result<Cno*> optional_cno(DAT_CNO_HANDLE handle, const Ia& ia) noexcept {
   if (handle == DAT_HANDLE_NULL) return static_cast<Cno*>(nullptr);
@@ -76,11 +71,11 @@ Status create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno_handle
 }
 
 Status post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
-  auto evd = evd_of(handle);
-  if (!evd.ok()) return evd.status();
+  const auto evd = require<Evd>(handle);
+  if (evd == nullptr) return evd.refusal();
   if (event == nullptr || event->event_number != DAT_SOFTWARE_EVENT)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "not a software event");
-  if (((*evd)->flags() & DAT_EVD_SOFTWARE_FLAG) == 0)
+  if ((evd->flags() & DAT_EVD_SOFTWARE_FLAG) == 0)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "EVD %p takes no software events",
                  handle);
   DAT_EVENT copy{};
@@ -88,7 +83,7 @@ Status post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
   copy.event_data.software_event_data = event->event_data.software_event_data;
   bool queued = false;
   // In place, as existing applications know it: they cause the call themselves.
-  (*evd)->try_post(copy, &queued).run_here();
+  evd->try_post(copy, &queued).run_here();
   return queued ? Status() : failure(DAT_QUEUE_FULL);
 }
 
@@ -103,81 +98,81 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_
 
 DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK, DAT_EVD_PARAM* param) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (!evd.ok()) return evd.status();
+    const auto evd = require<Evd>(handle);
+    if (evd == nullptr) return evd.refusal();
     if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
-    param->ia_handle = (*evd)->ia->handle();
-    param->evd_qlen = (*evd)->qlen();
-    param->evd_state = (*evd)->state();
-    param->cno_handle = (*evd)->cno();
-    param->evd_flags = (*evd)->flags();
+    param->ia_handle = evd->ia->handle();
+    param->evd_qlen = evd->qlen();
+    param->evd_state = evd->state();
+    param->cno_handle = evd->cno();
+    param->evd_flags = evd->flags();
     return Status();
   });
 }
 
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno_handle) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (!evd.ok()) return evd.status();
-    auto cno = optional_cno(cno_handle, *(*evd)->ia);
+    const auto evd = require<Evd>(handle);
+    if (evd == nullptr) return evd.refusal();
+    auto cno = optional_cno(cno_handle, *evd->ia);
     if (!cno.ok()) return cno.status();
-    (*evd)->set_cno(*cno);
+    evd->set_cno(*cno);
     return Status();
   });
 }
 
 DAT_RETURN evd_enable(DAT_EVD_HANDLE handle) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (evd.ok()) (*evd)->set_enabled(true);
-    return evd.status();
+    const auto evd = require<Evd>(handle);
+    if (evd != nullptr) evd->set_enabled(true);
+    return evd.refusal();
   });
 }
 
 DAT_RETURN evd_disable(DAT_EVD_HANDLE handle) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (evd.ok()) (*evd)->set_enabled(false);
-    return evd.status();
+    const auto evd = require<Evd>(handle);
+    if (evd != nullptr) evd->set_enabled(false);
+    return evd.refusal();
   });
 }
 
 DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE handle) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (evd.ok()) (*evd)->set_waitable(false);
-    return evd.status();
+    const auto evd = require<Evd>(handle);
+    if (evd != nullptr) evd->set_waitable(false);
+    return evd.refusal();
   });
 }
 
 DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (evd.ok()) (*evd)->set_waitable(true);
-    return evd.status();
+    const auto evd = require<Evd>(handle);
+    if (evd != nullptr) evd->set_waitable(true);
+    return evd.refusal();
   });
 }
 
 DAT_RETURN evd_wait_slowly(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
                            DAT_EVENT* event, DAT_COUNT* more) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (!evd.ok()) return evd.status();
-    if (threshold < 1 || threshold > (*evd)->qlen())
+    const auto evd = require<Evd>(handle);
+    if (evd == nullptr) return evd.refusal();
+    if (threshold < 1 || threshold > evd->qlen())
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "threshold %d, queue length %d",
-                   threshold, (*evd)->qlen());
+                   threshold, evd->qlen());
     if (event == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null event");
     if (more == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null count");
-    return Status((*evd)->wait(timeout, threshold, event, more));
+    return Status(evd->wait(timeout, threshold, event, more));
   });
 }
 
 DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (!evd.ok()) return evd.status();
-    if (const Status status = check_qlen(qlen, *(*evd)->ia); !status.ok()) return status;
-    return (*evd)->resize(qlen);
+    const auto evd = require<Evd>(handle);
+    if (evd == nullptr) return evd.refusal();
+    if (const Status status = check_qlen(qlen, *evd->ia); !status.ok()) return status;
+    return evd->resize(qlen);
   });
 }
 
@@ -187,11 +182,11 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
 
 DAT_RETURN evd_free(DAT_EVD_HANDLE handle) {
   return boundary([&]() -> Status {
-    auto evd = evd_of(handle);
-    if (!evd.ok()) return evd.status();
-    while ((*evd)->uses.load(std::memory_order_acquire) != 0 && Ending::any()) ::sched_yield();
-    if (const Status status = (*evd)->check_free(); !status.ok()) return status;
-    (*evd)->ia->destroy(**evd);
+    const auto evd = require<Evd>(handle);
+    if (evd == nullptr) return evd.refusal();
+    while (evd->uses.load(std::memory_order_acquire) != 0 && Ending::any()) ::sched_yield();
+    if (const Status status = evd->check_free(); !status.ok()) return status;
+    evd->ia->destroy(*evd);
     return Status();
   });
 }

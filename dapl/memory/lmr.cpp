@@ -124,11 +124,7 @@ Result<Lmr*> create(Ia& ia, Pz& pz, const LmrRequest& request) {
 
 // On a coherent machine there is nothing to do, whatever the segments are.
 DAT_RETURN sync(DAT_IA_HANDLE handle) noexcept {
-  return boundary([&]() -> Status {
-    if (handle_cast<Ia>(handle) == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "%p is no IA", handle);
-    return Status();
-  });
+  return boundary([&]() -> Status { return require<Ia>(handle).refusal(); });
 }
 
 }  // namespace
