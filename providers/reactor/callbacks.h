@@ -31,6 +31,11 @@ class Handler {
   // reported again.
   virtual void on_ready(std::uint32_t events) noexcept = 0;
 
+  // In place of epoll, of a handler that was ready again and again while the application polled: it
+  // looks whether there is input, and deals with that as on_ready would. What came of it.
+  enum class Look : std::uint8_t { kNothing, kFound, kNeverLooks };
+  virtual Look look() noexcept { return Look::kNeverLooks; }
+
   WatchSlot watch_slot;
 
  protected:

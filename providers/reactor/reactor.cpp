@@ -268,17 +268,52 @@ bool Reactor::run_deferred() noexcept {
   return found;
 }
 
+bool Reactor::look() noexcept {
+  Handler* handler = nullptr;
+  {
+    const ScopedLock guard(lock_);
+    const Slot& slot = slots_[static_cast<std::uint32_t>(habit_.data)];
+    if (slot.handler == nullptr || slot.generation != habit_.data >> 32) {
+      habit_ = Habit{};
+      return false;
+    }
+    handler = slot.handler;
+    begin_call(handler);
+  }
+  const Handler::Look result = handler->look();
+  end_call();
+  habit_.misses = result == Handler::Look::kFound ? 0 : habit_.misses + 1;
+  if (result == Handler::Look::kNeverLooks || habit_.misses == kColdAfter) habit_ = Habit{};
+  return result == Handler::Look::kFound;
+}
+
+bool Reactor::wait_or_look() noexcept {
+  if (habit_.times >= kHot && ++habit_.looks % kLooksPerWait != 0) return look();
+  epoll_event events[kEventsPerTurn];
+  const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
+  if (count == 0) return false;
+  if (count < 0) {
+    if (errno != EINTR) [[unlikely]]
+      lose_descriptors(errno);
+    return false;
+  }
+  const std::uint64_t data = events[0].data.u64;
+  if (count != 1 || data == kKickData)
+    habit_ = Habit{};
+  else if (data == habit_.data)
+    ++habit_.times;
+  else
+    habit_ = Habit{data, 1};
+  dispatch(events, count);
+  return true;
+}
+
 bool Reactor::turn() noexcept {
   const NotCancelled scope;
   bool found = run_deferred();
-  epoll_event events[kEventsPerTurn];
-  const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
-  if (count < 0 && errno != EINTR) [[unlikely]]
-    lose_descriptors(errno);
-  dispatch(events, count);
+  found |= wait_or_look();
   fire_timers();
   found |= run_deferred();
-  found |= count > 0;
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);
   // What was found is not kept waiting for that, as long as there are turns that find nothing.

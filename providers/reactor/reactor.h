@@ -115,6 +115,11 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kCrowdedStride = 12;  // between yields, if others ran
   static constexpr std::uint32_t kLonelyStride = 64;   // and if not
   static constexpr auto kOthersRan = std::chrono::microseconds(2);
+  // Of polling: a handler that alone was ready so many times in a row looks itself, until it has
+  // found nothing for so long; epoll is asked every kLooksPerWait-th turn.
+  static constexpr std::uint32_t kHot = 4;
+  static constexpr std::uint32_t kColdAfter = 64;
+  static constexpr std::uint32_t kLooksPerWait = 8;
   // So many turns since another way of driving, and the application is said to poll.
   static constexpr std::uint32_t kHabit = 8;
 
@@ -126,6 +131,13 @@ class Reactor final : private WaitWord::Waker {
     Handler* handler = nullptr;
     std::uint32_t generation = 0;
     std::uint32_t next_free = WatchSlot::kNone;
+  };
+  // The handler that was ready last. By whoever holds the role.
+  struct Habit {
+    std::uint64_t data = kKickData;
+    std::uint32_t times = 0;   // in a row
+    std::uint32_t looks = 0;   // since epoll was asked
+    std::uint32_t misses = 0;  // in a row
   };
   struct Follower {
     WaitWord* word;
@@ -155,7 +167,9 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool application_drives() const noexcept;
 
   // Of the driver.
-  bool turn() noexcept;  // true: something was found
+  bool turn() noexcept;          // true: something was found
+  bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
+  bool look() noexcept;
   void poll_turn(std::uint32_t polls) noexcept;
   static std::uint32_t yield() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
@@ -212,6 +226,7 @@ class Reactor final : private WaitWord::Waker {
   alignas(64) std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kPatientPolls};
+  Habit habit_;
   std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
   alignas(64) SpinLock lock_;            // a leaf
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);

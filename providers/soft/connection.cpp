@@ -297,6 +297,18 @@ void Connection::on_ready(std::uint32_t events) noexcept {
   act(intake_.on_ready(events));
 }
 
+Handler::Look Connection::look() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr || state_ == State::kTerminating) return Look::kNothing;
+  const std::uint64_t before = link_->incoming().bytes;
+  queue_.new_turn();
+  const Intake::Event event = intake_.on_ready(EPOLLIN);
+  const bool found = event != Intake::Event::kNone || link_->incoming().bytes != before;
+  act(event);
+  return found ? Look::kFound : Look::kNothing;
+}
+
 // The pass before was full: the next one, after the other sockets had theirs.
 void Connection::continue_receive() noexcept {
   const trace::About about(shared_.context);

@@ -118,6 +118,7 @@ class Connection final : private Handler {
   void established(Input input) noexcept UDAPL_REQUIRES(qp_locked);
   void open_receive() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_ready(std::uint32_t events) noexcept override UDAPL_EXCLUDES(qp_locked);
+  Look look() noexcept override UDAPL_EXCLUDES(qp_locked);
   void continue_receive() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_debt_due() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_wait_over() noexcept UDAPL_EXCLUDES(qp_locked);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The reactor: of what is ready again and again while the application polls epoll is not asked.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+
+#include "tests/unit/reactor/bell.h"
+
+namespace udapl::test {
+
+namespace {
+
+// As a Bell, and looks.
+class Looker final : public Handler {
+ public:
+  explicit Looker(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
+    BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this).ok());
+  }
+  ~Looker() {
+    reactor_.unwatch(fd_.get(), *this);
+    reactor_.quiesce(*this);
+  }
+  void ring() {
+    const std::uint64_t one = 1;
+    BOOST_REQUIRE_EQUAL(::write(fd_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+    ++rung;
+  }
+  void on_ready(std::uint32_t) noexcept override { served += take() ? 1 : 0; }
+  Look look() noexcept override {
+    ++looks;
+    if (!take()) return Look::kNothing;
+    ++served;
+    ++found;
+    return Look::kFound;
+  }
+
+  int rung = 0;
+  std::atomic<int> served{0};
+  std::atomic<int> looks{0};
+  std::atomic<int> found{0};
+
+ private:
+  bool take() noexcept {
+    std::uint64_t value = 0;
+    return ::read(fd_.get(), &value, sizeof value) == sizeof value;
+  }
+
+  Reactor& reactor_;
+  Fd fd_;
+};
+
+template <class Condition>
+bool drive_until(Reactor& reactor, Condition condition) {
+  const auto end = Clock::now() + kPatience;
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    reactor.progress();
+  }
+  return true;
+}
+
+// One ring after the other, until it is asked itself.
+void make_habit(Reactor& reactor, Looker& looker) {
+  const auto end = Clock::now() + kPatience;
+  while (looker.found == 0) {
+    BOOST_REQUIRE(Clock::now() < end);
+    looker.ring();
+    BOOST_REQUIRE(drive_until(reactor, [&] { return looker.served == looker.rung; }));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(reactor_looking)
+
+BOOST_AUTO_TEST_CASE(who_is_ready_again_and_again_is_asked_itself) {
+  const auto reactor = make_reactor();
+  Looker looker(*reactor);
+  make_habit(*reactor, looker);
+  for (int i = 0; i < 1000; ++i) {
+    looker.ring();
+    BOOST_REQUIRE(drive_until(*reactor, [&] { return looker.served == looker.rung; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(others_are_served_beside_it) {
+  const auto reactor = make_reactor();
+  Looker looker(*reactor);
+  Bell bell(*reactor);
+  make_habit(*reactor, looker);
+  for (int i = 1; i <= 20; ++i) {
+    bell.ring();
+    BOOST_REQUIRE(drive_until(*reactor, [&] {
+      if (looker.served == looker.rung) looker.ring();  // never nothing to do
+      return bell.rung == i;
+    }));
+  }
+}
+
+// Nothing comes any more: then nobody asks it.
+BOOST_AUTO_TEST_CASE(who_finds_nothing_is_asked_no_longer) {
+  const auto reactor = make_reactor();
+  Looker looker(*reactor);
+  make_habit(*reactor, looker);
+  for (int i = 0; i < 1000; ++i) reactor->progress();
+  const int before = looker.looks;
+  for (int i = 0; i < 1000; ++i) reactor->progress();
+  BOOST_TEST(looker.looks == before);
+  looker.ring();
+  BOOST_TEST(drive_until(*reactor, [&] { return looker.served == looker.rung; }));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_gone_is_not_asked) {
+  const auto reactor = make_reactor();
+  auto former = std::make_unique<Looker>(*reactor);
+  make_habit(*reactor, *former);
+  former.reset();
+  for (int i = 0; i < 10; ++i) reactor->progress();
+  Looker next(*reactor);  // in the same place
+  next.ring();
+  BOOST_TEST(drive_until(*reactor, [&] { return next.served == 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_look_is_told) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  for (int i = 1; i <= 200; ++i) {
+    bell.ring();
+    BOOST_REQUIRE(drive_until(*reactor, [&] { return bell.rung == i; }));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
