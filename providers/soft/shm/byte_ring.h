@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace udapl::soft::shm {
+
+// One direction of a byte stream in memory that two processes share: one writes, one reads.
+//
+// Neither trusts the other. Each keeps its own index to itself and only publishes it; what the
+// other publishes is read once, checked against what it may be, and then used. A peer that lies
+// breaks the stream (kBroken) and nothing else. Bytes are copied out before anybody looks at them.
+//
+// Indexes count the bytes since the beginning and never wrap; the place in the ring is the index
+// modulo its size.
+inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
+
+struct RingControl {
+  // Written by the writer, but for `writer_sleeps`, which the reader takes back.
+  alignas(kLineSize) std::atomic<std::uint64_t> head;  // bytes written
+  std::atomic<std::uint32_t> finished;                 // 1: nothing comes behind `head`
+  std::atomic<std::uint32_t> writer_sleeps;            // 1: ring the bell when there is room
+  // Written by the reader, but for `reader_sleeps`, which the writer takes back.
+  alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
+  std::atomic<std::uint32_t> reader_sleeps;            // 1: ring the bell when there is input
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                  std::atomic<std::uint32_t>::is_always_lock_free,
+              "a lock would be in one process only");
+static_assert(sizeof(RingControl) == 2 * kLineSize, "the layout of shared pages");
+
+struct RingMoved {
+  enum Kind : std::uint8_t {
+    kDone,     // `bytes` > 0 were moved, perhaps fewer than asked
+    kBlocked,  // the ring is full or empty
+    kEnd,      // reader only: finished, and everything was read
+    kBroken    // the peer's index cannot be true; for good
+  };
+  Kind kind = kBlocked;
+  bool wake = false;  // the other side sleeps: ring its bell. Said once each time it lies down.
+  std::size_t bytes = 0;
+};
+
+// Both are for one thread at a time. `data`: a power of two of bytes, the same at both sides;
+// control and data are zeros at the beginning.
+class RingWriter {
+ public:
+  RingWriter(RingControl& control, std::span<std::byte> data) noexcept
+      : control_(control), data_(data) {}
+
+  // Copies what there is room for and publishes it at once. Nothing to write: kBlocked.
+  [[nodiscard]] RingMoved write(std::span<const std::byte> bytes) noexcept;
+  // Tells the reader that nothing follows; true: ring its bell. Nothing may be written afterwards.
+  [[nodiscard]] bool finish() noexcept;
+  // Declares that the writer sleeps until there is room. False: do not sleep, look again.
+  [[nodiscard]] bool may_sleep() noexcept;
+  // Bytes that the reader has not taken, as far as known.
+  [[nodiscard]] std::size_t unread() noexcept;
+
+ private:
+  bool look() noexcept;
+  [[nodiscard]] std::size_t room() const noexcept { return data_.size() - (head_ - tail_); }
+
+  RingControl& control_;
+  std::span<std::byte> data_;
+  std::uint64_t head_ = 0;  // ours
+  std::uint64_t tail_ = 0;  // the reader's, when we last looked
+  bool broken_ = false;
+};
+
+class RingReader {
+ public:
+  RingReader(RingControl& control, std::span<const std::byte> data) noexcept
+      : control_(control), data_(data) {}
+
+  [[nodiscard]] RingMoved read(std::span<std::byte> room) noexcept;
+  // Declares that the reader sleeps until there is input. False: do not sleep, look again.
+  [[nodiscard]] bool may_sleep() noexcept;
+
+ private:
+  bool look() noexcept;
+  RingMoved nothing() noexcept;
+
+  RingControl& control_;
+  std::span<const std::byte> data_;
+  std::uint64_t tail_ = 0;  // ours
+  std::uint64_t head_ = 0;  // the writer's, when we last looked
+  bool broken_ = false;
+};
+
+}  // namespace udapl::soft::shm

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/shm/region.h"
+
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+namespace udapl::soft::shm {
+
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Only a memfd can have these seals. One of huge pages is refused, as its size and mapping follow
+// other rules.
+bool cannot_change(int fd, std::size_t size) noexcept {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return false;
+  struct statfs system {};
+  if (::fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) return false;
+  struct stat file {};
+  return ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size >= 0 &&
+         static_cast<std::size_t>(file.st_size) == size;
+}
+
+}  // namespace
+
+Region::Region(Fd memfd, std::span<std::byte> bytes) noexcept
+    : memfd_(std::move(memfd)), bytes_(bytes) {}
+
+Region::Region(Region&& other) noexcept
+    : memfd_(std::move(other.memfd_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+Region& Region::operator=(Region&& other) noexcept {
+  if (this == &other) return *this;
+  if (valid()) ::munmap(bytes_.data(), bytes_.size());
+  memfd_ = std::move(other.memfd_);
+  bytes_ = std::exchange(other.bytes_, {});
+  return *this;
+}
+
+Region::~Region() {
+  if (valid()) ::munmap(bytes_.data(), bytes_.size());
+}
+
+Region Region::make(std::size_t size) noexcept {
+  Fd memfd = Fd::made(::memfd_create("udapl-soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memfd.valid()) return {};
+  if (::ftruncate(memfd.get(), static_cast<off_t>(size)) != 0) return {};
+  if (::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) return {};
+  return map(std::move(memfd), size);
+}
+
+Region Region::adopt(Fd memfd, std::size_t size) noexcept {
+  if (cannot_change(memfd.get(), size)) return map(std::move(memfd), size);
+  memfd.reset();
+  errno = EPERM;
+  return {};
+}
+
+Region Region::map(Fd memfd, std::size_t size) noexcept {
+  void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
+  if (at == MAP_FAILED) return {};
+  return {std::move(memfd), {static_cast<std::byte*>(at), size}};
+}
+
+}  // namespace udapl::soft::shm

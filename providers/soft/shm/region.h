@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "common/fd.h"
+
+namespace udapl::soft::shm {
+
+// Memory that two processes share: a memfd whose size is sealed, mapped. It has no name, so nothing
+// stays behind when both are killed.
+//
+// The other side writes into it whatever and whenever it likes. It cannot take pages away: with the
+// size sealed, every access within bytes() is good and none ends in SIGBUS.
+class Region {
+ public:
+  Region() noexcept = default;
+  Region(Region&& other) noexcept;
+  Region& operator=(Region&& other) noexcept;
+  ~Region();
+
+  // `size` bytes of zeros; invalid, and errno says why, if there are none.
+  [[nodiscard]] static Region make(std::size_t size) noexcept;
+  // Maps what a peer has sent. Invalid with errno EPERM unless it is a memfd of ordinary pages, of
+  // exactly `size` bytes, and its size and its seals can never change.
+  [[nodiscard]] static Region adopt(Fd memfd, std::size_t size) noexcept;
+
+  [[nodiscard]] bool valid() const noexcept { return !bytes_.empty(); }
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] int fd() const noexcept { return memfd_.get(); }
+  void close_fd() noexcept { memfd_.reset(); }  // the memory stays
+
+ private:
+  Region(Fd memfd, std::span<std::byte> bytes) noexcept;
+  [[nodiscard]] static Region map(Fd memfd, std::size_t size) noexcept;
+
+  Fd memfd_;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace udapl::soft::shm

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// A peer that writes what it likes into the shared page. The canaries of Ring see accesses outside.
+#include "tests/unit/soft_shm/ring.h"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <random>
+
+namespace udapl::soft::shm::test {
+
+namespace {
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(byte_ring_lies)
+
+BOOST_AUTO_TEST_CASE(heads_that_cannot_be) {
+  for (const std::uint64_t lie : std::array<std::uint64_t, 6>{3, 7, 25, 1000, kMost - 1, kMost}) {
+    Ring<16> ring;
+    Bytes room(32);
+    BOOST_TEST(ring.writer.write(pattern(12)).bytes == 12U);
+    BOOST_TEST(ring.reader.read(std::span(room).first(8)).bytes == 8U);
+    BOOST_TEST(ring.reader.read({}).kind == RingMoved::kBlocked);
+    ring.control.head.store(lie);
+    BOOST_TEST(ring.reader.read(room).kind == RingMoved::kBroken);
+    ring.control.head.store(12);  // it stays broken
+    BOOST_TEST(ring.reader.read(room).kind == RingMoved::kBroken);
+    BOOST_TEST(!ring.reader.may_sleep());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tails_that_cannot_be) {
+  for (const std::uint64_t lie : std::array<std::uint64_t, 5>{0, 3, 17, 1000, kMost}) {
+    Ring<16> ring;
+    Bytes room(8);
+    BOOST_TEST(ring.writer.write(pattern(16)).bytes == 16U);
+    BOOST_TEST(ring.reader.read(room).bytes == 8U);
+    BOOST_TEST(ring.writer.unread() == 8U);
+    ring.control.tail.store(lie);
+    BOOST_TEST(ring.writer.write(pattern(16)).kind == RingMoved::kBroken);
+    ring.control.tail.store(16);
+    BOOST_TEST(ring.writer.write(pattern(16)).kind == RingMoved::kBroken);
+    BOOST_TEST(!ring.writer.may_sleep());
+  }
+}
+
+// Our own indexes in the page are written and never read.
+BOOST_AUTO_TEST_CASE(our_own_indexes_are_not_believed) {
+  Ring<16> ring;
+  Bytes room(16);
+  ring.control.tail.store(0);
+  BOOST_TEST(ring.writer.write(pattern(8)).bytes == 8U);
+  BOOST_TEST(ring.reader.read(room).bytes == 8U);
+  ring.control.head.store(kMost);
+  BOOST_TEST(ring.writer.write(pattern(8)).bytes == 8U);
+  BOOST_TEST(ring.control.head.load() == 16U);
+}
+
+BOOST_AUTO_TEST_CASE(noise_in_the_page) {
+  std::minstd_rand random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    Ring<16> ring;
+    Bytes room(40);
+    const Bytes sent = pattern(40);
+    for (int step = 0; step < 8; ++step) {
+      const std::uint64_t lie = random() % 4 == 0 ? kMost - random() % 40 : random() % 40;
+      if (random() % 2 == 0) ring.control.head.store(lie);
+      if (random() % 2 == 0) ring.control.tail.store(lie);
+      ring.control.finished.store(random() % 2);
+      ring.control.reader_sleeps.store(static_cast<std::uint32_t>(random()));
+      const std::size_t count = random() % 40;
+      BOOST_REQUIRE(ring.writer.write(std::span(sent).first(count)).bytes <= 16);
+      BOOST_REQUIRE(ring.reader.read(std::span(room).first(count)).bytes <= 16);
+      static_cast<void>(ring.reader.may_sleep());
+      static_cast<void>(ring.writer.may_sleep());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::shm::test

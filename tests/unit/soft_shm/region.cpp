@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Region: what is made, and which descriptors of a peer are refused.
+#include "providers/soft/shm/region.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace udapl::soft::shm::test {
+namespace {
+
+constexpr std::size_t kSize = 65536;
+constexpr int kAllSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Fd memfd(std::size_t size, int seals) {
+  Fd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  BOOST_REQUIRE(fd.valid());
+  BOOST_REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
+  if (seals != 0) BOOST_REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, seals) == 0);
+  return fd;
+}
+
+void refused(Fd fd) {
+  errno = 0;
+  const Region region = Region::adopt(std::move(fd), kSize);
+  BOOST_TEST(!region.valid());
+  BOOST_TEST(errno == EPERM);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(region)
+
+BOOST_AUTO_TEST_CASE(both_sides_see_the_same_bytes) {
+  Region ours = Region::make(kSize);
+  BOOST_REQUIRE(ours.valid());
+  BOOST_TEST(ours.fd() > STDERR_FILENO);
+  BOOST_TEST((::fcntl(ours.fd(), F_GETFD) & FD_CLOEXEC) != 0);
+  BOOST_TEST((::fcntl(ours.fd(), F_GET_SEALS) & kAllSeals) == kAllSeals);
+  BOOST_TEST(::ftruncate(ours.fd(), 0) == -1);
+  const Region theirs = Region::adopt(Fd(::dup(ours.fd())), kSize);
+  BOOST_REQUIRE(theirs.valid());
+  ours.close_fd();
+  ours.bytes()[kSize - 1] = std::byte{7};
+  BOOST_TEST((theirs.bytes()[kSize - 1] == std::byte{7}));
+  const Region moved = std::move(ours);
+  BOOST_TEST((moved.bytes()[kSize - 1] == std::byte{7}));
+}
+
+BOOST_AUTO_TEST_CASE(each_seal_is_needed) {
+  for (const int seal : std::array{F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL})
+    refused(memfd(kSize, kAllSeals & ~seal));
+  refused(memfd(kSize, 0));
+}
+
+BOOST_AUTO_TEST_CASE(other_sizes_are_refused) {
+  for (const std::size_t size : std::array<std::size_t, 4>{0, 1, kSize - 1, 2 * kSize})
+    refused(memfd(size, kAllSeals));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused) {
+  const Region region = Region::adopt(memfd(kSize, kAllSeals | F_SEAL_WRITE), kSize);
+  BOOST_TEST(!region.valid());
+}
+
+BOOST_AUTO_TEST_CASE(other_descriptors_are_refused) {
+  refused(Fd());
+  refused(Fd(::open("/dev/zero", O_RDWR | O_CLOEXEC)));
+  std::array<int, 2> ends{};
+  BOOST_REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  refused(Fd(ends[0]));
+  refused(Fd(ends[1]));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::shm::test

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Two sides that lie down whenever they have nothing to do: a wake-up that got lost would hang.
+#include "tests/unit/soft_shm/ring.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "providers/soft/shm/region.h"
+
+namespace udapl::soft::shm::test {
+namespace {
+
+constexpr std::size_t kRing = 64;
+constexpr std::size_t kTotal = 1 << 20;
+
+// A bell: a byte in a pipe.
+struct Bell {
+  Bell() { BOOST_REQUIRE(::pipe(ends.data()) == 0); }
+  ~Bell() {
+    for (const int end : ends) ::close(end);
+  }
+  void ring() const noexcept {
+    if (::write(ends[1], "", 1) != 1) std::abort();
+  }
+  void wait() const noexcept {
+    char byte;
+    if (::read(ends[0], &byte, 1) != 1) std::abort();
+  }
+  std::array<int, 2> ends{};
+};
+
+bool write_all(RingControl& control, std::span<std::byte> data, const Bell& ours,
+               const Bell& theirs) {
+  RingWriter writer(control, data);
+  const Bytes sent = pattern(kTotal);
+  for (std::size_t done = 0, size = 1; done < kTotal; size = size % 90 + 1) {
+    const RingMoved moved =
+        writer.write(std::span(sent).subspan(done, std::min(size, kTotal - done)));
+    if (moved.kind == RingMoved::kBroken) return false;
+    if (moved.wake) theirs.ring();
+    if (moved.kind == RingMoved::kBlocked && writer.may_sleep()) ours.wait();
+    done += moved.bytes;
+  }
+  if (writer.finish()) theirs.ring();
+  return true;
+}
+
+bool read_all(RingControl& control, std::span<std::byte> data, const Bell& ours,
+              const Bell& theirs) {
+  RingReader reader(control, data);
+  Bytes got;
+  std::array<std::byte, 48> room;
+  for (;;) {
+    const RingMoved moved = reader.read(room);
+    if (moved.kind == RingMoved::kBroken) return false;
+    if (moved.kind == RingMoved::kEnd) return got == pattern(kTotal);
+    if (moved.wake) theirs.ring();
+    if (moved.kind == RingMoved::kBlocked && reader.may_sleep()) ours.wait();
+    got.insert(got.end(), room.begin(), room.begin() + static_cast<long>(moved.bytes));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(sleeping)
+
+BOOST_AUTO_TEST_CASE(two_threads) {
+  Ring<kRing> ring;
+  const Bell writers;
+  const Bell readers;
+  bool written = false;
+  std::thread other([&] { written = write_all(ring.control, ring.data(), writers, readers); });
+  BOOST_TEST(read_all(ring.control, ring.data(), readers, writers));
+  other.join();
+  BOOST_TEST(written);
+}
+
+BOOST_AUTO_TEST_CASE(two_processes) {
+  const Region region = Region::make(4096);
+  BOOST_REQUIRE(region.valid());
+  auto* const control = new (region.bytes().data()) RingControl{};
+  const std::span<std::byte> data = region.bytes().subspan(sizeof(RingControl), kRing);
+  const Bell writers;
+  const Bell readers;
+  const pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) ::_exit(write_all(*control, data, writers, readers) ? 0 : 1);
+  BOOST_TEST(read_all(*control, data, readers, writers));
+  int status = -1;
+  BOOST_TEST(::waitpid(child, &status, 0) == child);
+  BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::shm::test
