@@ -17,7 +17,7 @@ _udapl() {
   local program=$1 word=$2 before=$3 index command=
   COMPREPLY=()
   case $before in
-    --ia | -D | --device)
+    --ia | -D | -P | --device)
       mapfile -t COMPREPLY < <(compgen -W "$(_udapl_adapters)" -- "$word")
       return
       ;;
@@ -41,4 +41,4 @@ _udapl() {
   [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- "$word")
 }
 
-complete -o filenames -F _udapl datinfo dattx dapltest datconform dattrace dattrace-chart
+complete -o filenames -F _udapl datinfo dattx dapltest dtest dtestx dtestcm dtestsrq datconform dattrace dattrace-chart

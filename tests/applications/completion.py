@@ -45,6 +45,7 @@ class Completion(unittest.TestCase):
     def test_adapters(self):
         self.assertEqual(self.offered("dattx", "server", "--ia", ""), ["soft", "ofa-v2-ib0"])
         self.assertEqual(self.offered("dapltest", "-T", "S", "-D", "s"), ["soft"])
+        self.assertEqual(self.offered("dtest", "-P", "so"), ["soft"])
         self.assertEqual(self.offered("datinfo", "list", "of"), ["ofa-v2-ib0"])
 
     def test_files(self):
