@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "list.h"
 #include "../program.h"
+#include "../registry.h"
 
 #include <fmt/core.h>
 
@@ -166,7 +167,13 @@ std::vector<std::string> forgotten(const std::vector<RdmaPort>& ports,
 void print_json(const Conf& conf, const std::vector<Adapter>& adapters,
                 const std::vector<std::string>& remarks) {
   Json out;
-  out.open('{').key("file").text(conf.file).key("remarks").open('[');
+  out.open('{')
+      .key("file")
+      .text(conf.file)
+      .key("registry")
+      .text(tools::registry_file())
+      .key("remarks")
+      .open('[');
   for (const std::string& line : remarks) out.text(line);
   out.close(']').key("adapters").open('[');
   for (const Adapter& adapter : adapters) {
@@ -244,6 +251,7 @@ int list(const ListOptions& options) {
     return status;
   }
   tools::print("configuration: {}\n", conf.file.empty() ? "none" : conf.file);
+  tools::print("registry: {}\n", tools::registry_file());
   for (const std::string& line : remarks) tools::print("{}\n", printable(line));
   if (conf.entries.empty())
     tools::print(

@@ -13,9 +13,6 @@
 #include <array>
 #include <cstdlib>
 
-// Other libraries named libdat2 lack it, and the programs run on those, too.
-#pragma weak dat_last_cause
-
 namespace dtest {
 namespace {
 
@@ -33,14 +30,9 @@ void fail(std::string_view what) {
 
 void must(DAT_RETURN status, std::string_view what) {
   if (status == DAT_SUCCESS) return;
-  const char* cause = nullptr;
-  if (dat_last_cause != nullptr && dat_last_cause(status, &cause) == DAT_SUCCESS) {
-    fail(fmt::format("{}: {}", what, cause));
-  }
-  const char* major = "unknown error";
-  const char* minor = "";
-  dat_strerror(status, &major, &minor);
-  fail(fmt::format("{}: {} {} ({:#010x})", what, major, minor, static_cast<unsigned>(status)));
+  const char* cause = "";
+  dat_last_cause(status, &cause);
+  fail(fmt::format("{}: {}", what, cause));
 }
 
 void add_common(CLI::App& app, Common& common) {
