@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+#
+# What is in the RPMs, and what they say that they take the place of: rpms.sh FOLDER. Installs nothing.
+set -euo pipefail
+folder=$1
+failed=0
+
+check() {  # check WHAT COMMAND...
+  local what=$1
+  shift
+  if "$@"; then echo "ok $what"; else echo "not ok $what"; failed=1; fi
+}
+package() { find "$folder" -name "$1-[0-9]*.rpm" | grep . ; }
+has() { rpm -qpl "$(package "$1")" 2>/dev/null | grep -qE "$2"; }
+lacks() { ! has "$@"; }
+says() { rpm -qp "$2" "$(package "$1")" 2>/dev/null | grep -qF "$3"; }
+
+check "libdat2 has the library" has libdat2 '/libdat2\.so\.2$'
+check "libdat2 has dat.conf" has libdat2 '^/etc/dat\.conf$'
+check "libdat2 has no link to compile with" lacks libdat2 '/libdat2\.so$'
+check "an edited dat.conf is kept" says libdat2 --configfiles /etc/dat.conf
+check "libdat2 takes the place of dapl" says libdat2 --obsoletes 'dapl < 2.1.11'
+check "libdat2 exports the versions of dapl" says libdat2 --provides 'libdat2.so.2(DAT_2.0)'
+for library in libdaplofa libdaplsoft; do
+  check "udapl-providers has $library" has udapl-providers "/$library\.so\.2$"
+done
+check "udapl-devel has the headers" has udapl-devel '/include/dat2/udat\.h$'
+check "udapl-devel has dat2.pc" has udapl-devel '/pkgconfig/dat2\.pc$'
+check "udapl-devel has the manual" has udapl-devel '/man3/dat_ia_openv\.3'
+for program in datinfo dattx dapltest datconform dattrace dtest dtestx dtestcm dtestsrq; do
+  check "udapl-utils has $program" has udapl-utils "/bin/$program$"
+  check "udapl-utils has the page of $program" has udapl-utils "/man1/$program\.1"
+done
+check "udapl-utils takes the place of dapl-utils" says udapl-utils --obsoletes 'dapl-utils < 2.1.11'
+check "udapl-lttng has the probes" has udapl-lttng '/libudapl-lttng\.so\.1'
+check "udapl-doc has documents and samples" has udapl-doc '/examples/echo\.cpp$'
+[ "$failed" -eq 0 ] && echo "ok all"
+exit "$failed"
