@@ -7,16 +7,31 @@
 using namespace udapl;
 using namespace udapl::dat;
 
+namespace {
+
+// Is it a post, or something else that an object's provider does? Then the registry has nothing to
+// say: neither an IA's number nor the name of something to open.
+bool is_providers(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
+  if ((operation & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE)) != 0) return false;
+  if (!is_object_address(handle)) return false;
+  const DAT_PROVIDER* const table = *static_cast<const DAT_PROVIDER* const*>(handle);  // or null
+  return known_tables().has(table) && table->handle_extendedop_func != nullptr;
+}
+
+}  // namespace
+
 extern "C" {
 
 UDAPL_API DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, ...) {
   va_list args;
   va_start(args, operation);
-  const DAT_RETURN code = boundary([&]() -> DAT_RETURN {
-    Registry* reg = registry();
-    if (reg == nullptr) return dat_error(DAT_INVALID_STATE);
-    return reg->extension_op(handle, operation, args);
-  });
+  const DAT_RETURN code = is_providers(handle, operation)
+                              ? provider_of(handle).handle_extendedop_func(handle, operation, args)
+                              : boundary([&]() -> DAT_RETURN {
+                                  Registry* reg = registry();
+                                  if (reg == nullptr) return dat_error(DAT_INVALID_STATE);
+                                  return reg->extension_op(handle, operation, args);
+                                });
   va_end(args);
   return code;
 }
