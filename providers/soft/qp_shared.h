@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/annotations.h"
-#include "common/mutex.h"
+#include "dapl/transport/qp_lock.h"
 #include "dapl/transport/sink.h"
 #include "providers/soft/iwarp/terminate.h"
 #include "providers/soft/link.h"
@@ -13,27 +13,9 @@ namespace udapl::soft {
 
 class Qp;
 
-// The parts of a Qp (queue, link, connection) have no locks of their own: they work under the lock
-// of the Qp. For Clang's analysis it has the same name in all of them, `qp_locked`: the lock of the
-// Qp at hand is held. No code holds the locks of two Qps.
-struct UDAPL_CAPABILITY("lock of the QP") QpLocked {};
-inline constinit QpLocked qp_locked;
-
-using QpLock = Mutex;
-
-class UDAPL_SCOPED_CAPABILITY QpGuard {
- public:
-  explicit QpGuard(QpLock& lock) UDAPL_ACQUIRE(qp_locked) UDAPL_NO_THREAD_SAFETY_ANALYSIS
-      : lock_(lock) {
-    lock_.lock();
-  }
-  ~QpGuard() UDAPL_RELEASE() UDAPL_NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
-  QpGuard(const QpGuard&) = delete;
-  QpGuard& operator=(const QpGuard&) = delete;
-
- private:
-  QpLock& lock_;
-};
+using transport::qp_locked;
+using transport::QpGuard;
+using transport::QpLock;
 
 // Why the connection has to end. Any part raises it, the first one counts; Connection::settle()
 // acts upon it when the entry point has done its work.

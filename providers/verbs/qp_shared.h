@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/annotations.h"
-#include "common/mutex.h"
 #include "dapl/transport/qp.h"
+#include "dapl/transport/qp_lock.h"
 #include "dapl/transport/sink.h"
 
 // What the parts of a Qp have in common: its lock, whom they work for, what it was made with.
@@ -12,27 +12,10 @@ namespace udapl::verbs {
 class Adapter;
 class Qp;
 
-// The parts of a Qp (queue, connection) work under the lock of the Qp, as far as it is about set-up
-// and end; posts do without. For Clang's analysis it has the same name in all of them, `qp_locked`:
-// the lock of the Qp at hand is held. No code holds the locks of two Qps.
-struct UDAPL_CAPABILITY("lock of the QP") QpLocked {};
-inline constinit QpLocked qp_locked;
-
-using QpLock = Mutex;
-
-class UDAPL_SCOPED_CAPABILITY QpGuard {
- public:
-  explicit QpGuard(QpLock& lock) UDAPL_ACQUIRE(qp_locked) UDAPL_NO_THREAD_SAFETY_ANALYSIS
-      : lock_(lock) {
-    lock_.lock();
-  }
-  ~QpGuard() UDAPL_RELEASE() UDAPL_NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
-  QpGuard(const QpGuard&) = delete;
-  QpGuard& operator=(const QpGuard&) = delete;
-
- private:
-  QpLock& lock_;
-};
+// Posts do without the lock.
+using transport::qp_locked;
+using transport::QpGuard;
+using transport::QpLock;
 
 struct QpShared {
   QpShared(Qp& owner, Adapter& of, const transport::QpInit& given) noexcept

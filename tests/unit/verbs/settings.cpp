@@ -30,7 +30,6 @@ Environment environment_of(const std::map<std::string, std::string>& variables) 
 }
 
 transport::SocketAddress address_of(const char* text) {
-  transport::SocketAddress address;
   sockaddr_in ipv4{};
   ipv4.sin_family = AF_INET;
   sockaddr_in6 ipv6{};
