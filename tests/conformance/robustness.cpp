@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(rob_fuzz_handles_no_objects, *covers("rob_fuzz_handles")) {
   World world;
   static const std::array<std::uint64_t, 64> zeroed{};
   static const std::string text(256, 'x');
-  std::array<void*, 64> pointers{};
+  std::array<void*, 256> pointers{};  // more than a provider's table has
   pointers.fill(pointers.data());
   char* const evd = static_cast<char*>(world.live[kEvd]);
   const std::vector<std::pair<const void*, const char*>> handles{
