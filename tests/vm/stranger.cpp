@@ -2,10 +2,11 @@
 //
 // A peer that is none of ours: rdma_cm by hand, without manners.
 //
-//   vm_stranger abandon ADDRESS PORT COUNT    requests with private data of any length and content,
-//   each left at once vm_stranger silent ADDRESS PORT COUNT     requests whose answers nobody
-//   reads, until it is killed vm_stranger leave ADDRESS PORT COUNT      connections that end as
-//   soon as they are there
+//   vm_stranger MODE ADDRESS PORT COUNT
+//
+// abandon: requests with private data of any length and content, each left at once.
+// silent: requests whose answers nobody reads, until it is killed.
+// leave: connections that end as soon as they are there.
 //
 // Prints a line when its requests are out. Exit status 0: done, 1: could not.
 #include <arpa/inet.h>
