@@ -288,7 +288,9 @@ bool Reactor::look() noexcept {
 }
 
 bool Reactor::wait_or_look() noexcept {
-  if (habit_.times >= kHot && ++habit_.looks % kLooksPerWait != 0) return look();
+  if (habit_.times >= kHot && !crowded_.load(std::memory_order_relaxed) &&
+      ++habit_.looks % kLooksPerWait != 0)
+    return look();
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
   if (count == 0) return false;
@@ -351,7 +353,9 @@ void Reactor::poll_turn(std::uint32_t polls) noexcept {
 std::uint32_t Reactor::yield() noexcept {
   const Clock::time_point before = Clock::now();
   ::sched_yield();
-  return Clock::now() - before > kOthersRan ? kCrowdedStride : kLonelyStride;
+  const bool crowded = Clock::now() - before > kOthersRan;
+  crowded_.store(crowded, std::memory_order_relaxed);
+  return crowded ? kCrowdedStride : kLonelyStride;
 }
 
 }  // namespace udapl

@@ -171,7 +171,7 @@ class Reactor final : private WaitWord::Waker {
   bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
   bool look() noexcept;
   void poll_turn(std::uint32_t polls) noexcept;
-  static std::uint32_t yield() noexcept;
+  std::uint32_t yield() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void fire_timers() noexcept;
   bool run_deferred() noexcept;  // true: there was one
@@ -227,6 +227,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kPatientPolls};
   Habit habit_;
+  std::atomic<bool> crowded_{false};     // others ran when the application yielded last
   std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
   alignas(64) SpinLock lock_;            // a leaf
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
