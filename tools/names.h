@@ -6,7 +6,7 @@
 
 #include <string>
 
-// Other libraries named libdat2 lack them, and tools run on those, too.
+// A libdat2 of ours that is older than the tools lacks them.
 #pragma weak dat_event_name
 #pragma weak dat_dto_status_name
 
