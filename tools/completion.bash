@@ -24,7 +24,7 @@ _udapl() {
   esac
   for ((index = 1; index < COMP_CWORD; ++index)); do
     case ${COMP_WORDS[index]} in
-      list | check | generate | server | client) command=${COMP_WORDS[index]} ;;
+      list | check | generate | server | client | both) command=${COMP_WORDS[index]} ;;
     esac
   done
   # "  -h,--help  text": options and commands of the program, or of the command that was given.
@@ -41,4 +41,4 @@ _udapl() {
   [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- "$word")
 }
 
-complete -o filenames -F _udapl datinfo dattx dapltest dtest dtestx dtestcm dtestsrq datconform dattrace dattrace-chart
+complete -o filenames -F _udapl datinfo dattx datperf dapltest dtest dtestx dtestcm dtestsrq datconform dattrace dattrace-chart

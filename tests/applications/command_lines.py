@@ -19,7 +19,7 @@ PROGRAMS = {}
 # A line of output that takes no other program, and one that ends only by a signal.
 PRINTING = {"datinfo": ["list", "soft"], "datconform": ["--run_test=ia/ia_open_*"],
             "dapltest": ["-T", "L", "-D", "soft", "-m", "10", "limit_pz"], "dtestx": ["-P", "soft", "-q"]}
-WAITING = {"dattx": ["server", "--port", "0PORT"], "dapltest": ["-T", "S", "-D", "soft", "-n", "0PORT"],
+WAITING = {"dattx": ["server", "--port", "0PORT"], "datperf": ["server", "--port", "0PORT"], "dapltest": ["-T", "S", "-D", "soft", "-n", "0PORT"],
            "datconform": ["--listen=0PORT"]}
 
 

@@ -34,10 +34,12 @@ class Completion(unittest.TestCase):
     def test_commands(self):
         self.assertEqual(self.offered("datinfo", "ch"), ["check"])
         self.assertEqual(sorted(self.offered("dattx", "")), ["client", "server"])
+        self.assertEqual(sorted(self.offered("datperf", "")), ["both", "client", "server"])
 
     def test_options(self):
         self.assertEqual(self.offered("dattx", "client", "--si"), ["--sizes"])
         self.assertEqual(self.offered("datinfo", "generate", "--out"), ["--output"])
+        self.assertEqual(self.offered("datperf", "both", "--wi"), ["--windows"])
         for program, option in (("dapltest", "--json"), ("datconform", "--isolate"), ("dattrace", "--dat"),
                                 ("dattrace-chart", "--rows")):
             self.assertIn(option, self.offered(program, option[:4]))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Strangers at the servers of the tools: whatever they do, the next good client is served.
 
-usage: hostile_clients.py dattx|dapltest|datconform PROGRAM
+usage: hostile_clients.py dattx|datperf|dapltest|datconform PROGRAM
 
 Exit status 0: as it should be, 1: not.
 """
@@ -24,6 +24,10 @@ TIMEOUT_S = 120
 MPA_REQUEST = b"MPA ID Req Frame"
 CRC = 0x40
 DATTX_HELLO = struct.pack(">8I", 0x64747831, 2, 4096, 0, 0, 0, 0, 0)
+# One of two connections of a group whose other one does not come, and one that asks for too much.
+DATPERF_HELLO = struct.pack(">12I", 0x64707231, 2 << 24, 4096, 16, 2, 7, 7, 0, 0, 0, 0, 0)
+DATPERF_GREEDY = struct.pack(">12I", 0x64707231, 2 << 24, 64 << 20, 1024, 256, 8, 8, 0, 0, 0, 0, 0)
+HELLOS = {"dattx": [DATTX_HELLO], "datperf": [DATPERF_HELLO, DATPERF_GREEDY]}
 
 
 def mpa_request(private_data, revision=1, length=None):
@@ -58,7 +62,7 @@ class Stranger:
         self.socket.close()
 
 
-def attacks(port):
+def attacks(port, hellos):
     """Each ends at once; those that stay are returned."""
     Stranger(port).end()
     Stranger(port).reset()
@@ -73,17 +77,16 @@ def attacks(port):
         wrong = Stranger(port).send(mpa_request(os.urandom(size)))
         wrong.answer()
         wrong.end()
-    gone = Stranger(port).send(mpa_request(DATTX_HELLO))
-    gone.reset()
-    garbage = Stranger(port).send(mpa_request(DATTX_HELLO))
-    garbage.answer()
-    garbage.send(os.urandom(70000))  # more than a length of 16 bits can ask for
-    garbage.answer()
-    garbage.reset()
+    for hello in hellos:
+        Stranger(port).send(mpa_request(hello)).reset()
+        garbage = Stranger(port).send(mpa_request(hello))
+        garbage.answer()
+        garbage.send(os.urandom(70000))  # more than a length of 16 bits can ask for
+        garbage.answer()
+        garbage.reset()
     silent = Stranger(port)
     half = Stranger(port).send(MPA_REQUEST[:9])
-    connected = Stranger(port).send(mpa_request(DATTX_HELLO))
-    return [silent, half, connected]
+    return [silent, half, *(Stranger(port).send(mpa_request(hello)) for hello in hellos)]
 
 
 class Server:
@@ -118,6 +121,10 @@ TOOLS = {
               lambda p, port: [p, "client", "--timeout", "60", "--count", "3", "--sizes", "64", "--port", str(port),
                                "127.0.0.1"],
               "listens on port"),
+    "datperf": (lambda p, port: [p, "server", "--timeout", "2", "--port", str(port)],
+                lambda p, port: [p, "client", "--timeout", "60", "--count", "3", "--rounds", "2", "--sizes", "64",
+                                 "--port", str(port), "127.0.0.1"],
+                "listens at port"),
     "dapltest": (lambda p, port: [p, "-T", "S", "-D", "soft", "-n", str(port)],
                  lambda p, port: [p, "-T", "T", "-s", "127.0.0.1", "-D", "soft", "-n", str(port), "-i", "10", "-t", "1",
                                   "-w", "1", "client", "SR", "256", "server", "SR", "256"],
@@ -135,7 +142,7 @@ def main():
     stayed = []
     try:
         for turn in range(3):
-            stayed += attacks(port)
+            stayed += attacks(port, HELLOS.get(name, [DATTX_HELLO]))
             if name == "datconform":
                 # A partner process for each: they are limited in number, and end with their drivers.
                 stayed += [Stranger(port).send(b"\0\0\0\x04T") for _ in range(100)]

@@ -27,10 +27,10 @@ lib/pkgconfig/dat2.pc
 lib/cmake/udapl/udapl-config.cmake lib/cmake/udapl/udapl-config-version.cmake
 lib/cmake/udapl/udapl-targets.cmake
 include/dat/dat.hpp include/dat/udat.h include/dat/dat_registry.h include/dat/dat_diagnosis_extensions.h include/dat2/udat.h
-bin/datconform bin/dattx bin/datinfo bin/dapltest bin/dtest bin/dtestx bin/dtestcm bin/dtestsrq bin/dattrace etc/dat.conf
+bin/datconform bin/dattx bin/datperf bin/datinfo bin/dapltest bin/dtest bin/dtestx bin/dtestcm bin/dtestsrq bin/dattrace etc/dat.conf
 share/bash-completion/completions/datinfo share/bash-completion/completions/dattrace-chart
 share/man/man1/dapltest.1 share/man/man1/dtest.1 share/man/man1/dtestsrq.1 share/man/man1/dattrace.1
-share/man/man1/datinfo.1 share/man/man1/dattx.1 share/man/man3/dat_ia.3 share/man/man3/dat_ia_openv.3
+share/man/man1/datinfo.1 share/man/man1/dattx.1 share/man/man1/datperf.1 share/man/man3/dat_ia.3 share/man/man3/dat_ia_openv.3
 share/man/man3/dat_last_cause.3 share/man/man5/dat.conf.5 share/man/man7/dat.7
 """.split()
 
@@ -163,6 +163,7 @@ def main():
         client = build_with_cmake(prefix, sample, work)
         add(server, client, environment)
         run(os.path.join(prefix, "bin/dattx"), "--help", env=environment)
+        run(os.path.join(prefix, "bin/datperf"), "--help", env=environment)
         datinfo = os.path.join(prefix, "bin/datinfo")
         run(datinfo, "list", "soft", env=environment)
         run(datinfo, "check", env=environment)

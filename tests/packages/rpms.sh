@@ -28,7 +28,7 @@ done
 check "udapl-devel has the headers" has udapl-devel '/include/dat2/udat\.h$'
 check "udapl-devel has dat2.pc" has udapl-devel '/pkgconfig/dat2\.pc$'
 check "udapl-devel has the manual" has udapl-devel '/man3/dat_ia_openv\.3'
-for program in datinfo dattx dapltest datconform dattrace dtest dtestx dtestcm dtestsrq; do
+for program in datinfo dattx datperf dapltest datconform dattrace dtest dtestx dtestcm dtestsrq; do
   check "udapl-utils has $program" has udapl-utils "/bin/$program$"
   check "udapl-utils has the page of $program" has udapl-utils "/man1/$program\.1"
 done

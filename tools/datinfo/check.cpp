@@ -11,10 +11,13 @@
 #include <sstream>
 #include <system_error>
 
-#include "json.h"
+#include "../json.h"
 #include "machine.h"
 
 namespace datinfo {
+
+using tools::Json;
+using tools::printable;
 
 namespace {
 

@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <string_view>
 
+#include "../json.h"
 #include "conf.h"
-#include "json.h"
 #include "machine.h"
 #include "probe.h"
 
 namespace datinfo {
+
+using tools::Json;
+using tools::printable;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace datinfo {
+namespace tools {
 
 // Writes JSON, indented by two blanks; the caller keeps the order right (key before value, what was
 // opened is closed). Bytes other than printable ASCII are escaped one by one, so the result is
@@ -65,4 +65,4 @@ class Json {
 // Fit for a terminal: other than printable ASCII becomes '?'.
 [[nodiscard]] std::string printable(std::string_view text);
 
-}  // namespace datinfo
+}  // namespace tools

@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-namespace datinfo {
+namespace tools {
 
 namespace {
 
@@ -35,4 +35,4 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-}  // namespace datinfo
+}  // namespace tools

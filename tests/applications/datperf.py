@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR GPL-2.0-only
+"""datperf: every operation in every way of waiting, reports that other programs can read, true exit codes.
+Nothing here judges a time.
+
+usage: datperf.py PROGRAM LIBRARY_OF_SOFT [TEST...]
+"""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from ports import free_port
+
+PROGRAM = SOFT = ""
+SHORT = ["--rounds", "3", "--count", "20"]
+OPERATIONS = ["send", "write", "read", "fetch-add"]
+TIMEOUT_S = 120
+
+
+class Datperf(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        conf = os.path.join(cls.folder.name, "dat.conf")
+        with open(conf, "w", encoding="utf-8") as file:
+            for name, device in (("soft", "lo 0"), ("second", "lo 0"), ("six", "::1 0")):
+                file.write(f'{name} u2.0 nonthreadsafe default {SOFT} dapl.2.0 "{device}" ""\n')
+        cls.environment = dict(os.environ, DAT_OVERRIDE=conf)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def run_it(self, *words):
+        return subprocess.run([PROGRAM, *words], check=False, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=TIMEOUT_S, env=self.environment)
+
+    def good(self, *words):
+        result = self.run_it(*words)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        return result.stdout
+
+    def both(self, *words):
+        return self.good("both", "--port", str(free_port()), *SHORT, *words)
+
+    def rows(self, *words):
+        return json.loads(self.both("--json", "-", *words))["rows"]
+
+    def check_row(self, row):
+        self.assertGreater(row["operations"], 0)
+        self.assertGreater(row["per_second"], 0)
+        self.assertLessEqual(row["minimum"], row["median"])
+        self.assertLessEqual(row["median"], row["p99"])
+        self.assertLessEqual(row["p99"], row["maximum"])
+        self.assertLessEqual(row["median_low"], row["median_high"])
+        self.assertEqual(len(row["rounds"]), 3)
+        self.assertTrue(0.7 < row["confidence"] < 0.8, row["confidence"])  # of three rounds: 1 - 2/8
+
+    def test_each_operation(self):
+        for waiting in ("poll", "block"):
+            with self.subTest(waiting):
+                rows = self.rows("--operations", ",".join(OPERATIONS), "--waiting", waiting, "--sizes", "1,5000")
+                for row in rows:
+                    self.check_row(row)
+                    self.assertEqual((row["column"], row["waiting"]), ("soft", waiting))
+                expected = [("latency", o, n) for o in OPERATIONS[:3] for n in (1, 5000)]
+                expected += [("latency", "fetch-add", 8)]
+                expected += [("bandwidth", *rest) for _, *rest in expected]
+                transfers = [row for row in rows if row["measure"] != "connections"]
+                self.assertEqual([(r["measure"], r["operation"], r["bytes"]) for r in transfers], expected)
+                self.assertTrue(all(r["operations"] == 60 for r in transfers if r["measure"] == "latency"))
+                (connect,) = [row for row in rows if row["measure"] == "connections"]
+                self.assertEqual((connect["operation"], connect["unit"]), ("connect", "us"))
+                self.assertNotIn("bytes", connect)
+
+    def test_windows_endpoints_threads(self):
+        rows = self.rows("--operations", "send,write", "--sizes", "64", "--windows", "1,7", "--endpoints", "1,3",
+                         "--threads", "1,2")
+        shapes = [(r["endpoints"], r["threads"]) for r in rows if r["measure"] == "connections" and r["waiting"] == "poll"]
+        self.assertEqual(shapes, [(1, 1), (1, 2), (3, 1), (3, 2)])
+        self.assertEqual(len([r for r in rows if r["measure"] == "bandwidth"]), 2 * 2 * 2 * 4)
+        for row in rows:
+            self.check_row(row)
+
+    def test_a_time(self):
+        out = self.good("both", "--port", str(free_port()), "--rounds", "2", "--seconds", "0.01", "--warm-up", "0",
+                        "--sizes", "64", "--operations", "send", "--json", "-")
+        self.assertEqual(len(json.loads(out)["rows"]), 6)
+
+    def test_table(self):
+        out = self.both("--operations", "send", "--sizes", "64,4096", "--waiting", "block")
+        self.assertEqual(re.findall(r"^[a-z].*", out, re.M)[0], "latency in us, blocking")
+        self.assertEqual(len(re.findall(r"^send +(64|4096) ", out, re.M)), 4)
+        self.assertEqual(len(re.findall(r"^connect ", out, re.M)), 1)
+
+    def test_reports_of_one_run(self):
+        files = {kind: self.path(f"report.{kind}") for kind in ("json", "csv")}
+        out = self.both("--operations", "send,read", "--sizes", "8,64,512",
+                        *(word for kind, name in files.items() for word in ("--" + kind, name)))
+        self.assertIn("bandwidth in MB/s", out)
+        with open(files["json"], encoding="utf-8") as file:
+            report = json.load(file)
+        with open(files["csv"], encoding="utf-8", newline="") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual(len(report["rows"]), 2 * 2 * 2 * 3 + 2)
+        self.assertEqual([(r["operation"], r["waiting"], float(r["median"])) for r in table],
+                         [(r["operation"], r["waiting"], r["median"]) for r in report["rows"]])
+        self.assertIn(files["csv"], report["command"])
+        for key in ("program", "date", "host", "kernel", "processor"):
+            self.assertTrue(report[key], key)
+
+    def test_csv_on_standard_output(self):
+        table = list(csv.DictReader(io.StringIO(self.both("--operations", "write", "--sizes", "8", "--csv", "-"))))
+        self.assertEqual({row["measure"] for row in table}, {"latency", "bandwidth", "connections"})
+
+    def test_columns(self):
+        rows = self.rows("--ia", "soft,second", "--sockets", "--operations", "send,read", "--sizes", "64")
+        for measure, operation, columns in (("latency", "send", ["soft", "second", "sockets"]),
+                                            ("bandwidth", "send", ["soft", "second", "sockets"]),
+                                            ("latency", "read", ["soft", "second"])):
+            for waiting in ("poll", "block"):
+                self.assertEqual([r["column"] for r in rows if (r["measure"], r["operation"], r["waiting"]) ==
+                                  (measure, operation, waiting)], columns)
+        self.assertEqual([(r["column"], r["waiting"]) for r in rows if r["measure"] == "connections"],
+                         [("soft", "poll"), ("second", "poll"), ("soft", "block"), ("second", "block"),
+                          ("sockets", "block")])
+
+    def test_ipv6(self):
+        rows = self.rows("--ia", "six", "--address", "::1", "--sockets", "--operations", "send,write", "--sizes", "64")
+        self.assertEqual({r["column"] for r in rows}, {"six", "sockets"})
+
+    def test_server_and_client(self):
+        port = str(free_port())
+        with subprocess.Popen([PROGRAM, "server", "--port", port, "--clients", "2"], stdout=subprocess.PIPE,
+                              text=True, env=self.environment) as server:
+            self.assertEqual(server.stdout.readline(), f"soft listens at port {port}\n")
+            for _ in range(2):
+                out = self.good("client", "--port", port, *SHORT, "--sizes", "64", "--json", "-", "127.0.0.1")
+                self.assertEqual(len(json.loads(out)["rows"]), 14)
+            self.assertEqual(server.wait(TIMEOUT_S), 0)
+
+    def test_a_client_that_is_killed_leaves_a_server_that_serves(self):
+        port = str(free_port())
+        with subprocess.Popen([PROGRAM, "server", "--port", port, "--clients", "2"], stdout=subprocess.PIPE,
+                              text=True, env=self.environment) as server:
+            server.stdout.readline()
+            with subprocess.Popen([PROGRAM, "client", "--port", port, "--sizes", "64", "--seconds", "60", "127.0.0.1"],
+                                  stdout=subprocess.PIPE, env=self.environment) as client:
+                time.sleep(0.5)  # wherever it is by then
+                client.kill()
+            self.good("client", "--port", port, *SHORT, "--sizes", "64", "127.0.0.1")
+            self.assertEqual(server.wait(TIMEOUT_S), 0)
+
+    def test_what_goes_wrong_is_said(self):
+        port = str(free_port())
+        for words, why in ((["client", "--port", port, "127.0.0.1"], "127.0.0.1 port .*: no server listens there"),
+                           (["client", "--ia", "nowhere", "127.0.0.1"], "nowhere.*DAT_PROVIDER_NOT_FOUND"),
+                           (["client", "no-such-host.invalid"], "no-such-host.invalid: "),
+                           (["both", "--ia", "nowhere"], "nowhere.*DAT_PROVIDER_NOT_FOUND(.|\n)*there is no server"),
+                           (["both", "--port", port, *SHORT, "--sizes", "8", "--measure", "latency", "--json",
+                             "/nowhere/x"], "/nowhere/x: No such file")):
+            with self.subTest(" ".join(words)):
+                result = self.run_it(*words)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertRegex(result.stderr, f"datperf: (.*){why}")
+
+    def test_wrong_arguments(self):
+        for words, why in ((["both", "--operations", "send,shove"], "shove"), (["both", "--sizes", "0"], "0"),
+                           (["both", "--sizes", "67108865"], "67108865"), (["both", "--threads", "none"], "none"),
+                           (["both", "--waiting", "sleep"], "sleep"), (["both", "--rounds", "0"], "0"),
+                           (["both", "--seconds", "-1"], "-1"), (["both", "--ia", ""], "1 to 255"),
+                           (["both", "--ia", "soft,soft"], "twice"), (["client"], "host is required"),
+                           (["client", "a,b,c"], "one for each"), (["server", "--clients", "x"], "x"), ([], "required"),
+                           (["both", "--json", "-", "--csv", "-"], "standard output"), (["measure"], "measure")):
+            with self.subTest(" ".join(words)):
+                result = self.run_it(*words)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertRegex(result.stderr, rf"\Adatperf: .*{why}.*\nTry 'datperf --help'.\n\Z")
+
+
+if __name__ == "__main__":
+    PROGRAM, SOFT, *tests = sys.argv[1:]
+    unittest.main(argv=[sys.argv[0], *tests], verbosity=2)

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The server's side of a group: a thread that answers until its connections have ended.
+#pragma once
+
+#include "group.h"
+
+#include <atomic>
+#include <thread>
+
+namespace datperf {
+
+class Responder {
+ public:
+  /** Begins with the connections that `hello` names; they come by accept(). */
+  Responder(const Device& device, const Hello& hello, std::chrono::seconds patience);
+  Responder(const Responder&) = delete;
+  Responder& operator=(const Responder&) = delete;
+  /** Waits for the thread. */
+  ~Responder();
+
+  [[nodiscard]] const Case& what() const { return group_.what(); }
+  [[nodiscard]] bool fits(const Hello& hello) const;
+  [[nodiscard]] bool complete() const { return accepted_ == group_.endpoints(); }
+  [[nodiscard]] Clock::time_point since() const { return since_; }
+  /** Bytes of memory that a group takes. */
+  [[nodiscard]] static std::uint64_t memory_of(const Case& what);
+
+  /** The last one starts the thread. */
+  void accept(dat::Request request, const Hello& hello);
+
+  /** The connections have ended. */
+  [[nodiscard]] bool over() const { return over_; }
+  /** What went wrong, once it is over. */
+  [[nodiscard]] const std::string& trouble() const { return trouble_; }
+  /** Makes the thread end although connections have not. */
+  void stop() { stop_ = true; }
+
+ private:
+  void run();
+  void respond();
+  void respond_by_memory();
+  void handle(const Done& done, bool failed);
+  void answer(const Done& done);
+
+  Group group_;
+  std::uint64_t id_;
+  Clock::time_point since_ = Clock::now();
+  std::uint32_t accepted_ = 0;
+  std::vector<bool> ended_;
+  std::uint32_t alive_;
+  std::vector<std::uint32_t> taken_;  // messages of a stream since the last acknowledgement
+  std::vector<std::uint8_t> marks_;
+  std::string trouble_;
+  std::atomic<bool> over_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace datperf

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "server.h"
+#include "../program.h"
+#include "responder.h"
+#include "socket_server.h"
+
+#include <list>
+#include <unordered_map>
+
+namespace datperf {
+
+namespace {
+
+constexpr std::uint64_t kMostMemory = 4ULL << 30;  // of all groups of an IA
+constexpr std::size_t kMostGroups = 256;
+constexpr std::size_t kMostBare = 4096;  // connections without a group
+
+/** One IA: who comes, and who is served. Its thread accepts; groups have their own. */
+class Door {
+ public:
+  Door(const std::string& ia, std::uint16_t port, const Plan& plan)
+      : name_(ia),
+        patience_(plan.timeout_s),
+        device_(ia),
+        zone_(device_.adapter),
+        transfers_(device_.adapter, DAT_EVD_DTO_FLAG, 64),
+        events_(device_.adapter, DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG, 2048),
+        listener_(device_.adapter, port, events_) {}
+
+  /** Until so many clients were served, or for ever. */
+  void run(std::uint32_t clients);
+  [[nodiscard]] bool good() const { return good_; }
+
+ private:
+  void admit(const dat::Arrival& arrival);
+  void admit_bare(dat::Request request, bool session);
+  void admit_member(dat::Request request, const Hello& hello);
+  void ended(DAT_EP_HANDLE endpoint);
+  void reap();
+  void complain(const std::string& what) {
+    good_ = false;
+    tools::print(stderr, "datperf: {}: {}\n", name_, what);
+  }
+
+  struct Bare {
+    dat::Endpoint endpoint;
+    bool session;
+  };
+
+  std::string name_;
+  std::chrono::seconds patience_;
+  Device device_;
+  dat::Zone zone_;
+  dat::Queue transfers_;
+  dat::Queue events_;
+  std::unordered_map<DAT_EP_HANDLE, Bare> bare_;
+  std::list<Responder> groups_;
+  std::uint32_t served_ = 0;
+  bool good_ = true;
+  dat::Listener listener_;  // last: nobody comes before there is where to
+};
+
+void Door::run(std::uint32_t clients) {
+  while (clients == 0 || served_ < clients) {
+    const std::optional<dat::Event> event = events_.wait(std::chrono::milliseconds(200));
+    if (event)
+      std::visit(
+          dat::Handlers{[this](const dat::Arrival& arrival) { admit(arrival); },
+                        [this](const dat::Ended& end) { ended(end.endpoint); }, [](const auto&) {}},
+          *event);
+    reap();
+  }
+}
+
+void Door::admit(const dat::Arrival& arrival) {
+  dat::Request request(arrival);
+  try {
+    const DAT_CR_PARAM asked = request.parameters();
+    const std::optional<Hello> hello =
+        hello_of({static_cast<const std::byte*>(asked.private_data),
+                  static_cast<std::size_t>(std::max(asked.private_data_size, 0))});
+    if (!hello) throw Trouble("a client that is no datperf of this version is refused");
+    if (hello->role == Role::kMember)
+      admit_member(std::move(request), *hello);
+    else
+      admit_bare(std::move(request), hello->role == Role::kSession);
+  } catch (const std::exception& error) {
+    complain(error.what());
+  }
+}
+
+void Door::admit_bare(dat::Request request, bool session) {
+  if (bare_.size() >= kMostBare) throw Trouble("too many connections: one is refused");
+  const DAT_EP_ATTR attributes = endpoint_attributes(device_, 64, 1, 1);
+  dat::Endpoint endpoint(device_.adapter, zone_, transfers_, transfers_, events_, &attributes);
+  request.accept(endpoint, encode(Invitation{}));
+  const DAT_EP_HANDLE handle = endpoint.handle();
+  bare_.emplace(handle, Bare{std::move(endpoint), session});
+}
+
+void Door::admit_member(dat::Request request, const Hello& hello) {
+  for (Responder& group : groups_)
+    if (group.fits(hello)) return group.accept(std::move(request), hello);
+  std::uint64_t memory = Responder::memory_of(hello.what);
+  for (const Responder& group : groups_) memory += Responder::memory_of(group.what());
+  if (memory > kMostMemory || groups_.size() >= kMostGroups)
+    throw Trouble(
+        fmt::format("a client is refused: it would take {} MiB of memory in all, {} groups",
+                    memory >> 20, groups_.size() + 1));
+  if (hello.what.operation == Operation::kFetchAdd && !device_.atomics)
+    throw Trouble("a client is refused: the provider has no atomic operations");
+  groups_.emplace_back(device_, hello, patience_).accept(std::move(request), hello);
+}
+
+void Door::ended(DAT_EP_HANDLE endpoint) {
+  const auto found = bare_.find(endpoint);
+  if (found == bare_.end()) return;
+  if (found->second.session) ++served_;
+  bare_.erase(found);
+}
+
+void Door::reap() {
+  const auto late = Clock::now() - patience_;
+  for (auto group = groups_.begin(); group != groups_.end();) {
+    const bool abandoned = !group->complete() && group->since() < late;
+    if (abandoned) complain("a client did not make all of its connections");
+    if (group->over() && !group->trouble().empty()) complain(group->trouble());
+    group = abandoned || group->over() ? groups_.erase(group) : std::next(group);
+  }
+}
+
+}  // namespace
+
+int serve(const Plan& plan, std::uint32_t clients, const std::function<void()>& ready) {
+  std::list<Door> doors;
+  for (std::size_t i = 0; i < plan.ias.size(); ++i) {
+    doors.emplace_back(plan.ias[i], port_of(plan, i), plan);
+    tools::print("{} listens at port {}\n", plan.ias[i], port_of(plan, i));
+  }
+  std::optional<SocketServer> sockets;
+  if (plan.sockets) {
+    sockets.emplace(socket_port_of(plan));
+    tools::print("sockets listen at port {}\n", socket_port_of(plan));
+  }
+  tools::flush();
+  ready();
+  std::vector<std::thread> threads;
+  std::atomic<bool> good{true};
+  for (Door& door : doors)
+    threads.emplace_back([&door, clients, &good] {
+      try {
+        door.run(clients);
+        if (!door.good()) good = false;
+      } catch (const std::exception& error) {
+        good = false;
+        tools::print(stderr, "datperf: {}\n", error.what());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return good ? 0 : 1;
+}
+
+}  // namespace datperf

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// TCP sockets that send at once (TCP_NODELAY), for comparison. Not thread-safe. Trouble if
+// something fails.
+#pragma once
+
+#include "plan.h"
+
+#include <span>
+#include <utility>
+
+namespace datperf {
+
+class Socket {
+ public:
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket();
+
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  void send_at_once() const;
+
+  /** All of the bytes. */
+  void write(std::span<const std::byte> bytes, Waiting waiting) const;
+  /** All of the bytes; false if the peer has closed before the first. */
+  [[nodiscard]] bool read(std::span<std::byte> bytes, Waiting waiting) const;
+
+ private:
+  int descriptor_;
+};
+
+/** "what: why", of errno. */
+[[noreturn]] void fail_socket(const char* what);
+
+}  // namespace datperf
