@@ -91,6 +91,28 @@ def json_of_everything(world):
 
 
 @case
+def files_of_libraries(world):
+    """Where a name without a folder leads, also for entries that do not open; a path leads where it says."""
+    folder, other = world.path("here"), world.path("there")
+    for place, variant in ((folder, "good"), (other, "second")):
+        os.makedirs(place)
+        os.symlink(world.stub(variant), os.path.join(place, "libfound.so.7"))
+    world.conf(entry("opens", "libfound.so.7", "good"), entry("fails", "libfound.so.7", "open_fails"),
+               entry("path", world.stub("good"), "good"), entry("missing", "libmissing.so.7", "good"))
+    complaints = []
+    for path in ([folder], [other, folder]):
+        environment = {"LD_LIBRARY_PATH": ":".join([*path, os.path.dirname(world.soft)])}
+        file = os.path.join(path[0], "libfound.so.7")
+        _, out, err = world.run(world.datinfo, environment=environment)
+        complaints += differences(f"library libfound.so.7: {file}",
+                                  "\n".join(line for line in out.splitlines() if line.startswith("library "))) + [err] * bool(err)
+        told = json.loads(world.run(world.datinfo, "--json", environment=environment)[1])["adapters"]
+        complaints += differences(repr([file, file, world.stub("good"), ""]),
+                                  repr([one["library_file"] for one in told]))
+    return complaints
+
+
+@case
 def status_counts_what_was_named(world):
     world.conf(entry("good", world.stub("good"), "good"), entry("bad", world.stub("good"), "open_fails"))
     return (ended(world.run(world.datinfo, "list", "good")[0], 0) +

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "../json.h"
@@ -84,6 +85,15 @@ std::string attribute(const Outcome& outcome, std::string_view name) {
   for (const Attribute& one : outcome.attributes)
     if (one.name == name) return one.value;
   return {};
+}
+
+// Which file is the library of an entry, where the entry leaves that to the dynamic linker.
+void print_libraries(const std::vector<Adapter>& adapters) {
+  std::set<std::pair<std::string, std::string>> told;
+  for (const auto& [entry, outcome] : adapters)
+    if (!outcome.library.empty() && outcome.library != entry.library &&
+        told.emplace(entry.library, outcome.library).second)
+      tools::print("library {}: {}\n", printable(entry.library), printable(outcome.library));
 }
 
 void print_summary(const std::vector<Adapter>& adapters) {
@@ -184,6 +194,7 @@ void print_json(const Conf& conf, const std::vector<Adapter>& adapters,
     out.open('{').key("name").text(entry.ia_name).key("line").number(entry.line);
     out.key("version").text(fmt::format("{}.{}", entry.major, entry.minor));
     out.key("threadsafe").boolean(entry.thread_safe).key("library").text(entry.library);
+    out.key("library_file").text(outcome.library);
     out.key("ia_params").text(entry.ia_params).key("opens").boolean(outcome.opened);
     out.key("status").text(outcome.status).key("causes").open('[');
     std::vector<std::string> advice;
@@ -255,6 +266,7 @@ int list(const ListOptions& options) {
   }
   tools::print("configuration: {}\n", conf.file.empty() ? "none" : conf.file);
   tools::print("registry: {}\n", tools::registry_file());
+  print_libraries(adapters);
   for (const std::string& line : remarks) tools::print("{}\n", printable(line));
   if (conf.entries.empty())
     tools::print(

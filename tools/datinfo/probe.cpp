@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "probe.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -29,7 +31,7 @@ constexpr std::size_t kMostAtOnce = 4;
 constexpr std::size_t kMaxOutput = 64 * 1024;  // of a provider that does not stop writing
 
 // The child's answer: strings, each as "<length>:<bytes>"; the first are "open" or "fail", the
-// status and the cause, then names, values and kinds of attributes, then "end".
+// status, the cause and the library, then names, values and kinds of attributes, then "end".
 void put(std::string& answer, std::string_view text) {
   answer += std::to_string(text.size());
   answer += ':';
@@ -55,6 +57,17 @@ std::string name_of(DAT_RETURN status) {
   return std::string(major) + (*minor != '\0' ? ", " : "") + minor;
 }
 
+// Where the dynamic linker has found a library that is loaded.
+std::string file_of(const std::string& library) {
+  void* const handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return {};
+  const link_map* map = nullptr;
+  const bool known = ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name != nullptr;
+  std::string file = known ? map->l_name : "";
+  ::dlclose(handle);
+  return file;
+}
+
 std::string answer_for(const Entry& entry) {
   std::string name = entry.ia_name;
   DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
@@ -69,6 +82,7 @@ std::string answer_for(const Entry& entry) {
   put(answer, status == DAT_SUCCESS ? "open" : "fail");
   put(answer, name_of(status));
   put(answer, cause);
+  put(answer, entry.library.empty() ? "" : file_of(entry.library));
   for (const auto& [key, value, kind] : attributes) {
     put(answer, key);
     put(answer, value);
@@ -203,7 +217,9 @@ class Child {
     std::string_view rest = answer_;
     std::string word;
     Outcome told;
-    if (!take(rest, word) || !take(rest, told.status) || !take(rest, told.cause)) return false;
+    if (!take(rest, word) || !take(rest, told.status) || !take(rest, told.cause) ||
+        !take(rest, told.library))
+      return false;
     told.opened = word == "open";
     for (;;) {
       std::string key;

@@ -22,6 +22,7 @@ using Attributes = std::vector<Attribute>;
 struct Outcome {
   bool opened = false;
   std::string status;     // name of the DAT_RETURN; empty if the open did not end
+  std::string library;    // the file that was loaded; empty if none was
   std::string cause;      // dat_last_cause(), or what happened to the child
   std::string output;     // what the provider wrote to stdout and stderr while it failed
   Attributes attributes;  // if it opened
