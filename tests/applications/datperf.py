@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import unittest
+from html.parser import HTMLParser
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from ports import free_port
@@ -26,13 +27,46 @@ OPERATIONS = ["send", "write", "read", "fetch-add"]
 TIMEOUT_S = 120
 
 
+class Page(HTMLParser):
+    """What a page has: elements that are closed in order, figures, numbers of drawings, references."""
+    EMPTY = ("meta", "br")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.wrong, self.figures, self.references, self.numbers, self.words = [], [], 0, [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.figures += tag == "figure"
+        self.open += [] if tag in self.EMPTY else [tag]
+        self.look_at(attrs)
+
+    def handle_startendtag(self, tag, attrs):
+        self.look_at(attrs)
+
+    def look_at(self, attrs):
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href"):
+                self.references.append(value)
+            if name in ("x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "width", "height", "d"):
+                self.numbers += re.findall(r"[a-z]{3}|-?[0-9.]+", value)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data.strip())
+
+
 class Datperf(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         conf = os.path.join(cls.folder.name, "dat.conf")
         with open(conf, "w", encoding="utf-8") as file:
-            for name, device in (("soft", "lo 0"), ("second", "lo 0"), ("six", "::1 0")):
+            for name, device in (("soft", "lo 0"), ("second", "lo 0"), ("six", "::1 0"), ("a<b&c", "lo 0")):
                 file.write(f'{name} u2.0 nonthreadsafe default {SOFT} dapl.2.0 "{device}" ""\n')
         cls.environment = dict(os.environ, DAT_OVERRIDE=conf)
 
@@ -106,7 +140,7 @@ class Datperf(unittest.TestCase):
         self.assertEqual(len(re.findall(r"^connect ", out, re.M)), 1)
 
     def test_reports_of_one_run(self):
-        files = {kind: self.path(f"report.{kind}") for kind in ("json", "csv")}
+        files = {kind: self.path(f"report.{kind}") for kind in ("json", "csv", "html")}
         out = self.both("--operations", "send,read", "--sizes", "8,64,512",
                         *(word for kind, name in files.items() for word in ("--" + kind, name)))
         self.assertIn("bandwidth in MB/s", out)
@@ -117,9 +151,37 @@ class Datperf(unittest.TestCase):
         self.assertEqual(len(report["rows"]), 2 * 2 * 2 * 3 + 2)
         self.assertEqual([(r["operation"], r["waiting"], float(r["median"])) for r in table],
                          [(r["operation"], r["waiting"], r["median"]) for r in report["rows"]])
-        self.assertIn(files["csv"], report["command"])
+        self.assertIn(files["html"], report["command"])
         for key in ("program", "date", "host", "kernel", "processor"):
             self.assertTrue(report[key], key)
+
+    def page(self, *words):
+        name = self.path("page.html")
+        self.both("--html", name, *words)
+        with open(name, encoding="utf-8") as file:
+            text = file.read()
+        page = Page(text)
+        self.assertEqual((page.open, page.wrong, page.references), ([], [], []))
+        self.assertNotRegex(text.partition("</dl>")[2], "://|nan|inf[^o]")
+        for number in page.numbers:
+            self.assertTrue(-20 <= float(number) <= 640, number)  # in the drawing, which is 620 wide
+        return page
+
+    def test_page(self):
+        page = self.page("--sockets", "--operations", "send,read", "--sizes", "8,4096")
+        self.assertEqual(page.figures, 2 + 4 + 4)  # by waiting: latency; bandwidth, rate; set-up, rate
+        for words in ("soft send", "sockets send", "soft read", "8 B", "4 KiB", "bytes of a transfer"):
+            self.assertIn(words, page.words)
+
+    def test_page_of_threads(self):
+        page = self.page("--operations", "send,write", "--sizes", "8", "--threads", "1,2", "--endpoints", "1,2,3")
+        self.assertIn("endpoints of a thread", page.words)  # the longer list
+        self.assertIn("soft write, 2 threads", page.words)
+
+    def test_page_of_one_value(self):
+        page = self.page("--ia", "a<b&c", "--operations", "fetch-add", "--measure", "latency", "--waiting", "block")
+        self.assertEqual(page.figures, 1)
+        self.assertIn("a<b&c fetch-add", page.words)
 
     def test_csv_on_standard_output(self):
         table = list(csv.DictReader(io.StringIO(self.both("--operations", "write", "--sizes", "8", "--csv", "-"))))

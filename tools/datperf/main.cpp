@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // datperf - measures DAT between two processes: latency, bandwidth, message rate, connections; as
-// a table, JSON and CSV.
+// a table, JSON, CSV, and a page with curves.
 #include "../program.h"
 #include "both.h"
 #include "machine.h"
@@ -58,7 +58,8 @@ int run_client(const Options& options, const std::string& command) {
     show_progress(++done, plan.cases.size());
   });
   const bool saved = save(options.json, options.json.empty() ? "" : json_of(report)) &&
-                     save(options.csv, options.csv.empty() ? "" : csv_of(report));
+                     save(options.csv, options.csv.empty() ? "" : csv_of(report)) &&
+                     save(options.html, options.html.empty() ? "" : html_of(report));
   return saved ? 0 : 1;
 }
 

@@ -94,6 +94,7 @@ void add_reports(CLI::App& command, Options& options) {
       ->option_text("FILE");
   command.add_option("--csv", options.csv, "Write CSV ('-': to standard output)")
       ->option_text("FILE");
+  command.add_option("--html", options.html, "Write a page with curves")->option_text("FILE");
 }
 
 // The value of an enumeration; the name was checked.

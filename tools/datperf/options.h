@@ -17,6 +17,7 @@ struct Options {
   // Names of files, "-" for standard output, empty for none.
   std::string json;
   std::string csv;
+  std::string html;
 };
 
 /** What the command line asks for; nothing if it is wrong or has been answered, then `status` is

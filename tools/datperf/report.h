@@ -15,6 +15,8 @@ namespace datperf {
 
 [[nodiscard]] std::string json_of(const Report& report);
 [[nodiscard]] std::string csv_of(const Report& report);
+/** A page that needs nothing else: curves as SVG, and tables. */
+[[nodiscard]] std::string html_of(const Report& report);
 
 /** "us" or "MB/s" */
 [[nodiscard]] inline const char* unit_of(Measure measure) {
