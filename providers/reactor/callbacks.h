@@ -20,6 +20,10 @@ class WatchSlot {
   friend class Reactor;
   static constexpr std::uint32_t kNone = UINT32_MAX;
   std::uint32_t index_ = kNone;
+
+ public:
+  // The descriptor is watched for EPOLLIN and never rewatched: a leader may sleep on it alone.
+  bool only_reads = false;
 };
 
 // What is told that a descriptor is ready. Called by the thread that drives the reactor, with no

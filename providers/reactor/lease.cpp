@@ -2,7 +2,9 @@
 #include "providers/reactor/lease.h"
 
 #include <algorithm>
+#include <ctime>
 
+#include <poll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -12,6 +14,16 @@ namespace {
 
 // The least that the service thread sleeps: somebody drives just now without having a lease.
 constexpr auto kAnInstant = std::chrono::microseconds(20);
+// A lease of at least this much may begin by a clock that ticks a hundred times a second or more.
+constexpr auto kLong = std::chrono::milliseconds(20);
+
+// Never a system call, as the exact clock is on a machine without a usable processor clock.
+Clock::time_point coarse_now() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return Clock::time_point(std::chrono::seconds(now.tv_sec) +
+                           std::chrono::nanoseconds(now.tv_nsec));
+}
 
 timespec to_timespec(Clock::duration time) noexcept {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
@@ -40,13 +52,16 @@ void Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
   if (armed > end || armed < end - length.count() / 2) arm(end);
 }
 
-void Lease::renew_after_wait(Clock::time_point now, const Deadline& timer) noexcept {
+Clock::time_point Lease::renew_after_wait(const Deadline& timer) noexcept {
   const std::uint32_t waits = waits_.load(std::memory_order_relaxed) + 1;
   waits_.store(waits, std::memory_order_relaxed);
   Clock::duration length = (1 + waits / kWaitsToGrow) * Clock::duration(kAfterWait);
   length = std::min(length, Clock::duration(kAfterWaits));
+  Clock::time_point now = coarse_now();
+  if (length < kLong || (timer && *timer - now < kLong)) now = Clock::now();
   if (timer) length = std::max(std::min(length, *timer - now), Clock::duration(kAfterWait));
   renew(now, length);
+  return now;
 }
 
 Deadline Lease::suspend_at() const noexcept {
@@ -59,14 +74,14 @@ void Lease::suspend() noexcept {
 }
 
 void Lease::summon() noexcept {
-  if (!parked_.exchange(false, std::memory_order_seq_cst)) return;
+  if (parked_.exchange(Parked::kNo, std::memory_order_seq_cst) == Parked::kNo) return;
   itimerspec setting{};
   setting.it_value.tv_nsec = 1;
   ::timerfd_settime(timer_.get(), 0, &setting, nullptr);
   word_.signal();
 }
 
-Clock::rep Lease::begin_park(bool leader, const Deadline& timer) noexcept {
+Clock::rep Lease::begin_park(bool leader, const Deadline& timer, bool watches) noexcept {
   const Clock::time_point now = Clock::now();
   const Clock::rep soon = (now + kAnInstant).time_since_epoch().count();
   const Clock::rep late = (now + kLongestSleep).time_since_epoch().count();
@@ -74,18 +89,25 @@ Clock::rep Lease::begin_park(bool leader, const Deadline& timer) noexcept {
   if (timer) until = std::min(until, timer->time_since_epoch().count());
   until = leader ? late : std::max(soon, until);
   arm(until);
-  parked_.store(true, std::memory_order_seq_cst);
+  parked_.store(watches ? Parked::kWatching : Parked::kYes, std::memory_order_seq_cst);
   return until;
 }
 
-// Not on a descriptor that may be somebody else's by now.
-void Lease::sleep(std::uint32_t seen, Clock::rep until) noexcept {
+// Not on a descriptor that may be somebody else's by now. An expiry that was not read is forgotten
+// when the timer is armed again.
+bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   if (lost_.load(std::memory_order_seq_cst)) {
     word_.wait(seen, Clock::time_point(Clock::duration(until)));
-    return;
+    return false;
+  }
+  if (others >= 0) {
+    pollfd both[] = {{timer_.get(), POLLIN, 0}, {others, POLLIN, 0}};
+    ::poll(both, 2, -1);
+    return both[1].revents != 0;
   }
   std::uint64_t expirations = 0;
   [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &expirations, sizeof expirations);
+  return false;
 }
 
 void Lease::taken_over_for(bool nothing) noexcept {

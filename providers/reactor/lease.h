@@ -27,7 +27,7 @@ class Lease {
   // costs a system call each time that half of it is over.
   static constexpr auto kAfterWait = std::chrono::milliseconds(1);
   static constexpr auto kAfterWaits = std::chrono::milliseconds(20);
-  static constexpr std::uint32_t kWaitsToGrow = 64;  // by kAfterWait
+  static constexpr std::uint32_t kWaitsToGrow = 16;  // by kAfterWait
   // What sleeps looks around that often, also if it is not needed: its descriptor may be gone.
   static constexpr auto kLongestSleep = std::chrono::seconds(5);
   // A leader that sleeps for so long puts the timer off just before it fires.
@@ -41,8 +41,8 @@ class Lease {
   void renew_for_poll(Clock::time_point now) noexcept {
     renew(now, Clock::duration(after_poll_.load(std::memory_order_relaxed)));
   }
-  // `timer`: the first that is to be fired.
-  void renew_after_wait(Clock::time_point now, const Deadline& timer) noexcept;
+  // `timer`: the first that is to be fired. The time, as exactly as the lease needs it.
+  Clock::time_point renew_after_wait(const Deadline& timer) noexcept;
   // A leader is going to sleep: when it has to be awake to call suspend(), if it sleeps so long.
   [[nodiscard]] Deadline suspend_at() const noexcept;
   // The timer is put off, by kLongestSleep. The leader renews the lease when it leaves.
@@ -57,7 +57,19 @@ class Lease {
     return parked() && when.time_since_epoch().count() < armed_.load(std::memory_order_relaxed);
   }
   // Does the service thread sleep here, so that it comes when the lease ends?
-  [[nodiscard]] bool parked() const noexcept { return parked_.load(std::memory_order_seq_cst); }
+  [[nodiscard]] bool parked() const noexcept {
+    return parked_.load(std::memory_order_seq_cst) != Parked::kNo;
+  }
+  // Does it sleep here, look after the other descriptors meanwhile, and come before that time?
+  [[nodiscard]] bool watches_until(const Deadline& when) const noexcept {
+    return watching() &&
+           (!when || when->time_since_epoch().count() >= armed_.load(std::memory_order_relaxed));
+  }
+  [[nodiscard]] bool watching() const noexcept {
+    return parked_.load(std::memory_order_seq_cst) == Parked::kWatching;
+  }
+  // Readable when the lease has ended.
+  [[nodiscard]] int timer() const noexcept { return timer_.get(); }
   // Wakes the service thread if it sleeps here. Lost if a holder of the role renews the lease just
   // now: that thread looks for work before it gives the role up.
   void summon() noexcept;
@@ -65,12 +77,14 @@ class Lease {
   // ---- by the service thread -------------------------------------------------------------------
   // Sleeps until the lease ends or `timer` is due, for kLongestSleep if `leader`, or until
   // summon(). `has_news` is asked when summon() would be heard: true, and it does not sleep.
+  // `others`: a descriptor that wakes it, too, or -1. True: that is ready.
   template <class News>
-  void park(bool leader, const Deadline& timer, News has_news) noexcept {
+  bool park(bool leader, const Deadline& timer, int others, News has_news) noexcept {
     const std::uint32_t seen = word_.value();
-    const Clock::rep until = begin_park(leader, timer);
-    if (!has_news()) sleep(seen, until);
-    parked_.store(false, std::memory_order_seq_cst);
+    const Clock::rep until = begin_park(leader, timer, others >= 0);
+    const bool ready = !has_news() && sleep(seen, until, others);
+    parked_.store(Parked::kNo, std::memory_order_seq_cst);
+    return ready;
   }
   // It had taken over: for nothing, as the application came back before anything happened, or not.
   void taken_over_for(bool nothing) noexcept;
@@ -78,15 +92,17 @@ class Lease {
  private:
   void renew(Clock::time_point now, Clock::duration length) noexcept;
   void arm(Clock::rep when) noexcept;
-  [[nodiscard]] Clock::rep begin_park(bool leader, const Deadline& timer) noexcept;
-  void sleep(std::uint32_t seen, Clock::rep until) noexcept;
+  [[nodiscard]] Clock::rep begin_park(bool leader, const Deadline& timer, bool watches) noexcept;
+  bool sleep(std::uint32_t seen, Clock::rep until, int others) noexcept;
+
+  enum class Parked : std::uint8_t { kNo, kYes, kWatching };
 
   const Fd timer_;
   std::atomic<Clock::rep> end_{0};
   std::atomic<Clock::rep> armed_{0};  // when the timer fires
   std::atomic<Clock::rep> after_poll_{Clock::duration(kShortest).count()};
   std::atomic<std::uint32_t> waits_{0};  // in a row
-  std::atomic<bool> parked_{false};
+  std::atomic<Parked> parked_{Parked::kNo};
   std::atomic<bool> lost_{false};  // the program has closed the timer
   WaitWord word_;                  // what the service thread sleeps on then
 };

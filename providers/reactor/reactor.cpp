@@ -44,6 +44,7 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler) noexcept {
     Slot& slot = slots_[index];
     free_slot_ = slot.next_free;
     slot.handler = &handler;
+    slot.fd = handler.watch_slot.only_reads ? fd : -1;
     handler.watch_slot.index_ = index;
     event.data.u64 = event_data(index, slot.generation);
   }
@@ -291,6 +292,8 @@ bool Reactor::wait_or_look() noexcept {
   if (habit_.times >= kHot && !crowded_.load(std::memory_order_relaxed) &&
       ++habit_.looks % kLooksPerWait != 0)
     return look();
+  if (direct_.fd >= 0) [[unlikely]]
+    end_direct();
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
   if (count == 0) return false;

@@ -123,12 +123,17 @@ class Reactor final : private WaitWord::Waker {
   // So many turns since another way of driving, and the application is said to poll.
   static constexpr std::uint32_t kHabit = 8;
 
+  // Of waits: so many short ones in a row by the same descriptor, and leaders sleep on that.
+  static constexpr std::uint32_t kManyWakes = 32;
+  static constexpr auto kShortWait = std::chrono::milliseconds(2);
+
   static constexpr Clock::rep kNoTimer = INT64_MAX;
   static constexpr int kEventsPerTurn = 64;
   static constexpr std::uint64_t kKickData = UINT64_MAX;  // the kick's, in the epoll set
 
   struct Slot {
     Handler* handler = nullptr;
+    int fd = -1;  // if it only reads
     std::uint32_t generation = 0;
     std::uint32_t next_free = WatchSlot::kNone;
   };
@@ -138,6 +143,13 @@ class Reactor final : private WaitWord::Waker {
     std::uint32_t times = 0;   // in a row
     std::uint32_t looks = 0;   // since epoll was asked
     std::uint32_t misses = 0;  // in a row
+  };
+  // The handler whose descriptor leaders sleep on instead of epoll, or may soon. By whoever holds
+  // the role.
+  struct Direct {
+    std::uint64_t data = kKickData;
+    int fd = -1;              // -1: they sleep in epoll
+    std::uint32_t times = 0;  // short waits in a row that it alone has ended
   };
   struct Follower {
     WaitWord* word;
@@ -182,6 +194,21 @@ class Reactor final : private WaitWord::Waker {
   WaitResult follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   // Sleeps in epoll and dispatches. `news`: does not sleep. False: a signal came.
   bool leader_sleeps(bool news, const Deadline& deadline) noexcept;
+  [[nodiscard]] Clock::time_point leader_wakes_at(const Deadline& deadline,
+                                                  const Deadline& suspend) const noexcept;
+
+  // reactor_direct.cpp
+  [[nodiscard]] bool direct() const noexcept;  // leaders sleep on a descriptor
+  // The leader need not look at the clock for that: the service thread will.
+  [[nodiscard]] bool timed_for_us(const Deadline& when) const noexcept {
+    return direct_.fd >= 0 && lease_.watches_until(when);
+  }
+  int wait_directly(epoll_event* events, const Deadline& until) noexcept;  // as wait()
+  void note_wake(const epoll_event* events, int count) noexcept;
+  void go_direct() noexcept;   // and have the others watched
+  void end_direct() noexcept;  // back into epoll
+  [[nodiscard]] bool names_watched() const noexcept UDAPL_REQUIRES(lock_);  // does direct_?
+  bool take_out() noexcept;
 
   // descriptors_lost.cpp
   int wait(epoll_event* events, int max, const Deadline& until) noexcept;  // as epoll_wait
@@ -229,7 +256,10 @@ class Reactor final : private WaitWord::Waker {
   Habit habit_;
   std::atomic<bool> crowded_{false};     // others ran when the application yielded last
   std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
-  alignas(64) SpinLock lock_;            // a leaf
+  Direct direct_;
+  Clock::time_point slept_at_;             // when a leader that reads the clock went to sleep
+  std::atomic<bool> watch_others_{false};  // the service thread is to, or does
+  alignas(64) SpinLock lock_;              // a leaf
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
   Timers timers_ UDAPL_GUARDED_BY(lock_);

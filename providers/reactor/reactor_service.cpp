@@ -106,10 +106,16 @@ void Reactor::serve() noexcept {
     }
     const bool leader = leader_present_.load(std::memory_order_seq_cst);
     const Deadline timer = next_timer();
-    lease_.park(leader, timer, [&] {
+    const bool watch = watch_others_.load(std::memory_order_seq_cst);
+    const bool ready = lease_.park(leader, timer, watch ? epoll_.get() : -1, [&] {
       return service_wanted() || next_timer() != timer ||
+             watch != watch_others_.load(std::memory_order_seq_cst) ||
              (leader && !leader_present_.load(std::memory_order_seq_cst));
     });
+    if (!watch) continue;
+    // The leader sleeps perhaps without a time limit and without the others.
+    if (ready) watch_others_.store(false, std::memory_order_seq_cst);
+    wake_sleeper();
   }
 }
 
@@ -122,6 +128,7 @@ bool Reactor::service_wanted() const noexcept {
 // Holds the role when it begins, and not when it ends: the application drives, or wants to.
 void Reactor::guard() noexcept {
   bool found = false;
+  end_direct();
   do {
     turns_.store(0, std::memory_order_relaxed);
     fire_timers();

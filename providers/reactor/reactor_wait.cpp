@@ -46,10 +46,10 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   word.set_waker(this);
   auto result = WaitResult::kChanged;
   while (true) {
-    fire_timers();
+    if (!timed_for_us(next_timer())) fire_timers();
     run_deferred();
     become(kAsleep);
-    const bool late = expired(deadline);
+    const bool late = !timed_for_us(deadline) && expired(deadline);
     const bool uninterrupted = leader_sleeps(late || word.value() != seen, deadline);
     run_deferred();
     if (word.value() != seen) break;
@@ -61,27 +61,45 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   word.set_waker(nullptr);
   leader_present_.store(false, std::memory_order_seq_cst);
   turns_.store(0, std::memory_order_relaxed);
-  lease_.renew_after_wait(Clock::now(), next_timer());
+  const Clock::time_point now = lease_.renew_after_wait(next_timer());
+  if (now > slept_at_ + kShortWait)
+    direct_.times = 0;
+  else if (direct_.times >= kManyWakes)
+    go_direct();
   release();
   nominate_follower();
   return result;
 }
 
+// When a leader that nothing wakes looks around.
+Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
+                                           const Deadline& suspend) const noexcept {
+  Clock::time_point until = slept_at_ + kLongestSleep;
+  for (const Deadline& other : {next_timer(), deadline, suspend})
+    if (other && *other < until) until = *other;
+  return until;
+}
+
 // After kAsleep every news wakes us: so the caller has looked for what it knows of since, and here
 // is the rest.
 bool Reactor::leader_sleeps(bool news, const Deadline& deadline) noexcept {
-  Clock::time_point until = Clock::now() + kLongestSleep;
-  const Deadline suspend = lease_.suspend_at();
-  for (const Deadline& other : {next_timer(), deadline, suspend})
-    if (other && *other < until) until = *other;
   if (deferred_count_.load(std::memory_order_seq_cst) != 0) news = true;
-  if (news) until = Clock::now();
+  Deadline until;
+  Deadline suspend;
+  if (news || !timed_for_us(deadline) || !timed_for_us(next_timer())) {
+    slept_at_ = Clock::now();
+    suspend = lease_.suspend_at();
+    until = news ? slept_at_ : leader_wakes_at(deadline, suspend);
+  } else {
+    slept_at_ = Clock::time_point::max() - kShortWait;
+  }
 
   epoll_event events[kEventsPerTurn];
-  const int count = wait(events, kEventsPerTurn, until);
+  const int count = direct() ? wait_directly(events, until) : wait(events, kEventsPerTurn, until);
   const bool interrupted = count < 0 && errno == EINTR;
   become(kActive);
-  if (count == 0 && !news && until == suspend) lease_.suspend();
+  if (count == 0 && !news && until && until == suspend) lease_.suspend();
+  if (count > 0) note_wake(events, count);
   dispatch(events, count);
   return !interrupted;
 }

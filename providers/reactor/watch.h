@@ -14,7 +14,9 @@ namespace udapl {
 // for a call that runs in another thread: destroy it without a lock that the call takes.
 class Watch final : private Handler {
  public:
-  Watch(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
+  Watch(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {
+    watch_slot.only_reads = true;
+  }
   ~Watch() { stop(); }
 
   // `fd` stays open until stop(). INSUFFICIENT_RESOURCES.

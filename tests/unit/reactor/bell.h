@@ -19,6 +19,7 @@ namespace udapl::test {
 class Bell final : public Handler {
  public:
   explicit Bell(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
+    watch_slot.only_reads = true;
     BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this).ok());
   }
   ~Bell() {
@@ -34,17 +35,47 @@ class Bell final : public Handler {
     [[maybe_unused]] const auto got = ::read(fd_.get(), &value, sizeof value);
     thread = std::this_thread::get_id();
     ++rung;
-    if (word != nullptr) word->signal();
+    if (WaitWord* const waited = word) waited->signal();
+  }
+
+  // Is it in an epoll set?
+  [[nodiscard]] bool in_epoll() const {
+    const std::string entry = "tfd:" + std::string(9 - std::to_string(fd_.get()).size(), ' ') +
+                              std::to_string(fd_.get()) + ' ';
+    for (const auto& info : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+      std::ifstream lines(info.path());
+      for (std::string line; std::getline(lines, line);)
+        if (line.starts_with(entry)) return true;
+    }
+    return false;
   }
 
   std::atomic<int> rung{0};
   std::atomic<std::thread::id> thread{};
-  WaitWord* word = nullptr;
+  std::atomic<WaitWord*> word{nullptr};
 
  private:
   Reactor& reactor_;
   Fd fd_;
 };
+
+// Short waits for one bell until leaders sleep on its descriptor: false, they never do.
+[[nodiscard]] inline bool goes_direct(Reactor& reactor, Bell& bell) {
+  WaitWord word;
+  bell.word = &word;
+  bool direct = false;
+  for (const auto end = Clock::now() + kPatience; !direct && Clock::now() < end;) {
+    for (int i = 0; i < 50; ++i) {
+      const int before = bell.rung;
+      bell.ring();
+      while (bell.rung == before) reactor.block(word, word.value(), Clock::now() + kPatience);
+    }
+    direct = !bell.in_epoll();
+  }
+  bell.word = nullptr;
+  reactor.quiesce(bell);  // it may be about to signal
+  return direct;
+}
 
 // Counts its calls; can hold a call up until it is let go.
 class Counter {

@@ -100,6 +100,33 @@ BOOST_AUTO_TEST_CASE(a_sleeping_reactor_notices_in_time_and_ends) {
   });
 }
 
+// A leader that sleeps on one descriptor hears of it from the timer of the lease.
+BOOST_AUTO_TEST_CASE(a_direct_leader_notices_in_time) {
+  in_child([] {
+    auto reactor = std::move(*Reactor::create("reactor-test"));
+    Witness witness;
+    reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
+    {
+      Bell bell(*reactor);
+      if (!goes_direct(*reactor, bell)) return 1;
+      WaitWord word;
+      std::atomic<bool> done{false};
+      std::thread leader([&] {
+        while (!done) reactor->block(word, word.value(), std::nullopt);
+      });
+      std::this_thread::sleep_for(1ms);
+      close_all();
+      const bool noticed = eventually([&] { return witness.times == 1; });
+      done = true;
+      word.signal();
+      leader.join();
+      if (!noticed) return 2;
+    }
+    reactor.reset();
+    return 0;
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test

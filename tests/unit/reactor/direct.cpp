@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The reactor: leaders that sleep on a descriptor itself, and not in epoll, lose nothing.
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "tests/unit/reactor/bell.h"
+
+namespace udapl::test {
+
+BOOST_AUTO_TEST_SUITE(reactor_direct)
+
+namespace {
+
+struct Waker {
+  void call() noexcept { word.signal(); }
+  WaitWord word;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(who_has_stopped_waiting_leaves_the_descriptor_to_the_service_thread) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  for (int round = 0; round < 20; ++round) {
+    BOOST_REQUIRE(goes_direct(*reactor, bell));
+    const int before = bell.rung;
+    bell.ring();
+    BOOST_REQUIRE(eventually([&] { return bell.rung == before + 1; }));
+    BOOST_TEST(bell.in_epoll());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_poll_sees_the_descriptor) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  for (int round = 0; round < 20; ++round) {
+    BOOST_REQUIRE(goes_direct(*reactor, bell));
+    const int before = bell.rung;
+    bell.ring();
+    reactor->progress();
+    BOOST_REQUIRE(eventually([&] { return bell.rung == before + 1; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_direct_leader_hears_of_everything_else) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  Bell other(*reactor);
+  Waker waker;
+  other.word = &waker.word;
+  for (int round = 0; round < 120; ++round) {
+    BOOST_REQUIRE(goes_direct(*reactor, bell));
+    Timer timer(*reactor, Call::to<&Waker::call>(&waker));
+    Deferred deferred(*reactor, Call::to<&Waker::call>(&waker));
+    const auto seen = waker.word.value();
+    if (round % 5 == 4) timer.start_after(3ms);
+    std::thread cause([&] {
+      if (round % 2 != 0) std::this_thread::sleep_for(1ms);
+      switch (round % 5) {
+        case 0:
+          other.ring();
+          break;
+        case 1:
+          deferred.post();
+          break;
+        case 2:
+          timer.start_after(1ms);
+          break;
+        case 3:
+          waker.word.signal();
+          break;
+        default:
+          break;
+      }
+    });
+    // Without a time limit in one of two rounds: the service thread keeps the time then.
+    const Deadline patience = round % 2 == 0 ? Deadline() : within(kPatience);
+    while (waker.word.value() == seen)
+      BOOST_REQUIRE((reactor->block(waker.word, seen, patience) != WaitResult::kTimedOut));
+    cause.join();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_direct_leader_keeps_its_deadline) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  WaitWord word;
+  for (const Clock::duration time : {0us, 100us, 3000us, 50000us}) {
+    for (int round = 0; round < 5; ++round) {
+      BOOST_REQUIRE(goes_direct(*reactor, bell));
+      const auto deadline = Clock::now() + time;
+      BOOST_TEST((block_out(*reactor, word, deadline) == WaitResult::kTimedOut));
+      BOOST_TEST((Clock::now() >= deadline));
+    }
+  }
+}
+
+// Its number is that of the next one at once.
+BOOST_AUTO_TEST_CASE(a_descriptor_that_is_not_watched_any_more_is_not_slept_on) {
+  const auto reactor = make_reactor();
+  for (int round = 0; round < 50; ++round) {
+    auto bell = std::make_unique<Bell>(*reactor);
+    BOOST_REQUIRE(goes_direct(*reactor, *bell));
+    Waker waker;
+    std::thread changer([&] {
+      if (round % 2 != 0) std::this_thread::sleep_for(500us);
+      bell.reset();
+      bell = std::make_unique<Bell>(*reactor);
+      bell->word = &waker.word;
+      bell->ring();
+    });
+    while (waker.word.value() == 0)
+      BOOST_REQUIRE((reactor->block(waker.word, 0, within(kPatience)) != WaitResult::kTimedOut));
+    changer.join();
+    BOOST_TEST(bell->rung == 1);
+  }
+}
+
+// A wait longer than the lease wakes the service thread once, and not for each message afterwards.
+BOOST_AUTO_TEST_CASE(slow_messages_do_not_wake_the_service_thread) {
+  constexpr int kRounds = 20;
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  BOOST_REQUIRE(goes_direct(*reactor, bell));
+  WaitWord word;
+  bell.word = &word;
+  const auto receive = [&] {
+    const int before = bell.rung;
+    std::thread ringer([&] {
+      std::this_thread::sleep_for(30ms);
+      bell.ring();
+    });
+    while (bell.rung == before) reactor->block(word, word.value(), std::nullopt);
+    ringer.join();
+  };
+  for (int i = 0; i < 3; ++i) receive();
+  // On a loaded machine this thread may stay away for longer than a lease.
+  bool asleep = false;
+  for (int tries = 0; !asleep && tries < 20; ++tries) {
+    const long before = service_sleeps();
+    for (int i = 0; i < kRounds; ++i) receive();
+    asleep = service_sleeps() - before <= kRounds / 2;
+  }
+  BOOST_TEST(asleep);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
