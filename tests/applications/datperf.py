@@ -6,6 +6,7 @@ Nothing here judges a time.
 usage: datperf.py PROGRAM LIBRARY_OF_SOFT [TEST...]
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -68,7 +69,9 @@ class Datperf(unittest.TestCase):
         with open(conf, "w", encoding="utf-8") as file:
             for name, device in (("soft", "lo 0"), ("second", "lo 0"), ("six", "::1 0"), ("a<b&c", "lo 0")):
                 file.write(f'{name} u2.0 nonthreadsafe default {SOFT} dapl.2.0 "{device}" ""\n')
-        cls.environment = dict(os.environ, DAT_OVERRIDE=conf)
+        # LeakSanitizer of GCC 12 crashes ("Tracer caught signal 11") if the provider's thread ends while it looks.
+        leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+        cls.environment = dict(os.environ, DAT_OVERRIDE=conf, ASAN_OPTIONS=leaks)
 
     @classmethod
     def tearDownClass(cls):
@@ -203,10 +206,19 @@ class Datperf(unittest.TestCase):
         rows = self.rows("--ia", "six", "--address", "::1", "--sockets", "--operations", "send,write", "--sizes", "64")
         self.assertEqual({r["column"] for r in rows}, {"six", "sockets"})
 
+    @contextlib.contextmanager
+    def server(self, port):
+        """Of two clients; ends with the test, whatever that comes to."""
+        with subprocess.Popen([PROGRAM, "server", "--port", port, "--clients", "2"], stdout=subprocess.PIPE,
+                              text=True, env=self.environment) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
     def test_server_and_client(self):
         port = str(free_port())
-        with subprocess.Popen([PROGRAM, "server", "--port", port, "--clients", "2"], stdout=subprocess.PIPE,
-                              text=True, env=self.environment) as server:
+        with self.server(port) as server:
             self.assertEqual(server.stdout.readline(), f"soft listens at port {port}\n")
             for _ in range(2):
                 out = self.good("client", "--port", port, *SHORT, "--sizes", "64", "--json", "-", "127.0.0.1")
@@ -215,8 +227,7 @@ class Datperf(unittest.TestCase):
 
     def test_a_client_that_is_killed_leaves_a_server_that_serves(self):
         port = str(free_port())
-        with subprocess.Popen([PROGRAM, "server", "--port", port, "--clients", "2"], stdout=subprocess.PIPE,
-                              text=True, env=self.environment) as server:
+        with self.server(port) as server:
             server.stdout.readline()
             with subprocess.Popen([PROGRAM, "client", "--port", port, "--sizes", "64", "--seconds", "60", "127.0.0.1"],
                                   stdout=subprocess.PIPE, env=self.environment) as client:
