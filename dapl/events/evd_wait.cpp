@@ -76,8 +76,9 @@ DAT_RETURN Evd::interruption() const noexcept {
 }
 
 DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexcept {
-  for (;;) {
-    if (count_events(threshold) >= threshold) return DAT_SUCCESS;
+  // Who waits for one event has looked for it already, or arms in vain.
+  for (bool looked = threshold == 1;; looked = false) {
+    if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
     if (trace::enabled(trace::kDetail)) [[unlikely]]
       point::arm(*this, "waits");
     if (cq_ != nullptr) cq_->arm();
