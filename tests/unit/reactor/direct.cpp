@@ -119,34 +119,6 @@ BOOST_AUTO_TEST_CASE(a_descriptor_that_is_not_watched_any_more_is_not_slept_on) 
   }
 }
 
-// A wait longer than the lease wakes the service thread once, and not for each message afterwards.
-BOOST_AUTO_TEST_CASE(slow_messages_do_not_wake_the_service_thread) {
-  constexpr int kRounds = 20;
-  const auto reactor = make_reactor();
-  Bell bell(*reactor);
-  BOOST_REQUIRE(goes_direct(*reactor, bell));
-  WaitWord word;
-  bell.word = &word;
-  const auto receive = [&] {
-    const int before = bell.rung;
-    std::thread ringer([&] {
-      std::this_thread::sleep_for(30ms);
-      bell.ring();
-    });
-    while (bell.rung == before) reactor->block(word, word.value(), std::nullopt);
-    ringer.join();
-  };
-  for (int i = 0; i < 3; ++i) receive();
-  // On a loaded machine this thread may stay away for longer than a lease.
-  bool asleep = false;
-  for (int tries = 0; !asleep && tries < 20; ++tries) {
-    const long before = service_sleeps();
-    for (int i = 0; i < kRounds; ++i) receive();
-    asleep = service_sleeps() - before <= kRounds / 2;
-  }
-  BOOST_TEST(asleep);
-}
-
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test
