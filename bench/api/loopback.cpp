@@ -21,10 +21,10 @@ void create_evd(const Adapter& adapter, DAT_COUNT depth, DAT_EVD_FLAGS flags, DA
   check(dat_evd_create(adapter.ia, depth, DAT_HANDLE_NULL, flags, evd), "dat_evd_create");
 }
 
-// Numbers, not names: dat_cost runs with the packaged libdat2 too, which cannot name them.
 void check_dto(const DAT_EVENT& event) {
   const auto& dto = event.event_data.dto_completion_event_data;
   if (event.event_number != DAT_DTO_COMPLETION_EVENT || dto.status != DAT_DTO_SUCCESS) {
+    // Numbers: dat_cost has this file, too, and runs on libraries that know no names.
     std::fprintf(stderr,
                  "dat_bench: event 0x%x with status %d instead of a successful completion\n",
                  static_cast<unsigned>(event.event_number), static_cast<int>(dto.status));
