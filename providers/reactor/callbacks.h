@@ -39,6 +39,9 @@ class Handler {
   // looks whether there is input, and deals with that as on_ready would. What came of it.
   enum class Look : std::uint8_t { kNothing, kFound, kNeverLooks };
   virtual Look look() noexcept { return Look::kNeverLooks; }
+  // Of one that is watched as a poller: from now on its descriptor is to become ready when there is
+  // something. False: there is something already, look again.
+  virtual bool rest() noexcept { return true; }
 
   WatchSlot watch_slot;
 

@@ -26,7 +26,7 @@ std::uint64_t event_data(std::uint32_t slot, std::uint32_t generation) noexcept 
 
 // ---- descriptors -------------------------------------------------------------------------------
 
-Status Reactor::watch(int fd, std::uint32_t events, Handler& handler) noexcept {
+Status Reactor::watch(int fd, std::uint32_t events, Handler& handler, Kind kind) noexcept {
   epoll_event event{};
   event.events = events;
   std::uint32_t index = WatchSlot::kNone;
@@ -35,6 +35,7 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler) noexcept {
     if (free_slot_ == WatchSlot::kNone) {
       try {
         slots_.emplace_back();
+        awake_.reserve(slots_.capacity());
       } catch (const std::bad_alloc&) {
         return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
       }
@@ -45,6 +46,7 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler) noexcept {
     free_slot_ = slot.next_free;
     slot.handler = &handler;
     slot.fd = handler.watch_slot.only_reads ? fd : -1;
+    slot.poller = kind == Kind::kPoller;
     handler.watch_slot.index_ = index;
     event.data.u64 = event_data(index, slot.generation);
   }
@@ -79,6 +81,7 @@ bool Reactor::forget(Handler& handler) noexcept {
   const std::uint32_t index = handler.watch_slot.index_;
   if (index == WatchSlot::kNone) return false;
   handler.watch_slot.index_ = WatchSlot::kNone;
+  end_awake(index);
   Slot& slot = slots_[index];
   slot.handler = nullptr;
   ++slot.generation;
@@ -125,7 +128,8 @@ void Reactor::release() noexcept {
   do {
     driver_.store(pthread_t{}, std::memory_order_relaxed);
     become(kFree);
-    if (deferred_count_.load(std::memory_order_seq_cst) == 0 || !claim()) break;
+    if (!has_queued() || !claim()) break;
+    if (roused_.load(std::memory_order_relaxed)) ask_pollers();
     run_deferred();
   } while (true);
   // A timer that was started meanwhile may be due before a guard that sleeps looks again.
@@ -153,7 +157,7 @@ void Reactor::announce_timer(Clock::time_point when) noexcept {
 }
 
 bool Reactor::has_work() const noexcept {
-  return deferred_count_.load(std::memory_order_seq_cst) != 0 || expired(next_timer());
+  return has_queued() || expired(next_timer());
 }
 
 void Reactor::wake() noexcept { wake_sleeper(); }
@@ -206,9 +210,11 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
     Handler* handler = nullptr;
     {
       const ScopedLock guard(lock_);
-      const Slot& slot = slots_[static_cast<std::uint32_t>(data)];
+      const auto index = static_cast<std::uint32_t>(data);
+      const Slot& slot = slots_[index];
       if (slot.handler == nullptr || slot.generation != data >> 32) continue;
       handler = slot.handler;
+      if (slot.poller) wake_poller(index);
       begin_call(handler);
     }
     handler->on_ready(events[i].events);
@@ -274,7 +280,8 @@ bool Reactor::look() noexcept {
   {
     const ScopedLock guard(lock_);
     const Slot& slot = slots_[static_cast<std::uint32_t>(habit_.data)];
-    if (slot.handler == nullptr || slot.generation != habit_.data >> 32) {
+    // A poller is asked while it is awake, and only then.
+    if (slot.handler == nullptr || slot.poller || slot.generation != habit_.data >> 32) {
       habit_ = Habit{};
       return false;
     }
@@ -289,18 +296,20 @@ bool Reactor::look() noexcept {
 }
 
 bool Reactor::wait_or_look() noexcept {
+  bool found = pollers_awake() && ask_pollers();
+  if (pollers_awake() && habit_.times < kHot && ++waits_saved_ % kTurnsPerWait != 0) return found;
   if (habit_.times >= kHot && !crowded_.load(std::memory_order_relaxed) &&
       ++habit_.looks % kLooksPerWait != 0)
-    return look();
+    return look() || found;
   if (direct_.fd >= 0) [[unlikely]]
     end_direct();
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
-  if (count == 0) return false;
+  if (count == 0) return found;
   if (count < 0) {
     if (errno != EINTR) [[unlikely]]
       lose_descriptors(errno);
-    return false;
+    return found;
   }
   const std::uint64_t data = events[0].data.u64;
   if (count != 1 || data == kKickData)

@@ -49,7 +49,15 @@ class Reactor final : private WaitWord::Waker {
 
   // ---- descriptors. Any lock may be held. ----
   // A handler watches one descriptor at a time. INSUFFICIENT_RESOURCES.
-  Status watch(int fd, std::uint32_t events, Handler& handler) noexcept;
+  //
+  // A poller has input that its descriptor does not tell of, unless it rests. It does when it is
+  // watched. Once its descriptor was ready, or it was roused, it is awake: each turn of a driver
+  // asks it (look) until it has found nothing for long, or the driver goes to sleep (rest).
+  enum class Kind : std::uint8_t { kByDescriptor, kPoller };
+  Status watch(int fd, std::uint32_t events, Handler& handler,
+               Kind kind = Kind::kByDescriptor) noexcept;
+  // A poller that rests has something to do: a driver will ask it.
+  void rouse(Handler& poller) noexcept;
   void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // if watched
   // Afterwards no new on_ready begins; one that has begun in another thread may still run.
   void unwatch(int fd, Handler& handler) noexcept;
@@ -120,6 +128,10 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kHot = 4;
   static constexpr std::uint32_t kColdAfter = 64;
   static constexpr std::uint32_t kLooksPerWait = 8;
+  // A poller that has found nothing for so long rests. While one is awake, epoll is asked every
+  // kTurnsPerWait-th turn.
+  static constexpr std::uint32_t kRestAfter = 4096;
+  static constexpr std::uint32_t kTurnsPerWait = 32;
   // So many turns since another way of driving, and the application is said to poll.
   static constexpr std::uint32_t kHabit = 8;
 
@@ -136,6 +148,9 @@ class Reactor final : private WaitWord::Waker {
     int fd = -1;  // if it only reads
     std::uint32_t generation = 0;
     std::uint32_t next_free = WatchSlot::kNone;
+    std::uint32_t misses = 0;  // of a poller, in a row
+    bool poller = false;
+    bool awake = false;
   };
   // The handler that was ready last. By whoever holds the role.
   struct Habit {
@@ -182,13 +197,28 @@ class Reactor final : private WaitWord::Waker {
   bool turn() noexcept;          // true: something was found
   bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
   bool look() noexcept;
+  // pollers.cpp
+  [[nodiscard]] bool pollers_awake() const noexcept {
+    return awake_count_.load(std::memory_order_seq_cst) != 0;
+  }
+  struct Poller;
+  void wake_poller(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
+  void end_awake(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool begin_poller(std::size_t place, Poller& poller) noexcept;
+  void let_rest(const Poller& poller) noexcept;
+  bool ask_pollers() noexcept;       // true: one had something
+  void let_pollers_rest() noexcept;  // those that can
   void poll_turn(std::uint32_t polls) noexcept;
   std::uint32_t yield() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void fire_timers() noexcept;
   bool run_deferred() noexcept;  // true: there was one
   [[nodiscard]] Deadline next_timer() const noexcept;
-  [[nodiscard]] bool has_work() const noexcept;  // deferred calls, or a timer that is due
+  [[nodiscard]] bool has_queued() const noexcept {  // deferred calls, or a poller that was roused
+    return deferred_count_.load(std::memory_order_seq_cst) != 0 ||
+           roused_.load(std::memory_order_seq_cst);
+  }
+  [[nodiscard]] bool has_work() const noexcept;  // the same, or a timer that is due
   void note_first_timer() noexcept UDAPL_REQUIRES(lock_);
   WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   WaitResult follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
@@ -240,6 +270,8 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<pthread_t> driver_{};  // valid while the role is held
   std::atomic<std::uint32_t> deferred_count_{0};
   std::atomic<std::uint32_t> follower_count_{0};
+  std::atomic<std::uint32_t> awake_count_{0};  // of awake_
+  std::atomic<bool> roused_{false};            // and no driver has asked since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};
   std::atomic<Clock::rep> guard_until_{kNoTimer};  // when a guard that sleeps looks for timers
@@ -254,6 +286,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kPatientPolls};
   Habit habit_;
+  std::uint32_t waits_saved_ = 0;        // in a row; by whoever holds the role
   std::atomic<bool> crowded_{false};     // others ran when the application yielded last
   std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
   Direct direct_;
@@ -262,6 +295,7 @@ class Reactor final : private WaitWord::Waker {
   alignas(64) SpinLock lock_;              // a leaf
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
+  std::vector<std::uint32_t> awake_ UDAPL_GUARDED_BY(lock_);  // slots of pollers; room reserved
   Timers timers_ UDAPL_GUARDED_BY(lock_);
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);
   List<Follower, &Follower::hook> followers_ UDAPL_GUARDED_BY(lock_);

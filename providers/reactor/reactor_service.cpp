@@ -143,13 +143,14 @@ void Reactor::guard() noexcept {
 // Gives the role up, sleeps in epoll, takes the role again and dispatches; `found`: something was
 // there. False: somebody has driven meanwhile, and the role is not taken again.
 bool Reactor::guard_sleeps(bool& found) noexcept {
+  if (pollers_awake()) let_pollers_rest();
   const Deadline timer = next_timer();
   guard_until_.store(timer ? timer->time_since_epoch().count() : kNoTimer,
                      std::memory_order_relaxed);
   driver_.store(pthread_t{}, std::memory_order_relaxed);
   role_.store(kGuarded, std::memory_order_seq_cst);
   const bool news = stopping_.load(std::memory_order_seq_cst) ||
-                    deferred_count_.load(std::memory_order_seq_cst) != 0 ||
+                    has_queued() || pollers_awake() ||
                     follower_count_.load(std::memory_order_seq_cst) != 0 || next_timer() != timer;
   epoll_event events[kEventsPerTurn];
   Clock::time_point until = Clock::now();
@@ -160,6 +161,7 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
   if (application_drives() || !claim()) return false;
   dispatch(events, count);
   found |= count > 0;
+  if (pollers_awake()) found |= ask_pollers();
   run_deferred();
   return true;
 }

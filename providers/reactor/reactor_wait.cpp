@@ -48,6 +48,10 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   while (true) {
     if (!timed_for_us(next_timer())) fire_timers();
     run_deferred();
+    if (pollers_awake()) {
+      ask_pollers();
+      if (word.value() == seen) let_pollers_rest();
+    }
     become(kAsleep);
     const bool late = !timed_for_us(deadline) && expired(deadline);
     const bool uninterrupted = leader_sleeps(late || word.value() != seen, deadline);
@@ -83,7 +87,7 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
 // After kAsleep every news wakes us: so the caller has looked for what it knows of since, and here
 // is the rest.
 bool Reactor::leader_sleeps(bool news, const Deadline& deadline) noexcept {
-  if (deferred_count_.load(std::memory_order_seq_cst) != 0) news = true;
+  if (has_queued() || pollers_awake()) news = true;
   Deadline until;
   Deadline suspend;
   if (news || !timed_for_us(deadline) || !timed_for_us(next_timer())) {
@@ -101,6 +105,7 @@ bool Reactor::leader_sleeps(bool news, const Deadline& deadline) noexcept {
   if (count == 0 && !news && until && until == suspend) lease_.suspend();
   if (count > 0) note_wake(events, count);
   dispatch(events, count);
+  if (pollers_awake()) ask_pollers();
   return !interrupted;
 }
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Reactor: handlers whose input comes through memory. Those that are awake are asked by the driver;
+// those that rest are told of by their descriptors, and cost nothing.
+#include <algorithm>
+
+#include "providers/reactor/reactor.h"
+
+namespace udapl {
+
+struct Reactor::Poller {
+  Handler* handler = nullptr;  // null: there is none any more at this place
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+};
+
+void Reactor::wake_poller(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  slot.misses = 0;
+  if (slot.awake) return;
+  slot.awake = true;
+  awake_.push_back(index);
+  awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
+}
+
+void Reactor::end_awake(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (!slot.awake) return;
+  slot.awake = false;
+  std::erase(awake_, index);
+  awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
+}
+
+void Reactor::rouse(Handler& poller) noexcept {
+  {
+    const ScopedLock guard(lock_);
+    const std::uint32_t index = poller.watch_slot.index_;
+    if (index == WatchSlot::kNone) return;
+    wake_poller(index);
+  }
+  roused_.store(true, std::memory_order_seq_cst);
+  announce_work();
+}
+
+// The poller at a place of the list of those that are awake, which is being called from now on.
+bool Reactor::begin_poller(std::size_t place, Poller& poller) noexcept {
+  const ScopedLock guard(lock_);
+  if (place >= awake_.size()) return false;
+  poller.index = awake_[place];
+  const Slot& slot = slots_[poller.index];
+  poller.handler = slot.handler;
+  poller.generation = slot.generation;
+  begin_call(poller.handler);
+  return true;
+}
+
+// It stays awake if it has something to do. REQUIRES: it is being called. Who rouses it meanwhile
+// finds it resting.
+void Reactor::let_rest(const Poller& poller) noexcept {
+  {
+    const ScopedLock guard(lock_);
+    if (slots_[poller.index].generation != poller.generation) return;
+    end_awake(poller.index);
+  }
+  if (poller.handler->rest()) return;
+  const ScopedLock guard(lock_);
+  if (slots_[poller.index].generation == poller.generation) wake_poller(poller.index);
+}
+
+bool Reactor::ask_pollers() noexcept {
+  roused_.store(false, std::memory_order_seq_cst);
+  bool any = false;
+  Poller poller;
+  // Each at most once: what is at the place of one that has gone comes next turn.
+  for (std::size_t place = 0; begin_poller(place, poller); ++place) {
+    // It may destroy itself.
+    const bool found = poller.handler->look() == Handler::Look::kFound;
+    end_call();
+    any |= found;
+    bool tired = false;
+    {
+      const ScopedLock guard(lock_);
+      Slot& slot = slots_[poller.index];
+      if (slot.generation != poller.generation) continue;
+      slot.misses = found ? 0 : slot.misses + 1;
+      tired = slot.misses >= kRestAfter;
+      if (tired) begin_call(poller.handler);
+    }
+    if (!tired) continue;
+    let_rest(poller);
+    end_call();
+  }
+  return any;
+}
+
+void Reactor::let_pollers_rest() noexcept {
+  Poller poller;
+  // Those that stay awake are the last then.
+  for (std::uint32_t left = awake_count_.load(std::memory_order_relaxed);
+       left > 0 && begin_poller(0, poller); --left) {
+    let_rest(poller);
+    end_call();
+  }
+}
+
+}  // namespace udapl

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The reactor: handlers whose input comes through memory.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "tests/unit/reactor/support.h"
+
+namespace udapl::test {
+
+namespace {
+
+// A count in memory for input; the descriptor tells of it only when it rests, once.
+class Mailbox final : public Handler {
+ public:
+  explicit Mailbox(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
+    BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this, Reactor::Kind::kPoller).ok());
+  }
+  ~Mailbox() {
+    reactor_.unwatch(fd_.get(), *this);
+    reactor_.quiesce(*this);
+  }
+  // Any thread.
+  void put() {
+    sent.fetch_add(1);
+    if (!resting.exchange(false)) return;
+    ++bells;
+    const std::uint64_t one = 1;
+    if (::write(fd_.get(), &one, sizeof one) != sizeof one) std::abort();
+  }
+
+  void on_ready(std::uint32_t) noexcept override {
+    std::uint64_t value = 0;
+    [[maybe_unused]] const auto got = ::read(fd_.get(), &value, sizeof value);
+    take();
+  }
+  Look look() noexcept override {
+    ++looks;
+    return take() ? Look::kFound : Look::kNothing;
+  }
+  bool rest() noexcept override {
+    resting.store(true);
+    if (sent.load() == taken.load() && !restless) return true;
+    resting.store(false);
+    return false;
+  }
+
+  std::atomic<long> sent{0};
+  std::atomic<long> taken{0};
+  std::atomic<long> looks{0};
+  std::atomic<long> bells{0};
+  std::atomic<bool> resting{true};
+  std::atomic<bool> restless{false};
+  WaitWord* word = nullptr;
+
+ private:
+  bool take() noexcept {
+    const long now = sent.load();
+    if (taken.exchange(now) == now) return false;
+    if (word != nullptr) word->signal();
+    return true;
+  }
+
+  Reactor& reactor_;
+  Fd fd_;
+};
+
+template <class Condition>
+bool drive_until(Reactor& reactor, Condition condition) {
+  const auto end = Clock::now() + kPatience;
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    reactor.progress();
+  }
+  return true;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pollers)
+
+BOOST_AUTO_TEST_CASE(one_that_is_awake_needs_no_bell) {
+  const auto reactor = make_reactor();
+  Mailbox box(*reactor);
+  box.restless = true;  // the service thread may take over on a slow machine
+  box.put();
+  BOOST_REQUIRE(drive_until(*reactor, [&] { return box.taken == 1; }));
+  const long bells = box.bells;
+  for (int i = 2; i <= 1000; ++i) {
+    box.put();
+    BOOST_REQUIRE(drive_until(*reactor, [&] { return box.taken == i; }));
+  }
+  BOOST_TEST(box.bells == bells);
+  BOOST_TEST(box.looks >= 999);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_finds_nothing_for_long_rests) {
+  const auto reactor = make_reactor();
+  Mailbox box(*reactor);
+  box.put();
+  BOOST_REQUIRE(drive_until(*reactor, [&] { return box.taken == 1; }));
+  BOOST_REQUIRE(drive_until(*reactor, [&] { return box.resting.load(); }));
+  const long looks = box.looks;
+  for (int i = 0; i < 100; ++i) reactor->progress();
+  BOOST_TEST(box.looks == looks);
+  box.put();
+  BOOST_TEST(drive_until(*reactor, [&] { return box.taken == 2; }));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {
+  const auto reactor = make_reactor();
+  Mailbox box(*reactor);
+  for (int i = 1; i <= 500; ++i) {
+    box.put();
+    BOOST_REQUIRE(eventually([&] { return box.taken == i; }));
+    if (i % 50 == 0) BOOST_REQUIRE(eventually([&] { return box.resting.load(); }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_roused_is_asked) {
+  const auto reactor = make_reactor();
+  Mailbox box(*reactor);
+  for (int i = 1; i <= 200; ++i) {
+    box.sent.fetch_add(1);  // without a bell
+    reactor->rouse(box);
+    BOOST_REQUIRE(eventually([&] { return box.taken == i; }));
+    if (i % 2 == 0) BOOST_REQUIRE(drive_until(*reactor, [&] { return box.resting.load(); }));
+  }
+}
+
+// A thread that waits, another that puts: whatever state both are in, the wait ends.
+BOOST_AUTO_TEST_CASE(waits_end) {
+  const auto reactor = make_reactor();
+  Mailbox box(*reactor);
+  WaitWord word;
+  box.word = &word;
+  constexpr long kRounds = 20'000;
+  std::atomic<long> seen{0};
+  std::thread sender([&] {
+    for (long i = 0; i < kRounds; ++i) {
+      while (seen.load() < i) std::this_thread::yield();
+      box.put();
+    }
+  });
+  const auto end = Clock::now() + kPatience;
+  while (seen.load() < kRounds && Clock::now() < end) {
+    const std::uint32_t value = word.value();
+    if (box.taken > seen.load()) {
+      seen.store(box.taken);
+      continue;
+    }
+    reactor->block(word, value, Clock::now() + 5s);
+  }
+  BOOST_TEST(seen.load() == kRounds);
+  seen.store(kRounds);
+  sender.join();
+}
+
+BOOST_AUTO_TEST_CASE(they_come_and_go_while_others_are_asked) {
+  const auto reactor = make_reactor();
+  Mailbox steady(*reactor);
+  std::atomic<bool> over{false};
+  std::thread driver([&] {
+    while (!over) reactor->progress();
+  });
+  for (int i = 1; i <= 300; ++i) {
+    Mailbox passing(*reactor);
+    steady.put();
+    passing.put();
+    BOOST_REQUIRE(eventually([&] { return steady.taken == i && passing.taken == 1; }));
+  }
+  over = true;
+  driver.join();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
