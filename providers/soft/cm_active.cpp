@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/cm_active.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,6 +15,7 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/io/lingering_close.h"
+#include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/sender.h"
 #include "providers/soft/iwarp/terminate.h"
 #include "providers/soft/socket_address.h"
@@ -82,7 +85,7 @@ void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noex
 struct ActiveHandshake::Verdict {
   enum What : std::uint8_t { kNothing, kFailed, kAccepted } what = kNothing;
   ConnectFailure why = ConnectFailure::kRefused;
-  std::unique_ptr<TcpStream> stream;
+  std::unique_ptr<ByteStream> stream;
   iwarp::Agreed agreed;
   std::size_t data_size = 0;
   std::array<std::byte, iwarp::kMpaMaxPrivateData> data;  // the handshake may go while it is told
@@ -99,6 +102,7 @@ ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddres
       private_data_(private_data.begin(), private_data.end()),
       end_(end),
       peer_timeout_(settings.peer_timeout),
+      path_(settings.path),
       config_(config),
       may_fall_back_(settings.revision1_fallback && config.revision > 1),
       timeout_(reactor, Call::to<&ActiveHandshake::on_timeout>(this)),
@@ -232,8 +236,14 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   }
   stream_->refresh_endpoints();
   endpoints_ = stream_->endpoints();
+  if (!offer_rings()) return fail(ConnectFailure::kUnreachable, verdict);
+  std::array<std::byte, iwarp::kMpaMaxPrivateData + shm::kTokenSize> data;
+  auto end = std::copy(private_data_.begin(), private_data_.end(), data.begin());
+  if (offer_) end = std::copy(offer_->token.begin(), offer_->token.end(), end);
+  iwarp::MpaFrame request = iwarp::make_request(config_, {data.begin(), end});
+  request.rings = offer_.has_value();
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
-  const std::size_t size = iwarp::encode(iwarp::make_request(config_, private_data_), frame);
+  const std::size_t size = iwarp::encode(request, frame);
   // An empty socket buffer takes the frame whole, in one segment as some peers need it.
   const IoResult sent = stream_->send(std::span<const std::byte>(frame).first(size));
   if (sent.kind == IoResult::kBroken) return hung_up(sent.error, verdict);
@@ -241,6 +251,35 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
     return fail(ConnectFailure::kUnreachable, verdict);
   state_ = State::kAwaitingReply;
   stream_->set_events(EPOLLIN);
+}
+
+// False: there must be shared memory, and there is none.
+bool ActiveHandshake::offer_rings() noexcept {
+  offer_.reset();
+  if (path_ == Settings::Path::kTcp) return true;
+  const char* why = "the private data leaves no room for it";
+  const bool has_room = config_.revision >= 2 &&
+                        private_data_.size() + shm::kTokenSize <= iwarp::max_private_data(true);
+  if (has_room) offer_ = shm::make_offer(*remote_.get(), why);
+  if (offer_) return true;
+  UDAPL_TRACE(kDetail, "no shared memory with %s: %s", to_text(remote_).c_str(), why);
+  if (path_ == Settings::Path::kAuto) return true;
+  UDAPL_TRACE(kNormal, "not connecting to %s: path=shm, and %s", to_text(remote_).c_str(), why);
+  return false;
+}
+
+// False: there must be shared memory, and the peer has not taken what was offered.
+bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept {
+  if (!offer_ || !reply.rings) {
+    verdict.stream = std::move(stream_);
+    return path_ != Settings::Path::kShm;
+  }
+  auto* const rings =
+      new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), peer_timeout_);
+  verdict.stream.reset(rings);
+  verdict.agreed.crc = verdict.agreed.markers_to_send = false;
+  UDAPL_TRACE(kDetail, "shared memory with %s", to_text(remote_).c_str());
+  return rings != nullptr;
 }
 
 void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
@@ -298,7 +337,7 @@ void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
   stream_->unwatch();
   verdict.what = Verdict::kAccepted;
   verdict.agreed = result.agreed;
-  verdict.stream = std::move(stream_);
+  if (!take_path(reply, verdict)) fail(ConnectFailure::kUnreachable, verdict);
 }
 
 void ActiveHandshake::fail(ConnectFailure why, Verdict& verdict) noexcept {

@@ -12,8 +12,10 @@
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/mpa_reader.h"
+#include "providers/soft/shm/offer.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace udapl::soft {
@@ -47,6 +49,10 @@ class ActiveHandshake final : public Handshake, private Handler {
   // Nobody listens: is it worth another attempt? Then it is scheduled.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  // Whether the request may go out: an offer of shared memory was left, or need not be.
+  [[nodiscard]] bool offer_rings() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept
+      UDAPL_REQUIRES(lock_);
   void receive_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void evaluate_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void hung_up(int error, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
@@ -59,6 +65,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
   const std::chrono::milliseconds peer_timeout_;
+  const Settings::Path path_;
 
   mutable Mutex lock_;
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
@@ -67,6 +74,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
   ConnectFailure early_failure_ UDAPL_GUARDED_BY(lock_) = ConnectFailure::kUnreachable;
   std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);
+  std::optional<shm::Offer> offer_ UDAPL_GUARDED_BY(lock_);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);
   MpaReader reader_ UDAPL_GUARDED_BY(lock_){iwarp::MpaKind::kReply};
   Timer timeout_;

@@ -70,6 +70,7 @@ TcpListener::~TcpListener() {
   // A child that was forked keeps it open.
   if (forks::descriptors_may_be_shared()) ::shutdown(socket_.get(), SHUT_RD);
   socket_.reset();
+  offers_.close();
   while (true) {
     HalfOpen* half_open = nullptr;
     {
@@ -107,7 +108,14 @@ Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qua
   socklen_t size = sizeof address_.storage;
   ::getsockname(socket_.get(), address_.get(), &size);
   conn_qual_ = conn_qual != 0 ? conn_qual : address_.port();
+  open_box();
   return reactor_.watch(socket_.get(), EPOLLIN, *this);
+}
+
+void TcpListener::open_box() noexcept {
+  if (settings_.path == Settings::Path::kTcp || offers_.open(*address_.get())) return;
+  UDAPL_TRACE(kNormal, "no shared memory for peers of this host at %s: %s",
+              to_text(address_).c_str(), ErrnoText(errno).c_str());
 }
 
 // Strangers do not get the last descriptors of the process.
@@ -151,8 +159,7 @@ void TcpListener::begin(Fd socket, const transport::Endpoints& endpoints) noexce
   if (offences_.too_many(endpoints.remote)) return stream->abort_on_close();
   stream->refresh_endpoints();
   stream->set_peer_timeout(settings_.peer_timeout);
-  std::unique_ptr<HalfOpen> half_open(new (std::nothrow)
-                                          HalfOpen(*this, std::move(stream), settings_.crc));
+  std::unique_ptr<HalfOpen> half_open(new (std::nothrow) HalfOpen(*this, std::move(stream)));
   if (half_open == nullptr) return;
   const ScopedLock guard(lock_);
   if (half_open->start(settings_.handshake_time).ok()) half_open_.push_back(*half_open.release());

@@ -11,6 +11,7 @@
 #include "providers/soft/access_offences.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_passive.h"
+#include "providers/soft/shm/offer.h"
 
 #include <boost/intrusive/list.hpp>
 
@@ -38,6 +39,11 @@ class TcpListener final : public transport::Listener, private Handler {
     return address_;
   }
 
+  // For HalfOpen, from the driving thread: what was left with this token, see shm/offer.h.
+  [[nodiscard]] shm::Rings take_offer(std::span<const std::byte> token) noexcept {
+    return offers_.take(token);
+  }
+  [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
   // For HalfOpen, from the driving thread: it has ended, with a request or (null) without. Destroys
   // it.
   void ended(HalfOpen& half_open, std::unique_ptr<TcpIncoming> request) noexcept;
@@ -50,6 +56,7 @@ class TcpListener final : public transport::Listener, private Handler {
   // What a listener that does not accept waits for.
   enum class Pause : std::uint8_t { kNone, kPlace, kDescriptors };
 
+  void open_box() noexcept;
   void on_ready(std::uint32_t events) noexcept override;
   bool accept_one() noexcept;
   void begin(Fd socket, const transport::Endpoints& endpoints) noexcept UDAPL_EXCLUDES(lock_);
@@ -68,6 +75,7 @@ class TcpListener final : public transport::Listener, private Handler {
   Fd socket_;                         // unchanged after start()
   transport::SocketAddress address_;  // the same
   DAT_CONN_QUAL conn_qual_ = 0;       // the same
+  shm::OfferBox offers_;              // of the driving thread, after start()
   Mutex lock_;
   HalfOpens half_open_ UDAPL_GUARDED_BY(lock_);
   Pause pause_ UDAPL_GUARDED_BY(lock_) = Pause::kNone;

@@ -13,6 +13,7 @@
 #include "providers/soft/cm_listener.h"
 #include "providers/soft/connector.h"
 #include "providers/soft/io/lingering_close.h"
+#include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/socket_address.h"
 
@@ -20,14 +21,33 @@ namespace udapl::soft {
 
 // ---- a complete request ------------------------------------------------------------------------
 
+namespace {
+
+// The bytes behind the consumer's part of a Request's private data.
+std::span<const std::byte> token_of(const iwarp::MpaFrame& request) noexcept {
+  if (!request.rings || request.private_data.size() < shm::kTokenSize) return {};
+  const std::span<const std::byte> last = request.private_data.last(shm::kTokenSize);
+  return shm::looks_like_token(last) ? last : std::span<const std::byte>{};
+}
+
+iwarp::MpaFrame without_token(iwarp::MpaFrame request) noexcept {
+  const std::size_t token = token_of(request).size();
+  request.private_data = request.private_data.first(request.private_data.size() - token);
+  return request;
+}
+
+}  // namespace
+
 TcpIncoming::TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& reader,
-                         bool crc) noexcept
+                         shm::Rings rings, const Settings& settings) noexcept
     : reactor_(stream->reactor()),
       fd_(stream->fd()),
       reader_(reader),
-      request_(reader_.frame()),
+      request_(without_token(reader_.frame())),
       endpoints_(stream->endpoints()),
-      crc_(crc) {
+      crc_(settings.crc),
+      peer_timeout_(settings.peer_timeout),
+      rings_(std::move(rings)) {
   wait(std::move(stream));
 }
 
@@ -75,7 +95,11 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
   if (end == nullptr) return failure(DAT_INVALID_PARAMETER);
   iwarp::MpaConfig config = end->mpa_config();
   config.crc = crc_;
-  const iwarp::ReplyDecision decision = iwarp::make_reply(config, request_, private_data);
+  iwarp::ReplyDecision decision = iwarp::make_reply(config, request_, private_data);
+  if (rings_.valid()) {
+    decision.reply.rings = true;
+    decision.agreed.crc = decision.agreed.markers_to_send = false;
+  }
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
   const std::size_t size = iwarp::encode(decision.reply, frame);
   if (size == 0) return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
@@ -83,7 +107,7 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
 
   std::unique_ptr<TcpStream> stream = take();
   if (stream != nullptr) {
-    const Status attached = end->attach(stream, negotiated);
+    const Status attached = hand_on(stream, *end, negotiated);
     if (!attached.ok()) wait(std::move(stream));
     return attached;
   }
@@ -95,8 +119,33 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
   Fd unconnected = Fd::made(::socket(endpoints_.remote.family(),
                                      SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!unconnected.valid()) return failure(DAT_INSUFFICIENT_RESOURCES);
-  stream = std::make_unique<TcpStream>(reactor_, std::move(unconnected), endpoints_);
-  return end->attach(stream, negotiated);
+  std::unique_ptr<ByteStream> substitute =
+      std::make_unique<TcpStream>(reactor_, std::move(unconnected), endpoints_);
+  return end->attach(substitute, negotiated);
+}
+
+// Leaves `stream` where it is if the Qp does not take it.
+Status TcpIncoming::hand_on(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
+                            const Negotiated& negotiated) {
+  std::unique_ptr<ByteStream> taken;
+  TcpStream* const tcp = stream.get();
+  RingStream* rings = nullptr;
+  if (rings_.valid()) {
+    rings = new (std::nothrow) RingStream(std::move(stream), std::move(rings_), peer_timeout_);
+    if (rings == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+    taken.reset(rings);
+  } else {
+    taken = std::move(stream);
+  }
+  const Status attached = end.attach(taken, negotiated);
+  if (taken == nullptr) return attached;
+  if (rings != nullptr) {
+    stream = rings->take_apart(rings_);
+  } else {
+    static_cast<void>(taken.release());
+    stream.reset(tcp);
+  }
+  return attached;
 }
 
 void TcpIncoming::reject(transport::PrivateData private_data) noexcept {
@@ -117,13 +166,12 @@ void TcpIncoming::answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexce
 
 // ---- an incomplete one -------------------------------------------------------------------------
 
-HalfOpen::HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream, bool crc) noexcept
+HalfOpen::HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream) noexcept
     : listener_(listener),
       reactor_(stream->reactor()),
       fd_(stream->fd()),
       remote_(stream->endpoints().remote),
       network_(network_of(remote_)),
-      crc_(crc),
       stream_(std::move(stream)),
       timeout_(reactor_, Call::to<&HalfOpen::on_timeout>(this)) {}
 
@@ -144,13 +192,28 @@ void HalfOpen::on_ready(std::uint32_t) noexcept {
   if (progress == MpaReader::Progress::kMore) return;
   if (progress == MpaReader::Progress::kFrame) {
     reactor_.unwatch(fd_, *this);
-    request.reset(new (std::nothrow) TcpIncoming(std::move(stream_), reader_, crc_));
+    request = make_request();
   } else {
     UDAPL_TRACE(kNormal, "dropping %s: %s", to_text(stream_->endpoints().remote).c_str(),
                 progress == MpaReader::Progress::kBad ? iwarp::name(reader_.why())
                                                       : "it closed the connection");
   }
   listener_.ended(*this, std::move(request));
+}
+
+// Null: no memory, or a peer that cannot be had by the path that must be taken.
+std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
+  const Settings& settings = listener_.settings();
+  shm::Rings rings = listener_.take_offer(token_of(reader_.frame()));
+  if (rings.valid()) {
+    UDAPL_TRACE(kDetail, "shared memory with %s", to_text(remote_).c_str());
+  } else if (settings.path == Settings::Path::kShm) {
+    UDAPL_TRACE(kNormal, "dropping %s: path=shm, and it has left no shared memory",
+                to_text(remote_).c_str());
+    return nullptr;
+  }
+  return std::unique_ptr<TcpIncoming>(
+      new (std::nothrow) TcpIncoming(std::move(stream_), reader_, std::move(rings), settings));
 }
 
 void HalfOpen::on_timeout() noexcept {

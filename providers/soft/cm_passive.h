@@ -8,22 +8,29 @@
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/mpa_reader.h"
+#include "providers/soft/settings.h"
+#include "providers/soft/shm/rings.h"
 #include "providers/soft/socket_address.h"
 
 #include <boost/intrusive/list.hpp>
 
+#include <chrono>
 #include <memory>
 
 namespace udapl::soft {
 
+class ConnectionEnd;
 class TcpListener;
+struct Negotiated;
 
 // A peer whose MPA Request is complete and that waits for the consumer's decision. When the peer
 // goes away meanwhile its descriptor is given back; the consumer learns it when it accepts.
 // Thread-safe as long as one thread decides. Owned by the listener, then by a CR.
 class TcpIncoming final : public transport::IncomingConnection, private Handler {
  public:
-  TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& reader, bool crc) noexcept;
+  // `rings`: what the peer has left for us, if it has (shm/offer.h).
+  TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& reader, shm::Rings rings,
+              const Settings& settings) noexcept;
   ~TcpIncoming() override;
 
   [[nodiscard]] transport::PrivateData private_data() const noexcept override {
@@ -47,6 +54,8 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   // Ends the waiting. Null: there is no peer any more.
   [[nodiscard]] std::unique_ptr<TcpStream> take() noexcept UDAPL_EXCLUDES(lock_);
   void wait(std::unique_ptr<TcpStream> stream) noexcept UDAPL_EXCLUDES(lock_);
+  Status hand_on(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
+                 const Negotiated& negotiated);
   void answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept;
 
   Reactor& reactor_;
@@ -55,6 +64,8 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   const iwarp::MpaFrame request_;
   const transport::Endpoints endpoints_;
   const bool crc_;
+  const std::chrono::milliseconds peer_timeout_;
+  shm::Rings rings_;
   Mutex lock_;
   State state_ UDAPL_GUARDED_BY(lock_) = State::kWaiting;
   std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);  // null: decided, or the peer is gone
@@ -64,7 +75,7 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
 // driving thread only. Owned by its TcpListener.
 class HalfOpen final : private Handler {
  public:
-  HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream, bool crc) noexcept;
+  HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream) noexcept;
   ~HalfOpen();
 
   // Begins. An error leaves it unused.
@@ -79,6 +90,7 @@ class HalfOpen final : private Handler {
  private:
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
+  [[nodiscard]] std::unique_ptr<TcpIncoming> make_request() noexcept;
 
   TcpListener& listener_;
   Reactor& reactor_;
@@ -86,7 +98,6 @@ class HalfOpen final : private Handler {
   const transport::SocketAddress remote_;  // the same
   const Network network_;
   const Clock::time_point since_ = Clock::now();
-  const bool crc_;
   std::unique_ptr<TcpStream> stream_;
   MpaReader reader_{iwarp::MpaKind::kRequest};
   Timer timeout_;

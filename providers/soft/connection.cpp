@@ -184,7 +184,7 @@ Status Connection::connect(const transport::ConnectRequest& request) {
   return Status();
 }
 
-Status Connection::attach(std::unique_ptr<TcpStream>& stream,
+Status Connection::attach(std::unique_ptr<ByteStream>& stream,
                           const Negotiated& negotiated) noexcept {
   std::unique_ptr<IwarpLink> made = make_link(negotiated.agreed, staging_, shared_.context);
   IwarpLink* const iwarp = made.get();
@@ -292,21 +292,31 @@ void Connection::on_ready(std::uint32_t events) noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
   if (link_ == nullptr) return;  // a disconnect was faster
-  if (state_ == State::kTerminating) return continue_terminate();
-  queue_.new_turn();
-  act(intake_.on_ready(events));
+  go_on(link_->ready(events));
 }
 
+void Connection::go_on(unsigned what) noexcept {
+  if (state_ == State::kTerminating) return continue_terminate();
+  queue_.new_turn();
+  act(intake_.on_ready(what));
+}
+
+// A socket tells only what it is asked for.
 Handler::Look Connection::look() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
-  if (link_ == nullptr || state_ == State::kTerminating) return Look::kNothing;
+  if (link_ == nullptr) return Look::kNothing;
+  const unsigned what = link_->look();
+  if (what == 0) return Look::kNothing;
   const std::uint64_t before = link_->incoming().bytes;
-  queue_.new_turn();
-  const Intake::Event event = intake_.on_ready(EPOLLIN);
-  const bool found = event != Intake::Event::kNone || link_->incoming().bytes != before;
-  act(event);
-  return found ? Look::kFound : Look::kNothing;
+  Link* const link = link_.get();
+  go_on(what);
+  return link_.get() != link || link->incoming().bytes != before ? Look::kFound : Look::kNothing;
+}
+
+bool Connection::rest() noexcept {
+  const QpGuard guard(lock_);
+  return link_ == nullptr || link_->rest();
 }
 
 // The pass before was full: the next one, after the other sockets had theirs.

@@ -65,7 +65,7 @@ class Connection final : private Handler {
       UDAPL_EXCLUDES(qp_locked);
 
   // ---- ConnectionEnd ----------------------------------------------------------------------------
-  Status attach(std::unique_ptr<TcpStream>& stream, const Negotiated& negotiated) noexcept
+  Status attach(std::unique_ptr<ByteStream>& stream, const Negotiated& negotiated) noexcept
       UDAPL_EXCLUDES(qp_locked);
   void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept
       UDAPL_EXCLUDES(qp_locked);
@@ -119,6 +119,8 @@ class Connection final : private Handler {
   void open_receive() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_ready(std::uint32_t events) noexcept override UDAPL_EXCLUDES(qp_locked);
   Look look() noexcept override UDAPL_EXCLUDES(qp_locked);
+  bool rest() noexcept override UDAPL_EXCLUDES(qp_locked);
+  void go_on(unsigned what) noexcept UDAPL_REQUIRES(qp_locked);
   void continue_receive() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_debt_due() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_wait_over() noexcept UDAPL_EXCLUDES(qp_locked);

@@ -4,7 +4,7 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/types.h"
-#include "providers/soft/io/tcp_stream.h"
+#include "providers/soft/io/byte_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 
 #include <cstddef>
@@ -48,7 +48,7 @@ class ConnectionEnd {
   // Initiator: called by the Handshake from the driving thread, once, when the Reply has accepted;
   // the status is ignored (a Qp that was disconnected meanwhile does not take the stream). The Qp
   // may destroy the Handshake in it.
-  virtual Status attach(std::unique_ptr<TcpStream>& stream,
+  virtual Status attach(std::unique_ptr<ByteStream>& stream,
                         const Negotiated& negotiated) noexcept = 0;
 
   // The Handshake failed; from the driving thread, instead of attach, no lock held. The Qp may

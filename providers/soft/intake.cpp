@@ -46,9 +46,8 @@ void Intake::stop() noexcept {
 // ---- passes -------------------------------------------------------------------------------------
 
 // While whole FPDUs are staged their turn comes with continue_pass().
-Intake::Event Intake::on_ready(std::uint32_t events) noexcept {
+Intake::Event Intake::on_ready(unsigned what) noexcept {
   if (unfinished_ || input_ == Input::kClosed) return Event::kNone;
-  const unsigned what = shared_.link->ready(events);
   if ((what & ~Link::kRoom) == 0) return Event::kNone;
   if (reads()) return receive();
   if ((what & Link::kBroken) != 0) {

@@ -43,7 +43,7 @@ class Intake {
   void stop() noexcept UDAPL_REQUIRES(qp_locked);
 
   // ---- all of these: the link is there ----------------------------------------------------------
-  [[nodiscard]] Event on_ready(std::uint32_t events) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Event on_ready(unsigned what) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
   // The end of set-up: reads until the first message is there whole, and keeps it; then nothing,
   // until what has come may be delivered.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/iwarp_link.h"
 
-#include "providers/soft/io/lingering_close.h"
 #include "providers/soft/iwarp/wire.h"
 
 #include <sys/epoll.h>
@@ -19,21 +18,21 @@ IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const vo
       receiver_(agreed.crc, owner),
       staging_(staging) {}
 
-void IwarpLink::start(std::unique_ptr<TcpStream> stream) noexcept {
+void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   stream_ = std::move(stream);
-  stream_->refresh_endpoints();
+  costly_ = stream_->costly();
   sender_.set_emss(stream_->effective_mss());
 }
 
 void IwarpLink::close(Close how) noexcept {
   // A FIN after half an FPDU would look like a fault of ours.
-  if (how == Close::kGently && all_sent()) return close_gently(std::move(stream_));
+  if (how == Close::kGently && all_sent()) return ByteStream::end_gently(std::move(stream_));
   stream_->abort_on_close();
   stream_.reset();
 }
 
 bool IwarpLink::answer(std::span<const std::byte> reply) noexcept {
-  const IoResult sent = stream_->send(reply);
+  const IoResult sent = stream_->answer(reply);
   return sent.kind == IoResult::kDone && sent.bytes == reply.size();
 }
 
@@ -73,6 +72,12 @@ void IwarpLink::wait_for(unsigned what) noexcept {
 }
 
 unsigned IwarpLink::ready(std::uint32_t events) noexcept {
+  return meaning(stream_->ready(events));
+}
+
+unsigned IwarpLink::look() noexcept { return meaning(stream_->look()); }
+
+unsigned IwarpLink::meaning(std::uint32_t events) noexcept {
   unsigned what = 0;
   if ((events & EPOLLOUT) != 0) what |= kRoom;
   if ((events & ~EPOLLOUT) != 0) what |= kInput;

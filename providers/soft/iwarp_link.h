@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "providers/soft/io/tcp_stream.h"
+#include "providers/soft/io/byte_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/iwarp/receiver.h"
 #include "providers/soft/iwarp/sender.h"
@@ -13,16 +13,16 @@
 
 namespace udapl::soft {
 
-// The iWARP stream: a link over a TCP connection.
+// The iWARP stream: a link over a stream of bytes.
 class IwarpLink final : public Link {
  public:
   // Allocates what a connection needs. `owner`: whom traces name. Throws std::bad_alloc.
   IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const void* owner);
   // Takes the stream. Before anything else.
-  void start(std::unique_ptr<TcpStream> stream) noexcept;
+  void start(std::unique_ptr<ByteStream> stream) noexcept;
 
   // For one that was refused: nothing but the destructor may follow.
-  [[nodiscard]] std::unique_ptr<TcpStream> give_back() noexcept { return std::move(stream_); }
+  [[nodiscard]] std::unique_ptr<ByteStream> give_back() noexcept { return std::move(stream_); }
 
   // ---- Link -------------------------------------------------------------------------------------
   Status watch(Handler& handler) noexcept override { return stream_->watch(0, handler); }
@@ -67,6 +67,8 @@ class IwarpLink final : public Link {
   }
 
   [[nodiscard]] unsigned ready(std::uint32_t events) noexcept override;
+  [[nodiscard]] unsigned look() noexcept override;
+  [[nodiscard]] bool rest() noexcept override { return stream_->rest(); }
 
   Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept override;
   void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept override;
@@ -81,9 +83,10 @@ class IwarpLink final : public Link {
 
  private:
   void wait_for(unsigned what) noexcept override;
+  [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;
 
-  std::unique_ptr<TcpStream> stream_;
+  std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;
   // With a CRC the least there is: idle connections are many. More is taken while it is needed.
   iwarp::TxBatch batch_;

@@ -113,6 +113,8 @@ class Link {
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] bool all_sent() const noexcept { return built_ == sent_; }
   [[nodiscard]] bool refers() const noexcept { return refers_; }  // to the memory of messages
+  // Is flush() a system call, which many small messages had better share?
+  [[nodiscard]] bool costly() const noexcept { return costly_; }
   // Bytes that the peer's host has not confirmed.
   [[nodiscard]] virtual std::size_t unacknowledged() const noexcept = 0;
 
@@ -127,6 +129,9 @@ class Link {
   }
   // What the events that the handler was called with mean.
   [[nodiscard]] virtual unsigned ready(std::uint32_t events) noexcept = 0;
+  // As Handler::look and Handler::rest; of what is waited for, what may be so.
+  [[nodiscard]] virtual unsigned look() noexcept { return kInput; }
+  [[nodiscard]] virtual bool rest() noexcept { return true; }
 
   // ---- incoming ---------------------------------------------------------------------------------
   // One read, and delivers. `work` is used up by what is delivered, as iwarp::Receiver::feed says.
@@ -161,6 +166,7 @@ class Link {
   std::uint64_t built_ = 0;
   std::uint64_t sent_ = 0;
   bool refers_ = false;
+  bool costly_ = true;
   Incoming incoming_;
   int error_ = 0;
 

@@ -67,7 +67,7 @@ class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
 
   // ---- ConnectionEnd: for the connection manager ------------------------------------------------
   [[nodiscard]] iwarp::MpaConfig mpa_config() const noexcept override;
-  Status attach(std::unique_ptr<TcpStream>& stream,
+  Status attach(std::unique_ptr<ByteStream>& stream,
                 const Negotiated& negotiated) noexcept override {
     return connection_.attach(stream, negotiated);
   }

@@ -123,7 +123,7 @@ bool Queue::send_now() noexcept {
   if (!transmits_) return false;
   gathered_bytes_ += requests.last_length();
   if (blocked_) return false;
-  if (posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
+  if (shared_.link->costly() && posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
       requests.unbuilt() < kGatheredRequests && reactor_.polled()) {
     send_gathered_.post_for_poll();
     return false;

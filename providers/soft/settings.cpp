@@ -36,6 +36,15 @@ bool read_seconds(std::string_view text, std::chrono::milliseconds& to) noexcept
   return true;
 }
 
+bool read_path(std::string_view text, Settings::Path& to) noexcept {
+  for (const Settings::Path path :
+       {Settings::Path::kTcp, Settings::Path::kAuto, Settings::Path::kShm}) {
+    to = path;
+    if (text == name(path)) return true;
+  }
+  return false;
+}
+
 struct Option {
   std::string_view name;
   const char* values;
@@ -61,9 +70,12 @@ constexpr Option kOptions[] = {
      }},
     {"peer_timeout", "seconds, 0 to 86400",
      [](std::string_view t, Settings& s) { return read_seconds(t, s.peer_timeout); }},
-    {"staging", "megabytes, 1 to 1048576", [](std::string_view t, Settings& s) {
+    {"staging", "megabytes, 1 to 1048576",
+     [](std::string_view t, Settings& s) {
        return read_number(t, 1, kMaxMegabytes, s.staging_mb);
-     }}};
+     }},
+    {"path", "tcp, auto or shm",
+     [](std::string_view t, Settings& s) { return read_path(t, s.path); }}};
 
 std::vector<std::string_view> words_of(std::string_view text) {
   constexpr std::string_view kBlanks = " \t";
@@ -114,6 +126,18 @@ int number_of(const Lookup& lookup, const char* name, int most, int otherwise) {
 }
 
 }  // namespace
+
+const char* name(Settings::Path path) noexcept {
+  switch (path) {
+    case Settings::Path::kTcp:
+      return "tcp";
+    case Settings::Path::kShm:
+      return "shm";
+    case Settings::Path::kAuto:
+      break;
+  }
+  return "auto";
+}
 
 std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,
                                                           const Lookup& lookup) {

@@ -4,6 +4,7 @@
 #include "common/result.h"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -13,10 +14,19 @@ namespace udapl::soft {
 // What an administrator may change for an adapter, in the seventh field of its dat.conf entry;
 // fixed while the adapter is open. The defaults are for every use that is not named here.
 struct Settings {
+  // How the bytes of a connection travel.
+  enum class Path : std::uint8_t {
+    kTcp,   // always over TCP
+    kAuto,  // through shared memory where both ends are on this host and it can be had, else TCP
+    kShm    // only through shared memory; what cannot be had so is not connected
+  };
+
   static constexpr int kMaxHalfOpen = 1024;
 
   // crc=on|off: ask for CRC32C. A peer that asks for it gets it in any case.
   bool crc = true;
+  // path=tcp|auto|shm (docs/adr/0033).
+  Path path = Path::kAuto;
   // fallback=on|off: connect once more with MPA revision 1 to a peer that hangs up on revision 2.
   bool revision1_fallback = true;
   // delayed_ack=on|off: EPs have the attribute unless they say otherwise (docs/adr/0013).
@@ -39,6 +49,8 @@ struct Settings {
   // For a peer's complete MPA Request. Not to be set.
   std::chrono::milliseconds handshake_time = std::chrono::seconds(5);
 };
+
+[[nodiscard]] const char* name(Settings::Path path) noexcept;  // as in dat.conf
 
 // The settings in `ia_params`: "<device> [<port>] [<name>=<value> ...]", separated by blanks and
 // tabs; device and port are not looked at. INVALID_PARAMETER, with the reason as its cause: a name

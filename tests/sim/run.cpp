@@ -63,7 +63,7 @@ void choose(World& world) {
   world.slow = world.weather.piece < (world.weather.delay_us < 4096 ? 100U : 1000U);
   world.thread_safe = world.chance(2);
   world.crc = !world.chance(4);
-  world.settings = "lo 0";
+  world.settings = "lo 0 path=tcp";  // its world has no shared memory
   if (!world.crc) world.settings += " crc=off";
   const std::string drain = " drain=" + std::to_string(3 + world.below(5));
   const bool drains = world.chance(4);

@@ -68,6 +68,7 @@ const std::vector<Settings>& all_settings() {
         {"drain", nullptr},
         {"half_open", nullptr},
         {"no_receive", "wait|break"},
+        {"path", "tcp|auto|shm"},
         {"peer_timeout", nullptr},
         {"staging", nullptr}}},
       {"libdaplofa.so", true, {{"delayed_ack", "on|off"}}}};

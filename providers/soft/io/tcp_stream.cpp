@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "common/fork.h"
+#include "providers/soft/io/lingering_close.h"
 
 namespace udapl::soft {
 
@@ -120,6 +121,11 @@ IoResult TcpStream::peek(std::span<std::byte> room) noexcept {
 
 void TcpStream::shutdown_write() noexcept { ::shutdown(fd(), SHUT_WR); }
 
+void TcpStream::end_gently_as(std::unique_ptr<ByteStream> self) noexcept {
+  static_cast<void>(self.release());  // it is this
+  close_gently(std::unique_ptr<TcpStream>(this));
+}
+
 void TcpStream::abort_on_close() noexcept {
   const linger hard{1, 0};
   ::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
@@ -133,7 +139,7 @@ std::uint32_t TcpStream::effective_mss() const noexcept {
   return std::max(info.tcpi_snd_mss, kLeastMss);
 }
 
-std::size_t TcpStream::unacknowledged() const noexcept {
+std::size_t TcpStream::unacknowledged() noexcept {
   int bytes = 0;
   if (::ioctl(fd(), SIOCOUTQ, &bytes) != 0 || bytes < 0) return 0;
   return static_cast<std::size_t>(bytes);

@@ -22,6 +22,7 @@ constexpr std::uint8_t kMarkers = 0x80;
 constexpr std::uint8_t kCrc = 0x40;
 constexpr std::uint8_t kReject = 0x20;
 constexpr std::uint8_t kEnhanced = 0x10;
+constexpr std::uint8_t kRings = 0x01;
 
 // Top bits of the two enhanced words; the rest is the depth.
 constexpr unsigned kPeerToPeer = 0x8000;  // A, first word
@@ -63,7 +64,8 @@ std::size_t encode(const MpaFrame& in, std::span<std::byte, kMpaMaxFrameSize> ou
   std::byte* p = out.data() + kFlagsAt;
   p = store8(p,
              static_cast<std::uint8_t>((in.markers ? kMarkers : 0) | (in.crc ? kCrc : 0) |
-                                       (in.reject ? kReject : 0) | (in.enhanced ? kEnhanced : 0)));
+                                       (in.reject ? kReject : 0) | (in.enhanced ? kEnhanced : 0) |
+                                       (in.rings ? kRings : 0)));
   p = store8(p, in.revision);
   p = store16(p, static_cast<std::uint16_t>(data_size + (in.enhanced ? kMpaEnhancedSize : 0)));
   if (in.enhanced) {
@@ -100,6 +102,7 @@ MpaDecode decode_mpa(std::span<const std::byte> in, MpaKind expected) noexcept {
   frame.crc = (flags & kCrc) != 0;
   frame.reject = expected == MpaKind::kReply && (flags & kReject) != 0;
   frame.enhanced = (flags & kEnhanced) != 0;
+  frame.rings = frame.enhanced && (flags & kRings) != 0;
   frame.revision = revision;
   const bool words_missing = frame.reject && pd_length == 0;
   if (frame.enhanced && (revision < 2 || (pd_length < kMpaEnhancedSize && !words_missing))) {

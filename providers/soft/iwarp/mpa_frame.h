@@ -39,6 +39,9 @@ struct MpaFrame {
   std::uint8_t rtr = kRtrNone;  // set of RtrSet
   std::uint16_t ird = 0;        // 0..0x3FFF, RDMA Reads the sender of this frame can serve
   std::uint16_t ord = 0;        // 0..0x3FFF, RDMA Reads it wants to have outstanding
+  // A reserved bit, which others ignore: both ends are ours and on one host (shm/offer.h). Request:
+  // the private data ends with the token of an offer. Reply: what follows goes through its rings.
+  bool rings = false;
   std::span<const std::byte> private_data;  // the consumer's part
 };
 

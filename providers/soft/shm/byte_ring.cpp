@@ -2,7 +2,9 @@
 #include "providers/soft/shm/byte_ring.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 // No wake-up is lost: who publishes stores its index and then reads whether the other sleeps; who
 // lies down stores that and then reads the index. All four are sequentially consistent, so at least
@@ -31,35 +33,68 @@ bool RingWriter::look() noexcept {
   return !broken_;
 }
 
-RingMoved RingWriter::write(std::span<const std::byte> bytes) noexcept {
+std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   if (room() < bytes.size()) look();
-  if (broken_) return {RingMoved::kBroken, false, 0};
+  if (broken_) return 0;
+  if (head_ == tail_) begin_lap();
   const std::size_t count = std::min(room(), bytes.size());
-  if (count == 0) return {};
-  const std::size_t at = head_ & (data_.size() - 1);
-  const std::size_t first = std::min(count, data_.size() - at);
-  std::memcpy(data_.data() + at, bytes.data(), first);
-  if (first < count) std::memcpy(data_.data(), bytes.data() + first, count - first);
+  if (count < bytes.size()) cramped_ = window_ < data_.size();
+  if (count == 0) return 0;
+  const std::span<std::byte> window = data_.first(window_);
+  const std::size_t at = (head_ - base_) & (window_ - 1);
+  const std::size_t first = std::min(count, window_ - at);
+  std::memcpy(window.data() + at, bytes.data(), first);
+  if (first < count) std::memcpy(window.data(), bytes.data() + first, count - first);
   head_ += count;
-  control_.head.store(head_, std::memory_order_seq_cst);
-  return {RingMoved::kDone, take_back(control_.reader_sleeps), count};
+  return count;
 }
 
-bool RingWriter::finish() noexcept {
-  control_.finished.store(1, std::memory_order_seq_cst);
+// The reader has taken everything and sees nothing of this before the next head.
+void RingWriter::begin_lap() noexcept {
+  if (std::exchange(cramped_, false)) window_ *= 2;
+  base_ = head_;
+  control_.base.store(base_, std::memory_order_relaxed);
+  control_.window.store(static_cast<std::uint32_t>(window_), std::memory_order_relaxed);
+}
+
+bool RingWriter::publish() noexcept {
+  control_.head.store(head_, std::memory_order_seq_cst);
+  return take_back(control_.reader_sleeps);
+}
+
+RingMoved RingWriter::write(std::span<const std::byte> bytes) noexcept {
+  const std::size_t count = append(bytes);
+  if (broken_) return {RingMoved::kBroken, false, 0};
+  if (count == 0) return {};
+  return {RingMoved::kDone, publish(), count};
+}
+
+bool RingWriter::finish(RingEnd how) noexcept {
+  control_.end.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
   return take_back(control_.reader_sleeps);
 }
 
 bool RingWriter::may_sleep() noexcept {
   control_.writer_sleeps.store(1, std::memory_order_seq_cst);
   if (look() && room() == 0) return true;
-  control_.writer_sleeps.store(0, std::memory_order_relaxed);
+  stay_awake();
   return false;
 }
+
+void RingWriter::stay_awake() noexcept {
+  control_.writer_sleeps.store(0, std::memory_order_relaxed);
+}
+
+bool RingWriter::has_room() noexcept { return room() != 0 || !look() || room() != 0; }
 
 std::size_t RingWriter::unread() noexcept {
   look();
   return head_ - tail_;
+}
+
+std::uint64_t RingWriter::taken() noexcept {
+  look();
+  return tail_;
 }
 
 // ---- reader -------------------------------------------------------------------------------------
@@ -72,11 +107,38 @@ bool RingReader::look() noexcept {
   return !broken_;
 }
 
+// Where the next byte lies. The writer changes the window only when we have taken everything, and
+// tells it before the head; a window that cannot be breaks the stream.
+bool RingReader::find(std::span<const std::byte>& window, std::size_t& at) noexcept {
+  const std::size_t size = control_.window.load(std::memory_order_relaxed);
+  const std::uint64_t base = control_.base.load(std::memory_order_relaxed);
+  if (!std::has_single_bit(size) || size > data_.size()) {
+    broken_ = true;
+    return false;
+  }
+  window = data_.first(size);
+  at = (tail_ - base) & (size - 1);
+  return true;
+}
+
 // What was written before the end was told is seen behind it.
 RingMoved RingReader::nothing() noexcept {
-  if (control_.finished.load(std::memory_order_seq_cst) == 0) return {};
+  const RingEnd how = end();
+  if (how == RingEnd::kNone) return {};
   if (!look()) return {RingMoved::kBroken, false, 0};
-  return {head_ == tail_ ? RingMoved::kEnd : RingMoved::kDone, false, 0};
+  if (head_ != tail_) return {RingMoved::kDone, false, 0};
+  return {how == RingEnd::kFinished ? RingMoved::kEnd : RingMoved::kReset, false, 0};
+}
+
+RingEnd RingReader::end() const noexcept {
+  const std::uint32_t how = control_.end.load(std::memory_order_seq_cst);
+  if (how == static_cast<std::uint32_t>(RingEnd::kNone)) return RingEnd::kNone;
+  return how == static_cast<std::uint32_t>(RingEnd::kFinished) ? RingEnd::kFinished
+                                                               : RingEnd::kReset;
+}
+
+bool RingReader::has_input() noexcept {
+  return head_ != tail_ || !look() || head_ != tail_ || end() != RingEnd::kNone;
 }
 
 RingMoved RingReader::read(std::span<std::byte> room) noexcept {
@@ -87,11 +149,13 @@ RingMoved RingReader::read(std::span<std::byte> room) noexcept {
     const RingMoved why = nothing();
     if (why.kind != RingMoved::kDone) return why;
   }
-  const std::size_t count = std::min<std::size_t>(head_ - tail_, room.size());
-  const std::size_t at = tail_ & (data_.size() - 1);
-  const std::size_t first = std::min(count, data_.size() - at);
-  std::memcpy(room.data(), data_.data() + at, first);
-  if (first < count) std::memcpy(room.data() + first, data_.data(), count - first);
+  std::span<const std::byte> window;
+  std::size_t at = 0;
+  if (!find(window, at)) return {RingMoved::kBroken, false, 0};
+  const std::size_t count = std::min({std::size_t{head_ - tail_}, room.size(), window.size()});
+  const std::size_t first = std::min(count, window.size() - at);
+  std::memcpy(room.data(), window.data() + at, first);
+  if (first < count) std::memcpy(room.data() + first, window.data(), count - first);
   tail_ += count;
   control_.tail.store(tail_, std::memory_order_seq_cst);
   return {RingMoved::kDone, take_back(control_.writer_sleeps), count};
@@ -99,10 +163,20 @@ RingMoved RingReader::read(std::span<std::byte> room) noexcept {
 
 bool RingReader::may_sleep() noexcept {
   control_.reader_sleeps.store(1, std::memory_order_seq_cst);
-  if (look() && head_ == tail_ && control_.finished.load(std::memory_order_seq_cst) == 0)
-    return true;
-  control_.reader_sleeps.store(0, std::memory_order_relaxed);
+  if (look() && head_ == tail_ && end() == RingEnd::kNone) return true;
+  stay_awake();
   return false;
+}
+
+bool RingReader::may_sleep_until_end() noexcept {
+  control_.reader_sleeps.store(1, std::memory_order_seq_cst);
+  if (!broken_ && end() == RingEnd::kNone) return true;
+  stay_awake();
+  return false;
+}
+
+void RingReader::stay_awake() noexcept {
+  control_.reader_sleeps.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace udapl::soft::shm

@@ -14,15 +14,26 @@ namespace udapl::soft::shm {
 // other publishes is read once, checked against what it may be, and then used. A peer that lies
 // breaks the stream (kBroken) and nothing else. Bytes are copied out before anybody looks at them.
 //
-// Indexes count the bytes since the beginning and never wrap; the place in the ring is the index
-// modulo its size.
+// Indexes count the bytes since the beginning and never wrap. Of the memory the writer uses a
+// window, which begins small, so that few pages and cache lines are touched, and doubles when it
+// has been too small. It changes only when everything has been taken; the place of a byte is its
+// index since then modulo the window's size.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
+
+// What comes behind the bytes, once nothing else does.
+enum class RingEnd : std::uint32_t {
+  kNone,
+  kFinished,  // the end
+  kReset      // the writer gave up; any other value a peer may have put there is one, too
+};
 
 struct RingControl {
   // Written by the writer, but for `writer_sleeps`, which the reader takes back.
   alignas(kLineSize) std::atomic<std::uint64_t> head;  // bytes written
-  std::atomic<std::uint32_t> finished;                 // 1: nothing comes behind `head`
+  std::atomic<std::uint32_t> end;                      // a RingEnd: nothing comes behind `head`
   std::atomic<std::uint32_t> writer_sleeps;            // 1: ring the bell when there is room
+  std::atomic<std::uint64_t> base;                     // the index at the window's beginning
+  std::atomic<std::uint32_t> window;                   // its size, a power of two
   // Written by the reader, but for `reader_sleeps`, which the writer takes back.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
   std::atomic<std::uint32_t> reader_sleeps;            // 1: ring the bell when there is input
@@ -37,6 +48,7 @@ struct RingMoved {
     kDone,     // `bytes` > 0 were moved, perhaps fewer than asked
     kBlocked,  // the ring is full or empty
     kEnd,      // reader only: finished, and everything was read
+    kReset,    // reader only: the writer gave up, and everything was read
     kBroken    // the peer's index cannot be true; for good
   };
   Kind kind = kBlocked;
@@ -48,26 +60,43 @@ struct RingMoved {
 // control and data are zeros at the beginning.
 class RingWriter {
  public:
-  RingWriter(RingControl& control, std::span<std::byte> data) noexcept
-      : control_(control), data_(data) {}
+  // `window`: at first, a power of two of bytes.
+  RingWriter(RingControl& control, std::span<std::byte> data, std::size_t window) noexcept
+      : control_(control), data_(data), window_(window) {}
 
-  // Copies what there is room for and publishes it at once. Nothing to write: kBlocked.
+  // Copies what there is room for; the reader does not see it before publish(), which tells
+  // whether to ring the reader's bell.
+  [[nodiscard]] std::size_t append(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] bool publish() noexcept;
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+  // Both in one. Nothing to write: kBlocked.
   [[nodiscard]] RingMoved write(std::span<const std::byte> bytes) noexcept;
   // Tells the reader that nothing follows; true: ring its bell. Nothing may be written afterwards.
-  [[nodiscard]] bool finish() noexcept;
+  [[nodiscard]] bool finish(RingEnd how = RingEnd::kFinished) noexcept;
+  [[nodiscard]] bool has_room() noexcept;  // or is broken
   // Declares that the writer sleeps until there is room. False: do not sleep, look again.
   [[nodiscard]] bool may_sleep() noexcept;
+  void stay_awake() noexcept;  // the bell need not ring any more
   // Bytes that the reader has not taken, as far as known.
   [[nodiscard]] std::size_t unread() noexcept;
+  // Bytes that it has taken, ever.
+  [[nodiscard]] std::uint64_t taken() noexcept;
 
  private:
   bool look() noexcept;
-  [[nodiscard]] std::size_t room() const noexcept { return data_.size() - (head_ - tail_); }
+  void begin_lap() noexcept;
+  // Before the window grows the reader has to take everything.
+  [[nodiscard]] std::size_t room() const noexcept {
+    return cramped_ && head_ != tail_ ? 0 : window_ - (head_ - tail_);
+  }
 
   RingControl& control_;
   std::span<std::byte> data_;
+  std::size_t window_;
+  std::uint64_t base_ = 0;
   std::uint64_t head_ = 0;  // ours
   std::uint64_t tail_ = 0;  // the reader's, when we last looked
+  bool cramped_ = false;    // there was too little room: the window is to grow
   bool broken_ = false;
 };
 
@@ -77,11 +106,17 @@ class RingReader {
       : control_(control), data_(data) {}
 
   [[nodiscard]] RingMoved read(std::span<std::byte> room) noexcept;
+  [[nodiscard]] bool has_input() noexcept;  // or an end, or is broken
+  [[nodiscard]] RingEnd end() const noexcept;
   // Declares that the reader sleeps until there is input. False: do not sleep, look again.
   [[nodiscard]] bool may_sleep() noexcept;
+  // The same, and it does not want the input that is there, only the end.
+  [[nodiscard]] bool may_sleep_until_end() noexcept;
+  void stay_awake() noexcept;
 
  private:
   bool look() noexcept;
+  bool find(std::span<const std::byte>& window, std::size_t& at) noexcept;
   RingMoved nothing() noexcept;
 
   RingControl& control_;

@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_peer_without_reads_is_refused) {
                 static_cast<ssize_t>(kReply.size()));
   BOOST_REQUIRE(promising.qp->connect({}).ok());
   read_reply(active.get());
-  auto stream =
+  std::unique_ptr<ByteStream> stream =
       std::make_unique<TcpStream>(*promising.reactor, std::move(active), transport::Endpoints{});
   const Status status = promising.qp->attach(stream, negotiated(true, iwarp::kRtrWrite, 4, 0));
   BOOST_TEST(status.type() == static_cast<DAT_RETURN>(DAT_MODEL_NOT_SUPPORTED));

@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(sink_may_destroy_its_qp) {
       auto [active, passive] = tcp_pair();
       auto n = negotiated(false, iwarp::kRtrNone);
       n.reply = kReply;
-      auto stream =
+      std::unique_ptr<ByteStream> stream =
           std::make_unique<TcpStream>(*side.reactor, std::move(passive), transport::Endpoints{});
       REQUIRE_OK(sink.qp->attach(stream, n).code());
       read_reply(active.get());

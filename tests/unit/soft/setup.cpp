@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(disconnect_aborts_a_running_setup) {
   BOOST_TEST(side.connector.alive == 0);
   // The set-up succeeded just then: the stream is not taken, nobody is told.
   auto [active, passive] = tcp_pair();
-  auto stream =
+  std::unique_ptr<ByteStream> stream =
       std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
   BOOST_TEST(!side.qp->attach(stream, negotiated(true)).ok());
   BOOST_TEST(stream != nullptr);
@@ -97,8 +97,9 @@ BOOST_AUTO_TEST_CASE(private_data_and_addresses_reach_the_sink) {
   const auto data = pattern(200);
   auto n = negotiated(true);
   n.private_data = data;
-  auto stream =
-      std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
+  auto tcp = std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
+  tcp->refresh_endpoints();
+  std::unique_ptr<ByteStream> stream = std::move(tcp);
   REQUIRE_OK(side.qp->attach(stream, n).code());
   BOOST_TEST(side.connector.alive == 0);
   BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));

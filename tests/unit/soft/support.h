@@ -3,8 +3,11 @@
 
 #include "common/fd.h"
 #include "providers/soft/cq.h"
+#include "providers/soft/io/ring_stream.h"
+#include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/mr.h"
 #include "providers/soft/qp.h"
+#include "providers/soft/shm/offer.h"
 #include "providers/soft/srq.h"
 #include "tests/unit/soft/memory_link.h"
 
@@ -248,7 +251,7 @@ inline constexpr std::array<std::byte, 20> kReply{};  // stands for the MPA Repl
 
 inline void attach_responder(Side& side, Fd socket, Negotiated n) {
   n.reply = kReply;
-  auto stream =
+  std::unique_ptr<ByteStream> stream =
       std::make_unique<TcpStream>(*side.reactor, std::move(socket), transport::Endpoints{});
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
   BOOST_REQUIRE(stream == nullptr);
@@ -262,17 +265,51 @@ inline void read_reply(int fd) {
 
 inline void attach_initiator(Side& side, Fd socket, const Negotiated& n) {
   read_reply(socket.get());
-  auto stream =
+  std::unique_ptr<ByteStream> stream =
       std::make_unique<TcpStream>(*side.reactor, std::move(socket), transport::Endpoints{});
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 
-// Some programs are made twice: over TCP, and over the link within the process.
+// Some programs are made more than once: over TCP, over rings, and over the link within the
+// process.
 #ifdef UDAPL_TEST_IN_PROCESS
 inline constexpr bool kInProcess = true;
 #else
 inline constexpr bool kInProcess = false;
 #endif
+#ifdef UDAPL_TEST_RINGS
+inline constexpr bool kRings = true;
+#else
+inline constexpr bool kRings = false;
+#endif
+
+// Rings for the two ends of a TCP connection: of who connected, and of who accepted.
+inline std::pair<shm::Rings, shm::Rings> ring_pair(int accepted) {
+  sockaddr_storage place{};
+  socklen_t size = sizeof place;
+  auto* const address = reinterpret_cast<sockaddr*>(&place);
+  BOOST_REQUIRE(::getsockname(accepted, address, &size) == 0);
+  shm::OfferBox box;
+  BOOST_REQUIRE(box.open(*address));
+  const char* why = "";
+  std::optional<shm::Offer> offer = shm::make_offer(*address, why);
+  BOOST_REQUIRE_MESSAGE(offer.has_value(), why);
+  shm::Rings taken = box.take(offer->token);
+  BOOST_REQUIRE(taken.valid());
+  return {std::move(offer->rings), std::move(taken)};
+}
+
+inline void attach_rings(Side& side, Fd socket, shm::Rings rings, Negotiated n) {
+  if (n.initiator)
+    read_reply(socket.get());
+  else
+    n.reply = kReply;
+  n.agreed.crc = false;
+  auto tcp = std::make_unique<TcpStream>(*side.reactor, std::move(socket), transport::Endpoints{});
+  std::unique_ptr<ByteStream> stream =
+      std::make_unique<RingStream>(std::move(tcp), std::move(rings), 0ms);
+  BOOST_REQUIRE(side.qp->attach(stream, n).ok());
+}
 
 inline void attach_memory(Side& side, std::shared_ptr<Wire> wire, int end, Negotiated n) {
   if (!n.initiator) n.reply = kReply;
@@ -313,6 +350,11 @@ struct Pair {
       auto wire = std::make_shared<Wire>();
       attach_memory(b, wire, 1, passive);
       attach_memory(a, wire, 0, active);
+    } else if (kRings) {
+      auto [active_socket, passive_socket] = tcp_pair();
+      auto [active_rings, passive_rings] = ring_pair(passive_socket.get());
+      attach_rings(b, std::move(passive_socket), std::move(passive_rings), passive);
+      attach_rings(a, std::move(active_socket), std::move(active_rings), active);
     } else {
       auto [active_socket, passive_socket] = tcp_pair();
       attach_responder(b, std::move(passive_socket), passive);

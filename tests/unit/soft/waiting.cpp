@@ -418,7 +418,8 @@ BOOST_FIXTURE_TEST_CASE(connections_of_an_srq_take_turns, SrqFixture) {
   RecordingSink sink;
   const std::unique_ptr<Qp> second = b.make_qp(sink);
   auto [active, passive] = tcp_pair();
-  auto stream = std::make_unique<TcpStream>(*b.reactor, std::move(passive), transport::Endpoints{});
+  std::unique_ptr<ByteStream> stream =
+      std::make_unique<TcpStream>(*b.reactor, std::move(passive), transport::Endpoints{});
   auto responder = negotiated(false);
   responder.reply = kReply;
   BOOST_REQUIRE(second->attach(stream, responder).ok());
@@ -448,7 +449,8 @@ BOOST_FIXTURE_TEST_CASE(a_buffer_promised_to_a_dead_connection, SrqFixture) {
   RecordingSink sink;
   std::unique_ptr<Qp> second = b.make_qp(sink);
   auto [active, passive] = tcp_pair();
-  auto stream = std::make_unique<TcpStream>(*b.reactor, std::move(passive), transport::Endpoints{});
+  std::unique_ptr<ByteStream> stream =
+      std::make_unique<TcpStream>(*b.reactor, std::move(passive), transport::Endpoints{});
   auto responder = negotiated(false);
   responder.reply = kReply;
   BOOST_REQUIRE(second->attach(stream, responder).ok());

@@ -77,6 +77,9 @@ BOOST_AUTO_TEST_CASE(endpoints_agree_on_both_sides) {
 }
 
 BOOST_AUTO_TEST_CASE(read_depths_and_crc_are_negotiated) {
+  Settings tcp;
+  tcp.path = Settings::Path::kTcp;
+  ConnectionManager over_tcp(*reactor, ipv4("127.0.0.1"), tcp);
   Desk desk;
   const auto listener = listen(desk);
   FakeQp active;
@@ -85,7 +88,7 @@ BOOST_AUTO_TEST_CASE(read_depths_and_crc_are_negotiated) {
   active.config.ord = 9;
   passive.config.ird = 4;
   passive.config.ord = 16;
-  start(active, request(listener->conn_qual()));
+  BOOST_REQUIRE(active.start(over_tcp, request(listener->conn_qual())).ok());
   const auto incoming = desk.next();
   BOOST_REQUIRE(incoming != nullptr);
   BOOST_TEST(incoming->peer_rdma_read_in() == 5);
@@ -104,6 +107,7 @@ BOOST_AUTO_TEST_CASE(read_depths_and_crc_are_negotiated) {
 
 BOOST_AUTO_TEST_CASE(crc_is_off_only_when_both_sides_are_set_so) {
   Settings off;
+  off.path = Settings::Path::kTcp;
   off.crc = false;
   ConnectionManager quiet(*reactor, ipv4("127.0.0.1"), off);
   for (const bool active_asks : {false, true}) {

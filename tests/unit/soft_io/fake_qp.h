@@ -68,7 +68,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     const std::lock_guard guard(lock_);
     return agreed_;
   }
-  TcpStream& stream() {
+  ByteStream& stream() {
     const std::lock_guard guard(lock_);
     return *stream_;
   }
@@ -87,7 +87,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
 
   // ---- ConnectionEnd ----
   [[nodiscard]] iwarp::MpaConfig mpa_config() const noexcept override { return config; }
-  Status attach(std::unique_ptr<TcpStream>& stream,
+  Status attach(std::unique_ptr<ByteStream>& stream,
                 const Negotiated& negotiated) noexcept override {
     std::unique_ptr<Handshake> ended;
     const std::lock_guard guard(lock_);
@@ -98,7 +98,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     stream_ = std::move(stream);
     agreed_ = negotiated.agreed;
     data_.assign(negotiated.private_data.begin(), negotiated.private_data.end());
-    if (!negotiated.reply.empty()) stream_->send(negotiated.reply);
+    if (!negotiated.reply.empty()) stream_->answer(negotiated.reply);
     return Status();
   }
   void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept override {
@@ -154,7 +154,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
   std::optional<ConnectFailure> failure_;
   iwarp::Agreed agreed_;
   Bytes data_;
-  std::unique_ptr<TcpStream> stream_;
+  std::unique_ptr<ByteStream> stream_;
   std::unique_ptr<Handshake> handshake_;
 };
 

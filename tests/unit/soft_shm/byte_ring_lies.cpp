@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(noise_in_the_page) {
       const std::uint64_t lie = random() % 4 == 0 ? kMost - random() % 40 : random() % 40;
       if (random() % 2 == 0) ring.control.head.store(lie);
       if (random() % 2 == 0) ring.control.tail.store(lie);
-      ring.control.finished.store(random() % 2);
+      ring.control.end.store(random() % 2);
       ring.control.reader_sleeps.store(static_cast<std::uint32_t>(random()));
       const std::size_t count = random() % 40;
       BOOST_REQUIRE(ring.writer.write(std::span(sent).first(count)).bytes <= 16);

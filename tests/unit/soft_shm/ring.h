@@ -37,7 +37,7 @@ struct Ring {
 
   RingControl control{};
   Bytes memory;
-  RingWriter writer{control, data()};
+  RingWriter writer{control, data(), size};
   RingReader reader{control, data()};
 };
 

@@ -38,7 +38,7 @@ struct Bell {
 
 bool write_all(RingControl& control, std::span<std::byte> data, const Bell& ours,
                const Bell& theirs) {
-  RingWriter writer(control, data);
+  RingWriter writer(control, data, data.size());
   const Bytes sent = pattern(kTotal);
   for (std::size_t done = 0, size = 1; done < kTotal; size = size % 90 + 1) {
     const RingMoved moved =

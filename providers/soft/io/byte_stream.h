@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/result.h"
+#include "dapl/transport/cm.h"
+#include "providers/reactor/reactor.h"
+#include "providers/soft/iwarp/tx_batch.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace udapl::soft {
+
+struct IoResult {
+  enum Kind : std::uint8_t {
+    kDone,     // `bytes` > 0 were moved, perhaps fewer than asked
+    kBlocked,  // nothing can be moved now
+    kEnd,      // receive only: the peer has finished its side
+    kBroken    // `error` says why; the connection is dead
+  };
+  Kind kind = kBlocked;
+  int error = 0;
+  std::size_t bytes = 0;
+};
+
+// What an IwarpLink sends its bytes through: a TCP connection (TcpStream), or rings in memory that
+// it shares with a peer on this host (RingStream). What is waited for and what is ready is said in
+// epoll's bits: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLHUP, EPOLLERR.
+//
+// Not thread-safe: its owner's lock serialises. The destructor stops watching and ends the
+// connection; it does not wait for a running on_ready: see Reactor::quiesce.
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
+
+  // Reports readiness for `events` to `handler`, which replaces an earlier one.
+  // INSUFFICIENT_RESOURCES.
+  virtual Status watch(std::uint32_t events, Handler& handler) noexcept = 0;
+  virtual void set_events(std::uint32_t events) noexcept = 0;
+  // What is ready now that the handler was called with `reported`.
+  [[nodiscard]] virtual std::uint32_t ready(std::uint32_t reported) noexcept { return reported; }
+  // As Handler::look and Handler::rest. What may be ready, of what is waited for.
+  [[nodiscard]] virtual std::uint32_t look() noexcept = 0;
+  [[nodiscard]] virtual bool rest() noexcept { return true; }
+
+  // As much as is taken at once (at most 1024 spans), and as there is.
+  virtual IoResult send(std::span<const iwarp::IoSpan> spans) noexcept = 0;
+  virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
+  // The MPA Reply, before everything else.
+  virtual IoResult answer(std::span<const std::byte> reply) noexcept = 0;
+
+  virtual void shutdown_write() noexcept = 0;  // the end, behind what was sent
+  // Makes the destructor tell the peer that the stream is broken, whatever was sent.
+  virtual void abort_on_close() noexcept = 0;
+  // Destroys `stream` so that what was sent arrives. Returns at once.
+  static void end_gently(std::unique_ptr<ByteStream> stream) noexcept;
+
+  // Does send() cost a system call even when the peer is awake?
+  [[nodiscard]] virtual bool costly() const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t effective_mss() const noexcept = 0;  // bytes, now
+  // Bytes that were sent and the peer's host has not confirmed.
+  [[nodiscard]] virtual std::size_t unacknowledged() noexcept = 0;
+  [[nodiscard]] virtual const transport::Endpoints& endpoints() const noexcept = 0;
+
+ protected:
+  ByteStream() = default;
+
+ private:
+  virtual void end_gently_as(std::unique_ptr<ByteStream> self) noexcept = 0;
+};
+
+inline void ByteStream::end_gently(std::unique_ptr<ByteStream> stream) noexcept {
+  if (stream == nullptr) return;
+  ByteStream& self = *stream;
+  self.end_gently_as(std::move(stream));
+}
+
+}  // namespace udapl::soft

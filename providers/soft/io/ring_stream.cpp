@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/io/ring_stream.h"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace udapl::soft {
+
+namespace {
+
+constexpr std::uint32_t kMss = 65483;  // as the loopback device's: frames as large as there are
+
+std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
+  return {static_cast<const std::byte*>(span.data), span.size};
+}
+
+}  // namespace
+
+RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
+                       std::chrono::milliseconds peer_timeout) noexcept
+    : reactor_(tcp->reactor()),
+      tcp_(std::move(tcp)),
+      rings_(std::move(rings)),
+      writer_(rings_.writer()),
+      reader_(rings_.reader()),
+      peer_timeout_(peer_timeout),
+      timer_(reactor_, Call::to<&RingStream::on_timeout>(this)) {}
+
+// What was sent stays where the peer can read it, however long that takes.
+RingStream::~RingStream() {
+  timer_.stop();
+  if (!rings_.valid()) return;
+  if (handler_ != nullptr) reactor_.unwatch(rings_.bell(), *handler_);
+  if (aborts_) finish(shm::RingEnd::kReset);
+  // As a socket that is closed before everything was read.
+  if (!finished_) finish(reader_.has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
+  ::shutdown(rings_.bell(), SHUT_RDWR);  // a child that was forked keeps it open
+}
+
+void RingStream::end_gently_as(std::unique_ptr<ByteStream> self) noexcept {
+  finish(shm::RingEnd::kFinished);
+  self.reset();
+}
+
+std::unique_ptr<TcpStream> RingStream::take_apart(shm::Rings& rings) noexcept {
+  rings = std::exchange(rings_, shm::Rings());
+  return std::move(tcp_);
+}
+
+void RingStream::ring_bell() noexcept {
+  // A bell that cannot be heard is ringing already, or its listener is gone.
+  ::send(rings_.bell(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void RingStream::hear_bell() noexcept {
+  std::array<std::byte, 64> rings;
+  ssize_t got = 0;
+  do {
+    got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
+  } while (got == static_cast<ssize_t>(rings.size()));
+  if (peer_gone_ || got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
+  // Nothing more comes this way, and epoll would tell of it again and again.
+  peer_gone_ = true;
+  lost_ = reader_.end() != shm::RingEnd::kFinished && writer_.unread() != 0;
+  if (handler_ != nullptr) reactor_.rewatch(rings_.bell(), EPOLLET, *handler_);
+}
+
+void RingStream::finish(shm::RingEnd how) noexcept {
+  finished_ = true;
+  if (writer_.finish(how)) ring_bell();
+}
+
+// ---- waiting ------------------------------------------------------------------------------------
+
+Status RingStream::watch(std::uint32_t events, Handler& handler) noexcept {
+  events_ = events;
+  handler_ = &handler;
+  const Status status = reactor_.watch(rings_.bell(), EPOLLIN, handler, Reactor::Kind::kPoller);
+  if (!status.ok()) handler_ = nullptr;
+  return status;
+}
+
+void RingStream::set_events(std::uint32_t events) noexcept {
+  if (handler_ == nullptr || events == events_) return;
+  const bool blocks = (events & ~events_ & EPOLLOUT) != 0;
+  events_ = events;
+  if (blocks) watch_peer();
+  if (rests_ && !rest()) reactor_.rouse(*handler_);
+}
+
+std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
+  stay_awake();
+  if (reported != 0) hear_bell();
+  return look();
+}
+
+std::uint32_t RingStream::look() noexcept {
+  if (rests_) stay_awake();
+  if (overdue_.load(std::memory_order_relaxed)) [[unlikely]]
+    check_peer();
+  std::uint32_t now = 0;
+  if (wants(EPOLLIN) && (peer_gone_ || reader_.has_input())) now |= EPOLLIN;
+  if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
+  if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
+  if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
+    now |= EPOLLERR;
+  return now;
+}
+
+void RingStream::stay_awake() noexcept {
+  if (!std::exchange(rests_, false)) return;
+  reader_.stay_awake();
+  writer_.stay_awake();
+}
+
+// After the peer's end there is nothing that would wake us.
+bool RingStream::rest() noexcept {
+  if (overdue_.load(std::memory_order_relaxed) || (peer_gone_ && look() != 0)) return false;
+  rests_ = true;
+  const bool input = !wants(EPOLLIN) || reader_.may_sleep();
+  const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
+  const bool room = !wants(EPOLLOUT) || writer_.may_sleep();
+  if (input && end && room) return true;
+  stay_awake();
+  return false;
+}
+
+// ---- bytes --------------------------------------------------------------------------------------
+
+IoResult RingStream::send(std::span<const iwarp::IoSpan> spans) noexcept {
+  if (peer_gone_) return {IoResult::kBroken, EPIPE, 0};
+  std::size_t total = 0;
+  for (const iwarp::IoSpan& span : spans) {
+    const std::size_t taken = writer_.append(bytes_of(span));
+    total += taken;
+    if (taken < span.size) break;
+  }
+  if (writer_.broken()) return {IoResult::kBroken, EPROTO, 0};
+  if (total == 0) return {IoResult::kBlocked, 0, 0};
+  if (writer_.publish()) ring_bell();
+  return {IoResult::kDone, 0, total};
+}
+
+IoResult RingStream::receive(std::span<std::byte> room) noexcept {
+  const shm::RingMoved moved = reader_.read(room);
+  if (moved.wake) ring_bell();
+  switch (moved.kind) {
+    case shm::RingMoved::kDone:
+      return {IoResult::kDone, 0, moved.bytes};
+    case shm::RingMoved::kEnd:
+      return {IoResult::kEnd, 0, 0};
+    case shm::RingMoved::kReset:
+      return {IoResult::kBroken, ECONNRESET, 0};
+    case shm::RingMoved::kBroken:
+      return {IoResult::kBroken, EPROTO, 0};
+    case shm::RingMoved::kBlocked:
+      break;
+  }
+  // A peer that was killed says nothing; as with a socket it has closed, or lost something of ours.
+  if (lost_) return {IoResult::kBroken, ECONNRESET, 0};
+  if (peer_gone_) return {IoResult::kEnd, 0, 0};
+  return {IoResult::kBlocked, 0, 0};
+}
+
+std::uint32_t RingStream::effective_mss() const noexcept { return kMss; }
+
+// ---- a peer that makes no room ------------------------------------------------------------------
+
+void RingStream::watch_peer() noexcept {
+  if (peer_timeout_ == std::chrono::milliseconds::zero()) return;
+  taken_ = writer_.taken();
+  overdue_.store(false, std::memory_order_relaxed);
+  timer_.start_after(peer_timeout_);
+}
+
+// Takes no lock of ours: look() does the rest.
+void RingStream::on_timeout() noexcept {
+  overdue_.store(true, std::memory_order_relaxed);
+  reactor_.rouse(*handler_);
+}
+
+void RingStream::check_peer() noexcept {
+  overdue_.store(false, std::memory_order_relaxed);
+  if (!wants(EPOLLOUT)) return;
+  if (writer_.has_room() || writer_.taken() != taken_) return watch_peer();
+  peer_gone_ = lost_ = true;
+}
+
+}  // namespace udapl::soft

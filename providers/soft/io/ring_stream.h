@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/soft/io/byte_stream.h"
+#include "providers/soft/io/tcp_stream.h"
+#include "providers/soft/shm/rings.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace udapl::soft {
+
+// The stream of a peer on this host: rings in memory that both share. The TCP connection that they
+// have met on stays open and silent behind it, for its addresses.
+//
+// Its handler is a poller of the reactor. While it is awake it looks at the rings; before it rests
+// it tells the peer to ring the bell, a unix socket, which it watches. That socket also ends when
+// the peer does.
+class RingStream final : public ByteStream {
+ public:
+  // Takes both. A peer that for so long makes no room for what is sent to it is lost; 0: never.
+  RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
+             std::chrono::milliseconds peer_timeout) noexcept;
+  ~RingStream() override;
+
+  // Undoes the constructor, before anything else was called; only the destructor may follow.
+  [[nodiscard]] std::unique_ptr<TcpStream> take_apart(shm::Rings& rings) noexcept;
+
+  // ---- ByteStream -------------------------------------------------------------------------------
+  Status watch(std::uint32_t events, Handler& handler) noexcept override;
+  void set_events(std::uint32_t events) noexcept override;
+  [[nodiscard]] std::uint32_t ready(std::uint32_t reported) noexcept override;
+  [[nodiscard]] std::uint32_t look() noexcept override;
+  [[nodiscard]] bool rest() noexcept override;
+  IoResult send(std::span<const iwarp::IoSpan> spans) noexcept override;
+  IoResult receive(std::span<std::byte> room) noexcept override;
+  IoResult answer(std::span<const std::byte> reply) noexcept override {
+    return tcp_->answer(reply);
+  }
+  void shutdown_write() noexcept override { finish(shm::RingEnd::kFinished); }
+  void abort_on_close() noexcept override { aborts_ = true; }
+  [[nodiscard]] bool costly() const noexcept override { return false; }
+  [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
+  [[nodiscard]] std::size_t unacknowledged() noexcept override { return writer_.unread(); }
+  [[nodiscard]] const transport::Endpoints& endpoints() const noexcept override {
+    return tcp_->endpoints();
+  }
+
+ private:
+  void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
+  void ring_bell() noexcept;
+  void hear_bell() noexcept;
+  void finish(shm::RingEnd how) noexcept;
+  void stay_awake() noexcept;
+  void watch_peer() noexcept;
+  void check_peer() noexcept;
+  void on_timeout() noexcept;
+  [[nodiscard]] bool wants(std::uint32_t event) const noexcept { return (events_ & event) != 0; }
+
+  Reactor& reactor_;
+  std::unique_ptr<TcpStream> tcp_;
+  shm::Rings rings_;
+  shm::RingWriter writer_;
+  shm::RingReader reader_;
+  const std::chrono::milliseconds peer_timeout_;
+  Handler* handler_ = nullptr;
+  std::uint32_t events_ = 0;
+  bool rests_ = true;  // as the rings do when they are made
+  bool peer_gone_ = false;
+  bool lost_ = false;  // ... with something of ours that it has not read
+  bool finished_ = false;
+  bool aborts_ = false;
+  std::uint64_t taken_ = 0;  // by the peer, when the timer was started
+  std::atomic<bool> overdue_{false};
+  Timer timer_;  // last: it calls us
+};
+
+}  // namespace udapl::soft

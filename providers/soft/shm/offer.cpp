@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/shm/offer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include <netinet/in.h>
+#include <sys/random.h>
+
+namespace udapl::soft::shm {
+
+namespace {
+
+constexpr char kPrefix[] = "udapl-soft/1/";
+constexpr char kMark[] = "udaplshm";
+constexpr std::size_t kMarkSize = sizeof kMark - 1;
+static_assert(kMarkSize + 16 == kTokenSize);
+constexpr int kBacklog = 128;
+
+struct Name {
+  sockaddr_un address{};
+  socklen_t size = 0;
+  [[nodiscard]] const sockaddr* get() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&address);
+  }
+};
+
+// Family, port, scope and address, as bytes: abstract names need not be text.
+Name name_of(const sockaddr& listener) noexcept {
+  Name name;
+  name.address.sun_family = AF_UNIX;
+  char* at = name.address.sun_path + 1;
+  const auto add = [&](const void* bytes, std::size_t size) {
+    std::memcpy(at, bytes, size);
+    at += size;
+  };
+  add(kPrefix, sizeof kPrefix - 1);
+  add(&listener.sa_family, sizeof listener.sa_family);
+  if (listener.sa_family == AF_INET6) {
+    sockaddr_in6 v6;
+    std::memcpy(&v6, &listener, sizeof v6);
+    add(&v6.sin6_port, sizeof v6.sin6_port);
+    add(&v6.sin6_scope_id, sizeof v6.sin6_scope_id);
+    add(&v6.sin6_addr, sizeof v6.sin6_addr);
+  } else {
+    sockaddr_in v4;
+    std::memcpy(&v4, &listener, sizeof v4);
+    add(&v4.sin_port, sizeof v4.sin_port);
+    add(&v4.sin_addr, sizeof v4.sin_addr);
+  }
+  name.size = static_cast<socklen_t>(at - reinterpret_cast<char*>(&name.address));
+  return name;
+}
+
+Fd make_socket() noexcept {
+  return Fd::made(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+// Is this an address of the host? A name can be anybody's; only a local peer can have taken it.
+bool is_local(const sockaddr& listener) noexcept {
+  sockaddr_storage place{};
+  const socklen_t size =
+      listener.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::memcpy(&place, &listener, size);
+  if (listener.sa_family == AF_INET6)
+    reinterpret_cast<sockaddr_in6&>(place).sin6_port = 0;
+  else
+    reinterpret_cast<sockaddr_in&>(place).sin_port = 0;
+  const Fd probe = Fd::made(::socket(listener.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return probe.valid() && ::bind(probe.get(), reinterpret_cast<sockaddr*>(&place), size) == 0;
+}
+
+Token make_token() noexcept {
+  Token token{};
+  std::memcpy(token.data(), kMark, kMarkSize);
+  if (::getrandom(token.data() + kMarkSize, kTokenSize - kMarkSize, GRND_NONBLOCK) !=
+      static_cast<ssize_t>(kTokenSize - kMarkSize))
+    token = Token{};
+  return token;
+}
+
+// Room for a descriptor, aligned for a cmsghdr.
+union Control {
+  cmsghdr header;
+  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+};
+
+bool send_with(int socket, const Token& token, int descriptor) noexcept {
+  iovec part{const_cast<std::byte*>(token.data()), token.size()};
+  Control control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = &control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(token.size());
+}
+
+}  // namespace
+
+bool looks_like_token(std::span<const std::byte> bytes) noexcept {
+  return bytes.size() == kTokenSize && std::memcmp(bytes.data(), kMark, kMarkSize) == 0;
+}
+
+std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noexcept {
+  const Name name = name_of(listener);
+  Fd socket = make_socket();
+  if (!socket.valid() || ::connect(socket.get(), name.get(), name.size) != 0) {
+    why = "nobody there takes offers of shared memory";
+    return std::nullopt;
+  }
+  if (!is_local(listener)) {
+    why = "it is not on this host";
+    return std::nullopt;
+  }
+  const Token token = make_token();
+  Region region = Region::make(Layout::kSize);
+  if (!region.valid() || !looks_like_token(token)) {
+    why = "no shared memory can be had";
+    return std::nullopt;
+  }
+  auto* const layout = new (region.bytes().data()) Layout{};
+  for (RingControl& control : layout->control) control.reader_sleeps.store(1);
+  if (!send_with(socket.get(), token, region.fd())) {
+    why = "the offer of shared memory cannot be sent";
+    return std::nullopt;
+  }
+  return Offer{Rings(std::move(socket), std::move(region), true), token};
+}
+
+// ---- the box ------------------------------------------------------------------------------------
+
+bool OfferBox::open(const sockaddr& listener) noexcept {
+  const Name name = name_of(listener);
+  socket_ = make_socket();
+  try {
+    left_.reserve(kMost + 1);
+  } catch (const std::bad_alloc&) {
+    socket_.reset();
+  }
+  if (socket_.valid() && ::bind(socket_.get(), name.get(), name.size) == 0 &&
+      ::listen(socket_.get(), kBacklog) == 0)
+    return true;
+  const int error = errno;
+  socket_.reset();
+  errno = error;
+  return false;
+}
+
+// A child that was forked may keep it open.
+void OfferBox::close() noexcept {
+  if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
+  socket_.reset();
+  left_.clear();
+}
+
+// False: there is nothing to be had from it.
+bool OfferBox::read(Left& left) noexcept {
+  if (left.memory.valid()) return true;
+  iovec part{left.token.data(), left.token.size()};
+  Control control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = &control;
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // the kernel closes what there is no room for
+  const ssize_t got = ::recvmsg(left.socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+    left.memory = Fd::made(descriptor);
+  }
+  return got == static_cast<ssize_t>(left.token.size()) && left.memory.valid();
+}
+
+Rings OfferBox::take_from(std::size_t place) noexcept {
+  Left found = std::move(left_[place]);
+  left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(place));
+  Region region = Region::adopt(std::move(found.memory), Layout::kSize);
+  if (!region.valid()) return {};
+  return {std::move(found.socket), std::move(region), false};
+}
+
+Rings OfferBox::take(std::span<const std::byte> token) noexcept {
+  if (!socket_.valid() || !looks_like_token(token)) return {};
+  std::size_t place = 0;
+  // A stranger who leaves things without end is not served without end.
+  for (int looks = 0; looks < kMostLooks; ++looks) {
+    if (place == left_.size() && !accept_one(place)) return {};
+    Left& left = left_[place];
+    if (!read(left))
+      left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(place));
+    else if (left.memory.valid() && std::equal(token.begin(), token.end(), left.token.begin()))
+      return take_from(place);
+    else
+      ++place;
+  }
+  return {};
+}
+
+// The next one that waits, to the end of those that are here. False: there is none.
+bool OfferBox::accept_one(std::size_t& place) noexcept {
+  Fd socket = Fd::made(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket.valid()) return false;
+  if (left_.size() == kMost) {
+    left_.erase(left_.begin());
+    --place;
+  }
+  left_.push_back(Left{std::move(socket), Fd(), {}});
+  return true;
+}
+
+}  // namespace udapl::soft::shm

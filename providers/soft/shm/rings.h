@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "common/fd.h"
+#include "providers/soft/shm/byte_ring.h"
+#include "providers/soft/shm/region.h"
+
+namespace udapl::soft::shm {
+
+// The memory of one connection: a page with the two controls, then the two rings. Its maker writes
+// into the first and reads from the second.
+struct Layout {
+  static constexpr std::size_t kPage = 4096;
+  // Where many want the same processors each side gets its turn seldom, and moves a ring of bytes
+  // then. Pages are only taken when used.
+  static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
+  static constexpr std::size_t kFirstWindow = 64 * 1024;
+  static constexpr std::size_t kSize = kPage + 2 * kRingSize;
+  std::array<RingControl, 2> control;
+};
+static_assert(sizeof(Layout) <= Layout::kPage);
+
+// One side's hold of it, and the socket that is the bell of both: what comes on it says "look", and
+// its end that the peer is gone. Invalid if default-constructed.
+class Rings {
+ public:
+  Rings() noexcept = default;
+  // `region`: Layout::kSize bytes. The maker's rings rest on both sides.
+  Rings(Fd bell, Region region, bool maker) noexcept
+      : bell_(std::move(bell)), region_(std::move(region)), maker_(maker) {
+    region_.close_fd();
+  }
+
+  [[nodiscard]] bool valid() const noexcept { return region_.valid(); }
+  [[nodiscard]] int bell() const noexcept { return bell_.get(); }
+  [[nodiscard]] RingWriter writer() const noexcept {
+    return {control(maker_), data(maker_), Layout::kFirstWindow};
+  }
+  [[nodiscard]] RingReader reader() const noexcept { return {control(!maker_), data(!maker_)}; }
+  // What this side tells the other about what it writes.
+  [[nodiscard]] RingControl& written() const noexcept { return control(maker_); }
+
+ private:
+  [[nodiscard]] RingControl& control(bool makers) const noexcept {
+    return reinterpret_cast<Layout*>(region_.bytes().data())->control[makers ? 0 : 1];
+  }
+  [[nodiscard]] std::span<std::byte> data(bool makers) const noexcept {
+    return region_.bytes().subspan(Layout::kPage + (makers ? 0 : Layout::kRingSize),
+                                   Layout::kRingSize);
+  }
+
+  Fd bell_;
+  Region region_;
+  bool maker_ = false;
+};
+
+}  // namespace udapl::soft::shm

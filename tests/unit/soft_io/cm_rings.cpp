@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The connection manager on one host: which path a connection takes, and that nobody can tell.
+#include "providers/soft/io/ring_stream.h"
+#include "providers/soft/shm/offer.h"
+#include "tests/unit/soft_io/cm_fixture.h"
+
+namespace udapl::soft::test {
+namespace {
+
+Settings with(Settings::Path path) {
+  Settings settings;
+  settings.path = path;
+  return settings;
+}
+
+// Managers of each kind beside that of the fixture, which is "auto".
+struct Paths : CmFixture {
+  // Connects and says whether both sides have rings.
+  bool connected_by_rings(ConnectionManager& from, ConnectionManager& to, const Bytes& question,
+                          const Bytes& answer) {
+    Desk desk;
+    auto listener = to.listen({0, nullptr}, desk);
+    BOOST_REQUIRE(listener.ok());
+    FakeQp active;
+    FakeQp passive;
+    BOOST_REQUIRE(active.start(from, request((*listener)->conn_qual(), question)).ok());
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    BOOST_TEST((question == incoming->private_data()));
+    BOOST_REQUIRE(incoming->accept(passive, answer).ok());
+    BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+    BOOST_TEST((active.data() == answer));
+    BOOST_TEST(active.stream().costly() == passive.stream().costly());
+    BOOST_TEST(active.agreed().crc == active.stream().costly());
+    BOOST_TEST(passive.agreed().crc == active.stream().costly());
+    BOOST_TEST((active.agreed().rtr == iwarp::kRtrRead));
+    return !active.stream().costly();
+  }
+
+  ConnectionManager tcp{*reactor, ipv4("127.0.0.1"), with(Settings::Path::kTcp)};
+  ConnectionManager shm{*reactor, ipv4("127.0.0.1"), with(Settings::Path::kShm)};
+};
+
+bool is(const IoResult& result, IoResult::Kind kind, int error = 0) {
+  return result.kind == kind && result.error == error;
+}
+
+// A stream of ours, and what its peer holds.
+struct Half {
+  explicit Half(std::chrono::milliseconds peer_timeout = 0ms) {
+    RawSocket server;
+    const auto place = server.listen();
+    BOOST_REQUIRE(peer.connect(place));
+    RawSocket accepted = server.accept();
+    shm::OfferBox box;
+    const char* why = "";
+    BOOST_REQUIRE(box.open(*place.get()));
+    auto offer = shm::make_offer(*place.get(), why);
+    BOOST_REQUIRE_MESSAGE(offer.has_value(), why);
+    theirs = box.take(offer->token);
+    BOOST_REQUIRE(theirs.valid());
+    stream = std::make_unique<RingStream>(
+        std::make_unique<TcpStream>(*reactor, Fd(::dup(accepted.fd())), transport::Endpoints{}),
+        std::move(offer->rings), peer_timeout);
+  }
+  std::unique_ptr<Reactor> reactor = make_reactor();
+  RawSocket peer;
+  shm::Rings theirs;
+  std::unique_ptr<RingStream> stream;
+};
+
+// Collects what is ready.
+class Listener final : public Handler {
+ public:
+  explicit Listener(RingStream& stream) : stream_(stream) {}
+  void on_ready(std::uint32_t events) noexcept override { seen |= stream_.ready(events); }
+  Look look() noexcept override {
+    seen |= stream_.look();
+    return Look::kNothing;
+  }
+  bool rest() noexcept override { return stream_.rest(); }
+  std::atomic<std::uint32_t> seen{0};
+
+ private:
+  RingStream& stream_;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cm_rings, Paths)
+
+BOOST_AUTO_TEST_CASE(the_path_is_what_both_sides_can) {
+  const Bytes question = pattern(100, 1);
+  const Bytes answer = pattern(200, 2);
+  BOOST_TEST(connected_by_rings(cm, cm, question, answer));
+  BOOST_TEST(connected_by_rings(shm, cm, question, answer));
+  BOOST_TEST(connected_by_rings(cm, shm, question, answer));
+  BOOST_TEST(!connected_by_rings(tcp, cm, question, answer));
+  BOOST_TEST(!connected_by_rings(cm, tcp, question, answer));
+}
+
+BOOST_AUTO_TEST_CASE(private_data_of_every_size_is_the_consumers) {
+  const std::size_t most = 508 - shm::kTokenSize;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, most - 1, most})
+    BOOST_TEST(connected_by_rings(cm, cm, pattern(size, 1), pattern(508 - size, 2)));
+  BOOST_TEST(!connected_by_rings(cm, cm, pattern(most + 1, 1), {}));
+  BOOST_TEST(!connected_by_rings(cm, cm, pattern(508, 1), {}));
+}
+
+BOOST_AUTO_TEST_CASE(path_shm_is_that_or_nothing) {
+  Desk desk;
+  const auto listener = listen(desk);
+  auto strict = shm.listen({0, nullptr}, desk);
+  auto plain = tcp.listen({0, nullptr}, desk);
+  BOOST_REQUIRE(strict.ok() && plain.ok());
+  FakeQp active;
+  BOOST_REQUIRE(active.start(shm, request((*plain)->conn_qual())).ok());
+  BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
+  FakeQp crowded;
+  BOOST_REQUIRE(crowded.start(shm, request(listener->conn_qual(), pattern(508))).ok());
+  BOOST_TEST(outcome(crowded) == ConnectFailure::kUnreachable);
+  RawSocket peer;
+  BOOST_REQUIRE(peer.connect((*strict)->address()));
+  peer.send(encoded(good_request()));
+  BOOST_TEST(peer.closed());
+  BOOST_TEST(desk.count() == 0);
+}
+
+// The bit is a reserved one of the protocol; what looks like a token and is none is not left over.
+BOOST_AUTO_TEST_CASE(token_that_nobody_left) {
+  for (ConnectionManager* const at : {&cm, &tcp}) {
+    Desk desk;
+    auto listener = at->listen({0, nullptr}, desk);
+    BOOST_REQUIRE(listener.ok());
+    Bytes data = pattern(10);
+    const Bytes own = data;
+    const char mark[] = "udaplshm0123456789abcdef";
+    for (const char letter : std::span(mark).first(shm::kTokenSize))
+      data.push_back(static_cast<std::byte>(letter));
+    iwarp::MpaFrame frame = good_request(data);
+    frame.rings = true;
+    RawSocket peer;
+    BOOST_REQUIRE(peer.connect((*listener)->address()));
+    peer.send(encoded(frame));
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    BOOST_TEST((own == incoming->private_data()));
+    FakeQp passive;
+    BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+    const Bytes reply = peer.receive(24);
+    BOOST_TEST(!iwarp::decode_mpa(reply, iwarp::MpaKind::kReply).frame.rings);
+    BOOST_TEST(passive.stream().costly());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reserved_bit_of_a_strange_peer_is_ignored) {
+  Desk desk;
+  const auto listener = listen(desk);
+  for (const std::size_t size : {0, 10, 40}) {
+    iwarp::MpaFrame frame = good_request();
+    const Bytes data = pattern(size);
+    frame.private_data = data;
+    frame.rings = true;
+    RawSocket peer;
+    BOOST_REQUIRE(peer.connect(listener->address()));
+    peer.send(encoded(frame));
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    BOOST_TEST((data == incoming->private_data()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(second_qp_gets_the_rings_when_the_first_refuses) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  FakeQp unwilling;
+  FakeQp willing;
+  unwilling.refuse_stream = true;
+  start(active, request(listener->conn_qual()));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_TEST(!incoming->accept(unwilling, {}).ok());
+  BOOST_REQUIRE(incoming->accept(willing, {}).ok());
+  BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+  BOOST_TEST(!willing.stream().costly());
+  const Bytes sent = pattern(1000);
+  const iwarp::IoSpan span{sent.data(), sent.size()};
+  BOOST_TEST(active.stream().send(std::span(&span, 1)).bytes == sent.size());
+  Bytes got(2000);
+  BOOST_TEST(willing.stream().receive(got).bytes == sent.size());
+}
+
+BOOST_AUTO_TEST_CASE(rejection_arrives) {
+  Desk desk;
+  const auto listener = listen(desk);
+  FakeQp active;
+  start(active, request(listener->conn_qual(), pattern(3)));
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  incoming->reject(pattern(7));
+  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+  BOOST_TEST((active.data() == pattern(7)));
+}
+
+// ---- how a stream of rings ends -----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
+  for (const bool unread : {false, true}) {
+    Half half;
+    const Bytes word = pattern(5);
+    const iwarp::IoSpan span{word.data(), word.size()};
+    shm::RingWriter writer = half.theirs.writer();
+    BOOST_TEST(writer.write(word).bytes == word.size());
+    if (unread) BOOST_TEST(half.stream->send(std::span(&span, 1)).bytes == word.size());
+    Listener listener(*half.stream);
+    BOOST_REQUIRE(half.stream->watch(EPOLLIN, listener).ok());
+    half.theirs = shm::Rings();
+    BOOST_TEST(eventually([&] {
+      std::array<std::byte, 8> room;
+      return half.stream->receive(room).bytes == word.size();  // what it said comes first
+    }));
+    BOOST_TEST(eventually([&] {
+      half.reactor->progress();
+      std::array<std::byte, 8> room;
+      const IoResult result = half.stream->receive(room);
+      return unread ? is(result, IoResult::kBroken, ECONNRESET) : is(result, IoResult::kEnd);
+    }));
+    BOOST_TEST((listener.seen & EPOLLIN) != 0U);
+    BOOST_TEST(((listener.seen & EPOLLERR) != 0U) == unread);
+    half.stream.reset();
+    half.reactor->quiesce(listener);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ends_that_are_told) {
+  const auto end_of = [](auto&& finish) {
+    Half half;
+    const Bytes word = pattern(5);
+    shm::RingWriter writer = half.theirs.writer();
+    BOOST_TEST(writer.write(word).bytes == word.size());
+    finish(half);
+    half.stream.reset();
+    return half.theirs.reader().end();
+  };
+  const auto read = [](Half& half) {
+    std::array<std::byte, 8> room;
+    BOOST_TEST(half.stream->receive(room).bytes == 5U);
+  };
+  using shm::RingEnd;
+  BOOST_TEST((end_of(read) == RingEnd::kFinished));
+  BOOST_TEST((end_of([](Half&) {}) == RingEnd::kReset));  // with something unread, as a socket
+  BOOST_TEST((end_of([](Half& half) { half.stream->shutdown_write(); }) == RingEnd::kFinished));
+  BOOST_TEST((end_of([&](Half& half) {
+                read(half);
+                half.stream->abort_on_close();
+              }) == RingEnd::kReset));
+  BOOST_TEST((end_of([](Half& half) { ByteStream::end_gently(std::move(half.stream)); }) ==
+              RingEnd::kFinished));
+}
+
+BOOST_AUTO_TEST_CASE(peer_that_makes_no_room_is_lost_in_time) {
+  Half half(50ms);
+  Listener listener(*half.stream);
+  BOOST_REQUIRE(half.stream->watch(EPOLLIN, listener).ok());
+  const Bytes block = pattern(1 << 20);
+  const iwarp::IoSpan span{block.data(), block.size()};
+  while (half.stream->send(std::span(&span, 1)).kind == IoResult::kDone) {
+  }
+  half.stream->set_events(EPOLLIN | EPOLLOUT);
+  BOOST_TEST(eventually([&] { return (listener.seen & EPOLLERR) != 0; }));
+  BOOST_TEST(is(half.stream->send(std::span(&span, 1)), IoResult::kBroken, EPIPE));
+  half.stream.reset();
+  half.reactor->quiesce(listener);
+}
+
+BOOST_AUTO_TEST_CASE(peer_that_lies_breaks_the_stream) {
+  Half half;
+  Listener listener(*half.stream);
+  BOOST_REQUIRE(half.stream->watch(EPOLLIN, listener).ok());
+  shm::RingWriter writer = half.theirs.writer();
+  for (int i = 0; i < 3; ++i) BOOST_TEST(writer.write(pattern(100)).bytes == 100U);
+  // A window that is no power of two, in the page of the rings.
+  half.theirs.written().window.store(3);
+  std::array<std::byte, 8> room;
+  BOOST_TEST(is(half.stream->receive(room), IoResult::kBroken, EPROTO));
+  half.stream.reset();
+  half.reactor->quiesce(listener);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::test

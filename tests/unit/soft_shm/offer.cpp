@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Offers: how two processes come to share rings, and what strangers may leave in the box.
+#include "providers/soft/shm/offer.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace udapl::soft::shm::test {
+namespace {
+
+// An address that only these tests listen at.
+union Place {
+  sockaddr any;
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+};
+
+Place ipv4(const char* host = "127.0.0.1") {
+  Place place{};
+  place.v4.sin_family = AF_INET;
+  place.v4.sin_port = htons(static_cast<std::uint16_t>(::getpid()));
+  BOOST_REQUIRE(::inet_pton(AF_INET, host, &place.v4.sin_addr) == 1);
+  return place;
+}
+
+std::optional<Offer> offer(const Place& place, const char* expected = nullptr) {
+  const char* why = nullptr;
+  std::optional<Offer> made = make_offer(place.any, why);
+  if (expected == nullptr)
+    BOOST_REQUIRE_MESSAGE(made.has_value(), why);
+  else
+    BOOST_TEST(std::strcmp(why, expected) == 0, why);
+  return made;
+}
+
+void pass(const Rings& from, const Rings& to, char letter) {
+  RingWriter writer = from.writer();
+  RingReader reader = to.reader();
+  std::array bytes{std::byte(letter)};
+  BOOST_TEST(writer.write(bytes).bytes == 1U);
+  bytes = {};
+  BOOST_TEST(reader.read(bytes).bytes == 1U);
+  BOOST_TEST((bytes[0] == std::byte(letter)));
+}
+
+// What somebody else leaves in a box: these bytes, and perhaps a descriptor.
+Fd leave(const Place& place, std::span<const std::byte> bytes, std::vector<int> descriptors) {
+  const Offer own = *offer(place);  // finds the name for us
+  sockaddr_un name{};
+  socklen_t size = sizeof name;
+  BOOST_REQUIRE(::getpeername(own.rings.bell(), reinterpret_cast<sockaddr*>(&name), &size) == 0);
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  BOOST_REQUIRE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), size) == 0);
+  if (bytes.empty()) return socket;
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    const std::size_t length = descriptors.size() * sizeof(int);
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(length);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(length);
+    std::memcpy(CMSG_DATA(header), descriptors.data(), length);
+  }
+  BOOST_REQUIRE(::sendmsg(socket.get(), &message, MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(bytes.size()));
+  return socket;
+}
+
+int open_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) count += ::fcntl(fd, F_GETFD) != -1 ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(offers)
+
+BOOST_AUTO_TEST_CASE(what_was_left_is_found_by_its_token_and_once) {
+  OfferBox box;
+  const Place place = ipv4();
+  BOOST_REQUIRE(box.open(place.any));
+  const Offer first = *offer(place);
+  const Offer second = *offer(place);
+  BOOST_TEST((first.token != second.token));
+  const Rings late = box.take(second.token);
+  BOOST_REQUIRE(late.valid());
+  const Rings early = box.take(first.token);
+  BOOST_REQUIRE(early.valid());
+  pass(first.rings, early, 'a');
+  pass(early, first.rings, 'b');
+  pass(second.rings, late, 'c');
+  BOOST_TEST(!box.take(first.token).valid());
+}
+
+BOOST_AUTO_TEST_CASE(ipv6_has_names_of_its_own) {
+  Place place{};
+  place.v6.sin6_family = AF_INET6;
+  place.v6.sin6_addr = in6addr_loopback;
+  place.v6.sin6_port = htons(static_cast<std::uint16_t>(::getpid()));
+  OfferBox box;
+  OfferBox other;
+  BOOST_REQUIRE(box.open(place.any));
+  BOOST_REQUIRE(other.open(ipv4().any));
+  const Offer left = *offer(place);
+  BOOST_TEST(!other.take(left.token).valid());
+  BOOST_TEST(box.take(left.token).valid());
+}
+
+BOOST_AUTO_TEST_CASE(nobody_there_or_not_on_this_host) {
+  offer(ipv4(), "nobody there takes offers of shared memory");
+  // A name can be taken by anybody, for any address.
+  OfferBox squatter;
+  const Place elsewhere = ipv4("192.0.2.1");
+  BOOST_REQUIRE(squatter.open(elsewhere.any));
+  offer(elsewhere, "it is not on this host");
+  OfferBox second;
+  BOOST_TEST(!second.open(elsewhere.any));
+  BOOST_TEST(errno == EADDRINUSE);
+  squatter.close();
+  BOOST_TEST(second.open(elsewhere.any));
+}
+
+BOOST_AUTO_TEST_CASE(what_strangers_leave_is_not_taken) {
+  OfferBox box;
+  const Place place = ipv4();
+  BOOST_REQUIRE(box.open(place.any));
+  const int before = open_descriptors();
+  {
+    const Offer good = *offer(place);
+    Token token = good.token;
+    token.back() ^= std::byte{1};
+    const Fd plain(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    BOOST_REQUIRE(::ftruncate(plain.get(), Layout::kSize) == 0);
+    std::vector<Fd> strangers;
+    strangers.push_back(leave(place, {}, {}));                                    // says nothing
+    strangers.push_back(leave(place, token, {}));                                 // brings nothing
+    strangers.push_back(leave(place, std::span(token).first(5), {plain.get()}));  // half of one
+    strangers.push_back(leave(place, token, {plain.get(), plain.get()}));         // too much
+    BOOST_TEST(!box.take(token).valid());
+    strangers.push_back(leave(place, token, {plain.get()}));  // can be cut off under our feet
+    BOOST_TEST(!box.take(token).valid());
+    BOOST_TEST(!box.take({}).valid());
+    BOOST_TEST(!box.take(std::span(good.token).first(8)).valid());
+    BOOST_TEST(box.take(good.token).valid());
+  }
+  box.close();
+  BOOST_TEST(open_descriptors() <= before);
+}
+
+// The oldest of what nobody asks for makes room; a stranger who never ends is not served for ever.
+BOOST_AUTO_TEST_CASE(the_box_is_bounded) {
+  OfferBox box;
+  const Place place = ipv4();
+  BOOST_REQUIRE(box.open(place.any));
+  const int before = open_descriptors();
+  const Offer oldest = *offer(place);
+  std::vector<Offer> many;
+  Token unknown = oldest.token;
+  unknown.back() ^= std::byte{1};
+  for (int i = 0; i < 100; ++i) many.push_back(*offer(place));
+  const int theirs = open_descriptors() - before;
+  BOOST_TEST(!box.take(unknown).valid());
+  BOOST_TEST(open_descriptors() - before - theirs <= 2 * 64);
+  BOOST_TEST(!box.take(oldest.token).valid());
+  BOOST_TEST(box.take(many.back().token).valid());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::shm::test
