@@ -195,7 +195,7 @@ Done Group::next() {
 }
 
 // The provider stores the byte when it likes: that is the point, and no mistake.
-[[gnu::no_sanitize("thread")]] std::uint8_t Group::last_byte(std::uint32_t index) const {
+__attribute__((no_sanitize("thread"))) std::uint8_t Group::last_byte(std::uint32_t index) const {
   const volatile std::byte* byte = bytes_.get() + target(index) + what_.size - 1;
   return std::to_integer<std::uint8_t>(*byte);
 }
