@@ -56,11 +56,9 @@ void RingStream::ring_bell() noexcept {
 }
 
 void RingStream::hear_bell() noexcept {
-  std::array<std::byte, 64> rings;
-  ssize_t got = 0;
-  do {
-    got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
-  } while (got == static_cast<ssize_t>(rings.size()));
+  // What is left over by one that rings without end is heard the next time.
+  std::array<std::byte, 512> rings;
+  const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
   if (peer_gone_ || got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
   // Nothing more comes this way, and epoll would tell of it again and again.
   peer_gone_ = true;

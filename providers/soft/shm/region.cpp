@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -26,6 +27,12 @@ bool cannot_change(int fd, std::size_t size) noexcept {
   struct stat file {};
   return ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size >= 0 &&
          static_cast<std::size_t>(file.st_size) == size;
+}
+
+// The size of a file beyond the limit would end the process (SIGXFSZ).
+bool within_file_limit(std::size_t size) noexcept {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
 }
 
 }  // namespace
@@ -49,6 +56,10 @@ Region::~Region() {
 }
 
 Region Region::make(std::size_t size) noexcept {
+  if (!within_file_limit(size)) {
+    errno = EFBIG;
+    return {};
+  }
   Fd memfd = Fd::made(::memfd_create("udapl-soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memfd.valid()) return {};
   if (::ftruncate(memfd.get(), static_cast<off_t>(size)) != 0) return {};
@@ -64,8 +75,16 @@ Region Region::adopt(Fd memfd, std::size_t size) noexcept {
 }
 
 Region Region::map(Fd memfd, std::size_t size) noexcept {
-  void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
+  // In a program that has locked its future memory (mlockall) the pages would all be taken now.
+  void* const at = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, memfd.get(), 0);
   if (at == MAP_FAILED) return {};
+  ::munlock(at, size);
+  if (::mprotect(at, size, PROT_READ | PROT_WRITE) != 0) {
+    const int error = errno;
+    ::munmap(at, size);
+    errno = error;
+    return {};
+  }
   return {std::move(memfd), {static_cast<std::byte*>(at), size}};
 }
 

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace udapl::soft::shm::test {
@@ -51,6 +52,32 @@ BOOST_AUTO_TEST_CASE(both_sides_see_the_same_bytes) {
   BOOST_TEST((theirs.bytes()[kSize - 1] == std::byte{7}));
   const Region moved = std::move(ours);
   BOOST_TEST((moved.bytes()[kSize - 1] == std::byte{7}));
+}
+
+// As databases do; only who may lock much gets that far.
+BOOST_AUTO_TEST_CASE(locked_memory_is_not_taken_before_it_is_used) {
+  if (::mlockall(MCL_FUTURE) != 0) return;
+  constexpr std::size_t kPages = 1024;
+  constexpr std::size_t kPage = 4096;
+  const Region region = Region::make(kPages * kPage);
+  ::munlockall();
+  if (!region.valid()) return;  // beyond the limit of locked memory
+  std::array<unsigned char, kPages> resident{};
+  BOOST_REQUIRE(::mincore(region.bytes().data(), kPages * kPage, resident.data()) == 0);
+  for (const unsigned char page : resident) BOOST_REQUIRE((page & 1) == 0);
+  region.bytes()[5 * kPage] = std::byte{1};
+}
+
+BOOST_AUTO_TEST_CASE(limit_of_file_sizes_is_kept) {
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small{kSize - 1, before.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const Region none = Region::make(kSize);
+  const int error = errno;
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  BOOST_TEST(!none.valid());
+  BOOST_TEST(error == EFBIG);
 }
 
 BOOST_AUTO_TEST_CASE(each_seal_is_needed) {
