@@ -70,7 +70,6 @@ TcpListener::~TcpListener() {
   // A child that was forked keeps it open.
   if (forks::descriptors_may_be_shared()) ::shutdown(socket_.get(), SHUT_RD);
   socket_.reset();
-  offers_.close();
   while (true) {
     HalfOpen* half_open = nullptr;
     {
@@ -81,6 +80,7 @@ TcpListener::~TcpListener() {
     }
     delete half_open;
   }
+  offers_.close();  // half-open ones look into it
   gate_.close();
 }
 

@@ -154,6 +154,9 @@ struct ConnectionStep {
         return go(State::kTerminating, Action::kTerminate);
       [[fallthrough]];  // it must not be told, or does not listen any more
     case Input::kLost:
+      // We have ended, and all of ours was done: a peer that has something left may reset then.
+      if (state == State::kHalfClosed && input == Input::kLost)
+        return go(State::kError, Action::kEndReset, kDisconnected);
       return hears ? go(State::kError, Action::kEndReset, broken) : nothing();
     case Input::kToldByPeer:
       return hears ? go(State::kError, Action::kEndGently, broken) : nothing();

@@ -65,7 +65,7 @@ constexpr const char* kTable[kConnectionInputs][kConnectionStates] = {
   {".",              ".",             ".",               "Eg disconnected", "Eg disconnected", "Eg disconnected", ".",           "."},   // kPeerClosed
   {".",              ".",             ".",               "Er disconnected", "Er disconnected", "Er disconnected", ".",           "."},   // kPeerGone
   {".",              ".",             ".",               ".",               "H",               ".",               ".",           "."},   // kDrained
-  {".",              ".",             "Er accept failed", "Er broken",      "Er broken",       "Er broken",       ".",           "."},   // kLost
+  {".",              ".",             "Er accept failed", "Er broken",      "Er broken",       "Er disconnected", ".",           "."},   // kLost
   {".",              ".",             "Eg accept failed", "Eg broken",      "Eg broken",       "Eg broken",       ".",           "."},   // kToldByPeer
   {".",              ".",             "Er accept failed", "T",              "T",               "Er broken",       ".",           "."},   // kTellPeer
   {".",              ".",             ".",               ".",               ".",               ".",               "Eg broken",   "."},   // kPeerTold

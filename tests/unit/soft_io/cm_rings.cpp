@@ -5,6 +5,8 @@
 #include "providers/soft/shm/offer.h"
 #include "tests/unit/soft_io/cm_fixture.h"
 
+#include <mutex>
+
 namespace udapl::soft::test {
 namespace {
 
@@ -73,18 +75,48 @@ struct Half {
 // Collects what is ready.
 class Listener final : public Handler {
  public:
-  explicit Listener(RingStream& stream) : stream_(stream) {}
-  void on_ready(std::uint32_t events) noexcept override { seen |= stream_.ready(events); }
+  explicit Listener(RingStream& stream) : stream_(&stream) {}
+  void on_ready(std::uint32_t events) noexcept override {
+    const std::lock_guard guard(lock);
+    if (stream_ != nullptr) seen |= stream_->ready(events);
+  }
   Look look() noexcept override {
-    seen |= stream_.look();
+    const std::lock_guard guard(lock);
+    if (stream_ != nullptr) seen |= stream_->look();
     return Look::kNothing;
   }
-  bool rest() noexcept override { return stream_.rest(); }
+  bool rest() noexcept override {
+    const std::lock_guard guard(lock);
+    return stream_ == nullptr || stream_->rest();
+  }
+  // The stream's, as that of a Qp.
+  template <class Work>
+  auto locked(Work work) {
+    const std::lock_guard guard(lock);
+    return work(*stream_);
+  }
+  void end(std::unique_ptr<RingStream>& stream) {
+    const std::lock_guard guard(lock);
+    stream_ = nullptr;
+    stream.reset();
+  }
   std::atomic<std::uint32_t> seen{0};
 
  private:
-  RingStream& stream_;
+  std::mutex lock;
+  RingStream* stream_;
 };
+
+void begin(Listener& listener) {
+  const Status watched =
+      listener.locked([&](RingStream& stream) { return stream.watch(EPOLLIN, listener); });
+  BOOST_REQUIRE(watched.ok());
+}
+
+void stop(Half& half, Listener& listener) {
+  listener.end(half.stream);
+  half.reactor->quiesce(listener);
+}
 
 }  // namespace
 
@@ -215,22 +247,22 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
     BOOST_TEST(writer.write(word).bytes == word.size());
     if (unread) BOOST_TEST(half.stream->send(std::span(&span, 1)).bytes == word.size());
     Listener listener(*half.stream);
-    BOOST_REQUIRE(half.stream->watch(EPOLLIN, listener).ok());
+    begin(listener);
     half.theirs = shm::Rings();
-    BOOST_TEST(eventually([&] {
+    const auto receive = [](RingStream& stream) {
       std::array<std::byte, 8> room;
-      return half.stream->receive(room).bytes == word.size();  // what it said comes first
-    }));
+      return stream.receive(room);
+    };
+    // What it said comes first.
+    BOOST_TEST(eventually([&] { return listener.locked(receive).bytes == word.size(); }));
     BOOST_TEST(eventually([&] {
       half.reactor->progress();
-      std::array<std::byte, 8> room;
-      const IoResult result = half.stream->receive(room);
+      const IoResult result = listener.locked(receive);
       return unread ? is(result, IoResult::kBroken, ECONNRESET) : is(result, IoResult::kEnd);
     }));
     BOOST_TEST((listener.seen & EPOLLIN) != 0U);
     BOOST_TEST(((listener.seen & EPOLLERR) != 0U) == unread);
-    half.stream.reset();
-    half.reactor->quiesce(listener);
+    stop(half, listener);
   }
 }
 
@@ -263,30 +295,26 @@ BOOST_AUTO_TEST_CASE(ends_that_are_told) {
 BOOST_AUTO_TEST_CASE(peer_that_makes_no_room_is_lost_in_time) {
   Half half(50ms);
   Listener listener(*half.stream);
-  BOOST_REQUIRE(half.stream->watch(EPOLLIN, listener).ok());
+  begin(listener);
   const Bytes block = pattern(1 << 20);
   const iwarp::IoSpan span{block.data(), block.size()};
-  while (half.stream->send(std::span(&span, 1)).kind == IoResult::kDone) {
+  const auto send = [&](RingStream& stream) { return stream.send(std::span(&span, 1)); };
+  while (listener.locked(send).kind == IoResult::kDone) {
   }
-  half.stream->set_events(EPOLLIN | EPOLLOUT);
+  listener.locked([](RingStream& stream) { stream.set_events(EPOLLIN | EPOLLOUT); });
   BOOST_TEST(eventually([&] { return (listener.seen & EPOLLERR) != 0; }));
-  BOOST_TEST(is(half.stream->send(std::span(&span, 1)), IoResult::kBroken, EPIPE));
-  half.stream.reset();
-  half.reactor->quiesce(listener);
+  BOOST_TEST(is(listener.locked(send), IoResult::kBroken, EPIPE));
+  stop(half, listener);
 }
 
 BOOST_AUTO_TEST_CASE(peer_that_lies_breaks_the_stream) {
   Half half;
-  Listener listener(*half.stream);
-  BOOST_REQUIRE(half.stream->watch(EPOLLIN, listener).ok());
   shm::RingWriter writer = half.theirs.writer();
   for (int i = 0; i < 3; ++i) BOOST_TEST(writer.write(pattern(100)).bytes == 100U);
   // A window that is no power of two, in the page of the rings.
   half.theirs.written().window.store(3);
   std::array<std::byte, 8> room;
   BOOST_TEST(is(half.stream->receive(room), IoResult::kBroken, EPROTO));
-  half.stream.reset();
-  half.reactor->quiesce(listener);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
