@@ -156,9 +156,7 @@ void Reactor::announce_timer(Clock::time_point when) noexcept {
   if (!wake_sleeper() && lease_.ends_after(when)) lease_.summon();
 }
 
-bool Reactor::has_work() const noexcept {
-  return has_queued() || expired(next_timer());
-}
+bool Reactor::has_work() const noexcept { return has_queued() || expired(next_timer()); }
 
 void Reactor::wake() noexcept { wake_sleeper(); }
 
@@ -344,10 +342,13 @@ void Reactor::progress() noexcept {
 void Reactor::poll_turn(std::uint32_t polls) noexcept {
   bool found = false;
   if (claim()) {
+    shut_out_.store(0, std::memory_order_relaxed);
     found = turn();
     release();
   } else if (driven_here()) {
     return;
+  } else {
+    ask_for_role();
   }
   if (found) {
     polls_.store(0, std::memory_order_relaxed);
@@ -359,6 +360,17 @@ void Reactor::poll_turn(std::uint32_t polls) noexcept {
                  std::memory_order_relaxed);
   if (static_cast<std::int32_t>(polls - yield_at_.load(std::memory_order_relaxed)) >= 0)
     yield_at_.store(polls + yield(), std::memory_order_relaxed);
+}
+
+// Where one thread waits and another polls, the one that is awake had better drive: the leader
+// makes way, and comes back when the polls end.
+void Reactor::ask_for_role() noexcept {
+  if ((role_.load(std::memory_order_relaxed) & kState) != kAsleep) return;
+  const std::uint32_t polls = shut_out_.load(std::memory_order_relaxed) + 1;
+  shut_out_.store(polls < kManyShutOut ? polls : 0, std::memory_order_relaxed);
+  if (polls < kManyShutOut) return;
+  polls_drive_.store(true, std::memory_order_seq_cst);
+  wake_sleeper();
 }
 
 // After how many polls the next yield is due. If there was nobody to run, that can wait.

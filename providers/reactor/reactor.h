@@ -132,6 +132,8 @@ class Reactor final : private WaitWord::Waker {
   // kTurnsPerWait-th turn.
   static constexpr std::uint32_t kRestAfter = 4096;
   static constexpr std::uint32_t kTurnsPerWait = 32;
+  // So many polls in a row that find a leader asleep, and it is asked to make way.
+  static constexpr std::uint32_t kManyShutOut = 64;
   // So many turns since another way of driving, and the application is said to poll.
   static constexpr std::uint32_t kHabit = 8;
 
@@ -209,6 +211,8 @@ class Reactor final : private WaitWord::Waker {
   bool ask_pollers() noexcept;       // true: one had something
   void let_pollers_rest() noexcept;  // those that can
   void poll_turn(std::uint32_t polls) noexcept;
+  void ask_for_role() noexcept;
+  [[nodiscard]] bool polls_drive() noexcept;
   std::uint32_t yield() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void fire_timers() noexcept;
@@ -286,9 +290,11 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kPatientPolls};
   Habit habit_;
-  std::uint32_t waits_saved_ = 0;        // in a row; by whoever holds the role
-  std::atomic<bool> crowded_{false};     // others ran when the application yielded last
-  std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
+  std::uint32_t waits_saved_ = 0;           // in a row; by whoever holds the role
+  std::atomic<std::uint32_t> shut_out_{0};  // polls in a row that found a leader asleep
+  std::atomic<bool> polls_drive_{false};    // and it has made way, or is to
+  std::atomic<bool> crowded_{false};        // others ran when the application yielded last
+  std::atomic<std::uint32_t> turns_{0};     // in a row, without a wait or the service thread
   Direct direct_;
   Clock::time_point slept_at_;             // when a leader that reads the clock went to sleep
   std::atomic<bool> watch_others_{false};  // the service thread is to, or does

@@ -13,13 +13,22 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
   const NotCancelled scope;
   while (true) {
     if (word.value() != seen) return WaitResult::kChanged;
-    if (claim()) return lead(word, seen, deadline);
+    if (!polls_drive() && claim()) return lead(word, seen, deadline);
     const WaitResult result = follow(word, seen, deadline);
     if (result == WaitResult::kChanged && word.value() == seen) continue;
     // Perhaps this thread was nominated and goes elsewhere now.
     if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) nominate_follower();
     return result;
   }
+}
+
+// Has a leader made way for a thread that polls, and does that still poll? When it does so no
+// longer its lease ends, and the service thread nominates a follower.
+bool Reactor::polls_drive() noexcept {
+  if (!polls_drive_.load(std::memory_order_seq_cst)) return false;
+  if (lease_.valid(Clock::now())) return true;
+  polls_drive_.store(false, std::memory_order_seq_cst);
+  return false;
 }
 
 // Sleeps while another thread drives.
@@ -32,7 +41,8 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& d
   }
   // The driver, when it has given the role up, looks for followers.
   WaitResult result = WaitResult::kChanged;
-  if ((role_.load(std::memory_order_seq_cst) & kState) != kFree) result = word.wait(seen, deadline);
+  if ((role_.load(std::memory_order_seq_cst) & kState) != kFree || polls_drive())
+    result = word.wait(seen, deadline);
   const ScopedLock guard(lock_);
   followers_.erase(followers_.iterator_to(me));
   follower_count_.fetch_sub(1, std::memory_order_relaxed);
@@ -61,6 +71,7 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
       result = late ? WaitResult::kTimedOut : WaitResult::kInterrupted;
       break;
     }
+    if (polls_drive_.load(std::memory_order_seq_cst)) break;
   }
   word.set_waker(nullptr);
   leader_present_.store(false, std::memory_order_seq_cst);

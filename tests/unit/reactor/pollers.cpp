@@ -160,6 +160,46 @@ BOOST_AUTO_TEST_CASE(waits_end) {
   sender.join();
 }
 
+// The leader makes way for a thread that polls, and is there again when that stops.
+BOOST_AUTO_TEST_CASE(waiter_makes_way_for_who_polls) {
+  const auto reactor = make_reactor();
+  Mailbox box(*reactor);
+  WaitWord word;
+  std::atomic<int> returned{0};
+  std::atomic<bool> over{false};
+  std::thread waiter([&] {
+    while (!over) {
+      const std::uint32_t value = word.value();
+      if (over) break;
+      reactor->block(word, value, std::nullopt);
+      ++returned;
+    }
+  });
+  for (int round = 0; round < 3; ++round) {
+    const long before = box.taken;
+    // Until polls drive; then each message needs no bell.
+    const auto end = Clock::now() + kPatience;
+    long without_bell = 0;
+    for (long i = before + 1; without_bell < 500; ++i) {
+      BOOST_REQUIRE(Clock::now() < end);
+      const long bells = box.bells;
+      box.put();
+      while (box.taken < i && Clock::now() < end) reactor->poll();
+      if (box.bells == bells) ++without_bell;
+    }
+    // Nobody polls now: who drives then is woken.
+    const long last = box.taken;
+    BOOST_REQUIRE(eventually([&] { return box.resting.load(); }));
+    box.put();
+    BOOST_REQUIRE(eventually([&] { return box.taken == last + 1; }));
+  }
+  over = true;
+  const int seen = returned;
+  word.signal();
+  BOOST_TEST(eventually([&] { return returned > seen; }));
+  waiter.join();
+}
+
 BOOST_AUTO_TEST_CASE(they_come_and_go_while_others_are_asked) {
   const auto reactor = make_reactor();
   Mailbox steady(*reactor);
