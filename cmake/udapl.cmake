@@ -226,6 +226,7 @@ function(udapl_install_package)
   install(SCRIPT ${PROJECT_BINARY_DIR}/install_pc.cmake COMPONENT devel)
   install(FILES ${pc_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT devel)
 
+  install(CODE "file(WRITE \"${PROJECT_BINARY_DIR}/install_destdir.txt\" \"\$ENV{DESTDIR}\")" ALL_COMPONENTS)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)
   add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${PROJECT_BINARY_DIR}/uninstall.cmake
     COMMENT "Removing what was installed last")

@@ -10,6 +10,7 @@ bare name in the installed dat.conf. Then what administrators and packagers do: 
 DESTDIR, `uninstall`. Exit status 0: all well, 1: not.
 """
 
+import glob
 import os
 import shutil
 import subprocess
@@ -130,6 +131,28 @@ def check_edited_conf_stays(build, work):
         raise RuntimeError(f"uninstall has left {', '.join(left)}")
 
 
+def forget_manifests(build):
+    for manifest in glob.glob(os.path.join(build, "install_manifest*.txt")):
+        os.remove(manifest)
+
+
+def check_uninstall_leaves_the_machine_alone(build, work):
+    """What was staged below a DESTDIR is not removed from the machine itself."""
+    forget_manifests(build)
+    mine = os.path.join(work, "mine/bin/dapltest")
+    os.makedirs(os.path.dirname(mine))
+    with open(mine, "w", encoding="utf-8") as file:
+        file.write("somebody else's\n")
+    run("cmake", "--install", build, "--prefix", os.path.join(work, "mine"), "--component", "tools",
+        env=dict(os.environ, DESTDIR=os.path.join(work, "stage")))
+    if subprocess.run(["cmake", "--build", build, "--target", "uninstall"], capture_output=True,
+                      check=False).returncode == 0:
+        raise RuntimeError("uninstall without the DESTDIR of the installation has succeeded")
+    if not os.path.exists(mine):
+        raise RuntimeError("uninstall has removed what was not installed")
+    forget_manifests(build)
+
+
 def check_components(build, work):
     """Every file belongs to one component, and runtime alone has what a program needs to start."""
     whole = os.path.join(work, "whole")
@@ -168,7 +191,9 @@ def main():
         run(datinfo, "list", "soft", env=environment)
         run(datinfo, "check", env=environment)
         check_edited_conf_stays(build, work)
+        check_uninstall_leaves_the_machine_alone(build, work)
         check_components(build, work)
+        forget_manifests(build)
     print(f"{len(FILES)} files installed, two programs built against them, 40 + 2 = 42")
 
 
