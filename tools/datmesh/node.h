@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// One rank of the mesh: its connections to all others, and the transfers on them. Each peer has
+// `size` bytes here that it writes to. Not thread-safe. Throws dat::Error where this rank can do
+// nothing at all; what is wrong with one link is in the link.
+#pragma once
+
+#include "job.h"
+#include "result.h"
+
+#include <dat/dat.hpp>
+
+#include <chrono>
+#include <deque>
+
+namespace datmesh {
+
+class Node {
+ public:
+  Node(Job& job, const Options& options);
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /** To all of higher rank; those of lower rank come. */
+  void connect_all();
+  /** With each in turn, in both directions. */
+  void measure_all();
+  [[nodiscard]] const std::vector<Link>& links() const { return links_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Peer {
+    explicit Peer(dat::Endpoint of) : endpoint(std::move(of)) {}
+    dat::Endpoint endpoint;
+    DAT_RMR_TRIPLET target{};
+    std::string address;
+    std::uint16_t port = 0;
+    Clock::time_point asked;
+    bool established = false;
+    bool asking = false;
+  };
+
+  void publish();
+  void learn();
+  void ask(std::uint32_t to);
+  void handle_events(std::chrono::milliseconds limit);
+  void admit(const dat::Arrival& arrival);
+  void established(const dat::Established& event);
+  void ended(const dat::Ended& event);
+  [[nodiscard]] std::uint32_t index_of(DAT_EP_HANDLE endpoint) const;
+  [[nodiscard]] std::vector<std::byte> introduction(std::uint32_t to) const;
+
+  void meet(std::uint32_t peer);
+  void send_to(std::uint32_t peer);
+  void receive_from(std::uint32_t peer);
+  void say(std::uint32_t peer, std::uint32_t word);
+  [[nodiscard]] std::uint32_t hear(std::uint32_t peer);
+  [[nodiscard]] bool next(std::uint32_t peer, std::uint32_t& slot);  // true: a message
+  [[nodiscard]] std::span<std::byte> target(std::uint32_t peer);
+  [[nodiscard]] std::span<std::byte> source();
+
+  Job& job_;
+  Options options_;
+  dat::Adapter adapter_;
+  dat::Zone zone_;
+  std::vector<std::byte> bytes_;  // targets by rank, the source, messages
+  dat::Memory memory_;
+  dat::Queue transfers_;
+  dat::Queue connections_;
+  dat::Listener listener_;
+  std::deque<Peer> peers_;  // by rank; the own is not used
+  std::vector<Link> links_;
+  std::uint32_t in_flight_ = 0;      // of the transfer that runs
+  std::deque<std::uint32_t> heard_;  // messages that came while something else was awaited
+};
+
+}  // namespace datmesh
