@@ -41,4 +41,4 @@ _udapl() {
   [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- "$word")
 }
 
-complete -o filenames -F _udapl datinfo dattx datperf dapltest dtest dtestx dtestcm dtestsrq datconform dattrace dattrace-chart
+complete -o filenames -F _udapl datinfo dattx datperf dapltest dtest dtestx dtestcm dtestsrq datmesh datconform dattrace dattrace-chart

@@ -44,6 +44,13 @@ class Completion(unittest.TestCase):
                                 ("dattrace-chart", "--rows")):
             self.assertIn(option, self.offered(program, option[:4]))
 
+    def test_datmesh(self):
+        if not os.path.exists(os.path.join(BIN, "datmesh")):
+            self.skipTest("datmesh is not built")
+        self.assertEqual(self.offered("datmesh", "--ne"), ["--netns"])
+        self.assertEqual(self.offered("datmesh", "--ia", "so"), ["soft"])
+        self.assertEqual(self.offered("datmesh", "--html", "da"), ["dat.conf"])
+
     def test_adapters(self):
         self.assertEqual(self.offered("dattx", "server", "--ia", ""), ["soft", "ofa-v2-ib0"])
         self.assertEqual(self.offered("dapltest", "-T", "S", "-D", "s"), ["soft"])
