@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from cut import check_cut
 from ports import free_port
 
 FILES = """
@@ -33,6 +34,7 @@ share/bash-completion/completions/datinfo share/bash-completion/completions/datt
 share/man/man1/dapltest.1 share/man/man1/dtest.1 share/man/man1/dtestsrq.1 share/man/man1/dattrace.1
 share/man/man1/datinfo.1 share/man/man1/dattx.1 share/man/man1/datperf.1 share/man/man3/dat_ia.3 share/man/man3/dat_ia_openv.3
 share/man/man3/dat_last_cause.3 share/man/man5/dat.conf.5 share/man/man7/dat.7
+share/doc/udapl/README.md share/doc/udapl/cpp.md share/doc/udapl/examples/echo.cpp share/doc/udapl/examples/common.h
 """.split()
 
 CONSUMER = """
@@ -154,11 +156,12 @@ def check_uninstall_leaves_the_machine_alone(build, work):
 
 
 def check_components(build, work):
-    """Every file belongs to one component, and runtime alone has what a program needs to start."""
+    """Every file belongs to one component and to one package, and runtime alone has what a program needs to start."""
     whole = os.path.join(work, "whole")
     run("cmake", "--install", build, "--prefix", "/usr", env=dict(os.environ, DESTDIR=whole))
+    check_cut(files_below(whole))
     parts = []
-    for component in ("runtime", "soft", "verbs", "lttng", "tools", "devel"):
+    for component in ("runtime", "soft", "verbs", "lttng", "tools", "devel", "doc"):
         folder = os.path.join(work, component)
         run("cmake", "--install", build, "--prefix", "/usr", "--component", component,
             env=dict(os.environ, DESTDIR=folder))
