@@ -14,6 +14,13 @@ check() {  # check WHAT COMMAND...
 package() { find "$folder" -name "$1-[0-9]*.rpm" | grep . ; }
 has() { rpm -qpl "$(package "$1")" 2>/dev/null | grep -qE "$2"; }
 lacks() { ! has "$@"; }
+no_pmix() { ! rpm -qp --requires "$(package "$1")" 2>/dev/null | grep pmix; }
+in_one() {  # folders of licences and of build IDs apart
+  local twice
+  twice=$(for one in "$folder"/*.rpm; do rpm -qpl "$one" 2>/dev/null; done |
+    grep -vE '/licenses/|/usr/lib/debug|/usr/lib/\.build-id(/[0-9a-f]*)?$' | sort | uniq -d)
+  [ -z "$twice" ] || { echo "$twice"; return 1; }
+}
 says() { rpm -qp "$2" "$(package "$1")" 2>/dev/null | grep -qF "$3"; }
 
 check "libdat2 has the library" has libdat2 '/libdat2\.so\.2$'
@@ -28,12 +35,20 @@ done
 check "udapl-devel has the headers" has udapl-devel '/include/dat2/udat\.h$'
 check "udapl-devel has dat2.pc" has udapl-devel '/pkgconfig/dat2\.pc$'
 check "udapl-devel has the manual" has udapl-devel '/man3/dat_ia_openv\.3'
-for program in datinfo dattx datperf dapltest datconform dattrace dtest dtestx dtestcm dtestsrq; do
-  check "udapl-utils has $program" has udapl-utils "/bin/$program$"
-  check "udapl-utils has the page of $program" has udapl-utils "/man1/$program\.1"
+programs="datinfo dattx datperf dapltest datconform dattrace dattrace-chart dtest dtestx dtestcm dtestsrq"
+for program in $programs datmesh; do
+  package=udapl-utils
+  [ "$program" != datmesh ] || package=udapl-mesh
+  check "$package has $program" has $package "/bin/$program$"
+  check "$package has the page of $program" has $package "/man1/$program\.1"
+  check "$package completes $program" has $package "/completions/$program$"
 done
+check "udapl-utils needs no PMIx" no_pmix udapl-utils
 check "udapl-utils takes the place of dapl-utils" says udapl-utils --obsoletes 'dapl-utils < 2.1.11'
 check "udapl-lttng has the probes" has udapl-lttng '/libudapl-lttng\.so\.1'
-check "udapl-doc has documents and samples" has udapl-doc '/examples/echo\.cpp$'
+check "udapl-doc has documents" has udapl-doc '/udapl-doc/cpp\.md$'
+check "udapl-doc has samples" has udapl-doc '/examples/echo\.cpp$'
+check "udapl-doc has the reference" has udapl-doc '/html/index\.html$'
+check "no file is in two packages" in_one
 [ "$failed" -eq 0 ] && echo "ok all"
 exit "$failed"

@@ -8,8 +8,12 @@ cd /trial
 export DEBIAN_FRONTEND=noninteractive
 port=$((20000 + RANDOM % 20000))
 
-trap 'echo "not ok: line $LINENO"' ERR
+trap 'echo "not ok: line $LINENO: $BASH_COMMAND"' ERR
 
+fail() {
+  echo "not ok: $*"
+  exit 1
+}
 apt_get() {
   apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@" >>apt.log 2>&1 ||
     { tail -n 30 apt.log; return 1; }
@@ -19,7 +23,13 @@ is() { # is STATE PACKAGE...
   local wanted=$1 package
   shift
   for package in "$@"; do
-    [ "$(state "$package")" = "$wanted" ] || { echo "not ok: $package is $(state "$package"), not $wanted"; return 1; }
+    [ "$(state "$package")" = "$wanted" ] || fail "$package is $(state "$package"), not $wanted"
+  done
+}
+gone() { # what is neither installed nor half of it
+  local package
+  for package in "$@"; do
+    case $(state "$package") in none | not-installed | config-files) ;; *) fail "$package is $(state "$package")" ;; esac
   done
 }
 
@@ -30,79 +40,141 @@ repository() {
   apt-get -qq update
 }
 
-# Two processes over the software RNIC.
-uses() {
+# started FILE WORD: waits until the server that writes this file has said so.
+started() {
   local tries
-  dapltest -T S -D soft -n "$port" >server.log 2>&1 &
-  for tries in $(seq 100); do
-    ! grep -qs Ready server.log || break
+  for tries in $(seq 200); do
+    ! grep -qs "$2" "$1" || return 0
     sleep 0.1
   done
-  dapltest -T T -s 127.0.0.1 -D soft -n "$port" -i 20 -V client RW 4096 2 server RR 2048 4 client SR 1024 4 server SR 4096 2 >client.log
-  dapltest -T Q -s 127.0.0.1 -D soft -n "$port" >/dev/null
-  wait
-  port=$((port + 1))
+  cat "$1"
+  fail "no server"
 }
 
-all=(libdat2-2 udapl-providers libdat-dev udapl-utils udapl-lttng udapl-doc)
+# Two processes over the software RNIC: dapltest, ours or that of dapl2-utils, compares data.
+uses_dapltest() {
+  port=$((port + 1))
+  dapltest -T S -D soft -n "$port" >server.log 2>&1 &
+  started server.log Ready
+  dapltest -T T -s 127.0.0.1 -D soft -n "$port" -i 20 -V \
+    client RW 4096 2 server RR 2048 4 client SR 1024 4 server SR 4096 2 >client.log
+  dapltest -T Q -s 127.0.0.1 -D soft -n "$port" >/dev/null
+  wait
+}
+
+# datperf measures: every cell has a number.
+uses_datperf() {
+  port=$((port + 1))
+  datperf server --clients 1 --ia soft --port "$port" >server.log 2>&1 &
+  started server.log listen
+  datperf client --ia soft --port "$port" --sizes 8,4096 --rounds 3 --seconds 0.05 --json perf.json 127.0.0.1 >perf.log
+  wait
+  python3 -c '
+import json, sys
+rows = json.load(open("perf.json"))["rows"]
+operations = {row["operation"] for row in rows}
+sys.exit(not operations >= {"send", "write", "read", "connect"} or any(row["median"] <= 0 for row in rows))'
+}
+
+# files: all that there is, apart from what apt and dpkg keep for themselves.
+files() {
+  find / -xdev \( -path /trial -o -path /proc -o -path /dev -o -path /sys -o -path /now -o -path /next -o -path /out \
+    -o -path /tmp -o -path /var/lib/apt -o -path /var/cache -o -path /var/log -o -path /var/lib/dpkg \) -prune -o \
+    ! -path '*/__pycache__*' ! -path /etc/ld.so.cache ! -path /etc/apt/sources.list.d/udapl.list -print | sort
+}
+
+libraries=(libdat2-2 udapl-providers)
+all=("${libraries[@]}" libdat-dev udapl-utils udapl-mesh udapl-lttng udapl-doc)
 mkdir -p /now /next
-cp /out/*.deb /now
+for package in /out/*.deb; do
+  case $package in *-dbgsym_*) ;; *) cp "$package" /now ;; esac
+done
+(cd /now && ls -- *.deb) | sed 's/_.*//' | sort | diff - <(printf '%s\n' "${all[@]}" | sort) || fail "other packages"
 apt_get install apt-utils
 
 echo "==> over from the old packages and back"
 apt_get install libdapl2 dapl2-utils
 libdat=$(ls /usr/lib/*/libdat2.so.2.0.0)
 old_sum=$(sha256sum <"$libdat")
+old_conf=$(sha256sum </etc/dat.conf)
 repository /now
-apt_get install libdat2-2 udapl-providers udapl-utils
-is installed libdat2-2 udapl-providers udapl-utils
-[ "$(state libdapl2)" != installed ] && [ "$(state dapl2-utils)" != installed ]
+apt_get install "${libraries[@]}" udapl-utils
+is installed "${libraries[@]}" udapl-utils
+gone libdapl2 dapl2-utils
 [ "$(sha256sum <"$libdat")" != "$old_sum" ]
 grep -q libdaplsoft /etc/dat.conf
 datinfo list soft >/dev/null
-uses
+uses_dapltest
+uses_datperf
 echo "ok: one command moves over, dat.conf included"
 apt_get install libdapl2 dapl2-utils
 is installed libdapl2 dapl2-utils
-[ "$(state libdat2-2)" != installed ]
+gone libdat2-2 udapl-utils
 [ "$(sha256sum <"$libdat")" = "$old_sum" ]
-echo "ok: one command moves back"
-apt_get install libdat2-2 dapl2-utils
-is installed libdat2-2 dapl2-utils
-echo "ok: the old programs are happy with the new library"
-apt_get purge libdapl2 dapl2-utils libdat2-2
+[ "$(sha256sum </etc/dat.conf)" = "$old_conf" ] || fail "dat.conf is not that of libdapl2"
+dpkg --verify libdapl2 dapl2-utils
+echo "ok: one command moves back, dat.conf included"
+apt_get install "${libraries[@]}" dapl2-utils
+is installed "${libraries[@]}" dapl2-utils
+gone libdapl2
+uses_dapltest
+echo "ok: the old programs run on the new libraries"
+apt_get purge libdapl2 dapl2-utils "${libraries[@]}" udapl-utils
+apt_get autoremove --purge
 [ ! -e /etc/dat.conf ]
 
 echo "==> from nothing"
+files >before
 apt_get install "${all[@]}"
 is installed "${all[@]}"
-uses
 for package in "${all[@]}"; do
   dpkg --verify "$package"
 done
-echo "ok: all packages install, and dapltest passes"
+uses_dapltest
+uses_datperf
+echo "ok: all packages install; dapltest and datperf run"
 
 datinfo check | grep -q 'errors: 0'
 DAT_TRACE_LTTNG=1 DAT_TRACE_LEVEL=3 datinfo list soft >/dev/null
 echo "ok: datinfo finds nothing wrong with the installed dat.conf"
 
-apt_get install gcc libc6-dev pkg-config
+html=/usr/share/doc/udapl-doc/html
+for page in $(grep -oh 'href="[^"#:]*' $html/*.html | sed 's/href="//' | sort -u); do
+  [ -e "$html/$page" ] || fail "$page is referred to, and not there"
+done
+[ -e $html/dat_ia_openv.3.html ] || [ -e $html/dat_ia.3.html ] || fail "no page of dat_ia"
+echo "ok: the pages of the reference refer to pages that are there"
+
+apt_get install openmpi-bin
+mpirun --allow-run-as-root --oversubscribe -n 3 datmesh --port $((port += 1)) --count 4 >mesh.log
+grep -q '3 ranks, 3 pairs, 0 failed' mesh.log
+echo "ok: datmesh runs as a job"
+
+apt_get install g++ libc6-dev pkg-config cmake make
 flags=$(pkg-config --cflags --libs dat2)
-[ "$(echo $flags)" = -ldat2 ] || { echo "not ok: pkg-config says '$flags'"; exit 1; }
+[ "$(echo $flags)" = -ldat2 ] || fail "pkg-config says '$flags'"
 for variable in libdir includedir; do
   [ -e "$(pkg-config --variable=$variable dat2)/$([ $variable = libdir ] && echo libdat2.so || echo dat/udat.h)" ]
 done
-gcc -std=gnu11 -o add /usr/share/doc/udapl-doc/examples/add.c $flags
-./add --server --port "$port" >server.log &
-until grep -qs listening server.log; do sleep 0.1; done
-[ "$(./add --port "$port" 127.0.0.1 40 2)" = 42 ]
-wait
-echo "ok: a program is compiled and runs"
+samples=/usr/share/doc/udapl-doc/examples
+gcc -std=gnu11 -o add $samples/add.c $flags
+g++ -std=c++20 -o echo++ $samples/echo.cpp $flags
+printf '%s\n' 'cmake_minimum_required(VERSION 3.25)' 'project(consumer C)' 'find_package(udapl 2.0 REQUIRED)' \
+  "add_executable(add_cmake $samples/add.c)" 'target_link_libraries(add_cmake PRIVATE udapl::dat2)' >CMakeLists.txt
+cmake -B consumer . >cmake.log && cmake --build consumer >>cmake.log
+for program in ./add consumer/add_cmake; do
+  port=$((port + 1))
+  rm -f server.log
+  $program --server --port "$port" >server.log &
+  started server.log listening
+  [ "$($program --port "$port" 127.0.0.1 40 2)" = 42 ]
+  wait
+done
+echo "ok: programs are compiled, by pkg-config and by CMake, and run"
 
 echo "==> upgrade"
 for package in /now/*.deb; do
   name=$(dpkg-deb --field "$package" Package)
-  case $name in *-dbgsym) continue ;; esac
   rm -rf unpacked
   dpkg-deb --raw-extract "$package" unpacked
   sed -i -E '/^(Version|Depends)/ s/2\.0\.0/2.0.0+next/' unpacked/DEBIAN/control
@@ -117,18 +189,21 @@ for package in "${all[@]}"; do
 done
 tail -n 1 /etc/dat.conf | grep -q edited
 grep -q 'the next version' /etc/dat.conf.dpkg-dist
-uses
+uses_dapltest
+uses_datperf
 echo "ok: upgrade; an edited dat.conf stays"
 
 echo "==> removal"
 apt_get remove "${all[@]}"
 [ -e /etc/dat.conf ]
-apt_get purge "${all[@]}"
-[ ! -e /etc/dat.conf ]
-left=$(find / -xdev \( -path /trial -o -path /proc -o -path /now -o -path /next -o -path /out -o -path /var/lib/apt \
-  -o -path /var/cache \) -prune -o \( -name '*libdat2*' -o -name '*libdapl*' -o -name '*udapl*' \) -print |
-  grep -v sources.list.d || true)
-[ -z "$left" ] || { echo "not ok: left: $left"; exit 1; }
+apt_get purge "${all[@]}" openmpi-bin g++ libc6-dev pkg-config cmake make
+apt_get autoremove --purge
+files >after
+left=$(comm -13 before after)
+[ -z "$left" ] || fail "left: $left"
+lost=$(comm -23 before after)
+[ -z "$lost" ] || fail "gone with it: $lost"
+[ -z "$(ldconfig -p | grep -E 'libdat2|libdapl' || true)" ] || fail "the linker's cache still has them"
 echo "ok: nothing is left"
 
 echo "ok all"
