@@ -26,6 +26,26 @@ class WatchSlot {
   bool only_reads = false;
 };
 
+// Where a poller's input shows: there is none while the word is what it was. Read by any thread
+// while the poller is watched; set by the poller under its own lock.
+class Sign {
+ public:
+  // Null: it has to be asked. The word stays where it is until the next call, or unwatch().
+  void watch(const std::atomic<std::uint64_t>* word) noexcept {
+    word_.store(word, std::memory_order_release);
+  }
+  void seen(std::uint64_t value) noexcept { seen_.store(value, std::memory_order_relaxed); }
+  [[nodiscard]] bool quiet() const noexcept {
+    const std::atomic<std::uint64_t>* const word = word_.load(std::memory_order_acquire);
+    return word != nullptr &&
+           word->load(std::memory_order_relaxed) == seen_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<const std::atomic<std::uint64_t>*> word_{nullptr};
+  std::atomic<std::uint64_t> seen_{0};
+};
+
 // What is told that a descriptor is ready. Called by the thread that drives the reactor, with no
 // lock held, never twice at a time; does bounded work, makes no sink call (those go through a
 // SinkGate) and may destroy the object it belongs to as its last act.
@@ -44,6 +64,7 @@ class Handler {
   virtual bool rest() noexcept { return true; }
 
   WatchSlot watch_slot;
+  Sign sign;  // of a poller
 
  protected:
   Handler() = default;

@@ -43,15 +43,34 @@ void Reactor::rouse(Handler& poller) noexcept {
 }
 
 // The poller at a place of the list of those that are awake, which is being called from now on.
-bool Reactor::begin_poller(std::size_t place, Poller& poller) noexcept {
+// `loud`: or the first behind it whose sign is not quiet, unless it has been so for long.
+bool Reactor::begin_poller(std::size_t& place, bool loud, Poller& poller) noexcept {
   const ScopedLock guard(lock_);
-  if (place >= awake_.size()) return false;
-  poller.index = awake_[place];
-  const Slot& slot = slots_[poller.index];
-  poller.handler = slot.handler;
-  poller.generation = slot.generation;
-  begin_call(poller.handler);
-  return true;
+  for (; place < awake_.size(); ++place) {
+    poller.index = awake_[place];
+    Slot& slot = slots_[poller.index];
+    if (loud && slot.handler->sign.quiet() && slot.misses + 1 < kRestAfter) {
+      ++slot.misses;
+      continue;
+    }
+    poller.handler = slot.handler;
+    poller.generation = slot.generation;
+    begin_call(poller.handler);
+    return true;
+  }
+  return false;
+}
+
+// Is there nothing to do for a thread that polls, so that its turn can be left out?
+bool Reactor::quiet() noexcept {
+  if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree) return false;
+  const std::uint32_t glances = glances_.load(std::memory_order_relaxed) + 1;
+  glances_.store(glances < kGlancesPerTurn ? glances : 0, std::memory_order_relaxed);
+  if (glances == kGlancesPerTurn || has_queued()) return false;
+  const ScopedLock guard(lock_);
+  return std::ranges::all_of(awake_, [this](std::uint32_t index) UDAPL_REQUIRES(lock_) {
+    return slots_[index].handler->sign.quiet();
+  });
 }
 
 // It stays awake if it has something to do. REQUIRES: it is being called. Who rouses it meanwhile
@@ -68,11 +87,12 @@ void Reactor::let_rest(const Poller& poller) noexcept {
 }
 
 bool Reactor::ask_pollers() noexcept {
-  roused_.store(false, std::memory_order_seq_cst);
+  const bool roused = roused_.exchange(false, std::memory_order_seq_cst);
+  const bool loud = !roused && ++asks_ % kAsksOfAll != 0;
   bool any = false;
   Poller poller;
   // Each at most once: what is at the place of one that has gone comes next turn.
-  for (std::size_t place = 0; begin_poller(place, poller); ++place) {
+  for (std::size_t place = 0; begin_poller(place, loud, poller); ++place) {
     // It may destroy itself.
     const bool found = poller.handler->look() == Handler::Look::kFound;
     end_call();
@@ -96,8 +116,9 @@ bool Reactor::ask_pollers() noexcept {
 void Reactor::let_pollers_rest() noexcept {
   Poller poller;
   // Those that stay awake are the last then.
+  std::size_t first = 0;
   for (std::uint32_t left = awake_count_.load(std::memory_order_relaxed);
-       left > 0 && begin_poller(0, poller); --left) {
+       left > 0 && begin_poller(first, false, poller); --left) {
     let_rest(poller);
     end_call();
   }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/call_probe.h"
@@ -132,8 +133,10 @@ void Reactor::release() noexcept {
     if (roused_.load(std::memory_order_relaxed)) ask_pollers();
     run_deferred();
   } while (true);
-  // A timer that was started meanwhile may be due before a guard that sleeps looks again.
-  if (first_timer_.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
+  // A guard that sleeps hears nothing of pollers that are awake, and a timer that was started
+  // meanwhile may be due before it looks again.
+  if (pollers_awake() ||
+      first_timer_.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
     wake_guard();
 }
 
@@ -295,7 +298,11 @@ bool Reactor::look() noexcept {
 
 bool Reactor::wait_or_look() noexcept {
   bool found = pollers_awake() && ask_pollers();
-  if (pollers_awake() && habit_.times < kHot && ++waits_saved_ % kTurnsPerWait != 0) return found;
+  if (pollers_awake() && habit_.times < kHot) {
+    waits_saved_ += found ? 1 : kFoundPerWait / kTurnsPerWait;
+    if (waits_saved_ < kFoundPerWait) return found;
+    waits_saved_ = 0;
+  }
   if (habit_.times >= kHot && !crowded_.load(std::memory_order_relaxed) &&
       ++habit_.looks % kLooksPerWait != 0)
     return look() || found;
@@ -324,7 +331,7 @@ bool Reactor::turn() noexcept {
   const NotCancelled scope;
   bool found = run_deferred();
   found |= wait_or_look();
-  fire_timers();
+  if (!found || ++found_ % kTimersPerFound == 0) fire_timers();
   found |= run_deferred();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);
@@ -333,18 +340,27 @@ bool Reactor::turn() noexcept {
   return found;
 }
 
-void Reactor::progress() noexcept {
-  if (!claim()) return;
-  turn();
+// A turn of a thread that perhaps does not come back: pollers stay awake only for one that makes a
+// habit of it.
+bool Reactor::lone_turn() noexcept {
+  const bool found = turn();
+  if (turns_.load(std::memory_order_relaxed) < kHabit && pollers_awake()) let_pollers_rest();
   release();
+  return found;
+}
+
+void Reactor::progress() noexcept {
+  if (claim()) lone_turn();
 }
 
 void Reactor::poll_turn(std::uint32_t polls) noexcept {
   bool found = false;
-  if (claim()) {
+  bool glanced = false;
+  if (quiet()) {
+    glanced = true;
+  } else if (claim()) {
     shut_out_.store(0, std::memory_order_relaxed);
-    found = turn();
-    release();
+    found = lone_turn();
   } else if (driven_here()) {
     return;
   } else {
@@ -353,11 +369,12 @@ void Reactor::poll_turn(std::uint32_t polls) noexcept {
   if (found) {
     polls_.store(0, std::memory_order_relaxed);
     turn_at_.store(0, std::memory_order_relaxed);
-    yield_at_.store(kPatientPolls, std::memory_order_relaxed);
+    yield_at_.store(crowded_.load(std::memory_order_relaxed) ? kPatientPolls : kLonelyStride,
+                    std::memory_order_relaxed);
     return;
   }
-  turn_at_.store(polls < kEagerPolls ? polls + 1 : (polls / kStride + 1) * kStride,
-                 std::memory_order_relaxed);
+  const bool eager = glanced || polls < kEagerPolls;
+  turn_at_.store(eager ? polls + 1 : (polls / kStride + 1) * kStride, std::memory_order_relaxed);
   if (static_cast<std::int32_t>(polls - yield_at_.load(std::memory_order_relaxed)) >= 0)
     yield_at_.store(polls + yield(), std::memory_order_relaxed);
 }
@@ -373,11 +390,19 @@ void Reactor::ask_for_role() noexcept {
   wake_sleeper();
 }
 
+// Since it was asked last. In a virtual machine a yield may take long without that.
+bool Reactor::others_ran() noexcept {
+  rusage usage{};
+  if (::getrusage(RUSAGE_THREAD, &usage) != 0) return true;
+  const long switches = usage.ru_nvcsw + usage.ru_nivcsw;
+  return switches != switches_.exchange(switches, std::memory_order_relaxed);
+}
+
 // After how many polls the next yield is due. If there was nobody to run, that can wait.
 std::uint32_t Reactor::yield() noexcept {
   const Clock::time_point before = Clock::now();
   ::sched_yield();
-  const bool crowded = Clock::now() - before > kOthersRan;
+  const bool crowded = Clock::now() - before > kOthersRan && others_ran();
   crowded_.store(crowded, std::memory_order_relaxed);
   return crowded ? kCrowdedStride : kLonelyStride;
 }

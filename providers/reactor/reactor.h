@@ -119,19 +119,27 @@ class Reactor final : private WaitWord::Waker {
   // Of polls that find nothing: the first so many make a turn each, then every kStride-th.
   static constexpr std::uint32_t kEagerPolls = 4;
   static constexpr std::uint32_t kStride = 4;
-  static constexpr std::uint32_t kPatientPolls = 32;   // before the first yield
-  static constexpr std::uint32_t kCrowdedStride = 12;  // between yields, if others ran
-  static constexpr std::uint32_t kLonelyStride = 64;   // and if not
+  // A yield that takes long makes the peer wait long, who yields then, too: hence the patience.
+  static constexpr std::uint32_t kPatientPolls = 32;   // before the first yield, if others ran
+  static constexpr std::uint32_t kCrowdedStride = 12;  // between yields, if they did
+  static constexpr std::uint32_t kLonelyStride = 512;  // before each, if not
   static constexpr auto kOthersRan = std::chrono::microseconds(2);
   // Of polling: a handler that alone was ready so many times in a row looks itself, until it has
   // found nothing for so long; epoll is asked every kLooksPerWait-th turn.
   static constexpr std::uint32_t kHot = 4;
   static constexpr std::uint32_t kColdAfter = 64;
   static constexpr std::uint32_t kLooksPerWait = 8;
-  // A poller that has found nothing for so long rests. While one is awake, epoll is asked every
-  // kTurnsPerWait-th turn.
+  // A poller that has found nothing for so many turns rests. While one is awake, a thread that
+  // polls makes a turn after kGlancesPerTurn polls at the latest, epoll is asked every
+  // kTurnsPerWait-th turn that finds nothing and every kFoundPerWait-th that does, and those of
+  // quiet signs are every kAsksOfAll-th.
   static constexpr std::uint32_t kRestAfter = 4096;
-  static constexpr std::uint32_t kTurnsPerWait = 32;
+  static constexpr std::uint32_t kGlancesPerTurn = 8;
+  static constexpr std::uint32_t kTurnsPerWait = 4;
+  static constexpr std::uint32_t kFoundPerWait = 64;
+  static constexpr std::uint32_t kAsksOfAll = 8;
+  // Of turns that find something every kTimersPerFound-th looks for timers.
+  static constexpr std::uint32_t kTimersPerFound = 8;
   // So many polls in a row that find a leader asleep, and it is asked to make way.
   static constexpr std::uint32_t kManyShutOut = 64;
   // So many turns since another way of driving, and the application is said to poll.
@@ -197,6 +205,7 @@ class Reactor final : private WaitWord::Waker {
 
   // Of the driver.
   bool turn() noexcept;          // true: something was found
+  bool lone_turn() noexcept;     // the same, and gives the role up
   bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
   bool look() noexcept;
   // pollers.cpp
@@ -206,7 +215,8 @@ class Reactor final : private WaitWord::Waker {
   struct Poller;
   void wake_poller(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void end_awake(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] bool begin_poller(std::size_t place, Poller& poller) noexcept;
+  [[nodiscard]] bool begin_poller(std::size_t& place, bool loud, Poller& poller) noexcept;
+  [[nodiscard]] bool quiet() noexcept;
   void let_rest(const Poller& poller) noexcept;
   bool ask_pollers() noexcept;       // true: one had something
   void let_pollers_rest() noexcept;  // those that can
@@ -214,6 +224,7 @@ class Reactor final : private WaitWord::Waker {
   void ask_for_role() noexcept;
   [[nodiscard]] bool polls_drive() noexcept;
   std::uint32_t yield() noexcept;
+  [[nodiscard]] bool others_ran() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void fire_timers() noexcept;
   bool run_deferred() noexcept;  // true: there was one
@@ -288,12 +299,16 @@ class Reactor final : private WaitWord::Waker {
   // Of pollers; counts may get lost when two threads poll.
   alignas(64) std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
-  std::atomic<std::uint32_t> yield_at_{kPatientPolls};
+  std::atomic<std::uint32_t> yield_at_{kLonelyStride};
   Habit habit_;
-  std::uint32_t waits_saved_ = 0;           // in a row; by whoever holds the role
+  std::uint32_t waits_saved_ = 0;           // in a row; by whoever holds the role, as the next two
+  std::uint32_t asks_ = 0;                  // of pollers
+  std::uint32_t found_ = 0;                 // turns that found something
+  std::atomic<std::uint32_t> glances_{0};   // in place of turns, in a row
   std::atomic<std::uint32_t> shut_out_{0};  // polls in a row that found a leader asleep
   std::atomic<bool> polls_drive_{false};    // and it has made way, or is to
   std::atomic<bool> crowded_{false};        // others ran when the application yielded last
+  std::atomic<long> switches_{0};           // of a thread that yielded, then
   std::atomic<std::uint32_t> turns_{0};     // in a row, without a wait or the service thread
   Direct direct_;
   Clock::time_point slept_at_;             // when a leader that reads the clock went to sleep

@@ -121,6 +121,27 @@ BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {
   }
 }
 
+// Some turns, each of which may leave it awake without a bell, then none for as long as it takes.
+BOOST_AUTO_TEST_CASE(polls_that_stop_leave_nothing_behind) {
+  for (int turns = 1; turns <= 40; turns += 3) {
+    const auto reactor = make_reactor();
+    Mailbox box(*reactor);
+    const auto end = Clock::now() + kPatience;
+    for (long i = 1; i <= 50; ++i) {
+      box.put();
+      for (int turn = 0; turn < turns; ++turn) {
+        if (i % 2 == 0)
+          reactor->poll();
+        else
+          reactor->progress();
+      }
+      box.put();
+      BOOST_REQUIRE(eventually([&] { return box.taken == 2 * i; }));
+      BOOST_REQUIRE(Clock::now() < end);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(one_that_is_roused_is_asked) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
