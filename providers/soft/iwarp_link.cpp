@@ -10,6 +10,15 @@
 
 namespace udapl::soft {
 
+namespace {
+
+// What is delivered in place before the peer is given its room back.
+constexpr std::size_t kSlice = 32 * 1024;
+// How often we find the front of a frame and not the rest before it is taken for stuck.
+constexpr int kPatientLooks = 64;
+
+}  // namespace
+
 // What refers to payload needs more entries than what is copied.
 IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const void* owner)
     : sender_(iwarp::SenderConfig{
@@ -20,7 +29,6 @@ IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const vo
 
 void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   stream_ = std::move(stream);
-  costly_ = stream_->costly();
   sender_.set_emss(stream_->effective_mss());
 }
 
@@ -71,9 +79,7 @@ void IwarpLink::wait_for(unsigned what) noexcept {
   stream_->set_events(events);
 }
 
-unsigned IwarpLink::ready(std::uint32_t events) noexcept {
-  return meaning(stream_->ready(events));
-}
+unsigned IwarpLink::ready(std::uint32_t events) noexcept { return meaning(stream_->ready(events)); }
 
 unsigned IwarpLink::look() noexcept { return meaning(stream_->look()); }
 
@@ -89,6 +95,13 @@ unsigned IwarpLink::meaning(std::uint32_t events) noexcept {
 // ---- incoming -----------------------------------------------------------------------------------
 
 Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) noexcept {
+  if (inbound != nullptr && staging_.staged().empty()) {
+    const std::span<const std::byte> input = stream_->input();
+    if (!input.empty()) {
+      if (deliver_in_place(input, *inbound, work)) return Received::kNothing;  // but see look()
+      if (!lies_for_long(input.size())) return Received::kNothing;
+    }
+  }
   // While the Receiver has not seen what is staged it does not know how much is needed.
   const auto needed = [&] {
     const std::span<const std::byte> bytes = staging_.staged();
@@ -96,7 +109,11 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
     return iwarp::fpdu_size(iwarp::load16(bytes.data()));
   };
   if (!staging_.reserve(needed())) return Received::kNoMemory;
-  const IoResult result = stream_->receive(staging_.room());
+  std::span<std::byte> room = staging_.room();
+  // No more than the frame that does not lie in one piece.
+  if (in_place_ && inbound != nullptr && needed() > staging_.staged().size())
+    room = room.first(std::min(room.size(), needed() - staging_.staged().size()));
+  const IoResult result = stream_->receive(room);
   if (result.kind == IoResult::kBlocked) return Received::kNothing;
   if (result.kind == IoResult::kEnd) return Received::kEnd;
   if (result.kind == IoResult::kBroken) {
@@ -114,6 +131,37 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
     work -= std::min(work, result.bytes);
   }
   return staging_.was_filled() ? Received::kMore : Received::kNothing;
+}
+
+// True: some was delivered. In slices, after each of which the peer has room for more.
+bool IwarpLink::deliver_in_place(std::span<const std::byte> input, iwarp::Inbound& inbound,
+                                 std::size_t& work) noexcept {
+  in_place_ = true;
+  bool any = false;
+  while (work != 0 && !input.empty()) {
+    std::size_t left = std::min(work, kSlice);
+    work -= left;
+    const std::size_t used = receiver_.feed(input, inbound, left);
+    work += left;
+    if (used == 0) break;
+    any = true;
+    stream_->drop(used);
+    input = input.subspan(used);
+    incoming_.bytes += used;
+  }
+  note_incoming();
+  return any;
+}
+
+// The front of a frame, which usually lies there because the peer is just writing the rest. Where
+// that is not so, at the end of a ring, or because the peer waits for room, it has to be staged.
+bool IwarpLink::lies_for_long(std::size_t bytes) noexcept {
+  if (receiver_.stalled()) return false;
+  if (bytes != cut_bytes_) {
+    cut_bytes_ = bytes;
+    cut_looks_ = 0;
+  }
+  return ++cut_looks_ > kPatientLooks || stream_->cut();
 }
 
 void IwarpLink::deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept {

@@ -85,6 +85,9 @@ class IwarpLink final : public Link {
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;
+  bool deliver_in_place(std::span<const std::byte> input, iwarp::Inbound& inbound,
+                        std::size_t& work) noexcept;
+  [[nodiscard]] bool lies_for_long(std::size_t bytes) noexcept;
 
   std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;
@@ -92,6 +95,9 @@ class IwarpLink final : public Link {
   iwarp::TxBatch batch_;
   iwarp::Receiver receiver_;
   Staging staging_;
+  bool in_place_ = false;      // the stream has input(); staged is only what is cut there
+  std::size_t cut_bytes_ = 0;  // of a frame that is not complete, when we last looked
+  int cut_looks_ = 0;          // so often
 };
 
 }  // namespace udapl::soft

@@ -113,8 +113,6 @@ class Link {
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] bool all_sent() const noexcept { return built_ == sent_; }
   [[nodiscard]] bool refers() const noexcept { return refers_; }  // to the memory of messages
-  // Is flush() a system call, which many small messages had better share?
-  [[nodiscard]] bool costly() const noexcept { return costly_; }
   // Bytes that the peer's host has not confirmed.
   [[nodiscard]] virtual std::size_t unacknowledged() const noexcept = 0;
 
@@ -166,7 +164,6 @@ class Link {
   std::uint64_t built_ = 0;
   std::uint64_t sent_ = 0;
   bool refers_ = false;
-  bool costly_ = true;
   Incoming incoming_;
   int error_ = 0;
 

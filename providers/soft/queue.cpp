@@ -118,12 +118,13 @@ void Queue::stop() noexcept {
   requests.unbind();
 }
 
-// A system call for each of many small requests would cost more than all the rest.
+// A system call for each of many small requests would cost more than all the rest, and so does a
+// cache line that the peer looks at.
 bool Queue::send_now() noexcept {
   if (!transmits_) return false;
   gathered_bytes_ += requests.last_length();
   if (blocked_) return false;
-  if (shared_.link->costly() && posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
+  if (posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
       requests.unbuilt() < kGatheredRequests && reactor_.polled()) {
     send_gathered_.post_for_poll();
     return false;

@@ -50,6 +50,12 @@ class ByteStream {
   // As much as is taken at once (at most 1024 spans), and as there is.
   virtual IoResult send(std::span<const iwarp::IoSpan> spans) noexcept = 0;
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
+  // What has come and lies in one piece, where it lies; the peer may still write there. Empty if
+  // there is nothing, or only receive() gets at it. drop(): the first bytes were used.
+  [[nodiscard]] virtual std::span<const std::byte> input() noexcept { return {}; }
+  virtual void drop(std::size_t) noexcept {}
+  // input() will not grow before some of it is taken, by drop() or receive().
+  [[nodiscard]] virtual bool cut() const noexcept { return false; }
   // The MPA Reply, before everything else.
   virtual IoResult answer(std::span<const std::byte> reply) noexcept = 0;
 
@@ -59,8 +65,6 @@ class ByteStream {
   // Destroys `stream` so that what was sent arrives. Returns at once.
   static void end_gently(std::unique_ptr<ByteStream> stream) noexcept;
 
-  // Does send() cost a system call even when the peer is awake?
-  [[nodiscard]] virtual bool costly() const noexcept = 0;
   [[nodiscard]] virtual std::uint32_t effective_mss() const noexcept = 0;  // bytes, now
   // Bytes that were sent and the peer's host has not confirmed.
   [[nodiscard]] virtual std::size_t unacknowledged() noexcept = 0;

@@ -11,7 +11,9 @@ namespace udapl::soft {
 
 namespace {
 
-constexpr std::uint32_t kMss = 65483;  // as the loopback device's: frames as large as there are
+// Frames of 16 KiB of payload: the peer places one while we write the next.
+constexpr std::uint32_t kMss = 16 * 1024 + 64;
+constexpr std::size_t kPublished = 16 * 1024;
 
 std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
   return {static_cast<const std::byte*>(span.data), span.size};
@@ -33,7 +35,10 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
 RingStream::~RingStream() {
   timer_.stop();
   if (!rings_.valid()) return;
-  if (handler_ != nullptr) reactor_.unwatch(rings_.bell(), *handler_);
+  if (handler_ != nullptr) {
+    reactor_.unwatch(rings_.bell(), *handler_);
+    handler_->sign.watch(nullptr);
+  }
   if (aborts_) finish(shm::RingEnd::kReset);
   // As a socket that is closed before everything was read.
   if (!finished_) finish(reader_.has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
@@ -62,6 +67,7 @@ void RingStream::hear_bell() noexcept {
   if (peer_gone_ || got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
   // Nothing more comes this way, and epoll would tell of it again and again.
   peer_gone_ = true;
+  if (handler_ != nullptr) handler_->sign.watch(nullptr);
   lost_ = reader_.end() != shm::RingEnd::kFinished && writer_.unread() != 0;
   if (handler_ != nullptr) reactor_.rewatch(rings_.bell(), EPOLLET, *handler_);
 }
@@ -78,6 +84,7 @@ Status RingStream::watch(std::uint32_t events, Handler& handler) noexcept {
   handler_ = &handler;
   const Status status = reactor_.watch(rings_.bell(), EPOLLIN, handler, Reactor::Kind::kPoller);
   if (!status.ok()) handler_ = nullptr;
+  if (handler_ != nullptr) show_sign();
   return status;
 }
 
@@ -85,6 +92,7 @@ void RingStream::set_events(std::uint32_t events) noexcept {
   if (handler_ == nullptr || events == events_) return;
   const bool blocks = (events & ~events_ & EPOLLOUT) != 0;
   events_ = events;
+  show_sign();
   if (blocks) watch_peer();
   if (rests_ && !rest()) reactor_.rouse(*handler_);
 }
@@ -106,6 +114,13 @@ std::uint32_t RingStream::look() noexcept {
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
     now |= EPOLLERR;
   return now;
+}
+
+// Where input is all that can happen. The peer's end is not there, but it is not in a hurry either.
+void RingStream::show_sign() noexcept {
+  const bool only_input = events_ == EPOLLIN && !overdue_.load(std::memory_order_relaxed);
+  handler_->sign.seen(reader_.position());
+  handler_->sign.watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
 }
 
 void RingStream::stay_awake() noexcept {
@@ -131,14 +146,20 @@ bool RingStream::rest() noexcept {
 IoResult RingStream::send(std::span<const iwarp::IoSpan> spans) noexcept {
   if (peer_gone_) return {IoResult::kBroken, EPIPE, 0};
   std::size_t total = 0;
+  std::size_t hidden = 0;  // of it, not published yet
   for (const iwarp::IoSpan& span : spans) {
     const std::size_t taken = writer_.append(bytes_of(span));
     total += taken;
+    hidden += taken;
     if (taken < span.size) break;
+    // Payload is shown with what follows it: the rest of its frame.
+    if (hidden < kPublished || span.size >= kPublished) continue;
+    if (writer_.publish()) ring_bell();
+    hidden = 0;
   }
   if (writer_.broken()) return {IoResult::kBroken, EPROTO, 0};
   if (total == 0) return {IoResult::kBlocked, 0, 0};
-  if (writer_.publish()) ring_bell();
+  if (hidden != 0 && writer_.publish()) ring_bell();
   return {IoResult::kDone, 0, total};
 }
 
@@ -162,6 +183,11 @@ IoResult RingStream::receive(std::span<std::byte> room) noexcept {
   if (lost_) return {IoResult::kBroken, ECONNRESET, 0};
   if (peer_gone_) return {IoResult::kEnd, 0, 0};
   return {IoResult::kBlocked, 0, 0};
+}
+
+void RingStream::drop(std::size_t bytes) noexcept {
+  if (reader_.drop(bytes)) ring_bell();
+  if (handler_ != nullptr) handler_->sign.seen(reader_.position());
 }
 
 std::uint32_t RingStream::effective_mss() const noexcept { return kMss; }

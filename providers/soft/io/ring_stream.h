@@ -37,12 +37,14 @@ class RingStream final : public ByteStream {
   [[nodiscard]] bool rest() noexcept override;
   IoResult send(std::span<const iwarp::IoSpan> spans) noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;
+  [[nodiscard]] std::span<const std::byte> input() noexcept override { return reader_.input(); }
+  void drop(std::size_t bytes) noexcept override;
+  [[nodiscard]] bool cut() const noexcept override { return peer_gone_ || reader_.cut(); }
   IoResult answer(std::span<const std::byte> reply) noexcept override {
     return tcp_->answer(reply);
   }
   void shutdown_write() noexcept override { finish(shm::RingEnd::kFinished); }
   void abort_on_close() noexcept override { aborts_ = true; }
-  [[nodiscard]] bool costly() const noexcept override { return false; }
   [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
   [[nodiscard]] std::size_t unacknowledged() noexcept override { return writer_.unread(); }
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept override {
@@ -55,6 +57,7 @@ class RingStream final : public ByteStream {
   void hear_bell() noexcept;
   void finish(shm::RingEnd how) noexcept;
   void stay_awake() noexcept;
+  void show_sign() noexcept;
   void watch_peer() noexcept;
   void check_peer() noexcept;
   void on_timeout() noexcept;

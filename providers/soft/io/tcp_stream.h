@@ -48,7 +48,6 @@ class TcpStream final : public ByteStream {
   void shutdown_write() noexcept override;  // FIN
   // RST, and what was not sent is discarded.
   void abort_on_close() noexcept override;
-  [[nodiscard]] bool costly() const noexcept override { return true; }
   [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
   [[nodiscard]] std::size_t unacknowledged() noexcept override;
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept override {

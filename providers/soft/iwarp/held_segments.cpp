@@ -42,13 +42,15 @@ bool HeldSegments::add_chunk(std::size_t size) noexcept {
   return true;
 }
 
-bool HeldSegments::push(const std::byte* ulpdu, std::uint16_t length, bool first) noexcept {
-  const Record record{length, first};
-  const std::size_t size = sizeof record + length;
+bool HeldSegments::push(std::span<const std::byte> front, std::span<const std::byte> rest,
+                        bool first) noexcept {
+  const Record record{static_cast<std::uint16_t>(front.size() + rest.size()), first};
+  const std::size_t size = sizeof record + record.length;
   if (!fits_newest(size) && !add_chunk(chunk_size(size))) return false;
   std::byte* const to = newest_->bytes.get() + newest_->end;
   std::memcpy(to, &record, sizeof record);
-  std::copy_n(ulpdu, length, to + sizeof record);  // `ulpdu` may be null if there is nothing
+  std::byte* const behind = std::ranges::copy(front, to + sizeof record).out;
+  std::ranges::copy(rest, behind);
   newest_->end += size;
   return true;
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace udapl::iwarp {
 
@@ -30,8 +31,9 @@ class HeldSegments {
   bool empty() const noexcept { return oldest_ == nullptr; }
   // Does a ULPDU of `length` bytes stay within the limit?
   bool has_room(std::uint16_t length) const noexcept;
-  // Copies. False: out of memory. REQUIRES: has_room(length).
-  [[nodiscard]] bool push(const std::byte* ulpdu, std::uint16_t length, bool first) noexcept;
+  // Copies a ULPDU of two parts. False: out of memory. REQUIRES: has_room() of both together.
+  [[nodiscard]] bool push(std::span<const std::byte> front, std::span<const std::byte> rest,
+                          bool first) noexcept;
   // The oldest; its bytes stay until pop(). REQUIRES: !empty().
   Held front() const noexcept;
   void pop() noexcept;

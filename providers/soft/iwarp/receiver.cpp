@@ -2,7 +2,9 @@
 #include "providers/soft/iwarp/receiver.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <cstring>
 #include <limits>
 
 #include "common/tracing/trace.h"
@@ -31,9 +33,12 @@ constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
     {kUntaggedHeaderSize + kAtomicResponseSize, kQueueAtomicResponse},
 };
 
+// The longest header, with what follows it in messages that carry no payload.
+constexpr std::size_t kMaxFront =
+    kUntaggedHeaderSize + std::max(kAtomicRequestSize, kTerminateMaxSize);
+
 // Answers to our own requests, and the end of the stream: they pass what is held.
-bool passes_held(const std::byte* ulpdu) noexcept {
-  const auto opcode = static_cast<Opcode>(load8(ulpdu + 1) & kRdmapOpcodeMask);
+bool passes_held(Opcode opcode) noexcept {
   return opcode == Opcode::kReadResponse || opcode == Opcode::kAtomicResponse ||
          opcode == Opcode::kTerminate;
 }
@@ -81,20 +86,26 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
 }
 
 struct Receiver::Segment {
-  const std::byte* ulpdu;
-  std::uint16_t length;  // of the ULPDU
+  const std::byte* front;  // a copy of ours, of kMaxFront bytes or the whole ULPDU
+  const std::byte* ulpdu;  // where it came: for the payload only
+  std::uint16_t length;    // of the ULPDU
   Opcode opcode;
   bool last;
 
-  static Segment of(const std::byte* ulpdu, std::uint16_t length) noexcept {
-    return {ulpdu, length, static_cast<Opcode>(load8(ulpdu + 1) & kRdmapOpcodeMask),
-            (load8(ulpdu) & kDdpLast) != 0};
+  static Segment of(const std::byte* front, const std::byte* ulpdu, std::uint16_t length) noexcept {
+    return {front, ulpdu, length, static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask),
+            (load8(front) & kDdpLast) != 0};
   }
-  std::uint32_t stag() const noexcept { return load32(ulpdu + 2); }
-  std::uint64_t to() const noexcept { return load64(ulpdu + 6); }
-  std::uint32_t queue() const noexcept { return load32(ulpdu + 6); }
-  std::uint32_t msn() const noexcept { return load32(ulpdu + 10); }
-  std::uint32_t mo() const noexcept { return load32(ulpdu + 14); }
+  std::uint32_t stag() const noexcept { return load32(front + 2); }
+  std::uint64_t to() const noexcept { return load64(front + 6); }
+  std::uint32_t queue() const noexcept { return load32(front + 6); }
+  std::uint32_t msn() const noexcept { return load32(front + 10); }
+  std::uint32_t mo() const noexcept { return load32(front + 14); }
+  // Of what is no Send.
+  const std::byte* body() const noexcept { return front + kUntaggedHeaderSize; }
+  std::span<const std::byte> terminate() const noexcept {
+    return {body(), std::min<std::size_t>(length, kMaxFront) - kUntaggedHeaderSize};
+  }
   std::span<const std::byte> tagged_payload() const noexcept {
     return {ulpdu + kTaggedHeaderSize, length - kTaggedHeaderSize};
   }
@@ -109,14 +120,16 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
   needed_ = kFpduLengthSize;
   stalled_ = false;
   while (state_ == State::kOpen && work != 0) {
-    const std::byte* fpdu = staged.data() + used;
+    const std::byte* const fpdu = staged.data() + used;
     const std::size_t available = staged.size() - used;
     if (available < kFpduLengthSize) break;
-    if (!length_covers_header(fpdu, available)) {
+    std::array<std::byte, kFpduLengthSize + kMaxFront> front;
+    std::memcpy(front.data(), fpdu, std::min(available, front.size()));
+    if (!length_covers_header(front.data(), available)) {
       fail(make_terminate(TerminateCode::kMpaMarkerOrLength));
       break;
     }
-    const std::uint16_t length = load16(fpdu);
+    const std::uint16_t length = load16(front.data());
     const std::size_t total = fpdu_size(length);
     if (available < total) {
       needed_ = total;
@@ -126,12 +139,12 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
       fail(make_terminate(TerminateCode::kMpaCrc));
       break;
     }
-    const std::byte* const ulpdu = fpdu + kFpduLengthSize;
-    if (!held_.empty() && !passes_held(ulpdu) && !held_.has_room(length)) [[unlikely]] {
+    const Segment s = Segment::of(front.data() + kFpduLengthSize, fpdu + kFpduLengthSize, length);
+    if (!held_.empty() && !passes_held(s.opcode) && !held_.has_room(length)) [[unlikely]] {
       stalled_ = true;
       break;
     }
-    process(ulpdu, length, inbound);
+    process(s, inbound);
     if (state_ == State::kFailed) break;
     ++fpdus_;
     used += total;
@@ -158,7 +171,7 @@ void Receiver::fail(const Segment& s, TerminateCode code) noexcept {
   const Terminate terminate = make_terminate(code);
   if (terminate.type() == 0 && terminate.layer() == 0) return fail(terminate);
   const bool protection = terminate.layer() == 0 && terminate.type() == 1;
-  fail(make_terminate(code, s.ulpdu, s.length, protection && s.opcode == Opcode::kReadRequest));
+  fail(make_terminate(code, s.front, s.length, protection && s.opcode == Opcode::kReadRequest));
 }
 
 bool Receiver::accept(const Segment& s, Verdict verdict) noexcept {
@@ -167,13 +180,13 @@ bool Receiver::accept(const Segment& s, Verdict verdict) noexcept {
   return false;
 }
 
-bool Receiver::length_covers_header(const std::byte* fpdu, std::size_t available) noexcept {
-  const std::size_t length = load16(fpdu);
+bool Receiver::length_covers_header(const std::byte* front, std::size_t available) noexcept {
+  const std::size_t length = load16(front);
   if (length < 2) return false;
   if (available < kFpduLengthSize + 2) return true;  // decided when the control bytes are there
-  const bool tagged = (load8(fpdu + 2) & kDdpTagged) != 0;
+  const bool tagged = (load8(front + 2) & kDdpTagged) != 0;
   std::size_t least = tagged ? kTaggedHeaderSize : kUntaggedHeaderSize;
-  const unsigned opcode = load8(fpdu + 3) & kRdmapOpcodeMask;
+  const unsigned opcode = load8(front + 3) & kRdmapOpcodeMask;
   if (opcode < kOpcodeCount) least = std::max<std::size_t>(least, kOpcodes[opcode].min_ulpdu);
   return length >= least;
 }
@@ -193,9 +206,9 @@ void Receiver::trace(const Segment& s) const noexcept {
                       .detail = "in"});
 }
 
-void Receiver::process(const std::byte* ulpdu, std::uint16_t length, Inbound& inbound) noexcept {
-  const std::uint8_t ddp = load8(ulpdu);
-  const std::uint8_t rdmap = load8(ulpdu + 1);
+void Receiver::process(const Segment& s, Inbound& inbound) noexcept {
+  const std::uint8_t ddp = load8(s.front);
+  const std::uint8_t rdmap = load8(s.front + 1);
   const bool is_tagged_segment = (ddp & kDdpTagged) != 0;
   if ((ddp & kDdpVersionMask) != kDdpVersionValue) {
     return fail(make_terminate(is_tagged_segment ? TerminateCode::kDdpTaggedVersion
@@ -204,7 +217,6 @@ void Receiver::process(const std::byte* ulpdu, std::uint16_t length, Inbound& in
   if (rdmap >> kRdmapVersionShift != kRdmapVersionValue) {
     return fail(make_terminate(TerminateCode::kRdmapVersion));
   }
-  const Segment s = Segment::of(ulpdu, length);
   if (static_cast<unsigned>(s.opcode) >= kOpcodeCount || is_tagged(s.opcode) != is_tagged_segment) {
     return fail(make_terminate(TerminateCode::kRdmapUnexpectedOpcode));
   }
@@ -283,10 +295,9 @@ bool Receiver::send(const Segment& s, Inbound& inbound) noexcept {
 }
 
 bool Receiver::single_segment(const Segment& s, Inbound& inbound) noexcept {
-  const std::byte* body = s.ulpdu + kUntaggedHeaderSize;
   if (s.opcode == Opcode::kTerminate) {
     state_ = State::kTerminated;
-    inbound.terminated(decode_terminate(s.untagged_payload(), fpdus_ == 0));
+    inbound.terminated(decode_terminate(s.terminate(), fpdus_ == 0));
     return true;
   }
   // The buffers of these queues hold one header each.
@@ -294,7 +305,7 @@ bool Receiver::single_segment(const Segment& s, Inbound& inbound) noexcept {
     return accept(s, Verdict::kTooLong);
   }
   if (s.opcode == Opcode::kAtomicResponse)
-    return accept(s, inbound.atomic_response(decode_atomic_response(body)));
+    return accept(s, inbound.atomic_response(decode_atomic_response(s.body())));
   return deliver_in_order(s, true, inbound);
 }
 
@@ -306,7 +317,8 @@ bool Receiver::deliver_in_order(const Segment& s, bool first, Inbound& inbound) 
     if (delivery != Delivery::kWaits) [[likely]]
       return delivery == Delivery::kDone;
   }
-  if (held_.push(s.ulpdu, s.length, first)) return true;
+  const std::size_t front = std::min<std::size_t>(s.length, kMaxFront);
+  if (held_.push({s.front, front}, {s.ulpdu + front, s.length - front}, first)) return true;
   UDAPL_TRACE(kError, "EP %p: no memory to hold a message back", owner_);
   return accept(s, Verdict::kCatastrophic);
 }
@@ -315,7 +327,7 @@ bool Receiver::release(Inbound& inbound) noexcept {
   bool moved = false;
   while (state_ == State::kOpen && !held_.empty()) {
     const HeldSegments::Held held = held_.front();
-    const Segment s = Segment::of(held.ulpdu, held.length);
+    const Segment s = Segment::of(held.ulpdu, held.ulpdu, held.length);
     if (deliver(s, held.first, inbound) == Delivery::kWaits) break;
     held_.pop();
     moved = true;
@@ -326,7 +338,7 @@ bool Receiver::release(Inbound& inbound) noexcept {
 
 void Receiver::refuse_held() noexcept {
   const HeldSegments::Held held = held_.front();
-  accept(Segment::of(held.ulpdu, held.length), Verdict::kNoBuffer);
+  accept(Segment::of(held.ulpdu, held.ulpdu, held.length), Verdict::kNoBuffer);
   held_.clear();
 }
 
@@ -337,20 +349,19 @@ Receiver::Delivery Receiver::delivered(const Segment& s, Verdict verdict) noexce
 
 // What the segment does; its place in the stream was checked when it arrived.
 Receiver::Delivery Receiver::deliver(const Segment& s, bool first, Inbound& inbound) noexcept {
-  const std::byte* const body = s.ulpdu + kUntaggedHeaderSize;
   switch (s.opcode) {
     case Opcode::kWrite:
       return delivered(s, inbound.place_write(s.stag(), s.to(), s.tagged_payload()));
     case Opcode::kReadRequest:
-      return delivered(s, inbound.read_request(decode_read_request(body), s.msn()));
+      return delivered(s, inbound.read_request(decode_read_request(s.body()), s.msn()));
     case Opcode::kImmediate:
     case Opcode::kImmediateSolicited: {
       ImmediateBytes data;
-      std::copy_n(body, data.size(), data.data());
+      std::copy_n(s.body(), data.size(), data.data());
       return delivered(s, inbound.immediate(data, is_solicited(s.opcode)));
     }
     case Opcode::kAtomicRequest: {
-      const AtomicRequest request = decode_atomic_request(body);
+      const AtomicRequest request = decode_atomic_request(s.body());
       const bool well_formed = known_atomic(request.op) && request.to % 8 == 0;
       return delivered(s, well_formed ? inbound.atomic_request(request) : Verdict::kMisaligned);
     }

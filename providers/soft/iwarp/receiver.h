@@ -5,6 +5,8 @@
 //
 // Not thread-safe: the caller holds the connection's receive lock. Owner: the connection's QP.
 // Input is hostile: every length is checked where it is used. Allocates only to hold messages back.
+// It may lie in memory that the peer can still change: of headers a copy is made first, of payload
+// every byte is read once, to be placed. Only with a CRC the input has to be ours.
 //
 // How to drive it (after the MPA start-up frames; `staged` is what recv() has put into the
 // connection's staging buffer and what is still unconsumed):
@@ -115,8 +117,8 @@ class Receiver {
   enum class Delivery : std::uint8_t { kDone, kWaits, kFailed };
 
   void trace(const Segment& s) const noexcept;
-  static bool length_covers_header(const std::byte* fpdu, std::size_t available) noexcept;
-  void process(const std::byte* ulpdu, std::uint16_t length, Inbound& inbound) noexcept;
+  static bool length_covers_header(const std::byte* front, std::size_t available) noexcept;
+  void process(const Segment& s, Inbound& inbound) noexcept;
   void tagged(const Segment& s, Inbound& inbound) noexcept;
   void untagged(const Segment& s, Inbound& inbound) noexcept;
   // These return false when they ended the stream.

@@ -14,6 +14,13 @@ namespace udapl::soft::shm {
 
 namespace {
 
+// A reader that reads makes room within fewer looks; one that has no processor does not.
+constexpr int kPatientLooks = 256;
+// The beginning of the window is used again after so many bytes, as soon as all of them are read;
+// whether they are is looked at every now and then.
+constexpr std::uint64_t kLap = 64 * 1024;
+constexpr std::uint64_t kLooksEvery = 4 * 1024;
+
 // Whether the other side sleeps, which is told once.
 bool take_back(std::atomic<std::uint32_t>& sleeps) noexcept {
   if (sleeps.load(std::memory_order_seq_cst) == 0) [[likely]]
@@ -34,11 +41,11 @@ bool RingWriter::look() noexcept {
 }
 
 std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
-  if (room() < bytes.size()) look();
+  if (room() < bytes.size() || head_ >= look_at_) look();
   if (broken_) return 0;
   if (head_ == tail_) begin_lap();
+  if (head_ >= look_at_) look_at_ = head_ + kLooksEvery;
   const std::size_t count = std::min(room(), bytes.size());
-  if (count < bytes.size()) cramped_ = window_ < data_.size();
   if (count == 0) return 0;
   const std::span<std::byte> window = data_.first(window_);
   const std::size_t at = (head_ - base_) & (window_ - 1);
@@ -53,6 +60,7 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
 void RingWriter::begin_lap() noexcept {
   if (std::exchange(cramped_, false)) window_ *= 2;
   base_ = head_;
+  look_at_ = base_ + kLap;
   control_.base.store(base_, std::memory_order_relaxed);
   control_.window.store(static_cast<std::uint32_t>(window_), std::memory_order_relaxed);
 }
@@ -76,7 +84,10 @@ bool RingWriter::finish(RingEnd how) noexcept {
 
 bool RingWriter::may_sleep() noexcept {
   control_.writer_sleeps.store(1, std::memory_order_seq_cst);
-  if (look() && room() == 0) return true;
+  if (look() && room() == 0) {
+    want_more();
+    return true;
+  }
   stay_awake();
   return false;
 }
@@ -85,7 +96,16 @@ void RingWriter::stay_awake() noexcept {
   control_.writer_sleeps.store(0, std::memory_order_relaxed);
 }
 
-bool RingWriter::has_room() noexcept { return room() != 0 || !look() || room() != 0; }
+bool RingWriter::has_room() noexcept {
+  if (room() != 0 || !look() || room() != 0) {
+    full_looks_ = 0;
+    return true;
+  }
+  if (++full_looks_ == kPatientLooks) want_more();
+  return false;
+}
+
+void RingWriter::want_more() noexcept { cramped_ = window_ < data_.size(); }
 
 std::size_t RingWriter::unread() noexcept {
   look();
@@ -159,6 +179,28 @@ RingMoved RingReader::read(std::span<std::byte> room) noexcept {
   tail_ += count;
   control_.tail.store(tail_, std::memory_order_seq_cst);
   return {RingMoved::kDone, take_back(control_.writer_sleeps), count};
+}
+
+std::span<const std::byte> RingReader::input() noexcept {
+  piece_ = 0;
+  if (!look() || head_ == tail_) return {};
+  std::span<const std::byte> window;
+  std::size_t at = 0;
+  if (!find(window, at)) return {};
+  piece_ = std::min(std::size_t{head_ - tail_}, window.size() - at);
+  return window.subspan(at, piece_);
+}
+
+bool RingReader::drop(std::size_t bytes) noexcept {
+  tail_ += bytes;
+  piece_ -= bytes;
+  control_.tail.store(tail_, std::memory_order_seq_cst);
+  return take_back(control_.writer_sleeps);
+}
+
+bool RingReader::cut() const noexcept {
+  return piece_ < head_ - tail_ || end() != RingEnd::kNone ||
+         control_.writer_sleeps.load(std::memory_order_relaxed) != 0;
 }
 
 bool RingReader::may_sleep() noexcept {

@@ -16,8 +16,8 @@ namespace udapl::soft::shm {
 //
 // Indexes count the bytes since the beginning and never wrap. Of the memory the writer uses a
 // window, which begins small, so that few pages and cache lines are touched, and doubles when it
-// has been too small. It changes only when everything has been taken; the place of a byte is its
-// index since then modulo the window's size.
+// has been full while the reader did not read. It changes only when everything has been taken; the
+// place of a byte is its index since then modulo the window's size.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
 
 // What comes behind the bytes, once nothing else does.
@@ -28,20 +28,21 @@ enum class RingEnd : std::uint32_t {
 };
 
 struct RingControl {
-  // Written by the writer, but for `writer_sleeps`, which the reader takes back.
+  // Written by the writer.
   alignas(kLineSize) std::atomic<std::uint64_t> head;  // bytes written
   std::atomic<std::uint32_t> end;                      // a RingEnd: nothing comes behind `head`
-  std::atomic<std::uint32_t> writer_sleeps;            // 1: ring the bell when there is room
   std::atomic<std::uint64_t> base;                     // the index at the window's beginning
   std::atomic<std::uint32_t> window;                   // its size, a power of two
-  // Written by the reader, but for `reader_sleeps`, which the writer takes back.
+  // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
-  std::atomic<std::uint32_t> reader_sleeps;            // 1: ring the bell when there is input
+  // Set by who lies down, taken back by the other. Looked at with every message, seldom written.
+  alignas(kLineSize) std::atomic<std::uint32_t> writer_sleeps;  // 1: ring its bell if there is room
+  std::atomic<std::uint32_t> reader_sleeps;                     // 1: ... if there is input
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
                   std::atomic<std::uint32_t>::is_always_lock_free,
               "a lock would be in one process only");
-static_assert(sizeof(RingControl) == 2 * kLineSize, "the layout of shared pages");
+static_assert(sizeof(RingControl) == 3 * kLineSize, "the layout of shared pages");
 
 struct RingMoved {
   enum Kind : std::uint8_t {
@@ -85,6 +86,7 @@ class RingWriter {
  private:
   bool look() noexcept;
   void begin_lap() noexcept;
+  void want_more() noexcept;
   // Before the window grows the reader has to take everything.
   [[nodiscard]] std::size_t room() const noexcept {
     return cramped_ && head_ != tail_ ? 0 : window_ - (head_ - tail_);
@@ -94,9 +96,11 @@ class RingWriter {
   std::span<std::byte> data_;
   std::size_t window_;
   std::uint64_t base_ = 0;
-  std::uint64_t head_ = 0;  // ours
-  std::uint64_t tail_ = 0;  // the reader's, when we last looked
-  bool cramped_ = false;    // there was too little room: the window is to grow
+  std::uint64_t head_ = 0;     // ours
+  std::uint64_t tail_ = 0;     // the reader's, when we last looked
+  std::uint64_t look_at_ = 0;  // the index at which the reader's is asked for
+  int full_looks_ = 0;         // in vain, one after the other
+  bool cramped_ = false;       // there was too little room for too long: the window is to grow
   bool broken_ = false;
 };
 
@@ -106,6 +110,17 @@ class RingReader {
       : control_(control), data_(data) {}
 
   [[nodiscard]] RingMoved read(std::span<std::byte> room) noexcept;
+  // The bytes that can be read and lie in one piece. The writer may change them at any time if it
+  // wants to. Empty: read() says why.
+  [[nodiscard]] std::span<const std::byte> input() noexcept;
+  // The first `bytes` of input() are read. True: ring the writer's bell.
+  [[nodiscard]] bool drop(std::size_t bytes) noexcept;
+  // input() does not grow while it lies there: it ends with the window, the writer has no room, or
+  // has ended.
+  [[nodiscard]] bool cut() const noexcept;
+  // The index up to which everything was read, and where the writer shows its own.
+  [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
+  [[nodiscard]] const std::atomic<std::uint64_t>& written() const noexcept { return control_.head; }
   [[nodiscard]] bool has_input() noexcept;  // or an end, or is broken
   [[nodiscard]] RingEnd end() const noexcept;
   // Declares that the reader sleeps until there is input. False: do not sleep, look again.
@@ -123,6 +138,7 @@ class RingReader {
   std::span<const std::byte> data_;
   std::uint64_t tail_ = 0;  // ours
   std::uint64_t head_ = 0;  // the writer's, when we last looked
+  std::size_t piece_ = 0;   // size of input()
   bool broken_ = false;
 };
 

@@ -18,7 +18,7 @@ struct Layout {
   // Where many want the same processors each side gets its turn seldom, and moves a ring of bytes
   // then. Pages are only taken when used.
   static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
-  static constexpr std::size_t kFirstWindow = 64 * 1024;
+  static constexpr std::size_t kFirstWindow = 1024 * 1024;
   static constexpr std::size_t kSize = kPage + 2 * kRingSize;
   std::array<RingControl, 2> control;
 };

@@ -4,6 +4,7 @@
 // its staging buffer, an Inbound that writes down what it is told.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdarg>
 #include <cstdio>
@@ -71,6 +72,8 @@ class Recorder final : public Inbound {
   Verdict on_atomic_request = Verdict::kOk;
   Verdict on_atomic_response = Verdict::kOk;
   std::vector<ReadSink> reads;  // outstanding, oldest first
+  // Overwritten with each call, as a peer may do who shares the memory of the stream.
+  std::span<std::byte> scribbled;
 
   std::vector<std::string> log;
   Terminate peer_terminate;
@@ -147,6 +150,7 @@ class Recorder final : public Inbound {
     std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
     va_end(arguments);
     log.emplace_back(buffer.data());
+    std::ranges::fill(scribbled, std::byte{0xff});
   }
 };
 

@@ -127,6 +127,38 @@ BOOST_AUTO_TEST_CASE(random_chunks) {
   }
 }
 
+// The memory of the stream may be the peer's, too: what was checked is what is used.
+BOOST_AUTO_TEST_CASE(headers_that_change_while_they_are_used) {
+  const Bytes stream = conversation(false);
+  const std::string expected = heard(stream, false);
+  Rx rx(false);
+  rx.inbound.reads = outstanding();
+  for (std::size_t at = 0; at < stream.size();) {
+    const std::size_t size = fpdu_size(load16(&stream[at]));
+    Bytes frame(stream.begin() + static_cast<long>(at),
+                stream.begin() + static_cast<long>(at + size));
+    rx.inbound.scribbled = frame;
+    BOOST_REQUIRE_EQUAL(rx.receiver.feed(frame, rx.inbound), size);
+    at += size;
+  }
+  rx.inbound.scribbled = {};
+  BOOST_TEST((rx.receiver.state() == Receiver::State::kOpen));
+  BOOST_TEST(joined(rx.inbound.log) == expected);
+}
+
+// ... and what is refused is told with the header that was refused.
+BOOST_AUTO_TEST_CASE(header_of_a_refused_segment_that_changes) {
+  Bytes frame = make_fpdu(tagged_ulpdu(0, true, 0x12, 0x3400, pattern(200)));
+  Rx steady(false);
+  steady.inbound.on_write = Verdict::kInvalidStag;
+  steady.arrive(frame);
+  Rx rx(false);
+  rx.inbound.on_write = Verdict::kInvalidStag;
+  rx.inbound.scribbled = frame;
+  rx.receiver.feed(frame, rx.inbound);
+  BOOST_TEST(rx.failure() == steady.failure());
+}
+
 BOOST_AUTO_TEST_CASE(needed_names_the_fpdu_at_the_front) {
   Rx rx;
   BOOST_TEST(rx.receiver.needed() == 2U);

@@ -48,6 +48,71 @@ BOOST_AUTO_TEST_CASE(every_split_at_every_place) {
   }
 }
 
+// In place: what lies in one piece, and what was dropped makes room.
+BOOST_AUTO_TEST_CASE(input_lies_in_pieces) {
+  Ring<16> ring;
+  const Bytes sent = pattern(60);
+  Bytes got;
+  const auto take = [&](std::size_t most) {
+    const std::span<const std::byte> input = ring.reader.input();
+    const std::size_t count = std::min(most, input.size());
+    got.insert(got.end(), input.begin(), input.begin() + static_cast<long>(count));
+    BOOST_TEST(!ring.reader.drop(count));
+    return input.size();
+  };
+  BOOST_TEST(ring.reader.input().empty());
+  std::size_t done = ring.writer.write(sent).bytes;
+  BOOST_TEST(done == 16U);
+  BOOST_TEST(take(10) == 16U);
+  BOOST_TEST(!ring.reader.cut());
+  done += ring.writer.write(std::span(sent).subspan(done)).bytes;
+  BOOST_TEST(done == 26U);
+  BOOST_TEST(ring.reader.input().size() == 6U);
+  BOOST_TEST(ring.reader.cut());  // the rest is at the beginning
+  BOOST_TEST(take(6) == 6U);
+  BOOST_TEST(take(3) == 10U);
+  Bytes room(5);
+  BOOST_TEST(ring.reader.read(room).bytes == 5U);  // either way
+  got.insert(got.end(), room.begin(), room.end());
+  BOOST_TEST(take(16) == 2U);
+  BOOST_TEST(ring.reader.input().empty());
+  BOOST_TEST(ring.reader.position() == done);
+  BOOST_TEST((got == pattern(done)));
+}
+
+BOOST_AUTO_TEST_CASE(input_is_cut_where_the_writer_cannot_go_on) {
+  Ring<16> ring;
+  BOOST_TEST(ring.writer.write(pattern(16)).bytes == 16U);
+  BOOST_TEST(ring.reader.input().size() == 16U);
+  BOOST_TEST(!ring.reader.cut());
+  BOOST_TEST(ring.writer.may_sleep());
+  BOOST_TEST(ring.reader.cut());
+  ring.writer.stay_awake();
+  BOOST_TEST(!ring.reader.cut());
+  static_cast<void>(ring.writer.finish());
+  BOOST_TEST(ring.reader.cut());
+}
+
+// Of 64 bytes it begins with 16. A reader that is only slow is waited for.
+BOOST_AUTO_TEST_CASE(window_grows_when_the_reader_does_not_read) {
+  Ring<64> ring;
+  RingWriter writer(ring.control, ring.data(), 16);
+  Bytes room(64);
+  BOOST_TEST(writer.write(pattern(60)).bytes == 16U);
+  for (int i = 0; i < 50; ++i) BOOST_TEST(!writer.has_room());
+  BOOST_TEST(ring.reader.read(std::span(room).first(4)).bytes == 4U);
+  BOOST_TEST(writer.has_room());
+  BOOST_TEST(writer.write(pattern(60, 16)).bytes == 4U);
+  BOOST_TEST(writer.may_sleep());
+  BOOST_TEST(ring.reader.read(std::span(room).first(4)).wake);
+  BOOST_TEST(!writer.has_room());  // all of it has to be read first
+  BOOST_TEST(ring.reader.read(room).bytes == 12U);
+  BOOST_TEST(writer.write(pattern(60, 20)).bytes == 32U);
+  BOOST_TEST(ring.reader.read(room).bytes == 32U);
+  room.resize(32);
+  BOOST_TEST((room == pattern(32, 20)));
+}
+
 BOOST_AUTO_TEST_CASE(the_end_comes_behind_what_was_written) {
   Ring<16> ring;
   Bytes room(8);

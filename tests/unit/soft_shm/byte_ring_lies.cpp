@@ -3,6 +3,7 @@
 // A peer that writes what it likes into the shared page. The canaries of Ring see accesses outside.
 #include "tests/unit/soft_shm/ring.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -72,10 +73,16 @@ BOOST_AUTO_TEST_CASE(noise_in_the_page) {
       if (random() % 2 == 0) ring.control.head.store(lie);
       if (random() % 2 == 0) ring.control.tail.store(lie);
       ring.control.end.store(random() % 2);
+      if (random() % 2 == 0) ring.control.window.store(1U << random() % 8);
+      if (random() % 2 == 0) ring.control.base.store(random());
       ring.control.reader_sleeps.store(static_cast<std::uint32_t>(random()));
       const std::size_t count = random() % 40;
       BOOST_REQUIRE(ring.writer.write(std::span(sent).first(count)).bytes <= 16);
       BOOST_REQUIRE(ring.reader.read(std::span(room).first(count)).bytes <= 16);
+      const std::span<const std::byte> input = ring.reader.input();
+      BOOST_REQUIRE((input.empty() ||
+                     (input.data() >= ring.data().data() && &input.back() <= &ring.data().back())));
+      static_cast<void>(ring.reader.drop(std::min(count, input.size())));
       static_cast<void>(ring.reader.may_sleep());
       static_cast<void>(ring.writer.may_sleep());
     }
