@@ -34,27 +34,16 @@
 #include "providers/soft/iwarp/crc32c.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/iwarp/wire.h"
+#include "soft_sinks.h"
 
 using namespace udapl;
+using namespace udapl::fuzz;
 
 namespace {
 
 constexpr unsigned kRaw = 1, kShared = 2, kReset = 4, kNoFirstMessage = 8;
 constexpr int kReceives = 4;
 constexpr std::size_t kSize = 512;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-struct Silence final : transport::AdapterSink, transport::CqSink, transport::SrqSink {
-  void on_catastrophic() noexcept override {}
-  void on_internal_error() noexcept override {}
-  void on_notify() noexcept override {}
-  void on_overflow() noexcept override { std::abort(); }
-  void on_low_watermark() noexcept override {}
-  void on_async_error() noexcept override {}
-};
 
 struct Requests final : transport::ListenSink {
   void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override {
@@ -63,24 +52,6 @@ struct Requests final : transport::ListenSink {
   }
   std::unique_ptr<transport::IncomingConnection> latest;
   std::atomic<bool> arrived{false};
-};
-
-struct Outcome final : transport::ConnectionSink {
-  void on_established(transport::PrivateData) noexcept override { require(!ended); }
-  void on_rejected(transport::PrivateData) noexcept override { std::abort(); }
-  void on_refused() noexcept override { std::abort(); }
-  void on_unreachable() noexcept override { std::abort(); }
-  void on_timed_out() noexcept override { std::abort(); }
-  void on_accept_failed() noexcept override { end(); }
-  void on_disconnected() noexcept override { end(); }
-  void on_broken(transport::BreakCause) noexcept override { end(); }
-  void on_soft_watermark() noexcept override {}
-  void on_async_error() noexcept override {}
-  void end() noexcept {
-    require(!ended);
-    ended = true;
-  }
-  std::atomic<bool> ended{false};
 };
 
 // What lives from one input to the next.

@@ -87,10 +87,7 @@ class RingWriter {
   bool look() noexcept;
   void begin_lap() noexcept;
   void want_more() noexcept;
-  // Before the window grows the reader has to take everything.
-  [[nodiscard]] std::size_t room() const noexcept {
-    return cramped_ && head_ != tail_ ? 0 : window_ - (head_ - tail_);
-  }
+  [[nodiscard]] std::size_t room() const noexcept { return window_ - (head_ - tail_); }
 
   RingControl& control_;
   std::span<std::byte> data_;

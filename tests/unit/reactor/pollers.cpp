@@ -43,8 +43,9 @@ class Mailbox final : public Handler {
     return take() ? Look::kFound : Look::kNothing;
   }
   bool rest() noexcept override {
+    if (restless) return false;
     resting.store(true);
-    if (sent.load() == taken.load() && !restless) return true;
+    if (sent.load() == taken.load()) return true;
     resting.store(false);
     return false;
   }
