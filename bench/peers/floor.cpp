@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What the machine itself can do, without DAT: the lower bounds of bench/peers. Two processes, each
+// on a processor of its own. Prints one number: the median of many, microseconds one way.
+//
+//   peers_floor probe                    a cache line, both spinning: are the processors near?
+//   peers_floor ring BYTES               two copies through shared memory, both spinning
+//   peers_floor socket BYTES [block]     a TCP connection of the loopback, spinning or blocking
+//   peers_floor eventfd                  both asleep
+//   peers_floor read BYTES               process_vm_readv of a process that sleeps, a whole call
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kDuration = std::chrono::milliseconds(200);
+constexpr std::size_t kWindow = 64 * 1024;  // of a ring: what is written again is in the cache
+constexpr std::size_t kChunk = 16 * 1024;   // shown at a time
+
+[[noreturn]] void fail(const char* what) {
+  std::perror(what);
+  std::exit(1);
+}
+
+void pin(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0) fail("sched_setaffinity");
+}
+
+// Both processes share it.
+struct Shared {
+  struct alignas(128) Line {
+    std::atomic<std::uint64_t> value{0};
+  };
+  struct Direction {
+    Line written;
+    Line read;
+    std::array<char, kWindow> bytes{};
+  };
+  std::array<Direction, 2> direction;
+};
+
+Shared& share() {
+  void* const pages =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) fail("mmap");
+  return *new (pages) Shared;
+}
+
+class Spinning {
+ public:
+  explicit Spinning(Shared& shared, int me) : shared_(shared), me_(me) {}
+
+  void send(const std::vector<char>& from) {
+    Shared::Direction& to = direction(me_);
+    if (from.empty()) to.written.value.store(++sent_, std::memory_order_release);
+    for (std::size_t at = 0; at < from.size();) {
+      const std::size_t place = sent_ % kWindow;
+      const std::size_t count = std::min({kChunk, from.size() - at, kWindow - place});
+      while (sent_ + count - to.read.value.load(std::memory_order_acquire) > kWindow) {
+      }
+      std::memcpy(to.bytes.data() + place, from.data() + at, count);
+      at += count;
+      to.written.value.store(sent_ += count, std::memory_order_release);
+    }
+  }
+  void receive(std::vector<char>& into) {
+    Shared::Direction& from = direction(1 - me_);
+    const auto there = [&] { return from.written.value.load(std::memory_order_acquire) - got_; };
+    if (into.empty()) {
+      while (there() == 0) {
+      }
+      ++got_;
+    }
+    for (std::size_t at = 0; at < into.size();) {
+      std::size_t count = 0;
+      while ((count = there()) == 0) {
+      }
+      const std::size_t place = got_ % kWindow;
+      count = std::min({count, into.size() - at, kWindow - place});
+      std::memcpy(into.data() + at, from.bytes.data() + place, count);
+      at += count;
+      from.read.value.store(got_ += count, std::memory_order_release);
+    }
+  }
+
+ private:
+  Shared::Direction& direction(int writer) {
+    return shared_.direction.at(static_cast<std::size_t>(writer));
+  }
+  Shared& shared_;
+  const int me_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t got_ = 0;
+};
+
+class Socket {
+ public:
+  Socket(int fd, bool blocks) : fd_(fd), flags_(blocks ? 0 : MSG_DONTWAIT) {
+    const int on = 1;
+    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  void send(const std::vector<char>& from) {
+    move(from.size(), [&](std::size_t at) {
+      return ::send(fd_, from.data() + at, from.size() - at, flags_ | MSG_NOSIGNAL);
+    });
+  }
+  void receive(std::vector<char>& into) {
+    move(into.size(),
+         [&](std::size_t at) { return ::recv(fd_, into.data() + at, into.size() - at, flags_); });
+  }
+
+ private:
+  template <class Call>
+  void move(std::size_t size, Call call) {
+    for (std::size_t at = 0; at < size;) {
+      const ssize_t count = call(at);
+      if (count > 0) at += static_cast<std::size_t>(count);
+      if (count == 0) std::exit(0);  // the other side has seen enough
+      if (count < 0 && errno != EAGAIN && errno != EINTR) fail("socket");
+    }
+  }
+  int fd_;
+  int flags_;
+};
+
+std::array<int, 2> tcp_pair() {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener, any, size) != 0 || ::listen(listener, 1) != 0) fail("listen");
+  ::getsockname(listener, any, &size);
+  const int active = ::socket(AF_INET, SOCK_STREAM, 0);
+  if (::connect(active, any, size) != 0) fail("connect");
+  return {active, ::accept(listener, nullptr, nullptr)};
+}
+
+// Runs `other` for good in a child on processor 0, measures `round` on processor 1.
+double measure(const std::function<void()>& other, const std::function<void()>& round,
+               double messages) {
+  const pid_t child = ::fork();
+  if (child < 0) fail("fork");
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pin(0);
+    while (true) other();
+  }
+  pin(1);
+  for (int warm = 0; warm < 1000; ++warm) round();
+  std::vector<double> samples;
+  for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
+    const auto before = Clock::now();
+    round();
+    samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  std::ranges::nth_element(samples, samples.begin() + static_cast<long>(samples.size() / 2));
+  return samples[samples.size() / 2] / messages;
+}
+
+template <class End>
+double ping_pong(End here, End there, std::size_t size) {
+  std::vector<char> mine(size, 1);
+  std::vector<char> theirs(size, 2);
+  return measure(
+      [&] {
+        there.receive(theirs);
+        there.send(theirs);
+      },
+      [&] {
+        here.send(mine);
+        here.receive(mine);
+      },
+      2);
+}
+
+double sleepers() {
+  const std::array<int, 2> bells{::eventfd(0, 0), ::eventfd(0, 0)};
+  const auto ring = [](int fd) {
+    if (::eventfd_write(fd, 1) != 0) fail("eventfd");
+  };
+  const auto hear = [](int fd) {
+    eventfd_t value = 0;
+    if (::eventfd_read(fd, &value) != 0) fail("eventfd");
+  };
+  return measure(
+      [&] {
+        hear(bells[0]);
+        ring(bells[1]);
+      },
+      [&] {
+        ring(bells[0]);
+        hear(bells[1]);
+      },
+      2);
+}
+
+double foreign_read(std::size_t size) {
+  std::vector<char> source(size, 1);
+  std::vector<char> sink(size, 2);
+  const pid_t target = ::fork();
+  if (target == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (true) ::pause();
+  }
+  const double time = measure([] { ::pause(); },
+                              [&] {
+                                const iovec here{sink.data(), size};
+                                const iovec there{source.data(), size};
+                                if (::process_vm_readv(target, &here, 1, &there, 1, 0) < 0)
+                                  fail("process_vm_readv");
+                              },
+                              1);
+  ::kill(target, SIGKILL);
+  ::waitpid(target, nullptr, 0);
+  return time;
+}
+
+double run(std::string_view what, std::size_t size, bool blocks) {
+  if (what == "probe" || what == "ring") {
+    Shared& shared = share();
+    return ping_pong(Spinning(shared, 0), Spinning(shared, 1), size);
+  }
+  if (what == "socket") {
+    const auto [active, passive] = tcp_pair();
+    return ping_pong(Socket(active, blocks), Socket(passive, blocks), size);
+  }
+  if (what == "eventfd") return sleepers();
+  if (what == "read") return foreign_read(size);
+  std::fprintf(stderr,
+               "peers_floor probe | ring BYTES | socket BYTES [block] | eventfd | read BYTES\n");
+  std::exit(2);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  std::size_t size = 0;
+  if (count > 2) {
+    const std::string_view text = arguments[2];
+    std::from_chars(text.data(), text.data() + text.size(), size);
+  }
+  const bool blocks = count > 3 && std::string_view(arguments[3]) == "block";
+  std::printf("%.4f\n", run(count > 1 ? arguments[1] : "", size, blocks));
+}
