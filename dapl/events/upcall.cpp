@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/objects/upcall.h"
 
-#include "common/mutex.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/ia.h"
 
@@ -11,26 +10,11 @@
 
 namespace udapl::dapl {
 
-// The agents that run in a thread, innermost first: an agent may post an event that calls another
-// one.
-struct RunningAgent {
-  const Ia* ia;
-  const RunningAgent* outer;
-};
-
 namespace {
 
 // Somebody left some Ia. One word for all, because an Ia may be gone when its last visitor would
 // still have to wake the thread that closes it.
 WaitWord somebody_left;
-
-thread_local const RunningAgent* running_agents = nullptr;
-
-bool runs(const RunningAgent* agents, const Ia& ia) noexcept {
-  for (; agents != nullptr; agents = agents->outer)
-    if (agents->ia == &ia) return true;
-  return false;
-}
 
 }  // namespace
 
@@ -83,7 +67,7 @@ struct Upcall::Later final : Worker::Job {
 
 bool Upcall::runs_here() const noexcept {
   return agent_.proxy_agent_func == nullptr || evd_ == nullptr ||
-         (running_agents == nullptr && ia_->adapter().in_service_thread());
+         (!Inside::any() && ia_->adapter().in_service_thread());
 }
 
 // False: without memory or a thread it is better called here than not at all.
@@ -110,53 +94,16 @@ void Upcall::run_here() noexcept {
   Ia* const ia = std::exchange(ia_, nullptr);
   if (ia == nullptr) return;
   if (agent_.proxy_agent_func != nullptr) {
-    const RunningAgent frame{ia, running_agents};
-    running_agents = &frame;
+    const Inside agent(ia);
     agent_.proxy_agent_func(agent_.instance_data, evd_);
-    running_agents = frame.outer;
   } else {
     ia->report(DAT_ASYNC_ERROR_EVD_OVERFLOW, evd_, DAT_EVD_OVERFLOW_ERROR);
   }
   ia->visits().leave();
 }
 
-bool Upcall::running_in_this_thread(const Ia& ia) noexcept { return runs(running_agents, ia); }
+bool Upcall::running_in_this_thread(const Ia& ia) noexcept { return Inside::of(&ia); }
 
-// ---- closing ------------------------------------------------------------------------------------
-
-// Who closes what now, none of them in a circle.
-struct Closings {
-  Mutex lock;
-  Closing* first UDAPL_GUARDED_BY(lock) = nullptr;
-
-  // Does whoever closes `ia` wait, in the end, for the thread that runs `agents`?
-  [[nodiscard]] bool leads_to(const RunningAgent* agents, const Ia& ia) const noexcept
-      UDAPL_REQUIRES(lock) {
-    if (runs(agents, ia)) return true;
-    for (const Closing* other = first; other != nullptr; other = other->next_)
-      if (runs(other->agents_, ia) && leads_to(agents, other->ia_)) return true;
-    return false;
-  }
-};
-
-namespace {
-Closings closings;
-}
-
-Closing::Closing(const Ia& ia) noexcept : ia_(ia), agents_(running_agents) {
-  const ScopedLock lock(closings.lock);
-  in_circle_ = closings.leads_to(agents_, ia);
-  if (in_circle_) return;
-  next_ = closings.first;
-  closings.first = this;
-}
-
-Closing::~Closing() {
-  if (in_circle_) return;
-  const ScopedLock lock(closings.lock);
-  Closing** place = &closings.first;
-  while (*place != this) place = &(*place)->next_;
-  *place = next_;
-}
+bool Closing::is_kept_by(const Waiting& other) const noexcept { return other.is_inside(&ia_); }
 
 }  // namespace udapl::dapl

@@ -4,6 +4,7 @@
 #include <dat/udat.h>
 
 #include "common/wait_word.h"
+#include "common/waiting.h"
 
 #include <atomic>
 #include <cstdint>
@@ -41,28 +42,18 @@ class Visit {
   Visits& visits_;
 };
 
-struct RunningAgent;
-
-// A thread that closes an Ia, for a scope. It is going to wait for the agents of that Ia; so of
-// agents that close each other's Ia the last must not begin.
-class Closing {
+// A thread that closes an Ia and is going to wait for its visitors, for a scope. begin() is false
+// if one of them, an agent, waits in turn for an agent that this thread runs: the thread closes an
+// Ia, or destroys what is being called, and neither would ever go on.
+class Closing final : public Waiting {
  public:
-  explicit Closing(const Ia& ia) noexcept;
-  ~Closing();
-  Closing(const Closing&) = delete;
-  Closing& operator=(const Closing&) = delete;
-
-  // An agent of the Ia is closing one whose agent this thread runs, or waits in turn for another
-  // that does: nobody would ever go on.
-  [[nodiscard]] bool in_circle() const noexcept { return in_circle_; }
+  explicit Closing(const Ia& ia) noexcept : ia_(ia) {}
+  ~Closing() { end(); }
 
  private:
-  friend struct Closings;
+  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override;
 
   const Ia& ia_;
-  const RunningAgent* const agents_;  // of this thread
-  bool in_circle_ = false;
-  Closing* next_ = nullptr;
 };
 
 // What has to be done after an event was posted, when no lock is held any more: call the

@@ -97,15 +97,17 @@ Status Ia::close(DAT_CLOSE_FLAGS flags) {
   if (Upcall::running_in_this_thread(*this))
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE,
                  "IA %p: closed by a proxy agent of its own", static_cast<void*>(this));
-  const Closing closing(*this);
-  if (closing.in_circle())
-    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE,
-                 "IA %p: closed by a proxy agent whose IA an agent of this one is closing",
-                 static_cast<void*>(this));
-  if (flags == DAT_CLOSE_GRACEFUL_FLAG && has_consumer_objects())
-    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE, "IA %p: objects are left",
-                 static_cast<void*>(this));
-  send_visitors_away();
+  {
+    Closing closing(*this);
+    if (!closing.begin())
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE,
+                   "IA %p: closed by a proxy agent that an agent of this IA waits for",
+                   static_cast<void*>(this));
+    if (flags == DAT_CLOSE_GRACEFUL_FLAG && has_consumer_objects())
+      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE, "IA %p: objects are left",
+                   static_cast<void*>(this));
+    send_visitors_away();
+  }
   Owned<Ia>(this).reset();
   return Status();
 }

@@ -2,55 +2,31 @@
 //
 // Reactor: waiting for the end of a call. Who destroys something waits until it is not being called
 // any more. Two drivers that destroy what the other one is just calling (proxy agents of two IAs,
-// each of which frees the other's EP) would wait for each other for ever.
+// each of which frees the other's EP) would wait for each other for ever; common/waiting.h.
 #include "providers/reactor/reactor.h"
 
 #include "common/tracing/trace.h"
+#include "common/waiting.h"
 
 namespace udapl {
 
-namespace {
+// A thread that waits for the end of a call.
+struct Reactor::Wait final : Waiting {
+  Wait(Reactor& reactor, const void* who) noexcept : reactor_(reactor), who_(who) {}
+  ~Wait() { end(); }
 
-SpinLock waits_lock;  // before the locks of reactors
-
-}  // namespace
-
-// A thread that waits for the end of a call. All of the process are in a list.
-struct Reactor::Wait {
-  const pthread_t thread;
-  Reactor& reactor;
-  const void* const who;
-  Wait* next = nullptr;
-
-  static Wait* first UDAPL_GUARDED_BY(waits_lock);
-
-  static const Wait* of(pthread_t thread) noexcept UDAPL_REQUIRES(waits_lock) {
-    const Wait* wait = first;
-    while (wait != nullptr && ::pthread_equal(wait->thread, thread) == 0) wait = wait->next;
-    return wait;
+  // By the driver, as long as that very call runs.
+  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override {
+    const ScopedLock guard(reactor_.lock_);
+    // Until the call has ended, which takes the lock, the driver stays the same.
+    return reactor_.running_ == who_ &&
+           other.is_thread(reactor_.driver_.load(std::memory_order_relaxed));
   }
-  void enter() noexcept UDAPL_REQUIRES(waits_lock) {
-    next = first;
-    first = this;
-  }
-  void leave() noexcept UDAPL_REQUIRES(waits_lock) {
-    Wait** link = &first;
-    while (*link != this) link = &(*link)->next;
-    *link = next;
-  }
-  // Does the driver that we wait for wait for us, by however many others?
-  [[nodiscard]] bool closes_a_circle() const noexcept UDAPL_REQUIRES(waits_lock) {
-    for (const Wait* wait = this; wait != nullptr;) {
-      if (!wait->reactor.calls(wait->who)) return false;  // it has ended: that thread goes on
-      const pthread_t driver = wait->reactor.driver_.load(std::memory_order_relaxed);
-      if (::pthread_equal(driver, thread) != 0) return true;
-      wait = of(driver);
-    }
-    return false;
-  }
+
+ private:
+  Reactor& reactor_;
+  const void* const who_;
 };
-
-Reactor::Wait* Reactor::Wait::first = nullptr;
 
 bool Reactor::calls(const void* who) noexcept {
   const ScopedLock guard(lock_);
@@ -58,10 +34,9 @@ bool Reactor::calls(const void* who) noexcept {
 }
 
 // Its own call, or one that will not go on before we do, has destroyed it: the call touches it no
-// more, and the address may soon name something else.
+// more, and the address may soon name something else. Whoever else waits for it need not, either.
 void Reactor::disown(const void* who) noexcept {
-  const ScopedLock guard(lock_);
-  if (running_ == who) running_ = nullptr;
+  if (calls(who)) end_call();
 }
 
 void Reactor::end_call() noexcept {
@@ -77,17 +52,11 @@ void Reactor::end_call() noexcept {
 void Reactor::wait_while_running(const void* who) noexcept {
   if (driven_here()) return disown(who);
   if (!calls(who)) return;
-  Wait wait{::pthread_self(), *this, who};
-  bool circle = false;
-  {
-    const ScopedLock guard(waits_lock);
-    circle = wait.closes_a_circle();
-    if (!circle) wait.enter();
-  }
-  // The other driver is inside that call, in a function of the application that has just destroyed
-  // something of ours: it is where its own call may destroy the object, so we may, too.
-  if (circle) {
-    UDAPL_TRACE(kDetail, "two threads destroy what the other one calls: this one does not wait");
+  Wait wait(*this, who);
+  // The other driver is inside that call, in a function of the application that waits for us: it is
+  // where its own call may destroy the object, so we may, too.
+  if (!wait.begin()) {
+    UDAPL_TRACE(kDetail, "a call waits for the thread that destroys its object: it does not wait");
     return disown(who);
   }
   while (true) {
@@ -101,8 +70,6 @@ void Reactor::wait_while_running(const void* who) noexcept {
     const ScopedLock guard(lock_);
     --quiescers_;
   }
-  const ScopedLock guard(waits_lock);
-  wait.leave();
 }
 
 }  // namespace udapl

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <pthread.h>
+
+namespace udapl {
+
+// The calling thread is inside a call of the application on behalf of something (the proxy agent of
+// an IA), for a scope. Scopes nest. Not thread-safe; on the stack.
+class Inside {
+ public:
+  explicit Inside(const void* what) noexcept : what_(what), outer_(innermost_) {
+    innermost_ = this;
+  }
+  ~Inside() { innermost_ = outer_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  // Is the calling thread inside anything?
+  [[nodiscard]] static bool any() noexcept { return innermost_ != nullptr; }
+  // Is the calling thread inside a call on behalf of `what`?
+  [[nodiscard]] static bool of(const void* what) noexcept { return among(innermost_, what); }
+
+ private:
+  friend class Waiting;
+  static bool among(const Inside* inside, const void* what) noexcept;
+
+  const void* const what_;
+  const Inside* const outer_;
+  static constinit thread_local const Inside* innermost_;
+};
+
+// A thread that is going to wait until other threads have left something. All of the process (of
+// one library: it is linked statically) that have begun are in a list, so that whoever would close
+// a circle of threads that wait for each other learns of it before (docs/adr/0034).
+//
+// Thread-safe: an object belongs to the thread that made it, the list to all. begin() and end() may
+// be called with any lock held but those that is_kept_by() takes.
+class Waiting {
+ public:
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  // False: it would wait for a thread that waits, perhaps by way of others, for the caller. Then it
+  // has not begun, and must not wait.
+  [[nodiscard]] bool begin() noexcept;
+  void end() noexcept;  // if it has begun
+
+  // For is_kept_by(). Was it made by that thread?
+  [[nodiscard]] bool is_thread(pthread_t thread) const noexcept {
+    return ::pthread_equal(thread_, thread) != 0;
+  }
+  // Is its thread inside a call on behalf of `what`?
+  [[nodiscard]] bool is_inside(const void* what) const noexcept {
+    return Inside::among(inside_, what);
+  }
+
+ protected:
+  Waiting() noexcept : thread_(::pthread_self()), inside_(Inside::innermost_) {}
+  ~Waiting() = default;  // REQUIRES: end() was called
+
+  // Does the thread of `other` keep this one from going on, right now? Called with the list's spin
+  // lock held: takes spin locks only.
+  [[nodiscard]] virtual bool is_kept_by(const Waiting& other) const noexcept = 0;
+
+ private:
+  struct List;
+
+  const pthread_t thread_;
+  const Inside* const inside_;
+  bool begun_ = false;
+  bool seen_ = false;  // by a search
+  Waiting* next_ = nullptr;
+};
+
+}  // namespace udapl

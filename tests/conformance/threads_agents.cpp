@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "harness.h"
+#include "threads.h"
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+// Several threads: agents of two IAs that free and close what is the other's.
+namespace conformance {
+
+BOOST_AUTO_TEST_SUITE(threads)
+
+// Two connections of two IAs end, and the proxy agent of each frees the other's EP, while that is
+// in its own agent: neither waits for the other for ever.
+BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
+  struct Agent {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      if (evd != DAT_HANDLE_NULL) static_cast<Agent*>(self)->free_other();
+    }
+    void free_other() {
+      ++*running;
+      // Both are inside if the IA calls agents of two IAs at once; else one comes after the other.
+      for (int i = 0; i < 200 && *running < 2; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const DAT_RETURN rc = dat_ep_free(other);
+      failures->ok(rc, "free of the other's EP");
+      ++*done;
+    }
+    DAT_EP_HANDLE other;
+    std::atomic<int>* running;
+    std::atomic<int>* done;
+    Failures* failures;
+  };
+  for (int round = 0; round < 10; ++round) {
+    Failures failures;
+    Ia first_ia;
+    Ia second_ia;
+    const Pz first_pz = make_pz(first_ia);
+    const Pz second_pz = make_pz(second_ia);
+    Cno first_cno;
+    Cno second_cno;
+    Link first(first_ia, first_pz);
+    Link second(second_ia, second_pz);
+    BOOST_REQUIRE(first.connect(failures) && second.connect(failures));
+    std::atomic<int> running{0};
+    std::atomic<int> done{0};
+    Agent agents[] = {{second.passive.ep.release(), &running, &done, &failures},
+                      {first.passive.ep.release(), &running, &done, &failures}};
+    REQUIRE_OK(dat_cno_create(first_ia, {&agents[0], &Agent::run}, first_cno.out()));
+    REQUIRE_OK(dat_cno_create(second_ia, {&agents[1], &Agent::run}, second_cno.out()));
+    REQUIRE_OK(dat_evd_modify_cno(first.passive.connect_evd, first_cno));
+    REQUIRE_OK(dat_evd_modify_cno(second.passive.connect_evd, second_cno));
+    REQUIRE_OK(dat_ep_disconnect(first.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+    REQUIRE_OK(dat_ep_disconnect(second.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+    for (int i = 0; i < 10'000 && done < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    BOOST_REQUIRE_EQUAL(done, 2);
+    REQUIRE_OK(dat_evd_modify_cno(first.passive.connect_evd, DAT_HANDLE_NULL));
+    REQUIRE_OK(dat_evd_modify_cno(second.passive.connect_evd, DAT_HANDLE_NULL));
+  }
+}
+
+// The agents of two IAs, each of which closes the other IA: one of them does it, unless they come
+// one after the other. Then the thread of the test closes what is left.
+BOOST_AUTO_TEST_CASE(thr_agents_close_each_others_ia) {
+  if (skip_unless(thread_safe(), kNotSafe)) return;
+  struct Opened {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      if (evd != DAT_HANDLE_NULL) static_cast<Opened*>(self)->close_other();
+    }
+    void close_other() {
+      ++*running;
+      for (int i = 0; i < 5000 && *running < 2; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      other->closed = dat_ia_close(other->ia, DAT_CLOSE_ABRUPT_FLAG);
+      ++*done;
+    }
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    Opened* other = nullptr;
+    DAT_RETURN closed = DAT_INTERNAL_ERROR;
+    std::atomic<int>* running = nullptr;
+    std::atomic<int>* done = nullptr;
+  };
+  for (int round = 0; round < 3; ++round) {
+    std::atomic<int> running{0};
+    std::atomic<int> done{0};
+    Opened both[2];
+    for (Opened& one : both) {
+      one.other = &one == both ? &both[1] : &both[0];
+      one.running = &running;
+      one.done = &done;
+      std::string name = options().ia;
+      DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+      REQUIRE_OK(dat_ia_openv(name.data(), 8, &async_evd, &one.ia, 2, 0, DAT_TRUE));
+      DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+      REQUIRE_OK(dat_cno_create(one.ia, {&one, &Opened::run}, &cno));
+      REQUIRE_OK(dat_evd_create(one.ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &one.evd));
+    }
+    in_threads(2, [&](int number) {
+      DAT_EVENT event{};
+      event.event_number = DAT_SOFTWARE_EVENT;
+      (void)dat_evd_post_se(both[number].evd, &event);  // may find the IA closed
+    });
+    for (int i = 0; i < 10'000 && done < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    BOOST_REQUIRE_EQUAL(done, 2);
+    for (const Opened& one : both) {
+      if (one.closed == DAT_SUCCESS) continue;
+      BOOST_CHECK_EQUAL(DAT_GET_TYPE(one.closed), static_cast<DAT_RETURN>(DAT_INVALID_STATE));
+      REQUIRE_OK(dat_ia_close(one.ia, DAT_CLOSE_ABRUPT_FLAG));
+    }
+  }
+}
+
+// Two IAs in one process: the connection of an EP ends, and the agent that is told closes the other
+// IA, while the agent of that one frees the EP. The close waits for the other agent, and the free
+// for the first: whoever comes last does not wait for ever. Both orders.
+BOOST_AUTO_TEST_CASE(thr_agents_close_and_free_across_ias) {
+  struct Agent {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      if (evd == DAT_HANDLE_NULL) return;
+      auto& agent = *static_cast<Agent*>(self);
+      ++*agent.running;
+      for (int i = 0; i < 5000 && *agent.running < 2; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (agent.second) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      agent.result = agent.ia != DAT_HANDLE_NULL ? dat_ia_close(agent.ia, DAT_CLOSE_ABRUPT_FLAG)
+                                                 : dat_ep_free(agent.ep);
+      ++*agent.done;
+    }
+    DAT_IA_HANDLE ia;  // what it closes, or
+    DAT_EP_HANDLE ep;  // frees
+    bool second;
+    std::atomic<int>* running;
+    std::atomic<int>* done;
+    DAT_RETURN result = DAT_INTERNAL_ERROR;
+  };
+  for (int round = 0; round < 6; ++round) {
+    Failures failures;
+    std::atomic<int> running{0};
+    std::atomic<int> done{0};
+    Ia first;
+    const Pz pz = make_pz(first);
+    Cno cno;
+    Link link(first, pz);
+    BOOST_REQUIRE(link.connect(failures));
+    std::string name = options().ia;
+    DAT_IA_HANDLE second = DAT_HANDLE_NULL;
+    DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+    DAT_CNO_HANDLE second_cno = DAT_HANDLE_NULL;
+    DAT_EVD_HANDLE second_evd = DAT_HANDLE_NULL;
+    REQUIRE_OK(dat_ia_openv(name.data(), 8, &async_evd, &second, 2, 0, options().thread_safe));
+    Agent closer{second, DAT_HANDLE_NULL, round % 2 == 0, &running, &done};
+    Agent freer{DAT_HANDLE_NULL, link.passive.ep.release(), round % 2 != 0, &running, &done};
+    REQUIRE_OK(dat_cno_create(first, {&closer, &Agent::run}, cno.out()));
+    REQUIRE_OK(dat_cno_create(second, {&freer, &Agent::run}, &second_cno));
+    REQUIRE_OK(dat_evd_create(second, 8, second_cno, DAT_EVD_SOFTWARE_FLAG, &second_evd));
+    REQUIRE_OK(dat_evd_modify_cno(link.passive.connect_evd, cno));
+    REQUIRE_OK(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+    std::thread poster([&] {
+      DAT_EVENT event{};
+      event.event_number = DAT_SOFTWARE_EVENT;
+      failures.ok(dat_evd_post_se(second_evd, &event), "post");
+    });
+    for (int i = 0; i < 10'000 && done < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    BOOST_REQUIRE_EQUAL(done, 2);
+    poster.join();
+    failures.ok(freer.result, "the free");
+    // Refused, if the free was there first.
+    if (closer.result != DAT_SUCCESS) {
+      BOOST_CHECK_EQUAL(DAT_GET_TYPE(closer.result), static_cast<DAT_RETURN>(DAT_INVALID_STATE));
+      REQUIRE_OK(dat_ia_close(second, DAT_CLOSE_ABRUPT_FLAG));
+    }
+    REQUIRE_OK(dat_evd_modify_cno(link.passive.connect_evd, DAT_HANDLE_NULL));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace conformance

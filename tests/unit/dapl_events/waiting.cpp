@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Circles of threads that wait for each other, of both kinds: for agents, and for a thread.
+#include "common/waiting.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "common/wait_word.h"
+
+namespace udapl::test {
+
+namespace {
+
+// Waits for whoever is inside `what`.
+struct ForInside final : Waiting {
+  explicit ForInside(const void* place) noexcept : what(place) {}
+  ~ForInside() { end(); }
+  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override {
+    return other.is_inside(what);
+  }
+  const void* const what;
+};
+
+// Waits for a thread as long as `holds`.
+struct ForThread final : Waiting {
+  ForThread(pthread_t other, const bool& whether) noexcept : thread(other), holds(whether) {}
+  ~ForThread() { end(); }
+  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override {
+    return holds && other.is_thread(thread);
+  }
+  const pthread_t thread;
+  const bool& holds;
+};
+
+// A thread that is inside `what` and has done `begin` there until it is told to go.
+class Other {
+ public:
+  Other(const void* what, const std::function<void(const std::function<void()>&)>& begin)
+      : thread_([this, what, begin] {
+          const Inside inside(what);
+          begin([this] {
+            begun_.signal();
+            while (!going_) go_.wait(go_.value(), std::nullopt);
+          });
+        }) {
+    while (begun_.value() == 0) begun_.wait(0, std::nullopt);
+  }
+  ~Other() {
+    going_ = true;
+    go_.signal();
+    thread_.join();
+  }
+  [[nodiscard]] pthread_t id() { return thread_.native_handle(); }
+
+ private:
+  WaitWord begun_;
+  WaitWord go_;
+  std::atomic<bool> going_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(waiting)
+
+BOOST_AUTO_TEST_CASE(scopes_nest) {
+  const int one = 1;
+  const int two = 2;
+  BOOST_CHECK(!Inside::any());
+  {
+    const Inside outer(&one);
+    const Inside inner(&two);
+    BOOST_CHECK(Inside::any() && Inside::of(&one) && Inside::of(&two));
+  }
+  BOOST_CHECK(!Inside::any() && !Inside::of(&one));
+}
+
+// Whoever waits for what its own thread is in waits for itself.
+BOOST_AUTO_TEST_CASE(the_smallest_circle_is_one_thread) {
+  const int one = 1;
+  const Inside inside(&one);
+  ForInside wait(&one);
+  BOOST_CHECK(!wait.begin());
+}
+
+// The other one waits for a call that this thread makes; this one wants to wait for the agent that
+// the other is in.
+BOOST_AUTO_TEST_CASE(a_circle_of_two_kinds) {
+  const int one = 1;
+  const pthread_t here = ::pthread_self();
+  bool holds = true;
+  Other other(&one, [&](const std::function<void()>& stay) {
+    ForThread wait(here, holds);
+    BOOST_CHECK(wait.begin());
+    stay();
+  });
+  {
+    ForInside wait(&one);
+    BOOST_CHECK(!wait.begin());
+  }
+  // The call has ended, and with it what keeps the other one.
+  holds = false;
+  ForInside wait(&one);
+  BOOST_CHECK(wait.begin());
+}
+
+// ... and the other way round, by way of a third.
+BOOST_AUTO_TEST_CASE(a_circle_of_three) {
+  const int one = 1;
+  const int two = 2;
+  const int three = 3;
+  const bool holds = true;
+  const Inside inside(&one);
+  Other second(&two, [&](const std::function<void()>& stay) {
+    ForInside wait(&one);
+    BOOST_CHECK(wait.begin());
+    stay();
+  });
+  Other third(&three, [&](const std::function<void()>& stay) {
+    ForInside wait(&two);
+    BOOST_CHECK(wait.begin());
+    stay();
+  });
+  ForThread closes(third.id(), holds);
+  BOOST_CHECK(!closes.begin());
+  const int elsewhere = 4;
+  ForInside harmless(&elsewhere);
+  BOOST_CHECK(harmless.begin());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
