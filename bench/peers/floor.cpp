@@ -40,6 +40,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kDuration = std::chrono::milliseconds(200);
+constexpr auto kProbeDuration = std::chrono::milliseconds(20);
 constexpr std::size_t kWindow = 64 * 1024;  // of a ring: what is written again is in the cache
 constexpr std::size_t kChunk = 16 * 1024;   // shown at a time
 
@@ -168,7 +169,7 @@ std::array<int, 2> tcp_pair() {
 
 // Runs `other` for good in a child on processor 0, measures `round` on processor 1.
 double measure(const std::function<void()>& other, const std::function<void()>& round,
-               double messages) {
+               double messages, Clock::duration duration = kDuration) {
   const pid_t child = ::fork();
   if (child < 0) fail("fork");
   if (child == 0) {
@@ -179,7 +180,7 @@ double measure(const std::function<void()>& other, const std::function<void()>& 
   pin(1);
   for (int warm = 0; warm < 1000; ++warm) round();
   std::vector<double> samples;
-  for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
+  for (const auto end = Clock::now() + duration; Clock::now() < end;) {
     const auto before = Clock::now();
     round();
     samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
@@ -191,7 +192,7 @@ double measure(const std::function<void()>& other, const std::function<void()>& 
 }
 
 template <class End>
-double ping_pong(End here, End there, std::size_t size) {
+double ping_pong(End here, End there, std::size_t size, Clock::duration duration = kDuration) {
   std::vector<char> mine(size, 1);
   std::vector<char> theirs(size, 2);
   return measure(
@@ -203,7 +204,7 @@ double ping_pong(End here, End there, std::size_t size) {
         here.send(mine);
         here.receive(mine);
       },
-      2);
+      2, duration);
 }
 
 double sleepers() {
@@ -251,7 +252,8 @@ double foreign_read(std::size_t size) {
 double run(std::string_view what, std::size_t size, bool blocks) {
   if (what == "probe" || what == "ring") {
     Shared& shared = share();
-    return ping_pong(Spinning(shared, 0), Spinning(shared, 1), size);
+    return ping_pong(Spinning(shared, 0), Spinning(shared, 1), size,
+                     what == "probe" ? kProbeDuration : kDuration);
   }
   if (what == "socket") {
     const auto [active, passive] = tcp_pair();

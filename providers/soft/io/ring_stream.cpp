@@ -187,7 +187,9 @@ IoResult RingStream::receive(std::span<std::byte> room) noexcept {
 
 void RingStream::drop(std::size_t bytes) noexcept {
   if (reader_.drop(bytes)) ring_bell();
-  if (handler_ != nullptr) handler_->sign.seen(reader_.position());
+  if (handler_ == nullptr) return;
+  handler_->sign.seen(reader_.position());
+  handler_->sign.next_at(reader_.next());
 }
 
 std::uint32_t RingStream::effective_mss() const noexcept { return kMss; }

@@ -188,6 +188,7 @@ std::span<const std::byte> RingReader::input() noexcept {
   std::size_t at = 0;
   if (!find(window, at)) return {};
   piece_ = std::min(std::size_t{head_ - tail_}, window.size() - at);
+  next_ = window.data() + at + piece_;
   return window.subspan(at, piece_);
 }
 

@@ -117,6 +117,8 @@ class RingReader {
   [[nodiscard]] bool cut() const noexcept;
   // The index up to which everything was read, and where the writer shows its own.
   [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
+  // Behind the input that was there last, if the window has not ended there.
+  [[nodiscard]] const void* next() const noexcept { return next_; }
   [[nodiscard]] const std::atomic<std::uint64_t>& written() const noexcept { return control_.head; }
   [[nodiscard]] bool has_input() noexcept;  // or an end, or is broken
   [[nodiscard]] RingEnd end() const noexcept;
@@ -136,6 +138,7 @@ class RingReader {
   std::uint64_t tail_ = 0;  // ours
   std::uint64_t head_ = 0;  // the writer's, when we last looked
   std::size_t piece_ = 0;   // size of input()
+  const std::byte* next_ = nullptr;
   bool broken_ = false;
 };
 
