@@ -12,16 +12,29 @@ check() {  # check WHAT COMMAND...
   if "$@"; then echo "ok $what"; else echo "not ok $what"; failed=1; fi
 }
 package() { find "$folder" -name "$1-[0-9]*.rpm" | grep . ; }
-has() { rpm -qpl "$(package "$1")" 2>/dev/null | grep -qE "$2"; }
-lacks() { ! has "$@"; }
-no_pmix() { ! rpm -qp --requires "$(package "$1")" 2>/dev/null | grep pmix; }
+# Not "rpm | grep -q": grep leaves when it has found something, and rpm fails for the lack of a reader.
+has() {
+  local files
+  files=$(rpm -qpl "$(package "$1")" 2>/dev/null) && grep -qE "$2" <<<"$files"
+}
+lacks() {
+  local files
+  files=$(rpm -qpl "$(package "$1")" 2>/dev/null) && ! grep -qE "$2" <<<"$files"
+}
+no_pmix() {
+  local needs
+  needs=$(rpm -qp --requires "$(package "$1")" 2>/dev/null) && ! grep pmix <<<"$needs"
+}
 in_one() {  # folders of licences and of build IDs apart
   local twice
   twice=$(for one in "$folder"/*.rpm; do rpm -qpl "$one" 2>/dev/null; done |
     grep -vE '/licenses/|/usr/lib/debug|/usr/lib/\.build-id(/[0-9a-f]*)?$' | sort | uniq -d)
   [ -z "$twice" ] || { echo "$twice"; return 1; }
 }
-says() { rpm -qp "$2" "$(package "$1")" 2>/dev/null | grep -qF "$3"; }
+says() {
+  local said
+  said=$(rpm -qp "$2" "$(package "$1")" 2>/dev/null) && grep -qF "$3" <<<"$said"
+}
 
 check "libdat2 has the library" has libdat2 '/libdat2\.so\.2$'
 check "libdat2 has dat.conf" has libdat2 '^/etc/dat\.conf$'
