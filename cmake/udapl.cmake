@@ -72,6 +72,12 @@ function(udapl_layer target folder)
   else()
     target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${root}>)
     target_compile_options(${target} PUBLIC $<BUILD_INTERFACE:-ffile-prefix-map=${root}/=>)
+    # For script/demo. Where there are tests each source shows that it includes what it uses.
+    if(UDAPL_PRECOMPILE AND NOT UDAPL_BUILD_TESTS)
+      foreach(header IN ITEMS algorithm atomic chrono functional memory mutex optional string vector)
+        target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>)
+      endforeach()
+    endif()
   endif()
 endfunction()
 
