@@ -2,7 +2,8 @@
 #include "providers/soft/access_offences.h"
 
 #include "common/tracing/trace.h"
-#include "providers/soft/socket_address.h"
+#include "providers/connecting/socket_address.h"
+#include "providers/soft/network.h"
 
 #include <sys/random.h>
 

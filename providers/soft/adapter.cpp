@@ -8,10 +8,10 @@
 #include <string>
 
 #include "common/tracing/trace.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/soft/cq.h"
 #include "providers/soft/mr.h"
 #include "providers/soft/qp.h"
-#include "providers/soft/socket_address.h"
 #include "providers/soft/srq.h"
 
 namespace udapl::soft {

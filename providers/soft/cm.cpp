@@ -6,9 +6,9 @@
 
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/soft/cm_active.h"
 #include "providers/soft/cm_listener.h"
-#include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
 

@@ -14,11 +14,11 @@
 #include "common/errno_text.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/soft/io/lingering_close.h"
 #include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/sender.h"
 #include "providers/soft/iwarp/terminate.h"
-#include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
 

@@ -15,8 +15,8 @@
 #include "common/fork.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace_limit.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/soft/io/descriptor_limit.h"
-#include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
 
@@ -26,22 +26,6 @@ constexpr int kBacklog = 1024;       // in TCP; the kernel lowers it to its own 
 constexpr int kAcceptsPerTurn = 32;  // then the other sockets have their turn
 constexpr auto kRetryPause = std::chrono::milliseconds(100);    // when there are no descriptors
 constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // a peer has said something by then
-constexpr unsigned kRequestCall = 0;
-
-Status listen_failure(int error, bool any_port) noexcept {
-  switch (error) {
-    case EADDRINUSE:
-      return failure(any_port ? DAT_CONN_QUAL_UNAVAILABLE : DAT_CONN_QUAL_IN_USE);
-    case EACCES:
-      return failure(DAT_CONN_QUAL_UNAVAILABLE);  // a privileged port
-    case EADDRNOTAVAIL:
-    case EAFNOSUPPORT:
-    case EINVAL:
-      return failure(DAT_INVALID_ADDRESS);
-    default:
-      return failure(DAT_INSUFFICIENT_RESOURCES);
-  }
-}
 
 // Does a connection wait to be accepted?
 bool has_waiting(int listener) noexcept {
@@ -56,9 +40,8 @@ TcpListener::TcpListener(Reactor& reactor, const Settings& settings, AccessOffen
     : reactor_(reactor),
       settings_(settings),
       offences_(offences),
-      sink_(sink),
-      retry_(reactor, Call::to<&TcpListener::on_retry>(this)),
-      gate_(reactor, SinkGate::to<&TcpListener::deliver, TcpListener>(), this) {}
+      complete_(reactor, sink),
+      retry_(reactor, Call::to<&TcpListener::on_retry>(this)) {}
 
 TcpListener::~TcpListener() {
   {
@@ -81,7 +64,7 @@ TcpListener::~TcpListener() {
     delete half_open;
   }
   offers_.close();  // half-open ones look into it
-  gate_.close();
+  complete_.close();
 }
 
 Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qual) noexcept {
@@ -243,38 +226,19 @@ void TcpListener::resume() noexcept {
   reactor_.rewatch(socket_.get(), EPOLLIN, *this);
 }
 
-void TcpListener::ended(HalfOpen& half_open, std::unique_ptr<TcpIncoming> request) noexcept {
+void TcpListener::ended(HalfOpen& half_open, RequestQueue::Request request) noexcept {
   {
     const ScopedLock guard(lock_);
     if (!half_open.hook.is_linked()) return;  // the destructor has it; `request` is refused
     half_open_.erase(half_open_.iterator_to(half_open));
     if (pause_ == Pause::kPlace) resume();
-    if (request != nullptr) {
+    if (request != nullptr && !complete_.add(request)) {
       static constinit trace::RateLimit no_memory;
-      try {
-        complete_.push_back(std::move(request));
-        gate_.post(kRequestCall);
-      } catch (const std::bad_alloc&) {
-        UDAPL_TRACE_LIMITED(no_memory, kError, "no memory for a connection request");
-      }
+      UDAPL_TRACE_LIMITED(no_memory, kError, "no memory for a connection request");
     }
   }
   // The listener does not wait for what it has lost: it may be gone from here on.
   delete &half_open;
-}
-
-// One request a call: the sink may destroy this listener.
-void TcpListener::deliver(unsigned) noexcept {
-  std::unique_ptr<TcpIncoming> request;
-  transport::ListenSink& sink = sink_;
-  {
-    const ScopedLock guard(lock_);
-    if (complete_.empty()) return;
-    request = std::move(complete_.front());
-    complete_.pop_front();
-    if (!complete_.empty()) gate_.post(kRequestCall);
-  }
-  sink.on_request(std::move(request));
 }
 
 }  // namespace udapl::soft

@@ -6,8 +6,8 @@
 #include "common/mutex.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
+#include "providers/connecting/listening.h"
 #include "providers/reactor/reactor.h"
-#include "providers/reactor/sink_gate.h"
 #include "providers/soft/access_offences.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_passive.h"
@@ -15,7 +15,6 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include <deque>
 #include <memory>
 
 namespace udapl::soft {
@@ -46,7 +45,7 @@ class TcpListener final : public transport::Listener, private Handler {
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
   // For HalfOpen, from the driving thread: it has ended, with a request or (null) without. Destroys
   // it.
-  void ended(HalfOpen& half_open, std::unique_ptr<TcpIncoming> request) noexcept;
+  void ended(HalfOpen& half_open, RequestQueue::Request request) noexcept;
 
  private:
   using HalfOpens = boost::intrusive::list<
@@ -66,12 +65,10 @@ class TcpListener final : public transport::Listener, private Handler {
   void pause(Pause reason) noexcept UDAPL_REQUIRES(lock_);
   void resume() noexcept UDAPL_REQUIRES(lock_);
   void on_retry() noexcept;
-  void deliver(unsigned call) noexcept;
 
   Reactor& reactor_;
   const Settings settings_;
   AccessOffences& offences_;
-  transport::ListenSink& sink_;
   Fd socket_;                         // unchanged after start()
   transport::SocketAddress address_;  // the same
   DAT_CONN_QUAL conn_qual_ = 0;       // the same
@@ -81,9 +78,8 @@ class TcpListener final : public transport::Listener, private Handler {
   Pause pause_ UDAPL_GUARDED_BY(lock_) = Pause::kNone;
   bool lacks_descriptors_ UDAPL_GUARDED_BY(lock_) = false;  // and it has been said
   bool closing_ UDAPL_GUARDED_BY(lock_) = false;
-  std::deque<std::unique_ptr<TcpIncoming>> complete_ UDAPL_GUARDED_BY(lock_);
+  RequestQueue complete_;
   Timer retry_;
-  SinkGate gate_;
 };
 
 }  // namespace udapl::soft

@@ -9,13 +9,13 @@
 
 #include "common/tracing/trace.h"
 #include "dapl/transport/qp.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_listener.h"
 #include "providers/soft/connector.h"
 #include "providers/soft/io/lingering_close.h"
 #include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
-#include "providers/soft/socket_address.h"
 
 namespace udapl::soft {
 

@@ -8,9 +8,9 @@
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/mpa_reader.h"
+#include "providers/soft/network.h"
 #include "providers/soft/settings.h"
 #include "providers/soft/shm/rings.h"
-#include "providers/soft/socket_address.h"
 
 #include <boost/intrusive/list.hpp>
 

@@ -4,6 +4,7 @@
 #include "common/errno_text.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/verbs/device_list.h"
 #include "providers/verbs/environment.h"
 #include "providers/verbs/ia_params.h"

@@ -4,8 +4,8 @@
 #include <arpa/inet.h>
 
 #include "common/errno_text.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/verbs/device.h"
-#include "providers/verbs/local_address.h"
 #include "providers/verbs/status.h"
 
 #include <cerrno>

@@ -2,8 +2,8 @@
 #include "connector.h"
 
 #include "common/tracing/trace.h"
+#include "providers/connecting/interfaces.h"
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/local_address.h"
 #include "providers/verbs/qp.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using Locked = std::lock_guard<std::mutex>;
 Bytes copy_of(PrivateData data) { return {data.begin(), data.end()}; }
 
 bool is_local(const transport::SocketAddress& address) {
-  const auto interfaces = verbs::local_interfaces();
-  return interfaces && verbs::by_address(*interfaces, address) != nullptr;
+  const auto interfaces = local_interfaces();
+  return interfaces && by_address(*interfaces, address) != nullptr;
 }
 
 }  // namespace
@@ -302,9 +302,9 @@ LocalListener::~LocalListener() {
 }
 
 Status LocalListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL conn_qual) {
-  const auto interfaces = verbs::local_interfaces();
+  const auto interfaces = local_interfaces();
   if (!interfaces) return failure(DAT_INSUFFICIENT_RESOURCES);
-  if (verbs::by_address(*interfaces, place) == nullptr) return failure(DAT_INVALID_ADDRESS);
+  if (by_address(*interfaces, place) == nullptr) return failure(DAT_INVALID_ADDRESS);
   Exchange& exchange = Exchange::of_process();
   const Locked lock(exchange.lock);
   const std::uint16_t port = conn_qual == 0 ? exchange.take_port() : transport::port_of(conn_qual);

@@ -10,7 +10,7 @@
 
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
-#include "providers/soft/socket_address.h"
+#include "providers/connecting/socket_address.h"
 
 namespace udapl::soft {
 

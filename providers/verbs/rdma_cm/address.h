@@ -6,7 +6,6 @@
 
 #include "dapl/transport/cm.h"
 #include "providers/verbs/device.h"
-#include "providers/verbs/local_address.h"
 
 #include <cstddef>
 #include <cstdint>

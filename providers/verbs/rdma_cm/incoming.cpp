@@ -2,8 +2,8 @@
 #include "providers/verbs/rdma_cm/incoming.h"
 
 #include "common/tracing/trace.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/verbs/adapter.h"
-#include "providers/verbs/local_address.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/rdma_cm/connector.h"
 

@@ -5,13 +5,13 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/rdma_cm/address.h"
 #include "providers/verbs/rdma_cm/connector.h"
 #include "providers/verbs/rdma_cm/trace_points.h"
 
 #include <cerrno>
-#include <new>
 #include <utility>
 
 namespace udapl::verbs {
@@ -19,36 +19,21 @@ namespace udapl::verbs {
 namespace {
 
 constexpr int kBacklog = 0;  // the kernel's largest
-constexpr unsigned kRequestCall = 0;
 
-Status listen_failure(int error, bool any_port) noexcept {
-  switch (error) {
-    case EADDRINUSE:
-    case EBUSY:
-      return failure(any_port ? DAT_CONN_QUAL_UNAVAILABLE : DAT_CONN_QUAL_IN_USE);
-    case EACCES:
-      return failure(DAT_CONN_QUAL_UNAVAILABLE);  // a privileged port
-    case EADDRNOTAVAIL:
-    case EAFNOSUPPORT:
-    case ENODEV:
-    case EINVAL:
-      return failure(DAT_INVALID_ADDRESS);
-    default:
-      return failure(DAT_INSUFFICIENT_RESOURCES);
-  }
+// rdma_cm has words of its own for two of the errors of a socket.
+int socket_error(int error) noexcept {
+  if (error == EBUSY) return EADDRINUSE;
+  return error == ENODEV ? EADDRNOTAVAIL : error;
 }
 
 }  // namespace
 
 RdmaListener::RdmaListener(Adapter& adapter, RdmaConnector& connector, transport::ListenSink& sink)
-    : adapter_(adapter),
-      connector_(connector),
-      sink_(sink),
-      gate_(adapter.reactor(), SinkGate::to<&RdmaListener::deliver, RdmaListener>(), this) {}
+    : adapter_(adapter), connector_(connector), requests_(adapter.reactor(), sink) {}
 
 RdmaListener::~RdmaListener() {
   id_.reset();  // waits for a request that is being handled
-  gate_.close();
+  requests_.close();
 }
 
 Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL conn_qual) {
@@ -62,7 +47,7 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
   if (::rdma_bind_addr((*id)->get(), &where.any) != 0 ||
       ::rdma_listen((*id)->get(), kBacklog) != 0) {
     const int error = errno;
-    const Status status = listen_failure(error, conn_qual == 0);
+    const Status status = listen_failure(socket_error(error), conn_qual == 0);
     UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "cannot listen at %s (qualifier %llu)",
                         to_text(from_cm(&where.any)).c_str(),
                         static_cast<unsigned long long>(conn_qual));
@@ -91,26 +76,9 @@ void RdmaListener::on_cm_event(const rdma_cm_event& event) noexcept {
     ::rdma_destroy_id(event.id);  // this event counts for the listener's id
     return;
   }
-  try {
-    const ScopedLock lock(lock_);
-    waiting_.push_back(*std::move(request));
-  } catch (const std::bad_alloc&) {
+  RequestQueue::Request incoming = *std::move(request);
+  if (!requests_.add(incoming))  // it is refused
     UDAPL_TRACE_LIMITED(no_memory, kError, "no memory for a connection request");
-    return;  // which is refused
-  }
-  gate_.post(kRequestCall);
-}
-
-void RdmaListener::deliver(unsigned) noexcept {
-  std::unique_ptr<RdmaIncoming> request;
-  {
-    const ScopedLock lock(lock_);
-    if (waiting_.empty()) return;
-    request = std::move(waiting_.front());
-    waiting_.pop_front();
-    if (!waiting_.empty()) gate_.post(kRequestCall);
-  }
-  sink_.on_request(std::move(request));
 }
 
 }  // namespace udapl::verbs

@@ -3,15 +3,12 @@
 
 #include <rdma/rdma_cma.h>
 
-#include "common/annotations.h"
-#include "common/mutex.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
-#include "providers/reactor/sink_gate.h"
+#include "providers/connecting/listening.h"
 #include "providers/verbs/rdma_cm/id.h"
 #include "providers/verbs/rdma_cm/incoming.h"
 
-#include <deque>
 #include <memory>
 
 namespace udapl::verbs {
@@ -37,19 +34,15 @@ class RdmaListener final : public transport::Listener, private CmOwner {
   }
 
  private:
-  void on_cm_event(const rdma_cm_event& event) noexcept override UDAPL_EXCLUDES(lock_);
-  void deliver(unsigned call) noexcept UDAPL_EXCLUDES(lock_);
+  void on_cm_event(const rdma_cm_event& event) noexcept override;
 
   Adapter& adapter_;
   RdmaConnector& connector_;
-  transport::ListenSink& sink_;
   std::unique_ptr<CmId> id_;          // unchanged after start()
   transport::SocketAddress address_;  // the same
   DAT_CONN_QUAL conn_qual_ = 0;       // the same
 
-  Mutex lock_;
-  std::deque<std::unique_ptr<RdmaIncoming>> waiting_ UDAPL_GUARDED_BY(lock_);
-  SinkGate gate_;
+  RequestQueue requests_;
 };
 
 }  // namespace udapl::verbs

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "providers/soft/socket_address.h"
+#include "providers/connecting/socket_address.h"
 #include "tests/unit/soft_io/cm_fixture.h"
 
 namespace udapl::soft::test {

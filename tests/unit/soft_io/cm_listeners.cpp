@@ -3,7 +3,7 @@
 // Listeners of the connection manager: their ports and addresses, and when they may go.
 #include <thread>
 
-#include "providers/soft/socket_address.h"
+#include "providers/connecting/socket_address.h"
 #include "tests/unit/soft_io/cm_fixture.h"
 
 namespace udapl::soft::test {

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "providers/soft/socket_address.h"
+#include "providers/connecting/socket_address.h"
 #include "tests/unit/soft_io/errors_of.h"
 #include "tests/unit/soft_io/raw_socket.h"
 
@@ -84,14 +84,6 @@ BOOST_AUTO_TEST_CASE(no_device_at_all) {
     BOOST_TEST(code == dat_error(DAT_INVALID_PARAMETER));
     BOOST_TEST(errors.find("seventh field") != std::string::npos, errors);
   }
-}
-
-BOOST_AUTO_TEST_CASE(texts_of_addresses) {
-  BOOST_TEST(to_text({}) == "no address");
-  BOOST_TEST(to_text(ipv4("192.0.2.7")) == "192.0.2.7");
-  BOOST_TEST(to_text(ipv4("192.0.2.7", 80)) == "192.0.2.7:80");
-  BOOST_TEST(to_text(ipv6("2001:db8::7")) == "2001:db8::7");
-  BOOST_TEST(to_text(ipv6("2001:db8::7", 80)) == "[2001:db8::7]:80");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

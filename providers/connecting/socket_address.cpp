@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "providers/soft/socket_address.h"
+#include "providers/connecting/socket_address.h"
 
 #include <cstring>
 
 #include <netdb.h>
 #include <netinet/in.h>
 
-namespace udapl::soft {
+namespace udapl {
 
 namespace {
 
@@ -35,24 +35,6 @@ bool same_host(const transport::SocketAddress& a, const transport::SocketAddress
           a.storage.sin6_scope_id == b.storage.sin6_scope_id);
 }
 
-Network network_of(const transport::SocketAddress& address, int ipv4_bits) noexcept {
-  constexpr std::size_t kNetworkSize = 8;
-  constexpr unsigned char kNoNetwork[kNetworkSize] = {};  // ::1, ::ffff:192.0.2.7
-  Network network{};
-  if (address.family() == AF_INET) {
-    network[10] = network[11] = 0xFF;
-    std::memcpy(&network[12], &ipv4(address), sizeof(in_addr));
-    if (ipv4_bits < 32) network[15] = 0;
-    return network;
-  }
-  if (address.family() != AF_INET6) return network;
-  const in6_addr& host = address.storage.sin6_addr;
-  const bool global =
-      !IN6_IS_ADDR_LINKLOCAL(&host) && std::memcmp(&host, kNoNetwork, kNetworkSize) != 0;
-  std::memcpy(network.data(), &host, global ? kNetworkSize : sizeof host);
-  return network;
-}
-
 bool is_no_host(const transport::SocketAddress& address) noexcept {
   if (address.family() == AF_INET) {
     const std::uint32_t host = ntohl(ipv4(address).s_addr);
@@ -63,4 +45,4 @@ bool is_no_host(const transport::SocketAddress& address) noexcept {
          IN6_IS_ADDR_MULTICAST(&address.storage.sin6_addr);
 }
 
-}  // namespace udapl::soft
+}  // namespace udapl

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "dapl/transport/cm.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The network interfaces of this machine and their addresses.
+namespace udapl {
+
+// One address of a network interface. The port is 0.
+struct Interface {
+  std::string name;
+  transport::SocketAddress address;
+  // Of an IPv4 address of a loopback interface, in network byte order: each address of its network
+  // (127.0.0.0/8) is this machine. 0: any other.
+  std::uint32_t loopback_mask = 0;
+};
+
+// All IPv4 and IPv6 addresses of this machine; nullopt: the system does not say (errno).
+[[nodiscard]] std::optional<std::vector<Interface>> local_interfaces();
+
+// The best address of interface `name`: IPv4, else IPv6, global before link-local.
+[[nodiscard]] const Interface* by_name(const std::vector<Interface>& interfaces,
+                                       std::string_view name) noexcept;
+[[nodiscard]] const Interface* by_address(const std::vector<Interface>& interfaces,
+                                          const transport::SocketAddress& address) noexcept;
+// Is `address` in the network of a loopback interface that this is an address of?
+[[nodiscard]] bool in_loopback_network(const Interface& interface,
+                                       const transport::SocketAddress& address) noexcept;
+
+// What `text` names, as getaddrinfo says; empty: nothing. Numeric addresses with their scope
+// ("fe80::1%eth0") without asking a name server, or host names too, which blocks.
+enum class Lookup : std::uint8_t { kNumeric, kHostName };
+[[nodiscard]] std::vector<transport::SocketAddress> addresses_of(const std::string& text,
+                                                                 Lookup lookup);
+
+// "eth0 192.0.2.7, ib0 192.0.3.7"; "none".
+[[nodiscard]] std::string list_of(const std::vector<Interface>& interfaces);
+
+}  // namespace udapl
