@@ -35,11 +35,10 @@ void Evd::release_held() noexcept {
     const bool behind =
         std::any_of(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(kept),
                     [&](const transport::Completion& older) { return ep_of(older) == ep; });
-    DAT_EVENT event{};
     if (behind || ring_.full() || static_cast<const Ep*>(ep)->awaits_established())
       held_[kept++] = completion;
-    else if (convert(completion, &event))
-      enqueue(event);
+    else
+      move_to_ring(completion);
   }
   held_.resize(kept);
 }
@@ -98,14 +97,15 @@ void Evd::refill_stash() noexcept {
   }
 }
 
+void Evd::move_to_ring(const transport::Completion& completion) noexcept {
+  if (convert(completion, &ring_.next())) commit_event();
+}
+
 void Evd::move_to_ring(std::size_t count) noexcept {
   for (;;) {
     refill_stash();
     const ScopedLock lock(ring_lock_);
-    while (stashed_ != 0 && !ring_.full() && ring_.size() < count) {
-      DAT_EVENT event{};
-      if (convert(unstash(), &event)) enqueue(event);
-    }
+    while (stashed_ != 0 && !ring_.full() && ring_.size() < count) move_to_ring(unstash());
     if (stashed_ != 0 || ring_.full() || ring_.size() >= count) return;
     if (cq_->size() == 0) return;
   }

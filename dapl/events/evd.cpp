@@ -116,8 +116,8 @@ DAT_EVD_STATE Evd::configuration() const noexcept {
 
 // ---- events in ---------------------------------------------------------------------------------
 
-void Evd::enqueue(const DAT_EVENT& event) noexcept {
-  ring_.push(event);
+void Evd::commit_event() noexcept {
+  ring_.commit();
   dequeue_gate.fetch_or(kInRing, std::memory_order_release);
 }
 
@@ -136,9 +136,10 @@ Evd::Push Evd::push(const DAT_EVENT& event, bool may_refuse) noexcept {
     return std::exchange(overflowing_, true) ? Push::kLostAgain : Push::kLost;
   }
   overflowing_ = false;
-  DAT_EVENT queued = event;
+  DAT_EVENT& queued = ring_.next();
+  queued = event;
   queued.evd_handle = this;
-  enqueue(queued);
+  commit_event();
   return Push::kQueued;
 }
 

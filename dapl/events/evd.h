@@ -197,10 +197,14 @@ class Evd : public ObjectHeader {
       UDAPL_REQUIRES(cq_->lock);
   // Moves completions to the ring until it holds `count` events, it is full or none is left.
   void move_to_ring(std::size_t count) noexcept UDAPL_REQUIRES(cq_->lock);
+  // If it makes an event. REQUIRES: the ring has room.
+  void move_to_ring(const transport::Completion& completion) noexcept
+      UDAPL_REQUIRES(cq_->lock, ring_lock_);
   // Events queued now; exact up to `enough`.
   [[nodiscard]] std::size_t count_events(std::size_t enough) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] bool take_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
-  void enqueue(const DAT_EVENT& event) noexcept UDAPL_REQUIRES(ring_lock_);
+  // What is in the ring's next place is queued.
+  void commit_event() noexcept UDAPL_REQUIRES(ring_lock_);
   [[nodiscard]] bool has_room(const DAT_EVENT& event) const noexcept UDAPL_REQUIRES(ring_lock_);
   enum class Push { kQueued, kRefused, kLost, kLostAgain };
   [[nodiscard]] Push push(const DAT_EVENT& event, bool may_refuse) noexcept

@@ -24,11 +24,12 @@ class EventRing {
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] bool full() const noexcept { return size() >= capacity_; }
 
-  // REQUIRES: !full().
-  void push(const DAT_EVENT& event) noexcept {
-    const std::size_t size = size_.load(std::memory_order_relaxed);
-    slots_[wrap(head_ + size)] = event;
-    size_.store(size + 1, std::memory_order_release);
+  // Where the next event goes, which commit() takes in. REQUIRES: !full().
+  [[nodiscard]] DAT_EVENT& next() noexcept {
+    return slots_[wrap(head_ + size_.load(std::memory_order_relaxed))];
+  }
+  void commit() noexcept {
+    size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   // False when empty; then *event is not written.
   [[nodiscard]] bool pop(DAT_EVENT* event) noexcept {

@@ -31,7 +31,8 @@ BOOST_AUTO_TEST_CASE(ring_wraps_and_keeps_its_order_when_it_moves) {
   for (int round = 0; round < 5; ++round) {
     while (!ring.full()) {
       event.event_number = static_cast<DAT_EVENT_NUMBER>(next++);
-      ring.push(event);
+      ring.next() = event;
+      ring.commit();
     }
     BOOST_REQUIRE(ring.pop(&event));
     BOOST_CHECK_EQUAL(number(), expected++);
