@@ -29,18 +29,18 @@ Result<std::unique_ptr<Handshake>> start_handshake(Connector& connector,
   }
 }
 
-ConnectionCall call_of(ConnectFailure why) noexcept {
+SinkCall call_of(ConnectFailure why) noexcept {
   switch (why) {
     case ConnectFailure::kRejected:
-      return kRejected;
+      return SinkCall::kRejected;
     case ConnectFailure::kRefused:
-      return kRefused;
+      return SinkCall::kRefused;
     case ConnectFailure::kUnreachable:
-      return kUnreachable;
+      return SinkCall::kUnreachable;
     case ConnectFailure::kTimedOut:
       break;
   }
-  return kTimedOut;
+  return SinkCall::kTimedOut;
 }
 
 // Null: out of memory.
@@ -59,7 +59,6 @@ Connection::Connection(const QpEnvironment& environment, transport::ConnectionSi
       connector_(environment.connector),
       staging_(environment.staging),
       drain_limit_(environment.drain_limit),
-      sink_(sink),
       end_(end),
       shared_(shared),
       lock_(lock),
@@ -71,9 +70,7 @@ Connection::Connection(const QpEnvironment& environment, transport::ConnectionSi
                udapl::Call::to<&Connection::on_wait_over>(this)}),
       timer_(reactor_, udapl::Call::to<&Connection::on_timer>(this)),
       open_receive_(reactor_, udapl::Call::to<&Connection::open_receive>(this)),
-      gate_(reactor_, SinkGate::to<&Connection::deliver, Connection>(), this) {
-  private_data_.reserve(iwarp::kMpaMaxPrivateData);
-}
+      report_(reactor_, sink, lock, &open_receive_) {}
 
 void Connection::shut_down() noexcept {
   std::unique_ptr<Handshake> handshake;
@@ -112,11 +109,11 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
 
 }  // namespace
 
-bool Connection::happens(Input input, ConnectionCall outcome) noexcept {
+bool Connection::happens(Input input, SinkCall outcome) noexcept {
   const ConnectionStep step = connection_step(state_, input);
   if (step.verdict != ConnectionVerdict::kGo) return false;
   if (queue_.receives.shared() && is_connected(state_) && !is_connected(step.next))
-    gate_.post(kSrqReleased);
+    report_.post(SinkCall::kSrqReleased);
   UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name(state_),
               name(step.next));
   state_ = step.next;
@@ -128,7 +125,7 @@ bool Connection::happens(Input input, ConnectionCall outcome) noexcept {
       intake_.await_first();
       break;
     case ConnectionAction::kPauseInput:
-      if (timing_ != Timing::kNothing) start_timer(Timing::kNothing, {});
+      if (timer_.phase() != Timing::kNothing) timer_.stop();
       intake_.pause();
       break;
     case ConnectionAction::kFinishOutput:
@@ -148,15 +145,14 @@ bool Connection::happens(Input input, ConnectionCall outcome) noexcept {
       finish(Close::kReset);
       break;
   }
-  const ConnectionCall call = step.call == kSetupOutcome ? outcome : step.call;
-  if (call != kNoCall) gate_.post(call);
+  report_.post(step.call == SinkCall::kSetupOutcome ? outcome : step.call);
   return true;
 }
 
 // As after the constructor, but for what may be posted already.
 void Connection::clear() noexcept {
   shared_.fault = Fault{};
-  private_data_.clear();
+  report_.forget();
   kicks_ = 0;
   queue_.clear();
   intake_.clear();
@@ -212,7 +208,7 @@ Status Connection::attach(std::unique_ptr<Link>& link, const Negotiated& negotia
   shared_.link = link_.get();
   endpoints_ = link_->endpoints();
   queue_.start(negotiated.agreed);
-  private_data_.assign(negotiated.private_data.begin(), negotiated.private_data.end());
+  report_.keep(negotiated.private_data);
   if (negotiated.initiator)
     start_initiator(negotiated);
   else
@@ -239,8 +235,8 @@ void Connection::start_responder(const Negotiated& negotiated) noexcept {
     return;
   }
   const bool peer_begins = negotiated.agreed.rtr != iwarp::kRtrNone;
-  start_timer(peer_begins ? Timing::kFirstMessage : Timing::kGrace,
-              peer_begins ? Clock::duration(kFirstMessageLimit) : Clock::duration(kGracePeriod));
+  timer_.start(peer_begins ? Timing::kFirstMessage : Timing::kGrace,
+               peer_begins ? Clock::duration(kFirstMessageLimit) : Clock::duration(kGracePeriod));
 }
 
 void Connection::start_initiator(const Negotiated& negotiated) noexcept {
@@ -258,7 +254,7 @@ void Connection::start_initiator(const Negotiated& negotiated) noexcept {
       break;
   }
   established(Input::kActiveLink);
-  if (negotiated.agreed.rtr != iwarp::kRtrNone) start_timer(Timing::kKick, kFirstKick);
+  if (negotiated.agreed.rtr != iwarp::kRtrNone) timer_.start(Timing::kKick, kFirstKick);
   queue_.transmit(Queue::kPassBudget);
 }
 
@@ -282,7 +278,7 @@ void Connection::connect_failed(ConnectFailure why, transport::PrivateData from_
   const QpGuard guard(lock_);
   if (state_ != State::kConnecting) return;
   ended = std::move(handshake_);
-  private_data_.assign(from_peer.begin(), from_peer.end());
+  report_.keep(from_peer);
   happens(Input::kSetupFailed, call_of(why));
 }
 

@@ -3,8 +3,9 @@
 
 #include "common/annotations.h"
 #include "dapl/transport/qp.h"
+#include "providers/connecting/connection_report.h"
+#include "providers/connecting/phase_timer.h"
 #include "providers/reactor/reactor.h"
-#include "providers/reactor/sink_gate.h"
 #include "providers/soft/connection_state.h"
 #include "providers/soft/connector.h"
 #include "providers/soft/intake.h"
@@ -17,7 +18,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace udapl::soft {
 
@@ -33,11 +33,11 @@ struct QpEnvironment {
 };
 
 // The connections of a Qp, one after the other: set-up, end, time limits, and what the core is told
-// of them. Owns the link while there is one. Sink calls go through the gate. Owned by a Qp, with
+// of them. Owns the link while there is one. Owned by a Qp, with
 // whose lock it works; functions without an annotation are const.
 //
 // connection.cpp: how a connection begins, and what the driver calls. connection_end.cpp: how it
-// ends, time, sink calls.
+// ends, time.
 class Connection final : private Handler {
  public:
   // `end`: whom a connection manager is to tell, which leads back here. `srq_buffer`, of the queue:
@@ -86,7 +86,7 @@ class Connection final : private Handler {
       release_waiting();
   }
   void on_srq_buffer() noexcept UDAPL_EXCLUDES(qp_locked);
-  void report_soft_watermark() noexcept { gate_.post(kSoftWatermark); }
+  void report_soft_watermark() noexcept { report_.post(SinkCall::kSoftWatermark); }
 
  private:
   // soft-transport 1.1, 1.10, 1.12.
@@ -108,7 +108,8 @@ class Connection final : private Handler {
   };
 
   // The only place where the state changes. False: no effect. `outcome`: of a set-up that failed.
-  bool happens(Input input, ConnectionCall outcome = kNoCall) noexcept UDAPL_REQUIRES(qp_locked);
+  bool happens(Input input, SinkCall outcome = SinkCall::kNoCall) noexcept
+      UDAPL_REQUIRES(qp_locked);
 
   // connection.cpp
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
@@ -127,8 +128,6 @@ class Connection final : private Handler {
   void release_waiting() noexcept UDAPL_REQUIRES(qp_locked);
   void act(Intake::Event event) noexcept UDAPL_REQUIRES(qp_locked);
   void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
-  void start_timer(Timing timing, Clock::duration delay) noexcept UDAPL_REQUIRES(qp_locked);
-  void deliver(unsigned call) noexcept UDAPL_EXCLUDES(qp_locked);
 
   // connection_end.cpp
   void end_of_stream() noexcept UDAPL_REQUIRES(qp_locked);
@@ -143,7 +142,6 @@ class Connection final : private Handler {
   Connector& connector_;
   StagingPool& staging_;
   const Clock::duration drain_limit_;  // 0: none
-  transport::ConnectionSink& sink_;
   ConnectionEnd& end_;
   QpShared& shared_;
   QpLock& lock_;
@@ -153,19 +151,15 @@ class Connection final : private Handler {
   std::unique_ptr<Handshake> handshake_ UDAPL_GUARDED_BY(qp_locked);
   std::unique_ptr<Link> link_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
-  std::vector<std::byte> private_data_ UDAPL_GUARDED_BY(qp_locked);  // the peer's; room reserved
-  transport::BreakCause broken_cause_ UDAPL_GUARDED_BY(qp_locked);
-  Timing timing_ UDAPL_GUARDED_BY(qp_locked) = Timing::kNothing;
-  Clock::time_point timer_due_ UDAPL_GUARDED_BY(qp_locked){};
   int kicks_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);  // when the drain was looked at last
   int still_looks_ UDAPL_GUARDED_BY(qp_locked) = 0;   // since anything moved
   Intake intake_;
 
   // Last: what calls us goes first.
-  Timer timer_;
+  PhaseTimer<Timing> timer_ UDAPL_GUARDED_BY(qp_locked);
   Deferred open_receive_;
-  SinkGate gate_;
+  ConnectionReport<iwarp::kMpaMaxPrivateData> report_;
 };
 
 }  // namespace udapl::soft

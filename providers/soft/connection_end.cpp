@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connection: how a connection ends, its timer, and what the core is told.
+// Connection: how a connection ends, and its timer.
 #include "common/tracing/trace.h"
 #include "providers/soft/connection.h"
 #include "providers/soft/cq.h"
@@ -49,12 +49,12 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   if (mode == transport::DisconnectMode::kGraceful) {
     if (intake_.peer_closed()) happens(Input::kPeerClosed);
     if (!happens(Input::kDisconnectGraceful)) return;
-    if (timing_ == Timing::kNothing) watch_drain();  // else when the peer has woken up
+    if (timer_.phase() == Timing::kNothing) watch_drain();  // else when the peer has woken up
     queue_.transmit(Queue::kPassBudget);
     settle();
     return;
   }
-  gate_.cancel(kConnectionCalls);
+  report_.cancel_outcome();
   aborted = std::move(handshake_);
   happens(Input::kDisconnectAbrupt);
 }
@@ -67,7 +67,7 @@ Status Connection::reset() {
     if (verdict == ConnectionVerdict::kIllegal) return failure(DAT_INVALID_STATE);
   }
   // A call that was decided on must not hit the next connection.
-  gate_.drain(kConnectionCalls);
+  report_.drain_outcome();
   open_receive_.close();
   const QpGuard guard(lock_);
   happens(Input::kReset);
@@ -87,7 +87,7 @@ void Connection::settle() noexcept {
   }
   if (state_ == State::kDraining && queue_.drained()) [[unlikely]] {
     happens(Input::kDrained);
-    start_timer(Timing::kHalfClosed, kCloseLimit);
+    timer_.start(Timing::kHalfClosed, kCloseLimit);
   }
   // Nobody will post receives for what waits, and the peer's FIN is behind it.
   if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
@@ -113,7 +113,7 @@ void Connection::watch_drain() noexcept {
   if (drain_limit_ == Clock::duration::zero()) return;
   moved_ = link_->movement();
   still_looks_ = 0;
-  start_timer(Timing::kDrain, drain_limit_ / kDrainLooks);
+  timer_.start(Timing::kDrain, drain_limit_ / kDrainLooks);
 }
 
 // A look at the drain. True: its time is over.
@@ -123,7 +123,7 @@ bool Connection::drain_stands_still() noexcept {
     return false;
   }
   if (++still_looks_ >= kDrainLooks) return true;
-  start_timer(Timing::kDrain, drain_limit_ / kDrainLooks);
+  timer_.start(Timing::kDrain, drain_limit_ / kDrainLooks);
   return false;
 }
 
@@ -136,7 +136,7 @@ void Connection::start_terminate() noexcept {
   intake_.stop_waiting();
   queue_.unpin();
   link_->begin_terminate(fault.message);
-  start_timer(Timing::kTerminate, kTerminateLimit);
+  timer_.start(Timing::kTerminate, kTerminateLimit);
   continue_terminate();
 }
 
@@ -162,7 +162,7 @@ void Connection::break_off(Input input, BreakCause cause) noexcept {
     UDAPL_TRACE(kNormal, "QP %p: connection broken: %s%s%s", static_cast<const void*>(&shared_.qp),
                 name(cause.why), *cause.detail != '\0' ? ": " : "", cause.detail);
     if (cause.why == BreakReason::kTransportLost) queue_.requests.blame_transport();
-    broken_cause_ = cause;
+    report_.set_cause(cause);
   }
   happens(input);
 }
@@ -171,7 +171,7 @@ void Connection::break_off(Input input, BreakCause cause) noexcept {
 void Connection::finish(Close how) noexcept {
   shared_.fault = Fault{};
   shared_.fault.over = true;
-  start_timer(Timing::kNothing, {});
+  timer_.stop();
   open_receive_.cancel();
   intake_.stop();
   queue_.stop();
@@ -181,23 +181,13 @@ void Connection::finish(Close how) noexcept {
   link_.reset();
 }
 
-// ---- time, and what the core is told
-// -------------------------------------------------------------
-
-void Connection::start_timer(Timing timing, Clock::duration delay) noexcept {
-  timing_ = timing;
-  if (timing == Timing::kNothing) return timer_.stop();
-  timer_due_ = Clock::now() + delay;
-  timer_.start(timer_due_);
-}
+// ---- time ---------------------------------------------------------------------------------------
 
 void Connection::on_timer() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
-  // The call may be of an earlier start.
-  if (timing_ == Timing::kNothing || Clock::now() < timer_due_) return;
-  switch (std::exchange(timing_, Timing::kNothing)) {
-    case Timing::kNothing:
+  switch (timer_.take_due()) {
+    case Timing::kNothing:  // the call is of an earlier start
       return;
     case Timing::kFirstMessage:
       UDAPL_TRACE(kNormal, "QP %p: the peer's first message did not come",
@@ -205,7 +195,7 @@ void Connection::on_timer() noexcept {
       return break_off(Input::kLost,
                        {BreakReason::kTransportLost, "its first message did not come"});
     case Timing::kGrace:  // such a peer waits for us
-      if (link_->unacknowledged() != 0) return start_timer(Timing::kGrace, kGracePeriod);
+      if (link_->unacknowledged() != 0) return timer_.start(Timing::kGrace, kGracePeriod);
       established(Input::kFirstMessage);
       break;
     case Timing::kKick:  // cures a wake-up that kernel siw loses (soft-transport 1.12)
@@ -215,7 +205,7 @@ void Connection::on_timer() noexcept {
       }
       ++kicks_;
       queue_.add_control(Queue::kKickWrite);
-      start_timer(Timing::kKick, kFirstKick * (1 << kicks_));
+      timer_.start(Timing::kKick, kFirstKick * (1 << kicks_));
       queue_.transmit(Queue::kPassBudget);
       break;
     case Timing::kDrain:
@@ -230,42 +220,6 @@ void Connection::on_timer() noexcept {
       return break_off(Input::kPeerNotTold, shared_.fault.cause);
   }
   settle();
-}
-
-// By the driver, without locks; the sink call comes last, it may destroy us.
-void Connection::deliver(unsigned call) noexcept {
-  std::array<std::byte, iwarp::kMpaMaxPrivateData> data;
-  transport::PrivateData from_peer;
-  transport::BreakCause cause;
-  {
-    const QpGuard guard(lock_);
-    from_peer = {data.data(), std::min(private_data_.size(), data.size())};
-    std::copy_n(private_data_.begin(), from_peer.size(), data.begin());
-    cause = broken_cause_;
-  }
-  switch (call) {
-    case kEstablished:
-      open_receive_.post();  // runs after this call has returned
-      return sink_.on_established(from_peer);
-    case kRejected:
-      return sink_.on_rejected(from_peer);
-    case kRefused:
-      return sink_.on_refused();
-    case kUnreachable:
-      return sink_.on_unreachable();
-    case kTimedOut:
-      return sink_.on_timed_out();
-    case kAcceptFailed:
-      return sink_.on_accept_failed();
-    case kDisconnected:
-      return sink_.on_disconnected();
-    case kConnectionBroken:
-      return sink_.on_broken(cause);
-    case kSoftWatermark:
-      return sink_.on_soft_watermark();
-    default:
-      return sink_.on_srq_released();
-  }
 }
 
 }  // namespace udapl::soft

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "providers/connecting/sink_call.h"
+
 #include <cstdint>
 
 // The state machine of a connection as a pure table: no object, no lock, no I/O.
@@ -66,29 +68,11 @@ enum class ConnectionAction : std::uint8_t {
   kEndReset
 };
 
-// Sink calls, in the order in which they are made. The first are told once a connection; the last
-// two are no business of this table, but for the second: it follows from a connection's end.
-enum ConnectionCall : std::uint8_t {
-  kEstablished,
-  kRejected,
-  kRefused,
-  kUnreachable,
-  kTimedOut,
-  kAcceptFailed,
-  kDisconnected,
-  kConnectionBroken,
-  kSoftWatermark,
-  kSrqReleased,
-  kNoCall,
-  kSetupOutcome  // the one of the first that the Handshake has named
-};
-inline constexpr std::uint32_t kConnectionCalls = (1U << kSoftWatermark) - 1;
-
 struct ConnectionStep {
   ConnectionVerdict verdict;
   ConnectionState next;
   ConnectionAction action;
-  ConnectionCall call;
+  SinkCall call;
 };
 
 // Has the core been told that there is a connection, and not that there is none any more?
@@ -102,20 +86,22 @@ struct ConnectionStep {
   using Input = ConnectionInput;
   using Action = ConnectionAction;
   using Verdict = ConnectionVerdict;
-  constexpr auto go = [](State next, Action action = Action::kNone, ConnectionCall call = kNoCall) {
+  using Call = SinkCall;
+  constexpr auto go = [](State next, Action action = Action::kNone,
+                         SinkCall call = SinkCall::kNoCall) {
     return ConnectionStep{Verdict::kGo, next, action, call};
   };
   constexpr auto nothing = [] {
-    return ConnectionStep{Verdict::kNothing, State::kIdle, Action::kNone, kNoCall};
+    return ConnectionStep{Verdict::kNothing, State::kIdle, Action::kNone, SinkCall::kNoCall};
   };
   constexpr auto illegal = [] {
-    return ConnectionStep{Verdict::kIllegal, State::kIdle, Action::kNone, kNoCall};
+    return ConnectionStep{Verdict::kIllegal, State::kIdle, Action::kNone, SinkCall::kNoCall};
   };
   const bool idle = state == State::kIdle;
   const bool connecting = state == State::kConnecting;
   const bool terminating = state == State::kTerminating;
   // Of an end that nobody has asked for.
-  const ConnectionCall broken = state == State::kAccepted ? kAcceptFailed : kConnectionBroken;
+  const SinkCall broken = state == State::kAccepted ? Call::kAcceptFailed : Call::kBroken;
   const bool has_link = state == State::kAccepted || is_connected(state);
   const bool hears = has_link && !terminating;
 
@@ -125,16 +111,17 @@ struct ConnectionStep {
     case Input::kNotStarted:  // a disconnect may have been faster
       return connecting ? go(State::kIdle) : nothing();
     case Input::kSetupFailed:
-      return connecting ? go(State::kError, Action::kEndReset, kSetupOutcome) : nothing();
+      return connecting ? go(State::kError, Action::kEndReset, Call::kSetupOutcome) : nothing();
     case Input::kActiveLink:
-      return idle || connecting ? go(State::kReady, Action::kPauseInput, kEstablished) : illegal();
+      return idle || connecting ? go(State::kReady, Action::kPauseInput, Call::kEstablished)
+                                : illegal();
     case Input::kUselessLink:
-      return idle || connecting ? go(State::kError, Action::kEndReset, kRefused) : illegal();
+      return idle || connecting ? go(State::kError, Action::kEndReset, Call::kRefused) : illegal();
     case Input::kPassiveLink:
       return idle ? go(State::kAccepted, Action::kAwaitFirst) : illegal();
 
     case Input::kFirstMessage:
-      return state == State::kAccepted ? go(State::kReady, Action::kPauseInput, kEstablished)
+      return state == State::kAccepted ? go(State::kReady, Action::kPauseInput, Call::kEstablished)
                                        : nothing();
     case Input::kDisconnectGraceful:
       return state == State::kReady ? go(State::kDraining) : nothing();
@@ -142,11 +129,11 @@ struct ConnectionStep {
       return state == State::kDraining ? go(State::kHalfClosed, Action::kFinishOutput) : nothing();
     case Input::kPeerClosed:
       return hears && state != State::kAccepted
-                 ? go(State::kError, Action::kEndGently, kDisconnected)
+                 ? go(State::kError, Action::kEndGently, Call::kDisconnected)
                  : nothing();
     case Input::kPeerGone:
       return hears && state != State::kAccepted
-                 ? go(State::kError, Action::kEndReset, kDisconnected)
+                 ? go(State::kError, Action::kEndReset, Call::kDisconnected)
                  : nothing();
 
     case Input::kTellPeer:
@@ -156,14 +143,14 @@ struct ConnectionStep {
     case Input::kLost:
       // We have ended, and all of ours was done: a peer that has something left may reset then.
       if (state == State::kHalfClosed && input == Input::kLost)
-        return go(State::kError, Action::kEndReset, kDisconnected);
+        return go(State::kError, Action::kEndReset, Call::kDisconnected);
       return hears ? go(State::kError, Action::kEndReset, broken) : nothing();
     case Input::kToldByPeer:
       return hears ? go(State::kError, Action::kEndGently, broken) : nothing();
     case Input::kPeerTold:
-      return terminating ? go(State::kError, Action::kEndGently, kConnectionBroken) : nothing();
+      return terminating ? go(State::kError, Action::kEndGently, Call::kBroken) : nothing();
     case Input::kPeerNotTold:
-      return terminating ? go(State::kError, Action::kEndReset, kConnectionBroken) : nothing();
+      return terminating ? go(State::kError, Action::kEndReset, Call::kBroken) : nothing();
 
     case Input::kDisconnectAbrupt:
     case Input::kDestroy:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connection: how a connection is set up, from both sides; time, sink calls.
+// Connection: how a connection is set up, from both sides; time.
 #include "providers/verbs/connection.h"
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
@@ -47,12 +47,15 @@ Connection::Connection(QpShared& shared, QpLock& lock, Queue& queue)
       lock_(lock),
       queue_(queue),
       timer_(shared.adapter.reactor(), Call::to<&Connection::on_timer>(this)),
-      gate_(shared.adapter.reactor(), SinkGate::to<&Connection::deliver, Connection>(), this) {}
+      report_(shared.adapter.reactor(), shared.sink, lock) {}
 
 void Connection::shut_down() noexcept {
-  timer_.stop();
+  {
+    const QpGuard guard(lock_);
+    timer_.stop();
+  }
   queue_.close();
-  gate_.close();
+  report_.close();
 }
 
 // ---- the core's wishes -------------------------------------------------------------------------
@@ -76,7 +79,7 @@ Status Connection::connect(const transport::ConnectRequest& request) {
   cm_ = *std::move(made);
   endpoints_ = cm_->endpoints();
   if (request.timeout_us != DAT_TIMEOUT_INFINITE)
-    start_timer(Timing::kConnect, std::chrono::microseconds(request.timeout_us));
+    timer_.start(Timing::kConnect, std::chrono::microseconds(request.timeout_us));
   return Status();
 }
 
@@ -95,12 +98,12 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
   if (!gone && to_ready() && cm_->reply(private_data)) {
     // A peer that gave up just before the request got here cannot tell us, and the kernel would
     // repeat the reply for a minute.
-    start_timer(Timing::kAccept,
-                std::chrono::milliseconds(shared_.adapter.environment().rtu_timeout_ms));
+    timer_.start(Timing::kAccept,
+                 std::chrono::milliseconds(shared_.adapter.environment().rtu_timeout_ms));
     return Status();
   }
   enter_error();
-  gate_.post(kAcceptFailed);
+  report_.post(SinkCall::kAcceptFailed);
   failed = std::move(cm_);
   if (!gone) failed->refuse();
   return Status();
@@ -112,7 +115,7 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
 void Connection::on_reply(CmConnection& connection, PrivateData from_peer) noexcept {
   const QpGuard guard(lock_);
   if (&connection != cm_.get() || state_ != QpState::kConnecting) return;
-  keep(from_peer);
+  report_.keep(from_peer);
   if (to_ready() && connection.confirm()) return established();
   UDAPL_TRACE(kNormal, "QP %p: the connection cannot be completed: %s",
               static_cast<const void*>(&shared_.qp), ErrnoText(errno).c_str());
@@ -124,7 +127,7 @@ void Connection::on_established(CmConnection& connection, PrivateData reply) noe
   const QpGuard guard(lock_);
   if (&connection != cm_.get()) return;
   if (state_ == QpState::kConnecting)
-    keep(reply);
+    report_.keep(reply);
   else if (state_ != QpState::kAccepting)
     return;
   established();
@@ -134,7 +137,7 @@ void Connection::on_failed(CmConnection& connection, SetupFailure why,
                            PrivateData from_peer) noexcept {
   const QpGuard guard(lock_);
   if (&connection != cm_.get()) return;
-  if (state_ == QpState::kConnecting) keep(from_peer);
+  if (state_ == QpState::kConnecting) report_.keep(from_peer);
   take(event_of(why));
 }
 
@@ -149,7 +152,7 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
   // The device has not given up yet, and now never will. The oldest request fails nevertheless by
   // the loss and the others are flushed, as if it had; the marker is behind those of now.
   queue_.set_lost(why == Loss::kPeerLost);
-  broken_cause_ = transport::BreakReason::kTransportLost;
+  report_.set_cause(transport::BreakReason::kTransportLost);
   take(QpEvent::kPeerLost);
   queue_.post_marker();
 }
@@ -167,7 +170,7 @@ bool Connection::to_ready() noexcept {
 }
 
 void Connection::established() noexcept {
-  start_timer(Timing::kNothing, {});
+  timer_.stop();
   // There the kernel has made the QP ready, and tells nothing of the depth that it has agreed upon.
   if (shared_.adapter.device().iwarp()) queue_.set_serves_reads(shared_.init.max_rdma_read_out > 0);
   endpoints_ = cm_->endpoints();
@@ -176,16 +179,10 @@ void Connection::established() noexcept {
   queue_.report();
 }
 
-void Connection::keep(PrivateData from_peer) noexcept {
-  peer_data_size_ = std::min(from_peer.size(), peer_data_.size());
-  std::copy_n(from_peer.begin(), peer_data_size_, peer_data_.begin());
-}
-
 // ---- states and time ---------------------------------------------------------------------------
 
 void Connection::clear() noexcept {
-  peer_data_size_ = 0;
-  broken_cause_ = BreakReason::kTransportLost;
+  report_.forget();
   queue_.clear();
 }
 
@@ -202,20 +199,12 @@ void Connection::set_state(QpState next) noexcept {
   state_ = next;
 }
 
-void Connection::start_timer(Timing timing, Clock::duration delay) noexcept {
-  timing_ = timing;
-  if (timing == Timing::kNothing) return timer_.stop();
-  timer_due_ = Clock::now() + delay;
-  timer_.start(timer_due_);
-}
-
 void Connection::on_timer() noexcept {
   {
     const QpGuard guard(lock_);
     const trace::About about(shared_.init.context);
-    // The call may be of an earlier start.
-    if (timing_ == Timing::kNothing || Clock::now() < timer_due_) return;
-    const Timing timing = std::exchange(timing_, Timing::kNothing);
+    const Timing timing = timer_.take_due();
+    if (timing == Timing::kNothing) return;  // the call is of an earlier start
     if (timing == Timing::kConnect) {
       UDAPL_TRACE(kNormal, "QP %p: no answer within %u us", static_cast<const void*>(&shared_.qp),
                   request_timeout_us_);
@@ -227,46 +216,9 @@ void Connection::on_timer() noexcept {
                   shared_.adapter.environment().rtu_timeout_ms);
       return take(QpEvent::kTooLate);
     }
-    if (timing == Timing::kSrqRelease) return gate_.post(kSrqReleased);
+    if (timing == Timing::kSrqRelease) return report_.post(SinkCall::kSrqReleased);
   }
   look_for_drain();
-}
-
-// Called by the driver, without locks; the sink call comes last, it may destroy us.
-void Connection::deliver(unsigned call) noexcept {
-  std::array<std::byte, sizeof peer_data_> data;
-  transport::PrivateData from_peer;
-  transport::BreakCause cause;
-  {
-    const QpGuard guard(lock_);
-    from_peer = {data.data(), peer_data_size_};
-    std::copy_n(peer_data_.begin(), peer_data_size_, data.begin());
-    cause = broken_cause_;
-  }
-  switch (call) {
-    case kEstablished:
-      return shared_.sink.on_established(from_peer);
-    case kRejected:
-      return shared_.sink.on_rejected(from_peer);
-    case kRefused:
-      return shared_.sink.on_refused();
-    case kUnreachable:
-      return shared_.sink.on_unreachable();
-    case kTimedOut:
-      return shared_.sink.on_timed_out();
-    case kAcceptFailed:
-      return shared_.sink.on_accept_failed();
-    case kAsyncError:
-      return shared_.sink.on_async_error();
-    case kDisconnected:
-      return shared_.sink.on_disconnected();
-    case kBroken:
-      return shared_.sink.on_broken(cause);
-    case kSoftWatermark:
-      return shared_.sink.on_soft_watermark();
-    default:
-      return shared_.sink.on_srq_released();
-  }
 }
 
 }  // namespace udapl::verbs

@@ -3,14 +3,14 @@
 
 #include "common/annotations.h"
 #include "dapl/transport/qp.h"
+#include "providers/connecting/connection_report.h"
+#include "providers/connecting/phase_timer.h"
 #include "providers/reactor/reactor.h"
-#include "providers/reactor/sink_gate.h"
 #include "providers/verbs/connection_state.h"
 #include "providers/verbs/connector.h"
 #include "providers/verbs/qp_shared.h"
 #include "providers/verbs/queue.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,10 +19,10 @@ namespace udapl::verbs {
 
 // The connections of a Qp, one after the other: set-up, end, time limits, and what the core is told
 // of them. Owns the connection manager's part of each (CmConnection) while there is one, and moves
-// the queue through its states. Sink calls go through the gate. Owned by a Qp, with whose lock it
+// the queue through its states. Owned by a Qp, with whose lock it
 // works.
 //
-// connection.cpp: set-up, time, sink calls. connection_end.cpp: how a connection ends.
+// connection.cpp: set-up, time. connection_end.cpp: how a connection ends.
 class Connection final : private ConnectionEnd {
  public:
   Connection(QpShared& shared, QpLock& lock, Queue& queue);
@@ -50,8 +50,8 @@ class Connection final : private ConnectionEnd {
     return step(state_, QpEvent::kReset).allowed;
   }
   // Waits until no sink call is under way or will come. No lock held, unless by the driver.
-  void drain_calls() noexcept UDAPL_EXCLUDES(qp_locked) { gate_.drain(); }
-  void stop_timer() noexcept UDAPL_REQUIRES(qp_locked) { start_timer(Timing::kNothing, {}); }
+  void drain_calls() noexcept UDAPL_EXCLUDES(qp_locked) { report_.drain(); }
+  void stop_timer() noexcept UDAPL_REQUIRES(qp_locked) { timer_.stop(); }
   // As after the constructor: the queue has a new ibv_qp.
   void become_idle() noexcept UDAPL_REQUIRES(qp_locked);
   // By the driver, the event not acknowledged yet.
@@ -60,8 +60,7 @@ class Connection final : private ConnectionEnd {
   void handle_reports() noexcept UDAPL_EXCLUDES(qp_locked);
 
  private:
-  static constexpr std::uint32_t kConnectionCalls =
-      ((1U << kSoftWatermark) - 1) & ~(1U << kAsyncError);
+  static constexpr std::size_t kPeerData = 256;  // more than any connection manager carries
   // What the one timer is for.
   enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease };
 
@@ -80,11 +79,8 @@ class Connection final : private ConnectionEnd {
   [[nodiscard]] QpTerms terms() const noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool to_ready() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool change_state(ibv_qp_state state) noexcept UDAPL_REQUIRES(qp_locked);
-  void keep(transport::PrivateData from_peer) noexcept UDAPL_REQUIRES(qp_locked);
   void set_state(QpState next) noexcept UDAPL_REQUIRES(qp_locked);
-  void start_timer(Timing timing, Clock::duration delay) noexcept UDAPL_REQUIRES(qp_locked);
   void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
-  void deliver(unsigned call) noexcept UDAPL_EXCLUDES(qp_locked);
 
   // connection_end.cpp
   // Tells nobody.
@@ -108,16 +104,11 @@ class Connection final : private ConnectionEnd {
   std::unique_ptr<CmConnection> cm_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   DAT_TIMEOUT request_timeout_us_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  transport::BreakCause broken_cause_ UDAPL_GUARDED_BY(qp_locked);
-  std::array<std::byte, 256> peer_data_ UDAPL_GUARDED_BY(qp_locked);
-  std::size_t peer_data_size_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  Timing timing_ UDAPL_GUARDED_BY(qp_locked) = Timing::kNothing;
-  Clock::time_point timer_due_ UDAPL_GUARDED_BY(qp_locked);
   Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};  // between looks at the CQ
 
   // Last: what calls us goes first.
-  Timer timer_;
-  SinkGate gate_;
+  PhaseTimer<Timing> timer_ UDAPL_GUARDED_BY(qp_locked);
+  ConnectionReport<kPeerData> report_;
 };
 
 }  // namespace udapl::verbs

@@ -61,9 +61,9 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
       take(QpEvent::kDrain);
       drain_pause_ = kFirstLook;
       queue_.post_marker();
-      return start_timer(Timing::kDrain, drain_pause_);
+      return timer_.start(Timing::kDrain, drain_pause_);
     }
-    gate_.cancel(kConnectionCalls);
+    report_.cancel_outcome();
     const QpStep step = verbs::step(state_, QpEvent::kAbort);
     if (!step.allowed) return;
     enter_error();
@@ -79,7 +79,10 @@ void Connection::enter_error() noexcept {
   const bool releases = !queue_.own_receives() && connected();
   set_state(QpState::kError);
   queue_.enter_error();
-  start_timer(releases ? Timing::kSrqRelease : Timing::kNothing, kSrqReleaseLimit);
+  if (releases)
+    timer_.start(Timing::kSrqRelease, kSrqReleaseLimit);
+  else
+    timer_.stop();
 }
 
 void Connection::take(QpEvent event) noexcept {
@@ -92,11 +95,11 @@ void Connection::take(QpEvent event) noexcept {
   if (step.ending == Ending::kDisconnect || step.ending == Ending::kAnswer)
     cm_->disconnect(step.ending == Ending::kAnswer);
   if (step.ending != Ending::kNone) cm_.reset();
-  if (step.call != kNoCall) gate_.post(step.call);
+  report_.post(step.call);
 }
 
 void Connection::break_connection(transport::BreakCause cause) noexcept {
-  broken_cause_ = cause;
+  report_.set_cause(cause);
   take(QpEvent::kBroken);
 }
 
@@ -111,7 +114,7 @@ void Connection::look_for_drain() noexcept {
     if (!queue_.marked()) queue_.post_marker();
     cq = &queue_.request_cq();
     drain_pause_ = std::min<Clock::duration>(drain_pause_ + drain_pause_ / kSlowdown, kSlowestLook);
-    start_timer(Timing::kDrain, drain_pause_);
+    timer_.start(Timing::kDrain, drain_pause_);
   }
   cq->scan();
 }
@@ -136,7 +139,7 @@ void Connection::handle_reports() noexcept {
 
 void Connection::check_watermarks() noexcept {
   const Queue::Exceeded exceeded = queue_.check_watermarks();
-  if (exceeded.soft) gate_.post(kSoftWatermark);
+  if (exceeded.soft) report_.post(SinkCall::kSoftWatermark);
   if (exceeded.hard && connected()) break_connection(BreakReason::kWatermark);
 }
 
@@ -150,15 +153,15 @@ void Connection::on_async_event(ibv_event_type event) noexcept {
       if (state_ == QpState::kAccepting) cm_->first_message_came();
       return;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-      if (timing_ != Timing::kSrqRelease) return;
-      start_timer(Timing::kNothing, {});
-      return gate_.post(kSrqReleased);
+      if (timer_.phase() != Timing::kSrqRelease) return;
+      timer_.stop();
+      return report_.post(SinkCall::kSrqReleased);
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
       UDAPL_TRACE_LIMITED(limit, kError, "QP %p: %s", static_cast<const void*>(&shared_.qp),
                           name_of(event));
-      gate_.post(kAsyncError);
+      report_.post(SinkCall::kAsyncError);
       if (connected())
         break_connection(
             {event == IBV_EVENT_QP_FATAL ? BreakReason::kLocalFault : BreakReason::kRemoteFault,

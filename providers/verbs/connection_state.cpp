@@ -5,6 +5,8 @@ namespace udapl::verbs {
 
 namespace {
 
+using enum SinkCall;
+
 constexpr QpStep kIgnored{false, QpState::kIdle, kNoCall, Ending::kNone};
 
 constexpr QpStep to(QpState next, SinkCall call = kNoCall) noexcept {

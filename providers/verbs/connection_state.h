@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "providers/connecting/sink_call.h"
+
 #include <cstdint>
 
 // What becomes of the connection of a QP: one pure function of state and event. Who sets it up and
@@ -34,22 +36,6 @@ enum class QpEvent : std::uint8_t {
   kReset
 };
 inline constexpr int kQpEvents = 14;
-
-// Sink calls, in the order in which they are made.
-enum SinkCall : unsigned {
-  kEstablished,
-  kRejected,
-  kRefused,
-  kUnreachable,
-  kTimedOut,
-  kAcceptFailed,
-  kAsyncError,
-  kDisconnected,
-  kBroken,
-  kSoftWatermark,
-  kSrqReleased,
-  kNoCall
-};
 
 // What is done about the Connection.
 enum class Ending : std::uint8_t {

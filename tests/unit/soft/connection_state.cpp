@@ -17,6 +17,7 @@ using State = ConnectionState;
 using Input = ConnectionInput;
 using Verdict = ConnectionVerdict;
 using Action = ConnectionAction;
+using enum SinkCall;
 
 // "R" to kReady; "E" to kError, with "g" or "r" for how the link ends; then the call, if any. "."
 // no effect, "!" INVALID_STATE.
@@ -37,7 +38,7 @@ std::string text(const ConnectionStep& step) {
       return result + " accept failed";
     case kDisconnected:
       return result + " disconnected";
-    case kConnectionBroken:
+    case kBroken:
       return result + " broken";
     case kSetupOutcome:
       return result + " outcome";
@@ -114,13 +115,13 @@ BOOST_AUTO_TEST_CASE(each_connection_is_told_once) {
         Walk to = from;
         to.state = step.next;
         const bool ours = input == Input::kDisconnectAbrupt || input == Input::kDestroy;
-        if (ours) BOOST_TEST(step.call == kNoCall);
+        if (ours) BOOST_TEST((step.call == kNoCall));
         if (step.call == kEstablished) {
           BOOST_TEST(!from.established);
           to.established = true;
         } else if (step.call != kNoCall) {
           ++to.outcomes;
-          const bool of_the_end = step.call == kDisconnected || step.call == kConnectionBroken;
+          const bool of_the_end = step.call == kDisconnected || step.call == kBroken;
           BOOST_TEST(of_the_end == from.established);
         }
         BOOST_TEST(to.outcomes <= 1);
