@@ -254,4 +254,7 @@ class Ep : public ObjectHeader {
   int hard_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;
 };
 
+// INVALID_STATE, explained: `input` is not for the state that `ep` is in.
+[[nodiscard]] Status illegal(const Ep& ep, EpInput input) noexcept;
+
 }  // namespace udapl::dapl

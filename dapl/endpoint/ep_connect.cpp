@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The life of a connection: connect, accept, disconnect, reset, and what the transport reports.
-#include "common/wait_word.h"
+// The life of a connection: connect, accept, disconnect.
 #include "dapl/endpoint/connect_arguments.h"
 #include "dapl/endpoint/ep.h"
 #include "dapl/objects/boundary.h"
@@ -10,16 +9,7 @@
 #include "dapl/objects/require.h"
 #include "dapl/objects/trace_points.h"
 
-#include <algorithm>
-#include <chrono>
-
 namespace udapl::dapl {
-namespace {
-
-// dat_ep_reset waits so long for what a device has to flush, and looks in pauses that double.
-constexpr auto kFlushLimit = std::chrono::milliseconds(200);
-constexpr auto kFirstLook = std::chrono::microseconds(20);
-constexpr auto kSlowestLook = std::chrono::milliseconds(2);
 
 Status illegal(const Ep& ep, EpInput input) noexcept {
   const Status status(wrong_state(ep.state()));
@@ -32,73 +22,6 @@ Status illegal(const Ep& ep, EpInput input) noexcept {
   return status;
 }
 
-}  // namespace
-
-// ---- events -----------------------------------------------------------------------------------
-
-Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
-  DAT_EVENT event{};
-  event.event_number = number;
-  DAT_CONNECTION_EVENT_DATA& data = event.event_data.connect_event_data;
-  data.ep_handle = this;
-  const bool with_data =
-      number == DAT_CONNECTION_EVENT_ESTABLISHED || number == DAT_CONNECTION_EVENT_PEER_REJECTED;
-  if (with_data && !peer_data_.empty()) {
-    data.private_data_size = static_cast<DAT_COUNT>(peer_data_.size());
-    data.private_data = peer_data_.data();
-  }
-  if (trace::enabled(trace::kNormal)) [[unlikely]]
-    point::connection(*this, number, ends_,
-                      with_data ? transport::PrivateData(peer_data_) : transport::PrivateData());
-  // Completions of this EP come after ESTABLISHED, and before the event that ends it.
-  if (number != DAT_CONNECTION_EVENT_ESTABLISHED) await_established(false);
-  Upcall upcall = config_.connect_evd->post(event);
-  await_established(false);
-  return upcall;
-}
-
-// The qualifier that was connected to or listened on stays the consumer's own value, which may be
-// no port.
-void Ep::adopt_endpoints(transport::Endpoints ends) noexcept {
-  if (ends.remote.family() == 0) return;
-  if (target_)
-    ends.remote_port = ends_.remote_port;
-  else
-    ends.local_port = ends_.local_port;
-  ends_ = ends;
-}
-
-// The event is posted under the lock: events of an EP come in the order of its states, and none is
-// posted to an EVD that the EP no longer uses.
-void Ep::report(EpInput input, transport::PrivateData data) noexcept {
-  const trace::About about(this);
-  Upcall upcall;  // runs last, when the EP may be gone
-  const ScopedLock lock(mutex_);
-  const EpStep change = step(state(), input);
-  if (change.verdict != EpVerdict::kGo) {
-    UDAPL_TRACE(kDetail, "ep %p: %s comes too late, state %s", static_cast<void*>(this),
-                name(input), name(state()));
-    return;
-  }
-  if (input == EpInput::kEstablished || input == EpInput::kRejected) keep(data);
-  if (input == EpInput::kEstablished) {
-    adopt_endpoints(qp_->endpoints());
-  }
-  set_state(change.next, input);
-  upcall = post_event(change.event);
-}
-
-void Ep::Sink::on_established(transport::PrivateData from_peer) noexcept {
-  ep_.report(EpInput::kEstablished, from_peer);
-}
-void Ep::Sink::on_rejected(transport::PrivateData from_peer) noexcept {
-  ep_.report(EpInput::kRejected, from_peer);
-}
-void Ep::Sink::on_refused() noexcept { ep_.report(EpInput::kRefused, {}); }
-void Ep::Sink::on_unreachable() noexcept { ep_.report(EpInput::kUnreachable, {}); }
-void Ep::Sink::on_timed_out() noexcept { ep_.report(EpInput::kTimedOut, {}); }
-void Ep::Sink::on_accept_failed() noexcept { ep_.report(EpInput::kAcceptFailed, {}); }
-void Ep::Sink::on_disconnected() noexcept { ep_.report(EpInput::kDisconnected, {}); }
 // ---- setup ------------------------------------------------------------------------------------
 
 Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags, bool common) {
@@ -207,89 +130,6 @@ Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
   qp_->disconnect(transport::DisconnectMode::kAbrupt);
   set_state(change.next, input);
   upcall = post_event(change.event);
-  return Status();
-}
-
-// Turns what has completed into events. True: something is to be flushed still, and there is room
-// for its event.
-bool Ep::reap_for_reset() noexcept {
-  const ScopedLock lock(mutex_);
-  if (discard_ != nullptr) discard_->drain();
-  const bool receives_missing =
-      config_.recv_evd != nullptr && config_.recv_evd->reap() && receives.cookies.awaits_event();
-  const bool requests_missing = config_.request_evd != nullptr && config_.request_evd->reap() &&
-                                requests.cookies.awaits_event();
-  return receives_missing || requests_missing;
-}
-
-// A device flushes in its own time, and the event of the end does not wait for that. Sleeps without
-// driving the transport: the caller may hold locks that upcalls want.
-void Ep::await_flush(const transport::Qp& qp) noexcept {
-  WaitWord nobody;  // signals it
-  const Clock::time_point limit = Clock::now() + kFlushLimit;
-  Clock::duration pause = kFirstLook;
-  for (;;) {
-    const bool may_come = qp.flushing();
-    if (!reap_for_reset() || !may_come) return;
-    if (Clock::now() >= limit) {
-      UDAPL_TRACE(kNormal, "ep %p: %u receives and %u requests were not flushed in %d ms: lost",
-                  static_cast<void*>(this), receives.cookies.outstanding(),
-                  requests.cookies.outstanding(), static_cast<int>(kFlushLimit.count()));
-      return;
-    }
-    nobody.wait(nobody.value(), Clock::now() + pause);
-    pause = std::min<Clock::duration>(2 * pause, kSlowestLook);
-  }
-}
-
-Status Ep::reset() {
-  transport::Qp* qp = nullptr;
-  {
-    const ScopedLock lock(mutex_);
-    const DAT_EP_STATE now = posting_state();
-    const EpStep change = step(now, EpInput::kReset);
-    if (now == kResetting || change.verdict == EpVerdict::kIllegal)
-      return illegal(*this, EpInput::kReset);
-    if (change.verdict == EpVerdict::kNothing) return Status();
-    {
-      const ScopedLock posts(requests.lock);
-      store_state(kResetting);
-    }
-    {
-      const ScopedLock posts(receives.lock);
-      receives.qp = nullptr;
-      receive_gate.store(kShut, std::memory_order_relaxed);
-    }
-    qp = qp_.get();
-  }
-  await_flush(*qp);
-  // Without a lock: the transport may wait for a report of its own to end.
-  const Status status = qp->reset();
-
-  const ScopedLock lock(mutex_);
-  if (!status.ok()) {
-    UDAPL_TRACE(kNormal, "ep %p: the transport does not reset: 0x%x", static_cast<void*>(this),
-                status.code());
-    store_state(DAT_EP_STATE_DISCONNECTED);
-    publish();
-    return status;
-  }
-  forget_completions();
-  {
-    const ScopedLock posts(requests.lock);
-    requests.cookies.clear();
-  }
-  {
-    const ScopedLock posts(receives.lock);
-    receives.cookies.clear();
-  }
-  peer_data_.clear();
-  broken_by_.store(nullptr, std::memory_order_relaxed);
-  target_.reset();
-  ends_ = {};
-  publish();
-  arm_watermarks();
-  set_state(DAT_EP_STATE_UNCONNECTED, EpInput::kReset);
   return Status();
 }
 

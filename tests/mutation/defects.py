@@ -85,7 +85,7 @@ DEFECTS = [
     ("reserved_ep_can_be_freed", "dapl/objects/ep_state.h",
      "if (state == DAT_EP_STATE_RESERVED || state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||\n          state",
      "if (state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||\n          state", "endpoint"),
-    ("reset_keeps_request_cookies", "dapl/endpoint/ep_connect.cpp", "    requests.cookies.clear();\n", "",
+    ("reset_keeps_request_cookies", "dapl/endpoint/ep_reset.cpp", "    requests.cookies.clear();\n", "",
      "return_codes"),
     ("private_data_one_too_long", "dapl/endpoint/connect_arguments.cpp",
      "size > ia.attributes().max_private_data)", "size > ia.attributes().max_private_data + 1)",

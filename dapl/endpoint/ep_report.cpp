@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// What the transport reports of an EP's connection, and the events that it makes.
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/trace_points.h"
+
+namespace udapl::dapl {
+
+Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
+  DAT_EVENT event{};
+  event.event_number = number;
+  DAT_CONNECTION_EVENT_DATA& data = event.event_data.connect_event_data;
+  data.ep_handle = this;
+  const bool with_data =
+      number == DAT_CONNECTION_EVENT_ESTABLISHED || number == DAT_CONNECTION_EVENT_PEER_REJECTED;
+  if (with_data && !peer_data_.empty()) {
+    data.private_data_size = static_cast<DAT_COUNT>(peer_data_.size());
+    data.private_data = peer_data_.data();
+  }
+  if (trace::enabled(trace::kNormal)) [[unlikely]]
+    point::connection(*this, number, ends_,
+                      with_data ? transport::PrivateData(peer_data_) : transport::PrivateData());
+  // Completions of this EP come after ESTABLISHED, and before the event that ends it.
+  if (number != DAT_CONNECTION_EVENT_ESTABLISHED) await_established(false);
+  Upcall upcall = config_.connect_evd->post(event);
+  await_established(false);
+  return upcall;
+}
+
+// The qualifier that was connected to or listened on stays the consumer's own value, which may be
+// no port.
+void Ep::adopt_endpoints(transport::Endpoints ends) noexcept {
+  if (ends.remote.family() == 0) return;
+  if (target_)
+    ends.remote_port = ends_.remote_port;
+  else
+    ends.local_port = ends_.local_port;
+  ends_ = ends;
+}
+
+// The event is posted under the lock: events of an EP come in the order of its states, and none is
+// posted to an EVD that the EP no longer uses.
+void Ep::report(EpInput input, transport::PrivateData data) noexcept {
+  const trace::About about(this);
+  Upcall upcall;  // runs last, when the EP may be gone
+  const ScopedLock lock(mutex_);
+  const EpStep change = step(state(), input);
+  if (change.verdict != EpVerdict::kGo) {
+    UDAPL_TRACE(kDetail, "ep %p: %s comes too late, state %s", static_cast<void*>(this),
+                name(input), name(state()));
+    return;
+  }
+  if (input == EpInput::kEstablished || input == EpInput::kRejected) keep(data);
+  if (input == EpInput::kEstablished) {
+    adopt_endpoints(qp_->endpoints());
+  }
+  set_state(change.next, input);
+  upcall = post_event(change.event);
+}
+
+void Ep::Sink::on_established(transport::PrivateData from_peer) noexcept {
+  ep_.report(EpInput::kEstablished, from_peer);
+}
+void Ep::Sink::on_rejected(transport::PrivateData from_peer) noexcept {
+  ep_.report(EpInput::kRejected, from_peer);
+}
+void Ep::Sink::on_refused() noexcept { ep_.report(EpInput::kRefused, {}); }
+void Ep::Sink::on_unreachable() noexcept { ep_.report(EpInput::kUnreachable, {}); }
+void Ep::Sink::on_timed_out() noexcept { ep_.report(EpInput::kTimedOut, {}); }
+void Ep::Sink::on_accept_failed() noexcept { ep_.report(EpInput::kAcceptFailed, {}); }
+void Ep::Sink::on_disconnected() noexcept { ep_.report(EpInput::kDisconnected, {}); }
+
+}  // namespace udapl::dapl

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// dat_ep_reset: what is left of a connection goes, and the EP can connect again.
+#include "common/wait_word.h"
+#include "dapl/endpoint/ep.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/refuse.h"
+#include "dapl/objects/trace_points.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace udapl::dapl {
+namespace {
+
+// dat_ep_reset waits so long for what a device has to flush, and looks in pauses that double.
+constexpr auto kFlushLimit = std::chrono::milliseconds(200);
+constexpr auto kFirstLook = std::chrono::microseconds(20);
+constexpr auto kSlowestLook = std::chrono::milliseconds(2);
+
+}  // namespace
+
+// Turns what has completed into events. True: something is to be flushed still, and there is room
+// for its event.
+bool Ep::reap_for_reset() noexcept {
+  const ScopedLock lock(mutex_);
+  if (discard_ != nullptr) discard_->drain();
+  const bool receives_missing =
+      config_.recv_evd != nullptr && config_.recv_evd->reap() && receives.cookies.awaits_event();
+  const bool requests_missing = config_.request_evd != nullptr && config_.request_evd->reap() &&
+                                requests.cookies.awaits_event();
+  return receives_missing || requests_missing;
+}
+
+// A device flushes in its own time, and the event of the end does not wait for that. Sleeps without
+// driving the transport: the caller may hold locks that upcalls want.
+void Ep::await_flush(const transport::Qp& qp) noexcept {
+  WaitWord nobody;  // signals it
+  const Clock::time_point limit = Clock::now() + kFlushLimit;
+  Clock::duration pause = kFirstLook;
+  for (;;) {
+    const bool may_come = qp.flushing();
+    if (!reap_for_reset() || !may_come) return;
+    if (Clock::now() >= limit) {
+      UDAPL_TRACE(kNormal, "ep %p: %u receives and %u requests were not flushed in %d ms: lost",
+                  static_cast<void*>(this), receives.cookies.outstanding(),
+                  requests.cookies.outstanding(), static_cast<int>(kFlushLimit.count()));
+      return;
+    }
+    nobody.wait(nobody.value(), Clock::now() + pause);
+    pause = std::min<Clock::duration>(2 * pause, kSlowestLook);
+  }
+}
+
+Status Ep::reset() {
+  transport::Qp* qp = nullptr;
+  {
+    const ScopedLock lock(mutex_);
+    const DAT_EP_STATE now = posting_state();
+    const EpStep change = step(now, EpInput::kReset);
+    if (now == kResetting || change.verdict == EpVerdict::kIllegal)
+      return illegal(*this, EpInput::kReset);
+    if (change.verdict == EpVerdict::kNothing) return Status();
+    {
+      const ScopedLock posts(requests.lock);
+      store_state(kResetting);
+    }
+    {
+      const ScopedLock posts(receives.lock);
+      receives.qp = nullptr;
+      receive_gate.store(kShut, std::memory_order_relaxed);
+    }
+    qp = qp_.get();
+  }
+  await_flush(*qp);
+  // Without a lock: the transport may wait for a report of its own to end.
+  const Status status = qp->reset();
+
+  const ScopedLock lock(mutex_);
+  if (!status.ok()) {
+    UDAPL_TRACE(kNormal, "ep %p: the transport does not reset: 0x%x", static_cast<void*>(this),
+                status.code());
+    store_state(DAT_EP_STATE_DISCONNECTED);
+    publish();
+    return status;
+  }
+  forget_completions();
+  {
+    const ScopedLock posts(requests.lock);
+    requests.cookies.clear();
+  }
+  {
+    const ScopedLock posts(receives.lock);
+    receives.cookies.clear();
+  }
+  peer_data_.clear();
+  broken_by_.store(nullptr, std::memory_order_relaxed);
+  target_.reset();
+  ends_ = {};
+  publish();
+  arm_watermarks();
+  set_state(DAT_EP_STATE_UNCONNECTED, EpInput::kReset);
+  return Status();
+}
+
+}  // namespace udapl::dapl
