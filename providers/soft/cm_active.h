@@ -14,6 +14,9 @@
 #include "providers/soft/mpa_reader.h"
 #include "providers/soft/shm/offer.h"
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -39,13 +42,21 @@ class ActiveHandshake final : public Handshake, private Handler {
  private:
   enum class State : std::uint8_t { kConnecting, kAwaitingReply, kOver };
   // What is to be told when the lock has been released.
-  struct Verdict;
+  struct Verdict {
+    enum What : std::uint8_t { kNothing, kFailed, kAccepted } what = kNothing;
+    ConnectFailure why = ConnectFailure::kRefused;
+    std::unique_ptr<ByteStream> stream;
+    iwarp::Agreed agreed;
+    std::size_t data_size = 0;
+    std::array<std::byte, iwarp::kMpaMaxPrivateData> data;  // the handshake may go while it is told
+  };
 
   Status begin_attempt() noexcept UDAPL_REQUIRES(lock_);
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
   void tell_failure() noexcept;
   void on_retry() noexcept;
+  [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
   // Nobody listens: is it worth another attempt? Then it is scheduled.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);

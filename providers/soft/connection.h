@@ -33,11 +33,11 @@ struct QpEnvironment {
 };
 
 // The connections of a Qp, one after the other: set-up, end, time limits, and what the core is told
-// of them. Owns the link while there is one. Owned by a Qp, with
-// whose lock it works; functions without an annotation are const.
+// of them. Owns the link while there is one. Owned by a Qp, with whose lock it works; functions
+// without an annotation are const.
 //
-// connection.cpp: how a connection begins, and what the driver calls. connection_end.cpp: how it
-// ends, time.
+// connection.cpp: how a connection begins, and its states. connection_input.cpp: what the driver
+// calls. connection_end.cpp: how it ends, time.
 class Connection final : private Handler {
  public:
   // `end`: whom a connection manager is to tell, which leads back here. `srq_buffer`, of the queue:
@@ -117,6 +117,8 @@ class Connection final : private Handler {
   void start_responder(const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
   void start_initiator(const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
   void established(Input input) noexcept UDAPL_REQUIRES(qp_locked);
+
+  // connection_input.cpp
   void open_receive() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_ready(std::uint32_t events) noexcept override UDAPL_EXCLUDES(qp_locked);
   Look look() noexcept override UDAPL_EXCLUDES(qp_locked);
@@ -127,9 +129,9 @@ class Connection final : private Handler {
   void on_wait_over() noexcept UDAPL_EXCLUDES(qp_locked);
   void release_waiting() noexcept UDAPL_REQUIRES(qp_locked);
   void act(Intake::Event event) noexcept UDAPL_REQUIRES(qp_locked);
-  void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
 
   // connection_end.cpp
+  void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
   void end_of_stream() noexcept UDAPL_REQUIRES(qp_locked);
   void watch_drain() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool drain_stands_still() noexcept UDAPL_REQUIRES(qp_locked);

@@ -5,8 +5,6 @@
 #include "providers/soft/connection.h"
 #include "providers/soft/cq.h"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 

@@ -11,6 +11,7 @@
 #include "providers/verbs/device.h"
 #include "providers/verbs/environment.h"
 #include "providers/verbs/idle_cq_scanner.h"
+#include "providers/verbs/memory_table.h"
 #include "providers/verbs/mr.h"
 
 #include <atomic>

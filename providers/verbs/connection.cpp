@@ -6,8 +6,6 @@
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <utility>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -20,17 +19,6 @@
 #include "providers/verbs/trace_points.h"
 
 namespace udapl::verbs {
-
-namespace {
-
-// The kernel is told of so many events at once that they were seen.
-constexpr unsigned kEventsPerAck = 64;
-
-bool notifies(const ibv_wc& work) noexcept {
-  return work.status != IBV_WC_SUCCESS || (work.wr_id & kQuietTag) == 0;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
                                                   transport::CqSink& sink) {
@@ -200,7 +188,8 @@ int Cq::hold() noexcept {
   for (int i = 0; i < count; ++i) {
     const ibv_wc& work = work_[static_cast<std::size_t>(i)];
     transport::Completion completion;
-    if (convert(work, completion)) held_.push_back({completion, work.qp_num, notifies(work)});
+    if (convert(work, completion))
+      held_.push_back({completion, work.qp_num, is_notification(work)});
   }
   update_careful();
   return count;
@@ -238,99 +227,6 @@ bool Cq::scan_if_idle() noexcept {
   if (qps_.empty()) return false;
   if (!std::exchange(polled_, false)) hold_all();
   return true;
-}
-
-// ---- notification ------------------------------------------------------------------------------
-
-// While it is armed its event is still to come, and tells of whatever comes before that is read.
-void Cq::request_notification() noexcept {
-  std::uint32_t arms = arms_.load(std::memory_order_acquire);
-  if (is_armed(arms)) return;
-  const int error = ibv_req_notify_cq(cq_, solicited_.load(std::memory_order_acquire) ? 1 : 0);
-  if (error != 0) {
-    if (!adapter_.dead()) UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
-    return;
-  }
-  // If the event has come already, it stays unarmed.
-  if (arms_.compare_exchange_strong(arms, arms + 1, std::memory_order_acq_rel))
-    adapter_.cq_armed(1);
-}
-
-void Cq::end_arming() noexcept {
-  std::uint32_t arms = arms_.load(std::memory_order_relaxed);
-  while (!arms_.compare_exchange_weak(arms, (arms | 1) + 1, std::memory_order_acq_rel)) {
-  }
-  if (is_armed(arms)) adapter_.cq_armed(-1);
-}
-
-void Cq::on_event() noexcept {
-  end_arming();
-  // As long as the event is not acknowledged, ibv_destroy_cq waits and we exist.
-  const bool notification = !filters_.load(std::memory_order_relaxed) || found_notification();
-  unsigned acknowledge = 1;
-  {
-    const ScopedLock events_guard(events_lock_);
-    if (!closing_) {
-      if (notification) gate_.post(kNotify);
-      acknowledge = ++unacknowledged_ == kEventsPerAck ? kEventsPerAck : 0;
-      if (acknowledge != 0) unacknowledged_ = 0;
-    }
-  }
-  if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
-}
-
-// What of a batch that was handed out notifies.
-void Cq::note_notifications(int count) noexcept {
-  handed_notification_ =
-      handed_notification_ || std::any_of(work_.begin(), work_.begin() + count, notifies);
-}
-
-// What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again. It
-// may have been handed out already to a thread that does not wait, or be held.
-bool Cq::found_notification() noexcept {
-  for (bool armed = false;; armed = true) {
-    {
-      const ScopedLock guard(lock);
-      if (closed_) return false;
-      int count = 0;
-      do {
-        count = hold();
-        if (count < 0) return true;  // no memory: rather once too often
-      } while (count == kBatch);
-      if (handed_notification_ || holds_notification()) return true;
-    }
-    if (armed) return false;
-    request_notification();
-  }
-}
-
-// Whoever arms looks at the completions afterwards, also at those that others were given.
-void Cq::arm() noexcept {
-  if (filters_.load(std::memory_order_relaxed)) {
-    const ScopedLock guard(lock);
-    handed_notification_ = false;
-  }
-  request_notification();
-}
-
-void Cq::on_error() noexcept {
-  if (overflowed_.exchange(true)) return;
-  const ScopedLock events_guard(events_lock_);
-  if (!closing_) gate_.post(kOverflow);
-}
-
-void Cq::deliver(unsigned call) noexcept {
-  if (call == kNotify) {
-    sink_.on_notify();
-    return;
-  }
-  UDAPL_TRACE(kError, "CQ %p of %d completions overflowed: its connections break",
-              static_cast<void*>(this), depth());
-  {
-    const ScopedLock guard(lock);
-    qps_.for_each([](Queue& queue) { queue.on_failed_work(kInternalWork, IBV_WC_FATAL_ERR); });
-  }
-  sink_.on_overflow();
 }
 
 // ---- QPs ---------------------------------------------------------------------------------------

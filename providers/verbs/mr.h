@@ -8,14 +8,11 @@
 #include "common/mutex.h"
 #include "common/result.h"
 #include "dapl/transport/mr.h"
-#include "providers/verbs/region_cache.h"
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_set>
-#include <vector>
 
 namespace udapl::verbs {
 
@@ -45,65 +42,6 @@ class Pd final : public transport::Pd {
  private:
   Adapter& adapter_;
   ibv_pd* const pd_;
-};
-
-// The registrations of an adapter by local key, chained through the Mr. Not thread-safe. Owned by a
-// MemoryTable.
-class MrsByKey {
- public:
-  void add(Mr& mr);              // throws std::bad_alloc
-  void remove(Mr& mr) noexcept;  // one that was never added, too
-  // Null: there is none.
-  [[nodiscard]] Mr* find(DAT_LMR_CONTEXT key) const noexcept;
-
- private:
-  [[nodiscard]] Mr** bucket_of(DAT_LMR_CONTEXT key) noexcept {
-    return &buckets_[(key ^ key >> 8U) & (buckets_.size() - 1)];  // the lowest byte tells little
-  }
-
-  std::vector<Mr*> buckets_;  // a power of two, or none
-  std::size_t count_ = 0;
-};
-
-// The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is outside
-// those of the windows. Owned by the Adapter.
-class MemoryTable {
- public:
-  void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
-  void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
-  void add(Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
-  void remove(Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
-  // Caches of what find() gave, which have to forget it when a registration goes.
-  void add(RegionCache& cache) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
-  void remove(RegionCache& cache) noexcept UDAPL_EXCLUDES(lock_);
-
-  // The peer has invalidated `key`. Any lock but a Window's may be held.
-  void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
-  struct Region : KnownRegion {
-    const ibv_pd* pd;
-  };
-  [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) noexcept UDAPL_EXCLUDES(lock_);
-  // `queue` is about to destroy its ibv_qp: frees the windows that are bound through it, as devices
-  // may refuse to destroy a QP with windows. Blocks.
-  void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
-
- private:
-  mutable Mutex lock_;
-  std::unordered_set<Window*> windows_ UDAPL_GUARDED_BY(lock_);
-  MrsByKey mrs_ UDAPL_GUARDED_BY(lock_);
-  std::unordered_set<RegionCache*> caches_ UDAPL_GUARDED_BY(lock_);
-};
-
-// The cache of a queue, known to the table as long as it lives.
-class QueueRegions final : public RegionCache {
- public:
-  explicit QueueRegions(MemoryTable& table) : table_(table) { table_.add(*this); }
-  ~QueueRegions() { table_.remove(*this); }
-  QueueRegions(const QueueRegions&) = delete;
-  QueueRegions& operator=(const QueueRegions&) = delete;
-
- private:
-  MemoryTable& table_;
 };
 
 // Registered memory. Thread-safe. Owned by an LMR.

@@ -8,6 +8,7 @@
 #include "common/spin_lock.h"
 #include "dapl/transport/qp.h"
 #include "providers/reactor/reactor.h"
+#include "providers/verbs/memory_table.h"
 #include "providers/verbs/mr.h"
 #include "providers/verbs/qp_shared.h"
 #include "providers/verbs/work_tag.h"

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// ActiveHandshake: the MPA Request, with the offer of rings, and the Reply.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "common/errno_text.h"
+#include "common/tracing/trace.h"
+#include "providers/connecting/socket_address.h"
+#include "providers/soft/cm_active.h"
+#include "providers/soft/io/lingering_close.h"
+#include "providers/soft/io/ring_stream.h"
+#include "providers/soft/iwarp/sender.h"
+#include "providers/soft/iwarp/terminate.h"
+
+namespace udapl::soft {
+
+namespace {
+
+void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noexcept {
+  try {
+    iwarp::TxBatch batch(0, 0);  // the least there is
+    iwarp::Sender sender({crc, false, stream.effective_mss()});
+    const iwarp::Terminate message = iwarp::make_terminate(code);
+    sender.begin_terminate(message);
+    sender.fill(batch);
+    stream.send(batch.spans());  // all or nothing matters to nobody: the connection ends
+  } catch (const std::bad_alloc&) {
+    // The peer sees the connection end without a reason.
+  }
+}
+
+}  // namespace
+
+void ActiveHandshake::connected(Verdict& verdict) noexcept {
+  if (const int error = stream_->pending_error(); error != 0) {
+    UDAPL_TRACE(kNormal, "connecting to %s: %s", to_text(remote_).c_str(),
+                ErrnoText(error).c_str());
+    if (!schedule_retry(error)) fail(meaning(error), verdict);
+    return;
+  }
+  stream_->refresh_endpoints();
+  endpoints_ = stream_->endpoints();
+  if (!offer_rings()) return fail(ConnectFailure::kUnreachable, verdict);
+  std::array<std::byte, iwarp::kMpaMaxPrivateData + shm::kTokenSize> data;
+  auto end = std::copy(private_data_.begin(), private_data_.end(), data.begin());
+  if (offer_) end = std::copy(offer_->token.begin(), offer_->token.end(), end);
+  iwarp::MpaFrame request = iwarp::make_request(config_, {data.begin(), end});
+  request.rings = offer_.has_value();
+  std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
+  const std::size_t size = iwarp::encode(request, frame);
+  // An empty socket buffer takes the frame whole, in one segment as some peers need it.
+  const IoResult sent = stream_->send(std::span<const std::byte>(frame).first(size));
+  if (sent.kind == IoResult::kBroken) return hung_up(sent.error, verdict);
+  if (sent.kind != IoResult::kDone || sent.bytes != size)
+    return fail(ConnectFailure::kUnreachable, verdict);
+  state_ = State::kAwaitingReply;
+  stream_->set_events(EPOLLIN);
+}
+
+// False: there must be shared memory, and there is none.
+bool ActiveHandshake::offer_rings() noexcept {
+  offer_.reset();
+  if (path_ == Settings::Path::kTcp) return true;
+  const char* why = "the private data leaves no room for it";
+  const bool has_room = config_.revision >= 2 &&
+                        private_data_.size() + shm::kTokenSize <= iwarp::max_private_data(true);
+  if (has_room) offer_ = shm::make_offer(*remote_.get(), why);
+  if (offer_) return true;
+  UDAPL_TRACE(kDetail, "no shared memory with %s: %s", to_text(remote_).c_str(), why);
+  if (path_ == Settings::Path::kAuto) return true;
+  UDAPL_TRACE(kNormal, "not connecting to %s: path=shm, and %s", to_text(remote_).c_str(), why);
+  return false;
+}
+
+// False: there must be shared memory, and the peer has not taken what was offered.
+bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept {
+  if (!offer_ || !reply.rings) {
+    verdict.stream = std::move(stream_);
+    return path_ != Settings::Path::kShm;
+  }
+  auto* const rings =
+      new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), peer_timeout_);
+  verdict.stream.reset(rings);
+  verdict.agreed.crc = verdict.agreed.markers_to_send = false;
+  UDAPL_TRACE(kDetail, "shared memory with %s", to_text(remote_).c_str());
+  return rings != nullptr;
+}
+
+void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
+  switch (reader_.read(*stream_)) {
+    case MpaReader::Progress::kMore:
+      return;
+    case MpaReader::Progress::kFrame:
+      return evaluate_reply(verdict);
+    case MpaReader::Progress::kEnded:
+      return hung_up(ECONNRESET, verdict);
+    case MpaReader::Progress::kBroken:
+      return hung_up(reader_.error(), verdict);
+    case MpaReader::Progress::kBad:
+      UDAPL_TRACE(kNormal, "%s does not speak MPA: %s", to_text(remote_).c_str(),
+                  iwarp::name(reader_.why()));
+      return fail(ConnectFailure::kRefused, verdict);
+  }
+}
+
+// A peer that knows only revision 1 closes the connection without an answer (RFC 6581 §6).
+void ActiveHandshake::hung_up(int error, Verdict& verdict) noexcept {
+  const bool closed = error == ECONNRESET || error == EPIPE;
+  if (!closed || !may_fall_back_ || !reader_.empty()) return fail(meaning(error), verdict);
+  UDAPL_TRACE(kNormal, "%s closed the connection: once more with MPA revision 1",
+              to_text(remote_).c_str());
+  may_fall_back_ = false;
+  config_.revision = 1;
+  stream_.reset();
+  state_ = State::kConnecting;
+  if (!begin_attempt().ok()) fail(ConnectFailure::kRefused, verdict);
+}
+
+void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
+  const iwarp::MpaFrame reply = reader_.frame();
+  const iwarp::MpaFrame request = iwarp::make_request(config_, {});
+  const iwarp::ReplyResult result = iwarp::evaluate_reply(config_, request, reply);
+  if (result.outcome == iwarp::ReplyOutcome::kRevisionMismatch) {
+    reader_.clear();
+    return hung_up(ECONNRESET, verdict);
+  }
+  if (result.outcome == iwarp::ReplyOutcome::kTerminate) {
+    UDAPL_TRACE(kNormal, "%s: incompatible: %s", to_text(remote_).c_str(),
+                iwarp::name(result.terminate));
+    send_terminate(*stream_, result.terminate, request.crc || reply.crc);
+    close_gently(std::move(stream_));
+    return fail(ConnectFailure::kRefused, verdict);
+  }
+  std::memcpy(verdict.data.data(), reply.private_data.data(), reply.private_data.size());
+  verdict.data_size = reply.private_data.size();
+  if (result.outcome == iwarp::ReplyOutcome::kRejected)
+    return fail(is_refusal(reply) ? ConnectFailure::kRefused : ConnectFailure::kRejected, verdict);
+  state_ = State::kOver;
+  timeout_.stop();
+  retry_.stop();
+  stream_->unwatch();
+  verdict.what = Verdict::kAccepted;
+  verdict.agreed = result.agreed;
+  if (!take_path(reply, verdict)) fail(ConnectFailure::kUnreachable, verdict);
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Connection: what the driver calls when there is input, and what follows from it.
+#include "common/tracing/trace.h"
+#include "providers/soft/connection.h"
+
+namespace udapl::soft {
+
+void Connection::open_receive() noexcept {
+  const QpGuard guard(lock_);
+  if (link_ == nullptr || state_ == State::kTerminating || intake_.reading()) return;
+  intake_.open();
+  queue_.transmit(Queue::kPassBudget);
+  settle();
+}
+
+void Connection::on_ready(std::uint32_t events) noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr) return;  // a disconnect was faster
+  go_on(link_->ready(events));
+}
+
+void Connection::go_on(unsigned what) noexcept {
+  if (state_ == State::kTerminating) return continue_terminate();
+  queue_.new_turn();
+  act(intake_.on_ready(what));
+}
+
+// A socket tells only what it is asked for.
+Handler::Look Connection::look() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr) return Look::kNothing;
+  const unsigned what = link_->look();
+  if (what == 0) return Look::kNothing;
+  const std::uint64_t before = link_->incoming().bytes;
+  Link* const link = link_.get();
+  go_on(what);
+  return link_.get() != link || link->incoming().bytes != before ? Look::kFound : Look::kNothing;
+}
+
+bool Connection::rest() noexcept {
+  const QpGuard guard(lock_);
+  return link_ == nullptr || link_->rest();
+}
+
+// The pass before was full: the next one, after the other sockets had theirs.
+void Connection::continue_receive() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr || !intake_.reading() || state_ == State::kTerminating) return;
+  act(intake_.continue_pass());
+}
+
+void Connection::on_srq_buffer() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (intake_.waits()) release_waiting();
+}
+
+void Connection::release_waiting() noexcept { act(intake_.release()); }
+
+void Connection::on_wait_over() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (intake_.wait_over() == Intake::Event::kPeerClosed) happens(Input::kPeerClosed);
+  settle();
+}
+
+void Connection::on_debt_due() noexcept {
+  const trace::About about(shared_.context);
+  const QpGuard guard(lock_);
+  if (link_ == nullptr || !intake_.reading() || state_ == State::kTerminating) return;
+  intake_.debt_due();
+  settle();
+}
+
+// What has come, then what goes out because of it.
+void Connection::act(Intake::Event event) noexcept {
+  switch (event) {
+    case Intake::Event::kNone:
+      break;
+    case Intake::Event::kFirstMessage:
+      established(Input::kFirstMessage);
+      break;
+    case Intake::Event::kEndOfStream:
+      end_of_stream();
+      break;
+    case Intake::Event::kPeerClosed:
+      happens(Input::kPeerClosed);
+      return;
+    case Intake::Event::kPeerReset:
+      happens(Input::kPeerGone);
+      return;
+  }
+  if (!shared_.fault.raised) queue_.transmit(Queue::kPassBudget);
+  settle();
+}
+
+}  // namespace udapl::soft
