@@ -26,7 +26,8 @@ class RequestQueue {
  public:
   using Request = std::unique_ptr<transport::IncomingConnection>;
 
-  RequestQueue(Reactor& reactor, transport::ListenSink& sink) noexcept
+  // Throws std::bad_alloc.
+  RequestQueue(Reactor& reactor, transport::ListenSink& sink)
       : sink_(sink), gate_(reactor, SinkGate::to<&RequestQueue::deliver, RequestQueue>(), this) {}
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
