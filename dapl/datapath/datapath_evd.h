@@ -17,7 +17,8 @@
 // threadsafe and nonthreadsafe entries: any number of threads may dequeue, beside posts and waits.
 namespace udapl::dapl {
 
-// A final class, so that calls through it need no table. kDrivesProgress: progress() does work.
+// A final class, so that calls through it need no table. kDrivesProgress: progress() does work, and
+// turn_due() says, of each completion that was taken, whether it is to be called all the same.
 template <class C>
 concept CompletionQueue = std::derived_from<C, transport::Cq> && std::is_final_v<C> && requires {
   { C::kDrivesProgress } -> std::convertible_to<bool>;
@@ -167,7 +168,13 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
   if (object.dequeue_gate.load(std::memory_order_acquire) != 0 || event == nullptr) [[unlikely]]
     return dequeue_validating<C>(handle, event);
   auto& evd = static_cast<Evd&>(object);
-  if (evd.take<C>(event)) return DAT_SUCCESS;
+  if (evd.take<C>(event)) {
+    if constexpr (C::kDrivesProgress) {
+      if (static_cast<C*>(evd.cq())->turn_due()) [[unlikely]]
+        evd.cq()->progress();
+    }
+    return DAT_SUCCESS;
+  }
   if constexpr (C::kDrivesProgress) return dequeue_with_progress<C>(evd, event);
   return DAT_QUEUE_EMPTY;
 }

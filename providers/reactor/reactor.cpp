@@ -344,8 +344,11 @@ bool Reactor::turn() noexcept {
 // habit of it.
 bool Reactor::lone_turn() noexcept {
   const bool found = turn();
-  if (turns_.load(std::memory_order_relaxed) < kHabit && pollers_awake()) let_pollers_rest();
+  const bool habit = turns_.load(std::memory_order_relaxed) >= kHabit;
+  if (!habit && pollers_awake()) let_pollers_rest();
   release();
+  // A guard that no descriptor wakes does not know; it is to park, so that polled() is true.
+  if (habit) wake_guard();
   return found;
 }
 

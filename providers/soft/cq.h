@@ -31,6 +31,13 @@ class Cq final : public transport::Cq {
 
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
   void progress() noexcept override { reactor_.poll(); }
+  // Of who takes completions and finds some each time: now and then it has to drive as well, or
+  // nothing else happens, and what it posts goes out piece by piece.
+  [[nodiscard]] bool turn_due() noexcept {
+    const std::uint32_t takes = takes_.load(std::memory_order_relaxed) + 1;
+    takes_.store(takes, std::memory_order_relaxed);
+    return takes % kTakesPerTurn == 0;
+  }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   Status resize(int depth) override UDAPL_EXCLUDES(lock, push_lock_);
@@ -55,6 +62,7 @@ class Cq final : public transport::Cq {
     transport::Completion completion;
     const Qp* owner;
   };
+  static constexpr std::uint32_t kTakesPerTurn = 16;
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
   void deliver(unsigned call) noexcept;
@@ -69,6 +77,7 @@ class Cq final : public transport::Cq {
 
   // Positions count all completions ever: `head_` is the consumer's, `tail_` the producers'.
   alignas(64) std::atomic<std::uint64_t> head_{0};
+  std::atomic<std::uint32_t> takes_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   mutable SpinLock push_lock_ UDAPL_ACQUIRED_AFTER(lock);  // of the producers
   std::uint64_t depth_ UDAPL_GUARDED_BY(push_lock_);

@@ -143,6 +143,13 @@ BOOST_AUTO_TEST_CASE(polls_that_stop_leave_nothing_behind) {
   }
 }
 
+// Who polls is known to poll, also if nothing ever wakes the service thread.
+BOOST_AUTO_TEST_CASE(habit_is_known_without_any_event) {
+  const auto reactor = make_reactor();
+  std::this_thread::sleep_for(10ms);  // the service thread goes to sleep in epoll
+  BOOST_TEST(drive_until(*reactor, [&] { return reactor->polled(); }));
+}
+
 BOOST_AUTO_TEST_CASE(one_that_is_roused_is_asked) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
