@@ -39,11 +39,10 @@ class Sides:
     def __init__(self, build, folder, seconds, without):
         self.programs = os.path.join(os.path.abspath(build), "bin")
         self.seconds = seconds
-        self.missing = set(without)
-        if shutil.which("ucx_perftest") is None:
-            self.missing.add("ucx")
-        if shutil.which("fi_pingpong") is None:
-            self.missing.add("libfabric")
+        self.missing = {side: "not wanted" for side in without}  # and why
+        for side, program in (("ucx", "ucx_perftest"), ("libfabric", "fi_pingpong")):
+            if shutil.which(program) is None:
+                self.missing[side] = "not installed"
         config = os.path.join(folder, "dat.conf")
         library = os.path.join(os.path.abspath(build), "lib", "libdaplsoft.so.2")
         with open(config, "w", encoding="utf-8") as out:
@@ -123,6 +122,6 @@ class Sides:
             server.wait()
 
     def ring(self, path, processes):
-        output = run([self.program("dat_ring"), f"--ia={path}", f"--processes={processes}", "--laps=200"],
+        output = run(on("0,1", self.program("dat_ring"), f"--ia={path}", f"--processes={processes}", "--laps=200"),
                      self.environment)
         return float(re.search(r"([0-9.]+) us per hop", output).group(1))
