@@ -117,7 +117,9 @@ class Cq final : public transport::Cq {
   void update_careful() noexcept UDAPL_REQUIRES(lock);
   void make_room() UDAPL_REQUIRES(qps_lock_) UDAPL_EXCLUDES(lock);
   [[gnu::cold, gnu::noinline]] void note_notifications(int count) noexcept UDAPL_REQUIRES(lock);
-  [[nodiscard]] static bool is_notification(const ibv_wc& work) noexcept;
+  [[nodiscard]] static bool is_notification(const ibv_wc& work) noexcept {
+    return work.status != IBV_WC_SUCCESS || (work.wr_id & kQuietTag) == 0;
+  }
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock);
   void request_notification() noexcept;
   // Its event has come, or it is as if: the next request reaches the device.

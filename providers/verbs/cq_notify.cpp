@@ -19,10 +19,6 @@ constexpr unsigned kEventsPerAck = 64;
 
 }  // namespace
 
-bool Cq::is_notification(const ibv_wc& work) noexcept {
-  return work.status != IBV_WC_SUCCESS || (work.wr_id & kQuietTag) == 0;
-}
-
 // While it is armed its event is still to come, and tells of whatever comes before that is read.
 void Cq::request_notification() noexcept {
   std::uint32_t arms = arms_.load(std::memory_order_acquire);

@@ -57,11 +57,6 @@ void MemoryTable::remove(Window& window) noexcept {
   windows_.erase(&window);
 }
 
-void MemoryTable::add(Mr& mr) {
-  const ScopedLock lock(lock_);
-  mrs_.add(mr);
-}
-
 void MemoryTable::remove(Mr& mr) noexcept {
   const ScopedLock lock(lock_);
   mrs_.remove(mr);

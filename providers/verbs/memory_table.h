@@ -44,7 +44,10 @@ class MemoryTable {
  public:
   void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
-  void add(Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
+  void add(Mr& mr) UDAPL_EXCLUDES(lock_) {  // throws std::bad_alloc
+    const ScopedLock lock(lock_);
+    mrs_.add(mr);
+  }
   void remove(Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
   // Caches of what find() gave, which have to forget it when a registration goes.
   void add(RegionCache& cache) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
