@@ -467,6 +467,8 @@ void Server::run(int ready_fd, int clients) {
     if (agent_calls_ == 0) {
       fail("the agent was never called");
     }
+    // An agent that has closed the last connection may still look for more on the EVDs.
+    std::lock_guard<std::mutex> guard(dispatch_);
   }
   must(dat_evd_free(cr_evd_), "dat_evd_free");
   must(dat_evd_free(connection_evd_), "dat_evd_free");
