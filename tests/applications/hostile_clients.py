@@ -27,6 +27,7 @@ DATTX_HELLO = struct.pack(">8I", 0x64747831, 2, 4096, 0, 0, 0, 0, 0)
 # One of two connections of a group whose other one does not come, and one that asks for too much.
 DATPERF_HELLO = struct.pack(">12I", 0x64707231, 2 << 24, 4096, 16, 2, 7, 7, 0, 0, 0, 0, 0)
 DATPERF_GREEDY = struct.pack(">12I", 0x64707231, 2 << 24, 64 << 20, 1024, 256, 8, 8, 0, 0, 0, 0, 0)
+DATPERF_PLACES = 256
 HELLOS = {"dattx": [DATTX_HELLO], "datperf": [DATPERF_HELLO, DATPERF_GREEDY]}
 
 
@@ -121,10 +122,10 @@ TOOLS = {
               lambda p, port: [p, "client", "--timeout", "60", "--count", "3", "--sizes", "64", "--port", str(port),
                                "127.0.0.1"],
               "listens on port"),
-    "datperf": (lambda p, port: [p, "server", "--timeout", "2", "--port", str(port)],
+    "datperf": (lambda p, port: [p, "server", "--timeout", "2", "--sockets", "--port", str(port)],
                 lambda p, port: [p, "client", "--timeout", "60", "--count", "3", "--rounds", "2", "--sizes", "64",
-                                 "--port", str(port), "127.0.0.1"],
-                "listens at port"),
+                                 "--sockets", "--port", str(port), "127.0.0.1"],
+                "sockets listen at port"),
     "dapltest": (lambda p, port: [p, "-T", "S", "-D", "soft", "-n", str(port)],
                  lambda p, port: [p, "-T", "T", "-s", "127.0.0.1", "-D", "soft", "-n", str(port), "-i", "10", "-t", "1",
                                   "-w", "1", "client", "SR", "256", "server", "SR", "256"],
@@ -149,8 +150,14 @@ def main():
                 for stranger in stayed:
                     stranger.reset()
                 stayed = []
+            crowd = []
+            if name == "datperf":
+                # More than the server of --sockets has places for.
+                crowd = [Stranger(port + 1) for _ in range(DATPERF_PLACES + 4)]
             client = subprocess.run(client_of(program, port), check=False, stdout=subprocess.PIPE,
                                     stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S)
+            for stranger in crowd:
+                stranger.end()
             if client.returncode != 0:
                 print(f"FAILED: turn {turn}: the good client ended with {client.returncode}\n{client.stdout}")
                 errors += 1

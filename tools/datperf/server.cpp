@@ -14,15 +14,12 @@ namespace datperf {
 
 namespace {
 
-constexpr std::uint64_t kMostMemory = 4ULL << 30;  // of all groups of an IA
-constexpr std::size_t kMostGroups = 256;
-constexpr std::size_t kMostBare = 4096;  // connections without a group
-
 /** One IA: who comes, and who is served. Its thread accepts; groups have their own. */
 class Door {
  public:
-  Door(const std::string& ia, std::uint16_t port, const Plan& plan)
+  Door(const std::string& ia, std::uint16_t port, const Plan& plan, const Limits& limits)
       : name_(ia),
+        limits_(limits),
         patience_(plan.timeout_s),
         device_(ia),
         zone_(device_.adapter),
@@ -52,6 +49,7 @@ class Door {
   };
 
   std::string name_;
+  Limits limits_;
   std::chrono::seconds patience_;
   Device device_;
   dat::Zone zone_;
@@ -103,7 +101,7 @@ void Door::admit(const dat::Arrival& arrival) {
 }
 
 void Door::admit_bare(dat::Request request, bool session) {
-  if (bare_.size() >= kMostBare) throw Trouble("too many connections: one is refused");
+  if (bare_.size() >= limits_.bare) throw Trouble("too many connections: one is refused");
   const DAT_EP_ATTR attributes = endpoint_attributes(device_, 64, 1, 1);
   dat::Endpoint endpoint(device_.adapter, zone_, transfers_, transfers_, events_, &attributes);
   request.accept(endpoint, encode(Invitation{}));
@@ -116,7 +114,7 @@ void Door::admit_member(dat::Request request, const Hello& hello) {
     if (group.fits(hello)) return group.accept(std::move(request), hello);
   std::uint64_t memory = Responder::memory_of(hello.what);
   for (const Responder& group : groups_) memory += Responder::memory_of(group.what());
-  if (memory > kMostMemory || groups_.size() >= kMostGroups)
+  if (memory > limits_.memory || groups_.size() >= limits_.groups)
     throw Trouble(
         fmt::format("a client is refused: it would take {} MiB of memory in all, {} groups",
                     memory >> 20, groups_.size() + 1));
@@ -144,15 +142,16 @@ void Door::reap() {
 
 }  // namespace
 
-int serve(const Plan& plan, std::uint32_t clients, const std::function<void()>& ready) {
+int serve(const Plan& plan, std::uint32_t clients, const std::function<void()>& ready,
+          const Limits& limits) {
   std::list<Door> doors;
   for (std::size_t i = 0; i < plan.ias.size(); ++i) {
-    doors.emplace_back(plan.ias[i], port_of(plan, i), plan);
+    doors.emplace_back(plan.ias[i], port_of(plan, i), plan, limits);
     tools::print("{} listens at port {}\n", plan.ias[i], port_of(plan, i));
   }
   std::optional<SocketServer> sockets;
   if (plan.sockets) {
-    sockets.emplace(socket_port_of(plan));
+    sockets.emplace(socket_port_of(plan), std::chrono::seconds(plan.timeout_s), limits.memory);
     tools::print("sockets listen at port {}\n", socket_port_of(plan));
   }
   tools::flush();

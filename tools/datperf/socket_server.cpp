@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "socket_server.h"
+#include "group.h"
 #include "wire.h"
 
 #include <netinet/in.h>
@@ -32,10 +33,38 @@ Socket listen_at(std::uint16_t port) {
   return socket;
 }
 
+// How long a read waits; 0: for ever.
+void limit_reads(const Socket& socket, std::chrono::seconds limit) {
+  const timeval value{static_cast<time_t>(limit.count()), 0};
+  if (::setsockopt(socket.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &value, sizeof value) != 0)
+    fail_socket("SO_RCVTIMEO");
+}
+
+// Bytes that one client has of what there is for all.
+class Share {
+ public:
+  Share(std::atomic<std::uint64_t>& room, std::uint64_t size) : room_(room), size_(size) {
+    std::uint64_t there = room_;
+    do {
+      if (there < size_) throw Trouble("no memory is left for this client");
+    } while (!room_.compare_exchange_weak(there, there - size_));
+  }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() { room_ += size_; }
+
+ private:
+  std::atomic<std::uint64_t>& room_;
+  std::uint64_t size_;
+};
+
 }  // namespace
 
-SocketServer::SocketServer(std::uint16_t port)
-    : listener_(listen_at(port)), thread_(&SocketServer::accept_all, this) {}
+SocketServer::SocketServer(std::uint16_t port, std::chrono::seconds patience, std::uint64_t memory)
+    : listener_(listen_at(port)),
+      patience_(patience),
+      room_(memory),
+      thread_(&SocketServer::accept_all, this) {}
 
 SocketServer::~SocketServer() {
   stop_ = true;
@@ -46,24 +75,34 @@ SocketServer::~SocketServer() {
   }
 }
 
+// Who comes when all places are taken waits in the listener's queue.
 void SocketServer::accept_all() {
   while (!stop_) {
+    join_those_that_are_over();
+    if (peers_.size() >= kMostPeers) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
     pollfd ready{listener_.descriptor(), POLLIN, 0};
     if (::poll(&ready, 1, 200) <= 0) continue;
     Socket socket(::accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-    for (auto peer = peers_.begin(); peer != peers_.end();) {
-      if (peer->over) peer->thread.join();
-      peer = peer->over ? peers_.erase(peer) : std::next(peer);
-    }
-    if (socket.descriptor() < 0 || peers_.size() >= kMostPeers) continue;
+    if (socket.descriptor() < 0) continue;
     Peer& peer = peers_.emplace_back(std::move(socket));
-    peer.thread = std::thread(&SocketServer::answer, std::ref(peer));
+    peer.thread = std::thread([this, &peer] { answer(peer); });
+  }
+}
+
+void SocketServer::join_those_that_are_over() {
+  for (auto peer = peers_.begin(); peer != peers_.end();) {
+    if (peer->over) peer->thread.join();
+    peer = peer->over ? peers_.erase(peer) : std::next(peer);
   }
 }
 
 void SocketServer::answer(Peer& peer) {
   try {
-    answer_case(peer.socket);
+    peer.socket.send_at_once();
+    answer_client(peer.socket, patience_, room_);
   } catch (const std::exception&) {
     // The client has gone or says nonsense, and notices by itself.
   }
@@ -71,15 +110,17 @@ void SocketServer::answer(Peer& peer) {
   peer.over = true;
 }
 
-// Messages go back one by one; of a stream each window is acknowledged.
-void SocketServer::answer_case(const Socket& socket) {
-  socket.send_at_once();
+void answer_client(const Socket& socket, std::chrono::seconds patience,
+                   std::atomic<std::uint64_t>& room) {
   WireBytes start{};
+  limit_reads(socket, patience);
   if (!socket.read(start, Waiting::kBlock)) return;
+  limit_reads(socket, std::chrono::seconds(0));
   const std::optional<Hello> hello = hello_of(start);
   if (!hello) return;
   const Case& what = hello->what;
   const bool stream = what.measure == Measure::kBandwidth;
+  const Share share(room, what.size);
   std::vector<std::byte> message(what.size);
   for (std::uint32_t taken = 0; socket.read(message, what.waiting);) {
     if (!stream) {

@@ -4,16 +4,25 @@
 #include "socket.h"
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <list>
 #include <thread>
 
 namespace datperf {
 
+/** Answers one client until it closes: messages go back one by one, of a stream each window is
+ *  acknowledged. It has `patience` for its first words, and its message takes bytes of `room` as
+ *  long as it is here. Throws Trouble. */
+void answer_client(const Socket& socket, std::chrono::seconds patience,
+                   std::atomic<std::uint64_t>& room);
+
 /** Answers sockets, each in a thread of its own, until it is destroyed. */
 class SocketServer {
  public:
-  /** Of IPv6 and IPv4. Trouble if the port is in use. */
-  explicit SocketServer(std::uint16_t port);
+  /** Of IPv6 and IPv4; the messages of all clients take `memory` bytes at most. Trouble if the port
+   *  is in use. */
+  SocketServer(std::uint16_t port, std::chrono::seconds patience, std::uint64_t memory);
   SocketServer(const SocketServer&) = delete;
   SocketServer& operator=(const SocketServer&) = delete;
   ~SocketServer();
@@ -27,10 +36,12 @@ class SocketServer {
   };
 
   void accept_all();
-  static void answer(Peer& peer);
-  static void answer_case(const Socket& socket);
+  void answer(Peer& peer);
+  void join_those_that_are_over();
 
   Socket listener_;
+  std::chrono::seconds patience_;
+  std::atomic<std::uint64_t> room_;
   std::atomic<bool> stop_{false};
   std::list<Peer> peers_;  // the thread's own
   std::thread thread_;
