@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "common/dat_names.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -14,6 +15,20 @@ struct Name {
   unsigned value;
   const char* text;
 };
+
+template <std::size_t N>
+const char* find(const std::array<Name, N>& names, unsigned value, const char* otherwise) noexcept {
+  const auto found = std::ranges::find(names, value, &Name::value);
+  return found == names.end() ? otherwise : found->text;
+}
+
+template <std::size_t... Sizes>
+constexpr auto join(const std::array<Name, Sizes>&... parts) {
+  std::array<Name, (Sizes + ...)> all{};
+  auto next = all.begin();
+  ((next = std::ranges::copy(parts, next).out), ...);
+  return all;
+}
 
 #define UDAPL_NAME(enumerator) \
   Name { enumerator, #enumerator }
@@ -47,18 +62,19 @@ constexpr std::array kTypes = {
     UDAPL_NAME(DAT_NOT_IMPLEMENTED),
 };
 
-constexpr std::array kSubtypes = {
-    Name{DAT_NO_SUBTYPE, ""},
-    UDAPL_NAME(DAT_SUB_INTERRUPTED),
-    UDAPL_NAME(DAT_RESOURCE_MEMORY),
-    UDAPL_NAME(DAT_RESOURCE_DEVICE),
-    UDAPL_NAME(DAT_RESOURCE_TEP),
-    UDAPL_NAME(DAT_RESOURCE_TEVD),
-    UDAPL_NAME(DAT_RESOURCE_PROTECTION_DOMAIN),
-    UDAPL_NAME(DAT_RESOURCE_MEMORY_REGION),
-    UDAPL_NAME(DAT_RESOURCE_ERROR_HANDLER),
-    UDAPL_NAME(DAT_RESOURCE_CREDITS),
-    UDAPL_NAME(DAT_RESOURCE_SRQ),
+// ---- subtypes ----------------------------------------------------------------------------------
+
+constexpr std::array kNone = {Name{DAT_NO_SUBTYPE, ""}};
+
+constexpr std::array kResources = {
+    UDAPL_NAME(DAT_SUB_INTERRUPTED),        UDAPL_NAME(DAT_RESOURCE_MEMORY),
+    UDAPL_NAME(DAT_RESOURCE_DEVICE),        UDAPL_NAME(DAT_RESOURCE_TEP),
+    UDAPL_NAME(DAT_RESOURCE_TEVD),          UDAPL_NAME(DAT_RESOURCE_PROTECTION_DOMAIN),
+    UDAPL_NAME(DAT_RESOURCE_MEMORY_REGION), UDAPL_NAME(DAT_RESOURCE_ERROR_HANDLER),
+    UDAPL_NAME(DAT_RESOURCE_CREDITS),       UDAPL_NAME(DAT_RESOURCE_SRQ),
+};
+
+constexpr std::array kHandles = {
     UDAPL_NAME(DAT_INVALID_HANDLE_IA),
     UDAPL_NAME(DAT_INVALID_HANDLE_EP),
     UDAPL_NAME(DAT_INVALID_HANDLE_LMR),
@@ -85,16 +101,17 @@ constexpr std::array kSubtypes = {
     UDAPL_NAME(DAT_INVALID_HANDLE8),
     UDAPL_NAME(DAT_INVALID_HANDLE9),
     UDAPL_NAME(DAT_INVALID_HANDLE10),
-    UDAPL_NAME(DAT_INVALID_ARG1),
-    UDAPL_NAME(DAT_INVALID_ARG2),
-    UDAPL_NAME(DAT_INVALID_ARG3),
-    UDAPL_NAME(DAT_INVALID_ARG4),
-    UDAPL_NAME(DAT_INVALID_ARG5),
-    UDAPL_NAME(DAT_INVALID_ARG6),
-    UDAPL_NAME(DAT_INVALID_ARG7),
-    UDAPL_NAME(DAT_INVALID_ARG8),
-    UDAPL_NAME(DAT_INVALID_ARG9),
+};
+
+constexpr std::array kArguments = {
+    UDAPL_NAME(DAT_INVALID_ARG1),  UDAPL_NAME(DAT_INVALID_ARG2), UDAPL_NAME(DAT_INVALID_ARG3),
+    UDAPL_NAME(DAT_INVALID_ARG4),  UDAPL_NAME(DAT_INVALID_ARG5), UDAPL_NAME(DAT_INVALID_ARG6),
+    UDAPL_NAME(DAT_INVALID_ARG7),  UDAPL_NAME(DAT_INVALID_ARG8), UDAPL_NAME(DAT_INVALID_ARG9),
     UDAPL_NAME(DAT_INVALID_ARG10),
+};
+
+// EVD_RCV without the second E is what programs have always been told.
+constexpr std::array kWrongEpStates = {
     UDAPL_NAME(DAT_INVALID_STATE_EP_UNCONNECTED),
     UDAPL_NAME(DAT_INVALID_STATE_EP_ACTCONNPENDING),
     UDAPL_NAME(DAT_INVALID_STATE_EP_PASSCONNPENDING),
@@ -109,13 +126,15 @@ constexpr std::array kSubtypes = {
     UDAPL_NAME(DAT_INVALID_STATE_EP_RECV_WATERMARK),
     UDAPL_NAME(DAT_INVALID_STATE_EP_PZ),
     UDAPL_NAME(DAT_INVALID_STATE_EP_EVD_REQUEST),
-    // Without the second E: what programs have always been told.
     Name{DAT_INVALID_STATE_EP_EVD_RECV, "DAT_INVALID_STATE_EP_EVD_RCV"},
     UDAPL_NAME(DAT_INVALID_STATE_EP_EVD_CONNECT),
     UDAPL_NAME(DAT_INVALID_STATE_EP_UNCONFIGURED),
     UDAPL_NAME(DAT_INVALID_STATE_EP_UNCONFRESERVED),
     UDAPL_NAME(DAT_INVALID_STATE_EP_UNCONFPASSIVE),
     UDAPL_NAME(DAT_INVALID_STATE_EP_UNCONFTENTATIVE),
+};
+
+constexpr std::array kWrongStates = {
     UDAPL_NAME(DAT_INVALID_STATE_CNO_IN_USE),
     UDAPL_NAME(DAT_INVALID_STATE_CNO_DEAD),
     UDAPL_NAME(DAT_INVALID_STATE_EVD_OPEN),
@@ -138,24 +157,30 @@ constexpr std::array kSubtypes = {
     UDAPL_NAME(DAT_INVALID_STATE_SRQ_ERROR),
     UDAPL_NAME(DAT_INVALID_STATE_SRQ_IN_USE),
     UDAPL_NAME(DAT_INVALID_STATE_SRQ_SHUTDOWN),
-    UDAPL_NAME(DAT_PRIVILEGES_READ),
-    UDAPL_NAME(DAT_PRIVILEGES_WRITE),
-    UDAPL_NAME(DAT_PRIVILEGES_RDMA_READ),
-    UDAPL_NAME(DAT_PRIVILEGES_RDMA_WRITE),
-    UDAPL_NAME(DAT_PROTECTION_READ),
-    UDAPL_NAME(DAT_PROTECTION_WRITE),
-    UDAPL_NAME(DAT_PROTECTION_RDMA_READ),
-    UDAPL_NAME(DAT_PROTECTION_RDMA_WRITE),
+};
+
+constexpr std::array kPrivileges = {
+    UDAPL_NAME(DAT_PRIVILEGES_READ),      UDAPL_NAME(DAT_PRIVILEGES_WRITE),
+    UDAPL_NAME(DAT_PRIVILEGES_RDMA_READ), UDAPL_NAME(DAT_PRIVILEGES_RDMA_WRITE),
+    UDAPL_NAME(DAT_PROTECTION_READ),      UDAPL_NAME(DAT_PROTECTION_WRITE),
+    UDAPL_NAME(DAT_PROTECTION_RDMA_READ), UDAPL_NAME(DAT_PROTECTION_RDMA_WRITE),
+};
+
+constexpr std::array kAddresses = {
     UDAPL_NAME(DAT_INVALID_ADDRESS_UNSUPPORTED),
     UDAPL_NAME(DAT_INVALID_ADDRESS_UNREACHABLE),
     UDAPL_NAME(DAT_INVALID_ADDRESS_MALFORMED),
+};
+
+constexpr std::array kRegistry = {
     UDAPL_NAME(DAT_NAME_NOT_REGISTERED),
     UDAPL_NAME(DAT_MAJOR_NOT_FOUND),
     UDAPL_NAME(DAT_MINOR_NOT_FOUND),
     UDAPL_NAME(DAT_THREAD_SAFETY_NOT_FOUND),
 };
 
-#undef UDAPL_NAME
+constexpr std::array kSubtypes = join(kNone, kResources, kHandles, kArguments, kWrongEpStates,
+                                      kWrongStates, kPrivileges, kAddresses, kRegistry);
 
 // Subtypes are consecutive: the value is the index.
 constexpr bool is_consecutive() {
@@ -165,13 +190,94 @@ constexpr bool is_consecutive() {
 }
 static_assert(is_consecutive());
 
+// ---- what is in events and parameters ----------------------------------------------------------
+
+constexpr std::array kDtoStatuses = {
+    UDAPL_NAME(DAT_DTO_SUCCESS),
+    UDAPL_NAME(DAT_DTO_ERR_FLUSHED),
+    UDAPL_NAME(DAT_DTO_ERR_LOCAL_LENGTH),
+    UDAPL_NAME(DAT_DTO_ERR_LOCAL_EP),
+    UDAPL_NAME(DAT_DTO_ERR_LOCAL_PROTECTION),
+    UDAPL_NAME(DAT_DTO_ERR_BAD_RESPONSE),
+    UDAPL_NAME(DAT_DTO_ERR_REMOTE_ACCESS),
+    UDAPL_NAME(DAT_DTO_ERR_REMOTE_RESPONDER),
+    UDAPL_NAME(DAT_DTO_ERR_TRANSPORT),
+    UDAPL_NAME(DAT_DTO_ERR_RECEIVER_NOT_READY),
+    UDAPL_NAME(DAT_DTO_ERR_PARTIAL_PACKET),
+    UDAPL_NAME(DAT_RMR_OPERATION_FAILED),
+    UDAPL_NAME(DAT_DTO_ERR_LOCAL_MM_ERROR),
+};
+
+constexpr std::array kOperations = {
+    Name{DAT_DTO_SEND, "send"},
+    Name{DAT_DTO_RDMA_READ, "rdma_read"},
+    Name{DAT_DTO_RDMA_WRITE, "rdma_write"},
+    Name{DAT_DTO_RECEIVE, "recv"},
+    Name{DAT_DTO_RECEIVE_WITH_INVALIDATE, "recv_invalidate"},
+    Name{DAT_DTO_BIND_MW, "rmr_bind"},
+    Name{DAT_DTO_LMR_FMR, "lmr_fmr"},
+    Name{DAT_DTO_LMR_INVALIDATE, "lmr_invalidate"},
+    Name{DAT_IB_DTO_FETCH_ADD, "fetch_add"},
+    Name{DAT_IB_DTO_CMP_SWAP, "cmp_swap"},
+    Name{DAT_IB_DTO_RDMA_WRITE_IMMED, "rdma_write_immed"},
+    Name{DAT_IB_DTO_RECV_IMMED, "recv_immed"},
+};
+
+constexpr std::array kEvents = {
+    UDAPL_NAME(DAT_DTO_COMPLETION_EVENT),
+    UDAPL_NAME(DAT_RMR_BIND_COMPLETION_EVENT),
+    UDAPL_NAME(DAT_CONNECTION_REQUEST_EVENT),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_ESTABLISHED),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_PEER_REJECTED),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_NON_PEER_REJECTED),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_DISCONNECTED),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_BROKEN),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_TIMED_OUT),
+    UDAPL_NAME(DAT_CONNECTION_EVENT_UNREACHABLE),
+    UDAPL_NAME(DAT_ASYNC_ERROR_EVD_OVERFLOW),
+    UDAPL_NAME(DAT_ASYNC_ERROR_IA_CATASTROPHIC),
+    UDAPL_NAME(DAT_ASYNC_ERROR_EP_BROKEN),
+    UDAPL_NAME(DAT_ASYNC_ERROR_TIMED_OUT),
+    UDAPL_NAME(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR),
+    UDAPL_NAME(DAT_HA_DOWN_TO_1),
+    UDAPL_NAME(DAT_HA_UP_TO_MULTI_PATH),
+    UDAPL_NAME(DAT_SOFTWARE_EVENT),
+};
+
+constexpr std::array kEpStates = {
+    UDAPL_NAME(DAT_EP_STATE_UNCONNECTED),
+    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_UNCONNECTED),
+    UDAPL_NAME(DAT_EP_STATE_RESERVED),
+    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_RESERVED),
+    UDAPL_NAME(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING),
+    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_PASSIVE),
+    UDAPL_NAME(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING),
+    UDAPL_NAME(DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING),
+    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_TENTATIVE),
+    UDAPL_NAME(DAT_EP_STATE_CONNECTED),
+    UDAPL_NAME(DAT_EP_STATE_DISCONNECT_PENDING),
+    UDAPL_NAME(DAT_EP_STATE_DISCONNECTED),
+    UDAPL_NAME(DAT_EP_STATE_COMPLETION_PENDING),
+    UDAPL_NAME(DAT_EP_STATE_CONNECTED_SINGLE_PATH),
+    UDAPL_NAME(DAT_EP_STATE_CONNECTED_MULTI_PATH),
+};
+
+constexpr std::array kHandleTypes = {
+    Name{DAT_HANDLE_TYPE_CR, "CR"},   Name{DAT_HANDLE_TYPE_EP, "EP"},
+    Name{DAT_HANDLE_TYPE_EVD, "EVD"}, Name{DAT_HANDLE_TYPE_IA, "IA"},
+    Name{DAT_HANDLE_TYPE_LMR, "LMR"}, Name{DAT_HANDLE_TYPE_PSP, "PSP"},
+    Name{DAT_HANDLE_TYPE_PZ, "PZ"},   Name{DAT_HANDLE_TYPE_RMR, "RMR"},
+    Name{DAT_HANDLE_TYPE_RSP, "RSP"}, Name{DAT_HANDLE_TYPE_CNO, "CNO"},
+    Name{DAT_HANDLE_TYPE_SRQ, "SRQ"}, Name{DAT_HANDLE_TYPE_CSP, "CSP"},
+};
+
+#undef UDAPL_NAME
+
 }  // namespace
 
 const char* type_name(DAT_RETURN value) noexcept {
-  const unsigned type = DAT_GET_TYPE(value);
-  for (const Name& name : kTypes)
-    if (name.value == type) return name.text;
-  return nullptr;
+  return find(kTypes, DAT_GET_TYPE(value), nullptr);
 }
 
 const char* subtype_name(DAT_RETURN value) noexcept {
@@ -179,140 +285,22 @@ const char* subtype_name(DAT_RETURN value) noexcept {
   return subtype < kSubtypes.size() ? kSubtypes[subtype].text : nullptr;
 }
 
-#define UDAPL_NAME(enumerator) \
-  case enumerator:             \
-    return #enumerator
-
 const char* dto_status_name(DAT_DTO_COMPLETION_STATUS status) noexcept {
-  switch (static_cast<int>(status)) {
-    UDAPL_NAME(DAT_DTO_SUCCESS);
-    UDAPL_NAME(DAT_DTO_ERR_FLUSHED);
-    UDAPL_NAME(DAT_DTO_ERR_LOCAL_LENGTH);
-    UDAPL_NAME(DAT_DTO_ERR_LOCAL_EP);
-    UDAPL_NAME(DAT_DTO_ERR_LOCAL_PROTECTION);
-    UDAPL_NAME(DAT_DTO_ERR_BAD_RESPONSE);
-    UDAPL_NAME(DAT_DTO_ERR_REMOTE_ACCESS);
-    UDAPL_NAME(DAT_DTO_ERR_REMOTE_RESPONDER);
-    UDAPL_NAME(DAT_DTO_ERR_TRANSPORT);
-    UDAPL_NAME(DAT_DTO_ERR_RECEIVER_NOT_READY);
-    UDAPL_NAME(DAT_DTO_ERR_PARTIAL_PACKET);
-    UDAPL_NAME(DAT_RMR_OPERATION_FAILED);
-    UDAPL_NAME(DAT_DTO_ERR_LOCAL_MM_ERROR);
-    default:
-      return "unknown status";
-  }
+  return find(kDtoStatuses, status, "unknown status");
 }
 
 const char* operation_name(DAT_DTOS operation) noexcept {
-  switch (static_cast<int>(operation)) {
-    case DAT_DTO_SEND:
-      return "send";
-    case DAT_DTO_RDMA_READ:
-      return "rdma_read";
-    case DAT_DTO_RDMA_WRITE:
-      return "rdma_write";
-    case DAT_DTO_RECEIVE:
-      return "recv";
-    case DAT_DTO_RECEIVE_WITH_INVALIDATE:
-      return "recv_invalidate";
-    case DAT_DTO_BIND_MW:
-      return "rmr_bind";
-    case DAT_DTO_LMR_FMR:
-      return "lmr_fmr";
-    case DAT_DTO_LMR_INVALIDATE:
-      return "lmr_invalidate";
-    case DAT_IB_DTO_FETCH_ADD:
-      return "fetch_add";
-    case DAT_IB_DTO_CMP_SWAP:
-      return "cmp_swap";
-    case DAT_IB_DTO_RDMA_WRITE_IMMED:
-      return "rdma_write_immed";
-    case DAT_IB_DTO_RECV_IMMED:
-      return "recv_immed";
-    default:
-      return "unknown operation";
-  }
+  return find(kOperations, operation, "unknown operation");
 }
 
 const char* event_name(DAT_EVENT_NUMBER number) noexcept {
-  switch (static_cast<unsigned>(number)) {
-    UDAPL_NAME(DAT_DTO_COMPLETION_EVENT);
-    UDAPL_NAME(DAT_RMR_BIND_COMPLETION_EVENT);
-    UDAPL_NAME(DAT_CONNECTION_REQUEST_EVENT);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_ESTABLISHED);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_PEER_REJECTED);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_DISCONNECTED);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_BROKEN);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_TIMED_OUT);
-    UDAPL_NAME(DAT_CONNECTION_EVENT_UNREACHABLE);
-    UDAPL_NAME(DAT_ASYNC_ERROR_EVD_OVERFLOW);
-    UDAPL_NAME(DAT_ASYNC_ERROR_IA_CATASTROPHIC);
-    UDAPL_NAME(DAT_ASYNC_ERROR_EP_BROKEN);
-    UDAPL_NAME(DAT_ASYNC_ERROR_TIMED_OUT);
-    UDAPL_NAME(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR);
-    UDAPL_NAME(DAT_HA_DOWN_TO_1);
-    UDAPL_NAME(DAT_HA_UP_TO_MULTI_PATH);
-    UDAPL_NAME(DAT_SOFTWARE_EVENT);
-    default:
-      return "unknown event";
-  }
+  return find(kEvents, number, "unknown event");
 }
 
 const char* ep_state_name(DAT_EP_STATE state) noexcept {
-  switch (static_cast<int>(state)) {
-    UDAPL_NAME(DAT_EP_STATE_UNCONNECTED);
-    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_UNCONNECTED);
-    UDAPL_NAME(DAT_EP_STATE_RESERVED);
-    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_RESERVED);
-    UDAPL_NAME(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_PASSIVE);
-    UDAPL_NAME(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
-    UDAPL_NAME(DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
-    UDAPL_NAME(DAT_EP_STATE_UNCONFIGURED_TENTATIVE);
-    UDAPL_NAME(DAT_EP_STATE_CONNECTED);
-    UDAPL_NAME(DAT_EP_STATE_DISCONNECT_PENDING);
-    UDAPL_NAME(DAT_EP_STATE_DISCONNECTED);
-    UDAPL_NAME(DAT_EP_STATE_COMPLETION_PENDING);
-    UDAPL_NAME(DAT_EP_STATE_CONNECTED_SINGLE_PATH);
-    UDAPL_NAME(DAT_EP_STATE_CONNECTED_MULTI_PATH);
-    default:
-      return "unknown state";
-  }
+  return find(kEpStates, state, "unknown state");
 }
 
-#undef UDAPL_NAME
-
-const char* handle_type_name(DAT_HANDLE_TYPE type) noexcept {
-  switch (static_cast<int>(type)) {
-    case DAT_HANDLE_TYPE_CR:
-      return "CR";
-    case DAT_HANDLE_TYPE_EP:
-      return "EP";
-    case DAT_HANDLE_TYPE_EVD:
-      return "EVD";
-    case DAT_HANDLE_TYPE_IA:
-      return "IA";
-    case DAT_HANDLE_TYPE_LMR:
-      return "LMR";
-    case DAT_HANDLE_TYPE_PSP:
-      return "PSP";
-    case DAT_HANDLE_TYPE_PZ:
-      return "PZ";
-    case DAT_HANDLE_TYPE_RMR:
-      return "RMR";
-    case DAT_HANDLE_TYPE_RSP:
-      return "RSP";
-    case DAT_HANDLE_TYPE_CNO:
-      return "CNO";
-    case DAT_HANDLE_TYPE_SRQ:
-      return "SRQ";
-    case DAT_HANDLE_TYPE_CSP:
-      return "CSP";
-    default:
-      return "";
-  }
-}
+const char* handle_type_name(DAT_HANDLE_TYPE type) noexcept { return find(kHandleTypes, type, ""); }
 
 }  // namespace udapl
