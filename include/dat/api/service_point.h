@@ -56,6 +56,7 @@ typedef enum dat_psp_param_mask {
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
  * @retval DAT_INVALID_PARAMETER       unknown flag, null pointer
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there
+ * @retval DAT_INVALID_ADDRESS         the address of the IA has gone from this machine
  * @retval DAT_MODEL_NOT_SUPPORTED     not with these flags
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
@@ -80,6 +81,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_Q
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
  * @retval DAT_INVALID_PARAMETER       unknown flag, null pointer
  * @retval DAT_CONN_QUAL_UNAVAILABLE   none is free
+ * @retval DAT_INVALID_ADDRESS         the address of the IA has gone from this machine
  * @retval DAT_MODEL_NOT_SUPPORTED     not with these flags
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
@@ -155,6 +157,7 @@ typedef enum dat_rsp_param_mask {
  * @retval DAT_INVALID_PARAMETER       null pointer
  * @retval DAT_INVALID_STATE           the EP is in another state
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there
+ * @retval DAT_INVALID_ADDRESS         the address of the IA has gone from this machine
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
  * Blocking: may wait for the transport. Threads: safe. Spec: uDAPL 2.0 dat_rsp_create

@@ -20,12 +20,6 @@ namespace {
 
 constexpr int kBacklog = 0;  // the kernel's largest
 
-// rdma_cm has words of its own for two of the errors of a socket.
-int socket_error(int error) noexcept {
-  if (error == EBUSY) return EADDRINUSE;
-  return error == ENODEV ? EADDRNOTAVAIL : error;
-}
-
 }  // namespace
 
 RdmaListener::RdmaListener(Adapter& adapter, RdmaConnector& connector, transport::ListenSink& sink)
@@ -47,7 +41,7 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
   if (::rdma_bind_addr((*id)->get(), &where.any) != 0 ||
       ::rdma_listen((*id)->get(), kBacklog) != 0) {
     const int error = errno;
-    const Status status = listen_failure(socket_error(error), conn_qual == 0);
+    const Status status = listen_failure(error, conn_qual == 0);
     UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "cannot listen at %s (qualifier %llu)",
                         to_text(from_cm(&where.any)).c_str(),
                         static_cast<unsigned long long>(conn_qual));

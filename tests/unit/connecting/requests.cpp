@@ -99,7 +99,8 @@ BOOST_AUTO_TEST_CASE(errors_of_a_port) {
   BOOST_TEST(listen_failure(EADDRINUSE, false).code() == dat_error(DAT_CONN_QUAL_IN_USE));
   BOOST_TEST(listen_failure(EADDRINUSE, true).code() == dat_error(DAT_CONN_QUAL_UNAVAILABLE));
   BOOST_TEST(listen_failure(EACCES, false).code() == dat_error(DAT_CONN_QUAL_UNAVAILABLE));
-  for (const int error : {EADDRNOTAVAIL, EAFNOSUPPORT, EINVAL})
+  BOOST_TEST(listen_failure(EBUSY, false).code() == dat_error(DAT_CONN_QUAL_IN_USE));
+  for (const int error : {EADDRNOTAVAIL, ENODEV, EAFNOSUPPORT, EINVAL})
     BOOST_TEST(listen_failure(error, false).code() == dat_error(DAT_INVALID_ADDRESS), error);
   BOOST_TEST(listen_failure(ENOMEM, false).code() == dat_error(DAT_INSUFFICIENT_RESOURCES));
 }
