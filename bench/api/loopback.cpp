@@ -17,10 +17,6 @@ DAT_BOOLEAN thread_safe = DAT_THREADSAFE;
 
 constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us: a step that takes longer has failed
 
-void create_evd(const Adapter& adapter, DAT_COUNT depth, DAT_EVD_FLAGS flags, DAT_EVD_HANDLE* evd) {
-  check(dat_evd_create(adapter.ia, depth, DAT_HANDLE_NULL, flags, evd), "dat_evd_create");
-}
-
 void check_dto(const DAT_EVENT& event) {
   const auto& dto = event.event_data.dto_completion_event_data;
   if (event.event_number != DAT_DTO_COMPLETION_EVENT || dto.status != DAT_DTO_SUCCESS) {
@@ -45,6 +41,10 @@ void check(DAT_RETURN rc, const char* what) {
   dat_strerror(rc, &major, &minor);
   std::fprintf(stderr, "dat_bench: %s: %s %s\n", what, major, minor);
   std::exit(1);
+}
+
+void create_evd(const Adapter& adapter, DAT_COUNT depth, DAT_EVD_FLAGS flags, DAT_EVD_HANDLE* evd) {
+  check(dat_evd_create(adapter.ia, depth, DAT_HANDLE_NULL, flags, evd), "dat_evd_create");
 }
 
 Adapter::Adapter() {
@@ -102,6 +102,10 @@ void End::create(const Adapter& adapter, DAT_COUNT depth) {
   create_evd(adapter, depth, static_cast<DAT_EVD_FLAGS>(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG),
              &request_evd);
   create_evd(adapter, 8, DAT_EVD_CONNECTION_FLAG, &connect_evd);
+  create_ep(adapter, depth);
+}
+
+void End::create_ep(const Adapter& adapter, DAT_COUNT depth) {
   DAT_EP_ATTR attr{};
   attr.service_type = DAT_SERVICE_TYPE_RC;
   attr.max_message_size = adapter.attr.max_message_size;

@@ -59,12 +59,16 @@ struct End {
   DAT_EVD_HANDLE connect_evd = DAT_HANDLE_NULL;
 
   void create(const Adapter& adapter, DAT_COUNT depth);
+  // The EP alone, for ends that share EVDs: they are set already.
+  void create_ep(const Adapter& adapter, DAT_COUNT depth);
   void destroy();
 
   void post_recv(const Buffer& buffer, std::size_t length) const;
   void post_send(const Buffer& buffer, std::size_t length,
                  DAT_COMPLETION_FLAGS flags = DAT_COMPLETION_DEFAULT_FLAG) const;
 };
+
+void create_evd(const Adapter& adapter, DAT_COUNT depth, DAT_EVD_FLAGS flags, DAT_EVD_HANDLE* evd);
 
 // Takes one completion off `evd` by polling / by waiting; it must be a success.
 void poll_one(DAT_EVD_HANDLE evd);

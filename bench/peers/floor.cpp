@@ -7,7 +7,8 @@
 //   peers_floor ring BYTES               two copies through shared memory, both spinning
 //   peers_floor socket BYTES [block]     a TCP connection of the loopback, spinning or blocking
 //   peers_floor eventfd                  both asleep
-//   peers_floor read BYTES               process_vm_readv of a process that sleeps, a whole call
+//   peers_floor read|write BYTES         process_vm_readv or _writev of a process that sleeps, a
+//                                        whole call
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -228,7 +229,7 @@ double sleepers() {
       2);
 }
 
-double foreign_read(std::size_t size) {
+double foreign_access(std::size_t size, bool writes) {
   std::vector<char> source(size, 1);
   std::vector<char> sink(size, 2);
   const pid_t target = ::fork();
@@ -236,12 +237,12 @@ double foreign_read(std::size_t size) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (true) ::pause();
   }
+  const auto call = writes ? ::process_vm_writev : ::process_vm_readv;
   const double time = measure([] { ::pause(); },
                               [&] {
                                 const iovec here{sink.data(), size};
                                 const iovec there{source.data(), size};
-                                if (::process_vm_readv(target, &here, 1, &there, 1, 0) < 0)
-                                  fail("process_vm_readv");
+                                if (call(target, &here, 1, &there, 1, 0) < 0) fail("process_vm");
                               },
                               1);
   ::kill(target, SIGKILL);
@@ -260,9 +261,10 @@ double run(std::string_view what, std::size_t size, bool blocks) {
     return ping_pong(Socket(active, blocks), Socket(passive, blocks), size);
   }
   if (what == "eventfd") return sleepers();
-  if (what == "read") return foreign_read(size);
+  if (what == "read" || what == "write") return foreign_access(size, what == "write");
   std::fprintf(stderr,
-               "peers_floor probe | ring BYTES | socket BYTES [block] | eventfd | read BYTES\n");
+               "peers_floor probe | ring BYTES | socket BYTES [block] | eventfd | read BYTES | "
+               "write BYTES\n");
   std::exit(2);
 }
 

@@ -125,3 +125,6 @@ class Sides:
         output = run(on("0,1", self.program("dat_ring"), f"--ia={path}", f"--processes={processes}", "--laps=200"),
                      self.environment)
         return float(re.search(r"([0-9.]+) us per hop", output).group(1))
+
+    def pair(self, path, what, number):
+        return float(run([self.program("dat_pair"), f"--ia={path}", what, str(number)], self.environment))
