@@ -106,8 +106,7 @@ Status check_objects(const Ia& ia, const EpConfig& config) noexcept {
 
 }  // namespace
 
-DAT_EP_ATTR default_attributes(const transport::Attributes& limits, bool recv_evd,
-                               bool request_evd) noexcept {
+DAT_EP_ATTR default_attributes(const transport::Attributes& limits, DAT_COUNT dtos) noexcept {
   DAT_EP_ATTR attr{};
   attr.service_type = DAT_SERVICE_TYPE_RC;
   attr.max_message_size = std::min(kDefaultSize, limits.max_message_size);
@@ -115,8 +114,8 @@ DAT_EP_ATTR default_attributes(const transport::Attributes& limits, bool recv_ev
   attr.qos = DAT_QOS_BEST_EFFORT;
   attr.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
   attr.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
-  attr.max_recv_dtos = recv_evd ? std::min(kDefaultDtos, limits.max_dto_per_ep) : 0;
-  attr.max_request_dtos = request_evd ? std::min(kDefaultDtos, limits.max_dto_per_ep) : 0;
+  attr.max_recv_dtos = std::min(dtos, limits.max_dto_per_ep);
+  attr.max_request_dtos = std::min(dtos, limits.max_dto_per_ep);
   attr.max_recv_iov = std::min(kDefaultSegments, limits.max_segments);
   attr.max_request_iov = std::min(kDefaultSegments, limits.max_segments);
   attr.max_rdma_read_in = std::min(kDefaultReads, limits.max_rdma_read_in);

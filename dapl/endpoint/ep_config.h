@@ -27,9 +27,10 @@ struct EpConfig {
 // Outstanding requests and receives of an EP that is made without attributes.
 inline constexpr DAT_COUNT kDefaultDtos = 16;
 
-// The attributes of an EP made without any (semantics 3.8). A direction without EVD has no DTOs.
-[[nodiscard]] DAT_EP_ATTR default_attributes(const transport::Attributes& limits, bool recv_evd,
-                                             bool request_evd) noexcept;
+// The attributes of an EP made without any (semantics 3.8), with so many DTOs in each direction if
+// the adapter has them.
+[[nodiscard]] DAT_EP_ATTR default_attributes(const transport::Attributes& limits,
+                                             DAT_COUNT dtos) noexcept;
 
 // What the numbers in the attributes come to: what no program has had to set with care counts as
 // the adapter's limit where it is beyond it (docs/compatibility.md). Queries show it as it was set.

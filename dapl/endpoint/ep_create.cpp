@@ -45,10 +45,9 @@ Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATT
               DAT_EP_HANDLE* ep) {
   if (const Status status = resolve_all(handles, &config); !status.ok()) return status;
   config.default_read_depths = attributes == nullptr;
-  config.attr = attributes != nullptr
-                    ? *attributes
-                    : default_attributes(ia.attributes(), config.recv_evd != nullptr,
-                                         config.request_evd != nullptr);
+  // Also of a direction without an EVD: the old library takes posts there.
+  config.attr =
+      attributes != nullptr ? *attributes : default_attributes(ia.attributes(), kDefaultDtos);
   // Programs leave what they do not know to chance. What is meant to be set is set by
   // dat_ep_modify, which looks closer.
   config.attr.ep_transport_specific_count = 0;

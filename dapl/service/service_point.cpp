@@ -67,7 +67,7 @@ Result<Ep*> make_provider_ep(Ia& ia, const transport::IncomingConnection& reques
     return proposed < 0 ? by_default : std::min(proposed, limit);
   };
   EpConfig config;
-  config.attr = default_attributes(limits, false, false);
+  config.attr = default_attributes(limits, 0);  // dat_ep_modify gives it DTOs, with EVDs
   config.delayed_ack = limits.delayed_ack_by_default;
   show_ep_attributes(limits, &config);
   config.attr.max_rdma_read_in =

@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(defaults_without_evds) {
   REQUIRE_OK(ia->ep_create_func(ia.raw, DAT_HANDLE_NULL, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
                                 DAT_HANDLE_NULL, nullptr, &ep));
   const DAT_EP_PARAM param = query(ep);
-  BOOST_CHECK_EQUAL(param.ep_attr.max_recv_dtos, 0);
-  BOOST_CHECK_EQUAL(param.ep_attr.max_request_dtos, 0);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_recv_dtos, 16);
+  BOOST_CHECK_EQUAL(param.ep_attr.max_request_dtos, 16);
   BOOST_CHECK(param.pz_handle == DAT_HANDLE_NULL);
   BOOST_CHECK(fake::Qp::of(ep) == nullptr);  // no PZ, no QP
 }

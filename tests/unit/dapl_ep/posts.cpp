@@ -241,33 +241,48 @@ BOOST_AUTO_TEST_CASE(suppressed_and_others_mixed) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(directions_without_evd) {
-  for (const bool thread_safe : {true, false}) {
-    Transfers t(thread_safe);
-    Side quiet;
-    quiet.connect_evd = t.ia.evd(DAT_EVD_CONNECTION_FLAG, 8);
-    const DAT_EP_ATTR attr = Rig::attributes();
-    REQUIRE_OK(t.ia->ep_create_func(t.ia.raw, t.pz, nullptr, nullptr, quiet.connect_evd, &attr,
-                                    &quiet.ep));
-    const Side peer = t.side();
-    t.join(quiet, peer);
-    for (std::uint64_t i = 0; i < 100; ++i) {
-      REQUIRE_OK(t.post_recv(quiet.ep, t.to, i));
-      REQUIRE_OK(t.post_send(peer.ep, t.from, i));
-      BOOST_CHECK_EQUAL(t.take_dto(peer.request_evd).status, DAT_DTO_SUCCESS);
-      REQUIRE_OK(t.post_recv(peer.ep, t.to, i));
-      REQUIRE_OK(t.post_send(quiet.ep, t.from, i));
-      BOOST_CHECK_EQUAL(t.take_dto(peer.recv_evd).status, DAT_DTO_SUCCESS);
-    }
-    DAT_BOOLEAN recv_idle = DAT_FALSE;
-    REQUIRE_OK(t.ia->ep_get_status_func(quiet.ep, nullptr, &recv_idle, nullptr));
-    BOOST_CHECK_EQUAL(recv_idle, DAT_TRUE);
-    REQUIRE_OK(t.post_recv(quiet.ep, t.to, 1));
-    REQUIRE_OK(t.ia->ep_disconnect_func(quiet.ep, DAT_CLOSE_ABRUPT_FLAG));  // flushed to nowhere
-    for (std::uint64_t i = 0; i < 50; ++i) REQUIRE_OK(t.post_send(quiet.ep, t.from, i));
-    REQUIRE_OK(t.ia->ep_reset_func(quiet.ep));
-    Rig::run();
+void check_without_evds(bool thread_safe, const DAT_EP_ATTR* attributes) {
+  Transfers t(thread_safe);
+  Side quiet;
+  quiet.connect_evd = t.ia.evd(DAT_EVD_CONNECTION_FLAG, 8);
+  REQUIRE_OK(t.ia->ep_create_func(t.ia.raw, t.pz, nullptr, nullptr, quiet.connect_evd, attributes,
+                                  &quiet.ep));
+  const Side peer = t.side();
+  t.join(quiet, peer);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    REQUIRE_OK(t.post_recv(quiet.ep, t.to, i));
+    REQUIRE_OK(t.post_send(peer.ep, t.from, i));
+    BOOST_CHECK_EQUAL(t.take_dto(peer.request_evd).status, DAT_DTO_SUCCESS);
+    REQUIRE_OK(t.post_recv(peer.ep, t.to, i));
+    REQUIRE_OK(t.post_send(quiet.ep, t.from, i));
+    BOOST_CHECK_EQUAL(t.take_dto(peer.recv_evd).status, DAT_DTO_SUCCESS);
   }
+  DAT_BOOLEAN recv_idle = DAT_FALSE;
+  REQUIRE_OK(t.ia->ep_get_status_func(quiet.ep, nullptr, &recv_idle, nullptr));
+  BOOST_CHECK_EQUAL(recv_idle, DAT_TRUE);
+  REQUIRE_OK(t.post_recv(quiet.ep, t.to, 1));
+  REQUIRE_OK(t.ia->ep_disconnect_func(quiet.ep, DAT_CLOSE_ABRUPT_FLAG));  // flushed to nowhere
+  for (std::uint64_t i = 0; i < 50; ++i) REQUIRE_OK(t.post_send(quiet.ep, t.from, i));
+  REQUIRE_OK(t.ia->ep_reset_func(quiet.ep));
+  Rig::run();
+}
+
+BOOST_AUTO_TEST_CASE(directions_without_evd) {
+  const DAT_EP_ATTR attr = Rig::attributes();
+  for (const bool thread_safe : {true, false}) {
+    check_without_evds(thread_safe, &attr);
+    check_without_evds(thread_safe, nullptr);
+  }
+}
+
+// As many as the old library takes.
+BOOST_AUTO_TEST_CASE(receives_of_an_ep_without_attributes_and_evds) {
+  Transfers t(true);
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+  REQUIRE_OK(t.ia->ep_create_func(t.ia.raw, t.pz, nullptr, nullptr, nullptr, nullptr, &ep));
+  for (std::uint64_t i = 0; i < 16; ++i) REQUIRE_OK(t.post_recv(ep, t.to, i));
+  CHECK_CODE(t.post_recv(ep, t.to, 16), 0x80030002);
+  REQUIRE_OK(t.ia->ep_free_func(ep));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
