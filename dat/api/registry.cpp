@@ -14,7 +14,8 @@ using namespace udapl::dat;
 
 namespace {
 
-// Existing programs rely on a maximum that is too small succeeding, except for 0.
+// Existing programs rely on a maximum that is too small succeeding, except for 0: a negative one is
+// room for nothing.
 DAT_RETURN list_providers(Registry& reg, DAT_COUNT max, DAT_COUNT* count,
                           DAT_PROVIDER_INFO** list) {
   if (count == nullptr) {
@@ -23,11 +24,11 @@ DAT_RETURN list_providers(Registry& reg, DAT_COUNT max, DAT_COUNT* count,
     return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   }
   const std::vector<DAT_PROVIDER_INFO> providers = reg.list();
-  if (max <= 0) {
+  if (max == 0) {
     *count = static_cast<DAT_COUNT>(providers.size());
     return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
   }
-  const std::size_t wanted = std::min(static_cast<std::size_t>(max), providers.size());
+  const std::size_t wanted = std::min(static_cast<std::size_t>(std::max(max, 0)), providers.size());
   bool places = list != nullptr;
   for (std::size_t i = 0; places && i < wanted; ++i) places = list[i] != nullptr;
   if (!places) {

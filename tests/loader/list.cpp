@@ -4,6 +4,7 @@
 // the semantics reference.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,23 @@ BOOST_AUTO_TEST_CASE(reg_list_zero_max) {
     DAT_COUNT count = -1;
     BOOST_TEST(dat_registry_list_providers(0, &count, nullptr) == 0x80060025U);
     BOOST_TEST(count == 3);
-    count = -1;
-    BOOST_TEST(dat_registry_list_providers(-1, &count, nullptr) == 0x80060025U);
-    BOOST_TEST(count == 3);
+  });
+}
+
+// Not "all", and not an error: what the old library does.
+BOOST_AUTO_TEST_CASE(reg_list_negative_max) {
+  conf(numbered_entries(3));
+  run([] {
+    for (const DAT_COUNT max : {-1, -3, std::numeric_limits<DAT_COUNT>::min()}) {
+      DAT_PROVIDER_INFO info{};
+      DAT_PROVIDER_INFO* list[] = {&info};
+      DAT_COUNT count = -1;
+      BOOST_TEST(dat_registry_list_providers(max, &count, list) == 0U);
+      BOOST_TEST(count == 0);
+      BOOST_TEST(info.ia_name[0] == '\0');
+      BOOST_TEST(dat_registry_list_providers(max, &count, nullptr) == 0x80060027U);
+      BOOST_TEST(dat_registry_list_providers(max, nullptr, list) == 0x80060026U);
+    }
   });
 }
 

@@ -28,9 +28,9 @@ typedef struct dat_provider_info {
  * @param[out] dat_provider_list  array of pointers to structures of the caller, to be filled; may
  *                                be null if `max_to_return` is 0
  *
- * A list that is too short for all is filled and the call succeeds.
+ * A list too short for all is filled, one of negative length left alone, and the call succeeds.
  *
- * @retval DAT_INVALID_PARAMETER  `max_to_return` is not positive (DAT_INVALID_ARG1);
+ * @retval DAT_INVALID_PARAMETER  `max_to_return` is 0 (DAT_INVALID_ARG1);
  *                                `entries_returned` is null (DAT_INVALID_ARG2);
  *                                `dat_provider_list` or one of its elements is null
  *                                (DAT_INVALID_ARG3)
