@@ -23,8 +23,7 @@ namespace {
 
 constexpr DAT_COUNT kDepth = 8;
 constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us
-constexpr int kTrial = 8;   // connections after which the descriptors are counted
-constexpr int kSpare = 64;  // descriptors for everything else
+constexpr int kSpare = 64;                     // descriptors for everything else
 
 template <class Condition>
 void await(Condition condition) {
@@ -58,7 +57,7 @@ int descriptor_limit() {
 
 PairMember::PairMember(Role role, Meeting& with, int connections)
     : meeting(with), ends(static_cast<std::size_t>(connections)), role_(role) {
-  const DAT_COUNT events = connections * kDepth;
+  const DAT_COUNT events = std::min(connections * kDepth, adapter.attr.max_evd_qlen);
   create_evd(adapter, events, DAT_EVD_DTO_FLAG, &shared_.recv_evd);
   create_evd(adapter, events, DAT_EVD_DTO_FLAG, &shared_.request_evd);
   create_evd(adapter, std::max(8, connections), DAT_EVD_CONNECTION_FLAG, &shared_.connect_evd);
@@ -74,15 +73,15 @@ void PairMember::listen() {
   meeting.conn_qual = conn_qual;
 }
 
-void PairMember::connect() {
+void PairMember::connect(int until) {
   await([&] { return meeting.conn_qual != 0; });
-  descriptors_ = open_descriptors();
-  int made = 0;
-  for (End& end : ends) {
+  if (made_ == 0) descriptors_ = open_descriptors();
+  while (made_ < until) {
+    End& end = ends[static_cast<std::size_t>(made_)];
     end = shared_;
     end.create_ep(adapter, kDepth);
     connect_one(end);
-    if (++made == kTrial) count_descriptors(made);
+    if (++made_ == kTrial) count_descriptors(made_);
   }
 }
 

@@ -13,6 +13,7 @@
 // one thread.
 namespace bench {
 
+constexpr int kTrial = 8;     // connections after which descriptors are counted
 constexpr int kSkipped = 77;  // exit status: this cannot be measured here; the reason is printed
 
 // What the two tell each other; shared memory.
@@ -34,9 +35,10 @@ class PairMember {
   PairMember(const PairMember&) = delete;
   PairMember& operator=(const PairMember&) = delete;
 
-  // Makes all the connections, one after the other: number i here is number i there. If there are
-  // not descriptors enough, says so and ends the program with kSkipped.
-  void connect();
+  // Makes the connections, one after the other, until there are so many: number i here is number i
+  // there. If there are not descriptors enough for all, says so and ends the program with kSkipped.
+  void connect(int until);
+  void connect() { connect(static_cast<int>(ends.size())); }
   // Returns when both have called it as often.
   void meet();
 
@@ -53,6 +55,7 @@ class PairMember {
   End shared_;  // the EVDs
   DAT_EVD_HANDLE requests_ = DAT_HANDLE_NULL;
   int steps_ = 0;
+  int made_ = 0;         // connections
   int descriptors_ = 0;  // before the first connection
 };
 

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // dat_pair [--ia=NAME] read|write|placed BYTES
+// dat_pair [--ia=NAME] turns|fresh|resident|proportional CONNECTIONS
 //
-// Between two processes, each on a processor of its own. Prints one number, the median of many:
+// Between two processes, each on a processor of its own. Prints one number:
 //   read BYTES    an RDMA Read from a process that sleeps in pause(2) and makes no DAT call, from
 //                 the post until the completion, which the initiator polls for; microseconds
 //   write BYTES   the same, an RDMA Write
 //   placed BYTES  the same, until the bytes are in the target's memory, too
+//   turns N         N connections take turns with a message of 8 bytes there and one back, both
+//                   sides poll; microseconds one way
+//   fresh N         what one of N connections adds to the memory of its process before anything was
+//                   sent on it, in KiB (VmRSS), in that process where it is more
+//   resident N      the same, after a message each way
+//   proportional N  the same, memory that both processes have counted as half for each (Pss)
 // Exit status 77 if it cannot be measured here; the output is the reason then.
 #include "pair.h"
+#include "pair_many.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -111,15 +119,23 @@ void access_sleeper(std::string_view what, std::size_t size, const Target& targe
   }));
 }
 
-void measure(std::string_view what, int number) {
+void measure_access(std::string_view what, int number) {
   const auto size = static_cast<std::size_t>(number);
   const Target target(size, what == "placed");
   bench::run_pair([&](bench::Meeting& meeting) { target.serve(meeting); },
                   [&](bench::Meeting& meeting) { access_sleeper(what, size, target, meeting); });
 }
 
-bool is_known(std::string_view what) {
-  return what == "read" || what == "write" || what == "placed";
+bool measure(std::string_view what, int number) {
+  if (what == "turns")
+    bench::take_turns(number);
+  else if (what == "fresh" || what == "resident" || what == "proportional")
+    bench::hold_idle(what, number);
+  else if (what == "read" || what == "write" || (what == "placed" && number >= 8))
+    measure_access(what, number);
+  else
+    return false;
+  return true;
 }
 
 }  // namespace
@@ -134,10 +150,10 @@ int main(int argc, char** argv) {
     const std::string_view text = argv[next + 1];
     std::from_chars(text.data(), text.data() + text.size(), number);
   }
-  const std::string_view what = argc > next ? argv[next] : "";
-  if (!is_known(what) || number < (what == "placed" ? 8 : 1)) {
-    std::fputs("dat_pair [--ia=NAME] read|write|placed BYTES\n", stderr);
-    return 2;
-  }
-  measure(what, number);
+  if (number > 0 && measure(argv[next], number)) return 0;
+  std::fputs(
+      "dat_pair [--ia=NAME] read|write|placed BYTES\n"
+      "dat_pair [--ia=NAME] turns|fresh|resident|proportional CONNECTIONS\n",
+      stderr);
+  return 2;
 }

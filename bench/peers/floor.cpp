@@ -9,9 +9,10 @@
 //   peers_floor eventfd                  both asleep
 //   peers_floor read|write BYTES         process_vm_readv or _writev of a process that sleeps, a
 //                                        whole call
+#include "two_processes.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -31,31 +32,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <new>
 #include <string_view>
 #include <vector>
 
 namespace {
 
+using peers::fail;
+using peers::kDuration;
+using peers::measure;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kDuration = std::chrono::milliseconds(200);
 constexpr auto kProbeDuration = std::chrono::milliseconds(20);
 constexpr std::size_t kWindow = 64 * 1024;  // of a ring: what is written again is in the cache
 constexpr std::size_t kChunk = 16 * 1024;   // shown at a time
-
-[[noreturn]] void fail(const char* what) {
-  std::perror(what);
-  std::exit(1);
-}
-
-void pin(int processor) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor, &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0) fail("sched_setaffinity");
-}
 
 // Both processes share it.
 struct Shared {
@@ -168,44 +158,21 @@ std::array<int, 2> tcp_pair() {
   return {active, ::accept(listener, nullptr, nullptr)};
 }
 
-// Runs `other` for good in a child on processor 0, measures `round` on processor 1.
-double measure(const std::function<void()>& other, const std::function<void()>& round,
-               double messages, Clock::duration duration = kDuration) {
-  const pid_t child = ::fork();
-  if (child < 0) fail("fork");
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pin(0);
-    while (true) other();
-  }
-  pin(1);
-  for (int warm = 0; warm < 1000; ++warm) round();
-  std::vector<double> samples;
-  for (const auto end = Clock::now() + duration; Clock::now() < end;) {
-    const auto before = Clock::now();
-    round();
-    samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
-  }
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  std::ranges::nth_element(samples, samples.begin() + static_cast<long>(samples.size() / 2));
-  return samples[samples.size() / 2] / messages;
-}
-
 template <class End>
 double ping_pong(End here, End there, std::size_t size, Clock::duration duration = kDuration) {
   std::vector<char> mine(size, 1);
   std::vector<char> theirs(size, 2);
   return measure(
-      [&] {
-        there.receive(theirs);
-        there.send(theirs);
-      },
-      [&] {
-        here.send(mine);
-        here.receive(mine);
-      },
-      2, duration);
+             [&] {
+               there.receive(theirs);
+               there.send(theirs);
+             },
+             [&] {
+               here.send(mine);
+               here.receive(mine);
+             },
+             duration) /
+         2;
 }
 
 double sleepers() {
@@ -218,15 +185,15 @@ double sleepers() {
     if (::eventfd_read(fd, &value) != 0) fail("eventfd");
   };
   return measure(
-      [&] {
-        hear(bells[0]);
-        ring(bells[1]);
-      },
-      [&] {
-        ring(bells[0]);
-        hear(bells[1]);
-      },
-      2);
+             [&] {
+               hear(bells[0]);
+               ring(bells[1]);
+             },
+             [&] {
+               ring(bells[0]);
+               hear(bells[1]);
+             }) /
+         2;
 }
 
 double foreign_access(std::size_t size, bool writes) {
@@ -243,8 +210,7 @@ double foreign_access(std::size_t size, bool writes) {
                                 const iovec here{sink.data(), size};
                                 const iovec there{source.data(), size};
                                 if (call(target, &here, 1, &there, 1, 0) < 0) fail("process_vm");
-                              },
-                              1);
+                              });
   ::kill(target, SIGKILL);
   ::waitpid(target, nullptr, 0);
   return time;

@@ -32,8 +32,13 @@ def latency(here, path, operation, size, waiting="poll"):
     return lambda: here.ours(path, "latency", operation, waiting, size)
 
 
-def rate(here, path, kind):
-    return {"ours": lambda: here.ours(path, "bandwidth", "send", "poll", 8), "ucx": lambda: here.ucx(kind, "tag_bw", 8)}
+def rate(here, path, size, window):
+    """8 bytes: millions of messages a second; larger: GB/s."""
+    scale = 1 if size == 8 else size / 1e3
+    samples = {"ours": lambda: here.ours(path, "bandwidth", "send", "poll", size, window),
+               "ucx": lambda: here.ucx(path, "tag_bw", size, window),
+               "libfabric": lambda: here.fabric_rate(path, size, window)}
+    return {side: lambda sample=sample: sample() * scale for side, sample in samples.items()}
 
 
 def shared_memory(here):
@@ -48,7 +53,8 @@ def shared_memory(here):
     yield Row("shm, 64 KiB Send", "us", shm("send", 65536, "tag_lat"), (0.8, ["ucx", "libfabric"]))
     yield Row("shm, 1 MiB Send", "us", shm("send", 1048576, "tag_lat"), (0.6, ["ucx"]))
     yield Row("shm, 1 MiB RDMA Write", "us", shm("write", 1048576, "tag_lat"), (0.6, ["ucx"]))
-    yield Row("shm, 8 B Sends, 64 in flight", "M/s", rate(here, "shm", "shm"), (1.0, ["ucx"]), more_is_better=True)
+    yield Row("shm, 8 B Sends, 64 in flight", "M/s", rate(here, "shm", 8, 64), (1.0, ["ucx"]), more_is_better=True)
+    yield Row("shm, 1 MiB Sends, 16 in flight", "GB/s", rate(here, "shm", 1048576, 16), more_is_better=True)
     yield Row("shm, 8 B Send, both asleep", "us",
               {"ours": latency(here, "shm", "send", 8, "block"), "eventfd": lambda: here.floor("eventfd")},
               (1.2, ["eventfd"]))
@@ -85,7 +91,8 @@ def sockets(here):
     yield Row("TCP, 1 MiB Send, CRC", "us", tcp("tcp", 1048576), (0.85, ["libfabric"]))
     yield Row("TCP, 64 KiB Send, no CRC", "us", without_crc(65536), (1.1, ["socket"]), (1.0, ["our CRC"]))
     yield Row("TCP, 1 MiB Send, no CRC", "us", without_crc(1048576), (1.1, ["socket"]), (1.0, ["our CRC"]))
-    yield Row("TCP, 8 B Sends, 64 in flight", "M/s", rate(here, "tcp", "tcp"), (9.0, ["ucx"]), more_is_better=True)
+    yield Row("TCP, 8 B Sends, 64 in flight", "M/s", rate(here, "tcp", 8, 64), (9.0, ["ucx"]), more_is_better=True)
+    yield Row("TCP, 1 MiB Sends, 16 in flight", "GB/s", rate(here, "tcp", 1048576, 16), more_is_better=True)
 
 
 def many(here):
@@ -93,10 +100,22 @@ def many(here):
     def token(path):
         return {"ours": lambda: here.ring(path, 8), "2 processes": lambda: here.ring(path, 2)}
 
+    def turns(path, count):
+        return lambda: here.pair(path, "turns", count)
+
+    def memory(path, what):
+        return lambda: here.pair(path, what, min(1024, max(here.connections)))
+
     for path, title, each_second in (("shm", "shm", 3000), ("tcp", "TCP", 5000)):
         yield Row(f"{title}, connections one by one", "/s",
                   {"ours": lambda path=path: here.ours(path, "connections", None, "block", None)}, (each_second, []),
                   more_is_better=True)
+        yield Row(f"{title}, memory of an idle connection", "KiB",
+                  {"ours": memory(path, "resident"), "before the first message": memory(path, "fresh"),
+                   "shared by half": memory(path, "proportional")}, (16, []))
+        for count in here.connections:
+            yield Row(f"{title}, 8 B Send, {count} connections in turn", "us",
+                      {"ours": turns(path, count), "1 connection": turns(path, 1)}, (1.3, ["1 connection"]))
         yield Row(f"{title}, token around 8 processes, a hop", "us", token(path), (3.0, ["2 processes"]))
 
 

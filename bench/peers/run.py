@@ -6,8 +6,8 @@ and after each sample.
 
   bench/peers/run.py --build build/release [--rounds 9] [--svg peers.svg] [--json peers.json]
 
-UCX is measured with ucx_perftest (Debian: ucx-utils), libfabric with fi_pingpong (libfabric-bin). Numbers are medians
-of the rounds; the ratio is ours to the best of those that the goal names. Exit status: 0 if everything ran, 1 if not, 2 if the
+UCX is measured with ucx_perftest (Debian: ucx-utils), libfabric with a client of our own (libfabric-dev when building;
+without it, with fi_pingpong of libfabric-bin). Numbers are medians of the rounds; the ratio is ours to the best of those that the goal names. Exit status: 0 if everything ran, 1 if not, 2 if the
 arguments are wrong. How fast anything was changes nothing about that.
 """
 
@@ -34,15 +34,27 @@ def state_of(before, after):
 
 
 def measure(table, rounds, here):
+    """Returns what could not be measured: (row's title, side) -> reason."""
+    without = {}
     for number in range(rounds):
         for row in table:
             for side, sample in row.samples.items():
-                if side in here.missing:
+                if side in here.missing or (row.title, side) in without:
                     continue
                 before = here.floor("probe")
-                value = sample()
+                try:
+                    value = sample()
+                except sides.Skipped as reason:
+                    without[row.title, side] = str(reason)
+                    continue
+                except sides.Failure as reason:
+                    if side not in sides.PROGRAMS:
+                        raise
+                    without[row.title, side] = f"failed: {reason}"  # another's program
+                    continue
                 row.found.append((side, state_of(before, here.floor("probe")), value))
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
+    return without
 
 
 def shown(value):
@@ -67,9 +79,11 @@ def lines(table, state):
             yield f"| {begin} | {shown(ratio)} | {asked} | {word} |"
 
 
-def report(table, here):
+def report(table, here, without):
     for side in sorted(here.missing):
         print(f"Not measured: {side} ({sides.PROGRAMS[side]}), {here.missing[side]}.")
+    for (title, side), reason in without.items():
+        print(f"Not measured: {title}, {side}: {reason}")
     for state, words in (("near", "share a cache"), ("far", "do not share a cache"), ("changed", "moved meanwhile")):
         count = sum(where == state for row in table for _, where, _ in row.found)
         if count == 0:
@@ -78,12 +92,18 @@ def report(table, here):
         print("\n".join(lines(table, state)))
 
 
+def numbers(text):
+    return [int(word) for word in text.split(",")]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, metavar="DIR")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.2, help="length of a sample of ours")
     parser.add_argument("--without", default="", metavar="SIDE,...", help="ucx, libfabric")
+    parser.add_argument("--connections", type=numbers, default=[64, 1024, 4096], metavar="N,...",
+                        help="of two processes: cost of a message (64,1024,4096); memory: the most, 1024 at most")
     parser.add_argument("--svg", metavar="FILE")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
@@ -93,14 +113,13 @@ def main():
         sys.exit("bench/peers: two processors are needed")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        here = stack.enter_context(sides.Sides(options.build, folder, options.seconds,
-                                               set(filter(None, options.without.split(",")))))
+        here = stack.enter_context(sides.Sides(folder, options))
         table = rows.rows_of(here)
         try:
-            measure(table, options.rounds, here)
+            without = measure(table, options.rounds, here)
         except (sides.Failure, OSError) as reason:
             sys.exit(f"bench/peers: {reason}")
-    report(table, here)
+    report(table, here, without)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             json.dump([{"row": row.title, "unit": row.unit, "side": side, "processors": state, "value": value}
@@ -108,7 +127,8 @@ def main():
     if options.svg:
         with open(options.svg, "w", encoding="utf-8") as out:
             out.write(chart.draw(table))
+    return any(reason.startswith("failed") for reason in without.values())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

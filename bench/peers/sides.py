@@ -8,14 +8,21 @@ import shutil
 import subprocess
 import time
 
-PROGRAMS = {"ucx": "ucx_perftest of ucx-utils", "libfabric": "fi_pingpong of libfabric-bin"}
+PROGRAMS = {"ucx": "ucx_perftest of ucx-utils", "libfabric": "built with libfabric-dev, or fi_pingpong of libfabric-bin"}
 ENTRIES = {"shm": "path=shm", "tcp": "path=tcp", "tcp-no-crc": "path=tcp crc=off"}
 FIRST_PORT = 47300
 LIMIT = 60  # seconds for one sample: a hang
 
 
+SKIPPED = 77  # exit status of dat_pair: cannot be measured here
+
+
 class Failure(Exception):
     pass
+
+
+class Skipped(Exception):
+    """The reason."""
 
 
 def on(processor, *command):
@@ -28,6 +35,8 @@ def run(command, environment=None):
                               timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
         raise Failure(f"{' '.join(command)}: no end after {LIMIT} s") from None
+    if done.returncode == SKIPPED:
+        raise Skipped(done.stdout.strip())
     if done.returncode != 0:
         raise Failure(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
     return done.stdout
@@ -36,15 +45,18 @@ def run(command, environment=None):
 class Sides:
     """`with`: our servers run as long."""
 
-    def __init__(self, build, folder, seconds, without):
-        self.programs = os.path.join(os.path.abspath(build), "bin")
-        self.seconds = seconds
-        self.missing = {side: "not wanted" for side in without}  # and why
-        for side, program in (("ucx", "ucx_perftest"), ("libfabric", "fi_pingpong")):
-            if shutil.which(program) is None:
-                self.missing[side] = "not installed"
+    def __init__(self, folder, options):
+        self.programs = os.path.join(os.path.abspath(options.build), "bin")
+        self.seconds = options.seconds
+        self.connections = options.connections
+        self.missing = {side: "not wanted" for side in filter(None, options.without.split(","))}  # and why
+        self.own_client = os.path.exists(self.program("peers_fabric"))  # of libfabric
+        if shutil.which("ucx_perftest") is None:
+            self.missing.setdefault("ucx", "not installed")
+        if not self.own_client and shutil.which("fi_pingpong") is None:
+            self.missing.setdefault("libfabric", "neither built nor installed")
         config = os.path.join(folder, "dat.conf")
-        library = os.path.join(os.path.abspath(build), "lib", "libdaplsoft.so.2")
+        library = os.path.join(os.path.abspath(options.build), "lib", "libdaplsoft.so.2")
         with open(config, "w", encoding="utf-8") as out:
             for name, parameters in ENTRIES.items():
                 out.write(f'{name} u2.0 nonthreadsafe default {library} dapl.2.0 "lo 0 {parameters}" ""\n')
@@ -77,21 +89,21 @@ class Sides:
         words = [what, *([str(size)] if size is not None else []), *([waiting] if waiting else [])]
         return float(run([self.program("peers_floor"), *words]))
 
-    def ours(self, path, what, operation, waiting, size):
+    def ours(self, path, what, operation, waiting, size, window=64):
         command = on(1, self.program("datperf"), "client", "127.0.0.1", "--ia", path,
                      "--port", str(self.servers[path][1]), "--measure", what, "--waiting", waiting,
                      "--rounds", "1", "--seconds", str(self.seconds), "--json", "-")
         if operation is not None:
             command += ["--operations", operation, "--sizes", str(size)]
         if what == "bandwidth":
-            command += ["--windows", "64"]
+            command += ["--windows", str(window)]
         output = run(command, self.environment)
         row = json.loads(output[output.index("{"):])["rows"][0]
         if what == "latency":
             return row["median"]
         return row["per_second"] / (1e6 if what == "bandwidth" else 1)
 
-    def ucx(self, kind, test, size):
+    def ucx(self, kind, test, size, window=64):
         environment = dict(os.environ, UCX_TLS="posix,self" if kind == "shm" else "tcp,self", UCX_LOG_LEVEL="error",
                            UCX_NET_DEVICES="lo" if kind == "tcp" else "all")
         port = self.port()
@@ -101,7 +113,7 @@ class Sides:
         try:
             time.sleep(0.3)
             command = on(1, "ucx_perftest", "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size), "-n",
-                         str(count * (20 if test.endswith("_bw") else 1)), "-w", "500", "-f")
+                         str(count * (20 if test.endswith("_bw") else 1)), "-w", "500", "-f", *(["-O", str(window)] if test.endswith("_bw") else []))
             numbers = run(command, environment).splitlines()[-1].split()
         finally:
             server.terminate()
@@ -110,6 +122,16 @@ class Sides:
         return float(numbers[-1]) / 1e6 if test.endswith("_bw") else float(numbers[1])
 
     def fabric(self, provider, size):
+        if not self.own_client:
+            return self.pingpong(provider, size)
+        return float(run([self.program("peers_fabric"), provider, "latency", str(size)]))
+
+    def fabric_rate(self, provider, size, window):
+        if not self.own_client:
+            raise Skipped("peers_fabric is not built: libfabric-dev")
+        return float(run([self.program("peers_fabric"), provider, "rate", str(size), str(window)]))
+
+    def pingpong(self, provider, size):
         port = str(self.port())
         count = "200" if size >= 1 << 20 else "2000" if size >= 1 << 16 else "10000"
         words = ["fi_pingpong", "-p", provider, "-e", "rdm", "-m", "tagged", "-S", str(size), "-I", count]
