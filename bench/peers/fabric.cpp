@@ -33,6 +33,7 @@
 namespace {
 
 constexpr std::size_t kMaxAddress = 256;
+constexpr char kContent = 1;  // of every byte sent
 
 void must(ssize_t result, const char* call) {
   if (result >= 0) return;
@@ -53,7 +54,7 @@ class End {
  public:
   End(const std::string& provider, Addresses& addresses, std::size_t me, std::size_t size,
       int receives)
-      : out_(size, 1), in_(size, 2) {
+      : out_(size, kContent), in_(size) {
     open(provider);
     enable();
     exchange(addresses[me], addresses[1 - me]);
@@ -77,6 +78,7 @@ class End {
   void receive() {
     while (received_ == 0) progress();
     --received_;
+    if (in_.front() != kContent || in_.back() != kContent) must(-FI_EIO, "the content");
     post_receive();
   }
 
