@@ -6,7 +6,7 @@ import math
 
 COLORS = {"ours": "#c0392b", "ucx": "#2471a3", "libfabric": "#1e8449", "socket": "#7d6608", "machine": "#555555"}
 OTHER = "#8e44ad"
-LEFT, WIDTH, LINE, TOP = 300, 560, 26, 60
+LEFT, WIDTH, LINE, TOP = 380, 560, 26, 60
 STATES = ("near", "far", "changed")
 
 
@@ -19,7 +19,7 @@ def state_of(row):
 def values_of(row):
     state = state_of(row)
     values = {side: row.median(side, state) for side in row.samples}
-    return {side: value for side, value in values.items() if value}
+    return {side: value for side, value in values.items() if value is not None and value > 0}
 
 
 def draw(rows):

@@ -111,7 +111,7 @@ def many(here):
                   {"ours": lambda path=path: here.ours(path, "connections", None, "block", None)}, (each_second, []),
                   more_is_better=True)
         yield Row(f"{title}, memory of an idle connection", "KiB",
-                  {"ours": memory(path, "resident"), "before the first message": memory(path, "fresh"),
+                  {"ours": memory(path, "resident"), "unused": memory(path, "fresh"),
                    "shared by half": memory(path, "proportional")}, (16, []))
         for count in here.connections:
             yield Row(f"{title}, 8 B Send, {count} connections in turn", "us",
