@@ -246,7 +246,8 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool direct() const noexcept;  // leaders sleep on a descriptor
   // The leader need not look at the clock for that: the service thread will.
   [[nodiscard]] bool timed_for_us(const Deadline& when) const noexcept {
-    return direct_.fd >= 0 && lease_.watches_until(when);
+    return direct_.fd >= 0 && watch_others_.load(std::memory_order_relaxed) &&
+           lease_.watches_until(when);
   }
   int wait_directly(epoll_event* events, const Deadline& until) noexcept;  // as wait()
   void note_wake(const epoll_event* events, int count) noexcept;

@@ -36,7 +36,8 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
     end_direct();
     return 0;
   }
-  const int third = lease_.watching() ? lease_.timer() : epoll_.get();
+  const bool others = watch_others_.load(std::memory_order_seq_cst) && lease_.watching();
+  const int third = others ? lease_.timer() : epoll_.get();
   pollfd fds[] = {{direct_.fd, POLLIN, 0}, {kick_.get(), POLLIN, 0}, {third, POLLIN, 0}};
   int ready = 0;
   if (until) {
@@ -63,8 +64,10 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   };
   add(kKickData, fds[1].revents);
   add(direct_.data, fds[0].revents);
-  if (fds[2].revents != 0 && third == epoll_.get())
+  if (fds[2].revents != 0 && !others)
     count += std::max(::epoll_wait(third, events + count, kEventsPerTurn - count, 0), 0);
+  // Perhaps the service thread has not got a processor yet: the timer stays readable until then.
+  if (fds[2].revents != 0 && others) watch_others_.store(false, std::memory_order_seq_cst);
   return count;
 }
 

@@ -222,11 +222,12 @@ void Cq::scan() noexcept {
   hold_all();
 }
 
-bool Cq::scan_if_idle() noexcept {
+Cq::Scan Cq::scan_if_idle() noexcept {
   const ScopedLock guard(lock);
-  if (qps_.empty()) return false;
-  if (!std::exchange(polled_, false)) hold_all();
-  return true;
+  if (qps_.empty()) return Scan::kNoQps;
+  if (std::exchange(polled_, false)) return Scan::kPolled;
+  hold_all();
+  return Scan::kIdle;
 }
 
 // ---- QPs ---------------------------------------------------------------------------------------

@@ -81,8 +81,9 @@ class Cq final : public transport::Cq {
   // ---- for IdleCqScanner -----------------------------------------------------------------------
   // Takes off the verbs CQ what is there, and so notices failures and buffers that were consumed.
   void scan() noexcept UDAPL_EXCLUDES(lock);
-  // As scan(), unless it was polled since the last scan. False: it has no QPs, nothing was done.
-  [[nodiscard]] bool scan_if_idle() noexcept UDAPL_EXCLUDES(lock);
+  enum class Scan : std::uint8_t { kNoQps, kPolled, kIdle };
+  // As scan(), if it has QPs and was not polled since the last scan.
+  [[nodiscard]] Scan scan_if_idle() noexcept UDAPL_EXCLUDES(lock);
 
   // ---- for Adapter: by the reactor thread ------------------------------------------------------
   void on_event() noexcept UDAPL_EXCLUDES(lock);  // the completion channel names this CQ

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/idle_cq_scanner.h"
 
+#include <algorithm>
+
 #include "providers/verbs/cq.h"
 
 namespace udapl::verbs {
@@ -17,9 +19,10 @@ void IdleCqScanner::leave(Cq& cq) noexcept {
 
 void IdleCqScanner::start() noexcept {
   const ScopedLock lock(lock_);
-  if (started_) return;
+  if (started_ && interval_ == kInterval) return;
   started_ = true;
-  timer_.start_after(kInterval);
+  interval_ = kInterval;
+  timer_.start_after(interval_);
 }
 
 void IdleCqScanner::scan_all() noexcept {
@@ -30,9 +33,14 @@ void IdleCqScanner::scan_all() noexcept {
 void IdleCqScanner::on_timer() noexcept {
   const ScopedLock lock(lock_);
   started_ = false;
-  for (Cq* const cq : cqs_)
-    if (cq->scan_if_idle()) started_ = true;
-  if (started_) timer_.start_after(kInterval);
+  bool idle = false;
+  for (Cq* const cq : cqs_) {
+    const Cq::Scan scan = cq->scan_if_idle();
+    if (scan != Cq::Scan::kNoQps) started_ = true;
+    if (scan == Cq::Scan::kIdle) idle = true;
+  }
+  interval_ = idle ? kInterval : std::min(2 * interval_, kLongestInterval);
+  if (started_) timer_.start_after(interval_);
 }
 
 }  // namespace udapl::verbs

@@ -17,8 +17,10 @@ class Cq;
 // and how many buffers of an SRQ are taken. Thread-safe. Owned by the Adapter.
 class IdleCqScanner {
  public:
-  // How long a failure may go unnoticed.
+  // How long a failure may go unnoticed. The interval grows while all CQs are polled: each scan
+  // interrupts a consumer that waits again and again.
   static constexpr auto kInterval = std::chrono::milliseconds(100);
+  static constexpr auto kLongestInterval = std::chrono::milliseconds(800);
 
   explicit IdleCqScanner(Reactor& reactor) noexcept
       : timer_(reactor, Call::to<&IdleCqScanner::on_timer>(this)) {}
@@ -39,6 +41,7 @@ class IdleCqScanner {
   Mutex lock_;  // outside those of the CQs
   std::vector<Cq*> cqs_ UDAPL_GUARDED_BY(lock_);
   bool started_ UDAPL_GUARDED_BY(lock_) = false;
+  std::chrono::milliseconds interval_ UDAPL_GUARDED_BY(lock_) = kInterval;  // if started
   Timer timer_;
 };
 

@@ -87,6 +87,26 @@ BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_scans, kThreadModes, threads
   check(run, done && end_drain(pair));
 }
 
+// The reactor thread scans more rarely while all CQs are polled.
+BOOST_DATA_TEST_CASE(a_failure_that_nobody_polls_for_is_seen_after_polls, kThreadModes, threads) {
+  Run run("mock", threads);
+  Pair pair(run);
+  bool done = pair.create() && pair.connect() && post_recv(pair);
+  const auto end = std::chrono::steady_clock::now() + 500ms;
+  while (done && std::chrono::steady_clock::now() < end)
+    for (const End* const side : {&pair.active, &pair.passive})
+      for (DAT_EVD_HANDLE const evd : {side->request_evd, side->recv_evd})
+        BOOST_TEST(poll_for(evd, 1ms) == 0U);
+  DAT_LMR_TRIPLET too_long = pair.local(0, 128);
+  DAT_EVENT event{};
+  done = done &&
+         FAULTS_OK(run, dat_ep_post_send(pair.active.ep, 1, &too_long, DAT_DTO_COOKIE{},
+                                         DAT_COMPLETION_DEFAULT_FLAG)) &&
+         run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event) &&
+         run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event);
+  check(run, done);
+}
+
 BOOST_DATA_TEST_CASE(qps_come_and_go_while_the_reactor_thread_scans, kThreadModes, threads) {
   Run run("mock", threads);
   Pair pair(run);
