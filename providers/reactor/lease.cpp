@@ -45,7 +45,8 @@ void Lease::arm(Clock::rep when) noexcept {
 }
 
 void Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
-  const Clock::rep end = (now + length).time_since_epoch().count();
+  const Clock::rep end = std::max<Clock::rep>((now + length).time_since_epoch().count(),
+                                              extended_.load(std::memory_order_relaxed));
   end_.store(end, std::memory_order_relaxed);
   if (!parked()) return;
   const Clock::rep armed = armed_.load(std::memory_order_relaxed);

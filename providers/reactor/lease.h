@@ -19,8 +19,9 @@ namespace udapl {
 // service thread sleeps here. Each function says who may call it. Owned by a Reactor.
 class Lease {
  public:
-  // After a poll: of a consumer that goes on to look at memory every microsecond counts. It grows
-  // when the application comes back each time just after the service thread has taken over.
+  // After a poll that moved little: of a consumer that goes on to look at memory every microsecond
+  // counts. It grows when the application comes back each time just after the service thread has
+  // taken over.
   static constexpr auto kShortest = std::chrono::microseconds(30);
   static constexpr auto kLongest = std::chrono::milliseconds(1);
   // After a wait. It grows while a consumer waits again and again, to kAfterWaits: renewing it
@@ -49,6 +50,14 @@ class Lease {
   void suspend() noexcept;
 
   // ---- by any thread ---------------------------------------------------------------------------
+  // The lease lasts for kLongWork at least, also if it is renewed for less. Without a system call:
+  // the service thread finds that out when it wakes, and goes back to sleep.
+  static constexpr auto kLongWork = kLongest;
+  void extend(Clock::time_point now) noexcept {
+    const Clock::rep end = (now + kLongWork).time_since_epoch().count();
+    extended_.store(end, std::memory_order_relaxed);
+    if (end_.load(std::memory_order_relaxed) < end) end_.store(end, std::memory_order_relaxed);
+  }
   [[nodiscard]] bool valid(Clock::time_point now) const noexcept {
     return now.time_since_epoch().count() < end_.load(std::memory_order_relaxed);
   }
@@ -99,7 +108,8 @@ class Lease {
 
   const Fd timer_;
   std::atomic<Clock::rep> end_{0};
-  std::atomic<Clock::rep> armed_{0};  // when the timer fires
+  std::atomic<Clock::rep> extended_{0};  // end_ is not before
+  std::atomic<Clock::rep> armed_{0};     // when the timer fires
   std::atomic<Clock::rep> after_poll_{Clock::duration(kShortest).count()};
   std::atomic<std::uint32_t> waits_{0};  // in a row
   std::atomic<Parked> parked_{Parked::kNo};

@@ -86,6 +86,11 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool polled() const noexcept {
     return role_.load(std::memory_order_relaxed) == kFree && lease_.parked();
   }
+  // A thread of the application moves so much that it takes longer than the lease after a poll, and
+  // is going to poll again: the service thread does not take over meanwhile. Any lock may be held.
+  void works_long() noexcept {
+    if (lease_.parked()) lease_.extend(Clock::now());
+  }
   // Is the calling thread inside one of the reactor's calls?
   [[nodiscard]] bool driven_here() const noexcept;
 

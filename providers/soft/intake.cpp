@@ -27,6 +27,7 @@ Intake::Intake(QpShared& shared, Queue& queue, Reactor& reactor, StagingPool& po
       queue_(queue),
       pool_(pool),
       limits_(limits),
+      reactor_(reactor),
       continue_pass_(reactor, calls.continue_pass),
       debt_timer_(reactor, calls.debt_due),
       wait_timer_(reactor, calls.wait_over) {}
@@ -66,9 +67,14 @@ Intake::Event Intake::receive() noexcept {
   std::size_t work = Queue::kPassBudget;
   if (unfinished_) deliver_staged(work);
   unfinished_ = false;
+  std::size_t large = Queue::kPassBudget;
   bool more = true;
   while (more && work != 0 && !shared_.fault.raised && reads()) {
     const Link::Received received = link.receive(input_ == Input::kFirst ? nullptr : &queue_, work);
+    if (large - std::min(work, large) >= Queue::kLongWork) {
+      large = work;
+      reactor_.works_long();
+    }
     switch (received) {
       case Link::Received::kMore:
       case Link::Received::kNothing:

@@ -99,6 +99,7 @@ class Intake {
   Queue& queue_;
   StagingPool& pool_;
   const Limits limits_;
+  Reactor& reactor_;
 
   Input input_ UDAPL_GUARDED_BY(qp_locked) = Input::kClosed;
   bool stalled_ UDAPL_GUARDED_BY(qp_locked) = false;

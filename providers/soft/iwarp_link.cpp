@@ -16,6 +16,39 @@ namespace {
 constexpr std::size_t kSlice = 32 * 1024;
 // How often we find the front of a frame and not the rest before it is taken for stuck.
 constexpr int kPatientLooks = 64;
+// What is read of a frame that is received into place, before it is opened, and behind it: what of
+// it is payload is copied.
+constexpr std::size_t kAroundOpened = 1024;
+
+// The rest of an opened segment, from the stream.
+class StreamPayload final : public iwarp::Payload {
+ public:
+  // `behind`: for what comes after open_bytes().
+  StreamPayload(ByteStream& stream, std::size_t open_bytes, std::span<std::byte> behind) noexcept
+      : stream_(stream), open_bytes_(open_bytes), behind_(behind) {}
+  std::size_t put(std::span<std::byte> room) noexcept override {
+    if (room.size() < open_bytes_) behind_ = {};
+    asked_ = room.size() + behind_.size();
+    result_ = stream_.receive_both(room, behind_);
+    if (result_.kind != IoResult::kDone) return 0;
+    const std::size_t into_place = std::min(result_.bytes, room.size());
+    staged_ = result_.bytes - into_place;
+    return into_place;
+  }
+  [[nodiscard]] const IoResult& result() const noexcept { return result_; }
+  [[nodiscard]] std::size_t staged() const noexcept { return staged_; }
+  [[nodiscard]] bool was_filled() const noexcept {
+    return result_.kind == IoResult::kDone && result_.bytes == asked_;
+  }
+
+ private:
+  ByteStream& stream_;
+  std::size_t open_bytes_;
+  std::span<std::byte> behind_;
+  std::size_t asked_ = 0;
+  std::size_t staged_ = 0;
+  IoResult result_;
+};
 
 }  // namespace
 
@@ -30,6 +63,7 @@ IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const vo
 void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   stream_ = std::move(stream);
   sender_.set_emss(stream_->effective_mss());
+  if (stream_->receives_in_place()) receiver_.set_in_place();
 }
 
 void IwarpLink::close(Close how) noexcept {
@@ -102,6 +136,8 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
       if (!lies_for_long(input.size())) return Received::kNothing;
     }
   }
+  if (inbound != nullptr && receiver_.open_bytes() != 0 && staging_.staged().empty())
+    return fill_opened(*inbound, work);
   // While the Receiver has not seen what is staged it does not know how much is needed.
   const auto needed = [&] {
     const std::span<const std::byte> bytes = staging_.staged();
@@ -113,6 +149,11 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   // No more than the frame that does not lie in one piece.
   if (in_place_ && inbound != nullptr && needed() > staging_.staged().size())
     room = room.first(std::min(room.size(), needed() - staging_.staged().size()));
+  const bool ahead = inbound != nullptr && receiver_.expects_large();
+  if (ahead) {
+    const std::size_t rest = needed() - std::min(needed(), staging_.staged().size());
+    room = room.first(std::min(room.size(), std::max(rest, kAroundOpened)));
+  }
   const IoResult result = stream_->receive(room);
   if (result.kind == IoResult::kBlocked) return Received::kNothing;
   if (result.kind == IoResult::kEnd) return Received::kEnd;
@@ -130,7 +171,29 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
     if (!incoming_.mid_frame) return Received::kFirst;
     work -= std::min(work, result.bytes);
   }
-  return staging_.was_filled() ? Received::kMore : Received::kNothing;
+  const bool filled = ahead ? result.bytes == room.size() : staging_.was_filled();
+  return filled ? Received::kMore : Received::kNothing;
+}
+
+// What comes next of an opened segment, into the memory that it is for.
+Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept {
+  if (!staging_.reserve(kAroundOpened)) return Received::kNoMemory;
+  const std::span<std::byte> behind = staging_.room().first(kAroundOpened);
+  StreamPayload payload(*stream_, receiver_.open_bytes(), behind);
+  receiver_.fill(inbound, payload);
+  const IoResult& result = payload.result();
+  if (result.kind == IoResult::kEnd) return Received::kEnd;
+  if (result.kind == IoResult::kBroken) {
+    error_ = result.error;
+    return Received::kBroken;
+  }
+  incoming_.bytes += result.bytes;
+  work -= std::min(work, result.bytes);
+  if (payload.staged() != 0) staging_.filled(payload.staged());
+  deliver(inbound, work);
+  return payload.was_filled() || (result.bytes == 0 && receiver_.open_bytes() == 0)
+             ? Received::kMore
+             : Received::kNothing;
 }
 
 // True: some was delivered. In slices, after each of which the peer has room for more.
@@ -192,7 +255,7 @@ void IwarpLink::note_incoming() noexcept {
   in.failed = receiver_.state() == iwarp::Receiver::State::kFailed;
   in.failed_in_answer = receiver_.failed_in_answer();
   in.staged = staging_.staged().size();
-  in.mid_frame = in.staged != 0 && in.staged < receiver_.needed();
+  in.mid_frame = (in.staged != 0 || receiver_.opened()) && in.staged < receiver_.needed();
   in.mid_message = receiver_.mid_fpdu() || receiver_.mid_message();
   in.frames = receiver_.fpdus();
 }

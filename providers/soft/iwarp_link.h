@@ -85,6 +85,7 @@ class IwarpLink final : public Link {
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;
+  Received fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept;
   bool deliver_in_place(std::span<const std::byte> input, iwarp::Inbound& inbound,
                         std::size_t& work) noexcept;
   [[nodiscard]] bool lies_for_long(std::size_t bytes) noexcept;

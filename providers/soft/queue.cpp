@@ -138,9 +138,11 @@ bool Queue::send_now() noexcept {
 void Queue::transmit(std::size_t budget) noexcept {
   if (!transmits_) return;
   Link& link = *shared_.link;
+  bool large = blocked_ || gathered_bytes_ >= kLongWork;
   gathered_bytes_ = 0;
   bool unfinished = false;
   while (pin_unsent()) {
+    if (large) reactor_.works_long();
     fill(std::min(budget, kPassBudget));
     if (shared_.fault.raised || link.all_sent()) break;
     const std::uint64_t before = link.sent();
@@ -153,6 +155,7 @@ void Queue::transmit(std::size_t budget) noexcept {
     requests.sent(link.sent());
     responder_.sent(link.sent());
     budget -= std::min<std::uint64_t>(budget, link.sent() - before);
+    large = link.sent() - before >= kLongWork;
     unfinished = !link.all_sent() || budget == 0;
     if (unfinished || shared_.fault.raised) break;
   }

@@ -34,6 +34,8 @@ class Queue final : public iwarp::Inbound {
   // One pass sends or receives about this much, bytes or their worth (Receiver::kFpduWork).
   static constexpr std::size_t kPassBudget = 256 * 1024;
   static constexpr std::size_t kPostBudget = 1024 * 1024;
+  // To move several times so much takes longer than the service thread waits for polls.
+  static constexpr std::size_t kLongWork = 32 * 1024;
 
   // Messages of our own, which no request stands for.
   enum Control : std::uint8_t {
@@ -96,6 +98,18 @@ class Queue final : public iwarp::Inbound {
   }
   iwarp::Verdict place_send(const iwarp::SendSegment& segment) override UDAPL_REQUIRES(qp_locked) {
     return receives.place_send(segment);
+  }
+  iwarp::Verdict fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
+                            iwarp::Payload& payload) override UDAPL_REQUIRES(qp_locked) {
+    return responder_.fill_write(stag, to, length, payload);
+  }
+  iwarp::Verdict fill_send(const iwarp::SendSegment& segment, std::uint32_t length,
+                           iwarp::Payload& payload) override UDAPL_REQUIRES(qp_locked) {
+    return receives.fill_send(segment, length, payload);
+  }
+  iwarp::Verdict fill_read(std::uint32_t, std::uint32_t, iwarp::Payload& payload) override
+      UDAPL_REQUIRES(qp_locked) {
+    return requests.fill_read(payload);
   }
   iwarp::Verdict invalidate(std::uint32_t stag) override UDAPL_REQUIRES(qp_locked) {
     return responder_.invalidate(stag);

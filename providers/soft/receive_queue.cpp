@@ -95,7 +95,23 @@ Verdict ReceiveQueue::without_receive() noexcept {
   return Verdict::kNoBuffer;
 }
 
+// A receive of an SRQ is taken when the segment is there: nobody queues for one whose message is
+// not.
+Verdict ReceiveQueue::fill_send(const iwarp::SendSegment& segment, std::uint32_t length,
+                                iwarp::Payload& payload) noexcept {
+  if (segment.first && (srq_ != nullptr || receives_.empty())) return Verdict::kWait;
+  const Verdict prepared = prepare(segment, length);
+  return prepared == Verdict::kOk ? placed(scatter_.fill(shared_.memory, payload)) : prepared;
+}
+
 Verdict ReceiveQueue::place_send(const iwarp::SendSegment& segment) noexcept {
+  const Verdict prepared = prepare(segment, segment.payload.size());
+  if (prepared != Verdict::kOk) return prepared;
+  return placed(scatter_.place(shared_.memory, segment.payload));
+}
+
+// Takes a receive if it is the first segment; do `length` bytes of it fit?
+Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t length) noexcept {
   if (segment.first) {
     if (!take()) return without_receive();
     if (srq_ == nullptr && buffer_.pd != shared_.pd && buffer_.segment_count != 0) [[unlikely]] {
@@ -106,17 +122,19 @@ Verdict ReceiveQueue::place_send(const iwarp::SendSegment& segment) noexcept {
       return Verdict::kCatastrophic;
     }
   }
-  if (segment.offset + std::uint64_t{segment.payload.size()} > buffer_.room) {
+  if (segment.offset + std::uint64_t{length} > buffer_.room) {
     buffer_status_ = DAT_DTO_ERR_LOCAL_LENGTH;
     shared_.refused_why = BreakReason::kLocalFault;
     return Verdict::kTooLong;
   }
-  if (!scatter_.place(shared_.memory, segment.payload)) {
-    buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
-    shared_.refused_why = BreakReason::kLocalFault;
-    return Verdict::kCatastrophic;
-  }
   return Verdict::kOk;
+}
+
+Verdict ReceiveQueue::placed(bool done) noexcept {
+  if (done) return Verdict::kOk;
+  buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
+  shared_.refused_why = BreakReason::kLocalFault;
+  return Verdict::kCatastrophic;
 }
 
 void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {

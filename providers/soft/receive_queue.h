@@ -60,6 +60,8 @@ class ReceiveQueue {
                   transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
 
   // ---- messages: as iwarp::Inbound says ---------------------------------------------------------
+  iwarp::Verdict fill_send(const iwarp::SendSegment& segment, std::uint32_t length,
+                           iwarp::Payload& payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict place_send(const iwarp::SendSegment& segment) noexcept UDAPL_REQUIRES(qp_locked);
   void send_done(const iwarp::SendDone& done) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept
@@ -86,6 +88,9 @@ class ReceiveQueue {
  private:
   [[nodiscard]] bool take() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict without_receive() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,
+                                       std::size_t length) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] iwarp::Verdict placed(bool done) noexcept UDAPL_REQUIRES(qp_locked);
   void complete(const transport::Completion& completion, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool holds_more_than(int mark) noexcept UDAPL_REQUIRES(qp_locked);

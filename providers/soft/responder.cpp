@@ -61,6 +61,17 @@ Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
   return verdict_of(refusal);
 }
 
+// The memory is pinned while `payload` puts bytes there, which does not wait for any.
+Verdict Responder::fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
+                              iwarp::Payload& payload) noexcept {
+  Segment target;
+  MrTable::Pin pin;
+  const Refusal refusal =
+      shared_.memory.access({stag, to, length, kRemoteWrite, shared_.pd, shared_.id}, target, pin);
+  if (refusal == Refusal::kNone) payload.put({target.address, target.length});
+  return verdict_of(refusal);
+}
+
 // Null: the peer has more Reads outstanding than we agreed to.
 Response* Responder::next() noexcept {
   if (responses_.size() >= ird_ || responses_.full()) return nullptr;

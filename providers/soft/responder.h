@@ -33,6 +33,8 @@ class Responder {
   void set_answers(bool answers) noexcept UDAPL_REQUIRES(qp_locked) { answers_ = answers; }
 
   // ---- what the peer asks for: as iwarp::Inbound says -------------------------------------------
+  iwarp::Verdict fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
+                            iwarp::Payload& payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict place_write(std::uint32_t stag, std::uint64_t to,
                              std::span<const std::byte> payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict invalidate(std::uint32_t stag) noexcept UDAPL_REQUIRES(qp_locked);

@@ -84,6 +84,7 @@ class SendQueue {
 
   // ---- answers: as iwarp::Inbound says ----------------------------------------------------------
   bool oldest_read(iwarp::ReadSink& sink) noexcept UDAPL_REQUIRES(qp_locked);
+  iwarp::Verdict fill_read(iwarp::Payload& payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict place_read(std::span<const std::byte> payload) noexcept UDAPL_REQUIRES(qp_locked);
   void read_done() noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict atomic_response(const iwarp::AtomicResponse& response) noexcept
@@ -106,6 +107,7 @@ class SendQueue {
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
                   Fill fill) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] iwarp::Verdict read_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
   DAT_RETURN post_unconnected(RequestKind kind, transport::WorkId id,
                               transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);

@@ -205,7 +205,15 @@ bool SendQueue::oldest_read(iwarp::ReadSink& sink) noexcept {
 }
 
 Verdict SendQueue::place_read(std::span<const std::byte> payload) noexcept {
-  if (scatter_.place(shared_.memory, payload)) return Verdict::kOk;
+  return read_placed(scatter_.place(shared_.memory, payload));
+}
+
+Verdict SendQueue::fill_read(iwarp::Payload& payload) noexcept {
+  return read_placed(scatter_.fill(shared_.memory, payload));
+}
+
+Verdict SendQueue::read_placed(bool placed) noexcept {
+  if (placed) return Verdict::kOk;
   requests_.at(unanswered_).status = DAT_DTO_ERR_LOCAL_PROTECTION;
   shared_.refused_why = BreakReason::kLocalFault;
   return Verdict::kInvalidStag;

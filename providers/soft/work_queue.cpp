@@ -64,4 +64,17 @@ bool Scatter::place(MrTable& memory, std::span<const std::byte> bytes) noexcept 
   return true;
 }
 
+bool Scatter::fill(MrTable& memory, iwarp::Payload& payload) noexcept {
+  const Segment& segment = segments_[index_];
+  const MrTable::Pin pin = memory.pin(segment.ref);
+  if (!pin) return false;
+  offset_ += static_cast<std::uint32_t>(
+      payload.put({segment.address + offset_, segment.length - offset_}));
+  if (offset_ == segment.length) {
+    ++index_;
+    offset_ = 0;
+  }
+  return true;
+}
+
 }  // namespace udapl::soft

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dapl/transport/types.h"
+#include "providers/soft/iwarp/inbound.h"
 #include "providers/soft/iwarp/rdmap.h"
 #include "providers/soft/mr_table.h"
 
@@ -143,6 +144,8 @@ class Scatter {
   // False: the memory is no longer registered; nothing more may be placed. REQUIRES: the rest of
   // the segments holds `bytes`.
   [[nodiscard]] bool place(MrTable& memory, std::span<const std::byte> bytes) noexcept;
+  // Has `payload` put the first of the next bytes. The same. REQUIRES: the segments are not full.
+  [[nodiscard]] bool fill(MrTable& memory, iwarp::Payload& payload) noexcept;
 
  private:
   std::span<const Segment> segments_;

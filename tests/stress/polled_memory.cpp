@@ -16,7 +16,8 @@ namespace conformance {
 
 namespace {
 
-constexpr std::size_t kMost = 16384;
+constexpr std::size_t kMost = 100000;  // what is received into place is among them
+constexpr std::size_t kOften = 16384;
 constexpr int kBurst = 40;  // bytes count operations modulo 256
 constexpr auto kTime = std::chrono::seconds(6);
 
@@ -137,7 +138,9 @@ struct Run : private Deep, Pair {
     const auto end = std::chrono::steady_clock::now() + kTime;
     while (std::chrono::steady_clock::now() < end) {
       const std::size_t offset = random() % 64;
-      const std::size_t size = 1 + (random() % 4 != 0 ? random() % 600 : random() % kMost);
+      const unsigned kind = random() % 64;
+      const std::size_t most = kind == 0 ? kMost : kind < 16 ? kOften : 600;
+      const std::size_t size = 1 + random() % most;
       poller.look_away();
       std::fill(target.bytes.begin(), target.bytes.end(), value);
       poller.watch(offset, size);

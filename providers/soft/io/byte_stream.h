@@ -50,6 +50,11 @@ class ByteStream {
   // As much as is taken at once (at most 1024 spans), and as there is.
   virtual IoResult send(std::span<const iwarp::IoSpan> spans) noexcept = 0;
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
+  // The same, into two pieces. Only where receives_in_place(): the first may be memory of others.
+  virtual IoResult receive_both(std::span<std::byte> room, std::span<std::byte>) noexcept {
+    return receive(room);
+  }
+  [[nodiscard]] virtual bool receives_in_place() const noexcept { return false; }
   // What has come and lies in one piece, where it lies; the peer may still write there. Empty if
   // there is nothing, or only receive() gets at it. drop(): the first bytes were used.
   [[nodiscard]] virtual std::span<const std::byte> input() noexcept { return {}; }

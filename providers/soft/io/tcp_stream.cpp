@@ -29,6 +29,8 @@ constexpr int kKeepIdleSeconds = 20;
 constexpr int kKeepIntervalSeconds = 5;
 constexpr int kKeepCount = 4;
 constexpr std::uint32_t kLeastMss = 536;  // RFC 9293 §3.7.1
+constexpr std::uint32_t kHalfWindow = 16384;
+constexpr std::uint32_t kMostHeaders = 40 + 20 + 12;  // IPv6, TCP, timestamps
 
 void set_option(int fd, int level, int option, int value) noexcept {
   ::setsockopt(fd, level, option, &value, sizeof value);
@@ -115,6 +117,16 @@ IoResult TcpStream::receive(std::span<std::byte> room) noexcept {
   return receive_flags(fd(), room, MSG_DONTWAIT);
 }
 
+IoResult TcpStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
+  iovec pieces[] = {{room.data(), room.size()}, {behind.data(), behind.size()}};
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = behind.empty() ? 1 : 2;
+  const ssize_t moved = ::recvmsg(fd(), &message, MSG_DONTWAIT);
+  if (moved == 0 && !room.empty()) return {IoResult::kEnd, 0, 0};
+  return outcome(moved);
+}
+
 IoResult TcpStream::peek(std::span<std::byte> room) noexcept {
   return receive_flags(fd(), room, MSG_DONTWAIT | MSG_PEEK);
 }
@@ -136,6 +148,10 @@ std::uint32_t TcpStream::effective_mss() const noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kLeastMss;
+  // While the peer's window is small the kernel takes half of it for the segment size, for good as
+  // far as we are concerned. Where segments are that large, on the loopback, frames need not fit.
+  if (info.tcpi_snd_mss >= kHalfWindow && info.tcpi_pmtu > kMostHeaders)
+    return std::max(info.tcpi_snd_mss, info.tcpi_pmtu - kMostHeaders);
   return std::max(info.tcpi_snd_mss, kLeastMss);
 }
 

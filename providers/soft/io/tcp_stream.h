@@ -43,6 +43,8 @@ class TcpStream final : public ByteStream {
   [[nodiscard]] std::uint32_t look() noexcept override { return EPOLLIN; }
   IoResult send(std::span<const iwarp::IoSpan> spans) noexcept override;  // one sendmsg
   IoResult receive(std::span<std::byte> room) noexcept override;          // one recv
+  IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
+  [[nodiscard]] bool receives_in_place() const noexcept override { return true; }
   // An empty socket buffer takes it whole.
   IoResult answer(std::span<const std::byte> reply) noexcept override { return send(reply); }
   void shutdown_write() noexcept override;  // FIN

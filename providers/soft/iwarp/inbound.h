@@ -64,6 +64,16 @@ struct ReadSink {
   std::uint32_t length;
 };
 
+// The payload of a segment that is still to come, for memory that it can be put into at once.
+class Payload {
+ public:
+  // Puts what there is now at the front of `room`, in any order. Bytes; asked at most once.
+  virtual std::size_t put(std::span<std::byte> room) noexcept = 0;
+
+ protected:
+  ~Payload() = default;
+};
+
 class Inbound {
  public:
   // A segment of an RDMA Write, never empty. Checks, in this order: STag valid, of this stream,
@@ -71,6 +81,17 @@ class Inbound {
   // every segment because the STag may be revoked between two.
   virtual Verdict place_write(std::uint32_t stag, std::uint64_t to,
                               std::span<const std::byte> payload) = 0;
+
+  // Where large segments are not staged (Receiver::set_in_place): as the place_*() of the same
+  // name, of which each has one. The checks are made for all of the `length` bytes that are still
+  // to come, then `payload` puts some of them where the first of those belong, into as much as
+  // lies there in one piece. kWait: not here, or not now, and nothing has changed.
+  virtual Verdict fill_write(std::uint32_t, std::uint64_t, std::uint32_t, Payload&) {
+    return Verdict::kWait;
+  }
+  // `segment` without its payload.
+  virtual Verdict fill_send(const SendSegment&, std::uint32_t, Payload&) { return Verdict::kWait; }
+  virtual Verdict fill_read(std::uint32_t, std::uint32_t, Payload&) { return Verdict::kWait; }
 
   // A segment of a Send. On `first` a receive is taken (kWait, kNoBuffer); every segment is checked
   // against the receive's size (kTooLong) and copied to `offset`.

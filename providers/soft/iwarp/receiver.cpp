@@ -37,6 +37,9 @@ constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
 constexpr std::size_t kMaxFront =
     kUntaggedHeaderSize + std::max(kAtomicRequestSize, kTerminateMaxSize);
 
+// How many segments that are not large follow one before we do not expect another.
+constexpr std::uint8_t kLargeAhead = 32;
+
 // Answers to our own requests, and the end of the stream: they pass what is held.
 bool passes_held(Opcode opcode) noexcept {
   return opcode == Opcode::kReadResponse || opcode == Opcode::kAtomicResponse ||
@@ -85,16 +88,52 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
   return Code::kRdmapLocalCatastrophic;
 }
 
+// A part of an opened segment, which is put into its place now.
+class Receiver::Part final : public Payload {
+ public:
+  Part(Payload& payload, std::size_t most) noexcept : payload_(payload), most_(most) {}
+  std::size_t put(std::span<std::byte> room) noexcept override {
+    asked_ = true;
+    if (room.size() < std::min(most_, kLeastPiece)) {
+      scattered_ = true;
+      return 0;
+    }
+    return bytes_ = payload_.put(room.first(std::min(room.size(), most_)));
+  }
+  bool asked() const noexcept { return asked_; }
+  bool scattered() const noexcept { return scattered_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  Payload& payload_;
+  std::size_t most_;
+  std::size_t bytes_ = 0;
+  bool asked_ = false;
+  bool scattered_ = false;
+};
+
 struct Receiver::Segment {
-  const std::byte* front;  // a copy of ours, of kMaxFront bytes or the whole ULPDU
-  const std::byte* ulpdu;  // where it came: for the payload only
-  std::uint16_t length;    // of the ULPDU
+  const std::byte* front;    // a copy of ours, of kMaxFront bytes or the whole ULPDU
+  const std::byte* payload;  // where it came
+  std::uint16_t length;      // of the ULPDU
   Opcode opcode;
   bool last;
+  Part* part = nullptr;  // the payload is still to come, all but what this puts now
 
   static Segment of(const std::byte* front, const std::byte* ulpdu, std::uint16_t length) noexcept {
-    return {front, ulpdu, length, static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask),
-            (load8(front) & kDdpLast) != 0};
+    Segment s{front, ulpdu, length, static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask),
+              (load8(front) & kDdpLast) != 0};
+    s.payload += s.header_size();
+    return s;
+  }
+  std::size_t header_size() const noexcept {
+    return (load8(front) & kDdpTagged) != 0 ? kTaggedHeaderSize : kUntaggedHeaderSize;
+  }
+  // With it the message is complete.
+  bool ends() const noexcept { return last && part == nullptr; }
+  // By so much the message gets on.
+  std::uint32_t bytes() const noexcept {
+    return static_cast<std::uint32_t>(part != nullptr ? part->bytes() : length - header_size());
   }
   std::uint32_t stag() const noexcept { return load32(front + 2); }
   std::uint64_t to() const noexcept { return load64(front + 6); }
@@ -107,10 +146,10 @@ struct Receiver::Segment {
     return {body(), std::min<std::size_t>(length, kMaxFront) - kUntaggedHeaderSize};
   }
   std::span<const std::byte> tagged_payload() const noexcept {
-    return {ulpdu + kTaggedHeaderSize, length - kTaggedHeaderSize};
+    return {payload, length - kTaggedHeaderSize};
   }
   std::span<const std::byte> untagged_payload() const noexcept {
-    return {ulpdu + kUntaggedHeaderSize, length - kUntaggedHeaderSize};
+    return {payload, length - kUntaggedHeaderSize};
   }
 };
 
@@ -120,6 +159,11 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
   needed_ = kFpduLengthSize;
   stalled_ = false;
   while (state_ == State::kOpen && work != 0) {
+    if (open_ != 0) {
+      used += close(staged.subspan(used), inbound, work);
+      if (open_ != 0) break;
+      continue;
+    }
     const std::byte* const fpdu = staged.data() + used;
     const std::size_t available = staged.size() - used;
     if (available < kFpduLengthSize) break;
@@ -133,7 +177,11 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     const std::size_t total = fpdu_size(length);
     if (available < total) {
       needed_ = total;
-      break;
+      if (total - available < kLeastOpened || !in_place_ ||
+          !open(front.data() + kFpduLengthSize, available - kFpduLengthSize, length, inbound))
+        break;
+      used += fpdu_size(length) - open_ - trailer_;
+      continue;
     }
     if (crc_ && !crc_good(fpdu, total)) {
       fail(make_terminate(TerminateCode::kMpaCrc));
@@ -147,6 +195,10 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     process(s, inbound);
     if (state_ == State::kFailed) break;
     ++fpdus_;
+    if (in_place_ && total >= kLeastOpened)
+      large_ = kLargeAhead;
+    else if (large_ != 0)
+      --large_;
     used += total;
     work -= std::min(work, total + kFpduWork);
   }
@@ -158,11 +210,111 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
   return used;
 }
 
+// ---- segments that are opened before they are complete ------------------------------------------
+
+namespace {
+
+class StagedPayload final : public Payload {
+ public:
+  StagedPayload(const std::byte* bytes, std::size_t size) noexcept : bytes_(bytes), size_(size) {}
+  std::size_t put(std::span<std::byte> room) noexcept override {
+    const std::size_t n = std::min(room.size(), size_);
+    if (n != 0) std::memcpy(room.data(), bytes_, n);
+    return n;
+  }
+
+ private:
+  const std::byte* bytes_;
+  std::size_t size_;
+};
+
+}  // namespace
+
+// A header is there, and of the payload not nearly all. True: what is staged behind the header is
+// the first of what is still to come. The stream may also have failed.
+bool Receiver::open(const std::byte* front, std::size_t available, std::uint16_t length,
+                    Inbound& inbound) noexcept {
+  const auto opcode = static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask);
+  const bool is_tagged_segment = (load8(front) & kDdpTagged) != 0;
+  const std::size_t header = is_tagged_segment ? kTaggedHeaderSize : kUntaggedHeaderSize;
+  const bool has_payload = opcode == Opcode::kWrite || opcode == Opcode::kReadResponse ||
+                           (static_cast<unsigned>(opcode) < kOpcodeCount && is_send(opcode));
+  if (available < header || !held_.empty() || !has_payload ||
+      is_tagged(opcode) != is_tagged_segment)
+    return false;
+  std::memcpy(header_, front, header);
+  trailer_ = static_cast<std::uint8_t>(pad_size(length) + kCrcSize);
+  open_ = static_cast<std::uint16_t>(length - header);
+  scattered_ = false;
+  StagedPayload nothing(nullptr, 0);
+  if (!put(inbound, nothing)) {
+    open_ = 0;
+    return false;
+  }
+  if (udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+    trace(Segment::of(header_, header_, length));
+  return true;
+}
+
+// Has `payload` put some of what is still to come. False: nobody asked it to.
+bool Receiver::put(Inbound& inbound, Payload& payload) noexcept {
+  Part part(payload, open_ - kClosingBytes);
+  Segment s = Segment::of(header_, header_, 0);
+  s.length = static_cast<std::uint16_t>(s.header_size() + open_);
+  s.part = &part;
+  process(s, inbound);
+  if (state_ != State::kOpen || !part.asked()) return false;
+  scattered_ = part.scattered();
+  open_ = static_cast<std::uint16_t>(open_ - part.bytes());
+  if (is_tagged(s.opcode))
+    store64(header_ + 6, s.to() + part.bytes());
+  else
+    store32(header_ + 14, s.mo() + s.bytes());
+  return true;
+}
+
+// An Inbound that has once given its memory does not wait.
+void Receiver::fill(Inbound& inbound, Payload& payload) noexcept {
+  if (!put(inbound, payload)) scattered_ = true;
+}
+
+// Bytes used of what is staged of the opened segment; it is over if open_ is 0.
+std::size_t Receiver::close(std::span<const std::byte> staged, Inbound& inbound,
+                            std::size_t& work) noexcept {
+  std::size_t used = 0;
+  while (staged.size() - used < std::size_t{open_} + trailer_) {
+    const std::size_t before = open_;
+    if (open_bytes() != 0 && used != staged.size()) {
+      StagedPayload rest(staged.data() + used, staged.size() - used);
+      fill(inbound, rest);
+      if (state_ != State::kOpen) return used;
+      used += before - open_;
+    }
+    if (open_ == before) {
+      needed_ = std::size_t{open_} + trailer_;
+      work -= std::min(work, used);
+      return used;
+    }
+  }
+  Segment s = Segment::of(header_, header_, 0);
+  s.length = static_cast<std::uint16_t>(s.header_size() + open_);
+  s.payload = staged.data() + used;
+  process(s, inbound);
+  if (state_ == State::kFailed) return used;
+  used += std::size_t{open_} + trailer_;
+  open_ = 0;
+  ++fpdus_;
+  large_ = kLargeAhead;
+  work -= std::min(work, used + kFpduWork);
+  return used;
+}
+
 void Receiver::fail(const Terminate& reason) noexcept {
   if (state_ != State::kOpen) return;
   state_ = State::kFailed;
   failure_ = reason;
   left_over_ = 0;
+  open_ = 0;
 }
 
 void Receiver::fail(const Segment& s, TerminateCode code) noexcept {
@@ -220,7 +372,7 @@ void Receiver::process(const Segment& s, Inbound& inbound) noexcept {
   if (static_cast<unsigned>(s.opcode) >= kOpcodeCount || is_tagged(s.opcode) != is_tagged_segment) {
     return fail(make_terminate(TerminateCode::kRdmapUnexpectedOpcode));
   }
-  if (udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+  if (udapl::trace::enabled(udapl::trace::kDetail) && open_ == 0) [[unlikely]]
     trace(s);
   if (is_tagged_segment) {
     tagged(s, inbound);
@@ -242,7 +394,7 @@ void Receiver::tagged(const Segment& s, Inbound& inbound) noexcept {
   } else if (!read_response(s, inbound)) {
     return;
   }
-  tagged_ = {!s.last, s.opcode, s.stag(), s.to() + s.tagged_payload().size()};
+  tagged_ = {!s.ends(), s.opcode, s.stag(), s.to() + s.bytes()};
 }
 
 bool Receiver::read_response(const Segment& s, Inbound& inbound) noexcept {
@@ -261,9 +413,15 @@ bool Receiver::read_response(const Segment& s, Inbound& inbound) noexcept {
       return accept(s, Verdict::kBaseBounds);
     }
   }
-  if (!payload.empty() && !accept(s, inbound.place_read(read_offset_, payload))) return false;
-  read_offset_ += static_cast<std::uint32_t>(payload.size());
-  if (s.last) inbound.read_done();
+  if (s.part != nullptr) {
+    const auto length = static_cast<std::uint32_t>(payload.size());
+    const Verdict verdict = inbound.fill_read(read_offset_, length, *s.part);
+    if (verdict == Verdict::kWait || !accept(s, verdict)) return false;
+  } else if (!payload.empty() && !accept(s, inbound.place_read(read_offset_, payload))) {
+    return false;
+  }
+  read_offset_ += s.bytes();
+  if (s.ends()) inbound.read_done();
   return true;
 }
 
@@ -283,14 +441,14 @@ void Receiver::untagged(const Segment& s, Inbound& inbound) noexcept {
   if (s.msn() != next_msn_[queue]) return fail(s, TerminateCode::kDdpUntaggedMsnRange);
 
   const bool accepted = is_send(s.opcode) ? send(s, inbound) : single_segment(s, inbound);
-  if (accepted && s.last) ++next_msn_[queue];
+  if (accepted && s.ends()) ++next_msn_[queue];
 }
 
 bool Receiver::send(const Segment& s, Inbound& inbound) noexcept {
   const std::uint64_t end = std::uint64_t{s.mo()} + s.untagged_payload().size();
   if (end > std::numeric_limits<std::uint32_t>::max()) return accept(s, Verdict::kTooLong);
   if (!deliver_in_order(s, !untagged_.active, inbound)) return false;
-  untagged_ = {!s.last, s.opcode, s.msn(), static_cast<std::uint32_t>(end)};
+  untagged_ = {!s.ends(), s.opcode, s.msn(), s.mo() + s.bytes()};
   return true;
 }
 
@@ -317,8 +475,11 @@ bool Receiver::deliver_in_order(const Segment& s, bool first, Inbound& inbound) 
     if (delivery != Delivery::kWaits) [[likely]]
       return delivery == Delivery::kDone;
   }
+  if (s.part != nullptr) return false;  // it is staged, and delivered when all of it is there
   const std::size_t front = std::min<std::size_t>(s.length, kMaxFront);
-  if (held_.push({s.front, front}, {s.ulpdu + front, s.length - front}, first)) return true;
+  if (held_.push({s.front, front}, {s.payload + (front - s.header_size()), s.length - front},
+                 first))
+    return true;
   UDAPL_TRACE(kError, "EP %p: no memory to hold a message back", owner_);
   return accept(s, Verdict::kCatastrophic);
 }
@@ -351,6 +512,10 @@ Receiver::Delivery Receiver::delivered(const Segment& s, Verdict verdict) noexce
 Receiver::Delivery Receiver::deliver(const Segment& s, bool first, Inbound& inbound) noexcept {
   switch (s.opcode) {
     case Opcode::kWrite:
+      if (s.part != nullptr) {
+        const auto length = static_cast<std::uint32_t>(s.tagged_payload().size());
+        return delivered(s, inbound.fill_write(s.stag(), s.to(), length, *s.part));
+      }
       return delivered(s, inbound.place_write(s.stag(), s.to(), s.tagged_payload()));
     case Opcode::kReadRequest:
       return delivered(s, inbound.read_request(decode_read_request(s.body()), s.msn()));
@@ -373,6 +538,11 @@ Receiver::Delivery Receiver::deliver(const Segment& s, bool first, Inbound& inbo
 
 Receiver::Delivery Receiver::deliver_send(const Segment& s, bool first, Inbound& inbound) noexcept {
   const auto payload = s.untagged_payload();
+  if (s.part != nullptr) {
+    const SendSegment segment{s.opcode, first, false, s.msn(), s.mo(), {}};
+    const auto length = static_cast<std::uint32_t>(payload.size());
+    return delivered(s, inbound.fill_send(segment, length, *s.part));
+  }
   const SendSegment segment{s.opcode, first, s.last, s.msn(), s.mo(), payload};
   const Delivery placed = delivered(s, inbound.place_send(segment));
   if (placed != Delivery::kDone || !s.last) return placed;

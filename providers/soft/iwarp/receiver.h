@@ -20,7 +20,14 @@
 //   on EOF: receiver.mid_fpdu() ? broken : graceful (mid_message() tells an unfinished message)
 //
 // The staging buffer must be able to hold kMaxFpduSize bytes, or at least grow to needed().
-// An FPDU is processed only when all of it is there: its CRC comes before any placement.
+// An FPDU is processed only when all of it is there: its CRC comes before any placement. But where
+// there is no CRC a large segment may be opened when its header is there (set_in_place()): then
+//
+//   while (receiver.open_bytes() != 0 && nothing is staged)
+//     receiver.fill(inbound, payload);          // what comes next, straight into its memory
+//
+// all but its last kClosingBytes, which feed() places as it does those of a small one: they become
+// visible last. Whoever may use the memory is asked anew by each fill().
 //
 // A message that finds no receive (Verdict::kWait) is held, and whatever comes behind it in the
 // same direction too: Sends, Writes, requests to read. So the peer's operations take effect in the
@@ -66,6 +73,22 @@ class Receiver {
   // A receive may be there for the message that waits: delivers what is held, as far as it gets.
   // Afterwards feed() what is still staged. True: something was delivered.
   bool release(Inbound& inbound) noexcept;
+
+  // ---- large segments in place; REQUIRES: without a CRC -----------------------------------------
+  static constexpr std::size_t kClosingBytes = 8;
+  // What has to be missing of a segment, and what has to lie in one piece.
+  static constexpr std::size_t kLeastOpened = 16 * 1024;
+  static constexpr std::size_t kLeastPiece = 4 * 1024;
+  void set_in_place() noexcept { in_place_ = !crc_; }
+  // The next bytes of the stream, so many, are to be given to fill().
+  std::size_t open_bytes() const noexcept {
+    return open_ > kClosingBytes && !scattered_ ? open_ - kClosingBytes : 0;
+  }
+  bool opened() const noexcept { return open_ != 0; }
+  void fill(Inbound& inbound, Payload& payload) noexcept;
+  // Large segments have come lately: what is read ahead of the next header is copied once more.
+  bool expects_large() const noexcept { return large_ != 0; }
+
   // Gives up on the message that waits: it fails for lack of a buffer. REQUIRES: waits().
   void refuse_held() noexcept;
   void drop_held() noexcept {
@@ -88,7 +111,7 @@ class Receiver {
   void fail(const Terminate& reason) noexcept;
 
   // After the last feed(): bytes of an incomplete FPDU are left over.
-  bool mid_fpdu() const noexcept { return left_over_ != 0; }
+  bool mid_fpdu() const noexcept { return left_over_ != 0 || opened(); }
   // A message has begun and its last segment has not arrived.
   bool mid_message() const noexcept { return tagged_.active || untagged_.active; }
   // Size of the FPDU at the front of the left-over bytes, so far as known: what the staging buffer
@@ -114,10 +137,16 @@ class Receiver {
     std::uint32_t next_mo = 0;
   };
   struct Segment;
+  class Part;
   enum class Delivery : std::uint8_t { kDone, kWaits, kFailed };
 
   void trace(const Segment& s) const noexcept;
   static bool length_covers_header(const std::byte* front, std::size_t available) noexcept;
+  bool open(const std::byte* front, std::size_t available, std::uint16_t length,
+            Inbound& inbound) noexcept;
+  std::size_t close(std::span<const std::byte> staged, Inbound& inbound,
+                    std::size_t& work) noexcept;
+  bool put(Inbound& inbound, Payload& payload) noexcept;
   void process(const Segment& s, Inbound& inbound) noexcept;
   void tagged(const Segment& s, Inbound& inbound) noexcept;
   void untagged(const Segment& s, Inbound& inbound) noexcept;
@@ -145,6 +174,13 @@ class Receiver {
   std::uint32_t read_offset_ = 0;  // bytes of it that have arrived
   HeldSegments held_;
   bool stalled_ = false;
+  // The opened segment.
+  bool in_place_ = false;
+  bool scattered_ = false;    // ... is not filled any more: its memory is in small pieces
+  std::uint8_t large_ = 0;    // segments for which expects_large() stays
+  std::uint16_t open_ = 0;    // payload that is still to come; 0: none is open
+  std::uint8_t trailer_ = 0;  // pad and CRC field
+  std::byte header_[kUntaggedHeaderSize];  // as if what is still to come were a segment
   Terminate failure_;
   bool failed_in_answer_ = false;
 };

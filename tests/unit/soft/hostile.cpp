@@ -218,6 +218,43 @@ BOOST_AUTO_TEST_CASE(terminate_while_the_peer_does_not_read) {
   BOOST_TEST(next == 32U);
 }
 
+// Without a CRC the segment is received into place. What comes after the memory has been freed is
+// not.
+BOOST_AUTO_TEST_CASE(memory_that_is_freed_in_the_middle_of_a_large_segment) {
+  side.qp->disconnect(transport::DisconnectMode::kAbrupt);
+  REQUIRE_OK(side.qp->reset().code());
+  const std::string before = side.sink.calls();
+  auto [active, passive] = tcp_pair();
+  attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrWrite, 4, 4, false));
+  peer = std::move(active);
+  read_reply(peer.get());
+  sender = iwarp::Sender(iwarp::SenderConfig{.crc = false, .emss = 65483});
+  batch.clear();
+  sender.begin_write(1, 0, {}, 0);
+  flush();
+  BOOST_REQUIRE(wait(
+      [&] { return side.sink.calls() != before && side.sink.calls().ends_with("established"); }));
+
+  constexpr std::size_t kSize = 60000;
+  const auto data = pattern(kSize, 5);
+  std::vector<std::byte> room(kSize);
+  auto room_mr = side.reg(room);
+  const iwarp::IoSpan span{data.data(), data.size()};
+  sender.begin_write(room_mr->rmr_context(), reinterpret_cast<std::uint64_t>(room.data()),
+                     {&span, 1}, kSize);
+  build();
+  const auto stream = bytes();
+  raw(std::span<const std::byte>(stream).first(30000));
+  BOOST_REQUIRE(wait([&] { return room[29000] == data[29000]; }));
+  room_mr.reset();
+  std::fill(room.begin(), room.end(), std::byte{0});
+  raw(std::span<const std::byte>(stream).subspan(30000));
+  BOOST_REQUIRE(wait([&] { return side.sink.ended(); }));
+  BOOST_TEST(side.sink.calls().ends_with("broken"));
+  BOOST_TEST((room == std::vector<std::byte>(kSize)));
+  check_intact();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

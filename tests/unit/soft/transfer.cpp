@@ -67,8 +67,8 @@ BOOST_AUTO_TEST_CASE(sends_in_the_other_direction) {
   BOOST_TEST((data == room));
 }
 
-BOOST_AUTO_TEST_CASE(writes_and_reads_of_all_sizes) {
-  Pair pair;
+void writes_and_reads_of_all_sizes(bool crc) {
+  Pair pair({}, {}, iwarp::kRtrRead, crc);
   for (const std::size_t size : kSizes) {
     const auto data = pattern(size + 1);
     std::vector<std::byte> target(size + 1);
@@ -91,11 +91,17 @@ BOOST_AUTO_TEST_CASE(writes_and_reads_of_all_sizes) {
   }
   BOOST_TEST(pair.b.recv_cq->size() == 0);
 }
+BOOST_AUTO_TEST_CASE(writes_and_reads_of_all_sizes_with_crc) {
+  writes_and_reads_of_all_sizes(true);
+}
+BOOST_AUTO_TEST_CASE(writes_and_reads_of_all_sizes_without_crc) {
+  writes_and_reads_of_all_sizes(false);
+}
 
 // The lists are cut differently on both sides, with empty segments in between whose address and
 // context are garbage.
-BOOST_AUTO_TEST_CASE(segment_lists_are_gathered_and_scattered) {
-  Pair pair;
+void segment_lists_are_gathered_and_scattered(bool crc) {
+  Pair pair({}, {}, iwarp::kRtrRead, crc);
   const auto data = pattern(200000);
   std::vector<std::byte> room(200000);
   auto from = pair.a.reg(data);
@@ -139,6 +145,12 @@ BOOST_AUTO_TEST_CASE(segment_lists_are_gathered_and_scattered) {
   check_success(pair.next(*pair.a.request_cq), 3, DAT_DTO_RDMA_WRITE, 200000);
   check_success(pair.next(*pair.a.request_cq), 4, DAT_DTO_RDMA_READ, 200000);
   BOOST_TEST((data == back));
+}
+BOOST_AUTO_TEST_CASE(segment_lists_are_gathered_and_scattered_with_crc) {
+  segment_lists_are_gathered_and_scattered(true);
+}
+BOOST_AUTO_TEST_CASE(segment_lists_are_gathered_and_scattered_without_crc) {
+  segment_lists_are_gathered_and_scattered(false);
 }
 
 BOOST_AUTO_TEST_CASE(no_segments_at_all) {
