@@ -49,6 +49,20 @@ class Peer final : public Inbound {
     in_send_ = !s.last;
     return answer();
   }
+  Verdict fill_write(std::uint32_t, std::uint64_t, std::uint32_t length,
+                     Payload& payload) override {
+    return fill(length, payload);
+  }
+  Verdict fill_send(const SendSegment& s, std::uint32_t length, Payload& payload) override {
+    if (s.first && waits()) return Verdict::kWait;
+    require(is_send(s.opcode) && !s.last);
+    require(s.first == !in_send_);
+    require(s.offset == (s.first ? 0 : send_offset_));
+    const Verdict verdict = fill(length, payload);
+    send_offset_ = s.offset + static_cast<std::uint32_t>(filled_);
+    in_send_ = true;
+    return verdict;
+  }
   Verdict invalidate(std::uint32_t) override { return answer(); }
   void send_done(const SendDone& done) override {
     live();
@@ -98,6 +112,15 @@ class Peer final : public Inbound {
   void touch(std::span<const std::byte> payload) {
     for (const std::byte b : payload) sum_ = sum_ + std::to_integer<unsigned>(b);
   }
+  Verdict fill(std::uint32_t length, Payload& payload) {
+    filled_ = 0;
+    const Verdict verdict = answer();
+    if (verdict != Verdict::kOk) return verdict;
+    std::vector<std::byte> room(length);
+    filled_ = payload.put(room);
+    require(filled_ <= length);
+    return verdict;
+  }
   // Now and then there is no receive yet.
   bool waits() { return (mood_ & 0x10) != 0 && ++asked_ % 3 != 0; }
   Verdict answer() {
@@ -116,6 +139,7 @@ class Peer final : public Inbound {
   bool over_ = false;
   bool in_send_ = false;
   std::uint32_t send_offset_ = 0;
+  std::size_t filled_ = 0;
   std::uint32_t reads_ = 6;
   ReadSink read_{};
   std::uint32_t read_offset_ = 0;
@@ -137,8 +161,10 @@ std::vector<std::byte> framed(std::span<const std::byte> in) {
   return out;
 }
 
-void run(std::span<const std::byte> stream, bool crc, unsigned mood, std::size_t chunk) {
+void run(std::span<const std::byte> stream, bool crc, unsigned mood, std::size_t chunk,
+         bool in_place) {
   Receiver receiver(crc);
+  if (in_place) receiver.set_in_place();
   Peer peer(mood);
   std::vector<std::byte> staged;
   while (!stream.empty()) {
@@ -150,7 +176,7 @@ void run(std::span<const std::byte> stream, bool crc, unsigned mood, std::size_t
     const std::size_t used = receiver.feed(staged, peer);
     require(used <= staged.size());
     staged.erase(staged.begin(), staged.begin() + static_cast<std::ptrdiff_t>(used));
-    require(receiver.mid_fpdu() == !staged.empty());
+    require(receiver.mid_fpdu() == (!staged.empty() || receiver.opened()));
     require(receiver.stalled() || receiver.needed() > staged.size());
     require(receiver.needed() <= kMaxFpduSize);
     if (receiver.state() != Receiver::State::kOpen) require(staged.empty());
@@ -186,9 +212,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t chunk = control >> 3 == 0 ? size * 2 : control >> 3;
   const auto body = in.subspan(2);
   if (control & 1) {
-    run(framed(body), control & 2, data[1], chunk);
+    run(framed(body), control & 2, data[1], chunk, control & 4);
   } else {
-    run(body, control & 2, data[1], chunk);
+    run(body, control & 2, data[1], chunk, control & 4);
   }
   return 0;
 }
