@@ -31,6 +31,14 @@ void Reactor::end_awake(std::uint32_t index) noexcept {
   awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
 }
 
+void Reactor::wake_few_pollers() noexcept {
+  const ScopedLock guard(lock_);
+  if (pollers_ > kFewPollers || awake_.size() == pollers_) return;
+  for (std::uint32_t i = 0; i != slots_.size(); ++i) {
+    if (slots_[i].handler != nullptr && slots_[i].poller) wake_poller(i);
+  }
+}
+
 void Reactor::rouse(Handler& poller) noexcept {
   {
     const ScopedLock guard(lock_);
@@ -103,7 +111,7 @@ bool Reactor::ask_pollers() noexcept {
       Slot& slot = slots_[poller.index];
       if (slot.generation != poller.generation) continue;
       slot.misses = found ? 0 : slot.misses + 1;
-      tired = slot.misses >= kRestAfter;
+      tired = slot.misses >= kRestAfter && pollers_ > kFewPollers;
       if (tired) begin_call(poller.handler);
     }
     if (!tired) continue;

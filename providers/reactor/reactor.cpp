@@ -48,6 +48,7 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler, Kind kind)
     slot.handler = &handler;
     slot.fd = handler.watch_slot.only_reads ? fd : -1;
     slot.poller = kind == Kind::kPoller;
+    if (slot.poller) ++pollers_;
     handler.watch_slot.index_ = index;
     event.data.u64 = event_data(index, slot.generation);
   }
@@ -84,6 +85,7 @@ bool Reactor::forget(Handler& handler) noexcept {
   handler.watch_slot.index_ = WatchSlot::kNone;
   end_awake(index);
   Slot& slot = slots_[index];
+  if (slot.poller) --pollers_;
   slot.handler = nullptr;
   ++slot.generation;
   slot.next_free = free_slot_;
@@ -344,7 +346,9 @@ bool Reactor::turn() noexcept {
 // habit of it.
 bool Reactor::lone_turn() noexcept {
   const bool found = turn();
-  const bool habit = turns_.load(std::memory_order_relaxed) >= kHabit;
+  const std::uint32_t turns = turns_.load(std::memory_order_relaxed);
+  const bool habit = turns >= kHabit;
+  if (turns == kWakeFewAfter) wake_few_pollers();
   if (!habit && pollers_awake()) let_pollers_rest();
   release();
   // A guard that no descriptor wakes does not know; it is to park, so that polled() is true.

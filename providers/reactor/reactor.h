@@ -134,11 +134,14 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kHot = 4;
   static constexpr std::uint32_t kColdAfter = 64;
   static constexpr std::uint32_t kLooksPerWait = 8;
-  // A poller that has found nothing for so many turns rests. While one is awake, a thread that
+  // A poller that has found nothing for so many turns rests; but where there are few, all are awake
+  // as long as a thread polls, after so many turns of its. While one is awake, a thread that
   // polls makes a turn after kGlancesPerTurn polls at the latest, epoll is asked every
   // kTurnsPerWait-th turn that finds nothing and every kFoundPerWait-th that does, and those of
   // quiet signs are every kAsksOfAll-th.
   static constexpr std::uint32_t kRestAfter = 4096;
+  static constexpr std::uint32_t kFewPollers = 8;
+  static constexpr std::uint32_t kWakeFewAfter = 32;
   static constexpr std::uint32_t kGlancesPerTurn = 8;
   static constexpr std::uint32_t kTurnsPerWait = 4;
   static constexpr std::uint32_t kFoundPerWait = 64;
@@ -225,6 +228,7 @@ class Reactor final : private WaitWord::Waker {
   void let_rest(const Poller& poller) noexcept;
   bool ask_pollers() noexcept;       // true: one had something
   void let_pollers_rest() noexcept;  // those that can
+  void wake_few_pollers() noexcept;  // all, if they are few
   void poll_turn(std::uint32_t polls) noexcept;
   void ask_for_role() noexcept;
   [[nodiscard]] bool polls_drive() noexcept;
@@ -292,6 +296,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> deferred_count_{0};
   std::atomic<std::uint32_t> follower_count_{0};
   std::atomic<std::uint32_t> awake_count_{0};  // of awake_
+  std::uint32_t pollers_ UDAPL_GUARDED_BY(lock_) = 0;
   std::atomic<bool> roused_{false};            // and no driver has asked since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};

@@ -4,9 +4,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/reactor/support.h"
 
@@ -40,6 +42,7 @@ class Mailbox final : public Handler {
   }
   Look look() noexcept override {
     ++looks;
+    resting.store(false);
     return take() ? Look::kFound : Look::kNothing;
   }
   bool rest() noexcept override {
@@ -99,17 +102,37 @@ BOOST_AUTO_TEST_CASE(one_that_is_awake_needs_no_bell) {
   BOOST_TEST(box.looks >= 999);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_finds_nothing_for_long_rests) {
+BOOST_AUTO_TEST_CASE(of_many_those_that_find_nothing_for_long_rest) {
   const auto reactor = make_reactor();
-  Mailbox box(*reactor);
-  box.put();
-  BOOST_REQUIRE(drive_until(*reactor, [&] { return box.taken == 1; }));
-  BOOST_REQUIRE(drive_until(*reactor, [&] { return box.resting.load(); }));
-  const long looks = box.looks;
+  std::vector<std::unique_ptr<Mailbox>> boxes;
+  for (int i = 0; i < 20; ++i) boxes.push_back(std::make_unique<Mailbox>(*reactor));
+  const auto all = [&](auto condition) {
+    return drive_until(*reactor, [&] { return std::ranges::all_of(boxes, condition); });
+  };
+  for (const auto& box : boxes) box->put();
+  BOOST_REQUIRE(all([](const auto& box) { return box->taken == 1; }));
+  BOOST_REQUIRE(all([](const auto& box) { return box->resting.load(); }));
+  const long looks = boxes[3]->looks;
   for (int i = 0; i < 100; ++i) reactor->progress();
-  BOOST_TEST(box.looks == looks);
-  box.put();
-  BOOST_TEST(drive_until(*reactor, [&] { return box.taken == 2; }));
+  BOOST_TEST(boxes[3]->looks == looks);
+  boxes[3]->put();
+  BOOST_TEST(drive_until(*reactor, [&] { return boxes[3]->taken == 2; }));
+}
+
+// A peer of theirs cannot know that somebody polls, unless they are awake.
+BOOST_AUTO_TEST_CASE(few_are_awake_as_long_as_a_thread_polls) {
+  const auto reactor = make_reactor();
+  Mailbox first(*reactor);
+  Mailbox second(*reactor);
+  first.put();  // the other one has never had anything
+  const long looks = second.looks;
+  BOOST_REQUIRE(drive_until(*reactor, [&] { return second.looks > looks + 10'000; }));
+  const long bells = second.bells;
+  second.put();
+  BOOST_TEST(drive_until(*reactor, [&] { return second.taken == 1; }));
+  BOOST_TEST(second.bells <= bells + 1);  // the service thread may just have let it rest
+  // When nobody polls any more the service thread sees to it that both rest.
+  BOOST_TEST(eventually([&] { return first.resting && second.resting; }));
 }
 
 BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {
