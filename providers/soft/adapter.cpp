@@ -89,6 +89,7 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
   a.provider_specific.insert(a.provider_specific.end(),
                              {{"SOFT_CRC", settings.crc ? "on" : "off"},
                               {"SOFT_PATH", name(settings.path)},
+                              {"SOFT_DIRECT", settings.direct ? "on" : "off"},
                               {"SOFT_FALLBACK", settings.revision1_fallback ? "on" : "off"},
                               {"SOFT_DRAIN", seconds(settings.drain_limit)},
                               {"SOFT_HALF_OPEN", std::to_string(settings.half_open_limit)},

@@ -9,6 +9,7 @@
 #include "providers/reactor/reactor.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/connector.h"
+#include "providers/soft/io/ring_stream.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/mpa_reader.h"
@@ -75,7 +76,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   const transport::SocketAddress remote_;
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
-  const std::chrono::milliseconds peer_timeout_;
+  const RingStream::Options ring_options_;
   const Settings::Path path_;
 
   mutable Mutex lock_;

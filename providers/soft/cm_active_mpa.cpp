@@ -83,7 +83,7 @@ bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) 
     return path_ != Settings::Path::kShm;
   }
   auto* const rings =
-      new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), peer_timeout_);
+      new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), ring_options_);
   verdict.stream.reset(rings);
   verdict.agreed.crc = verdict.agreed.markers_to_send = false;
   UDAPL_TRACE(kDetail, "shared memory with %s", to_text(remote_).c_str());

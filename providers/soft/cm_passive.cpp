@@ -46,7 +46,7 @@ TcpIncoming::TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& rea
       request_(without_token(reader_.frame())),
       endpoints_(stream->endpoints()),
       crc_(settings.crc),
-      peer_timeout_(settings.peer_timeout),
+      ring_options_{settings.peer_timeout, settings.direct},
       rings_(std::move(rings)) {
   wait(std::move(stream));
 }
@@ -131,7 +131,7 @@ Status TcpIncoming::hand_on(std::unique_ptr<TcpStream>& stream, ConnectionEnd& e
   TcpStream* const tcp = stream.get();
   RingStream* rings = nullptr;
   if (rings_.valid()) {
-    rings = new (std::nothrow) RingStream(std::move(stream), std::move(rings_), peer_timeout_);
+    rings = new (std::nothrow) RingStream(std::move(stream), std::move(rings_), ring_options_);
     if (rings == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
     taken.reset(rings);
   } else {

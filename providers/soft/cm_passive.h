@@ -5,6 +5,7 @@
 #include "common/mutex.h"
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
+#include "providers/soft/io/ring_stream.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/mpa_reader.h"
@@ -64,7 +65,7 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   const iwarp::MpaFrame request_;
   const transport::Endpoints endpoints_;
   const bool crc_;
-  const std::chrono::milliseconds peer_timeout_;
+  const RingStream::Options ring_options_;
   shm::Rings rings_;
   Mutex lock_;
   State state_ UDAPL_GUARDED_BY(lock_) = State::kWaiting;

@@ -64,6 +64,8 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   stream_ = std::move(stream);
   sender_.set_emss(stream_->effective_mss());
   if (stream_->receives_in_place()) receiver_.set_in_place();
+  peer_reaches_ = stream_->peer_reaches();
+  may_reach_ = peer_reaches_ != nullptr;
 }
 
 void IwarpLink::close(Close how) noexcept {
@@ -258,6 +260,7 @@ void IwarpLink::note_incoming() noexcept {
   in.mid_frame = (in.staged != 0 || receiver_.opened()) && in.staged < receiver_.needed();
   in.mid_message = receiver_.mid_fpdu() || receiver_.mid_message();
   in.frames = receiver_.fpdus();
+  if (in.staged == 0 && !in.waits) stream_->delivered();
 }
 
 }  // namespace udapl::soft

@@ -66,6 +66,11 @@ class IwarpLink final : public Link {
     return stream_->unacknowledged();
   }
 
+  [[nodiscard]] bool reach(const Reach& what, Payload local) noexcept override {
+    return all_sent() && !sender_.busy() && stream_->reach(what, local);
+  }
+  shm::Grants* grants(MrTable& memory) noexcept override { return stream_->grants(memory); }
+
   [[nodiscard]] unsigned ready(std::uint32_t events) noexcept override;
   [[nodiscard]] unsigned look() noexcept override;
   [[nodiscard]] bool rest() noexcept override { return stream_->rest(); }

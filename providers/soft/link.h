@@ -8,12 +8,19 @@
 #include "providers/soft/iwarp/rdmap.h"
 #include "providers/soft/iwarp/terminate.h"
 #include "providers/soft/iwarp/tx_batch.h"
+#include "providers/soft/reach.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace udapl::soft {
+
+class MrTable;
+namespace shm {
+class Grants;
+}
 
 // How a link ends.
 enum class Close : std::uint8_t {
@@ -116,6 +123,19 @@ class Link {
   // Bytes that the peer's host has not confirmed.
   [[nodiscard]] virtual std::size_t unacknowledged() const noexcept = 0;
 
+  // ---- memory that is reached without the peer (docs/adr/0035) -----------------------------------
+  // May reach() do anything?
+  [[nodiscard]] bool may_reach() const noexcept { return may_reach_; }
+  // An RDMA Write or Read, done at once and in its order, without the peer. `local`: where the
+  // bytes are, or go; pinned. False: it has to be sent as a message.
+  [[nodiscard]] virtual bool reach(const Reach&, Payload) noexcept { return false; }
+  // Does the peer want to be told of memory that it may reach so?
+  [[nodiscard]] bool peer_reaches() const noexcept {
+    return peer_reaches_ != nullptr && peer_reaches_->load(std::memory_order_relaxed) != 0;
+  }
+  // What it has been told, of memory in this table; null: it is told nothing.
+  virtual shm::Grants* grants(MrTable&) noexcept { return nullptr; }
+
   // ---- waiting ----------------------------------------------------------------------------------
   // Changes which of `which` are waited for. The handler is called for as long as one of them is
   // so.
@@ -164,6 +184,8 @@ class Link {
   std::uint64_t built_ = 0;
   std::uint64_t sent_ = 0;
   bool refers_ = false;
+  bool may_reach_ = false;
+  const std::atomic<std::uint32_t>* peer_reaches_ = nullptr;  // lives as long as the link
   Incoming incoming_;
   int error_ = 0;
 

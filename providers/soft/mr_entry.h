@@ -35,6 +35,9 @@ struct MrTable::Entry {
   std::uint32_t next = kNone;             // in the bucket or the free list
   ScopeId qp = 0;                         // a window's: bound through
   MrRef mr;                               // a window's: bound to
+  // What peers on this host have been told of it, or take no notice of yet that it is over. Changed
+  // under the lock; none is added once the entry is invalid.
+  std::atomic<shm::Grants::Grant*> grants{nullptr};
   DAT_LMR_TRIPLET range{};                // a window's, as posted
 };
 

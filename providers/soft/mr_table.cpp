@@ -121,6 +121,9 @@ void MrTable::withdraw(std::uint32_t index) noexcept {
   Entry& entry = at(index);
   // seq_cst, here and in pin(): either the pinner sees the 0 or we see its pin.
   entry.current.store(0, std::memory_order_seq_cst);
+  for (auto* grant = entry.grants.load(std::memory_order_relaxed); grant != nullptr;
+       grant = grant->next)
+    shm::Grants::withdraw(*grant);
   const std::uint32_t stag = entry.stag.exchange(0, std::memory_order_relaxed);
   if (stag == 0) return;
   std::uint32_t& bucket = buckets_[stag % kBuckets];
@@ -132,15 +135,6 @@ void MrTable::withdraw(std::uint32_t index) noexcept {
     at(before).next = entry.next;
   }
   entry.next = kNone;
-}
-
-void MrTable::wait_unused(const Entry& entry) noexcept {
-  for (int spins = 0; entry.users.load(std::memory_order_seq_cst) != 0; ++spins) {
-    if (spins < 64)
-      cpu_pause();
-    else
-      ::sched_yield();
-  }
 }
 
 MrTable::Pin MrTable::pin(MrRef ref) noexcept {

@@ -6,6 +6,7 @@
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "dapl/transport/mr.h"
+#include "providers/soft/shm/grants.h"
 #include "providers/soft/stag.h"
 
 #include <atomic>
@@ -164,6 +165,15 @@ class MrTable {
   [[nodiscard]] Refusal access(const Access& request, Segment& out, Pin& pin) noexcept
       UDAPL_EXCLUDES(lock_);
 
+  // ---- peers that reach memory by themselves (shm/grants.h) --------------------------------------
+  // `grants` are told what may be done with the entry of `request`, which access() has just let
+  // through, if there is room. Whoever revokes takes it back, and waits until that peer is not at
+  // the memory.
+  void grant(const Access& request, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
+  // The connection is over: takes back all. Waits a moment for the peer; if it is still at some of
+  // the memory then, whoever frees that memory waits for it.
+  void end_grants(std::unique_ptr<shm::Grants> grants) noexcept UDAPL_EXCLUDES(lock_);
+
   // A value that looks like an STag and names nothing: the sink of our own RDMA Reads, which the
   // peer only has to send back.
   [[nodiscard]] std::uint32_t ephemeral_stag() noexcept UDAPL_EXCLUDES(lock_) {
@@ -196,7 +206,15 @@ class MrTable {
   template <class Matches>
   void withdraw_windows_if(Matches matches) noexcept UDAPL_EXCLUDES(lock_);
   void unbind_windows_of(MrRef mr) noexcept UDAPL_EXCLUDES(lock_);
-  static void wait_unused(const Entry& entry) noexcept;
+  void wait_unused(Entry& entry) noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] static bool reached(const Entry& entry) noexcept;
+  void forget_grant(shm::Grants::Grant& grant) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool forget_unused(Entry& entry, bool long_since,
+                                   std::unique_ptr<shm::Grants>& over) noexcept
+      UDAPL_REQUIRES(lock_);
+  std::unique_ptr<shm::Grants> take_ended(shm::Grants& grants) noexcept UDAPL_REQUIRES(lock_);
+  bool forget_all_unused(shm::Grants& grants, bool long_since) noexcept UDAPL_REQUIRES(lock_);
+  void sweep_ended() noexcept UDAPL_EXCLUDES(lock_);
 
   const std::uint32_t max_entries_;
   mutable SpinLock lock_;
@@ -207,6 +225,8 @@ class MrTable {
   // STag -> entry, chained. Zeroed by the kernel, so that what is not used costs no memory.
   const std::unique_ptr<std::uint32_t[], Free> buckets_ UDAPL_GUARDED_BY(lock_);
   const std::unique_ptr<std::atomic<Entry*>[]> chunks_;
+  // Of connections that have gone, while their peers are at some of the memory.
+  std::unique_ptr<shm::Grants> ended_grants_ UDAPL_GUARDED_BY(lock_);
 };
 
 }  // namespace udapl::soft

@@ -113,7 +113,7 @@ bool MrTable::commit_bind(const PendingBind& bind, ScopeId qp) noexcept {
       }
       if (entry.current.load(std::memory_order_relaxed) != 0) {
         withdraw_window(bind.window);
-      } else if (entry.users.load(std::memory_order_seq_cst) == 0) {
+      } else if (entry.users.load(std::memory_order_seq_cst) == 0 && !reached(entry)) {
         if (bind.stag == 0) return true;
         entry.address.store(reinterpret_cast<std::uintptr_t>(covered.address),
                             std::memory_order_release);

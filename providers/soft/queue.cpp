@@ -183,7 +183,7 @@ void Queue::fill(std::size_t budget) noexcept {
   const std::uint64_t limit = link.built() + budget;
   while (link.built() < limit) {
     if (current_ == Current::kNone && !begin_message()) return;
-    if (!link.build(limit - link.built())) return;
+    if (current_ != Current::kDone && !link.build(limit - link.built())) return;
     end_message(link.built());
   }
 }
@@ -207,7 +207,12 @@ bool Queue::begin_message() noexcept {
     begin_control();
     return true;
   }
-  if (!requests.startable() || !requests.begin(out_)) return false;
+  if (!requests.startable()) return false;
+  if (shared_.link->may_reach() && requests.reach(out_)) {
+    current_ = Current::kDone;
+    return true;
+  }
+  if (!requests.begin(out_)) return false;
   current_ = Current::kRequest;
   return true;
 }

@@ -145,7 +145,7 @@ class Queue final : public iwarp::Inbound {
 
  private:
   // The message that the link is at.
-  enum class Current : std::uint8_t { kNone, kControl, kRequest, kResponse };
+  enum class Current : std::uint8_t { kNone, kControl, kRequest, kResponse, kDone };
 
   // While the application polls, a burst of posts is sent in one piece when it polls next; all but
   // the first few, and never more than this many requests or bytes.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/responder.h"
 
-#include "providers/soft/placement.h"
+#include "common/placement.h"
 
 #include <algorithm>
 #include <atomic>
@@ -50,15 +50,28 @@ Verdict Responder::invalidate(std::uint32_t stag) noexcept {
   return verdict_of(shared_.memory.invalidate(stag, shared_.pd, shared_.id));
 }
 
+// From now on the peer may do it by itself, if it can.
+void Responder::let_in(const MrTable::Access& access) noexcept {
+  Link& link = *shared_.link;
+  if (!link.peer_reaches()) [[likely]]
+    return;
+  shm::Grants* const grants = link.grants(shared_.memory);
+  if (grants != nullptr && !grants->has(access.stag)) shared_.memory.grant(access, *grants);
+}
+
 Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
                                std::span<const std::byte> payload) noexcept {
   Segment target;
   MrTable::Pin pin;
-  const Refusal refusal = shared_.memory.access(
-      {stag, to, static_cast<std::uint32_t>(payload.size()), kRemoteWrite, shared_.pd, shared_.id},
-      target, pin);
-  if (refusal == Refusal::kNone) place_bytes(target.address, payload);
-  return verdict_of(refusal);
+  const MrTable::Access access{
+      stag,         to, static_cast<std::uint32_t>(payload.size()), kRemoteWrite, shared_.pd,
+      shared_.id};
+  const Refusal refusal = shared_.memory.access(access, target, pin);
+  if (refusal != Refusal::kNone) [[unlikely]]
+    return verdict_of(refusal);
+  place_bytes(target.address, payload);
+  let_in(access);
+  return Verdict::kOk;
 }
 
 // The memory is pinned while `payload` puts bytes there, which does not wait for any.
@@ -82,10 +95,11 @@ Verdict Responder::read_request(const iwarp::ReadRequest& request, std::uint32_t
   Segment source{};
   if (request.size != 0) {
     MrTable::Pin pin;
-    const Refusal refusal = shared_.memory.access(
-        {request.source_stag, request.source_to, request.size, kRemoteRead, shared_.pd, shared_.id},
-        source, pin);
+    const MrTable::Access access{request.source_stag, request.source_to, request.size,
+                                 kRemoteRead,         shared_.pd,        shared_.id};
+    const Refusal refusal = shared_.memory.access(access, source, pin);
     if (refusal != Refusal::kNone) return verdict_of(refusal);
+    let_in(access);
   }
   Response* const response = next();
   if (response == nullptr) return Verdict::kTooManyReads;

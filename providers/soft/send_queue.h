@@ -63,6 +63,8 @@ class SendQueue {
   }
   // May the first request that is not built yet start now?
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
+  // Does it, an RDMA Write or Read, without the peer. False: it is to be started.
+  [[nodiscard]] bool reach(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Starts it. False: it failed, or has to wait for room for its pins.
   [[nodiscard]] bool begin(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // A message of the request that was started is built.

@@ -74,6 +74,8 @@ constexpr Option kOptions[] = {
      [](std::string_view t, Settings& s) {
        return read_number(t, 1, kMaxMegabytes, s.staging_mb);
      }},
+    {"direct", "on or off",
+     [](std::string_view t, Settings& s) { return read_switch(t, s.direct); }},
     {"path", "tcp, auto or shm",
      [](std::string_view t, Settings& s) { return read_path(t, s.path); }}};
 

@@ -3,7 +3,7 @@
 
 #include <dat/dat_ib_extensions.h>
 
-#include "providers/soft/placement.h"
+#include "common/placement.h"
 
 #include <algorithm>
 

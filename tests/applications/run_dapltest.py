@@ -18,6 +18,9 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from ports import free_port
+
 SKIP = 77
 TIMEOUT_S = 50
 PACKAGED = "/usr/bin/dapltest"
@@ -58,9 +61,7 @@ class Bench:
     def server(self, program=None, status=0):
         """A server; at the end it is asked to quit and has to end with the status. None: it is gone."""
         for _ in range(5):  # somebody else may take the port
-            with socket.socket() as probe:
-                probe.bind((HOST, 0))
-                port = min(probe.getsockname()[1], 65000)
+            port = free_port()
             argv = [program or self.ours, "-T", "S", "-D", "soft", "-n", str(port)]
             server = subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True)
             line = server.stdout.readline()

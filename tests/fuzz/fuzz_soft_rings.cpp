@@ -84,7 +84,7 @@ class Pages {
   void set(unsigned field, std::uint64_t value) {
     soft::shm::RingControl& ring = field % 2 == 0 ? out() : in();
     const auto word = static_cast<std::uint32_t>(value);
-    switch (field / 2 % 7) {
+    switch (field / 2 % 11) {
       case 0:
         ring.head = value;
         break;
@@ -103,6 +103,18 @@ class Pages {
       case 5:
         ring.writer_sleeps = word;
         break;
+      case 6:
+        ring.delivered = value;
+        break;
+      case 7:  // "I reach your memory"
+        layout().greeting[0].reaches = word;
+        break;
+      case 8:  // "I am at it"
+        layout().granted[1][word % soft::shm::kGrantSlots].user = word;
+        break;
+      case 9:  // what only we should write there
+        layout().granted[1][word % soft::shm::kGrantSlots].stag = word;
+        break;
       default:
         ring.reader_sleeps = word;
         break;
@@ -116,7 +128,7 @@ class Pages {
   soft::shm::Layout& layout() {
     return *reinterpret_cast<soft::shm::Layout*>(region_.bytes().data());
   }
-  std::span<std::byte> data() { return region_.bytes().subspan(soft::shm::Layout::kPage); }
+  std::span<std::byte> data() { return region_.bytes().subspan(soft::shm::Layout::kRingsAt); }
 
   soft::shm::Region region_;
   std::uint64_t head_ = 0;
@@ -208,7 +220,8 @@ class World {
     auto tcp =
         std::make_unique<soft::TcpStream>(*reactor_, std::move(socket), transport::Endpoints{});
     std::unique_ptr<soft::ByteStream> stream = std::make_unique<soft::RingStream>(
-        std::move(tcp), std::move(rings), std::chrono::milliseconds(0));
+        std::move(tcp), std::move(rings),
+        soft::RingStream::Options{std::chrono::milliseconds(0), true});
     require(qp.attach(stream, negotiated).ok());
   }
 

@@ -5,13 +5,20 @@
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
 #include "providers/soft/iwarp/tx_batch.h"
+#include "providers/soft/reach.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 namespace udapl::soft {
+
+class MrTable;
+namespace shm {
+class Grants;
+}
 
 struct IoResult {
   enum Kind : std::uint8_t {
@@ -61,6 +68,16 @@ class ByteStream {
   virtual void drop(std::size_t) noexcept {}
   // input() will not grow before some of it is taken, by drop() or receive().
   [[nodiscard]] virtual bool cut() const noexcept { return false; }
+  // All that was received has been delivered.
+  virtual void delivered() noexcept {}
+  // See Link. The rings only.
+  [[nodiscard]] virtual bool reach(const Reach&, std::span<const iwarp::IoSpan>) noexcept {
+    return false;
+  }
+  [[nodiscard]] virtual const std::atomic<std::uint32_t>* peer_reaches() const noexcept {
+    return nullptr;
+  }
+  virtual shm::Grants* grants(MrTable&) noexcept { return nullptr; }
   // The MPA Reply, before everything else.
   virtual IoResult answer(std::span<const std::byte> reply) noexcept = 0;
 

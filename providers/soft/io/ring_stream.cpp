@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/io/ring_stream.h"
 
+#include "providers/soft/mr_table.h"
+
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include <sys/socket.h>
@@ -14,6 +17,7 @@ namespace {
 // Frames of 16 KiB of payload: the peer places one while we write the next.
 constexpr std::uint32_t kMss = 16 * 1024 + 64;
 constexpr std::size_t kPublished = 16 * 1024;
+constexpr std::size_t kMostPieces = 64;  // of local memory that the peer's goes to or comes from
 
 std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
   return {static_cast<const std::byte*>(span.data), span.size};
@@ -22,14 +26,19 @@ std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
 }  // namespace
 
 RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
-                       std::chrono::milliseconds peer_timeout) noexcept
+                       const Options& options) noexcept
     : reactor_(tcp->reactor()),
       tcp_(std::move(tcp)),
       rings_(std::move(rings)),
       writer_(rings_.writer()),
       reader_(rings_.reader()),
-      peer_timeout_(peer_timeout),
-      timer_(reactor_, Call::to<&RingStream::on_timeout>(this)) {}
+      peer_memory_(rings_.their_greeting(), rings_.our_greeting(), rings_.granted_by_them(),
+                   rings_.bell()),
+      peer_timeout_(options.peer_timeout),
+      direct_(options.direct),
+      timer_(reactor_, Call::to<&RingStream::on_timeout>(this)) {
+  if (direct_) shm::greet(rings_.our_greeting());
+}
 
 // What was sent stays where the peer can read it, however long that takes.
 RingStream::~RingStream() {
@@ -43,6 +52,7 @@ RingStream::~RingStream() {
   // As a socket that is closed before everything was read.
   if (!finished_) finish(reader_.has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
   ::shutdown(rings_.bell(), SHUT_RDWR);  // a child that was forked keeps it open
+  take_back_grants();
 }
 
 void RingStream::end_gently_as(std::unique_ptr<ByteStream> self) noexcept {
@@ -190,6 +200,40 @@ void RingStream::drop(std::size_t bytes) noexcept {
   if (handler_ == nullptr) return;
   handler_->sign.seen(reader_.position());
   handler_->sign.next_at(reader_.next());
+}
+
+// ---- memory that is reached without the peer ----------------------------------------------------
+
+// Everything before it must have arrived, or it would overtake that.
+bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) noexcept {
+  const std::uint32_t right = what.write ? kRemoteWrite : kRemoteRead;
+  const shm::PeerMemory::Access access{what.write, what.stag, what.to, what.length, right};
+  if (!direct_ || !peer_memory_.suits(access, writer_.reader_sleeps()) || peer_gone_ ||
+      !writer_.all_delivered())
+    return false;
+  std::array<iovec, kMostPieces> pieces;
+  if (local.size() > pieces.size()) return false;
+  for (std::size_t i = 0; i != local.size(); ++i)
+    pieces[i] = {const_cast<void*>(local[i].data), local[i].size};
+  return peer_memory_.copy(access, {pieces.data(), local.size()});
+}
+
+shm::Grants* RingStream::grants(MrTable& memory) noexcept {
+  if (!direct_) return nullptr;
+  if (grants_ != nullptr) [[likely]]
+    return grants_.get();
+  const shm::Process peer = shm::Process::at_end_of(rings_.bell());
+  if (peer.valid())
+    grants_.reset(new (std::nothrow) shm::Grants(rings_.granted_by_us(), peer));
+  memory_ = &memory;
+  return grants_.get();
+}
+
+// The pages go with them: the peer may still be at some of the memory.
+void RingStream::take_back_grants() noexcept {
+  if (grants_ == nullptr) return;
+  grants_->keep(rings_.take_region());
+  memory_->end_grants(std::move(grants_));
 }
 
 std::uint32_t RingStream::effective_mss() const noexcept { return kMss; }

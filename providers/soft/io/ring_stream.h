@@ -21,9 +21,13 @@ namespace udapl::soft {
 // the peer does.
 class RingStream final : public ByteStream {
  public:
-  // Takes both. A peer that for so long makes no room for what is sent to it is lost; 0: never.
-  RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
-             std::chrono::milliseconds peer_timeout) noexcept;
+  struct Options {
+    std::chrono::milliseconds peer_timeout;  // a peer that for so long makes no room for what is
+                                             // sent to it is lost; 0: never
+    bool direct = true;                      // each may reach the other's memory
+  };
+  // Takes both.
+  RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, const Options& options) noexcept;
   ~RingStream() override;
 
   // Undoes the constructor, before anything else was called; only the destructor may follow.
@@ -40,6 +44,13 @@ class RingStream final : public ByteStream {
   [[nodiscard]] std::span<const std::byte> input() noexcept override { return reader_.input(); }
   void drop(std::size_t bytes) noexcept override;
   [[nodiscard]] bool cut() const noexcept override { return peer_gone_ || reader_.cut(); }
+  void delivered() noexcept override { reader_.delivered(); }
+  [[nodiscard]] bool reach(const Reach& what,
+                           std::span<const iwarp::IoSpan> local) noexcept override;
+  [[nodiscard]] const std::atomic<std::uint32_t>* peer_reaches() const noexcept override {
+    return direct_ ? &rings_.their_greeting().reaches : nullptr;
+  }
+  shm::Grants* grants(MrTable& memory) noexcept override;
   IoResult answer(std::span<const std::byte> reply) noexcept override {
     return tcp_->answer(reply);
   }
@@ -53,6 +64,7 @@ class RingStream final : public ByteStream {
 
  private:
   void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
+  void take_back_grants() noexcept;
   void ring_bell() noexcept;
   void hear_bell() noexcept;
   void finish(shm::RingEnd how) noexcept;
@@ -68,7 +80,11 @@ class RingStream final : public ByteStream {
   shm::Rings rings_;
   shm::RingWriter writer_;
   shm::RingReader reader_;
+  shm::PeerMemory peer_memory_;
+  std::unique_ptr<shm::Grants> grants_;  // once the peer has been given one
+  MrTable* memory_ = nullptr;            // ... of this
   const std::chrono::milliseconds peer_timeout_;
+  const bool direct_;
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool rests_ = true;  // as the rings do when they are made

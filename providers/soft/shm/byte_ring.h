@@ -35,6 +35,7 @@ struct RingControl {
   std::atomic<std::uint32_t> window;                   // its size, a power of two
   // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
+  std::atomic<std::uint64_t> delivered;                // ... and what they said was done
   // Set by who lies down, taken back by the other. Looked at with every message, seldom written.
   alignas(kLineSize) std::atomic<std::uint32_t> writer_sleeps;  // 1: ring its bell if there is room
   std::atomic<std::uint32_t> reader_sleeps;                     // 1: ... if there is input
@@ -82,6 +83,13 @@ class RingWriter {
   [[nodiscard]] std::size_t unread() noexcept;
   // Bytes that it has taken, ever.
   [[nodiscard]] std::uint64_t taken() noexcept;
+  // Everything has been taken, and delivered.
+  [[nodiscard]] bool all_delivered() const noexcept {
+    return control_.delivered.load(std::memory_order_acquire) == head_;
+  }
+  [[nodiscard]] bool reader_sleeps() const noexcept {
+    return control_.reader_sleeps.load(std::memory_order_relaxed) != 0;
+  }
 
  private:
   bool look() noexcept;
@@ -115,6 +123,8 @@ class RingReader {
   // input() does not grow while it lies there: it ends with the window, the writer has no room, or
   // has ended.
   [[nodiscard]] bool cut() const noexcept;
+  // All that was read has been delivered.
+  void delivered() noexcept { control_.delivered.store(tail_, std::memory_order_release); }
   // The index up to which everything was read, and where the writer shows its own.
   [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
   // Behind the input that was there last, if the window has not ended there.

@@ -13,7 +13,7 @@ namespace udapl::soft::shm {
 
 namespace {
 
-constexpr char kPrefix[] = "udapl-soft/1/";
+constexpr char kPrefix[] = "udapl-soft/2/";
 constexpr char kMark[] = "udaplshm";
 constexpr std::size_t kMarkSize = sizeof kMark - 1;
 static_assert(kMarkSize + 16 == kTokenSize);
@@ -127,7 +127,8 @@ std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noex
     why = "no shared memory can be had";
     return std::nullopt;
   }
-  auto* const layout = new (region.bytes().data()) Layout{};
+  // The pages are zeros, which is how everything begins; those that are not needed yet stay away.
+  auto* const layout = reinterpret_cast<Layout*>(region.bytes().data());
   for (RingControl& control : layout->control) control.reader_sleeps.store(1);
   if (!send_with(socket.get(), token, region.fd())) {
     why = "the offer of shared memory cannot be sent";

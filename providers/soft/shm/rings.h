@@ -7,22 +7,28 @@
 
 #include "common/fd.h"
 #include "providers/soft/shm/byte_ring.h"
+#include "providers/soft/shm/grants.h"
+#include "providers/soft/shm/peer_memory.h"
 #include "providers/soft/shm/region.h"
 
 namespace udapl::soft::shm {
 
-// The memory of one connection: a page with the two controls, then the two rings. Its maker writes
-// into the first and reads from the second.
+// The memory of one connection: a page with the two controls and what each side says of itself, one
+// with what each grants the other, then the two rings. Its maker writes into the first and reads
+// from the second.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kRingsAt = 2 * kPage;
   // Where many want the same processors each side gets its turn seldom, and moves a ring of bytes
   // then. Pages are only taken when used.
   static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
   static constexpr std::size_t kFirstWindow = 1024 * 1024;
-  static constexpr std::size_t kSize = kPage + 2 * kRingSize;
+  static constexpr std::size_t kSize = kRingsAt + 2 * kRingSize;
   std::array<RingControl, 2> control;
+  std::array<Greeting, 2> greeting;
+  alignas(kPage) std::array<GrantSlots, 2> granted;  // by each side
 };
-static_assert(sizeof(Layout) <= Layout::kPage);
+static_assert(sizeof(Layout) == Layout::kRingsAt);
 
 // One side's hold of it, and the socket that is the bell of both: what comes on it says "look", and
 // its end that the peer is gone. Invalid if default-constructed.
@@ -43,13 +49,29 @@ class Rings {
   [[nodiscard]] RingReader reader() const noexcept { return {control(!maker_), data(!maker_)}; }
   // What this side tells the other about what it writes.
   [[nodiscard]] RingControl& written() const noexcept { return control(maker_); }
+  [[nodiscard]] Greeting& our_greeting() const noexcept { return layout().greeting[side(maker_)]; }
+  [[nodiscard]] const Greeting& their_greeting() const noexcept {
+    return layout().greeting[side(!maker_)];
+  }
+  [[nodiscard]] GrantSlots& granted_by_us() const noexcept {
+    return layout().granted[side(maker_)];
+  }
+  [[nodiscard]] GrantSlots& granted_by_them() const noexcept {
+    return layout().granted[side(!maker_)];
+  }
+  // The memory, for who needs it longer. Nothing but the bell remains.
+  [[nodiscard]] Region take_region() noexcept { return std::move(region_); }
 
  private:
+  [[nodiscard]] static constexpr std::size_t side(bool makers) noexcept { return makers ? 0 : 1; }
+  [[nodiscard]] Layout& layout() const noexcept {
+    return *reinterpret_cast<Layout*>(region_.bytes().data());
+  }
   [[nodiscard]] RingControl& control(bool makers) const noexcept {
-    return reinterpret_cast<Layout*>(region_.bytes().data())->control[makers ? 0 : 1];
+    return layout().control[side(makers)];
   }
   [[nodiscard]] std::span<std::byte> data(bool makers) const noexcept {
-    return region_.bytes().subspan(Layout::kPage + (makers ? 0 : Layout::kRingSize),
+    return region_.bytes().subspan(Layout::kRingsAt + (makers ? 0 : Layout::kRingSize),
                                    Layout::kRingSize);
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The order in which placed bytes become visible.
-#include "providers/soft/placement.h"
+#include "common/placement.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -283,6 +283,12 @@ inline constexpr bool kRings = true;
 inline constexpr bool kRings = false;
 #endif
 
+#ifdef UDAPL_TEST_DIRECT
+inline constexpr bool kDirect = true;
+#else
+inline constexpr bool kDirect = false;
+#endif
+
 // Rings for the two ends of a TCP connection: of who connected, and of who accepted.
 inline std::pair<shm::Rings, shm::Rings> ring_pair(int accepted) {
   sockaddr_storage place{};
@@ -307,7 +313,8 @@ inline void attach_rings(Side& side, Fd socket, shm::Rings rings, Negotiated n) 
   n.agreed.crc = false;
   auto tcp = std::make_unique<TcpStream>(*side.reactor, std::move(socket), transport::Endpoints{});
   std::unique_ptr<ByteStream> stream =
-      std::make_unique<RingStream>(std::move(tcp), std::move(rings), 0ms);
+      std::make_unique<RingStream>(std::move(tcp), std::move(rings),
+                                   RingStream::Options{0ms, kDirect});
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 

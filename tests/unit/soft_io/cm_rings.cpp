@@ -66,7 +66,7 @@ struct Half {
     BOOST_REQUIRE(theirs.valid());
     stream = std::make_unique<RingStream>(
         std::make_unique<TcpStream>(*reactor, Fd(::dup(accepted.fd())), transport::Endpoints{}),
-        std::move(offer->rings), peer_timeout);
+        std::move(offer->rings), RingStream::Options{peer_timeout, false});
   }
   std::unique_ptr<Reactor> reactor = make_reactor();
   RawSocket peer;

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-namespace udapl::soft {
+namespace udapl {
 
 // The end of what is placed at a time: stored after all the rest.
 inline constexpr std::size_t kPlacedLast = 8;
@@ -55,4 +55,4 @@ inline void place_bytes(std::byte* to, std::span<const std::byte> from) noexcept
   }
 }
 
-}  // namespace udapl::soft
+}  // namespace udapl

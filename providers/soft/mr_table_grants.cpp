@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The part of MrTable that deals with who is at the memory: pins of ours, and peers on this host
+// that reach it by themselves.
+#include "common/mutex.h"
+#include "common/tracing/trace.h"
+#include "providers/soft/mr_entry.h"
+#include "providers/soft/mr_table.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <sched.h>
+
+namespace udapl::soft {
+namespace {
+
+// A peer copies some 256 KiB at most between looks.
+constexpr auto kCopyTime = std::chrono::milliseconds(1);
+constexpr auto kLooksEvery = std::chrono::milliseconds(10);
+constexpr auto kFarewell = std::chrono::milliseconds(5);
+constexpr int kPauses = 64;
+
+// Spins, then yields, then sleeps; tells when it is time to look at what the peer does.
+class Patience {
+ public:
+  // True: it has been long, and a while since it was asked last.
+  bool wait() noexcept {
+    if (++turns_ < kPauses) {
+      cpu_pause();
+      return false;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (since_ == Time{}) since_ = looked_ = now;
+    if (now - since_ < kCopyTime) {
+      ::sched_yield();
+      return false;
+    }
+    std::this_thread::sleep_for(kCopyTime);
+    if (now - looked_ < kLooksEvery) return false;
+    looked_ = now;
+    return true;
+  }
+  [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept {
+    return since_ == Time{} ? std::chrono::steady_clock::duration{}
+                            : std::chrono::steady_clock::now() - since_;
+  }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  int turns_ = 0;
+  Time since_{};
+  Time looked_{};
+};
+
+}  // namespace
+
+bool MrTable::reached(const Entry& entry) noexcept {
+  return entry.grants.load(std::memory_order_acquire) != nullptr;
+}
+
+// REQUIRES: the entry was withdrawn.
+void MrTable::wait_unused(Entry& entry) noexcept {
+  for (int spins = 0; entry.users.load(std::memory_order_seq_cst) != 0; ++spins) {
+    if (spins < kPauses)
+      cpu_pause();
+    else
+      ::sched_yield();
+  }
+  if (!reached(entry)) [[likely]]
+    return;
+  Patience patience;
+  bool long_since = false;
+  bool told = false;
+  for (;;) {
+    std::unique_ptr<shm::Grants> over;  // destroyed without the lock
+    {
+      const ScopedLock lock(lock_);
+      if (forget_unused(entry, long_since, over)) return;
+    }
+    long_since = patience.wait();
+    if (!long_since || std::exchange(told, true)) continue;
+    UDAPL_TRACE(kNormal, "waiting for a peer on this host that is in the middle of an RDMA access");
+  }
+}
+
+// ---- grants -------------------------------------------------------------------------------------
+
+void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
+  const ScopedLock lock(lock_);
+  if (grants.has(request.stag)) return;
+  const std::uint32_t index = lookup(request.stag);
+  if (index == kNone) return;
+  Entry& entry = at(index);
+  if (entry.pd.load(std::memory_order_relaxed) != request.pd ||
+      (entry.kind.load(std::memory_order_relaxed) == Kind::kWindow &&
+       entry.scope == transport::WindowScope::kQp && entry.qp != request.qp))
+    return;
+  shm::Grants::Grant* const place = grants.place_for(request.stag);
+  if (place == nullptr) return;
+  if (place->stag.load(std::memory_order_relaxed) != 0) forget_grant(*place);
+  const std::uint64_t address = entry.address.load(std::memory_order_relaxed);
+  grants.give(*place, request.stag, index,
+              {entry.zero_based.load(std::memory_order_relaxed) ? 0 : address,
+               entry.length.load(std::memory_order_relaxed), address,
+               entry.rights.load(std::memory_order_relaxed)});
+  place->next = entry.grants.load(std::memory_order_relaxed);
+  entry.grants.store(place, std::memory_order_release);
+}
+
+// Out of the list of its entry. REQUIRES: withdrawn, and not in use.
+void MrTable::forget_grant(shm::Grants::Grant& grant) noexcept {
+  std::atomic<shm::Grants::Grant*>& first = at(grant.entry).grants;
+  shm::Grants::Grant* before = first.load(std::memory_order_relaxed);
+  if (before == &grant) {
+    first.store(grant.next, std::memory_order_release);
+  } else {
+    while (before->next != &grant) before = before->next;
+    before->next = grant.next;
+  }
+  grant.owner->free(grant);
+}
+
+// Those that were withdrawn and no peer is at. True: none is left. `over` is to be destroyed.
+bool MrTable::forget_unused(Entry& entry, bool long_since,
+                            std::unique_ptr<shm::Grants>& over) noexcept {
+  bool all = true;
+  shm::Grants::Grant* grant = entry.grants.load(std::memory_order_relaxed);
+  while (grant != nullptr) {
+    shm::Grants::Grant* const next = grant->next;
+    const bool in_use = grant->withdrawn && shm::Grants::in_use(*grant, long_since);
+    if (in_use) all = false;
+    if (grant->withdrawn && !in_use) {
+      shm::Grants& owner = *grant->owner;
+      forget_grant(*grant);
+      std::unique_ptr<shm::Grants> ended = owner.empty() ? take_ended(owner) : nullptr;
+      if (ended != nullptr) {
+        ended->next = std::move(over);
+        over = std::move(ended);
+      }
+    }
+    grant = next;
+  }
+  return all;
+}
+
+// Null: its connection lives.
+std::unique_ptr<shm::Grants> MrTable::take_ended(shm::Grants& grants) noexcept {
+  std::unique_ptr<shm::Grants>* place = &ended_grants_;
+  while (*place != nullptr && place->get() != &grants) place = &(*place)->next;
+  std::unique_ptr<shm::Grants> found = std::move(*place);
+  if (found != nullptr) *place = std::move(found->next);
+  return found;
+}
+
+void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
+  sweep_ended();
+  {
+    const ScopedLock lock(lock_);
+    for (shm::Grants::Grant& grant : grants->all()) {
+      if (grant.stag.load(std::memory_order_relaxed) != 0) shm::Grants::withdraw(grant);
+    }
+  }
+  Patience patience;
+  bool long_since = false;
+  for (;;) {
+    {
+      const ScopedLock lock(lock_);
+      if (forget_all_unused(*grants, long_since)) return;
+      if (long_since) {
+        grants->next = std::move(ended_grants_);
+        ended_grants_ = std::move(grants);
+        return;
+      }
+    }
+    static_cast<void>(patience.wait());
+    long_since = patience.waited() >= kFarewell;
+  }
+}
+
+// Those of one connection. True: none is left.
+bool MrTable::forget_all_unused(shm::Grants& grants, bool long_since) noexcept {
+  for (shm::Grants::Grant& grant : grants.all()) {
+    if (grant.stag.load(std::memory_order_relaxed) != 0 &&
+        !shm::Grants::in_use(grant, long_since))
+      forget_grant(grant);
+  }
+  return grants.empty();
+}
+
+// What peers have left behind that died since.
+void MrTable::sweep_ended() noexcept {
+  std::unique_ptr<shm::Grants> over;  // destroyed without the lock
+  const ScopedLock lock(lock_);
+  std::unique_ptr<shm::Grants>* place = &ended_grants_;
+  while (*place != nullptr) {
+    if (!forget_all_unused(**place, true)) {
+      place = &(*place)->next;
+      continue;
+    }
+    std::unique_ptr<shm::Grants> ended = std::move(*place);
+    *place = std::move(ended->next);
+    ended->next = std::move(over);
+    over = std::move(ended);
+  }
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/shm/grants.h"
+
+#include "common/fd.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Who touches stores `user` and then reads `stag`; who revokes stores `stag` and then reads `user`.
+// All four are sequentially consistent, so at least one sees what the other did.
+
+namespace udapl::soft::shm {
+
+// ---- the peer's process -------------------------------------------------------------------------
+
+namespace {
+
+using Text = std::array<char, 512>;
+
+// The beginning of a file below /proc; empty if it is not there, or may not be read.
+Text read_text(const char* path) noexcept {
+  Text text{};
+  const Fd file = Fd::made(::open(path, O_RDONLY | O_CLOEXEC));
+  if (file.valid() && ::read(file.get(), text.data(), text.size() - 1) < 0) text[0] = '\0';
+  return text;
+}
+
+struct ThreadStatus {
+  char state = '\0';  // '\0': there is none
+  unsigned long long start = 0;
+};
+
+// Behind the name, in parentheses and of any characters, come the state and, as the 20th from
+// there, the start time (proc(5)).
+ThreadStatus parse_status(const Text& text) noexcept {
+  constexpr int kFieldsBetween = 19;
+  ThreadStatus status;
+  const char* at = std::strrchr(text.data(), ')');
+  if (at == nullptr || at[1] != ' ') return status;
+  at += 2;
+  const char state = *at;
+  for (int i = 0; i < kFieldsBetween; ++i) {
+    at = std::strchr(at, ' ');
+    if (at == nullptr) return status;
+    ++at;
+  }
+  status.start = std::strtoull(at, nullptr, 10);
+  status.state = state;
+  return status;
+}
+
+using Path = std::array<char, 64>;
+
+ThreadStatus status_of(pid_t pid) noexcept {
+  Path path;
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(pid));
+  return parse_status(read_text(path.data()));
+}
+
+bool has_gone(char state) noexcept { return state == '\0' || state == 'Z' || state == 'X'; }
+
+// Is a thread that does not run behind the copy? It is stopped on its way back from the system
+// call, not within it.
+bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
+  Path path;
+  std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/syscall", static_cast<int>(pid), tid);
+  const Text call = read_text(path.data());
+  char* end = nullptr;
+  const long number = std::strtol(call.data(), &end, 10);
+  return end != call.data() && (number == SYS_process_vm_readv || number == SYS_process_vm_writev);
+}
+
+}  // namespace
+
+Process Process::at_end_of(int socket) noexcept {
+  Process process;
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return process;
+  if (peer.pid <= 0 || peer.uid != ::geteuid()) return process;
+  const ThreadStatus status = status_of(peer.pid);
+  if (has_gone(status.state)) return process;
+  process.pid_ = peer.pid;
+  process.start_ = status.start;
+  return process;
+}
+
+bool Process::may_still_copy(std::uint32_t tid) const noexcept {
+  if (has_gone(status_of(::getpid()).state)) return true;  // /proc tells nothing
+  const ThreadStatus process = status_of(pid_);
+  if (process.state == '\0' || process.start != start_) return false;
+  Path path;
+  std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/stat", static_cast<int>(pid_), tid);
+  const char state = parse_status(read_text(path.data())).state;
+  if (has_gone(state)) return false;
+  const bool stopped = state == 'T' || state == 't';
+  return !stopped || !stopped_behind_copy(pid_, tid);
+}
+
+// ---- grants -------------------------------------------------------------------------------------
+
+Grants::Grants(GrantSlots& slots, const Process& peer) noexcept : peer_(peer) {
+  for (std::size_t i = 0; i < kGrantSlots; ++i) {
+    grants_[i].owner = this;
+    grants_[i].slot = &slots[i];
+  }
+}
+
+bool Grants::has(std::uint32_t stag) const noexcept {
+  const std::size_t first = grant_places(stag);
+  for (std::size_t i = first; i < first + kGrantPlaces; ++i) {
+    if (grants_[i].stag.load(std::memory_order_relaxed) == stag) return true;
+  }
+  return false;
+}
+
+Grants::Grant* Grants::place_for(std::uint32_t stag) noexcept {
+  const std::size_t first = grant_places(stag);
+  for (std::size_t i = first; i < first + kGrantPlaces; ++i) {
+    if (grants_[i].stag.load(std::memory_order_relaxed) == 0) return &grants_[i];
+  }
+  for (std::size_t i = 0; i < kGrantPlaces; ++i) {
+    Grant& grant = grants_[first + victim_++ % kGrantPlaces];
+    if (grant.withdrawn) continue;
+    withdraw(grant);
+    if (!in_use(grant, false)) return &grant;
+    grant.withdrawn = false;
+    grant.slot->stag.store(grant.stag.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+  }
+  return nullptr;
+}
+
+void Grants::give(Grant& grant, std::uint32_t stag, std::uint32_t entry,
+                  const Range& range) noexcept {
+  GrantSlot& slot = *grant.slot;
+  slot.to.store(range.to, std::memory_order_relaxed);
+  slot.length.store(range.length, std::memory_order_relaxed);
+  slot.address.store(range.address, std::memory_order_relaxed);
+  slot.rights.store(range.rights, std::memory_order_relaxed);
+  grant.stag.store(stag, std::memory_order_relaxed);
+  grant.entry = entry;
+  grant.withdrawn = false;
+  ++given_;
+  slot.stag.store(stag, std::memory_order_seq_cst);
+}
+
+void Grants::withdraw(Grant& grant) noexcept {
+  grant.withdrawn = true;
+  grant.slot->stag.store(0, std::memory_order_seq_cst);
+}
+
+bool Grants::in_use(const Grant& grant, bool long_since) noexcept {
+  const std::uint32_t user = grant.slot->user.load(std::memory_order_seq_cst);
+  if (user == 0) return false;
+  return !long_since || grant.owner->peer_.may_still_copy(user);
+}
+
+void Grants::free(Grant& grant) noexcept {
+  grant.stag.store(0, std::memory_order_relaxed);
+  grant.next = nullptr;
+  --given_;
+}
+
+}  // namespace udapl::soft::shm

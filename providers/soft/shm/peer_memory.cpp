@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/shm/peer_memory.h"
+
+#include "common/errno_text.h"
+#include "common/tracing/trace.h"
+#include "common/placement.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include <sys/random.h>
+#include <unistd.h>
+
+namespace udapl::soft::shm {
+
+namespace {
+
+// One call copies no more: whoever revokes waits for it, and the lock of the QP is held.
+constexpr std::size_t kMostAtOnce = 256 * 1024;
+constexpr std::size_t kMostPieces = 64;  // of local memory in one call
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+// ---- who we are ---------------------------------------------------------------------------------
+
+// Of this process: a child that was forked has another one at the same place.
+struct Nonce {
+  std::array<std::uint64_t, 2> value{};
+  pid_t owner = 0;
+};
+
+const std::array<std::uint64_t, 2>* nonce() noexcept {
+  static std::mutex lock;
+  static Nonce ours;
+  const std::scoped_lock guard(lock);
+  const pid_t self = ::getpid();
+  if (ours.owner != self) {
+    if (::getrandom(ours.value.data(), sizeof ours.value, GRND_NONBLOCK) !=
+        static_cast<ssize_t>(sizeof ours.value))
+      return nullptr;
+    ours.owner = self;
+  }
+  return &ours.value;
+}
+
+// ---- pieces of local memory ---------------------------------------------------------------------
+
+// Goes through a list of spans.
+class Cursor {
+ public:
+  explicit Cursor(std::span<const iovec> list) noexcept : list_(list) {}
+
+  // The next `bytes`, in pieces appended to `out`; fewer if there is no room for more pieces.
+  std::size_t take(std::size_t bytes, std::span<iovec> out, std::size_t& pieces) noexcept {
+    std::size_t taken = 0;
+    while (taken != bytes && pieces != out.size() && at_ != list_.size()) {
+      const iovec& from = list_[at_];
+      const std::size_t size = std::min(bytes - taken, from.iov_len - offset_);
+      if (size != 0) out[pieces++] = {static_cast<std::byte*>(from.iov_base) + offset_, size};
+      taken += size;
+      offset_ += size;
+      if (offset_ != from.iov_len) continue;
+      ++at_;
+      offset_ = 0;
+    }
+    return taken;
+  }
+
+ private:
+  std::span<const iovec> list_;
+  std::size_t at_ = 0;
+  std::size_t offset_ = 0;
+};
+
+// Up to eight bytes, in as many pieces.
+struct Tail {
+  alignas(kPlacedLast) std::array<std::byte, kPlacedLast> bytes{};
+  std::array<iovec, kPlacedLast> places{};
+  std::size_t count = 0;
+  std::size_t size = 0;
+
+  void gather() noexcept {
+    std::byte* to = bytes.data();
+    for (std::size_t i = 0; i != count; ++i) {
+      std::memcpy(to, places[i].iov_base, places[i].iov_len);
+      to += places[i].iov_len;
+    }
+  }
+  void place() const noexcept {
+    const std::byte* from = bytes.data();
+    for (std::size_t i = 0; i != count; ++i) {
+      place_bytes(static_cast<std::byte*>(places[i].iov_base), {from, places[i].iov_len});
+      from += places[i].iov_len;
+    }
+  }
+};
+
+void* at_address(std::uint64_t address) noexcept {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+}
+
+// Within bounds, and permitted: where the bytes are in the owner's process. 0: not so. The fields
+// are the owner's to say, and nonsense only makes the kernel refuse the copy.
+std::uint64_t place_of(const GrantSlot& slot, const PeerMemory::Access& access) noexcept {
+  const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
+  const std::uint64_t offset = access.to - slot.to.load(std::memory_order_relaxed);
+  if ((slot.rights.load(std::memory_order_relaxed) & access.right) == 0 || offset > length ||
+      access.length > length - offset)
+    return 0;
+  return slot.address.load(std::memory_order_relaxed) + offset;
+}
+
+// Says in a slot that we are at the memory, for a scope.
+class Use {
+ public:
+  Use(GrantSlot& slot, std::uint32_t stag, std::uint32_t thread) noexcept : slot_(slot) {
+    slot_.user.store(thread, std::memory_order_seq_cst);
+    granted_ = slot_.stag.load(std::memory_order_seq_cst) == stag;
+  }
+  // release: the copy is over before the owner sees it.
+  ~Use() { slot_.user.store(0, std::memory_order_release); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  [[nodiscard]] bool granted() const noexcept { return granted_; }
+
+ private:
+  GrantSlot& slot_;
+  bool granted_ = false;
+};
+
+// The least of some runs: what others do on the machine only adds.
+template <class Run>
+double best_us(int runs, Run run) noexcept {
+  double best = std::numeric_limits<double>::max();
+  for (int i = 0; i < runs; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    const std::chrono::duration<double, std::micro> took =
+        std::chrono::steady_clock::now() - start;
+    best = std::min(best, took.count());
+  }
+  return best;
+}
+
+CopyCosts measure() {
+  constexpr std::size_t kSize = 64 * 1024;
+  constexpr double kTooMuch = 1e6;
+  std::vector<std::byte> from(kSize, std::byte{1});
+  std::vector<std::byte> to(kSize, std::byte{2});
+  bool works = true;
+  const auto copy = [&](std::size_t size) {
+    const iovec local{to.data(), size};
+    const iovec remote{from.data(), size};
+    works = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) ==
+                static_cast<ssize_t>(size) &&
+            works;
+  };
+  CopyCosts costs;
+  costs.call_us = best_us(16, [&] { copy(sizeof(std::uint64_t)); });
+  costs.per_64k_us = best_us(6, [&] { copy(kSize); });
+  // The compiler must not see that nobody looks at it.
+  void* (*volatile const plain)(void*, const void*, std::size_t) = std::memcpy;
+  costs.memcpy_64k_us = best_us(6, [&] { plain(to.data(), from.data(), kSize); });
+  if (!works) costs.call_us = costs.per_64k_us = kTooMuch;
+  return costs;
+}
+
+}  // namespace
+
+// ---- calibration --------------------------------------------------------------------------------
+
+const CopyCosts& copy_costs() noexcept {
+  static const CopyCosts costs = [] {
+    try {
+      const CopyCosts found = measure();
+      UDAPL_TRACE(kDetail,
+                  "process_vm_readv takes %.2f us for 8 bytes, %.1f us for 64 KiB; memcpy %.1f us",
+                  found.call_us, found.per_64k_us, found.memcpy_64k_us);
+      return found;
+    } catch (const std::bad_alloc&) {
+      return CopyCosts{1.5, 6.4, 1.4};  // of a common machine
+    }
+  }();
+  return costs;
+}
+
+// The peer's part in a copy through the ring is one by memcpy, in turns with ours, and a fraction
+// of a microsecond for each cache line that they hand each other; an RDMA Read needs two messages.
+Thresholds thresholds(const CopyCosts& costs) noexcept {
+  constexpr double kRingCopies = 3;    // what the ring takes, in copies by memcpy in the caches
+  constexpr double kQuickCall = 0.9;   // us, less than two messages of a ring
+  constexpr double kWakeUp = 25;       // us
+  constexpr std::size_t kSize = 64 * 1024;
+  Thresholds found{kNever, kNever, kNever};
+  if (costs.per_64k_us <= kRingCopies * costs.memcpy_64k_us) {
+    const bool quick = costs.call_us <= kQuickCall;
+    found.write_from = quick ? 2048 : 4096;
+    found.read_from = quick ? 0 : 4096;
+  } else {
+    const double dearer = (costs.per_64k_us - costs.memcpy_64k_us) / kSize;
+    found.asleep_most = std::max(kSize, static_cast<std::size_t>(kWakeUp / dearer));
+  }
+  return found;
+}
+
+void greet(Greeting& ours) noexcept {
+  const auto* const number = nonce();
+  if (number == nullptr) return;
+  for (std::size_t i = 0; i < number->size(); ++i)
+    ours.nonce[i].store((*number)[i], std::memory_order_relaxed);
+  ours.nonce_at.store(reinterpret_cast<std::uintptr_t>(number->data()), std::memory_order_release);
+}
+
+// ---- a peer -------------------------------------------------------------------------------------
+
+void PeerMemory::give_up(const char* why, int error) noexcept {
+  state_ = State::kOutOfReach;
+  UDAPL_TRACE(kDetail, "RDMA Reads and Writes need process %d to take part: %s%s%s%s",
+              static_cast<int>(pid_), why, error != 0 ? ": " : "",
+              error != 0 ? ErrnoText(error).c_str() : "",
+              error == EPERM ? "; try: kernel.yama.ptrace_scope=0, or the capability SYS_PTRACE"
+                             : "");
+}
+
+void PeerMemory::try_once() noexcept {
+  const std::uint64_t at = theirs_.nonce_at.load(std::memory_order_acquire);
+  if (at == 0) return give_up("it or its dat.conf says direct=off", 0);
+  const Process peer = Process::at_end_of(bell_);
+  pid_ = peer.pid();
+  if (!peer.valid()) return give_up("it is another user's, or not to be seen from here", 0);
+  std::array<std::uint64_t, 2> found{};
+  const iovec local{found.data(), sizeof found};
+  const iovec remote{at_address(at), sizeof found};
+  if (::process_vm_readv(pid_, &local, 1, &remote, 1, 0) != static_cast<ssize_t>(sizeof found))
+    return give_up("process_vm_readv", errno);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i] != theirs_.nonce[i].load(std::memory_order_relaxed))
+      return give_up("it is not who it says", 0);
+  }
+  thresholds_ = thresholds(copy_costs());
+  state_ = State::kReached;
+  ours_.reaches.store(1, std::memory_order_release);
+  UDAPL_TRACE(kDetail, "RDMA Reads and Writes reach process %d without its threads",
+              static_cast<int>(pid_));
+}
+
+bool PeerMemory::suits(const Access& access, bool asleep) noexcept {
+  if (state_ == State::kUntried) [[unlikely]]
+    try_once();
+  if (state_ != State::kReached) return false;
+  if (asleep) return access.length <= thresholds_.asleep_most;
+  return access.length >= (access.write ? thresholds_.write_from : thresholds_.read_from);
+}
+
+GrantSlot* PeerMemory::find(std::uint32_t stag) noexcept {
+  const std::size_t first = grant_places(stag);
+  for (std::size_t i = first; i < first + kGrantPlaces; ++i) {
+    if (granted_[i].stag.load(std::memory_order_acquire) == stag) return &granted_[i];
+  }
+  return nullptr;
+}
+
+bool PeerMemory::copy(const Access& access, std::span<const iovec> local) noexcept {
+  GrantSlot* const slot = access.stag != 0 ? find(access.stag) : nullptr;
+  return slot != nullptr && copy_some(*slot, access, local);
+}
+
+// What is written in two pieces becomes visible in that order.
+ssize_t PeerMemory::move(bool write, std::uint64_t to, std::size_t body, std::size_t tail,
+                         std::span<const iovec> local) const noexcept {
+  errno = 0;
+  const std::array<iovec, 2> apart{iovec{at_address(to), body}, iovec{at_address(to + body), tail}};
+  const iovec whole{at_address(to), body + tail};
+  if (!write) return ::process_vm_readv(pid_, local.data(), local.size(), &whole, 1, 0);
+  if (body == 0 || tail == 0)
+    return ::process_vm_writev(pid_, local.data(), local.size(), &whole, 1, 0);
+  return ::process_vm_writev(pid_, local.data(), local.size(), apart.data(), apart.size(), 0);
+}
+
+// In steps, of which the last one has the tail.
+bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
+                           std::span<const iovec> local) noexcept {
+  const auto thread = static_cast<std::uint32_t>(::gettid());
+  const std::size_t tail_size = std::min<std::size_t>(access.length, kPlacedLast);
+  std::size_t left = access.length - tail_size;
+  std::size_t done = 0;
+  Cursor cursor(local);
+  Tail tail;
+  for (bool last = false; !last;) {
+    std::array<iovec, kMostPieces + 1> pieces;
+    std::size_t count = 0;
+    const std::size_t body =
+        cursor.take(std::min(left, kMostAtOnce), {pieces.data(), kMostPieces}, count);
+    left -= body;
+    last = left == 0;
+    if (body == 0 && !last) return false;  // the list is shorter than the access
+    if (last) {
+      tail.size = cursor.take(tail_size, tail.places, tail.count);
+      if (tail.size != tail_size) return false;
+      if (access.write) tail.gather();
+      pieces[count++] = {tail.bytes.data(), tail_size};
+    }
+    const Use use(slot, access.stag, thread);
+    const std::uint64_t place = use.granted() ? place_of(slot, access) : 0;
+    if (place == 0) return false;
+    const std::size_t bytes = body + tail.size;
+    if (move(access.write, place + done, body, tail.size, {pieces.data(), count}) !=
+        static_cast<ssize_t>(bytes)) {
+      if (errno == EPERM || errno == ESRCH || errno == ENOSYS) give_up("not any more", errno);
+      return false;
+    }
+    done += body;
+  }
+  if (!access.write) tail.place();
+  return true;
+}
+
+}  // namespace udapl::soft::shm

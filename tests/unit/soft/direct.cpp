@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// RDMA Reads and Writes that the peer's threads have no part in.
+#include "tests/unit/soft/support.h"
+
+#include <algorithm>
+#include <future>
+
+namespace udapl::soft::test {
+namespace {
+
+// Keeps everybody from driving the reactor of a side, for a scope.
+class Standstill {
+ public:
+  explicit Standstill(Reactor& reactor) : call_(reactor, Call::to<&Standstill::hold>(this)) {
+    call_.post();
+    began_.get_future().wait();
+  }
+  ~Standstill() {
+    over_.set_value();
+    call_.close();
+  }
+
+ private:
+  void hold() noexcept {
+    began_.set_value();
+    over_.get_future().wait();
+  }
+  std::promise<void> began_;
+  std::promise<void> over_;
+  Deferred call_;
+};
+
+struct Fixture : Pair {
+  std::vector<std::byte> near = pattern(16 * 1024, 3);
+  std::vector<std::byte> far = pattern(16 * 1024, 4);
+  std::unique_ptr<Mr> near_mr = a.reg(near);
+  std::unique_ptr<Mr> far_mr = b.reg(far);
+
+  void write(WorkId id, std::size_t length, WorkFlags flags = kSignalled) {
+    const auto segment = local(*near_mr, near.data(), length);
+    REQUIRE_OK(a.qp->post_rdma_write(id, &segment, 1,
+                                     remote(far_mr->rmr_context(), far.data(), length), flags));
+  }
+  void read(WorkId id, std::size_t length) {
+    const auto segment = local(*near_mr, near.data(), length);
+    REQUIRE_OK(a.qp->post_rdma_read(id, &segment, 1,
+                                    remote(far_mr->rmr_context(), far.data(), length),
+                                    kSignalled));
+  }
+  // After the first accesses the peer has granted more, and everything has been delivered. (The very
+  // first may find the Read in flight that opens the connection.)
+  void acquaint() {
+    for (int i = 0; i < 3; ++i) {
+      read(1, 8);
+      BOOST_REQUIRE(next(*a.request_cq).id == 1);
+    }
+    std::this_thread::sleep_for(20ms);  // b's service thread lets its rings rest
+  }
+  // Of a alone.
+  Completion only_a() {
+    Completion c{};
+    BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
+    return c;
+  }
+  [[nodiscard]] bool same(std::size_t length) const {
+    return std::equal(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(length),
+                      far.begin());
+  }
+};
+
+BOOST_FIXTURE_TEST_SUITE(direct, Fixture)
+
+BOOST_AUTO_TEST_CASE(after_the_first_the_peer_takes_no_part) {
+  acquaint();
+  const Standstill b_stands(*b.reactor);
+  for (const std::size_t length : {std::size_t{1}, std::size_t{8}, std::size_t{4096}, near.size()}) {
+    std::fill(near.begin(), near.end(), std::byte{0});
+    read(2, length);
+    const Completion done = only_a();
+    BOOST_TEST(done.id == 2);
+    BOOST_TEST(done.status == DAT_DTO_SUCCESS);
+    BOOST_TEST(done.length == length);
+    BOOST_TEST(same(length));
+    std::ranges::copy(pattern(near.size(), static_cast<unsigned>(length)), near.begin());
+    write(3, length);
+    BOOST_TEST(only_a().status == DAT_DTO_SUCCESS);
+    BOOST_TEST(same(length));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_overtakes_a_send_that_waits) {
+  acquaint();
+  const auto segment = local(*near_mr, near.data(), 100);
+  REQUIRE_OK(a.qp->post_send(4, &segment, 1, kSignalled));  // b has posted no receive
+  BOOST_TEST(next(*a.request_cq).id == 4);
+  std::this_thread::sleep_for(20ms);
+  write(5, 64);
+  BOOST_TEST(next(*a.request_cq).id == 5);
+  BOOST_TEST(quiet(*a.request_cq));
+  BOOST_TEST(!same(64));
+  std::vector<std::byte> in(100);
+  const auto in_mr = b.reg(in);
+  const auto receive = local(*in_mr, in);
+  REQUIRE_OK(b.qp->post_recv(6, &receive, 1, kSignalled));
+  BOOST_TEST(next(*b.recv_cq).id == 6);
+  BOOST_TEST(wait([&] { return same(64); }));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_overtakes_what_the_peer_has_not_seen) {
+  acquaint();
+  std::vector<std::byte> in(100);
+  const auto in_mr = b.reg(in);
+  const auto receive = local(*in_mr, in);
+  REQUIRE_OK(b.qp->post_recv(6, &receive, 1, kSignalled));
+  {
+    const Standstill b_stands(*b.reactor);
+    const auto segment = local(*near_mr, near.data(), 100);
+    REQUIRE_OK(a.qp->post_send(4, &segment, 1, kSignalled));
+    write(5, 64);
+    BOOST_TEST(only_a().id == 4);
+    BOOST_TEST(only_a().id == 5);
+    BOOST_TEST(!same(64));
+  }
+  BOOST_TEST(next(*b.recv_cq).id == 6);
+  BOOST_TEST(wait([&] { return same(64); }));
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_was_freed_is_refused_as_ever) {
+  acquaint();
+  const DAT_RMR_TRIPLET gone = remote(far_mr->rmr_context(), far.data(), 8);
+  far_mr.reset();
+  const auto segment = local(*near_mr, near.data(), 8);
+  REQUIRE_OK(a.qp->post_rdma_read(7, &segment, 1, gone, kSignalled));
+  BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_REMOTE_ACCESS);
+  BOOST_TEST(wait([&] { return a.sink.ended() && b.sink.ended(); }));
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_outside_is_refused_as_ever) {
+  acquaint();
+  const auto segment = local(*near_mr, near.data(), 8);
+  REQUIRE_OK(a.qp->post_rdma_read(
+      7, &segment, 1, remote(far_mr->rmr_context(), far.data() + far.size() - 7, 8), kSignalled));
+  BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_REMOTE_ACCESS);
+}
+
+// An STag that was never let in, behind many that were.
+BOOST_AUTO_TEST_CASE(completions_keep_their_order) {
+  acquaint();
+  for (WorkId id = 10; id < 40; id += 3) {
+    write(id, 8);
+    read(id + 1, 4096);
+    const auto segment = local(*near_mr, near.data(), 0);
+    REQUIRE_OK(a.qp->post_rdma_write(id + 2, &segment, 1, {}, kSignalled));  // goes as a message
+  }
+  for (WorkId id = 10; id < 40; ++id) BOOST_TEST(next(*a.request_cq).id == id);
+}
+
+BOOST_AUTO_TEST_CASE(a_disconnect_ends_it) {
+  acquaint();
+  b.qp->disconnect(transport::DisconnectMode::kAbrupt);
+  BOOST_TEST(wait([&] { return a.sink.ended(); }));
+  const std::vector<std::byte> before = far;
+  const auto segment = local(*near_mr, near.data(), 8);
+  static_cast<void>(a.qp->post_rdma_write(
+      8, &segment, 1, remote(far_mr->rmr_context(), far.data(), 8), kSignalled));
+  BOOST_TEST((far == before));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test

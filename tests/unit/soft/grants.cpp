@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// MrTable: peers on this host that reach memory by themselves, and revocation.
+#include "providers/soft/mr_table.h"
+#include "providers/soft/shm/rings.h"
+#include "tests/unit/soft/support.h"
+
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <future>
+
+namespace udapl::soft::test {
+namespace {
+
+constexpr ScopeId kPd = 7;
+constexpr ScopeId kQp = 70;
+constexpr std::size_t kSize = 4096;
+
+// Pages of a connection whose two ends are in this process.
+struct Peer {
+  shm::Region region = shm::Region::make(shm::Layout::kSize);
+  shm::Layout& layout = *reinterpret_cast<shm::Layout*>(region.bytes().data());
+  shm::GrantSlots& slots = layout.granted[0];
+  Fd bell;
+  std::unique_ptr<shm::Grants> grants;
+
+  Peer() {
+    BOOST_REQUIRE(region.valid());
+    std::array<int, 2> ends{};
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    bell = Fd(ends[0]);
+    ::close(ends[1]);
+    const shm::Process self = shm::Process::at_end_of(bell.get());
+    BOOST_REQUIRE(self.valid());
+    grants = std::make_unique<shm::Grants>(slots, self);
+    shm::greet(layout.greeting[0]);
+  }
+  // The slot of an STag; null: there is none.
+  shm::GrantSlot* slot(std::uint32_t stag) {
+    for (shm::GrantSlot& slot : slots) {
+      if (slot.stag == stag) return &slot;
+    }
+    return nullptr;
+  }
+};
+
+struct Fixture {
+  MrTable table;
+  std::vector<std::byte> memory = std::vector<std::byte>(kSize);
+  Peer peer;
+
+  MrRef reg(DAT_VA_TYPE type = DAT_VA_TYPE_VA) {
+    auto ref = table.register_memory(
+        kPd, {reinterpret_cast<DAT_VADDR>(memory.data()), memory.size(), kAll, type});
+    BOOST_REQUIRE(ref.ok());
+    return *ref;
+  }
+  std::uint32_t stag(MrRef ref) { return table.rmr_context(ref); }
+  shm::GrantSlot* grant(std::uint32_t stag, ScopeId pd = kPd, ScopeId qp = kQp) {
+    table.grant({stag, 0, 1, kRemoteWrite, pd, qp}, *peer.grants);
+    return peer.slot(stag);
+  }
+};
+
+BOOST_FIXTURE_TEST_SUITE(grants, Fixture)
+
+BOOST_AUTO_TEST_CASE(a_grant_says_what_the_entry_allows) {
+  const MrRef ref = reg();
+  const shm::GrantSlot* const slot = grant(stag(ref));
+  BOOST_REQUIRE(slot != nullptr);
+  BOOST_TEST(slot->address == reinterpret_cast<std::uintptr_t>(memory.data()));
+  BOOST_TEST(slot->to == slot->address);
+  BOOST_TEST(slot->length == kSize);
+  BOOST_TEST((slot->rights & kRemoteRights) == kRemoteRights);
+  BOOST_TEST(peer.grants->has(stag(ref)));
+  table.revoke(ref);
+  BOOST_TEST(slot->stag == 0U);
+  BOOST_TEST(peer.grants->empty());
+
+  const MrRef zero_based = reg(DAT_VA_TYPE_ZB);
+  BOOST_TEST(grant(stag(zero_based))->to == 0U);
+  table.revoke(zero_based);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_granted_that_access_would_refuse) {
+  const MrRef ref = reg();
+  const std::uint32_t old = stag(ref);
+  BOOST_TEST(grant(old, kPd + 1) == nullptr);
+  table.revoke(ref);
+  BOOST_TEST(grant(old) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(there_are_more_registrations_than_slots) {
+  std::vector<MrRef> refs;
+  for (std::size_t i = 0; i < 4 * shm::kGrantSlots; ++i) {
+    refs.push_back(reg());
+    BOOST_REQUIRE(grant(stag(refs.back())) != nullptr);
+  }
+  std::size_t granted = 0;
+  for (const MrRef ref : refs) {
+    if (peer.grants->has(stag(ref)) != (peer.slot(stag(ref)) != nullptr)) BOOST_FAIL("two truths");
+    if (peer.grants->has(stag(ref))) ++granted;
+  }
+  BOOST_TEST(granted <= shm::kGrantSlots);
+  BOOST_TEST(granted >= shm::kGrantSlots / 2);
+  for (const MrRef ref : refs) table.revoke(ref);
+  BOOST_TEST(peer.grants->empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_that_the_peer_is_at_is_not_given_away) {
+  const MrRef first = reg();
+  shm::GrantSlot* const slot = grant(stag(first));
+  slot->user = static_cast<std::uint32_t>(::gettid());
+  std::vector<MrRef> refs;
+  for (std::size_t i = 0; i < 4 * shm::kGrantSlots; ++i) {
+    refs.push_back(reg());
+    grant(stag(refs.back()));
+  }
+  BOOST_TEST(slot->stag == stag(first));
+  slot->user = 0;
+  for (const MrRef ref : refs) table.revoke(ref);
+  table.revoke(first);
+}
+
+BOOST_AUTO_TEST_CASE(revocation_waits_for_the_peer) {
+  const MrRef ref = reg();
+  shm::GrantSlot* const slot = grant(stag(ref));
+  slot->user = static_cast<std::uint32_t>(::gettid());
+  auto revoked = std::async(std::launch::async, [&] { table.revoke(ref); });
+  BOOST_TEST((revoked.wait_for(50ms) == std::future_status::timeout));
+  BOOST_TEST(slot->stag == 0U);
+  slot->user = 0;
+  BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
+}
+
+BOOST_AUTO_TEST_CASE(revocation_does_not_wait_for_a_thread_that_has_gone) {
+  const MrRef ref = reg();
+  shm::GrantSlot* const slot = grant(stag(ref));
+  std::thread([&] { slot->user = static_cast<std::uint32_t>(::gettid()); }).join();
+  auto revoked = std::async(std::launch::async, [&] { table.revoke(ref); });
+  BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
+  BOOST_TEST(peer.grants->empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_window_is_granted_to_its_connection_and_taken_back_with_it) {
+  const MrRef ref = reg();
+  auto window = table.create_window(kPd, transport::WindowScope::kQp);
+  BOOST_REQUIRE(window.ok());
+  const auto bind = [&](std::uint32_t length) {
+    MrTable::PendingBind bound;
+    REQUIRE_OK(table.prepare_bind(
+        kPd, *window, &ref,
+        {nullptr,
+         nullptr,
+         {reinterpret_cast<DAT_VADDR>(memory.data()), length, MrTable::lmr_context(ref)},
+         DAT_MEM_PRIV_REMOTE_READ_FLAG,
+         DAT_VA_TYPE_VA},
+        bound));
+    BOOST_REQUIRE(table.commit_bind(bound, kQp));
+    return bound.stag;
+  };
+  const std::uint32_t first = bind(100);
+  BOOST_TEST(grant(first, kPd, kQp + 1) == nullptr);
+  const shm::GrantSlot* slot = grant(first);
+  BOOST_REQUIRE(slot != nullptr);
+  BOOST_TEST(slot->length == 100U);
+  BOOST_TEST((slot->rights & kRemoteRights) == kRemoteRead);
+  const std::uint32_t second = bind(50);  // bound anew: the STag before is over
+  BOOST_TEST(peer.slot(first) == nullptr);
+  BOOST_TEST(grant(second)->length == 50U);
+  BOOST_TEST((table.invalidate(second, kPd, kQp) == Refusal::kNone));
+  BOOST_TEST(peer.slot(second) == nullptr);
+  BOOST_TEST(grant(bind(10)) != nullptr);
+  table.unbind_all(kQp);
+  BOOST_TEST(peer.grants->empty());
+  table.destroy_window(*window);
+  table.revoke(ref);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_connection_takes_all_back) {
+  const MrRef first = reg();
+  const MrRef second = reg();
+  grant(stag(first));
+  grant(stag(second));
+  peer.grants->keep(std::move(peer.region));
+  table.end_grants(std::move(peer.grants));  // its pages go now
+  table.revoke(first);
+  table.revoke(second);
+}
+
+// It does not hold up the end of the connection, but who frees the memory waits.
+BOOST_AUTO_TEST_CASE(a_peer_that_is_at_the_memory_outlasts_the_connection) {
+  const MrRef ref = reg();
+  shm::GrantSlot* const slot = grant(stag(ref));
+  slot->user = static_cast<std::uint32_t>(::gettid());
+  peer.grants->keep(std::move(peer.region));
+  table.end_grants(std::move(peer.grants));
+  BOOST_TEST(slot->stag == 0U);  // the pages are still there
+  auto revoked = std::async(std::launch::async, [&] { table.revoke(ref); });
+  BOOST_TEST((revoked.wait_for(50ms) == std::future_status::timeout));
+  slot->user = 0;
+  BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
+}
+
+// Threads that write without a pause, memory that is registered, granted and freed: not one byte
+// changes after revoke() has returned.
+BOOST_AUTO_TEST_CASE(nothing_is_written_after_revocation) {
+  std::atomic<std::uint32_t> current{0};
+  std::atomic<bool> stop{false};
+  std::atomic<long> copies{0};
+  std::vector<Peer> peers(2);
+  std::vector<std::thread> threads;
+  for (Peer& each : peers) {
+    threads.emplace_back([&] {
+      shm::PeerMemory reach(each.layout.greeting[0], each.layout.greeting[1], each.slots,
+                            each.bell.get());
+      std::vector<std::byte> bytes(kSize, std::byte{0x77});
+      const iovec piece{bytes.data(), bytes.size()};
+      const shm::PeerMemory::Access any{.write = true, .length = kSize, .right = kRemoteWrite};
+      if (!reach.suits(any, true)) return;
+      while (!stop) {
+        shm::PeerMemory::Access access = any;
+        access.stag = current;
+        access.to = reinterpret_cast<std::uintptr_t>(memory.data());
+        if (access.stag != 0 && reach.copy(access, {&piece, 1})) ++copies;
+      }
+    });
+  }
+  for (int i = 0; i < 500; ++i) {
+    const MrRef ref = reg();
+    for (Peer& each : peers) table.grant({stag(ref), 0, 1, kRemoteWrite, kPd, kQp}, *each.grants);
+    current = stag(ref);
+    const long before = copies;
+    BOOST_REQUIRE(eventually([&] { return copies != before; }));
+    table.revoke(ref);
+    std::fill(memory.begin(), memory.end(), std::byte{0});
+    std::this_thread::sleep_for(std::chrono::microseconds(i % 50));
+    if (std::ranges::any_of(memory, [](std::byte b) { return b != std::byte{0}; }))
+      BOOST_FAIL("written after revocation " << i);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test
