@@ -9,6 +9,7 @@
 
 #include "common/tracing/trace.h"
 #include "providers/soft/iwarp/crc32c.h"
+#include "providers/soft/iwarp/receiver_segment.h"
 
 namespace udapl::iwarp {
 namespace {
@@ -32,13 +33,6 @@ constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
     {kUntaggedHeaderSize + kAtomicRequestSize, kQueueReadRequest},  // Atomic Request
     {kUntaggedHeaderSize + kAtomicResponseSize, kQueueAtomicResponse},
 };
-
-// The longest header, with what follows it in messages that carry no payload.
-constexpr std::size_t kMaxFront =
-    kUntaggedHeaderSize + std::max(kAtomicRequestSize, kTerminateMaxSize);
-
-// How many segments that are not large follow one before we do not expect another.
-constexpr std::uint8_t kLargeAhead = 32;
 
 // Answers to our own requests, and the end of the stream: they pass what is held.
 bool passes_held(Opcode opcode) noexcept {
@@ -87,71 +81,6 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
   }
   return Code::kRdmapLocalCatastrophic;
 }
-
-// A part of an opened segment, which is put into its place now.
-class Receiver::Part final : public Payload {
- public:
-  Part(Payload& payload, std::size_t most) noexcept : payload_(payload), most_(most) {}
-  std::size_t put(std::span<std::byte> room) noexcept override {
-    asked_ = true;
-    if (room.size() < std::min(most_, kLeastPiece)) {
-      scattered_ = true;
-      return 0;
-    }
-    return bytes_ = payload_.put(room.first(std::min(room.size(), most_)));
-  }
-  bool asked() const noexcept { return asked_; }
-  bool scattered() const noexcept { return scattered_; }
-  std::size_t bytes() const noexcept { return bytes_; }
-
- private:
-  Payload& payload_;
-  std::size_t most_;
-  std::size_t bytes_ = 0;
-  bool asked_ = false;
-  bool scattered_ = false;
-};
-
-struct Receiver::Segment {
-  const std::byte* front;    // a copy of ours, of kMaxFront bytes or the whole ULPDU
-  const std::byte* payload;  // where it came
-  std::uint16_t length;      // of the ULPDU
-  Opcode opcode;
-  bool last;
-  Part* part = nullptr;  // the payload is still to come, all but what this puts now
-
-  static Segment of(const std::byte* front, const std::byte* ulpdu, std::uint16_t length) noexcept {
-    Segment s{front, ulpdu, length, static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask),
-              (load8(front) & kDdpLast) != 0};
-    s.payload += s.header_size();
-    return s;
-  }
-  std::size_t header_size() const noexcept {
-    return (load8(front) & kDdpTagged) != 0 ? kTaggedHeaderSize : kUntaggedHeaderSize;
-  }
-  // With it the message is complete.
-  bool ends() const noexcept { return last && part == nullptr; }
-  // By so much the message gets on.
-  std::uint32_t bytes() const noexcept {
-    return static_cast<std::uint32_t>(part != nullptr ? part->bytes() : length - header_size());
-  }
-  std::uint32_t stag() const noexcept { return load32(front + 2); }
-  std::uint64_t to() const noexcept { return load64(front + 6); }
-  std::uint32_t queue() const noexcept { return load32(front + 6); }
-  std::uint32_t msn() const noexcept { return load32(front + 10); }
-  std::uint32_t mo() const noexcept { return load32(front + 14); }
-  // Of what is no Send.
-  const std::byte* body() const noexcept { return front + kUntaggedHeaderSize; }
-  std::span<const std::byte> terminate() const noexcept {
-    return {body(), std::min<std::size_t>(length, kMaxFront) - kUntaggedHeaderSize};
-  }
-  std::span<const std::byte> tagged_payload() const noexcept {
-    return {payload, length - kTaggedHeaderSize};
-  }
-  std::span<const std::byte> untagged_payload() const noexcept {
-    return {payload, length - kUntaggedHeaderSize};
-  }
-};
 
 std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
                            std::size_t& work) noexcept {
@@ -207,105 +136,6 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     held_.clear();
   }
   left_over_ = staged.size() - used;
-  return used;
-}
-
-// ---- segments that are opened before they are complete ------------------------------------------
-
-namespace {
-
-class StagedPayload final : public Payload {
- public:
-  StagedPayload(const std::byte* bytes, std::size_t size) noexcept : bytes_(bytes), size_(size) {}
-  std::size_t put(std::span<std::byte> room) noexcept override {
-    const std::size_t n = std::min(room.size(), size_);
-    if (n != 0) std::memcpy(room.data(), bytes_, n);
-    return n;
-  }
-
- private:
-  const std::byte* bytes_;
-  std::size_t size_;
-};
-
-}  // namespace
-
-// A header is there, and of the payload not nearly all. True: what is staged behind the header is
-// the first of what is still to come. The stream may also have failed.
-bool Receiver::open(const std::byte* front, std::size_t available, std::uint16_t length,
-                    Inbound& inbound) noexcept {
-  const auto opcode = static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask);
-  const bool is_tagged_segment = (load8(front) & kDdpTagged) != 0;
-  const std::size_t header = is_tagged_segment ? kTaggedHeaderSize : kUntaggedHeaderSize;
-  const bool has_payload = opcode == Opcode::kWrite || opcode == Opcode::kReadResponse ||
-                           (static_cast<unsigned>(opcode) < kOpcodeCount && is_send(opcode));
-  if (available < header || !held_.empty() || !has_payload ||
-      is_tagged(opcode) != is_tagged_segment)
-    return false;
-  std::memcpy(header_, front, header);
-  trailer_ = static_cast<std::uint8_t>(pad_size(length) + kCrcSize);
-  open_ = static_cast<std::uint16_t>(length - header);
-  scattered_ = false;
-  StagedPayload nothing(nullptr, 0);
-  if (!put(inbound, nothing)) {
-    open_ = 0;
-    return false;
-  }
-  if (udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
-    trace(Segment::of(header_, header_, length));
-  return true;
-}
-
-// Has `payload` put some of what is still to come. False: nobody asked it to.
-bool Receiver::put(Inbound& inbound, Payload& payload) noexcept {
-  Part part(payload, open_ - kClosingBytes);
-  Segment s = Segment::of(header_, header_, 0);
-  s.length = static_cast<std::uint16_t>(s.header_size() + open_);
-  s.part = &part;
-  process(s, inbound);
-  if (state_ != State::kOpen || !part.asked()) return false;
-  scattered_ = part.scattered();
-  open_ = static_cast<std::uint16_t>(open_ - part.bytes());
-  if (is_tagged(s.opcode))
-    store64(header_ + 6, s.to() + part.bytes());
-  else
-    store32(header_ + 14, s.mo() + s.bytes());
-  return true;
-}
-
-// An Inbound that has once given its memory does not wait.
-void Receiver::fill(Inbound& inbound, Payload& payload) noexcept {
-  if (!put(inbound, payload)) scattered_ = true;
-}
-
-// Bytes used of what is staged of the opened segment; it is over if open_ is 0.
-std::size_t Receiver::close(std::span<const std::byte> staged, Inbound& inbound,
-                            std::size_t& work) noexcept {
-  std::size_t used = 0;
-  while (staged.size() - used < std::size_t{open_} + trailer_) {
-    const std::size_t before = open_;
-    if (open_bytes() != 0 && used != staged.size()) {
-      StagedPayload rest(staged.data() + used, staged.size() - used);
-      fill(inbound, rest);
-      if (state_ != State::kOpen) return used;
-      used += before - open_;
-    }
-    if (open_ == before) {
-      needed_ = std::size_t{open_} + trailer_;
-      work -= std::min(work, used);
-      return used;
-    }
-  }
-  Segment s = Segment::of(header_, header_, 0);
-  s.length = static_cast<std::uint16_t>(s.header_size() + open_);
-  s.payload = staged.data() + used;
-  process(s, inbound);
-  if (state_ == State::kFailed) return used;
-  used += std::size_t{open_} + trailer_;
-  open_ = 0;
-  ++fpdus_;
-  large_ = kLargeAhead;
-  work -= std::min(work, used + kFpduWork);
   return used;
 }
 
