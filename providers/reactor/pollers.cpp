@@ -3,10 +3,19 @@
 // Reactor: handlers whose input comes through memory. Those that are awake are asked by the driver;
 // those that rest are told of by their descriptors, and cost nothing.
 #include <algorithm>
+#include <cstdint>
 
 #include "providers/reactor/reactor.h"
 
 namespace udapl {
+
+namespace {
+
+// For begin_poller.
+constexpr std::size_t kAll = SIZE_MAX;
+constexpr std::size_t kNone = SIZE_MAX - 1;
+
+}  // namespace
 
 struct Reactor::Poller {
   Handler* handler = nullptr;  // null: there is none any more at this place
@@ -14,13 +23,18 @@ struct Reactor::Poller {
   std::uint32_t generation = 0;
 };
 
+void Reactor::count_awake() noexcept {
+  awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
+  some_rest_.store(awake_.size() != pollers_, std::memory_order_relaxed);
+}
+
 void Reactor::wake_poller(std::uint32_t index) noexcept {
   Slot& slot = slots_[index];
   slot.misses = 0;
   if (slot.awake) return;
   slot.awake = true;
   awake_.push_back(index);
-  awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
+  count_awake();
 }
 
 void Reactor::end_awake(std::uint32_t index) noexcept {
@@ -28,7 +42,7 @@ void Reactor::end_awake(std::uint32_t index) noexcept {
   if (!slot.awake) return;
   slot.awake = false;
   std::erase(awake_, index);
-  awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
+  count_awake();
 }
 
 void Reactor::wake_few_pollers() noexcept {
@@ -50,14 +64,22 @@ void Reactor::rouse(Handler& poller) noexcept {
   announce_work();
 }
 
-// The poller at a place of the list of those that are awake, which is being called from now on.
-// `loud`: or the first behind it whose sign is not quiet, unless it has been so for long.
-bool Reactor::begin_poller(std::size_t& place, bool loud, Poller& poller) noexcept {
+std::uint32_t Reactor::rest_after() const noexcept {
+  if (pollers_ <= kFewPollers) return UINT32_MAX;
+  const auto awake = static_cast<std::uint32_t>(std::clamp<std::size_t>(awake_.size(), 1, 1024));
+  return std::clamp(kRestSooner / (awake * awake), kRestAfterAtLeast, kRestAfterAtMost);
+}
+
+// The poller at a place of the list of those that are awake, or the first behind it, which is being
+// called from now on; of those with quiet signs only the one at place `quiet`, all if it is kAll,
+// and those that are to rest.
+bool Reactor::begin_poller(std::size_t& place, std::size_t quiet, Poller& poller) noexcept {
   const ScopedLock guard(lock_);
+  const std::uint32_t limit = rest_after();
   for (; place < awake_.size(); ++place) {
     poller.index = awake_[place];
     Slot& slot = slots_[poller.index];
-    if (loud && slot.handler->sign.quiet() && slot.misses + 1 < kRestAfter) {
+    if (quiet != kAll && quiet != place && slot.misses + 1 < limit && slot.handler->sign.quiet()) {
       ++slot.misses;
       continue;
     }
@@ -72,9 +94,11 @@ bool Reactor::begin_poller(std::size_t& place, bool loud, Poller& poller) noexce
 // Is there nothing to do for a thread that polls, so that its turn can be left out?
 bool Reactor::quiet() noexcept {
   if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree) return false;
+  const std::uint32_t most =
+      some_rest_.load(std::memory_order_relaxed) ? kGlancesIfSomeRest : kGlancesPerTurn;
   const std::uint32_t glances = glances_.load(std::memory_order_relaxed) + 1;
-  glances_.store(glances < kGlancesPerTurn ? glances : 0, std::memory_order_relaxed);
-  if (glances == kGlancesPerTurn || has_queued()) return false;
+  glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
+  if (glances >= most || has_queued()) return false;
   const ScopedLock guard(lock_);
   return std::ranges::all_of(awake_, [this](std::uint32_t index) UDAPL_REQUIRES(lock_) {
     return slots_[index].handler->sign.quiet();
@@ -96,11 +120,16 @@ void Reactor::let_rest(const Poller& poller) noexcept {
 
 bool Reactor::ask_pollers() noexcept {
   const bool roused = roused_.exchange(false, std::memory_order_seq_cst);
-  const bool loud = !roused && ++asks_ % kAsksOfAll != 0;
+  ++asks_;
+  std::size_t quiet = kNone;
+  if (roused)
+    quiet = kAll;
+  else if (asks_ % kAsksOfOne == 0)
+    quiet = asks_ / kAsksOfOne % std::max(1U, awake_count_.load(std::memory_order_relaxed));
   bool any = false;
   Poller poller;
   // Each at most once: what is at the place of one that has gone comes next turn.
-  for (std::size_t place = 0; begin_poller(place, loud, poller); ++place) {
+  for (std::size_t place = 0; begin_poller(place, quiet, poller); ++place) {
     // It may destroy itself.
     const bool found = poller.handler->look() == Handler::Look::kFound;
     end_call();
@@ -111,7 +140,7 @@ bool Reactor::ask_pollers() noexcept {
       Slot& slot = slots_[poller.index];
       if (slot.generation != poller.generation) continue;
       slot.misses = found ? 0 : slot.misses + 1;
-      tired = slot.misses >= kRestAfter && pollers_ > kFewPollers;
+      tired = slot.misses >= rest_after();
       if (tired) begin_call(poller.handler);
     }
     if (!tired) continue;
@@ -126,7 +155,7 @@ void Reactor::let_pollers_rest() noexcept {
   // Those that stay awake are the last then.
   std::size_t first = 0;
   for (std::uint32_t left = awake_count_.load(std::memory_order_relaxed);
-       left > 0 && begin_poller(first, false, poller); --left) {
+       left > 0 && begin_poller(first, kAll, poller); --left) {
     let_rest(poller);
     end_call();
   }

@@ -48,7 +48,10 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler, Kind kind)
     slot.handler = &handler;
     slot.fd = handler.watch_slot.only_reads ? fd : -1;
     slot.poller = kind == Kind::kPoller;
-    if (slot.poller) ++pollers_;
+    if (slot.poller) {
+      ++pollers_;
+      count_awake();
+    }
     handler.watch_slot.index_ = index;
     event.data.u64 = event_data(index, slot.generation);
   }
@@ -85,7 +88,10 @@ bool Reactor::forget(Handler& handler) noexcept {
   handler.watch_slot.index_ = WatchSlot::kNone;
   end_awake(index);
   Slot& slot = slots_[index];
-  if (slot.poller) --pollers_;
+  if (slot.poller) {
+    --pollers_;
+    count_awake();
+  }
   slot.handler = nullptr;
   ++slot.generation;
   slot.next_free = free_slot_;
@@ -301,7 +307,8 @@ bool Reactor::look() noexcept {
 bool Reactor::wait_or_look() noexcept {
   bool found = pollers_awake() && ask_pollers();
   if (pollers_awake() && habit_.times < kHot) {
-    waits_saved_ += found ? 1 : kFoundPerWait / kTurnsPerWait;
+    const std::uint32_t turns = some_rest_.load(std::memory_order_relaxed) ? 1 : kTurnsPerWait;
+    waits_saved_ += found ? 1 : kFoundPerWait / turns;
     if (waits_saved_ < kFoundPerWait) return found;
     waits_saved_ = 0;
   }

@@ -134,18 +134,24 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kHot = 4;
   static constexpr std::uint32_t kColdAfter = 64;
   static constexpr std::uint32_t kLooksPerWait = 8;
-  // A poller that has found nothing for so many turns rests; but where there are few, all are awake
-  // as long as a thread polls, after so many turns of its. While one is awake, a thread that
-  // polls makes a turn after kGlancesPerTurn polls at the latest, epoll is asked every
-  // kTurnsPerWait-th turn that finds nothing and every kFoundPerWait-th that does, and those of
-  // quiet signs are every kAsksOfAll-th.
-  static constexpr std::uint32_t kRestAfter = 4096;
+  // A poller that has found nothing for so many turns rests, the sooner the more are awake (their
+  // number squared divides kRestSooner), as all signs are looked at in each turn. But where there
+  // are few, all are awake as long as a thread polls, after so many turns of its.
+  static constexpr std::uint32_t kRestAfterAtMost = 4096;
+  static constexpr std::uint32_t kRestAfterAtLeast = 32;
+  static constexpr std::uint32_t kRestSooner = 1024 * 1024;
   static constexpr std::uint32_t kFewPollers = 8;
   static constexpr std::uint32_t kWakeFewAfter = 32;
+  // While one is awake, a thread that polls makes a turn after kGlancesPerTurn polls at the latest,
+  // and epoll is asked every kTurnsPerWait-th turn that finds nothing; where others rest, whose
+  // bells epoll hears, after kGlancesIfSomeRest and in every turn. It is asked in every
+  // kFoundPerWait-th that finds something. Of those with quiet signs one is called in every
+  // kAsksOfOne-th turn.
   static constexpr std::uint32_t kGlancesPerTurn = 8;
+  static constexpr std::uint32_t kGlancesIfSomeRest = 2;
   static constexpr std::uint32_t kTurnsPerWait = 4;
   static constexpr std::uint32_t kFoundPerWait = 64;
-  static constexpr std::uint32_t kAsksOfAll = 8;
+  static constexpr std::uint32_t kAsksOfOne = 8;
   // Of turns that find something every kTimersPerFound-th looks for timers.
   static constexpr std::uint32_t kTimersPerFound = 8;
   // So many polls in a row that find a leader asleep, and it is asked to make way.
@@ -223,7 +229,9 @@ class Reactor final : private WaitWord::Waker {
   struct Poller;
   void wake_poller(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void end_awake(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] bool begin_poller(std::size_t& place, bool loud, Poller& poller) noexcept;
+  void count_awake() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] std::uint32_t rest_after() const noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool begin_poller(std::size_t& place, std::size_t quiet, Poller& poller) noexcept;
   [[nodiscard]] bool quiet() noexcept;
   void let_rest(const Poller& poller) noexcept;
   bool ask_pollers() noexcept;       // true: one had something
@@ -297,7 +305,8 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> follower_count_{0};
   std::atomic<std::uint32_t> awake_count_{0};  // of awake_
   std::uint32_t pollers_ UDAPL_GUARDED_BY(lock_) = 0;
-  std::atomic<bool> roused_{false};            // and no driver has asked since
+  std::atomic<bool> some_rest_{false};
+  std::atomic<bool> roused_{false};  // and no driver has asked since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};
   std::atomic<Clock::rep> guard_until_{kNoTimer};  // when a guard that sleeps looks for timers
