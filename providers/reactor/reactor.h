@@ -139,7 +139,7 @@ class Reactor final : private WaitWord::Waker {
   // are few, all are awake as long as a thread polls, after so many turns of its.
   static constexpr std::uint32_t kRestAfterAtMost = 4096;
   static constexpr std::uint32_t kRestAfterAtLeast = 32;
-  static constexpr std::uint32_t kRestSooner = 1024 * 1024;
+  static constexpr std::uint32_t kRestSooner = 4096 * 1024;
   static constexpr std::uint32_t kFewPollers = 8;
   static constexpr std::uint32_t kWakeFewAfter = 32;
   // While one is awake, a thread that polls makes a turn after kGlancesPerTurn polls at the latest,

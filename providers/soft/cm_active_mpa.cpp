@@ -70,7 +70,7 @@ bool ActiveHandshake::offer_rings() noexcept {
                         private_data_.size() + shm::kTokenSize <= iwarp::max_private_data(true);
   if (has_room) offer_ = shm::make_offer(*remote_.get(), why);
   if (offer_) return true;
-  UDAPL_TRACE(kDetail, "no shared memory with %s: %s", to_text(remote_).c_str(), why);
+  UDAPL_TRACE(kNormal, "no shared memory with %s: %s", to_text(remote_).c_str(), why);
   if (path_ == Settings::Path::kAuto) return true;
   UDAPL_TRACE(kNormal, "not connecting to %s: path=shm, and %s", to_text(remote_).c_str(), why);
   return false;
@@ -86,7 +86,7 @@ bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) 
       new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), ring_options_);
   verdict.stream.reset(rings);
   verdict.agreed.crc = verdict.agreed.markers_to_send = false;
-  UDAPL_TRACE(kDetail, "shared memory with %s", to_text(remote_).c_str());
+  UDAPL_TRACE(kNormal, "shared memory with %s", to_text(remote_).c_str());
   return rings != nullptr;
 }
 

@@ -206,7 +206,7 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
   const Settings& settings = listener_.settings();
   shm::Rings rings = listener_.take_offer(token_of(reader_.frame()));
   if (rings.valid()) {
-    UDAPL_TRACE(kDetail, "shared memory with %s", to_text(remote_).c_str());
+    UDAPL_TRACE(kNormal, "shared memory with %s", to_text(remote_).c_str());
   } else if (settings.path == Settings::Path::kShm) {
     UDAPL_TRACE(kNormal, "dropping %s: path=shm, and it has left no shared memory",
                 to_text(remote_).c_str());

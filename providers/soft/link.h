@@ -123,8 +123,8 @@ class Link {
   // Bytes that the peer's host has not confirmed.
   [[nodiscard]] virtual std::size_t unacknowledged() const noexcept = 0;
 
-  // ---- memory that is reached without the peer (docs/adr/0035) -----------------------------------
-  // May reach() do anything?
+  // ---- memory that is reached without the peer (docs/adr/0035)
+  // ----------------------------------- May reach() do anything?
   [[nodiscard]] bool may_reach() const noexcept { return may_reach_; }
   // An RDMA Write or Read, done at once and in its order, without the peer. `local`: where the
   // bytes are, or go; pinned. False: it has to be sent as a message.

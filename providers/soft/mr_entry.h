@@ -38,7 +38,7 @@ struct MrTable::Entry {
   // What peers on this host have been told of it, or take no notice of yet that it is over. Changed
   // under the lock; none is added once the entry is invalid.
   std::atomic<shm::Grants::Grant*> grants{nullptr};
-  DAT_LMR_TRIPLET range{};                // a window's, as posted
+  DAT_LMR_TRIPLET range{};  // a window's, as posted
 };
 
 }  // namespace udapl::soft

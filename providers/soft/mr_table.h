@@ -165,10 +165,10 @@ class MrTable {
   [[nodiscard]] Refusal access(const Access& request, Segment& out, Pin& pin) noexcept
       UDAPL_EXCLUDES(lock_);
 
-  // ---- peers that reach memory by themselves (shm/grants.h) --------------------------------------
-  // `grants` are told what may be done with the entry of `request`, which access() has just let
-  // through, if there is room. Whoever revokes takes it back, and waits until that peer is not at
-  // the memory.
+  // ---- peers that reach memory by themselves (shm/grants.h)
+  // -------------------------------------- `grants` are told what may be done with the entry of
+  // `request`, which access() has just let through, if there is room. Whoever revokes takes it
+  // back, and waits until that peer is not at the memory.
   void grant(const Access& request, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
   // The connection is over: takes back all. Waits a moment for the peer; if it is still at some of
   // the memory then, whoever frees that memory waits for it.

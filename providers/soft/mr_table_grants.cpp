@@ -182,8 +182,7 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
 // Those of one connection. True: none is left.
 bool MrTable::forget_all_unused(shm::Grants& grants, bool long_since) noexcept {
   for (shm::Grants::Grant& grant : grants.all()) {
-    if (grant.stag.load(std::memory_order_relaxed) != 0 &&
-        !shm::Grants::in_use(grant, long_since))
+    if (grant.stag.load(std::memory_order_relaxed) != 0 && !shm::Grants::in_use(grant, long_since))
       forget_grant(grant);
   }
   return grants.empty();

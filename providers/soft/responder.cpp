@@ -63,9 +63,8 @@ Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
                                std::span<const std::byte> payload) noexcept {
   Segment target;
   MrTable::Pin pin;
-  const MrTable::Access access{
-      stag,         to, static_cast<std::uint32_t>(payload.size()), kRemoteWrite, shared_.pd,
-      shared_.id};
+  const MrTable::Access access{stag,         to,         static_cast<std::uint32_t>(payload.size()),
+                               kRemoteWrite, shared_.pd, shared_.id};
   const Refusal refusal = shared_.memory.access(access, target, pin);
   if (refusal != Refusal::kNone) [[unlikely]]
     return verdict_of(refusal);

@@ -223,8 +223,7 @@ shm::Grants* RingStream::grants(MrTable& memory) noexcept {
   if (grants_ != nullptr) [[likely]]
     return grants_.get();
   const shm::Process peer = shm::Process::at_end_of(rings_.bell());
-  if (peer.valid())
-    grants_.reset(new (std::nothrow) shm::Grants(rings_.granted_by_us(), peer));
+  if (peer.valid()) grants_.reset(new (std::nothrow) shm::Grants(rings_.granted_by_us(), peer));
   memory_ = &memory;
   return grants_.get();
 }

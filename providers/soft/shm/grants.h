@@ -73,7 +73,7 @@ class Grants {
     std::atomic<std::uint32_t> stag{0};  // 0: free
     std::uint32_t entry = 0;             // of the table
     bool withdrawn = false;
-    Grant* next = nullptr;    // of the same entry
+    Grant* next = nullptr;  // of the same entry
   };
   struct Range {
     std::uint64_t to = 0;
@@ -85,8 +85,8 @@ class Grants {
   Grants(GrantSlots& slots, const Process& peer) noexcept;
 
   [[nodiscard]] bool has(std::uint32_t stag) const noexcept;
-  // A place for it: a free one, or one whose grant was withdrawn and is to be freed first. Null: the
-  // peer is at the memory of all.
+  // A place for it: a free one, or one whose grant was withdrawn and is to be freed first. Null:
+  // the peer is at the memory of all.
   [[nodiscard]] Grant* place_for(std::uint32_t stag) noexcept;
   void give(Grant& grant, std::uint32_t stag, std::uint32_t entry, const Range& range) noexcept;
   // No access begins any more.

@@ -2,8 +2,8 @@
 #include "providers/soft/shm/peer_memory.h"
 
 #include "common/errno_text.h"
-#include "common/tracing/trace.h"
 #include "common/placement.h"
+#include "common/tracing/trace.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include <sys/random.h>
@@ -139,8 +140,7 @@ double best_us(int runs, Run run) noexcept {
   for (int i = 0; i < runs; ++i) {
     const auto start = std::chrono::steady_clock::now();
     run();
-    const std::chrono::duration<double, std::micro> took =
-        std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
     best = std::min(best, took.count());
   }
   return best;
@@ -155,9 +155,9 @@ CopyCosts measure() {
   const auto copy = [&](std::size_t size) {
     const iovec local{to.data(), size};
     const iovec remote{from.data(), size};
-    works = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) ==
-                static_cast<ssize_t>(size) &&
-            works;
+    works =
+        ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size) &&
+        works;
   };
   CopyCosts costs;
   costs.call_us = best_us(16, [&] { copy(sizeof(std::uint64_t)); });
@@ -169,31 +169,33 @@ CopyCosts measure() {
   return costs;
 }
 
+CopyCosts measure_once() noexcept {
+  try {
+    const CopyCosts found = measure();
+    UDAPL_TRACE(kDetail,
+                "process_vm_readv takes %.2f us for 8 bytes, %.1f us for 64 KiB; memcpy %.1f us",
+                found.call_us, found.per_64k_us, found.memcpy_64k_us);
+    return found;
+  } catch (const std::bad_alloc&) {
+    return CopyCosts{1.5, 6.4, 1.4};  // of a common machine
+  }
+}
+
 }  // namespace
 
 // ---- calibration --------------------------------------------------------------------------------
 
 const CopyCosts& copy_costs() noexcept {
-  static const CopyCosts costs = [] {
-    try {
-      const CopyCosts found = measure();
-      UDAPL_TRACE(kDetail,
-                  "process_vm_readv takes %.2f us for 8 bytes, %.1f us for 64 KiB; memcpy %.1f us",
-                  found.call_us, found.per_64k_us, found.memcpy_64k_us);
-      return found;
-    } catch (const std::bad_alloc&) {
-      return CopyCosts{1.5, 6.4, 1.4};  // of a common machine
-    }
-  }();
+  static const CopyCosts costs = measure_once();
   return costs;
 }
 
 // The peer's part in a copy through the ring is one by memcpy, in turns with ours, and a fraction
 // of a microsecond for each cache line that they hand each other; an RDMA Read needs two messages.
 Thresholds thresholds(const CopyCosts& costs) noexcept {
-  constexpr double kRingCopies = 3;    // what the ring takes, in copies by memcpy in the caches
-  constexpr double kQuickCall = 0.9;   // us, less than two messages of a ring
-  constexpr double kWakeUp = 25;       // us
+  constexpr double kRingCopies = 3;   // what the ring takes, in copies by memcpy in the caches
+  constexpr double kQuickCall = 0.9;  // us, less than two messages of a ring
+  constexpr double kWakeUp = 25;      // us
   constexpr std::size_t kSize = 64 * 1024;
   Thresholds found{kNever, kNever, kNever};
   if (costs.per_64k_us <= kRingCopies * costs.memcpy_64k_us) {
@@ -219,11 +221,11 @@ void greet(Greeting& ours) noexcept {
 
 void PeerMemory::give_up(const char* why, int error) noexcept {
   state_ = State::kOutOfReach;
-  UDAPL_TRACE(kDetail, "RDMA Reads and Writes need process %d to take part: %s%s%s%s",
-              static_cast<int>(pid_), why, error != 0 ? ": " : "",
-              error != 0 ? ErrnoText(error).c_str() : "",
-              error == EPERM ? "; try: kernel.yama.ptrace_scope=0, or the capability SYS_PTRACE"
-                             : "");
+  UDAPL_TRACE(
+      kNormal, "RDMA Reads and Writes need process %d to take part: %s%s%s%s",
+      static_cast<int>(pid_), why, error != 0 ? ": " : "",
+      error != 0 ? ErrnoText(error).c_str() : "",
+      error == EPERM ? "; try: kernel.yama.ptrace_scope=0, or the capability SYS_PTRACE" : "");
 }
 
 void PeerMemory::try_once() noexcept {
@@ -244,7 +246,7 @@ void PeerMemory::try_once() noexcept {
   thresholds_ = thresholds(copy_costs());
   state_ = State::kReached;
   ours_.reaches.store(1, std::memory_order_release);
-  UDAPL_TRACE(kDetail, "RDMA Reads and Writes reach process %d without its threads",
+  UDAPL_TRACE(kNormal, "RDMA Reads and Writes reach process %d without its threads",
               static_cast<int>(pid_));
 }
 

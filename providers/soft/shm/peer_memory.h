@@ -32,9 +32,9 @@ void greet(Greeting& ours) noexcept;
 // What process_vm_readv costs here beside memcpy, measured when it is asked for first, some 100 us.
 // Thread-safe.
 struct CopyCosts {
-  double call_us = 0;         // one of eight bytes
-  double per_64k_us = 0;      // one of 64 KiB
-  double memcpy_64k_us = 0;   // as much by memcpy, in the caches
+  double call_us = 0;        // one of eight bytes
+  double per_64k_us = 0;     // one of 64 KiB
+  double memcpy_64k_us = 0;  // as much by memcpy, in the caches
 };
 [[nodiscard]] const CopyCosts& copy_costs() noexcept;
 

@@ -45,11 +45,10 @@ struct Fixture : Pair {
   void read(WorkId id, std::size_t length) {
     const auto segment = local(*near_mr, near.data(), length);
     REQUIRE_OK(a.qp->post_rdma_read(id, &segment, 1,
-                                    remote(far_mr->rmr_context(), far.data(), length),
-                                    kSignalled));
+                                    remote(far_mr->rmr_context(), far.data(), length), kSignalled));
   }
-  // After the first accesses the peer has granted more, and everything has been delivered. (The very
-  // first may find the Read in flight that opens the connection.)
+  // After the first accesses the peer has granted more, and everything has been delivered. (The
+  // very first may find the Read in flight that opens the connection.)
   void acquaint() {
     for (int i = 0; i < 3; ++i) {
       read(1, 8);
@@ -74,7 +73,8 @@ BOOST_FIXTURE_TEST_SUITE(direct, Fixture)
 BOOST_AUTO_TEST_CASE(after_the_first_the_peer_takes_no_part) {
   acquaint();
   const Standstill b_stands(*b.reactor);
-  for (const std::size_t length : {std::size_t{1}, std::size_t{8}, std::size_t{4096}, near.size()}) {
+  for (const std::size_t length :
+       {std::size_t{1}, std::size_t{8}, std::size_t{4096}, near.size()}) {
     std::fill(near.begin(), near.end(), std::byte{0});
     read(2, length);
     const Completion done = only_a();

@@ -54,7 +54,8 @@ struct Meeting {
   }
   [[nodiscard]] Fd connect() const {
     Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) socket.reset();
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0)
+      socket.reset();
     return socket;
   }
   [[nodiscard]] Fd accept() const {
@@ -197,19 +198,18 @@ BOOST_AUTO_TEST_CASE(another_user_is_out_of_reach, *boost::unit_test::preconditi
 BOOST_AUTO_TEST_CASE(another_pid_namespace_is_out_of_reach,
                      *boost::unit_test::precondition(AsRoot())) {
   // The child of a child: only those that are born after unshare() are in the new namespace.
-  start(
-      [this](PeerMemory&) {
-        if (::unshare(CLONE_NEWPID) != 0) return 98;
-        const pid_t inner = ::fork();
-        if (inner == 0) {
-          const Fd socket = meeting.connect();
-          PeerMemory peer(ours, theirs, slots, socket.get());
-          ::_exit(suits(peer) ? 1 : 0);
-        }
-        int inner_status = 0;
-        ::waitpid(inner, &inner_status, 0);
-        return WEXITSTATUS(inner_status);
-      });
+  start([this](PeerMemory&) {
+    if (::unshare(CLONE_NEWPID) != 0) return 98;
+    const pid_t inner = ::fork();
+    if (inner == 0) {
+      const Fd socket = meeting.connect();
+      PeerMemory peer(ours, theirs, slots, socket.get());
+      ::_exit(suits(peer) ? 1 : 0);
+    }
+    int inner_status = 0;
+    ::waitpid(inner, &inner_status, 0);
+    return WEXITSTATUS(inner_status);
+  });
   const Fd second = meeting.accept();
   BOOST_TEST(status() == 0);
 }
@@ -218,8 +218,8 @@ BOOST_AUTO_TEST_CASE(another_pid_namespace_is_out_of_reach,
 
 BOOST_AUTO_TEST_CASE(all_sizes_arrive_and_nothing_beside_them) {
   give(memory.size());
-  const std::array<std::size_t, 10> sizes{1,    7,     8,          9,           64,
-                                          4096, 65537, 256 * 1024, 256 * 1024 + 9, 1024 * 1024};
+  const std::array<std::size_t, 10> sizes{
+      1, 7, 8, 9, 64, 4096, 65537, 256 * 1024, 256 * 1024 + 9, 1024 * 1024};
   start([&](PeerMemory& peer) {
     if (!suits(peer)) return 1;
     std::vector<std::byte> bytes(sizes.back());
