@@ -54,8 +54,8 @@ BOOST_AUTO_TEST_CASE(a_call_of_an_earlier_start_is_not_due) {
     BOOST_TEST((t.timer.take_due() == Phase::kShort));
     t.timer.start(Phase::kLong, 1h);
     BOOST_TEST((t.timer.take_due() == Phase::kNothing));
+    t.timer.stop();
   }
-  t.timer.stop();
   BOOST_TEST(t.due == 0);
 }
 
