@@ -355,7 +355,7 @@ bool Reactor::lone_turn() noexcept {
   const bool found = turn();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed);
   const bool habit = turns >= kHabit;
-  if (turns == kWakeFewAfter) wake_few_pollers();
+  if (turns % kWakeFewEvery == kWakeFewAfter) wake_few_pollers();
   if (!habit && pollers_awake()) let_pollers_rest();
   release();
   // A guard that no descriptor wakes does not know; it is to park, so that polled() is true.

@@ -136,12 +136,13 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kLooksPerWait = 8;
   // A poller that has found nothing for so many turns rests, the sooner the more are awake (their
   // number squared divides kRestSooner), as all signs are looked at in each turn. But where there
-  // are few, all are awake as long as a thread polls, after so many turns of its.
+  // are few, all are awake as long as a thread polls, new ones after some of its turns.
   static constexpr std::uint32_t kRestAfterAtMost = 4096;
   static constexpr std::uint32_t kRestAfterAtLeast = 32;
   static constexpr std::uint32_t kRestSooner = 4096 * 1024;
   static constexpr std::uint32_t kFewPollers = 8;
   static constexpr std::uint32_t kWakeFewAfter = 32;
+  static constexpr std::uint32_t kWakeFewEvery = 1024;
   // While one is awake, a thread that polls makes a turn after kGlancesPerTurn polls at the latest,
   // and epoll is asked every kTurnsPerWait-th turn that finds nothing; where others rest, whose
   // bells epoll hears, after kGlancesIfSomeRest and in every turn. It is asked in every
