@@ -37,7 +37,7 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
       peer_timeout_(options.peer_timeout),
       direct_(options.direct),
       timer_(reactor_, Call::to<&RingStream::on_timeout>(this)) {
-  if (direct_) shm::greet(rings_.our_greeting());
+  if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
 }
 
 // What was sent stays where the peer can read it, however long that takes.
@@ -219,8 +219,7 @@ bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) 
 }
 
 shm::Grants* RingStream::grants(MrTable& memory) noexcept {
-  if (!direct_) return nullptr;
-  if (grants_ != nullptr) [[likely]]
+  if (!direct_ || memory_ != nullptr) [[likely]]
     return grants_.get();
   const shm::Process peer = shm::Process::at_end_of(rings_.bell());
   if (peer.valid()) grants_.reset(new (std::nothrow) shm::Grants(rings_.granted_by_us(), peer));

@@ -81,8 +81,8 @@ class RingStream final : public ByteStream {
   shm::RingWriter writer_;
   shm::RingReader reader_;
   shm::PeerMemory peer_memory_;
-  std::unique_ptr<shm::Grants> grants_;  // once the peer has been given one
-  MrTable* memory_ = nullptr;            // ... of this
+  MrTable* memory_ = nullptr;            // of grants_, once they have been asked for
+  std::unique_ptr<shm::Grants> grants_;  // null: the peer is given none
   const std::chrono::milliseconds peer_timeout_;
   const bool direct_;
   Handler* handler_ = nullptr;

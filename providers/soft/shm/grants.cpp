@@ -66,8 +66,8 @@ ThreadStatus status_of(pid_t pid) noexcept {
 
 bool has_gone(char state) noexcept { return state == '\0' || state == 'Z' || state == 'X'; }
 
-// Is a thread that does not run behind the copy? It is stopped on its way back from the system
-// call, not within it.
+// Is a thread that was stopped by a signal behind the copy? That happens on its way back from the
+// system call, not before or within it.
 bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/syscall", static_cast<int>(pid), tid);
@@ -77,31 +77,47 @@ bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
   return end != call.data() && (number == SYS_process_vm_readv || number == SYS_process_vm_writev);
 }
 
+// Does /proc tell of the processes that we know by these numbers? It may be that of another
+// namespace.
+bool proc_is_ours() noexcept {
+  Path self{};
+  return ::readlink("/proc/self", self.data(), self.size() - 1) > 0 &&
+         std::strtol(self.data(), nullptr, 10) == ::getpid();
+}
+
+// 0: none that is_of_our_user().
+pid_t pid_at_end_of(int socket) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
+  return peer.uid == ::geteuid() ? peer.pid : 0;
+}
+
 }  // namespace
+
+bool is_of_our_user(int socket) noexcept { return pid_at_end_of(socket) != 0; }
 
 Process Process::at_end_of(int socket) noexcept {
   Process process;
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return process;
-  if (peer.pid <= 0 || peer.uid != ::geteuid()) return process;
-  const ThreadStatus status = status_of(peer.pid);
+  const pid_t pid = pid_at_end_of(socket);
+  if (pid == 0 || !proc_is_ours()) return process;
+  const ThreadStatus status = status_of(pid);
   if (has_gone(status.state)) return process;
-  process.pid_ = peer.pid;
+  process.pid_ = pid;
   process.start_ = status.start;
   return process;
 }
 
 bool Process::may_still_copy(std::uint32_t tid) const noexcept {
-  if (has_gone(status_of(::getpid()).state)) return true;  // /proc tells nothing
+  if (!proc_is_ours()) return true;
   const ThreadStatus process = status_of(pid_);
   if (process.state == '\0' || process.start != start_) return false;
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/stat", static_cast<int>(pid_), tid);
   const char state = parse_status(read_text(path.data())).state;
   if (has_gone(state)) return false;
-  const bool stopped = state == 'T' || state == 't';
-  return !stopped || !stopped_behind_copy(pid_, tid);
+  // Not 't': a debugger stops it before the system call as well.
+  return state != 'T' || !stopped_behind_copy(pid_, tid);
 }
 
 // ---- grants -------------------------------------------------------------------------------------

@@ -45,11 +45,14 @@ inline constexpr std::size_t kGrantPlaces = 4;
   return (stag * kSpread >> (32 - kSetBits)) * kGrantPlaces;
 }
 
+// Is the process at the other end of a unix socket one of our user, which we can see?
+[[nodiscard]] bool is_of_our_user(int socket) noexcept;
+
 // A process that was seen once; its number may be another one's later.
 class Process {
  public:
   // The one at the other end of a unix socket; invalid if it is not of our user, cannot be seen
-  // from here, or has gone.
+  // from here, or has gone, or if /proc is not there to tell of it.
   [[nodiscard]] static Process at_end_of(int socket) noexcept;
   [[nodiscard]] bool valid() const noexcept { return pid_ != 0; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }

@@ -26,7 +26,7 @@ struct Greeting {
   std::atomic<std::uint32_t> reaches;  // 1: it reaches the other's memory and wants grants
 };
 
-// Says who we are. Thread-safe.
+// Says who we are, with an address of ours: to a process of our user only. Thread-safe.
 void greet(Greeting& ours) noexcept;
 
 // What process_vm_readv costs here beside memcpy, measured when it is asked for first, some 100 us.

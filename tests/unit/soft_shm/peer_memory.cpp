@@ -23,6 +23,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -192,6 +193,7 @@ BOOST_AUTO_TEST_CASE(another_user_is_out_of_reach, *boost::unit_test::preconditi
           if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(98);
         });
   BOOST_TEST(!Process::at_end_of(bell.get()).valid());
+  BOOST_TEST(!is_of_our_user(bell.get()));  // and is not greeted
   BOOST_TEST(status() == 0);
 }
 
@@ -355,6 +357,34 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_behind_a_copy_copies_no_more) {
     ::kill(child, SIGCONT);
   }
   BOOST_TEST(seen);
+}
+
+// The same system call by its number, but before it: then the copy is still to come.
+BOOST_AUTO_TEST_CASE(a_peer_that_a_debugger_holds_before_a_copy_may_still_copy) {
+  give(memory.size());
+  start([&](PeerMemory& peer) {
+    std::vector<std::byte> bytes(4096, std::byte{0x33});
+    while (suits(peer) && copy(peer, access(true, bytes.size()), bytes)) {
+    }
+    return 1;
+  });
+  const Process peer = Process::at_end_of(bell.get());
+  BOOST_REQUIRE(::ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACESYSGOOD) == 0);
+  BOOST_REQUIRE(::ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr) == 0);
+  bool before = false;
+  for (int i = 0; i < 1000 && !before; ++i) {
+    int stop = 0;
+    BOOST_REQUIRE(::waitpid(child, &stop, 0) == child);
+    BOOST_REQUIRE(WIFSTOPPED(stop));
+    __ptrace_syscall_info info{};
+    BOOST_REQUIRE(::ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof info, &info) > 0);
+    before = info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_process_vm_writev;
+    if (!before) BOOST_REQUIRE(::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr) == 0);
+  }
+  BOOST_REQUIRE(before);
+  BOOST_TEST(slots[grant_places(kStag)].user == static_cast<std::uint32_t>(child));
+  BOOST_TEST(peer.may_still_copy(static_cast<std::uint32_t>(child)));
+  ::ptrace(PTRACE_DETACH, child, nullptr, nullptr);
 }
 
 // ---- when it is worth while ---------------------------------------------------------------------
