@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/connecting/listening.h"
 
-#include <cerrno>
 #include <new>
 #include <utility>
 
@@ -12,23 +11,6 @@ namespace {
 constexpr unsigned kRequestCall = 0;
 
 }  // namespace
-
-Status listen_failure(int error, bool any_port) noexcept {
-  switch (error) {
-    case EADDRINUSE:
-    case EBUSY:  // of rdma_cm
-      return failure(any_port ? DAT_CONN_QUAL_UNAVAILABLE : DAT_CONN_QUAL_IN_USE);
-    case EACCES:
-      return failure(DAT_CONN_QUAL_UNAVAILABLE);  // a privileged port
-    case EADDRNOTAVAIL:  // the adapter's address has gone from this machine
-    case ENODEV:         // so has the interface, of a link-local address or with rdma_cm
-    case EAFNOSUPPORT:
-    case EINVAL:
-      return failure(DAT_INVALID_ADDRESS);
-    default:
-      return failure(DAT_INSUFFICIENT_RESOURCES);
-  }
-}
 
 bool RequestQueue::add(Request& request) noexcept {
   try {

@@ -14,11 +14,6 @@
 // What listeners have in common, whatever they listen with.
 namespace udapl {
 
-// The Status of transport::Adapter::listen for an errno of bind or listen, of a socket or rdma_cm.
-// `any_port`: no port was asked for. That an address has gone is no occupied port: a program that
-// looks for a free one would ask for each.
-[[nodiscard]] Status listen_failure(int error, bool any_port) noexcept;
-
 // Requests for a connection on their way to the sink of a listener, in the order in which they
 // came. Sink calls are made by the driving thread, one request a call. Thread-safe; add() may be
 // called with any lock held. Owned by a listener, which the sink may destroy in a call; what is

@@ -14,6 +14,7 @@
 #include "common/errno_text.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
+#include "providers/connecting/failures.h"
 #include "providers/connecting/socket_address.h"
 
 namespace udapl::soft {
@@ -44,9 +45,11 @@ Fd make_socket(const transport::SocketAddress& local) noexcept {
   return fd;
 }
 
-bool lacks_resources(int error) noexcept {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
-         error == EADDRNOTAVAIL || error == EAGAIN || error == EADDRINUSE;
+// 0: connected, or it will tell. The address is there, bind() has found it; so what connect() has
+// none of is a port.
+int begin_connect(const Fd& fd, const transport::SocketAddress& to) noexcept {
+  if (::connect(fd.get(), to.get(), to.size()) == 0 || errno == EINPROGRESS) return 0;
+  return errno == EADDRNOTAVAIL ? EADDRINUSE : errno;
 }
 
 }  // namespace
@@ -115,8 +118,7 @@ Status ActiveHandshake::begin_attempt() noexcept {
   Fd fd = make_socket(local_);
   int error = fd.valid() ? 0 : errno;
   if (error == 0) {
-    if (::connect(fd.get(), remote_.get(), remote_.size()) != 0 && errno != EINPROGRESS)
-      error = errno;
+    error = begin_connect(fd, remote_);
     try {
       stream_ = std::make_unique<TcpStream>(reactor_, std::move(fd), endpoints_);
     } catch (const std::bad_alloc&) {
@@ -134,10 +136,7 @@ Status ActiveHandshake::begin_attempt() noexcept {
               ErrnoText(error).c_str());
   if (schedule_retry(error)) return Status();
   stream_.reset();
-  if (error == EAFNOSUPPORT || lacks_resources(error)) {
-    const Status status = error == EAFNOSUPPORT
-                              ? failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED)
-                              : failure(DAT_INSUFFICIENT_RESOURCES);
+  if (const Status status = connect_failure(error); !status.ok()) {
     cause::note(status.code(), "cannot connect to %s: %s%s", to_text(remote_).c_str(),
                 ErrnoText(error).c_str(), cause::remedy(error));
     return status;

@@ -15,6 +15,7 @@
 #include "common/fork.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace_limit.h"
+#include "providers/connecting/failures.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/soft/io/descriptor_limit.h"
 

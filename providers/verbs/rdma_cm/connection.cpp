@@ -5,6 +5,7 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
+#include "providers/connecting/failures.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/rdma_cm/address.h"
@@ -87,10 +88,7 @@ Result<bool> RdmaConnection::start(const QpTerms& terms) {
       point::ended_cm("rdma_resolve_addr",
                       ::rdma_resolve_addr(id_->get(), nullptr, &to.any, timeout_ms)) != 0) {
     const int error = errno;
-    const Status status = error == EINVAL || error == EAFNOSUPPORT ? failure(DAT_INVALID_ADDRESS)
-                          : error == ENOMEM
-                              ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
-                              : Status();
+    const Status status = error == EINVAL ? failure(DAT_INVALID_ADDRESS) : connect_failure(error);
     if (!status.ok()) {
       UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "resolving %s",
                           to_text(from_cm(&to.any)).c_str());

@@ -5,6 +5,7 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
+#include "providers/connecting/failures.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/rdma_cm/address.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // What a listener's sink gets, in which order, and what becomes of the rest.
+#include "providers/connecting/failures.h"
 #include "providers/connecting/listening.h"
 #include "tests/unit/reactor/support.h"
 
@@ -103,6 +104,16 @@ BOOST_AUTO_TEST_CASE(errors_of_a_port) {
   for (const int error : {EADDRNOTAVAIL, ENODEV, EAFNOSUPPORT, EINVAL})
     BOOST_TEST(listen_failure(error, false).code() == dat_error(DAT_INVALID_ADDRESS), error);
   BOOST_TEST(listen_failure(ENOMEM, false).code() == dat_error(DAT_INSUFFICIENT_RESOURCES));
+}
+
+BOOST_AUTO_TEST_CASE(errors_of_a_connect) {
+  for (const int error : {EADDRNOTAVAIL, ENODEV, ENETUNREACH, EHOSTUNREACH, ECONNREFUSED})
+    BOOST_TEST(connect_failure(error).ok(), error);
+  for (const int error : {EMFILE, ENOBUFS, EADDRINUSE})
+    BOOST_TEST((connect_failure(error).type() == DAT_INSUFFICIENT_RESOURCES), error);
+  BOOST_TEST(connect_failure(ENOMEM).code() ==
+             dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+  BOOST_TEST((connect_failure(EAFNOSUPPORT).type() == DAT_INVALID_ADDRESS));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -201,6 +201,14 @@ BOOST_AUTO_TEST_CASE(other_networks_are_unreachable_from_loopback) {
   BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
 }
 
+// As verbs: no lack of resources, which a program would wait to end.
+BOOST_AUTO_TEST_CASE(peers_are_unreachable_when_our_address_has_gone) {
+  ConnectionManager gone(*reactor, ipv4("192.0.2.1"), {});
+  FakeQp active;
+  BOOST_REQUIRE(active.start(gone, request(7000)).ok());
+  BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
+}
+
 BOOST_AUTO_TEST_CASE(mapped_address_is_an_ipv4_address) {
   Desk desk;
   const auto listener = listen(desk);
