@@ -3,6 +3,7 @@
 
 #include "common/errno_text.h"
 #include "common/placement.h"
+#include "common/thread_id.h"
 #include "common/tracing/trace.h"
 
 #include <algorithm>
@@ -286,7 +287,7 @@ ssize_t PeerMemory::move(bool write, std::uint64_t to, std::size_t body, std::si
 // In steps, of which the last one has the tail.
 bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
                            std::span<const iovec> local) noexcept {
-  const auto thread = static_cast<std::uint32_t>(::gettid());
+  const auto thread = static_cast<std::uint32_t>(thread_id());
   const std::size_t tail_size = std::min<std::size_t>(access.length, kPlacedLast);
   std::size_t left = access.length - tail_size;
   std::size_t done = 0;

@@ -5,6 +5,7 @@
 #include "providers/soft/shm/peer_memory.h"
 
 #include "common/fd.h"
+#include "common/thread_id.h"
 #include "providers/soft/shm/rings.h"
 
 #include <boost/test/unit_test.hpp>
@@ -285,6 +286,28 @@ BOOST_AUTO_TEST_CASE(what_was_not_granted_is_not_touched) {
   });
   BOOST_TEST(status() == 0);
   for (const GrantSlot& slot : slots) BOOST_TEST(slot.user == 0U);
+}
+
+// Its id is what tells the owner that it has gone.
+BOOST_AUTO_TEST_CASE(a_forked_child_copies_under_its_own_id) {
+  BOOST_TEST(thread_id() == ::gettid());  // and is remembered
+  BOOST_TEST(thread_id() == ::gettid());
+  give(memory.size());
+  start([this](PeerMemory& peer) {
+    if (!suits(peer)) return 1;
+    std::vector<std::byte> bytes(memory.size());
+    while (copy(peer, access(false, bytes.size()), bytes)) continue;
+    return 2;
+  });
+  const GrantSlot& slot = slots[grant_places(kStag)];
+  std::uint32_t user = 0;
+  siginfo_t ended{};
+  while (user == 0 && ended.si_pid == 0) {
+    user = slot.user;
+    ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
+  }
+  BOOST_TEST(user == static_cast<std::uint32_t>(child));
+  std::thread([] { BOOST_TEST(thread_id() == ::gettid()); }).join();
 }
 
 // The owner's word is not believed; it can only have its own process asked for what is not there.

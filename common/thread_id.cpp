@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/thread_id.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+namespace udapl {
+
+namespace {
+
+constinit thread_local pid_t remembered = 0;
+
+// The thread of a child is the one that forked: it alone has to forget.
+bool forget_in_children() noexcept {
+  return ::pthread_atfork(nullptr, nullptr, [] { remembered = 0; }) == 0;
+}
+
+}  // namespace
+
+pid_t thread_id() noexcept {
+  if (remembered != 0) [[likely]]
+    return remembered;
+  static const bool forgets = forget_in_children();
+  const pid_t id = ::gettid();
+  if (forgets) remembered = id;
+  return id;
+}
+
+}  // namespace udapl
