@@ -45,12 +45,13 @@ void Lease::arm(Clock::rep when) noexcept {
 }
 
 void Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
-  const Clock::rep end = std::max<Clock::rep>((now + length).time_since_epoch().count(),
-                                              extended_.load(std::memory_order_relaxed));
+  const Clock::rep wanted = (now + length).time_since_epoch().count();
+  const Clock::rep end = std::max(wanted, extended_.load(std::memory_order_relaxed));
   end_.store(end, std::memory_order_relaxed);
   if (!parked()) return;
+  // An extension alone is no reason to push the timer, or each large message would.
   const Clock::rep armed = armed_.load(std::memory_order_relaxed);
-  if (armed > end || armed < end - length.count() / 2) arm(end);
+  if (armed > end || armed < wanted - length.count() / 2) arm(end);
 }
 
 Clock::time_point Lease::renew_after_wait(const Deadline& timer) noexcept {

@@ -5,6 +5,11 @@
 
 #include "tests/unit/reactor/support.h"
 
+#include <sys/timerfd.h>
+
+#include <optional>
+#include <thread>
+
 namespace udapl::test {
 
 BOOST_AUTO_TEST_SUITE(lease)
@@ -27,6 +32,28 @@ BOOST_AUTO_TEST_CASE(long_work_between_two_polls_does_not_end_it) {
   const Clock::time_point later = start + 2 * Lease::kLongWork;
   lease.renew_for_poll(later);
   BOOST_TEST(!lease.valid(later + Lease::kShortest));
+}
+
+// Pushing the timer is a system call that takes microseconds.
+BOOST_AUTO_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time) {
+  using namespace std::chrono_literals;
+  Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
+  const Clock::time_point start = Clock::now() + 1h;
+  lease.renew_for_poll(start);
+  std::jthread service([&] { lease.park(false, std::nullopt, -1, [] { return false; }); });
+  BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
+  const auto work = [&](Clock::time_point now) {
+    lease.extend(now);
+    lease.renew_for_poll(now + 1us);
+  };
+  work(start + 20us);  // half of the first lease is used up
+  const Clock::time_point pushed = start + 20us + Lease::kLongWork;
+  BOOST_TEST(lease.ends_after(pushed - 1us));
+  for (auto now = start + 30us; now < pushed - Lease::kShortest; now += 50us) work(now);
+  BOOST_TEST(!lease.ends_after(pushed));
+  work(pushed);
+  BOOST_TEST(lease.ends_after(pushed + Lease::kLongWork - 1us));
+  lease.summon();
 }
 
 BOOST_AUTO_TEST_SUITE_END()
