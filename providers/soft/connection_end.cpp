@@ -145,7 +145,8 @@ void Connection::continue_terminate() noexcept {
     if (link_->all_sent()) break;
     const Link::Flushed flushed = link_->flush();
     queue_.unpin();
-    if (flushed == Link::Flushed::kBlocked) return link_->want(~0U, Link::kRoom);
+    if (flushed == Link::Flushed::kBlocked)
+      return link_->want(~0U, link_->all_handed() ? 0U : Link::kRoom);
     if (flushed == Link::Flushed::kBroken)
       return break_off(Input::kPeerNotTold, shared_.fault.cause);
   }
@@ -172,6 +173,7 @@ void Connection::finish(Close how) noexcept {
   timer_.stop();
   open_receive_.cancel();
   intake_.stop();
+  if (link_ != nullptr) link_->recall();  // before the consumer hears that its requests are over
   queue_.stop();
   if (link_ == nullptr) return;
   shared_.link = nullptr;

@@ -19,6 +19,8 @@ constexpr int kPatientLooks = 64;
 // What is read of a frame that is received into place, before it is opened, and behind it: what of
 // it is payload is copied.
 constexpr std::size_t kAroundOpened = 1024;
+// What has to be missing of a frame, where what follows is lent.
+constexpr std::size_t kLeastLentOpened = 1024;
 
 // The rest of an opened segment, from the stream.
 class StreamPayload final : public iwarp::Payload {
@@ -97,10 +99,11 @@ bool IwarpLink::build(std::size_t limit) noexcept {
 }
 
 Link::Flushed IwarpLink::flush() noexcept {
-  const IoResult result = stream_->send(batch_.spans());
+  const IoResult result = stream_->send(batch_.spans(), batch_.kept());
   if (result.kind == IoResult::kBroken) return Flushed::kBroken;
   batch_.consume(result.bytes);
   sent_ = batch_.sent();
+  lent_ = result.lent;
   refers_ = batch_.refers();
   return result.kind == IoResult::kDone ? Flushed::kDone : Flushed::kBlocked;
 }
@@ -132,10 +135,11 @@ unsigned IwarpLink::meaning(std::uint32_t events) noexcept {
 
 Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) noexcept {
   if (inbound != nullptr && staging_.staged().empty()) {
-    const std::span<const std::byte> input = stream_->input();
-    if (!input.empty()) {
-      if (deliver_in_place(input, *inbound, work)) return Received::kNothing;  // but see look()
-      if (!lies_for_long(input.size())) return Received::kNothing;
+    const ByteStream::Input input = stream_->input();
+    if (!input.bytes.empty()) {
+      if (deliver_in_place(input, *inbound, work))  // what is there besides look() tells
+        return input.lent_follows ? Received::kMore : Received::kNothing;
+      if (!lies_for_long(input.bytes.size())) return Received::kNothing;
     }
   }
   if (inbound != nullptr && receiver_.open_bytes() != 0 && staging_.staged().empty())
@@ -193,25 +197,27 @@ Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work
   work -= std::min(work, result.bytes);
   if (payload.staged() != 0) staging_.filled(payload.staged());
   deliver(inbound, work);
+  if (in_place_ && result.kind == IoResult::kDone) return Received::kMore;
   return payload.was_filled() || (result.bytes == 0 && receiver_.open_bytes() == 0)
              ? Received::kMore
              : Received::kNothing;
 }
 
 // True: some was delivered. In slices, after each of which the peer has room for more.
-bool IwarpLink::deliver_in_place(std::span<const std::byte> input, iwarp::Inbound& inbound,
+bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
                                  std::size_t& work) noexcept {
   in_place_ = true;
+  receiver_.set_in_place(input.lent_follows ? kLeastLentOpened : 0);
   bool any = false;
-  while (work != 0 && !input.empty()) {
+  while (work != 0 && !input.bytes.empty()) {
     std::size_t left = std::min(work, kSlice);
     work -= left;
-    const std::size_t used = receiver_.feed(input, inbound, left);
+    const std::size_t used = receiver_.feed(input.bytes, inbound, left);
     work += left;
     if (used == 0) break;
     any = true;
     stream_->drop(used);
-    input = input.subspan(used);
+    input.bytes = input.bytes.subspan(used);
     incoming_.bytes += used;
   }
   note_incoming();

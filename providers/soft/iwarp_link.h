@@ -35,10 +35,12 @@ class IwarpLink final : public Link {
 
   void begin_write(std::uint32_t stag, std::uint64_t to, Payload payload,
                    std::uint32_t length) noexcept override {
+    choose_frames(length, true);
     sender_.begin_write(stag, to, payload, length);
   }
   void begin_send(iwarp::Opcode opcode, std::uint32_t invalidate_stag, Payload payload,
                   std::uint32_t length) noexcept override {
+    choose_frames(length, true);
     sender_.begin_send(opcode, invalidate_stag, payload, length);
   }
   void begin_immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept override {
@@ -52,6 +54,7 @@ class IwarpLink final : public Link {
   }
   void begin_read_response(std::uint32_t stag, std::uint64_t to, Payload payload,
                            std::uint32_t length) noexcept override {
+    choose_frames(length, false);
     sender_.begin_read_response(stag, to, payload, length);
   }
   void begin_atomic_response(const iwarp::AtomicResponse& response) noexcept override {
@@ -62,6 +65,7 @@ class IwarpLink final : public Link {
   bool build(std::size_t limit) noexcept override;
   Flushed flush() noexcept override;
   void end_pass() noexcept override { batch_.shrink(); }
+  void recall() noexcept override { stream_->recall(); }
   [[nodiscard]] std::size_t unacknowledged() const noexcept override {
     return stream_->unacknowledged();
   }
@@ -87,13 +91,20 @@ class IwarpLink final : public Link {
   }
 
  private:
+  // Of which size, for a message of so many bytes.
+  void choose_frames(std::uint32_t length, bool may_lend) noexcept {
+    if (length > kLeastChosen)
+      sender_.set_emss(may_lend ? stream_->lent_mss() : stream_->effective_mss());
+  }
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;
   Received fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept;
-  bool deliver_in_place(std::span<const std::byte> input, iwarp::Inbound& inbound,
+  bool deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
                         std::size_t& work) noexcept;
   [[nodiscard]] bool lies_for_long(std::size_t bytes) noexcept;
+
+  static constexpr std::uint32_t kLeastChosen = 16 * 1024;
 
   std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;

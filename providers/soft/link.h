@@ -119,6 +119,11 @@ class Link {
   [[nodiscard]] std::uint64_t built() const noexcept { return built_; }
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] bool all_sent() const noexcept { return built_ == sent_; }
+  // So much behind it was handed over as well and is only waited for; Link::kRoom tells.
+  [[nodiscard]] std::uint64_t handed() const noexcept { return sent_ + lent_; }
+  [[nodiscard]] bool all_handed() const noexcept { return built_ == handed(); }
+  // The peer looks at no memory of messages any more, and takes what it has of them for broken.
+  virtual void recall() noexcept {}
   [[nodiscard]] bool refers() const noexcept { return refers_; }  // to the memory of messages
   // Bytes that the peer's host has not confirmed.
   [[nodiscard]] virtual std::size_t unacknowledged() const noexcept = 0;
@@ -183,6 +188,7 @@ class Link {
   // Kept up to date by build() and flush(), and by whatever receives.
   std::uint64_t built_ = 0;
   std::uint64_t sent_ = 0;
+  std::uint64_t lent_ = 0;
   bool refers_ = false;
   bool may_reach_ = false;
   const std::atomic<std::uint32_t>* peer_reaches_ = nullptr;  // lives as long as the link

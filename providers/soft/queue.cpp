@@ -141,11 +141,13 @@ void Queue::transmit(std::size_t budget) noexcept {
   bool large = blocked_ || gathered_bytes_ >= kLongWork;
   gathered_bytes_ = 0;
   bool unfinished = false;
+  bool asked = link.all_sent();  // for what was lent and is back
   while (pin_unsent()) {
     if (large) reactor_.works_long();
     fill(std::min(budget, kPassBudget));
-    if (shared_.fault.raised || link.all_sent()) break;
-    const std::uint64_t before = link.sent();
+    if (shared_.fault.raised || (link.all_handed() && asked)) break;
+    asked = true;
+    const std::uint64_t before = link.handed();
     const Link::Flushed flushed = link.flush();
     unpin();
     if (flushed == Link::Flushed::kBroken) {
@@ -154,9 +156,9 @@ void Queue::transmit(std::size_t budget) noexcept {
     }
     requests.sent(link.sent());
     responder_.sent(link.sent());
-    budget -= std::min<std::uint64_t>(budget, link.sent() - before);
-    large = link.sent() - before >= kLongWork;
-    unfinished = !link.all_sent() || budget == 0;
+    budget -= std::min<std::uint64_t>(budget, link.handed() - before);
+    large = link.handed() - before >= kLongWork;
+    unfinished = !link.all_handed() || budget == 0;
     if (unfinished || shared_.fault.raised) break;
   }
   unpin();

@@ -117,10 +117,12 @@ void SendQueue::blame_transport() noexcept {
   if (requests_.head() < built_) requests_.at(requests_.head()).status = DAT_DTO_ERR_TRANSPORT;
 }
 
-// The oldest Read or atomic that was sent wholly and has no answer yet; null if there is none.
+// The oldest Read or atomic that was sent wholly and has no answer yet; null if there is none. What
+// was lent before it may still count as unsent: the peer can be faster than our look.
 Request* SendQueue::oldest_unanswered() noexcept {
   unanswered_ = std::max(unanswered_, requests_.head());
-  while (unanswered_ < sent_) {
+  const std::uint64_t handed = shared_.link->handed();
+  while (unanswered_ < built_ && requests_.at(unanswered_).end <= handed) {
     Request& request = requests_.at(unanswered_);
     if (expects_response(request.kind) && !request.done) return &request;
     ++unanswered_;

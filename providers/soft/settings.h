@@ -28,7 +28,7 @@ struct Settings {
   // path=tcp|auto|shm (docs/adr/0033).
   Path path = Path::kAuto;
   // direct=on|off: a peer on this host may reach registered memory by the kernel's means, once it
-  // has been let at it, and we may reach its (docs/adr/0035).
+  // has been let at it, and we may reach its (docs/adr/0035); large messages are lent (0036).
   bool direct = true;
   // fallback=on|off: connect once more with MPA revision 1 to a peer that hangs up on revision 2.
   bool revision1_fallback = true;

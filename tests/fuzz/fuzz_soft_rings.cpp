@@ -38,6 +38,7 @@ constexpr unsigned kNoFirstMessage = 1, kCloses = 2;
 constexpr int kReceives = 4;
 constexpr int kRequests = 8;
 constexpr std::size_t kSize = 512;
+constexpr std::size_t kLarge = 4096;     // may be lent to the peer
 constexpr std::uint32_t kWindow = 4096;  // small, so that frames go around its end
 
 struct NoConnector final : soft::Connector {
@@ -84,7 +85,9 @@ class Pages {
   void set(unsigned field, std::uint64_t value) {
     soft::shm::RingControl& ring = field % 2 == 0 ? out() : in();
     const auto word = static_cast<std::uint32_t>(value);
-    switch (field / 2 % 11) {
+    soft::shm::LoanControl& loans = layout().loans[field % 2];
+    soft::shm::LoanSlot& loan = loans.slots[word / 2 % soft::shm::kLoanSlots];
+    switch (field / 2 % 19) {
       case 0:
         ring.head = value;
         break;
@@ -114,6 +117,30 @@ class Pages {
         break;
       case 9:  // what only we should write there
         layout().granted[1][word % soft::shm::kGrantSlots].stag = word;
+        break;
+      case 10:
+        loans.lent = word;
+        break;
+      case 11:
+        loans.returned = word;
+        break;
+      case 12:
+        loans.welcome = word;
+        break;
+      case 13:
+        loans.refused = word;
+        break;
+      case 14:
+        loans.reads = word;
+        break;
+      case 15:
+        loan.position = value / 2;
+        break;
+      case 16:
+        loan.length = word / 2;
+        break;
+      case 17:
+        loan.copied_to = word / 64;
         break;
       default:
         ring.reader_sleeps = word;
@@ -167,6 +194,7 @@ class World {
     reactor_ = *Reactor::create("udapl-soft");
     cq_ = std::make_unique<soft::Cq>(*reactor_, 64, silence_);
     open_mr_ = reg(open_, DAT_MEM_PRIV_ALL_FLAG);
+    large_mr_ = reg(large_, DAT_MEM_PRIV_LOCAL_READ_FLAG);
     secret_mr_ = reg(secret_, static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_LOCAL_READ_FLAG |
                                                               DAT_MEM_PRIV_REMOTE_READ_FLAG));
   }
@@ -263,11 +291,20 @@ class World {
     const DAT_LMR_TRIPLET place{0, kSize, open_mr_->lmr_context()};
     const DAT_RMR_TRIPLET remote = target();
     const auto id = static_cast<transport::WorkId>(kReceives + posted_);
-    const DAT_RETURN posted = kind % 3 == 0 ? qp.post_send(id, &place, 1, transport::kSignalled)
-                              : kind % 3 == 1
-                                  ? qp.post_rdma_write(id, &place, 1, remote, transport::kSignalled)
-                                  : qp.post_rdma_read(id, &place, 1, remote, transport::kSignalled);
-    if (posted == DAT_SUCCESS) ++posted_;
+    const DAT_LMR_TRIPLET large{0, kLarge, large_mr_->lmr_context()};
+    const auto post_one = [&] {
+      switch (kind % 4) {
+        case 0:
+          return qp.post_send(id, &place, 1, transport::kSignalled);
+        case 1:
+          return qp.post_rdma_write(id, &place, 1, remote, transport::kSignalled);
+        case 2:
+          return qp.post_rdma_read(id, &place, 1, remote, transport::kSignalled);
+        default:
+          return qp.post_send(id, &large, 1, transport::kSignalled);
+      }
+    };
+    if (post_one() == DAT_SUCCESS) ++posted_;
   }
 
   static DAT_RMR_TRIPLET target() {
@@ -319,12 +356,13 @@ class World {
   Outcome outcome_;
   NoConnector connector_;
   std::vector<std::byte> open_, secret_;
+  std::vector<std::byte> large_ = std::vector<std::byte>(kLarge);
   std::unique_ptr<Reactor> reactor_;
   soft::MrTable memory_;
   soft::Pd pd_{1};
   soft::StagingPool staging_;
   std::unique_ptr<soft::Cq> cq_;
-  std::unique_ptr<soft::Mr> open_mr_, secret_mr_;
+  std::unique_ptr<soft::Mr> open_mr_, secret_mr_, large_mr_;
   int posted_ = 0;
 };
 

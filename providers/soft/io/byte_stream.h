@@ -30,6 +30,7 @@ struct IoResult {
   Kind kind = kBlocked;
   int error = 0;
   std::size_t bytes = 0;
+  std::size_t lent = 0;  // send only: see ByteStream::send
 };
 
 // What an IwarpLink sends its bytes through: a TCP connection (TcpStream), or rings in memory that
@@ -54,8 +55,14 @@ class ByteStream {
   [[nodiscard]] virtual std::uint32_t look() noexcept = 0;
   [[nodiscard]] virtual bool rest() noexcept { return true; }
 
-  // As much as is taken at once (at most 1024 spans), and as there is.
-  virtual IoResult send(std::span<const iwarp::IoSpan> spans) noexcept = 0;
+  // As much as is taken at once (at most 1024 spans), and as there is. The memory of what counts as
+  // sent may change. `lent` bytes behind that were taken, too, but the peer may still look at the
+  // memory of some of them: send() is called again with all of them at the front, and they count
+  // once the peer has read them (EPOLLOUT says so without being asked for). The first `kept` bytes
+  // are never lent.
+  virtual IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept = 0;
+  // From now on nobody looks at what is lent; the peer finds the stream broken.
+  virtual void recall() noexcept {}
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
   // The same, into two pieces. Only where receives_in_place(): the first may be memory of others.
   virtual IoResult receive_both(std::span<std::byte> room, std::span<std::byte>) noexcept {
@@ -64,7 +71,11 @@ class ByteStream {
   [[nodiscard]] virtual bool receives_in_place() const noexcept { return false; }
   // What has come and lies in one piece, where it lies; the peer may still write there. Empty if
   // there is nothing, or only receive() gets at it. drop(): the first bytes were used.
-  [[nodiscard]] virtual std::span<const std::byte> input() noexcept { return {}; }
+  struct Input {
+    std::span<const std::byte> bytes;
+    bool lent_follows = false;  // what comes behind them is best received into its place
+  };
+  [[nodiscard]] virtual Input input() noexcept { return {}; }
   virtual void drop(std::size_t) noexcept {}
   // input() will not grow before some of it is taken, by drop() or receive().
   [[nodiscard]] virtual bool cut() const noexcept { return false; }
@@ -88,6 +99,8 @@ class ByteStream {
   static void end_gently(std::unique_ptr<ByteStream> stream) noexcept;
 
   [[nodiscard]] virtual std::uint32_t effective_mss() const noexcept = 0;  // bytes, now
+  // The same for messages that may be lent.
+  [[nodiscard]] virtual std::uint32_t lent_mss() const noexcept { return effective_mss(); }
   // Bytes that were sent and the peer's host has not confirmed.
   [[nodiscard]] virtual std::size_t unacknowledged() noexcept = 0;
   [[nodiscard]] virtual const transport::Endpoints& endpoints() const noexcept = 0;

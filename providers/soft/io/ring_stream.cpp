@@ -14,14 +14,7 @@ namespace udapl::soft {
 
 namespace {
 
-// Frames of 16 KiB of payload: the peer places one while we write the next.
-constexpr std::uint32_t kMss = 16 * 1024 + 64;
-constexpr std::size_t kPublished = 16 * 1024;
 constexpr std::size_t kMostPieces = 64;  // of local memory that the peer's goes to or comes from
-
-std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
-  return {static_cast<const std::byte*>(span.data), span.size};
-}
 
 }  // namespace
 
@@ -32,6 +25,8 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
       rings_(std::move(rings)),
       writer_(rings_.writer()),
       reader_(rings_.reader()),
+      lender_(rings_.lender()),
+      borrower_(rings_.borrower()),
       peer_memory_(rings_.their_greeting(), rings_.our_greeting(), rings_.granted_by_them(),
                    rings_.bell()),
       peer_timeout_(options.peer_timeout),
@@ -49,8 +44,9 @@ RingStream::~RingStream() {
     handler_->sign.watch(nullptr);
   }
   if (aborts_) finish(shm::RingEnd::kReset);
+  recall();
   // As a socket that is closed before everything was read.
-  if (!finished_) finish(reader_.has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
+  if (!finished_) finish(has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
   ::shutdown(rings_.bell(), SHUT_RDWR);  // a child that was forked keeps it open
   take_back_grants();
 }
@@ -118,8 +114,9 @@ std::uint32_t RingStream::look() noexcept {
   if (overdue_.load(std::memory_order_relaxed)) [[unlikely]]
     check_peer();
   std::uint32_t now = 0;
-  if (wants(EPOLLIN) && (peer_gone_ || reader_.has_input())) now |= EPOLLIN;
+  if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
+  if (lender_.has_news()) now |= EPOLLOUT;  // asked for or not
   if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
     now |= EPOLLERR;
@@ -128,7 +125,8 @@ std::uint32_t RingStream::look() noexcept {
 
 // Where input is all that can happen. The peer's end is not there, but it is not in a hurry either.
 void RingStream::show_sign() noexcept {
-  const bool only_input = events_ == EPOLLIN && !overdue_.load(std::memory_order_relaxed);
+  const bool only_input = events_ == EPOLLIN && !overdue_.load(std::memory_order_relaxed) &&
+                          !lender_.any() && !borrower_.is_next(reader_.position());
   handler_->sign.seen(reader_.position());
   handler_->sign.watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
 }
@@ -143,63 +141,14 @@ void RingStream::stay_awake() noexcept {
 bool RingStream::rest() noexcept {
   if (overdue_.load(std::memory_order_relaxed) || (peer_gone_ && look() != 0)) return false;
   rests_ = true;
-  const bool input = !wants(EPOLLIN) || reader_.may_sleep();
+  const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
   const bool room = !wants(EPOLLOUT) || writer_.may_sleep();
-  if (input && end && room) return true;
+  // Nobody wakes us for what was lent: it is copied before we sleep.
+  if (lender_.any()) lender_.call_in();
+  if (input && end && room && !lender_.any()) return true;
   stay_awake();
   return false;
-}
-
-// ---- bytes --------------------------------------------------------------------------------------
-
-IoResult RingStream::send(std::span<const iwarp::IoSpan> spans) noexcept {
-  if (peer_gone_) return {IoResult::kBroken, EPIPE, 0};
-  std::size_t total = 0;
-  std::size_t hidden = 0;  // of it, not published yet
-  for (const iwarp::IoSpan& span : spans) {
-    const std::size_t taken = writer_.append(bytes_of(span));
-    total += taken;
-    hidden += taken;
-    if (taken < span.size) break;
-    // Payload is shown with what follows it: the rest of its frame.
-    if (hidden < kPublished || span.size >= kPublished) continue;
-    if (writer_.publish()) ring_bell();
-    hidden = 0;
-  }
-  if (writer_.broken()) return {IoResult::kBroken, EPROTO, 0};
-  if (total == 0) return {IoResult::kBlocked, 0, 0};
-  if (hidden != 0 && writer_.publish()) ring_bell();
-  return {IoResult::kDone, 0, total};
-}
-
-IoResult RingStream::receive(std::span<std::byte> room) noexcept {
-  if (handler_ == nullptr) hear_bell();  // nobody else does
-  const shm::RingMoved moved = reader_.read(room);
-  if (moved.wake) ring_bell();
-  switch (moved.kind) {
-    case shm::RingMoved::kDone:
-      return {IoResult::kDone, 0, moved.bytes};
-    case shm::RingMoved::kEnd:
-      return {IoResult::kEnd, 0, 0};
-    case shm::RingMoved::kReset:
-      return {IoResult::kBroken, ECONNRESET, 0};
-    case shm::RingMoved::kBroken:
-      return {IoResult::kBroken, EPROTO, 0};
-    case shm::RingMoved::kBlocked:
-      break;
-  }
-  // A peer that was killed says nothing; as with a socket it has closed, or lost something of ours.
-  if (lost_) return {IoResult::kBroken, ECONNRESET, 0};
-  if (peer_gone_) return {IoResult::kEnd, 0, 0};
-  return {IoResult::kBlocked, 0, 0};
-}
-
-void RingStream::drop(std::size_t bytes) noexcept {
-  if (reader_.drop(bytes)) ring_bell();
-  if (handler_ == nullptr) return;
-  handler_->sign.seen(reader_.position());
-  handler_->sign.next_at(reader_.next());
 }
 
 // ---- memory that is reached without the peer ----------------------------------------------------
@@ -233,8 +182,6 @@ void RingStream::take_back_grants() noexcept {
   grants_->keep(rings_.take_region());
   memory_->end_grants(std::move(grants_));
 }
-
-std::uint32_t RingStream::effective_mss() const noexcept { return kMss; }
 
 // ---- a peer that makes no room ------------------------------------------------------------------
 

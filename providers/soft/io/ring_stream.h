@@ -39,11 +39,15 @@ class RingStream final : public ByteStream {
   [[nodiscard]] std::uint32_t ready(std::uint32_t reported) noexcept override;
   [[nodiscard]] std::uint32_t look() noexcept override;
   [[nodiscard]] bool rest() noexcept override;
-  IoResult send(std::span<const iwarp::IoSpan> spans) noexcept override;
+  IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
+  void recall() noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;
-  [[nodiscard]] std::span<const std::byte> input() noexcept override { return reader_.input(); }
+  IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
+  [[nodiscard]] Input input() noexcept override;
   void drop(std::size_t bytes) noexcept override;
-  [[nodiscard]] bool cut() const noexcept override { return peer_gone_ || reader_.cut(); }
+  [[nodiscard]] bool cut() const noexcept override {
+    return peer_gone_ || lent_follows_ || reader_.cut();
+  }
   void delivered() noexcept override { reader_.delivered(); }
   [[nodiscard]] bool reach(const Reach& what,
                            std::span<const iwarp::IoSpan> local) noexcept override;
@@ -57,6 +61,7 @@ class RingStream final : public ByteStream {
   void shutdown_write() noexcept override { finish(shm::RingEnd::kFinished); }
   void abort_on_close() noexcept override { aborts_ = true; }
   [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
+  [[nodiscard]] std::uint32_t lent_mss() const noexcept override;
   [[nodiscard]] std::size_t unacknowledged() noexcept override { return writer_.unread(); }
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept override {
     return tcp_->endpoints();
@@ -65,6 +70,13 @@ class RingStream final : public ByteStream {
  private:
   void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
   void take_back_grants() noexcept;
+  [[nodiscard]] std::size_t append(std::span<const std::byte> piece, std::size_t& hidden) noexcept;
+  [[nodiscard]] bool may_lend() const noexcept;
+  void collect_loans() noexcept;
+  IoResult borrow(std::span<std::byte> room, std::span<std::byte> behind) noexcept;
+  IoResult read(std::span<std::byte> room) noexcept;
+  void ask_for_loans() noexcept;
+  [[nodiscard]] bool has_input() noexcept;
   void ring_bell() noexcept;
   void hear_bell() noexcept;
   void finish(shm::RingEnd how) noexcept;
@@ -80,6 +92,8 @@ class RingStream final : public ByteStream {
   shm::Rings rings_;
   shm::RingWriter writer_;
   shm::RingReader reader_;
+  shm::Lender lender_;
+  shm::Borrower borrower_;
   shm::PeerMemory peer_memory_;
   MrTable* memory_ = nullptr;            // of grants_, once they have been asked for
   std::unique_ptr<shm::Grants> grants_;  // null: the peer is given none
@@ -92,7 +106,11 @@ class RingStream final : public ByteStream {
   bool lost_ = false;  // ... with something of ours that it has not read
   bool finished_ = false;
   bool aborts_ = false;
-  std::uint64_t taken_ = 0;  // by the peer, when the timer was started
+  bool asked_ = false;         // whether we may borrow
+  bool lent_follows_ = false;  // behind input()
+  std::uint64_t put_ = 0;      // bytes of the stream that were written or lent
+  std::uint64_t sent_ = 0;     // ... and are ours again
+  std::uint64_t taken_ = 0;    // by the peer, when the timer was started
   std::atomic<bool> overdue_{false};
   Timer timer_;  // last: it calls us
 };

@@ -101,7 +101,7 @@ void TcpStream::unwatch() noexcept {
   if (handler_ != nullptr) reactor_.unwatch(fd(), *std::exchange(handler_, nullptr));
 }
 
-IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans) noexcept {
+IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans, std::size_t) noexcept {
   msghdr message{};
   // sendmsg only reads the list and what it points to.
   message.msg_iov = const_cast<iovec*>(reinterpret_cast<const iovec*>(spans.data()));

@@ -41,8 +41,9 @@ class TcpStream final : public ByteStream {
   void set_events(std::uint32_t events) noexcept override;  // no system call if unchanged
   // Only recv knows.
   [[nodiscard]] std::uint32_t look() noexcept override { return EPOLLIN; }
-  IoResult send(std::span<const iwarp::IoSpan> spans) noexcept override;  // one sendmsg
-  IoResult receive(std::span<std::byte> room) noexcept override;          // one recv
+  // One sendmsg.
+  IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
+  IoResult receive(std::span<std::byte> room) noexcept override;  // one recv
   IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
   [[nodiscard]] bool receives_in_place() const noexcept override { return true; }
   // An empty socket buffer takes it whole.

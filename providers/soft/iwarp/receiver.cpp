@@ -106,7 +106,7 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     const std::size_t total = fpdu_size(length);
     if (available < total) {
       needed_ = total;
-      if (total - available < kLeastOpened || !in_place_ ||
+      if (least_opened_ == 0 || total - available < least_opened_ ||
           !open(front.data() + kFpduLengthSize, available - kFpduLengthSize, length, inbound))
         break;
       used += fpdu_size(length) - open_ - trailer_;
@@ -124,7 +124,7 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     process(s, inbound);
     if (state_ == State::kFailed) break;
     ++fpdus_;
-    if (in_place_ && total >= kLeastOpened)
+    if (least_opened_ != 0 && total >= kLeastOpened)
       large_ = kLargeAhead;
     else if (large_ != 0)
       --large_;

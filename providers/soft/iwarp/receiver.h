@@ -79,7 +79,8 @@ class Receiver {
   // What has to be missing of a segment, and what has to lie in one piece.
   static constexpr std::size_t kLeastOpened = 16 * 1024;
   static constexpr std::size_t kLeastPiece = 4 * 1024;
-  void set_in_place() noexcept { in_place_ = !crc_; }
+  // From now on, where so much of a segment is missing; 0: nowhere.
+  void set_in_place(std::size_t least = kLeastOpened) noexcept { least_opened_ = crc_ ? 0 : least; }
   // The next bytes of the stream, so many, are to be given to fill().
   std::size_t open_bytes() const noexcept {
     return open_ > kClosingBytes && !scattered_ ? open_ - kClosingBytes : 0;
@@ -175,11 +176,11 @@ class Receiver {
   HeldSegments held_;
   bool stalled_ = false;
   // The opened segment.
-  bool in_place_ = false;
-  bool scattered_ = false;    // ... is not filled any more: its memory is in small pieces
-  std::uint8_t large_ = 0;    // segments for which expects_large() stays
-  std::uint16_t open_ = 0;    // payload that is still to come; 0: none is open
-  std::uint8_t trailer_ = 0;  // pad and CRC field
+  std::size_t least_opened_ = 0;  // see set_in_place()
+  bool scattered_ = false;        // ... is not filled any more: its memory is in small pieces
+  std::uint8_t large_ = 0;        // segments for which expects_large() stays
+  std::uint16_t open_ = 0;        // payload that is still to come; 0: none is open
+  std::uint8_t trailer_ = 0;      // pad and CRC field
   std::byte header_[kUntaggedHeaderSize];  // as if what is still to come were a segment
   Terminate failure_;
   bool failed_in_answer_ = false;

@@ -213,6 +213,8 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
     } else {
       build_plain(batch, segment);
     }
+    // Who answers a Read may free the memory, or take its rights away, while the peer looks at it.
+    if (opcode_ == Opcode::kReadResponse) batch.keep();
     offset_ += segment.bytes;
     if (segment.last) {
       busy_ = false;

@@ -108,7 +108,7 @@ void TxBatch::consume(std::size_t bytes) noexcept {
 
 void TxBatch::clear() noexcept {
   first_ = last_ = arena_used_ = 0;
-  appended_ = sent_ = 0;
+  appended_ = sent_ = kept_until_ = 0;
   refers_ = false;
   shrink();
 }

@@ -52,6 +52,11 @@ class TxBatch {
   std::uint64_t appended() const noexcept { return appended_; }
   std::uint64_t sent() const noexcept { return sent_; }
 
+  // The first so many pending bytes are not to be lent to the peer: some of them lie in memory that
+  // may be taken back from it.
+  std::size_t kept() const noexcept {
+    return kept_until_ > sent_ ? static_cast<std::size_t>(kept_until_ - sent_) : 0;
+  }
   // Does anything pending lie in the consumer's memory?
   bool refers() const noexcept { return refers_; }
 
@@ -76,6 +81,7 @@ class TxBatch {
   std::byte* arena_end() noexcept { return arena_ + arena_used_; }
   void append_arena(std::size_t bytes) noexcept;
   void append_payload(const void* data, std::size_t bytes) noexcept;
+  void keep() noexcept { kept_until_ = appended_; }  // see kept(): what was appended so far
 
  private:
   void give_back() noexcept;
@@ -93,6 +99,7 @@ class TxBatch {
   std::size_t arena_used_ = 0;
   std::uint64_t appended_ = 0;
   std::uint64_t sent_ = 0;
+  std::uint64_t kept_until_ = 0;
 };
 
 }  // namespace udapl::iwarp

@@ -157,6 +157,11 @@ RingEnd RingReader::end() const noexcept {
                                                                : RingEnd::kReset;
 }
 
+std::size_t RingReader::seen() noexcept {
+  if (head_ == tail_) look();
+  return head_ - tail_;
+}
+
 bool RingReader::has_input() noexcept {
   return head_ != tail_ || !look() || head_ != tail_ || end() != RingEnd::kNone;
 }

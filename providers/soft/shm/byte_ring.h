@@ -79,6 +79,8 @@ class RingWriter {
   // Declares that the writer sleeps until there is room. False: do not sleep, look again.
   [[nodiscard]] bool may_sleep() noexcept;
   void stay_awake() noexcept;  // the bell need not ring any more
+  // The index of the next byte.
+  [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
   // Bytes that the reader has not taken, as far as known.
   [[nodiscard]] std::size_t unread() noexcept;
   // Bytes that it has taken, ever.
@@ -125,6 +127,9 @@ class RingReader {
   [[nodiscard]] bool cut() const noexcept;
   // All that was read has been delivered.
   void delivered() noexcept { control_.delivered.store(tail_, std::memory_order_release); }
+  // Bytes that are there, as far as known; looks, if none are.
+  [[nodiscard]] std::size_t seen() noexcept;
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
   // The index up to which everything was read, and where the writer shows its own.
   [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
   // Behind the input that was there last, if the window has not ended there.

@@ -198,11 +198,12 @@ Thresholds thresholds(const CopyCosts& costs) noexcept {
   constexpr double kQuickCall = 0.9;  // us, less than two messages of a ring
   constexpr double kWakeUp = 25;      // us
   constexpr std::size_t kSize = 64 * 1024;
-  Thresholds found{kNever, kNever, kNever};
+  Thresholds found{kNever, kNever, kNever, kNever};
   if (costs.per_64k_us <= kRingCopies * costs.memcpy_64k_us) {
     const bool quick = costs.call_us <= kQuickCall;
     found.write_from = quick ? 2048 : 4096;
     found.read_from = quick ? 0 : 4096;
+    found.borrow_from = 8192;
   } else {
     const double dearer = (costs.per_64k_us - costs.memcpy_64k_us) / kSize;
     found.asleep_most = std::max(kSize, static_cast<std::size_t>(kWakeUp / dearer));
@@ -257,6 +258,27 @@ bool PeerMemory::suits(const Access& access, bool asleep) noexcept {
   if (state_ != State::kReached) return false;
   if (asleep) return access.length <= thresholds_.asleep_most;
   return access.length >= (access.write ? thresholds_.write_from : thresholds_.read_from);
+}
+
+std::size_t PeerMemory::borrows_from() noexcept {
+  if (state_ == State::kUntried) try_once();
+  return state_ == State::kReached && thresholds_.borrow_from != kNever ? thresholds_.borrow_from
+                                                                        : 0;
+}
+
+bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noexcept {
+  if (state_ != State::kReached) return false;  // nobody asked for it
+  std::size_t size = 0;
+  for (const iovec& piece : local) size += piece.iov_len;
+  const iovec remote{at_address(address), size};
+  errno = 0;
+  const ssize_t got = ::process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0);
+  if (got == static_cast<ssize_t>(size)) [[likely]]
+    return true;
+  UDAPL_TRACE(kNormal, "what process %d sends has to be copied twice: process_vm_readv%s%s",
+              static_cast<int>(pid_), errno != 0 ? ": " : " reads only a part",
+              errno != 0 ? ErrnoText(errno).c_str() : "");
+  return false;
 }
 
 GrantSlot* PeerMemory::find(std::uint32_t stag) noexcept {

@@ -43,6 +43,7 @@ struct Thresholds {
   std::size_t write_from = 0;   // to a peer that is awake; less goes through the ring
   std::size_t read_from = 0;    // from one that is awake
   std::size_t asleep_most = 0;  // more is worth waking the peer
+  std::size_t borrow_from = 0;  // of a message: less goes through the ring
 };
 [[nodiscard]] Thresholds thresholds(const CopyCosts& costs) noexcept;
 
@@ -67,6 +68,12 @@ class PeerMemory {
   // eight bytes of where it goes become visible last. False: it has to be done another way, from
   // the beginning; some bytes may have been copied.
   [[nodiscard]] bool copy(const Access& access, std::span<const iovec> local) noexcept;
+
+  // As many bytes or more are worth borrowing (loans.h); 0: we cannot, or it never is.
+  [[nodiscard]] std::size_t borrows_from() noexcept;
+  // Copies from `address` of the peer into `local`, all of it, in any order. False: some bytes may
+  // have been copied, and there is no use in trying again.
+  [[nodiscard]] bool fetch(std::uint64_t address, std::span<const iovec> local) noexcept;
 
  private:
   enum class State : std::uint8_t { kUntried, kReached, kOutOfReach };

@@ -8,14 +8,15 @@
 #include "common/fd.h"
 #include "providers/soft/shm/byte_ring.h"
 #include "providers/soft/shm/grants.h"
+#include "providers/soft/shm/loans.h"
 #include "providers/soft/shm/peer_memory.h"
 #include "providers/soft/shm/region.h"
 
 namespace udapl::soft::shm {
 
-// The memory of one connection: a page with the two controls and what each side says of itself, one
-// with what each grants the other, then the two rings. Its maker writes into the first and reads
-// from the second.
+// The memory of one connection: a page with the two controls, what each side says of itself and
+// what it lends, one with what each grants the other, then the two rings, and places for what was
+// lent and refused. Its maker writes into the first ring and reads from the second.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kRingsAt = 2 * kPage;
@@ -23,9 +24,11 @@ struct Layout {
   // then. Pages are only taken when used.
   static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
   static constexpr std::size_t kFirstWindow = 1024 * 1024;
-  static constexpr std::size_t kSize = kRingsAt + 2 * kRingSize;
+  static constexpr std::size_t kSparesAt = kRingsAt + 2 * kRingSize;
+  static constexpr std::size_t kSize = kSparesAt + 2 * kSpareSize;
   std::array<RingControl, 2> control;
   std::array<Greeting, 2> greeting;
+  std::array<LoanControl, 2> loans;                  // of who writes
   alignas(kPage) std::array<GrantSlots, 2> granted;  // by each side
 };
 static_assert(sizeof(Layout) == Layout::kRingsAt);
@@ -47,6 +50,8 @@ class Rings {
     return {control(maker_), data(maker_), Layout::kFirstWindow};
   }
   [[nodiscard]] RingReader reader() const noexcept { return {control(!maker_), data(!maker_)}; }
+  [[nodiscard]] Lender lender() const noexcept { return {loans(maker_), spare(maker_)}; }
+  [[nodiscard]] Borrower borrower() const noexcept { return {loans(!maker_), spare(!maker_)}; }
   // What this side tells the other about what it writes.
   [[nodiscard]] RingControl& written() const noexcept { return control(maker_); }
   [[nodiscard]] Greeting& our_greeting() const noexcept { return layout().greeting[side(maker_)]; }
@@ -69,6 +74,12 @@ class Rings {
   }
   [[nodiscard]] RingControl& control(bool makers) const noexcept {
     return layout().control[side(makers)];
+  }
+  [[nodiscard]] LoanControl& loans(bool makers) const noexcept {
+    return layout().loans[side(makers)];
+  }
+  [[nodiscard]] std::span<std::byte> spare(bool makers) const noexcept {
+    return region_.bytes().subspan(Layout::kSparesAt + (makers ? 0 : kSpareSize), kSpareSize);
   }
   [[nodiscard]] std::span<std::byte> data(bool makers) const noexcept {
     return region_.bytes().subspan(Layout::kRingsAt + (makers ? 0 : Layout::kRingSize),

@@ -1,35 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // RDMA Reads and Writes that the peer's threads have no part in.
+#include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
 #include <algorithm>
-#include <future>
 
 namespace udapl::soft::test {
 namespace {
-
-// Keeps everybody from driving the reactor of a side, for a scope.
-class Standstill {
- public:
-  explicit Standstill(Reactor& reactor) : call_(reactor, Call::to<&Standstill::hold>(this)) {
-    call_.post();
-    began_.get_future().wait();
-  }
-  ~Standstill() {
-    over_.set_value();
-    call_.close();
-  }
-
- private:
-  void hold() noexcept {
-    began_.set_value();
-    over_.get_future().wait();
-  }
-  std::promise<void> began_;
-  std::promise<void> over_;
-  Deferred call_;
-};
 
 struct Fixture : Pair {
   std::vector<std::byte> near = pattern(16 * 1024, 3);

@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(second_qp_gets_the_rings_when_the_first_refuses) {
   BOOST_TEST(over_rings(willing));
   const Bytes sent = pattern(1000);
   const iwarp::IoSpan span{sent.data(), sent.size()};
-  BOOST_TEST(active.stream().send(std::span(&span, 1)).bytes == sent.size());
+  BOOST_TEST(active.stream().send(std::span(&span, 1), 0).bytes == sent.size());
   Bytes got(2000);
   BOOST_TEST(willing.stream().receive(got).bytes == sent.size());
 }
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
     const iwarp::IoSpan span{word.data(), word.size()};
     shm::RingWriter writer = half.theirs.writer();
     BOOST_TEST(writer.write(word).bytes == word.size());
-    if (unread) BOOST_TEST(half.stream->send(std::span(&span, 1)).bytes == word.size());
+    if (unread) BOOST_TEST(half.stream->send(std::span(&span, 1), 0).bytes == word.size());
     Listener listener(*half.stream);
     begin(listener);
     half.theirs = shm::Rings();
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(peer_that_makes_no_room_is_lost_in_time) {
   begin(listener);
   const Bytes block = pattern(1 << 20);
   const iwarp::IoSpan span{block.data(), block.size()};
-  const auto send = [&](RingStream& stream) { return stream.send(std::span(&span, 1)); };
+  const auto send = [&](RingStream& stream) { return stream.send(std::span(&span, 1), 0); };
   while (listener.locked(send).kind == IoResult::kDone) {
   }
   listener.locked([](RingStream& stream) { stream.set_events(EPOLLIN | EPOLLOUT); });

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(spans_are_sent_in_order_until_the_socket_is_full) {
   const Bytes block = pattern(50'000);
   const std::array spans{iwarp::IoSpan{block.data(), 10}, iwarp::IoSpan{block.data() + 10, 0},
                          iwarp::IoSpan{block.data() + 10, block.size() - 10}};
-  BOOST_TEST((stream->send(spans).bytes == block.size()));
+  BOOST_TEST((stream->send(spans, 0).bytes == block.size()));
   BOOST_TEST((peer.receive(block.size()) == block));
   BOOST_TEST(eventually([&] { return stream->unacknowledged() == 0; }));
   IoResult result;
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(spans_are_sent_in_order_until_the_socket_is_full) {
 BOOST_AUTO_TEST_CASE(list_longer_than_the_system_takes_is_sent_in_part) {
   const Bytes byte = pattern(1);
   const std::vector<iwarp::IoSpan> spans(1500, iwarp::IoSpan{byte.data(), 1});
-  BOOST_TEST((stream->send(spans).bytes == 1024U));
+  BOOST_TEST((stream->send(spans, 0).bytes == 1024U));
 }
 
 BOOST_AUTO_TEST_CASE(receive_tells_nothing_data_and_end_apart) {

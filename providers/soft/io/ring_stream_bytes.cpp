@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// RingStream: what goes through the ring, and what is lent instead.
+#include "providers/soft/io/ring_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace udapl::soft {
+
+namespace {
+
+// Frames of 16 KiB of payload: the peer places one while we write the next.
+constexpr std::uint32_t kMss = 16 * 1024 + 64;
+constexpr std::size_t kPublished = 16 * 1024;
+constexpr std::uint32_t kLentMss = 64 * 1024;  // a frame in one copy
+// Who sends so much at once is asked to lend it, if we can borrow.
+constexpr std::size_t kLarge = 8 * 1024;
+
+std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
+  return {static_cast<const std::byte*>(span.data), span.size};
+}
+
+}  // namespace
+
+// ---- bytes --------------------------------------------------------------------------------------
+
+std::size_t RingStream::append(std::span<const std::byte> piece, std::size_t& hidden) noexcept {
+  const std::size_t taken = writer_.append(piece);
+  hidden += taken;
+  // Payload is shown with what follows it: the rest of its frame.
+  if (taken == piece.size() && hidden >= kPublished && piece.size() < kPublished) {
+    if (writer_.publish()) ring_bell();
+    hidden = 0;
+  }
+  return taken;
+}
+
+IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept {
+  if (peer_gone_) return {IoResult::kBroken, EPIPE};
+  const bool had_loans = lender_.any();
+  if (had_loans) collect_loans();
+  std::size_t hidden = 0;  // not published yet
+  std::size_t at = 0;
+  bool loans = false;
+  std::uint64_t before = put_ - sent_;  // was taken the last time
+  const bool lends = may_lend();
+  for (const iwarp::IoSpan& span : spans) {
+    const std::size_t taken_before = std::min<std::uint64_t>(before, span.size);
+    before -= taken_before;
+    const std::span<const std::byte> piece = bytes_of(span).subspan(taken_before);
+    const bool lendable = at >= kept;
+    at += span.size;
+    if (piece.empty()) continue;
+    if (lendable && lends && lender_.may_lend(piece.size())) {
+      lender_.lend(writer_.position(), put_, piece);
+      put_ += piece.size();
+      loans = true;
+      continue;
+    }
+    const std::size_t taken = append(piece, hidden);
+    put_ += taken;
+    if (taken < piece.size()) break;
+  }
+  if (writer_.broken() || lender_.broken()) return {IoResult::kBroken, EPROTO};
+  if ((hidden != 0 || loans) && writer_.publish()) ring_bell();
+  const std::uint64_t ours = lender_.any() ? lender_.oldest() : put_;
+  const auto bytes = static_cast<std::size_t>(ours - sent_);
+  sent_ = ours;
+  if (lender_.any() != had_loans) show_sign();
+  return {bytes != 0 ? IoResult::kDone : IoResult::kBlocked, 0, bytes,
+          static_cast<std::size_t>(put_ - sent_)};
+}
+
+// What is lent is told before the bytes behind it, so whoever looks at those first, and then for
+// loans, does not read beyond one.
+IoResult RingStream::read(std::span<std::byte> room) noexcept {
+  std::size_t most = reader_.seen();
+  const bool over = most == 0 && (reader_.end() != shm::RingEnd::kNone || reader_.broken());
+  if (over) most = reader_.seen();  // what was written before the end
+  if (most != 0 || !over) {
+    most = std::min<std::uint64_t>(most, borrower_.before_next(reader_.position()));
+    room = room.first(std::min(room.size(), most));
+  }
+  const shm::RingMoved moved = reader_.read(room);
+  if (moved.wake) ring_bell();
+  switch (moved.kind) {
+    case shm::RingMoved::kDone:
+      return {IoResult::kDone, 0, moved.bytes};
+    case shm::RingMoved::kEnd:
+      return {IoResult::kEnd};
+    case shm::RingMoved::kReset:
+      return {IoResult::kBroken, ECONNRESET};
+    case shm::RingMoved::kBroken:
+      return {IoResult::kBroken, EPROTO};
+    case shm::RingMoved::kBlocked:
+      break;
+  }
+  // A peer that was killed says nothing; as with a socket it has closed, or lost something of ours.
+  if (lost_) return {IoResult::kBroken, ECONNRESET};
+  return {peer_gone_ ? IoResult::kEnd : IoResult::kBlocked};
+}
+
+IoResult RingStream::receive(std::span<std::byte> room) noexcept { return receive_both(room, {}); }
+
+// Not beyond what is lent, which may be less than there is room for.
+IoResult RingStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
+  if (handler_ == nullptr) hear_bell();  // nobody else does
+  IoResult result = borrower_.is_next(reader_.position()) ? borrow(room, behind) : read(room);
+  // What follows the end of a payload comes with it.
+  if (result.kind != IoResult::kDone || result.bytes < room.size()) return result;
+  behind = behind.subspan(result.bytes - room.size());
+  if (behind.empty() || borrower_.is_next(reader_.position())) return result;
+  const IoResult more = read(behind);
+  if (more.kind == IoResult::kDone) result.bytes += more.bytes;
+  return result;
+}
+
+RingStream::Input RingStream::input() noexcept {
+  const std::span<const std::byte> bytes = reader_.input();
+  if (bytes.empty()) return {};
+  if (bytes.size() >= kLarge && !asked_) [[unlikely]]
+    ask_for_loans();
+  const std::uint64_t most = borrower_.before_next(reader_.position());
+  lent_follows_ = most <= bytes.size();
+  return {lent_follows_ ? bytes.first(most) : bytes, lent_follows_};
+}
+
+bool RingStream::has_input() noexcept {
+  if (!borrower_.is_next(reader_.position())) return reader_.has_input();
+  return borrower_.ready();
+}
+
+void RingStream::drop(std::size_t bytes) noexcept {
+  if (reader_.drop(bytes)) ring_bell();
+  if (handler_ == nullptr) return;
+  handler_->sign.seen(reader_.position());
+  handler_->sign.next_at(reader_.next());
+}
+
+// ---- payload that is lent ----------------------------------------------------------------------
+
+std::uint32_t RingStream::effective_mss() const noexcept { return kMss; }
+
+std::uint32_t RingStream::lent_mss() const noexcept {
+  return may_lend() && lender_.pays() ? kLentMss : kMss;
+}
+
+// Not to a reader that sleeps: while it wakes up the ring is filled. And not when we rest: nobody
+// would look whether it is back.
+bool RingStream::may_lend() const noexcept {
+  return direct_ && !rests_ && handler_ != nullptr && !writer_.reader_sleeps();
+}
+
+void RingStream::collect_loans() noexcept {
+  if (lender_.collect() && writer_.publish()) ring_bell();
+}
+
+void RingStream::ask_for_loans() noexcept {
+  asked_ = true;
+  if (!direct_) return;
+  const std::size_t least = peer_memory_.borrows_from();
+  if (least != 0) borrower_.welcome(least);
+}
+
+IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
+  if (borrower_.broken()) return {IoResult::kBroken, EPROTO};
+  const std::size_t first = std::min(room.size(), borrower_.left());
+  const std::size_t second = std::min(behind.size(), borrower_.left() - first);
+  if (first + second == 0) return {};
+  const auto fetch = [&](std::uint64_t address) {
+    const std::array<iovec, 2> pieces{iovec{room.data(), first}, iovec{behind.data(), second}};
+    // A writer that gave up while we were copying may have changed the bytes.
+    return peer_memory_.fetch(address, {pieces.data(), second != 0 ? 2U : 1U}) &&
+           reader_.end() != shm::RingEnd::kReset;
+  };
+  const auto put = [&](std::span<const std::byte> copy) {
+    std::memcpy(room.data(), copy.data(), first);
+    if (second != 0) std::memcpy(behind.data(), copy.data() + first, second);
+  };
+  if (borrower_.take(first + second, fetch, put)) return {IoResult::kDone, 0, first + second};
+  if (borrower_.broken()) return {IoResult::kBroken, EPROTO};
+  // The peer has to copy it first, if it is still there.
+  if (peer_gone_ || reader_.end() != shm::RingEnd::kNone) return {IoResult::kBroken, ECONNRESET};
+  return {};
+}
+
+// What the peer has copied by now is whole, and what it copies from now on it does not use.
+void RingStream::recall() noexcept {
+  if (lender_.any()) finish(shm::RingEnd::kReset);
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/soft/shm/loans.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+// A lender that has copied a slot says so, and its memory may be written; a borrower that has read
+// from that memory then looks whether it was said. Both are sequentially consistent, so who has
+// read what was written later finds the copy.
+
+namespace udapl::soft::shm {
+
+// ---- lender -------------------------------------------------------------------------------------
+
+bool Lender::may_lend_large(std::size_t bytes) noexcept {
+  held_back_ -= std::min(held_back_, bytes);
+  if (held_back_ != 0) return false;
+  const std::size_t least = control_.welcome.load(std::memory_order_relaxed);
+  if (least == 0 || bytes < least || bytes > kMostLent || broken_) return false;
+  if (loans_ == nullptr) loans_.reset(new (std::nothrow) std::array<Loan, kLoanSlots>);
+  return loans_ != nullptr && lent_ - back_ < kLoanSlots;
+}
+
+void Lender::lend(std::uint64_t position, std::uint64_t from,
+                  std::span<const std::byte> bytes) noexcept {
+  loan(lent_) = {bytes, from, 0};
+  LoanSlot& slot = control_.slots[lent_ % kLoanSlots];
+  slot.position.store(position, std::memory_order_relaxed);
+  slot.address.store(reinterpret_cast<std::uintptr_t>(bytes.data()), std::memory_order_relaxed);
+  slot.length.store(static_cast<std::uint32_t>(bytes.size()), std::memory_order_relaxed);
+  slot.copied_to.store(0, std::memory_order_relaxed);
+  control_.lent.store(++lent_, std::memory_order_seq_cst);
+  looks_ = calls_ = 0;
+}
+
+bool Lender::look() noexcept {
+  if (control_.returned.load(std::memory_order_relaxed) != back_) {
+    looks_ = calls_ = 0;
+    return true;
+  }
+  if (++looks_ >= kPatientLooks) called_in_ = true;
+  return called_in_ || control_.refused.load(std::memory_order_relaxed) != 0;
+}
+
+void Lender::call_in() noexcept {
+  if (control_.reads.load(std::memory_order_relaxed) == 0 || ++calls_ >= kPatientCalls)
+    called_in_ = true;
+}
+
+// The borrower's count only grows, and not beyond ours.
+bool Lender::take_back() noexcept {
+  const std::uint32_t returned = control_.returned.load(std::memory_order_acquire);
+  if (returned - back_ > lent_ - back_) broken_ = true;
+  if (broken_) return false;
+  if (returned - back_ > ours_ - back_) ours_ = returned;
+  for (; back_ != returned; ++back_) {
+    const std::uint32_t place = loan(back_).place;
+    places_ &= ~place;
+    if (place == 0)
+      next_held_back_ = std::max(kLeastHeldBack, next_held_back_ - next_held_back_ / kForgets);
+  }
+  return true;
+}
+
+bool Lender::collect() noexcept {
+  if (!take_back() || !any()) return false;
+  if (!called_in_ && control_.refused.load(std::memory_order_acquire) == 0) [[likely]]
+    return false;
+  called_in_ = false;
+  looks_ = calls_ = 0;
+  held_back_ = next_held_back_;
+  next_held_back_ = std::min(2 * next_held_back_, kMostHeldBack);
+  while (any()) copy(ours_++);
+  return true;
+}
+
+// To the first free place: few pages and cache lines are used. There is one, as for each slot.
+void Lender::copy(std::uint32_t number) noexcept {
+  Loan& copied = loan(number);
+  const int place = std::countr_one(places_);
+  copied.place = std::uint32_t{1} << place;
+  places_ |= copied.place;
+  std::memcpy(spare_.data() + place * kMostLent, copied.bytes.data(), copied.bytes.size());
+  control_.slots[number % kLoanSlots].copied_to.exchange(static_cast<std::uint32_t>(place) + 1,
+                                                         std::memory_order_seq_cst);
+}
+
+// ---- borrower -----------------------------------------------------------------------------------
+
+void Borrower::welcome(std::size_t bytes) noexcept {
+  control_.welcome.store(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);
+}
+
+// A loan that belongs before what was read already, or has no bytes, or too many, breaks the
+// stream; of its address only the kernel has to make sense.
+bool Borrower::read_slot(std::uint32_t lent, std::uint64_t position) noexcept {
+  const LoanSlot& slot = control_.slots[returned_ % kLoanSlots];
+  position_ = slot.position.load(std::memory_order_relaxed);
+  address_ = slot.address.load(std::memory_order_relaxed);
+  length_ = slot.length.load(std::memory_order_relaxed);
+  taken_ = 0;
+  if (lent - returned_ > kLoanSlots || length_ == 0 || length_ > kMostLent || position_ < position)
+    broken_ = true;
+  found_ = !broken_;
+  return true;
+}
+
+// Empty: they were not copied.
+std::span<const std::byte> Borrower::copied() noexcept {
+  const std::uint32_t copied_to =
+      control_.slots[returned_ % kLoanSlots].copied_to.load(std::memory_order_seq_cst);
+  if (copied_to > kLoanSlots) broken_ = true;
+  if (copied_to == 0 || broken_) return {};
+  return spare_.subspan((copied_to - 1) * kMostLent, length_).subspan(taken_);
+}
+
+void Borrower::taken(std::size_t bytes) noexcept {
+  taken_ += static_cast<std::uint32_t>(bytes);
+  if (taken_ != length_) return;
+  found_ = false;
+  control_.returned.store(++returned_, std::memory_order_seq_cst);
+}
+
+void Borrower::refuse() noexcept {
+  refused_ = true;
+  welcome(0);
+  control_.refused.store(1, std::memory_order_seq_cst);
+}
+
+}  // namespace udapl::soft::shm

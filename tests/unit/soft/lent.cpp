@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Large messages that are lent to a peer on the same host.
+#include "tests/unit/soft/standstill.h"
+#include "tests/unit/soft/support.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace udapl::soft::test {
+namespace {
+
+constexpr std::size_t kLarge = 200'000;
+
+struct Fixture : Pair {
+  explicit Fixture(const Side::Options& b_options = {}) : Pair({}, b_options) {}
+
+  std::vector<std::byte> near = pattern(kLarge, 3);
+  std::vector<std::byte> far = std::vector<std::byte>(kLarge);
+  std::unique_ptr<Mr> near_mr = a.reg(near);
+  std::unique_ptr<Mr> far_mr = b.reg(far);
+
+  void receive(WorkId id, std::size_t from = 0, std::size_t length = kLarge) {
+    const auto segment = local(*far_mr, far.data() + from, length);
+    REQUIRE_OK(b.srq != nullptr ? b.srq->post_recv(id, &segment, 1)
+                                : b.qp->post_recv(id, &segment, 1, kSignalled));
+  }
+  void send(WorkId id, std::size_t from = 0, std::size_t length = kLarge) {
+    const auto segment = local(*near_mr, near.data() + from, length);
+    REQUIRE_OK(a.qp->post_send(id, &segment, 1, kSignalled));
+  }
+  void expect(Cq& cq, WorkId id, std::size_t length) {
+    const Completion c = next(cq);
+    BOOST_TEST(c.id == id);
+    BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+    BOOST_TEST(c.length == length);
+  }
+  void pass(WorkId id) {
+    std::ranges::fill(far, std::byte{0});
+    receive(id);
+    send(id);
+    expect(*b.recv_cq, id, kLarge);
+    expect(*a.request_cq, id, kLarge);
+    BOOST_TEST((near == far));
+  }
+  // b has seen something large, and asks to borrow; all rings are awake, and what was lent in vain
+  // meanwhile is forgotten.
+  void acquaint() {
+    for (WorkId id = 1; id < 4; ++id) pass(id);
+    for (int i = 0; i < 10'000; ++i) {
+      a.reactor->progress();
+      b.reactor->progress();
+    }
+    for (WorkId id = 1; id < 40; ++id) pass(id);
+  }
+  // Runs `body` while nobody drives b, whose rings are awake, as are a's: so a lends.
+  template <class Body>
+  void while_b_stands(Body body) {
+    std::atomic<bool> over{false};
+    std::atomic<int> polls{0};
+    std::jthread poller([&] {
+      while (!over) {
+        b.reactor->progress();
+        ++polls;
+      }
+    });
+    for (int i = 0; i < 10'000 || polls < 10'000; ++i) a.reactor->progress();
+    {
+      const Standstill b_stands(*b.reactor);
+      for (int i = 0; i < 10'000; ++i) a.reactor->progress();
+      body();
+    }
+    over = true;
+  }
+  Completion only_a() {
+    Completion c{};
+    BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
+    return c;
+  }
+};
+
+struct SrqFixture : Fixture {
+  SrqFixture() : Fixture({.srq = true}) {}
+};
+
+BOOST_AUTO_TEST_SUITE(lent)
+
+BOOST_FIXTURE_TEST_CASE(messages_arrive_in_order_and_whole, Fixture) {
+  acquaint();
+  constexpr WorkId kMessages = 40;
+  std::size_t from = 0;
+  for (WorkId id = 0; id < kMessages; ++id) {
+    const std::size_t length = id % 3 == 0 ? 8 : id % 3 == 1 ? 3000 : 9000;
+    receive(id, from, length);
+    send(id, from, length);
+    from += length;
+  }
+  for (WorkId id = 0; id < kMessages; ++id) {
+    const std::size_t length = id % 3 == 0 ? 8 : id % 3 == 1 ? 3000 : 9000;
+    expect(*b.recv_cq, id, length);
+    expect(*a.request_cq, id, length);
+  }
+  BOOST_TEST(
+      std::equal(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(from), far.begin()));
+}
+
+// The end of the payload goes through the ring, into a receive of one piece and of several.
+BOOST_FIXTURE_TEST_CASE(a_list_of_which_a_part_is_lent, Fixture) {
+  acquaint();
+  for (const std::size_t first : {std::size_t{0}, std::size_t{3}, std::size_t{5000}}) {
+    for (const std::size_t last : {1, 8, 17, 3000}) {
+      std::ranges::fill(far, std::byte{0});
+      const std::array list{local(*near_mr, near.data(), 20'000),
+                            local(*near_mr, near.data() + 20'000, last)};
+      const std::array receives{local(*far_mr, far.data(), first),
+                                local(*far_mr, far.data() + first, 30'000)};
+      REQUIRE_OK(b.qp->post_recv(7, receives.data(), 2, kSignalled));
+      REQUIRE_OK(a.qp->post_send(7, list.data(), 2, kSignalled));
+      expect(*b.recv_cq, 7, 20'000 + last);
+      expect(*a.request_cq, 7, 20'000 + last);
+      BOOST_TEST(std::memcmp(near.data(), far.data(), 20'000 + last) == 0);
+    }
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(with_a_shared_receive_queue, SrqFixture) {
+  acquaint();
+  pass(9);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_message_that_waits_for_its_receive, Fixture) {
+  acquaint();
+  std::ranges::fill(far, std::byte{0});
+  send(5);
+  BOOST_TEST(next(*a.request_cq).id == 5);
+  std::ranges::fill(near, std::byte{7});
+  receive(5);
+  expect(*b.recv_cq, 5, kLarge);
+  BOOST_TEST((far == pattern(kLarge, 3)));
+}
+
+// What is completed was delivered or copied: the memory may be written.
+BOOST_FIXTURE_TEST_CASE(a_peer_that_stands_still_does_not_hold_up_sends, Fixture) {
+  acquaint();
+  std::ranges::fill(far, std::byte{0});
+  receive(5);
+  while_b_stands([&] {
+    send(5);
+    BOOST_TEST(only_a().id == 5);
+    std::ranges::fill(near, std::byte{7});
+  });
+  expect(*b.recv_cq, 5, kLarge);
+  BOOST_TEST((far == pattern(kLarge, 3)));
+}
+
+// Whether it was lent depends on who was awake; either both sides have the message, or none has.
+BOOST_FIXTURE_TEST_CASE(an_abrupt_end_takes_back_what_is_lent, Fixture) {
+  acquaint();
+  std::ranges::fill(far, std::byte{0});
+  receive(5);
+  bool sent = false;
+  while_b_stands([&] {
+    send(5);
+    a.qp->disconnect(transport::DisconnectMode::kAbrupt);
+    sent = only_a().status == DAT_DTO_SUCCESS;
+    std::ranges::fill(near, std::byte{7});
+  });
+  const Completion received = next(*b.recv_cq);
+  BOOST_TEST((received.status == DAT_DTO_SUCCESS) == sent);
+  if (sent) BOOST_TEST((far == pattern(kLarge, 3)));
+  BOOST_TEST(wait([&] { return b.sink.ended(); }));
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_that_is_freed_while_it_is_lent_breaks_the_connection, Fixture) {
+  acquaint();
+  std::ranges::fill(far, std::byte{0});
+  receive(5);
+  bool sent = false;
+  while_b_stands([&] {
+    send(5);
+    near_mr.reset();
+    const Completion c = only_a();
+    sent = c.status == DAT_DTO_SUCCESS;
+    if (!sent) BOOST_TEST(c.status == DAT_DTO_ERR_LOCAL_PROTECTION);
+    std::ranges::fill(near, std::byte{7});
+  });
+  const Completion received = next(*b.recv_cq);
+  BOOST_TEST((received.status == DAT_DTO_SUCCESS) == sent);
+  if (sent) BOOST_TEST((far == pattern(kLarge, 3)));
+  BOOST_TEST((sent || wait([&] { return a.sink.ended() && b.sink.ended(); })));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_answer_overtakes_our_look_at_what_came_back, Fixture) {
+  acquaint();
+  std::vector<std::byte> back(64);
+  const auto back_mr = a.reg(back);
+  for (WorkId id = 10; id < 60; id += 2) {
+    receive(id);
+    send(id);
+    const auto sink = local(*back_mr, back);
+    REQUIRE_OK(a.qp->post_rdma_read(
+        id + 1, &sink, 1, remote(far_mr->rmr_context(), far.data(), back.size()), kSignalled));
+    expect(*b.recv_cq, id, kLarge);
+    expect(*a.request_cq, id, kLarge);
+    expect(*a.request_cq, id + 1, back.size());
+  }
+}
+
+// ---- a process that is forbidden to borrow ------------------------------------------------------
+
+void forbid() {
+  std::array program{sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                     sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1,
+                                 static_cast<std::uint32_t>(SYS_process_vm_readv)},
+                     sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+                     sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+  const sock_fprog filter{program.size(), program.data()};
+  BOOST_REQUIRE(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  BOOST_REQUIRE(
+      ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_is_forbidden_to_borrow_later_goes_on) {
+  const pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) {
+    int status = 1;
+    try {
+      Fixture pair;
+      pair.acquaint();
+      forbid();
+      for (WorkId id = 5; id < 9; ++id) pair.pass(id);
+      status = pair.near == pair.far ? 0 : 2;
+    } catch (...) {
+    }
+    ::_exit(status);
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test

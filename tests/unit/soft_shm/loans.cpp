@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Payload that is lent instead of written into a ring. The kernel's copy is one by memcpy here.
+#include "providers/soft/shm/loans.h"
+
+#include "tests/unit/soft_shm/ring.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace udapl::soft::shm::test {
+namespace {
+
+struct Fixture {
+  std::unique_ptr<LoanControl> control = std::make_unique<LoanControl>();
+  Bytes spare = Bytes(kSpareSize);
+  Lender lender{*control, spare};
+  Borrower borrower{*control, spare};
+  Bytes ours = pattern(kMostLent);
+  Bytes room = Bytes(kMostLent);
+  bool reaches = true;  // the borrower can get at our memory
+  int fetches = 0;
+
+  Fixture() { borrower.welcome(Lender::kLeastLent); }
+
+  bool lend(std::size_t size, std::uint64_t position = 0) {
+    if (!lender.may_lend(size)) return false;
+    lender.lend(position, position, std::span(ours).first(size));
+    return true;
+  }
+  template <class Meanwhile>
+  bool take(std::size_t size, Meanwhile meanwhile) {
+    const auto fetch = [&](std::uint64_t address) {
+      ++fetches;
+      if (!reaches) return false;
+      std::memcpy(room.data(), reinterpret_cast<const void*>(address), size);
+      meanwhile();
+      return true;
+    };
+    return borrower.take(size, fetch, [&](std::span<const std::byte> copy) {
+      BOOST_TEST(copy.size() == size);
+      std::ranges::copy(copy, room.begin());
+    });
+  }
+  bool take(std::size_t size) {
+    return take(size, [] {});
+  }
+  [[nodiscard]] bool same(std::size_t from, std::size_t size) const {
+    const Bytes right = pattern(kMostLent);
+    return std::memcmp(room.data(), right.data() + from, size) == 0;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(loans, Fixture)
+
+BOOST_AUTO_TEST_CASE(nothing_is_lent_unless_it_is_welcome) {
+  borrower.welcome(0);
+  BOOST_TEST(!lender.may_lend(kMostLent));
+  borrower.welcome(16384);
+  BOOST_TEST(!lender.may_lend(16383));
+  BOOST_TEST(lender.may_lend(16384));
+  BOOST_TEST(!lender.may_lend(kMostLent + 1));
+  control->welcome = 1;  // a peer that asks for crumbs
+  BOOST_TEST(!lender.may_lend(Lender::kLeastLent - 1));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_lent_is_taken_in_its_place_and_returned) {
+  BOOST_TEST(borrower.before_next(0) > 1U << 30);
+  BOOST_REQUIRE(lend(4096, 100));
+  BOOST_TEST(borrower.before_next(60) == 40U);
+  BOOST_TEST(borrower.is_next(100));
+  BOOST_TEST(borrower.left() == 4096U);
+  BOOST_TEST(take(1000));
+  BOOST_TEST(same(0, 1000));
+  BOOST_TEST(lender.any());
+  BOOST_TEST(!lender.has_news());
+  BOOST_TEST(borrower.is_next(100));
+  BOOST_TEST(take(3096));
+  BOOST_TEST(same(1000, 3096));
+  BOOST_TEST(!borrower.is_next(100));
+  BOOST_TEST(lender.has_news());
+  BOOST_TEST(!lender.collect());
+  BOOST_TEST(!lender.any());
+}
+
+BOOST_AUTO_TEST_CASE(there_are_so_many_slots) {
+  for (std::size_t i = 0; i < kLoanSlots; ++i) BOOST_REQUIRE(lend(4096, i));
+  BOOST_TEST(!lend(4096, 99));
+  BOOST_TEST(lender.oldest() == 0U);
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(take(4096));
+  BOOST_TEST(!lender.collect());
+  BOOST_TEST(lender.oldest() == 1U);
+  BOOST_TEST(lend(4096, 99));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_called_in_is_copied_and_the_memory_is_ours) {
+  BOOST_REQUIRE(lend(4096));
+  lender.call_in();
+  BOOST_TEST(lender.has_news());
+  BOOST_TEST(lender.collect());
+  BOOST_TEST(!lender.any());
+  std::ranges::fill(ours, std::byte{0});
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(take(4096));
+  BOOST_TEST(fetches == 0);
+  BOOST_TEST(same(0, 4096));
+}
+
+// The borrower is just copying when the lender writes there again.
+BOOST_AUTO_TEST_CASE(a_copy_of_what_was_called_in_meanwhile_is_not_used) {
+  BOOST_REQUIRE(lend(4096));
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(take(4096, [&] {
+    lender.call_in();
+    BOOST_TEST(!lender.has_news());  // it waits, and not for ever
+    for (int i = 0; i < 100; ++i) lender.call_in();
+    BOOST_TEST(lender.has_news());
+    BOOST_TEST(lender.collect());
+    std::ranges::fill(ours, std::byte{0});
+    std::ranges::fill(room, std::byte{0});
+  }));
+  BOOST_TEST(fetches == 1);
+  BOOST_TEST(same(0, 4096));
+}
+
+BOOST_AUTO_TEST_CASE(looking_for_long_calls_it_in) {
+  BOOST_REQUIRE(lend(4096));
+  int looks = 0;
+  while (!lender.has_news() && looks < 1'000'000) ++looks;
+  BOOST_TEST(looks > 1000);
+  BOOST_TEST(lender.collect());
+  BOOST_TEST(!lender.any());
+  // Such a peer is not lent anything for some time.
+  BOOST_TEST(!lender.pays());
+  BOOST_TEST(!lender.may_lend(4096));
+  for (int i = 0; i < 10'000 && !lender.pays(); ++i) static_cast<void>(lender.may_lend(4096));
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(take(4096));
+  BOOST_TEST(lend(4096, 1));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_reached_is_refused_and_copied) {
+  reaches = false;
+  BOOST_REQUIRE(lend(4096));
+  BOOST_REQUIRE(lend(8192));
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(!take(4096));
+  BOOST_TEST(!borrower.ready());
+  BOOST_TEST(!lender.pays());
+  BOOST_TEST(lender.has_news());
+  BOOST_TEST(lender.collect());
+  BOOST_TEST(borrower.ready());
+  BOOST_TEST(take(4096));
+  BOOST_TEST(same(0, 4096));
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(take(8192));
+  BOOST_TEST(same(0, 8192));
+  BOOST_TEST(fetches == 1);
+}
+
+// As places become free the first ones are used again.
+BOOST_AUTO_TEST_CASE(copies_find_room_while_others_wait) {
+  const auto turn = [&](std::uint64_t first) {
+    for (std::uint64_t i = 0; i < kLoanSlots / 2; ++i) {
+      while (!lender.pays()) static_cast<void>(lender.may_lend(kMostLent));
+      BOOST_REQUIRE(lend(kMostLent, first + i));
+    }
+    lender.call_in();
+    BOOST_TEST(lender.collect());
+    BOOST_TEST(!lender.any());
+  };
+  turn(0);
+  for (std::uint64_t round = 1; round < 8; ++round) {
+    turn(round * kLoanSlots / 2);
+    for (std::uint64_t i = 0; i < kLoanSlots / 2; ++i) {
+      BOOST_REQUIRE(borrower.is_next((round - 1) * kLoanSlots / 2 + i));
+      BOOST_TEST(take(kMostLent));
+      BOOST_TEST(same(0, kMostLent));
+    }
+    static_cast<void>(lender.collect());
+    lender.call_in();
+  }
+}
+
+// ---- lies ---------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(slots_that_cannot_be_break_the_stream) {
+  const auto lies = [&](auto lie) {
+    control = std::make_unique<LoanControl>();
+    Borrower fresh(*control, spare);
+    control->slots[0].position = 50;
+    control->slots[0].length = 4096;
+    control->lent = 1;
+    lie();
+    BOOST_TEST(fresh.is_next(50));
+    const bool taken = !fresh.broken() && fresh.take(
+                                              1, [](std::uint64_t) { return true; },
+                                              [](std::span<const std::byte>) {});
+    BOOST_TEST(!taken);
+    BOOST_TEST(fresh.broken());
+  };
+  lies([&] { control->slots[0].position = 49; });
+  lies([&] { control->slots[0].length = 0; });
+  lies([&] { control->slots[0].length = kMostLent + 1; });
+  lies([&] { control->slots[0].copied_to = kLoanSlots + 1; });
+  lies([&] { control->lent = kLoanSlots + 1; });
+  lies([&] { control->lent = ~0U; });
+}
+
+BOOST_AUTO_TEST_CASE(returns_of_what_was_not_lent_break_the_stream) {
+  for (const std::uint32_t lie : {2U, 33U, ~0U}) {
+    control = std::make_unique<LoanControl>();
+    Lender fresh(*control, spare);
+    control->welcome = 1;
+    BOOST_REQUIRE(fresh.may_lend(4096));
+    fresh.lend(0, 0, std::span(ours).first(4096));
+    control->returned = lie;
+    BOOST_TEST(fresh.has_news());
+    BOOST_TEST(!fresh.collect());
+    BOOST_TEST(fresh.broken());
+    BOOST_TEST(!fresh.may_lend(4096));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::shm::test
