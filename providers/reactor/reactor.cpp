@@ -393,6 +393,13 @@ void Reactor::poll_turn(std::uint32_t polls) noexcept {
     yield_at_.store(polls + yield(), std::memory_order_relaxed);
 }
 
+// The turn renews the lease, and the guard parks.
+void Reactor::take_up_polling() noexcept {
+  if (!claim()) return;
+  turns_.store(kHabit - 1, std::memory_order_relaxed);
+  lone_turn();
+}
+
 // Where one thread waits and another polls, the one that is awake had better drive: the leader
 // makes way, and comes back when the polls end.
 void Reactor::ask_for_role() noexcept {

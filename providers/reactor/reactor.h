@@ -79,6 +79,11 @@ class Reactor final : private WaitWord::Waker {
         deferred_count_.load(std::memory_order_relaxed) != 0)
       poll_turn(polls);
   }
+  // Of a consumer that has found several things in a row, for which no turn was needed: it polls,
+  // too, and the service thread is to know.
+  void found_without_poll() noexcept {
+    if (!polled()) take_up_polling();
+  }
   // transport::Adapter::block. One turn at least, unless somebody else drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   // Does the application poll these days, so that it will drive again very soon? A hint; while it
@@ -239,6 +244,7 @@ class Reactor final : private WaitWord::Waker {
   void let_pollers_rest() noexcept;  // those that can
   void wake_few_pollers() noexcept;  // all, if they are few
   void poll_turn(std::uint32_t polls) noexcept;
+  void take_up_polling() noexcept;
   void ask_for_role() noexcept;
   [[nodiscard]] bool polls_drive() noexcept;
   std::uint32_t yield() noexcept;

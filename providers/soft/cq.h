@@ -32,10 +32,12 @@ class Cq final : public transport::Cq {
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
   void progress() noexcept override { reactor_.poll(); }
   // Of who takes completions and finds some each time: now and then it has to drive as well, or
-  // nothing else happens, and what it posts goes out piece by piece.
+  // nothing else happens. And it has to be known soon that it polls: as long as that is not so what
+  // it posts goes out piece by piece, which takes so long that the turns come too late to tell.
   [[nodiscard]] bool turn_due() noexcept {
     const std::uint32_t takes = takes_.load(std::memory_order_relaxed) + 1;
     takes_.store(takes, std::memory_order_relaxed);
+    if (takes % kTakesUnnoticed == 0) reactor_.found_without_poll();
     return takes % kTakesPerTurn == 0;
   }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_);
@@ -63,6 +65,7 @@ class Cq final : public transport::Cq {
     const Qp* owner;
   };
   static constexpr std::uint32_t kTakesPerTurn = 16;
+  static constexpr std::uint32_t kTakesUnnoticed = 4;
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
   void deliver(unsigned call) noexcept;
