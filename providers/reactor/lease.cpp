@@ -44,19 +44,22 @@ void Lease::arm(Clock::rep when) noexcept {
   armed_.store(when, std::memory_order_relaxed);
 }
 
-void Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
+bool Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
   const Clock::rep wanted = (now + length).time_since_epoch().count();
   const Clock::rep end = std::max(wanted, extended_.load(std::memory_order_relaxed));
   end_.store(end, std::memory_order_relaxed);
-  if (!parked()) return;
+  if (!parked()) return false;
   // An extension alone is no reason to push the timer, or each large message would.
   const Clock::rep armed = armed_.load(std::memory_order_relaxed);
-  if (armed > end || armed < wanted - length.count() / 2) arm(end);
+  if (armed <= end && armed >= wanted - length.count() / 2) return false;
+  arm(end);
+  return true;
 }
 
 Clock::time_point Lease::renew_after_wait(const Deadline& timer) noexcept {
   const std::uint32_t waits = waits_.load(std::memory_order_relaxed) + 1;
   waits_.store(waits, std::memory_order_relaxed);
+  pushes_.store(0, std::memory_order_relaxed);
   Clock::duration length = (1 + waits / kWaitsToGrow) * Clock::duration(kAfterWait);
   length = std::min(length, Clock::duration(kAfterWaits));
   Clock::time_point now = coarse_now();
@@ -118,6 +121,7 @@ void Lease::taken_over_for(bool nothing) noexcept {
                                   : Clock::duration(kShortest).count();
   if (next != now) after_poll_.store(next, std::memory_order_relaxed);
   if (!nothing) waits_.store(0, std::memory_order_relaxed);
+  pushes_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace udapl

@@ -4,6 +4,7 @@
 #include "common/fd.h"
 #include "common/wait_word.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -24,6 +25,11 @@ class Lease {
   // taken over.
   static constexpr auto kShortest = std::chrono::microseconds(30);
   static constexpr auto kLongest = std::chrono::milliseconds(1);
+  // Pushing takes 10 us and more in a virtual machine, so the lease grows, too, while a consumer
+  // polls without a break: to kAfterPolls in some 15 ms, and never beyond a tenth of the time for
+  // which it has.
+  static constexpr auto kAfterPolls = std::chrono::microseconds(240);
+  static constexpr std::uint32_t kPushesToGrow = 32;  // by kShortest
   // After a wait. It grows while a consumer waits again and again, to kAfterWaits: renewing it
   // costs a system call each time that half of it is over.
   static constexpr auto kAfterWait = std::chrono::milliseconds(1);
@@ -40,7 +46,11 @@ class Lease {
 
   // ---- by the thread that holds the drive role -------------------------------------------------
   void renew_for_poll(Clock::time_point now) noexcept {
-    renew(now, Clock::duration(after_poll_.load(std::memory_order_relaxed)));
+    const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
+    const Clock::duration grown = (1 + pushes / kPushesToGrow) * Clock::duration(kShortest);
+    const Clock::duration length(after_poll_.load(std::memory_order_relaxed));
+    if (renew(now, std::max(length, std::min(grown, Clock::duration(kAfterPolls)))))
+      pushes_.store(pushes + 1, std::memory_order_relaxed);
   }
   // `timer`: the first that is to be fired. The time, as exactly as the lease needs it.
   Clock::time_point renew_after_wait(const Deadline& timer) noexcept;
@@ -99,7 +109,7 @@ class Lease {
   void taken_over_for(bool nothing) noexcept;
 
  private:
-  void renew(Clock::time_point now, Clock::duration length) noexcept;
+  bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: pushed the timer
   void arm(Clock::rep when) noexcept;
   [[nodiscard]] Clock::rep begin_park(bool leader, const Deadline& timer, bool watches) noexcept;
   bool sleep(std::uint32_t seen, Clock::rep until, int others) noexcept;
@@ -111,7 +121,8 @@ class Lease {
   std::atomic<Clock::rep> extended_{0};  // end_ is not before
   std::atomic<Clock::rep> armed_{0};     // when the timer fires
   std::atomic<Clock::rep> after_poll_{Clock::duration(kShortest).count()};
-  std::atomic<std::uint32_t> waits_{0};  // in a row
+  std::atomic<std::uint32_t> waits_{0};   // in a row
+  std::atomic<std::uint32_t> pushes_{0};  // by polls, in a row
   std::atomic<Parked> parked_{Parked::kNo};
   std::atomic<bool> lost_{false};  // the program has closed the timer
   WaitWord word_;                  // what the service thread sleeps on then

@@ -56,6 +56,29 @@ BOOST_AUTO_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time
   lease.summon();
 }
 
+BOOST_AUTO_TEST_CASE(polls_without_a_break_push_the_timer_ever_less) {
+  using namespace std::chrono_literals;
+  Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
+  const Clock::time_point start = Clock::now() + 1h;
+  lease.renew_for_poll(start);
+  std::jthread service([&] { lease.park(false, std::nullopt, -1, [] { return false; }); });
+  BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
+  Clock::time_point now = start;
+  const auto poll_until = [&](Clock::time_point end) {
+    for (; now < end; now += 1us) lease.renew_for_poll(now);
+  };
+  poll_until(start + 1ms);
+  BOOST_TEST(!lease.valid(now + 100us));  // a tenth
+  poll_until(start + 30ms);
+  BOOST_TEST(lease.valid(now + Lease::kAfterPolls / 2));
+  BOOST_TEST(!lease.valid(now + Lease::kAfterPolls));
+  // The service thread has found something: here every microsecond counts again.
+  lease.taken_over_for(false);
+  lease.renew_for_poll(now += 1h);
+  BOOST_TEST(!lease.valid(now + Lease::kShortest));
+  lease.summon();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test
