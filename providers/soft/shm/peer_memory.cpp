@@ -275,6 +275,7 @@ bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noex
   const ssize_t got = ::process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0);
   if (got == static_cast<ssize_t>(size)) [[likely]]
     return true;
+  if (errno == ESRCH) return false;  // it has gone, which is told elsewhere
   UDAPL_TRACE(kNormal, "what process %d sends has to be copied twice: process_vm_readv%s%s",
               static_cast<int>(pid_), errno != 0 ? ": " : " reads only a part",
               errno != 0 ? ErrnoText(errno).c_str() : "");
