@@ -173,7 +173,10 @@ void Connection::finish(Close how) noexcept {
   timer_.stop();
   open_receive_.cancel();
   intake_.stop();
-  if (link_ != nullptr) link_->recall();  // before the consumer hears that its requests are over
+  if (link_ != nullptr) {  // before the consumer hears that its requests are over
+    link_->recall();
+    queue_.requests.sent(link_->sent());
+  }
   queue_.stop();
   if (link_ == nullptr) return;
   shared_.link = nullptr;

@@ -101,11 +101,15 @@ bool IwarpLink::build(std::size_t limit) noexcept {
 Link::Flushed IwarpLink::flush() noexcept {
   const IoResult result = stream_->send(batch_.spans(), batch_.kept());
   if (result.kind == IoResult::kBroken) return Flushed::kBroken;
+  count_sent(result);
+  return result.kind == IoResult::kDone ? Flushed::kDone : Flushed::kBlocked;
+}
+
+void IwarpLink::count_sent(const IoResult& result) noexcept {
   batch_.consume(result.bytes);
   sent_ = batch_.sent();
   lent_ = result.lent;
   refers_ = batch_.refers();
-  return result.kind == IoResult::kDone ? Flushed::kDone : Flushed::kBlocked;
 }
 
 // ---- waiting ------------------------------------------------------------------------------------

@@ -65,7 +65,11 @@ class IwarpLink final : public Link {
   bool build(std::size_t limit) noexcept override;
   Flushed flush() noexcept override;
   void end_pass() noexcept override { batch_.shrink(); }
-  void recall() noexcept override { stream_->recall(); }
+  void collect_returned() noexcept override { count_sent(stream_->collect_returned()); }
+  void recall() noexcept override {
+    collect_returned();
+    stream_->recall();
+  }
   [[nodiscard]] std::size_t unacknowledged() const noexcept override {
     return stream_->unacknowledged();
   }
@@ -96,6 +100,7 @@ class IwarpLink final : public Link {
     if (length > kLeastChosen)
       sender_.set_emss(may_lend ? stream_->lent_mss() : stream_->effective_mss());
   }
+  void count_sent(const IoResult& result) noexcept;
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;

@@ -122,7 +122,11 @@ class Link {
   // So much behind it was handed over as well and is only waited for; Link::kRoom tells.
   [[nodiscard]] std::uint64_t handed() const noexcept { return sent_ + lent_; }
   [[nodiscard]] bool all_handed() const noexcept { return built_ == handed(); }
-  // The peer looks at no memory of messages any more, and takes what it has of them for broken.
+  [[nodiscard]] bool waits_for_loans() const noexcept { return lent_ != 0; }
+  // Counts as sent what the peer has returned by now.
+  virtual void collect_returned() noexcept {}
+  // The same, at the end of the link; the peer looks at no other memory of messages any more, and
+  // takes what it has of them for broken.
   virtual void recall() noexcept {}
   [[nodiscard]] bool refers() const noexcept { return refers_; }  // to the memory of messages
   // Bytes that the peer's host has not confirmed.

@@ -115,10 +115,12 @@ class Queue final : public iwarp::Inbound {
     return responder_.invalidate(stag);
   }
   void send_done(const iwarp::SendDone& done) override UDAPL_REQUIRES(qp_locked) {
+    complete_returned();
     receives.send_done(done);
   }
   iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) override
       UDAPL_REQUIRES(qp_locked) {
+    complete_returned();
     return receives.immediate(data, solicited);
   }
   iwarp::Verdict read_request(const iwarp::ReadRequest& request, std::uint32_t msn) override
@@ -153,6 +155,13 @@ class Queue final : public iwarp::Inbound {
   static constexpr std::uint64_t kGatheredRequests = 32;
   static constexpr std::uint64_t kGatheredBytes = 16 * 1024;
 
+  // An answer is not seen before the completion of the Send that it answers.
+  void complete_returned() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (!shared_.link->waits_for_loans()) [[likely]]
+      return;
+    shared_.link->collect_returned();
+    requests.sent(shared_.link->sent());
+  }
   void fill(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool begin_message() noexcept UDAPL_REQUIRES(qp_locked);
   void begin_control() noexcept UDAPL_REQUIRES(qp_locked);

@@ -61,6 +61,8 @@ class ByteStream {
   // once the peer has read them (EPOLLOUT says so without being asked for). The first `kept` bytes
   // are never lent.
   virtual IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept = 0;
+  // As send() of nothing new, without a look at what is still lent.
+  virtual IoResult collect_returned() noexcept { return {}; }
   // From now on nobody looks at what is lent; the peer finds the stream broken.
   virtual void recall() noexcept {}
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;

@@ -40,6 +40,7 @@ class RingStream final : public ByteStream {
   [[nodiscard]] std::uint32_t look() noexcept override;
   [[nodiscard]] bool rest() noexcept override;
   IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
+  IoResult collect_returned() noexcept override;
   void recall() noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;
   IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
@@ -72,6 +73,7 @@ class RingStream final : public ByteStream {
   void take_back_grants() noexcept;
   [[nodiscard]] std::size_t append(std::span<const std::byte> piece, std::size_t& hidden) noexcept;
   [[nodiscard]] bool may_lend() const noexcept;
+  [[nodiscard]] IoResult count_sent() noexcept;
   void collect_loans() noexcept;
   IoResult borrow(std::span<std::byte> room, std::span<std::byte> behind) noexcept;
   IoResult read(std::span<std::byte> room) noexcept;

@@ -66,10 +66,14 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   }
   if (writer_.broken() || lender_.broken()) return {IoResult::kBroken, EPROTO};
   if ((hidden != 0 || loans) && writer_.publish()) ring_bell();
+  if (lender_.any() != had_loans) show_sign();
+  return count_sent();
+}
+
+IoResult RingStream::count_sent() noexcept {
   const std::uint64_t ours = lender_.any() ? lender_.oldest() : put_;
   const auto bytes = static_cast<std::size_t>(ours - sent_);
   sent_ = ours;
-  if (lender_.any() != had_loans) show_sign();
   return {bytes != 0 ? IoResult::kDone : IoResult::kBlocked, 0, bytes,
           static_cast<std::size_t>(put_ - sent_)};
 }
@@ -185,6 +189,11 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   // The peer has to copy it first, if it is still there.
   if (peer_gone_ || reader_.end() != shm::RingEnd::kNone) return {IoResult::kBroken, ECONNRESET};
   return {};
+}
+
+IoResult RingStream::collect_returned() noexcept {
+  if (lender_.any()) lender_.take_back();
+  return count_sent();
 }
 
 // What the peer has copied by now is whole, and what it copies from now on it does not use.

@@ -50,10 +50,10 @@ void Lender::call_in() noexcept {
 }
 
 // The borrower's count only grows, and not beyond ours.
-bool Lender::take_back() noexcept {
+void Lender::take_back() noexcept {
   const std::uint32_t returned = control_.returned.load(std::memory_order_acquire);
   if (returned - back_ > lent_ - back_) broken_ = true;
-  if (broken_) return false;
+  if (broken_) return;
   if (returned - back_ > ours_ - back_) ours_ = returned;
   for (; back_ != returned; ++back_) {
     const std::uint32_t place = loan(back_).place;
@@ -61,11 +61,11 @@ bool Lender::take_back() noexcept {
     if (place == 0)
       next_held_back_ = std::max(kLeastHeldBack, next_held_back_ - next_held_back_ / kForgets);
   }
-  return true;
 }
 
 bool Lender::collect() noexcept {
-  if (!take_back() || !any()) return false;
+  take_back();
+  if (broken_ || !any()) return false;
   if (!called_in_ && control_.refused.load(std::memory_order_acquire) == 0) [[likely]]
     return false;
   called_in_ = false;

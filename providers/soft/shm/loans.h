@@ -84,6 +84,8 @@ class Lender {
   // Takes back what was returned; copies the rest if it was called in or refused. REQUIRES: the
   // bytes that are lent can still be read. True: the reader of the ring is to be told.
   [[nodiscard]] bool collect() noexcept;
+  // Takes back what was returned, no more.
+  void take_back() noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
@@ -103,7 +105,6 @@ class Lender {
   }
   [[nodiscard]] bool may_lend_large(std::size_t bytes) noexcept;
   [[nodiscard]] bool look() noexcept;
-  [[nodiscard]] bool take_back() noexcept;
   void copy(std::uint32_t number) noexcept;
 
   LoanControl& control_;

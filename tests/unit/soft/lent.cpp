@@ -80,6 +80,26 @@ struct Fixture : Pair {
     }
     over = true;
   }
+  // Does not drive a until b, which polls in a thread of its own, has the message and has done
+  // `then`. (The service thread of a may, if that takes long.)
+  template <class Then>
+  void send_and_look_away(WorkId id, Then then) {
+    std::atomic<bool> polls{false};
+    std::atomic<bool> done{false};
+    std::jthread other([&] {
+      Completion c{};
+      for (int i = 0; b.recv_cq->poll(&c, 1) == 0; ++i) {
+        b.reactor->progress();
+        polls = i > 2000;
+      }
+      then();
+      done = true;
+    });
+    for (int i = 0; i < 2000 || !polls; ++i) a.reactor->progress();
+    send(id);
+    while (!done) {
+    }
+  }
   Completion only_a() {
     Completion c{};
     BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
@@ -212,6 +232,32 @@ BOOST_FIXTURE_TEST_CASE(an_answer_overtakes_our_look_at_what_came_back, Fixture)
     expect(*a.request_cq, id, kLarge);
     expect(*a.request_cq, id + 1, back.size());
   }
+}
+
+// As over hardware and through the ring: the answer, or the end, of the peer comes after the
+// completion of what it answers.
+BOOST_FIXTURE_TEST_CASE(an_answer_comes_behind_the_completion, Fixture) {
+  acquaint();
+  const auto answer = local(*near_mr, near.data(), 8);
+  const auto back = local(*far_mr, far.data(), 8);
+  for (WorkId id = 10; id < 60; ++id) {
+    REQUIRE_OK(a.qp->post_recv(id, &answer, 1, kSignalled));
+    receive(id);
+    send_and_look_away(id, [&] { b.qp->post_send(id, &back, 1, kSignalled); });
+    expect(*a.recv_cq, id, 8);
+    Completion c{};
+    BOOST_TEST(a.request_cq->poll(&c, 1) == 1);
+    BOOST_TEST(c.id == id);
+    BOOST_TEST(next(*b.request_cq).id == id);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_had_what_it_was_lent, Fixture) {
+  acquaint();
+  receive(5);
+  send_and_look_away(5, [&] { b.qp->disconnect(transport::DisconnectMode::kGraceful); });
+  BOOST_TEST(wait([&] { return a.sink.ended(); }));
+  expect(*a.request_cq, 5, kLarge);
 }
 
 // ---- a process that is forbidden to borrow ------------------------------------------------------
