@@ -218,8 +218,8 @@ BOOST_AUTO_TEST_CASE(polling_keeps_the_service_thread_away) {
   poll_for(20ms);
   const long before = service_sleeps();
   poll_for(200ms);
-  // One for each time that this thread lost its processor for longer than a lease; were the lease not
-  // renewed, one every 30 us.
+  // One for each time that this thread lost its processor for longer than a lease; were the lease
+  // not renewed, one every 30 us.
   BOOST_TEST(service_sleeps() - before <= 1000);
 }
 
