@@ -67,9 +67,11 @@ BOOST_AUTO_TEST_CASE(polls_without_a_break_push_the_timer_ever_less) {
   const auto poll_until = [&](Clock::time_point end) {
     for (; now < end; now += 1us) lease.renew_for_poll(now);
   };
-  poll_until(start + 1ms);
-  BOOST_TEST(!lease.valid(now + 100us));  // a tenth
-  poll_until(start + 30ms);
+  poll_until(start + 3ms);
+  BOOST_TEST(!lease.valid(now + Lease::kShortest));
+  poll_until(start + 10ms);
+  BOOST_TEST(!lease.valid(now + 2 * Lease::kShortest));
+  poll_until(start + 150ms);
   BOOST_TEST(lease.valid(now + Lease::kAfterPolls / 2));
   BOOST_TEST(!lease.valid(now + Lease::kAfterPolls));
   // The service thread has found something: here every microsecond counts again.
