@@ -87,6 +87,8 @@ class Lease {
   [[nodiscard]] bool watching() const noexcept {
     return parked_.load(std::memory_order_seq_cst) == Parked::kWatching;
   }
+  // Readable when the lease has ended.
+  [[nodiscard]] int timer() const noexcept { return timer_.get(); }
   // Wakes the service thread if it sleeps here. Lost if a holder of the role renews the lease just
   // now: that thread looks for work before it gives the role up.
   void summon() noexcept;

@@ -7,7 +7,7 @@
 
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/call_probe.h"
 #include "common/errno_text.h"
@@ -184,8 +184,8 @@ bool Reactor::wake_sleeper() noexcept {
       return false;
     if (awake == role) return true;
   } while (!role_.compare_exchange_weak(role, awake, std::memory_order_seq_cst));
-  const char byte = 0;
-  if (::send(kicker_.get(), &byte, sizeof byte, MSG_NOSIGNAL) < 0 && errno != EAGAIN) [[unlikely]]
+  const std::uint64_t one = 1;
+  if (::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN) [[unlikely]]
     lose_descriptors(errno);
   if (lost_.load(std::memory_order_acquire)) [[unlikely]]
     lost_word_.signal();
@@ -212,8 +212,8 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
     if (data == kKickData) {
       // It may be for the guard, who would sleep on if it were gone.
       if ((role_.load(std::memory_order_relaxed) & kGuarded) != 0) continue;
-      char kicks[16];
-      if (::recv(kick_.get(), kicks, sizeof kicks, 0) == 0) lose_descriptors(EPIPE);
+      std::uint64_t kicks = 0;
+      [[maybe_unused]] const ssize_t got = ::read(kick_.get(), &kicks, sizeof kicks);
       continue;
     }
     Handler* handler = nullptr;

@@ -207,7 +207,7 @@ class Reactor final : private WaitWord::Waker {
       Timer, boost::intrusive::compare<Timer::Earlier>,
       boost::intrusive::member_hook<Timer, boost::intrusive::set_member_hook<>, &Timer::hook_>>;
 
-  Reactor(Fd epoll, Fd kick, Fd kicker, Fd timer) noexcept;
+  Reactor(Fd epoll, Fd kick, Fd timer) noexcept;
   bool start_service(const char* name) noexcept;
   bool forget(Handler& handler) noexcept;
 
@@ -300,10 +300,7 @@ class Reactor final : private WaitWord::Waker {
   void wait_while_running(const void* who) noexcept;
 
   const Fd epoll_;
-  // What wakes a sleeper: a byte on its way from kicker_ to kick_, which is in the epoll set. A
-  // pair, so that who sleeps on kick_ alone is woken when the program closes kicker_.
-  const Fd kick_;
-  const Fd kicker_;
+  const Fd kick_;  // eventfd, in the epoll set
   Lease lease_;
   pthread_t service_{};
   bool has_service_ = false;

@@ -24,8 +24,8 @@ bool Reactor::direct() const noexcept {
 }
 
 // Whether the others are watched is asked after kAsleep: when the service thread stops that, it
-// wakes the sleeper. When the program has closed the descriptors, the kick's other end has gone,
-// and that wakes us, too.
+// wakes the sleeper. Without a time limit the end of the lease wakes us, too: a kick does not reach
+// us any more when the program has closed the descriptors.
 int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept {
   bool watched = false;
   {
@@ -37,8 +37,8 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
     return 0;
   }
   const bool others = watch_others_.load(std::memory_order_seq_cst) && lease_.watching();
-  pollfd fds[] = {{direct_.fd, POLLIN, 0}, {kick_.get(), POLLIN, 0}, {epoll_.get(), POLLIN, 0}};
-  const nfds_t slept_on = others ? 2 : 3;
+  const int third = others ? lease_.timer() : epoll_.get();
+  pollfd fds[] = {{direct_.fd, POLLIN, 0}, {kick_.get(), POLLIN, 0}, {third, POLLIN, 0}};
   int ready = 0;
   if (until) {
     timespec left{};
@@ -47,13 +47,12 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
       left.tv_sec = seconds.count();
       left.tv_nsec = std::chrono::nanoseconds(time - seconds).count();
     }
-    ready = ::ppoll(fds, slept_on, &left, nullptr);
+    ready = ::ppoll(fds, 3, &left, nullptr);
   } else {
-    ready = ::poll(fds, slept_on, -1);
+    ready = ::poll(fds, 3, -1);
   }
   if (ready <= 0) return ready;
-  if (((fds[0].revents | fds[1].revents | fds[2].revents) & POLLNVAL) != 0 ||
-      (fds[1].revents & POLLHUP) != 0) {
+  if (((fds[0].revents | fds[1].revents | fds[2].revents) & POLLNVAL) != 0) {
     lose_descriptors(EBADF);
     return 0;
   }
@@ -65,8 +64,10 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   };
   add(kKickData, fds[1].revents);
   add(direct_.data, fds[0].revents);
-  if (fds[2].revents != 0)
-    count += std::max(::epoll_wait(epoll_.get(), events + count, kEventsPerTurn - count, 0), 0);
+  if (fds[2].revents != 0 && !others)
+    count += std::max(::epoll_wait(third, events + count, kEventsPerTurn - count, 0), 0);
+  // Perhaps the service thread has not got a processor yet: the timer stays readable until then.
+  if (fds[2].revents != 0 && others) watch_others_.store(false, std::memory_order_seq_cst);
   return count;
 }
 

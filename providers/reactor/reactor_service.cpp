@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include <sys/socket.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
 #include "common/errno_text.h"
@@ -24,16 +24,12 @@ constexpr std::size_t kStackSize = 256 * 1024;
 
 Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
   Fd epoll = Fd::made(::epoll_create1(EPOLL_CLOEXEC));
-  int ends[2] = {-1, -1};
-  [[maybe_unused]] const int made =
-      ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
-  Fd kick = Fd::made(ends[0]);
-  Fd kicker = Fd::made(ends[1]);
+  Fd kick = Fd::made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Fd timer = Fd::made(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kKickData;
-  if (!epoll.valid() || !kick.valid() || !kicker.valid() || !timer.valid() ||
+  if (!epoll.valid() || !kick.valid() || !timer.valid() ||
       ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, kick.get(), &event) != 0) {
     const int error = errno;
     UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error,
@@ -41,16 +37,13 @@ Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
   std::unique_ptr<Reactor> reactor(
-      new Reactor(std::move(epoll), std::move(kick), std::move(kicker), std::move(timer)));
+      new Reactor(std::move(epoll), std::move(kick), std::move(timer)));
   if (!reactor->start_service(name)) return failure(DAT_INSUFFICIENT_RESOURCES);
   return reactor;
 }
 
-Reactor::Reactor(Fd epoll, Fd kick, Fd kicker, Fd timer) noexcept
-    : epoll_(std::move(epoll)),
-      kick_(std::move(kick)),
-      kicker_(std::move(kicker)),
-      lease_(std::move(timer)) {}
+Reactor::Reactor(Fd epoll, Fd kick, Fd timer) noexcept
+    : epoll_(std::move(epoll)), kick_(std::move(kick)), lease_(std::move(timer)) {}
 
 bool Reactor::start_service(const char* name) noexcept {
   // The thread inherits a full mask: the application's signals go to its own threads.

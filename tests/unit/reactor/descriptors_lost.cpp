@@ -2,7 +2,6 @@
 //
 // Somebody closes the reactor's descriptors behind its back.
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_sleeping_reactor_notices_in_time_and_ends) {
   });
 }
 
-// A leader that sleeps on one descriptor hears of it from the other end of the kick.
+// A leader that sleeps on one descriptor hears of it from the timer of the lease.
 BOOST_AUTO_TEST_CASE(a_direct_leader_notices_in_time) {
   in_child([] {
     auto reactor = std::move(*Reactor::create("reactor-test"));
@@ -126,39 +125,6 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_notices_in_time) {
     reactor.reset();
     return 0;
   });
-}
-
-// Whichever of the two, what sleeps is not woken by the other one in vain again and again, and who
-// wakes it gets no SIGPIPE.
-BOOST_AUTO_TEST_CASE(one_end_of_the_kick_is_closed) {
-  for (const bool first : {true, false}) {
-    in_child([first] {
-      auto reactor = std::move(*Reactor::create("reactor-test"));
-      Witness witness;
-      reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
-      std::this_thread::sleep_for(20ms);  // the service thread sleeps now
-      bool saw_one = false;
-      for (int fd = 3; fd < 256; ++fd) {
-        struct stat status {};
-        if (::fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
-        const bool close_it = first != saw_one;
-        saw_one = true;
-        if (!close_it) continue;
-        ::close(fd);
-        break;
-      }
-      {
-        Deferred deferred(*reactor, Call::to<&Witness::called>(&witness));
-        deferred.post();
-        if (!eventually([&] { return witness.times == 1 && witness.calls == 1; })) return 1;
-      }
-      const double before = processor_seconds();
-      std::this_thread::sleep_for(500ms);
-      if (processor_seconds() - before > 0.25) return 2;
-      reactor.reset();
-      return 0;
-    });
-  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
