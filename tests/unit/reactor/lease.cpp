@@ -12,10 +12,29 @@
 
 namespace udapl::test {
 
+using namespace std::chrono_literals;
+
+namespace {
+
+// A lease whose service thread sleeps, long before any of the times.
+struct Parked {
+  Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
+  const Clock::time_point start = Clock::now() + 1h;
+  std::jthread service;
+
+  Parked() {
+    lease.renew_for_poll(start);
+    service = std::jthread([this] { lease.park(false, std::nullopt, -1, [] { return false; }); });
+    BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
+  }
+  ~Parked() { lease.summon(); }
+};
+
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE(lease)
 
 BOOST_AUTO_TEST_CASE(long_work_between_two_polls_does_not_end_it) {
-  using namespace std::chrono_literals;
   Lease lease{Fd()};
   const Clock::time_point start = Clock::now();
   lease.renew_for_poll(start);
@@ -35,13 +54,7 @@ BOOST_AUTO_TEST_CASE(long_work_between_two_polls_does_not_end_it) {
 }
 
 // Pushing the timer is a system call that takes microseconds.
-BOOST_AUTO_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time) {
-  using namespace std::chrono_literals;
-  Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
-  const Clock::time_point start = Clock::now() + 1h;
-  lease.renew_for_poll(start);
-  std::jthread service([&] { lease.park(false, std::nullopt, -1, [] { return false; }); });
-  BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
+BOOST_FIXTURE_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time, Parked) {
   const auto work = [&](Clock::time_point now) {
     lease.extend(now);
     lease.renew_for_poll(now + 1us);
@@ -53,16 +66,9 @@ BOOST_AUTO_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time
   BOOST_TEST(!lease.ends_after(pushed));
   work(pushed);
   BOOST_TEST(lease.ends_after(pushed + Lease::kLongWork - 1us));
-  lease.summon();
 }
 
-BOOST_AUTO_TEST_CASE(polls_without_a_break_push_the_timer_ever_less) {
-  using namespace std::chrono_literals;
-  Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
-  const Clock::time_point start = Clock::now() + 1h;
-  lease.renew_for_poll(start);
-  std::jthread service([&] { lease.park(false, std::nullopt, -1, [] { return false; }); });
-  BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
+BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) {
   Clock::time_point now = start;
   const auto poll_until = [&](Clock::time_point end) {
     for (; now < end; now += 1us) lease.renew_for_poll(now);
@@ -78,7 +84,6 @@ BOOST_AUTO_TEST_CASE(polls_without_a_break_push_the_timer_ever_less) {
   lease.taken_over_for(false);
   lease.renew_for_poll(now += 1h);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
-  lease.summon();
 }
 
 BOOST_AUTO_TEST_SUITE_END()
