@@ -12,19 +12,26 @@ Timer::~Timer() {
   reactor_.wait_while_running(this);
 }
 
+bool Timer::insert(Clock::time_point when) noexcept {
+  const ScopedLock guard(reactor_.lock_);
+  auto& timers = reactor_.timers_;
+  if (hook_.is_linked()) timers.erase(timers.iterator_to(*this));
+  when_ = when;
+  timers.insert(*this);
+  reactor_.note_first_timer();
+  return &*timers.begin() == this;
+}
+
 void Timer::start(Clock::time_point when) noexcept {
   Reactor& reactor = reactor_;  // once started, the call may come and destroy this
-  bool first = false;
-  {
-    const ScopedLock guard(reactor.lock_);
-    auto& timers = reactor.timers_;
-    if (hook_.is_linked()) timers.erase(timers.iterator_to(*this));
-    when_ = when;
-    timers.insert(*this);
-    first = &*timers.begin() == this;
-    reactor.note_first_timer();
-  }
-  if (first) reactor.announce_timer(when);
+  if (insert(when)) reactor.announce_timer(when);
+}
+
+void Timer::start_next_turn() noexcept {
+  Reactor& reactor = reactor_;
+  insert(Clock::now());
+  reactor.next_turn_.store(true, std::memory_order_seq_cst);
+  if (!reactor.polled()) reactor.announce_work();
 }
 
 void Timer::stop() noexcept {

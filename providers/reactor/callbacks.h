@@ -88,6 +88,9 @@ class Timer {
 
   void start(Clock::time_point when) noexcept;  // replaces an earlier start
   void start_after(Clock::duration delay) noexcept { start(Clock::now() + delay); }
+  // In the next turn, when the descriptors have had theirs: for what goes on and on, which must not
+  // be a Deferred. While the application polls it wakes nobody.
+  void start_next_turn() noexcept;
   // Afterwards no new call begins; one that has begun in another thread may still run.
   void stop() noexcept;
 
@@ -101,6 +104,8 @@ class Timer {
   const Call call_;
   Clock::time_point when_{};
   boost::intrusive::set_member_hook<> hook_;
+
+  bool insert(Clock::time_point when) noexcept;  // true: it is the first one
 };
 
 // Calls back once as soon as the driving thread has released its locks. How everything that may

@@ -98,7 +98,7 @@ bool Reactor::quiet() noexcept {
       some_rest_.load(std::memory_order_relaxed) ? kGlancesIfSomeRest : kGlancesPerTurn;
   const std::uint32_t glances = glances_.load(std::memory_order_relaxed) + 1;
   glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
-  if (glances >= most || has_queued()) return false;
+  if (glances >= most || has_queued() || next_turn_.load(std::memory_order_relaxed)) return false;
   const ScopedLock guard(lock_);
   return std::ranges::all_of(awake_, [this](std::uint32_t index) UDAPL_REQUIRES(lock_) {
     return slots_[index].handler->sign.quiet();

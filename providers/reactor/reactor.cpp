@@ -134,13 +134,22 @@ void Reactor::become(Role state) noexcept {
 }
 
 void Reactor::release() noexcept {
-  do {
+  for (int rounds = 0;; ++rounds) {
     driver_.store(pthread_t{}, std::memory_order_relaxed);
     become(kFree);
-    if (!has_queued() || !claim()) break;
+    if (!has_queued()) break;
+    if (rounds == kMostRounds) {
+      announce_work();
+      break;
+    }
+    if (!claim()) break;
     if (roused_.load(std::memory_order_relaxed)) ask_pollers();
     run_deferred();
-  } while (true);
+  }
+  // Who polls comes back.
+  if (next_turn_.load(std::memory_order_seq_cst) &&
+      turns_.load(std::memory_order_relaxed) < kHabit && !in_service_thread())
+    announce_work();
   // A guard that sleeps hears nothing of pollers that are awake, and a timer that was started
   // meanwhile may be due before it looks again.
   if (pollers_awake() ||
@@ -167,7 +176,9 @@ void Reactor::announce_timer(Clock::time_point when) noexcept {
   if (!wake_sleeper() && lease_.ends_after(when)) lease_.summon();
 }
 
-bool Reactor::has_work() const noexcept { return has_queued() || expired(next_timer()); }
+bool Reactor::has_work() const noexcept {
+  return has_queued() || next_turn_.load(std::memory_order_seq_cst) || expired(next_timer());
+}
 
 void Reactor::wake() noexcept { wake_sleeper(); }
 
@@ -244,6 +255,7 @@ void Reactor::note_first_timer() noexcept {
 }
 
 void Reactor::fire_timers() noexcept {
+  if (next_turn_.load(std::memory_order_relaxed)) next_turn_.store(false, std::memory_order_seq_cst);
   if (!next_timer()) return;
   const Clock::time_point now = Clock::now();
   while (true) {
@@ -282,6 +294,14 @@ bool Reactor::run_deferred() noexcept {
     found = true;
   }
   return found;
+}
+
+// Of a driver that would not come to sleep, and so not to the descriptors.
+void Reactor::look_around() noexcept {
+  end_direct();
+  epoll_event events[kEventsPerTurn];
+  dispatch(events, wait(events, kEventsPerTurn, Clock::now()));
+  if (pollers_awake()) ask_pollers();
 }
 
 bool Reactor::look() noexcept {
@@ -340,7 +360,8 @@ bool Reactor::turn() noexcept {
   const NotCancelled scope;
   bool found = run_deferred();
   found |= wait_or_look();
-  if (!found || ++found_ % kTimersPerFound == 0) fire_timers();
+  if (!found || next_turn_.load(std::memory_order_relaxed) || ++found_ % kTimersPerFound == 0)
+    fire_timers();
   found |= run_deferred();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);

@@ -162,6 +162,8 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kTimersPerFound = 8;
   // So many polls in a row that find a leader asleep, and it is asked to make way.
   static constexpr std::uint32_t kManyShutOut = 64;
+  // Who gives the role up runs deferred calls that often; if there are more, others do.
+  static constexpr int kMostRounds = 8;
   // So many turns since another way of driving, and the application is said to poll.
   static constexpr std::uint32_t kHabit = 8;
 
@@ -258,6 +260,7 @@ class Reactor final : private WaitWord::Waker {
            roused_.load(std::memory_order_seq_cst);
   }
   [[nodiscard]] bool has_work() const noexcept;  // the same, or a timer that is due
+  void look_around() noexcept;
   void note_first_timer() noexcept UDAPL_REQUIRES(lock_);
   WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   WaitResult follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
@@ -316,6 +319,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<bool> roused_{false};  // and no driver has asked since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};
+  std::atomic<bool> next_turn_{false};  // a timer was started by start_next_turn
   std::atomic<Clock::rep> guard_until_{kNoTimer};  // when a guard that sleeps looks for timers
   std::atomic<bool> stopping_{false};
   std::atomic<bool> lost_{false};  // the descriptors

@@ -98,6 +98,7 @@ void Reactor::serve() noexcept {
       if (application_drives()) {
         fire_timers();
         run_deferred();
+        if (has_work()) look_around();
         release();
       } else {
         guard();
@@ -134,8 +135,10 @@ void Reactor::guard() noexcept {
     fire_timers();
     run_deferred();
     if (stopping_.load(std::memory_order_seq_cst) ||
-        follower_count_.load(std::memory_order_seq_cst) != 0)
+        follower_count_.load(std::memory_order_seq_cst) != 0) {
+      if (has_work()) look_around();
       return release();
+    }
   } while (guard_sleeps(found));
   lease_.taken_over_for(!found);
 }

@@ -38,7 +38,7 @@ void Intake::clear() noexcept {
 }
 
 void Intake::stop() noexcept {
-  continue_pass_.cancel();
+  continue_pass_.stop();
   debt_timer_.stop();
   debt_watched_ = false;
   stop_waiting();
@@ -128,7 +128,7 @@ void Intake::end_pass(std::size_t work) noexcept {
   if (stalled_) return;
   if (work == 0 && link.incoming().staged != 0) {
     unfinished_ = true;
-    continue_pass_.post_for_poll();
+    continue_pass_.start_next_turn();  // a Deferred would come before the sockets
     return;
   }
   watch_debt();

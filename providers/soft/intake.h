@@ -111,7 +111,7 @@ class Intake {
   Debt seen_debt_ UDAPL_GUARDED_BY(qp_locked);  // when the timer was started
   bool debt_watched_ UDAPL_GUARDED_BY(qp_locked) = false;
 
-  Deferred continue_pass_;
+  Timer continue_pass_;
   Timer debt_timer_;
   Timer wait_timer_;
 };

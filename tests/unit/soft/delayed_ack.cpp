@@ -156,6 +156,16 @@ BOOST_AUTO_TEST_CASE(a_send_completes_behind_its_receive) {
   BOOST_TEST(std::equal(near.begin(), near.begin() + 100, far.begin()));
 }
 
+// Of what the peer's thread has placed. ThreadSanitizer does not know the order of accesses that
+// comes about through pages which are mapped twice, as those of the rings are here.
+[[gnu::no_sanitize("thread")]] bool all_are(const std::vector<std::byte>& bytes, std::byte value) {
+  const volatile std::byte* const first = bytes.data();
+  const std::size_t count = bytes.size();
+  for (std::size_t i = 0; i < count; ++i)
+    if (first[i] != value) return false;
+  return true;
+}
+
 BOOST_AUTO_TEST_CASE(every_success_is_placed) {
   // Each Write puts another byte everywhere; when its completion comes that byte is there.
   for (unsigned round = 1; round <= 50; ++round) {
@@ -163,7 +173,7 @@ BOOST_AUTO_TEST_CASE(every_success_is_placed) {
     std::fill(near.begin(), near.end(), byte);
     REQUIRE_OK(write(round, near.size()));
     BOOST_REQUIRE(next(*a.request_cq).id == round);
-    BOOST_REQUIRE(std::ranges::count(far, byte) == std::ssize(far));
+    BOOST_REQUIRE(all_are(far, byte));
   }
 }
 

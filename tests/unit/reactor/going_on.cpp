@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The reactor: work that goes on for as long as a peer wants does not keep the descriptors waiting,
+// whoever drives.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <type_traits>
+
+#include "tests/unit/reactor/bell.h"
+
+namespace udapl::test {
+
+namespace {
+
+// Calls itself again and again, and counts for how many calls a bell has rung that nobody heard.
+template <class Callback>
+class GoesOn {
+ public:
+  GoesOn(Reactor& reactor, const Bell& bell)
+      : bell_(bell), callback_(reactor, Call::to<&GoesOn::call>(this)) {}
+  void start() { again(); }
+  void end() { ended_ = true; }
+
+  std::atomic<int> rings{0};  // so often it has rung
+  std::atomic<long> calls{0};
+  std::atomic<long> longest{0};  // in a row while one was not heard
+
+ private:
+  static constexpr long kHopeless = 100'000;  // then it ends
+
+  void call() noexcept {
+    ++calls;
+    const int now = rings;
+    waited_ = bell_.rung < now && now == ring_ ? waited_ + 1 : 0;
+    ring_ = now;
+    longest = std::max(longest.load(), waited_);
+    if (waited_ < kHopeless && !ended_) again();
+  }
+  void again() noexcept {
+    if constexpr (std::is_same_v<Callback, Timer>)
+      callback_.start_next_turn();
+    else
+      callback_.post_for_poll();
+  }
+
+  const Bell& bell_;
+  int ring_ = 0;     // the one it waits for
+  long waited_ = 0;  // calls since
+  std::atomic<bool> ended_{false};
+  Callback callback_;
+};
+
+template <class Callback>
+struct Fixture {
+  void ring() {
+    bell.ring();
+    ++work.rings;
+  }
+  ~Fixture() {
+    work.end();
+    BOOST_TEST(work.longest < 100);
+  }
+
+  void wait_for(int round) {
+    for (auto seen = word.value(); bell.rung != round; seen = word.value())
+      BOOST_REQUIRE((reactor->block(word, seen, within(kPatience)) != WaitResult::kTimedOut));
+  }
+
+  WaitWord word;
+  std::unique_ptr<Reactor> reactor = make_reactor();
+  Bell bell{*reactor};
+  GoesOn<Callback> work{*reactor, bell};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(reactor_going_on)
+
+BOOST_FIXTURE_TEST_CASE(service_thread_hears_bells, Fixture<Timer>) {
+  work.start();
+  for (int round = 1; round <= 20; ++round) {
+    ring();
+    BOOST_REQUIRE(eventually([&] { return bell.rung == round; }));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(polling_thread_hears_bells_and_goes_on, Fixture<Timer>) {
+  work.start();
+  for (int i = 0; i < 100; ++i) reactor->poll();
+  for (int round = 1; round <= 20; ++round) {
+    ring();
+    while (bell.rung != round) reactor->poll();
+    for (const long now = work.calls; work.calls == now;) reactor->poll();
+  }
+}
+
+// As a server that takes one event of many after each wait.
+BOOST_FIXTURE_TEST_CASE(threads_that_wait_hear_bells, Fixture<Timer>) {
+  bell.word = &word;
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    WaitWord never;
+    while (!stop) block_out(*reactor, never, Clock::now() + 1ms);
+  });
+  work.start();
+  for (int round = 1; round <= 200; ++round) {
+    ring();
+    wait_for(round);
+  }
+  stop = true;
+  other.join();
+}
+
+// The lease of a thread that waited lasts for a while; the work does not wait for its end.
+BOOST_FIXTURE_TEST_CASE(service_thread_goes_on_for_who_waited, Fixture<Timer>) {
+  bell.word = &word;
+  for (int round = 1; round <= 200; ++round) {
+    ring();
+    wait_for(round);
+    if (round == 100) work.start();
+    if (round >= 100)
+      for (const long now = work.calls; work.calls == now;) std::this_thread::yield();
+  }
+}
+
+// A deferred call that posts itself again is run by later turns, too, not by one for ever.
+BOOST_FIXTURE_TEST_CASE(turns_end_though_calls_post_themselves, Fixture<Deferred>) {
+  for (int i = 0; i < 100; ++i) reactor->poll();
+  work.start();
+  for (int round = 1; round <= 20; ++round) {
+    ring();
+    while (bell.rung != round) reactor->poll();
+  }
+  for (const long now = work.calls; work.calls == now;) std::this_thread::yield();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
