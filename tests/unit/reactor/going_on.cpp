@@ -20,7 +20,10 @@ class GoesOn {
   GoesOn(Reactor& reactor, const Bell& bell)
       : bell_(bell), callback_(reactor, Call::to<&GoesOn::call>(this)) {}
   void start() { again(); }
-  void end() { ended_ = true; }
+  void end() {
+    ended_ = true;
+    BOOST_TEST(eventually([this] { return done_.load(); }));
+  }
 
   std::atomic<int> rings{0};  // so often it has rung
   std::atomic<long> calls{0};
@@ -35,7 +38,10 @@ class GoesOn {
     waited_ = bell_.rung < now && now == ring_ ? waited_ + 1 : 0;
     ring_ = now;
     longest = std::max(longest.load(), waited_);
-    if (waited_ < kHopeless && !ended_) again();
+    if (waited_ < kHopeless && !ended_)
+      again();
+    else
+      done_ = true;
   }
   void again() noexcept {
     if constexpr (std::is_same_v<Callback, Timer>)
@@ -48,6 +54,7 @@ class GoesOn {
   int ring_ = 0;     // the one it waits for
   long waited_ = 0;  // calls since
   std::atomic<bool> ended_{false};
+  std::atomic<bool> done_{false};
   Callback callback_;
 };
 
