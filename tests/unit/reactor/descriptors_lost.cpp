@@ -2,6 +2,7 @@
 //
 // Somebody closes the reactor's descriptors behind its back.
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,8 +29,9 @@ void in_child(const std::function<int()>& body) {
   BOOST_TEST(WEXITSTATUS(status) == 0, "check " << WEXITSTATUS(status) << " failed");
 }
 
+// While others use them, which is what is tested: ThreadSanitizer is not to see it.
 void close_all() {
-  for (int fd = 3; fd < 256; ++fd) ::close(fd);
+  for (int fd = 3; fd < 256; ++fd) ::syscall(SYS_close, fd);
 }
 
 double processor_seconds() {
