@@ -54,11 +54,10 @@ class StreamPayload final : public iwarp::Payload {
 
 }  // namespace
 
-// What refers to payload needs more entries than what is copied.
 IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const void* owner)
     : sender_(iwarp::SenderConfig{
           .crc = agreed.crc, .markers = agreed.markers_to_send, .owner = owner}),
-      batch_(agreed.crc ? 0 : iwarp::TxBatch::kReferringSpans, 0),
+      batch_(0, 0),
       receiver_(agreed.crc, owner),
       staging_(staging) {}
 

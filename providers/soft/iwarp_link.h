@@ -113,7 +113,7 @@ class IwarpLink final : public Link {
 
   std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;
-  // With a CRC the least there is: idle connections are many. More is taken while it is needed.
+  // The least there is: idle connections are many. More is taken once it is needed.
   iwarp::TxBatch batch_;
   iwarp::Receiver receiver_;
   Staging staging_;

@@ -5,32 +5,53 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <new>
 
 namespace udapl::soft {
 
 // The pins of one sendmsg call. Requests mostly use one registration many times in a row: that
-// takes one pin. Not thread-safe. Owned by a Qp.
+// takes one pin. Not thread-safe. Owned by a Qp, which has memory for many only once it needs that:
+// idle connections are many.
 class PinSet {
  public:
-  static constexpr std::size_t kCapacity = 320;
+  static constexpr std::size_t kFew = 40;  // more than one request has
+  static constexpr std::size_t kMany = 320;
 
-  [[nodiscard]] bool has_room(std::size_t more) const noexcept { return kCapacity - size_ >= more; }
+  [[nodiscard]] bool has_room(std::size_t more) noexcept {
+    return capacity_ - size_ >= more || (grow() && capacity_ - size_ >= more);
+  }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   // False: the memory is no longer registered. REQUIRES: has_room(1).
   [[nodiscard]] bool add(MrTable& memory, MrRef ref) noexcept {
     if (size_ != 0 && ref.index == last_.index && ref.generation == last_.generation) return true;
-    pins_[size_] = memory.pin(ref);
-    if (!pins_[size_]) return false;
+    MrTable::Pin& pin = at(size_);
+    pin = memory.pin(ref);
+    if (!pin) return false;
     ++size_;
     last_ = ref;
     return true;
   }
   void clear() noexcept {
-    while (size_ != 0) pins_[--size_] = MrTable::Pin();
+    while (size_ != 0) at(--size_) = MrTable::Pin();
   }
 
  private:
-  std::array<MrTable::Pin, kCapacity> pins_;
+  [[nodiscard]] MrTable::Pin& at(std::size_t i) noexcept {
+    return i < kFew ? few_[i] : (*more_)[i - kFew];
+  }
+  [[nodiscard]] bool grow() noexcept {
+    if (more_ != nullptr) return false;
+    more_.reset(new (std::nothrow) More);
+    if (more_ == nullptr) return false;
+    capacity_ = kMany;
+    return true;
+  }
+
+  using More = std::array<MrTable::Pin, kMany - kFew>;
+  std::array<MrTable::Pin, kFew> few_;
+  std::unique_ptr<More> more_;
+  std::size_t capacity_ = kFew;
   std::size_t size_ = 0;
   MrRef last_;
 };

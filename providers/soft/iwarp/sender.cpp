@@ -227,10 +227,13 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
 bool Sender::make_room(TxBatch& batch, Segment& segment) const noexcept {
   segment.copied = crc_ || segment.bytes <= kCopyLimit;
   const std::size_t spans = segment.copied ? kCopiedSpans : markers_ ? kMarkedSpans : kPlainSpans;
+  if (batch.free_spans() < spans && !batch.more_spans()) {
+    if (!batch.empty()) return false;
+    segment.copied = true;  // out of memory for entries
+  }
   const std::size_t least = markers_ ? kMarkedArena : kPlainArena;
   const bool large = segment.copied && segment.bytes > kCopyLimit;
   const std::size_t arena = least + (large ? segment.bytes : 0);
-  if (batch.free_spans() < spans) return false;
   if (batch.free_arena() >= arena) return true;
   if (batch.can_enlarge()) {
     // What the rest of the message takes, with its headers, or several short messages.

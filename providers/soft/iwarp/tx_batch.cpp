@@ -55,10 +55,14 @@ TxBatch::TxBatch(std::size_t max_spans, std::size_t arena_bytes)
 
 TxBatch::~TxBatch() { give_back(); }
 
-void TxBatch::reserve_spans(std::size_t max_spans) {
-  if (max_spans <= max_spans_) return;
-  spans_ = std::make_unique_for_overwrite<IoSpan[]>(max_spans);
-  max_spans_ = max_spans;
+bool TxBatch::more_spans() noexcept {
+  if (max_spans_ >= kReferringSpans) return false;
+  std::unique_ptr<IoSpan[]> more(new (std::nothrow) IoSpan[kReferringSpans]);
+  if (more == nullptr) return false;
+  std::copy(spans_.get() + first_, spans_.get() + last_, more.get() + first_);
+  spans_ = std::move(more);
+  max_spans_ = kReferringSpans;
+  return true;
 }
 
 bool TxBatch::enlarge(std::size_t bytes) noexcept {

@@ -29,7 +29,7 @@ class TxBatch {
   static constexpr std::size_t kMinSpans = 4;
   static constexpr std::size_t kMinReferringSpans = 160;
   static constexpr std::size_t kMinArena = 512;
-  // What a connection has that refers to payload: about 125 full-size FPDUs.
+  // What a connection has once it refers to payload: about 125 full-size FPDUs.
   static constexpr std::size_t kReferringSpans = 256;
 
   // Allocates `max_spans` entries and `arena_bytes` for headers; both are raised to the minimum.
@@ -60,9 +60,6 @@ class TxBatch {
   // Does anything pending lie in the consumer's memory?
   bool refers() const noexcept { return refers_; }
 
-  // At least so many entries from now on. Throws std::bad_alloc. REQUIRES: empty().
-  void reserve_spans(std::size_t max_spans);
-
   // Gives back what enlarge() has taken, if nothing is pending.
   void shrink() noexcept;
 
@@ -73,6 +70,9 @@ class TxBatch {
   std::size_t free_spans() const noexcept { return max_spans_ - last_; }
   std::size_t free_arena() const noexcept { return arena_size_ - arena_used_; }
   std::size_t max_spans() const noexcept { return max_spans_; }
+  // kReferringSpans from now on; what is pending is kept. False: there are as many, or out of
+  // memory.
+  bool more_spans() noexcept;
   // A new arena of `bytes` for what is appended from now on; what is pending stays where it is.
   // False: out of memory, nothing has changed. REQUIRES: can_enlarge().
   bool enlarge(std::size_t bytes) noexcept;

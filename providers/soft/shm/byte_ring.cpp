@@ -47,11 +47,23 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   if (head_ >= look_at_) look_at_ = head_ + kLooksEvery;
   const std::size_t count = std::min(room(), bytes.size());
   if (count == 0) return 0;
+  bytes = bytes.first(count);
+  if (head_ < porch_.size()) [[unlikely]]
+    bytes = bytes.subspan(put_in_porch(bytes));
   const std::span<std::byte> window = data_.first(window_);
   const std::size_t at = (head_ - base_) & (window_ - 1);
-  const std::size_t first = std::min(count, window_ - at);
+  const std::size_t first = std::min(bytes.size(), window_ - at);
   std::memcpy(window.data() + at, bytes.data(), first);
-  if (first < count) std::memcpy(window.data(), bytes.data() + first, count - first);
+  if (first < bytes.size())
+    std::memcpy(window.data(), bytes.data() + first, bytes.size() - first);
+  head_ += bytes.size();
+  return count;
+}
+
+std::size_t RingWriter::put_in_porch(std::span<const std::byte> bytes) noexcept {
+  const std::span<std::byte> room = porch_.subspan(head_);
+  const std::size_t count = std::min(room.size(), bytes.size());
+  std::memcpy(room.data(), bytes.data(), count);
   head_ += count;
   return count;
 }
@@ -130,6 +142,11 @@ bool RingReader::look() noexcept {
 // Where the next byte lies. The writer changes the window only when we have taken everything, and
 // tells it before the head; a window that cannot be breaks the stream.
 bool RingReader::find(std::span<const std::byte>& window, std::size_t& at) noexcept {
+  if (tail_ < porch_.size()) [[unlikely]] {
+    window = porch_.subspan(tail_);
+    at = 0;
+    return true;
+  }
   const std::size_t size = control_.window.load(std::memory_order_relaxed);
   const std::uint64_t base = control_.base.load(std::memory_order_relaxed);
   if (!std::has_single_bit(size) || size > data_.size()) {
@@ -174,16 +191,32 @@ RingMoved RingReader::read(std::span<std::byte> room) noexcept {
     const RingMoved why = nothing();
     if (why.kind != RingMoved::kDone) return why;
   }
+  const std::uint64_t before = tail_;
+  if (tail_ < porch_.size()) [[unlikely]]
+    room = room.subspan(take_from_porch(room));
+  if (head_ != tail_ && !take_from_window(room)) return {RingMoved::kBroken, false, 0};
+  control_.tail.store(tail_, std::memory_order_seq_cst);
+  return {RingMoved::kDone, take_back(control_.writer_sleeps), tail_ - before};
+}
+
+std::size_t RingReader::take_from_porch(std::span<std::byte> room) noexcept {
+  const std::span<const std::byte> porch = porch_.subspan(tail_);
+  const std::size_t count = std::min({std::size_t{head_ - tail_}, room.size(), porch.size()});
+  std::memcpy(room.data(), porch.data(), count);
+  tail_ += count;
+  return count;
+}
+
+bool RingReader::take_from_window(std::span<std::byte> room) noexcept {
   std::span<const std::byte> window;
   std::size_t at = 0;
-  if (!find(window, at)) return {RingMoved::kBroken, false, 0};
+  if (!find(window, at)) return false;
   const std::size_t count = std::min({std::size_t{head_ - tail_}, room.size(), window.size()});
   const std::size_t first = std::min(count, window.size() - at);
   std::memcpy(room.data(), window.data() + at, first);
   if (first < count) std::memcpy(room.data() + first, window.data(), count - first);
   tail_ += count;
-  control_.tail.store(tail_, std::memory_order_seq_cst);
-  return {RingMoved::kDone, take_back(control_.writer_sleeps), count};
+  return true;
 }
 
 std::span<const std::byte> RingReader::input() noexcept {

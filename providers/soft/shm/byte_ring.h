@@ -17,7 +17,8 @@ namespace udapl::soft::shm {
 // Indexes count the bytes since the beginning and never wrap. Of the memory the writer uses a
 // window, which begins small, so that few pages and cache lines are touched, and doubles when it
 // has been full while the reader did not read. It changes only when everything has been taken; the
-// place of a byte is its index since then modulo the window's size.
+// place of a byte is its index since then modulo the window's size. But the first bytes of all lie
+// in a porch, so that a connection on which little is ever said touches no page of the ring.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
 
 // What comes behind the bytes, once nothing else does.
@@ -58,13 +59,20 @@ struct RingMoved {
   std::size_t bytes = 0;
 };
 
-// Both are for one thread at a time. `data`: a power of two of bytes, the same at both sides;
-// control and data are zeros at the beginning.
+// Where the bytes lie.
+template <class Byte>
+struct RingMemory {
+  std::span<Byte> porch;  // any size
+  std::span<Byte> data;   // a power of two
+};
+
+// Both are for one thread at a time, with the same memory at both sides; control and memory are
+// zeros at the beginning.
 class RingWriter {
  public:
   // `window`: at first, a power of two of bytes.
-  RingWriter(RingControl& control, std::span<std::byte> data, std::size_t window) noexcept
-      : control_(control), data_(data), window_(window) {}
+  RingWriter(RingControl& control, RingMemory<std::byte> memory, std::size_t window) noexcept
+      : control_(control), porch_(memory.porch), data_(memory.data), window_(window) {}
 
   // Copies what there is room for; the reader does not see it before publish(), which tells
   // whether to ring the reader's bell.
@@ -99,7 +107,10 @@ class RingWriter {
   void want_more() noexcept;
   [[nodiscard]] std::size_t room() const noexcept { return window_ - (head_ - tail_); }
 
+  [[nodiscard]] std::size_t put_in_porch(std::span<const std::byte> bytes) noexcept;
+
   RingControl& control_;
+  std::span<std::byte> porch_;
   std::span<std::byte> data_;
   std::size_t window_;
   std::uint64_t base_ = 0;
@@ -113,8 +124,8 @@ class RingWriter {
 
 class RingReader {
  public:
-  RingReader(RingControl& control, std::span<const std::byte> data) noexcept
-      : control_(control), data_(data) {}
+  RingReader(RingControl& control, RingMemory<const std::byte> memory) noexcept
+      : control_(control), porch_(memory.porch), data_(memory.data) {}
 
   [[nodiscard]] RingMoved read(std::span<std::byte> room) noexcept;
   // The bytes that can be read and lie in one piece. The writer may change them at any time if it
@@ -146,9 +157,12 @@ class RingReader {
  private:
   bool look() noexcept;
   bool find(std::span<const std::byte>& window, std::size_t& at) noexcept;
+  [[nodiscard]] std::size_t take_from_porch(std::span<std::byte> room) noexcept;
+  [[nodiscard]] bool take_from_window(std::span<std::byte> room) noexcept;
   RingMoved nothing() noexcept;
 
   RingControl& control_;
+  std::span<const std::byte> porch_;
   std::span<const std::byte> data_;
   std::uint64_t tail_ = 0;  // ours
   std::uint64_t head_ = 0;  // the writer's, when we last looked

@@ -13,7 +13,7 @@ namespace udapl::soft::shm {
 
 namespace {
 
-constexpr char kPrefix[] = "udapl-soft/2/";
+constexpr char kPrefix[] = "udapl-soft/3/";
 constexpr char kMark[] = "udaplshm";
 constexpr std::size_t kMarkSize = sizeof kMark - 1;
 static_assert(kMarkSize + 16 == kTokenSize);

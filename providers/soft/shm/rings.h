@@ -15,11 +15,13 @@
 namespace udapl::soft::shm {
 
 // The memory of one connection: a page with the two controls, what each side says of itself and
-// what it lends, one with what each grants the other, then the two rings, and places for what was
-// lent and refused. Its maker writes into the first ring and reads from the second.
+// what it lends, and the two porches, one with what each grants the other, then the two rings, and
+// places for what was lent and refused. Its maker writes into the first ring and reads from the
+// second. A connection that is hardly used takes the first page only.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kRingsAt = 2 * kPage;
+  static constexpr std::size_t kPorchSize = 512;
   // Where many want the same processors each side gets its turn seldom, and moves a ring of bytes
   // then. Pages are only taken when used.
   static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
@@ -28,10 +30,12 @@ struct Layout {
   static constexpr std::size_t kSize = kSparesAt + 2 * kSpareSize;
   std::array<RingControl, 2> control;
   std::array<Greeting, 2> greeting;
-  std::array<LoanControl, 2> loans;                  // of who writes
+  std::array<LoanControl, 2> loans;  // of who writes
+  std::array<std::array<std::byte, kPorchSize>, 2> porch;
   alignas(kPage) std::array<GrantSlots, 2> granted;  // by each side
 };
 static_assert(sizeof(Layout) == Layout::kRingsAt);
+static_assert(offsetof(Layout, granted) == Layout::kPage);
 
 // One side's hold of it, and the socket that is the bell of both: what comes on it says "look", and
 // its end that the peer is gone. Invalid if default-constructed.
@@ -47,9 +51,12 @@ class Rings {
   [[nodiscard]] bool valid() const noexcept { return region_.valid(); }
   [[nodiscard]] int bell() const noexcept { return bell_.get(); }
   [[nodiscard]] RingWriter writer() const noexcept {
-    return {control(maker_), data(maker_), Layout::kFirstWindow};
+    return {control(maker_), memory(maker_), Layout::kFirstWindow};
   }
-  [[nodiscard]] RingReader reader() const noexcept { return {control(!maker_), data(!maker_)}; }
+  [[nodiscard]] RingReader reader() const noexcept {
+    const RingMemory<std::byte> theirs = memory(!maker_);
+    return {control(!maker_), {theirs.porch, theirs.data}};
+  }
   [[nodiscard]] Lender lender() const noexcept { return {loans(maker_), spare(maker_)}; }
   [[nodiscard]] Borrower borrower() const noexcept { return {loans(!maker_), spare(!maker_)}; }
   // What this side tells the other about what it writes.
@@ -81,9 +88,10 @@ class Rings {
   [[nodiscard]] std::span<std::byte> spare(bool makers) const noexcept {
     return region_.bytes().subspan(Layout::kSparesAt + (makers ? 0 : kSpareSize), kSpareSize);
   }
-  [[nodiscard]] std::span<std::byte> data(bool makers) const noexcept {
-    return region_.bytes().subspan(Layout::kRingsAt + (makers ? 0 : Layout::kRingSize),
-                                   Layout::kRingSize);
+  [[nodiscard]] RingMemory<std::byte> memory(bool makers) const noexcept {
+    return {layout().porch[side(makers)],
+            region_.bytes().subspan(Layout::kRingsAt + (makers ? 0 : Layout::kRingSize),
+                                    Layout::kRingSize)};
   }
 
   Fd bell_;

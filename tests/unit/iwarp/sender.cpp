@@ -235,6 +235,30 @@ BOOST_AUTO_TEST_CASE(small_messages_share_one_entry) {
   BOOST_TEST(batch.pending_bytes() == 20 * (2 + 18 + 64 + 4U));
 }
 
+// A batch that begins with little has the entries for what is referred to when it comes, behind
+// what is pending, and sends the same bytes.
+BOOST_AUTO_TEST_CASE(entries_come_when_payload_is_referred_to) {
+  const Bytes data = pattern(20000);
+  Bytes streams[2];
+  for (const bool small : {false, true}) {
+    TxBatch batch(small ? 0 : TxBatch::kReferringSpans, small ? 0 : 8192);
+    Sender sender(SenderConfig{.crc = false});
+    sender.set_emss(1448);
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{8}, data.size()}) {
+      if (small && bytes == 8) BOOST_TEST(batch.max_spans() == TxBatch::kMinSpans);
+      const IoSpan piece{data.data(), bytes};
+      sender.begin_write(1, 0, {&piece, 1}, static_cast<std::uint32_t>(bytes));
+      BOOST_TEST((sender.fill(batch, SIZE_MAX) == Sender::Fill::kDone));
+    }
+    BOOST_TEST(batch.max_spans() == TxBatch::kReferringSpans);
+    for (const IoSpan& span : batch.spans()) {
+      const auto* const from = static_cast<const std::byte*>(span.data);
+      streams[small].insert(streams[small].end(), from, from + span.size);
+    }
+  }
+  BOOST_TEST((streams[0] == streams[1]));
+}
+
 BOOST_AUTO_TEST_CASE(budget_and_full_batch) {
   Sender sender({.crc = true, .markers = false, .emss = 1448});
   TxBatch batch;

@@ -71,13 +71,28 @@ BOOST_FIXTURE_TEST_CASE(scatter_stops_when_the_memory_goes, Memory) {
 BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_a_run_of_the_same, Memory) {
   PinSet pins;
   for (int i = 0; i < 1000; ++i) BOOST_REQUIRE(pins.add(table, ref));
-  BOOST_TEST(pins.has_room(PinSet::kCapacity - 1));
-  BOOST_TEST(!pins.has_room(PinSet::kCapacity));
+  BOOST_TEST(pins.has_room(PinSet::kMany - 1));
+  BOOST_TEST(!pins.has_room(PinSet::kMany));
   pins.clear();
   BOOST_TEST(pins.empty());
   table.revoke(ref);  // would hang if a pin were left
   BOOST_TEST(!pins.add(table, ref));
   BOOST_TEST(pins.empty());
+}
+
+// More than a few take memory of their own; what was pinned before stays so.
+BOOST_FIXTURE_TEST_CASE(pin_set_grows, Memory) {
+  PinSet pins;
+  const MrRef other = *table.register_memory(
+      1, {reinterpret_cast<DAT_VADDR>(bytes.data()), bytes.size(), kAll, DAT_VA_TYPE_VA});
+  std::size_t count = 0;
+  for (; pins.has_room(1); ++count)
+    BOOST_REQUIRE(pins.add(table, count % 2 == 0 ? ref : other));
+  BOOST_TEST(count == PinSet::kMany);
+  pins.clear();
+  table.revoke(ref);  // would hang if a pin were left
+  table.revoke(other);
+  BOOST_TEST(pins.has_room(PinSet::kMany));
 }
 
 BOOST_AUTO_TEST_CASE(staging_keeps_bytes_over_compaction_and_growth) {

@@ -5,6 +5,9 @@
 #include "providers/soft/shm/offer.h"
 #include "tests/unit/soft_io/cm_fixture.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <mutex>
 
 namespace udapl::soft::test {
@@ -238,6 +241,25 @@ BOOST_AUTO_TEST_CASE(rejection_arrives) {
   BOOST_TEST((active.data() == pattern(7)));
 }
 
+// Idle connections are many.
+BOOST_AUTO_TEST_CASE(little_traffic_takes_one_page) {
+  Half half;
+  const Bytes words = pattern(shm::Layout::kPorchSize);
+  const iwarp::IoSpan span{words.data(), words.size()};
+  shm::RingWriter writer = half.theirs.writer();
+  BOOST_TEST(writer.write(words).bytes == words.size());
+  BOOST_TEST(half.stream->send(std::span(&span, 1), 0).bytes == words.size());
+  Bytes room(words.size());
+  BOOST_TEST(half.stream->receive(room).bytes == words.size());
+  const auto page =
+      reinterpret_cast<std::uintptr_t>(&half.theirs.written()) & ~(shm::Layout::kPage - 1);
+  std::vector<unsigned char> resident(shm::Layout::kSize / shm::Layout::kPage);
+  BOOST_REQUIRE_EQUAL(
+      ::mincore(reinterpret_cast<void*>(page), shm::Layout::kSize, resident.data()), 0);
+  BOOST_TEST(resident.front() == 1);
+  BOOST_TEST(std::ranges::count(resident, 0) == std::ssize(resident) - 1);
+}
+
 // ---- how a stream of rings ends -----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
@@ -312,10 +334,11 @@ BOOST_AUTO_TEST_CASE(peer_that_makes_no_room_is_lost_in_time) {
 BOOST_AUTO_TEST_CASE(peer_that_lies_breaks_the_stream) {
   Half half;
   shm::RingWriter writer = half.theirs.writer();
-  for (int i = 0; i < 3; ++i) BOOST_TEST(writer.write(pattern(100)).bytes == 100U);
+  for (int i = 0; i < 3; ++i)
+    BOOST_TEST(writer.write(pattern(shm::Layout::kPorchSize)).bytes == shm::Layout::kPorchSize);
   // A window that is no power of two, in the page of the rings.
   half.theirs.written().window.store(3);
-  std::array<std::byte, 8> room;
+  std::array<std::byte, shm::Layout::kPorchSize + 8> room;
   BOOST_TEST(is(half.stream->receive(room), IoResult::kBroken, EPROTO));
 }
 

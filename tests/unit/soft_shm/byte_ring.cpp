@@ -4,6 +4,7 @@
 #include "tests/unit/soft_shm/ring.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace udapl::soft::shm::test {
 
@@ -27,11 +28,17 @@ BOOST_AUTO_TEST_CASE(empty_and_full) {
   BOOST_TEST(ring.writer.unread() == 0U);
 }
 
+template <std::size_t porch>
+struct Porch {
+  static constexpr std::size_t kSize = porch;
+};
+using Porches = std::tuple<Porch<0>, Porch<1>, Porch<7>, Porch<16>, Porch<100>>;
+
 // Every pair of sizes, many times around.
-BOOST_AUTO_TEST_CASE(every_split_at_every_place) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_split_at_every_place, T, Porches) {
   for (std::size_t out = 1; out <= 20; ++out) {
     for (std::size_t in = 1; in <= 20; ++in) {
-      Ring<16> ring;
+      Ring<16, T::kSize> ring;
       const Bytes sent = pattern(400);
       Bytes got;
       std::size_t done = 0;
@@ -46,6 +53,24 @@ BOOST_AUTO_TEST_CASE(every_split_at_every_place) {
       BOOST_TEST((got == sent));
     }
   }
+}
+
+// The first bytes touch nothing of the ring, and there is as much room as without the porch.
+BOOST_AUTO_TEST_CASE(porch_comes_first) {
+  Ring<16, 10> ring;
+  const Bytes sent = pattern(40);
+  BOOST_TEST(ring.writer.write(std::span(sent).first(10)).bytes == 10U);
+  BOOST_TEST(std::ranges::all_of(ring.data(), [](std::byte b) { return b == std::byte{0}; }));
+  BOOST_TEST(ring.writer.write(std::span(sent).subspan(10)).bytes == 6U);
+  BOOST_TEST(ring.writer.write(sent).kind == RingMoved::kBlocked);
+  BOOST_TEST(ring.reader.input().size() == 10U);
+  BOOST_TEST(ring.reader.cut());  // the rest is in the ring
+  BOOST_TEST(std::ranges::equal(ring.reader.input(), std::span(sent).first(10)));
+  BOOST_TEST(!ring.reader.drop(4));
+  BOOST_TEST(std::ranges::equal(ring.reader.input(), std::span(sent).subspan(4, 6)));
+  BOOST_TEST(!ring.reader.drop(6));
+  BOOST_TEST(std::ranges::equal(ring.reader.input(), std::span(sent).subspan(10, 6)));
+  BOOST_TEST(!ring.reader.cut());
 }
 
 // In place: what lies in one piece, and what was dropped makes room.
@@ -96,7 +121,7 @@ BOOST_AUTO_TEST_CASE(input_is_cut_where_the_writer_cannot_go_on) {
 // Of 64 bytes it begins with 16. A reader that is only slow is waited for.
 BOOST_AUTO_TEST_CASE(window_grows_when_the_reader_does_not_read) {
   Ring<64> ring;
-  RingWriter writer(ring.control, ring.data(), 16);
+  RingWriter writer(ring.control, {{}, ring.data()}, 16);
   Bytes room(64);
   BOOST_TEST(writer.write(pattern(60)).bytes == 16U);
   for (int i = 0; i < 50; ++i) BOOST_TEST(!writer.has_room());

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -20,25 +21,26 @@ inline Bytes pattern(std::size_t count, std::size_t from = 0) {
   return bytes;
 }
 
-// A ring in ordinary memory, with a canary at both ends, and its two sides.
-template <std::size_t size>
+// A ring in ordinary memory, with canaries around its parts, and its two sides.
+template <std::size_t size, std::size_t porch_size = 0>
 struct Ring {
   static constexpr std::byte kCanary{0xa5};
-  Ring() : memory(size + 2 * kLineSize, kCanary) {
-    for (std::byte& place : data()) place = std::byte{0};
+  static constexpr std::size_t kDataAt = 2 * kLineSize + porch_size;
+  Ring() : memory(kDataAt + size + kLineSize, kCanary) {
+    for (const std::span<std::byte> part : {porch(), data()})
+      std::ranges::fill(part, std::byte{0});
   }
   ~Ring() {
-    for (std::size_t i = 0; i < kLineSize; ++i) {
-      BOOST_TEST((memory[i] == kCanary));
-      BOOST_TEST((memory[kLineSize + size + i] == kCanary));
-    }
+    for (const std::size_t at : {std::size_t{0}, kDataAt - kLineSize, kDataAt + size})
+      for (std::size_t i = 0; i < kLineSize; ++i) BOOST_TEST((memory[at + i] == kCanary));
   }
-  std::span<std::byte> data() { return std::span(memory).subspan(kLineSize, size); }
+  std::span<std::byte> porch() { return std::span(memory).subspan(kLineSize, porch_size); }
+  std::span<std::byte> data() { return std::span(memory).subspan(kDataAt, size); }
 
   RingControl control{};
   Bytes memory;
-  RingWriter writer{control, data(), size};
-  RingReader reader{control, data()};
+  RingWriter writer{control, {porch(), data()}, size};
+  RingReader reader{control, {porch(), data()}};
 };
 
 }  // namespace udapl::soft::shm::test

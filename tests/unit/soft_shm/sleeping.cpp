@@ -38,7 +38,7 @@ struct Bell {
 
 bool write_all(RingControl& control, std::span<std::byte> data, const Bell& ours,
                const Bell& theirs) {
-  RingWriter writer(control, data, data.size());
+  RingWriter writer(control, {{}, data}, data.size());
   const Bytes sent = pattern(kTotal);
   for (std::size_t done = 0, size = 1; done < kTotal; size = size % 90 + 1) {
     const RingMoved moved =
@@ -54,7 +54,7 @@ bool write_all(RingControl& control, std::span<std::byte> data, const Bell& ours
 
 bool read_all(RingControl& control, std::span<std::byte> data, const Bell& ours,
               const Bell& theirs) {
-  RingReader reader(control, data);
+  RingReader reader(control, {{}, data});
   Bytes got;
   std::array<std::byte, 48> room;
   for (;;) {
