@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -15,6 +16,9 @@ namespace udapl::soft {
 namespace {
 
 constexpr std::size_t kMostPieces = 64;  // of local memory that the peer's goes to or comes from
+// Pages are given back when nothing was sent for so long, if more than this was.
+constexpr auto kIdle = std::chrono::seconds(1);
+constexpr std::uint64_t kWorthIt = 16 * 1024;
 
 }  // namespace
 
@@ -31,13 +35,16 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
                    rings_.bell()),
       peer_timeout_(options.peer_timeout),
       direct_(options.direct),
-      timer_(reactor_, Call::to<&RingStream::on_timeout>(this)) {
+      tidy_at_(kWorthIt),
+      timer_(reactor_, Call::to<&RingStream::on_timeout>(this)),
+      idle_timer_(reactor_, Call::to<&RingStream::on_idle>(this)) {
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
 }
 
 // What was sent stays where the peer can read it, however long that takes.
 RingStream::~RingStream() {
   timer_.stop();
+  idle_timer_.stop();
   if (!rings_.valid()) return;
   if (handler_ != nullptr) {
     reactor_.unwatch(rings_.bell(), *handler_);
@@ -111,8 +118,10 @@ std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
 
 std::uint32_t RingStream::look() noexcept {
   if (rests_) stay_awake();
-  if (overdue_.load(std::memory_order_relaxed)) [[unlikely]]
-    check_peer();
+  if (due_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    if (due(kPeerOverdue)) check_peer();
+    if (due(kMaybeIdle)) give_back_pages();
+  }
   std::uint32_t now = 0;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
@@ -125,7 +134,7 @@ std::uint32_t RingStream::look() noexcept {
 
 // Where input is all that can happen. The peer's end is not there, but it is not in a hurry either.
 void RingStream::show_sign() noexcept {
-  const bool only_input = events_ == EPOLLIN && !overdue_.load(std::memory_order_relaxed) &&
+  const bool only_input = events_ == EPOLLIN && due_.load(std::memory_order_relaxed) == 0 &&
                           !lender_.any() && !borrower_.is_next(reader_.position());
   handler_->sign.seen(reader_.position());
   handler_->sign.watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
@@ -139,7 +148,7 @@ void RingStream::stay_awake() noexcept {
 
 // After the peer's end there is nothing that would wake us.
 bool RingStream::rest() noexcept {
-  if (overdue_.load(std::memory_order_relaxed) || (peer_gone_ && look() != 0)) return false;
+  if (due_.load(std::memory_order_relaxed) != 0 || (peer_gone_ && look() != 0)) return false;
   rests_ = true;
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
@@ -188,21 +197,42 @@ void RingStream::take_back_grants() noexcept {
 void RingStream::watch_peer() noexcept {
   if (peer_timeout_ == std::chrono::milliseconds::zero()) return;
   taken_ = writer_.taken();
-  overdue_.store(false, std::memory_order_relaxed);
+  due_.fetch_and(~kPeerOverdue, std::memory_order_relaxed);
   timer_.start_after(peer_timeout_);
 }
 
-// Takes no lock of ours: look() does the rest.
-void RingStream::on_timeout() noexcept {
-  overdue_.store(true, std::memory_order_relaxed);
+// Of a timer. Takes no lock of ours: look() does the rest.
+void RingStream::come_soon(Due what) noexcept {
+  due_.fetch_or(what, std::memory_order_relaxed);
   reactor_.rouse(*handler_);
 }
 
 void RingStream::check_peer() noexcept {
-  overdue_.store(false, std::memory_order_relaxed);
+  due_.fetch_and(~kPeerOverdue, std::memory_order_relaxed);
   if (!wants(EPOLLOUT)) return;
   if (writer_.has_room() || writer_.taken() != taken_) return watch_peer();
   peer_gone_ = lost_ = true;
+}
+
+// ---- pages of a connection that has become idle -------------------------------------------------
+
+// A thread that polls would read the clock in each of its turns for the timer.
+void RingStream::watch_pages() noexcept {
+  tidy_at_ = put_ + kWorthIt;
+  if (handler_ == nullptr || reactor_.polled()) return;
+  tidy_at_ = std::numeric_limits<std::uint64_t>::max();
+  put_then_ = put_;
+  idle_timer_.start_after(kIdle);
+}
+
+// Only who writes may do that to a ring, and only if everything was read.
+void RingStream::give_back_pages() noexcept {
+  due_.fetch_and(~kMaybeIdle, std::memory_order_relaxed);
+  if (put_ != put_then_) return watch_pages();
+  if (!lender_.any()) lender_.take_back();
+  const bool unread = writer_.unread() != 0 || !lender_.has_all_back();
+  tidy_at_ = unread ? put_ + 1 : put_ + kWorthIt;
+  if (!unread) rings_.give_back_pages();
 }
 
 }  // namespace udapl::soft

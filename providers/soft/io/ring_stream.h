@@ -86,7 +86,15 @@ class RingStream final : public ByteStream {
   void show_sign() noexcept;
   void watch_peer() noexcept;
   void check_peer() noexcept;
-  void on_timeout() noexcept;
+  void on_timeout() noexcept { come_soon(kPeerOverdue); }
+  void watch_pages() noexcept;
+  void give_back_pages() noexcept;
+  void on_idle() noexcept { come_soon(kMaybeIdle); }
+  enum Due : unsigned { kPeerOverdue = 1, kMaybeIdle = 2 };
+  void come_soon(Due what) noexcept;
+  [[nodiscard]] bool due(unsigned what) const noexcept {
+    return (due_.load(std::memory_order_relaxed) & what) != 0;
+  }
   [[nodiscard]] bool wants(std::uint32_t event) const noexcept { return (events_ & event) != 0; }
 
   Reactor& reactor_;
@@ -108,13 +116,16 @@ class RingStream final : public ByteStream {
   bool lost_ = false;  // ... with something of ours that it has not read
   bool finished_ = false;
   bool aborts_ = false;
-  bool asked_ = false;         // whether we may borrow
-  bool lent_follows_ = false;  // behind input()
-  std::uint64_t put_ = 0;      // bytes of the stream that were written or lent
-  std::uint64_t sent_ = 0;     // ... and are ours again
-  std::uint64_t taken_ = 0;    // by the peer, when the timer was started
-  std::atomic<bool> overdue_{false};
-  Timer timer_;  // last: it calls us
+  bool asked_ = false;          // whether we may borrow
+  bool lent_follows_ = false;   // behind input()
+  std::uint64_t put_ = 0;       // bytes of the stream that were written or lent
+  std::uint64_t sent_ = 0;      // ... and are ours again
+  std::uint64_t taken_ = 0;     // by the peer, when the timer was started
+  std::uint64_t tidy_at_;       // value of put_ from which on the ring is watched
+  std::uint64_t put_then_ = 0;  // value of put_ when that began
+  std::atomic<unsigned> due_{0};
+  Timer timer_;  // these two last: they call us
+  Timer idle_timer_;
 };
 
 }  // namespace udapl::soft

@@ -67,6 +67,8 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   if (writer_.broken() || lender_.broken()) return {IoResult::kBroken, EPROTO};
   if ((hidden != 0 || loans) && writer_.publish()) ring_bell();
   if (lender_.any() != had_loans) show_sign();
+  if (put_ >= tidy_at_) [[unlikely]]
+    watch_pages();
   return count_sent();
 }
 

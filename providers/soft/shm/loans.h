@@ -86,6 +86,8 @@ class Lender {
   [[nodiscard]] bool collect() noexcept;
   // Takes back what was returned, no more.
   void take_back() noexcept;
+  // All were, also those that were copied.
+  [[nodiscard]] bool has_all_back() const noexcept { return back_ == lent_; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:

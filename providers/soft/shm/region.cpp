@@ -55,6 +55,10 @@ Region::~Region() {
   if (valid()) ::munmap(bytes_.data(), bytes_.size());
 }
 
+void Region::give_back_pages(std::span<std::byte> whole_pages) noexcept {
+  ::madvise(whole_pages.data(), whole_pages.size(), MADV_REMOVE);
+}
+
 Region Region::make(std::size_t size) noexcept {
   if (!within_file_limit(size)) {
     errno = EFBIG;

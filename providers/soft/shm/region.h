@@ -30,6 +30,9 @@ class Region {
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] int fd() const noexcept { return memfd_.get(); }
   void close_fd() noexcept { memfd_.reset(); }  // the memory stays
+  // Of a part that nobody needs: it is zeros again, and pages are taken when they are written. May
+  // do nothing, as where memory is locked.
+  static void give_back_pages(std::span<std::byte> whole_pages) noexcept;
 
  private:
   Region(Fd memfd, std::span<std::byte> bytes) noexcept;

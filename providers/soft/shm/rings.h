@@ -71,6 +71,12 @@ class Rings {
   [[nodiscard]] GrantSlots& granted_by_them() const noexcept {
     return layout().granted[side(!maker_)];
   }
+  // To the kernel, those of what this side writes. REQUIRES: the other has read all, and given
+  // back what was lent.
+  void give_back_pages() const noexcept {
+    Region::give_back_pages(memory(maker_).data);
+    Region::give_back_pages(spare(maker_));
+  }
   // The memory, for who needs it longer. Nothing but the bell remains.
   [[nodiscard]] Region take_region() noexcept { return std::move(region_); }
 

@@ -241,6 +241,17 @@ BOOST_AUTO_TEST_CASE(rejection_arrives) {
   BOOST_TEST((active.data() == pattern(7)));
 }
 
+// Of the memory that both share.
+long pages_taken(const Half& half) {
+  const auto page =
+      reinterpret_cast<std::uintptr_t>(&half.theirs.written()) & ~(shm::Layout::kPage - 1);
+  std::vector<unsigned char> resident(shm::Layout::kSize / shm::Layout::kPage);
+  BOOST_REQUIRE_EQUAL(::mincore(reinterpret_cast<void*>(page), shm::Layout::kSize, resident.data()),
+                      0);
+  BOOST_TEST(resident.front() == 1);
+  return std::ssize(resident) - std::ranges::count(resident, 0);
+}
+
 // Idle connections are many.
 BOOST_AUTO_TEST_CASE(little_traffic_takes_one_page) {
   Half half;
@@ -251,13 +262,33 @@ BOOST_AUTO_TEST_CASE(little_traffic_takes_one_page) {
   BOOST_TEST(half.stream->send(std::span(&span, 1), 0).bytes == words.size());
   Bytes room(words.size());
   BOOST_TEST(half.stream->receive(room).bytes == words.size());
-  const auto page =
-      reinterpret_cast<std::uintptr_t>(&half.theirs.written()) & ~(shm::Layout::kPage - 1);
-  std::vector<unsigned char> resident(shm::Layout::kSize / shm::Layout::kPage);
-  BOOST_REQUIRE_EQUAL(
-      ::mincore(reinterpret_cast<void*>(page), shm::Layout::kSize, resident.data()), 0);
-  BOOST_TEST(resident.front() == 1);
-  BOOST_TEST(std::ranges::count(resident, 0) == std::ssize(resident) - 1);
+  BOOST_TEST(pages_taken(half) == 1);
+}
+
+// What was needed for much is given back, once all of it is read, and later bytes arrive.
+BOOST_AUTO_TEST_CASE(idle_connection_gives_pages_back) {
+  Half half;
+  Listener listener(*half.stream);
+  begin(listener);
+  shm::RingReader reader = half.theirs.reader();
+  const auto send = [&](const Bytes& bytes) {
+    const iwarp::IoSpan span{bytes.data(), bytes.size()};
+    return listener.locked([&](RingStream& stream) { return stream.send({&span, 1}, 1 << 30); });
+  };
+  for (int round = 0; round < 2; ++round) {
+    const Bytes much = pattern(200'000);
+    BOOST_REQUIRE_EQUAL(send(much).bytes, much.size());
+    std::this_thread::sleep_for(1500ms);  // it is not read yet, so nothing is given back
+    BOOST_TEST(pages_taken(half) > 40);
+    Bytes got(much.size());
+    BOOST_TEST(reader.read(got).bytes == much.size());
+    BOOST_TEST((got == much));
+    const Bytes word = pattern(1);
+    BOOST_REQUIRE_EQUAL(send(word).bytes, word.size());
+    BOOST_TEST(reader.read(got).bytes == word.size());
+    BOOST_TEST(eventually([&] { return pages_taken(half) <= 2; }));
+  }
+  stop(half, listener);
 }
 
 // ---- how a stream of rings ends -----------------------------------------------------------------
