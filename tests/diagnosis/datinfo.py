@@ -7,6 +7,7 @@ usage: datinfo.py DATINFO OPEN_IA LIBDAPLSOFT STUB_FOLDER DAT_CONF
 
 import json
 import os
+import pathlib
 import re
 import time
 
@@ -257,6 +258,19 @@ def check_sees_what_list_finds(world):
         f'{other}:10: warning: "no-such-if0" is no network interface, address or RDMA device of this machine\n'
         f"{other}:11: error: ia_params: crc=on|off: it can be on|off\n"
         f"{other}: entries: 11, errors: 2\n", out)
+
+
+@case
+def check_knows_the_settings_of_the_manual(world):
+    """Each word that dat.conf(5) offers for the software RNIC is one to check as well."""
+    manual = (pathlib.Path(__file__).parents[2] / "man/dat.conf.5").read_text()
+    manual = manual[manual.index(".SS Settings of libdaplsoft.so.2"):manual.index(".SS Settings of libdaplofa.so.2")]
+    words = [f"{name}={value.strip()}" for name, values in re.findall(r"^\.BR (\w+)= \{ (.*) \}$", manual, re.M)
+             for value in values.split("|")]
+    complaints = [] if "direct=off" in words and "path=shm" in words else [f"found in the manual: {words}"]
+    world.conf(*(entry(word, world.soft, "127.0.0.1 0 " + word) for word in words))
+    status, out, err = world.run(world.datinfo, "check")
+    return complaints + ended(status, 0, out + err)
 
 
 @case

@@ -63,6 +63,7 @@ const std::vector<Settings>& all_settings() {
       {"libdaplsoft.so",
        false,
        {{"crc", "on|off"},
+        {"direct", "on|off"},
         {"fallback", "on|off"},
         {"delayed_ack", "on|off"},
         {"drain", nullptr},
