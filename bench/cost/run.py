@@ -33,17 +33,17 @@ OPTIONAL = ["srq_post_recv", "write_immediate", "fetch_and_add"]  # left out whe
 # rows without a goal the ceiling is what was reached. Those of objects are the creation and its end.
 GOALS = {"nonthreadsafe": {"post_send": 60, "post_recv": 50, "rdma_write": 60, "dequeue": 95, "empty_dequeue": 45,
                            "suppressed_write": 90, "send_and_dequeue": 165, "read_and_dequeue": 200,
-                           "send_and_wait": 310, "two_segments": 177, "four_segments": 185, "recv_two_segments": 123,
-                           "srq_post_recv": 116, "write_immediate": 361, "fetch_and_add": 360,
+                           "send_and_wait": 310, "wait_of_many": 503, "two_segments": 177, "four_segments": 185,
+                           "recv_two_segments": 123, "srq_post_recv": 116, "write_immediate": 361, "fetch_and_add": 360,
                            "pz_create_and_free": 600, "lmr_create_and_free": 842, "ep_create_and_free": 9000}}
 GOALS["threadsafe"] = {name: goal if "empty" in name or "free" in name or name == "dequeue" else goal + 20
                        for name, goal in GOALS["nonthreadsafe"].items()}
-# Where a goal is not reached, what was; a change may lower these, never raise them.
+# Where a goal is not reached, what was, and a goal that is far exceeded; a change may lower these, never raise them.
 # How much an EP takes depends on addresses, by some hundreds, since QPs and caches are found by hashes.
 REACHED = {
-    "nonthreadsafe": {"wait_of_many": 582, "four_segments": 188, "lmr_create_and_free": 912,
+    "nonthreadsafe": {"wait_of_many": 433, "four_segments": 188, "lmr_create_and_free": 912,
                       "ep_create_and_free": 9700},
-    "threadsafe": {"wait_of_many": 582, "lmr_create_and_free": 912, "ep_create_and_free": 9700},
+    "threadsafe": {"wait_of_many": 433, "lmr_create_and_free": 912, "ep_create_and_free": 9700},
 }
 CEILINGS = {safety: {**GOALS[safety], **REACHED[safety]} for safety in GOALS}
 TRACES = 3  # what a trace point that is off may cost a post

@@ -104,19 +104,27 @@ void Evd::move_to_ring(const transport::Completion& completion) noexcept {
 void Evd::move_to_ring(std::size_t count) noexcept {
   for (;;) {
     refill_stash();
+    if (stashed_ == 0) return;
     const ScopedLock lock(ring_lock_);
     while (stashed_ != 0 && !ring_.full() && ring_.size() < count) move_to_ring(unstash());
     if (stashed_ != 0 || ring_.full() || ring_.size() >= count) return;
-    if (cq_->size() == 0) return;
   }
 }
 
 std::size_t Evd::count_events(std::size_t enough) noexcept {
   if (cq_ == nullptr) return ring_.size();
   const ScopedLock lock(cq_->lock);
+  return count_locked(enough);
+}
+
+std::size_t Evd::count_locked(std::size_t enough) noexcept {
   refill_stash();
   const std::size_t count = ring_.size() + stashed_events();
-  if (count >= enough || stashed_ == 0 || cq_->size() == 0) return count;
+  if (count >= enough || stashed_ == 0) return count;
+  // A poll that filled the stash has left some, most likely. The CQ is not asked then: it may have
+  // to take all off the hardware's queue in order to count them.
+  const bool was_full = stash_begin_ + stashed_ == stash_ + kStash;
+  if (!was_full && cq_->size() == 0) return count;
   move_to_ring(enough);
   return ring_.size() + stashed_events();
 }
@@ -125,6 +133,18 @@ bool Evd::take_any(DAT_EVENT* event) noexcept {
   if (cq_ == nullptr) return take_from_ring(event);
   const ScopedLock lock(cq_->lock);
   return take_oldest(event);
+}
+
+bool Evd::take_and_count(DAT_EVENT* event, std::size_t* rest) noexcept {
+  if (cq_ == nullptr) {
+    if (!take_from_ring(event)) return false;
+    *rest = ring_.size();
+    return true;
+  }
+  const ScopedLock lock(cq_->lock);
+  if (!take_oldest(event)) return false;
+  *rest = count_locked(kAll);
+  return true;
 }
 
 bool Evd::take_from_ring(DAT_EVENT* event) noexcept {

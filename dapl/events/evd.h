@@ -202,7 +202,11 @@ class Evd : public ObjectHeader {
       UDAPL_REQUIRES(cq_->lock, ring_lock_);
   // Events queued now; exact up to `enough`.
   [[nodiscard]] std::size_t count_events(std::size_t enough) noexcept UDAPL_EXCLUDES(cq_->lock);
+  [[nodiscard]] std::size_t count_locked(std::size_t enough) noexcept UDAPL_REQUIRES(cq_->lock);
   [[nodiscard]] bool take_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
+  // `rest`: the events that stay.
+  [[nodiscard]] bool take_and_count(DAT_EVENT* event, std::size_t* rest) noexcept
+      UDAPL_EXCLUDES(cq_->lock);
   // What is in the ring's next place is queued.
   void commit_event() noexcept UDAPL_REQUIRES(ring_lock_);
   [[nodiscard]] bool has_room(const DAT_EVENT& event) const noexcept UDAPL_REQUIRES(ring_lock_);

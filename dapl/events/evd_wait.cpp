@@ -37,8 +37,9 @@ void Evd::update_wait_gate() noexcept {
 DAT_COUNT Evd::count_rest() noexcept { return to_count(count_events(kAll)); }
 
 bool Evd::take_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept {
-  if (!take_any(event)) return false;
-  *more = count_rest();
+  std::size_t rest = 0;
+  if (!take_and_count(event, &rest)) return false;
+  *more = to_count(rest);
   return true;
 }
 
