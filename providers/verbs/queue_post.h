@@ -144,18 +144,18 @@ template <class Otherwise>
   const KnownRegion* region = known.find(list->lmr_context);
   if (region == nullptr) [[unlikely]]
     return false;
-  for (const DAT_LMR_TRIPLET* segment = list; segment != end; ++segment) {
-    if (segment->lmr_context != region->key) [[unlikely]] {
-      region = known.find(segment->lmr_context);
-      if (region == nullptr) return false;
-    }
+  for (const DAT_LMR_TRIPLET* segment = list;;) {
     const DAT_VLEN offset = segment->virtual_address - region->first;
     // An empty segment looks like the longest one.
     if (offset > region->length || DAT_VLEN{segment->segment_length} - 1 >= region->length - offset)
         [[unlikely]]
       return false;
+    if (++segment == end) return true;
+    if (segment->lmr_context != region->key) [[unlikely]] {
+      region = known.find(segment->lmr_context);
+      if (region == nullptr) return false;
+    }
   }
-  return true;
 }
 
 // REQUIRES: all_at_hand(), and `flags` as for submit().
