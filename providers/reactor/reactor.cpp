@@ -302,6 +302,8 @@ void Reactor::look_around() noexcept {
   epoll_event events[kEventsPerTurn];
   dispatch(events, wait(events, kEventsPerTurn, Clock::now()));
   if (pollers_awake()) ask_pollers();
+  // Nobody asks them until the lease ends, unless the application polls.
+  if (turns_.load(std::memory_order_relaxed) < kHabit && pollers_awake()) let_pollers_rest();
 }
 
 bool Reactor::look() noexcept {
