@@ -61,13 +61,6 @@ Adapter::~Adapter() {
   check(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), "dat_ia_close");
 }
 
-DAT_CONN_QUAL Adapter::next_conn_qual() {
-  static std::atomic<unsigned> next{0};
-  // Two runs at the same time shall not meet.
-  const unsigned start = 20000 + static_cast<unsigned>(::getpid()) % 20000;
-  return start + next.fetch_add(1) % 1000;
-}
-
 Buffer::Buffer(const Adapter& adapter, std::size_t size) : bytes(size) {
   DAT_REGION_DESCRIPTION region{};
   region.for_va = bytes.data();
@@ -169,10 +162,22 @@ void wait_connection(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number) {
   std::exit(1);
 }
 
-Loopback::Loopback(DAT_COUNT depth) : conn_qual(Adapter::next_conn_qual()) {
+DAT_CONN_QUAL listen(DAT_IA_HANDLE ia, DAT_EVD_HANDLE requests, DAT_PSP_HANDLE* psp) {
+  // Two runs at the same time shall not meet, but somebody's socket may have the port.
+  static std::atomic<unsigned> next{0};
+  for (unsigned tries = 0;; ++tries) {
+    const unsigned start = 20000 + static_cast<unsigned>(::getpid()) % 20000;
+    const DAT_CONN_QUAL conn_qual = start + next.fetch_add(1) % 1000;
+    const DAT_RETURN rc = dat_psp_create(ia, conn_qual, requests, DAT_PSP_CONSUMER_FLAG, psp);
+    if (DAT_GET_TYPE(rc) == DAT_CONN_QUAL_IN_USE && tries < 100) continue;
+    check(rc, "dat_psp_create");
+    return conn_qual;
+  }
+}
+
+Loopback::Loopback(DAT_COUNT depth) {
   create_evd(adapter, 8, DAT_EVD_CR_FLAG, &request_arrivals);
-  check(dat_psp_create(adapter.ia, conn_qual, request_arrivals, DAT_PSP_CONSUMER_FLAG, &psp),
-        "dat_psp_create");
+  conn_qual = listen(adapter.ia, request_arrivals, &psp);
   active.create(adapter, depth);
   passive.create(adapter, depth);
 }

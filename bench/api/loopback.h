@@ -26,14 +26,14 @@ struct Adapter {
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
-  // A conn qual that no other benchmark of this process uses.
-  static DAT_CONN_QUAL next_conn_qual();
-
   DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
   DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
   DAT_IA_ATTR attr{};
 };
+
+// Creates a PSP at a conn qual that nobody uses, which is returned.
+DAT_CONN_QUAL listen(DAT_IA_HANDLE ia, DAT_EVD_HANDLE requests, DAT_PSP_HANDLE* psp);
 
 // Memory of its own, registered for everything.
 struct Buffer {
@@ -94,7 +94,7 @@ struct Loopback {
   End passive;
   DAT_EVD_HANDLE request_arrivals = DAT_HANDLE_NULL;
   DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
-  DAT_CONN_QUAL conn_qual;
+  DAT_CONN_QUAL conn_qual = 0;
 };
 
 }  // namespace bench

@@ -186,15 +186,12 @@ class Dat final : public Side {
 
  private:
   void connect() {
-    const DAT_CONN_QUAL conn_qual = bench::Adapter::next_conn_qual();
     DAT_EVD_HANDLE requests = DAT_HANDLE_NULL;
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
     bench::check(
         dat_evd_create(passive_.adapter.ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &requests),
         "dat_evd_create");
-    bench::check(
-        dat_psp_create(passive_.adapter.ia, conn_qual, requests, DAT_PSP_CONSUMER_FLAG, &psp),
-        "dat_psp_create");
+    const DAT_CONN_QUAL conn_qual = bench::listen(passive_.adapter.ia, requests, &psp);
     bench::check(
         dat_ep_connect(active_.end.ep, passive_.adapter.attr.ia_address_ptr, conn_qual, kPatience,
                        0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
