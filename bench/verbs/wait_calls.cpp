@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// verbs_wait_calls [--print] IA[/threadsafe]
+//
+// Which system calls a message costs that two threads send each other and sleep for, each with an
+// IA of its own, in dat_evd_wait. The calls of all libraries are counted, as this program has
+// functions of their names. Of many batches the calmest counts: a machine that does something else
+// makes waits long, and a long wait is allowed more. Exit status 1: there were more than one poll
+// and one read, and a few others, for each message.
+#include "loopback.h"
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace {
+
+enum Kind { kPoll, kRead, kEpoll, kTimer, kClock, kFutex, kKinds };
+constexpr std::array<const char*, kKinds> kNames{"poll", "read", "epoll", "timer", "clock", "futex"};
+// For a message, in the calmest batch. The packaged provider makes one poll and 1.3 reads.
+constexpr std::array<double, kKinds> kMost{1.1, 1.3, 0.05, 0.05, 0.05, 0.05};
+
+std::array<std::atomic<long>, kKinds> counts{};
+
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+int poll(pollfd* fds, nfds_t count, int timeout) {
+  static auto* const real = next<int(pollfd*, nfds_t, int)>("poll");
+  ++counts[kPoll];
+  return real(fds, count, timeout);
+}
+int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  static auto* const real = next<int(pollfd*, nfds_t, const timespec*, const sigset_t*)>("ppoll");
+  ++counts[kPoll];
+  return real(fds, count, timeout, mask);
+}
+ssize_t read(int fd, void* buffer, size_t size) {
+  static auto* const real = next<ssize_t(int, void*, size_t)>("read");
+  ++counts[kRead];
+  return real(fd, buffer, size);
+}
+int epoll_wait(int epoll, epoll_event* events, int most, int timeout) {
+  static auto* const real = next<int(int, epoll_event*, int, int)>("epoll_wait");
+  ++counts[kEpoll];
+  return real(epoll, events, most, timeout);
+}
+int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
+  static auto* const real = next<int(int, int, int, epoll_event*)>("epoll_ctl");
+  ++counts[kEpoll];
+  return real(epoll, operation, fd, event);
+}
+int timerfd_settime(int timer, int flags, const itimerspec* value, itimerspec* old) noexcept {
+  static auto* const real =
+      next<int(int, int, const itimerspec*, itimerspec*)>("timerfd_settime");
+  ++counts[kTimer];
+  return real(timer, flags, value, old);
+}
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
+  if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME) ++counts[kClock];  // no coarse ones
+  return real(clock, time);
+}
+long syscall(long number, ...) noexcept {
+  static auto* const real = next<long(long, ...)>("syscall");
+  std::va_list list;
+  va_start(list, number);
+  std::array<long, 6> argument{};
+  for (long& value : argument) value = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_futex) ++counts[kFutex];
+  if (number == SYS_epoll_pwait2) ++counts[kEpoll];
+  return real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+}
+}
+#pragma GCC visibility pop
+
+namespace {
+
+constexpr std::size_t kBytes = 8;
+constexpr int kDepth = 16;
+constexpr int kBatches = 60;
+constexpr int kRounds = 100;  // of a batch; two messages each
+constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us
+
+struct Side {
+  Side() { end.create(adapter, kDepth); }
+  ~Side() { end.destroy(); }
+  void send() { end.post_send(buffer, kBytes); }
+  void receive() {
+    wait(end.recv_evd);
+    end.post_recv(buffer, kBytes);
+  }
+  void take_send() { wait(end.request_evd); }
+
+  bench::Adapter adapter;
+  bench::End end;
+  bench::Buffer buffer{adapter, kBytes};
+
+ private:
+  // Without a time limit no clock is needed.
+  static void wait(DAT_EVD_HANDLE evd) {
+    DAT_EVENT event;
+    DAT_COUNT more = 0;
+    bench::check(dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more), "dat_evd_wait");
+  }
+};
+
+void connect(Side& active, Side& passive) {
+  DAT_EVD_HANDLE requests = DAT_HANDLE_NULL;
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  bench::check(dat_evd_create(passive.adapter.ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &requests),
+               "dat_evd_create");
+  const DAT_CONN_QUAL conn_qual = bench::listen(passive.adapter.ia, requests, &psp);
+  for (Side* side : {&active, &passive}) side->end.post_recv(side->buffer, kBytes);
+  bench::check(dat_ep_connect(active.end.ep, passive.adapter.attr.ia_address_ptr, conn_qual,
+                              kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+               "dat_ep_connect");
+  DAT_EVENT event;
+  DAT_COUNT more = 0;
+  bench::check(dat_evd_wait(requests, kPatience, 1, &event, &more), "dat_evd_wait");
+  bench::check(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, passive.end.ep, 0,
+                             nullptr),
+               "dat_cr_accept");
+  for (Side* side : {&active, &passive})
+    bench::wait_connection(side->end.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  bench::check(dat_psp_free(psp), "dat_psp_free");
+  bench::check(dat_evd_free(requests), "dat_evd_free");
+}
+
+using Calls = std::array<double, kKinds>;
+
+Calls calls_of_a_message(Side& side) {
+  for (auto& count : counts) count = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    side.send();
+    side.take_send();
+    side.receive();
+  }
+  Calls calls{};
+  for (int kind = 0; kind < kKinds; ++kind)
+    calls[kind] = static_cast<double>(counts[kind].load()) / (2 * kRounds);
+  return calls;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool print = argc > 1 && std::string_view(argv[1]) == "--print";
+  if (argc != (print ? 3 : 2) || *argv[argc - 1] == '-') {
+    std::fprintf(stderr, "usage: verbs_wait_calls [--print] IA[/threadsafe]\n");
+    return 2;
+  }
+  const std::string_view name(argv[argc - 1]);
+  const std::size_t slash = name.find('/');
+  bench::set_ia_name(std::string(name.substr(0, slash)));
+  bench::set_thread_safe(slash != std::string_view::npos);
+  Side here;
+  Side there;
+  connect(here, there);
+  std::thread echo([&there] {
+    for (int i = 0; i < kBatches * kRounds; ++i) {
+      there.receive();
+      there.send();
+      there.take_send();
+    }
+  });
+  Calls least{};
+  double fewest = 1e9;
+  for (int i = 0; i < kBatches; ++i) {
+    const Calls calls = calls_of_a_message(here);
+    double all = 0;
+    for (const double count : calls) all += count;
+    if (all >= fewest) continue;
+    fewest = all;
+    least = calls;
+  }
+  echo.join();
+  bool good = print || least[kPoll] > 0;  // else they did not sleep, or nothing was counted
+  for (int kind = 0; kind < kKinds; ++kind) {
+    std::printf("%-6s %.2f (at most %.2f)\n", kNames[kind], least[kind], kMost[kind]);
+    good = good && (print || least[kind] <= kMost[kind]);
+  }
+  bench::check(dat_ep_disconnect(here.end.ep, DAT_CLOSE_ABRUPT_FLAG), "dat_ep_disconnect");
+  for (Side* side : {&here, &there})
+    bench::wait_connection(side->end.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+  return good ? 0 : 1;
+}
