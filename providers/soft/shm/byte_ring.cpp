@@ -20,6 +20,8 @@ constexpr int kPatientLooks = 256;
 // whether they are is looked at every now and then.
 constexpr std::uint64_t kLap = 64 * 1024;
 constexpr std::uint64_t kLooksEvery = 4 * 1024;
+constexpr std::size_t kMostLatest = kLatestWords * sizeof(std::uint64_t);
+constexpr std::uint64_t kNoLatest = UINT64_MAX;
 
 // Whether the other side sleeps, which is told once.
 bool take_back(std::atomic<std::uint32_t>& sleeps) noexcept {
@@ -41,18 +43,24 @@ bool RingWriter::look() noexcept {
 }
 
 std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
-  if (room() < bytes.size() || head_ >= look_at_) look();
+  if (room() < bytes.size() || head_ >= look_at_) {
+    look();
+    keeps_up_ = head_ - tail_ <= kMostLatest;
+  }
   if (broken_) return 0;
   if (head_ == tail_) begin_lap();
   if (head_ >= look_at_) look_at_ = head_ + kLooksEvery;
   const std::size_t count = std::min(room(), bytes.size());
   if (count == 0) return 0;
   bytes = bytes.first(count);
+  const bool alone = head_ == shown_;
+  latest_ = nullptr;
   if (head_ < porch_.size()) [[unlikely]]
     bytes = bytes.subspan(put_in_porch(bytes));
   const std::span<std::byte> window = data_.first(window_);
   const std::size_t at = (head_ - base_) & (window_ - 1);
   const std::size_t first = std::min(bytes.size(), window_ - at);
+  if (alone && first == count && window_ - at >= kMostLatest) latest_ = window.data() + at;
   std::memcpy(window.data() + at, bytes.data(), first);
   if (first < bytes.size())
     std::memcpy(window.data(), bytes.data() + first, bytes.size() - first);
@@ -77,7 +85,24 @@ void RingWriter::begin_lap() noexcept {
   control_.window.store(static_cast<std::uint32_t>(window_), std::memory_order_relaxed);
 }
 
+// `latest_from` is told before the words, so who finds it as it was after having read them has read
+// none that came later; and the head behind them. All at once: whoever waits takes the line away
+// again and again. For a reader that does not wait it would be work for nothing.
+void RingWriter::show_latest() noexcept {
+  if (latest_ == nullptr || head_ - shown_ > kMostLatest || !keeps_up_) {
+    control_.latest_from.store(kNoLatest, std::memory_order_relaxed);
+    return;
+  }
+  std::array<std::uint64_t, kLatestWords> words;
+  std::memcpy(words.data(), latest_, sizeof words);
+  control_.latest_from.store(shown_, std::memory_order_relaxed);
+  for (std::size_t i = 0; i != words.size(); ++i)
+    control_.latest[i].store(words[i], std::memory_order_release);
+}
+
 bool RingWriter::publish() noexcept {
+  show_latest();
+  shown_ = head_;
   control_.head.store(head_, std::memory_order_seq_cst);
   return take_back(control_.reader_sleeps);
 }
@@ -219,9 +244,24 @@ bool RingReader::take_from_window(std::span<std::byte> room) noexcept {
   return true;
 }
 
+// Of what the writer shows beside its index, if that is all there is.
+bool RingReader::copy_latest() noexcept {
+  const std::size_t bytes = head_ - tail_;
+  if (bytes > kMostLatest || control_.latest_from.load(std::memory_order_acquire) != tail_)
+    return false;
+  for (std::size_t i = 0; i * sizeof(std::uint64_t) < bytes; ++i)
+    latest_[i] = control_.latest[i].load(std::memory_order_acquire);
+  return control_.latest_from.load(std::memory_order_relaxed) == tail_;
+}
+
 std::span<const std::byte> RingReader::input() noexcept {
   piece_ = 0;
   if (!look() || head_ == tail_) return {};
+  if (copy_latest()) {
+    piece_ = head_ - tail_;
+    next_ = nullptr;
+    return std::as_bytes(std::span(latest_)).first(piece_);
+  }
   std::span<const std::byte> window;
   std::size_t at = 0;
   if (!find(window, at)) return {};

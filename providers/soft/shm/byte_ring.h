@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,11 @@ namespace udapl::soft::shm {
 // has been full while the reader did not read. It changes only when everything has been taken; the
 // place of a byte is its index since then modulo the window's size. But the first bytes of all lie
 // in a porch, so that a connection on which little is ever said touches no page of the ring.
+//
+// A few bytes that were published together lie beside the index as well: a reader who was waiting
+// for them has them with one cache line.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
+inline constexpr std::size_t kLatestWords = 6;
 
 // What comes behind the bytes, once nothing else does.
 enum class RingEnd : std::uint32_t {
@@ -29,11 +34,15 @@ enum class RingEnd : std::uint32_t {
 };
 
 struct RingControl {
-  // Written by the writer.
+  // Written by the writer, with every message.
   alignas(kLineSize) std::atomic<std::uint64_t> head;  // bytes written
-  std::atomic<std::uint32_t> end;                      // a RingEnd: nothing comes behind `head`
-  std::atomic<std::uint64_t> base;                     // the index at the window's beginning
-  std::atomic<std::uint32_t> window;                   // its size, a power of two
+  // The bytes from `latest_from` up to `head`, if all of them lie here; otherwise no index at all.
+  std::atomic<std::uint64_t> latest_from;
+  std::array<std::atomic<std::uint64_t>, kLatestWords> latest;
+  // ... and seldom.
+  alignas(kLineSize / 2) std::atomic<std::uint64_t> base;  // the index at the window's beginning
+  std::atomic<std::uint32_t> window;                       // its size, a power of two
+  std::atomic<std::uint32_t> end;  // a RingEnd: nothing comes behind `head`
   // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
   std::atomic<std::uint64_t> delivered;                // ... and what they said was done
@@ -44,7 +53,8 @@ struct RingControl {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
                   std::atomic<std::uint32_t>::is_always_lock_free,
               "a lock would be in one process only");
-static_assert(sizeof(RingControl) == 3 * kLineSize, "the layout of shared pages");
+static_assert(sizeof(RingControl) == 3 * kLineSize && offsetof(RingControl, base) == kLineSize / 2,
+              "the layout of shared pages");
 
 struct RingMoved {
   enum Kind : std::uint8_t {
@@ -108,16 +118,20 @@ class RingWriter {
   [[nodiscard]] std::size_t room() const noexcept { return window_ - (head_ - tail_); }
 
   [[nodiscard]] std::size_t put_in_porch(std::span<const std::byte> bytes) noexcept;
+  void show_latest() noexcept;
 
   RingControl& control_;
   std::span<std::byte> porch_;
   std::span<std::byte> data_;
   std::size_t window_;
   std::uint64_t base_ = 0;
-  std::uint64_t head_ = 0;     // ours
-  std::uint64_t tail_ = 0;     // the reader's, when we last looked
-  std::uint64_t look_at_ = 0;  // the index at which the reader's is asked for
+  std::uint64_t head_ = 0;             // ours
+  std::uint64_t shown_ = 0;            // ... when it was last published
+  const std::byte* latest_ = nullptr;  // what was appended since then, if it lies in one piece
+  std::uint64_t tail_ = 0;             // the reader's, when we last looked
+  std::uint64_t look_at_ = 0;          // the index at which the reader's is asked for
   int full_looks_ = 0;         // in vain, one after the other
+  bool keeps_up_ = true;       // the reader, when we last looked: it waits for the next bytes
   bool cramped_ = false;       // there was too little room for too long: the window is to grow
   bool broken_ = false;
 };
@@ -128,8 +142,8 @@ class RingReader {
       : control_(control), porch_(memory.porch), data_(memory.data) {}
 
   [[nodiscard]] RingMoved read(std::span<std::byte> room) noexcept;
-  // The bytes that can be read and lie in one piece. The writer may change them at any time if it
-  // wants to. Empty: read() says why.
+  // The bytes that can be read and lie in one piece; valid until the next call. The writer may
+  // change them at any time if it wants to. Empty: read() says why.
   [[nodiscard]] std::span<const std::byte> input() noexcept;
   // The first `bytes` of input() are read. True: ring the writer's bell.
   [[nodiscard]] bool drop(std::size_t bytes) noexcept;
@@ -156,6 +170,7 @@ class RingReader {
 
  private:
   bool look() noexcept;
+  bool copy_latest() noexcept;
   bool find(std::span<const std::byte>& window, std::size_t& at) noexcept;
   [[nodiscard]] std::size_t take_from_porch(std::span<std::byte> room) noexcept;
   [[nodiscard]] bool take_from_window(std::span<std::byte> room) noexcept;
@@ -168,6 +183,7 @@ class RingReader {
   std::uint64_t head_ = 0;  // the writer's, when we last looked
   std::size_t piece_ = 0;   // size of input()
   const std::byte* next_ = nullptr;
+  std::array<std::uint64_t, kLatestWords> latest_;  // a copy
   bool broken_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include "tests/unit/soft_shm/ring.h"
 
 #include <algorithm>
+#include <thread>
 #include <tuple>
 
 namespace udapl::soft::shm::test {
@@ -103,6 +104,66 @@ BOOST_AUTO_TEST_CASE(input_lies_in_pieces) {
   BOOST_TEST(ring.reader.input().empty());
   BOOST_TEST(ring.reader.position() == done);
   BOOST_TEST((got == pattern(done)));
+}
+
+// What was published alone is read from beside the index, whatever the ring says.
+BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
+  constexpr std::size_t kMost = kLatestWords * 8;
+  const Bytes sent = pattern(300);
+  const auto begins = [&](RingReader& reader, std::size_t from, std::size_t size) {
+    const std::span<const std::byte> input = reader.input();
+    return input.size() == size && std::ranges::equal(input, std::span(sent).subspan(from, size));
+  };
+  for (const std::size_t size : {std::size_t{1}, std::size_t{13}, std::size_t{32}, kMost}) {
+    Ring<128> ring;
+    BOOST_TEST(ring.writer.write(std::span(sent).first(size)).bytes == size);
+    const Bytes kept(ring.data().begin(), ring.data().end());
+    std::ranges::fill(ring.data(), std::byte{0xee});
+    BOOST_TEST(begins(ring.reader, 0, size));
+    std::ranges::copy(kept, ring.data().begin());
+    if (size == 1) continue;
+    BOOST_TEST(!ring.reader.drop(1));
+    BOOST_TEST(begins(ring.reader, 1, size - 1));  // of the ring
+  }
+  Ring<128> ring;
+  const auto write = [&](std::size_t from, std::size_t size) {
+    BOOST_TEST(ring.writer.write(std::span(sent).subspan(from, size)).bytes == size);
+  };
+  write(0, kMost + 1);
+  BOOST_TEST(begins(ring.reader, 0, kMost + 1));
+  BOOST_TEST(!ring.reader.drop(kMost + 1));
+  write(kMost + 1, 20);
+  write(kMost + 21, 20);
+  BOOST_TEST(begins(ring.reader, kMost + 1, 40));
+  BOOST_TEST(!ring.reader.drop(39));
+  write(kMost + 41, 42);  // around the end
+  BOOST_TEST(begins(ring.reader, kMost + 40, 128 - kMost - 40));
+  BOOST_TEST(!ring.reader.drop(128 - kMost - 40));
+  BOOST_TEST(begins(ring.reader, 128, kMost + 41 + 42 - 128));
+}
+
+// The writer goes on while the reader looks.
+BOOST_AUTO_TEST_CASE(few_bytes_are_whole) {
+  constexpr std::size_t kBytes = 1'000'000;
+  Ring<1024> ring;
+  const Bytes sent = pattern(kBytes + 64);
+  std::jthread writer([&] {
+    for (std::size_t at = 0, n = 0; at < kBytes; ++n) {
+      const std::size_t bytes = ring.writer.write(std::span(sent).subspan(at, n * 7 % 56 + 4)).bytes;
+      at += bytes;
+      if (bytes == 0 || n % 64 == 0) std::this_thread::yield();
+    }
+  });
+  std::size_t at = 0;
+  bool same = true;
+  while (at < kBytes) {
+    const std::span<const std::byte> input = ring.reader.input();
+    same = same && std::ranges::equal(input, std::span(sent).subspan(at, input.size()));
+    at += input.size();
+    if (input.empty()) std::this_thread::yield();
+    static_cast<void>(ring.reader.drop(input.size()));
+  }
+  BOOST_TEST(same);
 }
 
 BOOST_AUTO_TEST_CASE(input_is_cut_where_the_writer_cannot_go_on) {

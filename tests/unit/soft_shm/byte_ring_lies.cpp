@@ -62,6 +62,23 @@ BOOST_AUTO_TEST_CASE(our_own_indexes_are_not_believed) {
   BOOST_TEST(ring.control.head.load() == 16U);
 }
 
+// More bytes than there are beside the index, or others: no more is read than the head says.
+BOOST_AUTO_TEST_CASE(latest_bytes_that_cannot_be) {
+  for (const std::uint64_t head : std::array<std::uint64_t, 4>{1, 48, 49, 64}) {
+    for (const std::uint64_t from : std::array<std::uint64_t, 4>{0, 1, 49, kMost}) {
+      Ring<64> ring;
+      ring.control.window.store(64);
+      ring.control.latest_from.store(from);
+      ring.control.latest[0].store(kMost);
+      ring.control.head.store(head);
+      const std::span<const std::byte> input = ring.reader.input();
+      BOOST_TEST(input.size() == head);
+      const bool beside = from == 0 && head <= 48;
+      BOOST_TEST((input.front() == (beside ? std::byte{0xff} : std::byte{0})));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(noise_in_the_page) {
   std::minstd_rand random(1);
   for (int round = 0; round < 20'000; ++round) {
@@ -72,6 +89,7 @@ BOOST_AUTO_TEST_CASE(noise_in_the_page) {
       const std::uint64_t lie = random() % 4 == 0 ? kMost - random() % 40 : random() % 40;
       if (random() % 2 == 0) ring.control.head.store(lie);
       if (random() % 2 == 0) ring.control.tail.store(lie);
+      if (random() % 2 == 0) ring.control.latest_from.store(lie);
       ring.control.end.store(random() % 2);
       if (random() % 2 == 0) ring.control.window.store(1U << random() % 8);
       if (random() % 2 == 0) ring.control.base.store(random());
@@ -80,7 +98,10 @@ BOOST_AUTO_TEST_CASE(noise_in_the_page) {
       BOOST_REQUIRE(ring.writer.write(std::span(sent).first(count)).bytes <= 16);
       BOOST_REQUIRE(ring.reader.read(std::span(room).first(count)).bytes <= 16);
       const std::span<const std::byte> input = ring.reader.input();
-      BOOST_REQUIRE((input.empty() ||
+      BOOST_REQUIRE(input.size() <= 16);
+      const std::byte* const reader = reinterpret_cast<const std::byte*>(&ring.reader);
+      const bool copied = input.data() >= reader && input.data() < reader + sizeof ring.reader;
+      BOOST_REQUIRE((input.empty() || copied ||
                      (input.data() >= ring.data().data() && &input.back() <= &ring.data().back())));
       static_cast<void>(ring.reader.drop(std::min(count, input.size())));
       static_cast<void>(ring.reader.may_sleep());
