@@ -34,6 +34,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
+        self.text = text
         self.open, self.wrong, self.figures, self.references, self.numbers, self.words = [], [], 0, [], [], []
         self.feed(text)
         self.close()
@@ -180,6 +181,15 @@ class Datperf(unittest.TestCase):
         page = self.page("--operations", "send,write", "--sizes", "8", "--threads", "1,2", "--endpoints", "1,2,3")
         self.assertIn("endpoints of a thread", page.words)  # the longer list
         self.assertIn("soft write, 2 threads", page.words)
+
+    def test_page_of_more_curves_than_colours(self):
+        page = self.page("--operations", "send,write,read", "--sizes", "8,64", "--threads", "1,2", "--endpoints", "1,2,3",
+                         "--measure", "latency", "--waiting", "block")
+        curves = re.findall(r'<li style="([^"]*)"><svg [^>]*>(.*?)</svg>', page.text)
+        self.assertEqual(len(curves), 12)
+        self.assertEqual(len({style for style, _ in curves}), 12)  # each its colour or its dashes
+        colours = [(re.search(r"--c\d", style)[0], re.sub(r"\d", "", mark)) for style, mark in curves]
+        self.assertEqual(len(set(colours)), 12)  # and those of one colour differ in the shape of their marks
 
     def test_page_of_one_value(self):
         page = self.page("--ia", "a<b&c", "--operations", "fetch-add", "--measure", "latency", "--waiting", "block")

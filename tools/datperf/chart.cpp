@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -97,10 +98,18 @@ std::string frame(const Chart& chart, const Axis& x, const Axis& y) {
   return svg;
 }
 
-// Colours alone do not tell curves apart for everybody: each has a shape as well.
+// For a curve's group. Where there are more curves than colours the lines differ.
+std::string style_of(std::size_t index) {
+  constexpr std::array<const char*, 4> kDashes{"none", "8 3", "3 2", "10 2 2 2"};
+  return fmt::format("--c:var(--c{});--d:{}", index % kColours,
+                     kDashes[index / kColours % kDashes.size()]);
+}
+
+// Colours alone do not tell curves apart for everybody: each has a shape as well, and those of one
+// colour have different ones.
 std::string mark(std::size_t index, double x, double y, const std::string& hint) {
   const std::string title = fmt::format("<title>{}</title>", escaped(hint));
-  switch (index % 4) {
+  switch ((index + index / kColours) % 4) {
     case 0:
       return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3.6">{}</circle>)", x, y, title);
     case 1:
@@ -126,7 +135,7 @@ std::string path_of(const Curve& curve, const Axis& x, const Axis& y, double Poi
 
 std::string curve_svg(const Chart& chart, std::size_t index, const Axis& x, const Axis& y) {
   const Curve& curve = chart.curves[index];
-  std::string svg = fmt::format(R"svg(<g style="--c:var(--c{})">)svg", index % kColours);
+  std::string svg = fmt::format(R"(<g style="{}">)", style_of(index));
   svg += path_of(curve, x, y, &Point::tail, "tail");
   svg += path_of(curve, x, y, &Point::y, "curve");
   for (const Point& point : curve.points) {
@@ -145,9 +154,9 @@ std::string legend(const Chart& chart) {
   std::string html = "<ul class=\"legend\">";
   for (std::size_t i = 0; i < chart.curves.size(); ++i)
     html += fmt::format(
-        R"svg(<li style="--c:var(--c{})"><svg width="30" height="12" aria-hidden="true">)svg"
-        R"svg(<path class="curve" d="M0 6H30"/>{}</svg> {}</li>)svg",
-        i % kColours, mark(i, 15, 6, ""), escaped(chart.curves[i].name));
+        R"(<li style="{}"><svg width="30" height="12" aria-hidden="true">)"
+        R"(<path class="curve" d="M0 6H30"/>{}</svg> {}</li>)",
+        style_of(i), mark(i, 15, 6, ""), escaped(chart.curves[i].name));
   return html + "</ul>";
 }
 

@@ -30,7 +30,7 @@ figure { margin: 0 } figcaption { font-weight: 600; margin-bottom: .3rem }
 figure > svg { width: 100%; height: auto; display: block }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif }
 svg .grid { stroke: var(--line) } svg .frame { fill: none; stroke: var(--soft) }
-svg .curve { fill: none; stroke: var(--c); stroke-width: 1.8 }
+svg .curve { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-dasharray: var(--d) }
 svg .tail { fill: none; stroke: var(--c); stroke-width: 1; stroke-dasharray: 2 4; opacity: .8 }
 svg .interval { stroke: var(--c); stroke-width: 3; opacity: .45 }
 svg .p99 { stroke: var(--ink) }
