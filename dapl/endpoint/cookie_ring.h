@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace udapl::dapl {
 
@@ -64,7 +64,7 @@ class CookieRing {
   // Takes the latest commit back.
   void rollback() noexcept {
     Cookie* const head = head_.load(std::memory_order_relaxed);
-    head_.store(advance(head, static_cast<std::uint32_t>(slots().size()) - 1),
+    head_.store(advance(head, static_cast<std::uint32_t>(slots().count - 1)),
                 std::memory_order_relaxed);
   }
 
@@ -87,11 +87,11 @@ class CookieRing {
   // ring's size always, beyond it only while nothing is outstanding.
   [[nodiscard]] bool can_resize(std::uint32_t limit) const noexcept {
     const std::uint32_t posted = outstanding();
-    return posted == 0 || (limit >= posted && limit < slots().size());
+    return posted == 0 || (limit >= posted && limit < slots().count);
   }
   // REQUIRES: can_resize(limit); no poster, no reaper. Throws bad_alloc, then nothing has changed.
   void resize(std::uint32_t limit) {
-    if (limit >= slots().size()) return allocate(limit);
+    if (limit >= slots().count) return allocate(limit);
     limit_ = limit;
     end_ = head_.load(std::memory_order_relaxed);  // claim() looks
   }
@@ -106,10 +106,10 @@ class CookieRing {
       head = head_.load(std::memory_order_acquire);
     } while (tail != tail_.load(std::memory_order_relaxed));
     const auto is_inside = [&all](const Cookie* slot) {
-      return !std::less<>()(slot, all.data()) && std::less<>()(slot, all.data() + all.size());
+      return !std::less<>()(slot, all.first()) && std::less<>()(slot, all.first() + all.count);
     };
     if (!is_inside(tail) || !is_inside(head)) return 0;
-    return static_cast<std::uint32_t>(head >= tail ? head - tail : head - tail + all.size());
+    return static_cast<std::uint32_t>(head >= tail ? head - tail : head - tail + all.count);
   }
   // Is one outstanding that makes an event whatever comes of it? Others may have succeeded without
   // a completion. REQUIRES: no poster.
@@ -122,35 +122,50 @@ class CookieRing {
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
 
  private:
-  using Slots = std::vector<Cookie>;
+  struct Slots {
+    std::unique_ptr<Cookie[]> cookies;
+    std::size_t count = 0;
+    std::unique_ptr<Slots> later;  // that took their place
+    [[nodiscard]] Cookie* first() const noexcept { return cookies.get(); }
+  };
 
-  [[nodiscard]] Slots& slots() const noexcept { return *slots_.load(std::memory_order_acquire); }
+  [[nodiscard]] const Slots& slots() const noexcept {
+    return *slots_.load(std::memory_order_acquire);
+  }
 
-  // One slot more than can be outstanding: a full ring is no empty one.
   void allocate(std::uint32_t limit) {
-    auto fresh = std::make_unique<Slots>(std::bit_ceil(std::max(limit, 1U)) + 1);
-    for (Cookie& slot : *fresh) {
-      slot.ep = owner_;
-      slot.next = &slot + 1;
+    Slots* const former = slots_.load(std::memory_order_relaxed);
+    if (former == nullptr) return use(slots_at_first_, limit);
+    auto fresh = std::make_unique<Slots>();
+    use(*fresh, limit);
+    former->later = std::move(fresh);
+  }
+  // One slot more than can be outstanding: a full ring is no empty one.
+  void use(Slots& slots, std::uint32_t limit) {
+    slots.count = std::size_t{std::bit_ceil(std::max(limit, 1U))} + 1;
+    slots.cookies = std::make_unique<Cookie[]>(slots.count);
+    Cookie* const first = slots.first();
+    for (Cookie* slot = first; slot != first + slots.count; ++slot) {
+      slot->ep = owner_;
+      slot->next = slot + 1;
     }
-    fresh->back().next = fresh->data();
-    all_.push_back(std::move(fresh));
+    first[slots.count - 1].next = first;
     limit_ = limit;
-    end_ = all_.back()->data();
-    slots_.store(all_.back().get(), std::memory_order_release);
-    head_.store(end_, std::memory_order_relaxed);
-    tail_.store(end_, std::memory_order_relaxed);
+    end_ = first;
+    slots_.store(&slots, std::memory_order_release);
+    head_.store(first, std::memory_order_relaxed);
+    tail_.store(first, std::memory_order_relaxed);
   }
   [[nodiscard]] Cookie* advance(Cookie* slot, std::uint32_t by) const noexcept {
-    Slots& all = slots();
-    const std::size_t index = static_cast<std::size_t>(slot - all.data()) + by;
-    return all.data() + (index >= all.size() ? index - all.size() : index);
+    const Slots& all = slots();
+    const std::size_t index = static_cast<std::size_t>(slot - all.first()) + by;
+    return all.first() + (index >= all.count ? index - all.count : index);
   }
 
   Ep* const owner_;
   std::uint32_t limit_ = 0;
   // Former ones stay, for those who ask what is outstanding: each is twice the one before.
-  std::vector<std::unique_ptr<Slots>> all_;
+  Slots slots_at_first_;
   std::atomic<Slots*> slots_{nullptr};  // the latest
   // The poster knows slots up to here to be free, without a look at the reaper's cache line.
   Cookie* end_ = nullptr;
