@@ -26,14 +26,20 @@ struct Reactor::Poller {
 void Reactor::count_awake() noexcept {
   awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
   some_rest_.store(awake_.size() != pollers_, std::memory_order_relaxed);
+  const auto awake = static_cast<std::uint32_t>(std::clamp<std::size_t>(awake_.size(), 1, 1024));
+  rest_after_ = pollers_ <= kFewPollers ? UINT32_MAX
+                                        : std::clamp(kRestSooner / (awake * awake),
+                                                     kRestAfterAtLeast, kRestAfterAtMost);
 }
 
 void Reactor::wake_poller(std::uint32_t index) noexcept {
   Slot& slot = slots_[index];
-  slot.misses = 0;
-  if (slot.awake) return;
+  if (slot.awake) {
+    std::ranges::find(awake_, index, &Awake::slot)->misses = 0;
+    return;
+  }
   slot.awake = true;
-  awake_.push_back(index);
+  awake_.push_back({&slot.handler->sign, index, 0});
   count_awake();
 }
 
@@ -41,7 +47,7 @@ void Reactor::end_awake(std::uint32_t index) noexcept {
   Slot& slot = slots_[index];
   if (!slot.awake) return;
   slot.awake = false;
-  std::erase(awake_, index);
+  awake_.erase(std::ranges::find(awake_, index, &Awake::slot));
   count_awake();
 }
 
@@ -64,30 +70,40 @@ void Reactor::rouse(Handler& poller) noexcept {
   announce_work();
 }
 
-std::uint32_t Reactor::rest_after() const noexcept {
-  if (pollers_ <= kFewPollers) return UINT32_MAX;
-  const auto awake = static_cast<std::uint32_t>(std::clamp<std::size_t>(awake_.size(), 1, 1024));
-  return std::clamp(kRestSooner / (awake * awake), kRestAfterAtLeast, kRestAfterAtMost);
-}
-
 // The poller at a place of the list of those that are awake, or the first behind it, which is being
 // called from now on; of those with quiet signs only the one at place `quiet`, all if it is kAll,
 // and those that are to rest.
 bool Reactor::begin_poller(std::size_t& place, std::size_t quiet, Poller& poller) noexcept {
   const ScopedLock guard(lock_);
-  const std::uint32_t limit = rest_after();
   for (; place < awake_.size(); ++place) {
-    poller.index = awake_[place];
-    Slot& slot = slots_[poller.index];
-    if (quiet != kAll && quiet != place && slot.misses + 1 < limit && slot.handler->sign.quiet()) {
-      ++slot.misses;
+    Awake& awake = awake_[place];
+    if (quiet != kAll && quiet != place && awake.misses + 1 < rest_after_ && awake.sign->quiet()) {
+      ++awake.misses;
       continue;
     }
-    poller.handler = slot.handler;
-    poller.generation = slot.generation;
+    const Slot& slot = slots_[awake.slot];
+    poller = {slot.handler, awake.slot, slot.generation};
     begin_call(poller.handler);
     return true;
   }
+  return false;
+}
+
+// After it was asked. True: it has found nothing for so long that it is to rest, for which it is
+// still being called. It may have destroyed itself, and others may have come or gone.
+bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) noexcept {
+  bool somebody_waits = false;
+  {
+    const ScopedLock guard(lock_);
+    if (slots_[poller.index].generation == poller.generation && place < awake_.size() &&
+        awake_[place].slot == poller.index) {
+      Awake& awake = awake_[place];
+      awake.misses = found ? 0 : awake.misses + 1;
+      if (awake.misses >= rest_after_) return true;
+    }
+    somebody_waits = end_call_locked();
+  }
+  if (somebody_waits) call_ended_.signal();
   return false;
 }
 
@@ -100,9 +116,7 @@ bool Reactor::quiet() noexcept {
   glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
   if (glances >= most || has_queued() || next_turn_.load(std::memory_order_relaxed)) return false;
   const ScopedLock guard(lock_);
-  return std::ranges::all_of(awake_, [this](std::uint32_t index) UDAPL_REQUIRES(lock_) {
-    return slots_[index].handler->sign.quiet();
-  });
+  return std::ranges::all_of(awake_, [](const Awake& awake) { return awake.sign->quiet(); });
 }
 
 // It stays awake if it has something to do. REQUIRES: it is being called. Who rouses it meanwhile
@@ -119,7 +133,8 @@ void Reactor::let_rest(const Poller& poller) noexcept {
 }
 
 bool Reactor::ask_pollers() noexcept {
-  const bool roused = roused_.exchange(false, std::memory_order_seq_cst);
+  const bool roused =
+      roused_.load(std::memory_order_relaxed) && roused_.exchange(false, std::memory_order_seq_cst);
   ++asks_;
   std::size_t quiet = kNone;
   if (roused)
@@ -129,21 +144,12 @@ bool Reactor::ask_pollers() noexcept {
   bool any = false;
   Poller poller;
   // Each at most once: what is at the place of one that has gone comes next turn.
-  for (std::size_t place = 0; begin_poller(place, quiet, poller); ++place) {
-    // It may destroy itself.
+  for (std::size_t place = 0;
+       place < awake_count_.load(std::memory_order_relaxed) && begin_poller(place, quiet, poller);
+       ++place) {
     const bool found = poller.handler->look() == Handler::Look::kFound;
-    end_call();
     any |= found;
-    bool tired = false;
-    {
-      const ScopedLock guard(lock_);
-      Slot& slot = slots_[poller.index];
-      if (slot.generation != poller.generation) continue;
-      slot.misses = found ? 0 : slot.misses + 1;
-      tired = slot.misses >= rest_after();
-      if (tired) begin_call(poller.handler);
-    }
-    if (!tired) continue;
+    if (!end_poller(place, poller, found)) continue;
     let_rest(poller);
     end_call();
   }

@@ -43,8 +43,7 @@ void Reactor::end_call() noexcept {
   bool somebody_waits = false;
   {
     const ScopedLock guard(lock_);
-    running_ = nullptr;
-    somebody_waits = quiescers_ != 0;
+    somebody_waits = end_call_locked();
   }
   if (somebody_waits) call_ended_.signal();
 }

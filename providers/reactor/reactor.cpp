@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/reactor/reactor.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -255,7 +256,8 @@ void Reactor::note_first_timer() noexcept {
 }
 
 void Reactor::fire_timers() noexcept {
-  if (next_turn_.load(std::memory_order_relaxed)) next_turn_.store(false, std::memory_order_seq_cst);
+  if (next_turn_.load(std::memory_order_relaxed))
+    next_turn_.store(false, std::memory_order_seq_cst);
   if (!next_timer()) return;
   const Clock::time_point now = Clock::now();
   while (true) {
@@ -276,7 +278,7 @@ void Reactor::fire_timers() noexcept {
 }
 
 // As many as there are now: what they post themselves is for the next turn, after the sockets.
-bool Reactor::run_deferred() noexcept {
+bool Reactor::run_all_deferred() noexcept {
   bool found = false;
   for (auto left = deferred_count_.load(std::memory_order_seq_cst); left > 0; --left) {
     Call call{};
@@ -329,7 +331,7 @@ bool Reactor::look() noexcept {
 bool Reactor::wait_or_look() noexcept {
   bool found = pollers_awake() && ask_pollers();
   if (pollers_awake() && habit_.times < kHot) {
-    const std::uint32_t turns = some_rest_.load(std::memory_order_relaxed) ? 1 : kTurnsPerWait;
+    const std::uint32_t turns = some_rest_.load(std::memory_order_relaxed) ? 1 : turns_per_wait_;
     waits_saved_ += found ? 1 : kFoundPerWait / turns;
     if (waits_saved_ < kFoundPerWait) return found;
     waits_saved_ = 0;
@@ -341,7 +343,11 @@ bool Reactor::wait_or_look() noexcept {
     end_direct();
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
-  if (count == 0) return found;
+  if (count == 0) {
+    turns_per_wait_ = std::min(2 * turns_per_wait_, kFoundPerWait);
+    return found;
+  }
+  turns_per_wait_ = kTurnsPerWait;
   if (count < 0) {
     if (errno != EINTR) [[unlikely]]
       lose_descriptors(errno);

@@ -149,9 +149,10 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kWakeFewAfter = 32;
   static constexpr std::uint32_t kWakeFewEvery = 1024;
   // While one is awake, a thread that polls makes a turn after kGlancesPerTurn polls at the latest,
-  // and epoll is asked every kTurnsPerWait-th turn that finds nothing; where others rest, whose
-  // bells epoll hears, after kGlancesIfSomeRest and in every turn. It is asked in every
-  // kFoundPerWait-th that finds something. Of those with quiet signs one is called in every
+  // and epoll is asked every kTurnsPerWait-th turn that finds nothing, and half as often each time
+  // that it had nothing to tell, up to every kFoundPerWait-th; where others rest, whose bells epoll
+  // hears, after kGlancesIfSomeRest and in every turn. It is asked in every kFoundPerWait-th that
+  // finds something. Of those with quiet signs one is called in every
   // kAsksOfOne-th turn.
   static constexpr std::uint32_t kGlancesPerTurn = 8;
   static constexpr std::uint32_t kGlancesIfSomeRest = 2;
@@ -180,9 +181,14 @@ class Reactor final : private WaitWord::Waker {
     int fd = -1;  // if it only reads
     std::uint32_t generation = 0;
     std::uint32_t next_free = WatchSlot::kNone;
-    std::uint32_t misses = 0;  // of a poller, in a row
     bool poller = false;
     bool awake = false;
+  };
+  // A poller that is awake. All are walked through in every turn, so they lie close together.
+  struct Awake {
+    const Sign* sign;
+    std::uint32_t slot;
+    std::uint32_t misses;  // in a row
   };
   // The handler that was ready last. By whoever holds the role.
   struct Habit {
@@ -238,8 +244,8 @@ class Reactor final : private WaitWord::Waker {
   void wake_poller(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void end_awake(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void count_awake() noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] std::uint32_t rest_after() const noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool begin_poller(std::size_t& place, std::size_t quiet, Poller& poller) noexcept;
+  [[nodiscard]] bool end_poller(std::size_t place, const Poller& poller, bool found) noexcept;
   [[nodiscard]] bool quiet() noexcept;
   void let_rest(const Poller& poller) noexcept;
   bool ask_pollers() noexcept;       // true: one had something
@@ -253,7 +259,10 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool others_ran() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void fire_timers() noexcept;
-  bool run_deferred() noexcept;  // true: there was one
+  bool run_deferred() noexcept {  // true: there was one
+    return deferred_count_.load(std::memory_order_seq_cst) != 0 && run_all_deferred();
+  }
+  bool run_all_deferred() noexcept;
   [[nodiscard]] Deadline next_timer() const noexcept;
   [[nodiscard]] bool has_queued() const noexcept {  // deferred calls, or a poller that was roused
     return deferred_count_.load(std::memory_order_seq_cst) != 0 ||
@@ -298,6 +307,11 @@ class Reactor final : private WaitWord::Waker {
   // quiesce.cpp
   struct Wait;
   void end_call() noexcept;
+  // Inside a section of the lock; true: call_ended_ is to be signalled behind it.
+  [[nodiscard]] bool end_call_locked() noexcept UDAPL_REQUIRES(lock_) {
+    running_ = nullptr;
+    return quiescers_ != 0;
+  }
   [[nodiscard]] bool calls(const void* who) noexcept;
   void disown(const void* who) noexcept;
   void wait_while_running(const void* who) noexcept;
@@ -319,7 +333,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<bool> roused_{false};  // and no driver has asked since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};
-  std::atomic<bool> next_turn_{false};  // a timer was started by start_next_turn
+  std::atomic<bool> next_turn_{false};             // a timer was started by start_next_turn
   std::atomic<Clock::rep> guard_until_{kNoTimer};  // when a guard that sleeps looks for timers
   std::atomic<bool> stopping_{false};
   std::atomic<bool> lost_{false};  // the descriptors
@@ -332,7 +346,8 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kLonelyStride};
   Habit habit_;
-  std::uint32_t waits_saved_ = 0;           // in a row; by whoever holds the role, as the next two
+  std::uint32_t waits_saved_ = 0;  // in a row; by whoever holds the role, as the next three
+  std::uint32_t turns_per_wait_ = kTurnsPerWait;
   std::uint32_t asks_ = 0;                  // of pollers
   std::uint32_t found_ = 0;                 // turns that found something
   std::atomic<std::uint32_t> glances_{0};   // in place of turns, in a row
@@ -347,7 +362,8 @@ class Reactor final : private WaitWord::Waker {
   alignas(64) SpinLock lock_;              // a leaf
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
-  std::vector<std::uint32_t> awake_ UDAPL_GUARDED_BY(lock_);  // slots of pollers; room reserved
+  std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);               // room is reserved
+  std::uint32_t rest_after_ UDAPL_GUARDED_BY(lock_) = UINT32_MAX;  // misses
   Timers timers_ UDAPL_GUARDED_BY(lock_);
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);
   List<Follower, &Follower::hook> followers_ UDAPL_GUARDED_BY(lock_);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/iwarp_link.h"
 
+#include "common/tracing/trace.h"
 #include "providers/soft/iwarp/wire.h"
 
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 namespace udapl::soft {
@@ -87,6 +90,35 @@ bool IwarpLink::answer(std::span<const std::byte> reply) noexcept {
 void IwarpLink::begin_terminate(const iwarp::Terminate& reason) noexcept {
   if (sender_.busy()) sender_.abandon();
   sender_.begin_terminate(reason);
+}
+
+// The smallest are put as one piece, which the peer may have with one cache line.
+bool IwarpLink::send_short(const Short& message) noexcept {
+  constexpr std::size_t kMostInOne = iwarp::Sender::kCopyLimit;
+  constexpr std::array<std::byte, 8> kZeros{};
+  static_assert(kZeros.size() > 3 + iwarp::kCrcSize);
+  const std::span<const std::byte> payload = message.payload;
+  const auto length = static_cast<std::uint32_t>(payload.size());
+  if (!sender_.builds_short() || sender_.busy() || udapl::trace::enabled(udapl::trace::kDetail) ||
+      !stream_->takes_frame(iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + length)))
+    return false;
+  std::array<std::byte,
+             iwarp::kFpduLengthSize + iwarp::kUntaggedHeaderSize + kMostInOne + kZeros.size()>
+      frame;
+  std::byte* const front_end =
+      sender_.build_short(frame.data(), {message.opcode, message.stag, message.to, length});
+  const auto front = static_cast<std::size_t>(front_end - frame.data());
+  const std::size_t size = iwarp::fpdu_size(front - iwarp::kFpduLengthSize + length);
+  if (length <= kMostInOne) {
+    std::memcpy(front_end, payload.data(), length);
+    std::memcpy(front_end + length, kZeros.data(), kZeros.size());
+    stream_->put_frame({frame.data(), size}, {}, {});
+  } else {
+    stream_->put_frame({frame.data(), front}, payload, {kZeros.data(), size - front - length});
+  }
+  batch_.skip(size);
+  built_ = sent_ = batch_.sent();
+  return true;
 }
 
 bool IwarpLink::build(std::size_t limit) noexcept {

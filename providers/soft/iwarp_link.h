@@ -62,6 +62,8 @@ class IwarpLink final : public Link {
   }
   void begin_terminate(const iwarp::Terminate& reason) noexcept override;
 
+  [[nodiscard]] bool send_short(const Short& message) noexcept override;
+  void show_short() noexcept override { stream_->show_frames(); }
   bool build(std::size_t limit) noexcept override;
   Flushed flush() noexcept override;
   void end_pass() noexcept override { batch_.shrink(); }

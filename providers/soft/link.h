@@ -108,6 +108,21 @@ class Link {
   // The last message; one that is half built stays unfinished.
   virtual void begin_terminate(const iwarp::Terminate& reason) noexcept = 0;
 
+  // In place of all that follows, of a short message whose memory is read at once, while
+  // all_sent(): a Send without invalidation, of less than anybody would lend, or an RDMA Write of
+  // less than anybody would reach() for. False: it has to be begun. show_short() follows the last
+  // one.
+  static constexpr std::size_t kMostShortSend = 8 * 1024 - 1;
+  static constexpr std::size_t kMostShortWrite = 2 * 1024 - 1;
+  struct Short {
+    iwarp::Opcode opcode;
+    std::uint32_t stag;  // of an RDMA Write, as `to`
+    std::uint64_t to;
+    std::span<const std::byte> payload;
+  };
+  [[nodiscard]] virtual bool send_short(const Short&) noexcept { return false; }
+  virtual void show_short() noexcept {}
+
   // About `limit` bytes of the message that was begun; less when no more may be built before
   // flush(), which then hands over some. True: it is wholly built.
   virtual bool build(std::size_t limit) noexcept = 0;

@@ -135,8 +135,27 @@ bool Queue::send_now() noexcept {
 
 // ---- sending ------------------------------------------------------------------------------------
 
+// Short messages that nothing is before go out without further ado. True: nothing is left.
+bool Queue::send_short() noexcept {
+  Link& link = *shared_.link;
+  if (controls_ != 0 || current_ != Current::kNone || blocked_ || delayed_ack_ ||
+      responder_.owes() || !link.all_sent())
+    return false;
+  bool any = false;
+  while (requests.startable() && requests.send_short()) any = true;
+  if (any) {
+    link.show_short();
+    requests.sent(link.sent());
+  }
+  return requests.unbuilt() == 0;
+}
+
 void Queue::transmit(std::size_t budget) noexcept {
   if (!transmits_) return;
+  if (gathered_bytes_ < kLongWork && send_short()) {
+    gathered_bytes_ = 0;
+    return;
+  }
   Link& link = *shared_.link;
   bool large = blocked_ || gathered_bytes_ >= kLongWork;
   gathered_bytes_ = 0;

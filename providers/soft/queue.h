@@ -161,7 +161,9 @@ class Queue final : public iwarp::Inbound {
       return;
     shared_.link->collect_returned();
     requests.sent(shared_.link->sent());
+    responder_.sent(shared_.link->sent());
   }
+  [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
   void fill(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool begin_message() noexcept UDAPL_REQUIRES(qp_locked);
   void begin_control() noexcept UDAPL_REQUIRES(qp_locked);

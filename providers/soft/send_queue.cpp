@@ -246,30 +246,6 @@ bool SendQueue::begin(Outgoing& out) noexcept {
   return true;
 }
 
-// Nothing of ours may be on its way: it would be overtaken.
-bool SendQueue::reach(Outgoing& out) noexcept {
-  Request& request = requests_.at(built_);
-  const bool write = request.kind == RequestKind::kWrite;
-  if ((!write && request.kind != RequestKind::kRead) || request.length == 0 ||
-      reads_in_flight_ != 0 || (!write && ord_ == 0) || !shared_.link->all_sent())
-    return false;
-  out.pins.clear();
-  const Segment* const segments = requests_.segments(built_);
-  for (std::uint32_t i = 0; i < request.segment_count; ++i) {
-    if (!out.pins.add(shared_.memory, segments[i].ref)) return false;  // begin() says why
-    out.spans[i] = {segments[i].address, segments[i].length};
-  }
-  if (!shared_.link->reach({write, request.stag, request.to, request.length},
-                           {out.spans.data(), request.segment_count}))
-    return false;
-  out.pins.clear();
-  request.done = true;
-  request.end = shared_.link->built();
-  ++built_;
-  sent(request.end);
-  return true;
-}
-
 void SendQueue::begin_payload(Request& request, const Outgoing& out) noexcept {
   const std::span<const iwarp::IoSpan> payload(out.spans.data(), request.segment_count);
   const bool solicited = (request.flags & transport::kSolicited) != 0;

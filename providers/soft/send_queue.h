@@ -18,7 +18,8 @@ class Cq;
 // The requests of a Qp: posting, which may start, what the peer answers, and what becomes of them.
 // Under the lock of the Qp. Owned by a Queue.
 //
-// send_queue.cpp: posting and starting. send_queue_done.cpp: answers and completions.
+// send_queue.cpp: posting and starting. send_queue_at_once.cpp: what needs no start.
+// send_queue_done.cpp: answers and completions.
 class SendQueue {
  public:
   // Throws std::bad_alloc.
@@ -63,6 +64,9 @@ class SendQueue {
   }
   // May the first request that is not built yet start now?
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
+  // Hands it over at once, if it is short; Link::show_short() and sent() are to follow. False: it
+  // is to be started.
+  [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
   // Does it, an RDMA Write or Read, without the peer. False: it is to be started.
   [[nodiscard]] bool reach(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Starts it. False: it failed, or has to wait for room for its pins.

@@ -65,6 +65,13 @@ class ByteStream {
   virtual IoResult collect_returned() noexcept { return {}; }
   // From now on nobody looks at what is lent; the peer finds the stream broken.
   virtual void recall() noexcept {}
+  // Frames without a list: while nothing of send() is waited for, would one of so many bytes be
+  // taken whole? Then put_frame() takes its pieces, and show_frames() tells the peer of all that
+  // were put.
+  [[nodiscard]] virtual bool takes_frame(std::size_t) noexcept { return false; }
+  virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
+                         std::span<const std::byte>) noexcept {}
+  virtual void show_frames() noexcept {}
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
   // The same, into two pieces. Only where receives_in_place(): the first may be memory of others.
   virtual IoResult receive_both(std::span<std::byte> room, std::span<std::byte>) noexcept {

@@ -72,6 +72,25 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   return count_sent();
 }
 
+// A peer that sleeps has more to be done for than this, and an RDMA Write need not wake it.
+bool RingStream::takes_frame(std::size_t bytes) noexcept {
+  return !lender_.any() && !peer_gone_ && !writer_.reader_sleeps() && writer_.has_room_for(bytes);
+}
+
+void RingStream::put_frame(std::span<const std::byte> front, std::span<const std::byte> payload,
+                           std::span<const std::byte> trailer) noexcept {
+  put_ += writer_.append(front);
+  if (!payload.empty()) put_ += writer_.append(payload) + writer_.append(trailer);
+  sent_ = put_;
+  if (writer_.hidden() >= kPublished && writer_.publish()) ring_bell();
+}
+
+void RingStream::show_frames() noexcept {
+  if (writer_.hidden() != 0 && writer_.publish()) ring_bell();
+  if (put_ >= tidy_at_) [[unlikely]]
+    watch_pages();
+}
+
 IoResult RingStream::count_sent() noexcept {
   const std::uint64_t ours = lender_.any() ? lender_.oldest() : put_;
   const auto bytes = static_cast<std::size_t>(ours - sent_);

@@ -40,6 +40,13 @@ bool passes_held(Opcode opcode) noexcept {
          opcode == Opcode::kTerminate;
 }
 
+// Of an untagged segment that is the last of its message.
+constexpr std::uint16_t control_bytes(Opcode opcode) noexcept {
+  return static_cast<std::uint16_t>((kDdpLast | kDdpVersionValue) << 8U |
+                                    kRdmapVersionValue << kRdmapVersionShift |
+                                    static_cast<unsigned>(opcode));
+}
+
 bool crc_good(const std::byte* fpdu, std::size_t total) noexcept {
   const std::size_t covered = total - kCrcSize;
   return crc32c(fpdu, covered) == load_crc(fpdu + covered);
@@ -82,6 +89,46 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
   return Code::kRdmapLocalCatastrophic;
 }
 
+// Of an FPDU that was not opened.
+void Receiver::note_size(std::size_t total) noexcept {
+  if (least_opened_ != 0 && total >= kLeastOpened)
+    large_ = kLargeAhead;
+  else if (large_ != 0)
+    --large_;
+}
+
+// The ordinary message at the front: a Send that is there whole, in one segment, in its order, with
+// nothing special to it. Its size; then it has been delivered, or is held, or has failed. 0: it is
+// something else, and nothing was done.
+std::size_t Receiver::plain_send(std::span<const std::byte> staged, Inbound& inbound) noexcept {
+  constexpr std::size_t kHeader = kFpduLengthSize + kUntaggedHeaderSize;
+  if (staged.size() < kHeader || untagged_.active || !held_.empty() ||
+      udapl::trace::enabled(udapl::trace::kDetail))
+    return 0;
+  std::array<std::byte, kFpduLengthSize + kMaxFront> front;
+  std::memcpy(front.data(), staged.data(), kHeader);
+  const std::uint16_t length = load16(front.data());
+  const std::size_t total = fpdu_size(length);
+  const Segment s =
+      Segment::of(front.data() + kFpduLengthSize, staged.data() + kFpduLengthSize, length);
+  const bool solicited = s.opcode == Opcode::kSendSolicited;
+  if (load16(s.front) != control_bytes(s.opcode) || (!solicited && s.opcode != Opcode::kSend) ||
+      length < kUntaggedHeaderSize || total > staged.size() || s.queue() != kQueueSend ||
+      s.msn() != next_msn_[kQueueSend] || s.mo() != 0 || (crc_ && !crc_good(staged.data(), total)))
+    return 0;
+  const auto payload = s.untagged_payload();
+  const Verdict verdict = inbound.place_send({s.opcode, true, true, s.msn(), 0, payload});
+  if (verdict == Verdict::kOk) [[likely]] {
+    inbound.send_done({s.opcode, solicited, false, 0, static_cast<std::uint32_t>(payload.size())});
+  } else {
+    const std::size_t most = std::min(total, front.size());
+    std::memcpy(front.data() + kHeader, staged.data() + kHeader, most - kHeader);
+    if (verdict == Verdict::kWait ? !hold(s, true) : !accept(s, verdict)) return total;
+  }
+  ++next_msn_[kQueueSend];
+  return total;
+}
+
 std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
                            std::size_t& work) noexcept {
   std::size_t used = 0;
@@ -91,6 +138,16 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     if (open_ != 0) {
       used += close(staged.subspan(used), inbound, work);
       if (open_ != 0) break;
+      continue;
+    }
+    if (used == staged.size()) break;
+    if (const std::size_t plain = plain_send(staged.subspan(used), inbound); plain != 0)
+        [[likely]] {
+      if (state_ == State::kFailed) break;
+      ++fpdus_;
+      note_size(plain);
+      used += plain;
+      work -= std::min(work, plain + kFpduWork);
       continue;
     }
     const std::byte* const fpdu = staged.data() + used;
@@ -124,10 +181,7 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     process(s, inbound);
     if (state_ == State::kFailed) break;
     ++fpdus_;
-    if (least_opened_ != 0 && total >= kLeastOpened)
-      large_ = kLargeAhead;
-    else if (large_ != 0)
-      --large_;
+    note_size(total);
     used += total;
     work -= std::min(work, total + kFpduWork);
   }
@@ -295,93 +349,6 @@ bool Receiver::single_segment(const Segment& s, Inbound& inbound) noexcept {
   if (s.opcode == Opcode::kAtomicResponse)
     return accept(s, inbound.atomic_response(decode_atomic_response(s.body())));
   return deliver_in_order(s, true, inbound);
-}
-
-// ---- delivery ----------------------------------------------------------------------------------
-
-bool Receiver::deliver_in_order(const Segment& s, bool first, Inbound& inbound) noexcept {
-  if (held_.empty()) [[likely]] {
-    const Delivery delivery = deliver(s, first, inbound);
-    if (delivery != Delivery::kWaits) [[likely]]
-      return delivery == Delivery::kDone;
-  }
-  if (s.part != nullptr) return false;  // it is staged, and delivered when all of it is there
-  const std::size_t front = std::min<std::size_t>(s.length, kMaxFront);
-  if (held_.push({s.front, front}, {s.payload + (front - s.header_size()), s.length - front},
-                 first))
-    return true;
-  UDAPL_TRACE(kError, "EP %p: no memory to hold a message back", owner_);
-  return accept(s, Verdict::kCatastrophic);
-}
-
-bool Receiver::release(Inbound& inbound) noexcept {
-  bool moved = false;
-  while (state_ == State::kOpen && !held_.empty()) {
-    const HeldSegments::Held held = held_.front();
-    const Segment s = Segment::of(held.ulpdu, held.ulpdu, held.length);
-    if (deliver(s, held.first, inbound) == Delivery::kWaits) break;
-    held_.pop();
-    moved = true;
-  }
-  if (state_ != State::kOpen) held_.clear();
-  return moved;
-}
-
-void Receiver::refuse_held() noexcept {
-  const HeldSegments::Held held = held_.front();
-  accept(Segment::of(held.ulpdu, held.ulpdu, held.length), Verdict::kNoBuffer);
-  held_.clear();
-}
-
-Receiver::Delivery Receiver::delivered(const Segment& s, Verdict verdict) noexcept {
-  if (verdict == Verdict::kWait) return Delivery::kWaits;
-  return accept(s, verdict) ? Delivery::kDone : Delivery::kFailed;
-}
-
-// What the segment does; its place in the stream was checked when it arrived.
-Receiver::Delivery Receiver::deliver(const Segment& s, bool first, Inbound& inbound) noexcept {
-  switch (s.opcode) {
-    case Opcode::kWrite:
-      if (s.part != nullptr) {
-        const auto length = static_cast<std::uint32_t>(s.tagged_payload().size());
-        return delivered(s, inbound.fill_write(s.stag(), s.to(), length, *s.part));
-      }
-      return delivered(s, inbound.place_write(s.stag(), s.to(), s.tagged_payload()));
-    case Opcode::kReadRequest:
-      return delivered(s, inbound.read_request(decode_read_request(s.body()), s.msn()));
-    case Opcode::kImmediate:
-    case Opcode::kImmediateSolicited: {
-      ImmediateBytes data;
-      std::copy_n(s.body(), data.size(), data.data());
-      return delivered(s, inbound.immediate(data, is_solicited(s.opcode)));
-    }
-    case Opcode::kAtomicRequest: {
-      const AtomicRequest request = decode_atomic_request(s.body());
-      const bool well_formed = known_atomic(request.op) && request.to % 8 == 0;
-      return delivered(s, well_formed ? inbound.atomic_request(request) : Verdict::kMisaligned);
-    }
-    default:
-      assert(is_send(s.opcode));
-      return deliver_send(s, first, inbound);
-  }
-}
-
-Receiver::Delivery Receiver::deliver_send(const Segment& s, bool first, Inbound& inbound) noexcept {
-  const auto payload = s.untagged_payload();
-  if (s.part != nullptr) {
-    const SendSegment segment{s.opcode, first, false, s.msn(), s.mo(), {}};
-    const auto length = static_cast<std::uint32_t>(payload.size());
-    return delivered(s, inbound.fill_send(segment, length, *s.part));
-  }
-  const SendSegment segment{s.opcode, first, s.last, s.msn(), s.mo(), payload};
-  const Delivery placed = delivered(s, inbound.place_send(segment));
-  if (placed != Delivery::kDone || !s.last) return placed;
-
-  const bool invalidate = invalidates(s.opcode);
-  if (invalidate && !accept(s, inbound.invalidate(s.stag()))) return Delivery::kFailed;
-  inbound.send_done({s.opcode, is_solicited(s.opcode), invalidate, invalidate ? s.stag() : 0,
-                     s.mo() + static_cast<std::uint32_t>(payload.size())});
-  return Delivery::kDone;
 }
 
 }  // namespace udapl::iwarp

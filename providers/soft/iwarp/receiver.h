@@ -141,6 +141,8 @@ class Receiver {
   class Part;
   enum class Delivery : std::uint8_t { kDone, kWaits, kFailed };
 
+  [[nodiscard]] std::size_t plain_send(std::span<const std::byte> staged,
+                                       Inbound& inbound) noexcept;
   void trace(const Segment& s) const noexcept;
   static bool length_covers_header(const std::byte* front, std::size_t available) noexcept;
   bool open(const std::byte* front, std::size_t available, std::uint16_t length,
@@ -156,11 +158,13 @@ class Receiver {
   bool send(const Segment& s, Inbound& inbound) noexcept;
   bool single_segment(const Segment& s, Inbound& inbound) noexcept;
   bool deliver_in_order(const Segment& s, bool first, Inbound& inbound) noexcept;
+  bool hold(const Segment& s, bool first) noexcept;
   Delivery deliver(const Segment& s, bool first, Inbound& inbound) noexcept;
   Delivery deliver_send(const Segment& s, bool first, Inbound& inbound) noexcept;
   Delivery delivered(const Segment& s, Verdict verdict) noexcept;
   bool accept(const Segment& s, Verdict verdict) noexcept;
   void fail(const Segment& s, TerminateCode code) noexcept;
+  void note_size(std::size_t total) noexcept;
 
   const void* owner_;
   bool crc_;

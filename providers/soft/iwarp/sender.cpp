@@ -200,6 +200,16 @@ void Sender::begin_terminate(const Terminate& terminate) noexcept {
       static_cast<std::uint8_t>(encode(terminate, std::span(body_).first<kTerminateMaxSize>()));
 }
 
+std::byte* Sender::build_short(std::byte* out, const Short& message) noexcept {
+  assert(builds_short());
+  if (message.opcode == Opcode::kWrite)
+    begin_write(message.stag, message.to, {}, message.length);
+  else
+    begin_send(message.opcode, 0, {}, message.length);
+  busy_ = false;
+  return write_header(out, {message.length, true, true});
+}
+
 Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
   assert(busy_);
   const std::uint64_t start = batch.appended();

@@ -84,6 +84,20 @@ class Sender {
   // Nothing may be begun after it: the caller sends it and closes.
   void begin_terminate(const Terminate& terminate) noexcept;
 
+  // ---- a short message in one frame; REQUIRES: !busy(), builds_short() --------------------------
+  // An RDMA Write, or a Send without invalidation, whose frame is sent next, beside any batch.
+  struct Short {
+    Opcode opcode;
+    std::uint32_t stag;  // of a Write, as `to`
+    std::uint64_t to;
+    std::uint32_t length;  // of the payload, bytes
+  };
+  // Without CRC and markers no byte of a frame depends on others.
+  bool builds_short() const noexcept { return !crc_ && !markers_; }
+  // Writes what is in front of the payload; returns its end. Behind the payload come zeros, as many
+  // as a frame has pad and CRC.
+  std::byte* build_short(std::byte* out, const Short& message) noexcept;
+
   // ---- build -----------------------------------------------------------------------------------
   // Appends FPDUs of the current message until it is complete, `budget` bytes were appended by this
   // call (at least one FPDU is; a non-full FPDU is never built because of the budget) or the batch

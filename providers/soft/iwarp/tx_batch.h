@@ -47,6 +47,12 @@ class TxBatch {
   // TCP took the first `bytes` of spans(), at any boundary. REQUIRES: bytes <= pending_bytes().
   void consume(std::size_t bytes) noexcept;
 
+  // So many bytes went out beside the batch. REQUIRES: empty().
+  void skip(std::size_t bytes) noexcept {
+    appended_ += bytes;
+    sent_ += bytes;
+  }
+
   // Positions in the outgoing FPDU stream, counted from 0. A message whose last byte was appended
   // when appended() was P has left, and its payload may be reused, once sent() >= P.
   std::uint64_t appended() const noexcept { return appended_; }

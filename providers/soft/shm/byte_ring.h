@@ -42,7 +42,7 @@ struct RingControl {
   // ... and seldom.
   alignas(kLineSize / 2) std::atomic<std::uint64_t> base;  // the index at the window's beginning
   std::atomic<std::uint32_t> window;                       // its size, a power of two
-  std::atomic<std::uint32_t> end;  // a RingEnd: nothing comes behind `head`
+  std::atomic<std::uint32_t> end;                          // a RingEnd: nothing comes behind `head`
   // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
   std::atomic<std::uint64_t> delivered;                // ... and what they said was done
@@ -88,6 +88,12 @@ class RingWriter {
   // whether to ring the reader's bell.
   [[nodiscard]] std::size_t append(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] bool publish() noexcept;
+  // Is there room for so many bytes at once?
+  [[nodiscard]] bool has_room_for(std::size_t bytes) noexcept {
+    return !broken_ && (room() >= bytes || (look() && room() >= bytes));
+  }
+  // Bytes that publish() would show.
+  [[nodiscard]] std::size_t hidden() const noexcept { return head_ - shown_; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   // Both in one. Nothing to write: kBlocked.
   [[nodiscard]] RingMoved write(std::span<const std::byte> bytes) noexcept;
@@ -130,9 +136,9 @@ class RingWriter {
   const std::byte* latest_ = nullptr;  // what was appended since then, if it lies in one piece
   std::uint64_t tail_ = 0;             // the reader's, when we last looked
   std::uint64_t look_at_ = 0;          // the index at which the reader's is asked for
-  int full_looks_ = 0;         // in vain, one after the other
-  bool keeps_up_ = true;       // the reader, when we last looked: it waits for the next bytes
-  bool cramped_ = false;       // there was too little room for too long: the window is to grow
+  int full_looks_ = 0;                 // in vain, one after the other
+  bool keeps_up_ = true;  // the reader, when we last looked: it waits for the next bytes
+  bool cramped_ = false;  // there was too little room for too long: the window is to grow
   bool broken_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include "providers/soft/iwarp/sender.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/unit/iwarp/endpoints.h"
@@ -396,6 +397,38 @@ BOOST_AUTO_TEST_CASE(short_and_long_messages_in_one_batch) {
   BOOST_REQUIRE_EQUAL(segments.size(), sent.size());
   for (std::size_t i = 0; i < sent.size(); ++i)
     BOOST_TEST(std::equal(sent[i].begin(), sent[i].end(), segments[i].ulpdu.begin() + 18));
+}
+
+// A frame of build_short() is the one that fill() builds, and they count together.
+BOOST_AUTO_TEST_CASE(short_messages_are_as_others) {
+  const SenderConfig config{.crc = false, .markers = false, .emss = 16448};
+  Tx usual(config);
+  Sender sender(config);
+  BOOST_TEST(sender.builds_short());
+  BOOST_TEST(!Sender({.crc = true, .markers = false}).builds_short());
+  BOOST_TEST(!Sender({.crc = false, .markers = true}).builds_short());
+  Bytes out;
+  std::uint64_t to = 0xFFFFFFF0;
+  for (const Opcode opcode : {Opcode::kSend, Opcode::kWrite, Opcode::kSendSolicited}) {
+    for (const std::size_t size : {0U, 1U, 2U, 3U, 8U, 61U, 64U, 65U, 2047U, 8191U}) {
+      const Bytes data = pattern(size, static_cast<unsigned>(size));
+      const auto length = static_cast<std::uint32_t>(size);
+      const IoSpan piece{data.data(), size};
+      if (opcode == Opcode::kWrite)
+        usual.sender.begin_write(9, ++to, {&piece, 1}, length);
+      else
+        usual.sender.begin_send(opcode, 0, {&piece, 1}, length);
+      usual.finish();
+      std::array<std::byte, 20> front;
+      const std::byte* const end = sender.build_short(front.data(), {opcode, 9, to, length});
+      BOOST_TEST(!sender.busy());
+      const auto header = static_cast<std::size_t>(end - front.data());
+      append(out, std::span(front).first(header));
+      append(out, data);
+      out.resize(out.size() + pad_size(header - 2 + size) + 4);
+      BOOST_REQUIRE((out == usual.out));
+    }
+  }
 }
 
 // The largest message there is: 4 GiB - 1, from 64 KiB of memory over and over.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/reactor/bell.h"
 #include "tests/unit/reactor/support.h"
 
 namespace udapl::test {
@@ -133,6 +134,21 @@ BOOST_AUTO_TEST_CASE(few_are_awake_as_long_as_a_thread_polls) {
   BOOST_TEST(second.bells <= bells + 1);  // the service thread may just have let it rest
   // When nobody polls any more the service thread sees to it that both rest.
   BOOST_TEST(eventually([&] { return first.resting && second.resting; }));
+}
+
+// Asking epoll costs a system call, so it is done ever more seldom while it has nothing to tell.
+BOOST_AUTO_TEST_CASE(descriptors_are_asked_beside_one_that_finds_nothing) {
+  const auto reactor = make_reactor();
+  Mailbox quiet(*reactor);
+  Mailbox other(*reactor);
+  other.put();
+  BOOST_REQUIRE(drive_until(*reactor, [&] { return other.taken == 1 && quiet.looks > 1000; }));
+  Bell bell(*reactor);
+  for (int i = 1; i <= 5; ++i) {
+    for (int poll = 0; poll < 10'000; ++poll) reactor->progress();
+    bell.ring();
+    BOOST_REQUIRE(drive_until(*reactor, [&] { return bell.rung == i; }));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {

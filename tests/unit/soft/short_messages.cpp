@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Short messages, which a ring takes at once when nothing is before them, among others.
+#include <random>
+
+#include "tests/unit/soft/support.h"
+
+namespace udapl::soft::test {
+namespace {
+
+constexpr std::size_t kRoom = 32 * 1024;
+
+Side::Options deep() {
+  Side::Options o;
+  o.max_recv = o.max_request = 512;
+  o.cq_depth = 2048;
+  return o;
+}
+
+// Many messages from a to b, one after the other, each with bytes of its own.
+struct Fixture : Pair {
+  Fixture() : Pair(deep(), deep()) { BOOST_REQUIRE(pattern_of(7) != pattern_of(8)); }
+
+  static std::vector<std::byte> pattern_of(WorkId id) {
+    return pattern(kRoom, static_cast<unsigned>(id) + 1);
+  }
+  // Everything of message `id` is at its own place, on both sides.
+  std::byte* near_of(WorkId id) { return near.data() + id % kMessages * kRoom; }
+  std::byte* far_of(WorkId id) { return far.data() + id % kMessages * kRoom; }
+
+  // `pieces` segments of about the same size.
+  DAT_RETURN send(WorkId id, std::size_t length, std::size_t pieces, WorkFlags flags = kSignalled) {
+    const std::vector<std::byte> bytes = pattern_of(id);
+    std::copy_n(bytes.data(), length, near_of(id));
+    std::vector<DAT_LMR_TRIPLET> list;
+    std::size_t at = 0;
+    for (std::size_t i = 1; i <= pieces; ++i) {
+      const std::size_t end = length * i / pieces;
+      list.push_back(local(*near_mr, near_of(id) + at, end - at));
+      at = end;
+    }
+    return a.qp->post_send(id, list.data(), static_cast<DAT_COUNT>(list.size()), flags);
+  }
+  DAT_RETURN receive(WorkId id) {
+    const auto segment = local(*far_mr, far_of(id), kRoom);
+    return b.qp->post_recv(id, &segment, 1, kSignalled);
+  }
+  void arrives(WorkId id, std::size_t length) {
+    const Completion c = next(*b.recv_cq);
+    BOOST_REQUIRE_EQUAL(c.id, id);
+    BOOST_REQUIRE_EQUAL(c.length, length);
+    BOOST_REQUIRE(std::memcmp(far_of(id), pattern_of(id).data(), length) == 0);
+  }
+
+  static constexpr std::size_t kMessages = 512;
+  std::vector<std::byte> near = std::vector<std::byte>(kMessages * kRoom);
+  std::vector<std::byte> far = std::vector<std::byte>(kMessages * kRoom);
+  std::unique_ptr<Mr> near_mr = a.reg(near);
+  std::unique_ptr<Mr> far_mr = b.reg(far);
+};
+
+BOOST_AUTO_TEST_SUITE(short_messages)
+
+BOOST_FIXTURE_TEST_CASE(each_size_arrives, Fixture) {
+  WorkId id = 0;
+  for (const std::size_t length : {0U, 1U, 3U, 7U, 8U, 20U, 63U, 64U, 65U, 255U, 2047U, 2048U,
+                                   4096U, 8191U, 8192U, 8193U, 20000U}) {
+    for (const std::size_t pieces : {1U, 2U, 5U}) {
+      REQUIRE_OK(receive(id));
+      REQUIRE_OK(send(id, length, pieces));
+      arrives(id, length);
+      const Completion c = next(*a.request_cq);
+      BOOST_TEST(c.id == id);
+      BOOST_TEST(c.length == length);
+      BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+      ++id;
+    }
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(they_do_not_pass_what_was_posted_before_them, Fixture) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::size_t> lengths;
+    const auto first = static_cast<WorkId>(round * 20);
+    for (WorkId id = first; id < first + 20; ++id) {
+      lengths.push_back(random() % 4 != 0 ? random() % 200 : random() % kRoom);
+      REQUIRE_OK(receive(id));
+      if (random() % 8 == 0) {
+        const auto sink = local(*near_mr, near_of(id), 100);
+        REQUIRE_OK(a.qp->post_rdma_read(1000, &sink, 1,
+                                        remote(far_mr->rmr_context(), far_of(id), 100), 0));
+      }
+      REQUIRE_OK(send(id, lengths.back(), 1 + random() % 3,
+                      random() % 8 == 0 ? kSignalled | kFence : kSignalled));
+      if (random() % 4 == 0) a.reactor->progress();
+      if (random() % 4 == 0) b.reactor->progress();
+    }
+    for (WorkId id = first; id < first + 20; ++id) {
+      arrives(id, lengths[id - first]);
+      BOOST_REQUIRE_EQUAL(next(*a.request_cq).id, id);
+    }
+  }
+  BOOST_TEST(a.sink.calls() == "established");
+}
+
+// The peer does not read, until more was posted than a ring, or a socket, takes.
+BOOST_FIXTURE_TEST_CASE(more_than_there_is_room_for, Fixture) {
+  constexpr WorkId kCount = 500;
+  constexpr std::size_t kLength = 8000;
+  for (WorkId id = 0; id < kCount; ++id) REQUIRE_OK(receive(id));
+  for (WorkId id = 0; id < kCount; ++id) REQUIRE_OK(send(id, id % 3 == 0 ? 8 : kLength, 1));
+  for (WorkId id = 0; id < kCount; ++id) {
+    arrives(id, id % 3 == 0 ? 8 : kLength);
+    BOOST_REQUIRE_EQUAL(next(*a.request_cq).id, id);
+  }
+}
+
+// Its memory may be used for something else as soon as it is complete.
+BOOST_FIXTURE_TEST_CASE(what_was_sent_is_what_was_there, Fixture) {
+  for (WorkId id = 0; id < 200; ++id) REQUIRE_OK(receive(id));
+  for (WorkId id = 0; id < 200; ++id) {
+    REQUIRE_OK(send(id, 40, id % 2 + 1));
+    BOOST_REQUIRE_EQUAL(next(*a.request_cq).id, id);
+    std::fill_n(near_of(id), 40, std::byte{0xEE});
+  }
+  for (WorkId id = 0; id < 200; ++id) arrives(id, 40);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test
