@@ -22,6 +22,8 @@ constexpr int kPatientLooks = 64;
 // What is read of a frame that is received into place, before it is opened, and behind it: what of
 // it is payload is copied.
 constexpr std::size_t kAroundOpened = 1024;
+// RDMA Writes of more may be quicker without the peer (Link::reach).
+constexpr std::size_t kMostShortWrite = 2 * 1024 - 1;
 // What has to be missing of a frame, where what follows is lent.
 constexpr std::size_t kLeastLentOpened = 1024;
 
@@ -70,6 +72,13 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   if (stream_->receives_in_place()) receiver_.set_in_place();
   peer_reaches_ = stream_->peer_reaches();
   may_reach_ = peer_reaches_ != nullptr;
+  in_frames_ = stream_->most_frame() != 0 && sender_.builds_plainly();
+  if (in_frames_) {
+    most_short_send_ = stream_->most_frame();
+    most_short_write_ = std::min(most_short_send_, kMostShortWrite);
+  } else if (sender_.adds_short()) {
+    most_short_send_ = most_short_write_ = iwarp::Sender::kCopyLimit;
+  }
 }
 
 void IwarpLink::close(Close how) noexcept {
@@ -92,21 +101,28 @@ void IwarpLink::begin_terminate(const iwarp::Terminate& reason) noexcept {
   sender_.begin_terminate(reason);
 }
 
-// The smallest are put as one piece, which the peer may have with one cache line.
 bool IwarpLink::send_short(const Short& message) noexcept {
+  if (sender_.busy() || udapl::trace::enabled(udapl::trace::kDetail)) return false;
+  if (in_frames_) return put_short(message);
+  if (!sender_.add_short(batch_, {message.opcode, message.stag, message.to}, message.payload))
+    return false;
+  built_ = batch_.appended();
+  return true;
+}
+
+// Beside the batch. The smallest are put as one piece, which the peer may have with one cache line.
+bool IwarpLink::put_short(const Short& message) noexcept {
   constexpr std::size_t kMostInOne = iwarp::Sender::kCopyLimit;
   constexpr std::array<std::byte, 8> kZeros{};
   static_assert(kZeros.size() > 3 + iwarp::kCrcSize);
   const std::span<const std::byte> payload = message.payload;
-  const auto length = static_cast<std::uint32_t>(payload.size());
-  if (!sender_.builds_short() || sender_.busy() || udapl::trace::enabled(udapl::trace::kDetail) ||
-      !stream_->takes_frame(iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + length)))
-    return false;
+  const std::size_t length = payload.size();
+  if (!stream_->takes_frame(iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + length))) return false;
   std::array<std::byte,
              iwarp::kFpduLengthSize + iwarp::kUntaggedHeaderSize + kMostInOne + kZeros.size()>
       frame;
-  std::byte* const front_end =
-      sender_.build_short(frame.data(), {message.opcode, message.stag, message.to, length});
+  std::byte* const front_end = sender_.write_short_front(
+      frame.data(), {message.opcode, message.stag, message.to}, static_cast<std::uint32_t>(length));
   const auto front = static_cast<std::size_t>(front_end - frame.data());
   const std::size_t size = iwarp::fpdu_size(front - iwarp::kFpduLengthSize + length);
   if (length <= kMostInOne) {
@@ -119,6 +135,12 @@ bool IwarpLink::send_short(const Short& message) noexcept {
   batch_.skip(size);
   built_ = sent_ = batch_.sent();
   return true;
+}
+
+Link::Flushed IwarpLink::flush_short() noexcept {
+  if (!in_frames_) return flush();
+  stream_->show_frames();
+  return Flushed::kDone;
 }
 
 bool IwarpLink::build(std::size_t limit) noexcept {

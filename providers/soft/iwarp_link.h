@@ -63,7 +63,7 @@ class IwarpLink final : public Link {
   void begin_terminate(const iwarp::Terminate& reason) noexcept override;
 
   [[nodiscard]] bool send_short(const Short& message) noexcept override;
-  void show_short() noexcept override { stream_->show_frames(); }
+  Flushed flush_short() noexcept override;
   bool build(std::size_t limit) noexcept override;
   Flushed flush() noexcept override;
   void end_pass() noexcept override { batch_.shrink(); }
@@ -103,6 +103,7 @@ class IwarpLink final : public Link {
       sender_.set_emss(may_lend ? stream_->lent_mss() : stream_->effective_mss());
   }
   void count_sent(const IoResult& result) noexcept;
+  [[nodiscard]] bool put_short(const Short& message) noexcept;
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;
@@ -119,6 +120,7 @@ class IwarpLink final : public Link {
   iwarp::TxBatch batch_;
   iwarp::Receiver receiver_;
   Staging staging_;
+  bool in_frames_ = false;     // short messages go to the stream without the batch
   bool in_place_ = false;      // the stream has input(); staged is only what is cut there
   std::size_t cut_bytes_ = 0;  // of a frame that is not complete, when we last looked
   int cut_looks_ = 0;          // so often

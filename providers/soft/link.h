@@ -108,20 +108,21 @@ class Link {
   // The last message; one that is half built stays unfinished.
   virtual void begin_terminate(const iwarp::Terminate& reason) noexcept = 0;
 
-  // In place of all that follows, of a short message whose memory is read at once, while
-  // all_sent(): a Send without invalidation, of less than anybody would lend, or an RDMA Write of
-  // less than anybody would reach() for. False: it has to be begun. show_short() follows the last
-  // one.
-  static constexpr std::size_t kMostShortSend = 8 * 1024 - 1;
-  static constexpr std::size_t kMostShortWrite = 2 * 1024 - 1;
+  // In place of all that follows, of short messages whose memory is read at once, the first while
+  // all_sent(): a Send without invalidation, or an RDMA Write. False: it has to be begun.
+  // flush_short() follows the last one, as flush() does.
   struct Short {
     iwarp::Opcode opcode;
     std::uint32_t stag;  // of an RDMA Write, as `to`
     std::uint64_t to;
     std::span<const std::byte> payload;
   };
+  // Longer payloads are refused; the limit may be 0.
+  [[nodiscard]] std::size_t most_short(bool write) const noexcept {
+    return write ? most_short_write_ : most_short_send_;
+  }
   [[nodiscard]] virtual bool send_short(const Short&) noexcept { return false; }
-  virtual void show_short() noexcept {}
+  virtual Flushed flush_short() noexcept { return Flushed::kDone; }
 
   // About `limit` bytes of the message that was begun; less when no more may be built before
   // flush(), which then hands over some. True: it is wholly built.
@@ -210,6 +211,8 @@ class Link {
   std::uint64_t lent_ = 0;
   bool refers_ = false;
   bool may_reach_ = false;
+  std::size_t most_short_send_ = 0;
+  std::size_t most_short_write_ = 0;
   const std::atomic<std::uint32_t>* peer_reaches_ = nullptr;  // lives as long as the link
   Incoming incoming_;
   int error_ = 0;

@@ -135,7 +135,7 @@ bool Queue::send_now() noexcept {
 
 // ---- sending ------------------------------------------------------------------------------------
 
-// Short messages that nothing is before go out without further ado. True: nothing is left.
+// Short messages that nothing is before go out without further ado. True: that was all.
 bool Queue::send_short() noexcept {
   Link& link = *shared_.link;
   if (controls_ != 0 || current_ != Current::kNone || blocked_ || delayed_ack_ ||
@@ -144,10 +144,12 @@ bool Queue::send_short() noexcept {
   bool any = false;
   while (requests.startable() && requests.send_short()) any = true;
   if (any) {
-    link.show_short();
+    if (link.flush_short() == Link::Flushed::kBroken)
+      shared_.fault.raise(BreakReason::kTransportLost);
     requests.sent(link.sent());
+    link.end_pass();
   }
-  return requests.unbuilt() == 0;
+  return (requests.unbuilt() == 0 && link.all_sent()) || shared_.fault.raised;
 }
 
 void Queue::transmit(std::size_t budget) noexcept {

@@ -64,8 +64,8 @@ class SendQueue {
   }
   // May the first request that is not built yet start now?
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
-  // Hands it over at once, if it is short; Link::show_short() and sent() are to follow. False: it
-  // is to be started.
+  // Builds it at once, if it is short; Link::flush_short() and sent() are to follow. False: it is
+  // to be started.
   [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
   // Does it, an RDMA Write or Read, without the peer. False: it is to be started.
   [[nodiscard]] bool reach(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
@@ -109,10 +109,15 @@ class SendQueue {
  private:
   // Delayed acknowledgement: while there is more to send, ask for one after so many requests.
   static constexpr std::uint64_t kUnacknowledged = 16;
+  // Short messages of several segments, up to so many bytes, are copied into one piece.
+  static constexpr std::size_t kMostGathered = 64;
 
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
                   Fill fill) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool gather(std::span<const Segment> segments, std::span<std::byte> room,
+                            std::span<const std::byte>& gathered) noexcept
+      UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict read_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
   DAT_RETURN post_unconnected(RequestKind kind, transport::WorkId id,
                               transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);

@@ -10,33 +10,43 @@ namespace udapl::soft {
 
 // What cannot be read any more begin() reports.
 bool SendQueue::send_short() noexcept {
-  constexpr std::size_t kMostGathered = 64;
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
-  const std::size_t most = request.segment_count > 1 ? kMostGathered
-                           : write                   ? Link::kMostShortWrite
-                                                     : Link::kMostShortSend;
-  if ((!write && request.kind != RequestKind::kSend) || request.invalidate || request.length > most)
+  if ((!write && request.kind != RequestKind::kSend) || request.invalidate ||
+      request.length > shared_.link->most_short(write))
     return false;
-  std::array<std::byte, kMostGathered> gathered;
-  std::span<const std::byte> payload(gathered.data(), request.length);
-  MrTable::Pin pin;
-  const Segment* const segments = requests_.segments(built_);
-  std::byte* end = gathered.data();
-  for (std::uint32_t i = 0; i != request.segment_count; ++i) {
-    pin = shared_.memory.pin(segments[i].ref);
-    if (!pin) return false;
-    if (request.segment_count == 1)
-      payload = {segments[i].address, segments[i].length};
-    else
-      end = std::copy_n(segments[i].address, segments[i].length, end);
-  }
   const bool solicited = (request.flags & transport::kSolicited) != 0;
-  const iwarp::Opcode opcode = write ? iwarp::Opcode::kWrite : iwarp::send_opcode(solicited, false);
-  const std::uint32_t stag = request.length != 0 ? request.stag : kNoStag;
-  if (!shared_.link->send_short({opcode, stag, request.to, payload})) return false;
+  Link::Short message{write ? iwarp::Opcode::kWrite : iwarp::send_opcode(solicited, false),
+                      request.length != 0 ? request.stag : kNoStag,
+                      request.to,
+                      {}};
+  const Segment* const segments = requests_.segments(built_);
+  if (request.segment_count == 1) [[likely]] {
+    const MrTable::Pin pin = shared_.memory.pin(segments[0].ref);
+    message.payload = {segments[0].address, segments[0].length};
+    if (!pin || !shared_.link->send_short(message)) return false;
+  } else {
+    std::array<std::byte, kMostGathered> gathered;
+    if (!gather({segments, request.segment_count}, gathered, message.payload) ||
+        !shared_.link->send_short(message))
+      return false;
+  }
   request.end = shared_.link->built();
   ++built_;
+  return true;
+}
+
+// Copies some segments into one piece. False: there is more, or not all may be read.
+bool SendQueue::gather(std::span<const Segment> segments, std::span<std::byte> room,
+                       std::span<const std::byte>& gathered) noexcept {
+  std::size_t size = 0;
+  for (const Segment& segment : segments) {
+    const MrTable::Pin pin = shared_.memory.pin(segment.ref);
+    if (!pin || segment.length > room.size() - size) return false;
+    std::copy_n(segment.address, segment.length, room.data() + size);
+    size += segment.length;
+  }
+  gathered = room.first(size);
   return true;
 }
 

@@ -65,9 +65,10 @@ class ByteStream {
   virtual IoResult collect_returned() noexcept { return {}; }
   // From now on nobody looks at what is lent; the peer finds the stream broken.
   virtual void recall() noexcept {}
-  // Frames without a list: while nothing of send() is waited for, would one of so many bytes be
-  // taken whole? Then put_frame() takes its pieces, and show_frames() tells the peer of all that
-  // were put.
+  // Frames without a list, while nothing of send() is waited for: with how much payload at most, if
+  // at all; and would one of so many bytes be taken whole now? Then put_frame() takes its pieces,
+  // and show_frames() tells the peer of all that were put.
+  [[nodiscard]] virtual std::size_t most_frame() const noexcept { return 0; }
   [[nodiscard]] virtual bool takes_frame(std::size_t) noexcept { return false; }
   virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
                          std::span<const std::byte>) noexcept {}

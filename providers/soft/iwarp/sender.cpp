@@ -200,14 +200,40 @@ void Sender::begin_terminate(const Terminate& terminate) noexcept {
       static_cast<std::uint8_t>(encode(terminate, std::span(body_).first<kTerminateMaxSize>()));
 }
 
-std::byte* Sender::build_short(std::byte* out, const Short& message) noexcept {
-  assert(builds_short());
+void Sender::begin_short(const Short& message, std::uint32_t length) noexcept {
   if (message.opcode == Opcode::kWrite)
-    begin_write(message.stag, message.to, {}, message.length);
+    begin_write(message.stag, message.to, {}, length);
   else
-    begin_send(message.opcode, 0, {}, message.length);
+    begin_send(message.opcode, 0, {}, length);
   busy_ = false;
-  return write_header(out, {message.length, true, true});
+}
+
+std::byte* Sender::write_short_front(std::byte* out, const Short& message,
+                                     std::uint32_t length) noexcept {
+  assert(builds_plainly());
+  begin_short(message, length);
+  return write_header(out, {length, true, true});
+}
+
+bool Sender::add_short(TxBatch& batch, const Short& message,
+                       std::span<const std::byte> payload) noexcept {
+  assert(adds_short() && payload.size() <= kCopyLimit);
+  if (batch.free_spans() < kCopiedSpans) return false;
+  if (batch.free_arena() < kPlainArena && !(batch.can_enlarge() && batch.enlarge(kLeastArena)))
+    return false;
+  const auto length = static_cast<std::uint32_t>(payload.size());
+  begin_short(message, length);
+  std::byte* const start = batch.arena_end();
+  std::byte* end = write_header(start, {length, true, true});
+  const std::size_t pad =
+      pad_size(static_cast<std::size_t>(end - start) - kFpduLengthSize + length);
+  if (length != 0) std::memcpy(end, payload.data(), length);
+  end += length;
+  std::uint32_t crc = kCrcInit;
+  if (crc_) crc = crc32c_update(crc, start, static_cast<std::size_t>(end - start));
+  end = write_trailer(end, pad, crc_, crc);
+  batch.append_arena(static_cast<std::size_t>(end - start));
+  return true;
 }
 
 Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {

@@ -84,19 +84,22 @@ class Sender {
   // Nothing may be begun after it: the caller sends it and closes.
   void begin_terminate(const Terminate& terminate) noexcept;
 
-  // ---- a short message in one frame; REQUIRES: !busy(), builds_short() --------------------------
-  // An RDMA Write, or a Send without invalidation, whose frame is sent next, beside any batch.
+  // ---- a short message in one go; REQUIRES: !busy() ---------------------------------------------
+  // An RDMA Write, or a Send without invalidation, in one frame that is sent next.
   struct Short {
     Opcode opcode;
     std::uint32_t stag;  // of a Write, as `to`
     std::uint64_t to;
-    std::uint32_t length;  // of the payload, bytes
   };
   // Without CRC and markers no byte of a frame depends on others.
-  bool builds_short() const noexcept { return !crc_ && !markers_; }
+  bool builds_plainly() const noexcept { return !crc_ && !markers_; }
   // Writes what is in front of the payload; returns its end. Behind the payload come zeros, as many
-  // as a frame has pad and CRC.
-  std::byte* build_short(std::byte* out, const Short& message) noexcept;
+  // as a frame has pad and CRC. REQUIRES: builds_plainly().
+  std::byte* write_short_front(std::byte* out, const Short& message, std::uint32_t length) noexcept;
+  bool adds_short() const noexcept { return !markers_; }
+  // Appends it with a copy of its payload. False: the batch has no room. REQUIRES: adds_short(), at
+  // most kCopyLimit bytes.
+  bool add_short(TxBatch& batch, const Short& message, std::span<const std::byte> payload) noexcept;
 
   // ---- build -----------------------------------------------------------------------------------
   // Appends FPDUs of the current message until it is complete, `budget` bytes were appended by this
@@ -126,6 +129,7 @@ class Sender {
   std::byte* write_header(std::byte* out, const Segment& segment) const noexcept;
   // Is there room for the segment? Decides whether it is copied.
   [[nodiscard]] bool make_room(TxBatch& batch, Segment& segment) const noexcept;
+  void begin_short(const Short& message, std::uint32_t length) noexcept;
   void build_plain(TxBatch& batch, const Segment& segment) noexcept;
   void build_marked(TxBatch& batch, const Segment& segment) noexcept;
   // Calls take(data, bytes) for each piece of the next `bytes` of payload.

@@ -399,36 +399,66 @@ BOOST_AUTO_TEST_CASE(short_and_long_messages_in_one_batch) {
     BOOST_TEST(std::equal(sent[i].begin(), sent[i].end(), segments[i].ulpdu.begin() + 18));
 }
 
-// A frame of build_short() is the one that fill() builds, and they count together.
+// The frames of short messages are those that fill() builds, and they count together.
 BOOST_AUTO_TEST_CASE(short_messages_are_as_others) {
-  const SenderConfig config{.crc = false, .markers = false, .emss = 16448};
-  Tx usual(config);
-  Sender sender(config);
-  BOOST_TEST(sender.builds_short());
-  BOOST_TEST(!Sender({.crc = true, .markers = false}).builds_short());
-  BOOST_TEST(!Sender({.crc = false, .markers = true}).builds_short());
-  Bytes out;
-  std::uint64_t to = 0xFFFFFFF0;
-  for (const Opcode opcode : {Opcode::kSend, Opcode::kWrite, Opcode::kSendSolicited}) {
-    for (const std::size_t size : {0U, 1U, 2U, 3U, 8U, 61U, 64U, 65U, 2047U, 8191U}) {
-      const Bytes data = pattern(size, static_cast<unsigned>(size));
-      const auto length = static_cast<std::uint32_t>(size);
-      const IoSpan piece{data.data(), size};
-      if (opcode == Opcode::kWrite)
-        usual.sender.begin_write(9, ++to, {&piece, 1}, length);
-      else
-        usual.sender.begin_send(opcode, 0, {&piece, 1}, length);
-      usual.finish();
-      std::array<std::byte, 20> front;
-      const std::byte* const end = sender.build_short(front.data(), {opcode, 9, to, length});
-      BOOST_TEST(!sender.busy());
-      const auto header = static_cast<std::size_t>(end - front.data());
-      append(out, std::span(front).first(header));
-      append(out, data);
-      out.resize(out.size() + pad_size(header - 2 + size) + 4);
-      BOOST_REQUIRE((out == usual.out));
+  BOOST_TEST(!Sender({.crc = true, .markers = false}).builds_plainly());
+  BOOST_TEST(!Sender({.crc = false, .markers = true}).builds_plainly());
+  BOOST_TEST(!Sender({.crc = true, .markers = true}).adds_short());
+  for (const bool crc : {false, true}) {
+    const SenderConfig config{.crc = crc, .markers = false, .emss = 16448};
+    Tx usual(config);
+    Tx added(config);
+    Sender sender(config);
+    Bytes out;
+    std::uint64_t to = 0xFFFFFFF0;
+    for (const Opcode opcode : {Opcode::kSend, Opcode::kWrite, Opcode::kSendSolicited}) {
+      for (const std::size_t size : {0U, 1U, 2U, 3U, 8U, 61U, 64U, 65U, 2047U, 8191U}) {
+        const Bytes data = pattern(size, static_cast<unsigned>(size));
+        const auto length = static_cast<std::uint32_t>(size);
+        const IoSpan piece{data.data(), size};
+        const auto begin = [&](Sender& by) {
+          if (opcode == Opcode::kWrite)
+            by.begin_write(9, to, {&piece, 1}, length);
+          else
+            by.begin_send(opcode, 0, {&piece, 1}, length);
+        };
+        ++to;
+        begin(usual.sender);
+        usual.finish();
+        if (size > Sender::kCopyLimit) {
+          begin(added.sender);
+          added.finish();
+        } else {
+          BOOST_TEST(added.sender.add_short(added.batch, {opcode, 9, to}, data));
+          added.drain();
+        }
+        BOOST_TEST(!added.sender.busy());
+        BOOST_REQUIRE((added.out == usual.out));
+        if (crc) continue;
+        std::array<std::byte, 20> front;
+        const std::byte* const end =
+            sender.write_short_front(front.data(), {opcode, 9, to}, length);
+        BOOST_TEST(!sender.busy());
+        const auto header = static_cast<std::size_t>(end - front.data());
+        append(out, std::span(front).first(header));
+        append(out, data);
+        out.resize(out.size() + pad_size(header - 2 + size) + 4);
+        BOOST_REQUIRE((out == usual.out));
+      }
     }
   }
+}
+
+// More of them than the first arena holds, and then more than any.
+BOOST_AUTO_TEST_CASE(many_short_messages_in_one_batch) {
+  Tx tx({.crc = true, .markers = false, .emss = 1448});
+  const Bytes data = pattern(40, 1);
+  std::size_t count = 0;
+  while (tx.sender.add_short(tx.batch, {Opcode::kSend, 0, 0}, data)) ++count;
+  BOOST_TEST(count > 500U);
+  tx.drain();
+  BOOST_TEST(parse(tx.out, false).size() == count);
+  BOOST_TEST(tx.sender.add_short(tx.batch, {Opcode::kSend, 0, 0}, data));
 }
 
 // The largest message there is: 4 GiB - 1, from 64 KiB of memory over and over.

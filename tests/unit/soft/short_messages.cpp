@@ -87,7 +87,7 @@ BOOST_FIXTURE_TEST_CASE(they_do_not_pass_what_was_posted_before_them, Fixture) {
       lengths.push_back(random() % 4 != 0 ? random() % 200 : random() % kRoom);
       REQUIRE_OK(receive(id));
       if (random() % 8 == 0) {
-        const auto sink = local(*near_mr, near_of(id), 100);
+        const auto sink = local(*near_mr, near_of(kMessages - 1), 100);
         REQUIRE_OK(a.qp->post_rdma_read(1000, &sink, 1,
                                         remote(far_mr->rmr_context(), far_of(id), 100), 0));
       }
