@@ -117,7 +117,9 @@ bool IwarpLink::put_short(const Short& message) noexcept {
   static_assert(kZeros.size() > 3 + iwarp::kCrcSize);
   const std::span<const std::byte> payload = message.payload;
   const std::size_t length = payload.size();
-  if (!stream_->takes_frame(iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + length))) return false;
+  if (!stream_->takes_frame(iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + length),
+                            message.opcode == iwarp::Opcode::kWrite))
+    return false;
   std::array<std::byte,
              iwarp::kFpduLengthSize + iwarp::kUntaggedHeaderSize + kMostInOne + kZeros.size()>
       frame;

@@ -66,10 +66,11 @@ class ByteStream {
   // From now on nobody looks at what is lent; the peer finds the stream broken.
   virtual void recall() noexcept {}
   // Frames without a list, while nothing of send() is waited for: with how much payload at most, if
-  // at all; and would one of so many bytes be taken whole now? Then put_frame() takes its pieces,
-  // and show_frames() tells the peer of all that were put.
+  // at all; and would one of so many bytes be taken whole now? `write`: an RDMA Write, which may be
+  // done in another way. Then put_frame() takes its pieces, and show_frames() tells the peer of all
+  // that were put.
   [[nodiscard]] virtual std::size_t most_frame() const noexcept { return 0; }
-  [[nodiscard]] virtual bool takes_frame(std::size_t) noexcept { return false; }
+  [[nodiscard]] virtual bool takes_frame(std::size_t, bool) noexcept { return false; }
   virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
                          std::span<const std::byte>) noexcept {}
   virtual void show_frames() noexcept {}

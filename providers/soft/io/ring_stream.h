@@ -41,7 +41,7 @@ class RingStream final : public ByteStream {
   [[nodiscard]] bool rest() noexcept override;
   IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
   [[nodiscard]] std::size_t most_frame() const noexcept override;
-  [[nodiscard]] bool takes_frame(std::size_t bytes) noexcept override;
+  [[nodiscard]] bool takes_frame(std::size_t bytes, bool write) noexcept override;
   void put_frame(std::span<const std::byte> front, std::span<const std::byte> payload,
                  std::span<const std::byte> trailer) noexcept override;
   void show_frames() noexcept override;

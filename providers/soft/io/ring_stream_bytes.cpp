@@ -75,9 +75,10 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
 // What is never lent.
 std::size_t RingStream::most_frame() const noexcept { return kLarge - 1; }
 
-// A peer that sleeps has more to be done for than this, and an RDMA Write need not wake it.
-bool RingStream::takes_frame(std::size_t bytes) noexcept {
-  return !lender_.any() && !peer_gone_ && !writer_.reader_sleeps() && writer_.has_room_for(bytes);
+// An RDMA Write need not wake a peer that sleeps.
+bool RingStream::takes_frame(std::size_t bytes, bool write) noexcept {
+  return !lender_.any() && !peer_gone_ && !(write && writer_.reader_sleeps()) &&
+         writer_.has_room_for(bytes);
 }
 
 void RingStream::put_frame(std::span<const std::byte> front, std::span<const std::byte> payload,
