@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -18,20 +19,27 @@ namespace {
 
 constexpr unsigned kGone = 0;
 
+// The kernel tells of an address just before sockets can be bound to it, or cannot any more: who
+// looks at once may find it as it was, and looks again after so long.
+constexpr auto kSoon = std::chrono::milliseconds(20);
+constexpr auto kLater = std::chrono::seconds(1);
+
 }  // namespace
 
 AddressWatch::AddressWatch(Reactor& reactor, const transport::SocketAddress& address,
-                           transport::AdapterSink& sink) noexcept
+                           transport::AdapterSink& sink, Here here) noexcept
     : address_(address),
       sink_(sink),
+      is_here_(here),
       watch_(reactor, Call::to<&AddressWatch::on_news>(this)),
-      gate_(reactor, SinkGate::to<&AddressWatch::deliver, AddressWatch>(), this) {
+      gate_(reactor, SinkGate::to<&AddressWatch::deliver, AddressWatch>(), this),
+      soon_(reactor, Call::to<&AddressWatch::look>(this)),
+      later_(reactor, Call::to<&AddressWatch::look>(this)) {
   address_.set_port(0);
 }
 
 AddressWatch::~AddressWatch() {
   if (news_.valid()) watch_.stop();
-  gate_.close();
 }
 
 void AddressWatch::start() noexcept {
@@ -45,6 +53,10 @@ void AddressWatch::start() noexcept {
                 ErrnoText(errno).c_str());
     return;
   }
+  start(std::move(news));
+}
+
+void AddressWatch::start(Fd news) noexcept {
   news_ = std::move(news);
   if (!watch_.start(news_.get()).ok()) news_.reset();
 }
@@ -56,7 +68,13 @@ void AddressWatch::on_news() noexcept {
   do {
     got = ::recv(news_.get(), dropped.data(), dropped.size(), MSG_DONTWAIT);
   } while (got > 0 || (got < 0 && errno == ENOBUFS));
-  const bool here = is_here();
+  look();
+  soon_.start_after(kSoon);
+  later_.start_after(kLater);
+}
+
+void AddressWatch::look() noexcept {
+  const bool here = is_here_(address_);
   if (here == here_) return;
   here_ = here;
   if (here) {
@@ -68,9 +86,9 @@ void AddressWatch::on_news() noexcept {
   gate_.post(kGone);
 }
 
-bool AddressWatch::is_here() const noexcept {
-  const Fd probe = Fd::made(::socket(address_.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return !probe.valid() || ::bind(probe.get(), address_.get(), address_.size()) == 0 ||
+bool AddressWatch::can_be_bound(const transport::SocketAddress& address) noexcept {
+  const Fd probe = Fd::made(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return !probe.valid() || ::bind(probe.get(), address.get(), address.size()) == 0 ||
          errno != EADDRNOTAVAIL;
 }
 
