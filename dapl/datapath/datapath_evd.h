@@ -144,8 +144,7 @@ template <CompletionQueue C>
   }
   if (evd->take<C>(event)) return DAT_SUCCESS;
   if constexpr (C::kDrivesProgress) {
-    evd->cq()->progress();
-    if (evd->take<C>(event)) return DAT_SUCCESS;
+    if (evd->cq()->progress() && evd->take<C>(event)) return DAT_SUCCESS;
   }
   return DAT_QUEUE_EMPTY;
 }
@@ -153,8 +152,8 @@ template <CompletionQueue C>
 // The EVD was empty, and the transport needs its callers' threads.
 template <CompletionQueue C>
 [[nodiscard, gnu::noinline]] DAT_RETURN dequeue_with_progress(Evd& evd, DAT_EVENT* event) noexcept {
-  evd.cq()->progress();
-  return evd.take<C>(event) ? DAT_SUCCESS : DAT_QUEUE_EMPTY;
+  const bool moved = static_cast<C*>(evd.cq())->progress();
+  return moved && evd.take<C>(event) ? DAT_SUCCESS : DAT_QUEUE_EMPTY;
 }
 
 namespace calls {

@@ -26,7 +26,8 @@ class Cq {
   // Drives the transport's work with the caller's thread, without blocking; may call sinks, so the
   // caller holds no lock. Returns at once when another thread is at it, when called from a sink, and
   // in a long row of calls that find nothing most of the time. A no-op where hardware does the work.
-  virtual void progress() noexcept = 0;
+  // Returns false if it did nothing: a poll() before it need not be repeated.
+  virtual bool progress() noexcept = 0;
 
   // Asks for one CqSink::on_notify when a notification completion arrives from now on: every failed
   // one, every successful one that is not kQuiet and, of a QP with solicited_only, only solicited

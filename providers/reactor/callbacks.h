@@ -44,6 +44,10 @@ class Sign {
     __builtin_prefetch(next_.load(std::memory_order_relaxed));
     return false;
   }
+  // Of one that is not quiet: whether that is so because the word has changed.
+  [[nodiscard]] bool shows_input() const noexcept {
+    return word_.load(std::memory_order_relaxed) != nullptr;
+  }
 
  private:
   std::atomic<const std::atomic<std::uint64_t>*> word_{nullptr};

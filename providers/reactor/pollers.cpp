@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "providers/reactor/not_cancelled.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {
@@ -107,16 +108,64 @@ bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) no
   return false;
 }
 
-// Is there nothing to do for a thread that polls, so that its turn can be left out?
-bool Reactor::quiet() noexcept {
-  if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree) return false;
+// In turn, so that one whose peer sends without end does not keep the others waiting. Null: all
+// signs are quiet.
+Reactor::Awake* Reactor::next_with_input() noexcept {
+  const std::size_t count = awake_.size();
+  std::size_t place = served_;
+  for (std::size_t i = 0; i != count; ++i) {
+    if (++place >= count) place = 0;
+    if (!awake_[place].sign->quiet()) return &awake_[place];
+  }
+  return nullptr;
+}
+
+// A poll calls a poller that has input without the rest of a turn, which every kHabit-th one needs:
+// descriptors, timers and the lease wait for that long at most.
+Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
+  if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree)
+    return Glance::kTurnDue;
   const std::uint32_t most =
       some_rest_.load(std::memory_order_relaxed) ? kGlancesIfSomeRest : kGlancesPerTurn;
   const std::uint32_t glances = glances_.load(std::memory_order_relaxed) + 1;
   glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
-  if (glances >= most || has_queued() || next_turn_.load(std::memory_order_relaxed)) return false;
-  const ScopedLock guard(lock_);
-  return std::ranges::all_of(awake_, [](const Awake& awake) { return awake.sign->quiet(); });
+  if (glances >= most || has_queued() || next_turn_.load(std::memory_order_relaxed))
+    return Glance::kTurnDue;
+  std::size_t place = 0;
+  Poller poller;
+  {
+    const ScopedLock guard(lock_);
+    const Awake* const awake = next_with_input();
+    if (awake == nullptr) return Glance::kQuiet;
+    const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
+    if (!awake->sign->shows_input() || turns <= kHabit || turns % kHabit == 0 || !claim())
+      return Glance::kTurnDue;
+    turns_.store(turns, std::memory_order_relaxed);
+    place = served_ = static_cast<std::size_t>(awake - awake_.data());
+    const Slot& slot = slots_[awake->slot];
+    poller = {slot.handler, awake->slot, slot.generation};
+    begin_call(poller.handler);
+  }
+  found = serve(place, poller);
+  return Glance::kServed;
+}
+
+// Gives the role up. REQUIRES: the caller holds it, and has begun to call the poller. True: it had
+// something.
+bool Reactor::serve(std::size_t place, const Poller& poller) noexcept {
+  bool found = false;
+  {
+    const NotCancelled scope;
+    found = poller.handler->look() == Handler::Look::kFound;
+    if (end_poller(place, poller, found)) {
+      let_rest(poller);
+      end_call();
+    }
+  }
+  ++found_;
+  ++waits_saved_;
+  release();
+  return found;
 }
 
 // It stays awake if it has something to do. REQUIRES: it is being called. Who rouses it meanwhile

@@ -368,8 +368,11 @@ bool Reactor::turn() noexcept {
   const NotCancelled scope;
   bool found = run_deferred();
   found |= wait_or_look();
-  if (!found || next_turn_.load(std::memory_order_relaxed) || ++found_ % kTimersPerFound == 0)
+  if (found) ++found_;
+  if (!found || next_turn_.load(std::memory_order_relaxed) || found_ >= kTimersPerFound) {
+    found_ = 0;
     fire_timers();
+  }
   found |= run_deferred();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);
@@ -396,30 +399,36 @@ void Reactor::progress() noexcept {
   if (claim()) lone_turn();
 }
 
-void Reactor::poll_turn(std::uint32_t polls) noexcept {
+bool Reactor::poll_turn(std::uint32_t polls) noexcept {
   bool found = false;
-  bool glanced = false;
-  if (quiet()) {
-    glanced = true;
-  } else if (claim()) {
-    shut_out_.store(0, std::memory_order_relaxed);
-    found = lone_turn();
-  } else if (driven_here()) {
-    return;
-  } else {
-    ask_for_role();
+  bool turned = false;
+  const Glance glance = glance_at_pollers(found);
+  if (glance == Glance::kServed) {
+    turned = true;
+  } else if (glance == Glance::kTurnDue) {
+    if (claim()) {
+      shut_out_.store(0, std::memory_order_relaxed);
+      found = lone_turn();
+      turned = true;
+    } else if (driven_here()) {
+      return false;
+    } else {
+      ask_for_role();
+    }
   }
   if (found) {
     polls_.store(0, std::memory_order_relaxed);
     turn_at_.store(0, std::memory_order_relaxed);
     yield_at_.store(crowded_.load(std::memory_order_relaxed) ? kPatientPolls : kLonelyStride,
                     std::memory_order_relaxed);
-    return;
+    return true;
   }
-  const bool eager = glanced || polls < kEagerPolls;
+  const bool eager = glance == Glance::kQuiet || polls < kEagerPolls;
   turn_at_.store(eager ? polls + 1 : (polls / kStride + 1) * kStride, std::memory_order_relaxed);
-  if (static_cast<std::int32_t>(polls - yield_at_.load(std::memory_order_relaxed)) >= 0)
-    yield_at_.store(polls + yield(), std::memory_order_relaxed);
+  if (static_cast<std::int32_t>(polls - yield_at_.load(std::memory_order_relaxed)) < 0)
+    return turned;
+  yield_at_.store(polls + yield(), std::memory_order_relaxed);
+  return true;  // other threads have run, and may have found something
 }
 
 // The turn renews the lease, and the guard parks.

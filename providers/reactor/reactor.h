@@ -71,13 +71,15 @@ class Reactor final : private WaitWord::Waker {
   void progress() noexcept;
   // Of a consumer that polls and has found nothing: a turn, most of the time. In a long row of them
   // only every kStride-th makes one, and some let other processes run.
-  void poll() noexcept {
+  // Returns whether there was a turn.
+  bool poll() noexcept {
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
     const std::uint32_t turn_at = turn_at_.load(std::memory_order_relaxed);
     if (static_cast<std::int32_t>(polls - turn_at) >= 0 ||
         deferred_count_.load(std::memory_order_relaxed) != 0)
-      poll_turn(polls);
+      return poll_turn(polls);
+    return false;
   }
   // Of a consumer that has found several things in a row, for which no turn was needed: it polls,
   // too, and the service thread is to know.
@@ -154,7 +156,7 @@ class Reactor final : private WaitWord::Waker {
   // hears, after kGlancesIfSomeRest and in every turn. It is asked in every kFoundPerWait-th that
   // finds something. Of those with quiet signs one is called in every
   // kAsksOfOne-th turn.
-  static constexpr std::uint32_t kGlancesPerTurn = 8;
+  static constexpr std::uint32_t kGlancesPerTurn = 16;
   static constexpr std::uint32_t kGlancesIfSomeRest = 2;
   static constexpr std::uint32_t kTurnsPerWait = 4;
   static constexpr std::uint32_t kFoundPerWait = 64;
@@ -246,12 +248,20 @@ class Reactor final : private WaitWord::Waker {
   void count_awake() noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool begin_poller(std::size_t& place, std::size_t quiet, Poller& poller) noexcept;
   [[nodiscard]] bool end_poller(std::size_t place, const Poller& poller, bool found) noexcept;
-  [[nodiscard]] bool quiet() noexcept;
+  // What a poll finds when it looks at the signs of the pollers that are awake.
+  enum class Glance : std::uint8_t {
+    kQuiet,   // nothing: the poll needs no turn
+    kServed,  // one had input and was called, in place of a turn
+    kTurnDue
+  };
+  [[nodiscard]] Glance glance_at_pollers(bool& found) noexcept;
+  [[nodiscard]] Awake* next_with_input() noexcept UDAPL_REQUIRES(lock_);
+  bool serve(std::size_t place, const Poller& poller) noexcept;
   void let_rest(const Poller& poller) noexcept;
-  bool ask_pollers() noexcept;       // true: one had something
-  void let_pollers_rest() noexcept;  // those that can
-  void wake_few_pollers() noexcept;  // all, if they are few
-  void poll_turn(std::uint32_t polls) noexcept;
+  bool ask_pollers() noexcept;                   // true: one had something
+  void let_pollers_rest() noexcept;              // those that can
+  void wake_few_pollers() noexcept;              // all, if they are few
+  bool poll_turn(std::uint32_t polls) noexcept;  // true: there was a turn
   void take_up_polling() noexcept;
   void ask_for_role() noexcept;
   [[nodiscard]] bool polls_drive() noexcept;
@@ -349,7 +359,7 @@ class Reactor final : private WaitWord::Waker {
   std::uint32_t waits_saved_ = 0;  // in a row; by whoever holds the role, as the next three
   std::uint32_t turns_per_wait_ = kTurnsPerWait;
   std::uint32_t asks_ = 0;                  // of pollers
-  std::uint32_t found_ = 0;                 // turns that found something
+  std::uint32_t found_ = 0;                 // turns that found something, since timers were fired
   std::atomic<std::uint32_t> glances_{0};   // in place of turns, in a row
   std::atomic<std::uint32_t> shut_out_{0};  // polls in a row that found a leader asleep
   std::atomic<bool> polls_drive_{false};    // and it has made way, or is to
@@ -363,6 +373,7 @@ class Reactor final : private WaitWord::Waker {
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
   std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);               // room is reserved
+  std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;                 // place of the one served last
   std::uint32_t rest_after_ UDAPL_GUARDED_BY(lock_) = UINT32_MAX;  // misses
   Timers timers_ UDAPL_GUARDED_BY(lock_);
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);

@@ -30,7 +30,7 @@ class Cq final : public transport::Cq {
   Cq& operator=(const Cq&) = delete;
 
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
-  void progress() noexcept override { reactor_.poll(); }
+  bool progress() noexcept override { return reactor_.poll(); }
   // Of who takes completions and finds some each time: now and then it has to drive as well, or
   // nothing else happens. And it has to be known soon that it polls: as long as that is not so what
   // it posts goes out piece by piece, which takes so long that the turns come too late to tell.

@@ -56,7 +56,7 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int poll_batch() noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] bool take_only(transport::Completion& only) noexcept UDAPL_REQUIRES(lock);
   int convert_batch(int count, transport::Completion* out) noexcept UDAPL_REQUIRES(lock);
-  void progress() noexcept override {}
+  bool progress() noexcept override { return false; }
   void arm() noexcept override UDAPL_EXCLUDES(lock);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.

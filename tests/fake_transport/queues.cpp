@@ -29,9 +29,10 @@ int Cq::poll(transport::Completion* out, int max) noexcept {
   return count;
 }
 
-void Cq::progress() noexcept {
+bool Cq::progress() noexcept {
   progresses.fetch_add(1, std::memory_order_relaxed);
   if (drive) Scheduler::instance().run();
+  return true;
 }
 
 void Cq::arm() noexcept {

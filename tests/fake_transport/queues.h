@@ -32,7 +32,7 @@ class Cq final : public transport::Cq {
   ~Cq() override;
   int poll(transport::Completion* out, int max) noexcept override;
   // Runs the scheduler if the test wants that (drive), else only counts.
-  void progress() noexcept override;
+  bool progress() noexcept override;
   [[nodiscard]] bool turn_due() const noexcept { return false; }
   void arm() noexcept override;
   [[nodiscard]] int size() noexcept override;

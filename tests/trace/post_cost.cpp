@@ -38,7 +38,7 @@ class NullCq final : public transport::Cq {
     for (; n < max && first_ != last_; ++n) out[n] = done_[first_++ % kDepth];
     return n;
   }
-  void progress() noexcept override {}
+  bool progress() noexcept override { return false; }
   void arm() noexcept override {}
   [[nodiscard]] int size() noexcept override { return static_cast<int>(last_ - first_); }
   Status resize(int) override { return Status(); }

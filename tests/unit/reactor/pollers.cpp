@@ -27,9 +27,12 @@ class Mailbox final : public Handler {
     reactor_.unwatch(fd_.get(), *this);
     reactor_.quiesce(*this);
   }
+  // From now on the reactor sees by itself whether there is input.
+  void show_sign() { sign.watch(&written_); }
   // Any thread.
   void put() {
     sent.fetch_add(1);
+    written_.fetch_add(1);
     if (!resting.exchange(false)) return;
     ++bells;
     const std::uint64_t one = 1;
@@ -60,11 +63,15 @@ class Mailbox final : public Handler {
   std::atomic<long> bells{0};
   std::atomic<bool> resting{true};
   std::atomic<bool> restless{false};
+  std::atomic<bool> endless{false};  // each look finds something and leaves something
   WaitWord* word = nullptr;
 
  private:
   bool take() noexcept {
+    sign.seen(written_.load());
+    if (endless) written_.fetch_add(1);
     const long now = sent.load();
+    if (endless) return true;
     if (taken.exchange(now) == now) return false;
     if (word != nullptr) word->signal();
     return true;
@@ -72,6 +79,7 @@ class Mailbox final : public Handler {
 
   Reactor& reactor_;
   Fd fd_;
+  std::atomic<std::uint64_t> written_{0};
 };
 
 template <class Condition>
@@ -149,6 +157,39 @@ BOOST_AUTO_TEST_CASE(descriptors_are_asked_beside_one_that_finds_nothing) {
     bell.ring();
     BOOST_REQUIRE(drive_until(*reactor, [&] { return bell.rung == i; }));
   }
+}
+
+// Polls call a poller whose sign shows input in place of a turn. However much its peer sends, other
+// pollers, descriptors and timers have their turn after some polls.
+BOOST_AUTO_TEST_CASE(one_that_always_has_input_delays_nobody_else) {
+  constexpr int kSoon = 2000;  // polls
+  const auto reactor = make_reactor();
+  Mailbox flooded(*reactor);
+  Mailbox other(*reactor);
+  Bell bell(*reactor);
+  struct Shot {
+    void fire() noexcept { ++fired; }
+    std::atomic<int> fired{0};
+  } shot;
+  Timer timer(*reactor, Call::to<&Shot::fire>(&shot));
+  flooded.show_sign();
+  other.show_sign();
+  flooded.endless = true;
+  flooded.put();
+  BOOST_REQUIRE(drive_until(*reactor, [&] { return flooded.looks > 1000; }));
+  const auto soon = [&](auto condition) {
+    for (int poll = 0; poll < kSoon && !condition(); ++poll) reactor->poll();
+    return condition();
+  };
+  for (int i = 1; i <= 200; ++i) {
+    other.put();
+    BOOST_REQUIRE(soon([&] { return other.taken == i; }));
+    bell.ring();
+    BOOST_REQUIRE(soon([&] { return bell.rung == i; }));
+    timer.start(Clock::now());
+    BOOST_REQUIRE(soon([&] { return shot.fired == i; }));
+  }
+  flooded.endless = false;
 }
 
 BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {
