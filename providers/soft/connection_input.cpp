@@ -32,6 +32,12 @@ Handler::Look Connection::look() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
   if (link_ == nullptr) return Look::kNothing;
+  if (state_ == State::kReady && intake_.receive_short()) {
+    queue_.new_turn();
+    if (shared_.fault.raised || queue_.has_unsent()) [[unlikely]]
+      act(Intake::Event::kNone);
+    return Look::kFound;
+  }
   const unsigned what = link_->look();
   if (what == 0) return Look::kNothing;
   const std::uint64_t before = link_->incoming().bytes;

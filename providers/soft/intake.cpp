@@ -62,6 +62,14 @@ Intake::Event Intake::on_ready(unsigned what) noexcept {
   return Event::kNone;
 }
 
+bool Intake::receive_short() noexcept {
+  if (input_ != Input::kOpen || unfinished_ || waiting_ || stalled_ || peer_closed_ ||
+      !shared_.link->receive_short(queue_))
+    return false;
+  delivered();
+  return true;
+}
+
 Intake::Event Intake::receive() noexcept {
   Link& link = *shared_.link;
   std::size_t work = Queue::kPassBudget;

@@ -44,6 +44,8 @@ class Intake {
 
   // ---- all of these: the link is there ----------------------------------------------------------
   [[nodiscard]] Event on_ready(unsigned what) noexcept UDAPL_REQUIRES(qp_locked);
+  // The same where short messages are all that is there. False: on_ready() has to see to it.
+  [[nodiscard]] bool receive_short() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
   // The end of set-up: reads until the first message is there whole, and keeps it; then nothing,
   // until what has come may be delivered.

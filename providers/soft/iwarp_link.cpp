@@ -240,6 +240,17 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   return filled ? Received::kMore : Received::kNothing;
 }
 
+// From where the peer has written them.
+bool IwarpLink::receive_short(iwarp::Inbound& inbound) noexcept {
+  if (!in_place_ || !staging_.staged().empty()) return false;
+  const std::size_t used = receiver_.feed_plain(stream_->only_input(), inbound);
+  if (used == 0) return false;
+  stream_->drop(used);
+  incoming_.bytes += used;
+  note_incoming();
+  return true;
+}
+
 // What comes next of an opened segment, into the memory that it is for.
 Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept {
   if (!staging_.reserve(kAroundOpened)) return Received::kNoMemory;

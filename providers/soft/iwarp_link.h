@@ -86,6 +86,7 @@ class IwarpLink final : public Link {
   [[nodiscard]] bool rest() noexcept override { return stream_->rest(); }
 
   Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept override;
+  [[nodiscard]] bool receive_short(iwarp::Inbound& inbound) noexcept override;
   void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept override;
   void end_receive_pass() noexcept override { staging_.release_if_empty(); }
   bool release(iwarp::Inbound& inbound) noexcept override;

@@ -180,6 +180,10 @@ class Link {
   // One read, and delivers. `work` is used up by what is delivered, as iwarp::Receiver::feed says.
   // Without an inbound the first message is read, and kept.
   virtual Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept = 0;
+  // In place of look() and receive(), while input is all that is waited for: delivers short
+  // messages that are there whole and need nothing but a receive. False: nothing was done, look()
+  // says what there is.
+  [[nodiscard]] virtual bool receive_short(iwarp::Inbound&) noexcept { return false; }
   // What has been read and not delivered.
   virtual void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept = 0;
   virtual void end_receive_pass() noexcept {}

@@ -81,6 +81,11 @@ class Queue final : public iwarp::Inbound {
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
   void stop() noexcept UDAPL_REQUIRES(qp_locked);  // the connection has ended: completes all
   void new_turn() noexcept UDAPL_REQUIRES(qp_locked) { posts_in_place_ = 0; }
+  // Whether there is something for transmit().
+  [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return requests.unbuilt() != 0 || controls_ != 0 || responder_.owes() ||
+           !shared_.link->all_sent();
+  }
 
   // ---- for the Qp -------------------------------------------------------------------------------
   // A request was posted. True: it is to be sent now; else it goes with others.

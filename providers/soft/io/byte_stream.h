@@ -88,6 +88,8 @@ class ByteStream {
   };
   [[nodiscard]] virtual Input input() noexcept { return {}; }
   virtual void drop(std::size_t) noexcept {}
+  // input(), if nothing else but input is to be dealt with; empty otherwise, and look() says what.
+  [[nodiscard]] virtual std::span<const std::byte> only_input() noexcept { return {}; }
   // input() will not grow before some of it is taken, by drop() or receive().
   [[nodiscard]] virtual bool cut() const noexcept { return false; }
   // All that was received has been delivered.

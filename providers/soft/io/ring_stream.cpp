@@ -117,9 +117,7 @@ std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
 }
 
 std::uint32_t RingStream::look() noexcept {
-  // Whoever waits for input alone sees an end when it reads.
-  if (events_ == EPOLLIN && !rests_ && !lender_.any() && !peer_gone_ &&
-      due_.load(std::memory_order_relaxed) == 0) [[likely]]
+  if (only_input_matters()) [[likely]]
     return has_input() ? std::uint32_t{EPOLLIN} : 0U;
   if (rests_) stay_awake();
   if (due_.load(std::memory_order_relaxed) != 0) [[unlikely]] {

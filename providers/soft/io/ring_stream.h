@@ -50,6 +50,7 @@ class RingStream final : public ByteStream {
   IoResult receive(std::span<std::byte> room) noexcept override;
   IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
   [[nodiscard]] Input input() noexcept override;
+  [[nodiscard]] std::span<const std::byte> only_input() noexcept override;
   void drop(std::size_t bytes) noexcept override;
   [[nodiscard]] bool cut() const noexcept override {
     return peer_gone_ || lent_follows_ || reader_.cut();
@@ -101,6 +102,11 @@ class RingStream final : public ByteStream {
     return (due_.load(std::memory_order_relaxed) & what) != 0;
   }
   [[nodiscard]] bool wants(std::uint32_t event) const noexcept { return (events_ & event) != 0; }
+  // An end shows when the input is read.
+  [[nodiscard]] bool only_input_matters() const noexcept {
+    return events_ == EPOLLIN && !rests_ && !lender_.any() && !peer_gone_ &&
+           due_.load(std::memory_order_relaxed) == 0;
+  }
 
   Reactor& reactor_;
   std::unique_ptr<TcpStream> tcp_;

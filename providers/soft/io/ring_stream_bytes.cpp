@@ -157,6 +157,15 @@ RingStream::Input RingStream::input() noexcept {
   return {lent_follows_ ? bytes.first(most) : bytes, lent_follows_};
 }
 
+std::span<const std::byte> RingStream::only_input() noexcept {
+  if (!only_input_matters()) return {};
+  const std::span<const std::byte> bytes = reader_.input();
+  if (bytes.size() >= kLarge || borrower_.before_next(reader_.position()) <= bytes.size())
+    return {};
+  lent_follows_ = false;
+  return bytes;
+}
+
 bool RingStream::has_input() noexcept {
   if (!borrower_.is_next(reader_.position())) return reader_.has_input();
   return borrower_.ready();

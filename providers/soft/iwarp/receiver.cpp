@@ -40,7 +40,7 @@ bool passes_held(Opcode opcode) noexcept {
          opcode == Opcode::kTerminate;
 }
 
-// Of an untagged segment that is the last of its message.
+// The first two bytes of an untagged segment that is the last one of its message.
 constexpr std::uint16_t control_bytes(Opcode opcode) noexcept {
   return static_cast<std::uint16_t>((kDdpLast | kDdpVersionValue) << 8U |
                                     kRdmapVersionValue << kRdmapVersionShift |
@@ -97,36 +97,60 @@ void Receiver::note_size(std::size_t total) noexcept {
     --large_;
 }
 
-// The ordinary message at the front: a Send that is there whole, in one segment, in its order, with
-// nothing special to it. Its size; then it has been delivered, or is held, or has failed. 0: it is
-// something else, and nothing was done.
-std::size_t Receiver::plain_send(std::span<const std::byte> staged, Inbound& inbound) noexcept {
+// An ordinary message at the front: a Send or an RDMA Write that is there whole, in one segment, in
+// its order, with nothing special to it. Its size; then it has been delivered, or is held, or has
+// failed. 0: it is something else, and nothing was done.
+std::size_t Receiver::plain_message(std::span<const std::byte> staged, Inbound& inbound) noexcept {
   constexpr std::size_t kHeader = kFpduLengthSize + kUntaggedHeaderSize;
-  if (staged.size() < kHeader || untagged_.active || !held_.empty() ||
-      udapl::trace::enabled(udapl::trace::kDetail))
+  static_assert(kHeader <= fpdu_size(kTaggedHeaderSize), "no FPDU is shorter");
+  if (staged.size() < kHeader || !held_.empty() || udapl::trace::enabled(udapl::trace::kDetail))
     return 0;
   std::array<std::byte, kFpduLengthSize + kMaxFront> front;
   std::memcpy(front.data(), staged.data(), kHeader);
   const std::uint16_t length = load16(front.data());
   const std::size_t total = fpdu_size(length);
+  if (total > staged.size()) return 0;
   const Segment s =
       Segment::of(front.data() + kFpduLengthSize, staged.data() + kFpduLengthSize, length);
-  const bool solicited = s.opcode == Opcode::kSendSolicited;
-  if (load16(s.front) != control_bytes(s.opcode) || (!solicited && s.opcode != Opcode::kSend) ||
-      length < kUntaggedHeaderSize || total > staged.size() || s.queue() != kQueueSend ||
-      s.msn() != next_msn_[kQueueSend] || s.mo() != 0 || (crc_ && !crc_good(staged.data(), total)))
+  const bool write = s.opcode == Opcode::kWrite;
+  if (!(write ? is_plain_write(s) : is_plain_send(s)) || (crc_ && !crc_good(staged.data(), total)))
     return 0;
+  const Verdict verdict = write ? deliver_plain_write(s, inbound) : deliver_plain_send(s, inbound);
+  if (verdict != Verdict::kOk) [[unlikely]] {
+    const std::size_t most = std::min(total, front.size());
+    std::memcpy(front.data() + kHeader, staged.data() + kHeader, most - kHeader);
+    if (verdict == Verdict::kWait ? !hold(s, !write) : !accept(s, verdict)) return total;
+  }
+  if (!write) ++next_msn_[kQueueSend];
+  return total;
+}
+
+bool Receiver::is_plain_send(const Segment& s) const noexcept {
+  return load16(s.front) == control_bytes(s.opcode) && !untagged_.active &&
+         (s.opcode == Opcode::kSend || s.opcode == Opcode::kSendSolicited) &&
+         s.length >= kUntaggedHeaderSize && s.queue() == kQueueSend &&
+         s.msn() == next_msn_[kQueueSend] && s.mo() == 0;
+}
+
+Verdict Receiver::deliver_plain_send(const Segment& s, Inbound& inbound) noexcept {
   const auto payload = s.untagged_payload();
   const Verdict verdict = inbound.place_send({s.opcode, true, true, s.msn(), 0, payload});
   if (verdict == Verdict::kOk) [[likely]] {
+    const bool solicited = s.opcode == Opcode::kSendSolicited;
     inbound.send_done({s.opcode, solicited, false, 0, static_cast<std::uint32_t>(payload.size())});
-  } else {
-    const std::size_t most = std::min(total, front.size());
-    std::memcpy(front.data() + kHeader, staged.data() + kHeader, most - kHeader);
-    if (verdict == Verdict::kWait ? !hold(s, true) : !accept(s, verdict)) return total;
   }
-  ++next_msn_[kQueueSend];
-  return total;
+  return verdict;
+}
+
+bool Receiver::is_plain_write(const Segment& s) const noexcept {
+  return load16(s.front) == (kDdpTagged << 8U | control_bytes(Opcode::kWrite)) && !tagged_.active &&
+         s.length >= kTaggedHeaderSize;
+}
+
+// STag and offset of a zero-length Write are not looked at (RFC 5040 §5.1).
+Verdict Receiver::deliver_plain_write(const Segment& s, Inbound& inbound) noexcept {
+  const auto payload = s.tagged_payload();
+  return payload.empty() ? Verdict::kOk : inbound.place_write(s.stag(), s.to(), payload);
 }
 
 std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
@@ -141,7 +165,7 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
       continue;
     }
     if (used == staged.size()) break;
-    if (const std::size_t plain = plain_send(staged.subspan(used), inbound); plain != 0)
+    if (const std::size_t plain = plain_message(staged.subspan(used), inbound); plain != 0)
         [[likely]] {
       if (state_ == State::kFailed) break;
       ++fpdus_;
@@ -189,6 +213,24 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     used = staged.size();
     held_.clear();
   }
+  left_over_ = staged.size() - used;
+  return used;
+}
+
+std::size_t Receiver::feed_plain(std::span<const std::byte> staged, Inbound& inbound) noexcept {
+  if (state_ != State::kOpen || open_ != 0 || stalled_) return 0;
+  std::size_t used = 0;
+  while (const std::size_t plain = plain_message(staged.subspan(used), inbound)) {
+    used += plain;
+    if (state_ != State::kOpen) {
+      left_over_ = 0;
+      return staged.size();
+    }
+    ++fpdus_;
+    note_size(plain);
+  }
+  if (used == 0) return 0;
+  needed_ = kFpduLengthSize;
   left_over_ = staged.size() - used;
   return used;
 }

@@ -70,6 +70,10 @@ class Receiver {
   static constexpr std::size_t kFpduWork = 1024;
   std::size_t feed(std::span<const std::byte> staged, Inbound& inbound, std::size_t& work) noexcept;
 
+  // The same for Sends and RDMA Writes at the front, whole messages in one segment each, while
+  // nothing waits or is unfinished. Stops at anything else. 0: nothing was done.
+  std::size_t feed_plain(std::span<const std::byte> staged, Inbound& inbound) noexcept;
+
   // A receive may be there for the message that waits: delivers what is held, as far as it gets.
   // Afterwards feed() what is still staged. True: something was delivered.
   bool release(Inbound& inbound) noexcept;
@@ -141,8 +145,12 @@ class Receiver {
   class Part;
   enum class Delivery : std::uint8_t { kDone, kWaits, kFailed };
 
-  [[nodiscard]] std::size_t plain_send(std::span<const std::byte> staged,
-                                       Inbound& inbound) noexcept;
+  [[nodiscard]] std::size_t plain_message(std::span<const std::byte> staged,
+                                          Inbound& inbound) noexcept;
+  bool is_plain_send(const Segment& s) const noexcept;
+  bool is_plain_write(const Segment& s) const noexcept;
+  static Verdict deliver_plain_send(const Segment& s, Inbound& inbound) noexcept;
+  static Verdict deliver_plain_write(const Segment& s, Inbound& inbound) noexcept;
   void trace(const Segment& s) const noexcept;
   static bool length_covers_header(const std::byte* front, std::size_t available) noexcept;
   bool open(const std::byte* front, std::size_t available, std::uint16_t length,

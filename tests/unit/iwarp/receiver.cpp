@@ -106,6 +106,48 @@ BOOST_AUTO_TEST_CASE(one_byte_at_a_time) {
   }
 }
 
+// feed_plain() and feed() in turns, wherever the stream is cut: the same as feed() alone.
+BOOST_AUTO_TEST_CASE(plain_messages_are_as_others) {
+  const Bytes stream = conversation(false);
+  const std::string expected = heard(stream, false);
+  for (const std::size_t chunk : {1U, 7U, 40U, 1000U, 1448U, 100'000U}) {
+    Rx rx(false);
+    rx.inbound.reads = outstanding();
+    std::size_t plain = 0;
+    for (std::size_t at = 0; at < stream.size(); at += chunk) {
+      append(rx.staged, std::span(stream).subspan(at, std::min(chunk, stream.size() - at)));
+      const std::size_t used = rx.receiver.feed_plain(rx.staged, rx.inbound);
+      plain += used;
+      rx.staged.erase(rx.staged.begin(), rx.staged.begin() + static_cast<std::ptrdiff_t>(used));
+      if (used != 0) BOOST_REQUIRE_EQUAL(rx.receiver.mid_fpdu(), !rx.staged.empty());
+      rx.arrive({});
+    }
+    BOOST_TEST(joined(rx.inbound.log) == expected);
+    BOOST_TEST(rx.staged.empty());
+    BOOST_TEST(!rx.receiver.mid_fpdu());
+    BOOST_TEST(plain != 0U);
+  }
+}
+
+// What is wrong with a plain message ends the stream as it does in feed(), and takes all there is.
+BOOST_AUTO_TEST_CASE(plain_messages_that_are_refused) {
+  Tx tx({.crc = false, .markers = false, .emss = 1448});
+  tx.write(1, 0, as_bytes("into memory"));
+  tx.send(as_bytes("after it"));
+  const Bytes stream = tx.take();
+  for (const Verdict verdict : {Verdict::kInvalidStag, Verdict::kBaseBounds, Verdict::kAccess}) {
+    Rx usual(false);
+    Rx plain(false);
+    usual.inbound.on_write = plain.inbound.on_write = verdict;
+    usual.arrive(stream);
+    BOOST_TEST(plain.receiver.feed_plain(stream, plain.inbound) == stream.size());
+    BOOST_TEST((plain.receiver.state() == Receiver::State::kFailed));
+    BOOST_TEST(plain.failure() == usual.failure());
+    BOOST_TEST(joined(plain.inbound.log) == joined(usual.inbound.log));
+    BOOST_TEST(plain.receiver.feed_plain(stream, plain.inbound) == 0U);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(random_chunks) {
   const Bytes stream = conversation(true);
   const std::string expected = heard(stream, true);
