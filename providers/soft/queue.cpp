@@ -142,7 +142,8 @@ bool Queue::send_short() noexcept {
       responder_.owes() || !link.all_sent())
     return false;
   bool any = false;
-  while (requests.startable() && requests.send_short()) any = true;
+  while (requests.startable() && requests.send_short(out_.pins)) any = true;
+  unpin();
   if (any) {
     if (link.flush_short() == Link::Flushed::kBroken)
       shared_.fault.raise(BreakReason::kTransportLost);

@@ -65,8 +65,8 @@ class SendQueue {
   // May the first request that is not built yet start now?
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
   // Builds it at once, if it is short; Link::flush_short() and sent() are to follow. False: it is
-  // to be started.
-  [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
+  // to be started. `pins` may be cleared after any number of messages.
+  [[nodiscard]] bool send_short(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
   // Does it, an RDMA Write or Read, without the peer. False: it is to be started.
   [[nodiscard]] bool reach(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Starts it. False: it failed, or has to wait for room for its pins.
@@ -115,7 +115,10 @@ class SendQueue {
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
                   Fill fill) noexcept UDAPL_REQUIRES(qp_locked);
-  [[nodiscard]] bool gather(std::span<const Segment> segments, std::span<std::byte> room,
+  [[nodiscard]] bool pin_for_copy(PinSet& pins, const Segment& segment) noexcept
+      UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool gather(std::span<const Segment> segments, PinSet& pins,
+                            std::span<std::byte> room,
                             std::span<const std::byte>& gathered) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict read_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);

@@ -9,7 +9,7 @@
 namespace udapl::soft {
 
 // What cannot be read any more begin() reports.
-bool SendQueue::send_short() noexcept {
+bool SendQueue::send_short(PinSet& pins) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
   if ((!write && request.kind != RequestKind::kSend) || request.invalidate ||
@@ -22,12 +22,11 @@ bool SendQueue::send_short() noexcept {
                       {}};
   const Segment* const segments = requests_.segments(built_);
   if (request.segment_count == 1) [[likely]] {
-    const MrTable::Pin pin = shared_.memory.pin(segments[0].ref);
     message.payload = {segments[0].address, segments[0].length};
-    if (!pin || !shared_.link->send_short(message)) return false;
+    if (!pin_for_copy(pins, segments[0]) || !shared_.link->send_short(message)) return false;
   } else {
     std::array<std::byte, kMostGathered> gathered;
-    if (!gather({segments, request.segment_count}, gathered, message.payload) ||
+    if (!gather({segments, request.segment_count}, pins, gathered, message.payload) ||
         !shared_.link->send_short(message))
       return false;
   }
@@ -36,13 +35,19 @@ bool SendQueue::send_short() noexcept {
   return true;
 }
 
+// What was pinned before has been copied. Messages in a row usually share a registration, and so
+// its pin: to take and to return one for each would wait, each time, for the ring's cache line.
+bool SendQueue::pin_for_copy(PinSet& pins, const Segment& segment) noexcept {
+  if (!pins.has_room(1)) pins.clear();
+  return pins.add(shared_.memory, segment.ref);
+}
+
 // Copies some segments into one piece. False: there is more, or not all may be read.
-bool SendQueue::gather(std::span<const Segment> segments, std::span<std::byte> room,
+bool SendQueue::gather(std::span<const Segment> segments, PinSet& pins, std::span<std::byte> room,
                        std::span<const std::byte>& gathered) noexcept {
   std::size_t size = 0;
   for (const Segment& segment : segments) {
-    const MrTable::Pin pin = shared_.memory.pin(segment.ref);
-    if (!pin || segment.length > room.size() - size) return false;
+    if (!pin_for_copy(pins, segment) || segment.length > room.size() - size) return false;
     std::copy_n(segment.address, segment.length, room.data() + size);
     size += segment.length;
   }

@@ -23,6 +23,17 @@ constexpr std::uint64_t kLooksEvery = 4 * 1024;
 constexpr std::size_t kMostLatest = kLatestWords * sizeof(std::uint64_t);
 constexpr std::uint64_t kNoLatest = UINT64_MAX;
 
+// So far ahead of what is written.
+constexpr std::size_t kPrefetched = 128;
+
+void prefetch_for_write(const void* line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 // Whether the other side sleeps, which is told once.
 bool take_back(std::atomic<std::uint32_t>& sleeps) noexcept {
   if (sleeps.load(std::memory_order_seq_cst) == 0) [[likely]]
@@ -62,9 +73,10 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   const std::size_t first = std::min(bytes.size(), window_ - at);
   if (alone && first == count && window_ - at >= kMostLatest) latest_ = window.data() + at;
   std::memcpy(window.data() + at, bytes.data(), first);
-  if (first < bytes.size())
-    std::memcpy(window.data(), bytes.data() + first, bytes.size() - first);
+  if (first < bytes.size()) std::memcpy(window.data(), bytes.data() + first, bytes.size() - first);
   head_ += bytes.size();
+  // The reader has had these lines in the lap before.
+  prefetch_for_write(window.data() + ((at + bytes.size() + kPrefetched) & (window_ - 1)));
   return count;
 }
 
