@@ -27,10 +27,7 @@ struct Reactor::Poller {
 void Reactor::count_awake() noexcept {
   awake_count_.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
   some_rest_.store(awake_.size() != pollers_, std::memory_order_relaxed);
-  const auto awake = static_cast<std::uint32_t>(std::clamp<std::size_t>(awake_.size(), 1, 1024));
-  rest_after_ = pollers_ <= kFewPollers ? UINT32_MAX
-                                        : std::clamp(kRestSooner / (awake * awake),
-                                                     kRestAfterAtLeast, kRestAfterAtMost);
+  rest_after_ = pollers_ <= kFewPollers ? UINT32_MAX : pollers_ <= kManyPollers ? kRestAfter : 1;
 }
 
 void Reactor::wake_poller(std::uint32_t index) noexcept {
@@ -71,12 +68,13 @@ void Reactor::rouse(Handler& poller) noexcept {
   announce_work();
 }
 
-// The poller at a place of the list of those that are awake, or the first behind it, which is being
-// called from now on; of those with quiet signs only the one at place `quiet`, all if it is kAll,
-// and those that are to rest.
-bool Reactor::begin_poller(std::size_t& place, std::size_t quiet, Poller& poller) noexcept {
+// The poller at a place of the list of those that are awake, or the first behind it, before `end`,
+// which is being called from now on; of those with quiet signs only the one at place `quiet`, all
+// if it is kAll, and those that are to rest.
+bool Reactor::begin_poller(std::size_t& place, std::size_t end, std::size_t quiet,
+                           Poller& poller) noexcept {
   const ScopedLock guard(lock_);
-  for (; place < awake_.size(); ++place) {
+  for (; place < std::min(end, awake_.size()); ++place) {
     Awake& awake = awake_[place];
     if (quiet != kAll && quiet != place && awake.misses + 1 < rest_after_ && awake.sign->quiet()) {
       ++awake.misses;
@@ -108,16 +106,25 @@ bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) no
   return false;
 }
 
-// In turn, so that one whose peer sends without end does not keep the others waiting. Null: all
-// signs are quiet.
-Reactor::Awake* Reactor::next_with_input() noexcept {
-  const std::size_t count = awake_.size();
-  std::size_t place = served_;
-  for (std::size_t i = 0; i != count; ++i) {
-    if (++place >= count) place = 0;
+// The first of `most` places behind `place` whose sign is not quiet; null if there is none.
+Reactor::Awake* Reactor::next_with_input(std::size_t& place, std::size_t most) noexcept {
+  for (; most != 0; --most) {
+    if (++place >= awake_.size()) place = 0;
     if (!awake_[place].sign->quiet()) return &awake_[place];
   }
   return nullptr;
+}
+
+// In turn, so that one whose peer sends without end does not keep the others waiting. Of many a
+// glance looks at some only: first at those behind the one that was served last, since programs
+// that use their connections one after the other find the next one there, then at a further piece
+// of the list.
+Reactor::Awake* Reactor::next_with_input() noexcept {
+  const std::size_t count = awake_.size();
+  std::size_t place = served_;
+  if (count <= kGlanced) return next_with_input(place, count);
+  Awake* const found = next_with_input(place, kGlancedNext);
+  return found != nullptr ? found : next_with_input(glanced_, kGlanced - kGlancedNext);
 }
 
 // A poll calls a poller that has input without the rest of a turn, which every kHabit-th one needs:
@@ -185,17 +192,22 @@ bool Reactor::ask_pollers() noexcept {
   const bool roused =
       roused_.load(std::memory_order_relaxed) && roused_.exchange(false, std::memory_order_seq_cst);
   ++asks_;
+  const std::size_t count = awake_count_.load(std::memory_order_relaxed);
+  std::size_t place = 0;
+  std::size_t end = count;
+  if (!roused && count > kAskedPerTurn) {  // a piece of the list in each turn
+    place = asked_ < count ? asked_ : 0;
+    asked_ = end = std::min(place + kAskedPerTurn, count);
+  }
   std::size_t quiet = kNone;
   if (roused)
     quiet = kAll;
-  else if (asks_ % kAsksOfOne == 0)
-    quiet = asks_ / kAsksOfOne % std::max(1U, awake_count_.load(std::memory_order_relaxed));
+  else if (asks_ % kAsksOfOne == 0 && end != place)
+    quiet = place + asks_ / kAsksOfOne % (end - place);
   bool any = false;
   Poller poller;
   // Each at most once: what is at the place of one that has gone comes next turn.
-  for (std::size_t place = 0;
-       place < awake_count_.load(std::memory_order_relaxed) && begin_poller(place, quiet, poller);
-       ++place) {
+  for (; begin_poller(place, end, quiet, poller); ++place) {
     const bool found = poller.handler->look() == Handler::Look::kFound;
     any |= found;
     if (!end_poller(place, poller, found)) continue;
@@ -210,7 +222,7 @@ void Reactor::let_pollers_rest() noexcept {
   // Those that stay awake are the last then.
   std::size_t first = 0;
   for (std::uint32_t left = awake_count_.load(std::memory_order_relaxed);
-       left > 0 && begin_poller(first, kAll, poller); --left) {
+       left > 0 && begin_poller(first, kAll, kAll, poller); --left) {
     let_rest(poller);
     end_call();
   }

@@ -141,12 +141,11 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kHot = 4;
   static constexpr std::uint32_t kColdAfter = 64;
   static constexpr std::uint32_t kLooksPerWait = 8;
-  // A poller that has found nothing for so many turns rests, the sooner the more are awake (their
-  // number squared divides kRestSooner), as all signs are looked at in each turn. But where there
-  // are few, all are awake as long as a thread polls, new ones after some of its turns.
-  static constexpr std::uint32_t kRestAfterAtMost = 4096;
-  static constexpr std::uint32_t kRestAfterAtLeast = 32;
-  static constexpr std::uint32_t kRestSooner = 4096 * 1024;
+  // A poller that has found nothing in so many turns that asked it rests; where there are more than
+  // kManyPollers, after the first. But where there are few, all are awake as long as a thread
+  // polls, new ones after some of its turns.
+  static constexpr std::uint32_t kRestAfter = 4096;
+  static constexpr std::size_t kManyPollers = 1024;
   static constexpr std::uint32_t kFewPollers = 8;
   static constexpr std::uint32_t kWakeFewAfter = 32;
   static constexpr std::uint32_t kWakeFewEvery = 1024;
@@ -161,6 +160,11 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kTurnsPerWait = 4;
   static constexpr std::uint32_t kFoundPerWait = 64;
   static constexpr std::uint32_t kAsksOfOne = 8;
+  // Of many that are awake a glance looks at so many, the first kGlancedNext of them behind the one
+  // that was served last; and a turn asks so many, so that neither takes longer the more there are.
+  static constexpr std::size_t kGlanced = 64;
+  static constexpr std::size_t kGlancedNext = 8;
+  static constexpr std::size_t kAskedPerTurn = 128;
   // Of turns that find something every kTimersPerFound-th looks for timers.
   static constexpr std::uint32_t kTimersPerFound = 8;
   // So many polls in a row that find a leader asleep, and it is asked to make way.
@@ -246,7 +250,8 @@ class Reactor final : private WaitWord::Waker {
   void wake_poller(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void end_awake(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void count_awake() noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] bool begin_poller(std::size_t& place, std::size_t quiet, Poller& poller) noexcept;
+  [[nodiscard]] bool begin_poller(std::size_t& place, std::size_t end, std::size_t quiet,
+                                  Poller& poller) noexcept;
   [[nodiscard]] bool end_poller(std::size_t place, const Poller& poller, bool found) noexcept;
   // What a poll finds when it looks at the signs of the pollers that are awake.
   enum class Glance : std::uint8_t {
@@ -256,6 +261,8 @@ class Reactor final : private WaitWord::Waker {
   };
   [[nodiscard]] Glance glance_at_pollers(bool& found) noexcept;
   [[nodiscard]] Awake* next_with_input() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] Awake* next_with_input(std::size_t& place, std::size_t most) noexcept
+      UDAPL_REQUIRES(lock_);
   bool serve(std::size_t place, const Poller& poller) noexcept;
   void let_rest(const Poller& poller) noexcept;
   bool ask_pollers() noexcept;                   // true: one had something
@@ -359,6 +366,7 @@ class Reactor final : private WaitWord::Waker {
   std::uint32_t waits_saved_ = 0;  // in a row; by whoever holds the role, as the next three
   std::uint32_t turns_per_wait_ = kTurnsPerWait;
   std::uint32_t asks_ = 0;                  // of pollers
+  std::size_t asked_ = 0;                   // of many: where the next turn begins
   std::uint32_t found_ = 0;                 // turns that found something, since timers were fired
   std::atomic<std::uint32_t> glances_{0};   // in place of turns, in a row
   std::atomic<std::uint32_t> shut_out_{0};  // polls in a row that found a leader asleep
@@ -372,8 +380,9 @@ class Reactor final : private WaitWord::Waker {
   alignas(64) SpinLock lock_;              // a leaf
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
-  std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);               // room is reserved
-  std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;                 // place of the one served last
+  std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);  // room is reserved
+  std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;    // place of the one served last
+  std::size_t glanced_ UDAPL_GUARDED_BY(lock_) = 0;   // of many: the last one looked at
   std::uint32_t rest_after_ UDAPL_GUARDED_BY(lock_) = UINT32_MAX;  // misses
   Timers timers_ UDAPL_GUARDED_BY(lock_);
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);

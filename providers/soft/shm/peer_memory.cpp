@@ -23,7 +23,7 @@ namespace udapl::soft::shm {
 namespace {
 
 // One call copies no more: whoever revokes waits for it, and the lock of the QP is held.
-constexpr std::size_t kMostAtOnce = 256 * 1024;
+constexpr std::size_t kMostAtOnce = 512 * 1024;
 constexpr std::size_t kMostPieces = 64;  // of local memory in one call
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 

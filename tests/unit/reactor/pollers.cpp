@@ -192,6 +192,28 @@ BOOST_AUTO_TEST_CASE(one_that_always_has_input_delays_nobody_else) {
   flooded.endless = false;
 }
 
+// More than a glance looks at, in an order that cannot be foreseen, in every state between awake
+// and at rest.
+BOOST_AUTO_TEST_CASE(each_of_many_is_found) {
+  for (const int count : {65, 300, 1100}) {
+    const auto reactor = make_reactor();
+    std::vector<std::unique_ptr<Mailbox>> boxes;
+    for (int i = 0; i < count; ++i) {
+      boxes.push_back(std::make_unique<Mailbox>(*reactor));
+      boxes.back()->show_sign();
+    }
+    std::vector<long> sent(boxes.size());
+    for (int i = 0; i < 4 * count; ++i) {
+      const auto place = static_cast<std::size_t>(i) * 7919 % boxes.size();
+      boxes[place]->put();
+      ++sent[place];
+      const auto end = Clock::now() + kPatience;
+      while (boxes[place]->taken != sent[place] && Clock::now() < end) reactor->poll();
+      BOOST_REQUIRE_EQUAL(boxes[place]->taken.load(), sent[place]);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
