@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Timers and deferred calls: how they get into the reactor's queues.
+// Timers and deferred calls: how they enter the reactor's queues.
 #include "providers/reactor/callbacks.h"
 
 #include "providers/reactor/reactor.h"
@@ -23,7 +23,7 @@ bool Timer::insert(Clock::time_point when) noexcept {
 }
 
 void Timer::start(Clock::time_point when) noexcept {
-  Reactor& reactor = reactor_;  // once started, the call may come and destroy this
+  Reactor& reactor = reactor_;  // once started, the callback may run and destroy *this
   if (insert(when)) reactor.announce_timer(when);
 }
 
@@ -50,13 +50,13 @@ bool Deferred::enqueue() noexcept {
 }
 
 void Deferred::post() noexcept {
-  Reactor& reactor = reactor_;  // once queued, the call may come and destroy this
+  Reactor& reactor = reactor_;  // once queued, the callback may run and destroy *this
   if (enqueue()) reactor.announce_work();
 }
 
 void Deferred::post_for_poll() noexcept {
   Reactor& reactor = reactor_;
-  // While it is polled the service thread sleeps until the lease ends, at most.
+  // While the application polls, the service thread takes over when the lease ends, at the latest.
   if (enqueue() && !reactor.polled()) reactor.announce_work();
 }
 

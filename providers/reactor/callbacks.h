@@ -9,12 +9,12 @@
 
 #include <cstdint>
 
-// What a Reactor calls.
+// The kinds of objects that a Reactor calls.
 namespace udapl {
 
 class Reactor;
 
-// Where a handler is entered in its reactor; the reactor's business.
+// A handler's place in its reactor's table. Used by the reactor only, except for `only_reads`.
 class WatchSlot {
  private:
   friend class Reactor;
@@ -26,16 +26,17 @@ class WatchSlot {
   bool only_reads = false;
 };
 
-// Where a poller's input shows: there is none while the word is what it was. Read by any thread
-// while the poller is watched; set by the poller under its own lock.
+// The word in which a poller's input shows: while it is unchanged, there is no input. Read by any
+// thread while the poller is watched; set by the poller under its own lock.
 class Sign {
  public:
-  // Null: it has to be asked. The word stays where it is until the next call, or unwatch().
+  // Null: the poller has no such word and must be called. The word must stay valid until the next
+  // call of watch(), or until Reactor::unwatch().
   void watch(const std::atomic<std::uint64_t>* word) noexcept {
     word_.store(word, std::memory_order_release);
   }
   void seen(std::uint64_t value) noexcept { seen_.store(value, std::memory_order_relaxed); }
-  // Where the next input will probably lie. Only a hint for the cache.
+  // Where the next input will probably arrive: only a prefetch hint.
   void next_at(const void* place) noexcept { next_.store(place, std::memory_order_relaxed); }
   [[nodiscard]] bool quiet() const noexcept {
     const std::atomic<std::uint64_t>* const word = word_.load(std::memory_order_acquire);
@@ -55,21 +56,21 @@ class Sign {
   std::atomic<const void*> next_{nullptr};
 };
 
-// What is told that a descriptor is ready. Called by the thread that drives the reactor, with no
-// lock held, never twice at a time; does bounded work, makes no sink call (those go through a
+// Is notified when a descriptor is ready. Called by the thread that drives the reactor, with no
+// lock held and never concurrently. Does bounded work, makes no sink call (those go through a
 // SinkGate) and may destroy the object it belongs to as its last act.
 class Handler {
  public:
-  // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Level-triggered: what is left over is
-  // reported again.
+  // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Level-triggered: input that is left
+  // unread is reported again.
   virtual void on_ready(std::uint32_t events) noexcept = 0;
 
-  // In place of epoll, of a handler that was ready again and again while the application polled: it
-  // looks whether there is input, and deals with that as on_ready would. What came of it.
+  // Called instead of epoll_wait if this handler was ready several times in a row while the
+  // application polled. Checks for input, handles it as on_ready would, and returns the outcome.
   enum class Look : std::uint8_t { kNothing, kFound, kNeverLooks };
   virtual Look look() noexcept { return Look::kNeverLooks; }
-  // Of one that is watched as a poller: from now on its descriptor is to become ready when there is
-  // something. False: there is something already, look again.
+  // Pollers only: from now on the descriptor must become ready when there is input. Returns false
+  // if there is input already: call look() again.
   virtual bool rest() noexcept { return true; }
 
   WatchSlot watch_slot;
@@ -82,9 +83,10 @@ class Handler {
   Handler& operator=(const Handler&) = delete;
 };
 
-// Calls back once at (or soon after) a time. The rules for Handler::on_ready hold for the call.
+// Calls back once at (or soon after) a given time. The rules of Handler::on_ready apply.
 // Thread-safe; start and stop may be called with any lock held. The destructor stops the timer and
-// waits for a call that runs in another thread: destroy it without a lock that the call takes.
+// waits for a call that runs in another thread: destroy it without holding a lock that the call
+// takes.
 class Timer {
  public:
   Timer(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
@@ -92,8 +94,8 @@ class Timer {
 
   void start(Clock::time_point when) noexcept;  // replaces an earlier start
   void start_after(Clock::duration delay) noexcept { start(Clock::now() + delay); }
-  // In the next turn, when the descriptors have had theirs: for what goes on and on, which must not
-  // be a Deferred. While the application polls it wakes nobody.
+  // Calls back in the next turn, after the descriptors: for work that keeps going, which must not
+  // be a Deferred. While the application polls, no thread is woken for it.
   void start_next_turn() noexcept;
   // Afterwards no new call begins; one that has begun in another thread may still run.
   void stop() noexcept;
@@ -109,23 +111,23 @@ class Timer {
   Clock::time_point when_{};
   boost::intrusive::set_member_hook<> hook_;
 
-  bool insert(Clock::time_point when) noexcept;  // true: it is the first one
+  bool insert(Clock::time_point when) noexcept;  // true: it is now the earliest timer
 };
 
-// Calls back once as soon as the driving thread has released its locks. How everything that may
-// not be done in place is done; for sink calls use SinkGate. Thread-safe; any lock may be held. The
-// destructor as ~Timer.
+// Calls back once, from the driving thread with no lock held. For all work that must not be done in
+// place; for sink calls use SinkGate. Thread-safe; any lock may be held. The destructor behaves
+// like ~Timer.
 class Deferred {
  public:
   Deferred(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
   ~Deferred() { close(); }
 
-  void post() noexcept;  // one call follows; posting again before it began changes nothing
-  // As post(), but while the application polls it wakes nobody: the call follows when the
+  void post() noexcept;  // one call follows; posting again before it has begun has no effect
+  // Like post(), but wakes no thread while the application polls: the call follows when the
   // application polls again, or when its lease ends.
   void post_for_poll() noexcept;
-  void cancel() noexcept;  // as Timer::stop
-  void close() noexcept;   // cancel, and wait for a call that runs in another thread
+  void cancel() noexcept;  // like Timer::stop
+  void close() noexcept;   // cancels, and waits for a call that runs in another thread
 
  private:
   friend class Reactor;
@@ -136,7 +138,8 @@ class Deferred {
   boost::intrusive::list_member_hook<> hook_;
 };
 
-// Something that lives on its own (a lingering close) until it is dismissed or the reactor ends.
+// An object without another owner (such as a lingering close). It lives until it is dismissed or
+// the reactor is destroyed.
 class Adopted {
  public:
   virtual ~Adopted() = default;

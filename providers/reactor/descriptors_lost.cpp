@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Reactor: when its descriptors are gone. Daemons close all that they find, ours among them; what
-// waits in epoll would then spin. Timers and deferred calls go on without.
+// Reactor: after the loss of its descriptors. A program that turns itself into a daemon closes
+// every open descriptor, including ours; a thread that waits in epoll would then spin. Timers and
+// deferred calls keep working without them.
 #include <cerrno>
 
 #include "common/errno_text.h"
@@ -22,7 +23,7 @@ int Reactor::wait(epoll_event* events, int max, const Deadline& until) noexcept 
   return count;
 }
 
-// What woke us before the look at the role has changed that, what does so later changes the word.
+// A wake-up before the role is read has changed the role; a later one changes the word.
 int Reactor::wait_without_descriptors(const Deadline& until) noexcept {
   const std::uint32_t seen = lost_word_.value();
   const std::uint32_t role = role_.load(std::memory_order_seq_cst);

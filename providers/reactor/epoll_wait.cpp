@@ -14,7 +14,7 @@ namespace udapl {
 namespace {
 
 #ifdef SYS_epoll_pwait2
-// False: nothing was waited for, use epoll_wait.
+// Returns false if it did not wait: use epoll_wait.
 bool precise_wait(int epoll, epoll_event* events, int max, Clock::duration left,
                   int& result) noexcept {
   static std::atomic<bool> available{true};
@@ -25,7 +25,7 @@ bool precise_wait(int epoll, epoll_event* events, int max, Clock::duration left,
   timeout.tv_nsec = std::chrono::nanoseconds(left - seconds).count();
   result = static_cast<int>(
       ::syscall(SYS_epoll_pwait2, epoll, events, max, &timeout, nullptr, sizeof(std::uint64_t)));
-  // An old kernel, or a container whose filter knows nothing of the call.
+  // An old kernel, or a container whose seccomp filter rejects the call.
   if (result >= 0 || (errno != ENOSYS && errno != EPERM)) return true;
   available.store(false, std::memory_order_relaxed);
   return false;

@@ -8,7 +8,8 @@
 namespace udapl {
 
 // epoll_wait with a deadline (nullopt: none) of nanosecond resolution where the kernel has
-// epoll_pwait2 (Linux 5.11), else rounded up to a millisecond: never early. Returns as epoll_wait.
+// epoll_pwait2 (Linux 5.11), otherwise rounded up to a millisecond: never early. Returns what
+// epoll_wait returns.
 int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept;
 
 }  // namespace udapl

@@ -12,12 +12,13 @@ namespace udapl {
 
 namespace {
 
-// The least that the service thread sleeps: somebody drives just now without having a lease.
+// The shortest sleep of the service thread, for when a thread drives without a lease.
 constexpr auto kAnInstant = std::chrono::microseconds(20);
-// A lease of at least this much may begin by a clock that ticks a hundred times a second or more.
+// A lease of at least this length may be timed by the coarse clock, which ticks a hundred times a
+// second or more.
 constexpr auto kLong = std::chrono::milliseconds(20);
 
-// Never a system call, as the exact clock is on a machine without a usable processor clock.
+// Never makes a system call. The exact clock does on a machine without a usable processor clock.
 Clock::time_point coarse_now() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -35,7 +36,7 @@ timespec to_timespec(Clock::duration time) noexcept {
 
 }  // namespace
 
-// steady_clock is CLOCK_MONOTONIC, as the timer's.
+// steady_clock is CLOCK_MONOTONIC, like the timer's clock.
 void Lease::arm(Clock::rep when) noexcept {
   itimerspec setting{};
   setting.it_value = to_timespec(Clock::duration(when));
@@ -49,7 +50,7 @@ bool Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
   const Clock::rep end = std::max(wanted, extended_.load(std::memory_order_relaxed));
   end_.store(end, std::memory_order_relaxed);
   if (!parked()) return false;
-  // An extension alone is no reason to push the timer, or each large message would.
+  // An extension alone does not push the timer, or each large message would.
   const Clock::rep armed = armed_.load(std::memory_order_relaxed);
   if (armed <= end && armed >= wanted - length.count() / 2) return false;
   arm(end);
@@ -98,8 +99,8 @@ Clock::rep Lease::begin_park(bool leader, const Deadline& timer, bool watches) n
   return until;
 }
 
-// Not on a descriptor that may be somebody else's by now. An expiry that was not read is forgotten
-// when the timer is armed again.
+// If the timer descriptor is lost, does not sleep on it: its number may have been reused. An expiry
+// that was not read is cleared when the timer is armed again.
 bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   if (lost_.load(std::memory_order_seq_cst)) {
     word_.wait(seen, Clock::time_point(Clock::duration(until)));

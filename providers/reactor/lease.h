@@ -11,40 +11,42 @@
 
 namespace udapl {
 
-// For how long the service thread of a reactor stays away after the application has driven, and
-// where it sleeps meanwhile: on a timer that the application pushes ahead of itself. So the service
-// thread sleeps for as long as the application comes back in time, and takes over soon after it
-// has stopped.
+// How long the service thread of a reactor stays away after the application has driven, and the
+// timer on which it sleeps meanwhile. The application keeps pushing that timer into the future, so
+// the service thread sleeps as long as the application drives again in time, and takes over soon
+// after it has stopped.
 //
-// Pushing costs a system call: that is done when half of the lease is used up, and only while the
-// service thread sleeps here. Each function says who may call it. Owned by a Reactor.
+// Pushing the timer costs a system call. It is done when half of the lease is used up, and only
+// while the service thread is parked here. The functions are grouped by the threads that may call
+// them. Owned by a Reactor.
 class Lease {
  public:
-  // After a poll that moved little: of a consumer that goes on to look at memory every microsecond
-  // counts. It grows when the application comes back each time just after the service thread has
-  // taken over.
+  // After a poll that moved little data. Short, because a consumer may go on to spin on memory,
+  // where every microsecond of delay counts. It doubles, up to kLongest, each time the service
+  // thread has taken over in vain.
   static constexpr auto kShortest = std::chrono::microseconds(30);
   static constexpr auto kLongest = std::chrono::milliseconds(1);
-  // Pushing takes 10 us and more in a virtual machine, so the lease grows, too, while a consumer
-  // polls without a break: to 60 us in 4 ms, to kAfterPolls in some 110, a small part of the time
-  // for which it has.
+  // Pushing takes 10 us and more in a virtual machine. So the lease also grows while a consumer
+  // polls without a break: to 60 us in 4 ms and to kAfterPolls in some 110 ms, always a small part
+  // of the time for which it has polled.
   static constexpr auto kAfterPolls = std::chrono::microseconds(240);
   static constexpr std::uint32_t kPushesToGrow = 256;  // by kShortest
-  // After a wait. It grows while a consumer waits again and again, to kAfterWaits: renewing it
-  // costs a system call each time that half of it is over.
+  // After a wait. It grows to kAfterWaits while a consumer waits again and again, as renewing it
+  // costs a system call each time half of it has run down.
   static constexpr auto kAfterWait = std::chrono::milliseconds(1);
   static constexpr auto kAfterWaits = std::chrono::milliseconds(20);
   static constexpr std::uint32_t kWaitsToGrow = 16;  // by kAfterWait
-  // What sleeps looks around that often, also if it is not needed: its descriptor may be gone.
+  // A sleeping thread wakes at least this often, even without work: the program may have closed its
+  // descriptor.
   static constexpr auto kLongestSleep = std::chrono::seconds(5);
-  // A leader that sleeps for so long puts the timer off just before it fires.
+  // A leader that sleeps until the timer is about to fire postpones it this long before.
   static constexpr auto kMargin = std::chrono::microseconds(100);
 
   explicit Lease(Fd timer) noexcept : timer_(std::move(timer)) {}
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // ---- by the thread that holds the drive role -------------------------------------------------
+  // ---- called by the thread that holds the drive role ------------------------------------------
   void renew_for_poll(Clock::time_point now) noexcept {
     const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
     const Clock::duration grown = (1 + pushes / kPushesToGrow) * Clock::duration(kShortest);
@@ -52,16 +54,18 @@ class Lease {
     if (renew(now, std::max(length, std::min(grown, Clock::duration(kAfterPolls)))))
       pushes_.store(pushes + 1, std::memory_order_relaxed);
   }
-  // `timer`: the first that is to be fired. The time, as exactly as the lease needs it.
+  // `timer`: the earliest pending timer. Returns the current time, as exactly as the lease needs
+  // it.
   Clock::time_point renew_after_wait(const Deadline& timer) noexcept;
-  // A leader is going to sleep: when it has to be awake to call suspend(), if it sleeps so long.
+  // For a leader that is going to sleep: when it must wake to call suspend().
   [[nodiscard]] Deadline suspend_at() const noexcept;
-  // The timer is put off, by kLongestSleep. The leader renews the lease when it leaves.
+  // Postpones the timer by kLongestSleep. The leader renews the lease when it leaves.
   void suspend() noexcept;
 
-  // ---- by any thread ---------------------------------------------------------------------------
-  // The lease lasts for kLongWork at least, also if it is renewed for less. Without a system call:
-  // the service thread finds that out when it wakes, and goes back to sleep.
+  // ---- called by any thread --------------------------------------------------------------------
+  // Extends the lease to at least kLongWork from now, even if it is renewed for less meanwhile.
+  // Makes no system call: the service thread sees the extension when it wakes, and goes back to
+  // sleep.
   static constexpr auto kLongWork = kLongest;
   void extend(Clock::time_point now) noexcept {
     const Clock::rep end = (now + kLongWork).time_since_epoch().count();
@@ -71,15 +75,16 @@ class Lease {
   [[nodiscard]] bool valid(Clock::time_point now) const noexcept {
     return now.time_since_epoch().count() < end_.load(std::memory_order_relaxed);
   }
-  // Is it going to sleep here for too long to be there at that time?
+  // Returns whether the service thread is parked and would sleep past `when`.
   [[nodiscard]] bool ends_after(Clock::time_point when) const noexcept {
     return parked() && when.time_since_epoch().count() < armed_.load(std::memory_order_relaxed);
   }
-  // Does the service thread sleep here, so that it comes when the lease ends?
+  // Returns whether the service thread sleeps here, and so takes over when the lease ends.
   [[nodiscard]] bool parked() const noexcept {
     return parked_.load(std::memory_order_seq_cst) != Parked::kNo;
   }
-  // Does it sleep here, look after the other descriptors meanwhile, and come before that time?
+  // Returns whether the service thread sleeps here, watches the other descriptors meanwhile, and
+  // wakes no later than `when`.
   [[nodiscard]] bool watches_until(const Deadline& when) const noexcept {
     return watching() &&
            (!when || when->time_since_epoch().count() >= armed_.load(std::memory_order_relaxed));
@@ -89,14 +94,15 @@ class Lease {
   }
   // Readable when the lease has ended.
   [[nodiscard]] int timer() const noexcept { return timer_.get(); }
-  // Wakes the service thread if it sleeps here. Lost if a holder of the role renews the lease just
-  // now: that thread looks for work before it gives the role up.
+  // Wakes the service thread if it sleeps here. The wake-up may be lost if the holder of the role
+  // renews the lease concurrently; but that thread looks for work before it releases the role.
   void summon() noexcept;
 
-  // ---- by the service thread -------------------------------------------------------------------
-  // Sleeps until the lease ends or `timer` is due, for kLongestSleep if `leader`, or until
-  // summon(). `has_news` is asked when summon() would be heard: true, and it does not sleep.
-  // `others`: a descriptor that wakes it, too, or -1. True: that is ready.
+  // ---- called by the service thread ------------------------------------------------------------
+  // Sleeps until the lease ends, `timer` is due or summon() is called; with a `leader`, until
+  // summon() or for kLongestSleep. `has_news` is evaluated once summon() would take effect; if it
+  // returns true, park() does not sleep. `others`: a descriptor whose readiness ends the sleep,
+  // too, or -1. Returns true if that descriptor is ready.
   template <class News>
   bool park(bool leader, const Deadline& timer, int others, News has_news) noexcept {
     const std::uint32_t seen = word_.value();
@@ -105,11 +111,12 @@ class Lease {
     parked_.store(Parked::kNo, std::memory_order_seq_cst);
     return ready;
   }
-  // It had taken over: for nothing, as the application came back before anything happened, or not.
+  // Called after the service thread had taken over. `nothing`: the application came back before
+  // anything happened.
   void taken_over_for(bool nothing) noexcept;
 
  private:
-  bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: pushed the timer
+  bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: timer pushed
   void arm(Clock::rep when) noexcept;
   [[nodiscard]] Clock::rep begin_park(bool leader, const Deadline& timer, bool watches) noexcept;
   bool sleep(std::uint32_t seen, Clock::rep until, int others) noexcept;
@@ -118,14 +125,14 @@ class Lease {
 
   const Fd timer_;
   std::atomic<Clock::rep> end_{0};
-  std::atomic<Clock::rep> extended_{0};  // end_ is not before
+  std::atomic<Clock::rep> extended_{0};  // end_ is not set to an earlier time
   std::atomic<Clock::rep> armed_{0};     // when the timer fires
   std::atomic<Clock::rep> after_poll_{Clock::duration(kShortest).count()};
   std::atomic<std::uint32_t> waits_{0};   // in a row
   std::atomic<std::uint32_t> pushes_{0};  // by polls, in a row
   std::atomic<Parked> parked_{Parked::kNo};
   std::atomic<bool> lost_{false};  // the program has closed the timer
-  WaitWord word_;                  // what the service thread sleeps on then
+  WaitWord word_;                  // the service thread sleeps on it once lost_
 };
 
 }  // namespace udapl

@@ -5,8 +5,8 @@
 
 namespace udapl {
 
-// While it lives pthread_cancel does not end the calling thread, which holds a role or a lock that
-// others need: the cancellation waits for the next point after it.
+// Defers pthread_cancel of the calling thread, which holds a role or a lock that other threads
+// need, to the first cancellation point after this object's lifetime.
 class NotCancelled {
  public:
   NotCancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Reactor: handlers whose input comes through memory. Those that are awake are asked by the driver;
-// those that rest are told of by their descriptors, and cost nothing.
+// Reactor: handlers whose input arrives in memory. The driver polls those that are awake; those
+// that rest are woken by their descriptors and cost nothing.
 #include <algorithm>
 #include <cstdint>
 
@@ -19,7 +19,7 @@ constexpr std::size_t kNone = SIZE_MAX - 1;
 }  // namespace
 
 struct Reactor::Poller {
-  Handler* handler = nullptr;  // null: there is none any more at this place
+  Handler* handler = nullptr;
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
 };
@@ -68,9 +68,9 @@ void Reactor::rouse(Handler& poller) noexcept {
   announce_work();
 }
 
-// The poller at a place of the list of those that are awake, or the first behind it, before `end`,
-// which is being called from now on; of those with quiet signs only the one at place `quiet`, all
-// if it is kAll, and those that are to rest.
+// Finds the first poller to call in the list of those awake, from `place` on and before `end`, and
+// begins its call. Skips pollers with quiet signs, except the one at place `quiet` (kAll: skips
+// none) and those that are due to rest. Returns false if there is none.
 bool Reactor::begin_poller(std::size_t& place, std::size_t end, std::size_t quiet,
                            Poller& poller) noexcept {
   const ScopedLock guard(lock_);
@@ -88,8 +88,9 @@ bool Reactor::begin_poller(std::size_t& place, std::size_t end, std::size_t quie
   return false;
 }
 
-// After it was asked. True: it has found nothing for so long that it is to rest, for which it is
-// still being called. It may have destroyed itself, and others may have come or gone.
+// Called after look(). Returns true if the poller has found nothing for so long that it is due to
+// rest; its call has then not been ended. look() may have destroyed the poller, and other pollers
+// may have been added or removed.
 bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) noexcept {
   bool somebody_waits = false;
   {
@@ -106,7 +107,7 @@ bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) no
   return false;
 }
 
-// The first of `most` places behind `place` whose sign is not quiet; null if there is none.
+// Returns the first of `most` pollers behind `place` whose sign is not quiet, or null.
 Reactor::Awake* Reactor::next_with_input(std::size_t& place, std::size_t most) noexcept {
   for (; most != 0; --most) {
     if (++place >= awake_.size()) place = 0;
@@ -115,10 +116,10 @@ Reactor::Awake* Reactor::next_with_input(std::size_t& place, std::size_t most) n
   return nullptr;
 }
 
-// In turn, so that one whose peer sends without end does not keep the others waiting. Of many a
-// glance looks at some only: first at those behind the one that was served last, since programs
-// that use their connections one after the other find the next one there, then at a further piece
-// of the list.
+// Round robin, so that a peer that sends without end does not keep the others waiting. If many are
+// awake, a glance checks only some: first those behind the one that was served last, because a
+// program that uses its connections in turn finds the next one there, then a further part of the
+// list.
 Reactor::Awake* Reactor::next_with_input() noexcept {
   const std::size_t count = awake_.size();
   std::size_t place = served_;
@@ -127,8 +128,8 @@ Reactor::Awake* Reactor::next_with_input() noexcept {
   return found != nullptr ? found : next_with_input(glanced_, kGlanced - kGlancedNext);
 }
 
-// A poll calls a poller that has input without the rest of a turn, which every kHabit-th one needs:
-// descriptors, timers and the lease wait for that long at most.
+// Calls a poller that has input without making a whole turn. Every kHabit-th call is left to a turn,
+// so descriptors, timers and the lease wait for that long at most.
 Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree)
     return Glance::kTurnDue;
@@ -157,8 +158,8 @@ Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   return Glance::kServed;
 }
 
-// Gives the role up. REQUIRES: the caller holds it, and has begun to call the poller. True: it had
-// something.
+// Calls the poller and releases the role. Returns true if the poller had input. REQUIRES: the caller
+// holds the role and has begun the call.
 bool Reactor::serve(std::size_t place, const Poller& poller) noexcept {
   bool found = false;
   {
@@ -175,7 +176,7 @@ bool Reactor::serve(std::size_t place, const Poller& poller) noexcept {
   return found;
 }
 
-// It stays awake if it has something to do. REQUIRES: it is being called. Who rouses it meanwhile
+// Puts the poller to rest, unless it has input. REQUIRES: its call has begun. A concurrent rouse()
 // finds it resting.
 void Reactor::let_rest(const Poller& poller) noexcept {
   {
@@ -206,7 +207,8 @@ bool Reactor::ask_pollers() noexcept {
     quiet = place + asks_ / kAsksOfOne % (end - place);
   bool any = false;
   Poller poller;
-  // Each at most once: what is at the place of one that has gone comes next turn.
+  // Each at most once: if a poller is removed, the one that moves to its place waits for the next
+  // turn.
   for (; begin_poller(place, end, quiet, poller); ++place) {
     const bool found = poller.handler->look() == Handler::Look::kFound;
     any |= found;
@@ -219,7 +221,7 @@ bool Reactor::ask_pollers() noexcept {
 
 void Reactor::let_pollers_rest() noexcept {
   Poller poller;
-  // Those that stay awake are the last then.
+  // Those that stay awake move to the end of the list.
   std::size_t first = 0;
   for (std::uint32_t left = awake_count_.load(std::memory_order_relaxed);
        left > 0 && begin_poller(first, kAll, kAll, poller); --left) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Reactor: waiting for the end of a call. Who destroys something waits until it is not being called
-// any more. Two drivers that destroy what the other one is just calling (proxy agents of two IAs,
-// each of which frees the other's EP) would wait for each other for ever; common/waiting.h.
+// Reactor: waiting for the end of a call. A thread that destroys an object waits until the object
+// is no longer being called. Two drivers, each of which destroys an object that the other one is
+// calling (proxy agents of two IAs, each of which frees the other's EP), would wait for each other
+// forever; see common/waiting.h.
 #include "providers/reactor/reactor.h"
 
 #include "common/tracing/trace.h"
@@ -15,10 +16,10 @@ struct Reactor::Wait final : Waiting {
   Wait(Reactor& reactor, const void* who) noexcept : reactor_(reactor), who_(who) {}
   ~Wait() { end(); }
 
-  // By the driver, as long as that very call runs.
+  // The driver keeps this thread waiting as long as that very call runs.
   [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override {
     const ScopedLock guard(reactor_.lock_);
-    // Until the call has ended, which takes the lock, the driver stays the same.
+    // Ending the call takes the lock, so the driver cannot change here.
     return reactor_.running_ == who_ &&
            other.is_thread(reactor_.driver_.load(std::memory_order_relaxed));
   }
@@ -33,8 +34,9 @@ bool Reactor::calls(const void* who) noexcept {
   return running_ == who;
 }
 
-// Its own call, or one that will not go on before we do, has destroyed it: the call touches it no
-// more, and the address may soon name something else. Whoever else waits for it need not, either.
+// The object is being destroyed by its own call, or by a thread for which that call waits. The call
+// does not touch the object any more, and its address may soon be reused. Other threads need not
+// wait for the call, either.
 void Reactor::disown(const void* who) noexcept {
   if (calls(who)) end_call();
 }
@@ -52,8 +54,8 @@ void Reactor::wait_while_running(const void* who) noexcept {
   if (driven_here()) return disown(who);
   if (!calls(who)) return;
   Wait wait(*this, who);
-  // The other driver is inside that call, in a function of the application that waits for us: it is
-  // where its own call may destroy the object, so we may, too.
+  // The other driver is inside that call, in an application function that waits for this thread.
+  // There the call itself could destroy the object, so this thread may, too.
   if (!wait.begin()) {
     UDAPL_TRACE(kDetail, "a call waits for the thread that destroys its object: it does not wait");
     return disown(who);

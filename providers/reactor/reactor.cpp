@@ -115,9 +115,10 @@ void Reactor::dismiss(Adopted& object) noexcept {
 
 // ---- the drive role ----------------------------------------------------------------------------
 //
-// The role and what is queued are two sides of Dekker's handshake, hence the sequentially
-// consistent accesses: who queues looks at the role afterwards, who sleeps or leaves changes the
-// role and looks at the queues afterwards. At least one of them sees the other.
+// The role and the queues are the two sides of Dekker's handshake, hence the sequentially
+// consistent accesses: a thread that queues something checks the role afterwards; a thread that
+// sleeps or leaves changes the role first and checks the queues afterwards. At least one of them
+// sees the other.
 
 bool Reactor::claim() noexcept {
   std::uint32_t role = role_.load(std::memory_order_relaxed);
@@ -147,12 +148,12 @@ void Reactor::release() noexcept {
     if (roused_.load(std::memory_order_relaxed)) ask_pollers();
     run_deferred();
   }
-  // Who polls comes back.
+  // A polling thread will make the next turn itself.
   if (next_turn_.load(std::memory_order_seq_cst) &&
       turns_.load(std::memory_order_relaxed) < kHabit && !in_service_thread())
     announce_work();
-  // A guard that sleeps hears nothing of pollers that are awake, and a timer that was started
-  // meanwhile may be due before it looks again.
+  // Input of awake pollers does not wake a sleeping guard, and a timer that was started meanwhile
+  // may be due before the guard wakes.
   if (pollers_awake() ||
       first_timer_.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
     wake_guard();
@@ -168,11 +169,11 @@ bool Reactor::driven_here() const noexcept {
 
 void Reactor::announce_work() noexcept {
   if (wake_sleeper()) return;
-  // A thread that is active looks before it sleeps or leaves.
+  // An active driver checks the queues before it sleeps or leaves.
   if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) lease_.summon();
 }
 
-// What sleeps sleeps for too long.
+// Wakes the sleeping thread if it would sleep past `when`.
 void Reactor::announce_timer(Clock::time_point when) noexcept {
   if (!wake_sleeper() && lease_.ends_after(when)) lease_.summon();
 }
@@ -183,7 +184,7 @@ bool Reactor::has_work() const noexcept {
 
 void Reactor::wake() noexcept { wake_sleeper(); }
 
-// The leader is woken before a guard that sleeps beside it. One kick for each sleep.
+// Prefers the leader if a guard sleeps at the same time. Kicks once per sleep.
 bool Reactor::wake_sleeper() noexcept {
   std::uint32_t role = role_.load(std::memory_order_seq_cst);
   std::uint32_t awake = 0;
@@ -205,7 +206,7 @@ bool Reactor::wake_sleeper() noexcept {
 }
 
 // The follower returns to its caller, which waits again and then finds the role free. The word is
-// signalled under the lock: a follower leaves the list before its word may go away.
+// signalled under the lock, because a follower leaves the list before its word may be destroyed.
 void Reactor::nominate_follower() noexcept {
   if (follower_count_.load(std::memory_order_seq_cst) == 0) return;
   const ScopedLock guard(lock_);
@@ -216,13 +217,13 @@ bool Reactor::application_drives() const noexcept {
   return leader_present_.load(std::memory_order_seq_cst) || lease_.valid(Clock::now());
 }
 
-// ---- what a driver does ------------------------------------------------------------------------
+// ---- driving -----------------------------------------------------------------------------------
 
 void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[i].data.u64;
     if (data == kKickData) {
-      // It may be for the guard, who would sleep on if it were gone.
+      // The kick may be for the guard, which would sleep on if it were consumed here.
       if ((role_.load(std::memory_order_relaxed) & kGuarded) != 0) continue;
       std::uint64_t kicks = 0;
       [[maybe_unused]] const ssize_t got = ::read(kick_.get(), &kicks, sizeof kicks);
@@ -277,7 +278,7 @@ void Reactor::fire_timers() noexcept {
   }
 }
 
-// As many as there are now: what they post themselves is for the next turn, after the sockets.
+// Runs as many as are queued now: calls that they post themselves run next turn, after the sockets.
 bool Reactor::run_all_deferred() noexcept {
   bool found = false;
   for (auto left = deferred_count_.load(std::memory_order_seq_cst); left > 0; --left) {
@@ -298,13 +299,13 @@ bool Reactor::run_all_deferred() noexcept {
   return found;
 }
 
-// Of a driver that would not come to sleep, and so not to the descriptors.
+// For a driver that has too much work to sleep, and so would not see the descriptors.
 void Reactor::look_around() noexcept {
   end_direct();
   epoll_event events[kEventsPerTurn];
   dispatch(events, wait(events, kEventsPerTurn, Clock::now()));
   if (pollers_awake()) ask_pollers();
-  // Nobody asks them until the lease ends, unless the application polls.
+  // Unless the application polls, no thread calls them until the lease ends.
   if (turns_.load(std::memory_order_relaxed) < kHabit && pollers_awake()) let_pollers_rest();
 }
 
@@ -313,7 +314,7 @@ bool Reactor::look() noexcept {
   {
     const ScopedLock guard(lock_);
     const Slot& slot = slots_[static_cast<std::uint32_t>(habit_.data)];
-    // A poller is asked while it is awake, and only then.
+    // Pollers are called by ask_pollers(), and only while awake.
     if (slot.handler == nullptr || slot.poller || slot.generation != habit_.data >> 32) {
       habit_ = Habit{};
       return false;
@@ -376,13 +377,13 @@ bool Reactor::turn() noexcept {
   found |= run_deferred();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);
-  // What was found is not kept waiting for that, as long as there are turns that find nothing.
+  // A find is not delayed by renewing the lease, as long as enough turns find nothing.
   if (turns >= kHabit && (!found || turns % kHabit == 0)) lease_.renew_for_poll(Clock::now());
   return found;
 }
 
-// A turn of a thread that perhaps does not come back: pollers stay awake only for one that makes a
-// habit of it.
+// A turn of a thread that may not come back: pollers stay awake only if the application polls
+// habitually.
 bool Reactor::lone_turn() noexcept {
   const bool found = turn();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed);
@@ -390,7 +391,8 @@ bool Reactor::lone_turn() noexcept {
   if (turns % kWakeFewEvery == kWakeFewAfter) wake_few_pollers();
   if (!habit && pollers_awake()) let_pollers_rest();
   release();
-  // A guard that no descriptor wakes does not know; it is to park, so that polled() is true.
+  // A guard that no descriptor wakes does not notice the polls; it must park, so that polled() is
+  // true.
   if (habit) wake_guard();
   return found;
 }
@@ -431,15 +433,15 @@ bool Reactor::poll_turn(std::uint32_t polls) noexcept {
   return true;  // other threads have run, and may have found something
 }
 
-// The turn renews the lease, and the guard parks.
+// Makes a turn that counts as habitual: it renews the lease, and the guard parks.
 void Reactor::take_up_polling() noexcept {
   if (!claim()) return;
   turns_.store(kHabit - 1, std::memory_order_relaxed);
   lone_turn();
 }
 
-// Where one thread waits and another polls, the one that is awake had better drive: the leader
-// makes way, and comes back when the polls end.
+// If one thread waits and another polls, the thread that is awake should drive: the leader makes
+// way, and comes back when the polls end.
 void Reactor::ask_for_role() noexcept {
   if ((role_.load(std::memory_order_relaxed) & kState) != kAsleep) return;
   const std::uint32_t polls = shut_out_.load(std::memory_order_relaxed) + 1;
@@ -449,7 +451,8 @@ void Reactor::ask_for_role() noexcept {
   wake_sleeper();
 }
 
-// Since it was asked last. In a virtual machine a yield may take long without that.
+// Returns whether other threads ran since the last call. In a virtual machine, a yield may take
+// long even if none did.
 bool Reactor::others_ran() noexcept {
   rusage usage{};
   if (::getrusage(RUSAGE_THREAD, &usage) != 0) return true;
@@ -457,7 +460,8 @@ bool Reactor::others_ran() noexcept {
   return switches != switches_.exchange(switches, std::memory_order_relaxed);
 }
 
-// After how many polls the next yield is due. If there was nobody to run, that can wait.
+// Yields the processor and returns after how many polls the next yield is due: later if no other
+// thread was ready to run.
 std::uint32_t Reactor::yield() noexcept {
   const Clock::time_point before = Clock::now();
   ::sched_yield();

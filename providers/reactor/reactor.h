@@ -26,19 +26,22 @@ namespace udapl {
 // The engine of an adapter: one epoll set, timers, deferred calls and one service thread.
 //
 // At any time at most one thread *drives*: it waits in epoll and runs handlers, timers and deferred
-// calls. Which one, so that no event costs a thread switch that could be avoided:
-//  - an application thread inside block(): the leader. Others that block follow on their wait word;
+// calls. To avoid needless thread switches, that thread is
+//  - an application thread inside block(): the leader. Other threads that block follow, each asleep
+//    on its wait word;
 //  - an application thread inside progress() or poll(), for one turn;
-//  - else the service thread: the guard, asleep in epoll without a time limit. The others take the
-//    role from a sleeping guard without waking it. When it wakes up it sees that they have driven.
-// While the application drives again and again, the service thread is not in epoll but parked at
-// the Lease, so that it does not wake for what the application is about to see. docs/adr/0025.
+//  - otherwise the service thread: the guard, asleep in epoll without a time limit. Other threads
+//    take the role from a sleeping guard without waking it. When it wakes, it sees that they have
+//    driven.
+// While the application keeps driving, the service thread is not in epoll but parked at the Lease,
+// so that it does not wake for events that the application is about to see. docs/adr/0025.
 //
-// Thread-safe. Owned by the Adapter, outlives everything that was made with it. The destructor ends
-// and joins the service thread and destroys what is still adopted.
+// Thread-safe. Owned by the Adapter; outlives everything that was made with it. The destructor ends
+// and joins the service thread and destroys the objects that are still adopted.
 class Reactor final : private WaitWord::Waker {
  public:
-  // Then a sleeper looks whether its descriptors are still there: nothing wakes it without them.
+  // A sleeping thread wakes this often to check whether its descriptors still exist: without them,
+  // nothing else would wake it.
   static constexpr auto kLongestSleep = Lease::kLongestSleep;
 
   // Starts the service thread, which gets `name` (15 bytes at most). INSUFFICIENT_RESOURCES.
@@ -50,28 +53,30 @@ class Reactor final : private WaitWord::Waker {
   // ---- descriptors. Any lock may be held. ----
   // A handler watches one descriptor at a time. INSUFFICIENT_RESOURCES.
   //
-  // A poller has input that its descriptor does not tell of, unless it rests. It does when it is
-  // watched. Once its descriptor was ready, or it was roused, it is awake: each turn of a driver
-  // asks it (look) until it has found nothing for long, or the driver goes to sleep (rest).
+  // A poller is either resting or awake; its descriptor announces input only while it rests. It
+  // starts out resting. Once its descriptor was ready, or it was roused, it is awake: each turn of
+  // a driver calls look() until it has found nothing for long, or the driver goes to sleep; then
+  // rest() is called.
   enum class Kind : std::uint8_t { kByDescriptor, kPoller };
   Status watch(int fd, std::uint32_t events, Handler& handler,
                Kind kind = Kind::kByDescriptor) noexcept;
-  // A poller that rests has something to do: a driver will ask it.
+  // Wakes a poller that rests: a driver will call it.
   void rouse(Handler& poller) noexcept;
   void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // if watched
   // Afterwards no new on_ready begins; one that has begun in another thread may still run.
   void unwatch(int fd, Handler& handler) noexcept;
-  // Waits for an on_ready that runs in another thread. No lock that it takes may be held. This and
-  // what the destructors of Timer and Deferred do returns at once if that thread could not go on
-  // before this one does: drivers of two reactors that destroy what the other one calls.
+  // Waits for an on_ready that runs in another thread. No lock that on_ready takes may be held.
+  // Returns at once, as do the destructors of Timer and Deferred, if that thread in turn waits for
+  // the caller: the drivers of two reactors may each destroy an object that the other one calls.
   void quiesce(const Handler& handler) noexcept { wait_while_running(&handler); }
 
   // ---- driving. No lock may be held. ----
-  // One turn without blocking. Returns at once if somebody drives, or if called from a sink.
+  // Makes one turn without blocking. Returns at once if another thread drives, or if called from a
+  // sink.
   void progress() noexcept;
-  // Of a consumer that polls and has found nothing: a turn, most of the time. In a long row of them
-  // only every kStride-th makes one, and some let other processes run.
-  // Returns whether there was a turn.
+  // Called by a consumer whose poll has found nothing. Usually makes a turn; in a long row of such
+  // calls only every kStride-th makes one, and some yield the processor. Returns false if there was
+  // no turn.
   bool poll() noexcept {
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
@@ -81,130 +86,138 @@ class Reactor final : private WaitWord::Waker {
       return poll_turn(polls);
     return false;
   }
-  // Of a consumer that has found several things in a row, for which no turn was needed: it polls,
-  // too, and the service thread is to know.
+  // Called by a consumer that has taken several items in a row without needing a turn. It counts as
+  // polling, so that the service thread stays away.
   void found_without_poll() noexcept {
     if (!polled()) take_up_polling();
   }
-  // transport::Adapter::block. One turn at least, unless somebody else drives.
+  // Implements transport::Adapter::block. Makes at least one turn, unless another thread drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
-  // Does the application poll these days, so that it will drive again very soon? A hint; while it
-  // is true the service thread comes when the lease ends.
+  // Returns whether the application is polling at present, so that it will drive again very soon. A
+  // hint; while it is true, the service thread takes over when the lease ends.
   [[nodiscard]] bool polled() const noexcept {
     return role_.load(std::memory_order_relaxed) == kFree && lease_.parked();
   }
-  // A thread of the application moves so much that it takes longer than the lease after a poll, and
-  // is going to poll again: the service thread does not take over meanwhile. Any lock may be held.
+  // Called by an application thread that moves so much data that this takes longer than the lease
+  // after a poll, and that is going to poll again: keeps the service thread from taking over
+  // meanwhile. Any lock may be held.
   void works_long() noexcept {
     if (lease_.parked()) lease_.extend(Clock::now());
   }
-  // Is the calling thread inside one of the reactor's calls?
+  // Returns whether the calling thread is inside one of the reactor's calls.
   [[nodiscard]] bool driven_here() const noexcept;
 
-  // Is the calling thread the service thread?
+  // Returns whether the calling thread is the service thread.
   [[nodiscard]] bool in_service_thread() const noexcept {
     return ::pthread_equal(serving_.load(std::memory_order_relaxed), ::pthread_self()) != 0;
   }
 
-  // ---- the end of its descriptors ----
-  // Calls once when they do not work any more, because the program has closed them: nothing that is
-  // watched will be ready again. By whoever notices, any lock may be held: post a SinkGate. Before
-  // anything is watched.
+  // ---- the loss of its descriptors ----
+  // Sets the function to be called once if the program closes the reactor's descriptors: then no
+  // watched descriptor will be reported any more. Called by the thread that notices, with any lock
+  // held, so it should post a SinkGate. Set it before anything is watched.
   void on_descriptors_lost(Call call) noexcept {
     on_lost_ = call;
     tells_lost_.store(true, std::memory_order_release);
   }
 
   // ---- ownership ----
-  void adopt(std::unique_ptr<Adopted> object) noexcept;  // keeps it until dismiss() or our own end
-  void dismiss(Adopted& object) noexcept;                // destroys it: no lock that this takes
+  // Keeps the object until dismiss() or the reactor's destruction.
+  void adopt(std::unique_ptr<Adopted> object) noexcept;
+  // Destroys the object: hold no lock that its destructor takes.
+  void dismiss(Adopted& object) noexcept;
 
  private:
   friend class Timer;
   friend class Deferred;
 
-  // What role_ is made of: one of the first three, and flags. kAsleep: the leader is in epoll, or
-  // about to be, and must be woken to see something new. kGuarded: the same of the guard, which
-  // does not hold the role. kKicked: the guard is being woken.
+  // The value of role_: one of the first three, plus flags. kAsleep: the leader is in epoll, or
+  // about to be, and must be woken to see new work. kGuarded: likewise the guard, which does not
+  // hold the role. kKicked: the guard is being woken.
   enum Role : std::uint32_t { kFree, kActive, kAsleep, kState = 3, kGuarded = 4, kKicked = 8 };
 
-  // Of polls that find nothing: the first so many make a turn each, then every kStride-th.
+  // Polls that find nothing: the first kEagerPolls make a turn each, then only every kStride-th.
   static constexpr std::uint32_t kEagerPolls = 4;
   static constexpr std::uint32_t kStride = 4;
-  // A yield that takes long makes the peer wait long, who yields then, too: hence the patience.
+  // A long yield makes the peer wait long, so that it yields, too: hence the patience.
   static constexpr std::uint32_t kPatientPolls = 32;   // before the first yield, if others ran
-  static constexpr std::uint32_t kCrowdedStride = 12;  // between yields, if they did
-  static constexpr std::uint32_t kLonelyStride = 512;  // before each, if not
+  static constexpr std::uint32_t kCrowdedStride = 12;  // between yields, if others ran
+  static constexpr std::uint32_t kLonelyStride = 512;  // before each yield, if none ran
   static constexpr auto kOthersRan = std::chrono::microseconds(2);
-  // Of polling: a handler that alone was ready so many times in a row looks itself, until it has
-  // found nothing for so long; epoll is asked every kLooksPerWait-th turn.
+  // While polling: a handler that was the only ready one kHot times in a row is called directly
+  // (look), until that has found nothing kColdAfter times in a row; meanwhile epoll is polled only
+  // every kLooksPerWait-th turn.
   static constexpr std::uint32_t kHot = 4;
   static constexpr std::uint32_t kColdAfter = 64;
   static constexpr std::uint32_t kLooksPerWait = 8;
-  // A poller that has found nothing in so many turns that asked it rests; where there are more than
-  // kManyPollers, after the first. But where there are few, all are awake as long as a thread
-  // polls, new ones after some of its turns.
+  // A poller rests when this many turns have asked it in vain; if there are more than kManyPollers,
+  // after the first. If there are at most kFewPollers, all stay awake as long as a thread polls;
+  // new ones are woken after some of its turns.
   static constexpr std::uint32_t kRestAfter = 4096;
   static constexpr std::size_t kManyPollers = 1024;
   static constexpr std::uint32_t kFewPollers = 8;
   static constexpr std::uint32_t kWakeFewAfter = 32;
   static constexpr std::uint32_t kWakeFewEvery = 1024;
-  // While one is awake, a thread that polls makes a turn after kGlancesPerTurn polls at the latest,
-  // and epoll is asked every kTurnsPerWait-th turn that finds nothing, and half as often each time
-  // that it had nothing to tell, up to every kFoundPerWait-th; where others rest, whose bells epoll
-  // hears, after kGlancesIfSomeRest and in every turn. It is asked in every kFoundPerWait-th that
-  // finds something. Of those with quiet signs one is called in every
-  // kAsksOfOne-th turn.
+  // While a poller is awake, a polling thread only checks the signs in most polls, and makes a turn
+  // at the latest after kGlancesPerTurn of them. Epoll is polled in every kTurnsPerWait-th turn
+  // that finds nothing, and half as often each time it reports nothing, down to every
+  // kFoundPerWait-th. If some pollers rest, whose wake-ups arrive through epoll, a turn is made
+  // after kGlancesIfSomeRest polls, and each turn that finds nothing polls epoll. Of the turns that
+  // find something, every kFoundPerWait-th polls epoll. One poller with a quiet sign is called in
+  // every kAsksOfOne-th turn.
   static constexpr std::uint32_t kGlancesPerTurn = 16;
   static constexpr std::uint32_t kGlancesIfSomeRest = 2;
   static constexpr std::uint32_t kTurnsPerWait = 4;
   static constexpr std::uint32_t kFoundPerWait = 64;
   static constexpr std::uint32_t kAsksOfOne = 8;
-  // Of many that are awake a glance looks at so many, the first kGlancedNext of them behind the one
-  // that was served last; and a turn asks so many, so that neither takes longer the more there are.
+  // If many are awake, a glance checks kGlanced signs, the first kGlancedNext of them behind the
+  // poller that was served last, and a turn asks kAskedPerTurn pollers: neither takes longer the
+  // more there are.
   static constexpr std::size_t kGlanced = 64;
   static constexpr std::size_t kGlancedNext = 8;
   static constexpr std::size_t kAskedPerTurn = 128;
-  // Of turns that find something every kTimersPerFound-th looks for timers.
+  // After this many turns that found something, the timers are checked.
   static constexpr std::uint32_t kTimersPerFound = 8;
-  // So many polls in a row that find a leader asleep, and it is asked to make way.
+  // After this many polls in a row that find a leader asleep, the leader is asked to make way.
   static constexpr std::uint32_t kManyShutOut = 64;
-  // Who gives the role up runs deferred calls that often; if there are more, others do.
+  // A thread that releases the role runs deferred calls at most this often; any others are left to
+  // the next driver.
   static constexpr int kMostRounds = 8;
-  // So many turns since another way of driving, and the application is said to poll.
+  // After this many turns without a wait or the service thread, the application counts as polling.
   static constexpr std::uint32_t kHabit = 8;
 
-  // Of waits: so many short ones in a row by the same descriptor, and leaders sleep on that.
+  // After this many short waits in a row that the same descriptor has ended, leaders sleep on that
+  // descriptor.
   static constexpr std::uint32_t kManyWakes = 32;
   static constexpr auto kShortWait = std::chrono::milliseconds(2);
 
   static constexpr Clock::rep kNoTimer = INT64_MAX;
   static constexpr int kEventsPerTurn = 64;
-  static constexpr std::uint64_t kKickData = UINT64_MAX;  // the kick's, in the epoll set
+  static constexpr std::uint64_t kKickData = UINT64_MAX;  // epoll data of kick_
 
   struct Slot {
     Handler* handler = nullptr;
-    int fd = -1;  // if it only reads
+    int fd = -1;  // valid only if WatchSlot::only_reads
     std::uint32_t generation = 0;
     std::uint32_t next_free = WatchSlot::kNone;
     bool poller = false;
     bool awake = false;
   };
-  // A poller that is awake. All are walked through in every turn, so they lie close together.
+  // A poller that is awake. Every turn walks through all of them, so they are stored contiguously.
   struct Awake {
     const Sign* sign;
     std::uint32_t slot;
     std::uint32_t misses;  // in a row
   };
-  // The handler that was ready last. By whoever holds the role.
+  // The handler that was ready last. Used by the thread that holds the role.
   struct Habit {
     std::uint64_t data = kKickData;
     std::uint32_t times = 0;   // in a row
-    std::uint32_t looks = 0;   // since epoll was asked
+    std::uint32_t looks = 0;
     std::uint32_t misses = 0;  // in a row
   };
-  // The handler whose descriptor leaders sleep on instead of epoll, or may soon. By whoever holds
-  // the role.
+  // The handler on whose descriptor leaders sleep, or may soon sleep, instead of in epoll. Used by
+  // the thread that holds the role.
   struct Direct {
     std::uint64_t data = kKickData;
     int fd = -1;              // -1: they sleep in epoll
@@ -228,18 +241,18 @@ class Reactor final : private WaitWord::Waker {
   // The drive role.
   bool claim() noexcept;
   void release() noexcept;
-  void become(Role state) noexcept;  // of the thread that holds the role
-  void announce_work() noexcept;     // something was queued: make sure that a driver looks
-  void announce_timer(Clock::time_point when) noexcept;  // it is the first one now
-  void wake() noexcept override;                         // whoever sleeps in epoll
-  bool wake_sleeper() noexcept;                          // false: nobody was asleep
-  void wake_guard() noexcept;                            // if it sleeps and nobody drives
+  void become(Role state) noexcept;  // called by the thread that holds the role
+  void announce_work() noexcept;     // something was queued: makes sure that a driver sees it
+  void announce_timer(Clock::time_point when) noexcept;  // for a timer that is now the earliest
+  void wake() noexcept override;                         // wakes the thread that sleeps in epoll
+  bool wake_sleeper() noexcept;                          // false: no thread was asleep
+  void wake_guard() noexcept;                            // if it sleeps and no thread drives
   void nominate_follower() noexcept;
   [[nodiscard]] bool application_drives() const noexcept;
 
-  // Of the driver.
+  // Called by the driver.
   bool turn() noexcept;          // true: something was found
-  bool lone_turn() noexcept;     // the same, and gives the role up
+  bool lone_turn() noexcept;     // the same, then releases the role
   bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
   bool look() noexcept;
   // pollers.cpp
@@ -265,9 +278,9 @@ class Reactor final : private WaitWord::Waker {
       UDAPL_REQUIRES(lock_);
   bool serve(std::size_t place, const Poller& poller) noexcept;
   void let_rest(const Poller& poller) noexcept;
-  bool ask_pollers() noexcept;                   // true: one had something
-  void let_pollers_rest() noexcept;              // those that can
-  void wake_few_pollers() noexcept;              // all, if they are few
+  bool ask_pollers() noexcept;                   // true: one had input
+  void let_pollers_rest() noexcept;              // except those that have input
+  void wake_few_pollers() noexcept;              // all, if there are at most kFewPollers
   bool poll_turn(std::uint32_t polls) noexcept;  // true: there was a turn
   void take_up_polling() noexcept;
   void ask_for_role() noexcept;
@@ -290,31 +303,32 @@ class Reactor final : private WaitWord::Waker {
   void note_first_timer() noexcept UDAPL_REQUIRES(lock_);
   WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   WaitResult follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
-  // Sleeps in epoll and dispatches. `news`: does not sleep. False: a signal came.
+  // Sleeps in epoll (not if `news`) and dispatches. Returns false if a signal interrupted it.
   bool leader_sleeps(bool news, const Deadline& deadline) noexcept;
   [[nodiscard]] Clock::time_point leader_wakes_at(const Deadline& deadline,
                                                   const Deadline& suspend) const noexcept;
 
   // reactor_direct.cpp
-  [[nodiscard]] bool direct() const noexcept;  // leaders sleep on a descriptor
-  // The leader need not look at the clock for that: the service thread will.
+  [[nodiscard]] bool direct() const noexcept;  // whether leaders sleep on a descriptor
+  // Whether the leader need not watch the clock for `when`, because the service thread does.
   [[nodiscard]] bool timed_for_us(const Deadline& when) const noexcept {
     return direct_.fd >= 0 && watch_others_.load(std::memory_order_relaxed) &&
            lease_.watches_until(when);
   }
-  int wait_directly(epoll_event* events, const Deadline& until) noexcept;  // as wait()
+  int wait_directly(epoll_event* events, const Deadline& until) noexcept;  // like wait()
   void note_wake(const epoll_event* events, int count) noexcept;
-  void go_direct() noexcept;   // and have the others watched
+  void go_direct() noexcept;   // and has the other descriptors watched
   void end_direct() noexcept;  // back into epoll
-  [[nodiscard]] bool names_watched() const noexcept UDAPL_REQUIRES(lock_);  // does direct_?
+  // Whether direct_ names a handler that is still watched.
+  [[nodiscard]] bool names_watched() const noexcept UDAPL_REQUIRES(lock_);
   bool take_out() noexcept;
 
   // descriptors_lost.cpp
-  int wait(epoll_event* events, int max, const Deadline& until) noexcept;  // as epoll_wait
+  int wait(epoll_event* events, int max, const Deadline& until) noexcept;  // like epoll_wait
   int wait_without_descriptors(const Deadline& until) noexcept;
   void lose_descriptors(int error) noexcept;
 
-  // Of the service thread.
+  // Called by the service thread.
   void serve() noexcept;
   void guard() noexcept;
   bool guard_sleeps(bool& found) noexcept;
@@ -324,7 +338,7 @@ class Reactor final : private WaitWord::Waker {
   // quiesce.cpp
   struct Wait;
   void end_call() noexcept;
-  // Inside a section of the lock; true: call_ended_ is to be signalled behind it.
+  // Returns true if call_ended_ must be signalled after the lock is released.
   [[nodiscard]] bool end_call_locked() noexcept UDAPL_REQUIRES(lock_) {
     running_ = nullptr;
     return quiescers_ != 0;
@@ -338,7 +352,7 @@ class Reactor final : private WaitWord::Waker {
   Lease lease_;
   pthread_t service_{};
   bool has_service_ = false;
-  std::atomic<pthread_t> serving_{};  // the service thread, since it runs
+  std::atomic<pthread_t> serving_{};  // the service thread, once it runs
 
   alignas(64) std::atomic<std::uint32_t> role_{kFree};
   std::atomic<pthread_t> driver_{};  // valid while the role is held
@@ -347,42 +361,43 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> awake_count_{0};  // of awake_
   std::uint32_t pollers_ UDAPL_GUARDED_BY(lock_) = 0;
   std::atomic<bool> some_rest_{false};
-  std::atomic<bool> roused_{false};  // and no driver has asked since
+  std::atomic<bool> roused_{false};  // a poller; no driver has called it since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};
   std::atomic<bool> next_turn_{false};             // a timer was started by start_next_turn
-  std::atomic<Clock::rep> guard_until_{kNoTimer};  // when a guard that sleeps looks for timers
+  std::atomic<Clock::rep> guard_until_{kNoTimer};  // when a sleeping guard next checks the timers
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> lost_{false};  // the descriptors
-  WaitWord lost_word_;             // what sleeps in epoll otherwise sleeps on then
-  Call on_lost_{};                 // once tells_lost_
+  std::atomic<bool> lost_{false};  // the program has closed the descriptors
+  WaitWord lost_word_;             // replaces epoll to sleep on once lost_
+  Call on_lost_{};                 // valid once tells_lost_
   std::atomic<bool> tells_lost_{false};
 
-  // Of pollers; counts may get lost when two threads poll.
+  // Written by polling threads; increments may get lost when two threads poll.
   alignas(64) std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kLonelyStride};
   Habit habit_;
-  std::uint32_t waits_saved_ = 0;  // in a row; by whoever holds the role, as the next three
+  // The next four: used by the thread that holds the role.
+  std::uint32_t waits_saved_ = 0;  // turns without epoll_wait, weighted
   std::uint32_t turns_per_wait_ = kTurnsPerWait;
-  std::uint32_t asks_ = 0;                  // of pollers
-  std::size_t asked_ = 0;                   // of many: where the next turn begins
-  std::uint32_t found_ = 0;                 // turns that found something, since timers were fired
-  std::atomic<std::uint32_t> glances_{0};   // in place of turns, in a row
+  std::uint32_t asks_ = 0;                  // calls of ask_pollers()
+  std::size_t asked_ = 0;                   // if many are awake: where the next turn begins
+  std::uint32_t found_ = 0;                 // turns that found something, since timers were checked
+  std::atomic<std::uint32_t> glances_{0};   // polls in a row that only checked the signs
   std::atomic<std::uint32_t> shut_out_{0};  // polls in a row that found a leader asleep
-  std::atomic<bool> polls_drive_{false};    // and it has made way, or is to
+  std::atomic<bool> polls_drive_{false};    // the leader has made way, or is asked to
   std::atomic<bool> crowded_{false};        // others ran when the application yielded last
-  std::atomic<long> switches_{0};           // of a thread that yielded, then
+  std::atomic<long> switches_{0};           // context switches of the thread that yielded last
   std::atomic<std::uint32_t> turns_{0};     // in a row, without a wait or the service thread
   Direct direct_;
   Clock::time_point slept_at_;             // when a leader that reads the clock went to sleep
-  std::atomic<bool> watch_others_{false};  // the service thread is to, or does
-  alignas(64) SpinLock lock_;              // a leaf
+  std::atomic<bool> watch_others_{false};  // the service thread watches the set, or is asked to
+  alignas(64) SpinLock lock_;              // a leaf lock
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
-  std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);  // room is reserved
-  std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;    // place of the one served last
-  std::size_t glanced_ UDAPL_GUARDED_BY(lock_) = 0;   // of many: the last one looked at
+  std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);  // watch() reserves
+  std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;    // the place in awake_ that was served last
+  std::size_t glanced_ UDAPL_GUARDED_BY(lock_) = 0;   // if many are awake: the place checked last
   std::uint32_t rest_after_ UDAPL_GUARDED_BY(lock_) = UINT32_MAX;  // misses
   Timers timers_ UDAPL_GUARDED_BY(lock_);
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);

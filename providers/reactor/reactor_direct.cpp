@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Reactor: leaders that the same descriptor wakes again and again sleep on it directly, by poll and
-// without a time limit, which takes less than epoll_wait with one. The service thread, parked,
-// looks after the other descriptors and the time meanwhile, and wakes the leader for them.
+// Reactor: if the same descriptor wakes the leaders again and again, they sleep on it directly, in
+// poll without a time limit, which is cheaper than epoll_wait with one. Meanwhile the parked
+// service thread watches the other descriptors and the clock, and wakes the leader for them.
 //
-// That descriptor and the kick are not in the epoll set then. Whoever goes into epoll calls
-// end_direct() first, with the role.
+// That descriptor and the kick are then not in the epoll set. A thread that enters epoll calls
+// end_direct() first, while it holds the role.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -23,9 +23,9 @@ bool Reactor::direct() const noexcept {
   return direct_.fd >= 0 && !lost_.load(std::memory_order_acquire);
 }
 
-// Whether the others are watched is asked after kAsleep: when the service thread stops that, it
-// wakes the sleeper. Without a time limit the end of the lease wakes us, too: a kick does not reach
-// us any more when the program has closed the descriptors.
+// Whether the service thread watches the other descriptors is read after kAsleep was set: when it
+// stops watching, it wakes the sleeper. Without a time limit, the end of the lease must wake the
+// leader, too, because kicks no longer arrive once the program has closed the descriptors.
 int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept {
   bool watched = false;
   {
@@ -66,12 +66,12 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   add(direct_.data, fds[0].revents);
   if (fds[2].revents != 0 && !others)
     count += std::max(::epoll_wait(third, events + count, kEventsPerTurn - count, 0), 0);
-  // Perhaps the service thread has not got a processor yet: the timer stays readable until then.
+  // The service thread may not have got a processor yet; the timer stays readable until it does.
   if (fds[2].revents != 0 && others) watch_others_.store(false, std::memory_order_seq_cst);
   return count;
 }
 
-// A kick is of another thread, or says that the wait has become long.
+// A kick comes from another thread, or means that the wait has become long.
 void Reactor::note_wake(const epoll_event* events, int count) noexcept {
   if (count == 1 && events[0].data.u64 == direct_.data) {
     ++direct_.times;
@@ -101,7 +101,8 @@ bool Reactor::names_watched() const noexcept {
   return slot.handler != nullptr && slot.generation == direct_.data >> 32;
 }
 
-// With the lock, as unwatch() forgets the handler first, and then takes it out of the epoll set.
+// Holds the lock, because unwatch() first forgets the handler and then removes the descriptor from
+// the epoll set.
 bool Reactor::take_out() noexcept {
   const ScopedLock guard(lock_);
   if (!names_watched()) return false;

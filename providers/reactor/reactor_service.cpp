@@ -46,7 +46,8 @@ Reactor::Reactor(Fd epoll, Fd kick, Fd timer) noexcept
     : epoll_(std::move(epoll)), kick_(std::move(kick)), lease_(std::move(timer)) {}
 
 bool Reactor::start_service(const char* name) noexcept {
-  // The thread inherits a full mask: the application's signals go to its own threads.
+  // The thread inherits a full mask: the application's signals are left to the application's
+  // threads.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -114,19 +115,19 @@ void Reactor::serve() noexcept {
              (leader && !leader_present_.load(std::memory_order_seq_cst));
     });
     if (!watch) continue;
-    // The leader sleeps perhaps without a time limit and without the others.
+    // The leader may be asleep without a time limit and without watching the other descriptors.
     if (ready) watch_others_.store(false, std::memory_order_seq_cst);
     wake_sleeper();
   }
 }
 
-// There is something to do that does not wait until the lease ends.
+// Returns whether there is work that cannot wait until the lease ends.
 bool Reactor::service_wanted() const noexcept {
   return stopping_.load(std::memory_order_seq_cst) ||
          (has_work() && (role_.load(std::memory_order_seq_cst) & kState) == kFree);
 }
 
-// Holds the role when it begins, and not when it ends: the application drives, or wants to.
+// Entered with the role held; returns without it, once the application drives or wants to.
 void Reactor::guard() noexcept {
   bool found = false;
   end_direct();
@@ -143,8 +144,8 @@ void Reactor::guard() noexcept {
   lease_.taken_over_for(!found);
 }
 
-// Gives the role up, sleeps in epoll, takes the role again and dispatches; `found`: something was
-// there. False: somebody has driven meanwhile, and the role is not taken again.
+// Releases the role, sleeps in epoll, claims the role again and dispatches. Sets `found` if there
+// was an event. Returns false, without the role, if another thread has driven meanwhile.
 bool Reactor::guard_sleeps(bool& found) noexcept {
   if (pollers_awake()) let_pollers_rest();
   const Deadline timer = next_timer();

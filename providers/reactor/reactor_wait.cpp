@@ -16,14 +16,14 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
     if (!polls_drive() && claim()) return lead(word, seen, deadline);
     const WaitResult result = follow(word, seen, deadline);
     if (result == WaitResult::kChanged && word.value() == seen) continue;
-    // Perhaps this thread was nominated and goes elsewhere now.
+    // This thread may have been nominated, but is leaving.
     if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) nominate_follower();
     return result;
   }
 }
 
-// Has a leader made way for a thread that polls, and does that still poll? When it does so no
-// longer its lease ends, and the service thread nominates a follower.
+// Returns whether a leader has made way for a polling thread that still polls. When that stops
+// polling, its lease ends, and the service thread nominates a follower.
 bool Reactor::polls_drive() noexcept {
   if (!polls_drive_.load(std::memory_order_seq_cst)) return false;
   if (lease_.valid(Clock::now())) return true;
@@ -39,7 +39,7 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& d
     followers_.push_back(me);
     follower_count_.fetch_add(1, std::memory_order_seq_cst);
   }
-  // The driver, when it has given the role up, looks for followers.
+  // A driver that has released the role checks for followers.
   WaitResult result = WaitResult::kChanged;
   if ((role_.load(std::memory_order_seq_cst) & kState) != kFree || polls_drive())
     result = word.wait(seen, deadline);
@@ -49,7 +49,7 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& d
   return result;
 }
 
-// Looks into epoll at least once: a thread that waits again and again keeps the service thread
+// Polls epoll at least once, because a thread that waits again and again keeps the service thread
 // away.
 WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
   leader_present_.store(true, std::memory_order_seq_cst);
@@ -86,7 +86,7 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   return result;
 }
 
-// When a leader that nothing wakes looks around.
+// The time at which a leader wakes by itself.
 Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
                                            const Deadline& suspend) const noexcept {
   Clock::time_point until = slept_at_ + kLongestSleep;
@@ -95,8 +95,8 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
   return until;
 }
 
-// After kAsleep every news wakes us: so the caller has looked for what it knows of since, and here
-// is the rest.
+// Once kAsleep is set, anything new wakes this thread. So everything is checked after that: the
+// caller has checked its own conditions (`news`), and this function checks the rest.
 bool Reactor::leader_sleeps(bool news, const Deadline& deadline) noexcept {
   if (has_queued() || pollers_awake()) news = true;
   Deadline until;

@@ -6,7 +6,7 @@
 
 namespace udapl {
 
-// Sink calls by the driving thread.
+// Sink calls made by the driving thread.
 using SinkGate = transport::SinkGate<Deferred>;
 
 }  // namespace udapl

@@ -9,9 +9,10 @@
 
 namespace udapl {
 
-// Calls back whenever a descriptor is readable: a Handler for those that only read, with the rules
-// of Handler::on_ready. Thread-safe; start() and stop() not at the same time. The destructor waits
-// for a call that runs in another thread: destroy it without a lock that the call takes.
+// Calls back whenever a descriptor is readable: a Handler for descriptors that are watched only for
+// input. The rules of Handler::on_ready apply. Thread-safe, but start() and stop() must not run
+// concurrently. The destructor waits for a call that runs in another thread: destroy it without
+// holding a lock that the call takes.
 class Watch final : private Handler {
  public:
   Watch(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {
@@ -24,7 +25,7 @@ class Watch final : private Handler {
     fd_ = fd;
     return reactor_.watch(fd, EPOLLIN, *this);
   }
-  // No call begins any more; waits for one that runs in another thread. Idempotent.
+  // Afterwards no new call begins. Waits for a call that runs in another thread. Idempotent.
   void stop() noexcept {
     reactor_.unwatch(fd_, *this);
     reactor_.quiesce(*this);
