@@ -14,16 +14,16 @@
 
 namespace udapl {
 
-// Makes sink call `call`, with what it carries, as its last act.
+// Makes sink call `call` with its arguments, as its last act.
 void tell(transport::ConnectionSink& sink, SinkCall call, transport::PrivateData from_peer,
           transport::BreakCause cause) noexcept;
 
-// The report of the connections of a QP to the core: which sink calls are to be made, and what they
-// carry: up to kRoom bytes of the peer's private data, and why a connection broke. The calls go
-// through a SinkGate. What they carry is guarded by the lock of the QP; the other functions are
-// thread-safe, any lock may be held unless they say otherwise.
+// Reports the connections of a QP to the core: keeps the pending sink calls and their arguments (up
+// to kRoom bytes of the peer's private data, and why a connection broke). The calls are made
+// through a SinkGate. The arguments are guarded by the lock of the QP; the other functions are
+// thread-safe, and any lock may be held unless they say otherwise.
 //
-// A member of the object that has the connections; declare it last, or close() it first.
+// A member of the object that owns the connections; declare it last, or close() it first.
 template <std::size_t kRoom>
 class ConnectionReport {
  public:
@@ -37,7 +37,7 @@ class ConnectionReport {
   ConnectionReport(const ConnectionReport&) = delete;
   ConnectionReport& operator=(const ConnectionReport&) = delete;
 
-  // As after the constructor, but for calls that wait.
+  // Resets the arguments; pending calls stay pending.
   void forget() noexcept UDAPL_REQUIRES(transport::qp_locked) {
     size_ = 0;
     cause_ = {};
@@ -46,20 +46,20 @@ class ConnectionReport {
     size_ = std::min(from_peer.size(), kRoom);
     std::copy_n(from_peer.begin(), size_, from_peer_.begin());
   }
-  // Of kBroken.
+  // The argument of kBroken.
   void set_cause(transport::BreakCause cause) noexcept UDAPL_REQUIRES(transport::qp_locked) {
     cause_ = cause;
   }
 
-  // kNoCall: nothing.
+  // Does nothing for kNoCall.
   void post(SinkCall call) noexcept {
     if (call != SinkCall::kNoCall) gate_.post(static_cast<unsigned>(call));
   }
-  // What waits of the outcome of a connection is not told: SinkGate::cancel.
+  // Cancels pending calls about the outcome of a connection: SinkGate::cancel.
   void cancel_outcome() noexcept { gate_.cancel(kOutcome); }
-  // The same, and waits for a call that runs: SinkGate::drain.
+  // The same, and waits for a running call: SinkGate::drain.
   void drain_outcome() noexcept { gate_.drain(kOutcome); }
-  // Of all calls.
+  // Drains all calls.
   void drain() noexcept { gate_.drain(); }
   void close() noexcept { gate_.close(); }
 
@@ -70,7 +70,7 @@ class ConnectionReport {
   static constexpr std::uint32_t kOutcome =
       (bit(SinkCall::kSoftWatermark) - 1) & ~bit(SinkCall::kAsyncError);
 
-  // By the driver, without locks; the sink call comes last, it may destroy us.
+  // Called by the driver with no lock held. The sink call comes last: it may destroy *this.
   void deliver(unsigned number) noexcept UDAPL_EXCLUDES(transport::qp_locked) {
     std::array<std::byte, kRoom> data;
     transport::PrivateData from_peer;
@@ -92,7 +92,7 @@ class ConnectionReport {
   std::array<std::byte, kRoom> from_peer_ UDAPL_GUARDED_BY(transport::qp_locked);
   std::size_t size_ UDAPL_GUARDED_BY(transport::qp_locked) = 0;
   transport::BreakCause cause_ UDAPL_GUARDED_BY(transport::qp_locked);
-  SinkGate gate_;  // last: what calls us goes first
+  SinkGate gate_;  // last, so that it is destroyed first: it calls this object
 };
 
 }  // namespace udapl

@@ -8,12 +8,12 @@ namespace udapl {
 Status listen_failure(int error, bool any_port) noexcept {
   switch (error) {
     case EADDRINUSE:
-    case EBUSY:  // of rdma_cm
+    case EBUSY:  // from rdma_cm
       return failure(any_port ? DAT_CONN_QUAL_UNAVAILABLE : DAT_CONN_QUAL_IN_USE);
     case EACCES:
       return failure(DAT_CONN_QUAL_UNAVAILABLE);  // a privileged port
-    case EADDRNOTAVAIL:  // the adapter's address has gone from this machine
-    case ENODEV:         // so has the interface, of a link-local address or with rdma_cm
+    case EADDRNOTAVAIL:  // this machine no longer has the adapter's address
+    case ENODEV:         // nor the interface (of a link-local address, or with rdma_cm)
     case EAFNOSUPPORT:
     case EINVAL:
       return failure(DAT_INVALID_ADDRESS);

@@ -3,17 +3,17 @@
 
 #include "common/result.h"
 
-// What an errno of bind, listen or connect means to the consumer, of a socket or of rdma_cm.
+// What an errno of bind, listen or connect means to the consumer, from a socket or from rdma_cm.
 namespace udapl {
 
-// The Status of transport::Adapter::listen for an errno of bind or listen.
-// `any_port`: no port was asked for. That an address has gone is no occupied port: a program that
-// looks for a free one would ask for each.
+// The Status of transport::Adapter::listen for an errno of bind or listen. `any_port`: the caller
+// did not request a certain port. A vanished address is not reported as an occupied port: a program
+// that searches for a free port would try every one.
 [[nodiscard]] Status listen_failure(int error, bool any_port) noexcept;
 
-// The Status of transport::Qp::connect. Success: the peer is unreachable, or refuses, which is told
-// by an event. So it is when the address of the adapter has gone: a cable that was pulled is
-// nothing that the caller did wrong or has too little of.
+// The Status of transport::Qp::connect. Success means that the peer is unreachable or refuses,
+// which is reported by an event. A vanished address of the adapter is treated the same way: a
+// pulled cable is neither the caller's mistake nor a lack of resources.
 [[nodiscard]] Status connect_failure(int error) noexcept;
 
 }  // namespace udapl

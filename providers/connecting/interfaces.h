@@ -16,30 +16,31 @@ namespace udapl {
 struct Interface {
   std::string name;
   transport::SocketAddress address;
-  // Of an IPv4 address of a loopback interface, in network byte order: each address of its network
-  // (127.0.0.0/8) is this machine. 0: any other.
+  // For an IPv4 address of a loopback interface, its netmask in network byte order: every address
+  // of that network (127.0.0.0/8) is this machine. 0 for any other address.
   std::uint32_t loopback_mask = 0;
 };
 
-// All IPv4 and IPv6 addresses of this machine; nullopt: the system does not say (errno).
+// All IPv4 and IPv6 addresses of this machine; nullopt if the system call failed (errno).
 [[nodiscard]] std::optional<std::vector<Interface>> local_interfaces();
 
-// The best address of interface `name`: IPv4, else IPv6, global before link-local.
+// The best address of interface `name`: IPv4 before IPv6, global before link-local.
 [[nodiscard]] const Interface* by_name(const std::vector<Interface>& interfaces,
                                        std::string_view name) noexcept;
 [[nodiscard]] const Interface* by_address(const std::vector<Interface>& interfaces,
                                           const transport::SocketAddress& address) noexcept;
-// Is `address` in the network of a loopback interface that this is an address of?
+// Returns whether `interface` is an address of a loopback interface whose network contains
+// `address`.
 [[nodiscard]] bool in_loopback_network(const Interface& interface,
                                        const transport::SocketAddress& address) noexcept;
 
-// What `text` names, as getaddrinfo says; empty: nothing. Numeric addresses with their scope
-// ("fe80::1%eth0") without asking a name server, or host names too, which blocks.
+// Resolves `text` with getaddrinfo; empty if there is no such address. kNumeric: numeric addresses,
+// with a scope ("fe80::1%eth0"), without a name server. kHostName: host names, too, which blocks.
 enum class Lookup : std::uint8_t { kNumeric, kHostName };
 [[nodiscard]] std::vector<transport::SocketAddress> addresses_of(const std::string& text,
                                                                  Lookup lookup);
 
-// "eth0 192.0.2.7, ib0 192.0.3.7"; "none".
+// For example "eth0 192.0.2.7, ib0 192.0.3.7"; "none" if there is none.
 [[nodiscard]] std::string list_of(const std::vector<Interface>& interfaces);
 
 }  // namespace udapl

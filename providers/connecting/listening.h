@@ -11,13 +11,13 @@
 #include <deque>
 #include <memory>
 
-// What listeners have in common, whatever they listen with.
+// Shared by all listeners.
 namespace udapl {
 
-// Requests for a connection on their way to the sink of a listener, in the order in which they
-// came. Sink calls are made by the driving thread, one request a call. Thread-safe; add() may be
-// called with any lock held. Owned by a listener, which the sink may destroy in a call; what is
-// still here then is refused.
+// Queues connection requests from a listener to its sink, in order of arrival. Sink calls are made
+// by the driving thread, one request per call. Thread-safe; add() may be called with any lock held.
+// Owned by a listener, which the sink may destroy in a call; requests that are still queued then
+// are refused.
 class RequestQueue {
  public:
   using Request = std::unique_ptr<transport::IncomingConnection>;
@@ -28,10 +28,10 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Takes `request`. False: no memory, and it is still the caller's.
+  // Takes `request`. Returns false if memory ran out; the caller then keeps it.
   [[nodiscard]] bool add(Request& request) noexcept UDAPL_EXCLUDES(lock_);
-  // No sink call begins any more. Waits for one that runs in another thread: hold no lock that the
-  // sink could want. Idempotent.
+  // Afterwards no new sink call begins. Waits for a call that runs in another thread: hold no lock
+  // that the sink may take. Idempotent.
   void close() noexcept { gate_.close(); }
 
  private:
@@ -40,7 +40,7 @@ class RequestQueue {
   transport::ListenSink& sink_;
   Mutex lock_;
   std::deque<Request> waiting_ UDAPL_GUARDED_BY(lock_);
-  SinkGate gate_;  // last: what calls us goes first
+  SinkGate gate_;  // last, so that it is destroyed first: it calls this object
 };
 
 }  // namespace udapl

@@ -10,16 +10,16 @@ namespace udapl {
 // The one timer of an object that is in one phase at a time, each with its own time limit. `Phase`:
 // an enumeration with kNothing, the phase without a limit.
 //
-// Not thread-safe: its functions are called under the owner's lock. The call comes without one (see
-// Timer) and may be of an earlier start: take_due() tells. Declare it among the last members: the
-// destructor waits for a call that runs in another thread.
+// Not thread-safe: its functions are called under the owner's lock. The callback runs without a
+// lock (see Timer) and may stem from an earlier start: it must check with take_due(). Declare it
+// among the last members: the destructor waits for a call that runs in another thread.
 template <class Phase>
 class PhaseTimer {
  public:
   PhaseTimer(Reactor& reactor, Call call) noexcept : timer_(reactor, call) {}
 
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
-  // Replaces what runs. `phase` is not kNothing.
+  // Replaces the current phase. `phase` is not kNothing.
   void start(Phase phase, Clock::duration delay) noexcept {
     phase_ = phase;
     due_ = Clock::now() + delay;
@@ -29,8 +29,8 @@ class PhaseTimer {
     phase_ = Phase::kNothing;
     timer_.stop();
   }
-  // In the call: the phase whose time is over, which has ended by this; kNothing: the call is of an
-  // earlier start.
+  // Called in the callback: ends the phase whose time limit has passed and returns it; kNothing if
+  // the callback stems from an earlier start.
   [[nodiscard]] Phase take_due() noexcept {
     if (phase_ == Phase::kNothing || Clock::now() < due_) return Phase::kNothing;
     return std::exchange(phase_, Phase::kNothing);

@@ -5,8 +5,8 @@
 
 namespace udapl {
 
-// What the core is told of a QP's connections (transport::ConnectionSink), in the order in which
-// the calls are made if several wait. The first are told once a connection.
+// The calls of transport::ConnectionSink, in the order in which they are made if several are
+// pending. Those before kAsyncError are made at most once per connection.
 enum class SinkCall : std::uint8_t {
   kEstablished,
   kRejected,
@@ -14,14 +14,14 @@ enum class SinkCall : std::uint8_t {
   kUnreachable,
   kTimedOut,
   kAcceptFailed,
-  kAsyncError,  // of the QP, not of a connection; as the last two
+  kAsyncError,  // about the QP, not a connection; so are the last two
   kDisconnected,
   kBroken,
   kSoftWatermark,
   kSrqReleased,
-  // For state tables.
+  // Only for state tables.
   kNoCall,
-  kSetupOutcome  // the one of the first that whoever set up the connection has named
+  kSetupOutcome  // the outcome of the set-up, chosen by the code that performed it
 };
 
 }  // namespace udapl

@@ -5,17 +5,17 @@
 
 #include <string>
 
-// How addresses are written and compared.
+// Formats and compares addresses.
 namespace udapl {
 
-// "192.0.2.7", "fe80::1%eth0"; with a port that is not 0 "192.0.2.7:5000", "[fe80::1%eth0]:5000".
+// "192.0.2.7", "fe80::1%eth0"; with a nonzero port "192.0.2.7:5000", "[fe80::1%eth0]:5000".
 [[nodiscard]] std::string to_text(const transport::SocketAddress& address);
 
-// Same family and host? The ports do not matter; a missing IPv6 scope matches any.
+// Returns whether family and host are equal. Ignores the ports; a missing IPv6 scope matches any.
 [[nodiscard]] bool same_host(const transport::SocketAddress& a,
                              const transport::SocketAddress& b) noexcept;
 
-// 0.0.0.0, ::, multicast, the limited broadcast address, or no IP address at all.
+// Returns true for 0.0.0.0, ::, multicast, the limited broadcast address, and any other family.
 [[nodiscard]] bool is_no_host(const transport::SocketAddress& address) noexcept;
 
 }  // namespace udapl
