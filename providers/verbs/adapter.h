@@ -21,12 +21,12 @@
 
 namespace udapl::verbs {
 
-// An RDMA device at one port and IP address: what its objects share, and their factory.
+// An RDMA device at one port and IP address: the state that its objects share, and their factory.
 // Thread-safe. Owned by an Ia.
 class Adapter final : public transport::Adapter {
  public:
-  // For the function of dapl::ProviderKit. Errors of find_device, INSUFFICIENT_RESOURCES. `kit`
-  // lives as long as the process.
+  // Implements the open function of dapl::ProviderKit. Errors of find_device,
+  // INSUFFICIENT_RESOURCES. `kit` lives as long as the process.
   static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
                                                           transport::AdapterSink& sink,
                                                           const ConnectorKit& kit);
@@ -55,30 +55,30 @@ class Adapter final : public transport::Adapter {
   bool in_service_thread() const noexcept override { return reactor_->in_service_thread(); }
 
   // ---- for the objects made here ---------------------------------------------------------------
-  // Our own context: its asynchronous events are ours alone. QPs, CQs, MRs ... are made in it, not
-  // in one that a Connector opens for itself.
+  // The adapter's own context; it alone receives the asynchronous events. QPs, CQs, MRs etc. are
+  // created in it, not in a context that a Connector opens for itself.
   [[nodiscard]] ibv_context* context() const noexcept { return device_.context.get(); }
   [[nodiscard]] const Device& device() const noexcept { return device_; }  // port, GID, address
   [[nodiscard]] const Environment& environment() const noexcept { return environment_; }
   [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
   [[nodiscard]] Connector& connector() const noexcept { return *connector_; }
   [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
-  // A CQ was armed (1), or it is not any more (-1).
+  // A CQ was armed (1) or is no longer armed (-1).
   void cq_armed(int change) noexcept { armed_cqs_.fetch_add(change, std::memory_order_relaxed); }
   // Spreads completion interrupts over the device's vectors.
   [[nodiscard]] int next_completion_vector() noexcept;
   [[nodiscard]] IdleCqScanner& idle_cqs() noexcept { return idle_cqs_; }
   [[nodiscard]] MemoryTable& memory() noexcept { return memory_; }
-  // Inline bytes to ask for at QP creation, which all QPs made so far have at least.
+  // Inline bytes to request at QP creation. All QPs created so far support at least this many.
   [[nodiscard]] std::uint32_t max_inline() const noexcept {
     return max_inline_.load(std::memory_order_relaxed);
   }
   // The device has refused more than `bytes`.
   void fewer_inline(std::uint32_t bytes) noexcept;
-  // The device or its driver has gone: verbs calls fail with EIO from now on. Set before the sink
-  // is told.
+  // The device or its driver has been removed: verbs calls fail with EIO from now on. Set before
+  // the sink is notified.
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
-  // The Connector was told that the device has gone. By the driver.
+  // The Connector was notified that the device has been removed. Called by the reactor thread.
   void on_removal() noexcept;
 
  private:
@@ -102,7 +102,7 @@ class Adapter final : public transport::Adapter {
   transport::AdapterSink& sink_;
   std::atomic<bool> dead_{false};
   std::atomic<unsigned> completion_vector_{0};
-  std::atomic<int> armed_cqs_{0};  // those whose event may be on the channel
+  std::atomic<int> armed_cqs_{0};  // CQs whose event may be on the channel
   MemoryTable memory_;
   const std::unique_ptr<Reactor> reactor_;
   std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;

@@ -9,13 +9,14 @@
 
 namespace udapl::verbs {
 
-// What an adapter tells of itself, from what its device and port say. `max_private_data`:
+// Derives the attributes of an adapter from those of its device and port. `max_private_data`:
 // ConnectorKit::request_room. Pure.
 [[nodiscard]] transport::Attributes make_attributes(const Device& device,
                                                     const Environment& environment,
                                                     std::size_t max_private_data);
 
-// Can an RMR be made, and does the peer's Send with Invalidate work on it?
+// Whether the device supports RMRs (windows of any type), and whether the peer's Send with
+// Invalidate works on them (windows of type 2).
 [[nodiscard]] bool has_windows(const Device& device) noexcept;
 [[nodiscard]] bool has_type2_windows(const Device& device) noexcept;
 

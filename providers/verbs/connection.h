@@ -17,10 +17,9 @@
 
 namespace udapl::verbs {
 
-// The connections of a Qp, one after the other: set-up, end, time limits, and what the core is told
-// of them. Owns the connection manager's part of each (CmConnection) while there is one, and moves
-// the queue through its states. Owned by a Qp, with whose lock it
-// works.
+// The successive connections of a Qp: set-up, end, time limits, and reports to the core. Owns the
+// connection manager's part (CmConnection) of the current one, and moves the queue through its
+// states. Owned by a Qp; uses the lock of the Qp.
 //
 // connection.cpp: set-up, time. connection_end.cpp: how a connection ends.
 class Connection final : private ConnectionEnd {
@@ -30,7 +29,8 @@ class Connection final : private ConnectionEnd {
   ~Connection() = default;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  // Waits for calls that run in other threads, also of the queue. REQUIRES: no ibv_qp is left.
+  // Waits for calls that run in other threads, including those of the queue. REQUIRES: no ibv_qp is
+  // left.
   void shut_down() noexcept UDAPL_EXCLUDES(qp_locked);
 
   // ---- transport::Qp ---------------------------------------------------------------------------
@@ -49,19 +49,19 @@ class Connection final : private ConnectionEnd {
   [[nodiscard]] bool may_reset() const noexcept UDAPL_REQUIRES(qp_locked) {
     return step(state_, QpEvent::kReset).allowed;
   }
-  // Waits until no sink call is under way or will come. No lock held, unless by the driver.
+  // Waits until no sink call is in progress or pending. Hold no lock, except in the reactor thread.
   void drain_calls() noexcept UDAPL_EXCLUDES(qp_locked) { report_.drain(); }
   void stop_timer() noexcept UDAPL_REQUIRES(qp_locked) { timer_.stop(); }
-  // As after the constructor: the queue has a new ibv_qp.
+  // Returns to the initial state: the queue has a new ibv_qp.
   void become_idle() noexcept UDAPL_REQUIRES(qp_locked);
-  // By the driver, the event not acknowledged yet.
+  // Called by the reactor thread, the event not acknowledged yet.
   void on_async_event(ibv_event_type event) noexcept UDAPL_EXCLUDES(qp_locked);
-  // By the driver: what polls and posts found.
+  // Called by the reactor thread: handles the findings of polls and posts.
   void handle_reports() noexcept UDAPL_EXCLUDES(qp_locked);
 
  private:
   static constexpr std::size_t kPeerData = 256;  // more than any connection manager carries
-  // What the one timer is for.
+  // The purpose of the one timer.
   enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease };
 
   // connection.cpp
@@ -83,10 +83,10 @@ class Connection final : private ConnectionEnd {
   void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
 
   // connection_end.cpp
-  // Tells nobody.
+  // Makes no report.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
-  // Does what the state table says of `event`. By the driver, unless the CmConnection goes on: it
-  // may be destroyed.
+  // Carries out the state table's step for `event`. Called by the reactor thread unless the
+  // CmConnection continues, as it may be destroyed here.
   void take(QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
   void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_drain() noexcept UDAPL_EXCLUDES(qp_locked);
@@ -100,13 +100,13 @@ class Connection final : private ConnectionEnd {
   Queue& queue_;
 
   QpState state_ UDAPL_GUARDED_BY(qp_locked) = QpState::kIdle;
-  // None unless connected, or about to be.
+  // Null unless connected or about to be.
   std::unique_ptr<CmConnection> cm_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   DAT_TIMEOUT request_timeout_us_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};  // between looks at the CQ
+  Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};  // between scans of the CQ
 
-  // Last: what calls us goes first.
+  // Last, so that they are destroyed first: they call this object.
   PhaseTimer<Timing> timer_ UDAPL_GUARDED_BY(qp_locked);
   ConnectionReport<kPeerData> report_;
 };

@@ -5,50 +5,50 @@
 
 #include <cstdint>
 
-// What becomes of the connection of a QP: one pure function of state and event. Who sets it up and
-// how (connector.h) is not known here; Qp does what a step says.
+// The state machine of a QP's connection: one pure function of state and event. It does not depend
+// on how connections are set up (connector.h). Connection carries out each step.
 namespace udapl::verbs {
 
 enum class QpState : std::uint8_t {
   kIdle,
-  kConnecting,  // active side, until the peer has accepted and been told so
-  kAccepting,   // passive side, until the peer says that it is ready
+  kConnecting,  // active side, until the peer has accepted and that has been confirmed to it
+  kAccepting,   // passive side, until the peer confirms that it is ready
   kReady,
-  kDraining,  // graceful disconnect: the requests go on
+  kDraining,  // graceful disconnect: outstanding requests continue
   kError
 };
 inline constexpr int kQpStates = 6;
 
 enum class QpEvent : std::uint8_t {
-  kConnect,      // the core's wish, as kAccept, kDrain, kAbort, kReset
+  kConnect,      // requested by the core, like kAccept, kDrain, kAbort, kReset
   kAccept,       //
-  kEstablished,  // the connection is there
-  kRejected,     // SetupFailure, as the next two
+  kEstablished,  // the connection is established
+  kRejected,     // a SetupFailure, like the next two
   kRefused,      //
   kUnreachable,  //
   kPeerEnded,    // Loss::kEndedByPeer
   kPeerLost,     // any other Loss
-  kTooLate,      // the time for the set-up is over
+  kTooLate,      // the set-up has timed out
   kDrain,        // a graceful disconnect
   kDrained,      // all requests have completed
-  kBroken,       // a request or the device failed, or a mark was exceeded
+  kBroken,       // a request or the device failed, or a watermark was exceeded
   kAbort,        // an abrupt disconnect, or the QP is about to be destroyed
   kReset
 };
 inline constexpr int kQpEvents = 14;
 
-// What is done about the Connection.
+// What happens to the CmConnection.
 enum class Ending : std::uint8_t {
-  kNone,        // it goes on, or there is none
-  kDrop,        // a set-up: nothing is said
-  kDisconnect,  // the peer is told
-  kAnswer       // the peer has told us
+  kNone,        // it continues, or there is none
+  kDrop,        // a set-up is dropped without a message
+  kDisconnect,  // the peer is notified
+  kAnswer       // the peer has ended it; the disconnect is its answer
 };
 
 struct QpStep {
   bool allowed;   // false: nothing happens
-  QpState next;   // kError: everything that is posted is flushed
-  SinkCall call;  // that is made
+  QpState next;   // kError: all posted work is flushed
+  SinkCall call;  // the sink call to make
   Ending ending;
 };
 

@@ -23,22 +23,24 @@ namespace udapl::verbs {
 class Adapter;
 class Srq;
 
-// A completion queue on a verbs CQ. Thread-safe as transport::Cq says. Owned by an EVD.
+// A completion queue on a verbs CQ. Thread-safe as described at transport::Cq. Owned by an EVD.
 //
-// A poll is one ibv_poll_cq and one pass over what it gave. Which request an ordinary completion is
-// of, its wr_id says; the QP number is looked up for the others.
+// A poll is one ibv_poll_cq and one pass over its results. The wr_id of an ordinary completion
+// identifies its request; for other completions the QP number is looked up.
 //
-// Three things take completions off the verbs CQ without handing them out; the next poll gives them
-// from `held_`. size(): verbs does not tell how many wait. The IdleCqScanner. And the filter, in
-// the reactor thread, when an armed CQ fires that quiet completions are put on: the device cannot
-// tell them from notifications.
+// Completions are taken off the verbs CQ without being handed out in three cases; they are kept in
+// `held_` for the next poll:
+//  - by size(), as verbs does not tell how many completions are queued;
+//  - by the IdleCqScanner;
+//  - by the filter in the reactor thread, when an armed CQ fires that also receives quiet
+//    completions, which the device cannot tell from notifications.
 //
-// The verbs CQ may still have completions of a QP that has been destroyed. They are not handed out:
-// until the CQ has once been seen empty, every QP number is looked up.
+// The verbs CQ may still contain completions of a QP that has been destroyed. They are not handed
+// out: until the CQ has been seen empty once, every QP number is looked up.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
-  static constexpr int kBatch = 16;               // completions a poll gives at most
+  static constexpr int kBatch = 16;               // most completions that one poll returns
 
   enum class Role { kReceive, kRequest };
 
@@ -51,7 +53,7 @@ class Cq final : public transport::Cq {
   Cq& operator=(const Cq&) = delete;
 
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
-  // For dapl::PollsBatches, which see.
+  // Implement dapl::PollsBatches; see there.
   [[nodiscard]] bool polls_batches() const noexcept UDAPL_REQUIRES(lock) { return !careful_; }
   [[nodiscard]] int poll_batch() noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] bool take_only(transport::Completion& only) noexcept UDAPL_REQUIRES(lock);
@@ -65,10 +67,10 @@ class Cq final : public transport::Cq {
 
   // ---- for Queue -------------------------------------------------------------------------------
   [[nodiscard]] ibv_cq* get() const noexcept { return cq_; }
-  // The QP feeds this CQ: once for each role that it has, after ibv_create_qp and before its first
-  // post; detach after ibv_destroy_qp. When detach returns, no completion of the QP is handed out
-  // any more, and no poll calls it. Locks of the Qp may be held. attach throws std::bad_alloc.
-  // `srq`: where the QP takes its receives from, if not from its own queue.
+  // Connects a QP to this CQ. Called once for each role that the QP has, after ibv_create_qp and
+  // before its first post; detach is called after ibv_destroy_qp. Once detach has returned, no
+  // completion of the QP is handed out, and no poll calls the QP. Locks of the Qp may be held.
+  // attach throws std::bad_alloc. `srq`: the SRQ of the QP, null if it has its own receive queue.
   void attach(Queue& queue, std::uint32_t number, void* context, Role role, bool solicited_only,
               Srq* srq = nullptr) UDAPL_EXCLUDES(lock);
   void detach(std::uint32_t number, Role role, bool solicited_only) noexcept UDAPL_EXCLUDES(lock);
@@ -79,13 +81,13 @@ class Cq final : public transport::Cq {
   }
 
   // ---- for IdleCqScanner -----------------------------------------------------------------------
-  // Takes off the verbs CQ what is there, and so notices failures and buffers that were consumed.
+  // Takes all completions off the verbs CQ, and so notices failures and consumed buffers.
   void scan() noexcept UDAPL_EXCLUDES(lock);
   enum class Scan : std::uint8_t { kNoQps, kPolled, kIdle };
-  // As scan(), if it has QPs and was not polled since the last scan.
+  // Like scan(), but only if the CQ has QPs and was not polled since the last scan.
   [[nodiscard]] Scan scan_if_idle() noexcept UDAPL_EXCLUDES(lock);
 
-  // ---- for Adapter: by the reactor thread ------------------------------------------------------
+  // ---- for Adapter: called by the reactor thread -----------------------------------------------
   void on_event() noexcept UDAPL_EXCLUDES(lock);  // the completion channel names this CQ
   void on_error() noexcept;                       // IBV_EVENT_CQ_ERR
 
@@ -93,22 +95,23 @@ class Cq final : public transport::Cq {
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
 
-  // Is it the success of a transfer that is what its wr_id says?
+  // Returns whether this is a successful transfer that its wr_id describes completely.
   [[nodiscard]] bool is_plain(const ibv_wc& work) const noexcept;
-  // Of a plain one: all but the QP's context.
+  // Converts a plain completion, without the QP's context.
   static void convert_plain(const ibv_wc& from, transport::Completion& to) noexcept;
-  // Of any. False: it is not handed on; its QP may be gone.
+  // Converts any completion. Returns false if it must not be handed out, for example because its QP
+  // has been destroyed.
   [[nodiscard, gnu::noinline]] bool convert(const ibv_wc& from,
                                             transport::Completion& to) const noexcept
       UDAPL_REQUIRES(lock);
   [[nodiscard]] bool convert_special(const ibv_wc& from, const QpMap::Entry& entry,
                                      transport::Completion& to) const noexcept UDAPL_REQUIRES(lock);
-  // As poll(): gives what is held, and no completion of a QP that is gone.
+  // Like poll(), but returns held completions first, and none of a QP that has been destroyed.
   [[nodiscard, gnu::noinline]] int poll_carefully(transport::Completion* out, int max) noexcept
       UDAPL_REQUIRES(lock);
   [[nodiscard]] int poll_verbs() noexcept UDAPL_REQUIRES(lock);
   int take_held(transport::Completion* out, int max) noexcept UDAPL_REQUIRES(lock);
-  // Takes a batch off the verbs CQ to held_; how many, a negative number: no memory.
+  // Moves a batch from the verbs CQ to held_. Returns its size; negative if memory ran out.
   int hold() noexcept UDAPL_REQUIRES(lock);
   void hold_all() noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] bool holds_notification() const noexcept UDAPL_REQUIRES(lock);
@@ -123,7 +126,7 @@ class Cq final : public transport::Cq {
   }
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock);
   void request_notification() noexcept;
-  // Its event has come, or it is as if: the next request reaches the device.
+  // The event of an armed CQ has arrived, or counts as arrived: the next arming reaches the device.
   void end_arming() noexcept;
   [[nodiscard]] static bool is_armed(std::uint32_t arms) noexcept { return (arms & 1) != 0; }
   void deliver(unsigned call) noexcept;
@@ -141,10 +144,10 @@ class Cq final : public transport::Cq {
   std::atomic<bool> filters_{false};             // quiet work is posted
   std::array<ibv_wc, kBatch> work_ UDAPL_GUARDED_BY(lock);
 
-  bool stale_ UDAPL_GUARDED_BY(lock) = false;  // completions of QPs that are gone may come
-  // Since it was armed, at the latest; only found_notification() wants to know.
+  bool stale_ UDAPL_GUARDED_BY(lock) = false;  // may contain completions of destroyed QPs
+  // Covers at least the time since it was armed; used only by found_notification().
   bool handed_notification_ UDAPL_GUARDED_BY(lock) = false;
-  bool closed_ UDAPL_GUARDED_BY(lock) = false;  // about to be destroyed, not touched any more
+  bool closed_ UDAPL_GUARDED_BY(lock) = false;  // about to be destroyed; not touched any more
   std::vector<Held> held_ UDAPL_GUARDED_BY(lock);
   std::size_t held_begin_ UDAPL_GUARDED_BY(lock) = 0;
   QpMap qps_ UDAPL_GUARDED_BY(lock);
@@ -155,7 +158,7 @@ class Cq final : public transport::Cq {
   std::atomic<bool> overflowed_{false};
   std::atomic<std::uint32_t> arms_{0};  // armings and their ends
 
-  Mutex qps_lock_ UDAPL_ACQUIRED_BEFORE(lock);  // held while QPs come and go
+  Mutex qps_lock_ UDAPL_ACQUIRED_BEFORE(lock);  // held by attach and detach
   int solicited_receivers_ UDAPL_GUARDED_BY(qps_lock_) = 0;
   int others_ UDAPL_GUARDED_BY(qps_lock_) = 0;  // requests, and receivers of all messages
 

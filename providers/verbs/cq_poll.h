@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-// Cq: polling, the hot path. Included by cq.h.
+// Cq: the hot path of polling. Included by cq.h.
 #include <algorithm>
 
 #include "providers/verbs/cq.h"
@@ -18,7 +18,7 @@ namespace udapl::verbs {
 [[gnu::always_inline]] inline void Cq::convert_plain(const ibv_wc& from,
                                                      transport::Completion& to) noexcept {
   to.id = work_id(from.wr_id);
-  to.qp_context = nullptr;  // the id is to tell
+  to.qp_context = nullptr;  // the caller finds the QP by the id
   to.status = DAT_DTO_SUCCESS;
   to.operation = (from.wr_id & kReceiveTag) != 0 ? DAT_DTO_RECEIVE : DAT_DTO_SEND;
   to.length = from.byte_len;
@@ -62,7 +62,7 @@ inline int Cq::convert_batch(int count, transport::Completion* out) noexcept {
     note_notifications(count);
   else
     handed_notification_ = true;
-  // Behind a full batch of which nothing is handed out there may be more.
+  // If nothing of a full batch is handed out, more completions may be queued behind it.
   if (to == out && count == kBatch) [[unlikely]]
     return poll_carefully(out, kBatch);
   return static_cast<int>(to - out);

@@ -11,14 +11,14 @@
 
 namespace udapl::verbs {
 
-// An InfiniBand port and what it is reached by.
+// An InfiniBand port and its address.
 struct PortGid {
   Place place;
   ibv_gid gid;
   std::uint16_t pkey;  // its first partition
 };
 
-// The RDMA devices of this machine, as of now. Not thread-safe.
+// A snapshot of the RDMA devices of this machine. Not thread-safe.
 class DeviceList {
  public:
   explicit DeviceList(const ConnectorKit& kit);
@@ -28,10 +28,10 @@ class DeviceList {
   DeviceList(const DeviceList&) = delete;
   DeviceList& operator=(const DeviceList&) = delete;
 
-  // Null: there is no such device.
+  // Null if there is no such device.
   [[nodiscard]] ibv_device* find(const std::string& name) const;
-  // Port `port` of device `name`, if it is of InfiniBand; 0: the first active one of InfiniBand,
-  // else the first.
+  // Port `port` of device `name`, if it is an InfiniBand port. 0: the first active InfiniBand port,
+  // or the first one if none is active.
   [[nodiscard]] std::optional<PortGid> infiniband_port(const std::string& name, int port) const;
   // The InfiniBand port with this GID, written as an IPv6 address.
   [[nodiscard]] std::optional<PortGid> port_with_gid(const std::string& text) const;
@@ -39,10 +39,11 @@ class DeviceList {
   [[nodiscard]] std::optional<Place> place_of(
       const transport::SocketAddress& address,
       std::optional<std::uint16_t> pkey = std::nullopt) const;
-  // Why something may not have been found although it is there: errno of a call that wanted memory
-  // or descriptors; 0: there was none.
+  // The errno of a call that failed for lack of memory or descriptors, so that an existing device
+  // or port may not have been found; 0 if none failed.
   [[nodiscard]] int shortage() const noexcept { return shortage_; }
-  // "rxe0 port 1 ACTIVE, mlx5_0 port 1 DOWN fe80::2:c903:1:2, ..."; a GID where it is a name.
+  // "rxe0 port 1 ACTIVE, mlx5_0 port 1 DOWN fe80::2:c903:1:2, ..."; with the GID if it can be used
+  // as a name.
   [[nodiscard]] std::string text() const;
 
  private:
@@ -56,7 +57,7 @@ class DeviceList {
   ibv_device** const devices_;
 };
 
-// A GID as DAT sees it: an IPv6 address.
+// A GID in the form that DAT uses: an IPv6 address.
 [[nodiscard]] transport::SocketAddress address_of(const ibv_gid& gid) noexcept;
 
 }  // namespace udapl::verbs

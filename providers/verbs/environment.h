@@ -9,12 +9,12 @@
 namespace udapl::verbs {
 
 // The DAPL_* variables that a consumer may set, read once when an adapter is opened (docs:
-// docs/environment.md). Numbers in C syntax. A value that is no number, or beyond what the
-// field can hold, is traced and ignored. Immutable.
+// docs/environment.md). Numbers are in C syntax. A value that is not a number, or out of range for
+// its field, is traced and ignored. Immutable.
 struct Environment {
   // The value of a variable, or null.
   using Lookup = std::function<const char*(const char* name)>;
-  // The process's; everything unset in a set-uid program.
+  // Reads the environment of the process; in a set-uid program, every variable counts as unset.
   static const char* of_process(const char* name) noexcept;
 
   static Environment from(const Lookup& lookup);
@@ -26,8 +26,8 @@ struct Environment {
   std::uint32_t rtu_timeout_ms = 15000;   // DAPL_CM_RTU_TIMEOUT_MS
   std::uint8_t tos = 0;                   // DAPL_CM_TOS; 0: not set
   std::uint8_t retry_count = 7;           // DAPL_ACK_RETRY, 0..7
-  std::uint8_t rnr_retry = 7;             // DAPL_RNR_RETRY, 0..7 (7: for ever)
-  // Set only if the variable is; then they override what the connection manager chose.
+  std::uint8_t rnr_retry = 7;             // DAPL_RNR_RETRY, 0..7 (7: forever)
+  // Set only if the variable is set; they override the choice of the connection manager.
   std::optional<std::uint8_t> ack_timer;  // DAPL_ACK_TIMER, 4.096 us * 2^n, 0..31
   std::optional<std::uint8_t> rnr_timer;  // DAPL_RNR_TIMER, IB code 0..31
   std::optional<std::uint32_t> path_mtu;  // DAPL_IB_MTU, bytes: 256, 512, 1024, 2048 or 4096
@@ -36,7 +36,7 @@ struct Environment {
   std::uint32_t max_inline = 64;          // DAPL_MAX_INLINE, bytes asked for at QP creation
 };
 
-// A variable that is set and has no effect on an adapter, and why.
+// A variable that is set but has no effect on an adapter, and why.
 struct Ineffective {
   const char* name;
   const char* why;

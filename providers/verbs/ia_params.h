@@ -7,15 +7,16 @@
 
 namespace udapl::verbs {
 
-// dat.conf's seventh field: "NAME PORT [delayed_ack=on|off]", separated by blanks; what else follows
-// is ignored.
+// The seventh field of dat.conf: "NAME PORT [delayed_ack=on|off]", separated by blanks; anything
+// else that follows is ignored.
 struct IaParams {
   std::string name;
   int port = 0;  // C syntax; 0 if it is missing
   bool delayed_ack = false;
 };
 
-// Nullopt: no name, a port that is no number from 0 to 255, or delayed_ack neither on nor off. Pure.
+// Returns nullopt if there is no name, the port is not a number from 0 to 255, or delayed_ack is
+// neither on nor off. Pure.
 [[nodiscard]] std::optional<IaParams> parse_ia_params(std::string_view text);
 
 }  // namespace udapl::verbs

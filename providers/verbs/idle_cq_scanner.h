@@ -12,13 +12,13 @@ namespace udapl::verbs {
 
 class Cq;
 
-// Looks into the CQs that nobody polls. Two things are to be had nowhere else: that a request has
-// failed, which ends its connection, while the consumer waits for nothing but connection events;
-// and how many buffers of an SRQ are taken. Thread-safe. Owned by the Adapter.
+// Scans the CQs that no thread polls. Two facts cannot be learned in any other way: that a request
+// has failed, which ends its connection, while the consumer waits only for connection events; and
+// how many buffers of an SRQ have been consumed. Thread-safe. Owned by the Adapter.
 class IdleCqScanner {
  public:
-  // How long a failure may go unnoticed. The interval grows while all CQs are polled: each scan
-  // interrupts a consumer that waits again and again.
+  // The longest time for which a failure may go unnoticed. The interval grows while all CQs are
+  // polled, because each scan disturbs a consumer that waits repeatedly.
   static constexpr auto kInterval = std::chrono::milliseconds(100);
   static constexpr auto kLongestInterval = std::chrono::milliseconds(800);
 
@@ -28,20 +28,20 @@ class IdleCqScanner {
   IdleCqScanner& operator=(const IdleCqScanner&) = delete;
 
   void join(Cq& cq) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
-  // Waits for a scan of it.
+  // Waits for a running scan of `cq`.
   void leave(Cq& cq) noexcept UDAPL_EXCLUDES(lock_);
-  // A CQ has got QPs: scans begin, until there are none any more.
+  // Called when a QP is attached to a CQ: scans until no CQ has a QP any more.
   void start() noexcept UDAPL_EXCLUDES(lock_);
-  // All CQs, idle or not, now. Locks of the core may be held, but none of a CQ.
+  // Scans all CQs now, idle or not. Locks of the core may be held, but none of a CQ.
   void scan_all() noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   void on_timer() noexcept UDAPL_EXCLUDES(lock_);
 
-  Mutex lock_;  // outside those of the CQs
+  Mutex lock_;  // acquired before the locks of the CQs
   std::vector<Cq*> cqs_ UDAPL_GUARDED_BY(lock_);
   bool started_ UDAPL_GUARDED_BY(lock_) = false;
-  std::chrono::milliseconds interval_ UDAPL_GUARDED_BY(lock_) = kInterval;  // if started
+  std::chrono::milliseconds interval_ UDAPL_GUARDED_BY(lock_) = kInterval;  // valid if started_
   Timer timer_;
 };
 

@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
-// What an entry of dat.conf may call an interface besides its name.
+// The names other than its own by which an entry of dat.conf may identify an interface.
 namespace udapl::verbs {
 
-// A numeric address of this machine ("fe80::1%eth0" too); never asks a name server.
+// A numeric address of this machine (also "fe80::1%eth0"); never queries a name server.
 [[nodiscard]] const Interface* by_number(const std::vector<Interface>& interfaces,
                                          const std::string& text);
-// A host name that resolves to an address of this machine. Blocks while it is looked up.
+// A host name that resolves to an address of this machine. Blocks during the lookup.
 [[nodiscard]] const Interface* by_host_name(const std::vector<Interface>& interfaces,
                                             const std::string& name);
-// Why `name` leads to none of these: it is an interface without an address, or in a bond, or
-// nothing that this machine knows.
+// Explains why `name` matches no interface: it is an interface without an address, the member of a
+// bond, or unknown on this machine.
 [[nodiscard]] std::string why_no_interface(const std::string& name);
 
 }  // namespace udapl::verbs

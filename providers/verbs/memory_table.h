@@ -25,21 +25,21 @@ class Window;
 class MrsByKey {
  public:
   void add(Mr& mr);              // throws std::bad_alloc
-  void remove(Mr& mr) noexcept;  // one that was never added, too
-  // Null: there is none.
+  void remove(Mr& mr) noexcept;  // does nothing if it was never added
+  // Null if there is none.
   [[nodiscard]] Mr* find(DAT_LMR_CONTEXT key) const noexcept;
 
  private:
   [[nodiscard]] Mr** bucket_of(DAT_LMR_CONTEXT key) noexcept {
-    return &buckets_[(key ^ key >> 8U) & (buckets_.size() - 1)];  // the lowest byte tells little
+    return &buckets_[(key ^ key >> 8U) & (buckets_.size() - 1)];  // the lowest byte varies little
   }
 
   std::vector<Mr*> buckets_;  // a power of two, or none
   std::size_t count_ = 0;
 };
 
-// The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is outside
-// those of the windows. Owned by the Adapter.
+// The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is acquired
+// before those of the windows. Owned by the Adapter.
 class MemoryTable {
  public:
   void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
@@ -49,7 +49,7 @@ class MemoryTable {
     mrs_.add(mr);
   }
   void remove(Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
-  // Caches of what find() gave, which have to forget it when a registration goes.
+  // Caches of the results of find(), which must forget a registration when it is removed.
   void add(RegionCache& cache) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(RegionCache& cache) noexcept UDAPL_EXCLUDES(lock_);
 
@@ -59,8 +59,8 @@ class MemoryTable {
     const ibv_pd* pd;
   };
   [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) noexcept UDAPL_EXCLUDES(lock_);
-  // `queue` is about to destroy its ibv_qp: frees the windows that are bound through it, as devices
-  // may refuse to destroy a QP with windows. Blocks.
+  // `queue` is about to destroy its ibv_qp: unbinds the windows that are bound through it, because
+  // devices may refuse to destroy a QP with windows. Blocks.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
@@ -70,7 +70,7 @@ class MemoryTable {
   std::unordered_set<RegionCache*> caches_ UDAPL_GUARDED_BY(lock_);
 };
 
-// The cache of a queue, known to the table as long as it lives.
+// The cache of a queue, registered with the table during its lifetime.
 class QueueRegions final : public RegionCache {
  public:
   explicit QueueRegions(MemoryTable& table) : table_(table) { table_.add(*this); }

@@ -21,8 +21,8 @@ class Mr;
 class Queue;
 class Window;
 
-// The access that DAT privileges ask for. Remote writing and atomics need local writing (verbs), so
-// they get it. `windows`: the device has windows, so they may be bound to it.
+// The access flags for DAT privileges. Verbs requires local write access for remote writes and
+// atomics, so it is added. `windows`: the device has windows, so allow binding them.
 [[nodiscard]] int access_flags(DAT_MEM_PRIV_FLAGS privileges, bool windows) noexcept;
 
 // A protection domain. Immutable, so thread-safe. Owned by a PZ.
@@ -47,7 +47,7 @@ class Pd final : public transport::Pd {
 // Registered memory. Thread-safe. Owned by an LMR.
 class Mr final : public transport::Mr {
  public:
-  // PRIVILEGES_VIOLATION: memory that may not be accessed so. INVALID_PARAMETER: not mapped.
+  // PRIVILEGES_VIOLATION: the memory does not permit this access. INVALID_PARAMETER: not mapped.
   static Result<std::unique_ptr<transport::Mr>> create(Adapter& adapter, Pd& pd,
                                                        const transport::MrInit& init);
   Mr(Adapter& adapter, ibv_mr* mr, const transport::MrInit& init) noexcept;
@@ -74,16 +74,16 @@ class Mr final : public transport::Mr {
   ibv_mr* const mr_;
   const transport::MrInit init_;
   std::atomic<int> windows_{0};  // bound, or being bound
-  Mr* next_ = nullptr;           // of MrsByKey
-  bool found_ = false;           // under the lock of the MemoryTable: a RegionCache may know it
+  Mr* next_ = nullptr;           // used by MrsByKey
+  bool found_ = false;           // a RegionCache may hold it; under the lock of the MemoryTable
 };
 
-// A memory window: type 2B for scope kQp where the device has them, else type 1 (which works over
-// all QPs of its domain). Thread-safe. Owned by an RMR.
+// A memory window: type 2B for scope kQp if the device has them, otherwise type 1 (which works over
+// all QPs of its protection domain). Thread-safe. Owned by an RMR.
 //
-// What a Queue does for a post_bind: take lock(), look at type2(), bound() ..., post accordingly,
-// call posted() after success. When a bind has failed or was flushed: bind_failed(). Before it
-// destroys its ibv_qp: MemoryTable::qp_ends().
+// For a post_bind, a Queue acquires lock(), checks type2(), bound() etc., posts accordingly, and
+// calls posted() after success. When a bind has failed or was flushed, it calls bind_failed();
+// before it destroys its ibv_qp, MemoryTable::qp_ends().
 class Window final : public transport::Window {
  public:
   static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
@@ -97,12 +97,12 @@ class Window final : public transport::Window {
   [[nodiscard]] std::optional<transport::Binding> binding() const noexcept override;
 
   // ---- for Queue -------------------------------------------------------------------------------
-  // Type 1: post with ibv_bind_mw (length 0 unbinds); key() is the new key then. Type 2: a work
-  // request IBV_WR_BIND_MW with rkey next_key(), preceded by an IBV_WR_LOCAL_INV of key() if
-  // bound(); an unbind is the IBV_WR_LOCAL_INV alone, or nothing if it is not bound().
+  // Type 1: bind with ibv_bind_mw (length 0 unbinds); afterwards key() is the new key. Type 2: bind
+  // with a work request IBV_WR_BIND_MW of rkey next_key(), preceded by an IBV_WR_LOCAL_INV of key()
+  // if bound(); unbind with the IBV_WR_LOCAL_INV alone, or with nothing if not bound().
   [[nodiscard]] bool type2() const noexcept { return type_ == IBV_MW_TYPE_2; }
   Mutex& lock() const noexcept UDAPL_TSA(lock_returned(lock_)) { return lock_; }
-  // Null if the device has run out of windows since (qp_ends): the bind is refused.
+  // Null if the device had no window left for qp_ends(): the bind is then refused.
   [[nodiscard]] ibv_mw* get() const noexcept UDAPL_REQUIRES(lock_) { return mw_; }
   [[nodiscard]] bool bound() const noexcept UDAPL_REQUIRES(lock_) { return binding_.has_value(); }
   // REQUIRES: bound().
@@ -114,12 +114,12 @@ class Window final : public transport::Window {
   // The request was posted on `queue`; `key` is its new key, 0 for an unbind.
   void posted(const transport::BindRequest& request, std::uint32_t key, const Queue& queue) noexcept
       UDAPL_REQUIRES(lock_);
-  // The bind that made `key` has failed or was flushed, or the peer has invalidated it: nothing is
-  // bound. A no-op if a later bind was posted.
+  // The bind that created `key` has failed or was flushed, or the peer has invalidated `key`:
+  // marks the window as unbound. A no-op if a later bind was posted.
   void bind_failed(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- for MemoryTable -------------------------------------------------------------------------
-  // If it is bound through `queue`: unbinds it without the help of the QP, by taking a new ibv_mw.
+  // If the window is bound through `queue`, unbinds it without the QP, by allocating a new ibv_mw.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
@@ -131,7 +131,7 @@ class Window final : public transport::Window {
   mutable Mutex lock_;
   ibv_mw* mw_ UDAPL_GUARDED_BY(lock_);
   DAT_RMR_CONTEXT context_ UDAPL_GUARDED_BY(lock_) = 0;
-  Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // bound to, or to be bound to
+  Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Mr that it is bound, or being bound, to
   const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;
   std::optional<transport::Binding> binding_ UDAPL_GUARDED_BY(lock_);
 };

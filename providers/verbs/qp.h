@@ -16,11 +16,12 @@ class Adapter;
 
 // One end of a reliable connection: a Queue of work on a verbs RC QP, and the Connection that moves
 // it through its states. Posts go straight to the device; the lock guards set-up and end only. A QP
-// that is reset takes a new ibv_qp, so that no completion or packet of the old one is taken for one
-// of the new (docs/adr/0009). Thread-safe as transport::Qp says. Owned by an Ep.
+// that is reset gets a new ibv_qp, so that no completion or packet of the old one is mistaken for
+// one of the new (docs/adr/0009). Thread-safe as described at transport::Qp. Owned by an Ep.
 class Qp final : public transport::Qp {
  public:
-  // INSUFFICIENT_RESOURCES, INVALID_PARAMETER: beyond a limit of the device. Throws std::bad_alloc.
+  // INSUFFICIENT_RESOURCES; INVALID_PARAMETER: a limit of the device is exceeded. Throws
+  // std::bad_alloc.
   static Result<std::unique_ptr<transport::Qp>> create(Adapter& adapter,
                                                        const transport::QpInit& init);
   Qp(Adapter& adapter, const transport::QpInit& init);  // use create()
@@ -46,7 +47,7 @@ class Qp final : public transport::Qp {
   DAT_RETURN post_rdma_read(transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
                             const DAT_RMR_TRIPLET& remote,
                             transport::WorkFlags flags) noexcept override;
-  // Verbs names the sink of a read by a local key only.
+  // Not supported: the local end of a verbs read is named by a local key only.
   DAT_RETURN post_rdma_read_to_rmr(transport::WorkId, const DAT_RMR_TRIPLET&,
                                    const DAT_RMR_TRIPLET&, transport::WorkFlags) noexcept override {
     return dat_error(DAT_MODEL_NOT_SUPPORTED);
@@ -125,15 +126,15 @@ class Qp final : public transport::Qp {
   [[nodiscard]] bool flushing() const noexcept override;
   Status reset() override UDAPL_EXCLUDES(qp_locked);
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override UDAPL_EXCLUDES(qp_locked);
-  // Both count a buffer as held until the consumer has taken its completion.
+  // Both count a buffer as held until the consumer has dequeued its completion.
   void set_watermarks(int soft, int hard) noexcept override UDAPL_EXCLUDES(qp_locked);
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;
 
-  // ---- for a transport::IncomingConnection: its accept(). Takes `offered`, but for an error ----
+  // ---- for the accept() of a transport::IncomingConnection. Takes `offered` unless it fails ----
   Status accept(std::unique_ptr<CmConnection>& offered, transport::PrivateData private_data) {
     return connection_.accept(offered, private_data);
   }
-  // ---- for Adapter: by the driver, the event not acknowledged yet ------------------------------
+  // ---- for Adapter: called by the reactor thread, the event not acknowledged yet ---------------
   void on_async_event(ibv_event_type event) noexcept { connection_.on_async_event(event); }
 
  private:
@@ -143,7 +144,7 @@ class Qp final : public transport::Qp {
   mutable QpLock lock_;
   QpShared shared_;
   Queue queue_;
-  Connection connection_;  // uses the queue, and goes first
+  Connection connection_;  // uses the queue, so it is destroyed first
 };
 
 }  // namespace udapl::verbs

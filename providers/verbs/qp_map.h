@@ -9,17 +9,18 @@ namespace udapl::verbs {
 class Queue;
 class Srq;
 
-// From QP number to the queue of a QP, for the completions of one CQ: those whose wr_id does not
-// say everything. Open addressing, at most half full. Not thread-safe: the CQ's lock protects it.
-// Memory is allocated apart, so that nobody does that with the lock held. Owned by a Cq.
+// Maps QP numbers to the queues of QPs, for those completions of one CQ that their wr_id does not
+// describe completely. A hash table with open addressing, at most half full. Not thread-safe: the
+// CQ's lock protects it. Memory is allocated separately, so that it can be done without the lock.
+// Owned by a Cq.
 class QpMap {
  public:
   struct Entry {
     std::uint32_t number = kNone;
-    std::uint32_t uses = 0;  // roles of the QP: feeds the CQ with requests, with receives
+    std::uint32_t uses = 0;  // roles of the QP at this CQ: requests, receives
     Queue* queue = nullptr;
     void* context = nullptr;  // QpInit::context
-    Srq* srq = nullptr;       // that its receives come from; null: its own queue
+    Srq* srq = nullptr;       // source of its receives; null: its own queue
   };
   struct Member {
     std::uint32_t number;
@@ -37,23 +38,24 @@ class QpMap {
   QpMap(const QpMap&) = delete;
   QpMap& operator=(const QpMap&) = delete;
 
-  // The size of the table that has to be given to grow() before the next add(); 0: none has to.
+  // The size of the table that must be passed to grow() before the next add(); 0 if not needed.
   [[nodiscard]] std::uint32_t wanted_size() const noexcept;
-  // Goes over to `table`, which then has the former one. REQUIRES: its size is wanted_size().
+  // Moves the entries to `table` and swaps: `table` then holds the former one. REQUIRES: its size
+  // is wanted_size().
   void grow(Table& table) noexcept;
-  // Each is paired with one remove(). REQUIRES: wanted_size() is 0.
+  // Each add() is paired with one remove(). REQUIRES: wanted_size() is 0.
   void add(const Member& member) noexcept;
-  // True: that was its last use.
+  // Returns true if that was the last use of the QP.
   bool remove(std::uint32_t number) noexcept;
   [[nodiscard]] bool empty() const noexcept { return live_ == 0; }
-  // Calls visit(Queue&) for each.
+  // Calls visit(Queue&) for each QP.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::uint32_t i = 0; i < table_.size; ++i)
       if (table_.entries[i].number < kGone) visit(*table_.entries[i].queue);
   }
 
-  // Null: no QP that feeds the CQ has that number.
+  // Null if no QP attached to the CQ has that number.
   [[nodiscard]] const Entry* find(std::uint32_t number) const noexcept {
     for (std::uint32_t i = number;; ++i) {
       const Entry& entry = table_.entries[i & (table_.size - 1)];
@@ -67,7 +69,7 @@ class QpMap {
   static constexpr std::uint32_t kFirstSize = 8;
   // QP numbers have 24 bits.
   static constexpr std::uint32_t kNone = UINT32_MAX;
-  static constexpr std::uint32_t kGone = UINT32_MAX - 1;  // a search goes on behind it
+  static constexpr std::uint32_t kGone = UINT32_MAX - 1;  // removed; a search continues past it
 
   [[nodiscard]] Entry* entry_of(std::uint32_t number) noexcept {
     return const_cast<Entry*>(find(number));

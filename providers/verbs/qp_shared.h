@@ -6,13 +6,13 @@
 #include "dapl/transport/qp_lock.h"
 #include "dapl/transport/sink.h"
 
-// What the parts of a Qp have in common: its lock, whom they work for, what it was made with.
+// Shared by the parts of a Qp: its lock, its owner, and the parameters it was made with.
 namespace udapl::verbs {
 
 class Adapter;
 class Qp;
 
-// Posts do without the lock.
+// Posts do not take the lock.
 using transport::qp_locked;
 using transport::QpGuard;
 using transport::QpLock;
@@ -21,7 +21,7 @@ struct QpShared {
   QpShared(Qp& owner, Adapter& of, const transport::QpInit& given) noexcept
       : qp(owner), adapter(of), sink(*given.sink), init(given) {}
 
-  Qp& qp;  // whom traces and the device's events name; no part calls it
+  Qp& qp;  // identifies the QP in traces and device events; no part calls it
   Adapter& adapter;
   transport::ConnectionSink& sink;
   transport::QpInit init UDAPL_GUARDED_BY(qp_locked);

@@ -25,10 +25,11 @@ namespace udapl::verbs {
 class Adapter;
 class Cq;
 
-// What a Qp does without regard to connections: the ibv_qp, what is posted to it, what its CQs say
-// of work that failed. Posts go straight to the device, under the core's locks of requests and of
-// receives; the rest is under the lock of the Qp. What polls and posts find that concerns the
-// connection is a report: the connection is called, by the driver. Owned by a Qp.
+// The part of a Qp that does not depend on connections: the ibv_qp, the posts to it, and failed
+// work that its CQs report. Posts go straight to the device, under the core's locks for requests
+// and for receives; everything else is under the lock of the Qp. If polls or posts find something
+// that concerns the connection, they post a report: the reactor thread then calls the connection.
+// Owned by a Qp.
 //
 // queue_post.h: posting (hot). queue_post.cpp: its cold paths. queue_bind.cpp: windows. queue.cpp:
 // resources, states of the ibv_qp, reports.
@@ -45,8 +46,8 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // ---- posting, as transport::Qp ---------------------------------------------------------------
-  // Inline in queue_post.cpp, with the Qp's, but for post_bind.
+  // ---- posting, as in transport::Qp ------------------------------------------------------------
+  // Except for post_bind, inlined into the functions of Qp in queue_post.cpp.
   DAT_RETURN post_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
                        transport::WorkFlags) noexcept;
   DAT_RETURN post_send(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
@@ -67,8 +68,9 @@ class Queue {
                          const DAT_LMR_TRIPLET& local, const DAT_RMR_TRIPLET& remote,
                          std::uint64_t first, std::uint64_t second,
                          transport::WorkFlags flags) noexcept;
-  // The hot ones: dapl::post::PostsSegments and PostsLists. What is not that plain, they leave to
-  // `otherwise`: the Qp's function, since for ours its address would take up a register here.
+  // The hot paths: dapl::post::PostsSegments and PostsLists. They leave all but the plain cases to
+  // `otherwise`, a function of the Qp: for a function of the Queue, the address of the Queue would
+  // occupy a register here.
   template <class Otherwise>
   DAT_RETURN post_one_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
                            transport::WorkFlags, const Otherwise& otherwise) noexcept;
@@ -96,29 +98,31 @@ class Queue {
                             const Otherwise& otherwise) noexcept;
 
   // ---- for the Qp ------------------------------------------------------------------------------
-  // An ibv_qp in state INIT, so that receives can be posted.
+  // Creates an ibv_qp in state INIT, so that receives can be posted.
   [[nodiscard]] Result<Handle> make(const transport::QpInit& init) UDAPL_EXCLUDES(qp_locked);
-  // Goes over to `fresh`; the former one is in *former, to be retired without the lock. Throws
-  // std::bad_alloc, and nothing has changed.
+  // Switches to `fresh` and returns the former ibv_qp in *former; retire it without the lock.
+  // Throws std::bad_alloc, in which case nothing has changed.
   void exchange(Handle fresh, const transport::QpInit& init, Handle* former)
       UDAPL_REQUIRES(qp_locked);
-  // The last one, to be retired.
+  // Returns the last ibv_qp; the caller retires it.
   [[nodiscard]] Handle take() noexcept UDAPL_REQUIRES(qp_locked) { return std::move(handle_); }
-  // `former` may be null. After this no completion and no asynchronous event of it finds us.
+  // Destroys `former` (may be null). Afterwards none of its completions and asynchronous events
+  // reach this queue.
   void retire(Handle former, const transport::QpInit& init) noexcept UDAPL_EXCLUDES(qp_locked);
-  // Waits for a report that is handled in another thread. No lock held.
+  // Waits for a report that is handled in another thread. Call it with no lock held.
   void close() noexcept { reports_.close(); }
   void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked);
-  [[nodiscard]] int held() const noexcept;  // receives
+  [[nodiscard]] int held() const noexcept;  // receive buffers
 
   // ---- for the connection ----------------------------------------------------------------------
   [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }
   [[nodiscard]] bool own_receives() const noexcept { return own_receives_; }  // no SRQ
   [[nodiscard]] Cq& request_cq() const noexcept { return *request_cq_; }
-  // A set-up begins: what was found before is forgotten.
+  // A set-up begins: discards earlier findings.
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
-  // Moves the ibv_qp with what the two ends have agreed upon, our limits and what the administrator
-  // wants. False: traced, errno says why.
+  // Moves the ibv_qp to `state`, with the attributes that the two ends have agreed upon, the limits
+  // of the QP and the settings of the environment. Returns false, traced and with errno set, if
+  // that fails.
   [[nodiscard]] bool change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexcept
       UDAPL_REQUIRES(qp_locked);
   void set_serves_reads(bool serves) noexcept {
@@ -127,16 +131,16 @@ class Queue {
   // Everything that is posted, and will be, completes as flushed.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
   void leave_error() noexcept UDAPL_REQUIRES(qp_locked);
-  // The marker of a graceful disconnect goes behind the last request (docs/adr/0010).
+  // Posts the marker of a graceful disconnect behind the last request (docs/adr/0010).
   void post_marker() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool marked() const noexcept UDAPL_REQUIRES(qp_locked) { return marked_; }
   [[nodiscard]] bool drained() const noexcept { return drained_.load(std::memory_order_acquire); }
-  // The connection is lost before the device gives up. `peer`: with the peer, which the oldest
-  // request then fails by.
+  // The connection is lost before the device gives up. `peer`: the peer is lost, which becomes the
+  // status of the oldest request.
   void set_lost(bool peer) noexcept { lost_.store(peer, std::memory_order_release); }
   // The first failure since clear().
   [[nodiscard]] std::optional<ibv_wc_status> failed() const noexcept;
-  // Which mark is exceeded? The soft one says so once.
+  // Returns which marks are exceeded; the soft mark is reported only once.
   struct Exceeded {
     bool soft;
     bool hard;
@@ -144,22 +148,23 @@ class Queue {
   [[nodiscard]] Exceeded check_watermarks() noexcept UDAPL_REQUIRES(qp_locked);
   void report() noexcept { reports_.post(); }
 
-  // ---- for Cq: by whoever polls, any lock of the core may be held ------------------------------
+  // ---- for Cq: called by the polling thread, with any lock of the core held --------------------
   // A request or receive of this queue did not succeed.
   void on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept;
-  // What the failure says; another status than the device's for a Read that the peer does not
-  // serve.
+  // The status to report for a failure. Differs from the device's status for a Read that the peer
+  // does not serve.
   [[nodiscard]] ibv_wc_status meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept;
-  // Is this flushed request the oldest of those that were outstanding when the peer was lost?
+  // Returns true, once, for the oldest of the requests that were outstanding when the peer was
+  // lost. Called for flushed requests, in order.
   [[nodiscard]] bool takes_loss() noexcept {
     return lost_.load(std::memory_order_acquire) && lost_.exchange(false);
   }
-  // kInternalWork has succeeded: the marker.
+  // The marker (kInternalWork) has completed successfully.
   void on_marker() noexcept;
 
  private:
-  // A signalled request of one segment, but for wr_id, segment and remote place: what stays the
-  // same from post to post is written once.
+  // A signalled request of one segment, in which everything but wr_id, segment and remote address
+  // is filled in once, as it stays the same from post to post.
   struct PreparedRequest {
     ibv_send_wr request;
     ibv_send_wr* refused;
@@ -174,11 +179,11 @@ class Queue {
   };
   struct PostedBind {
     std::uint64_t wr_id;
-    std::uint32_t key;  // that it makes
+    std::uint32_t key;  // the key that the bind creates
   };
 
   // queue_post.h
-  // Null: not without a further look at the segment.
+  // Null if the segment needs further checks.
   [[nodiscard]] PreparedRequest* prepare(Prepared& prepared, const DAT_LMR_TRIPLET& segment,
                                          std::uint32_t length) noexcept;
   DAT_RETURN submit(PreparedRequest& prepared, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
@@ -189,11 +194,12 @@ class Queue {
   // queue_post.cpp
   DAT_RETURN submit(ibv_send_wr& request) noexcept;
   void prepare_requests() noexcept;
-  // May the device be given the segment? Its length is not 0.
+  // Checks whether the segment may be given to the device. REQUIRES: its length is not 0.
   DAT_RETURN check(RegionCache& known, const DAT_LMR_TRIPLET& segment, bool write) noexcept;
   [[gnu::noinline]] DAT_RETURN check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
                                               bool write) noexcept;
-  // The segments of a request: the first code that is no success, else how much they are.
+  // The result of checking the segments of a request: the first error, otherwise their total
+  // length.
   struct CheckedList {
     DAT_RETURN code = DAT_SUCCESS;
     bool has_empty = false;
@@ -226,26 +232,26 @@ class Queue {
   void flush() noexcept;
   // After in_error_ or watermarked_ has changed.
   void update_receives() noexcept { receive_regions_.block(special_receives()); }
-  // Have posted receives more to do than to be given to the device?
+  // Returns whether a posted receive needs more than to be given to the device.
   [[nodiscard]] bool special_receives() const noexcept {
     return in_error_.load(std::memory_order_relaxed) ||
            watermarked_.load(std::memory_order_relaxed) || !own_receives_;
   }
 
-  // What posts need; changed while nothing can be posted.
+  // Used by posts; changed only while nothing can be posted.
   ibv_qp* qp_ = nullptr;
   std::uint32_t max_inline_ = 0;
-  Prepared send_{};  // under the core's request lock, as write_ and read_
+  Prepared send_{};  // under the core's request lock, like write_ and read_
   Prepared write_{};
   PreparedRequest read_{};
-  PreparedReceive receive_{};             // under its receive lock
+  PreparedReceive receive_{};             // under the core's receive lock
   std::uint32_t max_binds_ = 0;           // requests that can be outstanding
   const bool own_receives_;               // no SRQ
-  const bool extensions_;                 // the adapter has those of InfiniBand
-  std::atomic<bool> in_error_{false};     // a receive needs a push to be flushed
+  const bool extensions_;                 // the adapter has the InfiniBand extensions
+  std::atomic<bool> in_error_{false};     // a posted receive must be pushed to be flushed
   std::atomic<bool> watermarked_{false};  // a mark is armed
   QueueRegions request_regions_;          // under the core's request lock
-  QueueRegions receive_regions_;          // under its receive lock; all are writable
+  QueueRegions receive_regions_;          // under the core's receive lock; all are writable
   Cq* request_cq_ = nullptr;
   Cq* recv_cq_ = nullptr;
 
@@ -256,16 +262,16 @@ class Queue {
   int hard_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
   bool marked_ UDAPL_GUARDED_BY(qp_locked) = false;  // the marker is posted
 
-  // What posts and polls found; Connection::handle_reports() acts upon it.
+  // Findings of posts and polls, for Connection::handle_reports().
   static constexpr unsigned kNoTrouble = ~0U;
   std::atomic<unsigned> failed_status_{kNoTrouble};  // ibv_wc_status of the first failure
   std::atomic<bool> drained_{false};                 // the marker has completed
-  std::atomic<bool> lost_{false};         // the peer, and the oldest request has not been told yet
-  std::atomic<bool> serves_reads_{true};  // the peer, and we may have one under way
-  std::atomic<std::uint64_t> unserved_{0};  // the first Read that it does not serve: its wr_id
+  std::atomic<bool> lost_{false};  // the peer is lost; the oldest request has not reported it yet
+  std::atomic<bool> serves_reads_{true};  // the peer serves Reads, and we may have them in flight
+  std::atomic<std::uint64_t> unserved_{0};  // wr_id of the first Read that the peer does not serve
 
   SpinLock binds_lock_;
-  std::vector<PostedBind> binds_ UDAPL_GUARDED_BY(binds_lock_);  // a ring; empty until the first
+  std::vector<PostedBind> binds_ UDAPL_GUARDED_BY(binds_lock_);  // ring; empty until the first bind
   std::size_t next_bind_ UDAPL_GUARDED_BY(binds_lock_) = 0;
 
   Deferred reports_;

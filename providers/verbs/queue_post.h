@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-// Queue: posting, the hot paths. Included by queue.h.
+// Queue: the hot paths of posting. Included by queue.h.
 #include "providers/verbs/cq.h"
 #include "providers/verbs/queue.h"
 #include "providers/verbs/status.h"
@@ -11,7 +11,7 @@
 
 namespace udapl::verbs {
 
-// A segment list is passed, not converted.
+// Segment lists are passed to verbs as they are, without conversion.
 static_assert(sizeof(DAT_LMR_TRIPLET) == sizeof(ibv_sge));
 static_assert(offsetof(DAT_LMR_TRIPLET, virtual_address) == offsetof(ibv_sge, addr));
 static_assert(offsetof(DAT_LMR_TRIPLET, segment_length) == offsetof(ibv_sge, length));
@@ -32,15 +32,15 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
 // ---- one segment
 // ----------------------------------------------------------------------------------
 
-// What the caches are primed with. Requests: the key; allowed are inline segments. Receives: key
-// and length, as most are of one length.
+// The tag with which the cache of receives is primed: key and length, as most receives have the
+// same length. The cache of requests is primed with the key alone and allows inline segments.
 [[nodiscard]] inline std::uint64_t shape_of(const DAT_LMR_TRIPLET& segment) noexcept {
   return std::uint64_t{segment.lmr_context} << 32U | segment.segment_length;
 }
 
 [[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare(
     Prepared& prepared, const DAT_LMR_TRIPLET& segment, std::uint32_t length) noexcept {
-  // An empty segment looks like the longest one.
+  // With the wrap-around, an empty segment looks like the longest one and fails the test.
   if (length - 1 < max_inline_) [[likely]] {
     if (!request_regions_.allows(segment.lmr_context, segment.virtual_address)) [[unlikely]]
       return nullptr;
@@ -95,7 +95,7 @@ template <class Otherwise>
   return submit(*prepared, id, segment, flags);
 }
 
-// Of `length` bytes, which the segment has room for.
+// `length` is at most the length of the segment.
 template <class Otherwise>
 [[gnu::always_inline]] inline DAT_RETURN Queue::post_one_read(transport::WorkId id,
                                                               const DAT_LMR_TRIPLET& segment,
@@ -104,7 +104,7 @@ template <class Otherwise>
                                                               transport::WorkFlags flags,
                                                               const Otherwise& otherwise) noexcept {
   const KnownRegion* const region = request_regions_.find(segment.lmr_context);
-  // Verbs reads as much as there is room for.
+  // Verbs reads as many bytes as the segment holds, so `length` must be its full length.
   if (region == nullptr || length == 0 || length != segment.segment_length || !region->writable ||
       !region->contains(segment) || !serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
     return otherwise();
@@ -133,8 +133,8 @@ template <class Otherwise>
 // ---- lists
 // ----------------------------------------------------------------------------------
 
-// Are all segments of registrations that are at hand, and is none empty? Most lists are of one
-// registration.
+// Returns whether all segments lie in registrations that are cached, and none is empty. Most lists
+// refer to a single registration.
 [[nodiscard, gnu::always_inline]] inline bool all_at_hand(const RegionCache& known,
                                                           const DAT_LMR_TRIPLET* list,
                                                           DAT_COUNT count) noexcept {
@@ -146,7 +146,7 @@ template <class Otherwise>
     return false;
   for (const DAT_LMR_TRIPLET* segment = list;;) {
     const DAT_VLEN offset = segment->virtual_address - region->first;
-    // An empty segment looks like the longest one.
+    // With the wrap-around, an empty segment looks like the longest one and fails the test.
     if (offset > region->length || DAT_VLEN{segment->segment_length} - 1 >= region->length - offset)
         [[unlikely]]
       return false;

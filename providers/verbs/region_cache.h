@@ -9,7 +9,7 @@
 
 namespace udapl::verbs {
 
-// A registration, as far as posts have to know it.
+// The properties of a registration that posts need.
 struct KnownRegion {
   DAT_LMR_CONTEXT key;
   DAT_VADDR first;
@@ -22,31 +22,33 @@ struct KnownRegion {
   }
 };
 
-// Registrations that one queue of a QP has used, so that its posts need not ask the MemoryTable;
-// and what allows the next post at once if it is like the one before ("primed").
+// Caches the registrations that one queue of a QP has used, so that its posts need not search the
+// MemoryTable. It can also be "primed" with the last post, so that a similar one is allowed at
+// once.
 //
-// Thread-safe for one poster, who has the queue's lock, and anybody who calls forget() or block().
-// A registration that goes is first taken from the MemoryTable, then all caches forget what they
-// know. A poster who looked it up before and keeps it after that is caught: forgotten() has
-// changed. Where no order is named it is the sequential one, which that needs.
+// Thread-safe for one posting thread, which holds the queue's lock, and any number of threads that
+// call forget() or block(). A registration is removed first from the MemoryTable, then from all
+// caches. If a posting thread has looked it up before that and stores it afterwards, it notices
+// that forgotten() has changed. This requires sequential consistency, the default wherever no
+// memory order is given.
 class RegionCache {
  public:
-  // May a segment with this tag begin at `address`? What a tag says of a segment is up to who
-  // primes.
+  // Returns whether a segment with this tag may begin at `address`. The caller of prime() defines
+  // what a tag stands for.
   [[nodiscard]] bool allows(std::uint64_t tag, DAT_VADDR address) const noexcept {
     return tag_.load(std::memory_order_relaxed) == tag && address - first_ < count_;
   }
-  // `count` addresses from `first` on are allowed to segments with this tag, which is not kNone.
-  // `forgotten`: what forgotten() was before the region was found.
+  // Allows segments with this tag (not kNone) to begin at `count` addresses from `first` on.
+  // `forgotten`: the value of forgotten() before the region was looked up.
   void prime(std::uint64_t tag, DAT_VADDR first, DAT_VLEN count, std::uint64_t forgotten) noexcept {
     first_ = first;
     count_ = count;
-    tag_.store(tag);  // before the look, as forget() and block() say it before they erase
+    tag_.store(tag);  // stored before the check, as forget() and block() set their mark, then erase
     if (forgotten_.load() != forgotten || blocked_.load())
       tag_.store(kNone, std::memory_order_relaxed);
   }
 
-  // The region of that key; null: not known.
+  // The region of that key; null if it is not cached.
   [[nodiscard]] const KnownRegion* find(DAT_LMR_CONTEXT key) const noexcept {
     const Entry& entry = entries_[slot_of(key)];
     return entry.key.load(std::memory_order_relaxed) == key ? &entry.region : nullptr;
@@ -55,11 +57,11 @@ class RegionCache {
   void remember(const KnownRegion& region, std::uint64_t forgotten) noexcept {
     Entry& entry = entries_[slot_of(region.key)];
     entry.region = region;
-    entry.key.store(region.key);  // before the look, as in prime()
+    entry.key.store(region.key);  // stored before the check, as in prime()
     if (forgotten_.load() != forgotten) entry.key.store(kNone, std::memory_order_relaxed);
   }
 
-  // How often it has forgotten everything.
+  // Counts the calls of forget().
   [[nodiscard]] std::uint64_t forgotten() const noexcept {
     return forgotten_.load(std::memory_order_acquire);
   }
@@ -68,14 +70,14 @@ class RegionCache {
     tag_.store(kNone);
     for (Entry& entry : entries_) entry.key.store(kNone);
   }
-  // The region of that key only.
+  // Forgets only the region of that key.
   void forget(DAT_LMR_CONTEXT key) noexcept {
     forgotten_.fetch_add(1);
     tag_.store(kNone);
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load() == key) entry.key.store(kNone);
   }
-  // Nothing is allowed at once until that is taken back: posts have more to do.
+  // While blocked, allows() returns false, because posts need more than the check.
   void block(bool blocked) noexcept {
     blocked_.store(blocked);
     if (blocked) tag_.store(kNone);
@@ -86,15 +88,15 @@ class RegionCache {
 
   struct Entry {
     std::atomic<std::uint64_t> key{kNone};  // keys have 32 bits
-    KnownRegion region{};                   // the poster's
+    KnownRegion region{};                   // used only by the posting thread
   };
   [[nodiscard]] static std::size_t slot_of(DAT_LMR_CONTEXT key) noexcept {
-    return (key >> 8) % kEntries;  // the lowest byte of a key tells little
+    return (key >> 8) % kEntries;  // the lowest byte of a key varies little
   }
   static constexpr std::size_t kEntries = 8;
 
   std::atomic<std::uint64_t> tag_{kNone};
-  DAT_VADDR first_ = 0;  // the poster's, as count_
+  DAT_VADDR first_ = 0;  // used only by the posting thread, like count_
   DAT_VLEN count_ = 0;
   std::atomic<std::uint64_t> forgotten_{0};
   std::atomic<bool> blocked_{false};

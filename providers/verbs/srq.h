@@ -17,8 +17,8 @@ namespace udapl::verbs {
 class Adapter;
 class Pd;
 
-// Receive buffers shared by QPs, on a verbs SRQ. Thread-safe as transport::Srq says. Owned by an
-// SRQ object.
+// Receive buffers shared by QPs, on a verbs SRQ. Thread-safe as described at transport::Srq. Owned
+// by an SRQ object.
 class Srq final : public transport::Srq {
  public:
   // INSUFFICIENT_RESOURCES; INVALID_PARAMETER: more segments than an SRQ of the device can have.
@@ -35,14 +35,14 @@ class Srq final : public transport::Srq {
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
   Status resize(int depth) override;
   Status set_low_watermark(int mark) noexcept override;
-  // Verbs does not tell, so this looks into the CQs.
+  // Verbs cannot be queried for the number, so this scans the CQs.
   [[nodiscard]] int available() const noexcept override;
 
   [[nodiscard]] ibv_srq* get() const noexcept { return srq_; }
-  // For Cq: the completion of a buffer was taken off.
+  // For Cq: the completion of a buffer was taken off the verbs CQ.
   void taken() noexcept { taken_.fetch_add(1, std::memory_order_relaxed); }
 
-  // ---- for Adapter: by the driver, the event not acknowledged yet ------------------------------
+  // ---- for Adapter: called by the reactor thread, the event not acknowledged yet ---------------
   void on_limit() noexcept;  // IBV_EVENT_SRQ_LIMIT_REACHED
   void on_error() noexcept;  // IBV_EVENT_SRQ_ERR
 

@@ -6,17 +6,17 @@
 #include "common/result.h"
 #include "dapl/transport/types.h"
 
-// From what verbs and rdma_cm answer to what DAT says. Pure.
+// Converts results of verbs and rdma_cm to those of DAT. Pure.
 namespace udapl::verbs {
 
 // The DTO status of a completion.
 [[nodiscard]] DAT_DTO_COMPLETION_STATUS dto_status(ibv_wc_status status) noexcept;
 
-// The error of a control call that failed with `error` (an errno value, positive). `resource`: the
-// subtype of INSUFFICIENT_RESOURCES, the answer to ENOMEM, ENOSPC, EAGAIN, EMFILE, ENFILE.
+// The error of a control call that failed with `error` (a positive errno value). `resource`: the
+// subtype of INSUFFICIENT_RESOURCES, which stands for ENOMEM, ENOSPC, EAGAIN, EMFILE and ENFILE.
 [[nodiscard]] Status status_of(int error, DAT_RETURN resource = DAT_NO_SUBTYPE) noexcept;
 
-// The answer of a post that ibv_post_* refused with `error` (positive or negative errno).
+// The result of a post that ibv_post_* refused with `error` (positive or negative errno).
 [[nodiscard]] DAT_RETURN post_error(int error) noexcept;
 
 // The names of the enumerators for traces: "IBV_WC_RETRY_EXC_ERR", "RTS", "ACTIVE". Never null.

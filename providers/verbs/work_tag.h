@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-// What a wr_id says beside the WorkId, because a failed ibv_wc says nothing else. WorkIds are
-// addresses of objects aligned to 8 bytes, so three bits are free.
+// The information that a wr_id carries in addition to the WorkId, because a failed ibv_wc contains
+// nothing else. WorkIds are addresses of objects aligned to 8 bytes, so three bits are free.
 namespace udapl::verbs {
 
 inline constexpr std::uint64_t kReceiveTag = 1;  // posted to a receive queue or an SRQ
@@ -15,9 +15,10 @@ inline constexpr std::uint64_t kBindTag = 4;     // a bind or unbind of a window
                                                  // posted to an SRQ
 inline constexpr std::uint64_t kTags = 7;
 
-// The wr_id of requests of our own, which are not handed on: an invalidation in front of a bind,
-// never signalled, so that it comes back only when it failed or was flushed; and the marker behind
-// the last request of a graceful disconnect, whose success Queue::on_marker() is told.
+// The wr_id of internal requests, whose completions are not handed out: an invalidation before a
+// bind, which is unsignalled, so that it completes only if it failed or was flushed; and the marker
+// behind the last request of a graceful disconnect, whose success is reported to
+// Queue::on_marker().
 inline constexpr std::uint64_t kInternalWork = 4;  // no WorkId is 0, so this is no bind
 
 static_assert(transport::kQuiet == kQuietTag << 2);
@@ -39,7 +40,7 @@ static_assert(transport::kQuiet == kQuietTag << 2);
 [[nodiscard]] constexpr transport::WorkId work_id(std::uint64_t wr_id) noexcept {
   return wr_id & ~kTags;
 }
-// Of the consumer's; not an invalidation of our own.
+// Returns whether this is a bind of the consumer, and not an internal invalidation.
 [[nodiscard]] constexpr bool is_bind(std::uint64_t wr_id) noexcept {
   return (wr_id & (kBindTag | kReceiveTag)) == kBindTag && work_id(wr_id) != 0;
 }

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Addresses as rdma_cm wants them. An InfiniBand port without an IP address is named by its GID,
-// which DAT sees as an IPv6 address and rdma_cm as AF_IB (docs/adr/0015).
+// Converts addresses between DAT and rdma_cm. An InfiniBand port without an IP address is addressed
+// by its GID: an IPv6 address in DAT, AF_IB in rdma_cm (docs/adr/0015).
 namespace udapl::verbs {
 
 union CmAddress {
@@ -20,18 +20,18 @@ union CmAddress {
   sockaddr_ib ib;
 };
 
-// Bytes of a complete address of this family: IPv4, IPv6 or AF_IB.
+// The size of an address of this family (IPv4, IPv6 or AF_IB) in bytes.
 [[nodiscard]] std::size_t size_of(const sockaddr& address) noexcept;
-// A GID, as DAT sees it, as rdma_cm wants it. The port becomes a service id of RDMA_PS_TCP.
+// Converts a GID from its DAT form to AF_IB. The port becomes a service id of RDMA_PS_TCP.
 [[nodiscard]] CmAddress native_address(const transport::SocketAddress& gid, std::uint16_t pkey,
                                        std::uint16_t port) noexcept;
-// `address` with port `port`, for an id of an adapter at `device`.
+// Converts `address` with port `port`, for an id of an adapter at `device`.
 [[nodiscard]] CmAddress to_cm(const Device& device, const transport::SocketAddress& address,
                               std::uint16_t port) noexcept;
-// The reverse; unset for a null pointer or another family.
+// The reverse. Returns an unset address for a null pointer or another family.
 [[nodiscard]] transport::SocketAddress from_cm(const sockaddr* address) noexcept;
 
-// Both ends as the id knows them.
+// Both ends, as recorded in the id.
 [[nodiscard]] transport::Endpoints endpoints_of(rdma_cm_id& id) noexcept;
 
 }  // namespace udapl::verbs

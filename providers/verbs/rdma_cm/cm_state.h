@@ -5,30 +5,30 @@
 
 #include <cstdint>
 
-// What an event of rdma_cm means to a connection: one pure function of state and event.
+// Maps an event of rdma_cm to the action of a connection: one pure function of state and event.
 namespace udapl::verbs {
 
 enum class CmState : std::uint8_t {
   kNew,               // active side, not started
   kResolvingAddress,  //
   kResolvingRoute,    //
-  kRequested,         // rdma_connect was called, or is about to be; also later
+  kRequested,         // rdma_connect was called, or is about to be; stays so until the end
   kAsked,             // passive side: the consumer has not decided
-  kAttached           // it has, and there is a QP; also later
+  kAttached           // the consumer has accepted, with a QP; stays so until the end
 };
 inline constexpr int kCmStates = 6;
 
 enum class CmAction : std::uint8_t {
   kIgnore,
-  kTrace,         // a hint, and what is not known: the connection goes on over the path that it has
+  kTrace,         // a hint or an unknown event: the connection continues over its path
   kResolveRoute,  //
   kRequest,       // send the request
-  kRetry,         // resolving has failed: once more, or the peer is unreachable
-  kReply,         // the peer has accepted; as the next three, the QP is told
+  kRetry,         // resolving has failed: retry, or report the peer as unreachable
+  kReply,         // the peer has accepted; this and the next three are reported to the QP
   kEstablished,   //
   kRejected,      //
   kLost,          //
-  kPeerGone       // before the decision
+  kPeerGone       // the peer has given up before the consumer's decision
 };
 
 [[nodiscard]] CmAction action_of(CmState state, rdma_cm_event_type event) noexcept;

@@ -16,17 +16,18 @@ namespace udapl::verbs {
 
 class RdmaConnector;
 
-// A connection by rdma_cm: its id, from the resolving of addresses to rdma_disconnect. What is left
-// to wait for then the RdmaConnector waits for. `lock_` is inside the QP's and CmId's, and not held
-// while the QP is told. Thread-safe as CmConnection says. Owned by a Qp, before by a RdmaIncoming.
+// A connection by rdma_cm: its id, from address resolution to rdma_disconnect. After that, the
+// RdmaConnector waits for the peer. `lock_` is acquired inside the locks of the QP and the CmId,
+// and is not held while the QP is called. Thread-safe as described at CmConnection. Owned by a Qp;
+// before the consumer's decision, by an RdmaIncoming.
 class RdmaConnection final : public CmConnection, private CmOwner {
  public:
   // Active side. Errors of Connector::prepare. Throws std::bad_alloc.
   static Result<std::unique_ptr<RdmaConnection>> create(Adapter& adapter, RdmaConnector& connector,
                                                         const transport::ConnectRequest& request,
                                                         ConnectionEnd& end);
-  // Passive side: takes over the id of an RDMA_CM_EVENT_CONNECT_REQUEST, while it is handled. Null:
-  // no memory, and the id is left to the caller.
+  // Passive side: takes over the id of an RDMA_CM_EVENT_CONNECT_REQUEST while that is handled.
+  // Returns null if memory ran out; the caller then keeps the id.
   static std::unique_ptr<RdmaConnection> take(Adapter& adapter, RdmaConnector& connector,
                                               const rdma_cm_event& event) noexcept;
   ~RdmaConnection() override;
@@ -48,9 +49,9 @@ class RdmaConnection final : public CmConnection, private CmOwner {
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override UDAPL_EXCLUDES(lock_);
 
   // ---- for RdmaIncoming ------------------------------------------------------------------------
-  // The consumer refuses.
+  // Rejects the request on behalf of the consumer.
   void reject(transport::PrivateData data) noexcept;
-  // Reads that the peer takes, and that it wants to have outstanding towards us.
+  // The number of Reads that the peer serves, and that it wants to have outstanding towards us.
   [[nodiscard]] int peer_read_in() const noexcept { return peer_read_in_; }
   [[nodiscard]] int peer_read_out() const noexcept { return peer_read_out_; }
 
@@ -58,7 +59,7 @@ class RdmaConnection final : public CmConnection, private CmOwner {
   RdmaConnection(Adapter& adapter, RdmaConnector& connector, ConnectionEnd* end,
                  CmState state) noexcept;
 
-  // By the driver.
+  // Called by the reactor thread.
   void on_cm_event(const rdma_cm_event& event) noexcept override UDAPL_EXCLUDES(lock_);
   void resolve_route() noexcept UDAPL_EXCLUDES(lock_);
   void resolve_again(const rdma_cm_event& event) noexcept UDAPL_EXCLUDES(lock_);
@@ -68,25 +69,25 @@ class RdmaConnection final : public CmConnection, private CmOwner {
   void unreachable() noexcept;
 
   void set_state(CmState next) noexcept UDAPL_REQUIRES(lock_);
-  // The ends of a connection that is there, as the id knows them.
+  // Records the two ends of an established connection from the id.
   void note_endpoints() noexcept UDAPL_EXCLUDES(lock_);
 
   Adapter& adapter_;
   RdmaConnector& connector_;
   const bool active_;
   std::unique_ptr<CmId> id_;
-  ConnectionEnd* end_;     // unchanged after start() or attach(), as the next four
+  ConnectionEnd* end_;     // unchanged after start() or attach(), like the next four
   QpTerms terms_{};        //
   wire::Message request_;  // active side
-  int peer_read_in_ = -1;  // passive side, as the next
+  int peer_read_in_ = -1;  // passive side, like the next
   int peer_read_out_ = -1;
-  bool awaits_peer_ = false;  // rdma_disconnect was called, and the peer has not; by the QP
+  bool awaits_peer_ = false;  // rdma_disconnect was called here before the peer; set by the QP
 
   mutable Mutex lock_;
   CmState state_ UDAPL_GUARDED_BY(lock_);
   bool peer_gone_ UDAPL_GUARDED_BY(lock_) = false;
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);
-  std::uint32_t tries_ UDAPL_GUARDED_BY(lock_) = 0;  // to resolve an address, a route
+  std::uint32_t tries_ UDAPL_GUARDED_BY(lock_) = 0;  // attempts to resolve the address or route
 };
 
 }  // namespace udapl::verbs

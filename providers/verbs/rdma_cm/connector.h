@@ -16,10 +16,10 @@
 
 namespace udapl::verbs {
 
-// Connections by rdma_cm: as the driver it reads the events of the adapter's rdma_cm channel and
-// gives each to the owner of its id, makes ids and listeners, and keeps the ids of connections that
-// are over until the peer has answered. Thread-safe. Owned by the Adapter, which outlives all QPs
-// and listeners.
+// Connections by rdma_cm. In the reactor thread it reads the events of the adapter's rdma_cm
+// channel and passes each to the owner of its id. It creates ids and listeners, and keeps the ids
+// of ended connections until the peer has answered. Thread-safe. Owned by the Adapter, which outlives
+// all QPs and listeners.
 class RdmaConnector final : public Connector, private CmOwner {
  public:
   // How an id leaves its owner.
@@ -30,7 +30,7 @@ class RdmaConnector final : public Connector, private CmOwner {
 
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
   static Result<std::unique_ptr<Connector>> open(Adapter& adapter);
-  // Destroys what lingers, without waiting for peers.
+  // Destroys lingering ids, without waiting for peers.
   ~RdmaConnector() override;
   RdmaConnector(const RdmaConnector&) = delete;
   RdmaConnector& operator=(const RdmaConnector&) = delete;
@@ -44,8 +44,8 @@ class RdmaConnector final : public Connector, private CmOwner {
   // An id at the adapter's address, with the options of the environment. Errors of CmId::create.
   Result<std::unique_ptr<CmId>> make_id(CmOwner& owner);
 
-  // Takes an id that its owner has done with, when a call of the owner that runs in another thread
-  // has ended. As CmId::set_owner: no lock of the owner is held, unless by the driver.
+  // Takes an id that its owner no longer needs. Waits for a call of the owner that runs in another
+  // thread; like for CmId::set_owner, no lock of the owner is held, except by the reactor thread.
   void retire(std::unique_ptr<CmId>&& id, Teardown how) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
@@ -66,14 +66,14 @@ class RdmaConnector final : public Connector, private CmOwner {
 
   Adapter& adapter_;
   const Channel channel_;                  // of all ids of the adapter
-  Mutex lock_;                             // a leaf
+  Mutex lock_;                             // a leaf lock
   Ids lingering_ UDAPL_GUARDED_BY(lock_);  // owned
   Ids dead_ UDAPL_GUARDED_BY(lock_);       // owned; destroyed by destroy_retired_ids()
   Watch watch_;
   Deferred destruction_;
 };
 
-// What an adapter is told of it.
+// The ConnectorKit of rdma_cm.
 extern const ConnectorKit kRdmaCm;
 
 }  // namespace udapl::verbs

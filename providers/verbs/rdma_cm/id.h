@@ -17,53 +17,53 @@ namespace udapl::verbs {
 
 class CmId;
 
-// Whoever gets the events of an rdma_cm id at the moment.
+// The current receiver of the events of an rdma_cm id.
 class CmOwner {
  public:
-  // By the driver. The event is not acknowledged yet, so its id cannot go: the callee may
-  // pass the id on (CmId::set_owner, RdmaConnector::retire) but destroys no id, and makes no
-  // sink call. Takes the owner's locks.
+  // Called by the reactor thread. The event is not acknowledged yet, so its id stays valid: the
+  // callee may pass the id on (CmId::set_owner, RdmaConnector::retire), but destroys no id and
+  // makes no sink call. Takes the owner's locks.
   virtual void on_cm_event(const rdma_cm_event& event) noexcept = 0;
 
  protected:
   ~CmOwner() = default;
 };
 
-// Owns an rdma_cm id and routes its events. Thread-safe: events may arrive during anything; all
-// else is done by the one who holds the unique_ptr.
+// Owns an rdma_cm id and routes its events. Thread-safe: events may arrive at any time; everything
+// else is called by the holder of the unique_ptr.
 class CmId {
  public:
   // A new id of RDMA_PS_TCP. INSUFFICIENT_RESOURCES, INTERNAL_ERROR. Throws std::bad_alloc.
   static Result<std::unique_ptr<CmId>> create(Reactor& reactor, rdma_event_channel& channel,
                                               CmOwner& owner);
-  // Takes over the id of a connection request, while that event is handled.
+  // Takes over the id of a connection request while that event is handled.
   CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept;
-  // Ends what goes on and tells the peer, once, without waiting for an answer. Waits for an event
-  // that is being handled by the driver: the caller holds no lock of an owner, and is not
-  // inside on_cm_event.
+  // Ends the connection or attempt and notifies the peer, once, without waiting for an answer.
+  // Waits for an event that the reactor thread is handling: the caller holds no lock of an owner,
+  // and is not inside on_cm_event.
   ~CmId();
   CmId(const CmId&) = delete;
   CmId& operator=(const CmId&) = delete;
 
   [[nodiscard]] rdma_cm_id* get() const noexcept { return id_; }
 
-  // When it returns, the former owner is not and will not be called. Waits for a running call in
-  // another thread: hold no lock of the former owner, unless it is the driver.
+  // After it has returned, the former owner is not called any more. Waits for a running call in
+  // another thread: hold no lock of the former owner, except in the reactor thread.
   void set_owner(CmOwner& owner) noexcept UDAPL_EXCLUDES(lock_);
-  // Has rdma_cm told the end of the connection, or of the attempt? To whatever owner: the end may
-  // come while the id passes from one to the next.
+  // Returns whether rdma_cm has reported the end of the connection or attempt, to any owner: the
+  // end may arrive while the id passes from one owner to the next.
   [[nodiscard]] bool over() const noexcept { return over_.load(std::memory_order_acquire); }
-  // For RdmaConnector: hands an event to the owner.
+  // For RdmaConnector: passes an event to the owner of its id.
   static void deliver(const rdma_cm_event& event) noexcept;
 
   using Hook = boost::intrusive::list_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
-  Hook hook;  // of the RdmaConnector
+  Hook hook;  // used by the RdmaConnector
 
  private:
   Reactor& reactor_;
   rdma_cm_id* const id_;
-  Mutex lock_;  // held while the owner is called; outside all locks of owners
+  Mutex lock_;  // held while the owner is called; acquired before all locks of owners
   CmOwner* owner_ UDAPL_GUARDED_BY(lock_);
   std::atomic<bool> over_{false};
 };

@@ -14,12 +14,12 @@ namespace udapl::verbs {
 
 class Adapter;
 
-// A peer that asks for a connection and waits for the consumer's decision. Thread-safe as long as
-// one thread decides. Owned by the listener, then by a CR.
+// A connection request that waits for the consumer's decision. Thread-safe as long as one thread
+// decides. Owned by the listener, then by a CR.
 class RdmaIncoming final : public transport::IncomingConnection {
  public:
-  // Takes over the id of a RDMA_CM_EVENT_CONNECT_REQUEST, while it is handled.
-  // INSUFFICIENT_RESOURCES leaves the id to the caller.
+  // Takes over the id of an RDMA_CM_EVENT_CONNECT_REQUEST while that is handled. On
+  // INSUFFICIENT_RESOURCES the caller keeps the id.
   static Result<std::unique_ptr<RdmaIncoming>> create(Adapter& adapter, RdmaConnector& connector,
                                                       const rdma_cm_event& event);
   explicit RdmaIncoming(Adapter& adapter) noexcept : adapter_(adapter) {}
@@ -41,7 +41,7 @@ class RdmaIncoming final : public transport::IncomingConnection {
 
  private:
   Adapter& adapter_;
-  std::unique_ptr<RdmaConnection> connection_;  // null: decided
+  std::unique_ptr<RdmaConnection> connection_;  // null once decided
   std::array<std::byte, 255> data_;
   std::size_t data_size_ = 0;
   transport::Endpoints endpoints_;

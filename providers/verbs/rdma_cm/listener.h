@@ -16,7 +16,7 @@ namespace udapl::verbs {
 class Adapter;
 
 // A listening rdma_cm id. Thread-safe. Owned by a service point. The destructor frees the port and
-// refuses every request that the sink has not got.
+// refuses every request that the sink has not received.
 class RdmaListener final : public transport::Listener, private CmOwner {
  public:
   RdmaListener(Adapter& adapter, RdmaConnector& connector, transport::ListenSink& sink);
@@ -24,8 +24,8 @@ class RdmaListener final : public transport::Listener, private CmOwner {
   RdmaListener(const RdmaListener&) = delete;
   RdmaListener& operator=(const RdmaListener&) = delete;
 
-  // Binds to `place` (its port is ignored) and listens; conn_qual 0: where there is room. Errors of
-  // transport::Adapter::listen. Throws std::bad_alloc. Once.
+  // Binds to `place` (its port is ignored) and listens; conn_qual 0 means any free port. Errors of
+  // transport::Adapter::listen. Throws std::bad_alloc. Called once.
   Status start(const transport::SocketAddress& place, DAT_CONN_QUAL conn_qual);
 
   [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept override { return conn_qual_; }

@@ -9,7 +9,7 @@
 
 namespace udapl::verbs {
 
-// The reason of an InfiniBand rejection that means something to us.
+// The only reason of an InfiniBand rejection that is treated specially.
 inline constexpr int kConsumerReject = 28;
 
 // For traces; never null.
@@ -19,7 +19,7 @@ inline constexpr int kConsumerReject = 28;
 
 namespace point {
 
-// As ended(), for the calls that answer -1 and set errno, which stays.
+// Like ended(), for calls that return -1 and set errno. Preserves errno.
 inline int ended_cm(const char* function, int result) noexcept {
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     call(function, "", result == 0 ? 0 : errno);

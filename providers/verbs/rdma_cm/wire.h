@@ -7,31 +7,31 @@
 #include <cstddef>
 #include <cstdint>
 
-// The private data of rdma_cm messages. InfiniBand and RoCE pad it with zeros to a fixed size, and
-// DAT consumers want the size that was sent, so what we send says how much of it counts, in places
-// that existing providers take for padding (docs/adr/0008). iWARP keeps the size itself.
+// The private data of rdma_cm messages. InfiniBand and RoCE pad it with zeros to a fixed size, but
+// DAT consumers need the size that was sent. So messages carry the size in bytes that existing
+// providers take for padding (docs/adr/0008). iWARP preserves the size.
 namespace udapl::verbs {
 struct Device;
 }
 
 namespace udapl::verbs::wire {
 
-// What carries the messages.
+// The protocol that carries the messages.
 enum class Carrier : std::uint8_t {
   kIp,      // InfiniBand's connection manager, with IP addresses in front of a request's data
-  kNative,  // the same without: GIDs are addresses enough
+  kNative,  // the same without IP addresses: the GIDs suffice
   kIwarp
 };
 
-inline constexpr std::size_t kRequestRoom = 56;  // of kIp
+inline constexpr std::size_t kRequestRoom = 56;  // for kIp
 inline constexpr std::size_t kNativeRequestRoom = 92;
-// MPA has 512. rdma_cm counts in eight bits, some devices count the four bytes that MPA revision 2
-// puts first among them, and a rejection begins with a header of four.
+// MPA has 512. But rdma_cm stores the size in eight bits, some devices include the four leading
+// bytes of MPA revision 2 in it, and a rejection begins with a header of four bytes.
 inline constexpr std::size_t kIwarpRoom = 255 - 4 - 4;
 inline constexpr std::size_t kReplyRoom = 196;
 inline constexpr std::size_t kRejectRoom = 148;
 
-// The most that a consumer can send with a request.
+// The most private data that a consumer can send with a request.
 [[nodiscard]] constexpr std::size_t request_room(Carrier carrier) noexcept {
   switch (carrier) {
     case Carrier::kNative:
@@ -44,28 +44,28 @@ inline constexpr std::size_t kRejectRoom = 148;
   return kRequestRoom;
 }
 
-// And with the answer to one.
+// The same for the reply to a request.
 [[nodiscard]] constexpr std::size_t reply_room(Carrier carrier) noexcept {
   return carrier == Carrier::kIwarp ? kIwarpRoom : kReplyRoom;
 }
 
-// Bytes to hand to rdma_cm.
+// Bytes to pass to rdma_cm.
 struct Message {
   std::array<std::byte, 255> bytes;
   std::uint8_t size = 0;
-  // Of a request: announces that the last byte tells the size (rdma_conn_param::flow_control 0,
-  // which no device looks at and existing providers set).
+  // In a request, announces that the last byte holds the size (rdma_conn_param::flow_control 0,
+  // which no device reads and which existing providers set to 1).
   bool sized = false;
 };
 
 // REQUIRES: data.size() <= request_room(carrier).
 [[nodiscard]] Message make_request(transport::PrivateData data, Carrier carrier) noexcept;
 [[nodiscard]] Message make_reply(transport::PrivateData data, Carrier carrier) noexcept;
-// A rejection by the consumer: has the header that existing providers send and look for.
+// A rejection by the consumer: begins with the header that existing providers send and expect.
 [[nodiscard]] Message make_reject(transport::PrivateData data, Carrier carrier) noexcept;
 
-// What the peer's consumer sent; of a peer that does not tell the size, with the padding. The
-// result refers to `received`.
+// The data that the peer's consumer sent; includes the padding if the peer does not send the size.
+// The result refers to `received`.
 [[nodiscard]] transport::PrivateData read_request(transport::PrivateData received, bool sized,
                                                   Carrier carrier) noexcept;
 [[nodiscard]] transport::PrivateData read_reply(transport::PrivateData received,
