@@ -44,7 +44,7 @@ Pd& ours(transport::Pd& pd) noexcept { return static_cast<Pd&>(pd); }
 Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_params,
                                                           transport::AdapterSink& sink,
                                                           const ConnectorKit& kit) {
-  const StandardFdsTaken none_of_these;  // opened from here on
+  const StandardFdsTaken none_of_these;  // keeps descriptors opened below off 0 to 2
   const Environment environment = Environment::from(&Environment::of_process);
   Result<Device> device = find_device(ia_params, environment, kit);
   if (!device.ok()) return device.status();
@@ -145,9 +145,9 @@ int Adapter::next_completion_vector() noexcept {
                           static_cast<unsigned>(vectors));
 }
 
-// ---- events, by the driver ----------------------------------------------------------------------
+// ---- events, in the reactor thread -------------------------------------------------------------
 
-// The channel is readable. It is not read once more in vain when no CQ is armed any more.
+// The channel is readable. Stops reading once no CQ is armed, to save a read that finds nothing.
 void Adapter::on_cq_channel() noexcept {
   ibv_cq* cq = nullptr;
   void* ours = nullptr;
@@ -162,7 +162,7 @@ void Adapter::on_cq_channel() noexcept {
 }
 
 void Adapter::on_async_fd() noexcept {
-  const trace::About nobody(nullptr);  // as the events say themselves
+  const trace::About nobody(nullptr);  // each event names its own object
   ibv_async_event event{};
   while (ibv_get_async_event(context(), &event) == 0) {
     on_async_event(event);
@@ -184,7 +184,7 @@ void Adapter::on_async_event(const ibv_async_event& event) noexcept {
     case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:  // which records it about its EP
+    case IBV_EVENT_PATH_MIG_ERR:  // the Qp records the event about its EP
       return static_cast<Qp*>(event.element.qp->qp_context)->on_async_event(event.event_type);
     default:
       break;
@@ -203,7 +203,7 @@ void Adapter::on_async_event(const ibv_async_event& event) noexcept {
     case IBV_EVENT_LID_CHANGE:
       if (event.element.port_num == device_.port) sink_.on_catastrophic();
       return;
-    default:  // a port that came up, tables that changed: nothing ends by that
+    default:  // a port came up, tables changed: this ends nothing
       return;
   }
 }

@@ -30,7 +30,7 @@ std::string groups(const std::uint8_t* bytes, std::size_t count) {
 
 const char* truth(bool value) noexcept { return value ? "TRUE" : "FALSE"; }
 
-// The names, spellings and order that programs for the existing providers look for.
+// The names, spellings and order that programs for the existing providers expect.
 void name_attributes(const Device& device, const Environment& environment,
                      transport::Attributes& a) {
   int mtu = bytes_of(device.port_attr.active_mtu);
@@ -110,8 +110,8 @@ transport::Attributes make_attributes(const Device& device, const Environment& e
   a.read_sink_needs_remote_write = iwarp;
   a.read_sink_context_exposed = iwarp;
   a.posts_return_before_work = true;
-  a.completed_is_delivered = !device.iwarp();  // iWARP completes what TCP has taken over
-  // A window that the peer may invalidate is of type 2; type 1 works over all QPs of its PD.
+  a.completed_is_delivered = !device.iwarp();  // iWARP completes once TCP has accepted the data
+  // The peer can invalidate only windows of type 2; type 1 works over all QPs of its PD.
   a.send_invalidate = device.has(IBV_DEVICE_MEM_MGT_EXTENSIONS);
   a.rmr_scope = !device.has(IBV_DEVICE_MEM_WINDOW) ? DAT_RMR_SCOPE_EP
                 : has_type2_windows(device)        ? DAT_RMR_SCOPE_ANY

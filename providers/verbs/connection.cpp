@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connection: how a connection is set up, from both sides; time.
+// Connection: set-up of both sides, and time limits.
 #include "providers/verbs/connection.h"
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
@@ -56,10 +56,10 @@ void Connection::shut_down() noexcept {
   report_.close();
 }
 
-// ---- the core's wishes -------------------------------------------------------------------------
+// ---- requests of the core ----------------------------------------------------------------------
 
 Status Connection::connect(const transport::ConnectRequest& request) {
-  // If it goes, it goes without the lock.
+  // Declared before the guard, so that it is destroyed without the lock.
   Result<std::unique_ptr<CmConnection>> made = shared_.adapter.connector().prepare(request, *this);
   if (!made.ok()) return made.status();
 
@@ -82,7 +82,7 @@ Status Connection::connect(const transport::ConnectRequest& request) {
 }
 
 Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData private_data) {
-  std::unique_ptr<CmConnection> failed;  // which goes without the lock
+  std::unique_ptr<CmConnection> failed;  // destroyed without the lock
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
   if (!step(state_, QpEvent::kAccept).allowed) return failure(DAT_INVALID_STATE);
@@ -91,11 +91,11 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
   take(QpEvent::kAccept);
   cm_ = std::move(offered);
   endpoints_ = cm_->endpoints();
-  cm_->attach(*this, terms());  // what comes now waits for the lock
+  cm_->attach(*this, terms());  // events from now on wait for the lock
   const bool gone = cm_->peer_gone();
   if (!gone && to_ready() && cm_->reply(private_data)) {
-    // A peer that gave up just before the request got here cannot tell us, and the kernel would
-    // repeat the reply for a minute.
+    // If the peer gave up just before the request arrived here, it cannot notify us, and the kernel
+    // would repeat the reply for a minute.
     timer_.start(Timing::kAccept,
                  std::chrono::milliseconds(shared_.adapter.environment().rtu_timeout_ms));
     return Status();
@@ -107,9 +107,9 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
   return Status();
 }
 
-// ---- ConnectionEnd: by the driver, so the CmConnection may go under the lock -------------------
+// ---- ConnectionEnd: in the reactor thread, so the CmConnection may be destroyed under the lock -
 
-// The QP becomes ready before the peer is told that it may send.
+// The QP becomes ready before the peer is allowed to send.
 void Connection::on_reply(CmConnection& connection, PrivateData from_peer) noexcept {
   const QpGuard guard(lock_);
   if (&connection != cm_.get() || state_ != QpState::kConnecting) return;
@@ -144,11 +144,12 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
   if (&connection != cm_.get()) return;
   const bool drained = queue_.drained();
   if (why == Loss::kEndedByPeer && state_ == QpState::kDraining && drained)
-    return take(QpEvent::kDrained);  // the connection was over before the peer said so
+    return take(QpEvent::kDrained);  // all requests had completed before the peer ended it
   if (!connected() || why == Loss::kEndedByPeer)
     return take(why == Loss::kEndedByPeer ? QpEvent::kPeerEnded : QpEvent::kPeerLost);
-  // The device has not given up yet, and now never will. The oldest request fails nevertheless by
-  // the loss and the others are flushed, as if it had; the marker is behind those of now.
+  // The device has not given up yet, and now never will. The completions still look as if it had:
+  // the oldest request fails because of the loss, the others are flushed. The marker is posted
+  // behind the requests that are outstanding now.
   queue_.set_lost(why == Loss::kPeerLost);
   report_.set_cause(transport::BreakReason::kTransportLost);
   take(QpEvent::kPeerLost);
@@ -169,11 +170,11 @@ bool Connection::to_ready() noexcept {
 
 void Connection::established() noexcept {
   timer_.stop();
-  // There the kernel has made the QP ready, and tells nothing of the depth that it has agreed upon.
+  // On iWARP the kernel has made the QP ready, and does not report the negotiated read depth.
   if (shared_.adapter.device().iwarp()) queue_.set_serves_reads(shared_.init.max_rdma_read_out > 0);
   endpoints_ = cm_->endpoints();
   take(QpEvent::kEstablished);
-  // A failure, or a mark exceeded, from before.
+  // There may be an earlier failure, or a mark may already be exceeded.
   queue_.report();
 }
 
@@ -202,7 +203,7 @@ void Connection::on_timer() noexcept {
     const QpGuard guard(lock_);
     const trace::About about(shared_.init.context);
     const Timing timing = timer_.take_due();
-    if (timing == Timing::kNothing) return;  // the call is of an earlier start
+    if (timing == Timing::kNothing) return;  // the call stems from an earlier start
     if (timing == Timing::kConnect) {
       UDAPL_TRACE(kNormal, "QP %p: no answer within %u us", static_cast<const void*>(&shared_.qp),
                   request_timeout_us_);

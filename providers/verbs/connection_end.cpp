@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connection: how a connection ends, and what of it is noticed where.
+// Connection: the end of a connection, and the events that cause it.
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
 #include "providers/verbs/adapter.h"
@@ -20,12 +20,12 @@ using transport::BreakReason;
 
 namespace {
 
-// How often a draining QP's CQ is looked at, when its consumer does not. Each pause is a quarter
-// longer than the one before: so much later than it could the connection ends at most.
+// How often the CQ of a draining QP is scanned, in case its consumer does not poll. Each pause is a
+// quarter longer than the one before, so the end is noticed late by at most about a quarter.
 constexpr auto kFirstLook = std::chrono::microseconds(20);
 constexpr auto kSlowestLook = std::chrono::milliseconds(64);
 constexpr int kSlowdown = 4;
-// Not all devices say when a QP in error has taken its last buffer from an SRQ.
+// Not all devices report when a QP in error has taken its last buffer from an SRQ.
 constexpr auto kSrqReleaseLimit = std::chrono::milliseconds(200);
 
 BreakReason reason_of(ibv_wc_status status) noexcept {
@@ -53,7 +53,7 @@ BreakReason reason_of(ibv_wc_status status) noexcept {
 }  // namespace
 
 void Connection::disconnect(transport::DisconnectMode mode) noexcept {
-  std::unique_ptr<CmConnection> connection;  // which goes without the lock
+  std::unique_ptr<CmConnection> connection;  // destroyed without the lock
   {
     const QpGuard guard(lock_);
     if (mode == transport::DisconnectMode::kGraceful) {
@@ -105,7 +105,7 @@ void Connection::break_connection(transport::BreakCause cause) noexcept {
 
 // ---- graceful disconnect -----------------------------------------------------------------------
 
-// For a consumer that does not poll.
+// Scans the CQ for a consumer that does not poll.
 void Connection::look_for_drain() noexcept {
   Cq* cq = nullptr;
   {
@@ -119,9 +119,9 @@ void Connection::look_for_drain() noexcept {
   cq->scan();
 }
 
-// ---- what is noticed ---------------------------------------------------------------------------
+// ---- reports and events ------------------------------------------------------------------------
 
-// What polls and posts found, by the driver.
+// Called by the reactor thread: handles the findings of polls and posts.
 void Connection::handle_reports() noexcept {
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);

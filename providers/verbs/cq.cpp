@@ -47,14 +47,14 @@ Cq::~Cq() {
   unsigned seen = 0;
   {
     const ScopedLock events_guard(events_lock_);
-    closing_ = true;  // an event that is being read now is acknowledged by its reader
+    closing_ = true;  // an event that is being read now is acknowledged by the reading thread
     seen = unacknowledged_;
   }
   gate_.close();
   if (cq_ == nullptr) return;
   end_arming();
   {
-    const ScopedLock guard(lock);  // the reactor thread may be looking for what made it fire
+    const ScopedLock guard(lock);  // the reactor thread may be inside found_notification()
     closed_ = true;
   }
   if (seen != 0) ibv_ack_cq_events(cq_, seen);
@@ -66,8 +66,8 @@ Cq::~Cq() {
 
 namespace {
 
-// The operation of a request that succeeded. What verbs does not tell apart (a write with immediate
-// data is a write) the core knows from its cookie.
+// The operation of a request that succeeded. The core distinguishes by its cookie what verbs does
+// not: a write with immediate data is reported as a write.
 DAT_DTOS request_operation(ibv_wc_opcode opcode) noexcept {
   static_assert(IBV_WC_SEND == 0 && IBV_WC_RDMA_WRITE == 1 && IBV_WC_RDMA_READ == 2 &&
                 IBV_WC_COMP_SWAP == 3 && IBV_WC_FETCH_ADD == 4 && IBV_WC_BIND_MW == 5 &&
@@ -113,10 +113,10 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   to = transport::Completion{};
   to.id = work_id(from.wr_id);
   to.qp_context = entry.context;
-  // When the connection manager has lost the peer, that is what the oldest request fails by.
+  // If the connection manager has lost the peer, the oldest request fails with that status.
   const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.queue->takes_loss();
   to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : status);
-  // A request that failed: verbs does not say which operation it was; the core's cookie does.
+  // For a failed request, verbs does not report the operation; the core knows it by its cookie.
   to.operation = receive               ? DAT_DTO_RECEIVE
                  : is_bind(from.wr_id) ? DAT_DTO_BIND_MW
                  : success             ? request_operation(from.opcode)
@@ -129,7 +129,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
     to.rmr_context = from.invalidated_rkey;
     adapter_.memory().invalidated(from.invalidated_rkey);
   } else if ((from.wc_flags & IBV_WC_WITH_IMM) != 0) {
-    to.immediate = from.imm_data;  // as it is: the old provider does not swap it
+    to.immediate = from.imm_data;  // not byte-swapped, as with the old provider
     to.operation =
         static_cast<DAT_DTOS>(from.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DAT_IB_DTO_RECV_IMMED
                                                                        : DAT_IB_DTO_RECV_MSG_IMMED);
@@ -139,7 +139,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
 
 int Cq::poll_verbs() noexcept {
   const int count = ibv_poll_cq(cq_, kBatch, work_.data());
-  // The queue has been empty since the last QP went: what comes now is of QPs that live.
+  // The queue has been empty since the last QP was detached: later completions are of live QPs.
   if (count >= 0 && count < kBatch) set_stale(false);
   return count;
 }
@@ -232,7 +232,7 @@ Cq::Scan Cq::scan_if_idle() noexcept {
 
 // ---- QPs ---------------------------------------------------------------------------------------
 
-// Room for one more, allocated without the spin lock.
+// Makes room for one more QP, allocated without the spin lock.
 void Cq::make_room() {
   std::uint32_t size = 0;
   {
@@ -251,7 +251,7 @@ void Cq::attach(Queue& queue, std::uint32_t number, void* context, Role role, bo
   make_room();
   {
     const ScopedLock guard(lock);
-    while (stale_ && hold() == kBatch) {  // what is stale may be of a QP with the same number
+    while (stale_ && hold() == kBatch) {  // a stale completion may carry the same QP number
     }
     qps_.add({number, &queue, context, srq});
   }
@@ -259,7 +259,7 @@ void Cq::attach(Queue& queue, std::uint32_t number, void* context, Role role, bo
   ++(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
   solicited_.store(others_ == 0, std::memory_order_release);
   if (was && others_ != 0) {
-    end_arming();  // it may be armed for less
+    end_arming();  // it may be armed only for solicited completions
     request_notification();
   }
   adapter_.idle_cqs().start();
@@ -286,7 +286,7 @@ Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
   const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth));
   if (error == 0) return Status();
-  // Smaller is a wish; what the queue holds is never lost.
+  // Shrinking is optional; completions in the queue are never lost.
   if (depth <= cq_->cqe && error != EINVAL) return Status();
   const Status status = error == EINVAL || error == EBUSY ? failure(DAT_INVALID_STATE)
                                                           : status_of(error, DAT_RESOURCE_MEMORY);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Cq: when it is armed, what its events mean, and what the sink is told.
+// Cq: arming, its events, and the notifications of the sink.
 #include "providers/verbs/cq.h"
 
 #include <algorithm>
@@ -14,12 +14,13 @@ namespace udapl::verbs {
 
 namespace {
 
-// The kernel is told of so many events at once that they were seen.
+// So many events are acknowledged to the kernel at once.
 constexpr unsigned kEventsPerAck = 64;
 
 }  // namespace
 
-// While it is armed its event is still to come, and tells of whatever comes before that is read.
+// If the CQ is armed already, its event is still outstanding and covers every completion that
+// arrives before the event is read.
 void Cq::request_notification() noexcept {
   std::uint32_t arms = arms_.load(std::memory_order_acquire);
   if (is_armed(arms)) return;
@@ -28,7 +29,7 @@ void Cq::request_notification() noexcept {
     if (!adapter_.dead()) UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
     return;
   }
-  // If the event has come already, it stays unarmed.
+  // If the event has arrived already, the CQ stays unarmed.
   if (arms_.compare_exchange_strong(arms, arms + 1, std::memory_order_acq_rel))
     adapter_.cq_armed(1);
 }
@@ -42,7 +43,7 @@ void Cq::end_arming() noexcept {
 
 void Cq::on_event() noexcept {
   end_arming();
-  // As long as the event is not acknowledged, ibv_destroy_cq waits and we exist.
+  // Until the event is acknowledged, ibv_destroy_cq waits, so *this exists.
   const bool notification = !filters_.load(std::memory_order_relaxed) || found_notification();
   unsigned acknowledge = 1;
   {
@@ -56,14 +57,14 @@ void Cq::on_event() noexcept {
   if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
 }
 
-// What of a batch that was handed out notifies.
+// Notes whether a batch that is handed out contains a notification.
 void Cq::note_notifications(int count) noexcept {
   handed_notification_ =
       handed_notification_ || std::any_of(work_.begin(), work_.begin() + count, is_notification);
 }
 
-// What made the armed CQ fire: a notification, or something quiet? Then the CQ is armed again. It
-// may have been handed out already to a thread that does not wait, or be held.
+// Returns whether a notification made the armed CQ fire; it may be held, or already have been
+// handed out to a thread that does not wait. If only quiet completions did, arms the CQ again.
 bool Cq::found_notification() noexcept {
   for (bool armed = false;; armed = true) {
     {
@@ -72,7 +73,7 @@ bool Cq::found_notification() noexcept {
       int count = 0;
       do {
         count = hold();
-        if (count < 0) return true;  // no memory: rather once too often
+        if (count < 0) return true;  // no memory: a spurious notification is harmless
       } while (count == kBatch);
       if (handed_notification_ || holds_notification()) return true;
     }
@@ -81,7 +82,8 @@ bool Cq::found_notification() noexcept {
   }
 }
 
-// Whoever arms looks at the completions afterwards, also at those that others were given.
+// The thread that arms checks for completions afterwards, including those handed out to other
+// threads.
 void Cq::arm() noexcept {
   if (filters_.load(std::memory_order_relaxed)) {
     const ScopedLock guard(lock);

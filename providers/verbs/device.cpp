@@ -27,7 +27,7 @@ namespace {
 
 using transport::SocketAddress;
 
-// What NAME PORT means.
+// The meaning of "NAME PORT".
 struct Found {
   Place place;
   std::string netdev;
@@ -35,7 +35,7 @@ struct Found {
   bool by_gid = false;
 };
 
-// The first address that is on that device and port (0: on any). A device may have several.
+// The first address on that device and port (0: any port). A device may have several.
 std::optional<Found> by_device(const DeviceList& devices, const std::vector<Interface>& interfaces,
                                const IaParams& params) {
   std::optional<Found> second_best;
@@ -43,7 +43,7 @@ std::optional<Found> by_device(const DeviceList& devices, const std::vector<Inte
     const auto place = devices.place_of(interface.address);
     if (!place || place->device != params.name) continue;
     if (params.port != 0 && place->port != params.port) continue;
-    // The best one of its interface, which is IPv4 where there is one.
+    // Prefers the best address of the interface if that is IPv4.
     const Interface* const best = by_name(interfaces, interface.name);
     if (best != nullptr && best->address.family() == AF_INET)
       return Found{*place, best->name, best->address};
@@ -55,7 +55,7 @@ std::optional<Found> by_device(const DeviceList& devices, const std::vector<Inte
 Status not_found(const IaParams& params, const char* why, const DeviceList& devices,
                  const std::vector<Interface>& interfaces) {
   const std::string all = devices.text();
-  // What was looked for may be there.
+  // The device or port may exist, but could not be searched for.
   if (const int error = devices.shortage(); error != 0) {
     const Status status = status_of(error);
     UDAPL_EXPLAIN(kError, status.code(), "dat.conf: \"%s %d\": cannot be looked for: %s%s",
@@ -68,7 +68,7 @@ Status not_found(const IaParams& params, const char* why, const DeviceList& devi
   return failure(DAT_INVALID_ADDRESS);
 }
 
-// InfiniBand ports are reached without an IP address, if rdma_cm knows their GIDs.
+// InfiniBand ports can be addressed without an IP address, if rdma_cm can bind to their GIDs.
 Result<Found> locate_by_gid(const IaParams& params, const DeviceList& devices,
                             const std::vector<Interface>& interfaces,
                             const std::optional<PortGid>& port) {
@@ -124,8 +124,8 @@ bool names_address(const ibv_gid& gid, const SocketAddress& address) noexcept {
          std::memcmp(gid.raw + sizeof kMapped, &ipv4->sin_addr, sizeof ipv4->sin_addr) == 0;
 }
 
-// RoCE: the entry of the address, version 2 before version 1. A port known by its GID: that entry.
-// Else, and without such an entry: entry 0, the port's own.
+// RoCE: the entry of the address, version 2 before version 1. A port addressed by its GID: the
+// entry of that GID. Otherwise, or if there is no such entry: entry 0, the port's own.
 void choose_gid(Device& device) {
   if ((device.ethernet() && !device.iwarp()) || device.by_gid) {
     std::vector<ibv_gid_entry> entries(
@@ -149,11 +149,11 @@ void choose_gid(Device& device) {
   if (ibv_query_gid(device.context.get(), device.port, 0, &device.gid) != 0) device.gid = {};
 }
 
-// The partition of connections by GID: the one that is asked for, else the port's first. Those of
-// IP addresses are in the partition of their interface.
+// The partition of connections by GID: the requested one, otherwise the port's first. Connections
+// by IP addresses are in the partition of their interface.
 void choose_partition(Device& device, std::optional<std::uint16_t> wanted) {
   if (!device.by_gid) return;
-  constexpr unsigned kPartition = 0x7fff;  // without the bit of membership
+  constexpr unsigned kPartition = 0x7fff;  // without the membership bit
   std::string all;
   std::optional<std::uint16_t> first;
   for (int i = 0; i < device.port_attr.pkey_tbl_len; ++i) {
@@ -177,7 +177,7 @@ void choose_partition(Device& device, std::optional<std::uint16_t> wanted) {
                 device.name.c_str(), device.port, *wanted, all.c_str(), device.pkey);
 }
 
-// Opens the device and asks for what it can do.
+// Opens the device and queries its capabilities.
 Status open(ibv_device* found, const Environment& environment, Device& device) {
   device.context.reset(ibv_open_device(found));
   if (device.context == nullptr) {
@@ -240,7 +240,7 @@ Result<Device> find_device(std::string_view ia_params, const Environment& enviro
   if (verbs_device == nullptr)
     return not_found(*params, "its RDMA device has just gone", devices, *interfaces);
   if (const Status status = open(verbs_device, environment, device); !status.ok()) return status;
-  // A completion on InfiniBand and RoCE waits for the peer's adapter as it is.
+  // On InfiniBand and RoCE a completion waits for the peer's adapter anyway.
   if (params->delayed_ack && device.iwarp()) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
                   "dat.conf: \"%.*s\": delayed_ack is nothing that the iWARP device %s can do",

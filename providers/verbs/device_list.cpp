@@ -47,8 +47,8 @@ int DeviceList::note(int error) const noexcept {
   return error;
 }
 
-// Calls `what` with number and attributes of each port; an attribute that cannot be had is 0.
-// With an error instead, if the device cannot be opened.
+// Calls `what` with the number and attributes of each port; attributes that cannot be queried are
+// 0. If the device cannot be opened, calls it once with an error instead.
 template <class F>
 void DeviceList::for_each_port(ibv_device* device, F what) const {
   errno = 0;

@@ -19,7 +19,7 @@ class Reader {
  public:
   explicit Reader(const Environment::Lookup& lookup) : lookup_(lookup) {}
 
-  // Stores the value of `name`, if there is one from `least` to `most`.
+  // Stores the value of `name` if it is a number from `least` to `most`.
   template <class Field>
   void number(const char* name, Field& field, std::uint32_t least, std::uint32_t most) const {
     const char* const text = lookup_(name);
@@ -70,7 +70,7 @@ constexpr const char* kUcm = "it is about messages of the UCM provider";
 constexpr const char* kMcm = "it is about the proxy of the MCM provider";
 constexpr const char* kNothing = "no provider does anything with it";
 
-// What the existing providers know and this one has no use for.
+// Variables of the existing providers that this one does not use.
 constexpr Ineffective kIneffective[] = {{"DAPL_IB_MTU", kPathMtu},
                                         {"DAPL_IB_SL", kServiceLevel},
                                         {"DAPL_GLOBAL_ROUTING", kRoute},
@@ -122,7 +122,7 @@ Environment Environment::from(const Lookup& lookup) {
   read.number("DAPL_RNR_TIMER", e.rnr_timer, 0, 31);
   read.mtu("DAPL_IB_MTU", e.path_mtu);
   read.number("DAPL_IB_PKEY", e.pkey, 0, 0xffff);
-  if (e.pkey == 0) e.pkey.reset();  // the first of the port, as without
+  if (e.pkey == 0) e.pkey.reset();  // 0 means the port's first partition, the default
   read.number("DAPL_WR_MAX", e.max_work, 1, std::numeric_limits<std::int32_t>::max());
   read.number("DAPL_MAX_INLINE", e.max_inline, 0, 1 << 16);
   return e;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t";
 
-// Takes the first word off `text`.
+// Removes the first word from `text` and returns it.
 std::string next_word(std::string_view& text) {
   const std::size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};

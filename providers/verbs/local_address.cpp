@@ -34,7 +34,7 @@ std::string why_no_interface(const std::string& name) {
   if (name.size() >= IF_NAMESIZE || ::if_nametoindex(name.c_str()) == 0)
     return "not a network interface with an address, an address or host name of this machine, a "
            "GID of an InfiniBand port, or an RDMA device";
-  // The address of a bond is its own, not its members'.
+  // The addresses belong to the bond, not to its members.
   char target[PATH_MAX];
   const std::string link = "/sys/class/net/" + name + "/master";
   const ssize_t length = ::readlink(link.c_str(), target, sizeof target);

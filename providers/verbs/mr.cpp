@@ -23,10 +23,10 @@ namespace udapl::verbs {
 
 namespace {
 
-// How long an unbind that was posted just before an LMR was freed may take.
+// The most time that an unbind posted just before the LMR was freed may take.
 constexpr auto kUnbindTime = std::chrono::milliseconds(200);
 
-// Can RC work on memory that the device pages in on demand, with this access?
+// Returns whether RC supports this access to memory that the device pages in on demand.
 bool can_page(const ibv_device_attr_ex& attr, int access) noexcept {
   if ((attr.odp_caps.general_caps & IBV_ODP_SUPPORT) == 0) return false;
   std::uint32_t needed =
@@ -43,7 +43,7 @@ ibv_mr* reg(ibv_pd* pd, const transport::MrInit& init, int access) noexcept {
                  init.length, static_cast<unsigned>(access)));
 }
 
-// "; this process may lock 64 KiB of memory", or nothing if that is not what it lacks.
+// "; this process may lock 64 KiB of memory", or empty if the limit is not the cause.
 std::string lock_limit(int error) {
   rlimit limit{};
   if (error != ENOMEM || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
@@ -111,10 +111,10 @@ Result<std::unique_ptr<transport::Mr>> Mr::create(Adapter& adapter, Pd& pd,
   const int plain = access_flags(init.privileges, false);
   const int access = access_flags(init.privileges, verbs::has_windows(device));
   ibv_mr* mr = reg(pd.get(), init, access);
-  // The kernel wants memory that windows may be bound to writable. Only a window onto memory that
-  // can be written gives more than its registration, so one that only reads does without.
+  // The kernel requires memory to which windows may be bound to be writable. A window on read-only
+  // memory grants no more than the registration, so read-only memory is registered without windows.
   if (mr == nullptr && access != plain) mr = reg(pd.get(), init, plain);
-  // More than may be locked (RLIMIT_MEMLOCK), or than there is memory to pin.
+  // More memory than may be locked (RLIMIT_MEMLOCK), or than can be pinned.
   if (mr == nullptr && errno == ENOMEM && can_page(device.attr, plain))
     mr = reg(pd.get(), init, plain | IBV_ACCESS_ON_DEMAND);
   if (mr == nullptr) {
@@ -134,7 +134,7 @@ Mr::~Mr() {
   int error = point::ended("ibv_dereg_mr", "", ibv_dereg_mr(mr_));
   if (error == 0) [[likely]]
     return;
-  // An unbind that was posted and is still on its way holds the registration.
+  // An unbind that is still in flight holds the registration.
   const auto deadline = Clock::now() + kUnbindTime;
   while (error != 0 && error != EIO && !adapter_.dead() && Clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -15,7 +15,7 @@ using transport::WorkId;
 
 namespace {
 
-// Does a queue made for `a` do for `b`?
+// Returns whether a queue created for `a` also fits `b`.
 bool same_queue(const QpInit& a, const QpInit& b) noexcept {
   return a.pd == b.pd && a.recv_cq == b.recv_cq && a.request_cq == b.request_cq &&
          a.max_recv == b.max_recv && a.max_request == b.max_request &&
@@ -101,7 +101,7 @@ Status Qp::reset() {
     connection_.stop_timer();
     queue_.exchange(*std::move(fresh), init, &former);
   }
-  // Its completions and events find us in error still, and change nothing.
+  // Its completions and events still find the connection in state kError, and change nothing.
   queue_.retire(std::move(former), init);
   const QpGuard guard(lock_);
   connection_.become_idle();
@@ -115,7 +115,7 @@ DAT_RETURN Qp::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlag
   return queue_.post_bind(id, bind, flags, context);
 }
 
-// Devices do it in their own time: rdma_rxe, for one, in a tasklet.
+// Devices flush asynchronously; rdma_rxe, for example, in a tasklet.
 bool Qp::flushing() const noexcept { return !shared_.adapter.dead(); }
 
 transport::Endpoints Qp::endpoints() const noexcept {
@@ -123,7 +123,8 @@ transport::Endpoints Qp::endpoints() const noexcept {
   return connection_.endpoints();
 }
 
-// Messages of a connection end in the order in which they take buffers, so the span is the number.
+// The messages of a connection end in the order in which they take buffers, so span and number are
+// equal.
 transport::ReceiveCounts Qp::receive_counts() const noexcept {
   const int now = queue_.held();
   return {now, now};

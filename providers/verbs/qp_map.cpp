@@ -5,7 +5,7 @@
 
 namespace udapl::verbs {
 
-// Of the same size if it is full of what is gone.
+// The new table has the same size if the current one is mostly filled with removed entries.
 std::uint32_t QpMap::wanted_size() const noexcept {
   if (2 * (used_ + 1) <= table_.size) return 0;
   return 4 * (live_ + 1) <= table_.size ? table_.size : 2 * table_.size;
@@ -44,7 +44,7 @@ bool QpMap::remove(std::uint32_t number) noexcept {
   if (known == nullptr || --known->uses != 0) return false;
   known->number = kGone;
   --live_;
-  // What is gone at the end of a run of used slots is free again: no search goes on behind it.
+  // Removed entries at the end of a run of used slots become free: no search continues past them.
   const std::uint32_t mask = table_.size - 1;
   std::uint32_t end = number & mask;
   while (table_.entries[end].number != kNone) end = (end + 1) & mask;

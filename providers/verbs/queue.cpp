@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Queue: the ibv_qp and its states, and what its work says of the connection.
+// Queue: the ibv_qp and its states, and findings about the connection.
 #include "providers/verbs/queue.h"
 
 #include "common/errno_text.h"
@@ -24,19 +24,19 @@ using transport::QpInit;
 
 namespace {
 
-// Requests of our own: invalidations in front of binds, the marker of a graceful disconnect.
+// For internal requests: invalidations before binds, the marker of a graceful disconnect.
 constexpr int kSpareRequests = 16;
-// Of the partition table; until the connection manager knows which one is used.
+// Index in the partition table, used until the connection manager knows the partition.
 constexpr std::uint16_t kFirstPkey = 0;
-// 0.64 ms, as existing providers on InfiniBand ask; rdma_cm's own 0 means 0.65 s.
+// 0.64 ms, as existing providers request on InfiniBand; rdma_cm's own value 0 means 0.65 s.
 constexpr std::uint8_t kRnrTimer = 12;
 
 std::uint8_t depth(int ours, int limit) noexcept {
-  // 255 is a value with a meaning of its own.
+  // 255 has a special meaning.
   return static_cast<std::uint8_t>(std::clamp(std::min(ours, limit), 0, 254));
 }
 
-// Both ports have to have the MTU that the active side's has chosen for the path.
+// The path has the MTU of the active side's port; the port at the other end must support it.
 std::string mtu_advice(const Device& device, const ibv_qp_attr& attr, int mask) {
   const auto bytes = [](ibv_mtu mtu) { return std::to_string(128U << mtu); };
   if ((mask & IBV_QP_PATH_MTU) == 0 || attr.path_mtu <= device.port_attr.active_mtu) return {};
@@ -47,7 +47,7 @@ std::string mtu_advice(const Device& device, const ibv_qp_attr& attr, int mask) 
 
 Cq& cq_of(transport::Cq* cq) noexcept { return *static_cast<Cq*>(cq); }
 
-// Only solicited receives notify, if the device can tell them; else too many do rather than none.
+// Whether only solicited receives notify. If the device cannot distinguish them, all receives do.
 bool solicited_only(const Adapter& adapter, const QpInit& init) noexcept {
   return init.solicited_only && adapter.device().wakes_for_solicited();
 }
@@ -56,8 +56,8 @@ std::uint32_t count(int number, int at_least) noexcept {
   return static_cast<std::uint32_t>(std::max(number, at_least));
 }
 
-// A device that has less room for inline data than it is asked for refuses the QP, and does not say
-// how much it has.
+// If a device has less room for inline data than requested, it refuses the QP without reporting how
+// much it has; so this retries with less.
 Queue::Handle create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   constexpr std::uint32_t kWorthwhile = 16;
   for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kWorthwhile ? bytes / 2 : 0) {
@@ -166,7 +166,7 @@ void Queue::exchange(Handle fresh, const QpInit& init, Handle* former) {
   next_bind_ = 0;
 }
 
-// Destroying waits for asynchronous events that are being handled, which take the lock.
+// Destroying the ibv_qp waits for asynchronous events that are being handled; those take the lock.
 void Queue::retire(Handle former, const QpInit& init) noexcept {
   if (former == nullptr) return;
   const std::uint32_t number = former->qp_num;
@@ -179,7 +179,7 @@ bool Queue::change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexce
   const Environment& environment = shared_.adapter.environment();
   if (state == IBV_QPS_INIT) {
     if (attr.pkey_index == kFirstPkey) return true;
-    mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX;  // the rest is as it was
+    mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX;  // everything else stays as it is
   }
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
     attr.max_dest_rd_atomic = depth(shared_.init.max_rdma_read_in, attr.max_dest_rd_atomic);
@@ -214,8 +214,8 @@ void Queue::leave_error() noexcept {
   update_receives();
 }
 
-// Also when the QP is in error already: some devices do not flush receives that are posted then,
-// unless told to.
+// Called also when the QP is in error already: some devices flush receives posted in that state
+// only after another transition to ERR.
 void Queue::flush() noexcept {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
@@ -226,7 +226,7 @@ void Queue::flush() noexcept {
                         static_cast<const void*>(&shared_.qp), ErrnoText(error).c_str());
 }
 
-// ---- what is found -----------------------------------------------------------------------------
+// ---- findings ----------------------------------------------------------------------------------
 
 void Queue::clear() noexcept {
   marked_ = false;
@@ -237,7 +237,7 @@ void Queue::clear() noexcept {
   failed_status_.store(kNoTrouble, std::memory_order_relaxed);
 }
 
-// A write of nothing behind the last request: when it completes, all before it have
+// Posts an empty write behind the last request: when it completes, all earlier requests have
 // (docs/adr/0010).
 void Queue::post_marker() noexcept {
   ibv_send_wr marker{};
@@ -246,7 +246,7 @@ void Queue::post_marker() noexcept {
   // The fence: some devices complete a write before a read that was posted first.
   marker.send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
   ibv_send_wr* bad = nullptr;
-  marked_ = ::ibv_post_send(qp_, &marker, &bad) == 0;  // else the queue is full now
+  marked_ = ::ibv_post_send(qp_, &marker, &bad) == 0;  // false: the queue is full at the moment
 }
 
 void Queue::on_marker() noexcept {
@@ -284,7 +284,7 @@ void Queue::set_watermarks(int soft, int hard) noexcept {
   hard_mark_ = hard;
   watermarked_.store(soft >= 0 || hard >= 0, std::memory_order_relaxed);
   update_receives();
-  reports_.post();  // looks whether one is exceeded already
+  reports_.post();  // checks whether one is exceeded already
 }
 
 Queue::Exceeded Queue::check_watermarks() noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Queue: binding memory windows of both types; which binds are outstanding, and those that fail.
+// Queue: binds of memory windows of both types; tracking of outstanding and failed binds.
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/queue.h"
 #include "providers/verbs/trace_points.h"
@@ -40,7 +40,7 @@ DAT_RETURN Queue::post_bind(WorkId id, const transport::BindRequest& bind, WorkF
   auto& window = static_cast<Window&>(*bind.window);
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   {
-    // The ring is made with the first bind, so that QPs without windows do without it.
+    // The ring is allocated at the first bind, so that QPs without windows need no memory for it.
     const ScopedLock lock(binds_lock_);
     if (binds_.empty()) {
       try {
@@ -93,14 +93,14 @@ DAT_RETURN Queue::post_bind_type2(std::uint64_t wr_id, const transport::BindRequ
     ibv_send_wr* bad = nullptr;
     const int error = ibv_post_send(qp_, &invalidate, &bad);
     if (error == 0) return DAT_SUCCESS;
-    // Then the window is unbound, and that is all that has happened.
+    // Only the invalidation was posted: the window is now unbound.
     if (bad == &request) window.posted({&window, nullptr, {}, {}, bind.va_type}, 0, *this);
     return point::refused("ibv_post_send", error);
   }
   return submit(request);
 }
 
-// An unbind of what is not bound has a completion, too.
+// The unbind of a window that is not bound has a completion, too.
 DAT_RETURN Queue::post_nothing(std::uint64_t wr_id, WorkFlags flags) noexcept {
   ibv_send_wr nothing{};
   nothing.wr_id = wr_id;
@@ -118,7 +118,7 @@ DAT_RETURN Queue::post_bind_type1(std::uint64_t wr_id, const transport::BindRequ
   if (bind.range.segment_length == 0) {
     *key = window.key();
     if (!window.bound()) return post_nothing(wr_id, flags);
-    // Not all drivers take the null that the manual asks for; a length of 0 is what counts.
+    // Not all drivers accept the null Mr that the manual requires; only the length of 0 matters.
     request.bind_info.mr = window.bound_to().get();
     request.bind_info.addr = window.bound_to().init().address;
   }
@@ -128,7 +128,7 @@ DAT_RETURN Queue::post_bind_type1(std::uint64_t wr_id, const transport::BindRequ
   return DAT_SUCCESS;
 }
 
-// At most max_binds_ are outstanding, so what is overwritten has completed.
+// At most max_binds_ are outstanding, so an overwritten entry belongs to a completed bind.
 void Queue::remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept {
   const ScopedLock lock(binds_lock_);
   binds_[next_bind_] = {wr_id, key};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Queue: posting, whatever is not one segment of a known registration: lists, empty segments,
-// atomics, receives on a QP in error.
+// Queue: posts other than a single segment of a known registration: lists, empty segments, atomics,
+// receives on a QP in error.
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
@@ -16,11 +16,11 @@ using transport::WorkId;
 
 namespace {
 
-// More segments than any device takes in one request.
+// More segments than any device accepts in one request.
 constexpr std::size_t kMaxSegments = 256;
 
-// The segments of a list that are not empty, up to `limit` bytes. Devices take an empty one for
-// 2 GiB, or refuse it.
+// The non-empty segments of a list, up to `limit` bytes in total. Devices mistake an empty segment
+// for one of 2 GiB, or refuse it.
 struct CompactList {
   CompactList(const ibv_sge* list, int count, std::uint64_t limit) noexcept {
     for (int i = 0; i < count && limit != 0; ++i) {
@@ -73,7 +73,7 @@ DAT_RETURN Queue::submit(ibv_send_wr& request) noexcept {
 
 // ---- segments ----------------------------------------------------------------------------------
 
-// A post like this one goes at once from now on.
+// Lets similar posts take the fast path from now on.
 void Queue::expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept {
   const std::uint64_t forgotten = request_regions_.forgotten();
   const KnownRegion* const region = request_regions_.find(segment.lmr_context);
@@ -89,8 +89,8 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
                            region->length - segment.segment_length + 1, forgotten);
 }
 
-// The device would report it when the request is worked on, some with a status that says nothing,
-// and inline data is copied without a look at its registration.
+// Without this check, the device would report the error only when it executes the request, in some
+// cases with a meaningless status, and inline data would be copied whatever its registration.
 [[gnu::always_inline]] inline DAT_RETURN Queue::check(RegionCache& known,
                                                       const DAT_LMR_TRIPLET& segment,
                                                       bool write) noexcept {
@@ -132,7 +132,7 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
 
 // ---- sends, writes, reads, receives ------------------------------------------------------------
 
-// A send or a write. REQUIRES: `request` has its opcode and what belongs to that.
+// Posts a send or a write. REQUIRES: the opcode of `request` and the fields specific to it are set.
 [[gnu::always_inline]] inline DAT_RETURN Queue::post_message(ibv_send_wr& request, WorkId id,
                                                              const DAT_LMR_TRIPLET* list,
                                                              DAT_COUNT count,
@@ -148,7 +148,7 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
   request.send_flags = send_flags(flags);
   if (checked.has_empty) [[unlikely]]
     return post_without_empty(request);
-  // Behind a fence the data are those that a read brings: not what is in the memory now.
+  // Not with a fence: the data may still be written by an earlier read, so do not copy it now.
   if (checked.total <= max_inline_ && (flags & transport::kFence) == 0) {
     request.send_flags |= IBV_SEND_INLINE;
     if (count == 1) expect_requests_like(*list);
@@ -207,15 +207,14 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
   request.send_flags = send_flags(flags);
   request.wr.rdma.remote_addr = remote.virtual_address;
   request.wr.rdma.rkey = remote.rmr_context;
-  // Verbs reads as much as there is room for.
+  // Verbs reads as many bytes as the segments hold.
   if (checked.has_empty || checked.total != remote.segment_length) [[unlikely]]
     return post_trimmed_read(request, remote.segment_length);
   return submit(request);
 }
 
-// With a read depth of 0, ours or the peer's, there are devices on which a Read waits for ever. In
-// its place goes a Send that fails when its turn comes and is seen by nobody: of memory that is not
-// there.
+// If the read depth of either side is 0, a Read waits forever on some devices. This posts a Send
+// from invalid memory instead, which fails in its turn without reaching the peer.
 DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
   constexpr std::uint32_t kNoKey = 0xffffffff;
   ibv_sge nowhere{.addr = 0, .length = 1, .lkey = kNoKey};
@@ -285,7 +284,7 @@ DAT_RETURN Queue::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   const int error = ibv_post_recv(qp_, &receive, &bad);
   if (error != 0) return point::refused("ibv_post_recv", error);
   if (in_error_.load(std::memory_order_acquire)) flush();
-  // The core holds its lock of this queue: no sink call, no wait for one.
+  // The core holds its lock of this queue, so a sink call must neither be made nor waited for here.
   if (watermarked_.load(std::memory_order_relaxed)) reports_.post();
   return DAT_SUCCESS;
 }
@@ -296,7 +295,7 @@ DAT_RETURN Queue::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   if (!extensions_) return dat_error(DAT_MODEL_NOT_SUPPORTED);
   ibv_send_wr request;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  request.imm_data = immediate;  // as it is: the old provider does not swap it
+  request.imm_data = immediate;  // not byte-swapped, as with the old provider
   request.wr.rdma.remote_addr = remote.virtual_address;
   request.wr.rdma.rkey = remote.rmr_context;
   return post_message(request, id, list, count, flags);
@@ -326,9 +325,9 @@ DAT_RETURN Queue::post_recv_slowly(ibv_recv_wr& receive) noexcept {
   return submit(request);
 }
 
-// ---- the Qp's ----------------------------------------------------------------------------------
-// They stand here so that what they hand on to is part of them: a call more is up to four
-// instructions.
+// ---- functions of Qp ---------------------------------------------------------------------------
+// Defined here so that the functions of Queue are inlined into them: another call would cost up to
+// four instructions.
 
 DAT_RETURN Qp::post_any_recv(WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
                              WorkFlags flags) noexcept {

@@ -48,7 +48,7 @@ Srq::Srq(Adapter& adapter, transport::SrqSink& sink)
 Srq::~Srq() {
   gate_.close();
   if (srq_ == nullptr) return;
-  // Waits for an event that is being handled: it finds the gate closed.
+  // Waits for an event that is being handled; that finds the gate closed.
   if (const int error = ibv_destroy_srq(srq_); error != 0)
     UDAPL_TRACE(kError, "ibv_destroy_srq: %s", ErrnoText(error).c_str());
 }
@@ -64,7 +64,7 @@ DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
   return DAT_SUCCESS;
 }
 
-// Devices take an empty segment for one of 2 GiB, or refuse it.
+// Devices mistake an empty segment for one of 2 GiB, or refuse it.
 DAT_RETURN Srq::post_without_empty(ibv_recv_wr& receive) noexcept {
   std::array<ibv_sge, 256> segments;
   const ibv_sge* const end = receive.sg_list + receive.num_sge;
@@ -92,7 +92,7 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
 }
 
 int Srq::available() const noexcept {
-  adapter_.idle_cqs().scan_all();  // counts those whose completions are still on a CQ
+  adapter_.idle_cqs().scan_all();  // counts buffers whose completions are still on a CQ
   return static_cast<int>(posted_.load(std::memory_order_relaxed) -
                           taken_.load(std::memory_order_relaxed));
 }
@@ -120,7 +120,7 @@ Status Srq::set_low_watermark(int mark) noexcept {
     return Status();
   }
   armed_.store(true, std::memory_order_release);
-  // Some devices look only when the next message takes a buffer.
+  // Some devices check the limit only when the next message takes a buffer.
   if (available() < mark) {
     on_limit();
     return Status();

@@ -35,7 +35,7 @@ DAT_DTO_COMPLETION_STATUS dto_status(ibv_wc_status status) noexcept {
     case IBV_WC_RNR_RETRY_EXC_ERR:
     case IBV_WC_RESP_TIMEOUT_ERR:
       return DAT_DTO_ERR_RECEIVER_NOT_READY;
-    default:  // retries used up, device failure, end-to-end contexts, what verbs may add
+    default:  // retries exhausted, device failure, end-to-end contexts, future status codes
       return DAT_DTO_ERR_TRANSPORT;
   }
 }

@@ -13,7 +13,7 @@ constexpr CmAction only_in(bool expected, CmAction action) noexcept {
 
 CmAction action_of(CmState state, rdma_cm_event_type event) noexcept {
   if (state == CmState::kNew) return CmAction::kIgnore;
-  if (state == CmState::kAsked) return CmAction::kPeerGone;  // nothing else can come
+  if (state == CmState::kAsked) return CmAction::kPeerGone;  // no other event is possible
   const bool requested = state == CmState::kRequested;
   const bool told = requested || state == CmState::kAttached;
   switch (event) {

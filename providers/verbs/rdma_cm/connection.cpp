@@ -24,11 +24,11 @@ using transport::PrivateData;
 
 namespace {
 
-// rdma_cm of some kernels sets bits that only they understand.
+// In some kernels rdma_cm sets bits that only the kernel understands.
 constexpr int kKnownQpMask = ~0xe00000;
 
 std::uint8_t depth(int ours, int limit) noexcept {
-  // 255 is a value with a meaning of its own.
+  // 255 has a special meaning.
   return static_cast<std::uint8_t>(std::clamp(std::min(ours, limit), 0, 254));
 }
 
@@ -50,7 +50,7 @@ RdmaConnection::RdmaConnection(Adapter& adapter, RdmaConnector& connector, Conne
       state_(state) {}
 
 RdmaConnection::~RdmaConnection() {
-  // An id that is not connected tells the peer when it is destroyed.
+  // If the id is not connected, its destruction notifies the peer.
   connector_.retire(std::move(id_), awaits_peer_ ? RdmaConnector::Teardown::kAwaitPeer
                                                  : RdmaConnector::Teardown::kNow);
 }
@@ -83,7 +83,7 @@ Result<bool> RdmaConnection::start(const QpTerms& terms) {
   CmAddress from = to_cm(device, device.address, 0);
   CmAddress to = to_cm(device, endpoints_.remote, transport::port_of(endpoints_.remote_port));
   const auto timeout_ms = static_cast<int>(adapter_.environment().arp_timeout_ms);
-  // Bound first, so that the local port is known while the connection is being made.
+  // Bound first, so that the local port is known during the set-up.
   if (point::ended_cm("rdma_bind_addr", ::rdma_bind_addr(id_->get(), &from.any)) != 0 ||
       point::ended_cm("rdma_resolve_addr",
                       ::rdma_resolve_addr(id_->get(), nullptr, &to.any, timeout_ms)) != 0) {
@@ -123,7 +123,8 @@ void RdmaConnection::send_request() noexcept {
   if (point::ended_cm("rdma_connect", ::rdma_connect(id_->get(), &param)) == 0) return;
   const int error = errno;
   UDAPL_TRACE(kNormal, "QP %p: rdma_connect: %s", terms_.qp, ErrnoText(error).c_str());
-  // Software iWARP makes its TCP connection here, and hears here that nobody listens.
+  // Software iWARP makes its TCP connection inside rdma_connect, so it reports here that the peer
+  // does not listen.
   end_->on_failed(*this,
                   error == ECONNREFUSED ? SetupFailure::kRefused : SetupFailure::kUnreachable, {});
 }
@@ -144,7 +145,8 @@ std::unique_ptr<RdmaConnection> RdmaConnection::take(Adapter& adapter, RdmaConne
   CmOwner& owner = *self;
   self->id_.reset(new (std::nothrow) CmId(adapter.reactor(), *event.id, owner));
   if (self->id_ == nullptr) return nullptr;
-  // rdma_cm says what we would have to give: resources for their reads, depth for ours.
+  // rdma_cm presents the peer's values from this side's point of view: responder resources for the
+  // peer's Reads, initiator depth for ours.
   self->peer_read_out_ = event.param.conn.responder_resources;
   self->peer_read_in_ = event.param.conn.initiator_depth;
   const ScopedLock lock(self->lock_);
@@ -234,7 +236,7 @@ transport::Endpoints RdmaConnection::endpoints() const noexcept {
   return endpoints_;
 }
 
-// What the consumer has named stays as it was named.
+// On the active side, keeps the remote address and port that the consumer has given.
 void RdmaConnection::note_endpoints() noexcept {
   const transport::Endpoints ends = endpoints_of(*id_->get());
   const ScopedLock lock(lock_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// RdmaConnection: what rdma_cm tells, and how an address and a route are found.
+// RdmaConnection: the events of rdma_cm, and the resolution of addresses and routes.
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
 #include "providers/connecting/socket_address.h"
@@ -25,7 +25,8 @@ PrivateData data_of(const rdma_conn_param& param) noexcept {
 
 }  // namespace
 
-// The driver has no lock of ours while it tells the QP, which may give up the connection meanwhile.
+// The reactor thread holds no lock of the connection while it calls the QP, which may give up the
+// connection meanwhile.
 void RdmaConnection::on_cm_event(const rdma_cm_event& event) noexcept {
   CmState state{};
   const void* context = nullptr;
@@ -62,7 +63,7 @@ void RdmaConnection::on_cm_event(const rdma_cm_event& event) noexcept {
       return on_rejected(event);
     case CmAction::kLost:
       return on_lost(event);
-    case CmAction::kPeerGone:  // before the decision the peer can only go away
+    case CmAction::kPeerGone:  // before the decision, the peer can only give up
       UDAPL_TRACE(kNormal, "%s has given up: %s", to_text(endpoints().remote).c_str(),
                   name_of(event.event));
       return;
@@ -106,7 +107,7 @@ void RdmaConnection::resolve_route() noexcept {
   unreachable();
 }
 
-// A time-out is worth another try: the address was asked for by a datagram that may be lost.
+// Retries after a time-out: the address was requested by a datagram, which may have been lost.
 void RdmaConnection::resolve_again(const rdma_cm_event& event) noexcept {
   const Environment& environment = adapter_.environment();
   const bool address = event.event == RDMA_CM_EVENT_ADDR_ERROR;

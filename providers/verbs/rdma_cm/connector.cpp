@@ -22,7 +22,7 @@ namespace udapl::verbs {
 
 namespace {
 
-constexpr int kEventsPerTurn = 32;  // then timers and the other descriptors have their turn
+constexpr int kEventsPerTurn = 32;  // more must wait until timers and other descriptors were served
 
 Status no_resources(const char* what) noexcept {
   const int error = errno;
@@ -63,7 +63,7 @@ Result<std::unique_ptr<CmId>> RdmaConnector::make_id(CmOwner& owner) {
   Result<std::unique_ptr<CmId>> id = CmId::create(adapter_.reactor(), *channel_, owner);
   if (!id.ok()) return id;
   const Environment& environment = adapter_.environment();
-  // Hints: a kernel that does not know them still connects.
+  // These are hints: a kernel that does not support them still connects.
   if (environment.tos != 0) {
     std::uint8_t tos = environment.tos;
     if (::rdma_set_option((*id)->get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) != 0)
@@ -80,9 +80,9 @@ Result<std::unique_ptr<CmId>> RdmaConnector::make_id(CmOwner& owner) {
 
 void RdmaConnector::retire(std::unique_ptr<CmId>&& id, Teardown how) noexcept {
   if (id == nullptr) return;
-  id->set_owner(*this);  // before it is taken: the owner may be using it
+  id->set_owner(*this);  // before the id is released: the former owner may still be using it
   const ScopedLock lock(lock_);
-  // The answer may have come already: to the former owner, or to us before the id is in a list.
+  // The answer may have arrived already: at the former owner, or here before the id was in a list.
   const bool lingers = how == Teardown::kAwaitPeer && !id->over();
   (lingers ? lingering_ : dead_).push_back(*id.release());
   if (!lingers) destruction_.post();
@@ -105,10 +105,11 @@ Result<std::unique_ptr<transport::Listener>> RdmaConnector::listen(
   return std::unique_ptr<transport::Listener>(std::move(listener));
 }
 
-// ---- by the driver ------------------------------------------------------------------------------
+// ---- in the reactor thread ----------------------------------------------------------------------
 
 void RdmaConnector::on_readable() noexcept {
-  const trace::About nobody(nullptr);  // until an owner says who; a thread that waits may be here
+  // About no object until an owner sets one: the driver may be an application thread that waits.
+  const trace::About nobody(nullptr);
   for (int i = 0; i < kEventsPerTurn; ++i) {
     rdma_cm_event* event = nullptr;
     if (::rdma_get_cm_event(channel_.get(), &event) != 0) {
@@ -123,8 +124,8 @@ void RdmaConnector::on_readable() noexcept {
   }
 }
 
-// An id that lingers, waits to be destroyed, or is about to be put into a list by retire(), which
-// then sees what the id has noted.
+// The id lingers, waits to be destroyed, or is about to be put into a list by retire(), which then
+// sees that the id is over().
 void RdmaConnector::on_cm_event(const rdma_cm_event& event) noexcept {
   point::event(event);
   auto& id = *static_cast<CmId*>(event.id->context);
@@ -135,7 +136,7 @@ void RdmaConnector::on_cm_event(const rdma_cm_event& event) noexcept {
   destruction_.post();
 }
 
-// Outside of all events, so that rdma_destroy_id waits for none.
+// Runs outside of event handling, so that rdma_destroy_id has no event to wait for.
 void RdmaConnector::destroy_retired_ids() noexcept {
   Ids dead;
   {
@@ -145,7 +146,7 @@ void RdmaConnector::destroy_retired_ids() noexcept {
   dead.clear_and_dispose([](CmId* id) { delete id; });
 }
 
-// ---- before there is one -----------------------------------------------------------------------
+// ---- before a connector exists -----------------------------------------------------------------
 
 namespace {
 

@@ -13,7 +13,7 @@ namespace udapl::verbs {
 
 namespace {
 
-// Nothing that its owner waits for comes after such an event.
+// After such an event, no event follows that the owner waits for.
 bool is_end(rdma_cm_event_type event) noexcept {
   switch (event) {
     case RDMA_CM_EVENT_DISCONNECTED:
@@ -54,8 +54,8 @@ CmId::CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept
 
 CmId::~CmId() { ::rdma_destroy_id(id_); }
 
-// Only the driver delivers. So there either nothing is delivered now, or it is us who do,
-// and hold the lock already.
+// Only the reactor thread delivers events. So if it calls this, either no delivery is in progress,
+// or it is inside one and already holds the lock.
 void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
   if (reactor_.driven_here()) {
     owner_ = &owner;
@@ -65,7 +65,7 @@ void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
   owner_ = &owner;
 }
 
-// A connection request is the listener's event; the new id has its context.
+// A connection request is an event of the listener; the new id inherits the listener's context.
 void CmId::deliver(const rdma_cm_event& event) noexcept {
   auto* const id = static_cast<CmId*>(event.id->context);
   const ScopedLock lock(id->lock_);

@@ -39,7 +39,7 @@ Result<std::unique_ptr<RdmaIncoming>> RdmaIncoming::create(Adapter& adapter,
 RdmaIncoming::~RdmaIncoming() {
   if (connection_ == nullptr || connection_->peer_gone()) return;
   UDAPL_TRACE(kNormal, "refusing %s: nobody decided", to_text(endpoints_.remote).c_str());
-  connection_->refuse();  // without the header of a consumer's rejection
+  connection_->refuse();  // without the header of a rejection by a consumer
 }
 
 Status RdmaIncoming::accept(transport::Qp& qp, PrivateData private_data) {

@@ -19,7 +19,7 @@ namespace udapl::verbs {
 
 namespace {
 
-constexpr int kBacklog = 0;  // the kernel's largest
+constexpr int kBacklog = 0;  // 0: the largest that the kernel allows
 
 }  // namespace
 
@@ -35,7 +35,8 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
   Result<std::unique_ptr<CmId>> id = connector_.make_id(*this);
   if (!id.ok()) return id.status();
   CmAddress where = to_cm(adapter_.device(), place, transport::port_of(conn_qual));
-  // Elsewhere nobody could find it; and a wildcard would listen on all devices.
+  // Only at this address: peers could not find it elsewhere, and a wildcard would listen on all
+  // devices.
   int afonly = 1;
   if (where.any.sa_family == AF_INET6)
     ::rdma_set_option((*id)->get(), RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &afonly, sizeof afonly);
@@ -68,7 +69,7 @@ void RdmaListener::on_cm_event(const rdma_cm_event& event) noexcept {
   if (!request.ok()) {
     UDAPL_TRACE_LIMITED(no_memory, kError, "no memory for a connection request");
     ::rdma_reject(event.id, nullptr, 0);
-    ::rdma_destroy_id(event.id);  // this event counts for the listener's id
+    ::rdma_destroy_id(event.id);  // does not wait: the event counts for the listener's id
     return;
   }
   RequestQueue::Request incoming = *std::move(request);

@@ -30,7 +30,7 @@ constexpr udapl::dapl::ProviderKit kKit =
     udapl::dapl::make_provider_kit<udapl::verbs::Qp, udapl::verbs::Cq, udapl::verbs::Srq>(
         &open_adapter);
 
-// Before anything else of this library runs, as the level counts for its loading, too.
+// Runs before anything else in this library, because the level applies to its loading, too.
 [[gnu::constructor]] void read_trace_level() { udapl::trace::init("dapl-ofa", "DAPL_TRACE_LEVEL"); }
 
 }  // namespace
@@ -44,7 +44,7 @@ UDAPL_EXPORT void dat_provider_fini(const DAT_PROVIDER_INFO* provider_info) {
   udapl::dapl::unregister_provider(provider_info);
 }
 
-// Looked up by some registries to see whether there are extensions; the provider table has it, too.
+// Some registries look this up to detect extensions; the provider table contains it, too.
 UDAPL_EXPORT DAT_RETURN dapl_extensions(DAT_HANDLE handle, DAT_EXTENDED_OP operation,
                                         va_list arguments) {
   return udapl::dapl::calls::extended_operation(handle, operation, arguments);

@@ -11,19 +11,19 @@ using transport::PrivateData;
 
 namespace {
 
-// The last byte of a request: this plus the number of bytes behind the data. 0, as in padding, is
-// none of these values.
+// The last byte of a request is this mark plus the number of bytes behind the data. It is never 0,
+// the value of padding.
 constexpr unsigned padding_mark(Carrier carrier) noexcept {
   return carrier == Carrier::kNative ? 0x80 : 0xC0;
 }
 static_assert(padding_mark(Carrier::kIp) + kRequestRoom <= 0xFF);
 static_assert(padding_mark(Carrier::kNative) + kNativeRequestRoom <= 0xFF);
 
-// The end of a reply or rejection: the mark, then the number of bytes that count.
+// A reply or rejection ends with this mark, followed by the number of valid bytes.
 constexpr std::array kSizeMark{std::byte{'d'}, std::byte{'a'}, std::byte{'t'}};
 constexpr std::size_t kTrailer = kSizeMark.size() + 1;
 
-// "Version 2.0", twice two bytes.
+// "Version 2.0" twice, two bytes each.
 constexpr std::array kRejectHeader{std::byte{2}, std::byte{0}, std::byte{2}, std::byte{0}};
 
 bool zeros(PrivateData data) noexcept {
@@ -36,7 +36,7 @@ void append(Message& message, PrivateData data) noexcept {
   message.size = static_cast<std::uint8_t>(message.size + data.size());
 }
 
-// Fills `message` up to `room`, ending with the size of what is in it.
+// Pads `message` to `room` bytes, ending with the size of its data.
 void add_trailer(Message& message, std::size_t room) noexcept {
   if (message.size + kTrailer > room) return;
   const std::uint8_t size = message.size;
@@ -46,7 +46,7 @@ void add_trailer(Message& message, std::size_t room) noexcept {
   message.size = static_cast<std::uint8_t>(room);
 }
 
-// Without the padding, if a trailer tells how much it is.
+// Removes the padding if there is a trailer with the size.
 PrivateData cut_trailer(PrivateData received, std::size_t room) noexcept {
   if (received.size() < room) return received;
   const PrivateData trailer = received.subspan(room - kTrailer, kTrailer);
