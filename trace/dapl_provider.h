@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// LTTng events dapl:*. LTTng reads this several times.
+// LTTng events dapl:*. LTTng includes this file several times.
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER dapl
 #undef LTTNG_UST_TRACEPOINT_INCLUDE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// LTTng events dat:*. LTTng reads this several times.
+// LTTng events dat:*. LTTng includes this file several times.
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER dat
 #undef LTTNG_UST_TRACEPOINT_INCLUDE

@@ -2,10 +2,9 @@
 //
 // dattrace: shows and changes the trace levels of a running process of the same user.
 //
-// Each library of ours keeps its levels in a page of memory that has a descriptor
-// (common/tracing/trace.cpp). The kernel lets the same user open another process's descriptors
-// through /proc, and nobody else; the process itself is not involved, so it may be busy, stopped or
-// stuck.
+// Each uDAPL library keeps its levels in a page of memory that has a descriptor
+// (common/tracing/trace.cpp). Through /proc, the kernel allows only the same user to open another
+// process's descriptors. The process itself is not involved, so it may be busy, stopped or stuck.
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -67,21 +66,21 @@ struct Request {
   std::optional<int> dapl;
 };
 
-// getopt_long has said what is wrong, or `complaint` does.
+// Prints `complaint`; null if getopt_long has already printed one.
 [[noreturn]] void wrong_usage(const char* complaint = nullptr) {
   if (complaint != nullptr) std::fprintf(stderr, "dattrace: %s\n", complaint);
   std::fputs("Try 'dattrace --help'.\n", stderr);
   std::exit(kUsage);
 }
 
-// The exit status, unless what was printed could not be written.
+// Returns the exit status: `status`, or kFailed if the output could not be written.
 int ended(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   std::fprintf(stderr, "dattrace: standard output: %s\n", std::strerror(errno));
   return kFailed;
 }
 
-// Ends the program unless the arguments make sense.
+// Ends the program if the arguments are invalid.
 Request parse(int argc, char** argv) {
   static const option options[] = {{"dat", required_argument, nullptr, 'r'},
                                    {"dapl", required_argument, nullptr, 'p'},
@@ -124,8 +123,8 @@ struct Library {
   Page* page;
 };
 
-// Null, with the reason on stderr, for anything that a library of ours would not have made: what
-// could be taken away from under us, or is another version's.
+// Returns null, with the reason on stderr, for anything that a uDAPL library would not have made: a
+// file that could be truncated while it is mapped, or a page of another version.
 Page* map_page(const std::string& path, const std::string& name) {
   const Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat status {};
@@ -162,7 +161,7 @@ int complain_about(int pid, int error) {
   return kFailed;
 }
 
-// 0, or an errno.
+// Returns 0 or an errno value.
 int find_libraries(int pid, std::vector<Library>& libraries) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
   DIR* const directory = ::opendir(folder.c_str());
@@ -178,7 +177,7 @@ int find_libraries(int pid, std::vector<Library>& libraries) {
     if (!name.starts_with(prefix)) continue;
     name.remove_prefix(prefix.size());
     if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
-    std::string shown(name);  // which the process has chosen
+    std::string shown(name);  // chosen by the process, so not trusted
     udapl::make_printable(shown.data(), shown.size());
     Page* const page = map_page(path, shown);
     if (page != nullptr) libraries.push_back({std::move(shown), page});

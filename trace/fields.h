@@ -5,11 +5,12 @@
 
 #include <lttng/tracepoint.h>
 
-// The language in which dat_provider.h and dapl_provider.h say their events. LTTng reads those
-// several times, with other meanings of its macros each time, which these expand to.
+// Macros with which dat_provider.h and dapl_provider.h define their events. They expand to macros
+// of LTTng, which includes those files several times, with a different definition of its macros
+// each time.
 
-// UDAPL_EVENT(provider, name, log level, fields...): an event of one Record `r`, which begins with
-// what it is about.
+// UDAPL_EVENT(provider, name, log level, fields...): an event made from one Record `r`. Its first
+// fields identify the component and the object (UDAPL_ABOUT).
 #define UDAPL_EVENT(provider, name, loglevel, ...)                                              \
   LTTNG_UST_TRACEPOINT_EVENT(provider, name, LTTNG_UST_TP_ARGS(const udapl::trace::Record*, r), \
                              LTTNG_UST_TP_FIELDS(UDAPL_ABOUT __VA_ARGS__))                      \
@@ -21,7 +22,7 @@
   UDAPL_TEXT(type)      \
   UDAPL_HANDLE(object, object)
 
-// A member of the record under its own name, or a member as a field of another name.
+// Fields: a member of the record under its own name, or under another name.
 #define UDAPL_TEXT(member) lttng_ust_field_string(member, r->member)
 #define UDAPL_TEXT_AS(field, member) lttng_ust_field_string(field, r->member)
 #define UDAPL_NUMBER(type, field, member) lttng_ust_field_integer(std::type, field, r->member)
@@ -30,7 +31,7 @@
   lttng_ust_field_integer_hex(std::uint64_t, field, ADDRESS(r->member))  // null is 0
 #define ADDRESS(pointer) static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pointer))
 
-// The events that every library has.
+// The events that every library emits.
 #define UDAPL_COMMON_EVENTS(provider)                                                    \
   UDAPL_EVENT(provider, call, DEBUG_FUNCTION, UDAPL_TEXT(function))                      \
   UDAPL_EVENT(provider, call_return, DEBUG_FUNCTION,                                     \

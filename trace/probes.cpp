@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// libudapl-lttng.so.1: turns the records of our libraries into LTTng-UST events. Loaded into a
-// process only when somebody wants it (LD_PRELOAD, or DAT_TRACE_LTTNG=1), as LTTng starts threads.
+// libudapl-lttng.so.1: turns the records of the uDAPL libraries into LTTng-UST events. Loaded into
+// a process only on request (LD_PRELOAD or DAT_TRACE_LTTNG=1), because LTTng starts threads.
 #include <cstdint>
 #include <cstring>
 
@@ -89,7 +89,8 @@ void dapl_event(const Record* record) noexcept {
 }  // namespace
 
 extern "C" void udapl_trace_probe_1(const Record* record) {
-  // Newer libraries may tell more than this one knows; older ones cannot be loaded with it.
+  // Newer libraries may use larger records than this one knows; older ones cannot be loaded with
+  // it.
   if (record->size < sizeof(Record)) return;
   if (std::strcmp(record->component, "dat") == 0)
     dat_event(record);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What a connection costs: connect, accept, established on both sides, graceful disconnect, both
+// The cost of a connection: connect, accept, established on both sides, graceful disconnect, both
 // EPs reset.
 #include "loopback.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// One thread drives both ends: what a post, a completion and a byte cost, without any wake-up.
+// One thread drives both ends: the cost of a post, a completion and a byte, without any wake-up.
 #include "loopback.h"
 
 #include <benchmark/benchmark.h>
@@ -37,8 +37,7 @@ BENCHMARK(send_receive)
     ->Range(8, 1 << 20)
     ->UseRealTime();
 
-// The target does nothing at all: the RDMA Read behind each batch of Writes proves that they
-// arrived.
+// The target does nothing: the RDMA Read behind each batch of Writes proves that they have arrived.
 void rdma_write(benchmark::State& state) {
   const auto size = static_cast<std::size_t>(state.range(0));
   bench::Loopback link;

@@ -20,7 +20,7 @@ constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us: a step that takes longer h
 void check_dto(const DAT_EVENT& event) {
   const auto& dto = event.event_data.dto_completion_event_data;
   if (event.event_number != DAT_DTO_COMPLETION_EVENT || dto.status != DAT_DTO_SUCCESS) {
-    // Numbers: dat_cost has this file, too, and runs on libraries that know no names.
+    // Prints numbers, because dat_cost also uses this file and runs on libraries without the names.
     std::fprintf(stderr,
                  "dat_bench: event 0x%x with status %d instead of a successful completion\n",
                  static_cast<unsigned>(event.event_number), static_cast<int>(dto.status));
@@ -163,7 +163,8 @@ void wait_connection(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number) {
 }
 
 DAT_CONN_QUAL listen(DAT_IA_HANDLE ia, DAT_EVD_HANDLE requests, DAT_PSP_HANDLE* psp) {
-  // Two runs at the same time shall not meet, but somebody's socket may have the port.
+  // Derived from the process id so that concurrent runs do not collide; another socket may still
+  // occupy the port.
   static std::atomic<unsigned> next{0};
   for (unsigned tries = 0;; ++tries) {
     const unsigned start = 20000 + static_cast<unsigned>(::getpid()) % 20000;

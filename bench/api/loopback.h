@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-// Two connected EPs of one process over one IA, as a benchmark needs them: both ends in hand, no
-// second program to start. Every call that fails ends the program with the DAT error's name: a
-// benchmark of a failure is worth nothing.
+// Two connected EPs of one process over one IA, so that a benchmark controls both ends without a
+// second program. Every call that fails ends the program with the name of the DAT error.
 namespace bench {
 
 // The IA that all benchmarks open; set by main from --ia.
 void set_ia_name(std::string name);
-// Opens the entry marked threadsafe from now on.
+// Chooses between the entries marked threadsafe and nonthreadsafe for IAs opened from now on.
 void set_thread_safe(bool thread_safe);
 
 // Ends the program unless `rc` is DAT_SUCCESS.
@@ -32,10 +31,10 @@ struct Adapter {
   DAT_IA_ATTR attr{};
 };
 
-// Creates a PSP at a conn qual that nobody uses, which is returned.
+// Creates a PSP at an unused conn qual and returns that.
 DAT_CONN_QUAL listen(DAT_IA_HANDLE ia, DAT_EVD_HANDLE requests, DAT_PSP_HANDLE* psp);
 
-// Memory of its own, registered for everything.
+// Memory, registered with all privileges.
 struct Buffer {
   Buffer(const Adapter& adapter, std::size_t size);
   ~Buffer();
@@ -59,7 +58,7 @@ struct End {
   DAT_EVD_HANDLE connect_evd = DAT_HANDLE_NULL;
 
   void create(const Adapter& adapter, DAT_COUNT depth);
-  // The EP alone, for ends that share EVDs: they are set already.
+  // Creates only the EP, for ends that share EVDs; the EVDs must be set already.
   void create_ep(const Adapter& adapter, DAT_COUNT depth);
   void destroy();
 
@@ -70,7 +69,7 @@ struct End {
 
 void create_evd(const Adapter& adapter, DAT_COUNT depth, DAT_EVD_FLAGS flags, DAT_EVD_HANDLE* evd);
 
-// Takes one completion off `evd` by polling / by waiting; it must be a success.
+// Dequeues one completion from `evd` by polling or by waiting; it must be successful.
 void poll_one(DAT_EVD_HANDLE evd);
 void wait_one(DAT_EVD_HANDLE evd);
 // Waits for connection event `number` on `evd`.
@@ -84,7 +83,7 @@ struct Loopback {
 
   // Connects active to passive through a PSP; both are established on return.
   void connect();
-  // Ends the connection from the active side; both sides know it on return.
+  // Ends the connection from the active side; both sides are disconnected on return.
   void disconnect(DAT_CLOSE_FLAGS how = DAT_CLOSE_GRACEFUL_FLAG);
   // Resets both EPs, ready to connect again.
   void reset();

@@ -16,14 +16,14 @@ namespace bench {
 constexpr int kTrial = 8;     // connections after which descriptors are counted
 constexpr int kSkipped = 77;  // exit status: this cannot be measured here; the reason is printed
 
-// What the two tell each other; shared memory.
+// Data exchanged by the two processes, in shared memory.
 struct Meeting {
   std::atomic<DAT_CONN_QUAL> conn_qual{0};
-  std::atomic<DAT_VADDR> address{0};  // of memory that the active one may write and read
+  std::atomic<DAT_VADDR> address{0};  // of memory that the active process may write and read
   std::atomic<DAT_RMR_CONTEXT> context{0};
-  std::atomic<int> affordable[2]{};  // connections, by the limit of file descriptors; [0]: passive
-  std::atomic<int> steps[2]{};       // that it has done
-  std::atomic<double> told{0};       // by the passive one
+  std::atomic<int> affordable[2]{};  // connections within the descriptor limit; index: role
+  std::atomic<int> steps[2]{};       // calls of meet(); index: role
+  std::atomic<double> told{0};       // result of the passive process
 };
 
 class PairMember {
@@ -35,11 +35,12 @@ class PairMember {
   PairMember(const PairMember&) = delete;
   PairMember& operator=(const PairMember&) = delete;
 
-  // Makes the connections, one after the other, until there are so many: number i here is number i
-  // there. If there are not descriptors enough for all, says so and ends the program with kSkipped.
+  // Makes connections, one after the other, until there are `until`; connection i here is
+  // connection i in the other process. If there are too few descriptors for all connections, prints
+  // that and ends the program with kSkipped.
   void connect(int until);
   void connect() { connect(static_cast<int>(ends.size())); }
-  // Returns when both have called it as often.
+  // Returns once the other process has called it as often.
   void meet();
 
   Meeting& meeting;

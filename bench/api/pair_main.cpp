@@ -2,18 +2,18 @@
 // dat_pair [--ia=NAME] read|write|placed BYTES
 // dat_pair [--ia=NAME] turns|fresh|resident|proportional CONNECTIONS
 //
-// Between two processes, each on a processor of its own. Prints one number:
+// Measures between two processes, each on a processor of its own. Prints one number:
 //   read BYTES    an RDMA Read from a process that sleeps in pause(2) and makes no DAT call, from
-//                 the post until the completion, which the initiator polls for; microseconds
-//   write BYTES   the same, an RDMA Write
-//   placed BYTES  the same, until the bytes are in the target's memory, too
-//   turns N         N connections take turns with a message of 8 bytes there and one back, both
-//                   sides poll; microseconds one way
-//   fresh N         what one of N connections adds to the memory of its process before anything was
-//                   sent on it, in KiB (VmRSS), in that process where it is more
+//                 the post until the completion, for which the initiator polls; microseconds
+//   write BYTES   the same with an RDMA Write
+//   placed BYTES  the same, until the bytes are also in the target's memory
+//   turns N         a message of 8 bytes in each direction on one of N connections after the other;
+//                   both sides poll; microseconds one way
+//   fresh N         memory that one of N connections adds to its process before anything was sent
+//                   on it, in KiB (VmRSS), in the process where that is larger
 //   resident N      the same, after a message each way
-//   proportional N  the same, memory that both processes have counted as half for each (Pss)
-// Exit status 77 if it cannot be measured here; the output is the reason then.
+//   proportional N  the same, with memory that both processes share counted half for each (Pss)
+// Exit status 77: it cannot be measured here; the output is the reason.
 #include "pair.h"
 #include "pair_many.h"
 
@@ -48,7 +48,7 @@ double median_time(const auto& operation) {
   return times[times.size() / 2];
 }
 
-// Both processes have it, at one address.
+// The target memory, at the same address in both processes.
 class Target {
  public:
   Target(std::size_t size, bool seen_by_both)

@@ -21,11 +21,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSize = 8;
 constexpr auto kDuration = std::chrono::milliseconds(300);
-constexpr int kPart = 256;  // messages of which the time is taken
+constexpr int kPart = 256;  // round trips that are timed together
 constexpr unsigned kSettle =
-    1'500'000;  // us, after which an idle connection has given back what it can
+    1'500'000;  // us, after which an idle connection has released what it can
 
-// Sends and receives on one connection after the other, one message under way.
+// Sends and receives on one connection after the other, with one message in flight.
 class Turns {
  public:
   explicit Turns(PairMember& member)
@@ -65,7 +65,7 @@ class Turns {
   std::size_t at_ = 0;
 };
 
-// KiB, as a line of a file of /proc says.
+// The value of line `name` in a file of /proc, in KiB.
 double memory(const char* file, const std::string& name) {
   std::ifstream lines(file);
   for (std::string word; lines >> word;) {
@@ -81,7 +81,7 @@ double memory(std::string_view what) {
                                 : memory("/proc/self/status", "VmRSS:");
 }
 
-// What each connection after the first few adds, in KiB; the other process calls it, too.
+// The memory that each connection after the first few adds, in KiB. Both processes must call it.
 double added_memory(std::string_view what, PairMember& member, void (Turns::*turn)()) {
   const std::size_t count = member.ends.size();
   member.connect(kTrial);

@@ -3,12 +3,12 @@
 
 #include <string_view>
 
-// What dat_pair measures over many connections; both end in report() of pair.h.
+// The measurements of dat_pair over many connections; both end in report() of pair.h.
 namespace bench {
 
-// Messages on connection after connection.
+// Measures messages on one connection after the other.
 void take_turns(int connections);
-// Memory of connections; `what`: fresh, resident or proportional.
+// Measures the memory of connections; `what`: fresh, resident or proportional.
 void hold_idle(std::string_view what, int connections);
 
 }  // namespace bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// A message there and one back between two threads that poll or that sleep in dat_evd_wait. The
-// time is one round trip.
+// Ping-pong of messages between two threads that poll or that sleep in dat_evd_wait. The time is
+// that of one round trip.
 #include "loopback.h"
 
 #include <benchmark/benchmark.h>

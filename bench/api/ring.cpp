@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // dat_ring [--ia=NAME] [--processes=N] [--laps=N] [--size=BYTES] [--take=poll|memory|wait|cno|fd]
 //
-// N processes in a ring pass a token of so many bytes round; the time is that of one hop, the
-// median of ten parts of the run. How a process takes the token:
-//   poll    it is a message, and dat_evd_dequeue is called until it is there
-//   memory  it is an RDMA Write: the process polls its EVDs some dozens of times, and from then on
-//   it
-//           looks at the memory only, and makes no DAT call
-//   wait    it is a message, and the process sleeps in dat_evd_wait
+// N processes in a ring pass a token of BYTES bytes around; the time is that of one hop, the median
+// of ten parts of the run. How a process receives the token:
+//   poll    as a message: it calls dat_evd_dequeue until the message arrives
+//   memory  as an RDMA Write: it polls its EVD a hundred times, and from then on polls only the
+//           memory, without a DAT call
+//   wait    as a message: it sleeps in dat_evd_wait
 //   cno     the same, in dat_cno_wait
 //   fd      the same, in poll(2) on the descriptor of a CNO
 #include "loopback.h"
@@ -34,7 +33,7 @@ namespace {
 
 constexpr int kMaxProcesses = 64;
 constexpr int kParts = 10;
-constexpr int kLooks = 100;  // into an EVD, before a process looks at memory only
+constexpr int kLooks = 100;  // polls of an EVD before a process polls only memory
 constexpr DAT_COUNT kDepth = 8;
 constexpr DAT_TIMEOUT kPatience = 60'000'000;  // us
 
@@ -45,7 +44,7 @@ struct Options {
   std::string take = "poll";
 };
 
-// What the processes tell each other before they are connected.
+// Data that the processes exchange before they are connected.
 struct Place {
   std::atomic<DAT_CONN_QUAL> conn_qual;
   std::atomic<DAT_VADDR> address;
@@ -58,7 +57,7 @@ void await(Condition condition) {
   while (!condition()) ::usleep(200);
 }
 
-// The EVD of what comes in, and how to sleep until something does.
+// The EVD of incoming messages, and the way to sleep until one arrives.
 class Arrivals {
  public:
   Arrivals(const bench::Adapter& adapter, const std::string& take) : take_(take) {
@@ -274,7 +273,7 @@ int main(int argc, char** argv) {
     });
     member.run();
     std::fflush(stdout);
-    places[i].ready = false;  // nobody goes as long as another may still be sending
+    places[i].ready = false;  // no process exits while another may still be sending
     await([&] {
       return std::none_of(places, places + options.processes,
                           [](const Place& place) { return place.ready.load(); });

@@ -47,7 +47,7 @@ def main():
     failed = 0
     for operation in OPERATIONS:
         plain, ours = counts[f"{operation}_c"], counts[f"{operation}_cpp"]
-        failed += ours > plain + 0.1  # the way into and out of the function
+        failed += ours > plain + 0.1  # 0.1: entry to and exit from the function
         print(f"{operation:<24}{plain:>8.1f}{ours:>8.1f}{'' if ours <= plain + 0.1 else '  too many'}")
     return 1 if failed else 0
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // cpp_cost
 //
-// The same calls through <dat/dat.hpp> and in C, over calls of DAT that do nothing
-// (cpp_cost_calls.cpp), in functions of their own that callgrind counts: measure_<operation>_c and
-// measure_<operation>_cpp. In both the program looks at what each call returns.
+// The same calls through <dat/dat.hpp> and in C, over DAT functions that do nothing
+// (cpp_cost_calls.cpp). Each operation has two functions whose instructions callgrind counts:
+// measure_<operation>_c and measure_<operation>_cpp. Both check what each call returns.
 #include <dat/dat.hpp>
 
 #include <cstdlib>
@@ -74,7 +74,7 @@ int main() {
   DAT_LMR_TRIPLET local{};
   const DAT_RMR_TRIPLET remote{};
   DAT_EVENT event{};
-  endpoint.post_send(local);  // once, to bind symbols
+  endpoint.post_send(local);  // binds symbols
   measure_send_c(end, &local);
   measure_send_cpp(endpoint, local);
   measure_recv_c(end, &local);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Calls of DAT that succeed and do nothing, for cpp_cost: what remains is what the program does.
+// DAT functions that succeed and do nothing, for cpp_cost: only the code of the program remains.
 #include <dat/dat_diagnosis_extensions.h>
 #include <dat/udat.h>
 

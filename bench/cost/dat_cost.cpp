@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // dat_cost --ia=NAME [--threadsafe] operations | connections [--abrupt] [--count=N]
 //
-// What the layer between an application and verbs costs. `operations` makes kCalls calls of each
-// hot function, and of the calls that make objects, in a function of its own, measure_<operation>,
-// for callgrind to count; `connections` prints the CPU time of a connection from dat_ep_connect
-// until it has ended, the resets left out. Runs on any DAT library; an operation that this one does
-// not have is left out.
+// The cost of the layer between an application and verbs. `operations` makes kCalls calls of each
+// hot function, and of the calls that create objects, each in a function measure_<operation> whose
+// instructions callgrind counts. `connections` prints the CPU time of a connection from
+// dat_ep_connect until its end, without the resets. Runs on any DAT library; operations that the
+// library does not support are skipped.
 #include "loopback.h"
 
 #include <dat/dat_ib_extensions.h>
@@ -47,8 +47,8 @@ int usage() {
 
 }  // namespace
 
-// Names that callgrind is told: the collecting starts and ends with these functions. They return
-// how many calls did not end as they should have.
+// The functions whose names are passed to callgrind, which counts while they run. They return the
+// number of calls with an unexpected result.
 #define MEASURED extern "C" [[gnu::noinline, gnu::used]] __attribute__((visibility("default")))
 
 MEASURED int measure_post_send(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET* local) {
@@ -90,7 +90,7 @@ MEASURED int measure_empty_dequeue(DAT_EVD_HANDLE evd) {
   return failed;
 }
 
-// What programs do with these calls; a pair counts as one.
+// Typical sequences of these calls; a pair of calls counts as one.
 MEASURED int measure_suppressed_write(DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_LMR_TRIPLET* local,
                                       DAT_RMR_TRIPLET* remote) {
   int failed = 0;
@@ -178,7 +178,7 @@ MEASURED int measure_fetch_and_add(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET* local,
   return failed;
 }
 
-// The event is there before the wait.
+// The event has arrived before the wait.
 MEASURED int measure_send_and_wait(DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_LMR_TRIPLET* local) {
   int failed = 0;
   DAT_EVENT event;
@@ -191,7 +191,7 @@ MEASURED int measure_send_and_wait(DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_LMR
   return failed;
 }
 
-// All events are there before the first wait.
+// All events have arrived before the first wait.
 MEASURED int measure_wait_of_many(DAT_EVD_HANDLE evd) {
   int failed = 0;
   DAT_EVENT event;
@@ -201,7 +201,7 @@ MEASURED int measure_wait_of_many(DAT_EVD_HANDLE evd) {
   return failed;
 }
 
-// What makes an object, and its end.
+// Creation and destruction of objects.
 MEASURED int measure_pz_create_and_free(DAT_IA_HANDLE ia) {
   int failed = 0;
   for (int i = 0; i < kCalls; ++i) {
@@ -253,7 +253,8 @@ void drain(DAT_EVD_HANDLE evd, int count) {
   for (int i = 0; i < count; ++i) bench::poll_one(evd);
 }
 
-// What not every library has. Each is tried once, unmeasured, and left out if that fails.
+// Operations that not every library supports. Each is first tried once, unmeasured, and skipped if
+// that fails.
 void extension_posts(const bench::End& end, DAT_LMR_TRIPLET* local, DAT_RMR_TRIPLET* remote) {
   DAT_EVENT event;
   const auto take = [&](int count) {
@@ -301,7 +302,7 @@ int operations() {
     DAT_LMR_TRIPLET local = buffer.local(kLength);
     DAT_RMR_TRIPLET remote = buffer.remote(kLength);
     const bench::End& end = link.active;
-    // Once to bind symbols and touch memory.
+    // Binds symbols and touches memory.
     end.post_send(buffer, kLength);
     drain(end.request_evd, 1);
 
@@ -345,7 +346,7 @@ int connections(int count, DAT_CLOSE_FLAGS how) {
     const double wall_before = wall_us();
     link.connect();
     link.disconnect(how);
-    if (i != 0) {  // the first one warms up
+    if (i != 0) {  // the first cycle is a warm-up
       cpu += cpu_us() - cpu_before;
       wall += wall_us() - wall_before;
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // raw_cost [--count=N]
 //
-// The floor of `dat_cost connections`: the same cycle with the calls of librdmacm and libibverbs
-// that it cannot do without, in one thread, from rdma_create_id until both sides have seen the end.
-// The QPs are made outside of the time that is measured, as the resets of dat_cost are. A graceful
-// end with nothing outstanding and an abrupt one are the same calls.
+// The lower bound of `dat_cost connections`: the same cycle with only the necessary calls of
+// librdmacm and libibverbs, in one thread, from rdma_create_id until both sides have seen the end.
+// The QPs are created outside of the measured time, like the resets of dat_cost. A graceful end
+// with nothing outstanding and an abrupt end consist of the same calls.
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -30,7 +30,7 @@ void check(bool good, const char* what) {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-// What both ends share.
+// Shared by both ends.
 struct Host {
   rdma_event_channel* channel = rdma_create_event_channel();
   rdma_cm_id* listener = nullptr;
@@ -83,7 +83,7 @@ struct Host {
     return qp;
   }
 
-  // The next event is `type`; returns its id.
+  // Waits for the next event, which must be of type `type`, and returns its id.
   rdma_cm_id* expect(rdma_cm_event_type type) const {
     while (true) {
       rdma_cm_event* event = nullptr;
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
     const double cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
     const double wall_before = now_us(CLOCK_MONOTONIC);
     cycle(host, active, passive);
-    if (i != 0) {  // the first one warms up
+    if (i != 0) {  // the first cycle is a warm-up
       cpu += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
       wall += now_us(CLOCK_MONOTONIC) - wall_before;
     }

@@ -29,8 +29,9 @@ OPERATIONS = [*POSTS, "dequeue", "empty_dequeue",
               "fetch_and_add", "pz_create_and_free", "lmr_create_and_free", "ep_create_and_free"]
 WITH_LIBC = ["send_and_wait", "wait_of_many", "pz_create_and_free", "lmr_create_and_free", "ep_create_and_free"]
 OPTIONAL = ["srq_post_recv", "write_immediate", "fetch_and_add"]  # left out where a library lacks them
-# A dequeue is the same with both. 15 of 16 writes are suppressed, and the event of the other one is dequeued. Of the
-# rows without a goal the ceiling is what was reached. Those of objects are the creation and its end.
+# A dequeue costs the same for both kinds of entries. In suppressed_write, 15 of 16 writes are suppressed, and the event
+# of the other one is dequeued. Rows without a goal of their own have the value that was reached as ceiling. Rows of
+# objects cover creation and destruction.
 GOALS = {"nonthreadsafe": {"post_send": 60, "post_recv": 50, "rdma_write": 60, "dequeue": 95, "empty_dequeue": 45,
                            "suppressed_write": 90, "send_and_dequeue": 165, "read_and_dequeue": 200,
                            "send_and_wait": 310, "wait_of_many": 503, "two_segments": 177, "four_segments": 185,
@@ -38,14 +39,14 @@ GOALS = {"nonthreadsafe": {"post_send": 60, "post_recv": 50, "rdma_write": 60, "
                            "pz_create_and_free": 600, "lmr_create_and_free": 842, "ep_create_and_free": 9000}}
 GOALS["threadsafe"] = {name: goal if "empty" in name or "free" in name or name == "dequeue" else goal + 20
                        for name, goal in GOALS["nonthreadsafe"].items()}
-# Where a goal is not reached, what was, and a goal that is far exceeded; a change may lower these, never raise them.
-# How much an EP takes depends on addresses, by some hundreds, since QPs and caches are found by hashes.
+# The values reached where a goal is missed, or beaten by far; a change may lower these, never raise them. The count for
+# an EP varies by some hundreds with the addresses, since QPs and caches are found by hashes.
 REACHED = {
     "nonthreadsafe": {"wait_of_many": 433, "lmr_create_and_free": 912, "ep_create_and_free": 8000},
     "threadsafe": {"wait_of_many": 433, "lmr_create_and_free": 912, "ep_create_and_free": 8000},
 }
 CEILINGS = {safety: {**GOALS[safety], **REACHED[safety]} for safety in GOALS}
-TRACES = 3  # what a trace point that is off may cost a post
+TRACES = 3  # instructions that the disabled trace points may cost a post
 CALLS = 512  # as in dat_cost.cpp
 ROUNDS = 9   # of the connections
 LAYER = re.compile(r"/lib(dat2|daplofa)\.so")
@@ -63,7 +64,7 @@ def call(name, command, work, **environment):
 
 
 class Stack:
-    """A pair of libdat2 and libdaplofa, and how it is opened."""
+    """A pair of libdat2 and libdaplofa, and the way to open it."""
 
     def __init__(self, name, folder, safety, mock, provider=None):
         self.name, self.folder, self.safety, self.mock = name, folder, safety, mock
@@ -99,7 +100,7 @@ def own_instructions(file_name, objects):
                 else:
                     current = callee = name
             elif line.startswith("calls="):
-                callee_cost = True  # the next line is what the callee took, with all that it called
+                callee_cost = True  # the next line is the cost of the callee, including its own callees
             elif re.match(r"[+\-*\d]", line):
                 if LAYER.search(current):
                     cost = int(line.split()[1])

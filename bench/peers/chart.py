@@ -11,7 +11,7 @@ STATES = ("near", "far", "changed")
 
 
 def state_of(row):
-    """The state of which there are most samples of ours."""
+    """The state in which most of our samples were taken."""
     counts = {state: sum(side == "ours" and where == state for side, where, _ in row.found) for state in STATES}
     return max(counts, key=counts.get)
 

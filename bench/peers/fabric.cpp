@@ -4,8 +4,8 @@
 // reliable datagrams. Prints one number, from the median of many.
 //
 //   peers_fabric shm|tcp latency BYTES        microseconds one way
-//   peers_fabric shm|tcp rate BYTES WINDOW    millions of messages a second; so many sends may be
-//                                             uncompleted, and twice as many not acknowledged
+//   peers_fabric shm|tcp rate BYTES WINDOW    millions of messages per second, with up to WINDOW
+//                                             uncompleted and twice as many unacknowledged sends
 #include "two_processes.h"
 
 #include <rdma/fabric.h>
@@ -41,7 +41,7 @@ void must(ssize_t result, const char* call) {
   std::exit(1);
 }
 
-// How the two find each other; shared memory.
+// The address of an end, exchanged in shared memory.
 struct Address {
   std::atomic<bool> known{false};
   std::size_t size = kMaxAddress;
@@ -49,7 +49,7 @@ struct Address {
 };
 using Addresses = std::array<Address, 2>;
 
-// One process's end. Used by one thread; what it opens lasts as long as the process.
+// The end of one process. Used by one thread; what it opens stays open until the process exits.
 class End {
  public:
   End(const std::string& provider, Addresses& addresses, std::size_t me, std::size_t size,
@@ -74,7 +74,7 @@ class End {
     }
     if (!inject) ++sends_;
   }
-  // One message; its receive is posted again.
+  // Receives one message and posts the receive again.
   void receive() {
     while (received_ == 0) progress();
     --received_;
@@ -152,7 +152,7 @@ class End {
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   std::size_t inject_size_ = 0;
   int sends_ = 0;     // not completed
-  int received_ = 0;  // and not yet given to anybody
+  int received_ = 0;  // not yet returned by receive()
 };
 
 Addresses& share() {
@@ -162,7 +162,7 @@ Addresses& share() {
   return *new (pages) Addresses;
 }
 
-// Made when first asked for: each process opens libfabric after the fork.
+// An End that is created at its first use, so that each process opens libfabric after the fork.
 class Lazy {
  public:
   Lazy(std::string provider, Addresses& addresses, std::size_t me, std::size_t size, int receives)
@@ -207,7 +207,7 @@ double rate(const std::string& provider, std::size_t size, int window) {
       },
       [&] {
         for (int i = 0; i < window; ++i) (*here).send(window);
-        if (!first) (*here).receive();  // the acknowledgement of the window before
+        if (!first) (*here).receive();  // the acknowledgement of the previous window
         first = false;
       });
   return window / time;
@@ -234,5 +234,5 @@ int main(int count, char** words) {
   }
   std::printf("%.6f\n", what == "latency" ? latency(provider, size) : rate(provider, size, window));
   std::fflush(stdout);
-  ::_exit(0);  // the other end is gone: nothing to close in order
+  ::_exit(0);  // the other end is gone, so there is nothing to close in order
 }

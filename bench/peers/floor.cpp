@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the machine itself can do, without DAT: the lower bounds of bench/peers. Two processes, each
-// on a processor of its own. Prints one number: the median of many, microseconds one way.
+// The limits of the machine itself, without DAT: the lower bounds of bench/peers. Two processes,
+// each on a processor of its own. Prints one number, the median of many: microseconds one way.
 //
-//   peers_floor probe                    a cache line, both spinning: are the processors near?
+//   peers_floor probe                    a cache line, both spinning: shows whether the processors
+//                                        share a cache
 //   peers_floor ring BYTES               two copies through shared memory, both spinning
-//   peers_floor socket BYTES [block]     a TCP connection of the loopback, spinning or blocking
+//   peers_floor socket BYTES [block]     a TCP connection over loopback, spinning or blocking
 //   peers_floor eventfd                  both asleep
-//   peers_floor read|write BYTES         process_vm_readv or _writev of a process that sleeps, a
-//                                        whole call
+//   peers_floor read|write BYTES         process_vm_readv or _writev of a process that sleeps; time
+//                                        of the whole call
 #include "two_processes.h"
 
 #include <netinet/in.h>
@@ -44,10 +45,10 @@ using peers::measure;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kProbeDuration = std::chrono::milliseconds(20);
-constexpr std::size_t kWindow = 64 * 1024;  // of a ring: what is written again is in the cache
-constexpr std::size_t kChunk = 16 * 1024;   // shown at a time
+constexpr std::size_t kWindow = 64 * 1024;  // size of a ring; small, so that it stays in the cache
+constexpr std::size_t kChunk = 16 * 1024;   // bytes published at a time
 
-// Both processes share it.
+// Shared by both processes.
 struct Shared {
   struct alignas(128) Line {
     std::atomic<std::uint64_t> value{0};
@@ -136,7 +137,7 @@ class Socket {
     for (std::size_t at = 0; at < size;) {
       const ssize_t count = call(at);
       if (count > 0) at += static_cast<std::size_t>(count);
-      if (count == 0) std::exit(0);  // the other side has seen enough
+      if (count == 0) std::exit(0);  // the other side has finished
       if (count < 0 && errno != EAGAIN && errno != EINTR) fail("socket");
     }
   }

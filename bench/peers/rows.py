@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""What bench/peers measures, and the goals of it. `here` is sides.Sides."""
+"""The measurements of bench/peers and their goals. `here` is sides.Sides."""
 
 import statistics
 
 
 class Row:
-    """`samples`: side -> a function that measures once. `goals`: (times, names of sides), or (a number, []) to reach."""
+    """`samples`: side -> a function that measures once. `goals`: (ratio, names of sides), or (absolute number, [])."""
 
     def __init__(self, title, unit, samples, *goals, more_is_better=False):
         self.title, self.unit, self.samples, self.goals = title, unit, samples, goals
@@ -17,7 +17,10 @@ class Row:
         return statistics.median(values) if values else None
 
     def verdict(self, goal, state):
-        """Ratio to the best of the goal's sides, if it names any, and whether the goal is reached; None if not known."""
+        """Returns the ratio to the best of the goal's sides, if it names any, and whether the goal is reached.
+
+        Each is None if not known.
+        """
         ours = self.median("ours", state)
         times, others = goal
         best = [value for value in (self.median(other, state) for other in others) if value is not None]
@@ -33,7 +36,7 @@ def latency(here, path, operation, size, waiting="poll"):
 
 
 def rate(here, path, size, window):
-    """8 bytes: millions of messages a second; larger: GB/s."""
+    """For 8 bytes: millions of messages per second; for larger messages: GB/s."""
     scale = 1 if size == 8 else size / 1e3
     samples = {"ours": lambda: here.ours(path, "bandwidth", "send", "poll", size, window),
                "ucx": lambda: here.ucx(path, "tag_bw", size, window),
@@ -62,7 +65,7 @@ def shared_memory(here):
 
 
 def asleep(here):
-    """RDMA of a process that sleeps outside DAT, from the post to the completion."""
+    """RDMA to a process that sleeps outside DAT, from the post to the completion."""
     def access(operation, size):
         return {"ours": lambda: here.pair("shm", operation, size), "our TCP": lambda: here.pair("tcp", operation, size)}
 

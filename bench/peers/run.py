@@ -34,7 +34,7 @@ def state_of(before, after):
 
 
 def measure(table, rounds, here):
-    """Returns what could not be measured: (row's title, side) -> reason."""
+    """Returns the measurements that were not possible: (title of the row, side) -> reason."""
     without = {}
     for number in range(rounds):
         for row in table:
@@ -50,7 +50,7 @@ def measure(table, rounds, here):
                 except sides.Failure as reason:
                     if side not in sides.PROGRAMS:
                         raise
-                    without[row.title, side] = f"failed: {reason}"  # another's program
+                    without[row.title, side] = f"failed: {reason}"  # a program that is not ours
                     continue
                 row.found.append((side, state_of(before, here.floor("probe")), value))
         print(f"round {number + 1} of {rounds}", file=sys.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""How each side of bench/peers is measured: one sample, a number."""
+"""The measurement of each side of bench/peers: one sample is one number."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import time
 PROGRAMS = {"ucx": "ucx_perftest of ucx-utils", "libfabric": "built with libfabric-dev, or fi_pingpong of libfabric-bin"}
 ENTRIES = {"shm": "path=shm", "tcp": "path=tcp", "tcp-no-crc": "path=tcp crc=off"}
 FIRST_PORT = 47300
-LIMIT = 60  # seconds for one sample: a hang
+LIMIT = 60  # seconds; a sample that takes longer hangs
 
 
 SKIPPED = 77  # exit status of dat_pair: cannot be measured here
@@ -43,14 +43,14 @@ def run(command, environment=None):
 
 
 class Sides:
-    """`with`: our servers run as long."""
+    """A context manager: our servers run inside its `with` block."""
 
     def __init__(self, folder, options):
         self.programs = os.path.join(os.path.abspath(options.build), "bin")
         self.seconds = options.seconds
         self.connections = options.connections
-        self.missing = {side: "not wanted" for side in filter(None, options.without.split(","))}  # and why
-        self.own_client = os.path.exists(self.program("peers_fabric"))  # of libfabric
+        self.missing = {side: "not wanted" for side in filter(None, options.without.split(","))}  # side -> reason
+        self.own_client = os.path.exists(self.program("peers_fabric"))  # our client of libfabric
         if shutil.which("ucx_perftest") is None:
             self.missing.setdefault("ucx", "not installed")
         if not self.own_client and shutil.which("fi_pingpong") is None:
@@ -70,7 +70,7 @@ class Sides:
             server = subprocess.Popen(on(0, self.program("datperf"), "server", "--ia", name, "--port", str(port)),
                                       env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.servers[name] = (server, port)
-        time.sleep(0.5)  # the clients try again, too
+        time.sleep(0.5)  # the clients also retry
         return self
 
     def __exit__(self, *_):

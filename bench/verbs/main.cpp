@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // verbs_bench [--rounds=N] [--count=N] IA...
 //
-// Post and reap by raw verbs and by DAT, side by side on one device: in each round every side does
-// every operation, and each round begins with another side. One process, one thread, both ends of
-// each connection, completions taken by polling. IA is a name of dat.conf, with "/threadsafe" for
-// the entry of that kind; raw verbs use the address of the first. A line of JSON per measurement
-// goes to standard output; bench/verbs/run.py makes a table of them.
+// Posts and reaps with raw verbs and with DAT, side by side on one device: in each round every side
+// does every operation, and each round begins with another side. One thread of one process uses
+// both ends of each connection and polls for completions. IA is a name of dat.conf, followed by
+// "/threadsafe" for the entry of that kind; raw verbs use the address of the first IA. Prints one
+// line of JSON per measurement; bench/verbs/run.py makes a table of them.
 #include "loopback.h"
 #include "raw_link.h"
 
@@ -21,11 +21,11 @@ namespace {
 
 using namespace std::literals;
 
-constexpr std::size_t kLengths[] = {8, 4096};  // one that goes inline, one that does not
+constexpr std::size_t kLengths[] = {8, 4096};  // one sent inline, one not
 constexpr std::size_t kBuffer = 4096;
 constexpr int kDepth = 16;
 
-// What is measured; each call does `count` times the same.
+// One of the measured sides; each call repeats its operation `count` times.
 class Side {
  public:
   explicit Side(std::string name) : name_(std::move(name)) {}
@@ -34,9 +34,9 @@ class Side {
   Side& operator=(const Side&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  // A message there, then one back.
+  // A message in one direction, then one back.
   virtual void ping_pong(std::size_t length, int count) = 0;
-  // A write, whose completion is awaited.
+  // A write and its completion.
   virtual void write(std::size_t length, int count) = 0;
 
  private:
@@ -126,7 +126,7 @@ std::unique_ptr<Dat> open_ia(std::string_view text) {
 
 void measure(Side& side, int round, int count) {
   const auto timed = [&](const char* operation, std::size_t length, int per_count, auto&& run) {
-    run(length, count / 10 + 1);  // the caches are this side's again
+    run(length, count / 10 + 1);  // warms up the caches for this side
     const auto begin = std::chrono::steady_clock::now();
     run(length, count);
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;

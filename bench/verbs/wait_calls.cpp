@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // verbs_wait_calls [--print] IA[/threadsafe]
 //
-// Which system calls a message costs that two threads send each other and sleep for, each with an
-// IA of its own, in dat_evd_wait. The calls of all libraries are counted, as this program has
-// functions of their names. Of many batches the calmest counts: a machine that does something else
-// makes waits long, and a long wait is allowed more. Exit status 1: there were more than one poll
-// and one read, and a few others, for each message.
-#undef _FORTIFY_SOURCE  // it has inline versions of functions that stand below
+// Counts the system calls per message between two threads that sleep in dat_evd_wait, each with its
+// own IA. The calls of all libraries are counted, because this program defines functions of the
+// same names. Of many batches, the one with the fewest calls counts: on a busy machine waits become
+// long, and a long wait may make more calls. Exit status 1: more than about one poll, one read and
+// a few other calls per message.
+#undef _FORTIFY_SOURCE  // it provides inline versions of functions that are defined below
 #include "loopback.h"
 
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ namespace {
 
 enum Kind { kPoll, kRead, kEpoll, kTimer, kClock, kFutex, kKinds };
 constexpr std::array<const char*, kKinds> kNames{"poll", "read", "epoll", "timer", "clock", "futex"};
-// For a message, in the calmest batch. The packaged provider makes one poll and 1.3 reads.
+// Limits per message in the best batch. The packaged provider makes one poll and 1.3 reads.
 constexpr std::array<double, kKinds> kMost{1.1, 1.3, 0.05, 0.05, 0.05, 0.05};
 
 std::array<std::atomic<long>, kKinds> counts{};
@@ -76,7 +76,7 @@ int timerfd_settime(int timer, int flags, const itimerspec* value, itimerspec* o
 }
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
   static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
-  if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME) ++counts[kClock];  // no coarse ones
+  if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME) ++counts[kClock];  // not the coarse ones
   return real(clock, time);
 }
 long syscall(long number, ...) noexcept {
@@ -116,7 +116,7 @@ struct Side {
   bench::Buffer buffer{adapter, kBytes};
 
  private:
-  // Without a time limit no clock is needed.
+  // Without a time limit, so that no clock is read.
   static void wait(DAT_EVD_HANDLE evd) {
     DAT_EVENT event;
     DAT_COUNT more = 0;
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
     least = calls;
   }
   echo.join();
-  bool good = print || least[kPoll] > 0;  // else they did not sleep, or nothing was counted
+  bool good = print || least[kPoll] > 0;  // 0: they did not sleep, or nothing was counted
   for (int kind = 0; kind < kKinds; ++kind) {
     std::printf("%-6s %.2f (at most %.2f)\n", kNames[kind], least[kind], kMost[kind]);
     good = good && (print || least[kind] <= kMost[kind]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // verbs_waiting [--rounds=N] [--count=N] IA...
 //
-// A message there and one back between two threads that sleep until it comes, by raw verbs (a
-// completion channel for each queue) and by DAT (dat_evd_wait, an IA for each thread), side by side
-// on one device: in each round every side does the same, and each round begins with another side.
-// IA as for verbs_bench; so is the output, which bench/verbs/run.py --waiting makes a table of.
+// Ping-pong of messages between two threads that sleep until one arrives, with raw verbs (a
+// completion channel per CQ) and with DAT (dat_evd_wait, an IA per thread), side by side on one
+// device: in each round every side does the same, and each round begins with another side. IA and
+// the output are as for verbs_bench; bench/verbs/run.py --waiting makes a table of the output.
 #include "loopback.h"
 #include "raw_link.h"
 
@@ -117,7 +117,7 @@ class DatEnd final : public End {
   bench::Buffer out_;
 };
 
-// What is measured: an end here, and one that a thread of its own answers from.
+// One of the measured sides: an end in this thread, and an end from which another thread answers.
 class Side {
  public:
   explicit Side(std::string name) : name_(std::move(name)) {}
@@ -221,7 +221,7 @@ std::unique_ptr<Dat> open_ia(std::string_view text) {
 
 void measure(Side& side, int round, int count) {
   for (const std::size_t length : kLengths) {
-    side.ping_pong(length, count / 10 + 1);  // the caches are this side's again
+    side.ping_pong(length, count / 10 + 1);  // warms up the caches for this side
     const auto begin = std::chrono::steady_clock::now();
     side.ping_pong(length, count);
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
