@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 #
-# What every CMakeLists.txt of the project shares: compiler flags, layers, shared libraries, tests.
+# Shared by every CMakeLists.txt of the project: compiler flags, layers, shared libraries, tests.
 # Functions for the other files: udapl_layer, udapl_shared_library, udapl_test, udapl_add_folder.
 
 include_guard(GLOBAL)
@@ -15,28 +15,28 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-# Clang counts -Wsign-conversion as part of -Wconversion, GCC does not: same set for both.
+# Clang includes -Wsign-conversion in -Wconversion, GCC does not: use the same set for both.
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wvla
   "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual>"
   "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wthread-safety)
 elseif(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 takes `"text" + std::string` for an overlapping copy (GCC bug 105651).
+  # GCC 12 mistakes `"text" + std::string` for an overlapping copy (GCC bug 105651).
   add_compile_options(-Wno-restrict)
 endif()
 
-# File names in traces and debug information are relative to the repository, wherever it lies. The
-# layer folders (udapl_layer) are mapped where they are made.
+# File names in traces and debug information are relative to the repository, wherever it is located.
+# The layer folders are mapped in udapl_layer.
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 if(UDAPL_SANITIZE)
-  # Enumerations of the DAT headers are C's: a caller may pass any number, and we check it.
+  # The enumerations of the DAT headers are C enumerations: a caller may pass any number, which is checked.
   add_compile_options(-fsanitize=${UDAPL_SANITIZE} -fno-sanitize=enum -fno-sanitize-recover=all
     -fno-omit-frame-pointer -fno-optimize-sibling-calls)
   add_link_options(-fsanitize=${UDAPL_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    # C programs of ours link C++ libraries, whose checks need the C++ part of the run time.
+    # Our C programs link C++ libraries, whose checks need the C++ part of the sanitizer run time.
     add_link_options($<$<LINK_LANGUAGE:C>:-fsanitize-link-c++-runtime>)
     link_libraries($<$<LINK_LANGUAGE:C>:stdc++>)
   endif()
@@ -57,9 +57,9 @@ function(udapl_add_folder folder)
   endif()
 endfunction()
 
-# udapl_layer(<target> <folder>): "<folder>/x.h" can be included by the target and by those that
-# link it, and by nobody else. There is no include path to the repository root: each layer has a
-# folder of its own in the build tree that holds one symbolic link, <folder>.
+# udapl_layer(<target> <folder>): only the target and targets that link it can include
+# "<folder>/x.h". There is no include path to the repository root: each layer has its own folder in
+# the build tree, which holds one symbolic link, <folder>.
 function(udapl_layer target folder)
   set(root ${PROJECT_BINARY_DIR}/layers/${target})
   cmake_path(GET folder PARENT_PATH parent)
@@ -72,7 +72,7 @@ function(udapl_layer target folder)
   else()
     target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${root}>)
     target_compile_options(${target} PUBLIC $<BUILD_INTERFACE:-ffile-prefix-map=${root}/=>)
-    # For script/demo. Where there are tests each source shows that it includes what it uses.
+    # For script/demo. Not with tests: there, each source has to include what it uses.
     if(UDAPL_PRECOMPILE AND NOT UDAPL_BUILD_TESTS)
       foreach(header IN ITEMS algorithm atomic chrono functional memory mutex optional string vector)
         target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>)
@@ -86,12 +86,13 @@ endfunction()
 # udapl_shared_library(<target> NAME <name> VERSION <x.y.z> MAP <file> SOURCES <file>...
 #                      [LIBS <target>...] [COMPONENT <name>] [PROVIDER] [LOADED_BY_NAME])
 #
-# Builds lib<name>.so.<x.y.z> with the SONAME lib<name>.so.<x>; exports only what the version script
-# <file> names, binds at load time, binds its own symbols first, and is installed.
-# LIBS are linked PRIVATE. COMPONENT: of the installation, "runtime" unless given; the development name
-# lib<name>.so belongs to "devel". LOADED_BY_NAME: no program links it, so it has no development name.
-# PROVIDER: LOADED_BY_NAME, and by libdat2 only, from which it imports the registry functions without
-# linking it (any DAT registry may load it). Everything else may leave no symbol undefined.
+# Builds and installs lib<name>.so.<x.y.z> with the SONAME lib<name>.so.<x>. The library exports only
+# the names in the version script <file>, binds at load time, and binds its own symbols first.
+# LIBS are linked PRIVATE. COMPONENT: the install component, "runtime" unless given; the development
+# name lib<name>.so belongs to "devel". LOADED_BY_NAME: no program links it, so it has no development
+# name. PROVIDER: like LOADED_BY_NAME, but loaded only by libdat2, whose registry functions it imports
+# without linking libdat2 (any DAT registry may load it). All other libraries may have no undefined
+# symbols.
 function(udapl_shared_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PROVIDER;LOADED_BY_NAME" "NAME;VERSION;MAP;COMPONENT"
     "SOURCES;LIBS")
@@ -115,7 +116,7 @@ function(udapl_shared_library target)
     OUTPUT_NAME ${arg_NAME} VERSION ${arg_VERSION} SOVERSION ${major} LINK_DEPENDS ${arg_MAP})
   target_link_options(${target} PRIVATE
     -Wl,--version-script=${arg_MAP} -Wl,-z,now -Wl,-z,relro -Wl,-Bsymbolic -Wl,--exclude-libs,ALL)
-  # The sanitizer run times are linked into programs only: a sanitized library has their symbols open.
+  # Sanitizer run times are linked only into programs, so their symbols are undefined in a sanitized library.
   if(NOT arg_PROVIDER AND NOT UDAPL_SANITIZE AND NOT UDAPL_FUZZ)
     target_link_options(${target} PRIVATE -Wl,--no-undefined)
   endif()
@@ -126,7 +127,7 @@ function(udapl_shared_library target)
     install(TARGETS ${target}
       LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${arg_COMPONENT} NAMELINK_SKIP)
   else()
-    # A bare provider name in dat.conf is also looked for beside the library that loads it.
+    # A bare provider name in dat.conf is also searched for next to the library that loads it.
     set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
     install(TARGETS ${target} EXPORT udapl-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
       COMPONENT ${arg_COMPONENT} NAMELINK_COMPONENT devel)
@@ -165,10 +166,10 @@ function(udapl_test name)
   udapl_test_environment(${name} ${arg_ENV})
 endfunction()
 
-# udapl_test_code(<target>): the code of tests is compiled quickly rather than to run fast. What is tested
+# udapl_test_code(<target>): compiles test code for short compile time rather than for speed. The code under test
 # keeps its optimisation and its sanitizers; the undefined-behaviour checks in the expansions of Boost's
-# macros alone would take most of a sanitizer build. UDAPL_PRECOMPILE: Boost.Test's headers are read once a
-# program instead of once a file, half the time of such a file. ccache does not go together with that.
+# macros alone would take most of a sanitizer build. UDAPL_PRECOMPILE: Boost.Test's headers are read once per
+# program instead of once per file, which halves the compile time of such a file. It does not work with ccache.
 function(udapl_test_code target)
   target_compile_options(${target} PRIVATE -O0)
   get_target_property(sources ${target} SOURCES)
@@ -189,11 +190,11 @@ function(udapl_test_code target)
   endif()
 endfunction()
 
-# udapl_test_environment(<test> [<NAME=value>...]): what every test of ours sees: sanitizer options,
-# no configuration of the machine it runs on, and the given variables.
+# udapl_test_environment(<test> [<NAME=value>...]): sets the environment of a test: sanitizer options
+# and the given variables.
 function(udapl_test_environment name)
   set(suppressions ${PROJECT_SOURCE_DIR}/tests/sanitizer)
-  # A child that opens an IA of its own starts a thread; the sanitizer would end it for that.
+  # A forked child that opens its own IA starts a thread, for which the sanitizer would end it.
   set(tsan halt_on_error=1:second_deadlock_stack=1:die_after_fork=0)
   if(EXISTS ${suppressions}/tsan.supp)
     string(APPEND tsan :suppressions=${suppressions}/tsan.supp)
@@ -207,7 +208,7 @@ endfunction()
 
 # ---- package ---------------------------------------------------------------------------------
 
-# Installs the pkg-config file and the CMake package; called once, by the root, when all targets exist.
+# Installs the pkg-config file and the CMake package; called once, by the root, after all targets exist.
 function(udapl_install_package)
   if(NOT TARGET dat2)
     return()
@@ -225,7 +226,7 @@ function(udapl_install_package)
     ${PROJECT_BINARY_DIR}/udapl-config-version.cmake DESTINATION ${cmake_dir} COMPONENT devel)
   install(EXPORT udapl-targets NAMESPACE udapl:: DESTINATION ${cmake_dir} COMPONENT devel)
 
-  # dat2.pc names the prefix, which `cmake --install --prefix` may still change.
+  # dat2.pc contains the prefix, which `cmake --install --prefix` may still change.
   set(pc_template ${PROJECT_SOURCE_DIR}/cmake/dat2.pc.in)
   set(pc_file ${PROJECT_BINARY_DIR}/dat2.pc)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/install_pc.cmake.in ${PROJECT_BINARY_DIR}/install_pc.cmake @ONLY)

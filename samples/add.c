@@ -5,14 +5,14 @@
  *   add --server                 in one window
  *   add 127.0.0.1 40 2           in another
  *
- * The two operands travel in the two ways that RDMA has. The client writes the first one straight
+ * The two operands show the two ways to transfer data. The client writes the first one directly
  * into the server's memory (RDMA Write: the server's program takes no part and gets no event), and
  * sends the second as a message (Send: the server has posted a receive, and gets an event). On one
  * connection a Send arrives after the RDMA Writes posted before it, so when the server sees the
  * message, the first operand is there as well. It sends back the sum.
  *
- * Before it can write, the client must know where: the server's address and the rmr_context that
- * opens it. It gets both as private data when the server accepts the connection.
+ * Before it can write, the client must know the address in the server's memory and the rmr_context
+ * that grants access to it. It gets both as private data when the server accepts the connection.
  */
 #define _DEFAULT_SOURCE /* htobe64() and getaddrinfo() with -std=c11, too */
 #include <endian.h>
@@ -21,16 +21,17 @@
 
 #include "common.h"
 
-/* The server's private data. The peer may have another byte order: big-endian on the wire. */
+/* The server's private data; big-endian, because the peer may have another byte order. */
 struct invitation {
   uint64_t address;
   uint32_t rmr_context;
   uint32_t length;
 };
 
-/* The memory of each side, every part registered on its own: what counts is who may do what. */
+/* The memory of each side. Each member is registered separately, because each needs other
+ * privileges. */
 struct numbers {
-  uint64_t written; /* first operand: the client writes its own into the server's */
+  uint64_t written; /* first operand, written by the client into the server's memory */
   uint64_t message; /* second operand, sent by the client, received by the server */
   uint64_t sum;     /* sent by the server, received by the client */
 };
@@ -51,7 +52,7 @@ static void serve(struct connection* c, DAT_CONN_QUAL port) {
       .length = htobe32(sizeof numbers.written),
   };
 
-  /* A message needs a posted receive when it arrives: post it before anybody can send. */
+  /* An arriving message needs a posted receive: post it before the client can send. */
   post_recv(c, &message, sizeof numbers.message);
   accept_client(c, port, &invitation, sizeof invitation);
 
@@ -97,11 +98,11 @@ static uint64_t add(struct connection* c, const char* host, DAT_CONN_QUAL port, 
   const DAT_DTO_COOKIE cookie = {.as_64 = 1};
   CHECK(dat_ep_post_rdma_write(c->ep, 1, &local, cookie, &remote, DAT_COMPLETION_DEFAULT_FLAG));
 
-  /* Second operand: Send. The receive for the answer comes first, or the answer may find none. */
+  /* Second operand: Send. Post the receive for the reply first, or the reply may find none. */
   post_recv(c, &sum, sizeof numbers.sum);
   post_send(c, &message, sizeof numbers.message);
-  wait_success(c->request_evd); /* of the RDMA Write: completions come in the order of the posts */
-  wait_success(c->request_evd); /* of the Send */
+  wait_success(c->request_evd); /* the RDMA Write: completions arrive in the order of the posts */
+  wait_success(c->request_evd); /* the Send */
   wait_success(c->recv_evd);
 
   CHECK(dat_ep_disconnect(c->ep, DAT_CLOSE_GRACEFUL_FLAG));

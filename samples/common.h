@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What both samples need before they can transfer anything: open an adapter, make the objects of
- * one connection, connect or accept, wait for events. Errors end the program with a message.
+ * Shared by the samples with two sides: opens an adapter, creates the objects of one connection,
+ * connects or accepts, and waits for events. Errors end the program with a message.
  *
  * Not thread-safe: one thread per struct connection.
  */
@@ -19,18 +19,18 @@
 #define QUEUE_LENGTH 16
 #define TIMEOUT_US (10 * 1000 * 1000)
 
-/* Everything one connection consists of. */
+/* The objects of one connection. */
 struct connection {
   DAT_IA_HANDLE ia;           /* the opened adapter */
-  DAT_EVD_HANDLE async_evd;   /* errors of the adapter; dat_ia_open makes it */
-  DAT_PZ_HANDLE pz;           /* which memory the endpoint may touch */
+  DAT_EVD_HANDLE async_evd;   /* errors of the adapter; created by dat_ia_open */
+  DAT_PZ_HANDLE pz;           /* protection zone: the memory that the endpoint may access */
   DAT_EVD_HANDLE recv_evd;    /* completions of receives */
   DAT_EVD_HANDLE request_evd; /* completions of sends and RDMA */
   DAT_EVD_HANDLE connect_evd; /* established, disconnected, ... */
   DAT_EP_HANDLE ep;           /* our end of the connection */
 };
 
-/* Memory that the adapter may use: a local name for our own posts, a remote name for the peer's. */
+/* Registered memory: lmr_context names it in our own posts, rmr_context in the peer's. */
 struct memory {
   void* address;
   DAT_LMR_HANDLE lmr;
@@ -50,7 +50,7 @@ static inline void check(DAT_RETURN status, const char* call) {
   exit(1);
 }
 
-/* Waits for the next event of a queue. Nothing here takes long, so a timeout means a dead peer. */
+/* Waits for the next event of a queue. No step takes long, so a timeout means a dead peer. */
 static inline DAT_EVENT wait_event(DAT_EVD_HANDLE evd) {
   DAT_EVENT event;
   DAT_COUNT more;
@@ -58,8 +58,8 @@ static inline DAT_EVENT wait_event(DAT_EVD_HANDLE evd) {
   return event;
 }
 
-/* Waits for a connection event and insists that it is the expected one. The private data that may
- * come with it stays valid until the endpoint is reset or freed. */
+/* Waits for a connection event, which must be the expected one. Its private data, if any, stays
+ * valid until the endpoint is reset or freed. */
 static inline DAT_CONNECTION_EVENT_DATA wait_connection(const struct connection* c,
                                                         DAT_EVENT_NUMBER expected) {
   const DAT_EVENT event = wait_event(c->connect_evd);
@@ -71,12 +71,12 @@ static inline DAT_CONNECTION_EVENT_DATA wait_connection(const struct connection*
   return event.event_data.connect_event_data;
 }
 
-/* Waits for the completion of a posted operation: its status and length. */
+/* Waits for the completion of a posted operation; it contains the status and length. */
 static inline DAT_DTO_COMPLETION_EVENT_DATA wait_transfer(DAT_EVD_HANDLE evd) {
   return wait_event(evd).event_data.dto_completion_event_data;
 }
 
-/* The same where failure is not expected. Returns the number of bytes. */
+/* The same, but a failure ends the program. Returns the number of bytes. */
 static inline DAT_SEG_LENGTH wait_success(DAT_EVD_HANDLE evd) {
   const DAT_DTO_COMPLETION_EVENT_DATA done = wait_transfer(evd);
   if (done.status != DAT_DTO_SUCCESS) {
@@ -86,10 +86,10 @@ static inline DAT_SEG_LENGTH wait_success(DAT_EVD_HANDLE evd) {
   return done.transfered_length;
 }
 
-/* Opens the adapter and makes an unconnected endpoint with its queues. */
+/* Opens the adapter and creates an unconnected endpoint with its queues. */
 static inline void open_connection(struct connection* c, char* ia_name) {
   memset(c, 0, sizeof *c);
-  c->async_evd = DAT_HANDLE_NULL; /* NULL: make one for us */
+  c->async_evd = DAT_HANDLE_NULL; /* null: dat_ia_open creates one */
   CHECK(dat_ia_open(ia_name, QUEUE_LENGTH, &c->async_evd, &c->ia));
   CHECK(dat_pz_create(c->ia, &c->pz));
   CHECK(dat_evd_create(c->ia, QUEUE_LENGTH, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &c->recv_evd));
@@ -111,7 +111,7 @@ static inline struct memory register_memory(const struct connection* c, void* ad
   return memory;
 }
 
-/* A piece of registered memory, as the post calls want it. */
+/* A piece of registered memory, in the form that the post calls take. */
 static inline DAT_LMR_TRIPLET segment(const struct memory* memory, size_t offset, size_t size) {
   DAT_LMR_TRIPLET triplet = {.virtual_address = (DAT_VADDR)(uintptr_t)memory->address + offset,
                              .segment_length = (DAT_SEG_LENGTH)size,
@@ -121,7 +121,7 @@ static inline DAT_LMR_TRIPLET segment(const struct memory* memory, size_t offset
 
 static inline void post_recv(const struct connection* c, const struct memory* memory, size_t size) {
   DAT_LMR_TRIPLET local = segment(memory, 0, size);
-  const DAT_DTO_COOKIE cookie = {.as_64 = 0}; /* ours, comes back in the completion */
+  const DAT_DTO_COOKIE cookie = {.as_64 = 0}; /* our own value, returned in the completion */
   CHECK(dat_ep_post_recv(c->ep, 1, &local, cookie, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
@@ -131,8 +131,9 @@ static inline void post_send(const struct connection* c, const struct memory* me
   CHECK(dat_ep_post_send(c->ep, 1, &local, cookie, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-/* Server: waits for one client and accepts it. Both sides must have posted the receives for what
- * the other sends first. The private data reaches the client with its "established" event. */
+/* Server: waits for one client and accepts it. Before that, each side must have posted receives for
+ * the first messages of the other side. The client gets the private data with its "established"
+ * event. */
 static inline void accept_client(struct connection* c, DAT_CONN_QUAL port, void* private_data,
                                  DAT_COUNT private_data_size) {
   DAT_EVD_HANDLE request_evd;
@@ -167,7 +168,7 @@ static inline DAT_CONNECTION_EVENT_DATA connect_to(struct connection* c, const c
   return wait_connection(c, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-/* Frees everything in the order of use; a graceful close fails if something was forgotten. */
+/* Frees each object before those that it uses. A graceful close fails if an object is left. */
 static inline void close_connection(struct connection* c) {
   CHECK(dat_ep_free(c->ep));
   CHECK(dat_evd_free(c->connect_evd));
@@ -177,7 +178,8 @@ static inline void close_connection(struct connection* c) {
   CHECK(dat_ia_close(c->ia, DAT_CLOSE_GRACEFUL_FLAG));
 }
 
-/* A decimal number from the command line, or the end of the program. */
+/* Parses a number from the command line (decimal, octal or hexadecimal); ends the program if it is
+ * invalid. */
 static inline long long number(const char* text, long long smallest, long long largest) {
   char* end;
   const long long value = strtoll(text, &end, 0);

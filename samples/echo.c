@@ -5,9 +5,9 @@
  *   echo --server [--ia NAME] [--port PORT] [--clients N]
  *   echo [--ia NAME] [--port PORT] HOST TEXT...
  *
- * The server sends back what it receives; it ends after N clients. Its one thread sleeps in poll()
- * on the descriptor of a CNO, beside which a program has its other descriptors. The client sends
- * each TEXT and prints what comes back. echo.cpp is the same in C++.
+ * The server sends back what it receives; it ends after N clients. Its only thread sleeps in poll()
+ * on the descriptor of a CNO, to which a real program can add its other descriptors. The client
+ * sends each TEXT and prints the reply. echo.cpp is the same in C++.
  */
 #define _DEFAULT_SOURCE
 #include "common.h"
@@ -16,13 +16,13 @@
 #include <getopt.h>
 #include <poll.h>
 
-#define MESSAGE 256 /* bytes of the longest */
-#define SLOTS 4     /* messages that a peer may send before it has an answer */
+#define MESSAGE 256 /* bytes of the longest message */
+#define SLOTS 4     /* messages that a peer may send before it receives a reply */
 
 /* One connection of the server: each slot is received, sent back and posted again. */
 struct client {
   struct client* next;
-  DAT_EVD_HANDLE evd; /* the end of the connection comes after the last message */
+  DAT_EVD_HANDLE evd; /* one for all: the end of the connection follows the last message */
   DAT_EP_HANDLE ep;
   struct memory memory;
   char bytes[SLOTS * MESSAGE];
@@ -31,7 +31,7 @@ struct client {
 struct server {
   DAT_IA_HANDLE ia;
   DAT_PZ_HANDLE pz;
-  DAT_CNO_HANDLE cno; /* what all queues wake */
+  DAT_CNO_HANDLE cno; /* triggered by all queues */
   DAT_EVD_HANDLE request_evd;
   struct client* clients;
   int served;
@@ -62,14 +62,14 @@ static void add_client(struct server* server, DAT_CR_HANDLE request) {
       &c, client->bytes, sizeof client->bytes,
       (DAT_MEM_PRIV_FLAGS)(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG));
   for (uint64_t slot = 0; slot < SLOTS; ++slot) {
-    receive(client, slot); /* before it is accepted, so that no message finds none */
+    receive(client, slot); /* before the accept, so that each message finds a posted receive */
   }
   CHECK(dat_cr_accept(request, client->ep, 0, NULL));
   client->next = server->clients;
   server->clients = client;
 }
 
-/* Its queue is empty: what has been received is answered, or its sender has gone. */
+/* Its queue is empty: each message was answered, or its sender has gone. */
 static void free_client(struct client* client) {
   CHECK(dat_ep_free(client->ep));
   CHECK(dat_lmr_free(client->memory.lmr));
@@ -77,7 +77,7 @@ static void free_client(struct client* client) {
   free(client);
 }
 
-/* Handles what is in the queue of a client. Whether the client is still there. */
+/* Handles the events in the queue of a client. Returns whether the client is still there. */
 static int look_at(const struct client* client) {
   DAT_EVENT event;
   int alive = 1;
@@ -91,7 +91,7 @@ static int look_at(const struct client* client) {
     } else if (done->status == DAT_DTO_SUCCESS && done->operation == DAT_DTO_RECEIVE) {
       DAT_LMR_TRIPLET local =
           slot_of(client, done->user_cookie.as_64, (size_t)done->transfered_length);
-      /* Refused if the connection has ended meanwhile, which the next event tells. */
+      /* Refused if the connection has ended meanwhile, which the next event reports. */
       (void)dat_ep_post_send(client->ep, 1, &local, done->user_cookie, DAT_COMPLETION_DEFAULT_FLAG);
     } else if (done->status == DAT_DTO_SUCCESS) {
       receive(client, done->user_cookie.as_64);
@@ -100,11 +100,12 @@ static int look_at(const struct client* client) {
   return alive;
 }
 
-/* Handles what is there, in all queues. */
+/* Handles the events in all queues. */
 static void dispatch(struct server* server) {
   DAT_EVD_HANDLE hint;
   DAT_EVENT event;
-  /* First, so that what comes while the queues are emptied makes the descriptor readable again. */
+  /* Comes first, so that events that arrive while the queues are emptied make the descriptor
+   * readable again. */
   CHECK(dat_cno_trigger(server->cno, &hint));
   while (dat_evd_dequeue(server->request_evd, &event) == DAT_SUCCESS) {
     add_client(server, event.event_data.cr_arrival_event_data.cr_handle);

@@ -6,7 +6,7 @@
 //   echo [--ia NAME] [--port PORT] HOST TEXT...
 //
 // The server sends back what it receives; it ends after N clients. The client sends each TEXT and
-// prints what comes back. echo.c is the same in C.
+// prints the reply. echo.c is the same in C.
 #include <dat/dat.hpp>
 
 #include <array>
@@ -20,15 +20,15 @@
 
 namespace {
 
-constexpr std::size_t kMessage = 256;  // bytes of the longest
-constexpr std::size_t kSlots = 4;      // messages that a peer may send before it has an answer
+constexpr std::size_t kMessage = 256;  // bytes of the longest message
+constexpr std::size_t kSlots = 4;      // messages that a peer may send before it receives a reply
 constexpr auto kPatience = std::chrono::seconds(10);
 
 struct Options {
   bool server = false;
   std::string ia = "soft";
   DAT_CONN_QUAL port = 45243;
-  int clients = 0;  // 0: without end
+  int clients = 0;  // 0: no limit
   std::vector<std::string> words;
 };
 
@@ -42,13 +42,13 @@ class Client {
          const Over& over)
       : over_(over),
         memory_(adapter, zone, std::as_writable_bytes(std::span(bytes_))),
-        // One queue for both directions and the connection: its end comes after the last
-        // completion.
+        // One queue for both directions and the connection, so that the end of the connection
+        // follows the last completion.
         watch_(loop.watch(adapter, DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG, 4 * kSlots,
                           [this](const dat::Event& event) { handle(event); })),
         endpoint_(adapter, zone, watch_.queue(), watch_.queue(), watch_.queue()) {
     for (std::size_t slot = 0; slot < kSlots; ++slot) receive(slot);
-    request.accept(endpoint_);  // with the receives posted, so that no message finds none
+    request.accept(endpoint_);  // after the receives were posted, so that each message finds one
   }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -57,12 +57,12 @@ class Client {
   void handle(const dat::Event& event) {
     std::visit(
         dat::Handlers{[this](const dat::Completion& done) { completed(done); },
-                      [this](const dat::Ended&) { over_(*this); },  // this object is gone now
+                      [this](const dat::Ended&) { over_(*this); },  // destroys *this
                       [](const auto&) {}},
         event);
   }
   void completed(const dat::Completion& done) {
-    if (!done.good()) return;  // what is flushed: its end follows
+    if (!done.good()) return;  // flushed; the end of the connection follows
     const auto slot = static_cast<std::size_t>(done.cookie.as_64);
     try {
       if (done.operation == DAT_DTO_RECEIVE)
@@ -71,7 +71,7 @@ class Client {
         receive(slot);
     } catch (const dat::Error& error) {
       if (error.type() != DAT_INVALID_STATE)
-        throw;  // else it has ended, which the next event tells
+        throw;  // otherwise the connection has ended, which the next event reports
     }
   }
   void receive(std::size_t slot) {
@@ -110,7 +110,7 @@ int serve(const Options& options) {
   return 0;
 }
 
-// The next event, which has to be of that kind.
+// Waits for the next event, which must be of type Kind.
 template <typename Kind>
 Kind expect(const dat::Queue& queue) {
   const std::optional<dat::Event> event = queue.wait(kPatience);

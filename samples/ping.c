@@ -7,8 +7,8 @@
  *   ping 127.0.0.1               in another
  *
  * Each side posts the receive for the next message before it sends its own: a message that finds no
- * posted receive breaks the connection. The server learns that the client is done when its last
- * posted receive comes back flushed.
+ * posted receive breaks the connection. The server knows that the client is done when its last
+ * posted receive completes as flushed.
  */
 #define _DEFAULT_SOURCE /* clock_gettime() and getaddrinfo() with -std=c11, too */
 #include <getopt.h>

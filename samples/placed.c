@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * placed - when a completed RDMA Write says that the data is in the peer's memory.
+ * placed - shows when a completed RDMA Write means that the data is in the peer's memory.
  *
  *   placed --server              in one window
  *   placed 127.0.0.1             in another
  *   placed --plain 127.0.0.1     the same without the attribute
  *
  * On InfiniBand a Write completes when the peer's adapter has acknowledged it. On iWARP it
- * completes when the transport has it, and may still be refused: the second Write here has a key
- * that opens nothing. With the attribute delayed_ack the completion waits for the peer, so the
- * program learns which Write failed. What cannot be changed is configured: delayed_ack=on in the
- * entry of dat.conf.
+ * completes when the transport has accepted it, and the peer may still refuse it: the second Write
+ * here has an invalid key. With the attribute delayed_ack the completion waits for the peer, so the
+ * program learns which Write failed. For programs that cannot be changed, put delayed_ack=on into
+ * the entry of dat.conf.
  */
 #define _DEFAULT_SOURCE /* htobe64() and getaddrinfo() with -std=c11, too */
 #include <dat/dat_trclvl.h>
@@ -27,7 +27,8 @@ struct invitation {
   uint32_t rmr_context;
 };
 
-/* 0: the adapter has no such attribute. It is set before the endpoint is connected. */
+/* Sets the attribute; call it before the endpoint is connected. Returns 0 if the adapter does not
+ * support it. */
 static int delay_ack(const struct connection* c) {
   DAT_NAMED_ATTR wanted = {.name = DAT_EP_ATTR_DELAYED_ACK, .value = "true"};
   DAT_EP_PARAM param = {
@@ -55,7 +56,7 @@ static void serve(struct connection* c, DAT_CONN_QUAL port) {
   struct invitation invitation = {.address = htobe64((uint64_t)(uintptr_t)memory.address),
                                   .rmr_context = htobe32(memory.rmr_context)};
   accept_client(c, port, &invitation, sizeof invitation);
-  wait_event(c->connect_evd); /* the wrong key ends the connection */
+  wait_event(c->connect_evd); /* the invalid key ends the connection */
   CHECK(dat_lmr_free(memory.lmr));
 }
 

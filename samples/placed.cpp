@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// placed - when a completed RDMA Write says that the data is in the peer's memory, in C++ with
-// <dat/dat.hpp>.
+// placed - shows when a completed RDMA Write means that the data is in the peer's memory, in C++
+// with <dat/dat.hpp>.
 //
 //   placed --server [--ia NAME] [--port PORT]           in one window
 //   placed [--plain] [--ia NAME] [--port PORT] HOST     in another; --plain: without the attribute
 //
-// placed.c is the same in C, and says what delayed_ack is good for. Either talks to the other.
+// placed.c is the same in C, and explains the purpose of delayed_ack. The two can be combined.
 #include <dat/dat_trclvl.h>
 #include <dat/dat.hpp>
 
@@ -38,7 +38,7 @@ struct Invitation {
   std::uint32_t rmr_context;
 };
 
-// What either side has.
+// The objects of one side.
 struct Side {
   Side(const std::string& name, DAT_MEM_PRIV_FLAGS privileges)
       : adapter(name),
@@ -79,11 +79,12 @@ int serve(const Options& options) {
       Invitation{htobe64(target.virtual_address), htobe32(target.rmr_context)}};
   request.accept(side.endpoint, std::as_bytes(std::span(invitation)));
   expect<dat::Established>(side.connections);
-  expect<dat::Ended>(side.connections);  // the wrong key ends the connection
+  expect<dat::Ended>(side.connections);  // the invalid key ends the connection
   return 0;
 }
 
-// False: the adapter has no such attribute. It is set before the endpoint is connected.
+// Sets the attribute; call it before the endpoint is connected. Returns false if the adapter does
+// not support it.
 bool delay_ack(const Side& side) {
   const DAT_IA_ATTR attributes = side.adapter.attributes();
   const char* const supported = dat_named_attr_value(

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * tracelevel - shows the vendor attributes of an adapter and traces one part of the program only.
+ * tracelevel - shows the vendor attributes of an adapter, and traces only one part of the program.
  *
  *   tracelevel           the adapter "soft"
  *   tracelevel NAME
  *
- * The trace levels of libdat2 (DAT) and of the adapter's provider (DAPL) begin with what the
- * environment says (DAT_TRACE_LEVEL, DAPL_TRACE_LEVEL). Here they are raised around one call and
- * then put back, so that the call, and nothing else, is traced on stderr.
+ * The initial trace levels of libdat2 (DAT) and of the adapter's provider (DAPL) come from the
+ * environment (DAT_TRACE_LEVEL, DAPL_TRACE_LEVEL). This program raises them around one call and
+ * then restores them, so that only this call is traced on stderr.
  */
 #include <dat/dat_trclvl.h>
 #include <dat/udat.h>
@@ -26,7 +26,7 @@ static void check(DAT_RETURN status, const char* what) {
   exit(1);
 }
 
-/* The call to be traced: makes an event queue and frees it. */
+/* The code to be traced: creates an event queue and frees it. */
 static void make_something(DAT_IA_HANDLE ia) {
   DAT_EVD_HANDLE evd;
   check(dat_evd_create(ia, 8, DAT_HANDLE_NULL, DAT_EVD_SOFTWARE_FLAG, &evd), "dat_evd_create");
@@ -68,12 +68,12 @@ int main(int argc, char** argv) {
   check(dat_ia_query(ia, NULL, DAT_IA_FIELD_ALL, &attr, 0, NULL), "dat_ia_query");
 
   for (DAT_COUNT i = 0; i < attr.num_vendor_attr; ++i) {
-    /* debug_query and debug_modify are functions, not text. */
+    /* The values of debug_query and debug_modify are functions, not text. */
     const DAT_NAMED_ATTR* a = &attr.vendor_attr[i];
     printf("%s = %s\n", a->name, dat_vendor_attr_is_text(a->name) ? a->value : "(function)");
   }
 
-  /* An adapter of another vendor may not have them. */
+  /* Adapters of other vendors may not have them. */
   const DAT_TRCLVL_QUERY_FUNC query = dat_trclvl_query_func(&attr);
   const DAT_TRCLVL_MODIFY_FUNC modify = dat_trclvl_modify_func(&attr);
   if (query == NULL || modify == NULL) {
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
 
   set_levels(ia, modify, TRC_LVL_OFF, TRC_LVL_OFF);
   show_levels(ia, query);
-  make_something(ia); /* in silence */
+  make_something(ia); /* not traced */
 
   set_levels(ia, modify, TRC_LVL_DETAIL, TRC_LVL_DETAIL);
   show_levels(ia, query);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// tracelevel - traces one part of the program only, in C++ with <dat/dat.hpp>.
+// tracelevel - traces only one part of the program, in C++ with <dat/dat.hpp>.
 //
 //   tracelevel [NAME]     an entry of dat.conf (soft)
 //
-// tracelevel.c is the same in C, by the functions that an adapter has among its attributes. Here
-// they are libdat2's, which find these: a scope raises the levels and puts them back.
+// tracelevel.c is the same in C, with the functions among the attributes of an adapter. This
+// program calls functions of libdat2, which find those: a scope object raises the levels and
+// restores them.
 #include <dat/dat_trclvl.h>
 #include <dat/dat.hpp>
 
@@ -25,7 +26,7 @@ void set_level(const dat::Adapter& adapter, DAT_COUNT component, DAT_COUNT level
   dat::check(dat_trclvl_modify(adapter.handle(), component, level), "dat_trclvl_modify");
 }
 
-// The levels of the provider and of libdat2, for the time of a scope.
+// Sets the trace levels of the provider and of libdat2 for the duration of a scope.
 class TraceLevels {
  public:
   TraceLevels(const dat::Adapter& adapter, DAT_COUNT now)
@@ -48,7 +49,7 @@ class TraceLevels {
   const DAT_COUNT dat_;
 };
 
-// What is to be traced: makes an event queue and frees it.
+// The code to be traced: creates an event queue and frees it.
 void make_something(const dat::Adapter& adapter) {
   std::cout << "DAPL level " << level(adapter, DAT_TRCLVL_DAPL) << ", DAT level "
             << level(adapter, DAT_TRCLVL_DAT) << std::endl;
