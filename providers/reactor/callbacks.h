@@ -57,8 +57,9 @@ class Sign {
 };
 
 // Is notified when a descriptor is ready. Called by the thread that drives the reactor, with no
-// lock held and never concurrently. Does bounded work, makes no sink call (those go through a
-// SinkGate) and may destroy the object it belongs to as its last act.
+// lock held and never concurrently. Does bounded work, makes no sink call except
+// AdapterSink::on_catastrophic (all others go through a SinkGate), and may destroy the object it
+// belongs to as its last act.
 class Handler {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Level-triggered: input that is left

@@ -85,8 +85,8 @@ class Connection final : private ConnectionEnd {
   // connection_end.cpp
   // Makes no report.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
-  // Carries out the state table's step for `event`. Called by the reactor thread unless the
-  // CmConnection continues, as it may be destroyed here.
+  // Carries out the state table's step for `event`. If the step ends the CmConnection, only the
+  // reactor thread may call this, because the CmConnection is destroyed here.
   void take(QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
   void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_drain() noexcept UDAPL_EXCLUDES(qp_locked);

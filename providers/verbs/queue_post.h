@@ -40,7 +40,7 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
 
 [[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare(
     Prepared& prepared, const DAT_LMR_TRIPLET& segment, std::uint32_t length) noexcept {
-  // With the wrap-around, an empty segment looks like the longest one and fails the test.
+  // For an empty segment, `length - 1` wraps around to the largest value, so it fails the test.
   if (length - 1 < max_inline_) [[likely]] {
     if (!request_regions_.allows(segment.lmr_context, segment.virtual_address)) [[unlikely]]
       return nullptr;
@@ -146,7 +146,7 @@ template <class Otherwise>
     return false;
   for (const DAT_LMR_TRIPLET* segment = list;;) {
     const DAT_VLEN offset = segment->virtual_address - region->first;
-    // With the wrap-around, an empty segment looks like the longest one and fails the test.
+    // For an empty segment, the length minus 1 wraps around, so that it fails the test.
     if (offset > region->length || DAT_VLEN{segment->segment_length} - 1 >= region->length - offset)
         [[unlikely]]
       return false;

@@ -43,7 +43,8 @@ class RegionCache {
   void prime(std::uint64_t tag, DAT_VADDR first, DAT_VLEN count, std::uint64_t forgotten) noexcept {
     first_ = first;
     count_ = count;
-    tag_.store(tag);  // stored before the check, as forget() and block() set their mark, then erase
+    // Stored before the check: forget() and block() set what is checked before they erase the tag.
+    tag_.store(tag);
     if (forgotten_.load() != forgotten || blocked_.load())
       tag_.store(kNone, std::memory_order_relaxed);
   }
@@ -57,7 +58,7 @@ class RegionCache {
   void remember(const KnownRegion& region, std::uint64_t forgotten) noexcept {
     Entry& entry = entries_[slot_of(region.key)];
     entry.region = region;
-    entry.key.store(region.key);  // stored before the check, as in prime()
+    entry.key.store(region.key);  // before the check, as in prime()
     if (forgotten_.load() != forgotten) entry.key.store(kNone, std::memory_order_relaxed);
   }
 
