@@ -57,7 +57,7 @@ class Client {
   void handle(const dat::Event& event) {
     std::visit(
         dat::Handlers{[this](const dat::Completion& done) { completed(done); },
-                      [this](const dat::Ended&) { over_(*this); },  // destroys *this
+                      [this](const dat::Ended&) { over_(*this); },  // this destroys the object
                       [](const auto&) {}},
         event);
   }

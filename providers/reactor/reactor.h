@@ -213,7 +213,7 @@ class Reactor final : private WaitWord::Waker {
   struct Habit {
     std::uint64_t data = kKickData;
     std::uint32_t times = 0;   // in a row
-    std::uint32_t looks = 0;
+    std::uint32_t looks = 0;   // turns since it became hot
     std::uint32_t misses = 0;  // in a row
   };
   // The handler on whose descriptor leaders sleep, or may soon sleep, instead of in epoll. Used by

@@ -267,7 +267,7 @@ class Queue {
   std::atomic<unsigned> failed_status_{kNoTrouble};  // ibv_wc_status of the first failure
   std::atomic<bool> drained_{false};                 // the marker has completed
   std::atomic<bool> lost_{false};  // the peer is lost; the oldest request has not reported it yet
-  std::atomic<bool> serves_reads_{true};  // the peer serves Reads, and we may have them in flight
+  std::atomic<bool> serves_reads_{true};    // the read depths of both sides are not 0
   std::atomic<std::uint64_t> unserved_{0};  // wr_id of the first Read that the peer does not serve
 
   SpinLock binds_lock_;
