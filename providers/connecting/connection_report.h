@@ -27,7 +27,7 @@ void tell(transport::ConnectionSink& sink, SinkCall call, transport::PrivateData
 template <std::size_t kRoom>
 class ConnectionReport {
  public:
-  // `after_established`: is posted with kEstablished, so that it runs after that sink call.
+  // `after_established` is posted when kEstablished is delivered, so it runs after that sink call.
   ConnectionReport(Reactor& reactor, transport::ConnectionSink& sink, transport::QpLock& lock,
                    Deferred* after_established = nullptr) noexcept
       : sink_(sink),

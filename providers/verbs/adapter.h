@@ -55,8 +55,8 @@ class Adapter final : public transport::Adapter {
   bool in_service_thread() const noexcept override { return reactor_->in_service_thread(); }
 
   // ---- for the objects made here ---------------------------------------------------------------
-  // The adapter's own context; it alone receives the asynchronous events. QPs, CQs, MRs etc. are
-  // created in it, not in a context that a Connector opens for itself.
+  // The adapter's own context, so that its asynchronous events concern this adapter only. QPs, CQs,
+  // MRs etc. are created in it, not in a context that a Connector opens for itself.
   [[nodiscard]] ibv_context* context() const noexcept { return device_.context.get(); }
   [[nodiscard]] const Device& device() const noexcept { return device_; }  // port, GID, address
   [[nodiscard]] const Environment& environment() const noexcept { return environment_; }

@@ -21,7 +21,7 @@ using transport::BreakReason;
 namespace {
 
 // How often the CQ of a draining QP is scanned, in case its consumer does not poll. Each pause is a
-// quarter longer than the one before, so the end is noticed late by at most about a quarter.
+// quarter longer than the one before, so draining takes at most about a quarter longer than needed.
 constexpr auto kFirstLook = std::chrono::microseconds(20);
 constexpr auto kSlowestLook = std::chrono::milliseconds(64);
 constexpr int kSlowdown = 4;

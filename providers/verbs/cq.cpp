@@ -113,7 +113,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   to = transport::Completion{};
   to.id = work_id(from.wr_id);
   to.qp_context = entry.context;
-  // If the connection manager has lost the peer, the oldest request fails with that status.
+  // If the connection manager has lost the peer, the oldest flushed request reports the loss.
   const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.queue->takes_loss();
   to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : status);
   // For a failed request, verbs does not report the operation; the core knows it by its cookie.
