@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 #
-# Completion for bash: options and commands as the program's --help has them, names of adapters from
-# dat.conf, else files.
+# Completion for bash: options and commands are taken from the program's --help, names of adapters
+# from dat.conf; everything else completes to files.
 
 _udapl_adapters() {
   local file
   for file in "${DAT_OVERRIDE-}" /etc/dat.conf /etc/rdma/dat.conf; do
     [ -r "$file" ] || continue
-    # The first field of each entry, without its quotes; names with blanks are left out.
+    # The first field of each entry, without its quotes; names that contain blanks are omitted.
     sed -n -E 's/^[[:blank:]]*"?([^"#[:blank:]]+)"?[[:blank:]].*/\1/p' "$file"
     return
   done
@@ -27,7 +27,7 @@ _udapl() {
       list | check | generate | server | client | both) command=${COMP_WORDS[index]} ;;
     esac
   done
-  # "  -h,--help  text": options and commands of the program, or of the command that was given.
+  # Lines like "  -h,--help  text": the options and commands of the program or of the given command.
   local said words
   said=$("$program" ${command:+"$command"} --help 2>/dev/null)
   case $word in

@@ -42,7 +42,7 @@ std::string first_adapter() {
   DAT_PROVIDER_INFO* pointers[] = {infos.data()};
   DAT_COUNT count = 0;
   const DAT_RETURN status = dat_registry_list_providers(1, &count, pointers);
-  // More than one fits not: that is fine.
+  // If there are more, the call fails but still fills in the first, which is enough.
   if (status != DAT_SUCCESS && count < 1 && infos[0].ia_name[0] == '\0') {
     return {};
   }
@@ -51,7 +51,7 @@ std::string first_adapter() {
 
 DAT_RETURN open_ia(const std::string& device, Ia& ia) {
   std::string name = device.empty() ? first_adapter() : device;
-  // No handle is used by two threads, so either kind will do.
+  // No two threads use the same handle, so either kind of entry will do.
   const bool thread_safe = !is_registered(name, false) && is_registered(name, true);
   DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
   return dat_ia_openv(name.data(), 8, &async_evd, ia.out(), DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
@@ -60,7 +60,7 @@ DAT_RETURN open_ia(const std::string& device, Ia& ia) {
 
 bool Adapter::open(const std::string& device) {
   if (device.empty() && first_adapter().empty()) {
-    // The registry knows best where it looked.
+    // Let the registry explain where it looked.
     const std::string why = describe(open_ia("any", ia_));
     return fail("dat.conf names no adapter" + why.substr(std::min(why.find('\n'), why.size())));
   }

@@ -19,7 +19,7 @@ std::string percentiles(const Histogram& histogram) {
 
 // ---- Transactions
 
-// Bytes that all endpoints together have moved, by kind.
+// Bytes transferred by all endpoints together, by kind of transfer.
 struct Totals {
   std::uint64_t operations = 0;
   std::uint64_t sent = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// From words to Options.
+// Parses the words of a command line into Options.
 #include "../program.h"
 #include "options.h"
 #include "usage.h"
@@ -43,7 +43,7 @@ std::optional<std::uint32_t> number(const std::string& text) {
   return value;
 }
 
-// Walks over the words of a command line. The first thing that is wrong is kept.
+// Parses the words of a command line. Keeps the first error only.
 class Parser {
  public:
   explicit Parser(std::vector<std::string> words) : words_(std::move(words)) {}
@@ -136,7 +136,7 @@ class Parser {
     }
   }
 
-  // -dVP, -n 45000 and -n45000.
+  // Parses options like -dVP, -n 45000 and -n45000.
   void short_options(const std::string& word) {
     for (std::size_t i = 1; i < word.size() && error_.empty(); ++i) {
       const std::string allowed = letters();
@@ -192,7 +192,7 @@ class Parser {
       case 'h':
         help_ = true;
         break;
-      default:  // 'v' of the transaction test: accepted and without effect, as ever
+      default:  // 'v' of the transaction test: accepted without effect, as in the original
         break;
     }
   }
@@ -350,7 +350,7 @@ class Parser {
   bool version_ = false;
 };
 
-// Replaces "-f file" by the words of the file.
+// Replaces "-f file" with the words in that file.
 bool read_script(std::vector<std::string>& arguments) {
   if (arguments.size() != 2 || arguments[0] != "-f") {
     return true;

@@ -10,20 +10,20 @@
 
 namespace dapltest {
 
-// The connection over which client and server agree on a test: the client says who it is and what
-// it wants, the server which conn quals it has reserved for that. Not thread-safe.
+// The control connection, over which client and server agree on a test: the client sends its
+// version and its command, the server returns the conn quals that it has reserved. Not thread-safe.
 class Control {
  public:
   [[nodiscard]] bool create(const Adapter& adapter, std::uint32_t timeout_s);
 
-  // Client: asks for a test. The answer is in `info`; a server of another version is refused.
+  // Client: requests a test. Stores the answer in `info`; fails if the server has another version.
   [[nodiscard]] bool request(Address& server, const Options& options, wire::Info& info);
   void disconnect() { endpoint_.disconnect(); }
 
-  // Server: accepts a client and reads what it wants.
+  // Server: accepts a client and reads its command.
   [[nodiscard]] bool accept(DAT_CR_HANDLE cr, wire::Info& info, Options& options);
   [[nodiscard]] bool answer(std::uint32_t first_port);
-  // Whether the client has ended the connection. Does not wait.
+  // Returns whether the client has ended the connection. Does not wait.
   [[nodiscard]] bool ended() { return endpoint_.ended(); }
 
  private:
@@ -37,7 +37,7 @@ class Control {
   Endpoint endpoint_;
 };
 
-// What each kind of run does; the answer is whether it passed. Clients fill `json`.
+// One function per kind of run. Each returns whether the run passed; clients fill in `json`.
 [[nodiscard]] bool run_client(const Options& options, Json& json);
 [[nodiscard]] bool run_server(const Options& options, Json& json);
 [[nodiscard]] bool run_limits(const Options& options, Json& json);

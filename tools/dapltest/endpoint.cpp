@@ -10,8 +10,8 @@ namespace dapltest {
 namespace {
 
 constexpr std::uint32_t kEndPatienceMs = 5000;  // for the end of a connection
-constexpr std::uint32_t kLookMs = 200;          // how often it is seen that a client has gone
-// Between attempts to connect: twice as long each time.
+constexpr std::uint32_t kLookMs = 200;          // how often to check whether a client has gone
+// The pause between attempts to connect doubles each time.
 constexpr auto kFirstRetryPause = std::chrono::milliseconds(20);
 constexpr auto kLastRetryPause = std::chrono::milliseconds(1000);
 constexpr auto kRetryLimit = std::chrono::seconds(10);
@@ -125,7 +125,7 @@ bool Endpoint::connect(Address& address, std::uint32_t port, std::string_view pr
       connected_ = true;
       return true;
     }
-    // A server may have to make room for us first.
+    // The server may reject the request until it has room for another client.
     const bool again = event->event_number == DAT_CONNECTION_EVENT_PEER_REJECTED ||
                        (patient && event->event_number == DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
     if (!again || Clock::now() > limit) {
@@ -168,7 +168,7 @@ bool Endpoint::accept() {
     return false;
   }
   if (reserved_) {
-    rsp_.release();  // it is gone with its one request
+    rsp_.release();  // an RSP ends with its one request
   }
   const bool accepted = accept(event->event_data.cr_arrival_event_data.cr_handle);
   psp_.reset();
@@ -176,7 +176,7 @@ bool Endpoint::accept() {
 }
 
 bool Endpoint::accept(DAT_CR_HANDLE cr) {
-  // The request that comes to an RSP brings its EP along.
+  // A request that arrived at an RSP already has the EP of that RSP.
   if (!ok(dat_cr_accept(cr, reserved_ ? DAT_HANDLE_NULL : ep_.get(), 0, nullptr),
           "accepting a connection")) {
     return false;
@@ -195,7 +195,7 @@ void Endpoint::disconnect() {
     return;
   }
   const DAT_RETURN status = dat_ep_disconnect(ep_.get(), DAT_CLOSE_GRACEFUL_FLAG);
-  // It may be over already: then its event is there.
+  // If the connection has ended already, its event is already queued.
   if (status == DAT_SUCCESS || DAT_GET_TYPE(status) == DAT_INVALID_STATE) {
     await_disconnect();
   }
@@ -216,7 +216,7 @@ void Endpoint::await_disconnect() {
   }
   DAT_EVENT event{};
   DAT_COUNT more = 0;
-  // Whether it comes or not, the EP is freed next.
+  // The result does not matter: the EP is freed next in any case.
   static_cast<void>(dat_evd_wait(connection_evd_.get(), kEndPatienceMs * 1000, 1, &event, &more));
   connected_ = false;
 }
@@ -289,7 +289,7 @@ bool Endpoint::reap(DAT_EVD_HANDLE evd, std::optional<std::uint64_t> bytes, cons
   return true;
 }
 
-// Timeout 0: none.
+// A timeout of 0 means no time limit.
 std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t timeout_ms,
                                               const char* of_what) {
   const Clock::time_point limit = Clock::now() + std::chrono::milliseconds(timeout_ms);
@@ -314,7 +314,7 @@ std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t 
       if (DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY && (timeout_ms == 0 || left.count() > 0)) {
         DAT_EVD_HANDLE ready = DAT_HANDLE_NULL;
         if (through_cno && !plan_.poll) {
-          // Whichever EVD it names: ours is looked at.
+          // Ignore which EVD the CNO names: the loop dequeues from `evd` in any case.
           static_cast<void>(dat_cno_wait(cno_.get(), wait, &ready));
         }
         continue;

@@ -33,14 +33,14 @@ class Handle {
     reset();
     return &handle_;
   }
-  // Frees it now; the result of the call, success if there was nothing.
+  // Frees the handle now. Returns the result of the call, or success if there was no handle.
   DAT_RETURN reset() {
     if (handle_ == DAT_HANDLE_NULL) {
       return DAT_SUCCESS;
     }
     return kFree(std::exchange(handle_, DAT_HANDLE_NULL));
   }
-  // The handle is somebody else's, or gone.
+  // Gives up ownership: the handle has another owner or no longer exists.
   DAT_HANDLE release() { return std::exchange(handle_, DAT_HANDLE_NULL); }
 
  private:
@@ -58,28 +58,28 @@ using Ep = Handle<dat_ep_free>;
 using Psp = Handle<dat_psp_free>;
 using Rsp = Handle<dat_rsp_free>;
 
-// Opens an adapter; `device` empty: the first one of dat.conf.
+// Opens an adapter. If `device` is empty, opens the first one in dat.conf.
 [[nodiscard]] DAT_RETURN open_ia(const std::string& device, Ia& ia);
 
-// An open adapter. Each thread has its own, so that adapters which are declared nonthreadsafe work
-// as well. Not thread-safe. Outlives what was made with it.
+// An open adapter. Each thread has its own, so that adapters declared nonthreadsafe work as well.
+// Not thread-safe. Must outlive every object created from it.
 class Adapter {
  public:
-  // Says what fails. `device` empty: the first adapter of dat.conf.
+  // Reports failures. If `device` is empty, opens the first adapter in dat.conf.
   [[nodiscard]] bool open(const std::string& device);
   [[nodiscard]] DAT_IA_HANDLE handle() const { return ia_.get(); }
   [[nodiscard]] const DAT_IA_ATTR& attributes() const { return attributes_; }
-  [[nodiscard]] std::string address() const;  // its own, as a text
+  [[nodiscard]] std::string address() const;  // its own address as text
 
  private:
   Ia ia_;
   DAT_IA_ATTR attributes_{};
 };
 
-// The name of the first adapter that the registry knows; empty: none.
+// The name of the first adapter in the registry; empty if there is none.
 [[nodiscard]] std::string first_adapter();
 
-// The address of a host; says why there is none.
+// The address of a host. resolve() reports why it fails.
 struct Address {
   alignas(8) unsigned char storage[28] = {};  // sockaddr_in or sockaddr_in6
   [[nodiscard]] bool resolve(const std::string& host);
@@ -87,7 +87,7 @@ struct Address {
   [[nodiscard]] std::string text() const;
 };
 
-// Memory that is registered whole. Not thread-safe.
+// A block of memory, registered as a whole. Not thread-safe.
 class Memory {
  public:
   [[nodiscard]] bool create(const Adapter& adapter, DAT_PZ_HANDLE pz, std::size_t size);
@@ -112,36 +112,37 @@ struct EndpointPlan {
   std::uint32_t requests = 1;
   std::uint32_t receives = 1;
   std::uint32_t segments = 1;
-  std::uint64_t largest = 0;  // bytes of a transfer
+  std::uint64_t largest = 0;  // bytes of the largest transfer
   DAT_QOS qos = DAT_QOS_BEST_EFFORT;
   bool poll = false;
   bool cno = false;
-  std::uint32_t timeout_s = 60;                  // for every wait; 0: none
+  std::uint32_t timeout_s = 60;                  // for every wait; 0: no limit
   const std::atomic<bool>* peer_gone = nullptr;  // ends the wait for a connection request
 };
 
-// One end of a connection: an EP with its PZ, EVDs and memory. Not thread-safe. What fails is said
-// where it fails; the functions then answer false, and the connection is to be destroyed.
+// One end of a connection: an EP with its PZ, EVDs and memory. Not thread-safe. Failures are
+// reported where they happen; the function then returns false, and the object must be destroyed.
 class Endpoint {
  public:
   [[nodiscard]] bool create(const Adapter& adapter, const EndpointPlan& plan,
                             std::size_t memory_size);
 
-  // Active side. Tries again while the server is not ready: `patient`, also where nobody listens.
+  // Active side. Retries while the server rejects the request; if `patient`, also while no server
+  // listens.
   [[nodiscard]] bool connect(Address& address, std::uint32_t port, std::string_view private_data,
                              bool patient);
-  // Passive side: listen, then accept. in_use: another port has to be tried.
+  // Passive side: listen, then accept. kInUse: the caller must try another port.
   enum class Listening : std::uint8_t { kDone, kInUse, kFailed };
   [[nodiscard]] Listening listen(std::uint32_t port, bool reserved_point);
   void stop_listening();
   [[nodiscard]] bool accept();
-  // Accepts a request that came to somebody else's service point.
+  // Accepts a request that arrived at a service point of another object.
   [[nodiscard]] bool accept(DAT_CR_HANDLE cr);
-  // Ends the connection in an orderly way and waits for that, a few seconds at most.
+  // Disconnects gracefully and waits for the end of the connection, a few seconds at most.
   void disconnect();
-  // Whether the peer has ended it. Does not wait.
+  // Returns whether the peer has ended the connection. Does not wait.
   [[nodiscard]] bool ended();
-  // Waits until the peer has ended it, a few seconds at most.
+  // Waits until the peer has ended the connection, a few seconds at most.
   void await_disconnect();
 
   // The segments are `count` equal parts of `data`.
@@ -149,9 +150,9 @@ class Endpoint {
   [[nodiscard]] bool post_send(std::span<std::byte> data, std::uint32_t count = 1);
   [[nodiscard]] bool post_rdma(Transfer transfer, std::span<std::byte> data, std::uint32_t count,
                                std::uint32_t rmr_context, std::uint64_t address);
-  // The oldest request has completed successfully.
+  // Waits for the oldest request. Returns true if it completed successfully.
   [[nodiscard]] bool reap_request();
-  // The oldest receive has completed with so many bytes.
+  // Waits for the oldest receive. Returns true if it completed with exactly `bytes` bytes.
   [[nodiscard]] bool reap_receive(std::uint64_t bytes, const char* what);
 
   void set_timeout(std::uint32_t seconds) { plan_.timeout_s = seconds; }
@@ -172,7 +173,7 @@ class Endpoint {
   bool reserved_ = false;
   bool connected_ = false;
   std::vector<DAT_LMR_TRIPLET> segments_;
-  // Freed from the last to the first.
+  // Destroyed in reverse order.
   Pz pz_;
   Cno cno_;
   Evd receive_evd_;

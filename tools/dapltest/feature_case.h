@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The functional feature test: small cases of the API that need no second process. Each makes what
-// it needs anew; a case passes only if every call in it did what it had to do.
+// The functional feature test: small cases of the API that need no second process. Each creates its
+// own objects; a case passes only if every call in it returned the expected result.
 #pragma once
 
 #include "control.h"
@@ -13,14 +13,14 @@
 
 namespace dapltest {
 
-inline constexpr std::size_t kRegion = 64 * 1024;  // bytes that a case has to register
+inline constexpr std::size_t kRegion = 64 * 1024;  // bytes of memory that a case may register
 
-// What a case works with. expect() notes what went wrong.
+// The objects of one case. expect() records failures.
 class Case {
  public:
   explicit Case(const Options& options) : options_(options) {}
 
-  // Whether the call had this result (class bits and details do not matter).
+  // Returns whether the call had this result (class bits and subtypes are ignored).
   bool expect(DAT_RETURN status, DAT_RETURN type, const char* what) {
     if (DAT_GET_TYPE(status) == DAT_GET_TYPE(type)) {
       return true;
@@ -58,7 +58,7 @@ class Case {
                           zone, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, lmr.out(), &lmr_context,
                           &rmr_context, &registered_size, &registered_address);
   }
-  // Calls `create` with `port` set until that conn qual is free.
+  // Calls `create` with one `port` after another until the conn qual is free.
   template <class Create>
   bool at_free_port(const char* what, Create create) {
     DAT_RETURN status = DAT_SUCCESS;
@@ -98,14 +98,14 @@ class Case {
   bool good_ = true;
 };
 
-// A row of a table of cases.
+// One case of the test.
 struct Feature {
   const char* feature;
   const char* description;
   void (*run)(Case&);
 };
 
-// In the order of their numbers, which are those of the packaged program.
+// In the order of their numbers, which are those of the packaged dapltest.
 [[nodiscard]] std::span<const Feature> object_features();
 [[nodiscard]] std::span<const Feature> query_features();
 

@@ -33,7 +33,7 @@ void close_with_endpoint(Case& c) {
   c.expect(dat_ia_close(c.ia.get(), DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_STATE,
            "graceful dat_ia_close with an EP");
   c.success(c.ia.reset(), "abrupt dat_ia_close with an EP");
-  // All that was in it is gone with it.
+  // An abrupt close frees every object of the IA.
   c.ep.release();
   c.dto_evd.release();
   c.connection_evd.release();
@@ -106,7 +106,7 @@ void enroll_again(Case& c) {
 
 void enroll_nothing(Case& c) {
   if (!c.make_pz()) return;
-  // Some adapters take it, others do not.
+  // Some adapters register zero bytes, others refuse.
   if (c.enroll(c.pz.get(), 0) == DAT_SUCCESS) c.success(c.lmr.reset(), "dat_lmr_free");
 }
 

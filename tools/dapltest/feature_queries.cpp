@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Feature test: what the query functions tell.
+// Feature test: what the query functions return.
 #include "feature_case.h"
 
 namespace dapltest {
@@ -65,7 +65,7 @@ void query_rsp(Case& c) {
   }
 }
 
-// A connection to ourselves, up to the request.
+// A connection to our own PSP, up to the connection request.
 void query_cr(Case& c) {
   if (!c.make_ep() || !c.at_free_port("dat_psp_create", [&c] {
         return dat_psp_create(c.ia.get(), c.port, c.cr_evd.get(), DAT_PSP_CONSUMER_FLAG,

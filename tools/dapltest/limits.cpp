@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The limit test: how many objects of a kind can be had at a time.
+// The limit test: how many objects of a kind can exist at the same time.
 #include "control.h"
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kBuffer = 4096;
 constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 30;
 
-// What is around an object of any kind: one of each, `width` times.
+// The objects that one under test needs around it. A run has `width` such sets.
 struct Surroundings {
   Adapter adapter;
   Pz pz;
@@ -110,14 +110,14 @@ class Limits {
     return port_;
   }
 
-  // Makes objects, round the sets, until one cannot be made or there are enough.
+  // Creates objects, from each set in turn, until a call fails or `maximum` is reached.
   template <class Object, class Create>
   bool count(const std::string& limit, const char* what, const char* call, Create create) {
     std::deque<Object> objects;
     for (std::uint32_t i = 0; i < options_.maximum; ++i) {
       Object object;
       const DAT_RETURN status = create((*sets_)[i % sets_->size()], object);
-      // Somebody else has that conn qual.
+      // Another program uses that conn qual.
       if (DAT_GET_TYPE(status) == DAT_CONN_QUAL_IN_USE) {
         continue;
       }
@@ -178,7 +178,7 @@ class Limits {
     if (!ok(enroll(set, buffer.data(), buffer.size(), lmr, &context), "registering memory")) {
       return false;
     }
-    Ep ep;  // goes before the memory
+    Ep ep;  // must be freed before the memory
     if (!ok(set.create_ep(ep), "creating an endpoint")) {
       return false;
     }

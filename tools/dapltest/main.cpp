@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dapltest - the field's test program of DAT adapters, written anew: the same command line, the
-// same protocol between client and server.
+// dapltest - a rewrite of the field's test program for DAT adapters, with the same command line and
+// the same protocol between client and server.
 #include "../program.h"
 #include "control.h"
 #include "options.h"
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   } else if (good) {
     say(fmt::format("dapltest: PASSED: {}", name(options.test)));
   } else {
-    // All of it has been on stderr when it happened.
+    // The full reason went to stderr when the failure happened; repeat its first line only.
     say(fmt::format("dapltest: FAILED: {}: {}", name(options.test),
                     reason.substr(0, reason.find('\n'))));
   }

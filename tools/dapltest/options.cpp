@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a command may ask for, wherever it came from.
+// What a command may request, whether it comes from the command line or from a client.
 #include "options.h"
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The command line: the one of the field's dapltest, and --json, --timeout, --quiet, --help.
+// The command line: that of the field's dapltest, plus --json, --timeout, --quiet and --help.
 #pragma once
 
 #include <dat/udat.h>
@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kWholePipeline = UINT32_MAX;  // -p was not given
 
 enum class Test : std::uint8_t { kServer, kTransaction, kPerformance, kLimit, kFeature, kQuit };
 
-// The values are those on the wire.
+// The values are part of the wire format.
 enum class Transfer : std::uint32_t { kRead = 0, kWrite = 1, kSend = 2 };
 
 struct Operation {
@@ -47,27 +47,28 @@ struct Options {
   bool poll = false;
   bool cno = false;
   bool reserved_point = false;
-  std::vector<Operation> operations;  // with what -V adds
+  std::vector<Operation> operations;  // including those added by -V
   std::vector<std::string> limits;    // empty: all
   std::string feature;
   std::vector<std::uint32_t> cases;  // empty: all
 
   bool json = false;
   bool quiet = false;
-  std::uint32_t timeout_s = 60;  // for every single wait of a client
+  std::uint32_t timeout_s = 60;  // for each wait of a client
 
-  // A server's session: set when its client has gone, so that nobody waits for its connections.
+  // Set by the server once the session's client has gone, which ends the waits for its connections.
   const std::atomic<bool>* client_gone = nullptr;
 };
 
-// What to do; `exit_status` >= 0: nothing, end with it (the reason, or the help, has been written).
+// The options. If `exit_status` >= 0, the program must exit with it; the reason or the help has
+// been printed already.
 struct Parsed {
   Options options;
   int exit_status = -1;
 };
 [[nodiscard]] Parsed parse(std::vector<std::string> arguments);
 
-// Whether the command makes sense, or what is wrong with it; also for what came from a client.
+// Returns what is wrong with the command, or an empty string. Also checks commands from clients.
 [[nodiscard]] std::string check_command(const Options& options);
 
 [[nodiscard]] const std::vector<std::string>& limit_names();

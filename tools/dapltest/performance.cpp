@@ -68,7 +68,7 @@ bool Performance::serve() {
   if (!endpoint_.accept()) {
     return false;
   }
-  endpoint_.set_timeout(0);  // nothing is heard of a client while it measures
+  endpoint_.set_timeout(0);  // a client sends nothing while it measures
   const bool done = endpoint_.post_send(message) && endpoint_.reap_request() &&
                     endpoint_.reap_receive(wire::kMemorySize, "the end of the measurement");
   if (done) {

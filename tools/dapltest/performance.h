@@ -10,27 +10,28 @@
 
 namespace dapltest {
 
-// What a performance test has measured.
+// The result of a performance test.
 struct Measurement {
   std::uint32_t pipeline = 0;
   Clock::duration span{};
-  double cpu_share = 0;  // processor time by elapsed time
+  double cpu_share = 0;  // processor time / elapsed time
   Histogram latency;     // from the post of an operation to its completion
   Histogram posts;       // of the post calls
   Histogram reaps;       // of the waits for a completion
 };
 
-// One side of a performance test. The server tells where its memory is; the client reads or writes
-// it and sends one message at the end. Not thread-safe; made in one thread, it may run in another.
+// One side of a performance test. The server sends the address of its memory; the client reads or
+// writes that memory and sends one message at the end. Not thread-safe, but it may be created in
+// one thread and run in another.
 class Performance {
  public:
   Performance(const Options& options, bool server, bool peer_little_endian);
 
   [[nodiscard]] bool create();
   [[nodiscard]] Endpoint::Listening listen(std::uint32_t port);
-  // Server: accepts, and waits for the end.
+  // Server: accepts the connection and waits for the end of the test.
   [[nodiscard]] bool serve();
-  // Client.
+  // Client: connects and measures.
   [[nodiscard]] bool measure(Address& server, std::uint32_t port, Progress& progress,
                              Measurement& result);
   [[nodiscard]] std::uint64_t memory_size() const { return memory_size_; }

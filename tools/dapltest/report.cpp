@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <mutex>
 
-// Other libraries named libdat2 lack it.
+// Missing in other libraries named libdat2.
 #pragma weak dat_last_cause
 
 namespace dapltest {

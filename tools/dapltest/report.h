@@ -16,20 +16,20 @@ namespace dapltest {
 
 using Clock = std::chrono::steady_clock;
 
-// Whether a DAT call succeeded. If not, says on stderr what failed and why. Thread-safe.
+// Returns whether a DAT call succeeded. If not, reports on stderr what failed and why. Thread-safe.
 bool ok(DAT_RETURN status, std::string_view what);
 [[nodiscard]] std::string describe(DAT_RETURN status);
 
-// Says on stderr what is wrong; the first text becomes the reason of the verdict. Answers false.
+// Reports an error on stderr; the first one becomes the reason of the verdict. Returns false.
 // Thread-safe.
 bool fail(const std::string& text);
 [[nodiscard]] std::string first_failure();
 
-// What --json replaces goes through here. Thread-safe.
+// Text output that --json suppresses is printed with say(). Thread-safe.
 void set_human(bool human);
 void say(const std::string& line);
 
-// Durations in nanoseconds in buckets of about 3 %. Not thread-safe; merge those of threads.
+// Durations in nanoseconds, in buckets of about 3 %. Not thread-safe: use one per thread and merge.
 class Histogram {
  public:
   void record(Clock::duration span);
@@ -39,7 +39,7 @@ class Histogram {
   [[nodiscard]] double mean_us() const;
   [[nodiscard]] double min_us() const { return count_ == 0 ? 0 : double(min_) / 1000; }
   [[nodiscard]] double max_us() const { return double(max_) / 1000; }
-  // The least duration that this share (0 to 1) of all does not exceed.
+  // The smallest duration that is not exceeded by this share (0 to 1) of all.
   [[nodiscard]] double percentile_us(double share) const;
   // {"mean": ..., "min": ..., "p50": ..., ...}
   [[nodiscard]] std::string json() const;
@@ -57,7 +57,7 @@ class Histogram {
   std::uint64_t max_ = 0;
 };
 
-// Tells on stderr how far a long run is, every two seconds. Thread-safe.
+// Prints the progress of a long run on stderr every two seconds. Thread-safe.
 class Progress {
  public:
   Progress(std::uint64_t total, bool quiet) : total_(total), quiet_(quiet) {}
@@ -72,7 +72,7 @@ class Progress {
   std::atomic<Clock::rep> next_{(Clock::now() + kInterval).time_since_epoch().count()};
 };
 
-// A JSON object that grows; prints as one line.
+// Builds a JSON object, printed as one line.
 class Json {
  public:
   void add(std::string_view key, const std::string& text);

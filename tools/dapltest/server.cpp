@@ -12,14 +12,14 @@ namespace dapltest {
 namespace {
 
 constexpr std::uint64_t kMaxMemory = std::uint64_t{2} << 30;  // for one client
-constexpr std::uint32_t kControlTimeoutS = 10;                // a client says at once what it wants
+constexpr std::uint32_t kControlTimeoutS = 10;                // for a client to send its command
 constexpr auto kLinger = std::chrono::seconds(5);             // for the client to hang up
 constexpr int kPortAttempts = 64;
-constexpr int kMaxAsking = 32;  // clients that have not said yet what they want
+constexpr int kMaxAsking = 32;  // clients whose command has not arrived yet
 
-// A client's test. First a thread of its own reads what the client wants, so that a silent one
-// keeps nobody waiting; then the control connection belongs to the server's thread, the rest to
-// threads of its own.
+// A client's test. First a thread of its own reads the command, so that a silent client does not
+// delay the others. From then on the server's thread owns the control connection, and further
+// threads run the test.
 struct Session {
   enum class Asked { kNotYet, kNo, kYes };
 
@@ -117,7 +117,8 @@ class Server {
     });
   }
 
-  // What a client wants is known: false if there is no test to be run.
+  // Called when the asker thread has finished. Returns false if the session ends here: the command
+  // was invalid, or the test could not be started.
   bool serve(Session& session) {
     session.asker.join();
     --asking_;
@@ -134,7 +135,7 @@ class Server {
     return refused();
   }
 
-  // The client learns it from the end of the connection, ours of the reason.
+  // Counts a refused client. The client sees its connection end; the reason was reported here.
   bool refused() {
     ++served_;
     ++failed_;
@@ -178,7 +179,7 @@ class Server {
     return true;
   }
 
-  // Listens for all connections of the test, on consecutive conn quals as the protocol wants it.
+  // Listens for all connections of the test, on consecutive conn quals as the protocol requires.
   bool reserve_ports(Session& session, const Options& command, std::uint32_t& first_port) {
     const std::uint32_t count =
         session.performance != nullptr ? 1 : command.threads * command.endpoints;
@@ -238,7 +239,7 @@ class Server {
     session.threads.clear();
   }
 
-  // Begins the sessions whose clients have said what they want, and ends those that are over.
+  // Starts the sessions whose commands have arrived, and removes those that are over.
   void reap() {
     for (auto it = sessions_.begin(); it != sessions_.end();) {
       Session& session = *it;

@@ -108,8 +108,8 @@ bool Transaction::post_receive(Lane& lane, std::uint64_t index) {
                                      options_.operations[operation].segments);
 }
 
-// Up to that one; the last Sync with the last operation, because the peer sends both without a
-// pause.
+// Posts the receives before index `end`. The last Sync is posted together with the last operation,
+// because the peer sends both without a pause.
 bool Transaction::post_receives(Lane& lane, std::uint64_t end) {
   const std::uint64_t last = total_receives() - 1;
   const std::uint64_t until = end >= last ? last + 1 : end;
@@ -121,7 +121,7 @@ bool Transaction::post_receives(Lane& lane, std::uint64_t end) {
   return true;
 }
 
-// Takes the next message and posts the buffer that has become free.
+// Waits for the next message and posts a receive into the buffer that has become free.
 bool Transaction::receive(Lane& lane) {
   const std::uint64_t index = lane.received;
   std::uint64_t size = wire::kSyncSize;
@@ -206,7 +206,7 @@ bool Transaction::exchange_memory(Lane& lane) {
   return true;
 }
 
-// The server says first that it is ready; who has heard from all peers goes on.
+// The server sends its Syncs first; the client sends its own once it has received all of them.
 bool Transaction::synchronize() {
   const auto tell = [&] {
     return std::all_of(lanes_.begin(), lanes_.end(), [&](Lane& lane) {
@@ -229,7 +229,7 @@ bool Transaction::iterate(std::uint32_t iteration) {
       return false;
     }
   }
-  // A send of -f that no receive followed.
+  // Sends with -f that were not followed by a receive.
   for (Lane& lane : lanes_) {
     for (; lane.deferred > 0; --lane.deferred) {
       if (!lane.endpoint->reap_request()) {
@@ -240,7 +240,7 @@ bool Transaction::iterate(std::uint32_t iteration) {
   return true;
 }
 
-// Posts on all endpoints first, so that they work at the same time.
+// Posts on all endpoints before waiting, so that the transfers overlap.
 bool Transaction::initiate(std::size_t index) {
   const Operation& operation = options_.operations[index];
   for (Lane& lane : lanes_) {
@@ -258,7 +258,7 @@ bool Transaction::initiate(std::size_t index) {
       ++lane.deferred;
       continue;
     }
-    // Older ones that were deferred complete first.
+    // Deferred sends are older and complete first.
     for (; lane.deferred > 0; --lane.deferred) {
       if (!lane.endpoint->reap_request()) {
         return false;
@@ -273,9 +273,9 @@ bool Transaction::initiate(std::size_t index) {
 
 bool Transaction::await_peer(std::size_t index, std::uint32_t iteration) {
   if (options_.operations[index].transfer != Transfer::kSend) {
-    return true;  // our memory is read or written without us
+    return true;  // RDMA: the peer accesses our memory without our help
   }
-  // With -V: the first of the last three operations is for the client, the second for the server.
+  // With -V, the client compares at the third-last operation and the server at the second-last.
   const std::size_t checkpoint = options_.operations.size() - (server_ ? 2 : 3);
   for (Lane& lane : lanes_) {
     if (!receive(lane)) {
@@ -296,7 +296,7 @@ bool Transaction::await_peer(std::size_t index, std::uint32_t iteration) {
   return true;
 }
 
-// ---- Validation. The three operations that -V has added are not looked at.
+// ---- Validation. The three operations added by -V are not compared.
 
 bool Transaction::compare(Lane& lane, std::uint32_t iteration) {
   const std::byte expected = pattern(iteration);
@@ -316,7 +316,8 @@ bool Transaction::compare(Lane& lane, std::uint32_t iteration) {
   return true;
 }
 
-// What is sent, written or read gets the pattern; where data will arrive, something else.
+// Fills the sources of sends, writes and reads with the pattern, and the destinations with its
+// complement.
 void Transaction::refill(Lane& lane, std::uint32_t iteration) {
   for (std::size_t i = 0; i + 3 < options_.operations.size(); ++i) {
     const Operation& operation = options_.operations[i];

@@ -12,27 +12,28 @@
 
 namespace dapltest {
 
-// One thread's part of a transaction test on one side: its endpoints and what they do, in the
-// order in which the packaged dapltest does it. Not thread-safe; made in one thread, it may run in
-// another.
+// One thread's part of a transaction test on one side: its endpoints and their transfers, in the
+// same order as in the packaged dapltest. Not thread-safe, but it may be created in one thread and
+// run in another.
 //
-// Per endpoint: the client connects with a greeting; both send the list of their memory, one entry
-// per operation (not 0 where the other side reads or writes); the server sends a Sync and gets one;
-// then the operations in their order, `iterations` times; at the end Syncs as before. Operations of
-// one side are complete before its next one begins. With -V the last three operations are sends
-// that separate the iterations: after the first of them the client compares and refills its
-// memory, after the second the server. The data of iteration i are bytes of i + 1.
+// Per endpoint: the client connects with a greeting; both sides send a list of their memory, with
+// one entry per operation (nonzero where the other side reads or writes); the server sends a Sync
+// and receives one; the operations run in order, `iterations` times; at the end come Syncs as
+// before. Each operation of a side completes before its next one starts. With -V the last three
+// operations are sends that separate the iterations: the client compares and refills its memory
+// after the first of them, the server after the second. The data of iteration i are bytes of value
+// i + 1.
 class Transaction {
  public:
   Transaction(const Options& options, bool server, bool peer_little_endian);
 
-  // Everything that can be made without the peer.
+  // Creates everything that does not need the peer.
   [[nodiscard]] bool create();
-  // Server: listens on as many conn quals as there are endpoints. None are kept after kInUse.
+  // Server: listens on one conn qual per endpoint. After kInUse it listens on none of them.
   [[nodiscard]] Endpoint::Listening listen(std::uint32_t first_port);
   void stop_listening();
 
-  // Connects, runs and disconnects. A client says where the server's conn quals begin.
+  // Connects, runs and disconnects. Clients pass the first of the server's conn quals.
   [[nodiscard]] bool run(Address* server, std::uint32_t first_port, Progress* progress);
 
   [[nodiscard]] std::uint64_t memory_size() const { return memory_size_; }  // bytes per endpoint
@@ -40,8 +41,8 @@ class Transaction {
   [[nodiscard]] Clock::duration span() const { return span_; }
 
  private:
-  // An endpoint and how far its receives are. Messages arrive in the order: memory list, Sync,
-  // the peer's sends once per iteration, Sync.
+  // An endpoint and the progress of its receives. Messages arrive in this order: memory list, Sync,
+  // the peer's sends in each iteration, Sync.
   struct Lane {
     std::unique_ptr<Endpoint> endpoint;
     std::uint64_t posted = 0;
@@ -70,7 +71,7 @@ class Transaction {
   const Options options_;
   const bool server_;
   const bool peer_little_endian_;
-  std::vector<std::size_t> receives_;  // the peer's SR operations
+  std::vector<std::size_t> receives_;  // indices of the peer's SR operations
   std::vector<std::size_t> offsets_;   // of the operations' data in the memory
   std::size_t lists_offset_ = 0;
   std::size_t sync_offset_ = 0;

@@ -6,7 +6,7 @@
 namespace dapltest::wire {
 namespace {
 
-// Offsets in a transaction command. 276 and 300 have not been seen other than 0.
+// Offsets in a transaction command. The words at 276 and 300 have always been observed as 0.
 enum TransactionOffset : std::size_t {
   kServerName = 8,
   kIterations = 264,
@@ -61,7 +61,8 @@ void encode(const Info& info, Control to) {
 }
 
 Info decode_info(Control from) {
-  // "little-endian" is 1 or 0: 1 is seen at the first byte only if it is true.
+  // The sender stores "little-endian" as 1 or 0 in its own byte order, so the first byte is 1 only
+  // if the sender is little-endian.
   const bool little = from[4] == std::byte{1};
   const Words words(from, little);
   return {words.get(0), little, words.get(8), words.get(12)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What two dapltests say to each other, byte for byte as the packaged program (wire version 6) says
-// it; learned by watching it. Control messages have a fixed size and start with the version and the
+// The wire protocol of dapltest, byte for byte that of the packaged program (wire version 6),
+// worked out by observing it. Control messages have a fixed size and start with the version and the
 // byte order of the sender; all numbers have 32 bits.
 #pragma once
 
@@ -27,8 +27,8 @@ inline constexpr char kGreeting[] = "DAPL and RDMA rule! Test 4321.";
 
 using Control = std::span<std::byte, kControlSize>;
 
-// Numbers at offsets of a message. The writer's byte order is little-endian; a reader follows what
-// the message says of itself.
+// Numbers at offsets in a message. Written as little-endian; read in the byte order that the
+// message itself declares.
 class Words {
  public:
   explicit Words(std::span<std::byte> bytes, bool little_endian = true)
@@ -65,8 +65,8 @@ class Words {
   bool little_;
 };
 
-// The head of both ClientInfo and ServerInfo. `third` is the test of a client, the first conn qual
-// that a server has reserved; `endpoints` is a client's.
+// The header of both ClientInfo and ServerInfo. `third` is the test number in ClientInfo and the
+// first reserved conn qual in ServerInfo; `endpoints` is used in ClientInfo only.
 struct Info {
   std::uint32_t version = kVersion;
   bool little_endian = true;
@@ -77,20 +77,20 @@ struct Info {
 void encode(const Info& info, Control to);
 [[nodiscard]] Info decode_info(Control from);
 
-// The numbers of tests in ClientInfo.
+// Test numbers in ClientInfo.
 inline constexpr std::uint32_t kTransactionTest = 1;
 inline constexpr std::uint32_t kPerformanceTest = 2;
 inline constexpr std::uint32_t kQuitTest = 4;
 
-// `options` of a client as its command message. decode: what the server has to do; it is a
-// stranger's word: see check_command().
+// Encode a client's options as its command message, and decode them on the server. Decoded options
+// are untrusted input: see check_command().
 void encode_transaction(const Options& options, Control to);
 void encode_performance(const Options& options, Control to);
 void encode_quit(const Options& options, Control to);
 [[nodiscard]] Options decode_transaction(Control from, bool little_endian);
 [[nodiscard]] Options decode_performance(Control from, bool little_endian);
 
-// Where the peer's memory of one operation is; all 0: the operation has none.
+// Where the peer's memory for one operation is; all 0 if the operation has none.
 struct MemoryInfo {
   std::uint32_t rmr_context = 0;
   std::uint64_t address = 0;
