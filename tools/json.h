@@ -6,9 +6,9 @@
 
 namespace tools {
 
-// Writes JSON, indented by two blanks; the caller keeps the order right (key before value, what was
-// opened is closed). Bytes other than printable ASCII are escaped one by one, so the result is
-// valid whatever the input.
+// Writes JSON, indented by two blanks. The caller is responsible for the order: key before value,
+// and a close() for every open(). Bytes other than printable ASCII are escaped one by one, so the
+// result is valid for any input.
 class Json {
  public:
   Json& open(char bracket) {
@@ -34,7 +34,7 @@ class Json {
   Json& text(std::string_view value);
   Json& number(std::size_t value) { return word(std::to_string(value)); }
   Json& boolean(bool value) { return word(value ? "true" : "false"); }
-  // A value that is JSON already.
+  // Adds a value that is JSON already.
   Json& word(std::string_view value) {
     element();
     out_ += value;
@@ -62,7 +62,7 @@ class Json {
   bool after_key_ = false;
 };
 
-// Fit for a terminal: other than printable ASCII becomes '?'.
+// Makes a text safe for a terminal: replaces everything but printable ASCII with '?'.
 [[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace tools

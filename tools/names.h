@@ -6,7 +6,7 @@
 
 #include <string>
 
-// A libdat2 of ours that is older than the tools lacks them.
+// Missing in versions of our libdat2 that are older than the tools.
 #pragma weak dat_event_name
 #pragma weak dat_dto_status_name
 

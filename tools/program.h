@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the command line programs have in common: their version, and printing that survives an
-// output which cannot be written (a full disk, a closed descriptor) and tells of it at the end.
-// Thread safety: print() may be called by any thread, ended() by the main one.
+// Common code of the command line programs: their version, and printing that survives write errors
+// (a full disk, a closed descriptor) and reports them at the end. Thread safety: any thread may
+// call print(), only the main one ended().
 #pragma once
 
 #include <fmt/core.h>
@@ -22,7 +22,7 @@ inline std::string version_of(const char* program) {
   return fmt::format("{} (udapl) {}", program, UDAPL_VERSION);
 }
 
-/** Why standard output could not be written, the first time: an errno, or 0. */
+/** The errno of the first failed write to standard output, or 0. */
 inline std::atomic<int> output_error{0};
 
 inline void note_error(bool good) {
@@ -30,7 +30,7 @@ inline void note_error(bool good) {
   if (!good) output_error.compare_exchange_strong(none, errno);
 }
 
-/** As fmt::print, which throws what no thread of ours could handle better than ended(). */
+/** Like fmt::print, but records write errors for ended() instead of throwing. */
 template <typename... Args>
 void print(std::FILE* to, fmt::format_string<Args...> format, Args&&... args) {
   const std::string text = fmt::format(format, std::forward<Args>(args)...);
@@ -42,11 +42,11 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
   tools::print(stdout, format, std::forward<Args>(args)...);
 }
 
-/** What was printed is to be seen now. */
+/** Flushes standard output. */
 inline void flush() { note_error(std::fflush(stdout) == 0); }
 
-/** The exit status of a program: `status`, but 1, with a line on stderr, for a success of which
- *  not every word was written. */
+/** Returns the exit status of a program: `status`. If not all output could be written, prints a line
+ *  on stderr and returns 1 in place of 0. */
 inline int ended(const char* program, int status) {
   errno = 0;
   note_error(std::cout.flush().good());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Which libdat2 a program runs on: libdapl2 has one of the same name, and which is found depends on
-// where one looks.
+// Finds out which libdat2 a program uses: libdapl2 has a library of the same name, and which one
+// the dynamic linker finds depends on its search path.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,9 +10,9 @@
 
 namespace tools {
 
-/** Its file, as the dynamic linker found it. */
+/** The file of libdat2, as the dynamic linker found it. */
 inline std::string registry_file() {
-  // dlsym, as the address of a function may be that of a stub in the program.
+  // Use dlsym, because the address of the function may be that of a stub in the program.
   Dl_info info{};
   void* const function = ::dlsym(RTLD_DEFAULT, "dat_ia_openv");
   if (function == nullptr || ::dladdr(function, &info) == 0 || info.dli_fname == nullptr)

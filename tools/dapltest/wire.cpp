@@ -39,7 +39,7 @@ enum PerformanceOffset : std::size_t {
   kPerfPort = 556
 };
 
-// Offsets in a quit command, which has no head.
+// Offsets in a quit command, which has no header.
 enum QuitOffset : std::size_t { kQuitServerName = 0, kQuitDevice = 256, kQuitPort = 520 };
 
 void clear(Control to) { std::fill(to.begin(), to.end(), std::byte{0}); }

@@ -30,7 +30,7 @@ std::string address_of(const sockaddr* address) {
   return ::inet_ntop(address->sa_family, bytes, text.data(), text.size());
 }
 
-// Collects name and value.
+// Collects attributes as names and values.
 class Table {
  public:
   explicit Table(Attributes& rows) : rows_(rows) {}

@@ -7,7 +7,7 @@
 
 namespace datinfo {
 
-// Reads all attributes of an open IA and of its provider, as text, the interesting ones first.
+// Reads all attributes of an open IA and of its provider as text, the most useful ones first.
 [[nodiscard]] DAT_RETURN attributes_of(DAT_IA_HANDLE ia, Attributes& attributes);
 
 }  // namespace datinfo

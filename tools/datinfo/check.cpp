@@ -34,12 +34,13 @@ const char* name(Severity severity) {
 }
 
 Severity severity_of(const Remark& remark, bool file_was_read) {
-  // Places that were tried before the file was found.
+  // Files that were tried before the one that was read.
   if (remark.kind == DAT_CONF_FILE) return file_was_read ? Severity::kRemark : Severity::kError;
   return remark.kind == DAT_CONF_ERROR ? Severity::kError : Severity::kRemark;
 }
 
-// Older libraries read a CR as part of the last field, which makes nine of eight.
+// The first line that ends with CR LF; 0 if there is none. Older libraries take the CR for a ninth
+// field and drop the entry.
 std::uint32_t first_line_with_cr(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string line;
@@ -48,10 +49,10 @@ std::uint32_t first_line_with_cr(const std::string& path) {
   return 0;
 }
 
-// The settings that our providers know behind "<device> <port>", and what they can be.
+// The settings that our providers accept after "<device> <port>", and their values.
 struct Setting {
   const char* name;
-  const char* values;  // of words with bars between them; null: numbers
+  const char* values;  // words separated by bars; null: a number
 };
 struct Settings {
   const char* library;
@@ -76,7 +77,7 @@ const std::vector<Settings>& all_settings() {
   return settings;
 }
 
-// What is wrong with the word "name=value"; empty: nothing.
+// Returns what is wrong with the word "name=value", or an empty string.
 std::string wrong_setting(const Settings& settings, const std::string& word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos) return {};
@@ -151,7 +152,7 @@ class Checker {
     look_at_device(entry);
   }
 
-  // Only for our providers: what others take for a device is theirs to know.
+  // Checks our own providers only: which devices others accept is unknown here.
   void look_at_device(const Entry& entry) {
     const bool soft = entry.library.find("libdaplsoft.so") != std::string::npos;
     if (!soft && entry.library.find("libdaplofa.so") == std::string::npos) return;
@@ -181,7 +182,7 @@ class Checker {
     findings_.push_back({severity, conf_.file, line, std::move(text)});
   }
 
-  // Looked for once: a file names the same library many times.
+  // Checks each library once, as a file usually names the same library many times.
   const std::string& wrong_library(const std::string& library) {
     const auto [place, is_new] = libraries_.try_emplace(library);
     if (is_new) place->second = library_obstacle(library);
@@ -190,7 +191,7 @@ class Checker {
 
   const Conf& conf_;
   const std::vector<RdmaPort> ports_;
-  std::map<std::string, std::string> libraries_;  // and what is wrong with them
+  std::map<std::string, std::string> libraries_;  // library -> what is wrong with it
   std::vector<Finding> findings_;
 };
 

@@ -19,15 +19,15 @@ struct Finding {
   std::string text;
 };
 
-// What is wrong with a dat.conf or may surprise somebody, in file order. Errors: lines that are
-// dropped, a file without entries. Warnings: entries that cannot work on this machine, whose RDMA
-// devices are below `sysfs`. A library that is named by its path is looked at and not loaded; one
-// that the dynamic linker has to find is loaded, in a process of its own. Nothing is opened:
-// whether an entry opens is datinfo list's question.
+// Returns what is wrong with a dat.conf or may be surprising, in file order. Errors: lines that are
+// dropped, wrong settings, entries without a library, a file without entries. Warnings: entries
+// that cannot work on this machine, whose RDMA devices are listed below `sysfs`. A library given as
+// a path is examined but not loaded; one that the dynamic linker has to find is loaded in a child
+// process. No adapter is opened: `datinfo list` does that.
 [[nodiscard]] std::vector<Finding> check(const Conf& conf, const std::filesystem::path& sysfs);
 
-// Prints findings, and a last line that counts; as JSON if so asked. The exit status: 1 if there
-// are errors, else 0.
+// Prints the findings and a final line with their number, or JSON. Returns the exit status: 1 if
+// there are errors, else 0.
 [[nodiscard]] int print_check(const Conf& conf, const std::vector<Finding>& findings, bool json);
 
 }  // namespace datinfo

@@ -10,7 +10,7 @@
 
 namespace datinfo {
 
-// A line of dat.conf that can be opened.
+// A valid line of dat.conf.
 struct Entry {
   std::uint32_t line = 0;
   std::string ia_name;
@@ -21,7 +21,7 @@ struct Entry {
   std::string ia_params;
 };
 
-// What is to be said about a file or one of its lines.
+// A remark about a file or one of its lines.
 struct Remark {
   DAT_CONF_KIND kind = DAT_CONF_ERROR;
   std::string file;
@@ -29,19 +29,19 @@ struct Remark {
   std::string text;
 };
 
-// A dat.conf as the library reads it. No state; not thread safe as a whole.
+// A dat.conf as the library reads it. Plain data, not thread-safe.
 struct Conf {
-  std::string file;  // the one that was read; empty: none
+  std::string file;  // the file that was read; empty if none
   std::vector<Entry> entries;
   std::vector<Remark> remarks;  // in file order
 };
 
-// The file of that path, or the one that a program with this environment uses.
+// Reads the file at `path`, or the one that a program with this environment would use.
 [[nodiscard]] Conf read_conf(const std::optional<std::string>& path);
 
-// Entries that mean the same to dat_ia_openv(): name, version and thread safety are equal.
+// Whether two entries are the same to dat_ia_openv(): equal name, version and thread safety.
 [[nodiscard]] bool same_key(const Entry& a, const Entry& b);
-// The entries without those that only repeat an earlier key.
+// The entries, without those that repeat an earlier key.
 [[nodiscard]] std::vector<Entry> unique_keys(const std::vector<Entry>& entries);
 
 }  // namespace datinfo

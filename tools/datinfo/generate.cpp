@@ -9,7 +9,7 @@ namespace datinfo {
 
 namespace {
 
-// A field in quotes, as dat.conf has them.
+// Quotes a field as in dat.conf.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -19,7 +19,8 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-// Both kinds of programs: those that serialise their calls, and those that want the provider to.
+// One entry for programs that serialise their calls themselves, and one for those that rely on the
+// provider for that.
 std::string entries(const std::string& name, const std::string& library,
                     const std::string& netdev) {
   std::string text;
@@ -34,7 +35,7 @@ std::string entries(const std::string& name, const std::string& library,
 std::string generate(const std::vector<RdmaPort>& ports, const std::vector<Netdev>& netdevs) {
   std::string text =
       "# dat.conf for the devices of this machine, written by datinfo generate. See dat.conf(5).\n";
-  std::set<std::string> named;  // one entry for an interface, however many ports lead to it
+  std::set<std::string> named;  // one entry per interface, even if several ports share it
   for (const RdmaPort& port : ports) {
     text += fmt::format("\n# {} port {}, {}, {}\n", port.device, port.port,
                         port.link_layer.empty() ? "link unknown" : port.link_layer,

@@ -45,14 +45,14 @@ std::string without_prefix(const std::string& line) {
   return text == std::string::npos ? line : line.substr(text);
 }
 
-// The library and the device of an entry are in the table.
+// Shortens "did not open <device>", as the table already shows the device.
 void drop_device(std::string& line, const std::string& device) {
   const std::string text = " did not open \"" + printable(device) + "\":";
   if (const std::size_t at = line.find(text); at != std::string::npos)
     line.replace(at, text.size(), " did not open it:");
 }
 
-// The reasons of a cause, without its headline, indentation and places, which differ between
+// The reasons in a cause, without its headline, indentation and line numbers: those differ between
 // entries that fail for the same reason.
 std::vector<std::string> reasons_of(const Adapter& adapter, const std::string& file) {
   const Outcome& outcome = adapter.outcome;
@@ -87,7 +87,7 @@ std::string attribute(const Outcome& outcome, std::string_view name) {
   return {};
 }
 
-// Which file is the library of an entry, where the entry leaves that to the dynamic linker.
+// Prints which file was loaded as the library of an entry, if the dynamic linker had to find it.
 void print_libraries(const std::vector<Adapter>& adapters) {
   std::set<std::pair<std::string, std::string>> told;
   for (const auto& [entry, outcome] : adapters)
@@ -119,7 +119,7 @@ void print_summary(const std::vector<Adapter>& adapters) {
   }
 }
 
-// Entries that fail for the same reason are told together: most of a shipped file do.
+// Prints each reason once, with all entries that fail for it: in a shipped file those are most.
 void print_causes(const std::vector<Adapter>& adapters, const std::string& file) {
   std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> groups;
   for (const Adapter& adapter : adapters) {
@@ -161,7 +161,7 @@ void print_attributes(const Adapter& adapter) {
     tools::print("  {:<{}}  {}\n", printable(one.name), width, printable(one.value));
 }
 
-// RDMA ports whose interface no entry names.
+// RDMA ports that no entry names, neither by device nor by network interface.
 std::vector<std::string> forgotten(const std::vector<RdmaPort>& ports,
                                    const std::vector<Entry>& entries) {
   std::vector<std::string> lines;
@@ -222,7 +222,8 @@ void print_json(const Conf& conf, const std::vector<Adapter>& adapters,
   tools::print("{}\n", out.result());
 }
 
-// The entries that the names choose. A name without entry gets one, whose open will explain.
+// The entries with these names. A name without an entry gets a made-up one, so that the failed open
+// explains what is missing.
 std::vector<Entry> chosen(const Conf& conf, const std::vector<std::string>& names) {
   const std::vector<Entry> all = unique_keys(conf.entries);
   if (names.empty()) return all;

@@ -10,15 +10,15 @@ namespace datinfo {
 
 struct ListOptions {
   std::vector<std::string> names;  // empty: all
-  bool attributes = false;         // tables of them also when no name is given
+  bool attributes = false;         // print attributes even if no name is given
   bool json = false;
   std::chrono::milliseconds limit{10000};
   std::filesystem::path sysfs = "/sys";
   std::filesystem::path dev = "/dev";
 };
 
-// Opens the entries of the dat.conf in use and prints what came of it. The exit status: 0 if all
-// that were named open, or one of all if none was named; else 1.
+// Opens the entries of the dat.conf in use and prints the outcomes. Returns the exit status: 0 if
+// all named entries open or, without names, if at least one entry opens; else 1.
 [[nodiscard]] int list(const ListOptions& options);
 
 }  // namespace datinfo

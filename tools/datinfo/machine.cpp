@@ -41,7 +41,7 @@ std::string address_of(const sockaddr* address) {
   return ::inet_ntop(address->sa_family, bytes, text.data(), text.size());
 }
 
-// Names in a folder, sorted; none if it cannot be read.
+// The sorted names in a folder; none if it cannot be read.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -58,10 +58,11 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-// What is the same in all libraries that a process can load: class, byte order, processor.
+// The part of an ELF header that must match for a process to load a library: class, byte order,
+// processor.
 struct ElfKind {
   std::array<unsigned char, EI_NIDENT> ident{};
-  Elf64_Half type = 0;  // the first fields are those of Elf32_Ehdr, too
+  Elf64_Half type = 0;  // Elf32_Ehdr starts with the same fields
   Elf64_Half machine = 0;
 };
 
@@ -86,7 +87,7 @@ std::string why_no_library(const std::string& path) {
 }
 
 [[noreturn]] void try_to_load(const std::string& library, int answer_fd) {
-  constexpr unsigned kPatience = 10;  // seconds, for what a library does while it is loaded
+  constexpr unsigned kPatience = 10;  // seconds; a library may run code while it is loaded
   ::alarm(kPatience);
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ::dup2(nowhere, STDOUT_FILENO);
@@ -129,8 +130,8 @@ std::string state_of(const fs::path& port) {
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
-// The GID table names the interface whose addresses make the GIDs; where it does not, the device
-// that both have may: its interface with this port number.
+// The GID table names the interface whose addresses make up the GIDs. If it does not, use the
+// interface of the same parent device that has this port number.
 std::string netdev_of(const fs::path& device, int port) {
   const fs::path ndevs = device / "ports" / std::to_string(port) / "gid_attrs" / "ndevs";
   for (const std::string& index : names_in(ndevs))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// datinfo - which adapters can programs open on this machine, and if not, why not.
+// datinfo - shows which adapters programs can open on this machine, and why the others fail.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

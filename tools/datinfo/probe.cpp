@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostAtOnce = 4;
-constexpr std::size_t kMaxOutput = 64 * 1024;  // of a provider that does not stop writing
+constexpr std::size_t kMaxOutput = 64 * 1024;  // a provider might write without end
 
 // The child's answer: strings, each as "<length>:<bytes>"; the first are "open" or "fail", the
 // status, the cause and the library, then names, values and kinds of attributes, then "end".
@@ -38,7 +38,7 @@ void put(std::string& answer, std::string_view text) {
   answer += text;
 }
 
-// Takes one string off the front; false if the answer is not complete.
+// Removes one string from the front. Returns false if the answer is incomplete.
 bool take(std::string_view& answer, std::string& text) {
   const std::size_t colon = answer.find(':');
   if (colon == std::string_view::npos || colon == 0 || colon > 9) return false;
@@ -57,7 +57,7 @@ std::string name_of(DAT_RETURN status) {
   return std::string(major) + (*minor != '\0' ? ", " : "") + minor;
 }
 
-// Where the dynamic linker has found a library that is loaded.
+// The file from which the dynamic linker loaded a library; empty if it is not loaded.
 std::string file_of(const std::string& library) {
   void* const handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return {};
@@ -98,7 +98,8 @@ std::string answer_for(const Entry& entry) {
 [[noreturn]] void child(const Entry& entry, int answer_fd, int output_fd) {
   ::dup2(output_fd, STDOUT_FILENO);
   ::dup2(output_fd, STDERR_FILENO);
-  // The provider finds as many descriptors free as in a program that has just started, but one.
+  // Close all other descriptors, so that the provider finds only one descriptor fewer than in a
+  // program that has just started.
   answer_fd = ::dup2(answer_fd, STDERR_FILENO + 1);
   ::close_range(STDERR_FILENO + 2, ~0U, 0);
   ::setenv("DAT_TRACE_LEVEL", "0", 1);
@@ -113,7 +114,7 @@ std::string answer_for(const Entry& entry) {
     if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
   }
   std::fflush(stdout);
-  // Without destructors: those of a provider are not what is looked at.
+  // Exit without running destructors: those of the provider are not under test.
   ::_exit(rest.empty() ? 0 : 1);
 }
 
@@ -134,7 +135,7 @@ class Fd {
   int fd_ = -1;
 };
 
-// One child and what it has said so far.
+// One child and its answer and output so far.
 class Child {
  public:
   Child(const Entry& entry, Outcome& outcome, std::chrono::milliseconds limit)
@@ -168,7 +169,7 @@ class Child {
     if (pid_ > 0) end();
   }
 
-  // Both are -1 when the child has closed them, or never was.
+  // Both are -1 once the child has closed them, or if there was never a child.
   [[nodiscard]] int answer_fd() const { return answer_fd_.get(); }
   [[nodiscard]] int output_fd() const { return output_fd_.get(); }
   [[nodiscard]] Clock::time_point deadline() const { return deadline_; }
@@ -195,7 +196,8 @@ class Child {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
-    // What was written before the end; a grandchild may keep the pipe open, so without waiting.
+    // Read what the child wrote before it ended. Do not wait for the end of the file: a grandchild
+    // may keep the pipe open.
     while (output_fd_.get() >= 0) {
       pollfd ready{output_fd_.get(), POLLIN, 0};
       if (::poll(&ready, 1, 0) <= 0) break;
@@ -250,7 +252,7 @@ class Child {
 
 using Children = std::vector<std::unique_ptr<Child>>;
 
-// Waits until one of the children has said something or its time is over.
+// Waits until one of the children has written something or its time is up, and reads the output.
 void serve(const Children& children) {
   std::vector<pollfd> waits;
   Clock::time_point first = Clock::time_point::max();
@@ -268,7 +270,7 @@ void serve(const Children& children) {
   }
 }
 
-// As many children as there are descriptors for: two each, and some for everything else.
+// The number of children for which there are enough descriptors: two each, and some for other uses.
 std::size_t children_at_once() {
   constexpr rlim_t kOthers = 10;
   rlimit files{};

@@ -18,20 +18,20 @@ struct Attribute {
 };
 using Attributes = std::vector<Attribute>;
 
-// What came of opening one IA.
+// The outcome of opening one IA.
 struct Outcome {
   bool opened = false;
-  std::string status;     // name of the DAT_RETURN; empty if the open did not end
-  std::string library;    // the file that was loaded; empty if none was
+  std::string status;     // name of the DAT_RETURN; empty if the open did not return
+  std::string library;    // the file that was loaded; empty if none
   std::string cause;      // dat_last_cause(), or what happened to the child
-  std::string output;     // what the provider wrote to stdout and stderr while it failed
-  Attributes attributes;  // if it opened
+  std::string output;     // what the provider wrote to stdout and stderr
+  Attributes attributes;  // filled in if the open succeeded
 };
 
-// Opens each entry in a child process of its own, as a provider may crash, hang or write, four at
-// a time; one that takes longer than `limit` is killed. The outcomes are in the order of the
-// entries. Traces are off in the children. REQUIRES: the process has one thread and has not used
-// the registry.
+// Opens each entry in a child process of its own, because a provider may crash, hang or write to
+// stdout. At most four children run at a time; one that takes longer than `limit` is killed. The
+// outcomes are in the order of the entries. Tracing is off in the children. REQUIRES: the process
+// has one thread and has not used the registry.
 [[nodiscard]] std::vector<Outcome> probe(const std::vector<Entry>& entries,
                                          std::chrono::milliseconds limit);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The page: matrices as squares whose colour is the logarithm of a value.
+// The HTML page: each matrix is drawn as squares, coloured by the logarithm of the value.
 #include "report.h"
 
 #include "../datperf/chart.h"
@@ -33,7 +33,7 @@ svg .host { stroke: var(--back); stroke-width: 1.4 } svg rect { shape-rendering:
 svg .failed { fill: #e00b2c }
 )";
 
-// From dark to light, evenly bright for the eye.
+// A scale from dark to light in perceptually even steps.
 constexpr std::array<std::array<double, 3>, 5> kScale{
     {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
 
@@ -47,7 +47,7 @@ std::string colour(double fraction) {
   return fmt::format("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]);
 }
 
-// A matrix: 0 is none, below 0 has failed.
+// A matrix. Value 0: nothing was measured; below 0: the link failed.
 struct Map {
   std::string title;
   std::string unit;
@@ -74,7 +74,7 @@ constexpr double kLeft = 74;
 constexpr double kTop = 22;
 constexpr double kSide = 540;
 
-// Names of hosts where they begin, and lines between them.
+// The name of each host at its first rank, and lines between the hosts.
 std::string hosts_svg(const Mesh& mesh, double cell) {
   std::string svg;
   const std::size_t count = mesh.ranks.size();

@@ -18,7 +18,7 @@ pmix_proc_t process(const pmix_proc_t& like, pmix_rank_t rank) {
   return other;
 }
 
-// Of a fence: what came of it, once it is over.
+// A fence in progress; `status` is its result once `over` is set.
 struct Pending {
   std::atomic<bool> over{false};
   pmix_status_t status = PMIX_SUCCESS;

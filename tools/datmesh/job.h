@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The processes that mpirun or srun has started, by PMIx. Not thread-safe. Throws JobError.
+// The job: the processes started by mpirun or srun, as PMIx knows them. Not thread-safe. Throws
+// JobError.
 #pragma once
 
 #include <pmix.h>
@@ -17,7 +18,7 @@ struct JobError : std::runtime_error {
 
 class Job {
  public:
-  /** Fails if nobody has started this process as one of many. */
+  /** Throws if the process was not started as part of a job. */
   Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -26,11 +27,11 @@ class Job {
   [[nodiscard]] std::uint32_t rank() const { return self_.rank; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
-  /** What others may get after the next fence. */
+  /** Publishes a value that other ranks can get() after the next fence. */
   void put(const char* key, const std::string& text);
   [[nodiscard]] std::string get(std::uint32_t rank, const char* key);
-  /** Waits until all have come here, and calls `meanwhile` again and again, which has to take a
-   *  little time. */
+  /** Waits until all ranks have called it. Calls `meanwhile` in a loop, so that function should
+   *  sleep or wait for a short time. */
   void fence(const std::function<void()>& meanwhile);
 
  private:

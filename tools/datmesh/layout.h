@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Where what is in the memory of a node.
+// The layout of a node's memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace datmesh {
 
-inline constexpr std::uint32_t kSlots = 4;  // messages that a peer sends at most
+inline constexpr std::uint32_t kSlots = 4;  // messages from one peer, at most
 inline constexpr std::uint32_t kMessage = 64;
 
 struct Layout {
@@ -23,7 +23,7 @@ struct Layout {
   [[nodiscard]] std::size_t all() const { return message() + kMessage; }
 };
 
-/** Of receives: peer and slot; of posts the slot is kSlots. */
+/** The cookie of a receive: peer and slot. For requests the slot is kSlots. */
 inline constexpr std::uint64_t cookie_of(std::uint64_t peer, std::uint64_t slot) {
   return peer << 8 | slot;
 }

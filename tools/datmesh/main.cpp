@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// datmesh - connects all ranks of a job to all others over DAT, compares data, measures, and draws
-// a heat map.
+// datmesh - connects every rank of a job to every other over DAT, verifies data, measures, and
+// draws a heat map.
 #include "../program.h"
 #include "node.h"
 #include "report.h"
@@ -23,7 +23,8 @@ constexpr const char* kLinksKey = "datmesh.links";
 
 void wait_a_little() { ::usleep(500); }
 
-// After PMIx, whose server is where the process was started.
+// Must follow the PMIx set-up: the PMIx server is in the network namespace in which the process was
+// started.
 void enter_netns(const std::string& name) {
   const std::string path = name.find('/') == std::string::npos ? "/run/netns/" + name : name;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -59,7 +60,7 @@ bool save(const std::string& name, const std::string& text) {
   return false;
 }
 
-// Of rank 0, which has what all have told.
+// Runs on rank 0, which collects the results of all ranks.
 int report(Job& job, const Options& options, const std::string& command) {
   Mesh mesh{now(), command, options, {}};
   for (std::uint32_t rank = 0; rank < job.size(); ++rank)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connections; transfers are in transfer.cpp.
+// The connections of a node; transfer.cpp has the transfers.
 #include "node.h"
 
 #include "layout.h"
@@ -88,7 +88,7 @@ void Node::learn() {
   }
 }
 
-// Who speaks, and where the other side may write.
+// Private data: this rank, and the memory that the peer may write to.
 std::vector<std::byte> Node::introduction(std::uint32_t to) const {
   const Layout layout{options_.size, job_.size()};
   const DAT_RMR_TRIPLET piece = memory_.remote(layout.target(to), options_.size);
@@ -105,7 +105,7 @@ std::vector<std::byte> Node::introduction(std::uint32_t to) const {
 
 namespace {
 
-// The rank that an introduction is of, with its triplet; nothing if it is none.
+// The rank in an introduction, and its triplet; nullopt if the bytes are no introduction.
 std::optional<std::uint32_t> read_introduction(std::span<const std::byte> bytes,
                                                DAT_RMR_TRIPLET& triplet) {
   std::uint32_t words[6];
@@ -146,7 +146,7 @@ void Node::admit(const dat::Arrival& arrival) {
       read_introduction({static_cast<const std::byte*>(asked.private_data),
                          static_cast<std::size_t>(std::max(asked.private_data_size, 0))},
                         triplet);
-  if (!from || *from >= job_.rank() || peers_[*from].asking) return;  // a stranger: rejected
+  if (!from || *from >= job_.rank() || peers_[*from].asking) return;  // unknown peer: rejects
   peers_[*from].asking = true;
   triplet.segment_length = options_.size;
   peers_[*from].target = triplet;
@@ -179,7 +179,7 @@ void Node::handle_events(std::chrono::milliseconds limit) {
                              try {
                                admit(arrival);
                              } catch (const dat::Error&) {
-                               return;  // its sender hears of it, and tells
+                               return;  // the peer gets the rejection and reports it
                              }
                            },
                            [this](const dat::Established& up) { established(up); },
@@ -194,7 +194,7 @@ void Node::connect_all() {
     ask(peer);
     while (peers_[peer].asking) handle_events(std::chrono::milliseconds(100));
   }
-  // All who ask have been answered when all are here.
+  // When all ranks have reached the fence, every connection request has been answered.
   job_.fence([this] { handle_events(std::chrono::milliseconds(5)); });
   const auto end = Clock::now() + std::chrono::seconds(2);
   for (std::uint32_t peer = 0; peer < job_.rank(); ++peer) {

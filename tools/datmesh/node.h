@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// One rank of the mesh: its connections to all others, and the transfers on them. Each peer has
-// `size` bytes here that it writes to. Not thread-safe. Throws dat::Error where this rank can do
-// nothing at all; what is wrong with one link is in the link.
+// One rank of the mesh: its connections to all other ranks, and the transfers on them. Each peer
+// writes to its own `size` bytes of this rank's memory. Not thread-safe. Throws dat::Error if the
+// whole rank fails; the failure of a single link is recorded in that Link.
 #pragma once
 
 #include "job.h"
@@ -21,9 +21,9 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /** To all of higher rank; those of lower rank come. */
+  /** Connects to all higher ranks and accepts connections from all lower ones. */
   void connect_all();
-  /** With each in turn, in both directions. */
+  /** Measures the link to each peer in turn, in both directions. */
   void measure_all();
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
 
@@ -55,7 +55,7 @@ class Node {
   void receive_from(std::uint32_t peer);
   void say(std::uint32_t peer, std::uint32_t word);
   [[nodiscard]] std::uint32_t hear(std::uint32_t peer);
-  [[nodiscard]] bool next(std::uint32_t peer, std::uint32_t& slot);  // true: a message
+  [[nodiscard]] bool next(std::uint32_t peer, std::uint32_t& slot);  // true if a message arrived
   [[nodiscard]] std::span<std::byte> target(std::uint32_t peer);
   [[nodiscard]] std::span<std::byte> source();
 
@@ -68,10 +68,10 @@ class Node {
   dat::Queue transfers_;
   dat::Queue connections_;
   dat::Listener listener_;
-  std::deque<Peer> peers_;  // by rank; the own is not used
+  std::deque<Peer> peers_;  // by rank; this rank's own element is unused
   std::vector<Link> links_;
-  std::uint32_t in_flight_ = 0;      // of the transfer that runs
-  std::deque<std::uint32_t> heard_;  // messages that came while something else was awaited
+  std::uint32_t in_flight_ = 0;      // requests of the current transfer
+  std::deque<std::uint32_t> heard_;  // slots of messages that arrived early
 };
 
 }  // namespace datmesh

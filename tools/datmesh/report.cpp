@@ -12,7 +12,7 @@ namespace datmesh {
 
 namespace {
 
-constexpr std::size_t kNamed = 8;  // findings of a kind in the text
+constexpr std::size_t kNamed = 8;  // findings of one kind that the text lists
 
 template <typename Value>
 std::vector<double> values_of(const Mesh& mesh, Value value) {
@@ -39,7 +39,7 @@ std::string list_of(const char* title, const char* joint, const Mesh& mesh,
   return text;
 }
 
-// Where hosts have several ranks: which pairs of hosts the findings are of, the most frequent
+// If hosts have several ranks: the pairs of hosts with more than one finding, the most frequent
 // first.
 std::string hosts_of(const char* title, const char* joint, const Mesh& mesh,
                      const std::vector<Finding>& findings) {

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What is said about a mesh. The functions only make text.
+// Reports about a mesh. The functions only produce text.
 #pragma once
 
 #include "result.h"
 
 namespace datmesh {
 
-/** A link that is worth a word. */
+/** A link that the report mentions. */
 struct Finding {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::string what;
 };
 
-/** Pairs of which something failed, each once. */
+/** Pairs of ranks with a failure, each pair once. */
 [[nodiscard]] std::vector<Finding> failures_of(const Mesh& mesh);
-/** Directions whose rate is below options.slow of the median, the slowest first. */
+/** Directions whose rate is below options.slow times the median, the slowest first. */
 [[nodiscard]] std::vector<Finding> slow_of(const Mesh& mesh);
 
 [[nodiscard]] std::string text_of(const Mesh& mesh);
 [[nodiscard]] std::string json_of(const Mesh& mesh);
-/** A page with heat maps of rates and set-up times; needs nothing else. */
+/** A self-contained page with heat maps of rates and set-up times. */
 [[nodiscard]] std::string html_of(const Mesh& mesh);
 
 /** "rank 3 (host)" */

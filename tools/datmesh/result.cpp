@@ -31,7 +31,8 @@ std::vector<Link> unpacked(const std::string& text, std::size_t count) {
 
 std::uint32_t steps_of(std::uint32_t ranks) { return ranks + ranks % 2 - 1; }
 
-// The circle method: an odd number gets one more, whose partner has nobody.
+// The circle method of round-robin tournaments. An odd number of ranks is filled up with a dummy,
+// whose partner has nothing to do in that step.
 std::uint32_t partner_of(std::uint32_t rank, std::uint32_t step, std::uint32_t ranks) {
   const std::uint32_t even = ranks + ranks % 2;
   const std::uint32_t circle = even - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a rank knows of its connections, and all of them together. Plain data.
+// The results of one rank and of the whole mesh. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct Options {
   std::string html;
 };
 
-/** Of a connection, on one side. */
+/** The result of a connection, as seen from one side. */
 struct Link {
-  double setup_us = 0;  // of the side that has asked for it, 0: none
+  double setup_us = 0;  // set-up time; 0 on the side that accepted
   double rate = 0;      // MB/s to the other side
-  std::string trouble;  // empty: good, and all data were right
+  std::string trouble;  // empty if the link works and all data were right
 };
 
-/** A rank, and its links by the rank of the other side. */
+/** A rank and its links, indexed by the rank of the other side. */
 struct Rank {
   std::string host;
   std::vector<Link> links;
@@ -42,12 +42,13 @@ struct Mesh {
   std::vector<Rank> ranks;
 };
 
-/** The links of a rank as one string, and back; what cannot be read has trouble. */
+/** Convert the links of a rank to one string and back. A link that cannot be read gets a
+ *  `trouble`. */
 [[nodiscard]] std::string packed(const std::vector<Link>& links);
 [[nodiscard]] std::vector<Link> unpacked(const std::string& text, std::size_t count);
 
-/** Who meets whom in a step, so that after `steps_of(ranks)` everybody met everybody: the rank
- *  itself if nobody. */
+/** The schedule of the transfers: partner_of() is the partner of `rank` in a step, or `rank` itself
+ *  if it has none. After steps_of(ranks) steps every pair has met. */
 [[nodiscard]] std::uint32_t steps_of(std::uint32_t ranks);
 [[nodiscard]] std::uint32_t partner_of(std::uint32_t rank, std::uint32_t step, std::uint32_t ranks);
 

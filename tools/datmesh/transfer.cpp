@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Transfers of a node. In a step the lower rank of a pair writes first, then the other. After its
-// writes comes a message, which is answered at once for the clock, and again when the data were
-// compared.
+// The transfers of a node. In each step the lower rank of a pair writes first, then the higher one.
+// A message follows the writes; the peer answers it at once, which stops the clock, and again after
+// comparing the data.
 #include "layout.h"
 #include "node.h"
 
@@ -23,7 +23,7 @@ struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What `from` writes to `to`.
+// The byte at offset `at` of the data that `from` writes to `to`.
 std::byte pattern(std::uint32_t from, std::uint32_t to, std::size_t at) {
   const std::uint64_t mixed =
       (std::uint64_t{from} << 40 ^ std::uint64_t{to} << 20 ^ at) * 0x9e3779b97f4a7c15;
@@ -48,7 +48,7 @@ bool Node::next(std::uint32_t peer, std::uint32_t& slot) {
     const std::optional<dat::Event> event = transfers_.wait(left);
     if (!event) continue;
     const auto* done = std::get_if<dat::Completion>(&*event);
-    if (done == nullptr || done->cookie.as_64 >> 8 != peer) continue;  // of a link that broke
+    if (done == nullptr || done->cookie.as_64 >> 8 != peer) continue;  // from a broken link
     if (!done->good()) throw Trouble(fmt::format("a transfer failed: {}", done->status_name()));
     slot = static_cast<std::uint32_t>(done->cookie.as_64 & 0xff);
     if (slot == kSlots) --in_flight_;
@@ -63,7 +63,7 @@ void Node::say(std::uint32_t peer, std::uint32_t word) {
   peers_[peer].endpoint.post_send(memory_.segment(place, sizeof wire),
                                   dat::cookie(cookie_of(peer, kSlots)));
   ++in_flight_;
-  // The place is used again.
+  // Wait until the send has completed, as the next message reuses its memory.
   for (std::uint32_t slot = 0; in_flight_ > 0;)
     if (next(peer, slot)) heard_.push_back(slot);
 }

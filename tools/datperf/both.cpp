@@ -15,7 +15,7 @@ namespace datperf {
 
 namespace {
 
-// The child: what it says goes nowhere, except for errors. It ends with its parent.
+// Runs in the child: discards its standard output and keeps stderr. The child ends with its parent.
 [[noreturn]] void serve_parent(const Plan& plan, int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -29,7 +29,7 @@ namespace {
   ::_exit(status);
 }
 
-// Ends the child in every case.
+// Kills the child in its destructor.
 class Child {
  public:
   explicit Child(pid_t id) : id_(id) {}

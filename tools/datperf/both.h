@@ -7,8 +7,9 @@
 
 namespace datperf {
 
-/** Runs `client` while a child process serves, and returns its exit status. Trouble if the child
- *  does not listen. To be called before DAT and threads are used. */
+/** Runs `client` with a server in a child process, and returns the exit status of `client`. Throws
+ *  Trouble if the server does not start to listen. Must be called before the process uses DAT or
+ *  threads. */
 int with_own_server(const Plan& plan, const std::function<int()>& client);
 
 }  // namespace datperf

@@ -32,7 +32,7 @@ struct Axis {
   }
 };
 
-// Some room on both sides, so that no point is on the frame.
+// Leaves some room on both sides, so that no point lies on the frame.
 Axis axis_over(double low, double high, double from, double to, double room) {
   const double factor = std::max(std::pow(high / low, room), 1.15);
   return {low / factor, high * factor, from, to};
@@ -54,7 +54,7 @@ std::string tick_text(double value) {
   return fmt::format("{:g}", value);
 }
 
-// 1, 2, 5, 10 and so on, of many decades their powers only.
+// Ticks at 1, 2, 5, 10 and so on; if there are many decades, at powers of ten only.
 std::vector<double> ticks_of(const Axis& axis) {
   const bool many = axis.high / axis.low > 3000;
   std::vector<double> ticks;
@@ -75,7 +75,7 @@ std::string x_ticks(const Chart& chart, const Axis& x, const Axis& y) {
   double last = -1e9;
   for (const double value : values) {
     svg += line(x.at(value), y.from, x.at(value), y.to, "grid");
-    if (x.at(value) - last < 52) continue;  // their words would touch
+    if (x.at(value) - last < 52) continue;  // the labels would touch
     last = x.at(value);
     svg += text(last, y.from + 16, "middle",
                 chart.x_is_size ? size_text(static_cast<std::uint32_t>(value)) : tick_text(value));
@@ -98,15 +98,15 @@ std::string frame(const Chart& chart, const Axis& x, const Axis& y) {
   return svg;
 }
 
-// For a curve's group. Where there are more curves than colours the lines differ.
+// The style of a curve's group. If there are more curves than colours, the line styles differ.
 std::string style_of(std::size_t index) {
   constexpr std::array<const char*, 4> kDashes{"none", "8 3", "3 2", "10 2 2 2"};
   return fmt::format("--c:var(--c{});--d:{}", index % kColours,
                      kDashes[index / kColours % kDashes.size()]);
 }
 
-// Colours alone do not tell curves apart for everybody: each has a shape as well, and those of one
-// colour have different ones.
+// Not every reader can tell the colours apart, so each curve has a shape as well, and curves of the
+// same colour have different shapes.
 std::string mark(std::size_t index, double x, double y, const std::string& hint) {
   const std::string title = fmt::format("<title>{}</title>", escaped(hint));
   switch ((index + index / kColours) % 4) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The client's side of transfers. What the server does with them: responder.cpp.
+// The client's side of transfers; responder.cpp is the server's side.
 #include "connect.h"
 
 #include <fmt/core.h>
@@ -48,28 +48,29 @@ class ClientRunner : public Runner {
  private:
   Round latency(const Limit& limit);
   Round bandwidth(const Limit& limit);
-  // One operation, from the post until what it waits for is here.
+  // One operation, from the post until its completion or answer arrives.
   void ping(std::uint32_t index);
   void ping_by_memory(std::uint32_t index);
   void await_message(std::uint32_t index);
   void await_completion();
-  // Bandwidth: posts what the window has room for, and takes in a completion.
+  // Bandwidth: fill() posts as much as the window allows, take() waits for a completion and returns
+  // the index of its endpoint.
   void fill(std::uint32_t index);
-  std::uint32_t take();  // whose it was
+  std::uint32_t take();
   [[nodiscard]] bool idle() const;
   void flush_writes();
 
   struct Flow {
     std::uint64_t posted = 0;
     std::uint64_t completed = 0;
-    std::uint64_t acknowledged = 0;  // messages that the server has taken
+    std::uint64_t acknowledged = 0;  // messages that the server has received
   };
 
   Group group_;
   std::chrono::seconds patience_;
-  std::uint8_t mark_ = 0;  // what the last byte of a write is
+  std::uint8_t mark_ = 0;  // the last byte of the current write
   std::vector<Flow> flows_;
-  std::uint64_t posted_ = 0;  // of all
+  std::uint64_t posted_ = 0;  // on all endpoints
   bool stopping_ = false;
   bool streaming_ = false;
 };
@@ -85,7 +86,7 @@ void ClientRunner::await_message(std::uint32_t index) {
   group_.post_receive(index);
 }
 
-// The server writes the same back. Never 0, which the memory has at first.
+// The server writes the same byte back. The mark is never 0, the initial content of the memory.
 void ClientRunner::ping_by_memory(std::uint32_t index) {
   group_.set_last_byte(index, mark_);
   group_.post(index);
@@ -133,7 +134,7 @@ Round ClientRunner::latency(const Limit& limit) {
   std::uint32_t index = 0;
   while (!limit.reached(round.operations, now)) {
     if (index == 0) mark_ = mark_ == 255 ? 1 : static_cast<std::uint8_t>(mark_ + 1);
-    const auto before = now;  // reading the clock takes as long as a part of what is measured
+    const auto before = now;  // one clock reading per operation, because it is not negligible
     ping(index);
     now = Clock::now();
     const double us = us_between(before, now);
@@ -150,7 +151,7 @@ void ClientRunner::fill(std::uint32_t index) {
   Flow& flow = flows_[index];
   while (flow.posted - flow.completed < window &&
          (!streaming_ || flow.posted - flow.acknowledged < 2 * window)) {
-    // A stream ends with a whole window: that is what the server acknowledges.
+    // A stream ends with a whole window, because the server acknowledges whole windows.
     if (stopping_ && (!streaming_ || flow.posted % window == 0)) return;
     group_.post(index);
     ++flow.posted;
@@ -170,7 +171,8 @@ std::uint32_t ClientRunner::take() {
   return done.endpoint;
 }
 
-// That a write is complete here says nothing about the memory of the peer: a message after it does.
+// A completed write may not have reached the peer's memory yet. Once a message sent after it has
+// been answered, it has.
 void ClientRunner::flush_writes() {
   for (std::uint32_t i = 0; i < group_.endpoints(); ++i) group_.post_send(i, 1);
   for (std::uint32_t left = 2 * group_.endpoints(); left > 0; --left) {

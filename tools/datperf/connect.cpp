@@ -77,7 +77,7 @@ void part(const dat::Endpoint& endpoint, const dat::Queue& queue, std::chrono::s
     while (const std::optional<dat::Event> event = queue.wait(patience))
       if (std::holds_alternative<dat::Ended>(*event)) return;
   } catch (const dat::Error&) {
-    return;  // it has ended already, or will when it is destroyed
+    return;  // the connection has ended already, or ends when the endpoint is destroyed
   }
 }
 

@@ -35,8 +35,8 @@ DAT_EVD_FLAGS completion_flags(const Device& device) {
   return static_cast<DAT_EVD_FLAGS>(unsigned{DAT_EVD_DTO_FLAG} | extended);
 }
 
-// A server that takes a stream of messages has twice the window of receives, and acknowledges each
-// window; else one message at a time goes each way.
+// For a stream of messages, receives are posted for two windows, and the server acknowledges each
+// window. Otherwise one message at a time is in flight in each direction.
 std::uint32_t receives_of(const Case& what) {
   const bool stream = what.measure == Measure::kBandwidth && what.operation == Operation::kSend;
   return stream ? 2 * what.window + 2 : 4;
@@ -165,7 +165,7 @@ bool Group::next(Done& done, bool& failed, std::chrono::milliseconds limit) {
     for (unsigned turn = 0;; ++turn) {
       if (poll(done, failed)) [[likely]]
         return true;
-      if (turn % 1024 == 1023) {  // not every time: clocks take time
+      if (turn % 1024 == 1023) {  // reading the clock on every turn would cost too much
         const auto now = Clock::now();
         if (end == Clock::time_point{}) end = now + limit;
         if (now >= end) return false;
@@ -194,7 +194,7 @@ Done Group::next() {
   return done;
 }
 
-// The provider stores the byte when it likes: that is the point, and no mistake.
+// The provider may store the byte at any time, so this data race is intended.
 __attribute__((no_sanitize("thread"))) std::uint8_t Group::last_byte(std::uint32_t index) const {
   const volatile std::byte* byte = bytes_.get() + target(index) + what_.size - 1;
   return std::to_integer<std::uint8_t>(*byte);

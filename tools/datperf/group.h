@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The connections that one thread uses, on either side: a queue for the completions of all, and
-// memory. Each connection has `size` bytes that the peer may read and write, where messages arrive
-// as well, and `size` bytes to send from. Receives share the memory: nobody looks at the contents.
-// Not thread-safe. Throws dat::Error, and Trouble for what is no error of a call.
+// The connections of one thread, on either side, with a common completion queue and memory. Each
+// connection has `size` bytes that the peer may read and write and into which messages arrive, and
+// `size` bytes to send from. All receives of a connection share that memory, as the contents of
+// messages do not matter. Not thread-safe. Throws dat::Error if a DAT call fails, and Trouble for
+// other failures.
 #pragma once
 
 #include "wire.h"
@@ -36,7 +37,7 @@ struct Device {
 struct Done {
   std::uint32_t endpoint = 0;
   bool received = false;
-  std::uint32_t length = 0;  // of a receive
+  std::uint32_t length = 0;  // of a received message
 };
 
 class Group {
@@ -49,11 +50,11 @@ class Group {
   [[nodiscard]] const dat::Endpoint& endpoint(std::uint32_t index) const {
     return endpoints_[index];
   }
-  /** What the peer has to know to read and write. */
+  /** What the peer needs in order to read and write this side's memory. */
   [[nodiscard]] Invitation invitation(std::uint32_t index) const;
   void set_peer(std::uint32_t index, std::uint64_t address, std::uint32_t context);
 
-  /** With the receives that the case needs. */
+  /** Posts the receives that the case needs, on every endpoint. */
   void post_receives();
   void post_receive(std::uint32_t index) {
     endpoints_[index].post_recv(memory_.segment(target(index), what_.size), cookie(index, true));
@@ -61,24 +62,26 @@ class Group {
   void post_send(std::uint32_t index, std::uint32_t size) {
     endpoints_[index].post_send(memory_.segment(source(index), size), cookie(index, false));
   }
-  /** Of one operation of the case: to its completion. */
+  /** Posts one operation of the case. */
   void post(std::uint32_t index) { (this->*post_)(index); }
   void post_write(std::uint32_t index) {
     const DAT_LMR_TRIPLET local = memory_.segment(source(index), what_.size);
     endpoints_[index].post_write({&local, 1}, peers_[index], cookie(index, false));
   }
 
-  /** The next completion if there is one; `failed` tells that it is of a failed operation. */
+  /** Takes the next completion if there is one; sets `failed` if its operation failed. */
   [[nodiscard]] bool poll(Done& done, bool& failed) {
     DAT_EVENT event;
     return completions_.poll(event) && digest(event, done, failed);
   }
-  /** The next completion, in the way of the case; false if none came for that long. */
+  /** Waits for the next completion, by polling or blocking as the case says. Returns false if none
+   *  arrives within `limit`. */
   [[nodiscard]] bool next(Done& done, bool& failed, std::chrono::milliseconds limit);
-  /** The next completion; Trouble if it failed or none came in time. */
+  /** Waits for the next completion. Throws Trouble if it failed or none arrived in time. */
   Done next();
 
-  /** For who looks at memory: the last byte that the peer writes, and ours that is written. */
+  /** For polling on memory: the last byte of the block that the peer writes, and of the block that
+   *  this side sends from. */
   [[nodiscard]] std::uint8_t last_byte(std::uint32_t index) const;
   void set_last_byte(std::uint32_t index, std::uint8_t value);
 
@@ -101,8 +104,8 @@ class Group {
 
   Case what_;
   std::chrono::seconds patience_;
-  std::uint32_t receives_;  // posted at each endpoint
-  std::uint32_t requests_;  // that an endpoint may have
+  std::uint32_t receives_;  // posted on each endpoint
+  std::uint32_t requests_;  // maximum per endpoint
   std::size_t stride_;
   Bytes bytes_;
   dat::Zone zone_;
@@ -115,7 +118,7 @@ class Group {
   DAT_DTO_COMPLETION_STATUS last_failure_ = DAT_DTO_SUCCESS;
 };
 
-/** Attributes of an endpoint for what a case does. */
+/** The attributes of an endpoint that supports every operation with these limits. */
 [[nodiscard]] DAT_EP_ATTR endpoint_attributes(const Device& device, std::uint32_t size,
                                               std::uint32_t receives, std::uint32_t requests);
 

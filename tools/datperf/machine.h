@@ -5,7 +5,7 @@
 
 namespace datperf {
 
-/** A report that only says where and when. */
+/** A report without results: only date, host, kernel and processor. */
 [[nodiscard]] Report about_machine();
 
 }  // namespace datperf

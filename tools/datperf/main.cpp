@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// datperf - measures DAT between two processes: latency, bandwidth, message rate, connections; as
-// a table, JSON, CSV, and a page with curves.
+// datperf - measures DAT between two processes: latency, bandwidth, message rate and connection
+// set-up. Prints a table, JSON, CSV, or a page with curves.
 #include "../program.h"
 #include "both.h"
 #include "machine.h"
@@ -18,7 +18,7 @@ namespace {
 
 using namespace datperf;
 
-// "3/20 send latency" on a terminal, while it takes its time.
+// Shows progress such as "3/20" on a terminal, if standard output goes elsewhere.
 void show_progress(std::size_t done, std::size_t all) {
   if (::isatty(STDERR_FILENO) != 0 && ::isatty(STDOUT_FILENO) == 0)
     tools::print(stderr, "\r{}/{}{}", done, all, done == all ? "\n" : "");

@@ -15,7 +15,7 @@ namespace datperf {
 
 namespace {
 
-// The rounds of all threads of a case; each begins when all are ready for it.
+// Runs the rounds of a case in all threads. A round starts when all threads are ready.
 class Team {
  public:
   Team(const Effort& effort, std::vector<std::unique_ptr<Runner>> runners)
@@ -57,7 +57,7 @@ class Team {
   const Effort& effort_;
   std::vector<std::unique_ptr<Runner>> runners_;
   std::barrier<> barrier_;
-  std::vector<std::vector<Round>> rounds_;  // by round and thread
+  std::vector<std::vector<Round>> rounds_;  // indexed by round, then by thread
   std::mutex mutex_;
   std::exception_ptr trouble_;
 };
@@ -67,7 +67,7 @@ std::string describe(const Case& what) {
                      name_of(what.waiting), what.size);
 }
 
-// Sockets have no one-sided operations, and each connection its thread.
+// Sockets have no one-sided operations, and each socket has a thread of its own.
 bool sockets_have(const Case& what) {
   return what.endpoints == 1 &&
          (what.measure == Measure::kConnections ? what.waiting == Waiting::kBlock

@@ -10,15 +10,15 @@
 
 namespace datperf {
 
-/** Carries out one case with `make`, once for each thread. */
+/** Measures one case. Calls `make` once for each thread. */
 [[nodiscard]] Row measure(const Case& what, const Effort& effort, const std::string& column,
                           const std::function<std::unique_ptr<Runner>()>& make);
 
-/** Of one case, a row of each column that has it, as soon as they are there. */
+/** Called after each case, with one row for every column that supports the case. */
 using Sink = std::function<void(const Case&, const std::vector<Row>&)>;
 
-/** All cases with the server that the plan names: columns are its IAs, and the sockets. Throws
- *  what group.h does. */
+/** Measures all cases of the plan with its server. The columns are the plan's IAs, and sockets if
+ *  requested. Throws the same exceptions as group.h. */
 void measure_all(const Plan& plan, const Sink& sink);
 
 [[nodiscard]] std::vector<std::string> columns_of(const Plan& plan);

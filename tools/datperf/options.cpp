@@ -13,7 +13,7 @@ namespace datperf {
 
 namespace {
 
-// What the cases are made of.
+// The values whose combinations make up the cases.
 struct Lists {
   std::vector<std::string> measures{"latency", "bandwidth", "connections"};
   std::vector<std::string> operations{"send", "write", "read"};
@@ -24,7 +24,7 @@ struct Lists {
   std::vector<std::uint32_t> threads{1};
 };
 
-// One word each: a second one would be taken from the host.
+// Each option takes one word only: a second one could be meant as the host.
 template <typename List>
 CLI::Option* add_list(CLI::App& command, const char* name, List& list, const char* help,
                       const char* text) {
@@ -97,7 +97,7 @@ void add_reports(CLI::App& command, Options& options) {
   command.add_option("--html", options.html, "Write a page with curves")->option_text("FILE");
 }
 
-// The value of an enumeration; the name was checked.
+// The enumerator of that name, which has been validated already.
 template <typename Value, typename Names>
 Value value_of(const Names& names, const std::string& name) {
   return static_cast<Value>(std::find(names.begin(), names.end(), name) - names.begin());
@@ -170,7 +170,7 @@ void check_together(const Options& options) {
 std::optional<Options> parse(int argc, char** argv, int& status) {
   CLI::App app{"Measures DAT: latency, bandwidth, message rate, connections."};
   app.set_version_flag("--version", tools::version_of("datperf"), "Print the version and exit");
-  app.require_subcommand(0, 1);  // that there is one is looked at last: other mistakes come first
+  app.require_subcommand(0, 1);  // a missing one is reported last, after any other mistake
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("datperf: ") + error.what() + "\nTry 'datperf --help'.\n";
   });

@@ -13,15 +13,15 @@ enum class Command : std::uint8_t { kServer, kClient, kBoth };
 struct Options {
   Command command = Command::kBoth;
   Plan plan;
-  std::uint32_t clients = 0;  // that a server serves
-  // Names of files, "-" for standard output, empty for none.
+  std::uint32_t clients = 0;  // number of clients that a server serves
+  // File names; "-" for standard output, empty for none.
   std::string json;
   std::string csv;
   std::string html;
 };
 
-/** What the command line asks for; nothing if it is wrong or has been answered, then `status` is
- *  the exit status. */
+/** Parses the command line. Returns nullopt if the program must exit, with `status`: the command
+ *  line is wrong, or it was --help or --version. */
 [[nodiscard]] std::optional<Options> parse(int argc, char** argv, int& status);
 
 }  // namespace datperf

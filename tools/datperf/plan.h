@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What is to be measured, and what came of it. Plain data.
+// The cases to measure, and their results. Plain data.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ enum class Measure : std::uint8_t { kLatency, kBandwidth, kConnections };
 enum class Operation : std::uint8_t { kSend, kWrite, kRead, kFetchAdd };
 enum class Waiting : std::uint8_t { kPoll, kBlock };
 
-// By the values of the enumerations; also what the options take.
+// Names, indexed by the enumerators; options accept them as well.
 inline constexpr std::array<const char*, 3> kMeasures{"latency", "bandwidth", "connections"};
 inline constexpr std::array<const char*, 4> kOperations{"send", "write", "read", "fetch-add"};
 inline constexpr std::array<const char*, 2> kWaitings{"poll", "block"};
@@ -32,14 +32,14 @@ inline constexpr std::uint32_t kMaxEndpoints = 256;
 inline constexpr std::uint32_t kMaxThreads = 64;
 inline constexpr std::uint32_t kAtomicSize = 8;
 
-/** One measurement. Of connections only waiting, endpoints and threads mean something. */
+/** One measurement. For connections, only waiting, endpoints and threads have a meaning. */
 struct Case {
   Measure measure = Measure::kLatency;
   Operation operation = Operation::kSend;
   Waiting waiting = Waiting::kPoll;
   std::uint32_t size = 1;
   std::uint32_t window = 1;     // transfers in flight on each endpoint
-  std::uint32_t endpoints = 1;  // of each thread
+  std::uint32_t endpoints = 1;  // per thread
   std::uint32_t threads = 1;
 
   [[nodiscard]] const char* operation_name() const {
@@ -48,7 +48,8 @@ struct Case {
   bool operator==(const Case&) const = default;
 };
 
-/** How long: rounds of `seconds`, or of `count` operations of each thread if that is not 0. */
+/** The length of a measurement: rounds of `seconds` or, if `count` is not 0, of that many
+ *  operations in each thread. */
 struct Effort {
   std::uint32_t rounds = 10;
   double seconds = 0.05;
@@ -61,7 +62,7 @@ struct Plan {
   std::vector<std::string> hosts;
   std::uint16_t port = 45260;
   std::uint32_t timeout_s = 20;
-  bool sockets = false;  // TCP sockets beside DAT
+  bool sockets = false;  // measure TCP sockets, too
   std::vector<Case> cases;
   Effort effort;
 };
@@ -74,26 +75,26 @@ struct Distribution {
   double maximum = 0;
 };
 
-/** Where the median lies, with the probability `level`. */
+/** The interval that contains the median with the probability `level`. */
 struct Interval {
   double low = 0;
   double high = 0;
   double level = 0;
 };
 
-/** The result of a case in one column. Latency and connections: microseconds of one operation;
- *  bandwidth: 10^6 bytes a second, one value a round. */
+/** The result of a case in one column. Latency and connections: microseconds per operation;
+ *  bandwidth: 10^6 bytes per second, one value per round. */
 struct Row {
   std::string column;  // the IA, or "sockets"
   Case what;
   std::uint64_t operations = 0;
   Distribution value;
-  Interval interval;           // of the median, from the medians of the rounds
-  double per_second = 0;       // operations, median of the rounds
-  std::vector<double> rounds;  // the median of each
+  Interval interval;           // of the median, computed from the medians of the rounds
+  double per_second = 0;       // operations per second, median of the rounds
+  std::vector<double> rounds;  // the median of each round
 };
 
-/** What a report has to say besides. */
+/** All results, and where, when and how they were measured. */
 struct Report {
   std::vector<std::string> columns;
   std::vector<Row> rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connections that are made, measured and ended, `endpoints` of them side by side.
+// Measures connection set-up: makes and ends `endpoints` connections at a time.
 #include "connect.h"
 
 #include <deque>
@@ -21,7 +21,7 @@ class ProbeRunner : public Runner {
         queue_(device.adapter, DAT_EVD_CONNECTION_FLAG,
                static_cast<DAT_COUNT>(2 * what.endpoints + 2)) {
     Round round;
-    cycle(round);  // Trouble is seen before anything is measured
+    cycle(round);  // so that errors show up before anything is measured
   }
 
   Round run(const Limit& limit) override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// JSON and CSV: what other programs read.
+// Reports for other programs: JSON and CSV.
 #include "../json.h"
 #include "../program.h"
 #include "report.h"
@@ -43,7 +43,7 @@ void add_row(Json& json, const Row& row) {
   json.close(']').close('}');
 }
 
-// RFC 4180.
+// Quotes a CSV field as in RFC 4180.
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";

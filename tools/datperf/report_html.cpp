@@ -10,7 +10,7 @@ namespace datperf {
 
 namespace {
 
-// Colours that people with other eyes tell apart, for either background.
+// Colours that colour-blind readers can tell apart, for light and dark backgrounds.
 constexpr const char* kStyle = R"(
 :root { color-scheme: light dark; --ink: #1c2024; --soft: #5b6570; --line: #d9dee3; --back: #fff;
   --c0: #0069b4; --c1: #d1450b; --c2: #00845d; --c3: #a8428f; --c4: #8a6d00; --c5: #0091a8;
@@ -47,7 +47,7 @@ th { color: var(--soft); font-weight: 600 } .word { text-align: left }
 
 using Rows = std::vector<const Row*>;
 
-// What may differ between the points of a curve.
+// A parameter that may differ between cases, and so be the x axis.
 struct Dimension {
   const char* label;
   const char* word;  // in the name of a curve
@@ -64,7 +64,7 @@ std::size_t values_of(const Rows& rows, const Dimension& dimension) {
   return values.size();
 }
 
-// The one with the most values; of equals the first.
+// The dimension with the most values; the first one if several have equally many.
 const Dimension& x_of(const Rows& rows) {
   return *std::max_element(kDimensions.begin(), kDimensions.end(),
                            [&](const Dimension& one, const Dimension& other) {
@@ -81,7 +81,7 @@ std::string curve_name(const Row& row, const Rows& rows, const Dimension& x) {
   return name;
 }
 
-// What a chart shows of a row.
+// Which value of a row a chart shows.
 enum class Shown : std::uint8_t { kValue, kRate };
 
 Point point_of(const Row& row, const Dimension& x, Shown shown) {
@@ -89,7 +89,8 @@ Point point_of(const Row& row, const Dimension& x, Shown shown) {
   point.x = row.what.*x.member;
   if (shown == Shown::kRate) {
     point.y = row.per_second;
-    // The same rounds in another unit; connections have no rounds of rates.
+    // Bandwidth: the same interval, scaled to operations per second. Connections have no interval
+    // of their rate.
     const bool bandwidth = row.what.measure == Measure::kBandwidth && row.value.median > 0;
     point.low = bandwidth ? point.y * row.interval.low / row.value.median : point.y;
     point.high = bandwidth ? point.y * row.interval.high / row.value.median : point.y;

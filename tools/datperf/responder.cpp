@@ -56,7 +56,7 @@ void Responder::respond() {
   }
 }
 
-// What the client has written is written back.
+// Writes back what the client has written.
 void Responder::respond_by_memory() {
   while (alive_ > 0 && !stop_) {
     for (std::uint32_t i = 0; i < group_.endpoints(); ++i) {
@@ -72,7 +72,7 @@ void Responder::respond_by_memory() {
   }
 }
 
-// A failed completion is of a connection that has ended: its receives are flushed.
+// A failed completion means that its connection has ended: the receives are flushed.
 void Responder::handle(const Done& done, bool failed) {
   if (failed) {
     if (!ended_[done.endpoint]) --alive_;
@@ -83,7 +83,7 @@ void Responder::handle(const Done& done, bool failed) {
   try {
     answer(done);
   } catch (const dat::Error& error) {
-    if (error.type() != DAT_INVALID_STATE) throw;  // else it has just ended: flushes follow
+    if (error.type() != DAT_INVALID_STATE) throw;  // else the connection has ended; flushes follow
   }
 }
 

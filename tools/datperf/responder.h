@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The server's side of a group: a thread that answers until its connections have ended.
+// The server's side of a group: a thread that answers until all its connections have ended.
 #pragma once
 
 #include "group.h"
@@ -12,28 +12,28 @@ namespace datperf {
 
 class Responder {
  public:
-  /** Begins with the connections that `hello` names; they come by accept(). */
+  /** Prepares for the connections that `hello` announces; accept() adds them one by one. */
   Responder(const Device& device, const Hello& hello, std::chrono::seconds patience);
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
-  /** Waits for the thread. */
+  /** Stops the thread and waits for it. */
   ~Responder();
 
   [[nodiscard]] const Case& what() const { return group_.what(); }
   [[nodiscard]] bool fits(const Hello& hello) const;
   [[nodiscard]] bool complete() const { return accepted_ == group_.endpoints(); }
   [[nodiscard]] Clock::time_point since() const { return since_; }
-  /** Bytes of memory that a group takes. */
+  /** The bytes of memory that a group needs. */
   [[nodiscard]] static std::uint64_t memory_of(const Case& what);
 
-  /** The last one starts the thread. */
+  /** Accepts a connection of the group. The last one starts the thread. */
   void accept(dat::Request request, const Hello& hello);
 
-  /** The connections have ended. */
+  /** Returns whether the thread has finished: all connections have ended, or it failed. */
   [[nodiscard]] bool over() const { return over_; }
-  /** What went wrong, once it is over. */
+  /** What went wrong, if anything; valid once over() is true. */
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
-  /** Makes the thread end although connections have not. */
+  /** Makes the thread finish even if connections have not ended. */
   void stop() { stop_ = true; }
 
  private:
@@ -49,7 +49,7 @@ class Responder {
   std::uint32_t accepted_ = 0;
   std::vector<bool> ended_;
   std::uint32_t alive_;
-  std::vector<std::uint32_t> taken_;  // messages of a stream since the last acknowledgement
+  std::vector<std::uint32_t> taken_;  // messages received since the last acknowledgement
   std::vector<std::uint8_t> marks_;
   std::string trouble_;
   std::atomic<bool> over_{false};

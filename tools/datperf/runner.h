@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Who carries out the rounds of one case in one thread: over DAT, or over sockets.
+// A runner carries out the rounds of one case in one thread, over DAT or over sockets.
 #pragma once
 
 #include "group.h"
@@ -14,7 +14,7 @@
 
 namespace datperf {
 
-/** When a round is over: after `count` operations, or if that is 0 after a time. */
+/** The end of a round: after `count` operations or, if that is 0, after `seconds`. */
 class Limit {
  public:
   Limit(std::uint64_t count, double seconds)
@@ -35,7 +35,7 @@ class Limit {
 struct Round {
   std::uint64_t operations = 0;
   double seconds = 0;
-  std::vector<double> samples;  // microseconds of each operation; none of a bandwidth
+  std::vector<double> samples;  // microseconds of each operation; empty for bandwidth
 };
 
 class Runner {
@@ -47,26 +47,26 @@ class Runner {
   virtual Round run(const Limit& limit) = 0;
 };
 
-/** Where the server is. */
+/** The address of the server. */
 struct Target {
   sockaddr_storage address{};
   std::string name;  // for messages
   std::uint16_t port = 0;
   std::chrono::seconds patience{20};
 };
-/** Trouble if there is no such host. */
+/** Throws Trouble if there is no such host. */
 [[nodiscard]] Target resolve(const std::string& host, std::uint16_t port,
                              std::chrono::seconds patience);
 
-/** Over DAT, of transfers and of connections. The device has to outlive the runner. */
+/** Runners over DAT, for transfers and for connection set-up. The device must outlive the runner. */
 [[nodiscard]] std::unique_ptr<Runner> make_transfer_runner(const Device& device,
                                                            const Target& target, const Case& what);
 [[nodiscard]] std::unique_ptr<Runner> make_probe_runner(const Device& device, const Target& target,
                                                         const Case& what);
-/** Over TCP sockets; of sends and connections only. */
+/** A runner over TCP sockets, for sends and connection set-up only. */
 [[nodiscard]] std::unique_ptr<Runner> make_socket_runner(const Target& target, const Case& what);
 
-/** The connection that stands for a client. */
+/** A connection without data that represents the client: the server counts its clients by these. */
 class Session {
  public:
   Session(const Device& device, const Target& target);

@@ -14,7 +14,7 @@ namespace datperf {
 
 namespace {
 
-/** One IA: who comes, and who is served. Its thread accepts; groups have their own. */
+/** The server on one IA. Its thread accepts connections; each group has a thread of its own. */
 class Door {
  public:
   Door(const std::string& ia, std::uint16_t port, const Plan& plan, const Limits& limits)
@@ -27,7 +27,7 @@ class Door {
         events_(device_.adapter, DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG, 2048),
         listener_(device_.adapter, port, events_) {}
 
-  /** Until so many clients were served, or for ever. */
+  /** Serves that many clients, or forever if `clients` is 0. */
   void run(std::uint32_t clients);
   [[nodiscard]] bool good() const { return good_; }
 
@@ -59,7 +59,7 @@ class Door {
   std::list<Responder> groups_;
   std::uint32_t served_ = 0;
   bool good_ = true;
-  dat::Listener listener_;  // last: nobody comes before there is where to
+  dat::Listener listener_;  // last member, so that all others exist when the first client arrives
 };
 
 void Door::run(std::uint32_t clients) {
@@ -74,8 +74,8 @@ void Door::run(std::uint32_t clients) {
   }
 }
 
-// While groups are measured this thread does not wait inside DAT: that would make it the one that
-// drives the adapter, whom each message for a thread that polls has to wake.
+// While groups are being measured, this thread must not wait inside DAT: a waiting thread drives
+// the adapter, and every message for a polling thread would have to wake it.
 std::optional<dat::Event> Door::next_event() {
   if (groups_.empty()) return events_.wait(std::chrono::milliseconds(200));
   std::optional<dat::Event> event = events_.poll();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// TCP sockets that send at once (TCP_NODELAY), for comparison. Not thread-safe. Trouble if
-// something fails.
+// TCP sockets with TCP_NODELAY, for comparison. Not thread-safe. Failures throw Trouble.
 #pragma once
 
 #include "plan.h"
@@ -21,16 +20,16 @@ class Socket {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   void send_at_once() const;
 
-  /** All of the bytes. */
+  /** Writes all of the bytes. */
   void write(std::span<const std::byte> bytes, Waiting waiting) const;
-  /** All of the bytes; false if the peer has closed before the first. */
+  /** Reads all of the bytes. Returns false if the peer has closed before the first one. */
   [[nodiscard]] bool read(std::span<std::byte> bytes, Waiting waiting) const;
 
  private:
   int descriptor_;
 };
 
-/** "what: why", of errno. */
+/** Throws Trouble with the text "what: why", where errno is the reason. */
 [[noreturn]] void fail_socket(const char* what);
 
 }  // namespace datperf

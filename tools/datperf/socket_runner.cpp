@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What client_runner.cpp and probe_runner.cpp do, with sockets.
+// The counterparts of client_runner.cpp and probe_runner.cpp for sockets.
 #include "runner.h"
 #include "socket.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 Socket connect_to(const Target& target) {
   sockaddr_storage address = target.address;
-  // The port is at the same place in both families.
+  // The port has the same offset in both address families.
   reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(target.port);
   Socket socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval limit{static_cast<time_t>(target.patience.count()), 0};
@@ -53,7 +53,7 @@ class SocketRunner : public Runner {
     return round;
   }
 
-  // Two windows at most are under way, as with DAT.
+  // At most two windows are in flight, as with DAT.
   Round bandwidth(const Limit& limit) {
     Round round;
     std::uint32_t windows = 0;

@@ -33,14 +33,14 @@ Socket listen_at(std::uint16_t port) {
   return socket;
 }
 
-// How long a read waits; 0: for ever.
+// Sets how long a read may wait; 0 means forever.
 void limit_reads(const Socket& socket, std::chrono::seconds limit) {
   const timeval value{static_cast<time_t>(limit.count()), 0};
   if (::setsockopt(socket.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &value, sizeof value) != 0)
     fail_socket("SO_RCVTIMEO");
 }
 
-// Bytes that one client has of what there is for all.
+// One client's share of the memory for all clients. Throws Trouble if too little is left.
 class Share {
  public:
   Share(std::atomic<std::uint64_t>& room, std::uint64_t size) : room_(room), size_(size) {
@@ -75,7 +75,7 @@ SocketServer::~SocketServer() {
   }
 }
 
-// Who comes when all places are taken waits in the listener's queue.
+// If there are kMostPeers clients already, further ones wait in the listener's backlog.
 void SocketServer::accept_all() {
   while (!stop_) {
     join_those_that_are_over();
@@ -104,7 +104,7 @@ void SocketServer::answer(Peer& peer) {
     peer.socket.send_at_once();
     answer_client(peer.socket, patience_, room_);
   } catch (const std::exception&) {
-    // The client has gone or says nonsense, and notices by itself.
+    // The client has gone or sent nonsense; it notices the closed connection.
   }
   ::shutdown(peer.socket.descriptor(), SHUT_RDWR);
   peer.over = true;

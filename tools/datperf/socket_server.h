@@ -11,17 +11,17 @@
 
 namespace datperf {
 
-/** Answers one client until it closes: messages go back one by one, of a stream each window is
- *  acknowledged. It has `patience` for its first words, and its message takes bytes of `room` as
- *  long as it is here. Throws Trouble. */
+/** Answers one client until it closes the socket: returns each message or, for a stream,
+ *  acknowledges each window. The client must send its Hello within `patience`. The size of its
+ *  message is subtracted from `room` while it is connected. Throws Trouble. */
 void answer_client(const Socket& socket, std::chrono::seconds patience,
                    std::atomic<std::uint64_t>& room);
 
-/** Answers sockets, each in a thread of its own, until it is destroyed. */
+/** Accepts sockets and answers each in a thread of its own, until it is destroyed. */
 class SocketServer {
  public:
-  /** Of IPv6 and IPv4; the messages of all clients take `memory` bytes at most. Trouble if the port
-   *  is in use. */
+  /** Listens on IPv6 and IPv4. The messages of all clients together may have `memory` bytes. Throws
+   *  Trouble if the port is in use. */
   SocketServer(std::uint16_t port, std::chrono::seconds patience, std::uint64_t memory);
   SocketServer(const SocketServer&) = delete;
   SocketServer& operator=(const SocketServer&) = delete;
@@ -43,7 +43,7 @@ class SocketServer {
   std::chrono::seconds patience_;
   std::atomic<std::uint64_t> room_;
   std::atomic<bool> stop_{false};
-  std::list<Peer> peers_;  // the thread's own
+  std::list<Peer> peers_;  // used by `thread_` only, until it has ended
   std::thread thread_;
 };
 

@@ -20,7 +20,7 @@ double middle(const std::vector<double>& sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-// How probable `successes` of `trials` are if each has one half.
+// The probability of `successes` in `trials` if each succeeds with probability 1/2.
 double binomial(std::size_t trials, std::size_t successes) {
   const auto n = static_cast<double>(trials);
   const auto k = static_cast<double>(successes);
@@ -45,7 +45,8 @@ Distribution distribution_of(std::vector<double> values) {
 Interval median_interval(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  // The median is below value k, or above value n - 1 - k, if at most k values fell on one side.
+  // The true median is below values[k] or above values[n - 1 - k] if at most k values fell on one
+  // side of it.
   const std::size_t n = values.size();
   double outside = 2 * binomial(n, 0);
   std::size_t k = 0;

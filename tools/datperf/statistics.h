@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Order statistics: they assume nothing about how times are distributed. Thread-safe.
+// Order statistics, which assume nothing about the distribution of the values. Thread-safe.
 #pragma once
 
 #include "plan.h"
@@ -9,15 +9,15 @@
 
 namespace datperf {
 
-/** Of no values: zeroes. The percentile p is the smallest value that at least p of all do not
- *  exceed. */
+/** Zeroes if there are no values. The percentile p is the smallest value that at least the share p
+ *  of all values do not exceed. */
 [[nodiscard]] Distribution distribution_of(std::vector<double> values);
 
 [[nodiscard]] double median_of(std::vector<double> values);
 
-/** The narrowest interval between two of the values that has the median of what they were drawn
- *  from with a probability of 95% or more; of less than six values, which cannot tell that, all of
- *  them, and their level. */
+/** The narrowest interval between two of the values that contains the true median with a
+ *  probability of at least 95%. Fewer than six values do not suffice for that: then the interval
+ *  spans all of them, with the level that this gives. */
 [[nodiscard]] Interval median_interval(std::vector<double> values);
 
 }  // namespace datperf

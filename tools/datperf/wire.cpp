@@ -14,7 +14,7 @@ WireBytes to_bytes(const Words& words) {
   return bytes;
 }
 
-// Nothing unless they begin with the magic number. Providers may append zeroes.
+// Returns nullopt unless the bytes start with the magic number. Providers may append zeroes.
 std::optional<Words> to_words(std::span<const std::byte> bytes) {
   if (bytes.size() < kWords * 4) return std::nullopt;
   Words words{};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What client and server say to each other besides the data: the private data of connections, and
-// the first bytes of a TCP socket. 32-bit words, big-endian. A group is the connections of one
-// thread of the client; the server has a thread for it as well.
+// The protocol of client and server, apart from the data: the private data of connections, and the
+// first bytes on a TCP socket. 32-bit words, big-endian. The connections of one client thread form
+// a group, which also has a thread of its own on the server.
 #pragma once
 
 #include "plan.h"
@@ -17,28 +17,28 @@ inline constexpr std::size_t kWords = 12;
 using WireBytes = std::array<std::byte, kWords * 4>;
 
 enum class Role : std::uint8_t {
-  kSession,  // a client, as long as it lives: no data
-  kProbe,    // its set-up is being measured: no data
-  kMember,   // of a group
+  kSession,  // represents a client as long as it runs; carries no data
+  kProbe,    // only its set-up is measured; carries no data
+  kMember,   // belongs to a group
 };
 
-/** Private data of a request, or the start of a socket. */
+/** Private data of a connection request, or the first bytes on a socket. */
 struct Hello {
   Role role = Role::kSession;
   Case what;
   std::uint64_t group = 0;
-  std::uint64_t address = 0;  // of the client's memory for this connection, what.size bytes
+  std::uint64_t address = 0;  // the client's memory for this connection, what.size bytes
   std::uint32_t context = 0;
 };
 
-/** Private data of an accept. */
+/** Private data with which the server accepts. */
 struct Invitation {
   std::uint64_t address = 0;
   std::uint32_t context = 0;
 };
 
 [[nodiscard]] WireBytes encode(const Hello& hello);
-/** Nothing if that is no hello, or asks for more than the limits of plan.h. */
+/** Returns nullopt if the bytes are no Hello or exceed the limits of plan.h. */
 [[nodiscard]] std::optional<Hello> hello_of(std::span<const std::byte> bytes);
 
 [[nodiscard]] WireBytes encode(const Invitation& invitation);
