@@ -29,7 +29,7 @@ struct Row {
 
 double us(Clock::duration span) { return std::chrono::duration<double, std::micro>(span).count(); }
 
-// The client's part of one connection. Each operation answers nothing when the connection failed.
+// The client's part of one connection. measure() returns nullopt if the connection failed.
 class Client {
  public:
   Client(Connection& connection, const Plan& plan) : connection_(connection), plan_(plan) {}
@@ -59,7 +59,7 @@ class Client {
   }
 
  private:
-  // Waits for one kDone and notes what it says about the data.
+  // Waits for one kDone and records whether it reports correct data.
   [[nodiscard]] bool answer() {
     const auto received = connection_.receive();
     if (!received) {
@@ -86,7 +86,7 @@ class Client {
     return connection_.out_slot(index, size_);
   }
 
-  // Times `body` and answers whether it went well.
+  // Times `body` and returns its result.
   [[nodiscard]] bool timed(const std::function<bool()>& body, double& span_us) {
     const Clock::time_point start = Clock::now();
     const bool done = body();
@@ -159,7 +159,7 @@ class Client {
     return done && connection_.drain();
   }
 
-  // ---- RDMA Write: the server looks into its memory when a later Send asks it to
+  // ---- RDMA Write: the server compares its memory when a later Send requests it
 
   [[nodiscard]] bool write_verified() {
     for (std::uint32_t i = 0; i < kVerifiedRounds; ++i) {
@@ -198,14 +198,14 @@ class Client {
               return false;
             }
           }
-          return command(Command::kReply) && answer();  // all have arrived
+          return command(Command::kReply) && answer();  // then all writes have arrived
         },
         span);
     set_bandwidth(span);
     return done && command(Command::kCheck) && answer() && connection_.drain();
   }
 
-  // ---- RDMA Read: out of memory that the server has filled
+  // ---- RDMA Read: from memory that the server has filled
 
   [[nodiscard]] bool read_verified() {
     for (std::uint32_t i = 0; i < kVerifiedRounds; ++i) {

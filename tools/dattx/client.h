@@ -19,8 +19,8 @@ struct Plan {
   std::uint32_t window = 4;          // transfers in flight when measuring bandwidth
 };
 
-// Connects, runs every operation with every size, prints the table. Answers the exit status: 0, or
-// 1 when data arrived wrong or something failed.
+// Connects, runs every operation with every size, and prints the table. Returns the exit status: 0,
+// or 1 if data arrived wrong or something failed.
 [[nodiscard]] int run(const Settings& settings, const Plan& plan);
 
 }  // namespace dattx

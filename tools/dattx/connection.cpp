@@ -228,7 +228,7 @@ bool Connection::wait_established() {
     return false;
   }
   const DAT_CONNECTION_EVENT_DATA& data = event->event_data.connect_event_data;
-  if (data.private_data_size > 0) {  // the active side: what the server says
+  if (data.private_data_size > 0) {  // on the active side: the server's Invitation
     const auto words = Words::read({static_cast<const std::byte*>(data.private_data),
                                     static_cast<std::size_t>(data.private_data_size)});
     if (!words) {
@@ -330,7 +330,7 @@ bool Connection::send(std::span<std::byte> data) {
 }
 
 bool Connection::send(const Message& message) {
-  if (!drain(slots() - 1)) {  // as many commands as requests: the oldest has left its place
+  if (!drain(slots() - 1)) {  // so that the oldest of slots() command buffers is free again
     return false;
   }
   const std::size_t slot_bytes = std::size_t{slots() + hello_.window} * hello_.slot_size;

@@ -13,15 +13,15 @@
 
 namespace dattx {
 
-// How both sides use the adapter.
+// How a side uses the adapter.
 struct Settings {
   std::string ia = "soft";
   DAT_CONN_QUAL port = 45248;
-  std::uint32_t timeout_s = 20;  // for every single wait
+  std::uint32_t timeout_s = 20;  // for each wait
   bool poll = false;             // wait by dequeuing in a loop instead of sleeping
 };
 
-// An opened adapter. Not thread-safe. Outlives its connections.
+// An open adapter. Not thread-safe. Must outlive its connections.
 class Adapter {
  public:
   [[nodiscard]] bool open(const Settings& settings);
@@ -29,10 +29,10 @@ class Adapter {
   [[nodiscard]] const DAT_IA_ATTR& attributes() const { return attributes_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
-  // The next event of an EVD, waiting as the settings say; nothing after a timeout or an error,
-  // which is reported.
+  // Waits for the next event of an EVD, by polling or blocking as the settings say. Returns nullopt
+  // after a timeout or an error, which is reported.
   [[nodiscard]] std::optional<DAT_EVENT> next_event(DAT_EVD_HANDLE evd, const char* of_what) const;
-  // The same without a time limit.
+  // The same, without a time limit.
   [[nodiscard]] std::optional<DAT_EVENT> wait_forever(DAT_EVD_HANDLE evd) const;
 
  private:
@@ -43,10 +43,10 @@ class Adapter {
 
 // One end of a connection with its memory. Not thread-safe. All waits are bounded by the settings.
 //
-// Memory: window + kSpare slots to receive into, always posted; window slots to send from and to
-// read into; and a region of one slot that the peer may read and write by RDMA. Failures of any
-// call are reported on stderr where they happen; the functions then answer false or nothing, and
-// the connection is to be destroyed.
+// Memory: window + kSpare slots to receive into, which are always posted; window slots to send from
+// and to read into; and a region of one slot that the peer may read and write by RDMA. Failures are
+// reported on stderr where they happen; the function then returns false or nullopt, and the
+// connection must be destroyed.
 class Connection {
  public:
   static constexpr std::uint32_t kSpare = 2;  // room for commands besides the data in flight
@@ -59,26 +59,27 @@ class Connection {
 
   explicit Connection(const Adapter& adapter) : adapter_(adapter) {}
 
-  // Makes all objects and posts the receives.
+  // Creates all objects and posts the receives.
   [[nodiscard]] bool create(const Hello& hello);
   [[nodiscard]] bool connect(const std::string& host, const Hello& hello);
   [[nodiscard]] bool accept(DAT_CR_HANDLE cr);
   // Ends the connection and waits until it has ended.
   [[nodiscard]] bool disconnect();
 
-  // The next message; nothing when the peer has disconnected (closed() is true) or on failure.
+  // Waits for the next message. Returns nullopt if the peer has disconnected (closed() is true) or
+  // on failure.
   [[nodiscard]] std::optional<Received> receive();
   // Posts the slot of a received message again.
   [[nodiscard]] bool release(const Received& received);
   [[nodiscard]] bool closed() const { return closed_; }
 
-  // Sends the bytes of a message slot or of a received one. May wait for an earlier request.
+  // Sends bytes of an out slot or of a received message. May wait for an earlier request.
   [[nodiscard]] bool send(std::span<std::byte> data);
   [[nodiscard]] bool send(const Message& message);
-  // RDMA between `data` (of an out slot) and the start of the peer's region.
+  // RDMA between `data` (in an out slot) and the start of the peer's region.
   [[nodiscard]] bool write(std::span<std::byte> data);
   [[nodiscard]] bool read(std::span<std::byte> data);
-  // Waits until at most `outstanding` requests are not complete.
+  // Waits until at most `outstanding` requests are incomplete.
   [[nodiscard]] bool drain(std::uint32_t outstanding = 0);
 
   [[nodiscard]] std::span<std::byte> out_slot(std::uint32_t index, std::size_t size);
@@ -110,7 +111,7 @@ class Connection {
   std::uint32_t next_message_ = 0;
   bool closed_ = false;
 
-  // Freed from the last to the first.
+  // Destroyed in reverse order.
   Memory messages_;  // receive slots, out slots, slots for commands
   Memory region_;
   Pz pz_;

@@ -8,10 +8,10 @@
 
 namespace dattx {
 
-// Whether a DAT call succeeded. If not, says on stderr what failed and why.
+// Returns whether a DAT call succeeded. If not, reports on stderr what failed and why.
 [[nodiscard]] bool ok(DAT_RETURN status, std::string_view what);
 
-// Owns one DAT handle and frees it. A failing free is reported and otherwise ignored: there is
+// Owns one DAT handle and frees it. A failing free is reported and otherwise ignored, as there is
 // nothing left to do about it. Not thread-safe.
 template <DAT_RETURN (*kFree)(DAT_HANDLE)>
 class Handle {

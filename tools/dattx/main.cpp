@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dattx - DAT transactions: transfers data in every way DAT has between two processes, compares
-// every byte of a part of it, measures the rest, and prints a table.
+// dattx - DAT transactions: transfers data between two processes with every kind of DAT transfer,
+// verifies every byte of some transfers, measures the others, and prints a table.
 #include "../program.h"
 #include "client.h"
 #include "server.h"
@@ -33,7 +33,7 @@ void add_common_options(CLI::App& command, dattx::Settings& settings) {
   command.add_flag("--poll", settings.poll, "Wait by polling: lower latency, one busy processor");
 }
 
-// The operations by the names that --operations takes.
+// The operations, by the names that --operations accepts.
 const std::map<std::string, Operation>& operations() {
   static const std::map<std::string, Operation> names{{"sr", Operation::kSend},
                                                       {"rw", Operation::kWrite},
@@ -44,7 +44,7 @@ const std::map<std::string, Operation>& operations() {
 
 void add_client_options(CLI::App& client, dattx::Plan& plan, std::vector<std::string>& chosen) {
   client.add_option("host", plan.host, "Name or IPv4 address of the server")->required();
-  // One word each: a second one would be taken from the host.
+  // Each option takes one word only: a second one could be meant as the host.
   client.add_option("--operations", chosen, "Some of sr,rw,rr,pp (all)")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -71,7 +71,7 @@ void add_client_options(CLI::App& client, dattx::Plan& plan, std::vector<std::st
 int main(int argc, char** argv) {
   CLI::App app{"Runs verified DAT transactions between two processes and prints a table."};
   app.set_version_flag("--version", tools::version_of("dattx"), "Print the version and exit");
-  app.require_subcommand(0, 1);  // that there is one is looked at last: other mistakes come first
+  app.require_subcommand(0, 1);  // a missing one is reported last, after any other mistake
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("dattx: ") + error.what() + "\nTry 'dattx --help'.\n";
   });

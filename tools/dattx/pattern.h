@@ -10,8 +10,8 @@
 namespace dattx {
 
 // The pattern of test data: bytes that depend on the seed and on the position, so that data of
-// another message, displaced data and stale data are all seen. Position `block` is counted in
-// 8-byte blocks.
+// another message, displaced data and stale data are all detected. `block` is the position in units
+// of 8 bytes.
 inline std::uint64_t pattern_block(std::uint64_t seed, std::uint64_t block) {
   std::uint64_t x = (seed << 32) + block + 1;  // splitmix64
   x *= 0x9e3779b97f4a7c15;
@@ -20,7 +20,7 @@ inline std::uint64_t pattern_block(std::uint64_t seed, std::uint64_t block) {
   return x ^ (x >> 31);
 }
 
-// Calls use(offset, bytes of the pattern, number of bytes) for each block until it answers false.
+// Calls use(offset, bytes of the pattern, number of bytes) for each block until it returns false.
 template <typename Use>
 bool for_each_block(std::size_t size, std::uint64_t seed, Use use) {
   for (std::size_t offset = 0; offset < size; offset += 8) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What client and server say to each other besides the data: private data when they connect,
-// commands and answers as Sends. Everything is big-endian on the wire.
+// The protocol of client and server, apart from the data: private data of the connection set-up,
+// and commands and answers as Sends. Everything is big-endian on the wire.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class Words {
       to[i] = static_cast<std::byte>(words_[i / 4] >> (24 - 8 * (i % 4)));
     }
   }
-  // Nothing if the bytes are too few or do not start with the magic number.
+  // Returns nullopt if there are too few bytes or they do not start with the magic number.
   static std::optional<Words> read(std::span<const std::byte> from) {
     if (from.size() < kSize) {
       return std::nullopt;
@@ -55,9 +55,9 @@ class Words {
   std::array<std::uint32_t, kSize / 4> words_{kMagic};
 };
 
-// Private data of connect: what the server must provide.
+// Private data of the connection request: what the server must provide.
 struct Hello {
-  std::uint32_t window = 0;     // messages in flight at most
+  std::uint32_t window = 0;     // maximum number of messages in flight
   std::uint32_t slot_size = 0;  // bytes of the largest message
 
   [[nodiscard]] Words encode() const {
@@ -69,7 +69,7 @@ struct Hello {
   static Hello decode(const Words& words) { return {words.get(1), words.get(2)}; }
 };
 
-// Private data of accept: the memory of the server for RDMA, slot_size bytes.
+// Private data with which the server accepts: its memory for RDMA, slot_size bytes.
 struct Invitation {
   std::uint64_t address = 0;
   std::uint32_t rmr_context = 0;
@@ -92,7 +92,7 @@ enum class Command : std::uint32_t {
   kDone = 6,   // the answer: done, `good` says whether the data were as expected
 };
 
-// A command or an answer. `seed` names the pattern; message number i has seed + i.
+// A command or an answer. `seed` selects the pattern; message number i has seed + i.
 struct Message {
   Command command = Command::kDone;
   std::uint32_t size = 0;

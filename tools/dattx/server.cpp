@@ -11,7 +11,7 @@
 namespace dattx {
 namespace {
 
-// What a client may ask for; it is a stranger.
+// Limits of what a client may request, as clients are not trusted.
 constexpr std::uint32_t kMaxWindow = 64;
 constexpr std::uint32_t kMaxSlotSize = 64U << 20;
 constexpr std::uint64_t kMaxMemory = 512U << 20;
@@ -22,12 +22,12 @@ bool acceptable(const Hello& hello) {
          std::uint64_t{hello.slot_size} * (2 * hello.window + 3) <= kMaxMemory;
 }
 
-// The server's part of one connection: does what the commands say until the client disconnects.
+// The server's part of one connection: executes commands until the client disconnects.
 class Session {
  public:
   explicit Session(Connection& connection) : connection_(connection) {}
 
-  // Whether the client ended it in an orderly way.
+  // Returns whether the client disconnected gracefully.
   [[nodiscard]] bool run() {
     while (const auto received = connection_.receive()) {
       const bool done = data_left_ > 0 ? on_data(*received) : on_command(*received);
@@ -43,8 +43,8 @@ class Session {
     return connection_.send(Message{.command = Command::kDone, .good = good});
   }
 
-  // A message of a kSink or kEcho series. The slot is posted again before the answer, which allows
-  // the client to send the next one.
+  // Handles a message of a kSink or kEcho series. Posts the slot again before answering, because
+  // the answer allows the client to send the next message.
   [[nodiscard]] bool on_data(const Connection::Received& received) {
     --data_left_;
     if (series_.command == Command::kEcho) {

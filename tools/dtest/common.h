@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What dtest, dtestx, dtestcm and dtestsrq have in common. They are small programs with one thread
-// that do one thing after another, so the first thing that fails ends them: fail().
+// Common code of dtest, dtestx, dtestcm and dtestsrq. They are small, single-threaded programs that
+// run their steps in sequence, so the first failure ends them: see fail().
 #pragma once
 
 #include "../program.h"
@@ -25,20 +25,19 @@
 
 namespace dtest {
 
-/** The name of the program, and the line on standard output by which scripts know that it failed.
- */
+/** The name of the program, and the line on standard output that tells scripts that it failed. */
 inline const char* program = "dtest";
 inline std::string failed_line;
 
-/** Says on stderr what went wrong, prints failed_line, and ends the program with status 1. */
+/** Reports an error on stderr, prints failed_line, and ends the program with status 1. */
 [[noreturn]] void fail(std::string_view what);
-/** Fails unless the call has succeeded: with the name of its result, and the cause if the library
- * knows it. */
+/** Calls fail() if a DAT call failed, with the name of its result and, if the library knows it, the
+ * cause. */
 void must(DAT_RETURN status, std::string_view what);
 
 /** Options that all four have: -P, -h, -s, -v, --help, --version. */
 struct Common {
-  std::string provider;  // empty: none was given
+  std::string provider;  // empty if none was given
   std::string host;      // of the server; empty: this is the server
   bool as_server = false;
   bool verbose = false;
@@ -48,14 +47,15 @@ struct Common {
   [[nodiscard]] const char* loud_role() const { return server() ? "SERVER" : "CLIENT"; }
 };
 void add_common(CLI::App& app, Common& common);
-/** An exit status if the program is to end: 0 after --help and --version, 2 for wrong arguments. */
+/** Parses the arguments. Returns an exit status if the program must end: 0 after --help and
+ * --version, 2 for wrong arguments. */
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 using Clock = std::chrono::steady_clock;
 inline double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
-/** Runs `body` and answers how many microseconds it took. */
+/** Runs `body` and returns how many microseconds it took. */
 template <typename Body>
 double timed(Body body) {
   const Clock::time_point start = Clock::now();
@@ -79,11 +79,12 @@ class Adapter {
   [[nodiscard]] const sockaddr* address() const {
     return reinterpret_cast<const sockaddr*>(attributes_.ia_address_ptr);
   }
-  /** Named attributes of the provider; empty if it has none of that name. */
+  /** The value of a named attribute of the provider; empty if it has none of that name. */
   [[nodiscard]] std::string named(std::string_view attribute) const;
   [[nodiscard]] bool has(std::string_view attribute) const { return named(attribute) == "TRUE"; }
   [[nodiscard]] std::span<const DAT_NAMED_ATTR> all_named() const;
-  /** Fails if the adapter has asynchronous events, as a queue that overflowed. */
+  /** Fails if the adapter has reported an asynchronous event, such as a queue overflow. Events named
+   * `ignored_ep` are ignored. */
   void check_async(const char* ignored_ep = nullptr) const;
   [[nodiscard]] DAT_EVD_HANDLE evd(DAT_COUNT length, DAT_EVD_FLAGS flags,
                                    DAT_CNO_HANDLE cno = DAT_HANDLE_NULL) const;
@@ -124,7 +125,7 @@ class Memory {
   DAT_RMR_CONTEXT rmr_context_ = 0;
 };
 
-/** What each side tells the other of its memory, as it is on the wire: 16 bytes, big-endian. */
+/** The description of a side's memory that it sends to its peer: 16 bytes on the wire, big-endian. */
 struct RemoteBuffer {
   static constexpr std::size_t kSize = 16;
   std::uint64_t address = 0;
@@ -136,12 +137,12 @@ struct RemoteBuffer {
   [[nodiscard]] DAT_RMR_TRIPLET triplet(std::size_t size) const;
 };
 
-/** "127.0.0.1", and the port. */
+/** The address as text, such as "127.0.0.1", and its port. */
 std::string numeric(const sockaddr* address);
 unsigned port_of(const sockaddr* address);
-/** "AF_INET - 127.0.0.1 port 45248" */
+/** Text such as "AF_INET - 127.0.0.1 port 45248". */
 std::string family_and_address(const sockaddr* address, unsigned port);
-/** The address of a host; fails without one. */
+/** The address of a host; calls fail() if there is none. */
 sockaddr_storage resolve(const std::string& host);
 
 inline DAT_DTO_COOKIE cookie(std::uint64_t number) {

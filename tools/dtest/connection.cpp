@@ -9,7 +9,7 @@
 namespace dtest {
 namespace {
 
-// The flags of an EVD that takes completions, with those of extensions.
+// The flags of an EVD for completions, including those of extensions if requested.
 DAT_EVD_FLAGS completions(bool extensions) {
   return static_cast<DAT_EVD_FLAGS>(unsigned{DAT_EVD_DTO_FLAG} |
                                     (extensions ? unsigned{DAT_IB_EVD_EXTENSION_FLAG} : 0U));
@@ -148,7 +148,7 @@ std::vector<std::uint8_t> Connection::established() {
 }
 
 void Connection::disconnect(bool first) {
-  // Who is not the first may find that it is over.
+  // Only one side disconnects; the other one waits for the event.
   if (first) must(dat_ep_disconnect(ep_, DAT_CLOSE_GRACEFUL_FLAG), "disconnecting");
   const auto event = events_->next(connect_evd_, kPatience);
   if (!event) fail("disconnecting: nothing came in time");
@@ -181,7 +181,7 @@ void Connection::post_send(const Memory& memory, std::size_t offset, std::size_t
   must(dat_ep_post_send(ep_, 1, &segment, cookie(id), flags), "posting a send");
 }
 
-// What has ended the connection under a request, if it has.
+// If the connection has ended while a request was in flight, says why.
 std::string Connection::why_it_ended() const {
   DAT_EVENT event{};
   if (dat_evd_dequeue(connect_evd_, &event) != DAT_SUCCESS) return {};

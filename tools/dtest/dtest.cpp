@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dtest - RDMA Writes, RDMA Reads and messages between two processes, written anew: the command
-// line, the protocol and the results in words are those of the program of that name in dapl2-utils.
+// dtest - RDMA Writes, RDMA Reads and messages between two processes. A rewrite: the command line,
+// the protocol and the printed results are those of the program of that name in dapl2-utils.
 #include "dtest.h"
 
 #include <fmt/core.h>

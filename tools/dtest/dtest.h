@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What dtest does with its connection. Protocol: each side sends a RemoteBuffer, then both do the
-// same steps; a message of 16 bytes says that a step is over. What each writes begins with "client
-// RDMA write data..." or "server RDMA ...".
+// The transfers of dtest. Protocol: each side sends a RemoteBuffer, then both go through the same
+// steps; a message of 16 bytes reports the end of a step. The data that a side writes begin with
+// "client RDMA write data..." or "server RDMA ...".
 #pragma once
 
 #include "connection.h"
@@ -36,14 +36,14 @@ struct Options {
   bool usage = false;
 };
 
-/** A line that begins with the number of the process. */
+/** Prints a line that begins with the process ID. */
 template <typename... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
   tools::print("{} {}\n", ::getpid(), fmt::format(format, std::forward<Args>(args)...));
   tools::flush();
 }
 
-/** Sizes of -a: one less, itself and one more of each step up to the longest. */
+/** The sizes of -a: each step up to the longest one, and one byte less and one byte more. */
 std::vector<std::uint32_t> sizes_of(const Options& options);
 
 class Transfers {
@@ -83,8 +83,8 @@ class Transfers {
   Events events_;
   Connection connection_;
   RemoteBuffer peer_;
-  Memory inbox_;     // what the peer writes to and reads from; behind it messages of the ping-pong
-  Memory outbox_;    // what is written and sent; behind it what was read
+  Memory inbox_;     // the peer's target for Writes and Reads, then two messages of the ping-pong
+  Memory outbox_;    // the source of Writes and Sends, then the destination of Reads
   Memory messages_;  // three to receive, one to send
   std::size_t room_ = 0;
   std::uint64_t next_message_ = 0;

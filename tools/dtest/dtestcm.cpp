@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dtestcm - how many connections a second. Written anew: the command line, the protocol and the
-// results in words are those of the program of that name in dapl2-utils. A connection request
-// brings 48 bytes, the answer each one more.
+// dtestcm - measures connections per second. A rewrite: the command line, the protocol and the
+// printed results are those of the program of that name in dapl2-utils. A connection request has 48
+// bytes of private data; the answer returns each byte plus one.
 #include "../names.h"
 #include "connection.h"
 #include "rendezvous.h"
@@ -167,8 +167,8 @@ class Connections {
                      numeric(reinterpret_cast<const sockaddr*>(&address)), port));
   }
 
-  // The client ends the first connections as soon as all are there for it: their ends may come here
-  // before the last of them is there for us.
+  // The client disconnects the first connections as soon as it has seen all of them established, so
+  // on the server their ends may arrive before the last connection is established.
   DAT_EVENT next_established() {
     for (;;) {
       const auto event = events_.next(connect_evd_, kPatience + std::chrono::seconds(5));
@@ -200,7 +200,7 @@ class Connections {
   Events events_;
   std::vector<DAT_EP_HANDLE> eps_;
   std::set<DAT_EP_HANDLE> established_;
-  std::uint32_t ended_ = 0;  // before all were established
+  std::uint32_t ended_ = 0;  // connections that ended before all were established
   std::vector<DAT_PSP_HANDLE> psps_;
   DAT_EVD_HANDLE cr_evd_ = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE connect_evd_ = DAT_HANDLE_NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dtestsrq - messages of many connections into one shared receive queue. Written anew: the command
-// line, the protocol and the results in words are those of the program of that name in dapl2-utils.
+// dtestsrq - messages of many connections into one shared receive queue. A rewrite: the command
+// line, the protocol and the printed results are those of the program of that name in dapl2-utils.
 //
-// Protocol: each connection request and its answer bring the number of the connection; a message is
-// 0x55 (client) or 0xaa (server), three bytes, the number of the connection and that of the message
-// on it; 32 bits, big-endian.
+// Protocol: each connection request and its answer carry the number of the connection. A message is
+// 0x55 (from the client) or 0xaa (from the server), three unused bytes, the number of the
+// connection, and the number of the message on it. Numbers have 32 bits, big-endian.
 #include "../names.h"
 #include "connection.h"
 
@@ -25,7 +25,7 @@ struct Options {
   std::uint32_t connections = 1;
   std::uint32_t burst = 1;
   std::uint32_t bursts = 3;
-  std::uint32_t length = 0;  // 0: what the adapter sends in one piece
+  std::uint32_t length = 0;  // 0: the adapter's MTU
   unsigned port = 45248;
   unsigned srq = 1;
   std::string lid;
@@ -74,7 +74,7 @@ class Messages {
     tools::print(" server ready on port {}\n Accepting...\n", options_.port);
     tools::flush();
     for (std::uint32_t i = 0; i < options_.connections; ++i) {
-      // The first may come at any time.
+      // The first client may take any time to arrive.
       accept(events_.expect(cr_evd_, DAT_CONNECTION_REQUEST_EVENT, "waiting for the client",
                             i == 0 ? std::chrono::hours(24 * 365) : kPatience));
     }
@@ -151,7 +151,7 @@ class Messages {
     return ep;
   }
 
-  // Without an SRQ each connection has the slots of one burst.
+  // Without an SRQ, each connection has the slots of one burst.
   void post_receive(std::uint32_t slot) const {
     DAT_LMR_TRIPLET segment = inbox_.segment(std::size_t{slot} * options_.length, options_.length);
     must(srq_ != DAT_HANDLE_NULL ? dat_srq_post_recv(srq_, 1, &segment, cookie(slot))
@@ -160,7 +160,7 @@ class Messages {
          "posting a receive");
   }
 
-  // The number that it brings says which connection it is.
+  // Accepts a request for the connection whose number is in the private data.
   void accept(const DAT_EVENT& event) {
     const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
     DAT_CR_PARAM request{};
@@ -263,7 +263,7 @@ void run(Options& options) {
   test.established();
   test.transfer();
   test.end();
-  // That the last message through an SRQ has been taken is told for each endpoint.
+  // For each endpoint with an SRQ, the provider reports that its last message has been consumed.
   adapter.check_async("DAT_ASYNC_ERROR_EP_BROKEN");
   adapter.close();
   tools::print(" DAPL RC {}SRQ Test Complete.\n\n", options.srq != 0 ? "" : "none ");

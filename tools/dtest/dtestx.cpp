@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // dtestx - the extensions of DAT between two processes: RDMA Writes with immediate data and atomic
-// operations. Written anew: the command line, the protocol and the results in words are those of
-// the program of that name in dapl2-utils.
+// operations. A rewrite: the command line, the protocol and the printed results are those of the
+// program of that name in dapl2-utils.
 #include "connection.h"
 #include "rendezvous.h"
 
@@ -33,16 +33,16 @@ struct Options {
   bool many_eps = false;
 };
 
-// What one side does. What is written and found is of the old protocol.
+// The constants of one side. The values are part of the original protocol.
 struct Part {
   const char* name;
   const char* text;         // written with the immediate data
   std::uint32_t immediate;  // sent with it
-  std::uint64_t before;     // in its buffer before the peer's compare and swap
-  std::uint64_t after;      // and afterwards: the server's compare does not match
+  std::uint64_t before;     // content of its buffer before the peer's compare and swap
+  std::uint64_t after;      // and afterwards; the server's compare does not match
   std::uint64_t compare;
   std::uint64_t swap;
-  std::uint64_t sum;  // in its buffer before the peer adds twice
+  std::uint64_t sum;  // content of its buffer before the peer adds twice
   std::uint64_t add;
 };
 constexpr Part kClient{
@@ -157,7 +157,7 @@ class Extensions {
       right = right && original == wanted;
       tools::print("{} got original data         = {:x}, expected 0x{:x}\n", mine_.name, original,
                    wanted);
-      // The old program adds a second time after a second.
+      // The original program waits for a second before it adds again.
       if (!peer_is_ours_) step(1);
     }
     if (peer_is_ours_) step(1);
@@ -202,7 +202,7 @@ class Extensions {
                        peer_.length, options_.length));
   }
 
-  // Both sides are here, and the peer has done what it does before. The old program takes its time
+  // Waits until the peer has finished its part of the step, too. The original program sleeps
   // instead.
   void step(unsigned seconds) {
     if (!peer_is_ours_) {
@@ -250,7 +250,7 @@ int query(const std::string& given) {
   DAT_HANDLE handle = DAT_HANDLE_NULL;
   DAT_IA_ATTR ia{};
   DAT_PROVIDER_ATTR provider{};
-  // It is asked of the extension of an IA: of one that is open, which loads the provider.
+  // dat_ib_open_query is an extension of the provider, so an IA must be open, which loads it.
   Adapter adapter;
   adapter.open(name);
   must(dat_ib_open_query(name.data(), &handle, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL,

@@ -18,7 +18,7 @@ constexpr std::string_view mark(bool of_server) {
   return of_server ? "udapl server" : "udapl client";
 }
 
-constexpr int kStepMs = 2;  // how soon it is noticed that the other end has come
+constexpr int kStepMs = 2;  // how often to check whether the client has connected
 constexpr timeval kPatience{5, 0};
 
 std::string receive_record(int socket) {
@@ -42,7 +42,7 @@ void limit_time(int socket) {
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
 }
 
-// Both protocols if there are both.
+// Listens on IPv6 and IPv4, or on IPv4 alone if there is no IPv6.
 int listening_socket() {
   int result = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int family = result >= 0 ? AF_INET6 : AF_INET;
@@ -75,7 +75,7 @@ Record Record::of(const Adapter& adapter) {
 }
 
 std::string Record::text(bool of_server) const {
-  // A name that would not fit is of no use to anybody.
+  // Cut a name that is too long for the record.
   std::string text = fmt::format("0000:00000000:00000000:{:08x}:{}", ipv4, provider.substr(0, 80));
   text += '\0';
   text += mark(of_server);

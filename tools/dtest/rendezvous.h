@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// How a client learns what adapter its server uses: the server answers on TCP port 15828 with a
+// How a client learns which adapter its server uses: the server answers on TCP port 15828 with a
 // record of 128 bytes, "0000:00000000:00000000:0100007f:soft", whose fourth field is the IPv4
-// address as it lies in memory. dtestx has the client answer with one of its own.
+// address as stored in memory (network byte order). In dtestx the client answers with its own
+// record.
 #pragma once
 
 #include "common.h"
@@ -18,16 +19,17 @@ struct Record {
   static constexpr unsigned kPort = 15828;
 
   std::string provider;
-  std::uint32_t ipv4 = 0;  // as it lies in memory; 0: none
-  bool ours = false;       // the peer is a program of this project, which says so behind the text
+  std::uint32_t ipv4 = 0;  // in network byte order; 0: none
+  bool ours = false;       // a mark after the text shows that the peer is a program of this project
 
   static Record of(const Adapter& adapter);
-  /** The old programs return the server's record as it came, so the two have different words. */
+  /** Formats a record. Original clients return the server's record unchanged, so servers and clients
+   * of this project use different marks. */
   [[nodiscard]] std::string text(bool of_server) const;
   static Record parse(std::string_view text, bool of_server);
 };
 
-/** The server's end. Not thread-safe. */
+/** The server's side. Not thread-safe. */
 class Rendezvous {
  public:
   Rendezvous(Record record, bool wants_answer);
@@ -35,7 +37,7 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /** Answers clients until ready() is true; the record of the last one that sent any. */
+  /** Answers clients until ready() is true. Returns the last record that a client sent. */
   Record serve(const std::function<bool()>& ready);
 
  private:
@@ -47,10 +49,11 @@ class Rendezvous {
   int socket_ = -1;
 };
 
-/** The server's record. The answer, if any, is made of it. */
+/** Connects to the server and returns its record. If `answer` is set, sends back what it returns for
+ * that record. */
 Record ask(const std::string& host, const std::function<std::string(const Record&)>& answer = {});
 
-/** Where to connect to: the address of the record, else the host. */
+/** The address to connect to: that in the record, else that of the host. */
 sockaddr_storage server_address(const Record& record, const std::string& host);
 
 }  // namespace dtest

@@ -34,7 +34,8 @@ std::vector<std::uint32_t> sizes_of(const Options& options) {
   const auto add = [&](std::uint64_t size) {
     if (size <= most) sizes.push_back(static_cast<std::uint32_t>(size));
   };
-  // The peer takes the same sizes, so these are the steps of the old program, repetitions included.
+  // The peer uses the same sizes, so these are the steps of the original program, with its
+  // repetitions.
   for (std::uint64_t step = powers ? 1 : options.increment; step <= most;
        step = powers ? step * 2 : step + options.increment) {
     if (step > 4) add(step - 1);
@@ -75,7 +76,7 @@ void Transfers::connect(const Record& record) {
     say("Server waiting for connect request on port {:x}", kConnQual);
     static_cast<void>(rendezvous.serve([&] { return connection_.called(); }));
     std::this_thread::sleep_for(std::chrono::seconds(options_.delay_s));
-    // Its bytes, each one more.
+    // The answer is the client's private data, each byte plus one.
     connection_.accept([](std::vector<std::uint8_t> data) {
       data.resize(std::min(data.size(), kPrivateData));
       for (std::uint8_t& byte : data) ++byte;
@@ -140,7 +141,7 @@ std::string Transfers::text(bool of_server, std::string_view what) const {
 }
 
 bool Transfers::begins_with(const std::byte* at, std::string_view text) const {
-  // With -w the last byte counts the Writes.
+  // With -w the last byte holds the count of Writes, not text.
   const std::size_t length = options_.length - (options_.streaming ? 1 : 0);
   return std::memcmp(at, text.data(), std::min(length, text.size())) == 0;
 }
@@ -194,7 +195,7 @@ void Transfers::write() {
     fail(
         "the last byte of the buffer is not that of the last Write: use the same -B on both sides");
   if (peer_writes) say("{}: RDMA write buffer contains: {}", options_.common.loud_role(), its);
-  // What the peer reads is there before it can know that it may.
+  // Store the data that the peer will read before it can learn that it may read.
   const std::string readable = text(server(), "read");
   if (!options_.streaming)
     std::memcpy(inbox_.at(0), readable.data(),
@@ -228,7 +229,7 @@ void Transfers::read() {
   tools::print("\n {} RDMA READ DATA with SEND MSG\n\n", ::getpid());
   const std::string its = text(!server(), "read");
   for (unsigned i = 0; i < kReads; ++i) read_us.push_back(timed([&] { read_once(); }));
-  // The peer may be late to change the buffer.
+  // The peer may not have changed its buffer yet.
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (!begins_with(outbox_.at(room_), its)) {
     if (Clock::now() > deadline) fail(fmt::format("what was read does not begin with '{}'", its));
@@ -284,7 +285,7 @@ void Transfers::message_pingpong() {
 
 // ---- RDMA Writes to and fro --------------------------------------------------------------------
 
-// What the data of a Write are with -D. The last byte counts.
+// Fills in the data of a Write: a pattern with -D, and the number of the Write in the last byte.
 void Transfers::fill(std::uint32_t index, std::uint32_t length) {
   if (options_.data_check && !server()) {
     static std::minstd_rand random(1);
@@ -299,7 +300,7 @@ void Transfers::fill(std::uint32_t index, std::uint32_t length) {
   *outbox_.at(length - 1) = static_cast<std::byte>(index + 1);
 }
 
-// The last byte of a Write is stored last.
+// Polls on the last byte, as the last byte of a Write is stored last.
 void Transfers::await_write(std::uint32_t index, std::uint32_t length) {
   auto& last = *reinterpret_cast<std::uint8_t*>(inbox_.at(length - 1));
   const std::atomic_ref<std::uint8_t> arrived(last);
