@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "boost_init.h"
 
-// With the framework itself, which is compiled here: the installed datconform needs no library of Boost.
+// This file compiles the framework itself, so that the installed datconform needs no Boost library.
 #include <boost/test/included/unit_test.hpp>
 
 #include <iostream>

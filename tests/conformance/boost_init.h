@@ -3,8 +3,8 @@
 
 namespace conformance {
 
-// Boost.Test reads its options. Of what it says about a wrong one, with all about its usage and in
-// colours, the first line is kept. Throws what framework::init throws. Main thread only.
+// Lets Boost.Test parse its options. If one is wrong, Boost.Test prints its whole usage in colours;
+// this keeps only the first line. Throws what framework::init throws. Main thread only.
 void init_boost(int argc, char** argv);
 
 }  // namespace conformance

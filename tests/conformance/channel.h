@@ -11,11 +11,11 @@ namespace conformance {
 inline constexpr std::uint32_t kLongestMessage = 1U << 20;
 
 // A message is its length, its kind and its bytes.
-inline constexpr char kOfTest = 'T';    // what the sides say to each other
-inline constexpr char kOfResult = 'R';  // the partner's last one: what failed in it, or nothing
+inline constexpr char kOfTest = 'T';    // a message between the sides of a test
+inline constexpr char kOfResult = 'R';  // the partner's last message: its failures, or nothing
 
-// False: the other end is gone, does not read, or says nothing for `patience` milliseconds, or what
-// it says is no message.
+// Return false if the other end has gone, does not read, sends nothing for `patience` milliseconds,
+// or sends something that is no message.
 bool send_message(int fd, char kind, std::string_view bytes);
 bool receive_message(int fd, int patience, char& kind, std::string& bytes);
 

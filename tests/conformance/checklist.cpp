@@ -13,7 +13,7 @@ namespace conformance {
 
 namespace {
 
-// The loader's tests need provider libraries made for them.
+// The tests of the loader need special provider libraries.
 #define LOADER(test) "tests/loader/" test
 
 constexpr Assertion kChecklist[] = {
@@ -333,7 +333,7 @@ constexpr Assertion kChecklist[] = {
     {300, "10.13", "vend_extension_lookup", "debug_query/debug_modify present iff vendor_extension is true", nullptr},
     {301, "10.13", "vend_trace_query_modify", "modify then query returns the level; outside 0-10 rejected", nullptr},
     {302, "10.13", "vend_trace_env", "DAT_TRACE_LEVEL/DAPL_TRACE_LEVEL set initial levels", nullptr},
-    // What users of OpenFabrics dapl 2.1.10 met. The titles say what it does wrong.
+    // Bugs that users of OpenFabrics dapl 2.1.10 met. The titles describe its wrong behaviour.
     // ofa 1 missing functions
     {303, "ofa 1", "ofa_1_rmr_advertised_means_usable", "RMRs are advertised and then refused", nullptr},
     {304, "ofa 1", "ofa_1_lmr_types_advertised_mean_usable", "LMR of LMR is advertised and then not implemented", nullptr},
@@ -421,7 +421,7 @@ constexpr Assertion kChecklist[] = {
 using boost::unit_test::test_unit;
 using boost::unit_test::test_unit_id;
 
-// What the decorators say. A function's, because they may be applied before main().
+// What the decorators declare. A local static, because decorators may be applied before main().
 std::vector<std::pair<test_unit_id, std::string>>& declared() {
   static std::vector<std::pair<test_unit_id, std::string>> list;
   return list;

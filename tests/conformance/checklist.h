@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-// The checklist of the semantics reference, section 10, and which test proves which line of it.
+// The checklist of the semantics reference, section 10, and the tests that prove its lines.
 namespace conformance {
 
 struct Assertion {
@@ -17,15 +17,15 @@ struct Assertion {
   std::string_view section;  // of the reference
   std::string_view id;
   std::string_view title;
-  // Where it is proven if not here: "tests/FOLDER/FILE:TEST" or a sentence. Null: a test of this
-  // program has its name or covers it.
+  // Where it is proven if not here: "tests/FOLDER/FILE:TEST", or a sentence. Null if a test of this
+  // program has the same name or covers it.
   const char* elsewhere;
 };
 
 std::span<const Assertion> checklist();
 const Assertion* find_assertion(std::string_view id);
 
-// A decorator: the test (or suite) proves these lines too, besides the one of its own name. Names
+// A decorator: the test (or suite) proves these lines, too, besides the line of its own name. Names
 // are separated by blanks: BOOST_AUTO_TEST_CASE(evd_wait_timeout,
 // *covers("evd_wait_timeout_zero")).
 class covers : public boost::unit_test::decorator::base {
@@ -40,11 +40,11 @@ class covers : public boost::unit_test::decorator::base {
   const char* ids_;
 };
 
-// The paths ("suite/test") of the leaf tests that prove each line. Complete once Boost.Test has set
-// up its tree (decorators are applied by then).
+// For each line, the paths ("suite/test") of the leaf tests that prove it. Complete once Boost.Test
+// has set up its tree, which applies the decorators.
 std::map<std::string_view, std::vector<std::string>> proofs();
 
-// Decorators that name lines which do not exist; empty if all is well.
+// The names in decorators that are no lines of the checklist; empty if all is well.
 std::vector<std::string> unknown_covers();
 
 }  // namespace conformance

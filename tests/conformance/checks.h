@@ -11,21 +11,21 @@
 
 #include "observe.h"
 
-// The run and its options, and checks that name return codes.
+// The run and its options, and checks of return codes.
 namespace conformance {
 
 // ---- the run ----
 
 struct Options {
   std::string ia = "soft";              // --ia NAME
-  DAT_BOOLEAN thread_safe = DAT_FALSE;  // --threadsafe: open the entry that says so
+  DAT_BOOLEAN thread_safe = DAT_FALSE;  // --threadsafe: open the entry declared threadsafe
   std::string peer;                     // --peer HOST[:PORT]: a partner that listens there
 };
 const Options& options();
 void set_options(const Options& options);
 
-// Prints the skip with its reason and notes it for the summary. Use as: `if (skip_unless(cond,
-// "reason")) return;`
+// Unless `condition` holds, prints a skip with its reason, records it for the summary and returns
+// true. Use as: `if (skip_unless(condition, "reason")) return;`
 [[nodiscard]] bool skip_unless(bool condition, std::string_view reason);
 
 // The reasons given since the last call.
@@ -33,14 +33,14 @@ std::string take_skip_reasons();
 
 // ---- return codes ----
 
-// "DAT_INVALID_STATE DAT_INVALID_STATE_EP_CONNECTED (0x80070033)".
+// Text such as "DAT_INVALID_STATE DAT_INVALID_STATE_EP_CONNECTED (0x80070033)".
 std::string describe(DAT_RETURN rc);
 
-// The function, or the type of object, is missing as a whole.
+// Returns whether the code means that the function, or the type of object, is not implemented.
 bool is_lacking(DAT_RETURN rc);
 
-// What the macros below do. Out of line: Boost's own macros, expanded a thousand times, are slow to
-// compile. `where` is "file:line: call".
+// The bodies of the macros below. They are out of line because Boost's own macros, expanded a
+// thousand times, are slow to compile. `where` is "file:line: call".
 void require_ok(DAT_RETURN rc, const char* where);
 void check_type(DAT_RETURN rc, DAT_RETURN type, const char* name, const char* where);
 void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char* names,
@@ -68,12 +68,12 @@ void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char
 
 inline constexpr DAT_TIMEOUT kMillisecond = 1000;  // us
 inline constexpr DAT_TIMEOUT kPatience =
-    20'000'000;  // a step that must happen; never a measured limit
+    20'000'000;  // for a step that must happen; never a measured limit
 inline constexpr DAT_TIMEOUT kQuiet =
     30 * kMillisecond;  // long enough for something wrong to show up
 
-// What is done while it lives takes less than a wait's patience: who was to be woken was woken, and
-// did not come to the end of its wait by itself.
+// Checks that its own lifetime is shorter than kPatience: waiters were woken and did not run into
+// their timeouts.
 class Promptly {
  public:
   Promptly();

@@ -11,17 +11,17 @@
 #include <functional>
 #include <string>
 
-// Children that a program forks while it is connected: nothing that they do, nor their end, nor
-// that they go on, changes anything for the parent. The calls of a child with its parent's handles
-// are refused.
+// Children that a program forks while it is connected. Whatever a child does, and whether it ends
+// or keeps running, nothing changes for the parent. Calls of a child with its parent's handles are
+// refused.
 namespace conformance {
 
 namespace {
 
-constexpr unsigned kHangs = 60;  // seconds
+constexpr unsigned kHangs = 60;  // seconds after which a child counts as hung
 
-// A process that runs `body` and ends with exit(), if it does not end otherwise. What `body`
-// returns, if anything, is what went wrong.
+// A process that runs `body` and then calls exit(), unless `body` ends it. `body` returns what went
+// wrong, or an empty string.
 class Child {
  public:
   explicit Child(const std::function<std::string()>& body) {
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(child_opens_an_ia_of_its_own) {
   pair.disconnect();
 }
 
-// It has the parent's descriptors, as long as it lives.
+// A child keeps copies of the parent's descriptors as long as it runs.
 BOOST_AUTO_TEST_CASE(child_keeps_no_connection_alive) {
   Pair pair;
   pair.connect();

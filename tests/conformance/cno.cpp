@@ -8,8 +8,8 @@
 #include <chrono>
 #include <thread>
 
-// Consumer notification objects: checklist 10.5 of the semantics reference. Test names are the
-// checklist's.
+// Consumer notification objects: checklist 10.5 of the semantics reference. The test names are
+// those of the checklist.
 namespace conformance {
 
 namespace {
@@ -22,7 +22,7 @@ Cno make_cno(DAT_IA_HANDLE ia) {
 
 void trigger(DAT_EVD_HANDLE evd) { REQUIRE_OK(post_software(evd)); }
 
-// The EVD that a wait names; null when the CNO was not triggered.
+// The EVD that a wait returns; null if the CNO was not triggered.
 DAT_EVD_HANDLE wait_for(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout = kPatience) {
   DAT_EVD_HANDLE evd = nullptr;
   const DAT_RETURN rc = dat_cno_wait(cno, timeout, &evd);
@@ -34,7 +34,7 @@ DAT_EVD_HANDLE wait_for(DAT_CNO_HANDLE cno, DAT_TIMEOUT timeout = kPatience) {
   return evd;
 }
 
-// A proxy agent that counts.
+// A proxy agent that counts its calls.
 struct Agent {
   static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
     auto* const agent = static_cast<Agent*>(self);
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(cno_wait_trigger, *covers("cno_trigger_sticky")) {
   const Cno cno = make_cno(ia);
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8, cno);
   trigger(evd);
-  BOOST_CHECK(wait_for(cno) == evd);  // cno_trigger_sticky: the trigger was before the wait
+  BOOST_CHECK(wait_for(cno) == evd);  // cno_trigger_sticky: the trigger preceded the wait
   BOOST_CHECK(wait_for(cno, 0) == nullptr);
   DAT_EVD_HANDLE woken = nullptr;
   std::thread waiter([&] { dat_cno_wait(cno, kPatience, &woken); });
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(cno_free_referenced) {
   CHECK_TYPE(dat_cno_free(cno), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(cno_free_waited) {  // no EVD is in the way, only the waiter
+BOOST_AUTO_TEST_CASE(cno_free_waited) {  // only the waiter prevents the free, no EVD
   Ia ia;
   const Cno cno = make_cno(ia);
   Sleeper sleeper;
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(cno_race_protocol) {
       ++received;
       REQUIRE_OK(pair.passive.post_recv(in, 64, received));
     }
-    if (received == sent) continue;  // everything under way has come: send more
+    if (received == sent) continue;  // all messages have arrived: send more
     BOOST_REQUIRE(wait_for(cno) == pair.passive.recv_evd);
   }
   pair.disconnect();

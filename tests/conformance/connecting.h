@@ -3,7 +3,7 @@
 
 #include "harness.h"
 
-// What tests of connections say often.
+// Short forms for tests of connections.
 namespace conformance {
 
 inline DAT_CR_PARAM query_cr(DAT_CR_HANDLE cr) {

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <iterator>
 
-// Connections: checklist 10.7 of the semantics reference. Test names are the checklist's. Service
-// points have a file of their own.
+// Connections: checklist 10.7 of the semantics reference. The test names are those of the
+// checklist. Service points have a file of their own.
 namespace conformance {
 
 namespace {
@@ -23,7 +23,7 @@ std::string_view private_data_of(const DAT_EVENT& event) {
           static_cast<std::size_t>(data.private_data_size)};
 }
 
-// The provider's largest private data, as text.
+// Private data of that size, as text.
 std::string text_of_size(DAT_COUNT size) {
   std::string text;
   for (DAT_COUNT i = 0; i < size; ++i) text.push_back(static_cast<char>('a' + i % 26));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(conn_unreachable, *covers("ofa_2_3_11_unreachable")) {
   Pair pair;
   sockaddr_in nowhere{};
   nowhere.sin_family = AF_INET;
-  ::inet_pton(AF_INET, "192.0.2.254", &nowhere.sin_addr);  // TEST-NET-1: nobody has it
+  ::inet_pton(AF_INET, "192.0.2.254", &nowhere.sin_addr);  // TEST-NET-1: no host has it
   const DAT_RETURN rc =
       connect_to(pair, reinterpret_cast<sockaddr*>(&nowhere), pair.conn_qual, 500 * kMillisecond);
   if (rc != DAT_SUCCESS) {
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(conn_abort_completion_pending) {
   Buffer buffer(pair.ia, pair.pz, 64);
   REQUIRE_OK(pair.passive.post_recv(buffer, 64, 1));
   const DAT_CR_HANDLE cr = with.start_and_take_cr();
-  with.peer->stop();  // it cannot complete the connection
+  with.peer->stop();  // so that it cannot complete the connection
   REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));
   if (skip_unless(ep_state(pair.passive.ep) == DAT_EP_STATE_COMPLETION_PENDING,
                   "the state passes although the peer's process stands still"))
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(conn_peer_killed_before_accept, *covers("conn_accept_after_
   pair.connect();
 }
 
-// 1000 connections after another. (10,000 with their memory: tests/stress.)
+// 1000 connections, one after another. (tests/stress makes 10,000 and checks memory.)
 BOOST_AUTO_TEST_CASE(conn_many) {
   const auto entries = [](const char* folder) {
     return std::distance(std::filesystem::directory_iterator(folder),
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(conn_many) {
   const auto descriptors = entries("/proc/self/fd");
   for (int i = 0; i < 1000; ++i) cycle(i);
   BOOST_CHECK_EQUAL(entries("/proc/self/task"), threads);
-  BOOST_CHECK_LE(entries("/proc/self/fd"), descriptors + 4);  // one that is just ending
+  BOOST_CHECK_LE(entries("/proc/self/fd"), descriptors + 4);  // a connection may still be ending
 }
 
 BOOST_AUTO_TEST_CASE(conn_dup_same_service) {
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(ep_query_remote_connected) {
   BOOST_CHECK_EQUAL(passive.remote_port_qual, param.local_port_qual);
 }
 
-// Programs that know IPv4 only fill in the host and nothing else.
+// Programs that support IPv4 only fill in the host address and nothing else.
 BOOST_AUTO_TEST_CASE(conn_address_without_family, *covers("conn_bad_address")) {
   Pair pair;
   if (skip_unless(pair.ia.attr.ia_address_ptr->sa_family == AF_INET, "the IA has no IPv4 address"))

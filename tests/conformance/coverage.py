@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Every line of the checklist is proven: by a test of datconform, or by a test elsewhere that exists.
+"""Checks that every line of the checklist is proven: by a test of datconform, or by an existing test elsewhere.
 
 usage: coverage.py DATCONFORM SOURCE_FOLDER
 """
@@ -12,7 +12,7 @@ import sys
 
 
 def elsewhere_exists(root, place):
-    """`place` is "FOLDER/FILE:TEST", or "FILE: why" for what is not a test case."""
+    """`place` is "FOLDER/FILE:TEST", or "FILE: why" if it is no test case."""
     match = re.match(r"([\w/.]+):\s*(.+)$", place)
     if not match:
         return False

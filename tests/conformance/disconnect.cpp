@@ -5,8 +5,8 @@
 
 #include <thread>
 
-// Disconnecting and resetting: checklist 10.8 of the semantics reference. Test names are the
-// checklist's.
+// Disconnecting and resetting: checklist 10.8 of the semantics reference. The test names are those
+// of the checklist.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(disconnect)
@@ -47,13 +47,13 @@ BOOST_AUTO_TEST_CASE(disc_graceful_no_new, *covers("disc_graceful_twice")) {
   Buffer out(pair.ia, pair.pz, kSize);
   Buffer sink(pair.ia, pair.pz, kSize);
   pair.connect();
-  // A read of this size keeps the EP draining long enough to be seen, as a rule.
+  // A read of this size usually keeps the EP draining long enough to be observed.
   REQUIRE_OK(pair.active.post_read(sink, out.remote(kSize), 1));
   REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
   const DAT_RETURN rc = pair.active.post_send(out, 8, 2);
   const DAT_EP_STATE state = ep_state(pair.active.ep);
   if (rc == DAT_SUCCESS)
-    BOOST_CHECK_EQUAL(state, DAT_EP_STATE_DISCONNECTED);  // it had drained: the post is flushed
+    BOOST_CHECK_EQUAL(state, DAT_EP_STATE_DISCONNECTED);  // it had drained, so the post is flushed
   else
     BOOST_CHECK_EQUAL(DAT_GET_TYPE(rc), static_cast<DAT_RETURN>(DAT_INVALID_STATE));
   REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));  // disc_graceful_twice
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(disc_invalid_states) {
   CHECK_TYPE(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_INVALID_STATE);
   REQUIRE_OK(dat_rsp_free(rsp.release()));
   pair.connect();
-  // What is not graceful is abrupt.
+  // Every flag value other than graceful means abrupt.
   REQUIRE_OK(dat_ep_disconnect(pair.active.ep, not_an_enumerator<DAT_CLOSE_FLAGS>(6)));
   BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_DISCONNECTED);
 }
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(disc_success_before_event) {
   for (std::uint64_t i = 0; i < kCount; ++i)
     REQUIRE_OK(dat_ep_post_send(active, 1, &segment, cookie(i), DAT_COMPLETION_DEFAULT_FLAG));
   REQUIRE_OK(dat_ep_disconnect(active, DAT_CLOSE_GRACEFUL_FLAG));
-  // ESTABLISHED first, then what was received, then the end, all from one EVD.
+  // One EVD delivers ESTABLISHED first, then the receives, then the end of the connection.
   expect_event(passive_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   for (std::uint64_t i = 0; i < kCount; ++i) expect_dto(passive_evd, DAT_DTO_SUCCESS, i);
   expect_event(passive_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(disc_peer_killed) {
   Buffer buffer(pair.ia, pair.pz, 64);
   for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(buffer, 64, i));
   with.connect_stalled();
-  REQUIRE_OK(with.post_stalled_send(10));  // it is outstanding when the peer dies
+  REQUIRE_OK(with.post_stalled_send(10));  // outstanding when the peer dies
   DAT_RMR_TRIPLET part = with.memory;
   part.segment_length = 64;
   REQUIRE_OK(pair.passive.post_write(buffer, part, 11));

@@ -9,16 +9,16 @@
 #include <thread>
 #include <vector>
 
-// Messages that are sent before their receives are posted. Programs that were written for
-// InfiniBand send as soon as they see ESTABLISHED, while the acceptor posts its first receives when
-// it sees its own; there the sender tries again until they are there.
+// Messages that are sent before their receives are posted. Programs written for InfiniBand send as
+// soon as they see ESTABLISHED, while the accepting side posts its first receives only when it sees
+// ESTABLISHED itself. On InfiniBand the sender retries until the receives are posted.
 namespace conformance {
 
 namespace {
 
 constexpr std::size_t kSize = 256 * 1024;
 
-// Time for what was sent to arrive where no receive is.
+// Gives messages time to arrive before a receive is posted.
 void let_it_arrive() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
 DAT_EP_ATTR deep_attr() {
@@ -50,7 +50,7 @@ struct Early : private Deep, Pair {
     BOOST_CHECK_EQUAL(dto.transfered_length, length);
     BOOST_CHECK(std::memcmp(in.bytes.data(), out.bytes.data() + number % 1000, length) == 0);
   }
-  // `count` messages, all posted before the first receive.
+  // Sends `count` messages, all of them posted before the first receive.
   void run(std::uint64_t count, std::size_t length) {
     for (std::uint64_t i = 0; i < count; ++i) REQUIRE_OK(send(i, length));
     let_it_arrive();
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(early_messages) {
   Early().run(64, 4096);
 }
 
-// More than a provider can be expected to keep: the rest stays at the sender.
+// More than a provider can be expected to buffer: the rest stays with the sender.
 BOOST_AUTO_TEST_CASE(early_200_messages) {
   Early early;
   if (skip_unless(query_ep(early.active.ep).ep_attr.max_request_dtos >= 200,
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(early_200_messages) {
   early.run(200, 20000);
 }
 
-// What is behind a message that waits does not overtake it.
+// Requests posted after a waiting message do not overtake it.
 BOOST_AUTO_TEST_CASE(early_messages_among_writes) {
   Early early;
   Buffer word(early.ia, early.pz, 8);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(early_messages_among_writes) {
     word.fill(static_cast<std::uint8_t>(i + 1));
     REQUIRE_OK(early.send(2 * i, 500));
     REQUIRE_OK(early.active.post_write(word, early.area.remote(8, 8 * i), 2 * i + 1));
-    REQUIRE_OK(early.active.post_send(early.out, 0, 100));  // the Write is placed when this comes
+    REQUIRE_OK(early.active.post_send(early.out, 0, 100));  // arrives after the Write is placed
     let_it_arrive();
     BOOST_CHECK(early.area.bytes[8 * i] == 0);
     early.receive(2 * i, 500);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(early_messages_among_writes) {
   }
 }
 
-// The side whose peer waits reads and writes the other way, and reads over the same connection.
+// While a message waits for its receive, both sides can read over the same connection.
 BOOST_AUTO_TEST_CASE(early_message_and_reads_of_both_sides) {
   Early early;
   Buffer sink(early.ia, early.pz, 4096);
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(early_message_and_reads_of_both_sides) {
   BOOST_CHECK(sink.holds(9, 4096));
 }
 
-// Both sides send at once, and then both post.
+// Both sides send at the same time, and then both post receives.
 BOOST_AUTO_TEST_CASE(early_messages_both_ways) {
   Early early;
   Buffer there(early.ia, early.pz, 4096);
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(early_messages_both_ways) {
 
 BOOST_AUTO_TEST_CASE(early_message_then_disconnect) {
   for (const DAT_CLOSE_FLAGS flags : {DAT_CLOSE_ABRUPT_FLAG, DAT_CLOSE_GRACEFUL_FLAG}) {
-    Early early;  // the receiver ends it
+    Early early;  // the receiver ends the connection
     for (std::uint64_t i = 0; i < 5; ++i) REQUIRE_OK(early.send(i, 1000));
     let_it_arrive();
     REQUIRE_OK(dat_ep_disconnect(early.passive.ep, flags));
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(early_message_then_disconnect) {
   }
 }
 
-// A message that is known to have been sent arrives, also when its sender has gone since.
+// A message whose Send has completed arrives even if the sender disconnects before it is received.
 BOOST_AUTO_TEST_CASE(early_message_of_a_sender_that_disconnects) {
   Early early;
   REQUIRE_OK(early.send(1, 1000));
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(early_message_of_a_sender_that_disconnects) {
   expect_connection_end(early.active.connect_evd);
 }
 
-// Connect, send, disconnect again and again: nothing of an old connection comes to a new one.
+// Connect, send and disconnect repeatedly: no message of an old connection arrives at a new one.
 BOOST_AUTO_TEST_CASE(early_message_and_reconnect) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(early_message_and_reconnect) {
   }
 }
 
-// An EP whose SRQ is empty waits until somebody posts.
+// Messages for an EP whose SRQ is empty wait until a buffer is posted.
 BOOST_AUTO_TEST_CASE(early_messages_for_an_srq) {
   Pair pair;
   if (skip_unless(pair.ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(early_messages_for_an_srq) {
       const DAT_EVENT event = expect_event(receivers[i]->recv_evd, DAT_DTO_COMPLETION_EVENT);
       const auto& dto = event.event_data.dto_completion_event_data;
       BOOST_CHECK_EQUAL(dto.status, DAT_DTO_SUCCESS);
-      BOOST_CHECK_EQUAL(dto.transfered_length, 10 + n);  // each in its order
+      BOOST_CHECK_EQUAL(dto.transfered_length, 10 + n);  // in the order of sending
       expect_dto(senders[i]->request_evd, DAT_DTO_SUCCESS, n);
     }
 }

@@ -3,9 +3,9 @@
 #include "harness.h"
 #include "peer.h"
 
-// Making and configuring EPs: checklist 10.6 of the semantics reference. Test names are the
-// checklist's. Elsewhere: what depends on the state (ep_modify_pz_states, ep_modify_evd_states,
-// ep_reset_states and the rest of section 3.3) in endpoint_states, ep_reset_* in disconnect,
+// Creating and configuring EPs: checklist 10.6 of the semantics reference. The test names are those
+// of the checklist. Tests that depend on the state (ep_modify_pz_states, ep_modify_evd_states,
+// ep_reset_states and the rest of section 3.3) are in endpoint_states, ep_reset_* in disconnect,
 // ep_query_remote_connected in connection.
 namespace conformance {
 
@@ -71,16 +71,16 @@ BOOST_AUTO_TEST_CASE(ep_create_wrong_evd_flag) {
   CHECK_TYPE(create(pair.pz, dto, connection, connection), DAT_INVALID_HANDLE);
   CHECK_TYPE(create(pair.pz, dto, dto, dto), DAT_INVALID_HANDLE);
   CHECK_TYPE(create(pair.pz, pair.cr_evd, dto, connection), DAT_INVALID_HANDLE);
-  // Objects of another open.
+  // Objects of another open of the IA.
   CHECK_TYPE(create(foreign_pz, dto, dto, connection), DAT_INVALID_HANDLE);
   CHECK_TYPE(create(pair.pz, foreign_evd, dto, connection), DAT_INVALID_HANDLE);
   CHECK_TYPE(dat_ep_create(pair.ia, pair.pz, dto, dto, connection, nullptr, nullptr),
              DAT_INVALID_PARAMETER);
 }
 
-// A family of MPIs has one EVD for receives that notify and requests that are UNSIGNALLED.
+// Some MPI libraries use one EVD for receives that notify and for UNSIGNALLED requests.
 BOOST_AUTO_TEST_CASE(ep_create_mixed_completion_modes, *covers("ofa_2_2_07_mode_of_an_evd")) {
-  Pair pair;  // all its streams are EVD_THRESHOLD
+  Pair pair;  // all its streams use EVD_THRESHOLD
   const auto create_with = [&](DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
                                DAT_COMPLETION_FLAGS recv, DAT_COMPLETION_FLAGS request) {
     DAT_EP_ATTR attr = default_ep_attr(pair.ia);
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(ep_create_mixed_completion_modes, *covers("ofa_2_2_07_mode_
       create_with(shared, shared, recv, request);
       create_with(pair.active.recv_evd, pair.active.request_evd, recv, request);
     }
-  // Streams of EPs that have gone do not count.
+  // The streams of freed EPs no longer count.
   const Ep alone =
       create_with(shared, shared, DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_DEFAULT_FLAG);
   DAT_EVENT event;
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(ep_create_mixed_completion_modes, *covers("ofa_2_2_07_mode_
   CHECK_TYPE(dat_evd_wait(shared, 0, 2, &event, &more), DAT_TIMEOUT_EXPIRED);
 }
 
-// What two modes on one EVD mean: each completion notifies as its own stream says.
+// With two modes on one EVD, each completion notifies according to the mode of its own stream.
 BOOST_AUTO_TEST_CASE(ep_mixed_completion_modes_transfer,
                      *covers("ep_create_mixed_completion_modes")) {
   Ia probe;
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(ep_mixed_completion_modes_transfer,
   for (std::uint64_t i = 0; i < kMessages; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
   for (std::uint64_t i = 0; i < kMessages; ++i)
     REQUIRE_OK(pair.active.post_send(out, 64, 100 + i, DAT_COMPLETION_UNSIGNALLED_FLAG));
-  // The receives wake the waiter; all completions are there in the end, each once.
+  // The receives wake the waiter; in the end every completion has arrived exactly once.
   std::uint64_t sends = 0;
   std::uint64_t receives = 0;
   while (receives < kMessages) {
@@ -149,11 +149,11 @@ BOOST_AUTO_TEST_CASE(ep_mixed_completion_modes_transfer,
   for (; sends < kMessages; ++sends) expect_dto(all, DAT_DTO_SUCCESS, 100 + sends);
 }
 
-// The receives are the SRQ's; what the EP's attributes say of them does not matter.
+// The receives come from the SRQ, so the EP attributes about receives are ignored.
 BOOST_AUTO_TEST_CASE(ep_create_with_srq_ignores) {
   Pair pair;
   if (skip_unless(pair.ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
-  DAT_SRQ_ATTR srq_attr{8, 0, 5};  // segments nobody asked for, and a watermark
+  DAT_SRQ_ATTR srq_attr{8, 0, 5};  // with unused segments and a watermark
   Srq srq;
   REQUIRE_OK(dat_srq_create(pair.ia, pair.pz, &srq_attr, srq.out()));
   DAT_SRQ_PARAM param{};
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(ep_create_with_srq_refused) {
   }
   attr.max_request_iov = pair.ia.attr.max_iov_segments_per_dto + 1;
   CHECK_TYPE(create(srq, pair.pz, &attr), DAT_INVALID_PARAMETER);
-  REQUIRE_OK(dat_srq_free(srq.release()));  // no failed EP is left on it
+  REQUIRE_OK(dat_srq_free(srq.release()));  // the failed creations left no EP on it
 }
 
 BOOST_AUTO_TEST_CASE(ep_status_idle_sense, *covers("ofa_2_1_13_idle_flags")) {
@@ -229,10 +229,10 @@ BOOST_AUTO_TEST_CASE(ep_free_unconnected_posted) {
   for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(pair.active.post_recv(buffer, 64, i));
   REQUIRE_OK(dat_ep_free(pair.active.ep.release()));
   REQUIRE_OK(dat_lmr_free(buffer.lmr.release()));
-  drain(pair.active.recv_evd);  // flushed, or nothing
+  drain(pair.active.recv_evd);  // flushed receives, or nothing
 }
 
-// Completions that nobody has dequeued when the EP goes.
+// An EP is freed while completions are still queued.
 BOOST_AUTO_TEST_CASE(ep_free_with_completions_queued) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(ep_free_with_completions_queued) {
   REQUIRE_OK(dat_ep_free(pair.active.ep.release()));
   BOOST_CHECK_LE(drain(pair.passive.recv_evd), 7);
   BOOST_CHECK_LE(drain(pair.active.request_evd), 8);
-  // The EVDs serve another EP.
+  // The EVDs can serve another EP.
   Ep next;
   REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, pair.passive.recv_evd, pair.passive.request_evd,
                            pair.passive.connect_evd, nullptr, next.out()));

@@ -4,19 +4,20 @@
 
 #include <cstring>
 
-// The attributes of an EP: what dat_ep_create and dat_ep_modify accept, and dat_ep_query reports.
+// The attributes of an EP: what dat_ep_create and dat_ep_modify accept and dat_ep_query reports.
 namespace conformance {
 
 namespace {
 
-// One change of the attributes of an EP, and the bit that dat_ep_modify wants for it.
+// One change of the attributes of an EP, and the mask bit that dat_ep_modify needs for it.
 struct Change {
   const char* name;
   DAT_EP_PARAM_MASK mask;
   void (*apply)(const Ia& ia, DAT_EP_ATTR* attr);
 };
 
-// More than the IA has, or nonsense: each alone makes dat_ep_create and dat_ep_modify fail.
+// Values beyond the limits of the IA, or nonsense: each alone makes dat_ep_create and dat_ep_modify
+// fail.
 constexpr Change kExcesses[] = {
     {"max_recv_dtos", DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS,
      [](const Ia& ia, DAT_EP_ATTR* a) { a->max_recv_dtos = ia.attr.max_dto_per_ep + 1; }},
@@ -35,7 +36,7 @@ constexpr Change kExcesses[] = {
     {"max_rdma_read_out", DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT,
      [](const Ia& ia, DAT_EP_ATTR* a) { a->max_rdma_read_out = ia.attr.max_rdma_read_out + 1; }},
     {"max_message_size", DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE,
-     [](const Ia& ia, DAT_EP_ATTR* a) {  // nothing is more where the IA has no limit
+     [](const Ia& ia, DAT_EP_ATTR* a) {  // without a limit of the IA nothing exceeds it
        a->max_message_size = ia.attr.max_message_size + 1;
        if (a->max_message_size == 0) a->max_recv_dtos = -1;
      }},
@@ -54,8 +55,8 @@ constexpr Change kExcesses[] = {
      [](const Ia&, DAT_EP_ATTR* a) { a->recv_completion_flags = DAT_COMPLETION_SUPPRESS_FLAG; }},
 };
 
-// What no program has had to set with care, as existing providers do not look at it. Programs leave
-// some of it uninitialised.
+// Attributes that programs need not set with care, because existing providers ignore them. Programs
+// leave some of them uninitialised.
 constexpr Change kCareless[] = {
     {"max_rdma_read_iov", DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV,
      [](const Ia&, DAT_EP_ATTR* a) { a->max_rdma_read_iov = 0x7fffffff; }},
@@ -129,7 +130,7 @@ constexpr Change kChanges[] = {
      [](const Ia&, DAT_EP_ATTR* a) { a->max_rdma_write_iov = 2; }},
 };
 
-// Two answers of dat_ep_query that are alike in every field that dat_ep_modify can change.
+// Checks that two results of dat_ep_query agree in every field that dat_ep_modify can change.
 void check_same(const DAT_EP_PARAM& before, const DAT_EP_PARAM& after) {
   BOOST_CHECK(before.pz_handle == after.pz_handle);
   BOOST_CHECK(before.recv_evd_handle == after.recv_evd_handle);
@@ -176,7 +177,7 @@ BOOST_AUTO_TEST_CASE(ep_create_attr_exceeds, *covers("ep_create_bad_recv_flags")
   }
 }
 
-// An EP with such attributes is made, tells them as they were given, and works.
+// An EP with such attributes can be created, reports them as given, and works.
 BOOST_AUTO_TEST_CASE(ep_create_careless, *covers("ep_create_attr_exceeds")) {
   Ia ia;
   for (const Change& careless : kCareless) {
@@ -209,7 +210,7 @@ BOOST_AUTO_TEST_CASE(ep_create_careless, *covers("ep_create_attr_exceeds")) {
   }
 }
 
-// Counts and pointers of named attributes that nobody has set.
+// Uninitialised counts and pointers of named attributes.
 BOOST_AUTO_TEST_CASE(ep_create_uninitialised_names, *covers("ep_create_attr_exceeds")) {
   Pair pair;
   for (const DAT_COUNT count : {-1, 1, 0x7fffffff}) {
@@ -265,7 +266,7 @@ BOOST_AUTO_TEST_CASE(ep_query_fields) {
   DAT_EP_PARAM untouched{};
   REQUIRE_OK(dat_ep_query(end.ep, 0, &untouched));
   CHECK_TYPE(dat_ep_query(end.ep, DAT_EP_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
-  REQUIRE_OK(dat_ep_query(end.ep, DAT_EP_FIELD_ALL + 1, &untouched));  // such masks are in use
+  REQUIRE_OK(dat_ep_query(end.ep, DAT_EP_FIELD_ALL + 1, &untouched));  // programs do this
 }
 
 BOOST_AUTO_TEST_CASE(ep_modify_fields) {
@@ -278,7 +279,7 @@ BOOST_AUTO_TEST_CASE(ep_modify_fields) {
       end.create(ia, pz, &attr);
       DAT_EP_PARAM expected = query_ep(end.ep);
       change.apply(ia, &expected.ep_attr);
-      // What is not in the mask is not looked at.
+      // Fields that are not in the mask are ignored.
       DAT_EP_PARAM wanted{};
       std::memset(static_cast<void*>(&wanted.ep_attr), 0xA5, sizeof wanted.ep_attr);
       change.apply(ia, &wanted.ep_attr);
@@ -326,7 +327,7 @@ BOOST_AUTO_TEST_CASE(ep_modify_named_attributes) {
              DAT_INVALID_PARAMETER);
 }
 
-// Every bad field together with good ones: none of them changes, and the EP works as before.
+// Tries every bad field together with good ones: no field changes, and the EP works as before.
 BOOST_AUTO_TEST_CASE(ep_modify_atomic) {
   Pair pair;
   Evd other_recv = make_evd(pair.ia, DAT_EVD_DTO_FLAG);
@@ -354,14 +355,14 @@ BOOST_AUTO_TEST_CASE(ep_modify_atomic) {
     }
   }
   DAT_EP_PARAM bad = good;
-  bad.request_evd_handle = pair.cr_evd;  // lacks the flag
+  bad.request_evd_handle = pair.cr_evd;  // an EVD without the DTO flag
   CHECK_TYPE_OR(dat_ep_modify(pair.passive.ep, kGood | DAT_EP_FIELD_REQUEST_EVD_HANDLE, &bad),
                 DAT_INVALID_HANDLE, DAT_INVALID_PARAMETER);
   bad.request_evd_handle = other_pz;
   CHECK_TYPE_OR(dat_ep_modify(pair.passive.ep, kGood | DAT_EP_FIELD_REQUEST_EVD_HANDLE, &bad),
                 DAT_INVALID_HANDLE, DAT_INVALID_PARAMETER);
   check_same(before, query_ep(pair.passive.ep));
-  // Nothing is left on the objects that were to come in, and those in use are still in use.
+  // The rejected objects are not in use, and the old ones still are.
   REQUIRE_OK(dat_evd_free(other_recv.release()));
   REQUIRE_OK(dat_evd_free(other_connect.release()));
   REQUIRE_OK(dat_pz_free(other_pz.release()));
@@ -375,7 +376,7 @@ BOOST_AUTO_TEST_CASE(ep_modify_atomic) {
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 0);
 }
 
-// The new EVDs and PZ are the ones in use, the old ones are free.
+// After the change the new EVDs and the new PZ are in use, and the old ones can be freed.
 BOOST_AUTO_TEST_CASE(ep_modify_takes_effect) {
   Pair pair;
   End& passive = pair.passive;
@@ -420,7 +421,7 @@ BOOST_AUTO_TEST_CASE(ep_modify_recv_flags_after_post) {
   param.ep_attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
   CHECK_TYPE_OR(dat_ep_modify(pair.active.ep, DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS, &param),
                 DAT_INVALID_STATE, DAT_INVALID_PARAMETER);
-  // Fewer than are posted, and exactly as many.
+  // Fewer receives than are posted, and exactly as many.
   REQUIRE_OK(pair.active.post_recv(buffer, 64, 2));
   param.ep_attr.max_recv_dtos = 1;
   CHECK_TYPE(dat_ep_modify(pair.active.ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &param),

@@ -10,10 +10,11 @@
 #include <ostream>
 #include <vector>
 
-// Every operation in every state of an EP: the table of section 3.3 of the semantics reference. One
-// test per state; each of its cases brings a fresh EP there and tries one operation. Of the
-// checklist: conn_bad_state, disc_invalid_states, dto_post_bad_states, dto_recv_in_all_states,
-// ep_modify_pz_states, ep_modify_evd_states, ep_reset_states, rsp_ep_not_unconnected.
+// Every operation in every state of an EP: the table of section 3.3 of the semantics reference.
+// There is one test per state; each of its cases brings a fresh EP into the state and tries one
+// operation. They cover these lines of the checklist: conn_bad_state, disc_invalid_states,
+// dto_post_bad_states, dto_recv_in_all_states, ep_modify_pz_states, ep_modify_evd_states,
+// ep_reset_states, rsp_ep_not_unconnected.
 namespace conformance {
 
 namespace {
@@ -45,7 +46,7 @@ DAT_RETURN post_recv(Subject& s) {
   return dat_ep_post_recv(s.ep, 1, &segment, cookie(kCookie), DAT_COMPLETION_DEFAULT_FLAG);
 }
 
-// In CONNECTED the peer must have a receive, or the connection breaks.
+// In CONNECTED the peer must have posted a receive, or the connection breaks.
 void post_peers_recv(Subject& s) { REQUIRE_OK(s.pair.passive.post_recv(s.buffer, kSize, 1)); }
 
 DAT_RETURN post_send(Subject& s) {
@@ -102,8 +103,8 @@ DAT_RETURN be_dup_ep(Subject& s) {
   return dat_ep_dup_connect(s.other_active.ep, s.ep, kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT);
 }
 
-// To the port of the pair's PSP: that no CSP listens there is a matter of the outcome, not of the
-// call.
+// Connects to the port of the pair's PSP. No CSP listens there, but that affects the outcome and
+// not the call.
 DAT_RETURN common_connect(Subject& s) {
   if (ep_state(s.ep) == DAT_EP_STATE_UNCONNECTED) s.configure_comm(s.ep);
   sockaddr_in6 address{};
@@ -122,7 +123,7 @@ DAT_RETURN reserve(Subject& s) {
   return rc;
 }
 
-// Of a request that came to the service point, for which the consumer brings the EP.
+// Accepts a request that arrived at the PSP, with the subject as the consumer's EP.
 DAT_RETURN accept_other(Subject& s) {
   s.other_active.create(s.pair.ia, s.pair.pz, nullptr);
   REQUIRE_OK(s.connect(s.other_active.ep, s.pair.conn_qual));
@@ -213,7 +214,7 @@ void other_is_connecting(Subject& s) {
   expect_event(s.other_active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 
-// PSP and CSP share ports, but need not understand each other: an answer comes, whichever.
+// PSPs and CSPs share ports, but need not understand each other. There must be some answer.
 void has_connected_somehow(Subject& s) {
   const DAT_EP_STATE state = ep_state(s.ep);
   BOOST_CHECK(state == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING ||
@@ -266,13 +267,13 @@ void bind_is_flushed(Subject& s) {
 
 struct Operation {
   const char* name;
-  // One answer per column of kStates: Y carried out, F taken and flushed, N refused, 0 no effect,
-  // - not reachable.
+  // One result per column of kStates: Y carried out, F accepted and flushed, N refused, 0 no
+  // effect, - not reachable.
   const char* answers;
   DAT_RETURN (*run)(Subject&);
-  void (*done)(Subject&);     // after Y; null: the state stays
-  void (*flushed)(Subject&);  // after F
-  bool optional;              // may be missing as a whole
+  void (*done)(Subject&);     // checks the result of Y; null: the state is unchanged
+  void (*flushed)(Subject&);  // checks the result of F
+  bool optional;              // the IA may lack the function
 };
 
 std::ostream& operator<<(std::ostream& out, const Operation& operation) {
@@ -330,8 +331,7 @@ void try_in(DAT_EP_STATE state, const Operation& operation) {
     return;
   const char answer = operation.answers[column(state)];
   if (answer == 'N') {
-    // The race that remains: the state passed after it was looked at. Then the answer is the next
-    // state's.
+    // A race remains: if the state ends after it was checked, the result is that of the next state.
     if (rc == DAT_SUCCESS && passes_by_itself(state) &&
         skip_unless(ep_state(subject.ep) == state, "the state passed during the call"))
       return;

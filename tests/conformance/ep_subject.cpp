@@ -24,7 +24,8 @@ Subject::~Subject() {
   with_process.peer.reset();
   if (cr != DAT_HANDLE_NULL) check_ok(dat_cr_reject(cr, 0, nullptr));
   if (rsp != DAT_HANDLE_NULL) check_ok(dat_rsp_free(rsp.release()));
-  // The EPs go first: what an operation gave them is freed before the pair.
+  // Free the EPs first, because they may use objects of the Subject, which are freed before the
+  // pair.
   for (End* const one : {&pair.active, &pair.passive})
     if (one->ep != DAT_HANDLE_NULL) check_ok(dat_ep_free(one->ep.release()));
   if (accepted_ep != DAT_HANDLE_NULL) check_ok(dat_ep_free(accepted_ep.release()));
@@ -72,7 +73,7 @@ void Subject::bring_to(DAT_EP_STATE state) {
       const DAT_CONN_QUAL conn_qual = reserve();
       REQUIRE_OK(connect(pair.active.ep, conn_qual));
       cr = take_cr();
-      rsp.release();  // gone with the request
+      rsp.release();  // an RSP ends with its request
       break;
     }
     case DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING:

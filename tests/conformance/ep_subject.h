@@ -8,13 +8,14 @@
 
 namespace conformance {
 
-// These two pass by themselves, but not while the peer does not go on. COMPLETION_PENDING may pass
-// all the same where the adapter answers without the process.
+// These two states end by themselves, but not while the peer is stopped. COMPLETION_PENDING may end
+// even then, if the adapter answers without the peer's process.
 inline bool passes_by_itself(DAT_EP_STATE state) {
   return state == DAT_EP_STATE_COMPLETION_PENDING || state == DAT_EP_STATE_DISCONNECT_PENDING;
 }
 
-// A fresh EP in a state, and what operations on it need. Freed with all that they gave it.
+// A fresh EP in a given state, and the objects that operations on it need. The destructor frees all
+// of them, including those that operations have added.
 struct Subject {
   static constexpr std::size_t kSize = 64;
 
@@ -24,8 +25,8 @@ struct Subject {
   Subject& operator=(const Subject&) = delete;
 
   [[nodiscard]] DAT_COMM comm() const;
-  // For common_connect, where the state is right for it. Refused where there is no common model:
-  // then common_connect is, too.
+  // Prepares for common_connect, if the state allows that. Refused where the provider lacks the
+  // common model; then common_connect is refused, too.
   void configure_comm(DAT_EP_HANDLE of) const;
   [[nodiscard]] DAT_CR_HANDLE take_cr() const;
   DAT_RETURN connect(DAT_EP_HANDLE from, DAT_CONN_QUAL to) const;
@@ -43,17 +44,17 @@ struct Subject {
   Rsp rsp;
   Psp provider_psp;
   Rmr rmr;
-  Ep accepted_ep;  // the TENTATIVE one, when it became ours
+  Ep accepted_ep;  // the EP of the provider, once the test owns it
   DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;  // the subject
-  End* end = nullptr;                  // whose EVDs it uses
+  End* end = nullptr;                  // the owner of the subject's EVDs
   bool reached = false;
 
  private:
   void use(End& one);
   void bring_to(DAT_EP_STATE state);
   DAT_CONN_QUAL reserve();
-  // An EP that the provider made, with the PZ and the EVDs that it needs to be used.
+  // Obtains an EP created by the provider, and gives it the PZ and the EVDs that it needs.
   void take_provider_ep();
 };
 

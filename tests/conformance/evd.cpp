@@ -5,8 +5,8 @@
 #include <set>
 #include <thread>
 
-// Event dispatchers, but for waiting (evd_wait.cpp): checklist 10.4 of the semantics reference.
-// Test names are the checklist's.
+// Event dispatchers, except for waiting (evd_wait.cpp): checklist 10.4 of the semantics reference.
+// The test names are those of the checklist.
 namespace conformance {
 
 namespace {
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(evd_create_bad, *covers("evd_create_qlen_bad evd_create_qle
              DAT_INVALID_HANDLE);
 }
 
-// No stream, and bits that are none.
+// No stream at all, and bits that name no stream.
 BOOST_AUTO_TEST_CASE(evd_create_flags) {
   Ia ia;
   for (const unsigned flags : {0U, 0x2U, 0x400U, 0x421U, 0xfffffe00U}) {
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(evd_post_se_full) {
   for (DAT_COUNT i = 0; i < qlen; ++i) REQUIRE_OK(post_software(evd, 1));
   CHECK_TYPE(post_software(evd, 2), DAT_QUEUE_FULL);
   BOOST_CHECK_EQUAL(drain(evd), qlen);
-  expect_silence(ia.async_evd);  // nothing was lost
+  expect_silence(ia.async_evd);  // no event was lost
 }
 
 BOOST_AUTO_TEST_CASE(evd_overflow_async) {

@@ -8,10 +8,11 @@
 #include <thread>
 #include <vector>
 
-// Every operation in every state of an EVD: section 5.1 of the semantics reference. A state is
-// enabled or disabled, waitable or unwaitable, one of three configurations, with no events, some or
-// as many as it holds, and with or without a waiter. What an operation must answer is worked out
-// from the state here, beside the provider. One test an operation, which tries all states.
+// Every operation in every state of an EVD: section 5.1 of the semantics reference. An EVD is
+// enabled or disabled, waitable or unwaitable, in one of three configurations, empty, partly filled
+// or full, and with or without a waiter. The tests derive the expected result of an operation from
+// the state, independently of the provider. There is one test per operation, which tries all
+// states.
 namespace conformance {
 
 namespace {
@@ -49,7 +50,7 @@ std::vector<State> all_states() {
       for (const auto mode : {DAT_EVD_STATE_CONFIG_THRESHOLD, DAT_EVD_STATE_CONFIG_NOTIFY,
                               DAT_EVD_STATE_CONFIG_SOLICITED}) {
         for (const Fill fill : {Fill::kEmpty, Fill::kSome, Fill::kFull})
-          // Completions of the other modes need a connection; "dto_" tests are about those.
+          // In the other modes, events are completions, which need a connection: see "dto_" tests.
           if (fill == Fill::kEmpty || mode == DAT_EVD_STATE_CONFIG_THRESHOLD)
             states.push_back({enabled, waitable, mode, fill, false});
         if (waitable) states.push_back({enabled, waitable, mode, Fill::kEmpty, true});
@@ -57,7 +58,7 @@ std::vector<State> all_states() {
   return states;
 }
 
-// An EVD in a state. The modes other than THRESHOLD come from an EP whose receives it takes.
+// An EVD in a state. Modes other than THRESHOLD are set by an EP whose receives use the EVD.
 struct Subject {
   Subject(const Ia& on, const State& wanted) : ia(on), state(wanted), pz(make_pz(on)) {
     evd = make_evd(ia, state.threshold_mode() ? DAT_EVD_SOFTWARE_FLAG : DAT_EVD_DTO_FLAG, kQlen);
@@ -118,11 +119,11 @@ struct Subject {
   }
 };
 
-// Tries `operation` in every state that the provider has.
+// Tries `operation` in every state that the provider supports.
 void in_all_states(const std::function<void(Subject&)>& operation) {
   const Ia ia;
   int tried = 0;
-  // The waiter is a second thread on the EVD.
+  // With a waiter, two threads use the EVD.
   const bool with_waiters = ia.provider().is_thread_safe == DAT_TRUE;
   for (const State& state : all_states()) {
     if (state.waited && !with_waiters) continue;
@@ -133,11 +134,11 @@ void in_all_states(const std::function<void(Subject&)>& operation) {
       ++tried;
     }
   }
-  // The states of THRESHOLD mode exist everywhere.
+  // Every provider supports the states of THRESHOLD mode.
   BOOST_CHECK_GE(tried, with_waiters ? 14 : 12);
 }
 
-// The first event queued is the first to come.
+// The event must be the first one that was queued.
 void check_first(const DAT_EVENT& event) {
   BOOST_CHECK_EQUAL(event.event_number, DAT_SOFTWARE_EVENT);
   BOOST_CHECK(event.event_data.software_event_data.pointer == nullptr);
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(set_unwaitable) {
   in_all_states([](Subject& s) {
     REQUIRE_OK(dat_evd_set_unwaitable(s.evd));
     check_state(s, s.state.enabled, false);
-    if (s.waiter.joinable()) s.waiter.join();  // it must leave
+    if (s.waiter.joinable()) s.waiter.join();  // it must return
   });
 }
 
@@ -208,14 +209,14 @@ BOOST_AUTO_TEST_CASE(post_se) {
   in_all_states([](Subject& s) {
     const DAT_RETURN rc = post_software(s.evd, 0);
     if (!s.state.threshold_mode()) {
-      CHECK_TYPE(rc, DAT_INVALID_PARAMETER);  // no stream of software events
+      CHECK_TYPE(rc, DAT_INVALID_PARAMETER);  // the EVD has no software stream
     } else if (s.state.fill == Fill::kFull) {
       CHECK_TYPE(rc, DAT_QUEUE_FULL);
       BOOST_CHECK_EQUAL(drain(s.evd), s.events);
     } else {
       REQUIRE_OK(rc);
       if (s.waiter.joinable())
-        s.waiter.join();  // it has taken the event
+        s.waiter.join();  // it receives the event
       else
         BOOST_CHECK_EQUAL(drain(s.evd), s.events + 1);
     }
@@ -267,7 +268,7 @@ BOOST_AUTO_TEST_CASE(wait_threshold) {
       CHECK_TYPE_OR(rc, DAT_INVALID_STATE, DAT_INVALID_PARAMETER);
     } else if (s.events < 4) {
       CHECK_TYPE(rc, DAT_TIMEOUT_EXPIRED);
-      BOOST_CHECK_EQUAL(more, s.events);  // none was taken
+      BOOST_CHECK_EQUAL(more, s.events);  // none was dequeued
       BOOST_CHECK_EQUAL(drain(s.evd), s.events);
     } else {
       REQUIRE_OK(rc);
@@ -324,7 +325,7 @@ BOOST_AUTO_TEST_CASE(free) {
       check_state(s, s.state.enabled, s.state.waitable);
       return;
     }
-    REQUIRE_OK(rc);  // queued events go with it
+    REQUIRE_OK(rc);  // queued events are discarded
     const DAT_EVD_HANDLE freed = s.evd.release();
     DAT_EVENT event{};
     CHECK_TYPE(dat_evd_dequeue(freed, &event), DAT_INVALID_HANDLE);

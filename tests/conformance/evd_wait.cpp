@@ -9,19 +9,21 @@
 #include <csignal>
 #include <thread>
 
-// dat_evd_wait: checklist 10.4 of the semantics reference. Test names are the checklist's.
+// dat_evd_wait: checklist 10.4 of the semantics reference. The test names are those of the
+// checklist.
 namespace conformance {
 
 namespace {
 
-// A thread in dat_evd_wait, and what came of it.
+// A thread in dat_evd_wait, and the results of the call.
 class Waiter {
  public:
   explicit Waiter(DAT_EVD_HANDLE evd, DAT_COUNT threshold = 1, DAT_TIMEOUT timeout = kPatience)
       : thread_([this, evd, threshold, timeout] {
           result = dat_evd_wait(evd, timeout, threshold, &event, &more);
         }) {
-    // It is blocked when a dequeue beside it is refused; until then there is nothing to dequeue.
+    // The thread is in its wait once a concurrent dequeue is refused. Until then the EVD must be
+    // empty.
     DAT_EVENT other;
     while (DAT_GET_TYPE(dat_evd_dequeue(evd, &other)) != DAT_INVALID_STATE)
       std::this_thread::yield();
@@ -144,7 +146,7 @@ BOOST_AUTO_TEST_CASE(evd_set_unwaitable_wakes) {
   for (const DAT_EVD_FLAGS flag :
        {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG, DAT_EVD_CONNECTION_FLAG}) {
     if (flag == DAT_EVD_DTO_FLAG && !ia.provider().is_thread_safe)
-      continue;  // Waiter dequeues beside the wait
+      continue;  // Waiter calls dat_evd_dequeue during the wait
     const Evd evd = make_evd(ia, flag, 8);
     Waiter waiter(evd);
     const Promptly promptly;
@@ -203,14 +205,14 @@ BOOST_AUTO_TEST_CASE(evd_wait_total_timeout, *covers("ofa_2_2_02_total_timeout")
   DAT_EVENT event;
   DAT_COUNT more = -1;
   CHECK_TYPE(dat_evd_wait(evd, 50 * kMillisecond, 60, &event, &more), DAT_TIMEOUT_EXPIRED);
-  BOOST_CHECK_LT(more, 30);  // it gave up while the teaser was still at it
+  BOOST_CHECK_LT(more, 30);  // the wait timed out while the teaser was still posting
   stop = true;
   teaser.join();
 }
 
 namespace {
 
-// What wait(&event) gives in the end.
+// Calls wait(&event) until it returns true, and returns the event.
 template <class Wait>
 DAT_EVENT repeat(Wait wait) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(kPatience);
@@ -220,7 +222,7 @@ DAT_EVENT repeat(Wait wait) {
   return event;
 }
 
-// The next event of `evd`, by waits of a microsecond each.
+// The next event of `evd`, obtained with waits of one microsecond each.
 DAT_EVENT by_short_waits(DAT_EVD_HANDLE evd) {
   return repeat([&](DAT_EVENT* event) {
     DAT_COUNT more = 0;
@@ -230,7 +232,7 @@ DAT_EVENT by_short_waits(DAT_EVD_HANDLE evd) {
 
 }  // namespace
 
-// Waits that are over before anything can come see after many what one long wait sees.
+// Each wait times out before anything can arrive, but many of them see what one long wait sees.
 BOOST_AUTO_TEST_CASE(evd_wait_short_waits_make_progress) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
@@ -251,7 +253,7 @@ BOOST_AUTO_TEST_CASE(evd_wait_short_waits_make_progress) {
   pair.disconnect();
 }
 
-// The same with a CNO.
+// The same for a CNO.
 BOOST_AUTO_TEST_CASE(cno_wait_short_waits_make_progress) {
   Pair pair;
   Cno cno;

@@ -4,20 +4,21 @@
 #include <chrono>
 #include <thread>
 
-// The InfiniBand extensions: RDMA write with immediate data, arguments and states, queries without
-// an open IA; where extension_supported of the IA is IB. Atomic operations: extensions_atomic.cpp.
+// The InfiniBand extensions, for IAs whose extension_supported is IB: RDMA write with immediate
+// data, arguments and states, and queries without an open IA. extensions_atomic.cpp tests the
+// atomic operations.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(extensions)
 
-// What the attributes say is what the posts do.
+// The posts support exactly what the attributes advertise.
 BOOST_AUTO_TEST_CASE(ext_attributes) {
   ExtendedPair fixture;
   const Ia& ia = fixture.pair.ia;
   if (skip_unless(has_extensions(ia), kNoExtensions)) return;
   BOOST_CHECK_EQUAL(ia.attr.extension_version, DAT_IB_EXTENSION_VERSION);
   const auto promised = [&](const char* name) { return named(ia, name) == "TRUE"; };
-  // On an EP that is not connected what there is fails for its state.
+  // On an unconnected EP, supported operations fail because of its state.
   BOOST_CHECK_EQUAL(is_lacking(fixture.write_immediate(8, 1, 1)),
                     !promised(DAT_IB_ATTR_IMMED_DATA));
   BOOST_CHECK_EQUAL(is_lacking(fixture.fetch_add(1, 1)), !promised(DAT_IB_ATTR_FETCH_AND_ADD));
@@ -46,10 +47,10 @@ BOOST_AUTO_TEST_CASE(ext_write_immediate) {
     ++value;
   }
   BOOST_CHECK(in.bytes ==
-              std::vector<std::uint8_t>(ExtendedPair::kSize));  // the receive itself takes no data
+              std::vector<std::uint8_t>(ExtendedPair::kSize));  // the receive gets no data
 }
 
-// It takes receives in the order of the sends around it.
+// It consumes receives in order with the sends before and after it.
 BOOST_AUTO_TEST_CASE(ext_write_immediate_order) {
   ExtendedPair fixture;
   Pair& pair = fixture.pair;
@@ -159,7 +160,7 @@ BOOST_AUTO_TEST_CASE(ext_suppress) {
   Pair& pair = fixture.pair;
   if (skip_unless_named(pair.ia, DAT_IB_ATTR_FETCH_AND_ADD)) return;
   pair.connect();
-  // Many more than the queue is deep: slots come back by themselves, when the operations are done.
+  // Many more than the depth of the queue: slots are released when the operations have completed.
   for (std::uint64_t i = 0; i < 50; ++i) {
     const auto flags = i == 49 ? kDefault : DAT_COMPLETION_SUPPRESS_FLAG;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(kPatience);
@@ -177,7 +178,7 @@ BOOST_AUTO_TEST_CASE(ext_suppress) {
 }
 
 BOOST_AUTO_TEST_CASE(ext_open_query) {
-  Ia ia;  // an open IA makes no difference
+  Ia ia;  // an open IA must make no difference
   if (skip_unless(has_extensions(ia), kNoExtensions)) return;
   std::string name = options().ia;
   for (int round = 0; round < 3; ++round) {
@@ -196,7 +197,7 @@ BOOST_AUTO_TEST_CASE(ext_open_query) {
     REQUIRE_OK(dat_ib_close_query(query));
     CHECK_TYPE(dat_ib_close_query(query), DAT_INVALID_HANDLE);
   }
-  make_pz(ia);  // the other open is as before
+  make_pz(ia);  // the other open is not affected
 }
 
 BOOST_AUTO_TEST_CASE(ext_open_query_refused) {
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(ext_open_query_refused) {
   CHECK_TYPE(dat_ib_close_query(DAT_HANDLE_NULL), DAT_INVALID_HANDLE);
 }
 
-// What of the extensions is for other transports: refused, not crashed.
+// Extensions for other transports are refused and do not crash.
 BOOST_AUTO_TEST_CASE(ext_lacking_operations) {
   ExtendedPair fixture;
   Pair& pair = fixture.pair;

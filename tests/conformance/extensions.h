@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-// What tests of the InfiniBand extensions share. Events are those that existing programs know.
+// Common code of the tests of the InfiniBand extensions. Events are those that existing programs
+// expect.
 namespace conformance {
 
 constexpr DAT_COMPLETION_FLAGS kDefault = DAT_COMPLETION_DEFAULT_FLAG;
@@ -32,7 +33,7 @@ inline DAT_IB_EXTENSION_EVENT_DATA extension_of(const DAT_EVENT& event) {
   return data;
 }
 
-// What a successful operation of the extensions reports.
+// The expected completion of a successful extended operation.
 struct ExtendedDto {
   DAT_IB_DTOS operation;
   DAT_IB_EXT_TYPE type;
@@ -54,7 +55,8 @@ inline DAT_IB_EXTENSION_EVENT_DATA expect_extended(DAT_EVD_HANDLE evd,
   return data;
 }
 
-// A failed operation: the number of its event is either, and only the status counts.
+// Expects the completion of a failed operation. Its event may have either number; only the status
+// matters.
 inline void expect_failed(DAT_EVD_HANDLE evd, DAT_DTO_COMPLETION_STATUS status,
                           std::uint64_t value) {
   const auto event = next_event(evd);
@@ -67,7 +69,7 @@ inline void expect_failed(DAT_EVD_HANDLE evd, DAT_DTO_COMPLETION_STATUS status,
   if (extended) BOOST_CHECK_NE(extension_of(*event).status, DAT_OP_SUCCESS);
 }
 
-// A pair whose EVDs take events of extensions, and memory on both sides.
+// A pair whose EVDs accept extension events, and memory on both sides.
 struct ExtendedPair {
   static constexpr std::size_t kSize = 256;
 
@@ -115,7 +117,7 @@ struct ExtendedPair {
   Buffer there;
 };
 
-// Unless the IA has the extension of that name.
+// Skips the test unless the IA has the extension with that name.
 inline bool skip_unless_named(const Ia& ia, const char* name) {
   return skip_unless(has_extensions(ia) && !named(ia, name).empty() && named(ia, name) != "FALSE",
                      std::string("the IA has no ") + name);

@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_CASE(ext_fetch_add) {
   Pair& pair = fixture.pair;
   if (skip_unless_named(pair.ia, DAT_IB_ATTR_FETCH_AND_ADD)) return;
   pair.connect();
-  std::uint64_t expected = 0xFFFFFFFFFFFFFFFEU;  // it wraps around
+  std::uint64_t expected = 0xFFFFFFFFFFFFFFFEU;  // the addition wraps around
   ExtendedPair::set_word(fixture.there, expected);
   for (std::uint64_t i = 1; i <= 5; ++i) {
     REQUIRE_OK(fixture.fetch_add(i, i));
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(ext_compare_swap) {
   if (skip_unless_named(pair.ia, DAT_IB_ATTR_CMP_AND_SWAP)) return;
   pair.connect();
   ExtendedPair::set_word(fixture.there, 10);
-  REQUIRE_OK(fixture.compare_swap(11, 99, 1));  // something else is there
+  REQUIRE_OK(fixture.compare_swap(11, 99, 1));  // the word has another value
   expect_extended(pair.active.request_evd, {DAT_IB_DTO_CMP_SWAP, DAT_IB_CMP_AND_SWAP, 1, 8});
   BOOST_CHECK_EQUAL(ExtendedPair::word(fixture.here), 10U);
   BOOST_CHECK_EQUAL(ExtendedPair::word(fixture.there), 10U);
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(ext_compare_swap) {
   BOOST_CHECK_EQUAL(ExtendedPair::word(fixture.there), 0x8000000000000001U);
 }
 
-// Many at once, mixed with other requests, complete in their order.
+// Many atomics in flight, mixed with other requests, complete in order.
 BOOST_AUTO_TEST_CASE(ext_atomic_order) {
   ExtendedPair fixture;
   Pair& pair = fixture.pair;
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(ext_atomic_order) {
   BOOST_CHECK_EQUAL(ExtendedPair::word(fixture.there), 8U);
 }
 
-// Two connections add to one word.
+// Two connections add to the same word.
 BOOST_AUTO_TEST_CASE(ext_atomics_of_two_connections) {
   ExtendedPair fixture;
   Pair& pair = fixture.pair;

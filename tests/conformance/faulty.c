@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Preloaded into datconform by program.py: an IA that does the worst when it is queried. */
+/* Preloaded into datconform by program.py: an IA that crashes, hangs or ends the process. */
 #include <dat/udat.h>
 #include <stdlib.h>
 #include <string.h>

@@ -68,7 +68,7 @@ void add_ia_calls(std::vector<Call>& calls) {
   });
 }
 
-// Handles that are arguments of a dat_*_create.
+// Calls with handles as arguments of dat_*_create.
 void add_create_calls(std::vector<Call>& calls) {
   const auto ep_create = [](World& w, DAT_HANDLE pz, DAT_HANDLE recv, DAT_HANDLE request,
                             DAT_HANDLE connect) {

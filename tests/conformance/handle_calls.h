@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-// Every function of the API that takes a handle, each with good arguments but for that one.
+// Every function of the API that takes a handle, with good arguments except for that handle.
 namespace conformance {
 
 // The types of objects, in the order of World::live and World::stale.
@@ -18,7 +18,7 @@ enum Type { kIa, kCno, kEvd, kCr, kEp, kLmr, kRmr, kPz, kPsp, kRsp, kCsp, kSrq, 
 inline constexpr const char* kTypeNames[] = {"IA",  "CNO", "EVD", "CR",  "EP",  "LMR",
                                              "RMR", "PZ",  "PSP", "RSP", "CSP", "SRQ"};
 
-// Objects of each type, as owners where the harness has them.
+// One object of each type, held by the owners of the harness.
 struct Objects {
   explicit Objects(Pair& with) : pair(with), buffer(pair.ia, pair.pz, 64), pz(make_pz(pair.ia)) {
     REQUIRE_OK(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
@@ -60,7 +60,7 @@ struct Objects {
   Owner<DAT_CSP_HANDLE, dat_csp_free> csp;
 };
 
-// A live handle of every type and a stale one, null where the IA lacks the type.
+// A live and a stale handle of every type; null where the IA lacks the type.
 struct World {
   World() : objects(pair) {
     live[kIa] = pair.ia;
@@ -127,17 +127,17 @@ struct World {
   }
 };
 
-// A function with the handle to be tried in one of its places; everything else is good.
+// A call of a function with the handle under test as one of its arguments; all others are good.
 struct Call {
   const char* name;
   std::set<Type> takes;
   std::function<DAT_RETURN(World&, DAT_HANDLE)> run;
   bool null_is_legal = false;
-  // INVALID_PARAMETER is as good as INVALID_HANDLE.
+  // The handle is part of a structure: INVALID_PARAMETER is as good as INVALID_HANDLE.
   bool in_structure = false;
 };
 
-// Each function once for every place that takes a handle.
+// Each function, once for every argument that is a handle.
 std::vector<Call> all_calls();
 
 }  // namespace conformance

@@ -36,7 +36,7 @@ bool skip_unless(bool condition, std::string_view reason) {
   if (!skip_reasons.empty()) skip_reasons += "; ";
   skip_reasons += reason;
   BOOST_TEST_MESSAGE("skipped");
-  BOOST_CHECK(true);  // a skip is not a test without assertions
+  BOOST_CHECK(true);  // or Boost.Test would complain about a test without assertions
   return true;
 }
 
@@ -111,8 +111,8 @@ Pz make_pz(DAT_IA_HANDLE ia) {
 
 namespace {
 
-// Conn quals come in blocks; a process owns one for as long as it lives, so that suites can run
-// side by side. What says so is an abstract socket, which the system removes with the process.
+// Conn quals come in blocks. A process owns a block while it runs, so that suites can run in
+// parallel. It claims the block with an abstract socket, which the system removes with the process.
 constexpr unsigned kFirstConnQual = 10000;
 constexpr unsigned kBlocks = 20;
 constexpr unsigned kBlockSize = 1000;
@@ -131,7 +131,7 @@ unsigned choose_block() {
   const unsigned start = static_cast<unsigned>(::getpid());
   for (unsigned i = 0; i < kBlocks; ++i)
     if (own_block((start + i) % kBlocks)) return (start + i) % kBlocks;
-  return start % kBlocks;  // more suites than blocks: they may meet
+  return start % kBlocks;  // more suites than blocks: conn quals may collide
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ void Sleeper::announce() { thread_ = static_cast<int>(::syscall(SYS_gettid)); }
 void Sleeper::until_asleep() const {
   while (thread_ == 0) std::this_thread::yield();
   const std::string file = "/proc/self/task/" + std::to_string(thread_) + "/stat";
-  int looks_asleep = 0;  // in a row: once may be a lock on its way
+  int looks_asleep = 0;  // times in a row; a single time may be a lock on the way to the wait
   for (int i = 0; i < 1000 && looks_asleep < 3; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::ifstream stat(file);
@@ -232,7 +232,7 @@ void Sleeper::until_asleep() const {
 
 std::optional<DAT_EVENT> next_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout) {
   DAT_EVENT event;
-  std::memset(&event, 0xA5, sizeof event);  // what the provider does not write must not look right
+  std::memset(&event, 0xA5, sizeof event);  // so that fields the provider does not write look wrong
   DAT_COUNT more = 0;
   const DAT_RETURN rc = dat_evd_wait(evd, timeout, 1, &event, &more);
   if (DAT_GET_TYPE(rc) == DAT_TIMEOUT_EXPIRED) return std::nullopt;
@@ -360,7 +360,7 @@ Pair::Pair(const DAT_EP_ATTR* attr)
   passive.create(ia, pz, attr);
 }
 
-Pair::~Pair() = default;  // the members' order is the order of section 1.4
+Pair::~Pair() = default;  // the order of the members is the order of section 1.4
 
 DAT_CR_HANDLE Pair::connect_and_take_cr(DAT_TIMEOUT timeout, std::string_view private_data) {
   REQUIRE_OK(dat_ep_connect(active.ep, ia.attr.ia_address_ptr, conn_qual, timeout,

@@ -9,17 +9,17 @@
 #include <string_view>
 
 // What every conformance test needs: besides checks and owners, events and a connected pair of EPs.
-// Only the public C API is used, so that the suite runs on anybody's provider.
+// It uses only the public C API, so that the suite runs on any provider.
 namespace conformance {
 
 // ---- threads ----
 
-// A thread that is about to wait says so; another goes on when the first sleeps, so is in its wait.
-// (A wait that never sleeps: when it has had two seconds for it.)
+// Lets one thread proceed once another one sleeps, i.e. has entered its wait. If the wait never
+// sleeps, the thread proceeds after two seconds.
 class Sleeper {
  public:
-  void announce();            // by the thread, before its wait
-  void until_asleep() const;  // by the other
+  void announce();            // called by the waiting thread, before its wait
+  void until_asleep() const;  // called by the other thread
 
  private:
   std::atomic<int> thread_{0};  // its id; 0: not announced
@@ -27,22 +27,23 @@ class Sleeper {
 
 // ---- events ----
 
-// The next event of `evd`, waiting up to `timeout`; nothing when none comes. Any other outcome
-// fails the test.
+// Waits for the next event of `evd` for up to `timeout`. Returns nullopt if none arrives. Any other
+// outcome fails the test.
 std::optional<DAT_EVENT> next_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout = kPatience);
 // The next event, which must have this number.
 DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
-// The next event, which must be a DTO completion with this status; checks the cookie too.
+// The next event, which must be a DTO completion with this status and this cookie.
 DAT_DTO_COMPLETION_EVENT_DATA expect_dto(DAT_EVD_HANDLE evd, DAT_DTO_COMPLETION_STATUS status,
                                          std::uint64_t cookie_value);
-// The same with any status that tells of a failure, and not of another's. Returns it.
+// The same with any status that reports a failure of this DTO itself, i.e. not FLUSHED. Returns the
+// status.
 DAT_DTO_COMPLETION_STATUS expect_dto_failure(DAT_EVD_HANDLE evd, std::uint64_t cookie_value);
 // No event arrives within kQuiet.
 void expect_silence(DAT_EVD_HANDLE evd);
-// The next event ends a connection: DISCONNECTED or BROKEN. Returns which.
+// The next event must be the end of a connection: DISCONNECTED or BROKEN. Returns which.
 DAT_EVENT_NUMBER expect_connection_end(DAT_EVD_HANDLE evd);
 
-// A software event that carries a number, posting one, and the number of one that came.
+// Make a software event that carries a number, post one, and return the number in a received one.
 DAT_EVENT software_event(std::uintptr_t number = 0);
 DAT_RETURN post_software(DAT_EVD_HANDLE evd, std::uintptr_t number = 0);
 std::uintptr_t number_of(const DAT_EVENT& event);
@@ -59,7 +60,7 @@ struct End {
   Evd connect_evd;
   Ep ep;
 
-  // Makes EVDs and EP. `attr` null: the provider's defaults.
+  // Creates the EVDs and the EP. If `attr` is null, with the provider's defaults.
   void create(const Ia& ia, DAT_PZ_HANDLE pz, const DAT_EP_ATTR* attr,
               DAT_SRQ_HANDLE srq = nullptr);
   DAT_RETURN post_recv(const Buffer& buffer, std::size_t length, std::uint64_t cookie_value,
@@ -72,19 +73,19 @@ struct End {
                        DAT_COMPLETION_FLAGS flags = DAT_COMPLETION_DEFAULT_FLAG);
 };
 
-// Two EPs of one IA and one PZ, in this process. Not connected at first.
+// Two EPs of one IA and one PZ, in this process. They are not connected at first.
 struct Pair {
   explicit Pair(const DAT_EP_ATTR* attr = nullptr);
   ~Pair();
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  // active connects to passive; both are CONNECTED on return.
+  // Connects active to passive. Both are CONNECTED on return.
   void connect(std::string_view private_data = {}, std::string_view accept_data = {});
   // Starts the connect and returns the CR that arrives.
   DAT_CR_HANDLE connect_and_take_cr(DAT_TIMEOUT timeout = kPatience,
                                     std::string_view private_data = {});
-  // Ends a connection and takes the events of both sides.
+  // Ends the connection and takes the events of both sides.
   void disconnect(DAT_CLOSE_FLAGS flags = DAT_CLOSE_ABRUPT_FLAG);
 
   Ia ia;

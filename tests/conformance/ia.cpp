@@ -10,12 +10,13 @@
 #include <iterator>
 #include <thread>
 
-// The interface adapter: checklist 10.2 of the semantics reference. Test names are the checklist's.
+// The interface adapter: checklist 10.2 of the semantics reference. The test names are those of the
+// checklist.
 namespace conformance {
 
 namespace {
 
-// One object of every kind a consumer can create, connected where it can be.
+// One object of every kind that a consumer can create, connected where possible.
 struct Everything {
   explicit Everything(const Ia& ia)
       : pz(make_pz(ia)), buffer(ia, pz, 4096), cr_evd(make_evd(ia, DAT_EVD_CR_FLAG, 8)) {
@@ -32,7 +33,7 @@ struct Everything {
     has_srq = dat_srq_create(ia, pz, &attr, srq.out()) == DAT_SUCCESS;
   }
 
-  // Nothing is freed: the IA goes with all of it.
+  // Frees nothing: closing the IA frees all objects.
   void abandon() {
     rsp.release();
     psp.release();
@@ -167,7 +168,7 @@ BOOST_AUTO_TEST_CASE(ia_close_graceful_busy_each) {
   Ia ia;
   const auto busy = [&] {
     CHECK_TYPE(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_INVALID_STATE);
-    make_pz(ia);  // it is still usable
+    make_pz(ia);  // the IA is still usable
   };
   {
     const Pz pz = make_pz(ia);
@@ -204,7 +205,7 @@ BOOST_AUTO_TEST_CASE(ia_close_abrupt_connected) {
                            nullptr));
   expect_event(here.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   expect_event(end.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-  // The objects of `there` go with it.
+  // Closing `there` has freed its objects.
   end.ep.release();
   end.recv_evd.release();
   end.request_evd.release();
@@ -279,7 +280,7 @@ BOOST_AUTO_TEST_CASE(ia_close_no_leak) {
     REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
     all.abandon();
   };
-  // Linux lists a thread for a moment longer than pthread_join() waits for it.
+  // Linux may list a thread for a moment after pthread_join() has returned.
   const auto settled = [](const char* folder) {
     long fewest = count_entries(folder);
     for (int i = 0; i < 20; ++i) {
@@ -326,7 +327,7 @@ BOOST_AUTO_TEST_CASE(ctx_bad_handle) {
   CHECK_TYPE(dat_get_handle_type(DAT_HANDLE_NULL, &type), DAT_INVALID_HANDLE);
 }
 
-// The handle of an EVD where another object belongs, and of a PZ where an EVD does.
+// Passes an EVD handle in place of another object, and a PZ handle in place of an EVD.
 BOOST_AUTO_TEST_CASE(handle_wrong_type) {
   Ia ia;
   Everything all(ia);

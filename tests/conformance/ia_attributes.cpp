@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-// What an IA says of itself: attributes of the adapter and of the provider.
+// The attributes of the IA and of its provider.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(ia)
@@ -64,8 +64,8 @@ BOOST_AUTO_TEST_CASE(prov_attributes,
   BOOST_CHECK_EQUAL(attr.srq_supported == DAT_TRUE, ia.attr.max_srqs > 0);
 }
 
-// DAT asks for 64 bytes; the connection manager of InfiniBand and RoCE has room for 56. That what
-// the attribute says can be sent is proven by connection/conn_private_data_max.
+// DAT requires 64 bytes; the connection manager of InfiniBand and RoCE has room for 56. The test
+// connection/conn_private_data_max proves that as much as the attribute says can be sent.
 BOOST_AUTO_TEST_CASE(prov_attr_private_data_min) {
   Ia ia;
   const DAT_COUNT most = ia.provider().max_private_data_size;
@@ -99,8 +99,8 @@ BOOST_AUTO_TEST_CASE(prov_attr_completion_flags) {
 
 BOOST_AUTO_TEST_CASE(prov_attr_all_filled, *covers("ofa_1_provider_attributes")) {
   Ia ia;
-  // Two poisons: a byte that keeps both was not written. Padding may keep them, so fields are
-  // looked at, not bytes.
+  // Fill the structure with two different poison values: a byte that differs was not written.
+  // Compare fields and not bytes, because padding may stay unwritten.
   alignas(DAT_PROVIDER_ATTR) unsigned char bytes[2][sizeof(DAT_PROVIDER_ATTR)];
   for (int i = 0; i < 2; ++i) {
     std::memset(bytes[i], i == 0 ? 0xA5 : 0x5A, sizeof bytes[i]);

@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kResultFd = 3;  // in the test's process
+constexpr int kResultFd = 3;  // in the process of the test
 
 class Descriptor {
  public:
@@ -46,13 +46,13 @@ Result failed(const std::string& path, std::string text) {
 }
 
 [[noreturn]] void become(char* const* argv) {
-  // A group of its own, so that the processes that the test starts can be ended with it.
+  // A process group of its own, so that processes started by the test can be killed with it.
   ::setpgid(0, 0);
   ::execv("/proc/self/exe", argv);
   ::_exit(127);
 }
 
-// What the process says until it closes the pipe. False if that took longer than `until`.
+// Reads what the process writes until it closes the pipe. Returns false if `until` passes first.
 bool read_all(int fd, Clock::time_point until, std::string& text) {
   for (;;) {
     const auto left =
@@ -70,7 +70,7 @@ bool read_all(int fd, Clock::time_point until, std::string& text) {
   }
 }
 
-// Waits for the end of the process until then. False if it is still there.
+// Waits until the process ends. Returns false if `until` passes first.
 bool reap(pid_t pid, Clock::time_point until, int& status) {
   for (;;) {
     const pid_t ended = ::waitpid(pid, &status, WNOHANG);
@@ -80,7 +80,7 @@ bool reap(pid_t pid, Clock::time_point until, int& status) {
   }
 }
 
-// "outcome seconds\ntext", as report_to() writes it.
+// Parses "outcome seconds\ntext", as written by report_to().
 bool parse(const std::string& report, Result& result) {
   int outcome = 0;
   if (std::sscanf(report.c_str(), "%d %lf", &outcome, &result.seconds) != 2) return false;
@@ -109,7 +109,7 @@ Result run_isolated(const std::string& path, std::vector<std::string> arguments,
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid < 0) return failed(path, std::string("no process: ") + std::strerror(errno));
-  if (pid == 0) {  // other threads may have held any lock: nothing but system calls from here
+  if (pid == 0) {  // other threads may have held any lock, so only system calls from here on
     if (to == kResultFd)
       ::fcntl(to, F_SETFD, 0);
     else
@@ -123,7 +123,7 @@ Result run_isolated(const std::string& path, std::vector<std::string> arguments,
   const bool in_time = read_all(from, until, report) && reap(pid, until, status);
   if (!in_time) {
     ::kill(-pid, SIGKILL);
-    ::kill(pid, SIGKILL);  // the group may not have been made yet
+    ::kill(pid, SIGKILL);  // the group may not exist yet
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
   }

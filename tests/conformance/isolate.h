@@ -9,18 +9,18 @@
 
 namespace conformance {
 
-// Runs one test in a process of its own: this program again with `arguments`, and which test. A
+// Runs one test in a process of its own: this program with `arguments` and the name of the test. A
 // provider that crashes, hangs or ends the process costs one test and not the run. Blocks until the
-// test is over, at most `limit_seconds` and what killing takes. Any thread.
+// test is over, at most for `limit_seconds` plus the time that killing takes. Any thread.
 Result run_isolated(const std::string& path, std::vector<std::string> arguments, int limit_seconds);
 
-// Runs all of them so, `jobs` at a time. `done` is called in this thread, in the order of the
-// paths, and says whether to go on.
+// Runs all of them in this way, `jobs` at a time. Calls `done` in this thread, in the order of the
+// paths; it returns whether to continue.
 void run_all_isolated(const std::vector<std::string>& paths,
                       const std::vector<std::string>& arguments, int limit_seconds, int jobs,
                       const std::function<bool(Result)>& done);
 
-// In that process: hands the result over. False if nobody takes it.
+// In that process: sends the result to the parent. Returns false if the parent does not read it.
 bool report_to(int fd, const Results& results);
 
 }  // namespace conformance

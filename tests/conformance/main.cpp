@@ -65,9 +65,9 @@ struct Command {
   std::string junit;
   std::string quirks;
   std::string observe;
-  int isolate = 0;  // seconds, 0: not
+  int isolate = 0;  // seconds; 0: do not isolate
   int jobs = 1;     // with isolate
-  int listen = 0;   // a port, 0: not
+  int listen = 0;   // port; 0: do not listen
   int result_fd = -1;
   int partner_fd = -1;
   bool list = false;
@@ -75,11 +75,11 @@ struct Command {
   bool fail_fast = false;
   bool help = false;
   bool version = false;
-  std::string wrong;        // what is wrong with the usage
-  std::vector<char*> rest;  // Boost.Test's
+  std::string wrong;        // an error in the arguments; empty if none
+  std::vector<char*> rest;  // arguments for Boost.Test
 };
 
-// A whole number within the limits, or a complaint.
+// Parses an integer within the limits; sets command.wrong if it is none.
 int number(Command& command, std::string_view name, std::string_view text, int low, int high) {
   char* end = nullptr;
   const std::string copy(text);
@@ -90,14 +90,14 @@ int number(Command& command, std::string_view name, std::string_view text, int l
   return static_cast<int>(value);
 }
 
-// Reads the arguments that are ours, as "--name value" or "--name=value".
+// Reads datconform's own arguments, as "--name value" or "--name=value".
 class Reader {
  public:
   Reader(int argc, char** argv) : argc_(argc), argv_(argv) {}
 
   Command read() {
     command_.rest.push_back(argv_[0]);
-    // The summary is ours; either can be asked for again.
+    // datconform prints its own summary. Both options of Boost.Test can still be given.
     if (!has("--report_level")) command_.rest.push_back(no_report_);
     if (!has("--color_output")) command_.rest.push_back(no_colour_);
     for (at_ = 1; at_ < argc_; ++at_)
@@ -151,7 +151,7 @@ class Reader {
     command_.options.thread_safe = DAT_TRUE;
     return true;
   }
-  // "--name" or "--name=N".
+  // Reads "--name" or "--name=N".
   bool counted(std::string_view name, int& into, int otherwise, int low, int high) {
     const std::string_view argument(argv_[at_]);
     if (argument == name) {
@@ -189,8 +189,8 @@ void list() {
   }
 }
 
-// The lines of the checklist with neither a test nor a place elsewhere, and names of lines that do
-// not exist.
+// Prints the lines of the checklist that have neither a test here nor a place elsewhere, and names
+// in decorators that are no lines.
 int coverage() {
   const auto proven = proofs();
   int missing = 0;
@@ -206,7 +206,7 @@ int coverage() {
   return missing == 0 && unknown.empty() ? 0 : kFailedStatus;
 }
 
-// The tests that the filters chose, in their order.
+// The tests selected by the filters, in order.
 std::vector<ut::test_unit_id> chosen() {
   struct Visitor : ut::test_tree_visitor {
     void visit(const ut::test_case& leaf) override { ids.push_back(leaf.p_id); }
@@ -239,7 +239,7 @@ void apply(const Quirks& quirks, const Command& command, const Results& results)
 
 void run_each_alone(const Command& command, const Quirks& quirks, Results& results) {
   std::vector<std::string> arguments{"datconform", "--ia=" + command.options.ia,
-                                     "--catch_system_errors=no"};  // a crash is to be one
+                                     "--catch_system_errors=no"};  // let a crash end the process
   if (command.options.thread_safe == DAT_TRUE) arguments.emplace_back("--threadsafe");
   if (!command.options.peer.empty()) arguments.push_back("--peer=" + command.options.peer);
   if (!command.observe.empty()) arguments.push_back("--observe=" + command.observe);
@@ -256,7 +256,7 @@ void run_each_alone(const Command& command, const Quirks& quirks, Results& resul
       std::printf("SKIPPED %s: %.*s\n", path.c_str(), static_cast<int>(reason.size()),
                   reason.data());
   }
-  std::fflush(nullptr);  // or the children say it once more
+  std::fflush(nullptr);  // or the children would print the buffered text again
   auto place = results_of_all.begin();
   run_all_isolated(paths, arguments, command.isolate, command.jobs, [&](Result result) {
     if (result.outcome == Outcome::kFailed)
@@ -275,8 +275,9 @@ void run_each_alone(const Command& command, const Quirks& quirks, Results& resul
   }
 }
 
-// Whether the IA can be opened: if not, every test would say so. Tried in a process of its own, and
-// only a refusal counts: of a provider that crashes or hangs the tests tell more.
+// Returns whether the IA can be opened; if not, every test would fail with the same message. Tries
+// it in a child process. Only a refusal counts: if the provider crashes or hangs, the tests tell
+// more.
 bool ia_opens(const Options& chosen) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -301,7 +302,7 @@ bool ia_opens(const Options& chosen) {
 }
 
 int run(Command& command) {
-  // Who wants a report of each test, or only the first failure, gets that.
+  // Skip this check if a report of each test, or only the first failure, was requested.
   const bool by_person = command.partner_fd < 0 && command.result_fd < 0 && command.junit.empty() &&
                          !command.fail_fast;
   if (by_person && !ia_opens(command.options)) return kFailedStatus;
@@ -333,7 +334,7 @@ int run(Command& command) {
     std::fprintf(stderr, "datconform: %s: %s\n", command.junit.c_str(), std::strerror(errno));
     return kUsageStatus;
   }
-  // A run without any test is a mistake in the filter, not a success.
+  // A run without any test is a mistake in the filter and not a success.
   return results.count(Outcome::kFailed) > 0 || results.all().empty() ? kFailedStatus : 0;
 }
 
@@ -380,9 +381,9 @@ int guarded(int argc, char** argv) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     std::fprintf(stderr, "datconform: standard output: %s\n", std::strerror(errno));
     return status == 0 ? kFailedStatus : status;
-  } catch (const ut::framework::nothing_to_test& end) {  // --help of Boost.Test and the like
+  } catch (const ut::framework::nothing_to_test& end) {  // --help of Boost.Test and similar
     return end.m_result_code == 0 ? 0 : kUsageStatus;
-  } catch (const std::exception& error) {  // of Boost.Test: an unknown option, a wrong filter
+  } catch (const std::exception& error) {  // from Boost.Test: an unknown option, a wrong filter
     std::fprintf(stderr, "datconform: %s\n", error.what());
     return kUsageStatus;
   }

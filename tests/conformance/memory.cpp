@@ -14,7 +14,7 @@ namespace conformance {
 
 namespace {
 
-// dat_lmr_create with everything but the interesting arguments filled in.
+// The arguments of dat_lmr_create, with defaults for those that a test does not vary.
 struct Registration {
   DAT_RETURN create(DAT_IA_HANDLE ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
                     DAT_VLEN length, DAT_PZ_HANDLE pz, DAT_MEM_PRIV_FLAGS privileges,
@@ -38,7 +38,7 @@ DAT_REGION_DESCRIPTION virtual_region(void* address) {
 constexpr auto kLocal =
     static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 
-// A message arrives for a receive whose memory is not registered any more. The status of the
+// A message arrives for a receive whose memory is no longer registered. Returns the status of the
 // receive.
 DAT_DTO_COMPLETION_STATUS receive_into_freed(Pair& pair) {
   const Buffer out(pair.ia, pair.pz, 64);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_refused, *covers("lmr_create_bad_priv")) {
              DAT_INVALID_HANDLE);
 }
 
-// Existing providers do not look at these, and programs pass them.
+// Existing providers ignore these arguments, and programs pass such values.
 BOOST_AUTO_TEST_CASE(lmr_create_careless, *covers("lmr_create_zero_length lmr_create_bad_priv")) {
   Ia ia;
   const Pz pz = make_pz(ia);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_zb, *covers("ofa_1_zero_based")) {
   out.fill(3);
   pair.connect();
   DAT_RMR_TRIPLET remote{};
-  remote.virtual_address = 32;  // from the start of the region
+  remote.virtual_address = 32;  // relative to the start of the region
   remote.segment_length = 64;
   remote.rmr_context = made.rmr_context;
   REQUIRE_OK(pair.active.post_write(out, remote, 1));
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(lmr_sync, *covers("lmr_sync_valid lmr_sync_bad_range")) {
   REQUIRE_OK(dat_lmr_sync_rdma_read(ia, good, 2));
   REQUIRE_OK(dat_lmr_sync_rdma_write(ia, good, 2));
   if (skip_unless(ia.provider().lmr_sync_req == DAT_FALSE, "the IA has to synchronise")) return;
-  // There is nothing to do, so the segments do not matter.
+  // The count is 0, so the segments do not matter.
   const DAT_LMR_TRIPLET beyond = buffer.local(65);
   REQUIRE_OK(dat_lmr_sync_rdma_read(ia, &beyond, 1));
   DAT_LMR_TRIPLET unknown = buffer.local(8);

@@ -20,8 +20,8 @@ namespace {
 
 std::atomic<int> file{-1};
 std::mutex lock;
-// Since the last test ended. Of a fixed size, because a test may have taken all memory away; no
-// test sees half as much.
+// The codes seen since the last test ended. The size is fixed, because a test may have used up all
+// memory; no test fills half of it.
 std::array<std::pair<const char*, DAT_RETURN>, 512> seen;
 std::size_t seen_count = 0;
 
@@ -55,7 +55,7 @@ void end_observed_test(const char* test) {
     }
     seen_count = 0;
   }
-  // One write, so that the lines of processes do not mix.
+  // Use a single write, so that lines of several processes do not mix.
   if (::write(file, lines.data(), lines.size()) < 0) file = -1;
 }
 

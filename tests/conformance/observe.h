@@ -3,15 +3,14 @@
 
 #include <dat/udat.h>
 
-// Which function returned which code in which test (--observe FILE). Every call that the suite
-// makes of a function of the API goes through here: the names below are replaced by functions of
-// the same type that note the code and pass it on. tests/conformance/return_codes.py compares what
-// was seen with what the headers say of each function.
+// Records which function returned which code in which test (--observe FILE). Every call of an API
+// function in the suite goes through here: macros replace the names below by functions of the same
+// type, which record the code and return it.
 namespace conformance {
 
-// From now on what is seen is appended to this file when a test ends, as lines
-// "FUNCTION<tab>CODE<tab>TEST". False, with errno set, if that cannot be done. Once, before the
-// first test.
+// From now on, appends the codes seen to this file at the end of each test, as lines
+// "FUNCTION<tab>CODE<tab>TEST". Returns false, with errno set, if the file cannot be opened. Call
+// it once, before the first test.
 bool observe_into(const char* file);
 void end_observed_test(const char* test);
 
@@ -202,6 +201,6 @@ CONFORMANCE_OBSERVE(dat_rmr_create_for_ep);
 #define dat_ep_post_rdma_read_to_rmr ::conformance::observe::dat_ep_post_rdma_read_to_rmr
 #define dat_ep_post_send_with_invalidate ::conformance::observe::dat_ep_post_send_with_invalidate
 #define dat_rmr_create_for_ep ::conformance::observe::dat_rmr_create_for_ep
-// Any arguments may follow its second.
+// A variadic macro, because dat_extension_op takes any number of arguments.
 #define dat_extension_op(...) \
   ::conformance::observed("dat_extension_op", (dat_extension_op)(__VA_ARGS__))

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// Owners for the objects of the API, and an IA and memory with them.
+// Owners for the objects of the API, and an IA and memory based on them.
 namespace conformance {
 
 // A handle with its free function; freed at the end unless released. A failing free fails the test.
@@ -62,7 +62,7 @@ struct Ia {
   DAT_IA_HANDLE handle = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
   DAT_IA_ATTR attr{};
-  // DAT_PROVIDER_ATTR has a const member, so it is made as bytes.
+  // DAT_PROVIDER_ATTR has a const member, so it is stored as bytes.
   [[nodiscard]] const DAT_PROVIDER_ATTR& provider() const {
     return *reinterpret_cast<const DAT_PROVIDER_ATTR*>(provider_bytes_);
   }
@@ -75,14 +75,15 @@ Evd make_evd(DAT_IA_HANDLE ia, DAT_EVD_FLAGS flags, DAT_COUNT qlen = 64,
              DAT_CNO_HANDLE cno = nullptr);
 Pz make_pz(DAT_IA_HANDLE ia);
 
-// A conn qual that no other suite uses, and in this process nobody since a thousand calls.
+// A conn qual that no other suite uses, and that this process has not used in the last thousand
+// calls.
 DAT_CONN_QUAL fresh_conn_qual();
 
 // Memory with an LMR over all of it.
 struct Buffer {
   Buffer(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, std::size_t size,
          DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_ALL_FLAG);
-  void fill(std::uint8_t seed);  // a pattern that depends on seed and place
+  void fill(std::uint8_t seed);  // with a pattern that depends on seed and offset
   [[nodiscard]] bool holds(std::uint8_t seed, std::size_t length, std::size_t offset = 0) const;
   [[nodiscard]] DAT_LMR_TRIPLET local(std::size_t length, std::size_t offset = 0) const;
   [[nodiscard]] DAT_LMR_TRIPLET local() const { return local(bytes.size()); }
@@ -96,7 +97,7 @@ struct Buffer {
 
 DAT_DTO_COOKIE cookie(std::uint64_t value);
 
-// An enumeration's value that no enumerator has, as a careless C program would pass it.
+// An enumeration with a value that no enumerator has, as a careless C program would pass it.
 template <class Enum>
 Enum not_an_enumerator(unsigned value) {
   static_assert(sizeof(Enum) == sizeof value);
@@ -105,7 +106,7 @@ Enum not_an_enumerator(unsigned value) {
   return result;
 }
 
-// EP attributes that every provider can give.
+// EP attributes that every provider supports.
 DAT_EP_ATTR default_ep_attr(const Ia& ia);
 
 }  // namespace conformance

@@ -23,17 +23,18 @@ namespace conformance {
 namespace {
 
 constexpr int kChannelPatience = 60'000;  // ms: longer than any step of a test
-constexpr int kFirstPatience = 5'000;     // ms: a driver says at once which test it is
+constexpr int kFirstPatience = 5'000;     // ms: for the driver to send the name of its test
 constexpr int kMostPartners = 64;         // at a time
-constexpr int kPauseForWant = 100;        // ms: of descriptors or memory
+constexpr int kPauseForWant = 100;        // ms: if descriptors or memory have run out
 
-// The channel of the test that runs, and in the driver the process at its other end.
+// The channel of the current test and, in the driver, the process at its other end.
 int channel = -1;
 int patience = kChannelPatience;
 pid_t child = -1;
 bool is_partner = false;
 
-// This program again, as the partner of whoever is at the other end of `fd`. Negative: errno.
+// Starts this program as the partner of the driver at the other end of `fd`. Returns its pid, or a
+// negative errno.
 pid_t start_partner(int fd) {
   const int inherited = ::dup(fd);  // not close-on-exec
   if (inherited < 0) return -1;
@@ -53,7 +54,7 @@ pid_t start_partner(int fd) {
   return error == 0 ? pid : -1;
 }
 
-// "HOST", "HOST:PORT" or "[HOST]:PORT".
+// Connects to "HOST", "HOST:PORT" or "[HOST]:PORT".
 int connect_to_host(const std::string& peer) {
   std::string host = peer;
   std::string port = std::to_string(kDefaultPort);
@@ -132,7 +133,7 @@ int serve(int port) {
   std::printf("datconform: partner for IA \"%s\" on port %d\n", options().ia.c_str(), port);
   std::fflush(stdout);
   for (;;) {
-    // Strangers that connect and say nothing shall not use the machine up.
+    // Limit the partners: strangers that connect and send nothing must not exhaust the machine.
     while (::waitpid(-1, nullptr, partners < kMostPartners ? WNOHANG : 0) > 0) --partners;
     const int driver = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (driver < 0) {
@@ -142,7 +143,7 @@ int serve(int port) {
       }
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         ::poll(nullptr, 0, kPauseForWant);
-      continue;  // an error of that connection
+      continue;  // the error concerns that connection only
     }
     ::setsockopt(driver, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (start_partner(driver) < 0)
@@ -164,7 +165,7 @@ Side::Channel::Channel() {
 }
 
 Side::Channel::~Channel() {
-  if (is_partner) return;  // its result comes when the test is over
+  if (is_partner) return;  // sends its result when the test is over
   ::shutdown(channel, SHUT_WR);
   char kind = 0;
   std::string bytes;
@@ -218,7 +219,8 @@ bool is_loopback(const sockaddr_storage& address) {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
-// An IA may give the loopback address for one that every address of the host leads to.
+// The address of the partner's IA may be the loopback address, although the IA can be reached at
+// every address of its host.
 void use_host_of_channel(sockaddr_storage& address) {
   sockaddr_storage host{};
   socklen_t length = sizeof host;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kOrderVariable = "CONFORMANCE_PEER";  // conn qual, size, receive
 constexpr std::size_t kSmall = 4096;
-constexpr std::size_t kLarge = 64U << 20;  // more than the buffers between two processes hold
+constexpr std::size_t kLarge = 64U << 20;  // exceeds the buffers between two processes
 constexpr int kPostReceive = SIGUSR1;
 constexpr DAT_TIMEOUT kStartOfProcess =
     120'000'000;  // us; a busy emulated machine takes half a minute
@@ -61,8 +61,8 @@ void PeerProcess::kill() {
 }
 
 bool sends_wait_for_receives() {
-  // A Send without a receive, and a Read in the other direction, whose data come behind the Send.
-  // When they are there the Send has gone out; where it waits it has not completed yet.
+  // Post a Send without a receive, and a Read in the other direction, whose data follow the Send.
+  // When the data have arrived, the Send has gone out; if it is still incomplete, Sends wait.
   static const bool answer = [] {
     Pair pair;
     const Buffer here(pair.ia, pair.pz, kSmall);
@@ -84,7 +84,8 @@ DAT_CR_HANDLE PairWithProcess::start_and_take_cr() {
   const DAT_CR_HANDLE cr = event->event_data.cr_arrival_event_data.cr_handle;
   DAT_CR_PARAM param{};
   REQUIRE_OK(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
-  // That it is exact is a test of its own; a provider that pads has its other tests.
+  // Accept padding: the exact size has a test of its own, and a provider that pads should be able
+  // to run the other tests.
   BOOST_REQUIRE_GE(param.private_data_size, static_cast<DAT_COUNT>(sizeof memory));
   std::memcpy(&memory, param.private_data, sizeof memory);
   return cr;
@@ -117,14 +118,14 @@ void PairWithProcess::let_go() {
 BOOST_AUTO_TEST_SUITE(peer, *boost::unit_test::disabled())
 
 BOOST_AUTO_TEST_CASE(connect) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the test
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the peer must not outlive the test
   const char* const order = std::getenv(kOrderVariable);
   BOOST_REQUIRE(order != nullptr);
   unsigned long long conn_qual = 0;
   std::size_t size = 0;
   int receive = 0;
   BOOST_REQUIRE_EQUAL(std::sscanf(order, "%llu %zu %d", &conn_qual, &size, &receive), 3);
-  sigset_t told;  // before the provider starts its threads, which inherit it
+  sigset_t told;  // blocked before the provider starts its threads, which inherit the mask
   ::sigemptyset(&told);
   ::sigaddset(&told, kPostReceive);
   ::pthread_sigmask(SIG_BLOCK, &told, nullptr);

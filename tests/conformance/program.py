@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""What datconform does around its tests: options, skips, crashes, hangs, JUnit, a partner over TCP.
+"""Tests what datconform does around its tests: options, skips, crashes, hangs, JUnit, a partner over TCP.
 
 usage: program.py DATCONFORM FAULTY_LIBRARY      DAT_OVERRIDE names a dat.conf with the IA "soft"
 """
@@ -31,7 +31,7 @@ def run(*arguments, fault=None):
 
 
 def row(output, group):
-    """The numbers of a row of the summary."""
+    """The numbers in a row of the summary."""
     for line in output.splitlines():
         if line.startswith(group + " "):
             return [int(word) for word in line[len(group):].split()]
@@ -77,7 +77,7 @@ class Program(unittest.TestCase):
         result = run("--ia", "nobody")
         self.assertEqual(result.returncode, 1)
         self.assertIn('datconform: the IA "nobody" does not open: ', result.stdout)
-        self.assertIsNone(row(result.stdout, "all tests"))  # none of them would tell more
+        self.assertIsNone(row(result.stdout, "all tests"))  # no test has run
         self.assertIn("PROVIDER_NOT_FOUND", result.stdout)
 
     def test_wrong_usage(self):
@@ -179,7 +179,7 @@ class Program(unittest.TestCase):
         self.assertIn("no datconform --listen there", result.stdout)
 
     def test_failure_of_the_partner_is_the_drivers(self):
-        # The partner's IA is not the driver's: there is none of that name.
+        # The partner has no IA of that name.
         port = free_port()
         with subprocess.Popen([PROGRAM, "--ia=nobody", f"--listen={port}"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True) as partner:

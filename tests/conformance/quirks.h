@@ -8,16 +8,16 @@
 
 namespace conformance {
 
-// Tests of a provider that are not to run, each with the reason: limits that no attribute tells.
-// A file of lines "TEST REASON...", TEST being suite/test, suite/* or a name with a * at its end;
-// empty lines and lines that begin with # mean nothing.
+// Tests that must not run on a provider, each with the reason: limits that no attribute reports.
+// Read from a file with lines "TEST REASON...", where TEST is suite/test, suite/* or a name that
+// ends in *. Empty lines and lines that begin with # are ignored.
 class Quirks {
  public:
-  // Why the file cannot be used; empty if it can.
+  // Reads a file. Returns why it cannot be used, or an empty string.
   std::string load(const std::string& file);
-  // The same of the lines themselves, which `name` tells in a complaint.
+  // The same for a stream of lines, which is called `name` in error messages.
   std::string read(std::istream& lines, const std::string& name);
-  // The reason not to run this test; empty if it runs.
+  // The reason not to run this test; empty if it may run.
   [[nodiscard]] std::string_view reason(std::string_view path) const;
 
  private:
@@ -28,7 +28,7 @@ class Quirks {
   std::vector<Line> lines_;
 };
 
-// Whether `path` is `pattern`, which may end in *.
+// Returns whether `path` matches `pattern`, which may end in *.
 bool matches(std::string_view pattern, std::string_view path);
 
 }  // namespace conformance

@@ -9,14 +9,14 @@
 #include <thread>
 #include <vector>
 
-// Calls of several threads on the same objects while others wait on them, connect them or change
-// them. Those that are not marked Safe need a thread-safe IA (--threadsafe), or are made one at a
-// time. The threads suite has the traffic.
+// Calls of several threads on the same objects, while others wait on them, connect them or change
+// them. Calls that are not marked Safe need a thread-safe IA (--threadsafe) or are serialised. The
+// suite "threads" tests data transfer.
 namespace conformance {
 
 namespace {
 
-// Boost.Test may not be used in threads: what went wrong there is told at the end.
+// Collects failures in threads, where Boost.Test may not be used, and reports them at the end.
 class Complaints {
  public:
   ~Complaints() {
@@ -27,7 +27,7 @@ class Complaints {
   Complaints(const Complaints&) = delete;
   Complaints& operator=(const Complaints&) = delete;
 
-  // One of the types that the call may answer.
+  // Returns whether the call returned one of these types; records a failure if not.
   bool is(DAT_RETURN rc, std::initializer_list<int> types, const char* what) {
     for (const int type : types)
       if (DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(type)) return true;
@@ -41,7 +41,7 @@ class Complaints {
   std::vector<std::string> texts_;
 };
 
-// Threads that repeat a step each until the end of the scope, or until it says false.
+// Threads, each of which repeats a step until the end of the scope or until the step returns false.
 class Crowd {
  public:
   explicit Crowd(std::vector<std::function<bool()>> steps) {
@@ -68,8 +68,8 @@ class Crowd {
 
 BOOST_AUTO_TEST_SUITE(races)
 
-// A waiter, and threads that enable, disable, resize, give it CNOs, ask, and try to free it. No
-// event is lost, none comes twice, and their order stays.
+// One thread waits on an EVD while others enable, disable, resize and query it, change its CNO, and
+// try to free it. Every event arrives once and in order.
 BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
   constexpr std::uintptr_t kEvents = 2000;
   const Ia ia;
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(race_controls_against_waits) {
   crowd.join();
 }
 
-// What is waited on cannot be freed; the waiters do not notice that somebody tried.
+// An object with waiters cannot be freed, and the attempt does not disturb the waiters.
 BOOST_AUTO_TEST_CASE(race_free_against_waits) {
   const Ia ia;
   Complaints complaints;
@@ -163,8 +163,8 @@ BOOST_AUTO_TEST_CASE(race_free_against_waits) {
   }
 }
 
-// One thread connects an EP, another ends it at the same time, a third accepts or rejects whatever
-// arrives. Both ends come to rest in a state from which they can be used again.
+// One thread connects an EP, another disconnects it at the same time, and a third one accepts or
+// rejects the requests. Both ends must reach a state from which they can be used again.
 BOOST_AUTO_TEST_CASE(race_disconnect_against_connect) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
   Pair pair;
@@ -195,9 +195,9 @@ BOOST_AUTO_TEST_CASE(race_disconnect_against_connect) {
     complaints.is(ended, {DAT_SUCCESS, DAT_INVALID_STATE}, "disconnect");
     connecter.join();
     complaints.is(connected, {DAT_SUCCESS}, "connect");
-    if (ended != DAT_SUCCESS)  // it came before the connect
+    if (ended != DAT_SUCCESS)  // it preceded the connect
       REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG));
-    // The last event of the active side is its end.
+    // The last event of the active side is the end of the connection.
     DAT_EVENT event = *next_event(pair.active.connect_evd);
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
       event = *next_event(pair.active.connect_evd);
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(race_disconnect_against_connect) {
   pair.connect();
 }
 
-// Threads that ask and change while an EP lives through connection after connection.
+// Threads query and modify an EP while it goes through one connection after another.
 BOOST_AUTO_TEST_CASE(race_queries_against_connections) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
   Pair pair;
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(race_queries_against_connections) {
   crowd.join();
 }
 
-// The IA of the peer is closed, with everything in it, while this side posts to it.
+// The peer's IA is closed abruptly, with all its objects, while this side posts to it.
 BOOST_AUTO_TEST_CASE(race_close_against_the_peers_posts) {
   for (int round = 0; round < 20; ++round) {
     Pair here;

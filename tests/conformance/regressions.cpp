@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
-// What users of OpenFabrics dapl 2.1.10 met: missing functions, wrong results, crashes and hangs.
-// Each test is named after the line of the checklist (sections "ofa ..."); lines that a test of
-// another group proves already are covered there.
+// Bugs that users of OpenFabrics dapl 2.1.10 met: missing functions, wrong results, crashes and
+// hangs. Each test is named after its line of the checklist (sections "ofa ..."). Lines that are
+// proven by a test of another suite are covered there.
 namespace conformance {
 
 namespace {
@@ -63,9 +63,9 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_02_timeouts_shorter_and_longer) {
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < 10; ++i)
       CHECK_TYPE(dat_evd_wait(evd, 700, 1, &event, &more), DAT_TIMEOUT_EXPIRED);
-    BOOST_CHECK_GE(since(start).count(), 7000);  // not 0: milliseconds are not the unit
+    BOOST_CHECK_GE(since(start).count(), 7000);  // the unit is not milliseconds
   }
-  // Nearly 72 minutes: a product of it in 32 bits is short, so the wait would end before the event.
+  // Nearly 72 minutes: if a provider multiplies it in 32 bits, the wait ends before the event.
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
   std::thread poster([handle = DAT_EVD_HANDLE(evd)] {
     std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -135,12 +135,12 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_05_overflow_during_a_wait) {
   for (DAT_COUNT i = 0; i < param.evd_qlen * 3; ++i) post_software(evd);
   waiter.join();
   BOOST_CHECK_EQUAL(result.load(), static_cast<DAT_RETURN>(DAT_SUCCESS));
-  BOOST_CHECK_GE(drain(evd), param.evd_qlen - 1);  // nobody waits any more, as the EVD knows
+  BOOST_CHECK_GE(drain(evd), param.evd_qlen - 1);  // the EVD has no waiter left
   REQUIRE_OK(post_software(evd));
   expect_event(evd, DAT_SOFTWARE_EVENT);
 }
 
-// Every way out of a wait that fails, and then one that does not.
+// Every way in which a wait can fail, each followed by a wait that succeeds.
 BOOST_AUTO_TEST_CASE(ofa_2_2_06_wait_after_failed_waits) {
   const Ia ia;
   for (const DAT_EVD_FLAGS flags : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_01_ep_reuse_after_reset) {
     REQUIRE_OK(pair.active.post_send(out, 64, 2));
     expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
     expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
-    // The disconnect of each round must reach both sides, from either side.
+    // The disconnect of each round must reach both sides, whichever side calls it.
     REQUIRE_OK(dat_ep_disconnect(round % 2 == 0 ? pair.active.ep : pair.passive.ep,
                                  DAT_CLOSE_ABRUPT_FLAG));
     expect_connection_end(pair.active.connect_evd);
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_01_ep_reuse_after_reset) {
   }
 }
 
-// What arrives is what was sent: no padding, nothing of somebody else's.
+// Exactly what was sent arrives: no padding and no data of another connection.
 BOOST_AUTO_TEST_CASE(ofa_2_3_06_private_data_length_is_exact) {
   for (const std::size_t length : {0, 1, 7, 57}) {
     Pair pair;
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_13_psp_create_any_gives_up) {
 
 namespace {
 
-// A PSP on `wanted`, or, if another program has its port, on one of the next.
+// Creates a PSP on `wanted` or, if another program uses its port, on one of the next.
 DAT_CONN_QUAL listen_near(const Pair& pair, DAT_CONN_QUAL wanted, Psp& psp) {
   DAT_CONN_QUAL conn_qual = wanted;
   DAT_RETURN rc = DAT_INTERNAL_ERROR;
@@ -234,8 +234,8 @@ DAT_CONN_QUAL listen_near(const Pair& pair, DAT_CONN_QUAL wanted, Psp& psp) {
 
 }  // namespace
 
-// Programs take process ids and random 64-bit values for qualifiers, and find them again in events
-// and queries.
+// Programs use process IDs and random 64-bit values as conn quals, and must find them again in
+// events and queries.
 BOOST_AUTO_TEST_CASE(ofa_2_3_14_conn_qual_of_64_bits) {
   Pair pair;
   for (const DAT_CONN_QUAL wanted :
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_14_conn_qual_of_64_bits) {
       expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
       BOOST_CHECK_EQUAL(query_ep(pair.active.ep).remote_port_qual, conn_qual);
       BOOST_CHECK_EQUAL(query_ep(pair.passive.ep).local_port_qual, conn_qual);
-      // The same peer once more, as the first EP knows it.
+      // Connect to the same peer again, with the address and conn qual of the first EP.
       End again;
       again.create(pair.ia, pair.pz, nullptr);
       REQUIRE_OK(
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_14_conn_qual_of_64_bits) {
 BOOST_AUTO_TEST_CASE(ofa_2_3_14_rsp_of_64_bits, *covers("ofa_2_3_14_conn_qual_of_64_bits")) {
   Pair pair;
   DAT_CONN_QUAL conn_qual = 0;
-  {  // a qualifier whose port is free
+  {  // find a conn qual whose port is free
     Psp psp;
     conn_qual = listen_near(pair, DAT_CONN_QUAL{0x5555aaaa00000000}, psp);
   }
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_14_rsp_of_64_bits, *covers("ofa_2_3_14_conn_qual_of
   BOOST_CHECK_EQUAL(param.conn_qual, conn_qual);
   REQUIRE_OK(connect_to(pair, conn_qual));
   const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-  rsp.release();  // it was for one request
+  rsp.release();  // an RSP ends with its one request
   BOOST_CHECK_EQUAL(event.event_data.cr_arrival_event_data.conn_qual, conn_qual);
   BOOST_CHECK_EQUAL(query_ep(pair.passive.ep).local_port_qual, conn_qual);
   REQUIRE_OK(
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_14_rsp_of_64_bits, *covers("ofa_2_3_14_conn_qual_of
   BOOST_CHECK_EQUAL(query_ep(pair.passive.ep).local_port_qual, conn_qual);
 }
 
-// An EP is freed while its connect has a time limit; the limit passes afterwards.
+// An EP is freed while its connect is pending; the timeout of the connect expires afterwards.
 BOOST_AUTO_TEST_CASE(ofa_2_3_16_ep_freed_before_its_timeout) {
   Pair pair;
   for (int round = 0; round < 10; ++round) {
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_17_srq_ep_without_connect_evd) {
   BOOST_CHECK_EQUAL(ep_state(ep), DAT_EP_STATE_UNCONNECTED);
 }
 
-// Nobody dequeues the flushed receives: the disconnect returns all the same, and does not spin.
+// The flushed receives are not dequeued. The disconnect must return nevertheless, and not spin.
 BOOST_AUTO_TEST_CASE(ofa_2_3_19_disconnect_does_not_wait_for_the_consumer) {
   Pair pair;
   Buffer in(pair.ia, pair.pz, 64);
@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_19_disconnect_does_not_wait_for_the_consumer) {
 
 // ---- 2.4 registry ----
 
-// Two open IAs: what one is asked does not change what the other has said.
+// With two open IAs, a query of one must not change the attributes returned for the other.
 BOOST_AUTO_TEST_CASE(ofa_2_4_06_attributes_of_two_ias) {
   const Ia first;
   std::vector<std::pair<std::string, std::string>> before;

@@ -10,13 +10,14 @@
 #include <string>
 #include <thread>
 
-// What users of OpenFabrics dapl 2.1.10 met: missing functions, and data transfer (sections "ofa 1"
-// and "ofa 2.1" of the checklist).
+// Bugs that users of OpenFabrics dapl 2.1.10 met: missing functions, and data transfer (sections
+// "ofa 1" and "ofa 2.1" of the checklist).
 namespace conformance {
 
 namespace {
 
-// Two dequeues into different poison: what differs was not written.
+// An event filled with a poison value. Two dequeues with different values show which fields were
+// not written: those that differ.
 struct Written {
   explicit Written(unsigned char poison) { std::memset(&event, poison, sizeof event); }
   DAT_EVENT event;
@@ -72,7 +73,7 @@ BOOST_AUTO_TEST_CASE(ofa_1_lmr_types_advertised_mean_usable) {
   if (rc == DAT_SUCCESS) *copy.out() = made;
 }
 
-// Each of these crashed: a descriptor without a name, without memory, without both.
+// Each of these crashed: a descriptor without a name, without memory, and without both.
 BOOST_AUTO_TEST_CASE(ofa_1_shared_lmr_incomplete) {
   const Ia ia;
   const Pz pz = make_pz(ia);
@@ -150,8 +151,8 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_02_all_fields_of_a_dto_event) {
   }
 }
 
-// The buffers of an SRQ are consumed in an order that no connection knows: each cookie must come
-// back once, with the message that lies in its buffer.
+// Several connections consume the buffers of an SRQ in an unknown order. Each cookie must be
+// returned once, with the message that is in its buffer.
 BOOST_AUTO_TEST_CASE(ofa_2_1_04_srq_cookies) {
   Pair pair;
   if (skip_unless(pair.ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
@@ -183,7 +184,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_04_srq_cookies) {
   for (std::size_t slot = 0; slot < kBuffers; ++slot) post(slot);
   std::uint8_t message = 0;
   for (int round = 0; round < 8; ++round) {
-    // Several messages are under way on both connections before the first is looked at.
+    // Several messages are in flight on both connections before the first completion is dequeued.
     std::uint8_t first[2] = {};
     for (int end = 0; end < 2; ++end) {
       first[end] = static_cast<std::uint8_t>(message + 1);
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_04_srq_cookies) {
   }
 }
 
-// The code must not depend on what errno happens to hold.
+// The return code must not depend on the value of errno.
 BOOST_AUTO_TEST_CASE(ofa_2_1_06_failed_post_code) {
   Pair pair;
   Buffer in(pair.ia, pair.pz, 64);
@@ -237,26 +238,26 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_08_both_sides_learn_of_a_dto_error) {
   BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_DISCONNECTED);
 }
 
-// Nobody looks at the completions of either side.
+// The completions are not dequeued on either side.
 BOOST_AUTO_TEST_CASE(ofa_2_1_09_dto_error_without_dequeue) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 128);
   Buffer in(pair.ia, pair.pz, 64);
   REQUIRE_OK(pair.passive.post_recv(in, 8, 1));
   pair.connect();
-  REQUIRE_OK(pair.active.post_send(out, 128, 2));  // more than the receive takes
+  REQUIRE_OK(pair.active.post_send(out, 128, 2));  // longer than the receive
   expect_connection_end(pair.passive.connect_evd);
   expect_connection_end(pair.active.connect_evd);
 }
 
-// The queue of async events overflows, and the process goes on.
+// The async EVD overflows, and the process must continue.
 BOOST_AUTO_TEST_CASE(ofa_2_1_11_async_evd_overflows) {
   std::string name = options().ia;
   DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
   DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
   REQUIRE_OK(dat_ia_openv(name.data(), 1, &async_evd, &ia, 2, 0, options().thread_safe));
   {
-    Pair pair;  // on an IA of its own: the EPs below have its address only
+    Pair pair;  // on another IA: the EPs below use its address only
     const Pz pz = make_pz(ia);
     std::vector<std::uint8_t> bytes(64);
     Buffer out(pair.ia, pair.pz, 64);

@@ -6,16 +6,16 @@
 
 #include <chrono>
 
-// Two processes, on this host or on two (--peer): what section 7 of the semantics reference and its
-// checklist 10.7 to 10.9 say of the other side must hold when nothing is shared with it. The driver
-// connects; the partner accepts.
+// Two processes, on this host or on two (--peer). What section 7 of the semantics reference and its
+// checklist 10.7 to 10.9 say about the other side must also hold if the two sides share nothing.
+// The driver connects, the partner accepts.
 namespace conformance {
 
 namespace {
 
 constexpr std::size_t kLarge = 1U << 20;
 
-// The peer's memory, as it told us over the control channel.
+// Exchanges RMR triplets over the control channel. Returns that of the peer's memory.
 DAT_RMR_TRIPLET exchange_memory(const Side& side, const Buffer& mine) {
   side.send_value(mine.remote(mine.bytes.size()));
   return side.receive_value<DAT_RMR_TRIPLET>();
@@ -96,14 +96,14 @@ BOOST_AUTO_TEST_CASE(rem_no_listener) {
 BOOST_AUTO_TEST_CASE(rem_timeout) {
   const Side side;
   if (side.driver) {
-    REQUIRE_OK(side.start_connect(2000 * kMillisecond));  // the address is found in that
+    REQUIRE_OK(side.start_connect(2000 * kMillisecond));  // includes resolving the address
     expect_event(side.end.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
     BOOST_CHECK_EQUAL(ep_state(side.end.ep), DAT_EP_STATE_DISCONNECTED);
     side.sync();
   } else {
     const DAT_CR_HANDLE cr = side.take_cr();
     side.sync();
-    // The request is dead, and whoever accepts it learns so: at once or by the event.
+    // The request is dead. Accepting it must fail, immediately or with an event.
     if (dat_cr_accept(cr, side.end.ep, 0, nullptr) == DAT_SUCCESS)
       expect_event(side.end.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
     else
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(rem_send_sizes) {
                                  std::size_t{4097}, std::size_t{65537}, kLarge}) {
     ++seed;
     if (side.driver) {
-      side.sync();  // its receive is posted
+      side.sync();  // the partner has posted its receive
       buffer.fill(seed);
       REQUIRE_OK(side.end.post_send(buffer, size, size));
       expect_dto(side.end.request_evd, DAT_DTO_SUCCESS, size);
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(rem_abrupt_flushes) {
   if (side.driver) REQUIRE_OK(dat_ep_disconnect(side.end.ep, DAT_CLOSE_ABRUPT_FLAG));
   expect_reset_by_peer(side);
   expect_dto(side.end.recv_evd, DAT_DTO_ERR_FLUSHED, 11);
-  side.connect();  // the EPs are as new
+  side.connect();  // the EPs can be used again
   side.sync();
 }
 
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(rem_messages_both_ways) {
   for (std::uint64_t i = 0; i < kWindow; ++i) REQUIRE_OK(side.end.post_recv(in, 256, i));
   side.connect();
   side.sync();
-  // A message answers one, so that the peer has a receive for it.
+  // Each message is answered by one, so that the peer always has a receive posted.
   std::uint64_t sent = 0;
   if (side.driver)
     for (; sent < kWindow / 2; ++sent) REQUIRE_OK(side.end.post_send(out, 256, sent));
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(rem_process_killed) {
   side.expect_no_result();
   side.connect();
   side.sync();
-  if (!side.driver) ::_exit(0);  // nothing is closed but by the system
+  if (!side.driver) ::_exit(0);  // only the system closes anything
   expect_connection_end(side.end.connect_evd);
   expect_dto(side.end.recv_evd, DAT_DTO_ERR_FLUSHED, 4);
 }

@@ -56,7 +56,7 @@ class Run:
 
 
 def reason_of(message):
-    """The message without places in the source and handles, which differ from run to run."""
+    """The message without source locations and handles, which differ between runs."""
     text = re.sub(r"\S*?\w+\.(?:cpp|h):\d+: ", "", message.strip())
     text = re.sub(r"^.* (?:-> (?=DAT_))", "", text) if "-> DAT_" in text else text
     text = re.sub(r"\s+", " ", text).replace("|", "\\|").replace("*", "\\*")

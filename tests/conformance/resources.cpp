@@ -9,13 +9,13 @@
 #include <functional>
 #include <new>
 
-// INSUFFICIENT_RESOURCES, the code that section 2 of the semantics reference gives nearly every
-// function that makes something: memory and file descriptors run out at every point where the
-// provider asks for them. The call says so, leaves nothing behind (every IA here is closed
-// gracefully), and works when there is something again.
+// INSUFFICIENT_RESOURCES, which section 2 of the semantics reference lists for nearly every
+// function that creates something. The tests let memory and file descriptors run out at every point
+// where the provider allocates them. The call must report that, leave nothing behind (every IA here
+// is closed gracefully), and work once the resource is available again.
 namespace {
 
-// Of this thread: the allocation of this number fails. 0: none does.
+// In this thread, the allocation with this number fails. 0: none fails.
 thread_local int fails_at = 0;
 thread_local int failed = 0;
 
@@ -36,7 +36,7 @@ void* allocate_or_throw(std::size_t size, std::size_t alignment = 0) {
 
 }  // namespace
 
-// A provider in C++ that is loaded into this program takes its memory here.
+// A C++ provider that is loaded into this program allocates its memory here.
 [[gnu::noinline]] void* operator new(std::size_t size) { return allocate_or_throw(size); }
 [[gnu::noinline]] void* operator new[](std::size_t size) { return allocate_or_throw(size); }
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
@@ -73,8 +73,8 @@ using Call = std::function<DAT_RETURN()>;
 constexpr int kMostAllocations = 500;
 constexpr const char* kOwnMemory = "the provider does not take memory from operator new here";
 
-// Lets the first, the second, ... allocation of the call fail until it does not come to that one.
-// The call must have succeeded then. Returns how often it failed.
+// Lets the first, the second, ... allocation of the call fail, until the call makes fewer
+// allocations; then it must succeed. Returns how often it failed.
 int starve(const char* what, const Call& call) {
   int refusals = 0;
   for (int n = 1; n < kMostAllocations; ++n) {
@@ -92,13 +92,13 @@ int starve(const char* what, const Call& call) {
   return refusals;
 }
 
-// While it lives, no descriptor is free.
+// Uses up all file descriptors while it exists.
 class NoDescriptors {
  public:
   NoDescriptors() {
     getrlimit(RLIMIT_NOFILE, &before_);
     rlimit few = before_;
-    few.rlim_cur = 256;  // poll() takes no more than that many either, so not fewer
+    few.rlim_cur = 256;  // not fewer, because the limit applies to poll() as well
     setrlimit(RLIMIT_NOFILE, &few);
     for (;;) {
       const int fd = ::fcntl(0, F_DUPFD_CLOEXEC, 0);
@@ -118,7 +118,7 @@ class NoDescriptors {
   std::vector<int> taken_;
 };
 
-// The call fails for want of descriptors, or needs none.
+// Checks that the call fails if there are no descriptors, or needs none.
 bool refused_without_descriptors(const char* what, const Call& call) {
   DAT_RETURN rc = DAT_SUCCESS;
   {
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(res_memory_ep) {
   int refusals = starve("dat_ep_create", [&] {
     return dat_ep_create(ia, pz, evd, evd, connect_evd, &attr, ep.out());
   });
-  Ep deaf;  // whose completions go nowhere
+  Ep deaf;  // without EVDs for its completions
   refusals += starve("dat_ep_create without EVDs", [&] {
     return dat_ep_create(ia, pz, nullptr, nullptr, connect_evd, nullptr, deaf.out());
   });
@@ -331,8 +331,8 @@ BOOST_AUTO_TEST_CASE(res_descriptors_objects) {
   });
 }
 
-// A connection that there is no descriptor for fails at once or by its event, and can be tried
-// again.
+// A connection for which there is no descriptor fails immediately or with an event, and can be
+// retried.
 BOOST_AUTO_TEST_CASE(res_descriptors_connect) {
   Pair pair;
   const bool refused =

@@ -36,8 +36,8 @@ struct Counts {
 
 std::string suite_of(const std::string& path) { return path.substr(0, path.find('/')); }
 
-// A line of the checklist is proven if every test that covers it has run and passed; it is broken
-// if one failed.
+// A line of the checklist is proven if every test that covers it has run and passed. It is broken
+// if one of them failed.
 Counts judge_checklist(const std::vector<Result>& results) {
   std::map<std::string_view, Outcome> outcomes;
   for (const Result& result : results) outcomes.emplace(result.path, result.outcome);
@@ -105,7 +105,7 @@ std::string xml(std::string_view text) {
       case '"':
         result += "&quot;";
         break;
-      default:  // what XML cannot say at all becomes a question mark
+      default:  // characters that XML cannot represent become question marks
         result += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
     }
   }
@@ -154,7 +154,7 @@ bool Results::write_junit(const std::string& file) const {
 
 namespace {
 
-// Takes the texts of what goes wrong from Boost.Test's log.
+// Collects the texts of failures from Boost.Test's log.
 class Texts : public ut::unit_test_log_formatter {
  public:
   explicit Texts(std::string& into) : into_(into) { set_log_level(ut::log_all_errors); }
@@ -200,7 +200,7 @@ class Texts : public ut::unit_test_log_formatter {
 class Recorder::Observer : public ut::test_observer {
  public:
   explicit Observer(Results& results) : results_(results) {
-    // The log owns it and throws it away with itself; the text outlives both.
+    // The log owns the formatter and deletes it; the text outlives both.
     ut::unit_test_log.add_formatter(new Texts(text()));
     ut::framework::register_observer(*this);
   }
@@ -236,7 +236,7 @@ class Recorder::Observer : public ut::test_observer {
     results_.add(std::move(result));
   }
   void test_unit_skipped(const ut::test_unit& unit, ut::const_string reason) override {
-    if (unit.p_type != ut::TUT_CASE || !unit.is_enabled()) return;  // or it was not asked for
+    if (unit.p_type != ut::TUT_CASE || !unit.is_enabled()) return;  // or it was not selected
     constexpr std::string_view kBoosts = "precondition failed: ";
     std::string_view why(reason.begin(), reason.size());
     if (why.substr(0, kBoosts.size()) == kBoosts) why.remove_prefix(kBoosts.size());

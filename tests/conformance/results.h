@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// What came of a run: one result a test, a table at the end, and a JUnit file.
+// The results of a run: one per test, a table at the end, and a JUnit file.
 namespace conformance {
 
 enum class Outcome { kPassed, kFailed, kSkipped };
@@ -16,7 +16,7 @@ struct Result {
   std::string path;  // suite/test
   Outcome outcome = Outcome::kPassed;
   double seconds = 0;
-  std::string text;  // what failed, or why it was skipped
+  std::string text;  // what failed, or why the test was skipped
 };
 
 // The results of one run. One thread.
@@ -26,17 +26,17 @@ class Results {
   [[nodiscard]] const std::vector<Result>& all() const { return all_; }
   [[nodiscard]] int count(Outcome outcome) const;
 
-  // The table of passed, failed and skipped per suite, the lines of the checklist that the run
-  // proved, and the failures once more.
+  // Prints a table of passed, failed and skipped tests per suite, how many lines of the checklist
+  // the run proved, and all failures again.
   void print_summary(std::FILE* out) const;
-  // False, with errno set, if the file cannot be written.
+  // Returns false, with errno set, if the file cannot be written.
   [[nodiscard]] bool write_junit(const std::string& file) const;
 
  private:
   std::vector<Result> all_;
 };
 
-// While it lives, what Boost.Test runs in this process goes into `results`.
+// While it exists, adds the tests that Boost.Test runs in this process to `results`.
 class Recorder {
  public:
   explicit Recorder(Results& results);

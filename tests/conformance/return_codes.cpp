@@ -10,13 +10,13 @@
 
 #include <pthread.h>
 
-// Return codes of section 2 of the semantics reference that no line of its checklist asks for.
-// Which test sees which code of which function is written down by return_codes.py.
+// Return codes of section 2 of the semantics reference that no line of its checklist requires. The
+// option --observe records which test sees which code of which function.
 namespace conformance {
 
 namespace {
 
-// An address of the IA's family that nothing can be connected to.
+// An address of the IA's family to which no connection is possible.
 struct BadAddress {
   explicit BadAddress(const Ia& ia) {
     storage.sin6_family = ia.attr.ia_address_ptr->sa_family;
@@ -35,8 +35,8 @@ DAT_OS_WAIT_PROXY_AGENT data_without_function() {
   return agent;
 }
 
-// Sent over and over, because one that comes before the wait is no interruption. Ends with the
-// waiter.
+// Interrupts a wait with signals. Sends them repeatedly, because one that arrives before the wait
+// does not interrupt it.
 template <class Wait>
 DAT_RETURN interrupted(Wait wait) {
   struct sigaction quiet {};
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(rc_cno_modify_agent) {
   REQUIRE_OK(dat_cno_modify_agent(cno, data_without_function()));  // no agent
 }
 
-// Section 1.7: a provider may also start the wait again.
+// Section 1.7: a provider may also restart the wait.
 BOOST_AUTO_TEST_CASE(rc_cno_wait_interrupted) {
   const Ia ia;
   Cno cno;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(rc_cno_wait_interrupted) {
   DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
   CHECK_TYPE_OR(interrupted([&] { return dat_cno_wait(cno, 300 * kMillisecond, &evd); }),
                 DAT_INTERRUPTED_CALL, DAT_QUEUE_EMPTY);
-  CHECK_TYPE(dat_cno_wait(cno, 0, &evd), DAT_QUEUE_EMPTY);  // and can be waited on as before
+  CHECK_TYPE(dat_cno_wait(cno, 0, &evd), DAT_QUEUE_EMPTY);  // it can still be waited on
 }
 
 // ---- connections: 2.5, 2.7 ----
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(rc_cr_reject) {
   CHECK_TYPE(dat_cr_reject(cr, -1, nullptr), DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_cr_reject(cr, most + 1, data.data()), DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_cr_reject(cr, 1, nullptr), DAT_INVALID_PARAMETER);
-  REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));  // it is still there
+  REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));  // the CR is still valid
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 

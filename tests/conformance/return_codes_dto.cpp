@@ -4,14 +4,14 @@
 #include <algorithm>
 
 // Return codes of data transfer and memory, sections 2.8 to 2.12 of the semantics reference, that
-// no line of its checklist asks for.
+// no line of its checklist requires.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(return_codes)
 
 // ---- data transfer: 2.8 ----
 
-// More than the IA can do at all; the memory is not looked at.
+// Longer than the maximum of the IA; the memory is not checked.
 BOOST_AUTO_TEST_CASE(rc_dto_too_long) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
@@ -33,8 +33,8 @@ BOOST_AUTO_TEST_CASE(rc_dto_too_long) {
   pair.disconnect();
 }
 
-// An EP that has asked for less takes 4 segments all the same, as devices round up, and no more
-// than the IA has.
+// An EP created for fewer segments still accepts 4, because devices round up, and never accepts
+// more than the maximum of the IA.
 BOOST_AUTO_TEST_CASE(rc_dto_more_segments_than_the_ep_has) {
   const Ia probe;
   DAT_EP_ATTR attr = default_ep_attr(probe);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_more_segments_than_the_ep_has) {
   CHECK_TYPE(dat_ep_post_send_with_invalidate(ep, more, many.data(), cookie(1),
                                               DAT_COMPLETION_DEFAULT_FLAG, DAT_FALSE, 0),
              DAT_INVALID_PARAMETER);
-  // As many as no IA has.
+  // A count that exceeds the maximum of every IA.
   CHECK_TYPE(
       dat_ep_post_rdma_write(ep, -1, many.data(), cookie(1), &remote, DAT_COMPLETION_DEFAULT_FLAG),
       DAT_INVALID_PARAMETER);
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_more_segments_than_the_ep_has) {
   pair.disconnect();
 }
 
-// SOLICITED_WAIT is for messages: nobody at the peer is told of RDMA, but nobody minds either.
+// SOLICITED_WAIT is for messages. With RDMA it notifies nothing at the peer, but it is no error.
 BOOST_AUTO_TEST_CASE(rc_dto_solicited_rdma) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_solicited_rdma) {
   pair.disconnect();
 }
 
-// Section 2.7: dat_ep_reset may lose completions, but not the places of what they were of.
+// Section 2.7: dat_ep_reset may lose completions, but it must release the slots of their requests.
 BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
   Pair pair;
   Evd evd;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
   Buffer buffer(pair.ia, pair.pz, 64);
   DAT_EP_PARAM param{};
   REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
-  const DAT_COUNT most = param.ep_attr.max_request_dtos;  // it may have more than was asked for
+  const DAT_COUNT most = param.ep_attr.max_request_dtos;  // possibly more than requested
   pair.connect();
   pair.disconnect();
   drain(evd);
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
   REQUIRE_OK(dat_ep_reset(pair.active.ep));
   REQUIRE_OK(dat_ep_reset(pair.passive.ep));
   drain(evd);
-  while (next_event(pair.ia.async_evd, 0)) {  // that completions found no room may be told
+  while (next_event(pair.ia.async_evd, 0)) {  // an overflow of the EVD may be reported
   }
 
   pair.connect();
@@ -148,8 +148,8 @@ BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
   pair.active.ep = std::move(ep);
 }
 
-// The calls that are new in 2.0, and binds. Posts in DISCONNECTED are flushed, and take places
-// until that is dequeued.
+// The calls that are new in 2.0, and binds. Posts in DISCONNECTED are flushed, and occupy slots
+// until their completions are dequeued.
 BOOST_AUTO_TEST_CASE(rc_dto_calls_of_2_0) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_calls_of_2_0) {
   DAT_EP_PARAM param{};
   REQUIRE_OK(dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param));
   const DAT_COUNT most =
-      4 * param.ep_attr.max_request_dtos + 1000;  // it may have some more than it says
+      4 * param.ep_attr.max_request_dtos + 1000;  // it may have more slots than it reports
   const auto fill = [&](const auto& post) {
     DAT_COUNT posted = 0;
     DAT_RETURN rc = DAT_SUCCESS;
@@ -193,8 +193,8 @@ BOOST_AUTO_TEST_CASE(rc_dto_calls_of_2_0) {
 
 namespace {
 
-// Section 2.8: memory may be checked at once, or when the operation is executed. Never silent
-// success.
+// Section 2.8: memory may be checked immediately or when the operation is executed. A silent
+// success is never allowed.
 template <class Post>
 void check_memory(Pair& pair, DAT_EVD_HANDLE evd, const char* what, DAT_RETURN at_once, Post post) {
   BOOST_TEST_CONTEXT(what) {
@@ -216,7 +216,7 @@ void check_memory(Pair& pair, DAT_EVD_HANDLE evd, const char* what, DAT_RETURN a
 
 }  // namespace
 
-// A PZ that is not the EP's: PROTECTION_VIOLATION.
+// A PZ other than that of the EP: PROTECTION_VIOLATION.
 BOOST_AUTO_TEST_CASE(rc_dto_protection_violation) {
   for (const char* const what : {"send", "write", "read", "receive"}) {
     Pair pair;
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_protection_violation) {
   }
 }
 
-// A local right that the LMR lacks, or no LMR at all: PRIVILEGES_VIOLATION.
+// An LMR without the necessary local right, or no LMR at all: PRIVILEGES_VIOLATION.
 BOOST_AUTO_TEST_CASE(rc_dto_privileges_violation) {
   for (const char* const what : {"send", "write", "read", "read into nothing", "receive"}) {
     Pair pair;
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(rc_srq) {
              DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_srq_post_recv(srq, -1, segments.data(), cookie(1)), DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_srq_post_recv(srq, 1, nullptr, cookie(1)), DAT_INVALID_PARAMETER);
-  // Checked at once or when a message comes (section 6.4), which there is none here.
+  // Checked immediately or when a message arrives (section 6.4); none arrives here.
   DAT_LMR_TRIPLET segment = foreign.local();
   DAT_RETURN rc = dat_srq_post_recv(srq, 1, &segment, cookie(1));
   BOOST_CHECK_MESSAGE(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_PROTECTION_VIOLATION,

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <cstring>
 
-// Remote memory regions: checklist 10.10 of the semantics reference. Test names are the
-// checklist's.
+// Remote memory regions: checklist 10.10 of the semantics reference. The test names are those of
+// the checklist.
 namespace conformance {
 
 namespace {
 
 constexpr std::size_t kSize = 256;
 
-// A connected pair whose passive side has an RMR and memory to bind it to. `made` is false where
-// there are no RMRs.
+// A connected pair whose passive side has an RMR and memory to bind it to. `made` is false if the
+// IA has no RMRs.
 struct Fixture {
   explicit Fixture(bool for_ep = false)
       : target(pair.ia, pair.pz, kSize), here(pair.ia, pair.pz, kSize) {
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(rmr_bind_refused, *covers("rmr_bind_right_missing rmr_bind_
              DAT_INVALID_PARAMETER);
 }
 
-// Of an EP whose requests are not UNSIGNALLED: it notifies, as any other.
+// On an EP whose requests are not UNSIGNALLED, the bind notifies like any other request.
 BOOST_AUTO_TEST_CASE(rmr_bind_unsignalled) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoRmr)) return;
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(rmr_unbind, *covers("lmr_free_bound")) {
   if (skip_unless(fixture.made, kNoRmr)) return;
   REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, 1));
   CHECK_TYPE(dat_lmr_free(fixture.target.lmr),
-             DAT_INVALID_STATE);  // the posted bind counts already
+             DAT_INVALID_STATE);  // the posted bind already counts
   fixture.expect_bound(1);
   CHECK_TYPE(dat_lmr_free(fixture.target.lmr), DAT_INVALID_STATE);
   const DAT_RMR_TRIPLET window = fixture.window(kSize);
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(rmr_scope_ep) {
   fixture.expect_bound(1);
   REQUIRE_OK(fixture.pair.active.post_read(fixture.here, fixture.window(kSize), 2));
   expect_dto(fixture.pair.active.request_evd, DAT_DTO_SUCCESS, 2);
-  // Over another connection of the same PZ it is not valid.
+  // The context is not valid on another connection of the same PZ.
   End active;
   End passive;
   active.create(fixture.pair.ia, fixture.pair.pz, nullptr);

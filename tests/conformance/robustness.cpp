@@ -21,7 +21,7 @@ namespace conformance {
 
 namespace {
 
-// The handle must be refused. Functions for what the IA lacks may say that instead.
+// The handle must be refused. If the IA lacks the function, the call may return that instead.
 void expect_refused(const Call& call, World& world, DAT_HANDLE handle, const std::string& what) {
   const DAT_RETURN rc = call.run(world, handle);
   const bool refused =
@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(rob_fuzz_handles_stale) {
                        std::string("a handle that was freed: ") + kTypeNames[type]);
 }
 
-// Memory that can be read and is no object. The data path is not asked: it spends no instruction on
-// that.
+// Readable memory that is no object. The data path is not tested, because it spends no instruction
+// on checking for that.
 BOOST_AUTO_TEST_CASE(rob_fuzz_handles_no_objects, *covers("rob_fuzz_handles")) {
   static const std::set<std::string> data_path{"dat_ep_post_send",
                                                "dat_ep_post_send_with_invalidate",
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(rob_fuzz_handles_no_objects, *covers("rob_fuzz_handles")) {
   World world;
   static const std::array<std::uint64_t, 64> zeroed{};
   static const std::string text(256, 'x');
-  std::array<void*, 256> pointers{};  // more than a provider's table has
+  std::array<void*, 256> pointers{};  // larger than a provider's table
   pointers.fill(pointers.data());
   char* const evd = static_cast<char*>(world.live[kEvd]);
   const std::vector<std::pair<const void*, const char*>> handles{
@@ -92,21 +92,21 @@ BOOST_AUTO_TEST_CASE(rob_fuzz_handles_no_objects, *covers("rob_fuzz_handles")) {
   }
 }
 
-// Small numbers, as IA handles are, that name nothing; among them DAT_EVD_OUT_OF_SCOPE.
+// Small numbers, like IA handles, that refer to no object; among them DAT_EVD_OUT_OF_SCOPE.
 BOOST_AUTO_TEST_CASE(rob_fuzz_handles_numbers) {
   World world;
   for (const Call& call : all_calls())
     for (const std::uintptr_t number : {2U, 63U, 1000U, 4095U}) {
       const auto handle = reinterpret_cast<DAT_HANDLE>(number);
       DAT_HANDLE_TYPE type{};
-      if (dat_get_handle_type(handle, &type) == DAT_SUCCESS) continue;  // an IA of this process
+      if (dat_get_handle_type(handle, &type) == DAT_SUCCESS) continue;  // an open IA
       expect_refused(call, world, handle, "the number " + std::to_string(number));
     }
 }
 
 BOOST_AUTO_TEST_CASE(rob_invalid_enum_values) {
   Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 6 * 64);  // none of the transfers touches what another does
+  Buffer buffer(pair.ia, pair.pz, 6 * 64);  // transfers do not overlap
   DAT_HANDLE out = DAT_HANDLE_NULL;
   DAT_LMR_TRIPLET segments[4];
   for (std::size_t i = 0; i < 4; ++i) segments[i] = buffer.local(64, i * 64);
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(rob_invalid_enum_values) {
     BOOST_TEST_CONTEXT("value 0x" << std::hex << value) {
       CHECK_TYPE(dat_ia_close(pair.ia, not_an_enumerator<DAT_CLOSE_FLAGS>(value)),
                  DAT_INVALID_PARAMETER);
-      // Flags of posts that are none mean nothing; what is one among them counts.
+      // Unknown flag bits of posts are ignored; known ones take effect.
       const auto flags = not_an_enumerator<DAT_COMPLETION_FLAGS>(value & 0xfffffff0U);
       REQUIRE_OK(dat_ep_post_recv(pair.passive.ep, 1, &segments[0], cookie(1), flags));
       REQUIRE_OK(dat_ep_post_send(ep, 1, &segments[1], cookie(2), flags));
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(rob_invalid_enum_values) {
     }
   }
   BOOST_CHECK_EQUAL(ep_state(ep), DAT_EP_STATE_CONNECTED);
-  // Masks with bits that no field has.
+  // Masks with bits that belong to no field.
   const auto beyond = [](auto mask) {
     return not_an_enumerator<decltype(mask)>(static_cast<unsigned>(mask) | 0x40000000U);
   };
@@ -177,7 +177,8 @@ BOOST_AUTO_TEST_CASE(rob_invalid_enum_values) {
   REQUIRE_OK(dat_psp_query(pair.psp, beyond(DAT_PSP_FIELD_ALL), &psp_param));
 }
 
-// Every descriptor that the provider opens is closed in a program that the application starts.
+// Every descriptor that the provider opens must be closed in programs that the application
+// executes.
 BOOST_AUTO_TEST_CASE(rob_fork_exec) {
   const auto descriptors = [] {
     std::set<int> result;
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(rob_fork_exec) {
   int opened = 0;
   for (const int descriptor : descriptors()) {
     const int flags = ::fcntl(descriptor, F_GETFD);
-    if (before.count(descriptor) != 0 || flags == -1) continue;  // not ours, or of the listing
+    if (before.count(descriptor) != 0 || flags == -1) continue;  // opened before, or for listing
     ++opened;
     BOOST_CHECK_MESSAGE((flags & FD_CLOEXEC) != 0,
                         "descriptor " << descriptor << " is inherited: "
@@ -206,7 +207,7 @@ BOOST_AUTO_TEST_CASE(rob_fork_exec) {
 }
 
 BOOST_AUTO_TEST_CASE(rob_stub_entries, *covers("ofa_1_stubs_exported")) {
-  // All functions of the API are exported, those of 2.0 that other libraries lack too.
+  // All functions of the API are exported, including those of 2.0 that other libraries lack.
   for (const char* const name : {"dat_cno_create",
                                  "dat_cno_fd_create",
                                  "dat_cno_free",
@@ -293,7 +294,7 @@ BOOST_AUTO_TEST_CASE(rob_stub_entries, *covers("ofa_1_stubs_exported")) {
     BOOST_CHECK_MESSAGE(::dlsym(RTLD_DEFAULT, name) != nullptr, name << " is not exported");
 }
 
-// What an IA says it lacks, and nothing else, is refused as lacking.
+// Exactly the functions that the IA says it lacks are refused as not implemented.
 BOOST_AUTO_TEST_CASE(rob_lacking_is_consistent) {
   Pair pair;
   Rmr rmr;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-// Connections: service points and the requests that come to them.
+// Connections: service points and the requests that arrive at them.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(connection)
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(conn_common_connect,
   std::memcpy(&storage, pair.ia.attr.ia_address_ptr,
               comm.domain == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
   storage.sin6_port =
-      htons(static_cast<std::uint16_t>(fresh_conn_qual()));  // same place as sin_port
+      htons(static_cast<std::uint16_t>(fresh_conn_qual()));  // same offset as sin_port
   auto* const address = reinterpret_cast<DAT_IA_ADDRESS_PTR>(&storage);
   DAT_CSP_HANDLE csp = DAT_HANDLE_NULL;
   const DAT_RETURN rc = dat_csp_create(pair.ia, &comm, address, pair.cr_evd, &csp);
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(conn_common_connect,
   const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
   BOOST_CHECK(event.event_data.cr_arrival_event_data.sp_handle.csp_handle == csp);
   const DAT_CR_PARAM request = query_cr(event.event_data.cr_arrival_event_data.cr_handle);
-  BOOST_REQUIRE(request.remote_ia_address_ptr != nullptr);  // the addresses are conveyed
+  BOOST_REQUIRE(request.remote_ia_address_ptr != nullptr);  // the addresses are transferred
   BOOST_CHECK_EQUAL(request.remote_ia_address_ptr->sa_family, comm.domain);
   DAT_HANDLE_TYPE type{};
   REQUIRE_OK(dat_get_handle_type(csp, &type));  // handle_type_each
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(psp_bad_evd) {
              DAT_INVALID_PARAMETER);
 }
 
-// 0 is any port.
+// 0 means any port.
 BOOST_AUTO_TEST_CASE(psp_qual_zero, *covers("psp_any_unique")) {
   Pair pair;
   Psp first;
@@ -174,14 +174,14 @@ BOOST_AUTO_TEST_CASE(psp_qual_zero, *covers("psp_any_unique")) {
   DAT_PSP_PARAM param{};
   REQUIRE_OK(dat_psp_query(first, DAT_PSP_FIELD_ALL, &param));
   CHECK_TYPE(dat_psp_query(first, DAT_PSP_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
-  if (param.conn_qual == 0) return;  // a provider that does not tell which
+  if (param.conn_qual == 0) return;  // the provider does not report which
   REQUIRE_OK(connect_to(pair, param.conn_qual));
   const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
   BOOST_CHECK(event.event_data.cr_arrival_event_data.sp_handle.psp_handle == first);
   BOOST_CHECK_EQUAL(event.event_data.cr_arrival_event_data.conn_qual, param.conn_qual);
   REQUIRE_OK(dat_cr_reject(event.event_data.cr_arrival_event_data.cr_handle, 0, nullptr));
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
-  // Nobody can be found there: an event, as where nobody listens.
+  // No service can listen on 0: an event, as if no service listened.
   REQUIRE_OK(dat_ep_reset(pair.active.ep));
   REQUIRE_OK(connect_to(pair, 0));
   const auto failed = next_event(pair.active.connect_evd);
@@ -267,11 +267,11 @@ BOOST_AUTO_TEST_CASE(rsp_one_shot,
   REQUIRE_OK(dat_rsp_create(pair.ia, conn_qual, pair.passive.ep, pair.cr_evd, &rsp));
   REQUIRE_OK(connect_to(pair, conn_qual));
   const DAT_EVENT event = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-  // rsp_event_sp_null; existing programs compare it with the RSP that they made.
+  // rsp_event_sp_null; existing programs compare the handle with the RSP that they created.
   const DAT_RSP_HANDLE named = event.event_data.cr_arrival_event_data.sp_handle.rsp_handle;
   BOOST_CHECK(named == DAT_HANDLE_NULL || named == rsp);
   BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
-  // rsp_free_after_request: gone, but existing programs free it all the same, once.
+  // rsp_free_after_request: the RSP has ended, but existing programs still free it once.
   if (const DAT_RETURN freed = dat_rsp_free(rsp); freed == DAT_SUCCESS)
     BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
   CHECK_TYPE(dat_rsp_free(rsp), DAT_INVALID_HANDLE);

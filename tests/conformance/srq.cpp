@@ -6,8 +6,8 @@
 #include <chrono>
 #include <tuple>
 
-// Shared receive queues and watermarks: checklist 10.11 of the semantics reference. Test names are
-// the checklist's.
+// Shared receive queues and watermarks: checklist 10.11 of the semantics reference. The test names
+// are those of the checklist.
 namespace conformance {
 
 namespace {
@@ -22,7 +22,7 @@ DAT_SRQ_ATTR srq_attr(DAT_COUNT depth) {
   return attr;
 }
 
-// A pair of which both passive EPs (one of the Pair, one more) take their receives from one SRQ.
+// A pair and a second connection. Both passive EPs take their receives from the same SRQ.
 struct Fixture {
   explicit Fixture(DAT_COUNT depth = 10) : buffer(pair.ia, pair.pz, 64), out(pair.ia, pair.pz, 64) {
     DAT_SRQ_ATTR attr = srq_attr(depth);
@@ -60,7 +60,7 @@ struct Fixture {
   }
 
   Pair pair;
-  Buffer buffer;  // the SRQ's
+  Buffer buffer;  // for the receives of the SRQ
   Buffer out;
   Srq srq;
   End active[2];
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(srq_create_attrs) {
   BOOST_CHECK_GE(param.max_recv_iov, 1);
   DAT_SRQ_HANDLE other = DAT_HANDLE_NULL;
   Srq careless;
-  attr.low_watermark = 3;  // dat_srq_set_lw is for that
+  attr.low_watermark = 3;  // only dat_srq_set_lw sets it
   REQUIRE_OK(dat_srq_create(ia, pz, &attr, careless.out()));
   REQUIRE_OK(dat_srq_query(careless, DAT_SRQ_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.low_watermark, DAT_SRQ_LW_DEFAULT);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(srq_counts) {
   check(2, 2);
 }
 
-// Section 2.12: outstanding is also what has completed and was not dequeued.
+// Section 2.12: a receive stays outstanding until its completion has been dequeued.
 BOOST_AUTO_TEST_CASE(srq_resize_below_what_is_not_dequeued,
                      *covers("srq_resize_below_outstanding")) {
   Fixture fixture(4);
@@ -222,14 +222,14 @@ BOOST_AUTO_TEST_CASE(srq_low_watermark_once,
   fixture.send(0, 8);
   expect_event(fixture.passive[0].recv_evd, DAT_DTO_COMPLETION_EVENT);
   expect_event(fixture.passive[0].recv_evd, DAT_DTO_COMPLETION_EVENT);
-  expect_silence(fixture.pair.ia.async_evd);  // 4 are left: not fewer than the mark
+  expect_silence(fixture.pair.ia.async_evd);  // 4 are left: not below the mark
   fixture.send(0, 8);
   const DAT_EVENT event = expect_async(fixture.pair.ia);
   BOOST_CHECK(event.event_data.asynch_error_event_data.dat_handle == fixture.srq);
   BOOST_CHECK_EQUAL(event.event_data.asynch_error_event_data.reason, DAT_SRQ_LOW_WATERMARK_EVENT);
   fixture.send(0, 8);
   expect_silence(fixture.pair.ia.async_evd);   // once per arming
-  REQUIRE_OK(dat_srq_set_lw(fixture.srq, 4));  // already below: at once
+  REQUIRE_OK(dat_srq_set_lw(fixture.srq, 4));  // already below: immediately
   expect_async(fixture.pair.ia);
   CHECK_TYPE(dat_srq_set_lw(fixture.srq, 1000), DAT_INVALID_PARAMETER);
 }
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(srq_reset_keeps_association) {
   }
 }
 
-// Existing programs wait for this event before they free an EP with an SRQ.
+// Existing programs wait for this event before freeing an EP with an SRQ.
 BOOST_AUTO_TEST_CASE(srq_released_event) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoSrq)) return;
@@ -326,7 +326,8 @@ BOOST_AUTO_TEST_CASE(ep_recv_query_counts, *covers("ofa_1_recv_query")) {
   expect_dto(pair.active.recv_evd, DAT_DTO_SUCCESS, 0);
   std::tie(held, span) = counts();
   BOOST_CHECK(held == 4 || held == DAT_VALUE_UNKNOWN);
-  // A buffer that has its message is held no more, whether that has been taken or not.
+  // A buffer that has received its message is no longer held, even before its completion is
+  // dequeued.
   REQUIRE_OK(pair.passive.post_send(out, 64, 2));
   REQUIRE_OK(pair.passive.post_send(out, 64, 3));
   const auto begin = std::chrono::steady_clock::now();

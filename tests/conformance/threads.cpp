@@ -10,13 +10,13 @@
 #include <vector>
 
 // Several threads: the thr_ lines of checklist 10.12 of the semantics reference, and races between
-// the calls of different threads. Those that make calls on one object that are not marked Safe need
-// a thread-safe IA (--threadsafe), or make them one at a time.
+// calls of different threads. Calls on one object that are not marked Safe need a thread-safe IA
+// (--threadsafe) or are serialised.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(threads)
 
-// Every kind of object is made, used and freed by all threads at once on one IA.
+// All threads create, use and free every kind of object on one IA at the same time.
 BOOST_AUTO_TEST_CASE(thr_objects_of_one_ia) {
   Ia ia;
   Failures failures;
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(thr_safe_functions) {
   BOOST_CHECK_EQUAL(taken, kThreads * kRounds);  // every event exactly once
 }
 
-// All threads post on one EP. Each thread's requests complete in its order, all of them once.
+// All threads post on one EP. The requests of each thread complete in order, each exactly once.
 BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
   constexpr int kThreads = 4;
   constexpr std::uint64_t kEach = 500;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
   OneAtATime at_passive;
   in_threads(kThreads + 2, [&](int number) {
     DAT_EVENT event;
-    if (number == kThreads) {  // takes the completions of the requests
+    if (number == kThreads) {  // dequeues the completions of requests
       for (std::uint64_t i = 0; i < kAll; ++i) {
         if (!failures.ok(Link::wait(link.active.request_evd, &event), "wait for a request")) return;
         const auto& dto = event.event_data.dto_completion_event_data;
@@ -141,12 +141,12 @@ BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
         failures.expect(dto.status == DAT_DTO_SUCCESS, "a request failed");
         failures.expect(next[value >> 32]++ == (value & 0xFFFFFFFFU), "the order of the requests");
       }
-    } else if (number == kThreads + 1) {  // makes room for them at the peer
+    } else if (number == kThreads + 1) {  // dequeues those of the peer's receives
       for (std::uint64_t i = 0; i < kAll; ++i)
         if (!failures.ok(Link::wait(link.passive.recv_evd, &event), "wait for a receive")) return;
     } else {
       for (std::uint64_t i = 0; i < kEach;) {
-        // A receive for every send: what is refused for lack of room is tried again.
+        // Post a receive for every send. Retry posts that are refused because a queue is full.
         const auto receive = [&] { return link.passive.post_recv(link.in, kSize, 0); };
         DAT_RETURN rc = at_passive(receive);
         while (DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES)) {
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(thr_posts_on_one_ep) {
   for (const std::uint64_t count : next) BOOST_CHECK_EQUAL(count, kEach);
 }
 
-// Connections of one IA, a thread each.
+// Connections of one IA, with one thread each.
 BOOST_AUTO_TEST_CASE(thr_connections_of_one_ia) {
   constexpr int kThreads = 6;
   Ia ia;
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(thr_connections_of_one_ia) {
   });
 }
 
-// EPs that share their EVDs, a thread each, and two threads that take the events of all.
+// EPs that share their EVDs, with one thread each, and two threads that dequeue all events.
 BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
   constexpr int kEps = 4;
   constexpr std::uint64_t kEach = 300;
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
   }
 }
 
-// Several threads wait on one CNO and share its EVDs, each by the protocol of section 5.7.
+// Several threads wait on one CNO and share its EVDs, following the protocol of section 5.7.
 BOOST_AUTO_TEST_CASE(thr_waiters_of_one_cno) {
   constexpr int kWaiters = 3;
   constexpr int kEvents = 3000;
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(thr_waiters_of_one_cno) {
   for (std::thread& waiter : waiters) waiter.join();
 }
 
-// An echo that lives in a proxy agent: it dequeues and posts, on a thread of the provider.
+// An echo server in a proxy agent, which dequeues and posts in a thread of the provider.
 BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
   struct Echo {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
       --echo->running;
     }
     void serve() {
-      // Armed before the EVD is looked at, so that nothing falls between.
+      // Rearm before dequeuing, so that no event is missed.
       failures.ok(dat_cno_modify_agent(cno, {this, &Echo::run}), "modify_agent");
       DAT_EVENT event;
       while (dat_evd_dequeue(end.recv_evd, &event) == DAT_SUCCESS) {
@@ -356,12 +356,13 @@ BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
   REQUIRE_OK(dat_cno_modify_agent(cno, DAT_OS_WAIT_PROXY_AGENT_NULL));
   REQUIRE_OK(dat_evd_modify_cno(pair.passive.recv_evd, DAT_HANDLE_NULL));
   pair.disconnect();
-  // The agent that took the last message may be looking for another one: the EVD stays until then.
+  // The agent that took the last message may still be dequeuing, so keep the EVD until it returns.
   while (echo.running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// An application may call DAT with a lock that its agent takes, and out of the agent itself: the
-// agent is called in a thread that is in no call, and not again before it has returned.
+// An application may call DAT while it holds a lock that its agent acquires, and from the agent
+// itself. So the provider must call the agent in a thread that is not inside a DAT call, and must
+// not call it again before it has returned.
 BOOST_AUTO_TEST_CASE(thr_agent_runs_in_no_call) {
   struct Watcher {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE) { static_cast<Watcher*>(self)->called(); }

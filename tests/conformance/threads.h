@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-// What tests of several threads need.
+// What tests with several threads need.
 namespace conformance {
 
 inline constexpr const char* kNotSafe = "the IA is not thread-safe";
@@ -24,14 +24,14 @@ constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
 #else
 constexpr bool kThreadSanitizer = false;
 #endif
-// Nothing orders a look at a handle against the end of its object. The application must not do it;
-// what a thread-safe IA makes of it all the same is tested, but it is a race by definition.
+// Nothing orders the use of a handle and the end of its object. An application must not do that.
+// How a thread-safe IA copes with it is tested, but it is a race by definition.
 constexpr const char* kRaceByDefinition = "a race by definition, which the sanitizer reports";
 
 inline bool thread_safe() { return options().thread_safe == DAT_TRUE; }
 
-// For calls on one object that are not marked Safe: on an IA that is not thread-safe the
-// application has to make them one at a time.
+// Wraps calls on one object that are not marked Safe. On an IA that is not thread-safe, the
+// application must serialise them.
 class OneAtATime {
  public:
   template <class Call>
@@ -45,10 +45,10 @@ class OneAtATime {
   std::mutex mutex_;
 };
 
-// What went wrong in threads, where Boost.Test may not be used.
+// Collects failures in threads, where Boost.Test may not be used, and reports them at the end.
 class Failures {
  public:
-  // False, and noted, unless the call succeeded.
+  // Returns whether the call succeeded; records a failure if not.
   bool ok(DAT_RETURN rc, const char* what) {
     if (rc != DAT_SUCCESS) note(std::string(what) + " -> " + describe(rc));
     return rc == DAT_SUCCESS;
@@ -74,7 +74,7 @@ class Failures {
   std::vector<std::string> texts_;
 };
 
-// Runs `work(number)` in that many threads, which begin together.
+// Runs `work(number)` in `count` threads, which start together.
 inline void in_threads(int count, const std::function<void(int)>& work) {
   std::atomic<int> waiting{count};
   std::vector<std::thread> threads;
@@ -87,8 +87,8 @@ inline void in_threads(int count, const std::function<void(int)>& work) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Two EPs that can be connected, with a service point, on an IA that others use too. Its functions
-// may run in any thread: they return what went wrong.
+// Two EPs that can be connected, with a service point, on an IA that is used by others, too. Its
+// functions may run in any thread; they record failures and return whether they succeeded.
 struct Link {
   Link(const Ia& on, DAT_PZ_HANDLE pz)
       : ia(on),
@@ -159,7 +159,7 @@ struct Link {
   End passive;
 };
 
-// A thread that works until it is told to stop.
+// A thread that repeats a step until join() stops it.
 class Background {
  public:
   explicit Background(std::function<bool()> step)

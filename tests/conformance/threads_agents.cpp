@@ -6,13 +6,13 @@
 #include <string>
 #include <thread>
 
-// Several threads: agents of two IAs that free and close what is the other's.
+// Several threads: agents of two IAs that free and close objects of the other IA.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(threads)
 
-// Two connections of two IAs end, and the proxy agent of each frees the other's EP, while that is
-// in its own agent: neither waits for the other for ever.
+// Two connections of two IAs end, and the proxy agent of each frees the EP of the other, while the
+// other agent is running: they must not wait for each other forever.
 BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
   struct Agent {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
@@ -20,7 +20,8 @@ BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
     }
     void free_other() {
       ++*running;
-      // Both are inside if the IA calls agents of two IAs at once; else one comes after the other.
+      // Both agents run at once if the provider calls agents of two IAs concurrently; else one
+      // after the other.
       for (int i = 0; i < 200 && *running < 2; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       const DAT_RETURN rc = dat_ep_free(other);
@@ -61,8 +62,8 @@ BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
   }
 }
 
-// The agents of two IAs, each of which closes the other IA: one of them does it, unless they come
-// one after the other. Then the thread of the test closes what is left.
+// The agents of two IAs, each of which closes the other IA. If both run at once, one of the closes
+// is refused, and the test closes the remaining IA.
 BOOST_AUTO_TEST_CASE(thr_agents_close_each_others_ia) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
   struct Opened {
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(thr_agents_close_each_others_ia) {
     in_threads(2, [&](int number) {
       DAT_EVENT event{};
       event.event_number = DAT_SOFTWARE_EVENT;
-      (void)dat_evd_post_se(both[number].evd, &event);  // may find the IA closed
+      (void)dat_evd_post_se(both[number].evd, &event);  // the IA may be closed already
     });
     for (int i = 0; i < 10'000 && done < 2; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -114,9 +115,9 @@ BOOST_AUTO_TEST_CASE(thr_agents_close_each_others_ia) {
   }
 }
 
-// Two IAs in one process: the connection of an EP ends, and the agent that is told closes the other
-// IA, while the agent of that one frees the EP. The close waits for the other agent, and the free
-// for the first: whoever comes last does not wait for ever. Both orders.
+// Two IAs in one process: the connection of an EP ends, and the agent that is notified closes the
+// other IA, while the agent of that IA frees the EP. The close waits for the other agent, and the
+// free waits for the first: the later of the two calls must not wait forever. Tests both orders.
 BOOST_AUTO_TEST_CASE(thr_agents_close_and_free_across_ias) {
   struct Agent {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
@@ -130,8 +131,8 @@ BOOST_AUTO_TEST_CASE(thr_agents_close_and_free_across_ias) {
                                                  : dat_ep_free(agent.ep);
       ++*agent.done;
     }
-    DAT_IA_HANDLE ia;  // what it closes, or
-    DAT_EP_HANDLE ep;  // frees
+    DAT_IA_HANDLE ia;  // the IA that it closes, or
+    DAT_EP_HANDLE ep;  // the EP that it frees
     bool second;
     std::atomic<int>* running;
     std::atomic<int>* done;
@@ -169,7 +170,7 @@ BOOST_AUTO_TEST_CASE(thr_agents_close_and_free_across_ias) {
     BOOST_REQUIRE_EQUAL(done, 2);
     poster.join();
     failures.ok(freer.result, "the free");
-    // Refused, if the free was there first.
+    // The close is refused if the free came first.
     if (closer.result != DAT_SUCCESS) {
       BOOST_CHECK_EQUAL(DAT_GET_TYPE(closer.result), static_cast<DAT_RETURN>(DAT_INVALID_STATE));
       REQUIRE_OK(dat_ia_close(second, DAT_CLOSE_ABRUPT_FLAG));

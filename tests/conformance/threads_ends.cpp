@@ -7,12 +7,12 @@
 #include <string>
 #include <thread>
 
-// Several threads: objects that go, and connections that end, while other threads use them.
+// Several threads: objects are freed and connections end while other threads use them.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(threads)
 
-// IAs are opened and closed, with everything in them, beside one that is busy.
+// IAs are opened and closed, with objects in them, while another IA is busy.
 BOOST_AUTO_TEST_CASE(thr_close_race) {
   Ia busy;
   const Pz pz = make_pz(busy);
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(thr_close_race) {
   BOOST_CHECK_GT(traffic.steps(), 0);
 }
 
-// One IA, opened and closed by all threads at once.
+// All threads open and close the same IA at the same time.
 BOOST_AUTO_TEST_CASE(thr_open_close) {
   Failures failures;
   in_threads(4, [&](int) {
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(thr_open_close) {
   });
 }
 
-// disconnect against the acceptance of the same connection, by two threads.
+// One thread disconnects while another accepts the same connection.
 BOOST_AUTO_TEST_CASE(thr_disconnect_against_accept) {
   Ia ia;
   const Pz pz = make_pz(ia);
@@ -83,14 +83,14 @@ BOOST_AUTO_TEST_CASE(thr_disconnect_against_accept) {
       for (int i = 0; i < round % 20; ++i) std::this_thread::yield();
       failures.ok(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG), "disconnect");
     });
-    // The active side: perhaps ESTABLISHED, then the end, and nothing more.
+    // Events of the active side: possibly ESTABLISHED, then the end, and nothing more.
     REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
       REQUIRE_OK(Link::wait(link.active.connect_evd, &event));
     BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
     BOOST_CHECK_EQUAL(ep_state(link.active.ep), DAT_EP_STATE_DISCONNECTED);
     BOOST_CHECK_EQUAL(drain(link.active.connect_evd), 0);
-    if (accepted != DAT_SUCCESS) {  // the peer was gone: CR and EP are untouched
+    if (accepted != DAT_SUCCESS) {  // the peer had gone: CR and EP are unchanged
       REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));
       BOOST_CHECK_EQUAL(ep_state(link.passive.ep), DAT_EP_STATE_UNCONNECTED);
       REQUIRE_OK(dat_ep_reset(link.active.ep));
@@ -107,8 +107,8 @@ BOOST_AUTO_TEST_CASE(thr_disconnect_against_accept) {
   }
 }
 
-// A thread posts, another ends the connection: what was taken completes once and in order, and no
-// success follows a failure.
+// One thread posts while another disconnects. Every accepted request completes once and in order,
+// and no success follows a failure.
 BOOST_AUTO_TEST_CASE(thr_disconnect_during_posts) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
   Ia ia;
@@ -130,12 +130,12 @@ BOOST_AUTO_TEST_CASE(thr_disconnect_during_posts) {
       std::uint64_t seen = 0;
       int flushed = 0;
       DAT_EVENT event;
-      // RDMA writes: the peer need not do anything.
+      // Use RDMA writes, for which the peer need not do anything.
       while (flushed < 10) {
         const DAT_RETURN rc = link.active.post_write(link.out, link.in.remote(kSize), posted,
                                                      DAT_COMPLETION_DEFAULT_FLAG);
         if (rc == DAT_SUCCESS) ++posted;
-        // DISCONNECT_PENDING takes nothing, and a full queue neither.
+        // Neither DISCONNECT_PENDING nor a full queue accepts requests.
         else if (!failures.expect(
                      DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_STATE) ||
                          DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES),
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(thr_disconnect_during_posts) {
   }
 }
 
-// EPs are freed while messages arrive at them and others of the same EVDs go on working.
+// EPs are freed while messages arrive at them, while another connection keeps working.
 BOOST_AUTO_TEST_CASE(thr_free_during_traffic) {
   Ia ia;
   const Pz pz = make_pz(ia);
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(thr_free_during_traffic) {
     for (std::uint64_t i = 0; i < 16; ++i) REQUIRE_OK(link.passive.post_recv(link.in, kSize, i));
     std::atomic<int> posted{0};
     std::thread sender([&] {
-      // Until the peer's EP is gone and the connection with it.
+      // Send until the peer's EP has been freed, which ends the connection.
       DAT_EVENT event;
       bool live = true;
       while (live) {
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(thr_free_during_traffic) {
   BOOST_CHECK_GT(traffic.steps(), 0);
 }
 
-// One EP is freed by several threads: one of them does it.
+// Several threads free the same EP: exactly one succeeds.
 BOOST_AUTO_TEST_CASE(thr_free_once) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
   if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(thr_free_once) {
   }
 }
 
-// A CR is answered by several threads: one of them does it.
+// Several threads answer the same CR: exactly one succeeds.
 BOOST_AUTO_TEST_CASE(thr_answer_once) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
   if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;

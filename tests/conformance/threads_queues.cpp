@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-// Threads that post beside threads that take the completions. The threads share EVDs and SRQs but
-// no EP, so this is allowed on every IA: dat_evd_dequeue and dat_evd_wait are Safe, and calls on
-// different objects need no serialisation. The EPs have so few slots that most posts find theirs
-// taken by requests whose completions nobody has looked at yet.
+// Some threads post while others dequeue the completions. The threads share EVDs and SRQs but no
+// EP, so this is allowed on every IA: dat_evd_dequeue and dat_evd_wait are Safe, and calls on
+// different objects need no serialisation. The EPs have so few slots that most posts find them
+// occupied by requests whose completions have not been dequeued yet.
 namespace conformance {
 
 namespace {
@@ -18,14 +18,14 @@ namespace {
 constexpr DAT_COUNT kSlots = 8;
 constexpr std::uint64_t kEach = 8000;
 
-// Requests of which the consumer hears nothing. The last one is not among them.
+// Requests whose completions are suppressed. The last request is not one of them.
 constexpr bool is_silent(std::uint64_t number) { return number % 4 != 3; }
 static_assert(!is_silent(kEach - 1));
 constexpr DAT_COMPLETION_FLAGS flags_of(std::uint64_t number) {
   return is_silent(number) ? DAT_COMPLETION_SUPPRESS_FLAG : DAT_COMPLETION_DEFAULT_FLAG;
 }
 
-// What threads tell each other to stop, so that a provider that loses something ends the test.
+// A time limit for all threads, so that the test ends even if the provider loses a completion.
 class Deadline {
  public:
   [[nodiscard]] bool over() const { return std::chrono::steady_clock::now() > end_; }
@@ -47,7 +47,7 @@ bool post_patiently(const Deadline& deadline, Failures& failures, Post&& post) {
   return failures.ok(rc, "a post");
 }
 
-// Which completions have come. A cookie is the number of the EP and that of the request.
+// Records which completions have arrived. A cookie holds the number of the EP and of the request.
 class Seen {
  public:
   Seen(std::size_t eps, std::uint64_t each, bool all)
@@ -68,7 +68,7 @@ class Seen {
     --left_;
   }
   [[nodiscard]] bool complete() const { return left_ <= 0; }
-  // Takes what `evd` has until all have come. `silent`: those that is_silent() do not come.
+  // Dequeues completions from `evd` until all have arrived.
   void take_all(DAT_EVD_HANDLE evd, const Deadline& deadline, Failures& failures) {
     DAT_EVENT event;
     while (!complete() && !deadline.over()) {
@@ -92,7 +92,7 @@ bool requests_idle(DAT_EP_HANDLE ep) {
   return idle == DAT_TRUE;
 }
 
-// EPs with one EVD for their requests, each connected to one that does nothing.
+// EPs with a common EVD for their requests, each connected to a passive EP.
 struct Writers {
   explicit Writers(std::size_t count, DAT_COUNT qlen = 64)
       : evd(make_evd(pair.ia, DAT_EVD_DTO_FLAG, qlen)),
@@ -130,7 +130,8 @@ struct Writers {
         return;
   }
   void take_all() { seen.take_all(evd, deadline, failures); }
-  // Everything has come, nothing more comes, and the EPs have nothing outstanding.
+  // Checks that all completions have arrived, that no more arrive, and that no request is
+  // outstanding.
   void check() {
     seen.check();
     BOOST_CHECK_EQUAL(drain(evd), 0);
@@ -152,7 +153,7 @@ struct Writers {
   std::vector<One> all;
 };
 
-// That many EPs with a poster each, and that many threads that dequeue.
+// Runs `posters` EPs, each with a posting thread, and `dequeuers` threads that dequeue.
 void post_beside_dequeues(int posters, int dequeuers) {
   Writers writers(static_cast<std::size_t>(posters));
   in_threads(posters + dequeuers, [&](int number) {
@@ -173,7 +174,7 @@ BOOST_AUTO_TEST_CASE(thr_poster_and_dequeuers) { post_beside_dequeues(1, 3); }
 BOOST_AUTO_TEST_CASE(thr_posters_of_one_evd) { post_beside_dequeues(4, 1); }
 BOOST_AUTO_TEST_CASE(thr_posters_and_dequeuers_of_one_evd) { post_beside_dequeues(4, 2); }
 
-// Nobody posts meanwhile.
+// No thread posts while the others dequeue.
 BOOST_AUTO_TEST_CASE(thr_dequeuers_alone) {
   constexpr std::uint64_t kBatch = 400;
   constexpr std::uint64_t kRounds = 20;
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(thr_dequeuers_alone) {
 }
 
 // A thread waits for each completion. Posts that look for a free slot take completions off the
-// queue meanwhile; the waiter has to hear of them all the same.
+// queue at the same time; the waiter must be woken for them nevertheless.
 BOOST_AUTO_TEST_CASE(thr_poster_and_waiter) {
   Writers writers(1);
   in_threads(2, [&](int number) {
@@ -224,14 +225,14 @@ BOOST_AUTO_TEST_CASE(thr_poster_and_waiter) {
   writers.check();
 }
 
-// A proxy agent dequeues, in a thread of the provider, while this one posts.
+// A proxy agent dequeues in a thread of the provider, while the main thread posts.
 BOOST_AUTO_TEST_CASE(thr_agent_dequeues_while_main_posts) {
   struct Agent {
     static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
       if (evd != DAT_HANDLE_NULL) static_cast<Agent*>(self)->serve();
     }
     void serve() {
-      // Armed before the EVD is looked at, so that nothing falls between.
+      // Rearm before dequeuing, so that no event is missed.
       writers.failures.ok(dat_cno_modify_agent(cno, {this, &Agent::run}), "modify_agent");
       DAT_EVENT event;
       while (dat_evd_dequeue(writers.evd, &event) == DAT_SUCCESS)
@@ -254,7 +255,7 @@ BOOST_AUTO_TEST_CASE(thr_agent_dequeues_while_main_posts) {
   writers.check();
 }
 
-// One thread posts receives, one sends, and others take the completions.
+// One thread posts receives, another one sends, and others dequeue the completions.
 BOOST_AUTO_TEST_CASE(thr_receives_posted_apart) {
   Pair pair;
   Failures failures;
@@ -300,7 +301,7 @@ BOOST_AUTO_TEST_CASE(thr_receives_posted_apart) {
   BOOST_CHECK(requests_idle(active.ep));
 }
 
-// The same with an SRQ, from which two connections take the buffers.
+// The same with an SRQ that provides the buffers of two connections.
 BOOST_AUTO_TEST_CASE(thr_srq_buffers_posted_apart) {
   constexpr std::uint64_t kEps = 2;
   constexpr std::uint64_t kAll = kEps * kEach;
@@ -338,7 +339,7 @@ BOOST_AUTO_TEST_CASE(thr_srq_buffers_posted_apart) {
   Seen received(1, kAll, true);
   Seen sent[] = {Seen(1, kEach, false), Seen(1, kEach, false)};
   std::atomic<std::uint64_t> posted{0};
-  std::atomic<std::uint64_t> claimed{0};  // buffers that a send is about to use
+  std::atomic<std::uint64_t> claimed{0};  // buffers reserved for sends
   in_threads(7, [&](int number) {
     if (number == 0) {
       DAT_LMR_TRIPLET segment = in.local();

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-// Data transfer: checklist 10.9 of the semantics reference. Test names are the checklist's.
-// Failures and the flags of completions have files of their own.
+// Data transfer: checklist 10.9 of the semantics reference. The test names are those of the
+// checklist. Failures and completion flags have files of their own.
 namespace conformance {
 
 namespace {
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(dto_send_zero_segments) {
   BOOST_CHECK_EQUAL(expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2).transfered_length, 0U);
 }
 
-// A message of no bytes needs no memory, whether the lists are empty, or what is in them.
+// A message of no bytes needs no memory, whether the segment lists are empty or not.
 BOOST_AUTO_TEST_CASE(dto_zero_segments_on_both_sides) {
   Pair pair;
   pair.connect();
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(dto_iov_gather_scatter) {
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
 }
 
-// Lists of all kinds again and again: a provider may remember what the post before was like.
+// Posts segment lists of all kinds in turn: a provider may cache properties of the previous post.
 BOOST_AUTO_TEST_CASE(dto_lists_one_after_the_other) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 2 * kPage);
@@ -155,12 +155,12 @@ BOOST_AUTO_TEST_CASE(dto_lists_one_after_the_other) {
                                         DAT_COMPLETION_DEFAULT_FLAG));
       expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, number);
       REQUIRE_OK(post_recv_segments(pair.passive.ep, whole, number));
-      REQUIRE_OK(post_send_segments(pair.active.ep, {}, number));  // the write is there before it
+      REQUIRE_OK(post_send_segments(pair.active.ep, {}, number));  // arrives after the write
       expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, number);
       expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, number);
       BOOST_CHECK(std::equal(sent.begin(), sent.end(), in.bytes.begin()));
     }
-  // What is remembered of a registration ends with it.
+  // Whatever the provider cached about a registration must end with it.
   const DAT_LMR_TRIPLET gone = more->local(8);
   more.reset();
   if (post_send_segments(pair.active.ep, {out.local(8), gone}, 1) != DAT_SUCCESS) return;
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(dto_read_flow) {
   for (std::uint64_t i = 0; i < 16; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
 }
 
-// The peer serves fewer at a time than the EP may ask for: the others wait.
+// The peer serves fewer Reads at a time than the EP may post: the others wait.
 BOOST_AUTO_TEST_CASE(dto_read_beyond_the_peer_s_depth, *covers("dto_read_flow")) {
   Ia probe;
   DAT_EP_ATTR attr = default_ep_attr(probe);
@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(dto_fence_read_send) {
   pair.connect();
   REQUIRE_OK(pair.passive.post_recv(in, 8, 1));
   REQUIRE_OK(pair.active.post_read(sink, source.remote(kSize), 2));
-  // What is sent is the last word of what was read: without the fence it would be old.
+  // Send the last word of the data that were read: without the fence it would be the old value.
   DAT_LMR_TRIPLET tail = sink.local(8, kSize - 8);
   REQUIRE_OK(
       dat_ep_post_send(pair.active.ep, 1, &tail, cookie(3), DAT_COMPLETION_BARRIER_FENCE_FLAG));

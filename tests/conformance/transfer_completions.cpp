@@ -4,12 +4,13 @@
 
 #include <thread>
 
-// Data transfer: which completions make events, and which events wake a waiter.
+// Data transfer: which completions create events, and which events wake a waiter.
 namespace conformance {
 
 namespace {
 
-// One message of these flags: both completions are queued, and a waiter for the receive sleeps on.
+// Sends a message with these flags: both completions are queued, and a waiter for the receive keeps
+// sleeping.
 void expect_no_wake(Pair& pair, DAT_COMPLETION_FLAGS flags) {
   Buffer out(pair.ia, pair.pz, 64);
   Buffer in(pair.ia, pair.pz, 64);
@@ -41,7 +42,7 @@ BOOST_AUTO_TEST_CASE(dto_suppress_success) {
   Buffer out(pair.ia, pair.pz, 64);
   Buffer in(pair.ia, pair.pz, 64);
   pair.connect();
-  // Many more than the queue is deep: slots of suppressed requests come back by themselves.
+  // Many more than the depth of the queue: slots of suppressed requests are released automatically.
   for (std::uint64_t i = 0; i < 200; ++i) {
     REQUIRE_OK(pair.passive.post_recv(in, 64, i));
     REQUIRE_OK(pair.active.post_send(out, 64, i, DAT_COMPLETION_SUPPRESS_FLAG));
@@ -62,7 +63,7 @@ BOOST_AUTO_TEST_CASE(dto_suppress_failure) {
   expect_dto(pair.active.request_evd, DAT_DTO_ERR_FLUSHED, 1);
 }
 
-// Without the attribute the flag means nothing: the completions notify.
+// Without the attribute the flag is ignored: the completions notify.
 BOOST_AUTO_TEST_CASE(dto_unsignalled_requires_attr) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
@@ -95,8 +96,8 @@ BOOST_AUTO_TEST_CASE(dto_unsignalled_then_signal) {
   for (std::uint64_t i = 0; i < 3; ++i)
     REQUIRE_OK(pair.active.post_send(out, 64, i, DAT_COMPLETION_UNSIGNALLED_FLAG));
   for (std::uint64_t i = 0; i < 3; ++i) expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
-  // A waiter sleeps through them or finds them queued at entry; the oldest comes first, the others
-  // are counted.
+  // A waiter sleeps through them or finds them queued at entry. The wait returns the oldest and
+  // counts the others.
   REQUIRE_OK(pair.active.post_send(out, 64, 3));
   DAT_EVENT event;
   DAT_COUNT more = 0;
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(dto_unsignalled_then_signal) {
   for (std::uint64_t i = 1; i < 4; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
 }
 
-// A completion that does not notify is queued, and the waiter sleeps on.
+// A completion that does not notify is queued, and the waiter keeps sleeping.
 BOOST_AUTO_TEST_CASE(dto_unsignalled_no_wake) {
   Ia probe;
   DAT_EP_ATTR attr = default_ep_attr(probe);
@@ -168,7 +169,7 @@ BOOST_AUTO_TEST_CASE(dto_threshold_batch) {
   BOOST_CHECK_EQUAL(more, kBatch - 1);
 }
 
-// Flags that are none of a receive mean nothing: its event comes.
+// Flags that do not apply to receives are ignored: the event arrives.
 BOOST_AUTO_TEST_CASE(dto_recv_flags_invalid) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
@@ -185,7 +186,7 @@ BOOST_AUTO_TEST_CASE(dto_recv_flags_invalid) {
   }
 }
 
-// False where that is refused.
+// Tests an EP without DTO EVDs. Returns false if the provider refuses to create one.
 bool check_null_evds(const DAT_EP_ATTR* attributes) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
@@ -193,7 +194,7 @@ bool check_null_evds(const DAT_EP_ATTR* attributes) {
   Buffer sink(pair.ia, pair.pz, 64);
   out.fill(3);
   const Evd connect_evd = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
-  Ep silent;  // tells nothing of its receives and requests
+  Ep silent;  // reports no completions
   const DAT_RETURN rc = dat_ep_create(pair.ia, pair.pz, DAT_HANDLE_NULL, DAT_HANDLE_NULL,
                                       connect_evd, attributes, silent.out());
   if (skip_unless(DAT_GET_TYPE(rc) != DAT_INVALID_PARAMETER,
@@ -211,10 +212,10 @@ bool check_null_evds(const DAT_EP_ATTR* attributes) {
   REQUIRE_OK(pair.active.post_send(out, 64, 1));
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1);
   REQUIRE_OK(
-      pair.active.post_read(sink, in.remote(64), 2));  // the read comes back behind the placed send
+      pair.active.post_read(sink, in.remote(64), 2));  // completes after the send has been placed
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
   BOOST_CHECK(in.holds(3, 64));
-  // More requests than the EP has slots: discarded completions free them.
+  // More requests than the EP has slots: discarded completions release the slots.
   for (int i = 0; i < 100; ++i) {
     REQUIRE_OK(pair.active.post_recv(sink, 64, 3));
     DAT_LMR_TRIPLET segment = in.local();

@@ -5,14 +5,14 @@
 
 #include <cstdlib>
 
-// Data transfer: what is refused, and what fails.
+// Data transfer: refused posts and failing requests.
 namespace conformance {
 
 namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// A variable of the environment, unless the user has set it.
+// Sets an environment variable, unless the user has set it.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name), own_(std::getenv(name) == nullptr) {
@@ -29,7 +29,7 @@ class Variable {
   bool own_;
 };
 
-// The request was refused at once with `type`, or it fails with LOCAL_PROTECTION: both are legal.
+// The post was refused with `type`, or the request fails with LOCAL_PROTECTION: both are legal.
 void expect_refused_or_local_protection(DAT_RETURN rc, DAT_RETURN_TYPE type, End& end,
                                         DAT_EVD_HANDLE evd, std::uint64_t value) {
   if (rc != DAT_SUCCESS) {
@@ -40,14 +40,14 @@ void expect_refused_or_local_protection(DAT_RETURN rc, DAT_RETURN_TYPE type, End
   expect_connection_end(end.connect_evd);
 }
 
-// The active side's RDMA request was refused by the target.
+// The target refuses the RDMA request of the active side.
 void expect_remote_access_error(Pair& pair, std::uint64_t value) {
   expect_dto(pair.active.request_evd, DAT_DTO_ERR_REMOTE_ACCESS, value);
   expect_connection_end(pair.active.connect_evd);
   expect_connection_end(pair.passive.connect_evd);
 }
 
-// One byte more arrives than the receive has room for. The status of the receive.
+// A message arrives that is one byte longer than the receive. Returns the status of the receive.
 DAT_DTO_COMPLETION_STATUS receive_too_much(Pair& pair) {
   const Buffer out(pair.ia, pair.pz, kPage);
   const Buffer in(pair.ia, pair.pz, kPage);
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(dto_recv_too_small) {
   expect_connection_end(pair.passive.connect_evd);
   expect_connection_end(pair.active.connect_evd);
   expect_event(pair.active.request_evd,
-               DAT_DTO_COMPLETION_EVENT);  // iWARP may have completed it before
+               DAT_DTO_COMPLETION_EVENT);  // iWARP may have completed it earlier
 }
 
 BOOST_AUTO_TEST_CASE(dto_recv_too_small_status, *covers("dto_recv_too_small")) {
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(dto_request_queue_full) {
   expect_dto(end.request_evd, DAT_DTO_SUCCESS, 100);
 }
 
-// The local segments say how much is transferred: existing programs leave the remote length 0.
+// The local segments determine the length: existing programs leave the remote length at 0.
 BOOST_AUTO_TEST_CASE(dto_read_local_small) {
   Pair pair;
   Buffer sink(pair.ia, pair.pz, 128);
@@ -214,8 +214,8 @@ BOOST_AUTO_TEST_CASE(dto_no_local_right) {
                                      1);
 }
 
-// Memory registered for writing only can be sent: existing programs do, since verbs devices know no
-// right to read locally. A provider that follows the specification to the letter refuses.
+// Memory registered for writing only can be sent: existing programs do that, since verbs devices
+// have no local read right. A provider that follows the specification literally refuses.
 BOOST_AUTO_TEST_CASE(dto_send_without_local_read) {
   Pair pair;
   Buffer write_only(pair.ia, pair.pz, 64, DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
@@ -301,8 +301,8 @@ BOOST_AUTO_TEST_CASE(dto_remote_pz) {
   expect_remote_access_error(pair, 1);
 }
 
-// A receive that was posted before the EP got another zone fails, and does not write into memory of
-// the old one.
+// A receive that was posted before the EP got another PZ fails, and does not write to memory of the
+// old PZ.
 BOOST_AUTO_TEST_CASE(dto_recv_of_the_zone_before) {
   Pair pair;
   const Pz other = make_pz(pair.ia);
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(dto_recv_of_the_zone_before) {
 }
 
 BOOST_AUTO_TEST_CASE(dto_no_recv_posted) {
-  // What the OpenFabrics providers are told by; unless told so, their senders wait for ever.
+  // For the OpenFabrics providers: without this setting their senders wait forever.
   const Variable retries("DAPL_RNR_RETRY", "1");
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(dto_error_flushes_rest) {
   expect_connection_end(pair.passive.connect_evd);
 }
 
-// A connected pair whose active side may have no Read outstanding, and a Read that it has posted.
+// A connected pair whose active side may have no outstanding Reads, but has posted one.
 struct ReadDepthZero {
   Pair pair;
   Buffer sink{pair.ia, pair.pz, kPage};
@@ -371,7 +371,7 @@ struct ReadDepthZero {
     source.fill(2);
     pair.connect();
     REQUIRE_OK(pair.passive.post_recv(source, 8, 1));
-    // What is in front is carried out, and of the memory that it uses the provider may know.
+    // The request before the Read is executed, and the provider may have cached the memory it uses.
     REQUIRE_OK(pair.active.post_send(sink, 8, 2));
     REQUIRE_OK(pair.active.post_read(sink, source.remote(kPage), 3));
   }
@@ -401,7 +401,7 @@ BOOST_AUTO_TEST_CASE(dto_read_depth_zero_flushes_rest) {
   zero.expect_end();
 }
 
-// iWARP may keep a place for the Read that opens a connection, and serves it then.
+// iWARP may reserve room for the Read that opens a connection; then it serves this one.
 BOOST_AUTO_TEST_CASE(dto_read_depth_zero_of_the_peer) {
   Pair pair;
   DAT_EP_PARAM param{};

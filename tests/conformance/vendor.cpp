@@ -8,7 +8,7 @@
 #include <string>
 
 // Vendor attributes: section 8.4 and checklist 10.13 of the semantics reference. A provider need
-// not have them; what it says it has must be there.
+// not have them, but what it advertises must work.
 namespace conformance {
 
 namespace {
@@ -21,7 +21,7 @@ constexpr DAT_COUNT kLastLevel = 10;
 constexpr const char* kNoExtension = "the IA has no vendor_extension";
 constexpr const char* kLevelVariable = "CONFORMANCE_EXPECTED_LEVEL";
 
-// The value of a vendor attribute; null where there is none.
+// The value of a vendor attribute; null if there is none.
 const char* vendor_value(const Ia& ia, const char* name) {
   for (DAT_COUNT i = 0; i < ia.attr.num_vendor_attr; ++i)
     if (std::strcmp(ia.attr.vendor_attr[i].name, name) == 0) return ia.attr.vendor_attr[i].value;
@@ -30,13 +30,13 @@ const char* vendor_value(const Ia& ia, const char* name) {
 
 bool is_true(const char* value) { return value != nullptr && ::strcasecmp(value, "true") == 0; }
 
-// The value of such an attribute is the address of a function.
+// The function whose address is the value of an attribute.
 template <class Function>
 Function function(const char* value) {
   return reinterpret_cast<Function>(reinterpret_cast<std::uintptr_t>(value));
 }
 
-// The functions that the attributes refer to.
+// The functions to which the attributes refer.
 struct Levels {
   explicit Levels(const Ia& on)
       : ia(on),
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(vend_trace_query_modify) {
   CHECK_TYPE(levels.modify(DAT_HANDLE_NULL, kProvider, 1), DAT_INVALID_HANDLE);
 }
 
-// The variable is read when the libraries start: another process looks.
+// The libraries read the variable when they start, so the test uses another process.
 BOOST_AUTO_TEST_CASE(vend_trace_env) {
   {
     const Ia ia;
