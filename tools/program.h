@@ -45,8 +45,8 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
 /** Flushes standard output. */
 inline void flush() { note_error(std::fflush(stdout) == 0); }
 
-/** Returns the exit status of a program: `status`. If not all output could be written, prints a line
- *  on stderr and returns 1 in place of 0. */
+/** Returns the exit status of a program: `status`. If not all output could be written, prints a
+ * line on stderr and returns 1 in place of 0. */
 inline int ended(const char* program, int status) {
   errno = 0;
   note_error(std::cout.flush().good());

@@ -7,8 +7,8 @@
 
 namespace datperf {
 
-/** The line of a case in the table, preceded by a heading if the case starts a new section: `before`
- *  is the previous case (null: none). */
+/** The line of a case in the table, preceded by a heading if the case starts a new section:
+ * `before` is the previous case (null: none). */
 [[nodiscard]] std::string table_lines(const Case* before, const Case& what,
                                       const std::vector<Row>& rows,
                                       const std::vector<std::string>& columns);

@@ -58,7 +58,8 @@ struct Target {
 [[nodiscard]] Target resolve(const std::string& host, std::uint16_t port,
                              std::chrono::seconds patience);
 
-/** Runners over DAT, for transfers and for connection set-up. The device must outlive the runner. */
+/** Runners over DAT, for transfers and for connection set-up. The device must outlive the runner.
+ */
 [[nodiscard]] std::unique_ptr<Runner> make_transfer_runner(const Device& device,
                                                            const Target& target, const Case& what);
 [[nodiscard]] std::unique_ptr<Runner> make_probe_runner(const Device& device, const Target& target,

@@ -7,8 +7,8 @@
 
 namespace datperf {
 
-/** What all clients of an IA may use together, and all clients of the sockets. Requests for more are
- *  refused. */
+/** What all clients of an IA may use together, and all clients of the sockets. Requests for more
+ * are refused. */
 struct Limits {
   std::uint64_t memory = 4ULL << 30;  // bytes of all groups; bytes of all socket messages
   std::size_t groups = 256;

@@ -83,8 +83,8 @@ class Adapter {
   [[nodiscard]] std::string named(std::string_view attribute) const;
   [[nodiscard]] bool has(std::string_view attribute) const { return named(attribute) == "TRUE"; }
   [[nodiscard]] std::span<const DAT_NAMED_ATTR> all_named() const;
-  /** Fails if the adapter has reported an asynchronous event, such as a queue overflow. Events named
-   * `ignored_ep` are ignored. */
+  /** Fails if the adapter has reported an asynchronous event, such as a queue overflow. Events
+   * named `ignored_ep` are ignored. */
   void check_async(const char* ignored_ep = nullptr) const;
   [[nodiscard]] DAT_EVD_HANDLE evd(DAT_COUNT length, DAT_EVD_FLAGS flags,
                                    DAT_CNO_HANDLE cno = DAT_HANDLE_NULL) const;
@@ -125,7 +125,8 @@ class Memory {
   DAT_RMR_CONTEXT rmr_context_ = 0;
 };
 
-/** The description of a side's memory that it sends to its peer: 16 bytes on the wire, big-endian. */
+/** The description of a side's memory that it sends to its peer: 16 bytes on the wire, big-endian.
+ */
 struct RemoteBuffer {
   static constexpr std::size_t kSize = 16;
   std::uint64_t address = 0;

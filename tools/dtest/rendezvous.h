@@ -23,8 +23,8 @@ struct Record {
   bool ours = false;       // a mark after the text shows that the peer is a program of this project
 
   static Record of(const Adapter& adapter);
-  /** Formats a record. Original clients return the server's record unchanged, so servers and clients
-   * of this project use different marks. */
+  /** Formats a record. Original clients return the server's record unchanged, so servers and
+   * clients of this project use different marks. */
   [[nodiscard]] std::string text(bool of_server) const;
   static Record parse(std::string_view text, bool of_server);
 };
@@ -49,8 +49,8 @@ class Rendezvous {
   int socket_ = -1;
 };
 
-/** Connects to the server and returns its record. If `answer` is set, sends back what it returns for
- * that record. */
+/** Connects to the server and returns its record. If `answer` is set, sends back what it returns
+ * for that record. */
 Record ask(const std::string& host, const std::function<std::string(const Record&)>& answer = {});
 
 /** The address to connect to: that in the record, else that of the host. */
