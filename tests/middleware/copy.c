@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * mw_copy - a striped copy service, in the manner of the first uDAPL programs: interval timer and
- * signals all the time, processes forked with the adapter open, limits of dat_ia_query used as they
- * are, EPs of every origin (attributes, none, the listener's, reserved), duplicated connections,
- * memory registered for each transfer, queues that grow under load.
+ * mw_copy - a striped copy service, in the style of the first uDAPL programs: an interval timer
+ * with frequent signals, processes forked while the adapter is open, limits of dat_ia_query used as
+ * reported, EPs of every origin (with attributes, without, from the listener, reserved), duplicated
+ * connections, memory registered for each transfer, queues that grow under load.
  *
- * A control connection agrees on the streams. Of a file of CHUNKs the client announces each on a
- * stream; the server reads it by RDMA, or writes it back, and acknowledges.
+ * The streams are negotiated over a control connection. A file consists of CHUNKs; the client
+ * announces each of them on a stream, and the server reads it by RDMA, or writes it back, and
+ * acknowledges.
  */
 #define _DEFAULT_SOURCE
 #include <dat/udat.h>
@@ -23,10 +24,10 @@
 #define STREAMS 6
 #define CHUNK 30000
 #define CHUNKS 96
-#define SLOTS 4 /* messages of a stream */
+#define SLOTS 4 /* messages per stream */
 #define VERSION 2
 
-struct note { /* every message; also the private data of a connect */
+struct note { /* the format of every message and of the private data of connection requests */
   uint32_t version, stream, chunk, write;
   uint64_t address;
   uint32_t context, sum;
@@ -85,7 +86,7 @@ static void start_ticking(void) {
   setitimer(ITIMER_REAL, &every, NULL);
 }
 
-/* Waits in slices, as a program does that shows its progress. */
+/* Waits in slices, like a program that shows its progress. */
 static DAT_EVENT wait_event(DAT_EVD_HANDLE evd, const char* what) {
   static const DAT_TIMEOUT slices[] = {0, 200, DAT_TIMEOUT_INFINITE, 5000, 0, 1000000};
   static unsigned turn;
@@ -175,7 +176,7 @@ static void post_note(struct stream* s, const struct note* note, DAT_COMPLETION_
   dat(dat_ep_post_send(s->ep, 1, &iov, cookie, flags), "dat_ep_post_send");
 }
 
-/* Limits as the adapter has them, taken as they are. */
+/* Attributes equal to the limits that the adapter reports. */
 static DAT_EP_ATTR widest(void) {
   DAT_EP_ATTR wide;
   memset(&wide, 0, sizeof wide);
@@ -201,7 +202,7 @@ static void prepare(struct stream* s, int number, DAT_EP_HANDLE given) {
   s->notes = calloc(2 * SLOTS, sizeof *s->notes);
   s->lmr = add(s->notes, 2 * SLOTS * sizeof *s->notes,
                DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG, &s->context, &unused);
-  if (given) { /* the listener's: it wants a zone and queues */
+  if (given) { /* created by the listener: it needs a PZ and EVDs */
     DAT_EP_PARAM param;
     memset(&param, 0, sizeof param);
     param.pz_handle = pz;
@@ -256,7 +257,7 @@ static struct stream* take(const DAT_EVENT* event, struct note* note, int* is_no
   if (slot < SLOTS) {
     --s->recvs;
     if (done->status == DAT_DTO_SUCCESS) {
-      if (done->transfered_length != 0) { /* nothing but "I am alive" is in an empty message */
+      if (done->transfered_length != 0) { /* an empty message only shows that the peer is alive */
         *note = s->notes[slot];
         *is_note = 1;
       }
@@ -311,7 +312,7 @@ static void on_announcement(struct stream* s, const struct note* note, DAT_LMR_C
     dat(dat_ep_post_rdma_write(s->ep, 1, &iov, cookie, &remote, DAT_COMPLETION_SUPPRESS_FLAG),
         "dat_ep_post_rdma_write");
     post_note(s, &answer, DAT_COMPLETION_DEFAULT_FLAG);
-  } else { /* the answer leaves when the data is here */
+  } else { /* the answer is sent when the data have arrived */
     dat(dat_ep_post_rdma_read(s->ep, 1, &iov, cookie, &remote, DAT_COMPLETION_SUPPRESS_FLAG),
         "dat_ep_post_rdma_read");
     post_note(s, &answer, DAT_COMPLETION_BARRIER_FENCE_FLAG);
@@ -351,7 +352,7 @@ static void serve(int fd) {
   struct note note;
   int is_note;
   who = "server";
-  if (fork() != 0) { /* a daemon: forked before the adapter is open */
+  if (fork() != 0) { /* a daemon: forks before it opens the adapter */
     _exit(0);
   }
   setsid();
@@ -364,7 +365,7 @@ static void serve(int fd) {
   start_ticking();
   while (write(fd, &qual, sizeof qual) < 0) {
   }
-  /* The first call speaks an old version, and is told so. */
+  /* The first request has an old version, and is rejected with the wanted one. */
   DAT_CR_HANDLE cr = next_request(&note);
   uint32_t wanted = VERSION;
   dat(dat_cr_reject(cr, sizeof wanted, &wanted), "dat_cr_reject");
@@ -449,7 +450,7 @@ static void connect_stream(struct stream* s, DAT_CONN_QUAL qual, uint32_t versio
     dat(dat_ep_connect(s->ep, attr.ia_address_ptr, qual, DAT_TIMEOUT_INFINITE, sizeof hello, &hello,
                        DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
         "dat_ep_connect");
-  } else { /* to where the control connection goes */
+  } else { /* to the same service point as the control connection */
     dat(dat_ep_dup_connect(s->ep, streams[0].ep, DAT_TIMEOUT_INFINITE, sizeof hello, &hello,
                            DAT_QOS_BEST_EFFORT),
         "dat_ep_dup_connect");
@@ -517,7 +518,7 @@ static void copy(int write, int round) {
       chunk_lmr[note.chunk] = NULL;
     }
     if (done % 30 ==
-        10) { /* a helper process while the adapter is open; it ends in the usual way */
+        10) { /* a helper process while the adapter is open; it ends by calling exit() */
       const pid_t helper = fork();
       if (helper == 0) {
         exit(0);
@@ -537,7 +538,7 @@ static void client(DAT_CONN_QUAL qual) {
   int is_note;
   who = "client";
   open_all();
-  /* A second instance of the adapter, which reports to the same queue if that is possible. */
+  /* A second open of the adapter, which shares the async EVD if that is possible. */
   DAT_IA_HANDLE second;
   DAT_EVD_HANDLE shared = async_evd;
   DAT_RETURN status = dat_ia_openv((DAT_NAME_PTR)ia_name, 1, &shared, &second, DAT_VERSION_MAJOR,
@@ -611,7 +612,7 @@ static void client(DAT_CONN_QUAL qual) {
       fprintf(stderr, "%s: event 0x%x at the end\n", who, event.event_number);
       _exit(1);
     }
-    finish(&streams[i]); /* what it had posted goes with it */
+    finish(&streams[i]); /* also discards its posted receives */
   }
   for (int c = 0; c < CHUNKS; ++c) {
     if (chunk_lmr[c]) {

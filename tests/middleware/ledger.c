@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * mw_ledger - a replicated ledger. The leader writes entries into the followers' logs by RDMA
- * Write; a follower looks at the last byte of the next entry and, once that is there, takes the
- * rest for written; it acknowledges by writing a counter into the leader's memory. After the
- * connection is up nobody asks DAT for anything to find out what has come: the pollers look at
- * memory. Service points have 64-bit qualifiers.
+ * Write. A follower polls the last byte of the next entry and, once that has arrived, assumes that
+ * the rest has been written. It acknowledges by writing a counter into the leader's memory. Once
+ * connected, neither side makes DAT calls to learn what has arrived: they poll memory. Service
+ * points have 64-bit conn quals.
  *
- * An entry of n bytes lies at any alignment in a slot: payload, trailer {length, sum, index}, and
- * the last byte, which is never 0 and changes from lap to lap.
+ * An entry of n bytes is stored at any alignment in a slot: payload, trailer {length, sum, index},
+ * and the last byte, which is never 0 and changes from lap to lap.
  */
 #define _DEFAULT_SOURCE
 #include <dat/udat.h>
@@ -49,7 +49,7 @@ typedef struct {
   uint32_t sum;
   uint64_t index;
   unsigned char filler[7];
-  unsigned char lap; /* the last byte of all */
+  unsigned char lap; /* the last byte of the entry */
 } trailer_t;
 
 typedef struct {
@@ -126,7 +126,7 @@ static DAT_EP_HANDLE make_ep(void) {
   return ep;
 }
 
-/* Completions are only looked at when buffers are wanted back. */
+/* Dequeues completions, and only when buffers are needed again. */
 static void reap(int wanted) {
   static int got;
   DAT_EVENT event;
@@ -217,9 +217,9 @@ static void lead(const DAT_CONN_QUAL* quals) {
   }
   int written = 0;
   for (uint64_t index = 0; index < (uint64_t)entries; ++index) {
-    for (int f = 0; f < followers; ++f) { /* room in every log? */
+    for (int f = 0; f < followers; ++f) { /* wait for room in every log */
       while (index - acks[f] >= SLOTS) {
-        if (idle_polls) { /* looks at its queues now and then, like a program with other work */
+        if (idle_polls) { /* check the queues occasionally, like a program with other work */
           DAT_EVENT event;
           if (DAT_GET_TYPE(dat_evd_dequeue(connect_evd, &event)) != DAT_QUEUE_EMPTY) {
             DIE("a connection ended: event 0x%x", event.event_number);
@@ -269,7 +269,7 @@ static void lead(const DAT_CONN_QUAL* quals) {
 
 /* ---- follower ----------------------------------------------------------------------------- */
 
-/* The poller. No DAT call, no system call: the entry comes into memory, or it does not. */
+/* Polls memory for the next entry, without DAT calls and system calls. */
 static void await(const unsigned char* slot, uint64_t index) {
   const uint32_t length = length_of(index);
   const unsigned char* last = slot + length + sizeof(trailer_t) - 1;
@@ -304,7 +304,7 @@ static void follow(int number, DAT_CONN_QUAL qual, int ready_fd) {
   DAT_LMR_HANDLE counter_lmr = add_memory(counter, 4096, &counter_context, &unused);
   DAT_PSP_HANDLE psp;
   DAT_PSP_PARAM psp_param;
-  for (;;) { /* another number if this one is taken; the leader hears of it */
+  for (;;) { /* if the conn qual is in use, try another; the leader is informed */
     const DAT_RETURN status = dat_psp_create(ia, qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp);
     if (DAT_GET_TYPE(status) != DAT_CONN_QUAL_IN_USE) {
       OK(status);
@@ -344,15 +344,15 @@ static void follow(int number, DAT_CONN_QUAL qual, int ready_fd) {
   }
   for (uint64_t index = 0; index < (uint64_t)entries; ++index) {
     await(log + index % SLOTS * SLOT + index % 61, index);
-    /* A byte of this lap must not pass for the end of an entry of the next one. */
+    /* Clear the slot, so that no byte of this lap is taken for the end of an entry of the next. */
     memset(log + index % SLOTS * SLOT, 0, SLOT);
     if (index % 5 == 4 || index + 1 == (uint64_t)entries) {
       static int sent;
-      if (sent >= 64) { /* counters lie side by side: each has its place while it is under way */
+      if (sent >= 64) { /* 64 counters, so that each stays unchanged while it is in flight */
         reap(sent - 63);
       }
       counter[sent % 64] = index + 1;
-      /* One write after the other: the last one counts. */
+      /* Writes are placed in order, so the last one determines the counter. */
       const int before = segments;
       segments = 1;
       write_to(ep, (unsigned char*)&counter[sent % 64], 8, counter_context, leader.address,
@@ -432,7 +432,7 @@ int main(int argc, char** argv) {
     if (fread(&quals[f], sizeof quals[f], 1, random_source) != 1 || pipe(pipe_fds) != 0) {
       return 1;
     }
-    if (f == 0) { /* one that a 32-bit program would take for a negative number */
+    if (f == 0) { /* a value that is negative as a signed 64-bit number */
       quals[f] = 0xfedcba9800000000u | (quals[f] & 0xffffffffu);
     }
     pids[f] = start(f, quals[f], pipe_fds[1], NULL);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// mw_rpc - an RPC library: the server hears of everything through one CNO, the clients sleep until
-// a solicited reply comes.
+// mw_rpc - an RPC library: the server is notified of all events through one CNO, the clients sleep
+// until a solicited reply arrives.
 //
-//   -e wait    a proxy thread sits in dat_cno_wait
-//   -e agent   the CNO's agent wakes the proxy thread, which installs it again
+//   -e wait    a proxy thread waits in dat_cno_wait
+//   -e agent   the CNO's agent wakes the proxy thread, which installs the agent again
 //   -e inline  the agent serves the calls itself, and installs itself again
 #include <dat/udat.h>
 #include <getopt.h>
@@ -99,13 +99,13 @@ DAT_IA_HANDLE open_ia(DAT_EVD_HANDLE& async_evd) {
   return ia;
 }
 
-// Receive and send buffers of one connection, in one region.
+// The receive and send buffers of one connection, in one region.
 struct Connection {
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
   DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
   DAT_LMR_CONTEXT context = 0;
   std::vector<Message> memory = std::vector<Message>(2 * kBuffers);
-  std::mutex lock;  // free_sends: timer and dispatcher send
+  std::mutex lock;  // protects free_sends: both timer and dispatcher send
   std::vector<int> free_sends;
   bool connected = false;
   bool quitting = false;
@@ -148,7 +148,7 @@ struct Connection {
     must(dat_ep_post_recv(ep, 1, &iov, cookie, DAT_COMPLETION_DEFAULT_FLAG), "dat_ep_post_recv");
   }
 
-  // False if there is no buffer. A connection that has just ended swallows the message.
+  // Returns false if there is no buffer. If the connection has ended, the message is lost.
   bool send(std::uint64_t xid, std::uint32_t procedure, std::uint32_t length,
             DAT_COMPLETION_FLAGS flags) {
     std::lock_guard<std::mutex> guard(lock);
@@ -196,7 +196,7 @@ struct Connection {
 class Server {
  public:
   void run(int ready_fd, int clients);
-  void dump() const;  // of a signal handler, so without locks
+  void dump() const;  // called by a signal handler, so it takes no locks
 
  private:
   struct Late {
@@ -221,7 +221,7 @@ class Server {
   DAT_PZ_HANDLE pz_{};
   DAT_PSP_HANDLE psp_{};
   std::map<DAT_EP_HANDLE, std::unique_ptr<Connection>> connections_;
-  std::mutex table_;  // connections_ against the timer
+  std::mutex table_;  // protects connections_ from the timer
   std::mutex late_lock_;
   std::deque<Late> late_;
   sem_t wake_;
@@ -236,7 +236,7 @@ void Server::agent(DAT_PVOID self, DAT_EVD_HANDLE) {
   if (options.engine == "agent") {
     sem_post(&server->wake_);
   } else {
-    // First the agent for what comes from now on, then what came before.
+    // First install the agent for future events, then handle those that have arrived.
     server->install_agent();
     server->drain_all();
   }
@@ -272,7 +272,7 @@ void Server::proxy() {
       if (DAT_GET_TYPE(status) != DAT_QUEUE_EMPTY && DAT_GET_TYPE(status) != DAT_TIMEOUT_EXPIRED) {
         must(status, "dat_cno_wait");
       } else {
-        continue;  // nothing came, so there is nothing
+        continue;  // timeout: no event to handle
       }
     } else {
       sem_wait(&wake_);
@@ -322,7 +322,7 @@ void Server::on_call(Connection& connection, const Message& call) {
                        connection.ep, call.xid, call.length});
       break;
     }
-    case kTalk:  // notes that wake nobody, then the reply
+    case kTalk:  // unsolicited notes, then the reply
       for (int i = 0; i < 2; ++i) {
         if (!connection.send(call.xid, kNote, 8, DAT_COMPLETION_DEFAULT_FLAG)) {
           fail("no buffer for a note");
@@ -335,7 +335,7 @@ void Server::on_call(Connection& connection, const Message& call) {
       connection.quitting = true;
       must(dat_ep_disconnect(connection.ep, DAT_CLOSE_GRACEFUL_FLAG), "dat_ep_disconnect");
       break;
-    case kQuitAbrupt:  // as soon as the reply is complete
+    case kQuitAbrupt:  // disconnects as soon as the reply is complete
       reply(connection, call, 64);
       connection.quitting = true;
       break;
@@ -368,7 +368,7 @@ void Server::handle(const DAT_EVENT& event) {
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
       found->second->connected = true;
     } else {
-      // Completions of what was posted are in the other EVD; nothing of them is of use here.
+      // The completions of this connection are in the other EVD. Discard them.
       DAT_EVENT left;
       Connection& connection = *found->second;
       const auto begin = std::chrono::steady_clock::now();
@@ -380,7 +380,7 @@ void Server::handle(const DAT_EVENT& event) {
                                                : connection.posted_sends -= 1);
             continue;
           }
-          // Somebody else's; the table is ours already.
+          // It belongs to another connection. handle() locks table_ itself, so unlock it.
           table_.unlock();
           handle(left);
           table_.lock();
@@ -404,7 +404,7 @@ void Server::handle(const DAT_EVENT& event) {
   if (index >= kBuffers) {
     connection.sent(index);
     if (connection.quitting && connection.posted_sends == 0 && done.status == DAT_DTO_SUCCESS) {
-      dat_ep_disconnect(connection.ep, DAT_CLOSE_ABRUPT_FLAG);  // perhaps under way already
+      dat_ep_disconnect(connection.ep, DAT_CLOSE_ABRUPT_FLAG);  // may already be disconnecting
     }
     return;
   }
@@ -467,7 +467,7 @@ void Server::run(int ready_fd, int clients) {
     if (agent_calls_ == 0) {
       fail("the agent was never called");
     }
-    // An agent that has closed the last connection may still look for more on the EVDs.
+    // The agent that closed the last connection may still be dequeuing: wait for it.
     std::lock_guard<std::mutex> guard(dispatch_);
   }
   must(dat_evd_free(cr_evd_), "dat_evd_free");
@@ -547,7 +547,7 @@ void Client::on_message(const DAT_EVENT& event) {
   ++replies_;
 }
 
-// Sleeps without limit, until somebody makes the EVD unwaitable.
+// Waits for replies until the EVD is made unwaitable.
 void Client::receiver() {
   for (unsigned round = 0;; ++round) {
     DAT_EVENT event;

@@ -49,7 +49,7 @@ CASES = {
 
 
 def stop(process):
-    """Ends a program with all that it started."""
+    """Kills a program and all processes that it has started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -58,7 +58,7 @@ def stop(process):
 
 
 def run(name, options, mode):
-    """None, or why it failed."""
+    """Runs a case. Returns None, or why it failed."""
     program, arguments, _ = CASES[name]
     command = [os.path.join(options.bin, program), "-D", options.ia, *arguments.split(), "-w", str(options.timeout)]
     if mode == "threadsafe":
@@ -72,7 +72,7 @@ def run(name, options, mode):
         output, _ = process.communicate()
         return " ".join(command) + "\ndid not end\n" + output
     finally:
-        stop(process)  # what a program that failed left behind
+        stop(process)  # also processes that a failed program left behind
     if options.verbose:
         print(output, end="")
     return None if process.returncode == 0 else " ".join(command) + "\n" + output

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * mw_storage - a storage server, as iSER targets and NFS/RDMA servers are: it moves all data by
- * RDMA, out of and into memory of the client that the client opens for one request. A thread of the
- * client changes its blocks all the time, also while they are read: what arrives may be old or new,
- * but every word must have been there.
+ * mw_storage - a storage server like iSER targets and NFS/RDMA servers: it moves all data by RDMA,
+ * from and to memory that the client opens for a single request. A thread of the client changes its
+ * blocks continuously, even while they are read: words that arrive may be old or new, but every one
+ * must have been in memory at some time.
  */
 #define _DEFAULT_SOURCE
 #include <dat/udat.h>
@@ -18,7 +18,7 @@
 
 #define BLOCK 16384
 #define BLOCKS 33
-#define LIVE_BLOCKS 32 /* into the last one the server writes */
+#define LIVE_BLOCKS 32 /* the server writes to the last one */
 #define WORDS (BLOCK / 8)
 #define QUEUE 16
 #define WAIT_US (60 * 1000 * 1000)
@@ -29,11 +29,11 @@ struct command {
   uint32_t operation, tag, block, length;
   uint64_t address;
   uint32_t context;
-  uint32_t version;   /* READ_LIVE: the least that may be found; DONE: the most that was */
-  uint64_t words[64]; /* LIVE_MESSAGE: of the block, as it is now */
+  uint32_t version;   /* READ_LIVE: the oldest that may be found; DONE: the newest that was found */
+  uint64_t words[64]; /* LIVE_MESSAGE: the current words of the block */
 };
 
-struct half { /* what server and client have alike */
+struct half { /* the common part of server and client */
   const char* name;
   DAT_IA_HANDLE ia;
   DAT_EVD_HANDLE async_evd, recv_evd, request_evd, connect_evd;
@@ -74,7 +74,7 @@ static void bail(struct half* h, const char* what, DAT_RETURN status) {
     _exit(1);                     \
   } while (0)
 
-/* A word tells its block and place, and which version of the block it belongs to. */
+/* A word encodes its block, its place, and the version of the block. */
 static uint64_t word_of(uint32_t block, uint32_t place, uint32_t version) {
   return (uint64_t)(block * 4096 + place) << 32 | version;
 }
@@ -97,7 +97,7 @@ static void* change_blocks(void* argument) {
   volatile uint64_t* blocks = argument;
   while (!stop_changing) {
     const uint32_t version = version_now + 1;
-    version_now = version; /* first: nobody may find a version that has not begun */
+    version_now = version; /* first, so that no reader finds a version newer than this */
     for (uint32_t block = 0; block < LIVE_BLOCKS; ++block) {
       for (uint32_t place = 0; place < WORDS; ++place) {
         blocks[block * WORDS + place] = word_of(block, place, version);
@@ -148,7 +148,7 @@ static void set_up(struct half* h) {
     h->blocks[i] = word_of(i / WORDS, i % WORDS, 1);
   }
   h->block_lmr = add(h, h->blocks, BLOCKS * BLOCK, &h->block_context, &h->block_remote);
-  /* No attributes: what the provider thinks fit. */
+  /* No attributes: the provider's defaults. */
   TRY(h, dat_ep_create(h->ia, h->pz, h->recv_evd, h->request_evd, h->connect_evd, NULL, &h->ep));
   for (unsigned i = 0; i < QUEUE / 2; ++i) {
     post_recv(h, i);
@@ -267,7 +267,7 @@ static int answer(struct half* h) {
   const struct command done = {.operation = DONE, .tag = command.tag, .version = most};
   post_send(h, &done, NULL);
   event = next_event(h, h->request_evd, posted);
-  if (posted == 2) { /* the write first, then the message that tells of it */
+  if (posted == 2) { /* the write completes first, then the message that announces it */
     expect_done(h, &event, DAT_DTO_RDMA_WRITE, command.tag);
     TRY(h, dat_evd_dequeue(h->request_evd, &event));
   }
@@ -301,7 +301,7 @@ static void serve(int ready_fd) {
 
 /* ---- client ------------------------------------------------------------------------------- */
 
-/* Opens a block, or closes it with length 0; the context is of use at once, before the completion.
+/* Opens a block, or closes it if the length is 0. The context is usable before the bind completes.
  */
 static DAT_RMR_CONTEXT open_window(struct half* h, DAT_RMR_HANDLE rmr, const void* data,
                                    uint32_t length, DAT_MEM_PRIV_FLAGS rights, uint64_t tag) {
@@ -369,7 +369,7 @@ static void request(struct half* h, DAT_RMR_HANDLE rmr, uint64_t* quiet, uint32_
   }
   const DAT_EVENT event = next_event(h, h->request_evd, 1);
   expect_done(h, &event, DAT_DTO_SEND, tag);
-  if (windowed && tag % 2) { /* close it; or leave that to the next bind */
+  if (windowed && tag % 2) { /* close it now, or leave that to the next bind */
     open_window(h, rmr, (void*)(uintptr_t)command.address, 0, DAT_MEM_PRIV_NONE_FLAG, tag);
     expect_bound(h, rmr, tag);
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* A client: several sessions, each a thread that writes pages, reads them back, reconnects. */
+/* A client: several sessions, each with a thread that writes pages, reads them back, reconnects. */
 #define _DEFAULT_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void fill(unsigned char* page, unsigned seed) {
   }
 }
 
-/* A server that is not there yet, or no more, is tried again. */
+/* Retries while the server is not listening yet, or no longer. */
 static void connect_session(session_t* session) {
   for (int attempt = 0;; ++attempt) {
     session_post_all(session);
@@ -65,7 +65,7 @@ static int expect_answer(session_t* session, uint32_t sequence, uint32_t* sum) {
   return 1;
 }
 
-/* One page there and back. Returns 0 when the connection ended. */
+/* Writes a page and reads it back. Returns 0 if the connection has ended. */
 static int transact(session_t* session, unsigned round) {
   const uint32_t page = round % PAGES, sequence = 2 * round;
   unsigned char* data = session->memory + page * PAGE;
@@ -98,7 +98,7 @@ static int transact(session_t* session, unsigned round) {
 static void hang_up(session_t* session, unsigned round) {
   session_send(session, OP_BYE, 0, round, 0);
   session_settled(session);
-  /* A server ends a session that it has the farewell of, too: who comes first is open. */
+  /* On OP_BYE the server disconnects as well: either side may be the first. */
   dat_ep_disconnect(session->ep, round % 2 ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
   session_drain(session);
 }
@@ -117,7 +117,7 @@ static void* session_main(void* argument) {
   session_t* session = argument;
   connect_session(session);
   for (unsigned round = 1; round <= (unsigned)opts.rounds; ++round) {
-    if (!transact(session, round)) { /* the server is gone: again from the start with the next */
+    if (!transact(session, round)) { /* the server has gone: repeat the round with the next */
       dat_ep_disconnect(session->ep, DAT_CLOSE_ABRUPT_FLAG);
       session_drain(session);
       renew(session, round--);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * db.h - a clustered database's page server and its clients. A node is a process with one open
- * adapter; its sessions have an EP and a thread each, which posts; one reaper thread takes all
- * completions from one EVD and hands them to the sessions; another thread sees to connections.
+ * db.h - the page server of a clustered database and its clients. A node is a process with one open
+ * adapter. Each of its sessions has an EP and a thread that posts. One reaper thread dequeues all
+ * completions from one EVD and passes them to the sessions; another thread handles connections.
  */
 #pragma once
 
@@ -10,11 +10,11 @@
 #include <pthread.h>
 
 #define PAGE 8192
-#define PAGES 8 /* of a session */
-#define DEPTH 8 /* receives of a session, or for each session in the shared queue */
+#define PAGES 8 /* per session */
+#define DEPTH 8 /* receives per session, in its own queue or in the shared one */
 #define MESSAGE 256
 #define MAX_SESSIONS 64
-#define PATIENCE 60 /* seconds: who waits longer is stuck */
+#define PATIENCE 60 /* seconds: a thread that waits longer is stuck */
 
 enum { OP_PUT = 1, OP_GET, OP_DONE, OP_BYE };
 
@@ -33,7 +33,7 @@ typedef struct session session_t;
 
 typedef struct work {
   int kind;
-  session_t* session; /* of a buffer of the shared queue: unknown until the message is read */
+  session_t* session; /* unknown for a buffer of the shared queue until its message is read */
   message_t* message;
   struct work* next;
 } work_t;
@@ -45,9 +45,9 @@ struct session {
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  int recvs, requests;   /* posted, not reaped yet */
+  int recvs, requests;   /* posted but not reaped yet */
   int failed;            /* a request failed: the connection is ending */
-  work_t *first, *last;  /* received, not handled yet */
+  work_t *first, *last;  /* received but not handled yet */
   unsigned char* memory; /* pages, receive buffers, send buffers */
   DAT_LMR_HANDLE lmr;
   DAT_LMR_CONTEXT lmr_context;
@@ -65,7 +65,7 @@ typedef struct node {
   DAT_SRQ_HANDLE srq;
   DAT_SOCK_ADDR* address;
   pthread_t reaper, connector;
-  int stop; /* of all threads: by __atomic_* only */
+  int stop; /* for all threads; accessed with __atomic_* only */
   session_t sessions[MAX_SESSIONS];
   work_t srq_works[MAX_SESSIONS * DEPTH];
   unsigned char* srq_memory;
@@ -91,13 +91,13 @@ void session_make_ep(session_t* session);
 void session_free(session_t* session);
 void session_post_recv(session_t* session, work_t* work);
 void session_post_all(session_t* session);
-/* The next message, or NULL when the connection is over. */
+/* Waits for the next message. Returns NULL if the connection has ended. */
 work_t* session_next(session_t* session);
 void session_send(session_t* session, uint32_t op, uint32_t page, uint32_t sequence, uint32_t sum);
 void session_rdma(session_t* session, int write, uint32_t page, uint64_t address, uint32_t context);
-/* Until no request is outstanding; 0 if one failed. */
+/* Waits until no request is outstanding. Returns 0 if one failed. */
 int session_settled(session_t* session);
-/* The connection is over: until all that was posted has come back. */
+/* After the end of the connection: waits until everything posted has completed. */
 void session_drain(session_t* session);
 uint32_t page_sum(const unsigned char* page);
 

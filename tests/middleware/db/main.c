@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * mw_db - starts a page server and its clients, and with -k kills clients, with -K the server, in
- * the middle of their work. Those that live must get every byte right, and end.
+ * mw_db - starts a page server and its clients. With -k it kills clients, with -K the server, while
+ * they are working. The survivors must get every byte right, and finish.
  */
 #define _DEFAULT_SOURCE
 #include <getopt.h>
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
     }
   }
   signal(SIGPIPE, SIG_IGN);
-  /* With a shared queue the end of a session may overtake its farewell on its way to the thread. */
+  /* With a shared queue the end of a session may reach its thread before its OP_BYE does. */
   options.broken = options.srq || kill_server ? 1 << 30 : kills * options.sessions;
   options.qual = 11000 + (DAT_CONN_QUAL)getpid() % 8000;
   pid_t server = start_server();
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
     pids[i] = start_client(i, options.rounds);
   }
   srand((unsigned)getpid());
-  for (int i = 0; i < kills; ++i) { /* clients that would go on for ever */
+  for (int i = 0; i < kills; ++i) { /* clients that would run forever */
     const pid_t victim = start_client(100 + i, 1000000000);
     usleep(50000u + (unsigned)(rand() % 200000));
     kill(victim, SIGKILL);

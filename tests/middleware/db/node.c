@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What server and client have in common: the adapter, the two event threads, posting. */
+/* Common code of server and client: the adapter, the two event threads, posting. */
 #define _DEFAULT_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void post_shared(node_t* node, work_t* work) {
 static void reap(node_t* node, const DAT_DTO_COMPLETION_EVENT_DATA* done) {
   work_t* work = done->user_cookie.as_ptr;
   session_t* session = work->session;
-  if (!session) { /* of the shared queue: the message says whose it is */
+  if (!session) { /* a buffer of the shared queue: the message names the session */
     if (done->status != DAT_DTO_SUCCESS) {
       fatal("a receive of the shared queue ended with status %d", done->status);
     }
@@ -81,7 +81,7 @@ static void reap(node_t* node, const DAT_DTO_COMPLETION_EVENT_DATA* done) {
   }
   pthread_mutex_lock(&session->lock);
   if (!work->session && (session->state == S_FREE || session->id != (int)work->message->session)) {
-    pthread_mutex_unlock(&session->lock); /* its session is over */
+    pthread_mutex_unlock(&session->lock); /* its session has ended */
     post_shared(node, work);
     return;
   }
@@ -117,7 +117,7 @@ static void* reaper_main(void* argument) {
     }
     check(status, "dat_evd_wait of the reaper");
     do {
-      /* OpenFabrics providers report flushed receives with the other number. */
+      /* OpenFabrics providers report flushed receives with another event number. */
       if (event.event_number != DAT_DTO_COMPLETION_EVENT &&
           event.event_number != DAT_IB_EXTENSION_RANGE_BASE) {
         fatal("event 0x%x among the completions", event.event_number);
@@ -182,7 +182,7 @@ void session_post_all(session_t* session) {
   }
 }
 
-/* A post that finds the connection gone is no fault: its end has been, or will be, told. */
+/* A post on an ended connection is no failure: the end has been, or will be, reported. */
 static void count_request(session_t* session, DAT_RETURN status, const char* what) {
   if (status != DAT_SUCCESS) {
     pthread_mutex_lock(&session->lock);
@@ -268,7 +268,7 @@ static void wait_changed(session_t* session, const char* what) {
 
 work_t* session_next(session_t* session) {
   pthread_mutex_lock(&session->lock);
-  /* What was received before the end is among the completions still. */
+  /* Messages received before the end may still be among the completions. */
   while (!session->first && !session->failed && (session->state != S_ENDED || session->recvs)) {
     wait_changed(session, "no message");
   }

@@ -15,7 +15,7 @@ static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t table_changed = PTHREAD_COND_INITIALIZER;
 static int used[MAX_SESSIONS], opened, closed, broken;
 
-/* Answers until the client says goodbye or is gone. Returns whether it said goodbye. */
+/* Answers requests until the client sends OP_BYE or has gone. Returns whether it sent OP_BYE. */
 static int answer(session_t* session) {
   for (;;) {
     work_t* work = session_next(session);
@@ -45,7 +45,7 @@ static int answer(session_t* session) {
       }
       session_send(session, OP_DONE, request.page, request.sequence, 0);
     } else {
-      /* The answer follows the page on the connection: who has it has the page. */
+      /* The answer follows the page on the connection, so it arrives after the page. */
       const uint32_t sum = page_sum(page);
       session_rdma(session, 1, request.page, request.address, request.context);
       session_send(session, OP_DONE, request.page, request.sequence, sum);
@@ -62,7 +62,7 @@ static void* session_main(void* argument) {
   pthread_mutex_unlock(&session->lock);
   const int polite = answer(session);
   if (!polite) {
-    /* Whatever state it is in: we want no more of it. */
+    /* Disconnect in whatever state the EP is. */
     dat_ep_disconnect(session->ep, DAT_CLOSE_ABRUPT_FLAG);
   }
   session_drain(session);
@@ -156,7 +156,7 @@ int serve(const options_t* options, int ready_fd, int stop_fd) {
           "dat_cr_reject");
   }
   check(dat_evd_free(request_evd), "dat_evd_free");
-  usleep(20000); /* threads that have just said that they are done */
+  usleep(20000); /* let the session threads end, which have reported that they are done */
   node_close(&node);
   if (broken > options->broken) {
     fatal("%d of %d sessions were broken off, at most %d may be", broken, opened, options->broken);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Sending under credits and the progress engine; connect.c makes and ends the connections. */
+/* Sending with credits, and the progress engine. connect.c makes and ends the connections. */
 #define _DEFAULT_SOURCE
 #include "channel.h"
 
@@ -82,7 +82,7 @@ static work_t* start_work(link_t* link, int kind) {
   return work;
 }
 
-/* Every fourth request wakes a sleeper, so that buffers come back; the others need not. */
+/* Every fourth request notifies, so that a sleeping rank gets its buffers back. */
 static DAT_COMPLETION_FLAGS flags_for(link_t* link, int wanted) {
   return wanted || ++link->posted % 4 == 0 ? DAT_COMPLETION_DEFAULT_FLAG
                                            : DAT_COMPLETION_UNSIGNALLED_FLAG;
@@ -99,7 +99,7 @@ static void fill_header(link_t* link, header_t* header) {
   }
 }
 
-/* Into the ring of the peer: the payload, then the header, whose last byte the peer looks at. */
+/* Writes to the peer's ring: the payload, then the header, whose last byte the peer polls. */
 static void post_fast(link_t* link, op_t* op, send_buf_t* buffer) {
   const size_t length = op->header.length + sizeof(header_t);
   fill_header(link, &op->header);
@@ -130,7 +130,7 @@ static void post_message(link_t* link, op_t* op, send_buf_t* buffer) {
   work->fin = op->header.type == PKT_FIN ? op->header.sender_request : 0;
   memcpy(buffer->data, &op->header, sizeof op->header);
   memcpy(buffer->data + sizeof op->header, op->data ? op->data : buffer->data, payload);
-  /* Header and payload in two segments, as they would be without the copy. */
+  /* Header and payload are two segments, as they would be without the copy. */
   DAT_LMR_TRIPLET iov[2];
   iov[0] = triplet(buffer->data, sizeof op->header, ch.send_region.lmr_context);
   iov[1] = triplet(buffer->data + sizeof op->header, payload, ch.send_region.lmr_context);
@@ -168,7 +168,7 @@ static void post_rdma(link_t* link, op_t* op) {
   }
 }
 
-/* Posts what waits for this peer as long as credits, buffers and the queue of the EP allow. */
+/* Posts the pending operations of a peer, as far as credits, buffers and the EP's queue allow. */
 static void push(peer_t* peer) {
   link_t* link = peer->link;
   while (peer->first && link && link->state == LINK_UP && link->outstanding < MAX_REQUESTS - 2) {
@@ -247,7 +247,7 @@ void channel_read(int peer, void* data, const region_t* region, size_t length, u
   rdma(OP_READ, peer, data, region, length, address, context, request);
 }
 
-/* ---- what comes in ------------------------------------------------------------------------ */
+/* ---- receiving ---------------------------------------------------------------------------- */
 
 static void take_credits(link_t* link, const header_t* header) {
   if (header->magic != MAGIC || header->source != link->rank) {
@@ -260,11 +260,12 @@ static void take_credits(link_t* link, const header_t* header) {
   }
 }
 
-/* In front of what waits: that may wait for credits itself, on both sides at once. This message
- * takes none, and has no place in the order. */
+/* Returns credits in a message ahead of the pending operations, because those may wait for credits
+ * themselves, on both sides at the same time. The message needs no credit and has no sequence
+ * number. */
 static void return_credits(link_t* link) {
   peer_t* peer = &ch.peers[link->rank];
-  push(peer); /* takes them along */
+  push(peer); /* pending messages carry the credits */
   if ((link->give_back < CREDITS / 2 && link->fast_give_back < FAST_SLOTS / 2) ||
       (peer->first && peer->first->header.type == PKT_CREDIT)) {
     return;
@@ -291,7 +292,7 @@ static int poll_ring(link_t* link) {
     header_t header;
     memcpy(&header, slot + FAST_SIZE - sizeof header, sizeof header);
     if (header.magic == MAGIC && header.sequence != link->next_in) {
-      return found; /* a message that was sent before is still in the queue */
+      return found; /* an earlier message is still in the queue */
     }
     take_credits(link, &header);
     ++link->fast_in;
@@ -314,7 +315,7 @@ static void on_receive(link_t* link, recv_buf_t* buffer, size_t length) {
   take_credits(link, &header);
   if (header.type != PKT_CREDIT) {
     while (header.sequence != link->next_in) {
-      /* What went into the ring before this message is there by now. */
+      /* Entries written to the ring before this message have arrived by now. */
       if (!poll_ring(link)) {
         die("from rank %d: message %u instead of %u, and the ring is empty", link->rank,
             header.sequence, link->next_in);
@@ -359,7 +360,7 @@ static void on_transfer(const DAT_DTO_COMPLETION_EVENT_DATA* done) {
 }
 
 void channel_on_event(const DAT_EVENT* event) {
-  /* Some providers report receives that were flushed as events of the IB extension. */
+  /* Some providers report flushed receives as events of the IB extension. */
   if (event->event_number == DAT_DTO_COMPLETION_EVENT ||
       event->event_number == DAT_IB_EXTENSION_RANGE_BASE) {
     on_transfer(&event->event_data.dto_completion_event_data);

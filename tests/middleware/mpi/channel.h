@@ -29,12 +29,12 @@ uint64_t channel_flags_of(int peer);
 uint32_t channel_flags_context_of(int peer);
 
 void channel_progress(int may_sleep);
-void channel_drain(void); /* until all that was sent is complete */
-void channel_close(void); /* ends the connections, frees everything but the zone */
+void channel_drain(void); /* waits until all sends are complete */
+void channel_close(void); /* ends the connections, frees everything but the PZ */
 void channel_end(void);   /* closes the adapter */
 void channel_dump(void);
 
-/* device.c's part */
+/* Callbacks, implemented in device.c. */
 void device_arrived(int peer, const header_t* header, const void* data);
 void device_rdma_done(int peer, request_t* request, int read);
 void device_fin_sent(uint64_t request_id);

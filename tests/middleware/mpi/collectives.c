@@ -20,14 +20,14 @@ void barrier(int rank, int size, int tag) {
   }
 }
 
-/* Gathers at rank 0 and hands out again where the number of ranks is no power of two. */
+/* If the number of ranks is no power of two, gathers at rank 0 and distributes from there. */
 void allreduce(uint64_t* values, size_t count, int rank, int size, int tag) {
   const size_t bytes = count * sizeof *values;
   uint64_t* theirs = malloc(bytes);
   if ((size & (size - 1)) == 0) {
     for (int bit = 1; bit < size; bit *= 2) {
       request_t send, recv;
-      /* The message must not change while it is under way, which a rendezvous would show. */
+      /* The message must not change while it is in flight; a rendezvous would expose that. */
       uint64_t* mine = malloc(bytes);
       memcpy(mine, values, bytes);
       device_irecv(&recv, theirs, bytes, rank ^ bit, tag);

@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 void barrier(int rank, int size, int tag);
-/* Sums up, element by element, what all ranks have. */
+/* Sums up the values of all ranks, element by element. */
 void allreduce(uint64_t* values, size_t count, int rank, int size, int tag);
-/* Block r of `out` goes to rank r, block r of `in` comes from it. */
+/* Sends block r of `out` to rank r, and receives block r of `in` from it. */
 void alltoall(const unsigned char* out, unsigned char* in, size_t block, int rank, int size,
               int tag);
-/* What the root has goes to all, down a binomial tree. */
+/* Sends the root's data to all ranks along a binomial tree. */
 void broadcast(unsigned char* data, size_t length, int root, int rank, int size, int tag);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The adapter, its queues, and the connections: made on demand, perhaps by both sides at once. */
+/* The adapter, its queues, and the connections: made on demand, possibly by both sides at once. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void listen_somewhere(void) {
       die("no random numbers");
     }
     status = dat_psp_create(ch.ia, ch.qual, ch.evd[2], DAT_PSP_CONSUMER_FLAG, &ch.psp);
-    ch.qual += ch.options.pid_quals ? 100000 : 0; /* perhaps the number is taken */
+    ch.qual += ch.options.pid_quals ? 100000 : 0; /* the conn qual may be in use */
   } while (DAT_GET_TYPE(status) == DAT_CONN_QUAL_IN_USE ||
            DAT_GET_TYPE(status) == DAT_CONN_QUAL_UNAVAILABLE);
   ch.qual -= ch.options.pid_quals ? 100000 : 0;
@@ -180,7 +180,7 @@ void link_connect(int rank) {
   call(link);
 }
 
-/* Of two calls that meet, that of the lower rank counts. */
+/* If two ranks connect to each other at the same time, the request of the lower rank wins. */
 void link_on_request(const DAT_CR_ARRIVAL_EVENT_DATA* arrival) {
   DAT_CR_PARAM param;
   hello_t hello;
@@ -199,12 +199,12 @@ void link_on_request(const DAT_CR_ARRIVAL_EVENT_DATA* arrival) {
     return;
   }
   if (peer->link) {
-    peer->link->state = LINK_LOST; /* its PEER_REJECTED is still to come */
+    peer->link->state = LINK_LOST; /* its PEER_REJECTED will arrive later */
   }
   peer->link = make_link(hello.rank, LINK_ACCEPTING);
   peer->link->hello = hello;
   hello = hello_for(peer->link);
-  /* Receives are posted when the connection is there; the peer may send before. */
+  /* Receives are posted once the connection is established; the peer may send earlier. */
   check(dat_cr_accept(arrival->cr_handle, peer->link->ep, sizeof hello, &hello), "dat_cr_accept");
 }
 
@@ -214,7 +214,7 @@ static void on_refused(link_t* link, DAT_EVENT_NUMBER number) {
     return;
   }
   if (number == DAT_CONNECTION_EVENT_PEER_REJECTED && ch.rank > link->rank) {
-    /* Its own call is on the way; what waits for the peer waits for that. */
+    /* The peer's own request is on its way; pending operations wait for that connection. */
     link->state = LINK_DOWN;
     ch.peers[link->rank].link = NULL;
     return;
@@ -224,7 +224,7 @@ static void on_refused(link_t* link, DAT_EVENT_NUMBER number) {
   }
   usleep(10000u << link->attempts);
   check(dat_ep_reset(link->ep), "dat_ep_reset");
-  post_all(link); /* those posted before have been flushed */
+  post_all(link); /* the earlier receives have been flushed */
   call(link);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The device's queues and protocols: what is sent how, and matched with what. */
+/* The queues and protocols of the device: how messages are sent and matched. */
 #define _DEFAULT_SOURCE
 #include "device.h"
 
@@ -24,8 +24,8 @@ typedef struct unexpected {
 static options_t opts;
 static request_t* posted;
 static unexpected_t* arrived;
-static volatile unsigned char* flags; /* peers set them by RDMA Write when a rendezvous is done */
-static unsigned char* flag_source;    /* a 1 to write into them */
+static volatile unsigned char* flags; /* peers set them by RDMA Write at the end of a rendezvous */
+static unsigned char* flag_source;    /* holds the 1 that is written to them */
 static region_t flag_region, flag_source_region;
 static request_t* flag_owner[FLAGS];
 
@@ -44,7 +44,7 @@ void device_start(const card_t* all) { channel_start(all); }
 
 /* ---- rendezvous ------------------------------------------------------------------------- */
 
-/* The receiver has the sender's announcement and the place for the data. */
+/* Called when the receiver has the sender's announcement and the buffer for the data. */
 static void answer_rendezvous(request_t* request, const header_t* rts) {
   request->length = rts->length;
   request->peer_request = rts->sender_request;
@@ -63,7 +63,7 @@ static void answer_rendezvous(request_t* request, const header_t* rts) {
                   .rmr_context = region.rmr_context,
                   .flag = FLAGS};
   request->flag = -1;
-  if (!opts.block) { /* who sleeps cannot look at memory, and gets a FIN message */
+  if (!opts.block) { /* a sleeping rank cannot poll memory, and gets a FIN message */
     for (int i = 0; i < FLAGS && request->flag < 0; ++i) {
       if (!flag_owner[i]) {
         flag_owner[i] = request;
@@ -91,7 +91,7 @@ static void on_cts(int peer, const header_t* cts) {
   request_t* request = (request_t*)(uintptr_t)cts->sender_request;
   region_t region = channel_register(request->data, request->length);
   request->lmr = region.lmr;
-  /* The data says nothing when it is done: what follows it on the connection does. */
+  /* The Write of the data is silent; the flag or FIN that follows it reports the end. */
   channel_write(peer, request->data, &region, request->length, cts->address, cts->rmr_context,
                 NULL);
   if (cts->flag < FLAGS) {
@@ -104,7 +104,7 @@ static void on_cts(int peer, const header_t* cts) {
   }
 }
 
-/* An RDMA operation of ours with a request is complete. */
+/* An RDMA operation of this rank has completed its request. */
 void device_rdma_done(int peer, request_t* request, int read) {
   channel_unregister(request->lmr);
   if (read) {
@@ -114,7 +114,7 @@ void device_rdma_done(int peer, request_t* request, int read) {
   request->done = 1;
 }
 
-/* The FIN after a rendezvous by Write has left: so has the data before it. */
+/* The FIN after a rendezvous by Write has been sent, and so have the data before it. */
 void device_fin_sent(uint64_t request_id) {
   request_t* request = (request_t*)(uintptr_t)request_id;
   channel_unregister(request->lmr);
@@ -174,7 +174,7 @@ void device_arrived(int peer, const header_t* header, const void* data) {
   }
 }
 
-/* ---- what the collectives call ------------------------------------------------------------ */
+/* ---- the interface for the collectives ---------------------------------------------------- */
 
 void device_isend(request_t* request, const void* data, size_t length, int peer, int tag) {
   memset(request, 0, sizeof *request);
@@ -191,7 +191,7 @@ void device_isend(request_t* request, const void* data, size_t length, int peer,
     request->done = 1;
   } else if (length <= EAGER_MAX) {
     channel_send(peer, &header, data, length);
-    request->done = 1; /* it has been copied */
+    request->done = 1; /* the data have been copied */
   } else {
     header.type = PKT_RTS;
     header.sender_request = (uintptr_t)request;

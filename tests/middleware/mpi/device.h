@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * device.h - a small message-passing device on uDAPL, as MPI libraries have one: ranks are
- * processes, every pair of them shares one connection that is made when it is first needed.
+ * device.h - a small message-passing device on uDAPL, like those of MPI libraries: ranks are
+ * processes, and every pair of them shares one connection, which is made when it is first needed.
  *
- * Eager messages are copied through pre-registered buffers, under credits; small ones go into a
- * ring in the receiver's memory by RDMA Write, where the receiver polls the last byte. Long
- * messages rendezvous: RDMA Write with a flag in memory or a FIN message, or RDMA Read.
+ * Eager messages are copied through pre-registered buffers, with credits. Small ones are written by
+ * RDMA into a ring in the receiver's memory, where the receiver polls the last byte. Long messages
+ * use a rendezvous: RDMA Write with a flag in memory or a FIN message, or RDMA Read.
  */
 #pragma once
 
@@ -13,9 +13,9 @@
 #include <netinet/in.h>
 
 #define MAX_RANKS 16
-#define EAGER_SIZE 4096 /* with the header */
+#define EAGER_SIZE 4096 /* including the header */
 #define CREDITS 8
-#define RECV_BUFS (CREDITS + 6) /* messages that return credits need none themselves */
+#define RECV_BUFS (CREDITS + 6) /* more, as messages that return credits need no credit */
 #define SEND_BUFS 64
 #define MAX_REQUESTS 32 /* per EP */
 #define FAST_SLOTS 8
@@ -28,7 +28,7 @@ typedef struct {
   uint16_t source;
   uint32_t sequence;
   int32_t tag;
-  uint32_t length; /* of the payload; of a rendezvous, of the message */
+  uint32_t length; /* of the payload or, in a rendezvous, of the message */
   uint16_t credits;
   uint16_t fast_credits;
   uint64_t sender_request;
@@ -43,15 +43,15 @@ typedef struct {
 typedef struct {
   const char* ia;
   int threadsafe;
-  int block;     /* sleep in dat_evd_wait or dat_cno_wait; else poll */
-  int split;     /* an EVD for transfers, one for connections, one for requests; else one for all */
-  int read;      /* rendezvous by RDMA Read */
-  int graceful;  /* how connections are ended */
-  int pid_quals; /* conn qual is the process id; else 64 random bits */
-  int connect_all; /* all connections at the start, by both sides at once */
+  int block;       /* sleep in dat_evd_wait or dat_cno_wait; else poll */
+  int split;       /* separate EVDs for transfers, connections and requests; else one for all */
+  int read;        /* rendezvous by RDMA Read */
+  int graceful;    /* disconnect gracefully; else abruptly */
+  int pid_quals;   /* conn qual is the process ID; else 64 random bits */
+  int connect_all; /* make all connections at the start, from both sides at once */
 } options_t;
 
-/* What a rank tells the others before there are connections (the launcher passes it on). */
+/* What a rank publishes before there are connections; the launcher passes it on. */
 typedef struct {
   struct sockaddr_in6 address; /* room for either family */
   DAT_CONN_QUAL qual;
@@ -75,7 +75,7 @@ void check(DAT_RETURN status, const char* what);
 void device_init(const options_t* options, int rank, int size);
 void device_card(card_t* mine);
 void device_start(const card_t* all);
-void device_drain(void); /* until all that was sent is complete */
+void device_drain(void); /* waits until all sends are complete */
 void device_finalize(void);
 void device_dump(void);
 

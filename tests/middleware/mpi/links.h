@@ -27,24 +27,24 @@ struct link;
 typedef struct {
   int kind;
   struct link* link;
-  int weight; /* with the suppressed requests before it */
+  int weight; /* number of requests it stands for: itself and suppressed ones before it */
   send_buf_t* buffer;
   request_t* request;
   uint64_t fin;
 } work_t;
 
 typedef struct {
-  work_t work; /* first: the cookie is a work_t */
+  work_t work; /* first member, because the cookie points to a work_t */
   struct link* link;
   unsigned char* data;
 } recv_buf_t;
 
-/* One end of a connection. Two may exist for a pair of ranks that call each other at once. */
+/* One end of a connection. There may be two if two ranks connect to each other at once. */
 typedef struct link {
   struct link* next;
   int rank, state, attempts;
   DAT_EP_HANDLE ep;
-  hello_t hello; /* the peer's */
+  hello_t hello; /* from the peer */
   int credits, fast_credits, give_back, fast_give_back;
   uint32_t next_in, next_out, fast_in, fast_out;
   int outstanding, suppressed, posted;
@@ -69,7 +69,7 @@ typedef struct op {
 
 typedef struct {
   link_t* link;
-  op_t *first, *last; /* what waits to be posted, in order */
+  op_t *first, *last; /* operations waiting to be posted, in order */
 } peer_t;
 
 typedef struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * mw_mpi - launcher and test program of the message-passing device: forks the ranks, passes their
- * cards round, and lets them exchange what can be checked byte by byte.
+ * mw_mpi - launcher and test program of the message-passing device: forks the ranks, distributes
+ * their cards, and lets them exchange data that can be checked byte by byte.
  */
 #define _DEFAULT_SOURCE
 #include <errno.h>
@@ -67,7 +67,7 @@ static void reduce(int rank, int size, size_t count, int round) {
   free(values);
 }
 
-/* Everybody sends to its right neighbour without looking: far more than there are credits. */
+/* Each rank sends to its right neighbour without waiting: many more messages than credits. */
 static void flood(int rank, int size, int count, int round) {
   request_t* sends = calloc((size_t)count, sizeof *sends);
   uint32_t(*out)[64] = malloc((size_t)count * sizeof *out);
@@ -140,7 +140,7 @@ static void rank_main(const options_t* options, int rank, int size, int rounds, 
   }
   device_start(all);
   work(rank, size, rounds);
-  /* Connections end when nobody needs them any more: the launcher knows. */
+  /* Connections end when no rank needs them any more; the launcher tells when. */
   char token = 'F';
   device_drain();
   if (write(up, &token, 1) != 1 || read(down, &token, 1) != 1) {
@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
   for (int rank = 0; rank < size && !status; ++rank) {
     status = write(down[rank][1], "F", 1) != 1;
   }
-  status = 0; /* that of the ranks counts */
+  status = 0; /* only the status of the ranks counts */
   for (int left = size; left > 0; --left) {
     int result = 0;
     const pid_t pid = wait(&result);
@@ -250,7 +250,7 @@ int main(int argc, char** argv) {
       fprintf(stderr, "rank %d ended with %s %d\n", rank, WIFSIGNALED(result) ? "signal" : "status",
               WIFSIGNALED(result) ? WTERMSIG(result) : WEXITSTATUS(result));
       status = 1;
-      usleep(300000); /* let the others say what they see */
+      usleep(300000); /* let the other ranks report what they see */
       for (rank = 0; rank < size; ++rank) {
         if (pids[rank] > 0) {
           kill(pids[rank], SIGALRM);
