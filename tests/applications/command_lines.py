@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""What every installed program does at its edges: the version, wrong options, an output that cannot be
-written or whose reader has gone, an interrupt.
+"""Tests edge cases of every installed program: the version, wrong options, an output that cannot be written or
+whose reader has gone, an interrupt.
 
 usage: command_lines.py VERSION PROGRAM...      DAT_OVERRIDE names a dat.conf with the IA "soft"
 """
@@ -16,7 +16,7 @@ import unittest
 
 VERSION = ""
 PROGRAMS = {}
-# A line of output that takes no other program, and one that ends only by a signal.
+# Arguments that print something without another program, and arguments with which a program runs until a signal.
 PRINTING = {"datinfo": ["list", "soft"], "datconform": ["--run_test=ia/ia_open_*"],
             "dapltest": ["-T", "L", "-D", "soft", "-m", "10", "limit_pz"], "dtestx": ["-P", "soft", "-q"]}
 WAITING = {"dattx": ["server", "--port", "0PORT"], "datperf": ["server", "--port", "0PORT"], "dapltest": ["-T", "S", "-D", "soft", "-n", "0PORT"],
@@ -24,7 +24,7 @@ WAITING = {"dattx": ["server", "--port", "0PORT"], "datperf": ["server", "--port
 
 
 def run(name, *arguments, **more):
-    # Buffered, as a person has it: what is not flushed in time is lost.
+    # With buffered output, as users have it, so that text that is not flushed in time is lost.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     return subprocess.run([PROGRAMS[name], *arguments], check=False, text=True, timeout=60, env=environment,
                           **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
@@ -43,7 +43,7 @@ class Edges(unittest.TestCase):
             with self.subTest(name):
                 result = run(name, "--no-such-option", "12")
                 self.assertEqual((result.returncode, result.stdout), (2, ""))
-                if name != "dattrace-chart":  # argparse, in its own way
+                if name != "dattrace-chart":  # argparse has its own format
                     self.assertRegex(result.stderr, rf"\A(\S*/)?{name}: .*no-such-option.*\n"
                                                     rf"Try '{name} --help'.\n\Z")
                 self.assertNotIn("\x1b", result.stderr)
@@ -74,7 +74,7 @@ class Edges(unittest.TestCase):
                 with subprocess.Popen([PROGRAMS[name], *(a.replace("0PORT", port) for a in arguments)],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
                     deadline = time.monotonic() + 30
-                    # Until it listens: then no signal is lost and nothing else is being waited for.
+                    # Wait until it listens: from then on no signal is lost, and it waits for nothing else.
                     while f":{int(port):04X} " not in listening() and time.monotonic() < deadline:
                         self.assertIsNone(process.poll())
                         time.sleep(0.02)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""What the completion for bash offers.
+"""Tests what the completion for bash offers.
 
 usage: completion.py COMPLETION_FILE FOLDER_OF_PROGRAMS
 """
@@ -16,7 +16,7 @@ FILE = BIN = ""
 
 class Completion(unittest.TestCase):
     def offered(self, *words):
-        """For the last of the words, as bash would call it."""
+        """The completions of the last word, requested in the same way as by bash."""
         script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); ' \
                  '_udapl "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"; ' \
                  'printf "%s\\n" "${COMPREPLY[@]}"'

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""datperf: every operation in every way of waiting, reports that other programs can read, true exit codes.
-Nothing here judges a time.
+"""Tests datperf: every operation with every way of waiting, machine-readable reports, correct exit statuses.
+No test judges a time.
 
 usage: datperf.py PROGRAM LIBRARY_OF_SOFT [TEST...]
 """
@@ -29,7 +29,7 @@ TIMEOUT_S = 120
 
 
 class Page(HTMLParser):
-    """What a page has: elements that are closed in order, figures, numbers of drawings, references."""
+    """Parses a page: elements must be closed in order; collects figures, numbers in drawings, references."""
     EMPTY = ("meta", "br")
 
     def __init__(self, text):
@@ -70,7 +70,7 @@ class Datperf(unittest.TestCase):
         with open(conf, "w", encoding="utf-8") as file:
             for name, device in (("soft", "lo 0"), ("second", "lo 0"), ("six", "::1 0"), ("a<b&c", "lo 0")):
                 file.write(f'{name} u2.0 nonthreadsafe default {SOFT} dapl.2.0 "{device}" ""\n')
-        # LeakSanitizer of GCC 12 crashes ("Tracer caught signal 11") if the provider's thread ends while it looks.
+        # LeakSanitizer of GCC 12 crashes ("Tracer caught signal 11") if the provider's thread ends during its scan.
         leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         cls.environment = dict(os.environ, DAT_OVERRIDE=conf, ASAN_OPTIONS=leaks)
 
@@ -168,7 +168,7 @@ class Datperf(unittest.TestCase):
         self.assertEqual((page.open, page.wrong, page.references), ([], [], []))
         self.assertNotRegex(text.partition("</dl>")[2], "://|nan|inf[^o]")
         for number in page.numbers:
-            self.assertTrue(-20 <= float(number) <= 640, number)  # in the drawing, which is 620 wide
+            self.assertTrue(-20 <= float(number) <= 640, number)  # within the drawing, which is 620 wide
         return page
 
     def test_page(self):
@@ -187,9 +187,9 @@ class Datperf(unittest.TestCase):
                          "--measure", "latency", "--waiting", "block")
         curves = re.findall(r'<li style="([^"]*)"><svg [^>]*>(.*?)</svg>', page.text)
         self.assertEqual(len(curves), 12)
-        self.assertEqual(len({style for style, _ in curves}), 12)  # each its colour or its dashes
+        self.assertEqual(len({style for style, _ in curves}), 12)  # each has its own colour or dashes
         colours = [(re.search(r"--c\d", style)[0], re.sub(r"\d", "", mark)) for style, mark in curves]
-        self.assertEqual(len(set(colours)), 12)  # and those of one colour differ in the shape of their marks
+        self.assertEqual(len(set(colours)), 12)  # curves of one colour have different marks
 
     def test_page_of_one_value(self):
         page = self.page("--ia", "a<b&c", "--operations", "fetch-add", "--measure", "latency", "--waiting", "block")
@@ -218,7 +218,7 @@ class Datperf(unittest.TestCase):
 
     @contextlib.contextmanager
     def server(self, port):
-        """Of two clients; ends with the test, whatever that comes to."""
+        """A server for two clients; killed at the end of the test in any case."""
         with subprocess.Popen([PROGRAM, "server", "--port", port, "--clients", "2"], stdout=subprocess.PIPE,
                               text=True, env=self.environment) as process:
             try:
@@ -241,7 +241,7 @@ class Datperf(unittest.TestCase):
             server.stdout.readline()
             with subprocess.Popen([PROGRAM, "client", "--port", port, "--sizes", "64", "--seconds", "60", "127.0.0.1"],
                                   stdout=subprocess.PIPE, env=self.environment) as client:
-                time.sleep(0.5)  # wherever it is by then
+                time.sleep(0.5)  # the client may be anywhere by then
                 client.kill()
             self.good("client", "--port", port, *SHORT, "--sizes", "64", "127.0.0.1")
             self.assertEqual(server.wait(TIMEOUT_S), 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Strangers at the servers of the tools: whatever they do, the next good client is served.
+"""Hostile clients at the servers of the tools: whatever they do, the next good client must be served.
 
 usage: hostile_clients.py dattx|datperf|dapltest|datconform PROGRAM
 
@@ -24,7 +24,7 @@ TIMEOUT_S = 120
 MPA_REQUEST = b"MPA ID Req Frame"
 CRC = 0x40
 DATTX_HELLO = struct.pack(">8I", 0x64747831, 2, 4096, 0, 0, 0, 0, 0)
-# One of two connections of a group whose other one does not come, and one that asks for too much.
+# One of two connections of a group whose other connection never arrives, and one that requests too much.
 DATPERF_HELLO = struct.pack(">12I", 0x64707231, 2 << 24, 4096, 16, 2, 7, 7, 0, 0, 0, 0, 0)
 DATPERF_GREEDY = struct.pack(">12I", 0x64707231, 2 << 24, 64 << 20, 1024, 256, 8, 8, 0, 0, 0, 0, 0)
 DATPERF_PLACES = 256
@@ -37,7 +37,7 @@ def mpa_request(private_data, revision=1, length=None):
 
 
 class Stranger:
-    """A TCP connection to the port; what it does is in its methods."""
+    """A TCP connection to the port; its methods are what a hostile client may do."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
@@ -46,7 +46,7 @@ class Stranger:
         try:
             self.socket.sendall(data)
         except OSError:
-            pass  # the server has had enough
+            pass  # the server has closed the connection
         return self
 
     def answer(self):
@@ -64,7 +64,7 @@ class Stranger:
 
 
 def attacks(port, hellos):
-    """Each ends at once; those that stay are returned."""
+    """Runs attacks that end immediately. Returns connections that stay open."""
     Stranger(port).end()
     Stranger(port).reset()
     Stranger(port).send(os.urandom(4096)).end()
@@ -82,7 +82,7 @@ def attacks(port, hellos):
         Stranger(port).send(mpa_request(hello)).reset()
         garbage = Stranger(port).send(mpa_request(hello))
         garbage.answer()
-        garbage.send(os.urandom(70000))  # more than a length of 16 bits can ask for
+        garbage.send(os.urandom(70000))  # more than a 16-bit length can announce
         garbage.answer()
         garbage.reset()
     silent = Stranger(port)
@@ -145,14 +145,14 @@ def main():
         for turn in range(3):
             stayed += attacks(port, HELLOS.get(name, [DATTX_HELLO]))
             if name == "datconform":
-                # A partner process for each: they are limited in number, and end with their drivers.
+                # Each gets a partner process; these are limited in number, and end with their drivers.
                 stayed += [Stranger(port).send(b"\0\0\0\x04T") for _ in range(100)]
                 for stranger in stayed:
                     stranger.reset()
                 stayed = []
             crowd = []
             if name == "datperf":
-                # More than the server of --sockets has places for.
+                # More than the server accepts with --sockets.
                 crowd = [Stranger(port + 1) for _ in range(DATPERF_PLACES + 4)]
             client = subprocess.run(client_of(program, port), check=False, stdout=subprocess.PIPE,
                                     stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S)

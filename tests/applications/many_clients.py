@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""A server with an event loop serves many clients at once, also beside one that is killed while it is connected.
+"""A server with an event loop must serve many clients at once, even if one of them is killed while connected.
 
 usage: many_clients.py SERVER CLIENT
 """
@@ -26,11 +26,11 @@ def main():
     try:
         if not server.stdout.readline():
             return "the server did not start"
-        # One that never ends by itself: killed below, in the middle of its messages.
+        # A client with so many messages that it is killed below before it has sent all of them.
         victim = subprocess.Popen([client_program, "--port", port, "127.0.0.1", *["x" * 100] * 5000],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         clients.append(victim)
-        victim.stdout.readline()  # it is connected, and has an answer
+        victim.stdout.readline()  # it is connected, and has received an answer
         for number in range(CLIENTS):
             words = [f"{number}.{i}" for i in range(MESSAGES)]
             clients.append(subprocess.Popen([client_program, "--port", port, "127.0.0.1", *words],

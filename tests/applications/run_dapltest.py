@@ -25,8 +25,8 @@ SKIP = 77
 TIMEOUT_S = 50
 PACKAGED = "/usr/bin/dapltest"
 HOST = "127.0.0.1"
-# Sizes are chosen so that a byte in the wrong place shows; the packaged program can compare RDMA data of
-# several segments only if they are aligned, so what it takes part in has aligned ones.
+# The sizes are chosen so that a byte in the wrong place is detected. The packaged program can compare RDMA data
+# of several segments only if they are aligned, so tests with that program use aligned ones.
 MIXED = "client RW 4096 2 server RR 2048 4 client SR 1024 4 server SR 4096 2".split()
 ODD = "client RW 50 2 server RW 33 3 client RR 35 1 server RR 7 4 client SR 61 2 server SR 41 3".split()
 
@@ -46,7 +46,7 @@ class Bench:
         self.environment = dict(os.environ, LD_LIBRARY_PATH=libraries)
 
     def run(self, *words, status=0, expect=(), program=None):
-        """Runs a client, or what needs no server."""
+        """Runs a client, or a test that needs no server."""
         argv = [program or self.ours, *map(str, words)]
         print("+", *argv, flush=True)
         done = subprocess.run(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -59,8 +59,8 @@ class Bench:
 
     @contextlib.contextmanager
     def server(self, program=None, status=0):
-        """A server; at the end it is asked to quit and has to end with the status. None: it is gone."""
-        for _ in range(5):  # somebody else may take the port
+        """A server, which is told to quit at the end and must exit with `status`. None: it has been killed."""
+        for _ in range(5):  # another program may take the port
             port = free_port()
             argv = [program or self.ours, "-T", "S", "-D", "soft", "-n", str(port)]
             server = subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True)
@@ -108,7 +108,7 @@ def transactions(bench):
         server.client("T", "-i", 100, *"client SR 1 server SR 1 client SR server SR".split())
 
 
-# The server's last send and what it synchronises with arrive together.
+# The server's last send and its final Sync arrive together.
 def short_transactions(bench):
     with bench.server() as server:
         for count in range(30):
@@ -138,7 +138,7 @@ def results_as_json(bench):
         times = [result["iteration_us"][key] for key in ("min", "p50", "p90", "p99", "p99.9", "max")]
         check(times == sorted(times), "percentiles out of order")
         result = json.loads(server.client("T", "-i", 1, "--json", "client", "SR", 8, "server", "SR", 8))
-        # The rate is of these seconds, whose first digits have to be there for it.
+        # The rate must match the seconds, of which enough digits must be printed.
         check(result["seconds"] > 0 and abs(result["seconds"] * result["operations_per_second"] /
                                             result["operations"] - 1) < 1e-6, f"seconds: {result['seconds']}")
         result = json.loads(server.client("P", "-i", 60, "--json", "RR", 512))
@@ -163,7 +163,7 @@ def features(bench):
         check(text.count("Result: PASS") == cases, f"not {cases} cases")
     bench.run("-T", "F", "-D", "soft", "-f", "pz", "case1", expect=[r"case: 1"])
     bench.run("-T", "F", "-D", "soft", "-f", "pz", "case9", status=1, expect=[r"cases 0 to 2 only"])
-    # The packaged program says PASS here.
+    # The packaged program prints PASS in this case.
     bench.run("-T", "F", "-D", "not-there", "-f", "pz", "case0", status=1, expect=[r"Result: FAIL"])
 
 
@@ -208,7 +208,7 @@ def without_adapters(bench):
 
 def no_server(bench):
     with socket.socket() as probe:
-        probe.bind((HOST, 0))  # bound, not listening
+        probe.bind((HOST, 0))  # bound but not listening
         port = probe.getsockname()[1]
         bench.run("-T", "T", "-s", HOST, "-D", "soft", "-n", port, *MIXED, status=1, expect=[
             rf"connecting from {HOST} to {HOST} port {port}: no server listens there"])
@@ -216,7 +216,7 @@ def no_server(bench):
 
 
 def busy_server(bench):
-    """One that rejects everybody, as a server does that has a client already, is asked ever less often."""
+    """If a server rejects every request, as a busy one does, the client retries less and less often."""
     asked = []
 
     def reject(listener):
@@ -255,7 +255,7 @@ def killed_server(bench):
 
 
 def killed_client(bench):
-    # The server says that a test failed, serves on, and remembers it in its exit status.
+    # The server reports the failed test, continues to serve, and reflects the failure in its exit status.
     with bench.server(status=1) as server:
         argv = [bench.ours, "-T", "T", *server.address(), "-i", "1000000000", *MIXED]
         client = subprocess.Popen(argv, env=bench.environment, stdout=subprocess.DEVNULL)
@@ -266,7 +266,7 @@ def killed_client(bench):
 
 
 def client_without_descriptors(bench):
-    # It goes after the server has begun to wait for its connections, of which most never come.
+    # The client ends while the server waits for its connections, most of which never arrive.
     with bench.server(status=1) as server:
         argv = [bench.ours, "-T", "T", *server.address(), *"-t 8 -w 8".split(), *MIXED]
         client = subprocess.run(argv, env=bench.environment, check=False, timeout=TIMEOUT_S,
@@ -278,7 +278,7 @@ def client_without_descriptors(bench):
 
 
 def stranger(bench):
-    # Not a DAT client at all: the service point goes on.
+    # Not a DAT client at all: the service point must keep working.
     with bench.server() as server:
         with socket.create_connection((HOST, server.port)) as intruder:
             intruder.sendall(b"GET / HTTP/1.0\r\n\r\n" * 20)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""datinfo as a person and as a script use it.
+"""Tests datinfo as people and scripts use it.
 
 usage: datinfo.py DATINFO OPEN_IA LIBDAPLSOFT STUB_FOLDER DAT_CONF
 """
@@ -93,7 +93,7 @@ def json_of_everything(world):
 
 @case
 def files_of_libraries(world):
-    """Where a name without a folder leads, also for entries that do not open; a path leads where it says."""
+    """A library name without a folder is resolved, even if the entry does not open; a path is used as it is."""
     folder, other = world.path("here"), world.path("there")
     for place, variant in ((folder, "good"), (other, "second")):
         os.makedirs(place)
@@ -124,7 +124,7 @@ def status_counts_what_was_named(world):
 
 @case
 def noise_of_a_provider_is_shown_apart(world):
-    """Providers of others write to standard output. json must stay json."""
+    """Other projects' providers may write to standard output. The JSON must stay valid."""
     world.conf(entry("ia", world.stub("good"), "writes"))
     status, out, err = world.run(world.datinfo, "list", "--json", "ia")
     (adapter,) = json.loads(out)["adapters"]
@@ -135,14 +135,14 @@ def noise_of_a_provider_is_shown_apart(world):
 
 @case
 def shipped_names(world):
-    """Each of the names that the shipped file has, with whatever providers this machine has."""
+    """Every name in the shipped file, with the providers that this machine has."""
     begin = time.monotonic()
     status, out, err = world.run(world.datinfo, "--json", environment={"DAT_OVERRIDE": world.shipped})
     adapters = json.loads(out)["adapters"]
     complaints = [f"{one['name']}: no reason" for one in adapters if not one["opens"] and not one["causes"]]
     complaints += [f"{one['name']}: {one['causes']}" for one in adapters
                    if any("crashed" in line or "did not finish" in line for line in one["causes"])]
-    # Only what is installed; the names that need another provider are comments, in the form of entries.
+    # Only installed providers; the names that need another provider are entries in comments.
     names = {one["name"] for one in adapters}
     complaints += [f"without {name}" for name in ("soft", "ofa-v2-ib0") if name not in names]
     complaints += [f"{one['name']}: {one['library']}" for one in adapters
@@ -198,7 +198,7 @@ def check_of_a_bad_file(world):
 
 @case
 def check_of_settings(world):
-    """What may stand behind device and port, for both providers."""
+    """The settings that may follow device and port, for both providers."""
     verbs = world.soft.replace("libdaplsoft", "libdaplofa")
     other = world.write("settings.conf", "\n".join([
         entry("a", world.soft, "lo 0 crc=off delayed_ack=on drain=0"),
@@ -220,7 +220,7 @@ def check_of_settings(world):
 
 @case
 def check_before_the_command(world):
-    """Options that stand before the command count."""
+    """Options before the command take effect."""
     world.conf(entry("soft", world.soft, "lo 0"))
     status, out, err = world.run(world.datinfo, "--json", "check")
     return ended(status, 0, err) + differences("1", str(json.loads(out)["entries"]))
@@ -228,7 +228,7 @@ def check_before_the_command(world):
 
 @case
 def check_sees_what_list_finds(world):
-    """What keeps an entry from opening, and can be seen without opening it."""
+    """Obstacles to opening an entry that can be detected without opening it."""
     verbs = world.soft.replace("libdaplsoft", "libdaplofa")
     text = world.write("text.so", "no library\n")
     stranger = world.write("stranger.so", b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\x34\x12" + bytes(60))
@@ -262,7 +262,7 @@ def check_sees_what_list_finds(world):
 
 @case
 def check_knows_the_settings_of_the_manual(world):
-    """Each word that dat.conf(5) offers for the software RNIC is one to check as well."""
+    """`check` accepts every setting that dat.conf(5) documents for the software RNIC."""
     manual = (pathlib.Path(__file__).parents[2] / "man/dat.conf.5").read_text()
     manual = manual[manual.index(".SS Settings of libdaplsoft.so.2"):manual.index(".SS Settings of libdaplofa.so.2")]
     words = [f"{name}={value.strip()}" for name, values in re.findall(r"^\.BR (\w+)= \{ (.*) \}$", manual, re.M)
@@ -282,7 +282,7 @@ def check_of_no_file(world):
 
 @case
 def generated_entries_open(world):
-    """On this machine, with the provider beside libdat2, found by its bare name."""
+    """Generated entries open on this machine, with the provider beside libdat2, found by its bare name."""
     status, text, err = world.run(world.datinfo, "generate", "--sysfs", world.path("nothing"))
     complaints = ended(status, 0, err)
     world.write("dat.conf", text)
@@ -301,7 +301,7 @@ def generated_entries_open(world):
 @case
 def generate_for_rdma_devices(world):
     devices = "sys/class/infiniband/"
-    # A GID table that names the interface; two ports of one function; a software device; none.
+    # A GID table that names the interface; two ports of one function; a software device; no interface.
     world.write(devices + "mlx5_0/ports/1/state", "4: ACTIVE\n")
     world.write(devices + "mlx5_0/ports/1/link_layer", "InfiniBand\n")
     world.write(devices + "mlx5_0/ports/1/gid_attrs/ndevs/0", "\n")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dat_last_cause(): what it says, for how long, and to whom.
+// dat_last_cause(): what it returns, for how long, and to which thread.
 #include <dat/dat_diagnosis_extensions.h>
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ std::string cause_of(DAT_RETURN status) {
   return text;
 }
 
-// Opens `name`, which must fail, with nothing on stderr, and returns the cause.
+// Opens `name`, which must fail without output on stderr, and returns the cause.
 std::string failed_open(const std::string& name, DAT_RETURN* status = nullptr,
                         DAT_UINT32 major = 2) {
   ::setenv("DAT_TRACE_LEVEL", "0", 1);
@@ -58,13 +58,13 @@ BOOST_AUTO_TEST_CASE(bad_argument) {
                "the name is null or longer than 255 characters");
     const DAT_RETURN freed = dat_ep_free(nullptr);
     BOOST_TEST(cause_of(freed) == "dat_ep_free: (nil) is not a handle");
-    // The text is about the later failure, so there is none for the earlier one.
+    // Only the text of the latest failure is kept, so there is none for the earlier one.
     BOOST_TEST(cause_of(status) ==
                "DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 (0x80060025): no cause was told");
   });
 }
 
-// Whole texts, so that every word a person sees is looked at.
+// Compares whole texts, so that every word that users see is checked.
 BOOST_AUTO_TEST_CASE(no_such_name) {
   conf("bad line\n" + entry("soft0", stub("good")) + "hidden u2.0 nonthreadsafe default l\n");
   run([this] {
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(no_such_name) {
                    "  line 1: only 2 of 8 fields, threadsafety is missing\n"
                    "  line 3: only 5 of 8 fields, provider_version is missing\n"
                    "  try: a name that the file has; `datinfo list` shows them");
-    // However often it is asked, and though stderr tells each fact once.
+    // Every open returns the reason, even though stderr reports each fact only once.
     BOOST_TEST(contains(failed_open("soft1"), "line 1: only 2 of 8 fields"));
     BOOST_TEST(contains(failed_open("hidden"), "try: to correct that line of the file"));
   });
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(reason_of_the_provider) {
   });
 }
 
-// A reason that an earlier call left is not taken for the reason of this one.
+// A reason left by an earlier call must not be taken for the reason of this one.
 BOOST_AUTO_TEST_CASE(reasons_do_not_linger) {
   conf(entry("ia", stub("good"), "open_fails"));
   run([] {
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(long_texts_are_cut) {
     BOOST_TEST(cause_of(DAT_INTERNAL_ERROR) == fits);
     dats_set_last_cause(DAT_INTERNAL_ERROR, (fits + 'y').c_str());
     BOOST_TEST(cause_of(DAT_INTERNAL_ERROR) == std::string(DAT_LAST_CAUSE_MAX - 4, 'x') + "...");
-    // A provider that adds to what it finds.
+    // A provider may pass a part of the current text.
     const char* own = nullptr;
     dat_last_cause(DAT_INTERNAL_ERROR, &own);
     dats_set_last_cause(DAT_INTERNAL_ERROR, own + 4000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What numbers are called, and sets of flags in C++.
+// Names of events, states and other numbers, and sets of flags in C++.
 #include <boost/test/unit_test.hpp>
 
 #include <dat/dat_diagnosis_extensions.h>
@@ -12,19 +12,19 @@
 
 namespace {
 
-// A program's own operator of before is still the one that is taken.
+// An operator that a program defines for its own enumeration must still be the one that is used.
 namespace before {
 enum Own { kOne = 1, kTwo = 2 };
 inline int operator|(Own, Own) { return 77; }
 }  // namespace before
 
-// Constants, and of the type that the calls take.
+// Combined flags are constants, and have the type that the calls expect.
 static_assert(std::is_same_v<decltype(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG), DAT_EVD_FLAGS>);
 static_assert((DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG) == 0x60);
 static_assert(std::is_same_v<decltype(DAT_MEM_PRIV_READ_FLAG), DAT_MEM_PRIV_FLAGS>);
 static_assert((DAT_MEM_PRIV_READ_FLAG | DAT_MEM_PRIV_WRITE_FLAG) == DAT_MEM_PRIV_ALL_FLAG);
 static_assert((DAT_MEM_PRIV_ALL_FLAG & DAT_MEM_PRIV_LOCAL_READ_FLAG) == 1);
-// What is no set stays as C++ has it.
+// Enumerations that are no sets of flags keep the built-in operator.
 static_assert(std::is_same_v<decltype(DAT_EP_STATE_CONNECTED | DAT_EP_STATE_RESERVED), unsigned> ||
               std::is_same_v<decltype(DAT_EP_STATE_CONNECTED | DAT_EP_STATE_RESERVED), int>);
 

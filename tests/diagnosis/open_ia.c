@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Does what fails and prints why, as an application does it that knows dat_last_cause().
+ * Makes a call that fails and prints why, like an application that uses dat_last_cause().
  *
  *   open_ia NAME             open the adapter
  *   open_ia NAME port N      and listen at connection qualifier N
  *   open_ia NAME events N    and create an EVD for N events
  *   open_ia NAME memory N    and register N bytes
  *
- * Prints "ok" and ends with 0, or prints the cause and ends with 1.
+ * Prints "ok" and exits with 0, or prints the cause and exits with 1.
  */
 #include <dat/dat_diagnosis_extensions.h>
 

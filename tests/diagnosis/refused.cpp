@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a person reads when a set-up call is refused, without any trace setting: one line with the
-// call, the attribute and its values. dat_last_cause() gives the program the same reason.
+// The message on stderr when a set-up call is refused, without any trace setting: one line with the
+// call, the attribute and its values. dat_last_cause() returns the same reason to the program.
 #include <dat/dat_diagnosis_extensions.h>
 
 #include <netinet/in.h>
@@ -24,7 +24,7 @@ Enum not_an_enumerator(unsigned value) {
   return static_cast<Enum>(value);
 }
 
-// An IA on the software RNIC with what its calls need.
+// An IA on the software RNIC with the objects that the calls need.
 struct Rig {
   Rig() {
     char name[] = "soft";
@@ -65,7 +65,7 @@ struct Rig {
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
 };
 
-// The call fails and is told in one line: "NAME: refused: REASON: CODE".
+// The call must fail and be reported in one line: "NAME: refused: REASON: CODE".
 void check_told(const char* call, const std::string& reason,
                 const std::function<DAT_RETURN()>& refused) {
   BOOST_TEST_CONTEXT(call << ": " << reason) {
@@ -81,7 +81,7 @@ void check_told(const char* call, const std::string& reason,
     const char* subtype = nullptr;
     dat_strerror(code, &type, &subtype);
     BOOST_TEST(contains(told, std::string(call) + ": refused: "));
-    BOOST_TEST(contains(told, reason));  // an object may be named before it
+    BOOST_TEST(contains(told, reason));  // may follow the name of an object
     BOOST_TEST(contains(told, type));
     BOOST_TEST(std::count(told.begin(), told.end(), '\n') == 1);
     const char* cause = nullptr;
@@ -175,7 +175,8 @@ BOOST_AUTO_TEST_CASE(other_objects) {
   });
 }
 
-// Programs look for a free qualifier by trying, and posts are too many to be told of.
+// No message if a conn qual is in use, as programs find a free one by trying, nor for posts, as
+// there may be too many.
 BOOST_AUTO_TEST_CASE(what_is_no_news) {
   const Rig rig;
   DAT_PSP_HANDLE first = nullptr;

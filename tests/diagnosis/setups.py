@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Ways of breaking a setup. Each compares, word for word, what an application learns from
-dat_last_cause() and what datinfo tells a person.
+"""Ways of breaking a setup. Each case compares, word for word, the text that an application gets from
+dat_last_cause() and the one that datinfo prints.
 
 usage: setups.py DATINFO OPEN_IA LIBDAPLSOFT STUB_FOLDER DAT_CONF
 """
@@ -17,7 +17,7 @@ from support import differences, entry, main
 CASES = []
 ROOT = os.geteuid() == 0
 SANITIZED = bool(os.environ.get("UDAPL_SANITIZED"))
-# A root without capabilities is refused like anybody else.
+# root without capabilities is refused like any other user.
 UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if ROOT else ()
 
 NOT_FOUND = "DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED"
@@ -31,8 +31,8 @@ def case(function):
 def told(world, cause, person, name="ia", words=(), before=(), options=()):
     """Compares the application's text, and datinfo's below its table; both must fail.
 
-    `cause` is the text below the headline, or the whole if it begins with "=". `person` None: datinfo is
-    not asked.
+    `cause` is the text below the headline, or the whole text if it begins with "=". If `person` is None, datinfo
+    is not run.
     """
     status, out, err = world.run(world.open_ia, name, *words, before=before)
     complaints = [] if status == 1 else [f"open_ia ended with {status}"]
@@ -54,7 +54,7 @@ def told(world, cause, person, name="ia", words=(), before=(), options=()):
 
 
 def entry_told(world, reason, advice, device, library, **more):
-    """As told(), for an entry in line 1 that fails with one reason and perhaps advice."""
+    """Like told(), for an entry in line 1 that fails with one reason and possibly advice."""
     tail = f"\n  try: {advice}" if advice else ""
     person = reason.replace(f' did not open "{device}":', " did not open it:")
     return told(world, f"  {world.conf_path} line 1: {reason}{tail}", f"  {person}{tail}", **more)
@@ -70,7 +70,7 @@ def no_file(world):
 
 @case
 def story_in_the_chosen_sink(world):
-    """Told once more by the library itself, to where records go and nowhere else."""
+    """The library itself reports the cause as well, to the trace sink and nowhere else."""
     log = world.path("log")
     status, _, err = world.run(world.open_ia, "ia",
                                environment={"DAT_TRACE_LEVEL": "1", "DAT_TRACE_SINK": f"file:{log}"})
@@ -182,7 +182,7 @@ def library_of_another_version(world):
 
 
 def shown(path):
-    """As dat's quoted() cuts it, without quotes."""
+    """The path, cut like in quoted() of dat, but without quotes."""
     return path if len(path) <= 64 else path[:64] + "..."
 
 
@@ -239,7 +239,7 @@ def lines_of_windows(world):
 
 
 def interfaces():
-    """As the provider lists them."""
+    """The interfaces of this machine, in the order of the provider's list."""
     text = subprocess.run(["ip", "-o", "addr"], check=True, text=True, stdout=subprocess.PIPE).stdout
     found = []
     for line in text.splitlines():
@@ -293,7 +293,7 @@ def no_network_interface(world):
 
 @case
 def interface_without_rdma_device(world):
-    """The provider for RDMA hardware, beside libdat2, on a machine that has none."""
+    """The provider for RDMA hardware, beside libdat2, on a machine without RDMA hardware."""
     if not os.path.exists(os.path.join(os.path.dirname(world.soft), "libdaplofa.so.2")):
         return "no libdaplofa in this build"
     if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
@@ -432,7 +432,7 @@ def little_memory(world):
         if status == 0:
             break
         if not out.startswith("cannot open"):
-            continue  # too little even for the program
+            continue  # too little memory even for the program
         return differences(
             'cannot open "ia" (version 2.0, nonthreadsafe): DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED\n'
             f"  {world.conf_path} line 1: {world.soft}: failed to map segment from shared object\n"
@@ -442,7 +442,7 @@ def little_memory(world):
 
 
 def rdma_machine(world):
-    """A machine with one RDMA device, as files."""
+    """Writes the sysfs files of a machine with one RDMA device."""
     port = "sys/class/infiniband/rxe0/ports/1/"
     world.write(port + "state", "4: ACTIVE\n")
     world.write(port + "link_layer", "Ethernet\n")
@@ -452,7 +452,7 @@ def rdma_machine(world):
 
 
 def remarked(line, out):
-    """The line is one of those before the table."""
+    """Checks that the line is one of those before the table."""
     return [] if line in out.split("\n\n")[0].splitlines() else [f"no line: {line}", out]
 
 
@@ -492,13 +492,13 @@ def device_without_entry(world):
     return remarked("rxe0 port 1 has no entry; try: datinfo generate", out)
 
 
-# ---- the provider for RDMA hardware, on the doubles of its libraries ----------------------------
+# ---- the provider for RDMA hardware, with mocks of its libraries --------------------------------
 
 ENOMEM, EACCES = 12, 13
 
 
 def on_doubles(world, device, words=(), before=(), **environment):
-    """Opens "mock" as dat.conf says it. Returns what open_ia says, in lines, or a reason to skip."""
+    """Opens "mock" as defined in dat.conf. Returns the lines that open_ia prints, or a reason to skip."""
     folder = os.path.dirname(os.path.dirname(world.soft))
     doubles, library = f"{folder}/verbs_mock", f"{folder}/lib/libdaplofa.so.2"
     if SANITIZED or not os.path.isdir(doubles) or not os.path.exists(library):
@@ -510,7 +510,7 @@ def on_doubles(world, device, words=(), before=(), **environment):
 
 
 def doubles_told(told_lines, *wanted):
-    """Each wanted text is in its line."""
+    """Checks that each line contains the text that is wanted for it."""
     if isinstance(told_lines, str):
         return told_lines
     complaints = [] if len(told_lines) == len(wanted) else [f"{len(told_lines)} lines"]
@@ -537,7 +537,7 @@ def verbs_wrong_name(world):
 
 @case
 def verbs_port_down(world):
-    """It opens: the port may come up later. But that nothing can be reached now is told at the default level."""
+    """The adapter opens, as the port may come up later, but the default level reports that it is down now."""
     return opens_and_tells(on_doubles(world, "mock0 1", VERBS_MOCK_FABRIC="infiniband", DAPL_TRACE_LEVEL="1"),
                            "mock0 port 1 is DOWN, and reaches nobody until it is ACTIVE: cable, switch, subnet manager")
 
@@ -559,14 +559,14 @@ def verbs_little_locked_memory(world):
 
 @case
 def verbs_mtu_of_no_port(world):
-    """A wrong setting is told at the default level, and the adapter opens."""
+    """A wrong setting is reported at the default level, and the adapter opens."""
     return opens_and_tells(on_doubles(world, "lo 0", DAPL_IB_MTU="1500", DAPL_TRACE_LEVEL="1"),
                            "DAPL_IB_MTU: 1500 is no MTU (256, 512, 1024, 2048 or 4096) and is ignored")
 
 
 @case
 def verbs_mtu_of_the_peer(world):
-    """The other host's port is set to a larger MTU than ours: the record says so at the default level."""
+    """The other host's port has a larger MTU than ours, which is reported at the default level."""
     folder = os.path.dirname(os.path.dirname(world.soft))
     program, doubles = f"{folder}/bin/datconform", f"{folder}/verbs_mock"
     if SANITIZED or not os.path.isdir(doubles) or not os.path.exists(program):

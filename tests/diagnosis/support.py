@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""What the tests of this folder share: where things are, running programs, comparing texts."""
+"""Common code of the tests of this folder: locations, running programs, comparing texts."""
 
 import difflib
 import os
@@ -41,10 +41,10 @@ class World:
         full = {k: v for k, v in os.environ.items()
                 if not k.startswith(("DAT_", "DAPL_")) and k != "LD_LIBRARY_PATH"}
         full.update(DAT_OVERRIDE=self.conf_path, DAT_TRACE_LEVEL="0", DAPL_TRACE_LEVEL="0", LC_ALL="C")
-        if os.environ.get("UDAPL_SANITIZED"):  # their dlopen does not know the run path of its caller
+        if os.environ.get("UDAPL_SANITIZED"):  # its dlopen ignores the run path of the caller
             full["LD_LIBRARY_PATH"] = os.path.dirname(self.soft)
         full.update(environment or {})
-        # The leak check traces the process, which a set-user-ID one and a limit may forbid; last_cause has it.
+        # The leak check traces the process, which set-user-ID or a limit may forbid; last_cause runs with it.
         full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         done = subprocess.run([*before, *words], check=False, env=full, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -57,7 +57,7 @@ def entry(name, library, device, version="u2.0", safety="nonthreadsafe"):
 
 
 def differences(expected, actual):
-    """Nothing if the texts are equal, else how they differ."""
+    """An empty list if the texts are equal, else their differences."""
     if expected == actual:
         return []
     return list(difflib.unified_diff(expected.splitlines(), actual.splitlines(), "expected", "seen",
@@ -65,8 +65,8 @@ def differences(expected, actual):
 
 
 def run_cases(cases, arguments):
-    """Runs each case in a folder of its own; a case returns a list of complaints, or a reason to skip
-    it as a string. The exit status for main()."""
+    """Runs each case in a folder of its own. A case returns a list of complaints, or a string with the reason to
+    skip it. Returns the exit status for main()."""
     import tempfile
 
     failed = skipped = 0

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A client that means well: sends messages to a victim, checks every byte of what comes back and
- * notes how long each took, until its standard input ends. Then one line:
+ * A well-behaved client: sends messages to a victim, checks every byte of the answers and measures
+ * each round trip, until its standard input ends. Then it prints one line:
  *
  *   rounds=N median_us=T p99_us=T max_us=T
  *
- * Exit status 0 only if all that it sent came back as it was.
+ * Exit status 0 only if every message came back unchanged.
  *
  *   bystander --ia NAME --port PORT HOST
  */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""One case per promise: what a stranger does costs nobody else. Each has a bystander where traffic could be
-disturbed. Latencies are printed, not judged: machines are noisy."""
+"""One case per promise: what a hostile peer does must not affect others. Where traffic could be disturbed, a
+bystander runs. Latencies are printed and not judged, because machines are noisy."""
 
 import contextlib
 import multiprocessing
@@ -10,7 +10,7 @@ import time
 import wire
 from support import Failed, eventually, require
 
-BYSTANDER = b"bystander"  # victim.c accepts it always
+BYSTANDER = b"bystander"  # always accepted by victim.c
 BAD_RESPONSE = 5  # DAT_DTO_ERR_BAD_RESPONSE
 CASES = []
 
@@ -34,12 +34,12 @@ def peers(count, address, **how):
             peer.close()
 
 
-# ---- before a connection is there ---------------------------------------------------------------
+# ---- before a connection is established ---------------------------------------------------------
 
 
 @case
 def rejected_requests_hold_few_descriptors(setup):
-    """A rejected peer that does not hang up is waited for, but not by any number of descriptors."""
+    """The provider waits for rejected peers to hang up, but with a limited number of descriptors."""
     with setup.victim("--reject") as victim, victim.bystander():
         before = victim.descriptors()
         most = 0
@@ -47,7 +47,7 @@ def rejected_requests_hold_few_descriptors(setup):
             for _ in range(12):
                 for _ in range(50):
                     made.append(wire.Peer(victim.address).push(wire.request()))
-                # What the application has not yet decided holds a descriptor as well, so it decides first.
+                # Undecided requests hold descriptors as well, so wait for the application's decisions first.
                 eventually(lambda: victim.count("request") >= len(made), "all requests are rejected")
                 most = max(most, victim.descriptors())
         print(f"  at most {most - before} descriptors for 600 rejected peers")
@@ -56,13 +56,13 @@ def rejected_requests_hold_few_descriptors(setup):
 
 @case
 def application_keeps_descriptors(setup):
-    """Requests that wait for a decision do not take the last descriptors of the process."""
+    """Requests that wait for a decision must not use up the descriptors of the process."""
     with setup.victim("--keep", descriptors=128) as victim, victim.bystander():
         with peers(0, victim.address) as made:
             for _ in range(400):
                 made.append(wire.Peer(victim.address).push(wire.request()))
             eventually(lambda: victim.count("request") > 50, "requests arrive")
-            time.sleep(0.5)  # more would come now
+            time.sleep(0.5)  # more requests would arrive now
             held = victim.descriptors()
             print(f"  {held} of 128 descriptors are in use")
             require(held <= 128 - 8, f"{held} of 128 descriptors are in use")
@@ -71,7 +71,7 @@ def application_keeps_descriptors(setup):
 
 @case
 def requests_leave_room_for_connection_events(setup):
-    """Strangers fill the EVD while the application is busy; the end of a connection is still told."""
+    """Strangers fill the EVD while the application is busy; the end of a connection must still be reported."""
     with setup.victim("--qlen", "16") as victim, peers(3, victim.address) as friends:
         for friend in friends:
             require(friend.connect(BYSTANDER), "a friend is not accepted")
@@ -81,7 +81,7 @@ def requests_leave_room_for_connection_events(setup):
             for stranger in strangers:
                 stranger.push(wire.request())
             refused = 0
-            for stranger in reversed(strangers):  # the last ones find no room
+            for stranger in reversed(strangers):  # there is no room for the last ones
                 stranger.socket.settimeout(2)
                 try:
                     refused += stranger.reply() is not None
@@ -97,8 +97,8 @@ def requests_leave_room_for_connection_events(setup):
 
 @case
 def silent_networks_do_not_keep_a_good_client_out(setup):
-    """Many addresses of five networks take every place and say nothing."""
-    for _ in range(3):  # a machine that stands still for seconds may spoil one
+    """Many addresses of five networks occupy all places and send nothing."""
+    for _ in range(3):  # an attempt may fail if the machine stalls for seconds
         with setup.victim(settings="half_open=20", trace=True) as victim, peers(0, None) as made:
             for round_ in range(60):
                 source = f"127.{1 + round_ % 5}.7.{1 + round_ % 40}"
@@ -113,7 +113,7 @@ def silent_networks_do_not_keep_a_good_client_out(setup):
 
 @case
 def kept_requests_of_lost_peers_hold_no_descriptors(setup):
-    """The application has not decided; the peer has gone."""
+    """The peer disconnects before the application has decided."""
     with setup.victim("--keep") as victim, victim.bystander():
         before = victim.descriptors()
         for way in ("abort", "close"):
@@ -132,7 +132,7 @@ def kept_requests_of_lost_peers_hold_no_descriptors(setup):
 
 @case
 def silent_start_is_limited(setup):
-    """MPA revision 1 and a start without a first message: what begins a frame has to go on."""
+    """MPA revision 1 and a start without a first message: a peer that begins a frame must complete it in time."""
     for how in ({"revision": 1}, {"peer_to_peer": False}, {}):
         with setup.victim(settings="peer_timeout=1") as victim, victim.bystander():
             with peers(1, victim.address) as (peer,):
@@ -146,7 +146,7 @@ def silent_start_is_limited(setup):
 
 @case
 def wrong_answer_to_a_read_is_a_bad_response(setup):
-    """Wrong STag, wrong offset, too much, too little."""
+    """A response with a wrong STag, a wrong offset, too many bytes or too few."""
     for change in ("stag", "offset", "long", "short"):
         with setup.victim() as victim, victim.bystander(), peers(1, victim.address) as (peer,):
             require(peer.connect(), "not accepted")
@@ -164,7 +164,7 @@ def wrong_answer_to_a_read_is_a_bad_response(setup):
 
 @case
 def end_inside_a_message_is_broken(setup):
-    """FIN after a whole FPDU that is not the last of its message."""
+    """FIN after a complete FPDU that is not the last one of its message."""
     with setup.victim() as victim, victim.bystander(), peers(1, victim.address) as (peer,):
         require(peer.connect(), "not accepted")
         peer.push(wire.send(1, b"half", last=False))
@@ -175,7 +175,7 @@ def end_inside_a_message_is_broken(setup):
 
 @case
 def half_messages_do_not_starve_a_shared_queue(setup):
-    """As many half messages as the SRQ has buffers, then silence."""
+    """As many incomplete messages as the SRQ has buffers, then silence."""
     with setup.victim("--srq", "32", settings="peer_timeout=1") as victim:
         with peers(32, victim.address) as made:
             for peer in made:
@@ -188,13 +188,13 @@ def half_messages_do_not_starve_a_shared_queue(setup):
 
 @case
 def hard_watermark_counts_on_a_shared_queue(setup):
-    """One peer that takes buffers faster than its share is dropped; others are not."""
+    """A peer that consumes more than its share of the buffers is dropped; others are not."""
     with setup.victim("--srq", "32") as victim, victim.bystander():
         victim.command("watermarks -1 4")
         with peers(1, victim.address) as (peer,):
             require(peer.connect(), "not accepted")
             eventually(lambda: victim.count("established") == 2, "the connection")
-            victim.command("busy")  # nobody gives buffers back
+            victim.command("busy")  # no buffers are posted again
             peer.push(b"".join(wire.send(msn, b"x") for msn in range(1, 9)))
             require(peer.ended(), "the peer is not dropped")
             victim.command("serve")
@@ -203,7 +203,7 @@ def hard_watermark_counts_on_a_shared_queue(setup):
 
 @case
 def wrong_stags_are_limited_in_rate(setup):
-    """Guessing an STag costs a connection; after too many wrong guesses there is none for a while."""
+    """A wrong STag ends the connection; after too many of them no connection is accepted for a while."""
     with setup.victim() as victim, victim.bystander():
         guesses = 0
         for stag in range(1, 400):
@@ -220,8 +220,8 @@ def wrong_stags_are_limited_in_rate(setup):
 
 @case
 def idle_connections_hold_little_memory(setup):
-    """A connection that nothing was said on takes 16 KiB of its process at most, all in all; after traffic
-    that filled its buffers it gives them back."""
+    """An unused connection takes at most 16 KiB of memory in total; after traffic that filled its buffers, it
+    releases them."""
     count = 128
     if setup.sanitized:
         raise Skipped("memory is the sanitizer's")
@@ -254,7 +254,7 @@ def _flood(address, kind, region, seconds):
         for peer in made:
             require(peer.connect(), "not accepted")
             peer.socket.settimeout(0.2)
-        if kind == "segments":  # of one endless message
+        if kind == "segments":  # segments of one endless message
             block = wire.send(1, b"", last=False) * 2000
         else:
             block = frame * 2000
@@ -296,7 +296,7 @@ def tiny_frames_cost_the_bystander_little(setup):
 
 @case
 def listener_survives_the_loss_of_its_address(setup):
-    """The address vanishes: an async event and a trace line; it returns: the listener works again."""
+    """If the address vanishes, there is an async event and a trace line. When it returns, the listener works again."""
     address = "198.18.55.1"
 
     def ip(*words):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What victim and bystander share: checked calls and registered memory. Not thread-safe.
+ * Common code of victim and bystander: checked calls and registered memory. Not thread-safe.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The private data of a connection that the victim always accepts. */
+/* The private data of connection requests that the victim always accepts. */
 #define BYSTANDER "bystander"
 
 #define MESSAGE_SIZE 4096

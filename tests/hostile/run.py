@@ -30,7 +30,7 @@ def parse():
 
 
 def run(case, setup):
-    """True: it holds; None: skipped."""
+    """Runs a case. Returns True if it passed, None if it was skipped."""
     begun = time.monotonic()
     print(case.__name__, flush=True)
     try:

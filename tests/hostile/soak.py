@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Hours of peers that come, talk, lie, die and stop; descriptors, threads and memory stay flat."""
+"""Peers connect, send, lie, die and stop for hours; descriptors, threads and memory must not grow."""
 
 import contextlib
 import random
@@ -9,7 +9,7 @@ import wire
 from support import eventually, require
 
 SAMPLES = 20
-LEAK_LIMIT = 8 << 20  # bytes from the first quarter to the end: the victim's queues, touched for the first time
+LEAK_LIMIT = 8 << 20  # bytes from the first quarter to the end: queues that the victim touches for the first time
 
 
 def _talks(peer, victim, rng):
@@ -72,7 +72,7 @@ _DEEDS = [_talks, _writes, _half_message, _half_frame, _damaged, _noise, _half_r
 
 
 def soak(setup):
-    """Traffic, disconnections, kills and stops for the given time."""
+    """Generates traffic, disconnections, kills and stops for the given time."""
     rng = random.Random(20261122)
     samples, count = [], 0
     with setup.victim(settings="peer_timeout=2") as victim, victim.bystander():
@@ -87,7 +87,7 @@ def soak(setup):
             count += 1
             way = rng.random()
             if way < 0.1:
-                stopped.append(peer)  # says and reads nothing more, as a stopped process
+                stopped.append(peer)  # sends and reads nothing any more, like a stopped process
                 if len(stopped) > 40:
                     stopped.pop(rng.randrange(40)).abort()
             else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""The victim and the bystander as processes, and what a test asserts of them."""
+"""The victim and the bystander as processes, and assertions about them."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from ports import free_port
 
-PATIENCE_S = 60  # generous: a stalled machine is no failure
+PATIENCE_S = 60  # generous, because a stalled machine is no failure
 
 
 class Failed(Exception):
@@ -53,7 +53,7 @@ class Setup:
 
     @contextlib.contextmanager
     def victim(self, *options, settings="", descriptors=None, device="lo", trace=False):
-        """`descriptors`: the process's limit."""
+        """Starts the victim. `descriptors` is the limit of the process."""
         with tempfile.TemporaryDirectory() as folder:
             victim = Victim(self, folder, options, settings, descriptors, device, trace)
             try:
@@ -118,7 +118,7 @@ class Victim:
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
     def resident(self):
-        """Bytes."""
+        """The resident memory in bytes."""
         with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -139,11 +139,11 @@ class Victim:
         text = self.trace_text()
         require(self.process.returncode == 0,
                 f"the victim ended with {self.process.returncode}: {text}")
-        require("ERROR: " not in text, text)  # a sanitizer's
+        require("ERROR: " not in text, text)  # of a sanitizer
 
     @contextlib.contextmanager
     def bystander(self):
-        """Talks to the victim throughout; prints its latencies and fails if anything was lost."""
+        """Runs a bystander throughout; prints its latencies and fails if anything was lost."""
         process = subprocess.Popen(
             [self.setup.bystander_program, "--ia", "soft", "--port", str(self.port), "127.0.0.1"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment)
@@ -163,6 +163,6 @@ class Victim:
                 process.wait()
 
     def check_service(self):
-        """A new client is served."""
+        """Checks that a new client is served."""
         with self.bystander():
             pass

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * A server on the public API that hostile peers attack: accepts connections and sends every message
- * back. It writes a line for each event and obeys commands from its standard input, so that a test
- * sees what the application of a real server would see. One thread.
+ * back. It writes a line for each event and executes commands from its standard input, so that a
+ * test sees what the application of a real server would see. Single-threaded.
  *
  *   victim --ia NAME --port PORT [--qlen N] [--srq N] [--keep | --reject]
  *
- * --qlen: places of the one EVD for requests and connection events. --srq: all endpoints share N
- * receives. --keep: requests of strangers wait undecided; --reject: they are rejected. A request
+ * --qlen: length of the common EVD for requests and connection events. --srq: all endpoints share N
+ * receives. --keep: requests of strangers stay undecided; --reject: they are rejected. A request
  * with the bystander's private data is always accepted.
  *
  * Commands: read EP STAG OFFSET LENGTH | watermark EP SOFT HARD | watermarks SOFT HARD |
- * accept | reject (what is kept) | busy (no events are taken) | serve | end EP | quit
+ * accept | reject (the kept requests) | busy (dequeue no events) | serve | end EP | quit
  */
 #include <getopt.h>
 #include <poll.h>
@@ -28,7 +28,7 @@
 enum { RECEIVE, SEND, READ };
 
 struct endpoint {
-  DAT_EP_HANDLE ep; /* null: the place is free */
+  DAT_EP_HANDLE ep; /* null if the entry is free */
   int connected;
 };
 
@@ -162,7 +162,7 @@ static void on_completion(const DAT_EVENT* event) {
            (int)data->status, (unsigned)data->transfered_length);
   if (kind == READ) return;
   if (kind == SEND || data->status != DAT_DTO_SUCCESS || index < 0) {
-    /* The answer has left, or there is none: the buffer takes the next message. */
+    /* The answer has been sent, or there is none: post the buffer for the next message. */
     if (victim.shared || (kind == SEND && index >= 0 && victim.endpoints[index].connected))
       post_receive(index < 0 ? 0 : index, buffer);
     return;
@@ -221,7 +221,7 @@ static void obey(const char* line) {
   printf("done\n");
 }
 
-/* False: there is no more input, so the test has ended. */
+/* Returns false at the end of the input: the test has ended. */
 static int obey_commands(void) {
   static char line[256];
   static size_t filled;

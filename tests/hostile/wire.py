@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""A peer that speaks MPA, DDP and RDMAP by hand (RFC 5040, 5041, 5044, 6581), so that it can say
-anything at any time. Knows nothing of the product's code."""
+"""A peer that implements MPA, DDP and RDMAP by hand (RFC 5040, 5041, 5044, 6581), so that it can send anything at
+any time. Uses no code of the product."""
 
 import socket
 import struct
@@ -75,7 +75,7 @@ def read_request(msn, source_stag, source_offset, size, sink_stag=1, sink_offset
 
 
 class Frame:
-    """A received FPDU, taken apart."""
+    """A parsed FPDU."""
 
     def __init__(self, ulpdu):
         self.ulpdu = ulpdu
@@ -98,7 +98,7 @@ class Frame:
 
 
 class Peer:
-    """A connection to a listener. `source` is the address that it comes from."""
+    """A connection to a listener, made from the address `source`."""
 
     def __init__(self, address, source=None, patience=20):
         self.socket = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
@@ -123,7 +123,7 @@ class Peer:
         return data
 
     def reply(self):
-        """The flags byte of the MPA Reply, or None when there is none."""
+        """The flags byte of the MPA Reply, or None if there is no reply."""
         try:
             head = self.take(20)
         except ConnectionError:
@@ -146,7 +146,7 @@ class Peer:
         return Frame(rest[:length]) if len(rest) >= length else None
 
     def connect(self, private_data=b"", **how):
-        """The whole start-up; the first message is the Read that peer-to-peer asks for."""
+        """The complete start-up; the first message is the Read that peer-to-peer mode requires."""
         self.push(request(private_data, **how))
         flags = self.reply()
         if flags is None or flags & 0x20:
@@ -157,7 +157,7 @@ class Peer:
         return True
 
     def ended(self):
-        """Waits for the other side's end; True unless the patience ran out first."""
+        """Waits until the other side ends the connection. Returns False if that takes too long."""
         try:
             while self.socket.recv(65536):
                 pass
