@@ -11,9 +11,9 @@
 #include <csignal>
 #include <cstdlib>
 
-// What goes wrong between two hosts: the documented event, in the documented time, the data intact,
-// the resources back. Each limit has a reason beside it; an emulated machine is slow, so upper
-// limits are wide.
+// Faults between two hosts: the documented event must arrive in the documented time, the data must
+// be intact, and the resources released. Each time limit has its reason beside it. Upper limits are
+// wide, because an emulated machine is slow.
 namespace wire {
 
 using namespace conformance;
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kMessage = 4096;
 constexpr std::size_t kLarge = 60000;  // several packets
 
-// A message, a write and a read, each checked on arrival; `seed` makes each round's data its own.
+// A message, a write and a read, each checked on arrival; `seed` makes the data of rounds differ.
 struct Exchange {
   explicit Exchange(Connection& all)
       : connection(all),
@@ -87,7 +87,7 @@ sockaddr_in address_of_nobody() {
 
 constexpr const char* kConnQualVariable = "WIRE_PEER_CONN_QUAL";
 
-// This program again, as the client; see suite `peer`.
+// Starts this program as the client; see suite `peer`.
 pid_t start_peer(DAT_CONN_QUAL conn_qual) {
   ::setenv(kConnQualVariable, std::to_string(conn_qual).c_str(), 1);
   std::string program = "vm_wire";
@@ -103,7 +103,7 @@ pid_t start_peer(DAT_CONN_QUAL conn_qual) {
 
 BOOST_AUTO_TEST_SUITE(peer, *boost::unit_test::disabled())
 
-// Connects and sends for ever; whoever started it kills it.
+// Connects and sends forever; the test that started it kills it.
 BOOST_AUTO_TEST_CASE(stream) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const char* const conn_qual = std::getenv(kConnQualVariable);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(reorder) { disturbed("delay 2ms reorder 5%"); }
 BOOST_AUTO_TEST_CASE(duplicate) { disturbed("duplicate 5%"); }
 BOOST_AUTO_TEST_CASE(corruption) { disturbed("corrupt 1%"); }
 
-// The connection manager's messages get lost as well; it repeats them.
+// Messages of the connection manager get lost as well; it repeats them.
 BOOST_AUTO_TEST_CASE(connect_while_packets_get_lost) {
   const NothingLeft nothing_left;
   Hosts hosts;
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(missing_listener) {
   expect_event(end.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
   BOOST_CHECK_LT(stopwatch.seconds(), 5);  // one round trip
   BOOST_CHECK_EQUAL(ep_state(end.ep), DAT_EP_STATE_DISCONNECTED);
-  // The EP is as good as new after a reset.
+  // After a reset the EP can be used again.
   REQUIRE_OK(dat_ep_reset(end.ep));
   End passive;
   passive.create(hosts.server.ia, hosts.server.pz, nullptr);
@@ -164,8 +164,8 @@ BOOST_AUTO_TEST_CASE(missing_listener) {
   expect_event(end.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-// Every packet is lost: the server is silent. The consumer's timeout counts, to the microsecond of
-// the call.
+// Every packet is lost, so the server is silent. The consumer's timeout applies, counted from the
+// call.
 BOOST_AUTO_TEST_CASE(silent_server) {
   const NothingLeft nothing_left;
   Hosts hosts;
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(silent_server) {
   expect_silence(hosts.cr_evd);
 }
 
-// Nobody has the address: the timeout counts while it is being resolved.
+// No host has the address. The consumer's timeout also applies to address resolution.
 BOOST_AUTO_TEST_CASE(unknown_address_times_out) {
   const NothingLeft nothing_left;
   Hosts hosts;
@@ -199,8 +199,8 @@ BOOST_AUTO_TEST_CASE(unknown_address_times_out) {
   BOOST_CHECK_LT(stopwatch.seconds(), 1.7);  // the timer is exact, the machine is slow
 }
 
-// Without a limit of the consumer the provider gives up when resolution has, after timeout times
-// tries.
+// Without a timeout of the consumer, the provider gives up when address resolution does: after the
+// timeout times the number of tries.
 BOOST_AUTO_TEST_CASE(unknown_address_is_unreachable) {
   const Setting timeout("DAPL_CM_ARP_TIMEOUT_MS", "400");
   const Setting tries("DAPL_CM_ARP_RETRY_COUNT", "2");
@@ -216,8 +216,8 @@ BOOST_AUTO_TEST_CASE(unknown_address_is_unreachable) {
   BOOST_CHECK_LT(stopwatch.seconds(), 6);  // the kernel's own ARP gives up after 3 s
 }
 
-// The link goes away in the middle: the next request fails after the transport's retries, the
-// connection is broken, and both hosts can connect anew when the link is back.
+// The link goes down while connected: the next request fails after the transport's retries, the
+// connection breaks, and both hosts can connect again once the link is up.
 BOOST_AUTO_TEST_CASE(link_down) {
   const NothingLeft nothing_left;
   Hosts hosts;
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(link_down) {
     REQUIRE_OK(connection.active.post_send(exchange.here, kMessage, 8));
     const auto event = next_event(connection.active.request_evd, 3 * kPatience);
     BOOST_REQUIRE(event);
-    // By the device's retries, or by the connection manager, whoever loses the peer first.
+    // Detected by the device's retries or by the connection manager, whichever is first.
     BOOST_CHECK_EQUAL(event->event_data.dto_completion_event_data.status, DAT_DTO_ERR_TRANSPORT);
     BOOST_CHECK_LT(stopwatch.seconds(),
                    45);  // eight times the ack timeout of the connection manager
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(link_down) {
   Exchange(again).rounds(1);
 }
 
-// kill -9 of the client: its kernel ends the connection; the server's receives come back flushed.
+// kill -9 of the client: its kernel ends the connection, and the server's receives are flushed.
 BOOST_AUTO_TEST_CASE(peer_killed) {
   const NothingLeft nothing_left;
   Hosts hosts;
@@ -266,8 +266,9 @@ BOOST_AUTO_TEST_CASE(peer_killed) {
     BOOST_REQUIRE_EQUAL(::waitpid(peer, &status, 0), peer);
     BOOST_REQUIRE(WIFSIGNALED(status));
     expect_connection_end(end.connect_evd);
-    BOOST_CHECK_LT(stopwatch.seconds(), 5);  // the dying process's CM id says so at once
-    // Eight receives are out: some may have got a message before the end, the rest are flushed.
+    BOOST_CHECK_LT(stopwatch.seconds(), 5);  // the CM id of the process reports it immediately
+    // Eight receives are posted: some may have received a message before the end, the others are
+    // flushed.
     bool flushed = false;
     for (int i = 0; i < 8; ++i) {
       const auto event = next_event(end.recv_evd);
@@ -283,7 +284,8 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(many)
 
-// All requests are under way at once to one listener; each connection then carries a message.
+// All requests are in flight to one listener at the same time; then each connection carries a
+// message.
 BOOST_AUTO_TEST_CASE(thousand_connections_to_one_listener) {
   constexpr std::size_t kCount = 1000;
   const NothingLeft nothing_left;

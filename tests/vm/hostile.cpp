@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <list>
 
-// Strangers at a service point (vm_stranger, which speaks rdma_cm by hand): the server answers
-// them, serves a good client meanwhile and afterwards, and has nothing left of them in the end.
+// Strangers at a service point (vm_stranger, which uses rdma_cm directly): the server must answer
+// them, serve a good client at the same time and afterwards, and keep none of their resources.
 namespace wire {
 
 using namespace conformance;
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMessage = 512;
 constexpr DAT_TIMEOUT kLook = 20 * kMillisecond;
 
-// vm_stranger as a child; its output is what it says when its requests are out.
+// vm_stranger as a child process. It prints a line when it has sent its requests.
 class Stranger {
  public:
   Stranger(const char* mode, DAT_CONN_QUAL conn_qual, int count) {
@@ -48,7 +48,7 @@ class Stranger {
   Stranger(const Stranger&) = delete;
   Stranger& operator=(const Stranger&) = delete;
 
-  // It has ended by itself: with which status is checked.
+  // Returns whether it has ended by itself; checks its exit status.
   [[nodiscard]] bool ended() {
     int status = 0;
     const pid_t who = ::waitpid(pid_, &status, WNOHANG);
@@ -67,7 +67,7 @@ class Stranger {
   }
 
  private:
-  // Beside this program.
+  // The path of vm_stranger, beside this program.
   static std::string output_path() {
     char path[4096];
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
@@ -79,8 +79,8 @@ class Stranger {
   int says_ = -1;
 };
 
-// Takes the requests of strangers: every second one is rejected, the others get an EP, which goes
-// when its connection has ended.
+// Answers the requests of strangers: rejects every second one and gives the others an EP, which is
+// freed when its connection has ended.
 class Doorman {
  public:
   explicit Doorman(Hosts& hosts) : hosts_(hosts) {}
@@ -104,7 +104,7 @@ class Doorman {
     DAT_CR_PARAM param{};
     REQUIRE_OK(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
     if (requests_ % 2 == 0) {
-      // What the peer has left already may be said now or by the event.
+      // If the peer has gone already, the call may fail.
       const DAT_RETURN status = dat_cr_reject(cr, 0, nullptr);
       BOOST_CHECK(status == DAT_SUCCESS || DAT_GET_TYPE(status) == DAT_INTERNAL_ERROR);
       return;
@@ -128,7 +128,7 @@ class Doorman {
   int requests_ = 0;
 };
 
-// A connection of its own service point, which is up all the time.
+// A connection with a service point of its own, which stays up all the time.
 struct Bystander {
   Bystander()
       : connection(hosts),
@@ -152,7 +152,7 @@ struct Bystander {
   std::uint8_t seed = 0;
 };
 
-// The good client's requests come among the strangers': whoever sends this is it.
+// Private data that tell the good client's requests from those of strangers.
 constexpr std::string_view kGood = "a good client of this test";
 
 void good_client(Hosts& hosts, Doorman& doorman) {
@@ -210,8 +210,8 @@ BOOST_AUTO_TEST_CASE(requests_that_nobody_stands_by) { storm("abandon", 150); }
 
 BOOST_AUTO_TEST_CASE(connections_that_end_at_once) { storm("leave", 60); }
 
-// They have asked and read no answer: what was accepted waits for the last message of the set-up,
-// as long as DAPL_CM_RTU_TIMEOUT_MS says, and then its EP hears of it.
+// Strangers send requests and never read the answers. An accepted connection waits for the last
+// message of the set-up for DAPL_CM_RTU_TIMEOUT_MS; then its EP is notified.
 BOOST_AUTO_TEST_CASE(silent_after_the_request) {
   const Setting timeout("DAPL_CM_RTU_TIMEOUT_MS", "1500");
   const NothingLeft nothing_left;
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(silent_after_the_request) {
   bystander.connection.disconnect();
 }
 
-// Killed between its request and the answer.
+// A stranger is killed between its request and the answer.
 BOOST_AUTO_TEST_CASE(killed_before_the_answer) {
   const NothingLeft nothing_left;
   Hosts hosts;

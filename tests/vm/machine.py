@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""A virtual machine with the RDMA stack of Debian's kernel, from packages alone, on any machine.
+"""A virtual machine with the RDMA stack of Debian's kernel, made from packages alone, on any machine.
 
 prepare() fetches the kernel package and builds the initramfs, once; Machine.run() boots and runs one command.
 The guest sees the host's root read-only with a layer in memory above it: what it writes is gone afterwards,
@@ -24,7 +24,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(FOLDER))
 
 KERNEL_PACKAGE = "linux-image-amd64"
-# What the guest loads, in this order; what they depend on comes before them.
+# The modules that the guest loads, in this order, each after its dependencies.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng", "crc32_generic", "crc32c_generic",
            "ib_uverbs", "rdma_ucm", "ib_umad", "veth", "sch_netem", "cls_u32", "sch_prio")
 DEVICES = {"rxe": "rdma_rxe", "siw": "siw"}  # type of the RDMA devices -> module
@@ -36,7 +36,7 @@ BROKEN = 125  # the machine ended without a status
 
 
 class Unavailable(Exception):
-    """The machine cannot be had here: a program or a package is missing."""
+    """The virtual machine is not possible here: a program or a package is missing."""
 
 
 def say(text):
@@ -67,7 +67,7 @@ class Kernel:
 
 
 def kernel_package():
-    """The package that KERNEL_PACKAGE stands for today, e.g. linux-image-6.1.0-NN-amd64."""
+    """The package to which KERNEL_PACKAGE currently refers, e.g. linux-image-6.1.0-NN-amd64."""
     shown = checked("apt-cache", "depends", "--no-recommends", "--no-suggests", KERNEL_PACKAGE)
     names = re.findall(r"Depends: (linux-image-\S+)", shown)
     if not names:
@@ -76,12 +76,12 @@ def kernel_package():
 
 
 def download(package, folder):
-    """The .deb of the package (or of NAME=VERSION), from the distribution's archive."""
+    """Downloads the .deb of the package (or of NAME=VERSION) from the distribution's archive. Returns its path."""
     command = ("apt-get", "download", "-o", "APT::Sandbox::User=root", package)
     say(f"fetching {package}")
     try:
         checked(*command, cwd=folder, timeout=600)
-    except Unavailable:  # perhaps the lists are older than the archive
+    except Unavailable:  # the package lists may be older than the archive
         if os.geteuid() != 0:
             raise
         checked("apt-get", "update", timeout=300)
@@ -90,7 +90,7 @@ def download(package, folder):
 
 
 def unpacked_kernel(cache):
-    """Keeps the kernel that is there; a newer package is fetched when the cache is deleted."""
+    """The unpacked kernel. An existing one is kept; to get a newer package, delete the cache."""
     for image in sorted(glob.glob(os.path.join(cache, "kernel", "boot", "vmlinuz-*"))):
         version = os.path.basename(image).removeprefix("vmlinuz-")
         return Kernel(version, image, os.path.join(cache, "kernel"))
@@ -108,7 +108,7 @@ def unpacked_kernel(cache):
 
 
 def siw_module(kernel, cache):
-    """Puts siw.ko among the kernel's modules, once."""
+    """Builds siw.ko and adds it to the kernel's modules, unless it is there already."""
     extra = os.path.join(kernel.root, "lib/modules", kernel.version, "extra")
     target = os.path.join(extra, siw.FLAVOUR, "siw.ko")
     if not os.path.exists(target):
@@ -159,7 +159,7 @@ def build_initramfs(kernel, modules, target):
 
 
 def prepare(device):
-    """(kernel, initramfs with the module of that type of device), made when they are not there yet. Raises Unavailable."""
+    """Returns (kernel, initramfs with the module for the device type), made if necessary. Raises Unavailable."""
     if os.uname().machine != "x86_64":
         raise Unavailable("the kernel package that is used is one for x86_64")
     for program, package in PROGRAMS.items():
@@ -194,8 +194,8 @@ class Machine:
     def run(self, command, timeout, output=None, console=False):
         """Boots, runs the shell text `command`, returns its exit status, TIMED_OUT or BROKEN.
 
-        output: binary stream for what the command says (default: standard output). console: show the
-        guest's console as well. Without a status the end of the console goes to standard error.
+        output: binary stream for the output of the command (default: standard output). console: show the
+        guest's console as well. If there is no status, the end of the console is written to standard error.
         """
         kernel, initramfs = prepare(self.device)
         output = output or sys.stdout.buffer
@@ -251,7 +251,7 @@ class Machine:
 
     @staticmethod
     def _follow(process, deadline, streams):
-        """Copies what grows in the files until the machine is off or the time is over."""
+        """Copies what is appended to the files until the machine is off or the deadline has passed."""
         opened = [(open(path, "rb"), stream) for path, stream in streams]
         try:
             running = True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""The kernel's soft-iWARP (siw), which Debian's kernel packages leave out: its module, compiled for one of them.
+"""Compiles the module of the kernel's soft-iWARP (siw), which Debian's kernel packages omit, for one of these packages.
 
-The sources are those of the kernel package's own version, a constant of which becomes a parameter; headers and build
-tools come from the packages that belong to it. All are unpacked beside each other, nothing is installed, and only the
-module is kept.
+The sources are those of the version of the kernel package, except that a constant becomes a parameter. Headers and
+build tools come from the matching packages. All are unpacked side by side, nothing is installed, and only the module
+is kept.
 """
 
 import os
@@ -12,18 +12,18 @@ import shutil
 import subprocess
 
 FOLDER = "drivers/infiniband/sw/siw"
-# The one change: MPA's peer-to-peer mode (RFC 6581) becomes a parameter that the module's user sets, off as before. RNICs
-# set up connections in that mode, in which the passive side is connected when the active one can receive. siw has it as
-# a constant, and without it ends a connection of which the passive side sends first: siw_recv_mpa_rr() of the active
-# side takes data that come together with the reply for a violation of the protocol.
+# The only change: MPA's peer-to-peer mode (RFC 6581), a constant in siw, becomes a module parameter, off by default as
+# before. RNICs set up connections in that mode, in which the passive side is connected only when the active side can
+# receive. Without it, siw ends a connection if the passive side sends first: siw_recv_mpa_rr() of the active side
+# treats data that arrive together with the reply as a violation of the protocol.
 CHANGES = (("siw.h", "extern const bool peer_to_peer;", "extern bool peer_to_peer;"),
            ("siw_main.c", "const bool peer_to_peer;", "bool peer_to_peer;\nmodule_param(peer_to_peer, bool, 0644);"))
-FLAVOUR = "siw-peer-to-peer"  # tells this module from one built otherwise, in a cache
+FLAVOUR = "siw-peer-to-peer"  # distinguishes this module in a cache from one that was built differently
 PROGRAMS = {"make": "make", "xz": "xz-utils", "tar": "tar"}
 
 
 def source_version(image):
-    """The version of the Debian source package that a kernel was built from, e.g. 6.1.192-2, which its image tells."""
+    """The version of the Debian source package of a kernel, e.g. 6.1.192-2, according to its image."""
     with open(image, "rb") as file:
         file.seek(0x20E)  # "kernel_version" of the x86 boot protocol
         file.seek(0x200 + int.from_bytes(file.read(2), "little"))
@@ -32,7 +32,7 @@ def source_version(image):
 
 
 def unpack_source(package, version, folder):
-    """Two archives, one in the other, of which one folder is wanted: read as a stream."""
+    """Unpacks one folder of an archive that is inside another archive, both read as streams."""
     archive = f"./usr/src/linux-source-{version}.tar.xz"
     outer = subprocess.Popen(["dpkg", "--fsys-tarfile", package], stdout=subprocess.PIPE)
     inner = subprocess.Popen(["tar", "-xO", archive], stdin=outer.stdout, stdout=subprocess.PIPE)
@@ -58,7 +58,7 @@ def change_source(folder, unavailable):
 
 
 def build(kernel, work, fetch, run, unavailable):
-    """Compiles siw.ko in the folder `work`; its path. fetch(package, version) -> file; run(*command) as machine.checked."""
+    """Compiles siw.ko in `work`. Returns its path. fetch(package, version) -> file; run(*command): machine.checked."""
     for program, package in PROGRAMS.items():
         if not shutil.which(program):
             raise unavailable(f"{program} is missing (package {package})")
@@ -74,7 +74,7 @@ def build(kernel, work, fetch, run, unavailable):
     compiler = re.search(r"^CONFIG_CC_VERSION_TEXT=\"(\S+)", open(os.path.join(headers, ".config")).read(), re.M).group(1)
     if not shutil.which(compiler):
         raise unavailable(f"{compiler}, which the kernel was built with, is missing")
-    # It names the place where the package would have been installed.
+    # The original one names the folder in which the package would have been installed.
     with open(os.path.join(headers, "Makefile"), "w") as file:
         file.write(f"include {tree}/usr/src/linux-headers-{abi}-common/Makefile\n")
     module = os.path.join(work, "siw")

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A peer that is none of ours: rdma_cm by hand, without manners.
+// A misbehaving peer that does not use our libraries, but rdma_cm directly.
 //
 //   vm_stranger MODE ADDRESS PORT COUNT
 //
-// abandon: requests with private data of any length and content, each left at once.
-// silent: requests whose answers nobody reads, until it is killed.
-// leave: connections that end as soon as they are there.
+// abandon: requests with private data of any length and content, each abandoned immediately.
+// silent: requests whose answers it never reads, until it is killed.
+// leave: connections that it ends as soon as they are established.
 //
-// Prints a line when its requests are out. Exit status 0: done, 1: could not.
+// Prints a line when it has sent its requests. Exit status 0: done, 1: failed.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -75,7 +75,7 @@ class Stranger {
     if (::rdma_connect(id_, &how) != 0) give_up("rdma_connect");
   }
 
-  // What comes next; -1: nothing.
+  // Waits for the next event; -1 if none arrives.
   int next() {
     pollfd ready{channel_->fd, POLLIN, 0};
     rdma_cm_event* event = nullptr;

@@ -48,7 +48,7 @@ LinkDown::~LinkDown() {
 
 namespace {
 
-// One line per kind: "qp 0".
+// One line per kind of object: "qp 0".
 std::string own_objects() {
   const std::string pid = "pid " + std::to_string(::getpid()) + " ";
   return output_of(
@@ -56,7 +56,7 @@ std::string own_objects() {
       "'); done");
 }
 
-// What the descriptors are: a line each, sorted.
+// The open descriptors, one per line, sorted.
 std::string open_descriptors() {
   return output_of("ls -l /proc/" + std::to_string(::getpid()) +
                    "/fd | sed -n 's/.* -> //p' | grep -v '^pipe:' | sort");
@@ -65,8 +65,8 @@ std::string open_descriptors() {
 }  // namespace
 
 NothingLeft::NothingLeft() {
-  // What the first connection of a process opens for good is not a leak: the devices of librdmacm,
-  // and the harness's reservation of its conn quals.
+  // Descriptors that the first connection of a process opens permanently are no leak: the devices
+  // of librdmacm, and the socket with which the harness reserves its conn quals.
   static const bool once = [] {
     Hosts hosts;
     Connection(hosts).disconnect();

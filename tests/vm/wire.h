@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-// Two hosts on one wire, as the virtual machine has them with --hosts 2: `ofa-v2-rxe0` on interface
-// d0, `ofa-v2-rxe1` on d1. Both are opened by this process; what they exchange are packets on the
-// veth pair. Only the public API and the commands `ip`, `tc` and `rdma` are used.
+// Two hosts on one wire, as in the virtual machine with --hosts 2: `ofa-v2-rxe0` on interface d0,
+// `ofa-v2-rxe1` on d1. This process opens both; they exchange packets over the veth pair. Only the
+// public API and the commands `ip`, `tc` and `rdma` are used.
 namespace wire {
 
 inline constexpr const char* kServerIa = "ofa-v2-rxe0";
@@ -18,10 +18,10 @@ inline constexpr const char* kClientIa = "ofa-v2-rxe1";
 
 // Runs a shell command, which must succeed.
 void run(const std::string& command);
-// What the command writes.
+// The output of a shell command.
 std::string output_of(const std::string& command);
 
-// Time since it was made.
+// Measures the time since its construction.
 class Stopwatch {
  public:
   [[nodiscard]] double seconds() const {
@@ -32,7 +32,8 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// Disturbs what both hosts send, as tc-netem(8) says it ("loss 2%"), until destroyed.
+// Disturbs the traffic of both hosts until destroyed. The argument is that of tc-netem(8), such as
+// "loss 2%".
 class Disturbance {
  public:
   explicit Disturbance(const std::string& netem);
@@ -41,8 +42,8 @@ class Disturbance {
   Disturbance& operator=(const Disturbance&) = delete;
 };
 
-// The server's interface, taken down until destroyed. The routes that a dying link takes along come
-// back too.
+// Takes the server's interface down until destroyed. Also restores the routes that are lost with
+// the link.
 class LinkDown {
  public:
   LinkDown();
@@ -51,8 +52,8 @@ class LinkDown {
   LinkDown& operator=(const LinkDown&) = delete;
 };
 
-// A fixture for whole tests: what this process holds of the kernel's RDMA objects (QP, CQ, MR, PD,
-// CM ids) and of file descriptors must be the same afterwards.
+// A fixture for whole tests: checks that the process has the same kernel RDMA objects (QP, CQ, MR,
+// PD, CM ids) and file descriptors at the end as at the start.
 class NothingLeft {
  public:
   NothingLeft();
@@ -65,7 +66,8 @@ class NothingLeft {
   std::string descriptors_;
 };
 
-// Sets an environment variable of the provider for as long as it lives; read when an IA is opened.
+// Sets an environment variable of the provider while it exists. Providers read it when an IA is
+// opened.
 class Setting {
  public:
   Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
@@ -99,10 +101,10 @@ struct Hosts {
   conformance::Psp psp;
 };
 
-// An EP of each host, connected.
+// A connection between the hosts, with an EP on each.
 struct Connection {
   explicit Connection(Hosts& hosts);
-  // Ends it in order and takes the events of both sides.
+  // Disconnects gracefully and takes the events of both sides.
   void disconnect();
 
   Hosts& hosts;
