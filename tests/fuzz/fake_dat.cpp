@@ -14,7 +14,7 @@ using namespace fuzz;
 namespace {
 
 DAT_LMR_CONTEXT next_context = 1;
-int plain;  // what handles of no interest point to
+int plain;  // the target of handles that do not matter
 
 DAT_RETURN give(DAT_HANDLE* to) {
   *to = &plain;
@@ -140,7 +140,7 @@ DAT_RETURN dat_cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK, DAT_CR_PARAM* p
 }
 DAT_RETURN dat_cr_accept(DAT_CR_HANDLE, DAT_EP_HANDLE handle, DAT_COUNT, DAT_PVOID) {
   const Lock lock(mutex);
-  // A service point for one request brings its EP along: any will do.
+  // A request at an RSP already has an EP. The handle does not tell which, so use any.
   Endpoint& ep = handle != DAT_HANDLE_NULL ? endpoint(handle) : *endpoints.begin()->second;
   connection_event(ep, DAT_CONNECTION_EVENT_ESTABLISHED);
   return DAT_SUCCESS;

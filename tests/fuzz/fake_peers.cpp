@@ -19,9 +19,9 @@ struct Message {
 };
 
 std::span<const std::byte> input;
-std::deque<std::vector<std::byte>> greetings;  // of the requests that are not delivered yet
-bool ends = false;                             // the adapter goes when nothing happens any more
-unsigned idle_turns = 0;                       // how often nothing happened, one after the other
+std::deque<std::vector<std::byte>> greetings;  // private data of requests not delivered yet
+bool ends = false;                             // the adapter fails when nothing happens any more
+unsigned idle_turns = 0;                       // number of consecutive turns without an event
 constexpr unsigned kIdle = 20;
 bool requests_fail = false;
 
@@ -38,7 +38,7 @@ std::optional<Message> next_message() {
   return message;
 }
 
-// The peer's next message, or its end.
+// Delivers the peer's next message, or its disconnect.
 void deliver(Endpoint& ep) {
   if (ep.over || ep.posted.empty()) return;
   const auto message = next_message();
@@ -63,7 +63,7 @@ void deliver(Endpoint& ep) {
   complete(*ep.receives, ep, DAT_DTO_RECEIVE, receive.cookie, DAT_DTO_SUCCESS, bytes.size());
 }
 
-// The next message goes to each endpoint in turn.
+// Delivers the next message, to each endpoint in turn.
 void deliver_to_next(Queue& from) {
   for (std::size_t i = 0; i < from.receivers.size() && from.events.empty(); ++i) {
     Endpoint* const next = from.receivers.front();
@@ -84,7 +84,7 @@ void deliver_request(Queue& to) {
   to.events.push_back(request);
 }
 
-// Of requests that nobody has taken note of yet.
+// The number of completions of requests that have not been dequeued yet.
 std::size_t completed(const Endpoint& ep) {
   return static_cast<std::size_t>(std::ranges::count_if(ep.requests->events, [&](const auto& one) {
     const DAT_DTO_COMPLETION_EVENT_DATA& done = one.event_data.dto_completion_event_data;

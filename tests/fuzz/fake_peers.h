@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What fake_dat.cpp has behind its handles: queues, endpoints, memory, and peers that do what the
-// input says (see fake_dat.h). Functions are called with `mutex` held.
+// The objects behind the handles of fake_dat.cpp: queues, endpoints, memory, and peers controlled
+// by the input (see fake_dat.h). Functions must be called with `mutex` held.
 #pragma once
 
 #include <dat/udat.h>
@@ -31,8 +31,8 @@ struct Queue {
   DAT_EVD_FLAGS flags;
   std::size_t length;
   std::deque<DAT_EVENT> events;
-  std::deque<Endpoint*> receivers{};  // whose receives complete here: the next one first
-  Endpoint* connected = nullptr;      // whose connection events come here
+  std::deque<Endpoint*> receivers{};  // endpoints whose receives complete here, the next one first
+  Endpoint* connected = nullptr;      // the endpoint whose connection events arrive here
 };
 
 struct Receive {
@@ -52,31 +52,31 @@ struct Region {
   DAT_VLEN length;
 };
 
-// A server may have a thread for each group of connections.
+// Protects all of this, because a server may have a thread for each group of connections.
 inline std::mutex mutex;
 using Lock = std::lock_guard<std::mutex>;
 
 inline std::map<DAT_HANDLE, std::unique_ptr<Queue>> queues;
 inline std::map<DAT_HANDLE, std::unique_ptr<Endpoint>> endpoints;
 inline std::map<DAT_LMR_CONTEXT, Region> regions;
-// Private data of the requests that were delivered, by handle.
+// The private data of delivered requests, by handle.
 inline std::map<DAT_HANDLE, std::unique_ptr<std::vector<std::byte>>> arrived;
 
 Queue& queue(DAT_HANDLE handle);
 Endpoint& endpoint(DAT_HANDLE handle);
 
-/** Every segment is inside its region. */
+/** Aborts unless every segment is inside its region. */
 void check(std::span<const DAT_LMR_TRIPLET> segments);
 
 void complete(Queue& to, Endpoint& of, DAT_DTOS operation, DAT_DTO_COOKIE cookie,
               DAT_DTO_COMPLETION_STATUS status, std::size_t length);
 void connection_event(Endpoint& of, DAT_EVENT_NUMBER number);
-/** The connection ends: receives are flushed. */
+/** Ends the connection and flushes its receives. */
 void end(Endpoint& ep);
 
-/** The next event of a queue; what the peers do next if there is none. */
+/** Takes the next event of a queue. If there is none, lets the peers continue first. */
 DAT_RETURN take(Queue& from, DAT_EVENT* event);
-/** A Send, Write or Read: complete at once. */
+/** Executes a Send, Write or Read, which completes immediately. */
 DAT_RETURN request(Endpoint& ep, std::span<const DAT_LMR_TRIPLET> segments, DAT_DTO_COOKIE cookie);
 
 }  // namespace fuzz

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-# What datconform reads: files of exceptions, and what comes to datconform --listen.
+# The inputs of datconform: files with exceptions, and the messages that datconform --listen receives.
 
 set(conformance ../conformance)
 udapl_fuzzer(fuzz_datconform_channel

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the server of dapltest does with a client, one client and one thread: reads which test is
-// wanted, checks that, and runs its side of it. fake_dat.h says what the input is, and what is
-// asserted of the calls.
+// The server of dapltest, with one client and one thread: reads the client's command, checks it,
+// and runs its side of the test. fake_dat.h describes the input and the assertions about the calls.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -35,8 +34,8 @@ void serve(const Adapter& adapter) {
     if (test.listen(1) == Endpoint::Listening::kDone) static_cast<void>(test.serve());
     return;
   }
-  command.endpoints = 1;  // the peer is one
-  command.poll = false;   // that it waits for is here at once, or never
+  command.endpoints = 1;  // there is one peer
+  command.poll = false;   // events are there immediately or never
   Transaction test(command, true, info.little_endian);
   if (test.memory_size() > kMostMemory || !test.create() || !control.answer(1)) return;
   if (test.listen(1) == Endpoint::Listening::kDone)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Any words as the command line of dapltest, one a line: parsing ends, and what it gives has been
-// checked.
+// Any words as the command line of dapltest, one per line: parsing must end, and its result must
+// have been checked.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
     words.emplace_back(word);
   }
-  if (words.size() == 2 && words[0] == "-f") return 0;  // a file with the words
+  if (words.size() == 2 && words[0] == "-f") return 0;  // would read a file
   const dapltest::Parsed parsed = dapltest::parse(words);
   if (parsed.exit_status < 0 && !dapltest::check_command(parsed.options).empty()) std::abort();
   return 0;

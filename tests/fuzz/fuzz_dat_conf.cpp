@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Any bytes as dat.conf: parsing ends, never crashes, and what it gives keeps the promises of
+// Any bytes as dat.conf: parsing must end without a crash, and the result must keep the promises of
 // conf.h.
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +18,8 @@ void require(bool condition) {
   }
 }
 
-// `items` are in file order, and their lines exist. A line gives one entry at most.
+// Checks that `items` are in file order, that their lines exist, and that there is at most one
+// entry per line.
 template <typename Items>
 void require_order(const Items& items, std::size_t lines, bool unique) {
   std::size_t previous = 0;
@@ -44,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(!diagnostic.reason.empty() && diagnostic.reason.find('\n') == std::string::npos);
   }
 
-  // A line that makes no sense costs no other line: one more record is one more entry.
+  // A malformed line must not affect others: one more record must give one more entry.
   const udapl::dat::Conf more = udapl::dat::parse_conf(
       std::string(text) + "\nname u2.0 threadsafe default library.so id.1.2 params platform\n");
   require(more.entries.size() == conf.entries.size() + 1);

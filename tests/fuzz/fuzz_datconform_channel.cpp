@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Any bytes at datconform --listen: each message is part of what came, and reading ends.
+// Any bytes at datconform --listen: each message must be part of the input, and reading must end.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int kPatience = 5000;  // ms; everything is there already
+constexpr int kPatience = 5000;  // ms; all data are there already
 
 void require(bool condition) {
   if (!condition) std::abort();

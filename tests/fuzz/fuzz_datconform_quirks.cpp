@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Any text as a file of datconform --quirks: there is a reason for whatever does not run.
+// Any text as a file for datconform --quirks: every test that does not run must have a reason.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The server of datperf with up to eight connections of clients that say and send what the fuzzer
-// invents. fake_dat.h says what the input is, and what is asserted of the calls.
+// The server of datperf with up to eight connections of clients whose private data and messages
+// come from the fuzzer. fake_dat.h describes the input and the assertions about the calls.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kMostPeers = 8;
 constexpr datperf::Limits kLimits{1U << 20, 4, 4};  // so that an input takes milliseconds
 
-// What is understood is within the limits, and said again comes out the same.
+// If the bytes can be decoded, the result must be within the limits and survive another round of
+// encoding and decoding.
 void check_hello(std::span<const std::byte> bytes) {
   const auto hello = datperf::hello_of(bytes);
   if (!hello) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A client of datperf --sockets that sends the input and hangs up: what comes back is part of what
-// was sent, or acknowledgements, and the memory that it took is given back.
+// A client of datperf --sockets that sends the input and disconnects: the answer must be part of
+// the input, or acknowledgements, and the server must release the memory reserved for the client.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,14 +22,14 @@
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{5};  // everything is there already
+constexpr std::chrono::seconds kPatience{5};  // all data are there already
 constexpr std::uint64_t kMemory = 1U << 20;
 
 void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// The server has a thread: what it writes is read meanwhile.
+// Runs the server in a thread, so that its answers can be read at the same time.
 std::vector<std::byte> answer_to(std::span<const std::byte> input) {
   int ends[2];
   require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
@@ -43,7 +43,7 @@ std::vector<std::byte> answer_to(std::span<const std::byte> input) {
     try {
       datperf::answer_client(server, kPatience, room);
     } catch (const std::exception&) {
-      // It hung up in the middle, or wanted too much.
+      // The client disconnected early, or requested too much.
     }
     ::shutdown(server.descriptor(), SHUT_WR);
   });
@@ -52,7 +52,7 @@ std::vector<std::byte> answer_to(std::span<const std::byte> input) {
   while (size < answer.size()) {
     const ssize_t got = ::read(client.descriptor(), &answer[size], answer.size() - size);
     if (got == 0) break;
-    require(got > 0 || errno == EINTR);  // libFuzzer has a timer
+    require(got > 0 || errno == EINTR);  // by the timer of libFuzzer
     if (got > 0) size += static_cast<std::size_t>(got);
   }
   thread.join();

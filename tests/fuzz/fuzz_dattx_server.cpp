@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The server of dattx with a client that sends what the fuzzer invents: its greeting, its commands
-// and its data. fake_dat.h says what the input is, and what is asserted of the calls.
+// The server of dattx with a client whose greeting, commands and data come from the fuzzer.
+// fake_dat.h describes the input and the assertions about the calls.
 #include <cstdint>
 #include <span>
 

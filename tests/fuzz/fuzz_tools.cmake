@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-# The servers of the tools, compiled from their sources, with fake_dat.cpp in place of libdat2.
+# The servers of the tools, compiled from their sources and linked with fake_dat.cpp in place of libdat2.
 
 find_package(fmt REQUIRED)
 set(tools ../../tools)
