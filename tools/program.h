@@ -17,7 +17,7 @@
 
 namespace tools {
 
-/** "dattx (udapl) 2.0.0" */
+/** The text for --version, such as "dattx (udapl) 2.0.0". */
 inline std::string version_of(const char* program) {
   return fmt::format("{} (udapl) {}", program, UDAPL_VERSION);
 }

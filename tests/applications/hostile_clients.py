@@ -4,7 +4,7 @@
 
 usage: hostile_clients.py dattx|datperf|dapltest|datconform PROGRAM
 
-Exit status 0: as it should be, 1: not.
+Exit status 0 if all good clients were served, else 1.
 """
 
 import os

@@ -5,9 +5,9 @@
 usage: run_pair.py [--status N] [--server-status N] [--expect REGEX]... SERVER-WORDS... -- CLIENT-WORDS...
 
 The word PORT is replaced by a free port. The server is ready when it has written a line. Without server
-words the client runs alone. The client must end with the status (0), and its output (both streams) must
-match every expression. With status 0 the server must end with 0 as well, or always with what --server-status
-says; else it is stopped.
+words the client runs alone. The client must exit with --status (default 0), and its output (both streams) must
+match every expression. With --server-status the server must exit with that status. Without it, the server must
+exit with 0 if --status is 0, and is killed otherwise.
 """
 
 import os

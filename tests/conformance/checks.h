@@ -53,12 +53,12 @@ void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char
 // The call must succeed; otherwise the test ends.
 #define REQUIRE_OK(call) ::conformance::require_ok((call), CONFORMANCE_HERE(#call))
 
-// The call must fail with this type (DAT_INVALID_STATE ...); the subtype is advisory. The test goes
-// on.
+// The call must fail with this type (DAT_INVALID_STATE ...); the subtype is advisory. The test
+// continues.
 #define CHECK_TYPE(call, type) \
   ::conformance::check_type((call), static_cast<DAT_RETURN>(type), #type, CONFORMANCE_HERE(#call))
 
-// Either of two types, where the reference allows both.
+// The call must fail with either of two types, where the reference allows both.
 #define CHECK_TYPE_OR(call, type1, type2)                                            \
   ::conformance::check_type_or((call), static_cast<DAT_RETURN>(type1),               \
                                static_cast<DAT_RETURN>(type2), #type1 " or " #type2, \

@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(cno_fd_readable, *covers("cno_fd_trigger_clears ofa_1_cno_d
   BOOST_CHECK(latest == DAT_HANDLE_NULL);
   trigger(first);
   BOOST_CHECK(readable(fd, 10000));
-  BOOST_CHECK(wait_for(cno) == first);  // a wait consumes the trigger too
+  BOOST_CHECK(wait_for(cno) == first);  // a wait consumes the trigger, too
   BOOST_CHECK(!readable(fd, 10));
 }
 

@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(race_disconnect_against_connect) {
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
       event = *next_event(pair.active.connect_evd);
     BOOST_CHECK_EQUAL(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
-    // A request that was already on its way may still be accepted, and ends at once.
+    // A request that was already on its way may still be accepted; its connection ends immediately.
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     over = true;
     acceptor.join();

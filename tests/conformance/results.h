@@ -19,7 +19,7 @@ struct Result {
   std::string text;  // what failed, or why the test was skipped
 };
 
-// The results of one run. One thread.
+// The results of one run. Not thread-safe.
 class Results {
  public:
   void add(Result result) { all_.push_back(std::move(result)); }

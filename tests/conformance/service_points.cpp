@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(psp_provider_ep_state, *covers("conn_accept_extra_ep psp_pr
                         DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV,
                     &param));
   REQUIRE_OK(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, nullptr));
-  const Ep owner(ep);  // ours since the accept
+  const Ep owner(ep);  // owned by the consumer since the accept
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr DAT_CONN_QUAL kPort = 45199;
 
-// A value that no enumerator has, as a careless C program would pass it.
+// An enumeration with a value that no enumerator has, as a careless C program would pass it.
 template <class Enum>
 Enum not_an_enumerator(unsigned value) {
   return static_cast<Enum>(value);

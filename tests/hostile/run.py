@@ -4,7 +4,7 @@
 
 usage: run.py --victim PROGRAM --bystander PROGRAM --dat-conf FILE [--seconds N] [--sanitized] [CASE...]
 
-Without CASE all of them; --list writes their names. Exit status 0 only if all hold, 77 if all were skipped.
+Without CASE, runs all cases; --list prints their names. Exit status 0 only if all pass, 77 if all were skipped.
 """
 
 import argparse

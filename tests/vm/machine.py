@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """A virtual machine with the RDMA stack of Debian's kernel, made from packages alone, on any machine.
 
-prepare() fetches the kernel package and builds the initramfs, once; Machine.run() boots and runs one command.
-The guest sees the host's root read-only with a layer in memory above it: what it writes is gone afterwards,
-except below the folders that are shared.
+prepare() downloads the kernel package and builds the initramfs, once; Machine.run() boots and runs one command.
+The guest sees the host's root read-only with a layer in memory above it: its writes are lost, except those below
+shared folders.
 """
 
 import fcntl

@@ -107,7 +107,7 @@ class Memory {
   DAT_RMR_CONTEXT rmr_context_ = 0;
 };
 
-// How an Endpoint is made and used.
+// How to create and use an Endpoint.
 struct EndpointPlan {
   std::uint32_t requests = 1;
   std::uint32_t receives = 1;

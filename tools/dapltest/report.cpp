@@ -17,7 +17,7 @@ namespace dapltest {
 namespace {
 
 std::mutex output;
-std::string failure;  // the first; under `output`
+std::string failure;  // the first one; protected by `output`
 std::atomic<bool> is_human{true};
 
 }  // namespace

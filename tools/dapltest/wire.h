@@ -17,7 +17,7 @@
 namespace dapltest::wire {
 
 inline constexpr std::uint32_t kVersion = 6;
-inline constexpr std::size_t kControlSize = 8192;  // of each message on the control connection
+inline constexpr std::size_t kControlSize = 8192;  // bytes of each control message
 inline constexpr std::size_t kNameSize = 256;
 inline constexpr std::size_t kMemorySize = 12;  // of one MemoryInfo
 inline constexpr std::size_t kMemoryListSize = kMaxOperations * kMemorySize;

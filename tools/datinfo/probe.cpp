@@ -30,8 +30,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostAtOnce = 4;
 constexpr std::size_t kMaxOutput = 64 * 1024;  // a provider might write without end
 
-// The child's answer: strings, each as "<length>:<bytes>"; the first are "open" or "fail", the
-// status, the cause and the library, then names, values and kinds of attributes, then "end".
+// The child's answer consists of strings, each as "<length>:<bytes>": "open" or "fail", the status,
+// the cause and the library, then names, values and kinds of attributes, then "end".
 void put(std::string& answer, std::string_view text) {
   answer += std::to_string(text.size());
   answer += ':';

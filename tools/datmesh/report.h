@@ -24,7 +24,7 @@ struct Finding {
 /** A self-contained page with heat maps of rates and set-up times. */
 [[nodiscard]] std::string html_of(const Mesh& mesh);
 
-/** "rank 3 (host)" */
+/** The name of a rank, such as "rank 3 (host)". */
 [[nodiscard]] std::string name_of(const Mesh& mesh, std::uint32_t rank);
 
 }  // namespace datmesh

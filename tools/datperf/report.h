@@ -18,12 +18,12 @@ namespace datperf {
 /** A self-contained page with curves as SVG, and tables. */
 [[nodiscard]] std::string html_of(const Report& report);
 
-/** "us" or "MB/s" */
+/** The unit of a value: "us" or "MB/s". */
 [[nodiscard]] inline const char* unit_of(Measure measure) {
   return measure == Measure::kBandwidth ? "MB/s" : "us";
 }
 
-/** "64 KiB" */
+/** A size as text, such as "64 KiB". */
 [[nodiscard]] std::string size_text(std::uint32_t bytes);
 
 /** At least three significant digits: "1.23", "12.3", "123", "1230". */

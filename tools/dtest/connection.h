@@ -18,7 +18,7 @@ inline constexpr std::chrono::seconds kPatience{100};
 /** How the program waits for events. */
 struct Events {
   bool poll = false;                     // dat_evd_dequeue in a loop
-  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;  // else dat_cno_wait if there is one, else dat_evd_wait
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;  // else dat_cno_wait if there is a CNO, else dat_evd_wait
 
   [[nodiscard]] std::optional<DAT_EVENT> next(DAT_EVD_HANDLE evd,
                                               std::chrono::microseconds patience) const;
