@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Feeds the iWARP receiver with what a hostile peer may send. Input: two control bytes, then either
-// the TCP stream as it is, or a list of {2 bytes of length, ULPDU} that the harness frames with a
-// good CRC, so that everything behind the CRC is reached too. The same bytes are also given to the
-// decoders of the start-up frame and of Terminate.
+// Feeds the iWARP receiver with whatever a hostile peer may send. Input: two control bytes, then
+// either the raw TCP stream, or a list of {2 bytes of length, ULPDU} that the harness frames with a
+// good CRC, so that the code behind the CRC check is reached, too. The same bytes are also passed
+// to the decoders of the start-up frame and of Terminate.
 //
-// Beyond what the sanitizers see: offsets are consecutive and inside the announced length, nothing
-// is delivered after the end of a stream, and feed() always gets on or asks for more.
+// Checks, besides those of the sanitizers: offsets are consecutive and inside the announced length,
+// nothing is delivered after the end of a stream, and feed() always makes progress or needs more
+// bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// A QP with one receive of each size and a few Reads; refuses now and then, as the input says.
+// A QP with receives and a few Reads. It refuses or delays segments as the input says.
 class Peer final : public Inbound {
  public:
   explicit Peer(unsigned mood) : mood_(mood) {}
@@ -75,7 +76,7 @@ class Peer final : public Inbound {
   bool oldest_read(ReadSink& sink) override {
     live();
     if (reads_ == 0) return false;
-    // Small numbers, so that the input hits them.
+    // Small numbers, so that the input matches them.
     sink = {1, 2 * std::uint64_t{reads_}, reads_ % 4 * 100};
     read_ = sink;
     read_offset_ = 0;
@@ -108,7 +109,7 @@ class Peer final : public Inbound {
 
  private:
   void live() const { require(!over_); }
-  // The sanitizer sees any byte that is not there.
+  // Reads every byte, so that the sanitizer detects invalid ones.
   void touch(std::span<const std::byte> payload) {
     for (const std::byte b : payload) sum_ = sum_ + std::to_integer<unsigned>(b);
   }
@@ -121,7 +122,7 @@ class Peer final : public Inbound {
     require(filled_ <= length);
     return verdict;
   }
-  // Now and then there is no receive yet.
+  // Returns true sometimes, as if there were no receive yet.
   bool waits() { return (mood_ & 0x10) != 0 && ++asked_ % 3 != 0; }
   Verdict answer() {
     live();
@@ -171,7 +172,7 @@ void run(std::span<const std::byte> stream, bool crc, unsigned mood, std::size_t
     const std::size_t n = std::min(chunk, stream.size());
     staged.insert(staged.end(), stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(n));
     stream = stream.subspan(n);
-    staged.shrink_to_fit();  // nothing readable behind the last byte
+    staged.shrink_to_fit();  // so that nothing after the last byte is readable
     if (receiver.waits() && stream.size() % 2 == 0) receiver.release(peer);
     const std::size_t used = receiver.feed(staged, peer);
     require(used <= staged.size());

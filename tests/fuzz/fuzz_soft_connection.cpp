@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A whole connection of the software RNIC against a peer that sends what the fuzzer invents:
-// listener, handshake, QP, memory and the end. Input: one control byte, then with kRaw the TCP
-// stream from its first byte on; else a good handshake and a list of {2 bytes of length, ULPDU}
-// that are framed with a good CRC. STags below 4 in tagged ULPDUs stand for memory that exists,
-// since nobody guesses those.
+// A complete connection of the software RNIC with a peer that sends bytes of the fuzzer: listener,
+// handshake, QP, memory and disconnect. Input: one control byte; then, with kRaw, the TCP stream
+// from its first byte on. Otherwise the harness performs a good handshake, and the input is a list
+// of {2 bytes of length, ULPDU} that are framed with a good CRC. STags below 4 in tagged ULPDUs are
+// replaced by those of existing memory, which the fuzzer could not guess.
 //
-// Beyond what the sanitizers see: memory without a remote right never changes, no receive completes
-// twice, and every connection ends.
+// Checks, besides those of the sanitizers: memory without a remote right never changes, no receive
+// completes twice, and every connection ends.
 #include <dat/dat_ib_extensions.h>
 
 #include <netinet/in.h>
@@ -54,7 +54,7 @@ struct Requests final : transport::ListenSink {
   std::atomic<bool> arrived{false};
 };
 
-// What lives from one input to the next.
+// Objects that are reused for all inputs.
 class World {
  public:
   static World& instance() {
@@ -130,8 +130,8 @@ class World {
     return qp;
   }
 
-  // Of thousands of connections a second one gets the port of an earlier one now and then, and is
-  // reset.
+  // With thousands of connections per second, one sometimes gets the port of an earlier one and is
+  // reset: retry.
   Fd connect() {
     const auto& place = listener_->address();
     for (int tries = 0;; ++tries) {
@@ -150,7 +150,7 @@ class World {
     ::setsockopt(peer.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     peer.reset();
   }
-  // The other side has read everything, or has given up.
+  // Waits until the other side has read everything or has given up.
   static void await_end(const Fd& peer) {
     std::array<std::byte, 4096> dropped;
     pollfd query{peer.get(), POLLIN, 0};
@@ -159,7 +159,8 @@ class World {
     }
   }
 
-  // A raw stream may be no request at all: then the listener hangs up.
+  // Accepts the request. Returns false if the listener closes the connection instead, because the
+  // raw stream is no request.
   bool accept(transport::Qp& qp, const Fd& peer, bool raw) {
     if (raw) ::shutdown(peer.get(), SHUT_WR);
     pollfd query{peer.get(), POLLIN, 0};
@@ -230,12 +231,12 @@ class World {
       for (int i = 0; i < count; ++i) {
         const auto& one = done.at(static_cast<std::size_t>(i));
         require(one.id < kReceives && ++times.at(one.id) == 1);
-        // Of immediate data the length is what the peer says that it has written.
+        // With immediate data, the length is the one that the peer claims to have written.
         const bool immediate = static_cast<int>(one.operation) == DAT_IB_DTO_RECV_IMMED;
         require(immediate || one.length <= kSize);
       }
     if (accepted && !shared_)
-      for (const int count : times) require(count == 1);  // flushed, if nothing else
+      for (const int count : times) require(count == 1);  // flushed at the latest
   }
 
   Silence silence_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A QP whose peer shares its memory and writes there what the fuzzer invents: frames, and any value
-// at any time into the page of indexes and over what was written before. Input: one control byte,
-// then steps of one byte each with their arguments behind. Tagged frames name memory as the
-// fuzzer of the TCP connection does.
+// A QP whose peer uses shared memory and writes data of the fuzzer to it: frames, and any value at
+// any time to the control page and over earlier data. Input: one control byte, then steps of one
+// byte each, followed by their arguments. Tagged frames refer to memory in the same way as in
+// fuzz_soft_connection.cpp.
 //
-// Beyond what the sanitizers see: memory without a remote right never changes, each posted request
-// and receive completes once, and every connection ends.
+// Checks, besides those of the sanitizers: memory without a remote right never changes, each posted
+// request and receive completes once, and every connection ends.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ constexpr int kReceives = 4;
 constexpr int kRequests = 8;
 constexpr std::size_t kSize = 512;
 constexpr std::size_t kLarge = 4096;     // may be lent to the peer
-constexpr std::uint32_t kWindow = 4096;  // small, so that frames go around its end
+constexpr std::uint32_t kWindow = 4096;  // small, so that frames wrap around its end
 
 struct NoConnector final : soft::Connector {
   Result<std::unique_ptr<soft::Handshake>> connect(const transport::ConnectRequest&,
@@ -49,7 +49,7 @@ struct NoConnector final : soft::Connector {
   void access_offence(const transport::SocketAddress&) noexcept override {}
 };
 
-// The rest of the input.
+// The remaining input.
 class Steps {
  public:
   explicit Steps(std::span<const std::uint8_t> rest) noexcept : rest_(rest) {}
@@ -69,7 +69,7 @@ class Steps {
   std::span<const std::uint8_t> rest_;
 };
 
-// The peer's hold of the shared pages, which it made.
+// The peer's mapping of the shared pages.
 class Pages {
  public:
   explicit Pages(const soft::shm::Region& shared)
@@ -77,7 +77,7 @@ class Pages {
     require(region_.valid());
     out().window = kWindow;
   }
-  // Behind what was put before.
+  // Appends bytes to the ring.
   void put(std::span<const std::byte> bytes) {
     for (const std::byte b : bytes) data()[head_++ % kWindow] = b;
     out().head = head_;
@@ -109,13 +109,13 @@ class Pages {
       case 6:
         ring.delivered = value;
         break;
-      case 7:  // "I reach your memory"
+      case 7:  // the peer claims that it can access our memory
         layout().greeting[0].reaches = word;
         break;
-      case 8:  // "I am at it"
+      case 8:  // the peer claims to be using a grant
         layout().granted[1][word % soft::shm::kGrantSlots].user = word;
         break;
-      case 9:  // what only we should write there
+      case 9:  // a field that only our side should write
         layout().granted[1][word % soft::shm::kGrantSlots].stag = word;
         break;
       case 10:
@@ -161,7 +161,7 @@ class Pages {
   std::uint64_t head_ = 0;
 };
 
-// What lives from one input to the next.
+// Objects that are reused for all inputs.
 class World {
  public:
   static World& instance() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Any text as the parameters of a dat.conf entry: what is read keeps the limits of settings.h.
+// Any text as the parameters of a dat.conf entry: the result must be within the limits of
+// settings.h.
 #include "providers/soft/settings.h"
 
 #include <cstddef>

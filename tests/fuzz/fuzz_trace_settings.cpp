@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Any text as the variables of traces, a line "NAME=value" each: what is read keeps the promises of
-// trace_settings.h.
+// Any text as environment variables for tracing, one "NAME=value" per line: the result must keep
+// the promises of trace_settings.h.
 #include "common/tracing/trace_settings.h"
 
 #include <cstddef>

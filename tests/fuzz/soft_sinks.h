@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 
-// What fuzzers of the software RNIC hear of it.
+// The sinks that the fuzzers of the software RNIC pass to it.
 namespace udapl::fuzz {
 
 inline void require(bool condition) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kBuffer = 4096;
 constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 30;
 
-// The objects that one under test needs around it. A run has `width` such sets.
+// The objects that an object under test needs. A run has `width` such sets.
 struct Surroundings {
   Adapter adapter;
   Pz pz;
