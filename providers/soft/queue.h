@@ -157,7 +157,7 @@ class Queue final : public iwarp::Inbound {
   // While the application polls, a burst of posts is sent in one piece when it polls next; all but
   // the first few, and never more than this many requests or bytes.
   static constexpr int kPostsInPlace = 2;
-  static constexpr std::uint64_t kGatheredRequests = 32;
+  static constexpr std::uint64_t kGatheredRequests = 64;
   static constexpr std::uint64_t kGatheredBytes = 16 * 1024;
 
   // An answer is not seen before the completion of the Send that it answers.
