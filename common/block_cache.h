@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <new>
+#include <type_traits>
 
 #include "common/mutex.h"
 #include "common/spin_lock.h"
@@ -18,6 +19,7 @@ template <class T>
 class BlockCache {
  public:
   [[nodiscard]] static void* allocate() {  // throws std::bad_alloc
+    static_assert(std::is_final_v<T> && alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
     BlockCache& cache = instance();
     {
       const ScopedLock lock(cache.lock_);

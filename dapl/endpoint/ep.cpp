@@ -15,6 +15,9 @@ namespace udapl::dapl {
 Ep::Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state)
     : ObjectHeader(owner.provider, kType, &owner),
       state_(state),
+      requests(*this, static_cast<std::uint32_t>(config.attr.max_request_dtos)),
+      receives(*this,
+               config.srq != nullptr ? 0 : static_cast<std::uint32_t>(config.attr.max_recv_dtos)),
       has_srq_(config.srq != nullptr),
       config_(config) {
   if (config.srq != nullptr && config.attr.srq_soft_hw > 0)
@@ -61,9 +64,6 @@ Result<Ep*> Ep::make(Ia& ia, const EpConfig& config, DAT_EP_STATE state) {
 Status Ep::set_up() {
   bindings_ = std::make_unique<EpBindings>(config_);
   bindings_->attach();
-  requests.cookies.resize(static_cast<std::uint32_t>(config_.attr.max_request_dtos));
-  if (config_.srq == nullptr)
-    receives.cookies.resize(static_cast<std::uint32_t>(config_.attr.max_recv_dtos));
   if (config_.pz != nullptr) {
     if (const Status status = make_discard(config_, &discard_); !status.ok()) return status;
     auto qp = ia->adapter().create_qp(qp_init(config_, discard_.get()));

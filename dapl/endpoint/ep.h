@@ -19,7 +19,7 @@ namespace udapl::dapl {
 // One direction of an EP as the posts see it (datapath.h). Posts hold `lock` through their Guard;
 // whoever changes a member takes it for real.
 struct alignas(64) RequestQueue {
-  explicit RequestQueue(Ep& owner) : cookies(0, &owner) {}
+  RequestQueue(Ep& owner, std::uint32_t limit) : cookies(limit, &owner) {}
 
   SpinLock lock;
   // Completion flags that a send may carry; other requests: these without SOLICITED_WAIT.
@@ -41,7 +41,7 @@ struct alignas(64) RequestQueue {
   CookieRing cookies;
 };
 struct alignas(64) ReceiveQueue {
-  explicit ReceiveQueue(Ep& owner) : cookies(0, &owner) {}
+  ReceiveQueue(Ep& owner, std::uint32_t limit) : cookies(limit, &owner) {}
 
   SpinLock lock;
   std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
@@ -85,8 +85,8 @@ class Ep : public ObjectHeader {
                                         DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED);
 
   // ---- used by posts and completions
-  RequestQueue requests{*this};
-  ReceiveQueue receives{*this};
+  RequestQueue requests;
+  ReceiveQueue receives;
 
   [[nodiscard]] DAT_EP_STATE state() const noexcept {
     const DAT_EP_STATE now = state_.load(std::memory_order_acquire);

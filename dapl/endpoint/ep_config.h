@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/block_cache.h"
 #include "dapl/endpoint/srq.h"
 #include "dapl/events/evd.h"
 #include "dapl/memory/pz.h"
@@ -59,12 +60,14 @@ struct EpLimits {
 
 // What an EP uses, for as long as it lives: counts the objects and feeds the EVDs. Not thread-safe:
 // the Ep's lock protects it.
-class EpBindings {
+class EpBindings final {
  public:
   explicit EpBindings(const EpConfig& config) noexcept;
   ~EpBindings() { detach(); }
   EpBindings(const EpBindings&) = delete;
   EpBindings& operator=(const EpBindings&) = delete;
+  static void* operator new(std::size_t) { return BlockCache<EpBindings>::allocate(); }
+  static void operator delete(void* block) noexcept { BlockCache<EpBindings>::release(block); }
 
   // Feeds the EVDs.
   void attach() noexcept;

@@ -44,16 +44,15 @@ DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
   return static_cast<DAT_MEM_PRIV_FLAGS>(privileges & known);
 }
 
-// What to register. Memory that another process registers too is the same to the transport: the
-// 40-byte name only has to be there, the mapping has to be shared.
-Result<transport::MrInit> resolve(const Ia& ia, DAT_MEM_TYPE type,
-                                  const DAT_REGION_DESCRIPTION& region, DAT_VLEN length) {
-  transport::MrInit init{};
-  init.length = length;
-  switch (type) {
+// Finds out what to register. Memory that another process registers too is the same to the
+// transport: the 40-byte name only has to be there, the mapping has to be shared.
+Status resolve(const Ia& ia, Lmr::Description& description) {
+  const DAT_REGION_DESCRIPTION& region = description.region;
+  transport::MrInit& init = description.init;
+  switch (description.type) {
     case DAT_MEM_TYPE_VIRTUAL:
       init.address = reinterpret_cast<std::uintptr_t>(region.for_va);
-      break;
+      return Status();
     case DAT_MEM_TYPE_LMR: {
       const Lmr* const source = handle_cast<Lmr>(region.for_lmr_handle);
       if (source == nullptr || source->ia != &ia)
@@ -61,64 +60,55 @@ Result<transport::MrInit> resolve(const Ia& ia, DAT_MEM_TYPE type,
                      region.for_lmr_handle);
       init.address = source->description().init.address;
       init.length = source->length();
-      break;
+      return Status();
     }
     case DAT_MEM_TYPE_SHARED_VIRTUAL:
       init.address = reinterpret_cast<std::uintptr_t>(region.for_shared_memory.virtual_address);
       if (region.for_shared_memory.shared_memory_id == nullptr)
         UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "shared memory without a name");
-      break;
+      return Status();
     default:
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "memory type %u",
-                   static_cast<unsigned>(type));
+                   static_cast<unsigned>(description.type));
   }
-  return init;
 }
 
-struct LmrRequest {
-  DAT_MEM_TYPE type;
-  DAT_REGION_DESCRIPTION region;
-  DAT_VLEN length;
-  DAT_MEM_PRIV_FLAGS privileges;
-  DAT_VA_TYPE va_type;
-};
+// Registers no memory, wherever that is: a byte of ours that nobody is told of.
+Result<std::unique_ptr<transport::Mr>> register_nothing(Ia& ia, Pz& pz, DAT_VA_TYPE va_type) {
+  static const char nothing = 0;
+  return ia.adapter().register_memory(pz.pd(), {reinterpret_cast<std::uintptr_t>(&nothing), 1,
+                                                DAT_MEM_PRIV_LOCAL_READ_FLAG, va_type});
+}
 
-Result<Lmr*> create(Ia& ia, Pz& pz, const LmrRequest& request) {
-  auto init = resolve(ia, request.type, request.region, request.length);
-  if (!init.ok()) return init.status();
+// `description` is as the consumer gave it.
+Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
+  if (const Status status = resolve(ia, description); !status.ok()) return status;
+  transport::MrInit& init = description.init;
   const transport::Attributes& attributes = ia.attributes();
-  const bool of_nothing = request.type == DAT_MEM_TYPE_VIRTUAL && init->length == 0;
+  const bool of_nothing = description.type == DAT_MEM_TYPE_VIRTUAL && init.length == 0;
   if (!of_nothing)
-    if (const Status status = check_range(init->address, init->length, attributes); !status.ok())
+    if (const Status status = check_range(init.address, init.length, attributes); !status.ok())
       return status;
-  const DAT_VA_TYPE va_type = request.va_type == DAT_VA_TYPE_ZB ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA;
-  if (va_type == DAT_VA_TYPE_ZB && !attributes.zero_based_va)
+  if (init.va_type != DAT_VA_TYPE_ZB)
+    init.va_type = DAT_VA_TYPE_VA;
+  else if (!attributes.zero_based_va)
     UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no zero-based addresses");
-  if (request.type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
+  if (description.type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
     if (!attributes.shared_memory_lmr)
       UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no shared memory LMRs");
-    if (!is_shared_mapping(init->address, init->length))
+    if (!is_shared_mapping(init.address, init.length))
       UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "the memory is not shared");
   }
   if (ia.full<Lmr>(attributes.max_lmrs))
     UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION, "already %d LMRs",
                  attributes.max_lmrs);
-  init->privileges = known_privileges(request.privileges, attributes);
-  init->va_type = va_type;
-  // A region of nothing, wherever it is, is a byte of ours that nobody is told of.
-  static const char nothing = 0;
-  transport::MrInit memory = *init;
-  if (of_nothing) {
-    memory.address = reinterpret_cast<std::uintptr_t>(&nothing);
-    memory.length = 1;
-    memory.privileges = DAT_MEM_PRIV_LOCAL_READ_FLAG;
-  }
+  init.privileges = known_privileges(init.privileges, attributes);
   const cause::Scope below;
-  auto mr = ia.adapter().register_memory(pz.pd(), memory);
+  auto mr = of_nothing ? register_nothing(ia, pz, init.va_type)
+                       : ia.adapter().register_memory(pz.pd(), init);
   if (!mr.ok())
     UDAPL_PASS_ON(below, mr.status(), "the transport registers no %llu bytes",
-                  static_cast<unsigned long long>(init->length));
-  const Lmr::Description description{request.type, request.region, init->length, *init};
+                  static_cast<unsigned long long>(init.length));
   return &ia.adopt(make_object<Lmr>(ia.provider, ia, pz, description, *std::move(mr)));
 }
 
@@ -144,7 +134,8 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is no PZ of this IA", pz_handle);
     if (lmr_handle == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "null LMR handle pointer");
-    auto lmr = create(*ia, *pz, {type, region, length, privileges, va_type});
+    Lmr::Description description{type, region, {0, length, privileges, va_type}};
+    auto lmr = create(*ia, *pz, description);
     if (!lmr.ok()) return lmr.status();
     *lmr_handle = *lmr;
     if (lmr_context != nullptr) *lmr_context = (*lmr)->mr().lmr_context();
@@ -164,7 +155,7 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE handle, DAT_LMR_PARAM_MASK, DAT_LMR_PARAM* p
     param->ia_handle = lmr->ia->handle();
     param->mem_type = description.type;
     param->region_desc = description.region;
-    param->length = description.length;
+    param->length = lmr->length();
     param->pz_handle = &lmr->pz();
     param->mem_priv = description.init.privileges;
     param->va_type = description.init.va_type;

@@ -17,7 +17,6 @@ class Lmr : public ObjectHeader {
   struct Description {
     DAT_MEM_TYPE type;
     DAT_REGION_DESCRIPTION region;
-    DAT_VLEN length;  // as the consumer gave it
     transport::MrInit init;
   };
 

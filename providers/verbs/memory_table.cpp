@@ -61,17 +61,17 @@ void MemoryTable::remove(Mr& mr) noexcept {
   const ScopedLock lock(lock_);
   mrs_.remove(mr);
   if (!mr.found_) return;
-  for (RegionCache* const cache : caches_) cache->forget(mr.lmr_context());
+  for (QueueRegions& cache : caches_) cache.forget(mr.lmr_context());
 }
 
-void MemoryTable::add(RegionCache& cache) {
+void MemoryTable::add(QueueRegions& cache) noexcept {
   const ScopedLock lock(lock_);
-  caches_.insert(&cache);
+  caches_.push_back(cache);
 }
 
-void MemoryTable::remove(RegionCache& cache) noexcept {
+void MemoryTable::remove(QueueRegions& cache) noexcept {
   const ScopedLock lock(lock_);
-  caches_.erase(&cache);
+  caches_.erase(caches_.iterator_to(cache));
 }
 
 std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) noexcept {

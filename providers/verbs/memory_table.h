@@ -8,6 +8,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <boost/intrusive/list.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,6 +18,7 @@
 
 namespace udapl::verbs {
 
+class MemoryTable;
 class Mr;
 class Queue;
 class Window;
@@ -38,6 +41,20 @@ class MrsByKey {
   std::size_t count_ = 0;
 };
 
+// The cache of a queue, registered with the table during its lifetime.
+class QueueRegions final : public RegionCache {
+ public:
+  explicit QueueRegions(MemoryTable& table) noexcept;
+  ~QueueRegions();
+  QueueRegions(const QueueRegions&) = delete;
+  QueueRegions& operator=(const QueueRegions&) = delete;
+
+ private:
+  friend class MemoryTable;
+  MemoryTable& table_;
+  boost::intrusive::list_member_hook<> hook_;
+};
+
 // The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is acquired
 // before those of the windows. Owned by the Adapter.
 class MemoryTable {
@@ -50,8 +67,8 @@ class MemoryTable {
   }
   void remove(Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
   // Caches of the results of find(), which must forget a registration when it is removed.
-  void add(RegionCache& cache) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
-  void remove(RegionCache& cache) noexcept UDAPL_EXCLUDES(lock_);
+  void add(QueueRegions& cache) noexcept UDAPL_EXCLUDES(lock_);
+  void remove(QueueRegions& cache) noexcept UDAPL_EXCLUDES(lock_);
 
   // The peer has invalidated `key`. Any lock but a Window's may be held.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
@@ -67,19 +84,16 @@ class MemoryTable {
   mutable Mutex lock_;
   std::unordered_set<Window*> windows_ UDAPL_GUARDED_BY(lock_);
   MrsByKey mrs_ UDAPL_GUARDED_BY(lock_);
-  std::unordered_set<RegionCache*> caches_ UDAPL_GUARDED_BY(lock_);
+  using Caches = boost::intrusive::list<
+      QueueRegions, boost::intrusive::member_hook<
+                        QueueRegions, boost::intrusive::list_member_hook<>, &QueueRegions::hook_>>;
+  Caches caches_ UDAPL_GUARDED_BY(lock_);
 };
 
-// The cache of a queue, registered with the table during its lifetime.
-class QueueRegions final : public RegionCache {
- public:
-  explicit QueueRegions(MemoryTable& table) : table_(table) { table_.add(*this); }
-  ~QueueRegions() { table_.remove(*this); }
-  QueueRegions(const QueueRegions&) = delete;
-  QueueRegions& operator=(const QueueRegions&) = delete;
+inline QueueRegions::QueueRegions(MemoryTable& table) noexcept : table_(table) {
+  table_.add(*this);
+}
 
- private:
-  MemoryTable& table_;
-};
+inline QueueRegions::~QueueRegions() { table_.remove(*this); }
 
 }  // namespace udapl::verbs

@@ -109,7 +109,7 @@ Result<std::unique_ptr<transport::Mr>> Mr::create(Adapter& adapter, Pd& pd,
                                                   const transport::MrInit& init) {
   const Device& device = adapter.device();
   const int plain = access_flags(init.privileges, false);
-  const int access = access_flags(init.privileges, verbs::has_windows(device));
+  const int access = plain | (verbs::has_windows(device) ? IBV_ACCESS_MW_BIND : 0);
   ibv_mr* mr = reg(pd.get(), init, access);
   // The kernel requires memory to which windows may be bound to be writable. A window on read-only
   // memory grants no more than the registration, so read-only memory is registered without windows.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/annotations.h"
+#include "common/block_cache.h"
 #include "dapl/transport/qp.h"
 #include "providers/verbs/connection.h"
 #include "providers/verbs/connector.h"
@@ -28,6 +29,8 @@ class Qp final : public transport::Qp {
   ~Qp() override;
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
+  static void* operator new(std::size_t) { return BlockCache<Qp>::allocate(); }
+  static void operator delete(void* block) noexcept { BlockCache<Qp>::release(block); }
 
   // ---- transport::Qp: hot ----------------------------------------------------------------------
   [[gnu::always_inline]] DAT_RETURN post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* list,
