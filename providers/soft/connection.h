@@ -21,7 +21,7 @@
 
 namespace udapl::soft {
 
-// The parts of an adapter that a Qp works with, which outlive it, and what it is set to.
+// The parts of an adapter that a Qp uses, which outlive it, and its settings.
 struct QpEnvironment {
   Reactor& reactor;
   MrTable& memory;
@@ -32,23 +32,23 @@ struct QpEnvironment {
   std::optional<Clock::duration> no_receive_limit{};
 };
 
-// The connections of a Qp, one after the other: set-up, end, time limits, and what the core is told
-// of them. Owns the link while there is one. Owned by a Qp, with whose lock it works; functions
-// without an annotation are const.
+// The connections of a Qp, one at a time: set-up, end, time limits, and the reports to the core.
+// Owns the link while there is one. Owned by a Qp, whose lock it uses; functions without an
+// annotation are const.
 //
 // connection.cpp: how a connection begins, and its states. connection_input.cpp: what the driver
-// calls. connection_end.cpp: how it ends, time.
+// calls. connection_end.cpp: how it ends, and time limits.
 class Connection final : private Handler {
  public:
-  // `end`: whom a connection manager is to tell, which leads back here. `srq_buffer`, of the queue:
-  // Connection::on_srq_buffer. Throws std::bad_alloc.
+  // `end`: what a connection manager calls, which leads back here. The queue's `srq_buffer` call
+  // must be Connection::on_srq_buffer. Throws std::bad_alloc.
   Connection(const QpEnvironment& environment, transport::ConnectionSink& sink, ConnectionEnd& end,
              QpShared& shared, QpLock& lock, Queue& queue);
   // REQUIRES: shut_down().
   ~Connection() = default;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  // Ends what runs. Waits for calls that run in other threads.
+  // Ends the connection, if there is one. Waits for calls that run in other threads.
   void shut_down() noexcept UDAPL_EXCLUDES(qp_locked);
 
   // ---- transport::Qp ----------------------------------------------------------------------------
@@ -59,8 +59,8 @@ class Connection final : private Handler {
     return handshake_ != nullptr ? handshake_->endpoints() : endpoints_;
   }
 
-  // Runs the link from now on: takes it (leaves `link` null). Null is refused as out of memory.
-  // Else as ConnectionEnd.
+  // Takes the link (leaves `link` null) and runs it from now on. Refuses null as out of memory.
+  // Otherwise as ConnectionEnd::attach.
   Status attach(std::unique_ptr<Link>& link, const Negotiated& negotiated) noexcept
       UDAPL_EXCLUDES(qp_locked);
 
@@ -77,10 +77,10 @@ class Connection final : private Handler {
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(qp_locked) {
     return is_connected(state_);
   }
-  // Acts on the Fault that the work before has raised, and on a drain that is done. Every entry
-  // point calls it last.
+  // Handles a Fault that the preceding work has raised, and a finished drain. Every entry point
+  // calls it last.
   void settle() noexcept UDAPL_REQUIRES(qp_locked);
-  // A receive was posted.
+  // Called after a receive was posted.
   void receive_posted() noexcept UDAPL_REQUIRES(qp_locked) {
     if (intake_.waits()) [[unlikely]]
       release_waiting();
@@ -96,18 +96,19 @@ class Connection final : private Handler {
 
   using State = ConnectionState;
   using Input = ConnectionInput;
-  // What the one timer is for.
+  // The purpose of the one timer.
   enum class Timing : std::uint8_t {
     kNothing,
     kFirstMessage,
     kGrace,
     kKick,
-    kDrain,       // does anything move on a connection that drains?
+    kDrain,       // checks whether a draining connection makes progress
     kHalfClosed,  // for the peer's FIN
     kTerminate
   };
 
-  // The only place where the state changes. False: no effect. `outcome`: of a set-up that failed.
+  // The only place where the state changes. Returns false if the input has no effect. `outcome`:
+  // how a set-up failed.
   bool happens(Input input, SinkCall outcome = SinkCall::kNoCall) noexcept
       UDAPL_REQUIRES(qp_locked);
 
@@ -154,11 +155,11 @@ class Connection final : private Handler {
   std::unique_ptr<Link> link_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   int kicks_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);  // when the drain was looked at last
-  int still_looks_ UDAPL_GUARDED_BY(qp_locked) = 0;   // since anything moved
+  Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);  // at the last check of a drain
+  int still_looks_ UDAPL_GUARDED_BY(qp_locked) = 0;   // checks since anything moved
   Intake intake_;
 
-  // Last: what calls us goes first.
+  // Last, so that these are destroyed first: they call the other members.
   PhaseTimer<Timing> timer_ UDAPL_GUARDED_BY(qp_locked);
   Deferred open_receive_;
   ConnectionReport<iwarp::kMpaMaxPrivateData> report_;

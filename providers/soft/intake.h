@@ -11,24 +11,25 @@
 
 namespace udapl::soft {
 
-// Reads a connection's link for its queue: passes that end so that others have their turn, messages
-// that come before their receive (docs/adr/0022), peers that begin and do not go on. Under the lock
-// of the Qp, but for the timers, whose calls take it. Owned by a Connection.
+// Reads from a connection's link into its queue, in bounded passes so that other connections get
+// their turn. Handles messages that arrive before their receive (docs/adr/0022), and peers that
+// begin a frame or message and do not finish it. Used under the lock of the Qp; the calls of the
+// timers acquire it. Owned by a Connection.
 class Intake {
  public:
-  // What has come, for the connection to act upon.
+  // What has happened, for the connection to act upon.
   enum class Event : std::uint8_t {
     kNone,
-    kFirstMessage,  // while the link only waits for it
-    kEndOfStream,   // the peer has closed; what it said before has been delivered, or waits
-    kPeerClosed,    // ... a while ago, and nothing waits any more, or has waited for too long
-    kPeerReset      // ... a while ago, and now it is gone
+    kFirstMessage,  // only while the first message is awaited
+    kEndOfStream,   // the peer has closed; its last messages are delivered, or wait for receives
+    kPeerClosed,    // ... earlier, and now no message waits any more, or one has waited too long
+    kPeerReset      // ... earlier, and now it has reset the connection
   };
   struct Limits {
     Clock::duration peer_timeout;               // 0: none
-    std::optional<Clock::duration> no_receive;  // 0: nothing waits
+    std::optional<Clock::duration> no_receive;  // 0: messages do not wait for receives
   };
-  // What the timers call: they lock the Qp and call the function of the same name.
+  // Called by the timers. They lock the Qp and call the function of the same name.
   struct Calls {
     udapl::Call continue_pass;
     udapl::Call debt_due;
@@ -39,42 +40,43 @@ class Intake {
          const Calls& calls) noexcept;
 
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
-  // The connection has ended.
+  // Called when the connection has ended.
   void stop() noexcept UDAPL_REQUIRES(qp_locked);
 
-  // ---- all of these: the link is there ----------------------------------------------------------
+  // ---- all of these require a link --------------------------------------------------------------
   [[nodiscard]] Event on_ready(unsigned what) noexcept UDAPL_REQUIRES(qp_locked);
-  // The same where short messages are all that is there. False: on_ready() has to see to it.
+  // Fast path for short messages. Returns false if on_ready() has to handle the input.
   [[nodiscard]] bool receive_short() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
-  // The end of set-up: reads until the first message is there whole, and keeps it; then nothing,
-  // until what has come may be delivered.
+  // At the end of set-up: reads until the first message is complete, and keeps it. Then nothing is
+  // read until input may be delivered.
   void await_first() noexcept UDAPL_REQUIRES(qp_locked) { set_input(Input::kFirst); }
   void pause() noexcept UDAPL_REQUIRES(qp_locked) { set_input(Input::kClosed); }
   void open() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool reading() const noexcept UDAPL_REQUIRES(qp_locked) {
     return input_ != Input::kClosed;
   }
-  // A receive was posted or promised: delivers what it lets through.
+  // Called when a receive was posted or promised: delivers what can now be delivered.
   [[nodiscard]] Event release() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event wait_over() noexcept UDAPL_REQUIRES(qp_locked);
   void debt_due() noexcept UDAPL_REQUIRES(qp_locked);
 
-  // Does a message wait for a receive?
+  // Whether a message waits for a receive.
   [[nodiscard]] bool waits() const noexcept UDAPL_REQUIRES(qp_locked) { return waiting_; }
-  // The peer has closed, and the receives for its last messages may be posted in a moment.
+  // Called when the peer has closed: waits a moment for the receives of its last messages.
   void wait_for_last() noexcept UDAPL_REQUIRES(qp_locked);
   void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked);
-  // No room to hold more, so nothing is read.
+  // Whether reading has stopped because no more messages can be held back.
   [[nodiscard]] bool stalled() const noexcept UDAPL_REQUIRES(qp_locked) { return stalled_; }
   [[nodiscard]] bool peer_closed() const noexcept UDAPL_REQUIRES(qp_locked) { return peer_closed_; }
 
  private:
   enum class Input : std::uint8_t { kClosed, kFirst, kOpen };
-  // What a peer has begun and not finished; a silent one is given up (peer_timeout).
+  // What the peer has begun and not finished. If it goes silent, the connection is ended
+  // (peer_timeout).
   struct Debt {
-    bool frame = false;    // the front of an FPDU
-    bool message = false;  // the front of a message, in a buffer of an SRQ
+    bool frame = false;    // an incomplete FPDU
+    bool message = false;  // an incomplete message, in a buffer of an SRQ
     std::uint64_t frames = 0;
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;

@@ -24,52 +24,53 @@ class Grants;
 
 // How a link ends.
 enum class Close : std::uint8_t {
-  kGently,  // what was sent arrives
+  kGently,  // everything sent before still arrives
   kReset
 };
 
-// What lies below a queue: carries whole messages to and from a peer, in order, once. Of messages
-// it says and asks what RDMAP does (iwarp::Sender, iwarp::Inbound); how they travel is its own
-// business. The iWARP stream is one kind (iwarp_link.h), tests have another.
+// The layer below a queue: carries whole messages to and from a peer, in order, exactly once. Its
+// interface speaks of messages as RDMAP does (iwarp::Sender, iwarp::Inbound) and hides how they are
+// transported. The iWARP stream is one implementation (iwarp_link.h); tests have another.
 //
-// Outgoing: begin_*() one message, build() until it is wholly built, flush() what is built. The
-// memory of a message is pinned by the caller during build(), and during flush() if refers().
-// Incoming: when ready() says so, receive(), which delivers to an Inbound.
+// Outgoing: begin_*() one message, build() until it is complete, flush() what is built. The caller
+// pins the memory of a message during build(), and during flush() if refers().
+// Incoming: when ready() reports input, call receive(), which delivers to an Inbound.
 //
-// Not thread-safe: the lock of a Qp protects it. Owned by a Connection, which makes it when its
-// peer is found. Virtual calls per message are few; what is asked often is kept in this class.
+// Not thread-safe: protected by the lock of a Qp. Owned by a Connection, which creates it when the
+// peer is connected. There are few virtual calls per message: values that are read often are
+// members of this class.
 class Link {
  public:
-  // What a link waits for, and what has happened.
+  // Events that a link waits for, and reports.
   enum What : unsigned {
-    kRoom = 1,     // to send more
-    kInput = 2,    // something, also the end
-    kPeerEnd = 4,  // the peer's end, behind what is not read
+    kRoom = 1,     // more can be sent
+    kInput = 2,    // there is input, or the end of the stream
+    kPeerEnd = 4,  // the peer has closed; unread input may come before that
     kBroken = 8    // always waited for
   };
   enum class Received : std::uint8_t {
     kMore,
-    kNothing,  // that was all for now
-    kFirst,    // what was waited for is there, see receive()
+    kNothing,  // no more for now
+    kFirst,    // the first message has arrived, see receive()
     kEnd,      // the peer has closed
     kBroken,   // error() says why
     kNoMemory
   };
   enum class Flushed : std::uint8_t { kDone, kBlocked, kBroken };
 
-  // What has come, as far as it matters to others.
+  // The state of the input, as far as others need it.
   struct Incoming {
-    bool waits = false;             // a message waits for a receive, and all behind it
-    bool full = false;              // there is no room to hold more of them
-    bool failed = false;            // failure() is what the peer is to be told
-    bool failed_in_answer = false;  // ... it was the answer to a Read or atomic that made no sense
-    bool mid_frame = false;         // the front of something that cannot be delivered yet is there
-    bool mid_message = false;       // bytes or segments of something unfinished were delivered
-    std::size_t staged = 0;         // bytes that were read and not delivered
-    std::uint64_t frames = 0;       // delivered, ever
-    std::uint64_t bytes = 0;        // read, ever
+    bool waits = false;             // a message waits for a receive, and all later input with it
+    bool full = false;              // no more input can be held back
+    bool failed = false;            // the input was invalid; failure() is to be sent to the peer
+    bool failed_in_answer = false;  // ... it was an answer to a Read or atomic of ours
+    bool mid_frame = false;         // an incomplete frame has arrived
+    bool mid_message = false;       // part of an unfinished message was delivered
+    std::size_t staged = 0;         // bytes read and not yet delivered
+    std::uint64_t frames = 0;       // delivered since the beginning
+    std::uint64_t bytes = 0;        // read since the beginning
   };
-  // Changes with whatever goes out, is acknowledged or comes in.
+  // Changes whenever anything is sent, acknowledged or received.
   struct Movement {
     std::uint64_t sent = 0;
     std::size_t unacknowledged = 0;
@@ -83,17 +84,18 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   // ---- the connection ---------------------------------------------------------------------------
-  // Reports what is waited for to `handler`; nothing, at first. INSUFFICIENT_RESOURCES.
+  // From now on, `handler` is called for the events that are waited for; at first, for none.
+  // INSUFFICIENT_RESOURCES.
   virtual Status watch(Handler& handler) noexcept = 0;
   [[nodiscard]] virtual transport::Endpoints endpoints() const noexcept = 0;
-  // Responder: gives the peer the answer of the set-up. False: the connection is lost.
+  // Responder: sends the reply of the connection set-up. Returns false if the connection is lost.
   [[nodiscard]] virtual bool answer(std::span<const std::byte> reply) noexcept = 0;
   // No more messages will be sent.
   virtual void finish_output() noexcept = 0;
   // Only the destructor may follow.
   virtual void close(Close how) noexcept = 0;
 
-  // ---- outgoing; of messages as iwarp::Sender says ----------------------------------------------
+  // ---- outgoing; messages as in iwarp::Sender ---------------------------------------------------
   using Payload = std::span<const iwarp::IoSpan>;
   virtual void begin_write(std::uint32_t stag, std::uint64_t to, Payload payload,
                            std::uint32_t length) noexcept = 0;
@@ -105,98 +107,100 @@ class Link {
   virtual void begin_read_response(std::uint32_t stag, std::uint64_t to, Payload payload,
                                    std::uint32_t length) noexcept = 0;
   virtual void begin_atomic_response(const iwarp::AtomicResponse& response) noexcept = 0;
-  // The last message; one that is half built stays unfinished.
+  // The last message. A message that is being built stays unfinished.
   virtual void begin_terminate(const iwarp::Terminate& reason) noexcept = 0;
 
-  // In place of all that follows, of short messages whose memory is read at once, the first while
-  // all_sent(): a Send without invalidation, or an RDMA Write. False: it has to be begun.
-  // flush_short() follows the last one, as flush() does.
+  // Fast path for a short Send without invalidation, or RDMA Write, instead of begin_*() and
+  // build(): reads the memory at once. all_sent() must hold before the first of several such
+  // messages, and flush_short() must follow the last. Returns false if the message has to be begun.
   struct Short {
     iwarp::Opcode opcode;
     std::uint32_t stag;  // of an RDMA Write, as `to`
     std::uint64_t to;
     std::span<const std::byte> payload;
   };
-  // Longer payloads are refused; the limit may be 0.
+  // The longest payload that send_short() accepts; may be 0.
   [[nodiscard]] std::size_t most_short(bool write) const noexcept {
     return write ? most_short_write_ : most_short_send_;
   }
   [[nodiscard]] virtual bool send_short(const Short&) noexcept { return false; }
   virtual Flushed flush_short() noexcept { return Flushed::kDone; }
 
-  // About `limit` bytes of the message that was begun; less when no more may be built before
-  // flush(), which then hands over some. True: it is wholly built.
+  // Builds about `limit` bytes of the message that was begun, or fewer if flush() has to hand over
+  // some first. Returns true if the message is complete.
   virtual bool build(std::size_t limit) noexcept = 0;
-  // Hands over what is built, as much as is taken now.
+  // Hands over as much of what is built as the lower layer accepts now.
   virtual Flushed flush() noexcept = 0;
   virtual void end_pass() noexcept {}  // no more is built or flushed for now
-  // Positions in the outgoing stream. A message whose building ended at P has left when sent() >=
-  // P.
+  // Positions in the outgoing stream. A message that was complete at position P has been sent when
+  // sent() >= P.
   [[nodiscard]] std::uint64_t built() const noexcept { return built_; }
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] bool all_sent() const noexcept { return built_ == sent_; }
-  // So much behind it was handed over as well and is only waited for; Link::kRoom tells.
+  // Includes payload that is lent to the peer: handed over, but not yet returned. Link::kRoom
+  // reports its return.
   [[nodiscard]] std::uint64_t handed() const noexcept { return sent_ + lent_; }
   [[nodiscard]] bool all_handed() const noexcept { return built_ == handed(); }
   [[nodiscard]] bool waits_for_loans() const noexcept { return lent_ != 0; }
-  // Counts as sent what the peer has returned by now.
+  // Counts what the peer has returned by now as sent.
   virtual void collect_returned() noexcept {}
-  // The same, at the end of the link; the peer looks at no other memory of messages any more, and
-  // takes what it has of them for broken.
+  // The same, at the end of the link. Afterwards the peer reads no memory of messages any more, and
+  // discards what it has read of incomplete ones.
   virtual void recall() noexcept {}
-  [[nodiscard]] bool refers() const noexcept { return refers_; }  // to the memory of messages
-  // Bytes that the peer's host has not confirmed.
+  // Whether what is built refers to the memory of messages.
+  [[nodiscard]] bool refers() const noexcept { return refers_; }
+  // Bytes that the peer's host has not acknowledged.
   [[nodiscard]] virtual std::size_t unacknowledged() const noexcept = 0;
 
-  // ---- memory that is reached without the peer (docs/adr/0035)
-  // ----------------------------------- May reach() do anything?
+  // ---- memory that is reached without the peer (docs/adr/0035) ----------------------------------
+  // Whether reach() can succeed at all.
   [[nodiscard]] bool may_reach() const noexcept { return may_reach_; }
-  // An RDMA Write or Read, done at once and in its order, without the peer. `local`: where the
-  // bytes are, or go; pinned. False: it has to be sent as a message.
+  // Does an RDMA Write or Read at once, in order, without the peer. `local`: its source or sink,
+  // pinned by the caller. Returns false if it has to be sent as a message.
   [[nodiscard]] virtual bool reach(const Reach&, Payload) noexcept { return false; }
-  // Does the peer want to be told of memory that it may reach so?
+  // Whether the peer wants grants for memory that it may reach in this way.
   [[nodiscard]] bool peer_reaches() const noexcept {
     return peer_reaches_ != nullptr && peer_reaches_->load(std::memory_order_relaxed) != 0;
   }
-  // What it has been told, of memory in this table; null: it is told nothing.
+  // The grants for memory of this table that the peer has; null if it gets none.
   virtual shm::Grants* grants(MrTable&) noexcept { return nullptr; }
 
   // ---- waiting ----------------------------------------------------------------------------------
-  // Changes which of `which` are waited for. The handler is called for as long as one of them is
-  // so.
+  // Waits for `wanted` among the events in `which`; the others are not changed. The handler is
+  // called as long as one of the awaited events is pending.
   void want(unsigned which, unsigned wanted) noexcept {
     const unsigned all = (wants_ & ~which) | wanted;
     if (all == wants_) return;
     wants_ = all;
     wait_for(all);
   }
-  // What the events that the handler was called with mean.
+  // Translates the events with which the handler was called.
   [[nodiscard]] virtual unsigned ready(std::uint32_t events) noexcept = 0;
-  // As Handler::look and Handler::rest; of what is waited for, what may be so.
+  // Like Handler::look and Handler::rest. look() returns which awaited events may be pending.
   [[nodiscard]] virtual unsigned look() noexcept { return kInput; }
   [[nodiscard]] virtual bool rest() noexcept { return true; }
 
   // ---- incoming ---------------------------------------------------------------------------------
-  // One read, and delivers. `work` is used up by what is delivered, as iwarp::Receiver::feed says.
-  // Without an inbound the first message is read, and kept.
+  // Reads once and delivers. Deducts what is delivered from `work`, as iwarp::Receiver::feed does.
+  // Without an inbound, reads the first message and keeps it.
   virtual Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept = 0;
-  // In place of look() and receive(), while input is all that is waited for: delivers short
-  // messages that are there whole and need nothing but a receive. False: nothing was done, look()
-  // says what there is.
+  // Fast path instead of look() and receive(), while only input is awaited: delivers short messages
+  // that have arrived completely and need at most a receive. Returns false if it did nothing; then
+  // look() tells what is pending.
   [[nodiscard]] virtual bool receive_short(iwarp::Inbound&) noexcept { return false; }
-  // What has been read and not delivered.
+  // Delivers what has been read and not yet delivered.
   virtual void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept = 0;
   virtual void end_receive_pass() noexcept {}
   [[nodiscard]] const Incoming& incoming() const noexcept { return incoming_; }
   [[nodiscard]] int error() const noexcept { return error_; }
 
-  // Messages that wait for a receive. One may be there: delivers what it lets through; true:
-  // something was delivered.
+  // Messages that wait for a receive. release(): one may have been posted; delivers what can now be
+  // delivered, and returns whether anything was.
   virtual bool release(iwarp::Inbound& inbound) noexcept = 0;
-  virtual void refuse_held() noexcept = 0;  // the first fails for lack of a receive
+  virtual void refuse_held() noexcept = 0;  // the first of them fails for lack of a receive
   virtual void drop_held() noexcept = 0;
 
-  // Nothing more is to be delivered, for a reason of our own.
+  // Delivers nothing from now on, for a local reason.
   virtual void fail(const iwarp::Terminate& reason) noexcept = 0;
   // REQUIRES: incoming().failed
   [[nodiscard]] virtual const iwarp::Terminate& failure() const noexcept = 0;

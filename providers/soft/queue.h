@@ -17,35 +17,36 @@
 
 namespace udapl::soft {
 
-// What a queue may do in a state of its connection.
+// What a queue may do in a given state of its connection.
 struct QueueMode {
   Posts posts;
   bool transmits;
-  bool answers;    // the peer still waits for what it asks for
-  bool connected;  // the hard watermark counts
+  bool answers;    // whether the peer's requests are answered
+  bool connected;  // whether the hard watermark applies
 };
 
-// What a Qp does without regard to connections: its requests, the answers to the peer's and its
-// receives, carried by the link that the connection has put below it. Chooses what goes out next,
-// and is the Inbound of what comes in. What ends the connection it raises as a Fault. Under the
-// lock of the Qp. Owned by a Qp.
+// The part of a Qp that knows nothing of connections: its requests, its answers to the peer's
+// requests, and its receives, carried by the link that the connection has put below it. Chooses
+// what is sent next, and is the Inbound for what arrives. Raises a Fault for whatever ends the
+// connection. Used under the lock of the Qp. Owned by a Qp.
 class Queue final : public iwarp::Inbound {
  public:
-  // One pass sends or receives about this much, bytes or their worth (Receiver::kFpduWork).
+  // One pass sends or receives about this many bytes, or units of work (Receiver::kFpduWork).
   static constexpr std::size_t kPassBudget = 256 * 1024;
   static constexpr std::size_t kPostBudget = 1024 * 1024;
-  // To move several times so much takes longer than the service thread waits for polls.
+  // Moving several times this many bytes takes longer than the service thread waits for the next
+  // poll.
   static constexpr std::size_t kLongWork = 32 * 1024;
 
-  // Messages of our own, which no request stands for.
+  // Messages that this side sends without a request of the consumer.
   enum Control : std::uint8_t {
     kRtrSend = 1,
     kRtrWrite = 2,
     kRtrRead = 4,
     kKickWrite = 8,
-    kPlacementRead = 16  // delayed acknowledgement: the answer says that what was sent is placed
+    kPlacementRead = 16  // delayed acknowledgement: its answer confirms that all data is placed
   };
-  // What the driver calls of the Qp.
+  // Functions of the Qp that the driver calls.
   struct Calls {
     udapl::Call send_gathered;
     udapl::Call srq_buffer;
@@ -55,31 +56,32 @@ class Queue final : public iwarp::Inbound {
   Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
         QueueEnd& end, const Calls& calls);
 
-  // transport::Qp::modify, apart from the CQs. Throws std::bad_alloc, and nothing has changed.
+  // transport::Qp::modify, except for the CQs. If it throws std::bad_alloc, nothing has changed.
   Status modify(const transport::QpInit& init, ScopeId pd) UDAPL_REQUIRES(qp_locked);
-  // As after the constructor, but for what may be posted already.
+  // Restores the state after construction, but keeps posted receives.
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
-  void purge() noexcept UDAPL_REQUIRES(qp_locked);  // takes our completions off the CQs
-  // Waits for calls that run in other threads. No lock held.
+  void purge() noexcept UDAPL_REQUIRES(qp_locked);  // removes our completions from the CQs
+  // Waits for calls that run in other threads. No lock may be held.
   void close() noexcept;
 
   // ---- for the connection -----------------------------------------------------------------------
-  // What we offer the peer.
+  // The read depths to offer to the peer.
   [[nodiscard]] iwarp::MpaConfig depths() const noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool needs_reads() const noexcept UDAPL_REQUIRES(qp_locked) { return delayed_ack_; }
-  // The link is there, with what was agreed on.
+  // The link has been set up, with the agreed parameters.
   void start(const iwarp::Agreed& agreed) noexcept UDAPL_REQUIRES(qp_locked);
   void set_mode(const QueueMode& mode) noexcept UDAPL_REQUIRES(qp_locked);
   void add_control(Control control) noexcept UDAPL_REQUIRES(qp_locked) { controls_ |= control; }
-  // Sends until nothing is left, the link takes no more or `budget` bytes have gone. In the last
-  // two cases it says so when it goes on.
+  // Sends until nothing is left, the link accepts no more, or `budget` bytes have been sent. In the
+  // last two cases the link reports when sending can continue.
   void transmit(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
-  // The memory that the link may look at is pinned until unpin(). False: some of it is gone.
+  // Pins the memory that the link may read, until unpin(). Returns false if some of it is no longer
+  // registered.
   [[nodiscard]] bool pin_unsent() noexcept UDAPL_REQUIRES(qp_locked);
   void unpin() noexcept UDAPL_REQUIRES(qp_locked) { out_.pins.clear(); }
-  // All requests are done and all answers given.
+  // Whether all requests are done and all answers have been sent.
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
-  void stop() noexcept UDAPL_REQUIRES(qp_locked);  // the connection has ended: completes all
+  void stop() noexcept UDAPL_REQUIRES(qp_locked);  // completes everything: the connection has ended
   void new_turn() noexcept UDAPL_REQUIRES(qp_locked) { posts_in_place_ = 0; }
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
@@ -88,7 +90,8 @@ class Queue final : public iwarp::Inbound {
   }
 
   // ---- for the Qp -------------------------------------------------------------------------------
-  // A request was posted. True: it is to be sent now; else it goes with others.
+  // Called after a post. Returns whether to send now; otherwise the request waits to be sent
+  // together with later ones.
   [[nodiscard]] bool send_now() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool blocked() const noexcept UDAPL_REQUIRES(qp_locked) { return blocked_; }
 
@@ -151,16 +154,16 @@ class Queue final : public iwarp::Inbound {
   void terminated(const iwarp::Terminate& reason) override UDAPL_REQUIRES(qp_locked);
 
  private:
-  // The message that the link is at.
+  // The message that is being built.
   enum class Current : std::uint8_t { kNone, kControl, kRequest, kResponse, kDone };
 
-  // While the application polls, a burst of posts is sent in one piece when it polls next; all but
-  // the first few, and never more than this many requests or bytes.
+  // While the application polls, all but the first posts of a burst are gathered and sent together
+  // at the next poll, at most this many requests or bytes at a time.
   static constexpr int kPostsInPlace = 2;
   static constexpr std::uint64_t kGatheredRequests = 64;
   static constexpr std::uint64_t kGatheredBytes = 16 * 1024;
 
-  // An answer is not seen before the completion of the Send that it answers.
+  // Makes sure that an answer is not seen before the completion of the Send that it answers.
   void complete_returned() noexcept UDAPL_REQUIRES(qp_locked) {
     if (!shared_.link->waits_for_loans()) [[likely]]
       return;
@@ -178,7 +181,7 @@ class Queue final : public iwarp::Inbound {
   Reactor& reactor_;
   Responder responder_ UDAPL_GUARDED_BY(qp_locked);
 
-  // What modify() may change.
+  // May be changed by modify().
   std::uint32_t max_read_in_ UDAPL_GUARDED_BY(qp_locked);
   std::uint32_t max_read_out_ UDAPL_GUARDED_BY(qp_locked);
   bool delayed_ack_ UDAPL_GUARDED_BY(qp_locked);
@@ -186,10 +189,10 @@ class Queue final : public iwarp::Inbound {
   bool transmits_ UDAPL_GUARDED_BY(qp_locked) = false;
   Outgoing out_ UDAPL_GUARDED_BY(qp_locked);
   Current current_ UDAPL_GUARDED_BY(qp_locked) = Current::kNone;
-  std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // to be sent
+  std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // a set of Control: not begun yet
   int responses_in_a_row_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;    // the link will say when it goes on
-  int posts_in_place_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sent at once since the last turn
+  bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;    // waits until the link has room
+  int posts_in_place_ UDAPL_GUARDED_BY(qp_locked) = 0;  // posts since the last turn sent at once
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
 };

@@ -17,7 +17,7 @@ namespace udapl::soft {
 
 class Cq;
 
-// What a queue tells its Qp besides a Fault. Under the lock of the Qp.
+// What a queue reports to its Qp besides a Fault. Called under the lock of the Qp.
 class QueueEnd {
  public:
   virtual void on_soft_watermark() noexcept = 0;
@@ -26,16 +26,16 @@ class QueueEnd {
   ~QueueEnd() = default;
 };
 
-// The receives of a Qp, its own or those of an SRQ: the messages that they take, and how many the
-// consumer has out. Under the lock of the Qp. Owned by a Queue.
+// The receives of a Qp, its own or those of an SRQ: places messages into them, and counts them for
+// the watermarks. Used under the lock of the Qp. Owned by a Queue.
 class ReceiveQueue {
  public:
-  // `waits`: a message without a receive waits for one. `on_buffer` is called by the driver when
+  // `waits`: whether a message without a receive waits for one. The driver calls `on_buffer` when
   // the SRQ has promised a buffer to such a message. Throws std::bad_alloc.
   ReceiveQueue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
                QueueEnd& end, udapl::Call on_buffer);
 
-  // For modify(), as SendQueue.
+  // For modify(), as in SendQueue.
   WorkRing<Receive> ring_for(const transport::QpInit& init) UDAPL_REQUIRES(qp_locked);
   void change(const transport::QpInit& init, WorkRing<Receive> receives) noexcept
       UDAPL_REQUIRES(qp_locked);
@@ -46,20 +46,20 @@ class ReceiveQueue {
     return receives_.size();
   }
 
-  void clear() noexcept UDAPL_REQUIRES(qp_locked);  // but for what is posted
-  // `over`: posted receives are completed at once. `connected`: the hard watermark counts.
+  void clear() noexcept UDAPL_REQUIRES(qp_locked);  // keeps posted receives
+  // `over`: posted receives are flushed at once. `connected`: the hard watermark applies.
   void set_mode(bool over, bool connected) noexcept UDAPL_REQUIRES(qp_locked) {
     over_ = over;
     connected_ = connected;
   }
-  // Waits for a call that runs in another thread. No lock held.
+  // Waits for a call that runs in another thread. No lock may be held.
   void close() noexcept { buffer_promised_.close(); }
 
-  // As transport::Qp::post_recv.
+  // Implements transport::Qp::post_recv.
   DAT_RETURN post(transport::WorkId id, std::span<const DAT_LMR_TRIPLET> list,
                   transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
 
-  // ---- messages: as iwarp::Inbound says ---------------------------------------------------------
+  // ---- messages: as in iwarp::Inbound -----------------------------------------------------------
   iwarp::Verdict fill_send(const iwarp::SendSegment& segment, std::uint32_t length,
                            iwarp::Payload& payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict place_send(const iwarp::SendSegment& segment) noexcept UDAPL_REQUIRES(qp_locked);
@@ -67,15 +67,15 @@ class ReceiveQueue {
   iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
 
-  // Is a message of the peer unfinished in a buffer that others could use?
+  // Whether an unfinished message of the peer occupies a buffer of the SRQ.
   [[nodiscard]] bool occupies_srq() const noexcept UDAPL_REQUIRES(qp_locked) {
     return srq_ != nullptr && receiving_;
   }
   [[nodiscard]] std::uint64_t messages() const noexcept UDAPL_REQUIRES(qp_locked) {
     return messages_;
   }
-  void leave_line() noexcept UDAPL_REQUIRES(qp_locked);  // of those who wait for the SRQ
-  void flush() noexcept UDAPL_REQUIRES(qp_locked);       // completes all that are left
+  void leave_line() noexcept UDAPL_REQUIRES(qp_locked);  // stops waiting for a buffer of the SRQ
+  void flush() noexcept UDAPL_REQUIRES(qp_locked);       // completes all remaining receives
 
   // ---- watermarks -------------------------------------------------------------------------------
   void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked);
@@ -110,11 +110,12 @@ class ReceiveQueue {
   DAT_DTO_COMPLETION_STATUS buffer_status_ UDAPL_GUARDED_BY(qp_locked) = DAT_DTO_SUCCESS;
   std::unique_ptr<Segment[]> srq_segments_ UDAPL_GUARDED_BY(qp_locked);
   Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);
-  std::uint64_t messages_ UDAPL_GUARDED_BY(qp_locked) = 0;  // that have been received
+  std::uint64_t messages_ UDAPL_GUARDED_BY(qp_locked) = 0;  // received so far
 
   int soft_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
   int hard_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
-  int unread_bound_ UDAPL_GUARDED_BY(qp_locked) = 0;  // SRQ: no more of ours wait on the CQ
+  // With an SRQ: an upper bound of our receive completions in the CQ.
+  int unread_bound_ UDAPL_GUARDED_BY(qp_locked) = 0;
 
   Deferred buffer_promised_;
   Srq::Waiter srq_place_;

@@ -15,17 +15,17 @@ namespace udapl::soft {
 
 class Cq;
 
-// The requests of a Qp: posting, which may start, what the peer answers, and what becomes of them.
-// Under the lock of the Qp. Owned by a Queue.
+// The requests of a Qp: posting them, starting them, the peer's answers, and their completion. Used
+// under the lock of the Qp. Owned by a Queue.
 //
-// send_queue.cpp: posting and starting. send_queue_at_once.cpp: what needs no start.
+// send_queue.cpp: posting and starting. send_queue_at_once.cpp: requests that are done at once.
 // send_queue_done.cpp: answers and completions.
 class SendQueue {
  public:
   // Throws std::bad_alloc.
   SendQueue(QpShared& shared, const transport::QpInit& init);
 
-  // For modify(): exchanges what `init` says, with a ring that was allocated for it.
+  // For modify(): takes over the settings in `init`, and a ring that ring_for() allocated.
   static WorkRing<Request> ring_for(const transport::QpInit& init);
   void change(const transport::QpInit& init, WorkRing<Request> requests) noexcept
       UDAPL_REQUIRES(qp_locked);
@@ -33,11 +33,11 @@ class SendQueue {
   [[nodiscard]] Cq* cq() const noexcept UDAPL_REQUIRES(qp_locked) { return cq_; }
 
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
-  // A connection begins on which we may have `ord` Reads in flight.
+  // Starts a connection that allows `ord` outgoing Reads in flight.
   void start(std::uint32_t ord) noexcept UDAPL_REQUIRES(qp_locked);
   void set_posts(Posts posts) noexcept UDAPL_REQUIRES(qp_locked) { posts_ = posts; }
 
-  // ---- posting: as transport::Qp says -----------------------------------------------------------
+  // ---- posting: as in transport::Qp -------------------------------------------------------------
   using Triplets = std::span<const DAT_LMR_TRIPLET>;
   DAT_RETURN post_message(RequestKind kind, transport::WorkId id, Triplets list,
                           const DAT_RMR_TRIPLET& remote, std::uint32_t immediate,
@@ -62,33 +62,34 @@ class SendQueue {
   [[nodiscard]] std::uint32_t last_length() noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.at(requests_.tail() - 1).length;
   }
-  // May the first request that is not built yet start now?
+  // Whether the first request that has not been built may start now.
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
-  // Builds it at once, if it is short; Link::flush_short() and sent() are to follow. False: it is
-  // to be started. `pins` may be cleared after any number of messages.
+  // Builds that request at once if it is short; Link::flush_short() and sent() must follow. Returns
+  // false if it has to be started. `pins` may be cleared after any number of messages.
   [[nodiscard]] bool send_short(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
-  // Does it, an RDMA Write or Read, without the peer. False: it is to be started.
+  // Does that request, an RDMA Write or Read, without the peer. Returns false if it has to be
+  // started.
   [[nodiscard]] bool reach(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
-  // Starts it. False: it failed, or has to wait for room for its pins.
+  // Starts it. Returns false if it failed, or has to wait for room for its pins.
   [[nodiscard]] bool begin(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
-  // A message of the request that was started is built.
+  // Called when a message of the started request is complete.
   void message_built(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
-  // Executes binds that are next. False: not now.
+  // Executes the binds that are next. Returns false if that is not possible now.
   [[nodiscard]] bool execute_binds(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
-  // The link has handed over all up to `end`.
+  // Called when the link has sent everything up to `end`.
   void sent(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_unsent(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_current(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked) {
     return pin(built_, pins);
   }
 
-  // Reads of our own, which no request stands for: the one that opens a connection, and, with
-  // delayed acknowledgement (docs/adr/0013), one that asks what has been placed.
+  // Reads without a request of the consumer: the one that opens a connection, and, with delayed
+  // acknowledgement (docs/adr/0013), one whose answer confirms what has been placed.
   [[nodiscard]] bool placement_due() noexcept UDAPL_REQUIRES(qp_locked);
   void opening_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
   void placement_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
 
-  // ---- answers: as iwarp::Inbound says ----------------------------------------------------------
+  // ---- answers: as in iwarp::Inbound ------------------------------------------------------------
   bool oldest_read(iwarp::ReadSink& sink) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict fill_read(iwarp::Payload& payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict place_read(std::span<const std::byte> payload) noexcept UDAPL_REQUIRES(qp_locked);
@@ -97,19 +98,21 @@ class SendQueue {
       UDAPL_REQUIRES(qp_locked);
 
   // ---- the end ----------------------------------------------------------------------------------
-  // What the peer said in answer to a request of ours made no sense.
+  // Called when the peer's answer to a request was invalid.
   void blame_answer() noexcept UDAPL_REQUIRES(qp_locked);
-  // The peer has ended the stream because of something of ours. `building`: of a request.
+  // Called when the peer has ended the stream with a Terminate. `building`: a request is being
+  // built.
   void blame(const iwarp::Terminate& reason, bool building) noexcept UDAPL_REQUIRES(qp_locked);
-  // What was on its way when the connection went away is not known to have arrived.
+  // Called when the connection is lost: it is unknown whether what was in flight has arrived.
   void blame_transport() noexcept UDAPL_REQUIRES(qp_locked);
-  void flush() noexcept UDAPL_REQUIRES(qp_locked);   // completes all that are left
-  void unbind() noexcept UDAPL_REQUIRES(qp_locked);  // what was bound through this Qp
+  void flush() noexcept UDAPL_REQUIRES(qp_locked);   // completes all remaining requests
+  void unbind() noexcept UDAPL_REQUIRES(qp_locked);  // unbinds the windows bound through this Qp
 
  private:
-  // Delayed acknowledgement: while there is more to send, ask for one after so many requests.
+  // Delayed acknowledgement: while there is more to send, one is requested after this many
+  // requests.
   static constexpr std::uint64_t kUnacknowledged = 16;
-  // Short messages of several segments, up to so many bytes, are copied into one piece.
+  // Short messages of several segments, up to this many bytes, are gathered into one piece.
   static constexpr std::size_t kMostGathered = 64;
 
   template <class Fill>
@@ -142,18 +145,18 @@ class SendQueue {
   bool delayed_ack_ UDAPL_GUARDED_BY(qp_locked);
   Posts posts_ UDAPL_GUARDED_BY(qp_locked) = Posts::kRefused;
 
-  // head <= sent_ <= built_ <= tail: sent_ is the first that the link has not got all of, built_
-  // the first that is not wholly built.
+  // head <= sent_ <= built_ <= tail. sent_: the first request that the link has not sent
+  // completely; built_: the first that is not completely built.
   WorkRing<Request> requests_ UDAPL_GUARDED_BY(qp_locked);
   std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t sent_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // no unanswered one is before it
+  std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all before it are answered
   std::uint32_t reads_in_flight_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t read_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sink of all our Reads
   bool opening_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
-  // Delayed acknowledgement: requests before acknowledged_ are placed; those before asked_ will be
-  // when the Read that is in flight is answered.
+  // Delayed acknowledgement: requests before acknowledged_ are placed; those before asked_ are
+  // placed once the Read in flight is answered.
   bool placement_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
   std::uint64_t asked_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t acknowledged_ UDAPL_GUARDED_BY(qp_locked) = 0;
