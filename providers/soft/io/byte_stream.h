@@ -33,11 +33,11 @@ struct IoResult {
   std::size_t lent = 0;  // send only: see ByteStream::send
 };
 
-// What an IwarpLink sends its bytes through: a TCP connection (TcpStream), or rings in memory that
-// it shares with a peer on this host (RingStream). What is waited for and what is ready is said in
-// epoll's bits: EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLHUP, EPOLLERR.
+// The byte stream below an IwarpLink: a TCP connection (TcpStream), or rings in memory that is
+// shared with a peer on this host (RingStream). Events are epoll's: EPOLLIN, EPOLLOUT, EPOLLRDHUP,
+// EPOLLHUP, EPOLLERR.
 //
-// Not thread-safe: its owner's lock serialises. The destructor stops watching and ends the
+// Not thread-safe: serialised by its owner's lock. The destructor stops watching and ends the
 // connection; it does not wait for a running on_ready: see Reactor::quiesce.
 class ByteStream {
  public:
@@ -49,9 +49,9 @@ class ByteStream {
   // INSUFFICIENT_RESOURCES.
   virtual Status watch(std::uint32_t events, Handler& handler) noexcept = 0;
   virtual void set_events(std::uint32_t events) noexcept = 0;
-  // What is ready now that the handler was called with `reported`.
+  // Returns what is ready, after the handler was called with `reported`.
   [[nodiscard]] virtual std::uint32_t ready(std::uint32_t reported) noexcept { return reported; }
-  // As Handler::look and Handler::rest. What may be ready, of what is waited for.
+  // Like Handler::look and Handler::rest. look() returns which awaited events may be ready.
   [[nodiscard]] virtual std::uint32_t look() noexcept = 0;
   [[nodiscard]] virtual bool rest() noexcept { return true; }
 
@@ -61,40 +61,40 @@ class ByteStream {
   // once the peer has read them (EPOLLOUT says so without being asked for). The first `kept` bytes
   // are never lent.
   virtual IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept = 0;
-  // As send() of nothing new, without a look at what is still lent.
+  // Like send() without new bytes, but does not call in loans.
   virtual IoResult collect_returned() noexcept { return {}; }
-  // From now on nobody looks at what is lent; the peer finds the stream broken.
+  // Takes all loans back; the peer finds the stream broken.
   virtual void recall() noexcept {}
-  // Frames without a list, while nothing of send() is waited for: with how much payload at most, if
-  // at all; and would one of so many bytes be taken whole now? `write`: an RDMA Write, which may be
-  // done in another way. Then put_frame() takes its pieces, and show_frames() tells the peer of all
-  // that were put.
+  // Fast path for short frames, while no send() is pending. most_frame(): the longest payload; 0 if
+  // there is no fast path. takes_frame(): whether a frame of this many bytes fits now (`write`: it
+  // is an RDMA Write, for which there may be a better way). Then put_frame() writes its pieces, and
+  // show_frames() publishes all frames that were put.
   [[nodiscard]] virtual std::size_t most_frame() const noexcept { return 0; }
   [[nodiscard]] virtual bool takes_frame(std::size_t, bool) noexcept { return false; }
   virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
                          std::span<const std::byte>) noexcept {}
   virtual void show_frames() noexcept {}
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
-  // The same, into two pieces. Only where receives_in_place(): the first may be memory of others.
+  // The same, into two pieces. The first may be registered memory, if receives_in_place().
   virtual IoResult receive_both(std::span<std::byte> room, std::span<std::byte>) noexcept {
     return receive(room);
   }
   [[nodiscard]] virtual bool receives_in_place() const noexcept { return false; }
-  // What has come and lies in one piece, where it lies; the peer may still write there. Empty if
-  // there is nothing, or only receive() gets at it. drop(): the first bytes were used.
+  // The contiguous input, in place; the peer may still write there. Empty if there is none, or if
+  // only receive() can read it. drop() consumes its first bytes.
   struct Input {
     std::span<const std::byte> bytes;
-    bool lent_follows = false;  // what comes behind them is best received into its place
+    bool lent_follows = false;  // the bytes behind are lent: receive them into their place
   };
   [[nodiscard]] virtual Input input() noexcept { return {}; }
   virtual void drop(std::size_t) noexcept {}
-  // input(), if nothing else but input is to be dealt with; empty otherwise, and look() says what.
+  // Like input(), but empty if anything else is pending, too; then look() tells what.
   [[nodiscard]] virtual std::span<const std::byte> only_input() noexcept { return {}; }
-  // input() will not grow before some of it is taken, by drop() or receive().
+  // Whether input() cannot grow before some of it is consumed by drop() or receive().
   [[nodiscard]] virtual bool cut() const noexcept { return false; }
-  // All that was received has been delivered.
+  // Called when everything received has been acted upon.
   virtual void delivered() noexcept {}
-  // See Link. The rings only.
+  // See Link. Only for rings.
   [[nodiscard]] virtual bool reach(const Reach&, std::span<const iwarp::IoSpan>) noexcept {
     return false;
   }
@@ -102,19 +102,19 @@ class ByteStream {
     return nullptr;
   }
   virtual shm::Grants* grants(MrTable&) noexcept { return nullptr; }
-  // The MPA Reply, before everything else.
+  // Sends the MPA Reply, before everything else.
   virtual IoResult answer(std::span<const std::byte> reply) noexcept = 0;
 
-  virtual void shutdown_write() noexcept = 0;  // the end, behind what was sent
+  virtual void shutdown_write() noexcept = 0;  // ends the stream after what was sent
   // Makes the destructor tell the peer that the stream is broken, whatever was sent.
   virtual void abort_on_close() noexcept = 0;
-  // Destroys `stream` so that what was sent arrives. Returns at once.
+  // Destroys `stream`; what was sent still arrives. Does not block.
   static void end_gently(std::unique_ptr<ByteStream> stream) noexcept;
 
-  [[nodiscard]] virtual std::uint32_t effective_mss() const noexcept = 0;  // bytes, now
+  [[nodiscard]] virtual std::uint32_t effective_mss() const noexcept = 0;  // bytes
   // The same for messages that may be lent.
   [[nodiscard]] virtual std::uint32_t lent_mss() const noexcept { return effective_mss(); }
-  // Bytes that were sent and the peer's host has not confirmed.
+  // Bytes that were sent and that the peer's host has not acknowledged.
   [[nodiscard]] virtual std::size_t unacknowledged() noexcept = 0;
   [[nodiscard]] virtual const transport::Endpoints& endpoints() const noexcept = 0;
 

@@ -13,18 +13,18 @@
 
 namespace udapl::soft {
 
-// The stream of a peer on this host: rings in memory that both share. The TCP connection that they
-// have met on stays open and silent behind it, for its addresses.
+// The stream to a peer on this host: rings in shared memory. The TCP connection through which the
+// two found each other stays open and idle, for its addresses.
 //
-// Its handler is a poller of the reactor. While it is awake it looks at the rings; before it rests
-// it tells the peer to ring the bell, a unix socket, which it watches. That socket also ends when
-// the peer does.
+// The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
+// the peer to ring the bell, a unix socket that the reactor watches. The socket is also closed when
+// the peer dies.
 class RingStream final : public ByteStream {
  public:
   struct Options {
-    std::chrono::milliseconds peer_timeout;  // a peer that for so long makes no room for what is
-                                             // sent to it is lost; 0: never
-    bool direct = true;                      // each may reach the other's memory
+    // The connection is lost if the peer makes no room for this long; 0: never.
+    std::chrono::milliseconds peer_timeout;
+    bool direct = true;  // each side may reach the other's memory
   };
   // Takes both.
   RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, const Options& options) noexcept;

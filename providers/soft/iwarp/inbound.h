@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a Receiver asks of the connection's QP: memory decisions, placement, and messages delivered.
+// What a Receiver calls on the connection's QP: memory decisions, placement, and delivery of
+// messages.
 //
-// Implemented by the QP, called only from inside Receiver::feed() and release(), with whatever lock
-// their caller holds. All payload spans point into the staging buffer or a copy: copy them before
-// returning. Nothing may be kept, and the Receiver must not be re-entered from these calls.
+// Implemented by the QP; called only from inside Receiver::feed() and release(), with the locks
+// that their caller holds. All payload spans point into the staging buffer or a copy: copy the
+// bytes before returning, keep no reference, and do not re-enter the Receiver.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,9 @@
 
 namespace udapl::iwarp {
 
-// Answer to a memory question. kWait holds the message back, with what has to stay behind it;
-// anything else but kOk ends the stream with a Terminate whose code follows from the operation
-// (table in receiver.cpp). When several apply, the first in this order wins.
+// The result of a memory check. kWait holds the message back, and whatever must not overtake it.
+// Any other result but kOk ends the stream with a Terminate, whose code depends on the operation
+// (table in receiver.cpp). If several apply, the first in this order is returned.
 enum class Verdict : std::uint8_t {
   kOk,
   kWait,                // Send, Immediate: no receive posted yet; asked again by release()
@@ -33,11 +34,10 @@ enum class Verdict : std::uint8_t {
   kTooManyReads,        // Read or Atomic Request beyond our IRD
   kMisaligned,          // Atomic Request: target not on an 8-byte boundary
   kNothingOutstanding,  // Response that answers no request of ours
-  kCatastrophic,        // we cannot go on for a reason of our own
+  kCatastrophic,        // a local error
 };
 
-// Such an answer as a Terminate code; what it means depends on what was asked. `opcode` is that of
-// the message which it is about.
+// The Terminate code for a verdict on a message with this opcode.
 TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept;
 
 struct SendSegment {
@@ -57,17 +57,18 @@ struct SendDone {
   std::uint32_t length;  // of the whole message, bytes
 };
 
-// Where a Read of ours wants its data: must match the Response exactly.
+// The sink of one of our Reads: must match the Response exactly.
 struct ReadSink {
   std::uint32_t stag;
   std::uint64_t to;
   std::uint32_t length;
 };
 
-// The payload of a segment that is still to come, for memory that it can be put into at once.
+// Payload of a segment that has not been read yet and can be read straight into its place.
 class Payload {
  public:
-  // Puts what there is now at the front of `room`, in any order. Bytes; asked at most once.
+  // Reads what is available now into the front of `room`, in any order, and returns the number of
+  // bytes. Called at most once.
   virtual std::size_t put(std::span<std::byte> room) noexcept = 0;
 
  protected:
@@ -82,14 +83,14 @@ class Inbound {
   virtual Verdict place_write(std::uint32_t stag, std::uint64_t to,
                               std::span<const std::byte> payload) = 0;
 
-  // Where large segments are not staged (Receiver::set_in_place): as the place_*() of the same
-  // name, of which each has one. The checks are made for all of the `length` bytes that are still
-  // to come, then `payload` puts some of them where the first of those belong, into as much as
-  // lies there in one piece. kWait: not here, or not now, and nothing has changed.
+  // Counterparts of the place_*() functions for large segments that are not staged
+  // (Receiver::set_in_place). They check all of the `length` bytes that are still to come; then
+  // `payload` reads some of them into the contiguous memory where the first of them belong. kWait:
+  // not supported here, or not possible now; nothing has changed.
   virtual Verdict fill_write(std::uint32_t, std::uint64_t, std::uint32_t, Payload&) {
     return Verdict::kWait;
   }
-  // `segment` without its payload.
+  // `segment`: without its payload.
   virtual Verdict fill_send(const SendSegment&, std::uint32_t, Payload&) { return Verdict::kWait; }
   virtual Verdict fill_read(std::uint32_t, std::uint32_t, Payload&) { return Verdict::kWait; }
 
@@ -112,9 +113,9 @@ class Inbound {
   // for make_read_terminate().
   virtual Verdict read_request(const ReadRequest& request, std::uint32_t msn) = 0;
 
-  // First segment of a Read Response: what does the oldest request of ours that is still
-  // unanswered (the zero-length RTR Read included) expect? false: none outstanding, or the oldest
-  // is not a Read.
+  // Called for the first segment of a Read Response: fills `sink` for our oldest unanswered request
+  // (including the zero-length RTR Read). Returns false if none is outstanding, or if the oldest is
+  // not a Read.
   virtual bool oldest_read(ReadSink& sink) = 0;
   // A segment of that Response, never empty, inside the Read's length; copy to `offset`. Refusals:
   // kInvalidStag (the local buffer was freed meanwhile), kCatastrophic.

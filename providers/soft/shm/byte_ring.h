@@ -9,44 +9,47 @@
 
 namespace udapl::soft::shm {
 
-// One direction of a byte stream in memory that two processes share: one writes, one reads.
+// One direction of a byte stream in memory that two processes share: one process writes, the other
+// reads.
 //
-// Neither trusts the other. Each keeps its own index to itself and only publishes it; what the
-// other publishes is read once, checked against what it may be, and then used. A peer that lies
-// breaks the stream (kBroken) and nothing else. Bytes are copied out before anybody looks at them.
+// Neither trusts the other. Each keeps a private copy of its own index and only publishes it; the
+// peer's index is read once, checked against its possible range, and then used. A peer that lies
+// breaks the stream (kBroken) and nothing else. Bytes are copied out before they are interpreted.
 //
-// Indexes count the bytes since the beginning and never wrap. Of the memory the writer uses a
-// window, which begins small, so that few pages and cache lines are touched, and doubles when it
-// has been full while the reader did not read. It changes only when everything has been taken; the
-// place of a byte is its index since then modulo the window's size. But the first bytes of all lie
-// in a porch, so that a connection on which little is ever said touches no page of the ring.
+// Indexes count the bytes since the beginning and never wrap. The writer uses only a window of the
+// memory. The window starts small, so that few pages and cache lines are touched, and doubles after
+// it has been full while the reader did not read. It changes only when all bytes have been read;
+// the place of a byte is its index since then modulo the window's size. The very first bytes are
+// stored in a separate porch, so that a connection with little traffic touches no page of the ring.
 //
-// A few bytes that were published together lie beside the index as well: a reader who was waiting
-// for them has them with one cache line.
+// A few bytes that are published together are also stored beside the index, so that a waiting
+// reader gets them with one cache line.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
 inline constexpr std::size_t kLatestWords = 6;
 
-// What comes behind the bytes, once nothing else does.
+// How a stream ends, after its last byte.
 enum class RingEnd : std::uint32_t {
   kNone,
   kFinished,  // the end
-  kReset      // the writer gave up; any other value a peer may have put there is one, too
+  kReset      // the writer gave up; any other value that a peer stores counts as a reset, too
 };
 
 struct RingControl {
   // Written by the writer, with every message.
   alignas(kLineSize) std::atomic<std::uint64_t> head;  // bytes written
-  // The bytes from `latest_from` up to `head`, if all of them lie here; otherwise no index at all.
+  // The index of the first byte in `latest`, which holds all bytes up to `head`; otherwise not a
+  // valid index.
   std::atomic<std::uint64_t> latest_from;
   std::array<std::atomic<std::uint64_t>, kLatestWords> latest;
-  // ... and seldom.
+  // Written by the writer, rarely.
   alignas(kLineSize / 2) std::atomic<std::uint64_t> base;  // the index at the window's beginning
   std::atomic<std::uint32_t> window;                       // its size, a power of two
-  std::atomic<std::uint32_t> end;                          // a RingEnd: nothing comes behind `head`
+  std::atomic<std::uint32_t> end;                          // a RingEnd: nothing follows `head`
   // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
-  std::atomic<std::uint64_t> delivered;                // ... and what they said was done
-  // Set by who lies down, taken back by the other. Looked at with every message, seldom written.
+  std::atomic<std::uint64_t> delivered;                // bytes read and acted upon
+  // Set by the side that goes to sleep, cleared by the other. Read with every message, rarely
+  // written.
   alignas(kLineSize) std::atomic<std::uint32_t> writer_sleeps;  // 1: ring its bell if there is room
   std::atomic<std::uint32_t> reader_sleeps;                     // 1: ... if there is input
 };
@@ -62,54 +65,54 @@ struct RingMoved {
     kBlocked,  // the ring is full or empty
     kEnd,      // reader only: finished, and everything was read
     kReset,    // reader only: the writer gave up, and everything was read
-    kBroken    // the peer's index cannot be true; for good
+    kBroken    // the peer's index is impossible; permanent
   };
   Kind kind = kBlocked;
-  bool wake = false;  // the other side sleeps: ring its bell. Said once each time it lies down.
+  bool wake = false;  // the other side sleeps: ring its bell. Set once each time it goes to sleep.
   std::size_t bytes = 0;
 };
 
-// Where the bytes lie.
+// The memory of a ring's bytes.
 template <class Byte>
 struct RingMemory {
   std::span<Byte> porch;  // any size
   std::span<Byte> data;   // a power of two
 };
 
-// Both are for one thread at a time, with the same memory at both sides; control and memory are
-// zeros at the beginning.
+// Writer and reader may each be used by one thread at a time, with the same memory on both sides.
+// Control and memory must be zero at the beginning.
 class RingWriter {
  public:
-  // `window`: at first, a power of two of bytes.
+  // `window`: its initial size in bytes, a power of two.
   RingWriter(RingControl& control, RingMemory<std::byte> memory, std::size_t window) noexcept
       : control_(control), porch_(memory.porch), data_(memory.data), window_(window) {}
 
-  // Copies what there is room for; the reader does not see it before publish(), which tells
-  // whether to ring the reader's bell.
+  // Copies as many bytes as fit and returns their number. The reader does not see them before
+  // publish(), which returns whether to ring the reader's bell.
   [[nodiscard]] std::size_t append(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] bool publish() noexcept;
-  // Is there room for so many bytes at once?
+  // Whether this many bytes fit now.
   [[nodiscard]] bool has_room_for(std::size_t bytes) noexcept {
     return !broken_ && (room() >= bytes || (look() && room() >= bytes));
   }
-  // Bytes that publish() would show.
+  // Bytes that have been appended and not published.
   [[nodiscard]] std::size_t hidden() const noexcept { return head_ - shown_; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  // Both in one. Nothing to write: kBlocked.
+  // append() and publish(). Returns kBlocked if `bytes` is empty.
   [[nodiscard]] RingMoved write(std::span<const std::byte> bytes) noexcept;
-  // Tells the reader that nothing follows; true: ring its bell. Nothing may be written afterwards.
+  // Ends the stream. Returns whether to ring the reader's bell. Nothing may be written afterwards.
   [[nodiscard]] bool finish(RingEnd how = RingEnd::kFinished) noexcept;
   [[nodiscard]] bool has_room() noexcept;  // or is broken
-  // Declares that the writer sleeps until there is room. False: do not sleep, look again.
+  // Declares that the writer sleeps until there is room. Returns false if there is room already.
   [[nodiscard]] bool may_sleep() noexcept;
-  void stay_awake() noexcept;  // the bell need not ring any more
+  void stay_awake() noexcept;  // takes that back
   // The index of the next byte.
   [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
-  // Bytes that the reader has not taken, as far as known.
+  // Bytes that the reader has not read, as far as known.
   [[nodiscard]] std::size_t unread() noexcept;
-  // Bytes that it has taken, ever.
+  // Bytes that it has read since the beginning.
   [[nodiscard]] std::uint64_t taken() noexcept;
-  // Everything has been taken, and delivered.
+  // Whether everything has been read and acted upon.
   [[nodiscard]] bool all_delivered() const noexcept {
     return control_.delivered.load(std::memory_order_acquire) == head_;
   }
@@ -132,13 +135,13 @@ class RingWriter {
   std::size_t window_;
   std::uint64_t base_ = 0;
   std::uint64_t head_ = 0;             // ours
-  std::uint64_t shown_ = 0;            // ... when it was last published
-  const std::byte* latest_ = nullptr;  // what was appended since then, if it lies in one piece
-  std::uint64_t tail_ = 0;             // the reader's, when we last looked
-  std::uint64_t look_at_ = 0;          // the index at which the reader's is asked for
-  int full_looks_ = 0;                 // in vain, one after the other
-  bool keeps_up_ = true;  // the reader, when we last looked: it waits for the next bytes
-  bool cramped_ = false;  // there was too little room for too long: the window is to grow
+  std::uint64_t shown_ = 0;            // what was last published
+  const std::byte* latest_ = nullptr;  // what was appended since then, if it is contiguous
+  std::uint64_t tail_ = 0;             // the reader's index when it was last read
+  std::uint64_t look_at_ = 0;          // the index at which the reader's index is read again
+  int full_looks_ = 0;                 // consecutive looks for room that found none
+  bool keeps_up_ = true;  // whether the reader had read nearly everything when we last looked
+  bool cramped_ = false;  // the window was full for too long: it will be doubled
   bool broken_ = false;
 };
 
@@ -148,29 +151,29 @@ class RingReader {
       : control_(control), porch_(memory.porch), data_(memory.data) {}
 
   [[nodiscard]] RingMoved read(std::span<std::byte> room) noexcept;
-  // The bytes that can be read and lie in one piece; valid until the next call. The writer may
-  // change them at any time if it wants to. Empty: read() says why.
+  // The readable bytes that are contiguous; valid until the next call. A hostile writer may change
+  // them at any time. If empty, read() tells why.
   [[nodiscard]] std::span<const std::byte> input() noexcept;
-  // The first `bytes` of input() are read. True: ring the writer's bell.
+  // Marks the first `bytes` of input() as read. Returns whether to ring the writer's bell.
   [[nodiscard]] bool drop(std::size_t bytes) noexcept;
-  // input() does not grow while it lies there: it ends with the window, the writer has no room, or
-  // has ended.
+  // Whether input() cannot grow before some of it is read: it ends with the window, the writer has
+  // no room, or the stream has ended.
   [[nodiscard]] bool cut() const noexcept;
-  // All that was read has been delivered.
+  // Publishes that everything read has been acted upon.
   void delivered() noexcept { control_.delivered.store(tail_, std::memory_order_release); }
-  // Bytes that are there, as far as known; looks, if none are.
+  // Readable bytes, as far as known; looks for more if there are none.
   [[nodiscard]] std::size_t seen() noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  // The index up to which everything was read, and where the writer shows its own.
+  // The index up to which everything was read, and the place where the writer publishes its own.
   [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
-  // Behind the input that was there last, if the window has not ended there.
+  // The place where the next input will be stored, or null if it is not known.
   [[nodiscard]] const void* next() const noexcept { return next_; }
   [[nodiscard]] const std::atomic<std::uint64_t>& written() const noexcept { return control_.head; }
-  [[nodiscard]] bool has_input() noexcept;  // or an end, or is broken
+  [[nodiscard]] bool has_input() noexcept;  // true also at the end, or if broken
   [[nodiscard]] RingEnd end() const noexcept;
-  // Declares that the reader sleeps until there is input. False: do not sleep, look again.
+  // Declares that the reader sleeps until there is input. Returns false if there is input already.
   [[nodiscard]] bool may_sleep() noexcept;
-  // The same, and it does not want the input that is there, only the end.
+  // The same for a reader that waits only for the end, and not for input.
   [[nodiscard]] bool may_sleep_until_end() noexcept;
   void stay_awake() noexcept;
 
@@ -186,7 +189,7 @@ class RingReader {
   std::span<const std::byte> porch_;
   std::span<const std::byte> data_;
   std::uint64_t tail_ = 0;  // ours
-  std::uint64_t head_ = 0;  // the writer's, when we last looked
+  std::uint64_t head_ = 0;  // the writer's index when it was last read
   std::size_t piece_ = 0;   // size of input()
   const std::byte* next_ = nullptr;
   std::array<std::uint64_t, kLatestWords> latest_;  // a copy
