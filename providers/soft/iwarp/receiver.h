@@ -4,35 +4,35 @@
 // with the Terminate codes of RFC 5040 §7, 5041 §7, 5044 §8; hands messages to an Inbound.
 //
 // Not thread-safe: the caller holds the connection's receive lock. Owner: the connection's QP.
-// Input is hostile: every length is checked where it is used. Allocates only to hold messages back.
-// It may lie in memory that the peer can still change: of headers a copy is made first, of payload
-// every byte is read once, to be placed. Only with a CRC the input has to be ours.
+// Treats the input as hostile: every length is checked where it is used. Allocates only to hold
+// messages back. The peer may still be able to change the input: headers are copied first, and each
+// byte of payload is read once, when it is placed. Only with a CRC must the input be private.
 //
-// How to drive it (after the MPA start-up frames; `staged` is what recv() has put into the
-// connection's staging buffer and what is still unconsumed):
+// How to drive it (after the MPA start-up frames; `staged` is the unconsumed input in the
+// connection's staging buffer):
 //
 //   used = receiver.feed(staged, inbound);      // whole FPDUs only; the rest stays staged
-//   ... move staged[used..] to the front (or keep going if there is room behind it) ...
+//   ... move staged[used..] to the front (or go on if there is room behind it) ...
 //   if (receiver.state() == State::kFailed)     send receiver.failure() as Terminate, then close
 //   if (receiver.state() == State::kTerminated) close
-//   if (receiver.waits())                       a message has no receive: release() when it may
+//   if (receiver.waits())                       a message has no receive: release() once it may
 //   if (receiver.stalled())                     stop reading until release() has made room
-//   on EOF: receiver.mid_fpdu() ? broken : graceful (mid_message() tells an unfinished message)
+//   on EOF: receiver.mid_fpdu() ? broken : graceful (mid_message(): a message is unfinished)
 //
-// The staging buffer must be able to hold kMaxFpduSize bytes, or at least grow to needed().
-// An FPDU is processed only when all of it is there: its CRC comes before any placement. But where
-// there is no CRC a large segment may be opened when its header is there (set_in_place()): then
+// The staging buffer must be able to hold kMaxFpduSize bytes, or at least grow to needed(). An FPDU
+// is processed only when it is complete: its CRC is checked before anything is placed. Without a
+// CRC a large segment may be opened as soon as its header is complete (set_in_place()). Then
 //
 //   while (receiver.open_bytes() != 0 && nothing is staged)
-//     receiver.fill(inbound, payload);          // what comes next, straight into its memory
+//     receiver.fill(inbound, payload);          // reads on, straight into the segment's memory
 //
-// all but its last kClosingBytes, which feed() places as it does those of a small one: they become
-// visible last. Whoever may use the memory is asked anew by each fill().
+// places all but the last kClosingBytes. Those are placed by feed(), as for a small segment, so
+// that they become visible last. Each fill() checks anew whether the memory may be used.
 //
-// A message that finds no receive (Verdict::kWait) is held, and whatever comes behind it in the
-// same direction too: Sends, Writes, requests to read. So the peer's operations take effect in the
+// A message that finds no receive (Verdict::kWait) is held back, together with everything that the
+// peer sends after it: Sends, Writes, Read Requests. So the peer's operations take effect in the
 // order in which they were posted, as over InfiniBand, where the peer would repeat the Send until a
-// receive is there. Answers to our own requests and a Terminate pass what is held.
+// receive is posted. Answers to our own requests and a Terminate pass what is held back.
 #pragma once
 
 #include <cstddef>
@@ -55,17 +55,17 @@ class Receiver {
     kTerminated,  // the peer sent a Terminate, input is dropped
   };
 
-  // `owner`: whom traces name.
+  // `owner`: the object that traces name.
   explicit Receiver(bool crc, const void* owner = nullptr) noexcept : owner_(owner), crc_(crc) {}
 
   // Processes the complete FPDUs at the front of `staged` and returns the number of bytes that the
-  // caller may drop. Once the state is not kOpen, that is always all of them.
+  // caller may drop: always all of them once the state is no longer kOpen.
   std::size_t feed(std::span<const std::byte> staged, Inbound& inbound) noexcept {
     std::size_t unlimited = std::numeric_limits<std::size_t>::max();
     return feed(staged, inbound, unlimited);
   }
-  // The same, but stops after an FPDU when `work` is used up, of which each takes its bytes and
-  // kFpduWork: a peer that sends tiny FPDUs gets no more of our time than others. With `work` 0
+  // The same, but stops when `work` is used up. Each FPDU uses its size and kFpduWork, so that a
+  // peer that sends tiny FPDUs gets no more of our time than others. If `work` is 0 afterwards,
   // whole FPDUs may be left over.
   static constexpr std::size_t kFpduWork = 1024;
   std::size_t feed(std::span<const std::byte> staged, Inbound& inbound, std::size_t& work) noexcept;
@@ -74,61 +74,62 @@ class Receiver {
   // nothing waits or is unfinished. Stops at anything else. 0: nothing was done.
   std::size_t feed_plain(std::span<const std::byte> staged, Inbound& inbound) noexcept;
 
-  // A receive may be there for the message that waits: delivers what is held, as far as it gets.
-  // Afterwards feed() what is still staged. True: something was delivered.
+  // Call when there may be a receive for the waiting message: delivers as much as possible of what
+  // is held back. Afterwards feed() what is still staged. Returns whether anything was delivered.
   bool release(Inbound& inbound) noexcept;
 
   // ---- large segments in place; REQUIRES: without a CRC -----------------------------------------
   static constexpr std::size_t kClosingBytes = 8;
-  // What has to be missing of a segment, and what has to lie in one piece.
+  // The least number of missing bytes for which a segment is opened, and the smallest contiguous
+  // piece of memory that is filled in place.
   static constexpr std::size_t kLeastOpened = 16 * 1024;
   static constexpr std::size_t kLeastPiece = 4 * 1024;
-  // From now on, where so much of a segment is missing; 0: nowhere.
+  // From now on, opens segments of which at least `least` bytes are missing; 0: none.
   void set_in_place(std::size_t least = kLeastOpened) noexcept { least_opened_ = crc_ ? 0 : least; }
-  // The next bytes of the stream, so many, are to be given to fill().
+  // The number of the stream's next bytes that are for fill().
   std::size_t open_bytes() const noexcept {
     return open_ > kClosingBytes && !scattered_ ? open_ - kClosingBytes : 0;
   }
   bool opened() const noexcept { return open_ != 0; }
   void fill(Inbound& inbound, Payload& payload) noexcept;
-  // Large segments have come lately: what is read ahead of the next header is copied once more.
+  // Whether large segments have arrived lately. Then reading ahead costs an additional copy.
   bool expects_large() const noexcept { return large_ != 0; }
 
-  // Gives up on the message that waits: it fails for lack of a buffer. REQUIRES: waits().
+  // Fails the waiting message for lack of a receive. REQUIRES: waits().
   void refuse_held() noexcept;
   void drop_held() noexcept {
     held_.clear();
     stalled_ = false;
   }
   bool waits() const noexcept { return !held_.empty(); }
-  // The last feed() stopped before an FPDU for which there is no room behind what is held.
+  // Whether the last feed() stopped at an FPDU because no more can be held back.
   bool stalled() const noexcept { return stalled_; }
 
   State state() const noexcept { return state_; }
   // REQUIRES: state() == kFailed. The Terminate to send.
   const Terminate& failure() const noexcept { return failure_; }
 
-  // REQUIRES: state() == kFailed. It was an answer to a Read or an atomic that made no sense.
+  // REQUIRES: state() == kFailed. Whether the cause was an invalid answer to a Read or an atomic.
   bool failed_in_answer() const noexcept { return failed_in_answer_; }
 
-  // Ends the stream for an error found elsewhere (a Read source revoked): as if feed() had.
-  // No effect unless kOpen: the first error wins.
+  // Ends the stream for an error found elsewhere (a Read source revoked), as feed() would. Has no
+  // effect unless the state is kOpen: the first error wins.
   void fail(const Terminate& reason) noexcept;
 
-  // After the last feed(): bytes of an incomplete FPDU are left over.
+  // Whether the last feed() has left bytes of an incomplete FPDU.
   bool mid_fpdu() const noexcept { return left_over_ != 0 || opened(); }
-  // A message has begun and its last segment has not arrived.
+  // Whether a message has begun whose last segment has not arrived.
   bool mid_message() const noexcept { return tagged_.active || untagged_.active; }
-  // Size of the FPDU at the front of the left-over bytes, so far as known: what the staging buffer
-  // has to hold before feed() can make progress. Always in 2..kMaxFpduSize.
+  // The size of the incomplete FPDU, as far as known: the staging buffer must hold this much before
+  // feed() can make progress. Always in 2..kMaxFpduSize.
   std::size_t needed() const noexcept { return needed_; }
 
-  // FPDUs accepted so far: > 0 means that the peer has seen our Reply (MPA start-up, the first one
-  // is the RTR message when one was agreed).
+  // FPDUs accepted so far. > 0 means that the peer has received our Reply (MPA start-up; the first
+  // FPDU is the RTR message if one was agreed).
   std::uint64_t fpdus() const noexcept { return fpdus_; }
 
  private:
-  // The unfinished message of a kind; one tagged and one untagged may overlap (kernel siw does it).
+  // The unfinished messages; one tagged and one untagged may overlap (kernel siw does that).
   struct TaggedMessage {
     bool active = false;
     Opcode opcode = Opcode::kWrite;
@@ -161,7 +162,7 @@ class Receiver {
   void process(const Segment& s, Inbound& inbound) noexcept;
   void tagged(const Segment& s, Inbound& inbound) noexcept;
   void untagged(const Segment& s, Inbound& inbound) noexcept;
-  // These return false when they ended the stream.
+  // These return false if they ended the stream.
   bool read_response(const Segment& s, Inbound& inbound) noexcept;
   bool send(const Segment& s, Inbound& inbound) noexcept;
   bool single_segment(const Segment& s, Inbound& inbound) noexcept;
@@ -184,16 +185,16 @@ class Receiver {
   TaggedMessage tagged_;
   UntaggedMessage untagged_;
   ReadSink read_{};                // of the Read Response in progress
-  std::uint32_t read_offset_ = 0;  // bytes of it that have arrived
+  std::uint32_t read_offset_ = 0;  // bytes of the response that have arrived
   HeldSegments held_;
   bool stalled_ = false;
   // The opened segment.
   std::size_t least_opened_ = 0;  // see set_in_place()
-  bool scattered_ = false;        // ... is not filled any more: its memory is in small pieces
-  std::uint8_t large_ = 0;        // segments for which expects_large() stays
-  std::uint16_t open_ = 0;        // payload that is still to come; 0: none is open
+  bool scattered_ = false;        // the open segment is staged: its memory is in small pieces
+  std::uint8_t large_ = 0;        // number of further segments for which expects_large() holds
+  std::uint16_t open_ = 0;        // payload that has not arrived; 0: no segment is open
   std::uint8_t trailer_ = 0;      // pad and CRC field
-  std::byte header_[kUntaggedHeaderSize];  // as if what is still to come were a segment
+  std::byte header_[kUntaggedHeaderSize];  // describes the missing rest as a segment of its own
   Terminate failure_;
   bool failed_in_answer_ = false;
 };

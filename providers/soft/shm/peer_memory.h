@@ -12,42 +12,42 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-// The memory of a peer on this host, by process_vm_readv and process_vm_writev: RDMA Reads and
-// Writes that the peer's threads have no part in. The kernel permits it or not; whether it does is
-// tried once, when it would be used first.
+// Access to the memory of a peer on this host by process_vm_readv and process_vm_writev: RDMA Reads
+// and Writes without any thread of the peer. Whether the kernel permits it is tried once, at first
+// use.
 namespace udapl::soft::shm {
 
-// What one side says of itself in the shared pages.
+// What one side publishes about itself in the shared pages.
 struct Greeting {
-  // A number made by chance, and where it lies in its memory: who reads that number there has the
-  // right process and may read it. 0: nobody is to try.
+  // A random number, and its address in this side's memory: a peer that reads the number there has
+  // found the right process and may read it. 0: the peer must not try.
   alignas(128) std::atomic<std::uint64_t> nonce_at;
   std::array<std::atomic<std::uint64_t>, 2> nonce;
-  std::atomic<std::uint32_t> reaches;  // 1: it reaches the other's memory and wants grants
+  std::atomic<std::uint32_t> reaches;  // 1: this side can reach the other's memory and wants grants
 };
 
-// Says who we are, with an address of ours: to a process of our user only. Thread-safe.
+// Publishes who we are, including an address: only for a peer of the same user. Thread-safe.
 void greet(Greeting& ours) noexcept;
 
-// What process_vm_readv costs here beside memcpy, measured when it is asked for first, some 100 us.
-// Thread-safe.
+// What process_vm_readv costs on this machine compared with memcpy. Measured at the first call,
+// which takes some 100 us. Thread-safe.
 struct CopyCosts {
   double call_us = 0;        // one of eight bytes
   double per_64k_us = 0;     // one of 64 KiB
-  double memcpy_64k_us = 0;  // as much by memcpy, in the caches
+  double memcpy_64k_us = 0;  // the same by memcpy, in the caches
 };
 [[nodiscard]] const CopyCosts& copy_costs() noexcept;
 
-// When to do it, by these costs. Bytes.
+// When these costs make it worth while. Bytes.
 struct Thresholds {
-  std::size_t write_from = 0;   // to a peer that is awake; less goes through the ring
-  std::size_t read_from = 0;    // from one that is awake
-  std::size_t asleep_most = 0;  // more is worth waking the peer
-  std::size_t borrow_from = 0;  // of a message: less goes through the ring
+  std::size_t write_from = 0;   // shorter Writes to a peer that is awake go through the ring
+  std::size_t read_from = 0;    // shorter Reads from a peer that is awake go through the ring
+  std::size_t asleep_most = 0;  // for longer accesses it pays to wake a sleeping peer
+  std::size_t borrow_from = 0;  // shorter payload of messages goes through the ring
 };
 [[nodiscard]] Thresholds thresholds(const CopyCosts& costs) noexcept;
 
-// Of one connection. Not thread-safe.
+// The peer's memory, for one connection. Not thread-safe.
 class PeerMemory {
  public:
   struct Access {
@@ -58,21 +58,22 @@ class PeerMemory {
     std::uint32_t right = 0;   // that the grant must have
   };
 
-  // `bell`: the unix socket that the peer is at the other end of.
+  // `bell`: the unix socket that is connected to the peer.
   PeerMemory(const Greeting& theirs, Greeting& ours, GrantSlots& granted, int bell) noexcept
       : theirs_(theirs), ours_(ours), granted_(granted), bell_(bell) {}
 
-  // Is it worth while? The peer sleeps, or is awake and could do it at once.
+  // Whether the access is worth while. `asleep`: whether the peer sleeps, or could handle a message
+  // at once.
   [[nodiscard]] bool suits(const Access& access, bool asleep) noexcept;
   // Copies to or from `local`, which has room for the access and is pinned by the caller. The last
-  // eight bytes of where it goes become visible last. False: it has to be done another way, from
-  // the beginning; some bytes may have been copied.
+  // eight bytes of the destination become visible last. Returns false if the access has to be done
+  // in another way, from the beginning; some bytes may have been copied.
   [[nodiscard]] bool copy(const Access& access, std::span<const iovec> local) noexcept;
 
-  // As many bytes or more are worth borrowing (loans.h); 0: we cannot, or it never is.
+  // The least number of bytes that is worth borrowing (loans.h); 0: none.
   [[nodiscard]] std::size_t borrows_from() noexcept;
-  // Copies from `address` of the peer into `local`, all of it, in any order. False: some bytes may
-  // have been copied, and there is no use in trying again.
+  // Copies from `address` of the peer into all of `local`, in any order. Returns false if that
+  // failed for good; some bytes may have been copied.
   [[nodiscard]] bool fetch(std::uint64_t address, std::span<const iovec> local) noexcept;
 
  private:
