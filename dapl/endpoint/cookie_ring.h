@@ -16,39 +16,39 @@ namespace udapl::dapl {
 
 class Ep;
 
-// What a posted work request was. Its address is the WorkId given to the transport.
+// Describes a posted work request. Its address is the WorkId given to the transport.
 struct Cookie {
   DAT_DTO_COOKIE user;
-  Ep* ep;  // in a ring: its owner. An SRQ buffer: null, the completion names the EP
+  Ep* ep;  // in a ring: its owner; of an SRQ buffer: null, since the completion names the EP
   union {
     std::uint32_t length;  // bytes posted
-    void* rmr;             // a bind: the Rmr
+    void* rmr;             // of a bind: the Rmr
   };
   DAT_DTOS operation : 8;
   bool suppressed;    // success makes no event; the completion only frees slots
   bool ib_extension;  // reported as an IB extension event
-  bool plain;         // of an EP's ring, and success makes an ordinary DTO event
-  Cookie* next;       // in its ring
+  bool plain;         // in an EP's ring, and success makes an ordinary DTO event
+  Cookie* next;       // the next slot of the ring
 };
 
-// The cookies of one direction of an EP: requests or receives complete in posting order, so a ring
-// does. Each slot knows the next one: to take a slot and to free one is a load and a store. Sized
-// at create, posts never allocate. Thread-safe for one poster (holds the EP's send or receive lock)
-// and one reaper (holds the lock of the CQ). Owned by an Ep.
+// The cookies of one direction of an EP. Requests and receives each complete in posting order, so a
+// ring suffices. Each slot points to the next one: claiming and freeing a slot are a load and a
+// store each. Sized at creation; posts never allocate. Thread-safe for one poster (which holds the
+// EP's send or receive lock) and one reaper (which holds the lock of the CQ). Owned by an Ep.
 class CookieRing {
  public:
-  // Room for `limit` outstanding requests of `owner`, and without another allocation for as many as
-  // the next power of two. Throws bad_alloc.
+  // Makes room for `limit` outstanding requests of `owner`; up to the next power of two, later
+  // resizes need no allocation. Throws std::bad_alloc.
   explicit CookieRing(std::uint32_t limit, Ep* owner = nullptr) : owner_(owner) { allocate(limit); }
 
-  // As claim(), but null also when it has to be looked whether a slot is free.
+  // Like claim(), but returns null also if the reaper's position has to be read first.
   [[nodiscard]] Cookie* claim_known() noexcept {
     Cookie* const slot = head_.load(std::memory_order_relaxed);
     if (slot == nullptr) __builtin_unreachable();
     return slot == end_ ? nullptr : slot;
   }
-  // The next slot, or null when `limit` requests are outstanding. It counts as posted only after
-  // commit().
+  // Returns the next slot, or null if `limit` requests are outstanding. The slot counts as posted
+  // only after commit().
   [[nodiscard]] Cookie* claim() noexcept {
     Cookie* const slot = head_.load(std::memory_order_relaxed);
     if (slot == end_) [[unlikely]] {
@@ -61,42 +61,43 @@ class CookieRing {
   void commit(const Cookie& claimed) noexcept {
     head_.store(claimed.next, std::memory_order_relaxed);
   }
-  // Takes the latest commit back.
+  // Undoes the latest commit.
   void rollback() noexcept {
     Cookie* const head = head_.load(std::memory_order_relaxed);
     head_.store(advance(head, static_cast<std::uint32_t>(slots().count - 1)),
                 std::memory_order_relaxed);
   }
 
-  // Where the oldest that is outstanding is; another one when one has been freed.
+  // The slot of the oldest outstanding request; changes whenever one is freed.
   [[nodiscard]] const Cookie* oldest() const noexcept {
     return tail_.load(std::memory_order_acquire);
   }
 
-  // Frees `cookie` and all posted before it.
+  // Frees `cookie` and all that were posted before it.
   void retire(const Cookie* cookie) noexcept {
     tail_.store(cookie->next, std::memory_order_release);
   }
 
-  // Frees all. REQUIRES: no poster, no reaper, and no completion of this ring is left anywhere.
+  // Frees all. REQUIRES: no poster, no reaper, and no unprocessed completion of this ring.
   void clear() noexcept {
     tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release);
   }
 
-  // Can the limit become `limit` now? Cookies that are posted stay where they are: up to the
-  // ring's size always, beyond it only while nothing is outstanding.
+  // Whether resize(limit) is possible now. Posted cookies are not moved: up to the ring's size it
+  // is always possible, beyond it only while nothing is outstanding.
   [[nodiscard]] bool can_resize(std::uint32_t limit) const noexcept {
     const std::uint32_t posted = outstanding();
     return posted == 0 || (limit >= posted && limit < slots().count);
   }
-  // REQUIRES: can_resize(limit); no poster, no reaper. Throws bad_alloc, then nothing has changed.
+  // REQUIRES: can_resize(limit); no poster, no reaper. If it throws std::bad_alloc, nothing has
+  // changed.
   void resize(std::uint32_t limit) {
     if (limit >= slots().count) return allocate(limit);
     limit_ = limit;
     end_ = head_.load(std::memory_order_relaxed);  // claim() looks
   }
 
-  // Anybody may ask. Slots are exchanged only while nothing is outstanding.
+  // May be called by any thread. Slots are exchanged only while nothing is outstanding.
   [[nodiscard]] std::uint32_t outstanding() const noexcept {
     const Slots& all = slots();
     const Cookie* tail = nullptr;
@@ -111,8 +112,8 @@ class CookieRing {
     if (!is_inside(tail) || !is_inside(head)) return 0;
     return static_cast<std::uint32_t>(head >= tail ? head - tail : head - tail + all.count);
   }
-  // Is one outstanding that makes an event whatever comes of it? Others may have succeeded without
-  // a completion. REQUIRES: no poster.
+  // Whether a request is outstanding that makes an event even if it succeeds. Suppressed requests
+  // may have succeeded without a completion. REQUIRES: no poster.
   [[nodiscard]] bool awaits_event() const noexcept {
     const Cookie* const head = head_.load(std::memory_order_relaxed);
     const Cookie* slot = tail_.load(std::memory_order_acquire);
@@ -125,7 +126,7 @@ class CookieRing {
   struct Slots {
     std::unique_ptr<Cookie[]> cookies;
     std::size_t count = 0;
-    std::unique_ptr<Slots> later;  // that took their place
+    std::unique_ptr<Slots> later;  // the slots that replaced these
     [[nodiscard]] Cookie* first() const noexcept { return cookies.get(); }
   };
 
@@ -140,7 +141,7 @@ class CookieRing {
     use(*fresh, limit);
     former->later = std::move(fresh);
   }
-  // One slot more than can be outstanding: a full ring is no empty one.
+  // One slot more than can be outstanding, so that a full ring differs from an empty one.
   void use(Slots& slots, std::uint32_t limit) {
     slots.count = std::size_t{std::bit_ceil(std::max(limit, 1U))} + 1;
     slots.cookies = std::make_unique<Cookie[]>(slots.count);
@@ -164,13 +165,15 @@ class CookieRing {
 
   Ep* const owner_;
   std::uint32_t limit_ = 0;
-  // Former ones stay, for those who ask what is outstanding: each is twice the one before.
+  // Replaced slots are kept for concurrent calls of outstanding(); each set is twice the size of
+  // the one before.
   Slots slots_at_first_;
   std::atomic<Slots*> slots_{nullptr};  // the latest
-  // The poster knows slots up to here to be free, without a look at the reaper's cache line.
+  // Slots up to here are known to be free, so that the poster need not read the reaper's cache
+  // line.
   Cookie* end_ = nullptr;
-  alignas(64) std::atomic<Cookie*> head_{nullptr};  // to be claimed next
-  alignas(64) std::atomic<Cookie*> tail_{nullptr};  // oldest that is not retired
+  alignas(64) std::atomic<Cookie*> head_{nullptr};  // the slot to claim next
+  alignas(64) std::atomic<Cookie*> tail_{nullptr};  // the oldest that is not retired
 };
 
 }  // namespace udapl::dapl

@@ -21,16 +21,17 @@ namespace udapl::dapl {
 class Cno;
 class Ep;
 
-// An event dispatcher: one queue for one or more event streams. Events come from three places,
-// served in this order: the ring (connection, software, async ... events, and completions that had
-// to be turned into events early), the stash (completions taken off the CQ), the CQ. If one EVD has
-// both streams, what an EP receives before its ESTABLISHED is set aside until that is in the ring
-// (DAT 2.0, events of one EVD: ESTABLISHED precedes the first completion of its EP).
+// An event dispatcher: one queue for one or more event streams. Events are taken from three places,
+// in this order: the ring (connection, software, async ... events, and completions that had to be
+// converted to events early), the stash (completions taken off the CQ), the CQ. If one EVD has both
+// kinds of streams, completions of an EP that arrive before its ESTABLISHED are held back until
+// that event is in the ring (DAT 2.0, events of one EVD: ESTABLISHED precedes the first completion
+// of its EP).
 //
-// Thread safety: every function may be called by any thread, with the locks of an Ia or Ep held at
-// most. Locks: that of the CQ (polling, the stash, and whose completion becomes an event when)
-// before ring_lock_; notify_lock_ (who is to be told) before the Cno's; never notify_lock_ together
-// with the other two. Owned by an Ia.
+// Thread safety: every function may be called by any thread, with at most the locks of an Ia or Ep
+// held. Lock order: the lock of the CQ (polling, the stash, the order in which completions become
+// events) before ring_lock_; notify_lock_ (waiter and CNO) before the Cno's lock; notify_lock_ is
+// never held together with the other two. Owned by an Ia.
 class Evd : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EVD;
@@ -39,8 +40,9 @@ class Evd : public ObjectHeader {
   enum class StreamKind { kRecv, kRequest };
   enum class Taken { kEvent, kNothing, kSpecial };  // of the steps of take() and take_at_once()
 
-  // A queue for at least `qlen` events (> 0) of the streams in `flags`, checked by the caller. Has
-  // a CQ if `flags` contain DTO or RMR_BIND. INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
+  // Creates a queue for at least `qlen` events (> 0) of the streams in `flags`, which the caller
+  // has checked. It has a CQ if `flags` contain DTO or RMR_BIND. INSUFFICIENT_RESOURCES. Throws
+  // std::bad_alloc.
   static Result<Owned<Evd>> create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno);
   // Use create(). Public for make_object.
   Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags);
@@ -51,46 +53,47 @@ class Evd : public ObjectHeader {
   // ---- streams ---------------------------------------------------------------------------------
 
   [[nodiscard]] DAT_EVD_FLAGS flags() const noexcept { return flags_; }
-  // Where QPs report; null without DTO and RMR_BIND.
+  // The CQ to which QPs report; null without DTO and RMR_BIND.
   [[nodiscard]] transport::Cq* cq() const noexcept { return cq_.get(); }
-  // May the EVD be fed with the stream `flag`? INVALID_HANDLE with `subtype` if not.
+  // Checks whether the EVD accepts the stream `flag`; INVALID_HANDLE with `subtype` if not.
   [[nodiscard]] Status check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept;
 
-  // A completion stream with the EP attribute `mode` begins or ends to feed the EVD. Each
-  // completion notifies as its own stream says, so streams of all modes go together; one
-  // UNSIGNALLED or SOLICITED stream is enough to keep dat_evd_wait from a threshold above 1. Each
-  // attach_stream is paired with one detach_stream of the same arguments.
+  // A completion stream with the EP attribute `mode` starts or stops feeding the EVD. Each
+  // completion notifies according to its own stream, so streams of all modes can be mixed; one
+  // UNSIGNALLED or SOLICITED stream is enough for dat_evd_wait to refuse a threshold above 1. Each
+  // attach_stream is paired with one detach_stream with the same arguments.
   void attach_stream(StreamKind kind, DAT_COMPLETION_FLAGS mode) noexcept
       UDAPL_EXCLUDES(notify_lock_);
   void detach_stream(StreamKind kind, DAT_COMPLETION_FLAGS mode) noexcept
       UDAPL_EXCLUDES(notify_lock_);
-  // `change`: connection streams (EPs) that begin, or with a minus end, to feed the EVD.
+  // `change`: the number of connection streams (EPs) that start to feed the EVD; negative if they
+  // stop.
   void count_connections(int change) noexcept {
     connections_.fetch_add(change, std::memory_order_relaxed);
   }
 
   // ---- events in -------------------------------------------------------------------------------
 
-  // Queues an event of the core's own (connection, async, connection request) and notifies;
-  // evd_handle is filled in. When the queue is full the event is lost and the async EVDs are told
-  // once per episode. Completions that came before a connection event stay before it. The Upcall
-  // runs when it is destroyed: not while the caller holds a lock.
+  // Queues an event that the core generates (connection, async, connection request), fills in its
+  // evd_handle and notifies. If the queue is full, the event is lost and the async EVDs get one
+  // event per episode. Completions that arrived before a connection event stay before it. The
+  // Upcall runs when it is destroyed: release all locks first.
   Upcall post(const DAT_EVENT& event) noexcept UDAPL_EXCLUDES(cq_->lock, notify_lock_);
-  // As post, but when the queue is full the event is not queued, nobody is told and *queued is
-  // false: connection requests and software events, whose origin can be refused. Requests leave
-  // room for the connection events of the EPs that feed the EVD, up to half of the queue: those
-  // cannot be refused, and anyone can ask for a connection.
+  // Like post, but if the queue is full, only sets *queued to false: for connection requests and
+  // software events, which can be refused. Requests leave up to half of the queue free for the
+  // connection events of the EPs that feed the EVD: those cannot be refused, while any peer can
+  // send requests.
   Upcall try_post(const DAT_EVENT& event, bool* queued) noexcept
       UDAPL_EXCLUDES(cq_->lock, notify_lock_);
 
   // ---- for EPs ---------------------------------------------------------------------------------
 
-  // Turns all completions that are there into events, as far as there is room, which frees their
-  // cookies. True: there is room for more. Posters call it when their cookie ring is full, and
-  // dat_ep_reset before it resets.
+  // Converts all available completions to events, as far as there is room, which frees their
+  // cookies. Returns whether there is room for more. Called by posts whose cookie ring is full, and
+  // by dat_ep_reset before it resets.
   bool reap() noexcept UDAPL_EXCLUDES(cq_->lock);
-  // Drops the completions of `ep` that have been taken off the CQ and are no events yet. Call after
-  // its QP was destroyed or reset and before its cookies go.
+  // Drops the completions of `ep` that have been taken off the CQ and not yet converted to events.
+  // Call after its QP was destroyed or reset, and before its cookies are freed.
   void forget(const Ep& ep) noexcept UDAPL_EXCLUDES(cq_->lock);
 
   // ---- state -----------------------------------------------------------------------------------
@@ -101,41 +104,43 @@ class Evd : public ObjectHeader {
   [[nodiscard]] bool waited() const noexcept {
     return (dequeue_gate.load(std::memory_order_acquire) & kWaited) != 0;
   }
-  // Would the CNO want to hear of completions? Asked by the Cno, with its lock held.
+  // Whether the CQ should be armed for the CNO. Called by the Cno, with its lock held.
   [[nodiscard]] bool wants_arming() const noexcept {
     return cq_ != nullptr && enabled_.load(std::memory_order_relaxed) && !waited();
   }
 
   void set_enabled(bool enabled) noexcept UDAPL_EXCLUDES(notify_lock_);
   void set_waitable(bool waitable) noexcept UDAPL_EXCLUDES(notify_lock_);
-  // `cno` null: none. Throws std::bad_alloc, then nothing has changed.
+  // `cno` may be null. If it throws std::bad_alloc, nothing has changed.
   void set_cno(Cno* cno) UDAPL_EXCLUDES(notify_lock_);
-  // dat_evd_resize. INVALID_STATE: a waiter, or more than `qlen` events are queued.
+  // Implements dat_evd_resize. INVALID_STATE: there is a waiter, or more than `qlen` events are
+  // queued.
   Status resize(DAT_COUNT qlen) UDAPL_EXCLUDES(cq_->lock, notify_lock_);
-  // dat_evd_free may go on; INVALID_STATE if not.
+  // Checks whether dat_evd_free may proceed; INVALID_STATE if not.
   [[nodiscard]] Status check_free() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  // Leaves the CNO as a freed EVD does (its waiters may be released). The first step of the end.
+  // Detaches from the CNO, whose waiters may be released. The first step of destruction.
   void leave_cno() noexcept UDAPL_EXCLUDES(notify_lock_);
 
   // ---- events out ------------------------------------------------------------------------------
 
-  // dat_evd_wait with threshold 1 and checked pointers, if an event is there and nothing keeps from
-  // waiting; false: nothing was done, wait() has to look. `Cq` as for take().
+  // Fast path of dat_evd_wait, for threshold 1 and checked pointers, if an event is queued and
+  // nothing forbids waiting. Returns false if it did nothing; then wait() decides. `Cq`: as for
+  // take().
   template <class Cq>
   [[nodiscard]] bool take_at_once(DAT_EVENT* event, DAT_COUNT* more) noexcept
       UDAPL_EXCLUDES(cq_->lock, ring_lock_);
-  // dat_evd_wait with checked pointers. Blocks.
+  // Implements dat_evd_wait, with checked pointers. Blocks.
   [[nodiscard]] DAT_RETURN wait(DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT* event,
                                 DAT_COUNT* more) noexcept UDAPL_EXCLUDES(cq_->lock, notify_lock_);
-  // The IA closes: a waiter returns ABORT, and so do later ones.
+  // Called when the IA closes: the waiter returns ABORT, and so do later ones.
   void abort() noexcept UDAPL_EXCLUDES(notify_lock_);
 
-  // The oldest event, for dat_evd_dequeue on an EVD with a CQ. `Cq` is the transport's final class:
-  // datapath_evd.h.
+  // Takes the oldest event, for dat_evd_dequeue on an EVD with a CQ. `Cq` is the transport's final
+  // class: datapath_evd.h.
   template <class Cq>
   [[nodiscard]] bool take(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] bool take_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);
-  // Makes the reason of a BROKEN event the thread's last cause, under the event's number.
+  // Records the reason of a BROKEN event as the thread's last cause, under the event's number.
   static void explain_broken(const DAT_EVENT& event) noexcept;
   [[nodiscard]] bool ring_empty() const noexcept { return ring_.size() == 0; }
 
@@ -154,7 +159,7 @@ class Evd : public ObjectHeader {
 
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-  // The oldest of the stash, or of the CQ; kSpecial: take_oldest() is to look.
+  // Take the oldest completion of the stash, or of the CQ. kSpecial: take_oldest() has to do it.
   template <class Cq>
   void stash_batch(Cq& cq, int count) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
@@ -162,11 +167,11 @@ class Evd : public ObjectHeader {
   // The analysis does not know that `cq` is *cq_.
   [[nodiscard]] Taken take_next(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
-  // The first half of take_at_once(); kSpecial: take_counting() is to look.
+  // The first half of take_at_once(). kSpecial: take_counting() has to do it.
   template <class Cq>
   [[nodiscard]] Taken take_only(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
-  // The oldest completion leaves the stash, which is not empty.
+  // Removes the oldest completion from the stash, which must not be empty.
   void drop_first() noexcept UDAPL_REQUIRES(cq_->lock) {
     --stashed_;
     ++stash_begin_;
@@ -179,62 +184,62 @@ class Evd : public ObjectHeader {
     stash_begin_ = stash_;
     stashed_ = count;
   }
-  // As take(), whatever kind the EVD and its completions are of.
+  // Like take(), for all kinds of EVDs and completions.
   [[nodiscard]] bool take_oldest(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
   [[nodiscard]] bool take_merged(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
-  // The oldest event of the stash, which is used up if there is none.
+  // Takes the oldest event of the stash; if there is none, the stash is empty afterwards.
   [[nodiscard]] bool take_stash(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
-  // One completion as an event; false if it makes none (a suppressed success).
+  // Converts one completion; returns false if it makes no event (a suppressed success).
   [[nodiscard]] bool convert(const transport::Completion& completion, DAT_EVENT* event) noexcept;
   [[nodiscard]] std::size_t stashed_events() const noexcept UDAPL_REQUIRES(cq_->lock);
   void refill_stash() noexcept UDAPL_REQUIRES(cq_->lock);
-  // Of a merged EVD, before the ring and the stash are looked at: what was early and is not any
-  // more goes to the ring, after its ESTABLISHED, and what is early leaves the stash.
+  // Called for merged EVDs before the ring and the stash are read: moves held completions whose
+  // ESTABLISHED has been queued to the ring, and early ones from the stash to held_.
   void hold_until_established() noexcept UDAPL_REQUIRES(cq_->lock);
   void release_held() noexcept UDAPL_REQUIRES(cq_->lock);
   void reserve_early(std::size_t qlen) UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] bool is_early(const transport::Completion& completion) const noexcept
       UDAPL_REQUIRES(cq_->lock);
-  // Moves completions to the ring until it holds `count` events, it is full or none is left.
+  // Moves completions to the ring until it holds `count` events, is full, or none is left.
   void move_to_ring(std::size_t count) noexcept UDAPL_REQUIRES(cq_->lock);
-  // If it makes an event. REQUIRES: the ring has room.
+  // Moves one completion, if it makes an event. REQUIRES: the ring has room.
   void move_to_ring(const transport::Completion& completion) noexcept
       UDAPL_REQUIRES(cq_->lock, ring_lock_);
   // Events queued now; exact up to `enough`.
   [[nodiscard]] std::size_t count_events(std::size_t enough) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] std::size_t count_locked(std::size_t enough) noexcept UDAPL_REQUIRES(cq_->lock);
   [[nodiscard]] bool take_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
-  // `rest`: the events that stay.
+  // `rest`: the number of events that stay queued.
   [[nodiscard]] bool take_and_count(DAT_EVENT* event, std::size_t* rest) noexcept
       UDAPL_EXCLUDES(cq_->lock);
-  // What is in the ring's next place is queued.
+  // Queues the event that was written to the ring's next place.
   void commit_event() noexcept UDAPL_REQUIRES(ring_lock_);
   [[nodiscard]] bool has_room(const DAT_EVENT& event) const noexcept UDAPL_REQUIRES(ring_lock_);
   enum class Push { kQueued, kRefused, kLost, kLostAgain };
   [[nodiscard]] Push push(const DAT_EVENT& event, bool may_refuse) noexcept
       UDAPL_EXCLUDES(ring_lock_);
-  // At least the events queued now; completions that make none may be counted.
+  // An upper bound of the events queued now: completions that make no event may be counted.
   [[nodiscard]] std::size_t count_all() noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] DAT_EVD_STATE configuration() const noexcept UDAPL_REQUIRES(notify_lock_);
 
-  // A notification event was queued: wakes the waiter or triggers the CNO.
+  // Called after a notification event was queued: wakes the waiter or triggers the CNO.
   Upcall notify() noexcept UDAPL_EXCLUDES(notify_lock_);
   void arm_for_cno() noexcept UDAPL_REQUIRES(notify_lock_);
   [[nodiscard]] Status claim_waiter(std::size_t threshold) noexcept UDAPL_EXCLUDES(notify_lock_);
-  // Of those that are there; as many as fit into the number.
+  // The number of events queued now, as far as it fits into the type.
   [[nodiscard]] DAT_COUNT count_rest() noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] bool take_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept
       UDAPL_EXCLUDES(cq_->lock);
   void update_wait_gate() noexcept UDAPL_REQUIRES(notify_lock_);
-  // Blocks until `threshold` events are there; other codes: why not.
+  // Blocks until `threshold` events are queued; otherwise returns why the wait has ended.
   [[nodiscard]] DAT_RETURN wait_for(std::size_t threshold, const Deadline& deadline) noexcept
       UDAPL_EXCLUDES(cq_->lock, notify_lock_);
-  // Why the waiter has to leave; SUCCESS if it need not.
+  // Why the waiter has to return; SUCCESS if it need not.
   [[nodiscard]] DAT_RETURN interruption() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  // The waiter leaves. A notification that it did not act upon goes to the CNO, if `pass_on`.
+  // Ends the wait. If `pass_on`, a notification that the waiter did not act upon goes to the CNO.
   Upcall release_waiter(bool pass_on) noexcept UDAPL_EXCLUDES(notify_lock_);
 
-  // Bits of dequeue_gate: why a dequeue has to look at more than the completions.
+  // Bits of dequeue_gate: why a dequeue has to check more than the completions.
   enum Attention : unsigned { kWaited = 2, kInRing = 4, kNoCq = 8, kMerged = 16 };
   static_assert((kShut & (kWaited | kInRing | kNoCq | kMerged)) == 0);
 
@@ -245,30 +250,30 @@ class Evd : public ObjectHeader {
   transport::Completion* stash_begin_ UDAPL_GUARDED_BY(cq_->lock) = stash_;
   int stashed_ UDAPL_GUARDED_BY(cq_->lock) = 0;  // completions from stash_begin_ on
   transport::Completion stash_[kStash] UDAPL_GUARDED_BY(cq_->lock);
-  // Completions of EPs whose ESTABLISHED is not queued yet. Has room for all of the CQ.
+  // Completions of EPs whose ESTABLISHED is not queued yet. Has room for the whole CQ.
   std::vector<transport::Completion> held_ UDAPL_GUARDED_BY(cq_->lock);
 
   SpinLock ring_lock_;
   EventRing ring_;                                         // its size may be read without the lock
-  bool overflowing_ UDAPL_GUARDED_BY(ring_lock_) = false;  // an episode has been reported
-  std::atomic<int> connections_{0};                        // EPs whose connection events come here
+  bool overflowing_ UDAPL_GUARDED_BY(ring_lock_) = false;  // this episode has been reported
+  std::atomic<int> connections_{0};  // EPs whose connection events are queued here
 
   mutable Mutex notify_lock_;
   Use<Cno> cno_ UDAPL_GUARDED_BY(notify_lock_);
   Modes recv_modes_ UDAPL_GUARDED_BY(notify_lock_);
   Modes request_modes_ UDAPL_GUARDED_BY(notify_lock_);
   bool waitable_ UDAPL_GUARDED_BY(notify_lock_) = true;
-  bool kicked_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the waiter was made to leave
+  bool kicked_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the waiter has to return
   bool aborted_ UDAPL_GUARDED_BY(notify_lock_) = false;
   bool lost_completions_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the CQ overflowed
   std::atomic<bool> enabled_{true};                               // written under notify_lock_
-  // Unwaitable, aborted or without some completions. Written under notify_lock_.
+  // True if unwaitable, aborted, or completions were lost. Written under notify_lock_.
   std::atomic<bool> wait_refused_{false};
-  std::atomic<bool> notified_{false};  // a notification came since the waiter looked
+  std::atomic<bool> notified_{false};  // a notification arrived since the waiter last checked
   WaitWord word_;                      // the waiter sleeps on it
 
   Sink sink_;
-  std::unique_ptr<transport::Cq> cq_;  // last: its end waits for a running sink call
+  std::unique_ptr<transport::Cq> cq_;  // last: its destructor waits for a running sink call
 };
 
 }  // namespace udapl::dapl
