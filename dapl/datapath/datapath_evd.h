@@ -13,23 +13,25 @@
 #include <concepts>
 #include <type_traits>
 
-// The hot way out of an EVD, bound to the transport's CQ class at compile time. It is the same on
-// threadsafe and nonthreadsafe entries: any number of threads may dequeue, beside posts and waits.
+// The fast path for taking events out of an EVD, bound to the transport's CQ class at compile time.
+// It is the same on threadsafe and nonthreadsafe entries: any number of threads may dequeue,
+// concurrently with posts and waits.
 namespace udapl::dapl {
 
 // A final class, so that calls through it need no table. kDrivesProgress: progress() does work, and
-// turn_due() says, of each completion that was taken, whether it is to be called all the same.
+// turn_due(), called for each completion that was taken, returns whether to call it nevertheless.
 template <class C>
 concept CompletionQueue = std::derived_from<C, transport::Cq> && std::is_final_v<C> && requires {
   { C::kDrivesProgress } -> std::convertible_to<bool>;
 };
 
-// A CQ class may hand a batch out in two steps, of which the second is short for one completion
-// that is a success without anything special. All under `lock`:
-// polls_batches(): not while anything is held back; poll() does it all then.
-// poll_batch(): how many completions were found; next comes take_only() or convert_batch().
-// take_only(): the only one of the batch; false: it is a special one, and nothing was done.
-// convert_batch(): fills `out`, which has room for a stash; how many are handed out.
+// A CQ class may return a batch in two steps, of which the second is short if the batch is a single
+// ordinary success. All of these are called under `lock`:
+// polls_batches(): false while completions are held back; then use poll().
+// poll_batch(): returns the size of the batch; must be followed by take_only() or convert_batch().
+// take_only(): fetches the only completion of the batch. Returns false, and does nothing, if it is
+// a special one. convert_batch(): fills `out`, which has room for a stash, and returns the number
+// of completions.
 template <class C>
 concept PollsBatches = requires(C& cq, transport::Completion& only, transport::Completion* out) {
   { cq.polls_batches() } -> std::same_as<bool>;
@@ -38,7 +40,7 @@ concept PollsBatches = requires(C& cq, transport::Completion& only, transport::C
   { cq.convert_batch(1, out) } -> std::same_as<int>;
 };
 
-// Out of line, so that the look at an empty queue needs no registers for it.
+// Out of line, so that the check of an empty queue needs no registers for it.
 template <class C>
 [[gnu::noinline]] void Evd::stash_batch(C& cq, int count) noexcept {
   restash(cq.convert_batch(count, stash_));
@@ -72,7 +74,7 @@ template <class C>
   return Taken::kEvent;
 }
 
-// The gate is read again under the lock: a post that found its cookie ring full may just have moved
+// Reads the gate again under the lock: a post that found its cookie ring full may have just moved
 // older completions to the ring of events.
 template <class C>
 [[gnu::always_inline]] inline bool Evd::take(DAT_EVENT* event) noexcept {
@@ -86,7 +88,7 @@ template <class C>
   return take_oldest(event);
 }
 
-// The one completion of an empty queue: then nothing is left, and nobody has to count.
+// Takes the only completion. Then nothing is left to count.
 template <class C>
 [[gnu::always_inline]] inline Evd::Taken Evd::take_only(C& cq, DAT_EVENT* event) noexcept {
   if (dequeue_gate.load(std::memory_order_relaxed) != 0 || stashed_ != 0 || !cq.polls_batches())
@@ -106,7 +108,7 @@ template <class C>
   return Taken::kSpecial;
 }
 
-// It does not become the waiter: what it does is done at one moment, as by a dequeue.
+// The caller does not become the EVD's waiter: the operation is atomic, like a dequeue.
 template <class C>
 [[gnu::always_inline]] inline bool Evd::take_at_once(DAT_EVENT* event, DAT_COUNT* more) noexcept {
   const Visit visit(ia->visits());
@@ -130,7 +132,7 @@ template <class C>
   return take_counting(event, more);
 }
 
-// A handle that is none, or an EVD that has more to look at than its completions.
+// Handles invalid handles, and EVDs that have more to check than their completions.
 template <CompletionQueue C>
 [[nodiscard, gnu::noinline]] DAT_RETURN dequeue_validating(DAT_EVD_HANDLE handle,
                                                            DAT_EVENT* event) noexcept {
@@ -149,7 +151,7 @@ template <CompletionQueue C>
   return DAT_QUEUE_EMPTY;
 }
 
-// The EVD was empty, and the transport needs its callers' threads.
+// Called for an empty EVD of a transport that makes progress in its callers' threads.
 template <CompletionQueue C>
 [[nodiscard, gnu::noinline]] DAT_RETURN dequeue_with_progress(Evd& evd, DAT_EVENT* event) noexcept {
   const bool moved = static_cast<C*>(evd.cq())->progress();
@@ -158,11 +160,11 @@ template <CompletionQueue C>
 
 namespace calls {
 
-// An empty EVD with a CQ answers QUEUE_EMPTY without class bits, another one with them: consumers
+// An empty EVD with a CQ returns QUEUE_EMPTY without class bits, any other EVD with them: consumers
 // compare with the codes that existing providers return (docs/compatibility.md).
 template <CompletionQueue C>
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
-  // Whoever calls has found this entry through the first word of the object.
+  // The call was dispatched through the first word of the object.
   auto& object = *static_cast<ObjectHeader*>(handle);
   if (object.dequeue_gate.load(std::memory_order_acquire) != 0 || event == nullptr) [[unlikely]]
     return dequeue_validating<C>(handle, event);
@@ -178,7 +180,7 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
   return DAT_QUEUE_EMPTY;
 }
 
-// Whoever waits for one event that is there has it without becoming the waiter.
+// A wait for one event that is already queued takes it without becoming the EVD's waiter.
 template <CompletionQueue C>
 DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
                     DAT_EVENT* event, DAT_COUNT* more) {

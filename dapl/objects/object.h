@@ -23,22 +23,22 @@ namespace udapl::dapl {
 
 class Ia;
 
-// What every DAT handle points at. The first word belongs to DAT: the registry finds the provider
-// through it. Handle objects are therefore never polymorphic, and the memory of a freed one keeps a
-// valid header marked dead, so that a stale handle is recognised instead of followed.
+// The header that every DAT handle points at. Its first word belongs to DAT: the registry finds the
+// provider through it. Handle objects are therefore never polymorphic. The memory of a freed object
+// keeps a valid header that is marked dead, so that a stale handle is recognised.
 struct ObjectHeader {
   ObjectHeader(const DAT_PROVIDER* table, DAT_HANDLE_TYPE type, Ia* owner) noexcept
       : provider(table), tag(tag_of(type)), ia(owner) {}
 
   static constexpr std::uint32_t kDead = 0xDEADDA7U;
-  static constexpr std::uint32_t kConsumed = 0x5BE27DA7U;  // dead, but may still be freed once
+  static constexpr std::uint32_t kConsumed = 0x5BE27DA7U;  // ended by itself; may be freed once
   static constexpr std::uint32_t tag_of(DAT_HANDLE_TYPE type) noexcept {
     return 0xDA70000U + static_cast<std::uint32_t>(type);
   }
 
-  // A hot call looks at its gate and at nothing else here: open on live objects that the call is
-  // for and may work on at once, shut on all others. It has been found through the first word, so
-  // there is an object.
+  // A hot call checks only its gate: open on live objects of the right kind on which the call may
+  // work at once, shut on all others. The call was dispatched through the first word, so there is
+  // an object.
   static constexpr std::uint32_t kShut = 1;
 
   const DAT_PROVIDER* provider;
@@ -56,15 +56,15 @@ struct ObjectHeader {
 };
 static_assert(offsetof(ObjectHeader, provider) == 0);
 
-// Of an object that is dead, or about to be.
+// Shuts the gates of an object that is dead, or about to be.
 inline void shut_gates(ObjectHeader& object) noexcept {
   object.request_gate.store(ObjectHeader::kShut, std::memory_order_relaxed);
   object.receive_gate.store(ObjectHeader::kShut, std::memory_order_relaxed);
   object.dequeue_gate.fetch_or(ObjectHeader::kShut, std::memory_order_relaxed);
 }
 
-// Can `handle` be the address of an object? The numbers that consumers have for IAs are below every
-// address, and so are null and sentinels; the kernel's half, with -1 and its like, is above.
+// Whether `handle` can be the address of an object. The numbers that stand for IAs are below every
+// address, as are null and sentinels; the kernel's half, with -1 and the like, is above.
 [[nodiscard]] inline bool is_address(DAT_HANDLE handle) noexcept {
   using Address = std::conditional_t<sizeof(void*) == 8, std::intptr_t, std::uintptr_t>;
   constexpr Address kLowestAddress = 65536;
@@ -72,7 +72,7 @@ inline void shut_gates(ObjectHeader& object) noexcept {
   return address >= kLowestAddress && (address & (alignof(ObjectHeader) - 1)) == 0;
 }
 
-// The object that `handle` names, or null if it is not a live T. T::kType is its DAT_HANDLE_TYPE.
+// Returns the object of `handle`, or null if it is not a live T. T::kType is its DAT_HANDLE_TYPE.
 template <class T>
 [[nodiscard]] T* handle_cast(DAT_HANDLE handle) noexcept {
   if (!is_address(handle)) return nullptr;
@@ -81,8 +81,8 @@ template <class T>
   return static_cast<T*>(header);
 }
 
-// Makes the handle of `object` dead, so that nobody finds the object by it any more. False if it
-// was already: then somebody else is ending the object.
+// Marks the handle of `object` dead, so that calls no longer find the object. Returns false if it
+// was dead already: then another thread is ending the object.
 template <class T>
 [[nodiscard]] bool invalidate(T& object) noexcept {
   std::uint32_t live = ObjectHeader::tag_of(T::kType);
@@ -92,26 +92,27 @@ template <class T>
   return true;
 }
 
-// Decides between the end of an object that leaves a spent handle and the consumer who frees that.
-// One per provider library; held for the destructor of such an object, which therefore does not
-// block.
+// Serialises the end of an object that leaves a consumed handle with the consumer's call that frees
+// the handle. One per provider library. Held during the destructor of such an object, which
+// therefore must not block.
 inline std::mutex& spent_lock() noexcept {
   static constinit std::mutex lock;
-  // It outlives every static destructor, and needs no memory.
+  // Outlives every static destructor, and needs no memory.
   static_assert(std::is_trivially_destructible_v<std::mutex>);
   return lock;
 }
 
-// Is `handle` one that ended by itself and that the consumer has not freed yet? It has now.
-// REQUIRES: spent_lock() is held, since before the consumer's call looked at the object.
+// Returns whether `handle` belongs to an object that ended by itself and that the consumer had not
+// freed; it counts as freed now. REQUIRES: spent_lock() has been held since before the consumer's
+// call examined the object.
 [[nodiscard]] inline bool free_consumed(DAT_HANDLE handle) noexcept {
   std::uint32_t spent = ObjectHeader::kConsumed;
   return is_address(handle) && static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(
                                    spent, ObjectHeader::kDead, std::memory_order_relaxed);
 }
 
-// Memory for handle objects of type T. Blocks are never given back to the system, and a freed block
-// is reused as late as practical: at least kQuarantine other frees later. Thread-safe; one per type
+// Memory for handle objects of type T. Blocks are never returned to the system, and a freed block
+// is reused as late as practical: after at least kQuarantine other frees. Thread-safe; one per type
 // and provider library. Only allocate() needs memory.
 template <class T>
 class ObjectPool {
@@ -120,7 +121,7 @@ class ObjectPool {
 
   static ObjectPool& instance() noexcept {
     static constinit ObjectPool pool;
-    // It outlives every static destructor.
+    // Outlives every static destructor.
     static_assert(std::is_trivially_destructible_v<ObjectPool>);
     return pool;
   }
@@ -158,9 +159,9 @@ class ObjectPool {
 [[gnu::cold, gnu::noinline]] void trace_free(const ObjectHeader& object,
                                              DAT_HANDLE_TYPE type) noexcept;
 
-// Ends an object: runs its destructor and gives its block to the pool. The header stays there as it
-// was, but for the tag. Nothing writes its first word again: the registry reads that without a
-// lock, and legally so while an RSP ends because its request has arrived.
+// Ends an object: runs its destructor and returns its block to the pool. Of the header only the tag
+// changes. The first word is never written again, because the registry reads it without a lock,
+// which is legal while an RSP ends because its request has arrived.
 template <class T>
 struct Dispose {
   void operator()(T* object) const noexcept {
@@ -182,8 +183,8 @@ struct Dispose {
 template <class T>
 using Owned = std::unique_ptr<T, Dispose<T>>;
 
-// Gives the block of an object whose constructor has thrown to the pool, like that of a dead one:
-// somebody may have a stale handle of it.
+// Returns the block of an object whose constructor has thrown to the pool, marked dead: a consumer
+// may have a stale handle of a former object in it.
 template <class T>
 struct Abandon {
   void operator()(void* block) const noexcept {
@@ -204,8 +205,8 @@ template <class T, class... Args>
   return Owned<T>(object);
 }
 
-// Objects of one type that an Ia owns. Not thread-safe: the Ia's lock protects it, except that
-// anybody may ask for the size. Insert and remove are O(1).
+// Objects of one type that an Ia owns. Not thread-safe: protected by the Ia's lock, except that any
+// thread may read the size. Insert and remove are O(1).
 template <class T>
 class ObjectList {
  public:

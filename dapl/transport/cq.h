@@ -14,32 +14,33 @@ class Cq {
  public:
   virtual ~Cq() = default;
 
-  // Guards the completions that have not been handed out. Whoever polls holds it, and may guard
-  // with it what becomes of the completions; the transport takes it for looks of its own and while
-  // it removes a QP. Of our locks only those of the transport are taken inside it.
+  // Guards the completions that have not been returned by poll(). Must be held while polling; the
+  // caller may guard its own processing of the completions with it. The transport acquires it for
+  // its own checks and while it removes a QP. Only locks of the transport may be acquired inside
+  // it.
   SpinLock lock;
 
-  // Moves up to `max` completions, oldest first, to `out`; returns how many (0: none).
-  // Non-blocking. After a QP was destroyed none of its completions is returned any more.
+  // Moves up to `max` completions, oldest first, to `out`, and returns their number. Non-blocking.
+  // Returns no completion of a QP that has been destroyed.
   virtual int poll(Completion* out, int max) noexcept UDAPL_REQUIRES(lock) = 0;
 
-  // Drives the transport's work with the caller's thread, without blocking; may call sinks, so the
-  // caller holds no lock. Returns at once when another thread is at it, when called from a sink, and
-  // in a long row of calls that find nothing most of the time. A no-op where hardware does the work.
-  // Returns false if it did nothing: a poll() before it need not be repeated.
+  // Does pending work of the transport in the caller's thread, without blocking; may call sinks, so
+  // no lock may be held. Does nothing while another thread does it, when called from a sink, and in
+  // most of a long row of calls that find nothing. A no-op where hardware does the work. Returns
+  // false if it did nothing: then an earlier poll() need not be repeated.
   virtual bool progress() noexcept = 0;
 
-  // Asks for one CqSink::on_notify when a notification completion arrives from now on: every failed
-  // one, every successful one that is not kQuiet and, of a QP with solicited_only, only solicited
-  // receives. Completions that are already there do not notify: poll after arming. Arming an armed
-  // CQ changes nothing.
+  // Requests one CqSink::on_notify when the next notification completion arrives: every failed one,
+  // every successful one that is not kQuiet, and for a QP with solicited_only only solicited
+  // receives. Completions that have arrived before do not notify: poll after arming. Arming an
+  // armed CQ has no effect.
   virtual void arm() noexcept = 0;
 
   // Completions waiting now. A snapshot.
   [[nodiscard]] virtual int size() noexcept UDAPL_REQUIRES(lock) = 0;
 
-  // Changes the capacity to at least `depth`. Loses nothing. INVALID_STATE when more than `depth`
-  // are waiting.
+  // Changes the capacity to at least `depth` without losing completions. INVALID_STATE if more than
+  // `depth` are waiting.
   virtual Status resize(int depth) = 0;
   [[nodiscard]] virtual int depth() const noexcept = 0;
 };

@@ -5,14 +5,14 @@
 
 #include <memory>
 
-// What a transport tells the core. Called by the adapter's service thread, and by application
-// threads inside Cq::progress and Adapter::block; from nowhere else (a post, poll, connect,
-// disconnect ... leaves what it caused to those), so the core may hold its own locks around every
-// other call. Never with a lock of the transport held, and never two calls for the same object at
-// the same time. Sinks do not block. A sink may call back into the transport, and may destroy the
-// very object that it is called for (a consumer's proxy agent may free an EP): the destructor then
-// does not wait for the call it runs in; in all other threads it waits for a running call of its
-// object to end.
+// The calls of a transport into the core. They are made by the adapter's service thread, and by
+// application threads inside Cq::progress and Adapter::block, and nowhere else: the consequences of
+// a post, poll, connect, disconnect ... are left to those threads, so the core may hold its own
+// locks around every other call. They are never made with a lock of the transport held, and never
+// concurrently for the same object. Sinks do not block. A sink may call back into the transport,
+// and may destroy the very object that it is called for (a consumer's proxy agent may free an EP):
+// then the destructor does not wait for the call in which it runs; in all other threads it waits
+// for a running call of its object to end.
 namespace udapl::transport {
 
 class IncomingConnection;
@@ -27,8 +27,8 @@ enum class BreakReason {
   kTransportLost  // reset, time-out, peer died
 };
 
-// A reason, and in a few words what was seen of it ("invalid STag"): a text that lives for ever, or
-// "" if there is no more to say.
+// A reason, and a short description of what was observed ("invalid STag"): a text with static
+// lifetime, or "" if there is no detail.
 struct BreakCause {
   BreakReason why = BreakReason::kTransportLost;
   const char* detail = "";
@@ -58,16 +58,15 @@ class ConnectionSink {
 
   virtual void
   on_soft_watermark() noexcept = 0;  // more buffers held than the soft mark; disarmed by this
-  // Something is wrong with the QP that no work request reports (an asynchronous QP error of
-  // hardware).
+  // The QP has an error that no work request reports (an asynchronous QP error of hardware).
   virtual void on_async_error() noexcept = 0;
   // A QP with an SRQ was connected, is in error now and takes no more buffers. Comes whatever ended
   // the connection, our own disconnect included.
   virtual void on_srq_released() noexcept {}
 
-  // Not a report but a question, with any lock held: how many receives of the QP's own queue are
-  // posted, those included whose completions nobody has taken yet? For transports that do not
-  // count.
+  // A query, not a report; any lock may be held. Returns the number of posted receives of the QP's
+  // own queue, including those whose completions have not been taken. For transports that do not
+  // count them.
   [[nodiscard]] virtual int receives_held() const noexcept { return 0; }
 
  protected:
@@ -76,8 +75,8 @@ class ConnectionSink {
 
 class ListenSink {
  public:
-  // A peer asks for a connection. The sink owns the request now; dropping it refuses the peer (not
-  // by the consumer).
+  // A peer requests a connection. The sink owns the request; destroying it undecided refuses the
+  // peer as the stack, not as the consumer, would.
   virtual void on_request(std::unique_ptr<IncomingConnection> request) noexcept = 0;
 
  protected:
@@ -86,7 +85,7 @@ class ListenSink {
 
 class CqSink {
  public:
-  // An armed CQ got a notification (see Cq::arm). The CQ is disarmed by this.
+  // A notification arrived at an armed CQ (see Cq::arm), which is disarmed now.
   virtual void on_notify() noexcept = 0;
   // The CQ was full and a completion was lost. Every QP that feeds the CQ breaks. At most one call
   // per CQ.
