@@ -6,9 +6,9 @@
 
 namespace udapl {
 
-// For tests of what happens between the decision to make a call and the call itself. Of calls that
-// a driver makes without locks: the probe is told of each when it can no longer be cancelled, and
-// may hold it up. Null: nobody looks. Each shared library has its own.
+// Lets tests interleave other work between the decision to make a call and the call itself. Covers
+// the calls that a driver makes without locks: the probe is called when the call can no longer be
+// cancelled, and may delay it. Null: no probe. Each shared library has its own.
 enum class Decided : std::uint8_t { kTimer, kSinkCall };
 using CallProbe = void (*)(Decided what, const void* object) noexcept;
 inline std::atomic<CallProbe> call_probe{nullptr};

@@ -13,8 +13,8 @@ namespace udapl {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-// Whoever has slept takes the mutex as one that is wanted, since others may sleep still: at worst
-// that costs an unlock a system call.
+// A thread that has slept acquires the mutex in the state kWanted, since others may still sleep: at
+// worst this costs the unlock a system call.
 void Mutex::wait_for_it() noexcept {
   const int saved_errno = errno;
   while (word_.exchange(kWanted, std::memory_order_acquire) != kFree)

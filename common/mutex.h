@@ -49,10 +49,10 @@ class UDAPL_CAPABILITY("mutex") Mutex {
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
-  static constexpr std::uint32_t kWanted = 2;  // held, and somebody may sleep
+  static constexpr std::uint32_t kWanted = 2;  // held, and other threads may sleep
 
   [[gnu::cold, gnu::noinline]] void wait_for_it() noexcept;
-  // The mutex may be gone already, with whoever owned it: only its address is used.
+  // The mutex may have been destroyed with its owner: only its address is used.
   [[gnu::cold, gnu::noinline]] void wake_one() noexcept;
 
   std::atomic<std::uint32_t> word_{kFree};

@@ -23,10 +23,11 @@ enum class WaitResult { kChanged, kTimedOut, kInterrupted };
 // A number that threads can sleep on until it changes (a futex). Waiter: read value(), look at the
 // state that matters, then wait(value): a change in between makes wait return at once, so no
 // wake-up is lost. Waker: change the state, then signal(). Any thread may call anything; signal()
-// makes a system call only if somebody sleeps.
+// makes a system call only if a thread sleeps.
 class WaitWord {
  public:
-  // Somebody who sleeps on something else (a transport's epoll) while the word matters to him.
+  // Implemented by a thread's owner that sleeps on something else (a transport's epoll) while it
+  // waits for the word.
   class Waker {
    public:
     // Called by signal(), in any thread and with any lock held; also just after set_waker(nullptr).
@@ -46,8 +47,9 @@ class WaitWord {
   // deadline.
   WaitResult wait(std::uint32_t seen, const Deadline& deadline) noexcept;
 
-  // From now on signal() also calls `waker`, one at a time; null: nobody. The caller sets it, then
-  // compares value() once more, then sleeps. It stays valid as long as the word is signalled.
+  // From now on signal() also calls `waker` (null: none); there is one waker at a time. The caller
+  // sets it, then compares value() once more, then sleeps. It must stay valid as long as the word
+  // may be signalled.
   void set_waker(Waker* waker) noexcept { waker_.store(waker, std::memory_order_seq_cst); }
 
  private:

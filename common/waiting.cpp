@@ -14,7 +14,7 @@ bool Inside::among(const Inside* inside, const void* what) noexcept {
   return false;
 }
 
-// Whoever waits now, none of them in a circle.
+// The threads that wait now; never in a circle.
 struct Waiting::List {
   SpinLock lock;  // before what is_kept_by() takes
   Waiting* first UDAPL_GUARDED_BY(lock) = nullptr;

@@ -30,9 +30,9 @@ class Inside {
   static constinit thread_local const Inside* innermost_;
 };
 
-// A thread that is going to wait until other threads have left something. All of the process (of
-// one library: it is linked statically) that have begun are in a list, so that whoever would close
-// a circle of threads that wait for each other learns of it before (docs/adr/0034).
+// A thread that waits until other threads have left something. All such threads of the process (of
+// one library: this is linked statically) are in a list, so that a thread that would close a circle
+// of waits finds out before it waits (docs/adr/0034).
 //
 // Thread-safe: an object belongs to the thread that made it, the list to all. begin() and end() may
 // be called with any lock held but those that is_kept_by() takes.

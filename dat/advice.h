@@ -8,7 +8,7 @@
 
 namespace udapl::dat {
 
-// What somebody may do about a failed open: half sentences that follow "try: ", "" if there is no
+// What a user may do about a failed open: half sentences that follow "try: ", "" if there is no
 // good advice. Pure functions.
 
 // `failure` is the dynamic linker's text about the library `path` of an entry.

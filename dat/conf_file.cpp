@@ -22,7 +22,7 @@ namespace udapl::dat {
 
 namespace {
 
-// Nobody writes such a file; the limit is for an override that names an endless device.
+// No real file is that large; the limit is for an override that names an endless device.
 constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
 constexpr const char* kNothingCame = "it is a pipe or a device from which nothing came in time";
 
@@ -32,8 +32,8 @@ std::string describe(int error) { return ErrnoText(error).c_str(); }
 bool is_want(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 // Appends the whole file to `text`. Returns why not, or an empty string. Only reads forward, so
-// pipes will do, as long as what they bring comes by `until`: a FIFO may have no writer, and a
-// terminal nobody who types.
+// pipes will do, as long as their input arrives by `until`: a FIFO may have no writer, and a
+// terminal no user.
 std::string read_file(const std::string& path, Clock::time_point until, std::string& text,
                       bool& starved) {
   const Fd file = Fd::made(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
@@ -62,7 +62,7 @@ std::string read_file(const std::string& path, Clock::time_point until, std::str
 }  // namespace
 
 std::vector<std::string> conf_locations() {
-  // secure_getenv: whoever starts a set-uid program must not choose the libraries it loads.
+  // secure_getenv: the user who starts a set-uid program must not choose the libraries it loads.
   const char* chosen = ::secure_getenv("DAT_OVERRIDE");
   if (chosen != nullptr && *chosen != '\0') return {chosen};
   std::vector<std::string> locations;

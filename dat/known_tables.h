@@ -65,8 +65,9 @@ class KnownTables {
   return address >= kLowest && address < kBeyond && address % alignof(void*) == 0;
 }
 
-// A table that nobody has registered, as a provider may give to objects of its own: copies it,
-// whatever is at that address. False: there is no memory, or nothing that could be a table. Slow.
+// Copies a table that was not registered, such as a provider may use for objects of its own,
+// whatever is at that address. Returns false if there is no memory, or nothing that could be a
+// table. Slow.
 [[nodiscard]] bool read_table(const DAT_PROVIDER* table, DAT_PROVIDER& copy) noexcept;
 // Is it a function of a library or of the program?
 [[nodiscard]] bool is_function(const void* address) noexcept;

@@ -102,7 +102,8 @@ class Registry {
   [[nodiscard]] std::vector<DAT_PROVIDER_INFO> list() UDAPL_EXCLUDES(mutex_);
 
   // Asks the open IAs of each name about the other name. UNKNOWN if there is none to ask.
-  // PROVIDER_NOT_FOUND for a name that does not exist; MODEL_NOT_SUPPORTED if nobody could answer.
+  // PROVIDER_NOT_FOUND for a name that does not exist; MODEL_NOT_SUPPORTED if no provider could
+  // answer.
   Result<DAT_HA_RELATIONSHIP> related(DAT_NAME_PTR name_a, DAT_NAME_PTR name_b)
       UDAPL_EXCLUDES(mutex_);
 

@@ -14,7 +14,7 @@ namespace udapl::dat {
 // what is longer than `limit` becomes "...".
 [[nodiscard]] std::string quoted(std::string_view text, std::size_t limit = 64);
 
-// Up to three of `names`, best first, that somebody who typed `wanted` may have meant.
+// Up to three of `names`, best first, that a user who typed `wanted` may have meant.
 [[nodiscard]] std::vector<std::string> near_names(std::string_view wanted,
                                                   const std::vector<std::string>& names);
 

@@ -50,9 +50,9 @@ class Unsignalled {
   sigset_t pending_;
 };
 
-// A pipe or a terminal through a description of our own, as only that may be made non-blocking: the
-// other one belongs to others, too. It lives no longer than the write, so that who waits for the
-// end of a pipe waits for nobody else than before.
+// Opens a pipe or a terminal through a description of our own, because only that may be made
+// non-blocking: the original one is shared. It is closed after the write, so that it does not keep
+// readers of a pipe waiting for the end.
 Fd own_description(int fd) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -70,8 +70,8 @@ ssize_t write_stream(int fd, const char* text, std::size_t length) noexcept {
     return -1;
   }
   if (const Fd own = own_description(fd); own.valid()) return ::write(own.get(), text, length);
-  // Another user's terminal, no /proc, no descriptor left. There was room a moment ago, and what
-  // fits into PIPE_BUF does not wait unless somebody else has filled the pipe since.
+  // Another user's terminal, no /proc, or no descriptor left. There was room a moment ago, and a
+  // write of at most PIPE_BUF does not wait unless another process has filled the pipe since.
   return ::write(fd, text, length);
 }
 

@@ -6,8 +6,8 @@
 
 namespace udapl::cause {
 
-// For who asks somebody that knows more: has this thread noted a cause since the scope began? Only
-// notes of this library count.
+// Tells whether a callee has already recorded a cause: whether this thread has noted one since the
+// scope began. Only notes of this library count.
 class Scope {
  public:
   Scope() noexcept;
@@ -19,8 +19,8 @@ class Scope {
 
 }  // namespace udapl::cause
 
-// Leaves a function that returns Status or Result with the error `status` of the one that was asked
-// within `scope`. Says so in a trace record, and as the cause if that one gave none.
+// Returns the error `status` of a callee from a function that returns Status or Result. Writes a
+// trace record, and notes a cause if the callee, called within `scope`, has noted none.
 #define UDAPL_PASS_ON(scope, status, ...)                                          \
   do {                                                                             \
     const ::udapl::Status passed_on = (status);                                    \

@@ -155,7 +155,7 @@ void write(Level level, const char* function, const char* format, ...) noexcept 
   errno = saved_errno;
 }
 
-// Who asks for more than errors gets every record, and a probe does in any case.
+// If more than errors are requested, every record is written; a probe gets all records in any case.
 void write_limited(RateLimit& limit, Level level, const char* function, const char* format,
                    ...) noexcept {
   const int saved_errno = errno;

@@ -57,7 +57,7 @@ struct Identity {
   const char* ia = "";
   const char* type = "";
 };
-// Says what `object` is; never fails, whatever it is. Set once by who knows handles.
+// Describes `object`; never fails, whatever it is. Set once by the code that knows handles.
 using Describe = Identity (*)(const void* object) noexcept;
 void set_describe(Describe describe) noexcept;
 [[nodiscard]] Identity describe(const void* object) noexcept;

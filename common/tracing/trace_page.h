@@ -7,7 +7,7 @@
 #include <cstdint>
 
 // The levels of one library, in a page of their own, so that the page can be shared with a tool
-// outside (docs/adr/0020). The library reads it at every trace point; nobody waits for anybody.
+// outside (docs/adr/0020). The library reads it at every trace point; neither side waits.
 namespace udapl::trace {
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kPageVersion = 1;
 // What the descriptor of a page is called: this, then the component.
 inline constexpr char kPageName[] = "udapl-trace:";
 
-// Any value is a legal level, whoever wrote it: a point compares and nothing more.
+// Any value is a legal level, since a trace point only compares it.
 struct alignas(kPageSize) Page {
   std::uint32_t magic = kPageMagic;
   std::uint32_t version = kPageVersion;

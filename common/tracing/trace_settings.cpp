@@ -86,7 +86,7 @@ class Reader {
   }
 
  private:
-  // Who uses the old variables reads stdout, as he always did.
+  // Users of the old variables expect the output on stdout.
   bool read_old_destination(Settings& settings) const {
     const char* const destination = value("_DBG_DEST");
     const bool old_level_counts = value("_TRACE_LEVEL") == nullptr &&

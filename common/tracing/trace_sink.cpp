@@ -90,8 +90,8 @@ void add_origin(const Record& record, Line& line) noexcept {
   if (*record.function != '\0') line.add("%s: ", record.function);
 }
 
-// Private data of connections may go into it, so it must be ours alone; and what is no regular file
-// may keep whoever opens it waiting. Returns why it was refused, or null.
+// Traces may contain private data of connections, so only our user may have access to the file.
+// Opening anything but a regular file might block. Returns why the file was refused, or null.
 const char* open_file(const char* path) noexcept {
   Fd opened = Fd::made(::open(
       path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0600));

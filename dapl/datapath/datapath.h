@@ -5,10 +5,10 @@
 #include "dapl/endpoint/srq.h"
 #include "dapl/objects/guard.h"
 
-// The posts as table entries: find the object, post, trace a refusal. Whoever calls one has found
-// it through the first word of the object, so there is an object, and a gate in its header says
-// whether it is an EP that takes plain posts. Templates over a provider's final transport classes,
-// so that the transport's own function is called directly and may be inlined.
+// The posts as table entries: find the object, post, trace a refusal. Each call was dispatched
+// through the first word of the object, so there is an object, and a gate in its header tells
+// whether it is an EP that accepts plain posts. Templates over a provider's final transport
+// classes, so that the transport's own function is called directly and may be inlined.
 namespace udapl::dapl::calls {
 
 template <HotQp Q, Guard G>
@@ -305,7 +305,7 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET
       [[unlikely]]
     return post::refused(handle, "srq_post_recv",
                          post::bad(DAT_INVALID_ARG2, "bad segment count or list"));
-  // The pool has its own lock: cookies come back out of order, from whoever dequeues.
+  // The pool has its own lock: cookies are returned out of order, by any dequeuing thread.
   SrqCookie* const cookie = srq->claim();
   if (cookie == nullptr) [[unlikely]]
     return post::refused(

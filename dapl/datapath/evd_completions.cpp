@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Completions of an EVD between its CQ and whoever takes events: the stash of what was polled, what
-// came before its EP is connected, and what moved to the ring.
+// Completions of an EVD between its CQ and the taking of events: the stash of polled completions,
+// those that arrived before their EP was connected, and those moved to the ring.
 #include "dapl/datapath/completion.h"
 #include "dapl/events/evd.h"
 

@@ -95,7 +95,7 @@ struct Segments {
 // What is known of a post when it begins. The checks that the gate of the EP has made, and those of
 // what is known, are left out; all shapes of an operation are one function.
 enum class Shape {
-  kPlain,       // one segment, default flags, the gate is open, and nobody traces
+  kPlain,       // one segment, default flags, the gate is open, tracing is off
   kSuppressed,  // the same with DAT_COMPLETION_SUPPRESS_FLAG
   kList,        // as kPlain, but several segments
   kAny

@@ -15,7 +15,7 @@ namespace udapl::dapl {
 class DiscardCq {
  public:
   // `depth`: requests that can be outstanding. `eager`: completions are thrown away as they come,
-  // because others wait for the slots (an SRQ); otherwise when somebody calls drain().
+  // because others wait for the slots (an SRQ); otherwise when drain() is called.
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
   static Result<std::unique_ptr<DiscardCq>> make(transport::Adapter& adapter, int depth,
                                                  bool eager);

@@ -127,8 +127,8 @@ void Ep::publish() noexcept {
     requests.max_segments = static_cast<std::uint32_t>(own.request_segments);
     requests.max_read_segments = static_cast<std::uint32_t>(own.read_segments);
     requests.max_write_segments = static_cast<std::uint32_t>(own.write_segments);
-    // The transport's limits: what the consumer put into the attributes binds nobody, as it never
-    // did (docs/compatibility.md).
+    // The transport's limits: the sizes in the consumer's attributes are not enforced, as they
+    // never were (docs/compatibility.md).
     requests.max_message = limits.max_message_size;
     requests.max_rdma = limits.max_rdma_size;
     requests.silent = 0;

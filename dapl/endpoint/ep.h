@@ -17,7 +17,7 @@
 namespace udapl::dapl {
 
 // One direction of an EP as the posts see it (datapath.h). Posts hold `lock` through their Guard;
-// whoever changes a member takes it for real.
+// code that changes a member acquires it in any case.
 struct alignas(64) RequestQueue {
   RequestQueue(Ep& owner, std::uint32_t limit) : cookies(limit, &owner) {}
 
@@ -96,8 +96,9 @@ class Ep : public ObjectHeader {
   [[nodiscard]] DAT_EP_STATE posting_state() const noexcept {
     return state_.load(std::memory_order_relaxed);
   }
-  // Who has taken a message of its peer may answer, although the connection manager has not told
-  // yet that the peer is there. Not known of an EP with an SRQ, whose receives are the SRQ's.
+  // An EP that has received a message of its peer may answer, even if the connection manager has
+  // not reported the connection yet. Not detected for an EP with an SRQ, which has no receives of
+  // its own.
   [[nodiscard]] bool may_answer(DAT_EP_STATE state) noexcept {
     if (state != DAT_EP_STATE_COMPLETION_PENDING ||
         receives.cookies.oldest() == accepted_at_.load(std::memory_order_relaxed))

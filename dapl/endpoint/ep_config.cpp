@@ -64,8 +64,8 @@ Status check_limits(const transport::Attributes& limits, const EpConfig& config,
   return Status();
 }
 
-// Somebody who wants to hear of a direction must be able to use it. The reverse is fine:
-// completions without an EVD are thrown away.
+// An EVD for a direction requires that the direction can be used. The reverse is fine: completions
+// without an EVD are discarded.
 Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept {
   const DAT_EP_ATTR& attr = config.attr;
   if (config.srq == nullptr && config.recv_evd != nullptr &&

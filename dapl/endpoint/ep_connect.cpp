@@ -71,7 +71,8 @@ Status Ep::dup_connect(Ep& like, transport::ConnectRequest request) {
   return connect(request, target.flags, false);
 }
 
-// Read depths that nobody asked for follow the peer's: it may refuse more reads than it takes.
+// Read depths that the consumer has not set follow the peer's, which may refuse more reads than it
+// accepts.
 void Ep::negotiate_read_depths(const transport::IncomingConnection& peer) {
   DAT_COUNT& ours = config_.attr.max_rdma_read_out;
   const int theirs = peer.peer_rdma_read_in();

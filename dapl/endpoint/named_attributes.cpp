@@ -26,7 +26,7 @@ constexpr const char* kFalse = "false";
 
 Status check_component(DAT_COUNT component) noexcept {
   if (component == DAT_TRCLVL_DAPL) return Status();
-  // Who gives us one of our own IAs is the registry, which knows its own level.
+  // An IA of ours is passed by the registry, which knows its own level.
   UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "component %d is not of this library",
                component);
 }
@@ -104,7 +104,7 @@ Status take_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATT
 }
 
 void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept {
-  constexpr DAT_COUNT kCredible = 16;  // a number that somebody has meant
+  constexpr DAT_COUNT kCredible = 16;  // larger numbers are taken for garbage
   const DAT_COUNT count = config->attr.ep_provider_specific_count;
   const DAT_NAMED_ATTR* const list = config->attr.ep_provider_specific;
   if (list != nullptr && count > 0 && count <= kCredible)

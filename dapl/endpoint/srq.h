@@ -28,7 +28,7 @@ struct SrqCookie : Cookie {
 //
 // Thread safety: posts hold post_lock() (datapath.h); everything else may run at any time. A buffer
 // is outstanding from its post until its completion has been turned into an event; then its cookie
-// is free again. Cookies come back out of order, from whoever dequeues.
+// is free again. Cookies are returned out of order, by any dequeuing thread.
 class Srq : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_SRQ;

@@ -159,7 +159,7 @@ Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
   if (fd_.valid())
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "CNO %p is tied to a descriptor",
                  static_cast<void*>(this));
-  // Whoever takes an agent away does not expect a call any more.
+  // A caller that removes an agent does not expect further calls of it.
   if (agent.proxy_agent_func == nullptr) ia->agents().cancel(this);
   const ScopedLock lock(lock_);
   agent_ = agent;

@@ -16,7 +16,7 @@ namespace udapl::dapl {
 class Evd;
 
 // A consumer notification object: the wait point of several EVDs. Triggered by a notification of an
-// enabled EVD that nobody waits on; the trigger stays until a waiter, dat_cno_trigger or a proxy
+// enabled EVD that has no waiter; the trigger stays until a waiter, dat_cno_trigger or a proxy
 // agent consumes it.
 //
 // The CQs of its EVDs are armed whenever it is not triggered; while it is, further notifications

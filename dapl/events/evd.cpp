@@ -154,7 +154,7 @@ Upcall Evd::post(const DAT_EVENT& event) noexcept {
   static constinit trace::RateLimit limit;
   UDAPL_TRACE_LIMITED(limit, kError, "EVD %p is full, event %s is lost", static_cast<void*>(this),
                       event_name(event.event_number));
-  // Nobody can be told that an async EVD overflowed.
+  // The overflow of an async EVD cannot be reported anywhere.
   if ((flags_ & DAT_EVD_ASYNC_FLAG) != 0) return Upcall();
   return Upcall::overflow(*this);
 }

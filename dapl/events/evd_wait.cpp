@@ -29,7 +29,7 @@ DAT_COUNT to_count(std::size_t count) noexcept {
 
 }  // namespace
 
-// In sequential order with Visits::enter(): whoever enters an Ia that closes sees that.
+// Sequentially consistent with Visits::enter(): a thread that enters a closing Ia sees it.
 void Evd::update_wait_gate() noexcept {
   wait_refused_.store(aborted_ || !waitable_ || lost_completions_, std::memory_order_seq_cst);
 }
@@ -77,7 +77,7 @@ DAT_RETURN Evd::interruption() const noexcept {
 }
 
 DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexcept {
-  // Who waits for one event has looked for it already, or arms in vain.
+  // A wait for one event has checked for it already; otherwise it would arm in vain.
   for (bool looked = threshold == 1;; looked = false) {
     if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
     if (trace::enabled(trace::kDetail)) [[unlikely]]

@@ -12,8 +12,8 @@ namespace udapl::dapl {
 
 namespace {
 
-// Somebody left some Ia. One word for all, because an Ia may be gone when its last visitor would
-// still have to wake the thread that closes it.
+// Signalled when a visitor leaves any Ia. One word for all, because an Ia may be destroyed before
+// its last visitor has woken the thread that closes it.
 WaitWord somebody_left;
 
 }  // namespace

@@ -226,7 +226,7 @@ class ObjectList {
     size_.store(size() + 1, std::memory_order_relaxed);
     return inserted;
   }
-  // Null if it is not in the list any more: somebody else took it.
+  // Null if another thread has removed it from the list.
   [[nodiscard]] Owned<T> remove(T& object) noexcept {
     if (object.previous == nullptr && head_ != &object) return nullptr;
     if (object.previous != nullptr)

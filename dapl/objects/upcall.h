@@ -23,7 +23,7 @@ class Visits {
   void enter() noexcept { inside_.fetch_add(1, std::memory_order_seq_cst); }
   // The caller does not touch the Ia after this.
   void leave() noexcept;
-  // Returns when nobody is inside. REQUIRES: nobody new comes.
+  // Returns when no visitor is inside. REQUIRES: no new visitor can enter.
   void wait_until_empty() noexcept;
 
  private:
@@ -60,10 +60,10 @@ class Closing final : public Waiting {
 // application's proxy agent, or tell the async EVDs that an EVD overflowed. Empty most of the time.
 //
 // Runs when it is destroyed, an agent in a thread of the provider's: an application may call DAT
-// with a lock that its agent takes, or out of an agent (docs/adr/0027). So `evd.post(event);` is
-// complete where no lock is held; who holds one declares `Upcall upcall;` before the lock's scope
-// and assigns to it inside. Movable. Not thread-safe. It keeps the Ia (not the EVD) from being
-// closed until it has run.
+// with a lock that its agent takes, or out of an agent (docs/adr/0027). So `evd.post(event);`
+// suffices where no lock is held; code that holds one declares `Upcall upcall;` before the lock's
+// scope and assigns to it inside. Movable. Not thread-safe. It keeps the Ia (not the EVD) from
+// being closed until it has run.
 class Upcall {
  public:
   Upcall() noexcept = default;

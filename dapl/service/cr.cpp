@@ -48,7 +48,8 @@ class Decision {
   Cr* cr_;
 };
 
-// A request that is not accepted gives its EP back: to the consumer who reserved it, or to nobody.
+// A request that is not accepted releases its EP: it returns to the consumer that reserved it, or
+// is destroyed if the provider made it.
 void give_back_ep(Ia& ia, Ep* ep, bool provider_ep) noexcept {
   if (ep == nullptr) return;
   if (!provider_ep)

@@ -7,8 +7,8 @@ namespace udapl::dapl {
 
 // A reserved service point: listens for one request, which takes the EP along, and ends with it.
 //
-// Thread safety: a request and dat_rsp_free may race; whoever moves the phase away from kListening
-// has it. Owned by an Ia, ends itself when its request arrives.
+// Thread safety: a request and dat_rsp_free may race; the one that moves the phase away from
+// kListening wins. Owned by an Ia, ends itself when its request arrives.
 class Rsp : public ServicePoint {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_RSP;
@@ -25,8 +25,8 @@ class Rsp : public ServicePoint {
 
   // Listening has begun: requests may be delivered, and the RSP may be gone the next moment.
   void start() noexcept { phase_.store(Phase::kListening, std::memory_order_release); }
-  // Takes the right to deliver the one request. False: gone, or somebody else is at it. Waits for
-  // start(), which does not take long.
+  // Claims the right to deliver the one request. Returns false if the RSP has ended, or another
+  // thread delivers. Waits for start(), which does not take long.
   [[nodiscard]] bool begin_delivery() noexcept;
   // The request, after begin_delivery(). On success the RSP is gone: the caller does not touch it.
   // On failure it listens on, and the request is still the caller's.

@@ -92,7 +92,7 @@ Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try 
   bool queued = false;
   upcall = evd.try_post(arrival_event(arrival, cr), &queued);
   if (queued) return Status();
-  // Nobody knows the CR yet.
+  // The CR is not known to any other thread yet.
   arrival.request = std::move(cr.request());
   ia.destroy(cr);
   UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD,

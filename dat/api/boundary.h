@@ -18,7 +18,7 @@ struct Starved {};
 
 // Runs the body of an API function that may allocate. No exception of ours leaves it; the
 // cancellation of a thread, which GCC makes an exception, must.
-// The call and its return are traced under the name of who calls this.
+// The call and its return are traced under the name of the calling function.
 template <class Body>
 DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
   try {

@@ -203,7 +203,7 @@ struct Bound {
   DAT_DTO_COMPLETION_STATUS status;
 };
 
-/// Somebody wants a connection: make a Request of it.
+/// A peer requests a connection: make a Request of it.
 struct Arrival {
   DAT_CR_HANDLE request;
   DAT_CONN_QUAL port;
@@ -523,7 +523,7 @@ class Listener : public Object {
   }
 };
 
-/// Somebody's request for a connection; rejected unless it is accepted.
+/// A peer's request for a connection; rejected unless it is accepted.
 class Request {
  public:
   explicit Request(const Arrival& arrival) : cr_(arrival.request) {}
@@ -533,7 +533,7 @@ class Request {
     if (cr_ != DAT_HANDLE_NULL) dat_cr_reject(cr_, 0, nullptr);
   }
 
-  /// Who asks, and what he says; valid until it is accepted or rejected.
+  /// The peer, and its private data; valid until the request is accepted or rejected.
   [[nodiscard]] DAT_CR_PARAM parameters() const {
     DAT_CR_PARAM parameters{};
     check(dat_cr_query(cr_, DAT_CR_FIELD_ALL, &parameters), "dat_cr_query");

@@ -28,7 +28,7 @@ class AccessOffences {
       UDAPL_EXCLUDES(lock_);
 
  private:
-  // Hosts are spread over a fixed number of counters by a key that nobody outside knows.
+  // Hosts are spread over a fixed number of counters by a secret key.
   static constexpr std::size_t kCounters = 512;
   struct Counter {
     Clock::time_point begun;

@@ -21,7 +21,7 @@ namespace udapl::soft {
 
 namespace {
 
-// Where nobody listens: after 5, 10, 20 and 40 ms once more.
+// If there is no listener, try again after 5, 10, 20 and 40 ms.
 constexpr int kRetries = 4;
 constexpr auto kFirstRetry = std::chrono::milliseconds(5);
 

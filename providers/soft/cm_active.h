@@ -25,9 +25,10 @@
 namespace udapl::soft {
 
 // The active side of connection setup: TCP connect, MPA Request, MPA Reply; once again with MPA
-// revision 1 if the peer hangs up on revision 2. Where nobody listens it looks again a few times
-// within 75 ms: servers tell their clients first and listen then (dtestx does). Ends in one call of
-// its ConnectionEnd, from the driving thread. Thread-safe. Owned by the Qp; see Handshake.
+// revision 1 if the peer hangs up on revision 2. If there is no listener, it tries again a few
+// times within 75 ms: some servers inform their clients before they listen (dtestx does). Ends in
+// one call of its ConnectionEnd, from the driving thread. Thread-safe. Owned by the Qp; see
+// Handshake.
 class ActiveHandshake final : public Handshake, private Handler {
  public:
   ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
@@ -35,7 +36,7 @@ class ActiveHandshake final : public Handshake, private Handler {
                   const iwarp::MpaConfig& config, const Settings& settings, ConnectionEnd& end);
   ~ActiveHandshake() override;
 
-  // INVALID_ADDRESS, INSUFFICIENT_RESOURCES: nothing was begun and nobody will be told.
+  // INVALID_ADDRESS, INSUFFICIENT_RESOURCES: nothing was begun, and nothing will be reported.
   Status start(DAT_TIMEOUT timeout_us) noexcept;
 
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
@@ -58,7 +59,8 @@ class ActiveHandshake final : public Handshake, private Handler {
   void tell_failure() noexcept;
   void on_retry() noexcept;
   [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
-  // Nobody listens: is it worth another attempt? Then it is scheduled.
+  // There is no listener: schedules another attempt if it is worth while, and returns whether it
+  // did.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   // Whether the request may go out: an offer of shared memory was left, or need not be.

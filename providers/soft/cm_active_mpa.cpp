@@ -27,7 +27,7 @@ void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noex
     const iwarp::Terminate message = iwarp::make_terminate(code);
     sender.begin_terminate(message);
     sender.fill(batch);
-    stream.send(batch.spans(), 0);  // all or nothing matters to nobody: the connection ends
+    stream.send(batch.spans(), 0);  // how much is sent does not matter: the connection ends
   } catch (const std::bad_alloc&) {
     // The peer sees the connection end without a reason.
   }

@@ -135,7 +135,7 @@ bool TcpListener::accept_one() noexcept {
   return false;
 }
 
-// Whoever does not become a HalfOpen is closed.
+// Connections that do not become a HalfOpen are closed.
 void TcpListener::begin(Fd socket, const transport::Endpoints& endpoints) noexcept {
   std::unique_ptr<TcpStream> stream(new (std::nothrow)
                                         TcpStream(reactor_, std::move(socket), endpoints));

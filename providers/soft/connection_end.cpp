@@ -87,7 +87,7 @@ void Connection::settle() noexcept {
     happens(Input::kDrained);
     timer_.start(Timing::kHalfClosed, kCloseLimit);
   }
-  // Nobody will post receives for what waits, and the peer's FIN is behind it.
+  // No receives will be posted for the waiting messages, and the peer's FIN is behind them.
   if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
     happens(Input::kPeerClosed);
 }
@@ -153,8 +153,8 @@ void Connection::continue_terminate() noexcept {
   break_off(Input::kPeerTold, shared_.fault.cause);
 }
 
-// An end that nobody has asked for, or the beginning of one. `cause` by value: the fault is
-// forgotten on the way.
+// Ends, or begins to end, a connection that the consumer has not disconnected. `cause` is passed by
+// value because the fault is cleared on the way.
 void Connection::break_off(Input input, BreakCause cause) noexcept {
   const ConnectionStep step = connection_step(state_, input);
   if (step.next == State::kError && step.verdict == ConnectionVerdict::kGo) {
@@ -166,7 +166,7 @@ void Connection::break_off(Input input, BreakCause cause) noexcept {
   happens(input);
 }
 
-// All work to the CQs, the link away. Tells nobody.
+// Flushes all work to the CQs and removes the link. Makes no report.
 void Connection::finish(Close how) noexcept {
   shared_.fault = Fault{};
   shared_.fault.over = true;

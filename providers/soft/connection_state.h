@@ -100,7 +100,7 @@ struct ConnectionStep {
   const bool idle = state == State::kIdle;
   const bool connecting = state == State::kConnecting;
   const bool terminating = state == State::kTerminating;
-  // Of an end that nobody has asked for.
+  // For an end that the consumer has not requested.
   const SinkCall broken = state == State::kAccepted ? Call::kAcceptFailed : Call::kBroken;
   const bool has_link = state == State::kAccepted || is_connected(state);
   const bool hears = has_link && !terminating;

@@ -28,7 +28,7 @@ struct Negotiated {
 enum class ConnectFailure : std::uint8_t {
   kRejected,     // by the peer's consumer, with private data
   kRefused,      // by the peer's stack
-  kUnreachable,  // nobody there
+  kUnreachable,  // no host at the address
   kTimedOut      // the request's time is over; the peer has been told
 };
 

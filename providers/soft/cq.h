@@ -17,8 +17,9 @@ namespace udapl::soft {
 
 class Qp;
 
-// A completion queue: a ring that many QPs fill, one at a time, and one consumer empties, who holds
-// `lock`. The two sides share no lock. Thread-safe as transport::Cq says. Owned by an EVD.
+// A completion queue: a ring that many QPs fill, one at a time, and one consumer, which holds
+// `lock`, empties. The two sides share no lock. Thread-safe as described at transport::Cq. Owned by
+// an EVD.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = true;  // for dapl::CompletionQueue
@@ -31,9 +32,9 @@ class Cq final : public transport::Cq {
 
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
   bool progress() noexcept override { return reactor_.poll(); }
-  // Of who takes completions and finds some each time: now and then it has to drive as well, or
-  // nothing else happens. And it has to be known soon that it polls: as long as that is not so what
-  // it posts goes out piece by piece, which takes so long that the turns come too late to tell.
+  // Called for each completion taken. A consumer that always finds one has to drive now and then,
+  // too, or nothing else makes progress. And it must soon be recognised as polling: until then its
+  // posts are sent one by one, which takes so long that its turns come too late for that.
   [[nodiscard]] bool turn_due() noexcept {
     const std::uint32_t takes = takes_.load(std::memory_order_relaxed) + 1;
     takes_.store(takes, std::memory_order_relaxed);

@@ -233,7 +233,7 @@ Refusal MrTable::access(const Access& request, Segment& out, Pin& pin) noexcept 
     out.ref.index = lookup(request.stag);
     if (out.ref.index == kNone) return Refusal::kInvalidStag;
     entry = &at(out.ref.index);
-    // Whoever withdraws the entry takes the lock after us and then sees this.
+    // A thread that withdraws the entry acquires the lock after us and then sees this.
     entry->users.fetch_add(1, std::memory_order_seq_cst);
     held = Pin(&entry->users);
     out.ref.generation = entry->generation;

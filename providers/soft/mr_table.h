@@ -19,7 +19,7 @@
 
 namespace udapl::soft {
 
-// Identifies a protection domain or a QP inside the table; 0 is nobody.
+// Identifies a protection domain or a QP inside the table; 0: none.
 using ScopeId = std::uint64_t;
 
 // What an access wants, and what an entry can grant: bits of DAT_MEM_PRIV_FLAGS plus the IB
@@ -56,12 +56,12 @@ struct Segment {
   MrRef ref;
 };
 
-// Every registration and window of an adapter: who may touch which bytes.
+// Every registration and window of an adapter: which accesses to which bytes are allowed.
 //
 // Three ways in: an lmr_context (local, O(1), no lock), an STag (from the wire, one short lock), an
 // MrRef (from an earlier look-up, no lock). An access pins the entry, copies, unpins; revocation
 // makes the entry invalid first and then waits for the pins to go, so that afterwards not one byte
-// is touched. Whoever pins must neither block nor revoke until it has unpinned.
+// is touched. A thread that pins must neither block nor revoke until it has unpinned.
 //
 // Thread-safe. Owned by the adapter; outlives all Mr, Window, Srq and Qp objects. Entries lie in
 // chunks that live as long as the table. Spec: RFC 5042 6.1-6.3, udapl-semantics 6.3-6.6.

@@ -47,7 +47,7 @@ Qp::~Qp() {
   Cq* request_cq = nullptr;
   {
     const QpGuard guard(lock_);
-    recv_cq = queue_.receives.exchange_cq(nullptr);  // nobody wants the completions of the flush
+    recv_cq = queue_.receives.exchange_cq(nullptr);  // drops the completions of the flush
     request_cq = queue_.requests.exchange_cq(nullptr);
   }
   connection_.shut_down();

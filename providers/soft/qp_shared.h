@@ -52,7 +52,7 @@ struct QpShared {
     if (link != nullptr) link->fail(message);  // nothing more is to be delivered
   }
 
-  const Qp& qp;  // whom completions and traces name; nobody calls it
+  const Qp& qp;  // named by completions and traces; never called
   MrTable& memory;
   const ScopeId id;
   void* const context;

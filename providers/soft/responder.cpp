@@ -106,7 +106,7 @@ Verdict Responder::read_request(const iwarp::ReadRequest& request, std::uint32_t
   response->msn = msn;
   response->request = request;
   response->source = source;
-  if (answers_) responses_.push();  // else nobody waits for it any more
+  if (answers_) responses_.push();  // else the peer no longer waits for it
   return Verdict::kOk;
 }
 

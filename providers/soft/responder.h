@@ -29,7 +29,7 @@ class Responder {
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
   // A connection begins on which the peer may have `ird` Reads in flight.
   void start(std::uint32_t ird) noexcept UDAPL_REQUIRES(qp_locked) { ird_ = ird; }
-  // False: nobody waits for answers any more.
+  // False: the peer no longer waits for answers.
   void set_answers(bool answers) noexcept UDAPL_REQUIRES(qp_locked) { answers_ = answers; }
 
   // ---- what the peer asks for: as iwarp::Inbound says -------------------------------------------

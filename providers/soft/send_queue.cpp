@@ -263,7 +263,7 @@ void SendQueue::begin_payload(Request& request, const Outgoing& out) noexcept {
   }
 }
 
-// Where a Read's data goes is nobody's business but ours: the sink STag names no memory, its offset
+// The peer need not know where a Read's data goes: the sink STag names no memory, and its offset
 // counts the bytes of the local list, behind the number of the Read.
 void SendQueue::begin_query(Request& request) noexcept {
   const auto number = static_cast<std::uint32_t>(built_);

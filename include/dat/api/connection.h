@@ -6,7 +6,7 @@
  *
  *     ESTABLISHED        the EP is CONNECTED; the event may carry data of the peer
  *     PEER_REJECTED      the peer's application refused; the event may carry data of the peer
- *     NON_PEER_REJECTED  nobody listens, backlog full, service not supported by the peer
+ *     NON_PEER_REJECTED  no listener, backlog full, service not supported by the peer
  *     TIMED_OUT          no answer in the time given
  *     UNREACHABLE        no route, no such host
  *     DISCONNECTED       dat_ep_disconnect() was called meanwhile

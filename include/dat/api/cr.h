@@ -31,7 +31,7 @@ typedef enum dat_cr_param_mask {
 } DAT_CR_PARAM_MASK;
 
 /**
- * Tell who asks for a connection, and with what data.
+ * Tell which peer requests a connection, and with what data.
  *
  * @param[in]  cr_handle
  * @param[in]  cr_param_mask  fields wanted; others may be filled too, unknown bits do not matter

@@ -9,8 +9,8 @@
 
 namespace udapl::soft {
 
-// Hears from the kernel when an address leaves this machine: nobody can connect to it then, and
-// nothing else would say so. Listeners work again when it returns. Thread-safe. Owned by the
+// Is notified by the kernel when an address leaves this machine: no peer can connect to it then,
+// and nothing else would say so. Listeners work again when it returns. Thread-safe. Owned by the
 // Adapter. Makes sink calls from the driving thread.
 class AddressWatch {
  public:

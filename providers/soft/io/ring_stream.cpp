@@ -155,7 +155,7 @@ bool RingStream::rest() noexcept {
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
   const bool room = !wants(EPOLLOUT) || writer_.may_sleep();
-  // Nobody wakes us for what was lent: it is copied before we sleep.
+  // The return of a loan wakes nobody, so loans are copied before this side sleeps.
   if (lender_.any()) lender_.call_in();
   if (input && end && room && !lender_.any()) return true;
   stay_awake();
@@ -227,7 +227,7 @@ void RingStream::watch_pages() noexcept {
   idle_timer_.start_after(kIdle);
 }
 
-// Only who writes may do that to a ring, and only if everything was read.
+// Only the writer of a ring may do this, and only if everything was read.
 void RingStream::give_back_pages() noexcept {
   due_.fetch_and(~kMaybeIdle, std::memory_order_relaxed);
   if (put_ != put_then_) return watch_pages();

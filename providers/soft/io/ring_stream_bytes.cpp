@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kMss = 16 * 1024 + 64;
 constexpr std::size_t kPublished = 16 * 1024;
 constexpr std::uint32_t kLentMss = 64 * 1024;  // a frame in one copy
-// Who sends so much at once is asked to lend it, if we can borrow.
+// A peer that sends this much at once is asked for loans, if we can borrow.
 constexpr std::size_t kLarge = 8 * 1024;
 
 std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
@@ -136,7 +136,7 @@ IoResult RingStream::receive(std::span<std::byte> room) noexcept { return receiv
 
 // Not beyond what is lent, which may be less than there is room for.
 IoResult RingStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
-  if (handler_ == nullptr) hear_bell();  // nobody else does
+  if (handler_ == nullptr) hear_bell();  // the reactor does not watch it
   IoResult result = borrower_.is_next(reader_.position()) ? borrow(room, behind) : read(room);
   // What follows the end of a payload comes with it.
   if (result.kind != IoResult::kDone || result.bytes < room.size()) return result;

@@ -53,7 +53,7 @@ bool Receiver::open(const std::byte* front, std::size_t available, std::uint16_t
   return true;
 }
 
-// Has `payload` put some of what is still to come. False: nobody asked it to.
+// Lets `payload` read some of the missing bytes into place. Returns false if it was not called.
 bool Receiver::put(Inbound& inbound, Payload& payload) noexcept {
   Part part(payload, open_ - kClosingBytes);
   Segment s = Segment::of(header_, header_, 0);

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <utility>
 
-// No wake-up is lost: who publishes stores its index and then reads whether the other sleeps; who
-// lies down stores that and then reads the index. All four are sequentially consistent, so at least
-// one of the two sees what the other did.
+// No wake-up is lost: a side that publishes stores its index and then reads whether the other
+// sleeps; a side that goes to sleep stores that and then reads the index. All four accesses are
+// sequentially consistent, so at least one of the two sees the other's store.
 
 namespace udapl::soft::shm {
 
@@ -97,9 +97,10 @@ void RingWriter::begin_lap() noexcept {
   control_.window.store(static_cast<std::uint32_t>(window_), std::memory_order_relaxed);
 }
 
-// `latest_from` is told before the words, so who finds it as it was after having read them has read
-// none that came later; and the head behind them. All at once: whoever waits takes the line away
-// again and again. For a reader that does not wait it would be work for nothing.
+// `latest_from` is stored before the words, so a reader that finds it unchanged after having read
+// them has read none of a later publication; the head is stored after them. All stores are made at
+// once, because a waiting reader keeps fetching the cache line. For a reader that does not wait
+// they would be useless.
 void RingWriter::show_latest() noexcept {
   if (latest_ == nullptr || head_ - shown_ > kMostLatest || !keeps_up_) {
     control_.latest_from.store(kNoLatest, std::memory_order_relaxed);

@@ -17,7 +17,7 @@
 // been let at an STag once, over the ring, and can reach our memory by the kernel's means
 // (peer_memory.h), what it may do there is written into a slot of the shared pages. From then on it
 // looks into the slot, says in it that it is at it, looks again, and copies; who revokes empties
-// the slot and then waits until nobody is at it. docs/adr/0035.
+// the slot and then waits until it is not in use. docs/adr/0035.
 namespace udapl::soft::shm {
 
 struct alignas(64) GrantSlot {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <new>
 
-// A lender that has copied a slot says so, and its memory may be written; a borrower that has read
-// from that memory then looks whether it was said. Both are sequentially consistent, so who has
-// read what was written later finds the copy.
+// A lender that has copied a slot publishes that, and then its memory may be overwritten; a
+// borrower that has read from that memory then checks whether it was published. Both are
+// sequentially consistent, so a borrower that has read overwritten bytes finds the copy.
 
 namespace udapl::soft::shm {
 

@@ -196,7 +196,7 @@ Rings OfferBox::take_from(std::size_t place) noexcept {
 Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   if (!socket_.valid() || !looks_like_token(token)) return {};
   std::size_t place = 0;
-  // A stranger who leaves things without end is not served without end.
+  // Bounds the work for a stranger that leaves offers without end.
   for (int looks = 0; looks < kMostLooks; ++looks) {
     if (place == left_.size() && !accept_one(place)) return {};
     Left& left = left_[place];

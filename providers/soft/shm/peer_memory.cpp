@@ -22,7 +22,7 @@ namespace udapl::soft::shm {
 
 namespace {
 
-// One call copies no more: whoever revokes waits for it, and the lock of the QP is held.
+// The most that one call copies: revocation waits for it, and the lock of the QP is held.
 constexpr std::size_t kMostAtOnce = 512 * 1024;
 constexpr std::size_t kMostPieces = 64;  // of local memory in one call
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
@@ -163,7 +163,7 @@ CopyCosts measure() {
   CopyCosts costs;
   costs.call_us = best_us(16, [&] { copy(sizeof(std::uint64_t)); });
   costs.per_64k_us = best_us(6, [&] { copy(kSize); });
-  // The compiler must not see that nobody looks at it.
+  // The compiler must not see that the copy is not used.
   void* (*volatile const plain)(void*, const void*, std::size_t) = std::memcpy;
   costs.memcpy_64k_us = best_us(6, [&] { plain(to.data(), from.data(), kSize); });
   if (!works) costs.call_us = costs.per_64k_us = kTooMuch;
@@ -267,7 +267,7 @@ std::size_t PeerMemory::borrows_from() noexcept {
 }
 
 bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noexcept {
-  if (state_ != State::kReached) return false;  // nobody asked for it
+  if (state_ != State::kReached) return false;  // we have not asked for loans
   std::size_t size = 0;
   for (const iovec& piece : local) size += piece.iov_len;
   const iovec remote{at_address(address), size};

@@ -30,7 +30,7 @@ class Region {
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] int fd() const noexcept { return memfd_.get(); }
   void close_fd() noexcept { memfd_.reset(); }  // the memory stays
-  // Of a part that nobody needs: it is zeros again, and pages are taken when they are written. May
+  // Gives up the contents of a part: it reads as zeros, and pages are allocated when written. May
   // do nothing, as where memory is locked.
   static void give_back_pages(std::span<std::byte> whole_pages) noexcept;
 

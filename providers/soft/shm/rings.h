@@ -30,7 +30,7 @@ struct Layout {
   static constexpr std::size_t kSize = kSparesAt + 2 * kSpareSize;
   std::array<RingControl, 2> control;
   std::array<Greeting, 2> greeting;
-  std::array<LoanControl, 2> loans;  // of who writes
+  std::array<LoanControl, 2> loans;  // by writing side
   std::array<std::array<std::byte, kPorchSize>, 2> porch;
   alignas(kPage) std::array<GrantSlots, 2> granted;  // by each side
 };
