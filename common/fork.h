@@ -15,7 +15,7 @@ bool watch(Handler in_child) noexcept;
 // How many forks lie between the process that began to watch and this one.
 [[nodiscard]] unsigned generation() noexcept;
 
-// May a child share descriptors with this process? Then closing one ends nothing.
+// Whether a child may share descriptors with this process; then closing one ends nothing.
 [[nodiscard]] bool descriptors_may_be_shared() noexcept;
 
 }  // namespace udapl::forks

@@ -16,9 +16,9 @@ class Inside {
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 
-  // Is the calling thread inside anything?
+  // Whether the calling thread is inside any such call.
   [[nodiscard]] static bool any() noexcept { return innermost_ != nullptr; }
-  // Is the calling thread inside a call on behalf of `what`?
+  // Whether the calling thread is inside a call on behalf of `what`.
   [[nodiscard]] static bool of(const void* what) noexcept { return among(innermost_, what); }
 
  private:
@@ -50,7 +50,7 @@ class Waiting {
   [[nodiscard]] bool is_thread(pthread_t thread) const noexcept {
     return ::pthread_equal(thread_, thread) != 0;
   }
-  // Is its thread inside a call on behalf of `what`?
+  // Whether its thread is inside a call on behalf of `what`.
   [[nodiscard]] bool is_inside(const void* what) const noexcept {
     return Inside::among(inside_, what);
   }
@@ -59,7 +59,7 @@ class Waiting {
   Waiting() noexcept : thread_(::pthread_self()), inside_(Inside::innermost_) {}
   ~Waiting() = default;  // REQUIRES: end() was called
 
-  // Does the thread of `other` keep this one from going on, right now? Called with the list's spin
+  // Whether the thread of `other` keeps this one waiting right now. Called with the list's spin
   // lock held: takes spin locks only.
   [[nodiscard]] virtual bool is_kept_by(const Waiting& other) const noexcept = 0;
 

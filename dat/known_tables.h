@@ -69,7 +69,7 @@ class KnownTables {
 // whatever is at that address. Returns false if there is no memory, or nothing that could be a
 // table. Slow.
 [[nodiscard]] bool read_table(const DAT_PROVIDER* table, DAT_PROVIDER& copy) noexcept;
-// Is it a function of a library or of the program?
+// Whether it is a function of a library or of the program.
 [[nodiscard]] bool is_function(const void* address) noexcept;
 
 }  // namespace udapl::dat

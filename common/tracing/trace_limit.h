@@ -19,7 +19,7 @@ class RateLimit {
 
   constexpr RateLimit() noexcept = default;
 
-  // May one be written now? If so `suppressed` says how many could not since the last one.
+  // Returns whether one may be written now, and in `suppressed` how many were not since the last.
   [[nodiscard]] bool admit(Clock::time_point now, unsigned& suppressed) noexcept {
     constexpr Clock::rep kStep = Clock::duration(kInterval).count();
     const Clock::rep time = now.time_since_epoch().count();

@@ -27,7 +27,7 @@ namespace udapl::dapl {
   return poster != nullptr ? poster : completion.qp_context;
 }
 
-// Does the consumer see it? Suppressed successes were only signalled to free slots.
+// Whether the consumer sees it: suppressed successes were only signalled to free slots.
 [[nodiscard]] inline bool makes_event(const transport::Completion& completion) noexcept {
   return completion.status != DAT_DTO_SUCCESS || !cookie_of(completion).suppressed;
 }

@@ -131,7 +131,7 @@ template <Shape kShape>
   return gate_lets<kShape>(gate, flags) && has_list<kShape>(count, list);
 }
 
-// May the post go on in its shape, now that the lock is held? The gate may have been shut
+// Whether the post may proceed in its shape, now that the lock is held: the gate may have been shut
 // meanwhile.
 template <Shape kShape, Guard G>
 [[nodiscard, gnu::always_inline]] inline bool still_has_shape(

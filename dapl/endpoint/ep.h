@@ -147,7 +147,7 @@ class Ep : public ObjectHeader {
   // Both marks; DAT_WATERMARK_INFINITE disarms.
   [[nodiscard]] Status set_watermarks(DAT_COUNT soft, DAT_COUNT hard);
   [[nodiscard]] transport::ReceiveCounts receive_counts();
-  // Is nothing outstanding in this direction?
+  // Whether nothing is outstanding in this direction.
   [[nodiscard]] bool requests_idle() noexcept;
   [[nodiscard]] bool receives_idle() noexcept;
   // Kills the handle, unless the state forbids to free: INVALID_STATE, or INVALID_HANDLE when

@@ -46,7 +46,7 @@ struct EpLimits {
 [[nodiscard]] EpLimits effective_limits(const transport::Attributes& limits,
                                         const EpConfig& config) noexcept;
 
-// Do the objects belong together and are the attributes within the limits? Traces what is not.
+// Checks that the objects belong together and the attributes are within the limits. Traces why not.
 // INVALID_HANDLE with the object's subtype, INVALID_PARAMETER with subtype `arg`.
 [[nodiscard]] Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexcept;
 

@@ -111,7 +111,7 @@ class CookieLimits {
   bool kept_ = false;
 };
 
-// Does the QP stay as it is?
+// Whether the QP need not change.
 bool same_queues(const EpConfig& a, const EpConfig& b) noexcept {
   const DAT_EP_ATTR& x = a.attr;
   const DAT_EP_ATTR& y = b.attr;

@@ -69,7 +69,7 @@ class Cno : public ObjectHeader {
   void release_waiters() noexcept UDAPL_REQUIRES(lock_);
   // A waiter comes; returns `releases_`, which it gives to leave().
   [[nodiscard]] unsigned enter() noexcept UDAPL_EXCLUDES(lock_);
-  // Does the waiter have a reason to leave with SUCCESS? Then it has left, and *evd is set.
+  // If the waiter may return SUCCESS, ends its wait, sets *evd and returns true.
   [[nodiscard]] bool leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
 
   mutable Mutex lock_;

@@ -148,20 +148,20 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
   return illegal();
 }
 
-// May requests (send, RDMA, bind, atomics) be posted? DISCONNECTED ones complete as flushed.
+// Whether requests (send, RDMA, bind, atomics) may be posted; in DISCONNECTED they are flushed.
 [[nodiscard]] constexpr bool takes_requests(DAT_EP_STATE s) noexcept {
   return s == DAT_EP_STATE_CONNECTED || s == DAT_EP_STATE_DISCONNECTED;
 }
-// May dat_ep_modify change the PZ?
+// Whether dat_ep_modify may change the PZ.
 [[nodiscard]] constexpr bool pz_modifiable(DAT_EP_STATE s) noexcept {
   return s == DAT_EP_STATE_UNCONNECTED || s == DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING;
 }
-// May dat_ep_modify change EVDs and attributes?
+// Whether dat_ep_modify may change EVDs and attributes.
 [[nodiscard]] constexpr bool modifiable(DAT_EP_STATE s) noexcept {
   return pz_modifiable(s) || s == DAT_EP_STATE_RESERVED ||
          s == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING;
 }
-// Do remote address and port mean anything (dat_ep_query)?
+// Whether remote address and port are defined (dat_ep_query).
 [[nodiscard]] constexpr bool has_remote(DAT_EP_STATE s) noexcept {
   return s == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||
          s == DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING || is_connecting(s) || is_connected(s);

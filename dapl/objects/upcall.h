@@ -84,7 +84,7 @@ class Upcall {
   void run_here() noexcept;
   [[nodiscard]] bool empty() const noexcept { return ia_ == nullptr; }
 
-  // Does the calling thread run an agent of `ia` now?
+  // Whether the calling thread is running an agent of `ia`.
   [[nodiscard]] static bool running_in_this_thread(const Ia& ia) noexcept;
 
  private:

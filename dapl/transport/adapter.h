@@ -98,7 +98,7 @@ class Adapter {
   virtual WaitResult block(WaitWord& word, std::uint32_t seen,
                            const Deadline& deadline) noexcept = 0;
 
-  // Is the calling thread the service thread? Then it is in no call of the application's.
+  // Whether the calling thread is the service thread, and so in no call of the application's.
   [[nodiscard]] virtual bool in_service_thread() const noexcept = 0;
 };
 

@@ -32,7 +32,7 @@ class Mr {
   [[nodiscard]] virtual DAT_RMR_CONTEXT rmr_context()
       const noexcept = 0;  // 0 without a remote privilege
 
-  // Is a window bound to it, or a bind to it posted and not yet failed? Then it must not be
+  // Whether a window is bound to it, or a bind is posted and has not failed. Then it must not be
   // destroyed.
   [[nodiscard]] virtual bool has_windows() const noexcept = 0;
 };

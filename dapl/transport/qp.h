@@ -98,7 +98,7 @@ class Qp {
   // on_disconnected or on_broken comes. Neither blocks.
   virtual void disconnect(DisconnectMode mode) noexcept = 0;
 
-  // In error: may flushed work still come to the CQs? False: all of it is there.
+  // In the error state: whether flushed work may still arrive at the CQs.
   [[nodiscard]] virtual bool flushing() const noexcept { return false; }
 
   // error -> idle, with empty queues; completions of the QP that are still on its CQs are dropped,

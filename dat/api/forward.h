@@ -63,7 +63,7 @@ inline constexpr bool kIsClose<&DAT_PROVIDER::ia_close_func> = true;
 [[gnu::cold, gnu::noinline]] DAT_RETURN trace_return(const char* function, DAT_HANDLE handle,
                                                      DAT_RETURN code) noexcept;
 
-// Is `handle` an object of a provider, for as far as that can be seen? For calls that are not hot:
+// Whether `handle` is an object of a provider, as far as can be told. For calls that are not hot:
 // what a program gives by mistake may be any address that can be read.
 template <auto Slot>
 [[nodiscard]] inline bool is_object(DAT_HANDLE handle) noexcept {

@@ -28,7 +28,7 @@ constexpr int kAcceptsPerTurn = 32;  // then the other sockets have their turn
 constexpr auto kRetryPause = std::chrono::milliseconds(100);    // when there are no descriptors
 constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // a peer has said something by then
 
-// Does a connection wait to be accepted?
+// Whether a connection waits to be accepted.
 bool has_waiting(int listener) noexcept {
   pollfd query{listener, POLLIN, 0};
   return ::poll(&query, 1, 0) != 0;

@@ -75,7 +75,7 @@ struct ConnectionStep {
   SinkCall call;
 };
 
-// Has the core been told that there is a connection, and not that there is none any more?
+// Whether the core has been told that there is a connection, and not yet of its end.
 [[nodiscard]] constexpr bool is_connected(ConnectionState s) noexcept {
   return s >= ConnectionState::kReady && s <= ConnectionState::kTerminating;
 }

@@ -110,7 +110,7 @@ Verdict ReceiveQueue::place_send(const iwarp::SendSegment& segment) noexcept {
   return placed(scatter_.place(shared_.memory, segment.payload));
 }
 
-// Takes a receive if it is the first segment; do `length` bytes of it fit?
+// Takes a receive if it is the first segment, and checks that `length` bytes of it fit.
 Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t length) noexcept {
   if (segment.first) {
     if (!take()) return without_receive();

@@ -34,7 +34,7 @@ bool SendQueue::placement_due() noexcept {
   return acknowledged_ != built_;
 }
 
-// Is the answer to that question the next that the peer gives?
+// Whether the answer to that question is the next one that the peer sends.
 bool SendQueue::placement_is_next() noexcept {
   if (!placement_read_in_flight_) return false;
   const Request* const request = oldest_unanswered();

@@ -14,7 +14,7 @@ namespace udapl::soft {
 // Adapter. Makes sink calls from the driving thread.
 class AddressWatch {
  public:
-  // Can a socket be bound to it?
+  // Whether a socket can be bound to it.
   using Here = bool (*)(const transport::SocketAddress& address) noexcept;
   AddressWatch(Reactor& reactor, const transport::SocketAddress& address,
                transport::AdapterSink& sink, Here here = &can_be_bound) noexcept;

@@ -29,7 +29,7 @@ class HeldSegments {
   HeldSegments& operator=(const HeldSegments&) = delete;
 
   bool empty() const noexcept { return oldest_ == nullptr; }
-  // Does a ULPDU of `length` bytes stay within the limit?
+  // Whether there is room for a ULPDU of `length` bytes.
   bool has_room(std::uint16_t length) const noexcept;
   // Copies a ULPDU of two parts. False: out of memory. REQUIRES: has_room() of both together.
   [[nodiscard]] bool push(std::span<const std::byte> front, std::span<const std::byte> rest,

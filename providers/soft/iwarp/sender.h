@@ -127,7 +127,7 @@ class Sender {
                                std::span<const IoSpan> payload, std::uint32_t length) noexcept;
   Segment next_segment() const noexcept;
   std::byte* write_header(std::byte* out, const Segment& segment) const noexcept;
-  // Is there room for the segment? Decides whether it is copied.
+  // Whether there is room for the segment. Decides whether it is copied.
   [[nodiscard]] bool make_room(TxBatch& batch, Segment& segment) const noexcept;
   void begin_short(const Short& message, std::uint32_t length) noexcept;
   void build_plain(TxBatch& batch, const Segment& segment) noexcept;

@@ -51,7 +51,7 @@ enum class TerminateCode : std::uint16_t {
   kMpaNoMatchingRtr = 0x2007,
 };
 
-// Does it say that the peer named memory that it has no right to?
+// Whether it reports an access to memory without a right to it.
 constexpr bool is_protection(TerminateCode code) noexcept {
   const unsigned kind = static_cast<unsigned>(code) >> 8;
   return kind == 0x01 || (kind == 0x11 && code != TerminateCode::kDdpTaggedVersion) ||

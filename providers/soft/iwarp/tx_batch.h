@@ -63,7 +63,7 @@ class TxBatch {
   std::size_t kept() const noexcept {
     return kept_until_ > sent_ ? static_cast<std::size_t>(kept_until_ - sent_) : 0;
   }
-  // Does anything pending lie in the consumer's memory?
+  // Whether any pending bytes are in the consumer's memory.
   bool refers() const noexcept { return refers_; }
 
   // Gives back what enlarge() has taken, if nothing is pending.

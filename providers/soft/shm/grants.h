@@ -45,7 +45,7 @@ inline constexpr std::size_t kGrantPlaces = 4;
   return (stag * kSpread >> (32 - kSetBits)) * kGrantPlaces;
 }
 
-// Is the process at the other end of a unix socket one of our user, which we can see?
+// Whether the process at the other end of a unix socket is visible and belongs to our user.
 [[nodiscard]] bool is_of_our_user(int socket) noexcept;
 
 // A process that was seen once; its number may be another one's later.

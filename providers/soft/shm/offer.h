@@ -23,7 +23,7 @@ namespace udapl::soft::shm {
 inline constexpr std::size_t kTokenSize = 24;  // eight that are always the same, sixteen by chance
 using Token = std::array<std::byte, kTokenSize>;
 
-// May these bytes be a token?
+// Whether these bytes can be a token.
 [[nodiscard]] bool looks_like_token(std::span<const std::byte> bytes) noexcept;
 
 // Of the side that connects.
