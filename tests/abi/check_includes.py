@@ -5,7 +5,7 @@
 usage: check_includes.py INCLUDE_DIR --cc CC --cxx CXX
 
 Each combination is compiled as C and as C++, with warnings as errors, each header alone also by the oldest
-and newest rules of both languages. Pairs are formed of the
+and newest rules of both languages, and inside `extern "C"`, where old C++ programs have them. Pairs are formed of the
 headers that applications and providers name (dat/*.h); the headers below dat/api and the
 forwarders dat2/*.h are checked alone.
 Prints one line per failure. Exit status: 0 all passed, 1 something failed.
@@ -19,8 +19,11 @@ import sys
 WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Wconversion', '-Werror']
 
 
-def compiles(compiler, language, standard, include_dir, headers):
-    source = ''.join(f'#include <{header}>\n' for header in headers) + 'extern int nothing;\n'
+def compiles(compiler, language, standard, include_dir, headers, in_extern_c=False):
+    source = ''.join(f'#include <{header}>\n' for header in headers)
+    if in_extern_c:
+        source = 'extern "C" {\n' + source + '}\n'
+    source += 'extern int nothing;\n'
     # GNU C++ has no way for a header to say that it means `long long` before C++11.
     more = ['-Wno-long-long'] if standard == 'c++98' else []
     command = [compiler, '-x', language, f'-std={standard}', *WARNINGS, *more, f'-I{include_dir}',
@@ -30,7 +33,8 @@ def compiles(compiler, language, standard, include_dir, headers):
         return True
     lines = result.stderr.splitlines() or ['no message']
     why = next((line for line in lines if 'error' in line), lines[0])
-    print(f"FAIL {language} {standard}: {', '.join(headers)}: {why}")
+    place = ' in extern "C"' if in_extern_c else ''
+    print(f"FAIL {language} {standard}{place}: {', '.join(headers)}: {why}")
     return False
 
 
@@ -59,6 +63,12 @@ def main():
         every_pair = standard in ('c11', 'c++11')
         for headers in combinations if every_pair else combinations[:len(alone)]:
             if compiles(compiler, language, standard, args.include_dir, headers):
+                passed += 1
+            else:
+                failed += 1
+    for standard in ('c++98', 'c++11', 'c++20'):
+        for header in alone:
+            if compiles(args.cxx, 'c++', standard, args.include_dir, (header,), in_extern_c=True):
                 passed += 1
             else:
                 failed += 1

@@ -11,6 +11,9 @@
 #include <dat/api/evd.h>
 #include <dat/api/types.h>
 
+/* Programs include the headers inside their own extern "C", where there are no templates. */
+extern "C++" {
+
 /* Has a member only for the enumerations that are sets. */
 template <typename Flags>
 struct dat_flags;
@@ -40,5 +43,7 @@ template <typename Flags>
 inline typename dat_flags<Flags>::type& operator|=(Flags& a, Flags b) {
   return a = static_cast<Flags>(static_cast<int>(a) | static_cast<int>(b));
 }
+
+}  /* extern "C++" */
 
 #endif
