@@ -18,7 +18,9 @@ using Deadline = std::optional<Clock::time_point>;  // nullopt: never
   return deadline && Clock::now() >= *deadline;
 }
 
-enum class WaitResult { kChanged, kTimedOut, kInterrupted };
+// kSleptLong: nothing has happened for some seconds. The caller waits again, and may use the
+// opportunity to check what wakes nobody.
+enum class WaitResult { kChanged, kTimedOut, kInterrupted, kSleptLong };
 
 // A number that threads can sleep on until it changes (a futex). Waiter: read value(), look at the
 // state that matters, then wait(value): a change in between makes wait return at once, so no

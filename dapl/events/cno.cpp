@@ -4,6 +4,7 @@
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
 #include "dapl/events/evd.h"
+#include "dapl/events/wait_cancellably.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
@@ -116,14 +117,15 @@ bool Cno::leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
   return true;
 }
 
-DAT_RETURN Cno::wait(DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) noexcept {
+DAT_RETURN Cno::wait(const Deadline& deadline, std::optional<unsigned>& releases,
+                     DAT_EVD_HANDLE* evd) noexcept {
   const Visit visit(ia->visits());
-  const Deadline deadline = deadline_after(timeout);
-  const unsigned releases = enter();
+  const unsigned at_entry = enter();
+  if (!releases) releases = at_entry;
   DAT_RETURN code = DAT_SUCCESS;
   for (;;) {
     const std::uint32_t seen = word_.value();
-    if (leave(releases, evd)) return DAT_SUCCESS;
+    if (leave(*releases, evd)) return DAT_SUCCESS;
     if (code != DAT_SUCCESS) break;
     switch (ia->adapter().block(word_, seen, deadline)) {
       case WaitResult::kTimedOut:
@@ -132,6 +134,9 @@ DAT_RETURN Cno::wait(DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) noexcept {
         break;
       case WaitResult::kInterrupted:
         code = dat_error(DAT_INTERRUPTED_CALL);
+        break;
+      case WaitResult::kSleptLong:
+        code = kWaitAgain;
         break;
       case WaitResult::kChanged:
         if (expired(deadline)) code = DAT_QUEUE_EMPTY;
@@ -251,12 +256,13 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK, DAT_CNO_PARAM* p
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) {
-  return boundary([&]() -> Status {
+  std::optional<unsigned> releases;
+  return wait_cancellably(timeout, [&](const Deadline& deadline) -> Status {
     const auto cno = require<Cno>(handle);
     if (cno == nullptr) return cno.refusal();
     if (evd == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null EVD handle pointer");
-    return Status(cno->wait(timeout, evd));
+    return Status(cno->wait(deadline, releases, evd));
   });
 }
 

@@ -9,6 +9,7 @@
 #include "dapl/objects/upcall.h"
 #include "dapl/transport/cq.h"
 
+#include <optional>
 #include <vector>
 
 namespace udapl::dapl {
@@ -49,8 +50,10 @@ class Cno : public ObjectHeader {
   // ---- for the consumer ------------------------------------------------------------------------
 
   // dat_cno_wait with a checked pointer. Blocks.
-  [[nodiscard]] DAT_RETURN wait(DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) noexcept
-      UDAPL_EXCLUDES(lock_);
+  // `releases`: empty at first, kept between calls of one wait. kWaitAgain: nothing has happened
+  // for some seconds, and the caller no longer waits.
+  [[nodiscard]] DAT_RETURN wait(const Deadline& deadline, std::optional<unsigned>& releases,
+                                DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
   // The latest trigger, which it consumes; null if there is none.
   [[nodiscard]] Evd* consume() noexcept UDAPL_EXCLUDES(lock_);
   Status set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept UDAPL_EXCLUDES(lock_);

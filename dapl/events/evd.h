@@ -129,8 +129,9 @@ class Evd : public ObjectHeader {
   template <class Cq>
   [[nodiscard]] bool take_at_once(DAT_EVENT* event, DAT_COUNT* more) noexcept
       UDAPL_EXCLUDES(cq_->lock, ring_lock_);
-  // Implements dat_evd_wait, with checked pointers. Blocks.
-  [[nodiscard]] DAT_RETURN wait(DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT* event,
+  // Implements dat_evd_wait, with checked pointers. Blocks. kWaitAgain: nothing has happened for
+  // some seconds, and the caller is no longer the waiter.
+  [[nodiscard]] DAT_RETURN wait(const Deadline& deadline, DAT_COUNT threshold, DAT_EVENT* event,
                                 DAT_COUNT* more) noexcept UDAPL_EXCLUDES(cq_->lock, notify_lock_);
   // Called when the IA closes: the waiter returns ABORT, and so do later ones.
   void abort() noexcept UDAPL_EXCLUDES(notify_lock_);

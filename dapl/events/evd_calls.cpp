@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/events/cno.h"
 #include "dapl/events/evd.h"
+#include "dapl/events/wait_cancellably.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ending.h"
@@ -155,7 +156,7 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle) {
 
 DAT_RETURN evd_wait_slowly(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
                            DAT_EVENT* event, DAT_COUNT* more) {
-  return boundary([&]() -> Status {
+  return wait_cancellably(timeout, [&](const Deadline& deadline) -> Status {
     const auto evd = require<Evd>(handle);
     if (evd == nullptr) return evd.refusal();
     if (threshold < 1 || threshold > evd->qlen())
@@ -163,7 +164,7 @@ DAT_RETURN evd_wait_slowly(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT
                    threshold, evd->qlen());
     if (event == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null event");
     if (more == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null count");
-    return Status(evd->wait(timeout, threshold, event, more));
+    return Status(evd->wait(deadline, threshold, event, more));
   });
 }
 

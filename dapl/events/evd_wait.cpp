@@ -2,6 +2,7 @@
 #include "common/tracing/trace.h"
 #include "dapl/events/cno.h"
 #include "dapl/events/evd.h"
+#include "dapl/events/wait_cancellably.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/trace_points.h"
@@ -95,6 +96,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
       if (const DAT_RETURN code = interruption(); code != DAT_SUCCESS) return code;
       const WaitResult result = ia->adapter().block(word_, seen, deadline);
       if (result == WaitResult::kChanged || notified_.load(std::memory_order_acquire)) continue;
+      if (result == WaitResult::kSleptLong) return kWaitAgain;
       return soft_error(cq_.get(), result == WaitResult::kInterrupted ? DAT_INTERRUPTED_CALL
                                                                       : DAT_TIMEOUT_EXPIRED);
     }
@@ -111,10 +113,9 @@ Upcall Evd::release_waiter(bool pass_on) noexcept {
   return Upcall();
 }
 
-DAT_RETURN Evd::wait(DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT* event,
+DAT_RETURN Evd::wait(const Deadline& deadline, DAT_COUNT threshold, DAT_EVENT* event,
                      DAT_COUNT* more) noexcept {
   const Visit visit(ia->visits());
-  const Deadline deadline = deadline_after(timeout);
   const auto enough = static_cast<std::size_t>(threshold);
   if (const Status status = claim_waiter(enough); !status.ok()) return status.code();
   DAT_RETURN code = DAT_SUCCESS;

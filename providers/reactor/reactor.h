@@ -391,6 +391,8 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> turns_{0};     // in a row, without a wait or the service thread
   Direct direct_;
   Clock::time_point slept_at_;             // when a leader that reads the clock went to sleep
+  Clock::time_point led_since_;            // when the leader first read the clock
+  bool led_long_ = false;                  // it has led for some seconds, and returns to its caller
   std::atomic<bool> watch_others_{false};  // the service thread watches the set, or is asked to
   alignas(64) SpinLock lock_;              // a leaf lock
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);

@@ -31,6 +31,18 @@ bool Reactor::polls_drive() noexcept {
   return false;
 }
 
+namespace {
+
+WaitResult wait_some_seconds(WaitWord& word, std::uint32_t seen,
+                             const Deadline& deadline) noexcept {
+  const Clock::time_point most = Clock::now() + Reactor::kLongestSleep;
+  if (deadline && *deadline <= most) return word.wait(seen, deadline);
+  const WaitResult result = word.wait(seen, most);
+  return result == WaitResult::kTimedOut ? WaitResult::kSleptLong : result;
+}
+
+}  // namespace
+
 // Sleeps while another thread drives.
 WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
   Follower me{&word, {}};
@@ -42,7 +54,7 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& d
   // A driver that has released the role checks for followers.
   WaitResult result = WaitResult::kChanged;
   if ((role_.load(std::memory_order_seq_cst) & kState) != kFree || polls_drive())
-    result = word.wait(seen, deadline);
+    result = wait_some_seconds(word, seen, deadline);
   const ScopedLock guard(lock_);
   followers_.erase(followers_.iterator_to(me));
   follower_count_.fetch_sub(1, std::memory_order_relaxed);
@@ -53,6 +65,8 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& d
 // away.
 WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
   leader_present_.store(true, std::memory_order_seq_cst);
+  led_since_ = Clock::time_point();
+  led_long_ = false;
   word.set_waker(this);
   auto result = WaitResult::kChanged;
   while (true) {
@@ -69,6 +83,10 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
     if (word.value() != seen) break;
     if (late || !uninterrupted) {
       result = late ? WaitResult::kTimedOut : WaitResult::kInterrupted;
+      break;
+    }
+    if (led_long_) {
+      result = WaitResult::kSleptLong;
       break;
     }
     if (polls_drive_.load(std::memory_order_seq_cst)) break;
@@ -103,8 +121,10 @@ bool Reactor::leader_sleeps(bool news, const Deadline& deadline) noexcept {
   Deadline suspend;
   if (news || !timed_for_us(deadline) || !timed_for_us(next_timer())) {
     slept_at_ = Clock::now();
+    if (led_since_ == Clock::time_point()) led_since_ = slept_at_;
+    led_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;
     suspend = lease_.suspend_at();
-    until = news ? slept_at_ : leader_wakes_at(deadline, suspend);
+    until = news || led_long_ ? slept_at_ : leader_wakes_at(deadline, suspend);
   } else {
     slept_at_ = Clock::time_point::max() - kShortWait;
   }

@@ -147,6 +147,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_query(DAT_CNO_HANDLE cno_handle,
  * @retval DAT_INVALID_PARAMETER  `evd_handle` is null
  * @retval DAT_INVALID_STATE      the CNO is being destroyed (DAT_INVALID_STATE_CNO_DEAD)
  *
+ * The call is a cancellation point (pthread_cancel). A thread that waits already notices within
+ * some seconds, or within 0.1 s if its type of cancellation is asynchronous.
+ *
  * Blocking: up to `timeout`. Threads: safe. Spec: uDAPL 2.0 dat_cno_wait
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,

@@ -204,6 +204,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUN
  * @retval DAT_INVALID_STATE      another thread waits; the EVD is or was made unwaitable; a
  *                                `threshold` above 1 where 1 is required
  *
+ * The call is a cancellation point (pthread_cancel). A thread that waits already notices within
+ * some seconds, or within 0.1 s if its type of cancellation is asynchronous.
+ *
  * Blocking: up to `timeout`. Threads: safe. Spec: uDAPL 2.0 dat_evd_wait
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout,

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/cancellation.h"
+#include "common/wait_word.h"
+#include "dapl/objects/boundary.h"
+
+#include <dat/udat.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace udapl::dapl {
+
+// Returned by waits to wait_cancellably() only: call again. Not a DAT code.
+inline constexpr DAT_RETURN kWaitAgain = 0x7FFFFFFF;
+
+// The body of dat_evd_wait and dat_cno_wait: calls `wait(deadline)` until it has a result. The call
+// is a cancellation point, since programs end threads that wait by pthread_cancel. A thread that
+// sleeps is not woken for that: it notices within Reactor::kLongestSleep, or, if it permits
+// cancellation at any time, within kPrompt. Not noexcept: a cancelled thread is unwound from here.
+template <class Wait>
+[[nodiscard]] DAT_RETURN wait_cancellably(DAT_TIMEOUT timeout, Wait wait) {
+  constexpr auto kPrompt = std::chrono::milliseconds(100);
+  CancellationPoint point;
+  point.begin();
+  const Deadline deadline = deadline_after(timeout);
+  while (true) {
+    Deadline until = deadline;
+    if (point.is_asynchronous()) [[unlikely]] {
+      const Clock::time_point soon = Clock::now() + kPrompt;
+      until = deadline ? std::min(*deadline, soon) : soon;
+    }
+    const DAT_RETURN code = boundary([&] { return wait(until); });
+    const DAT_RETURN type = DAT_GET_TYPE(code);
+    const bool timed_out = type == DAT_TIMEOUT_EXPIRED || type == DAT_QUEUE_EMPTY;
+    if (code != kWaitAgain && !(timed_out && until != deadline)) {
+      point.end();
+      return code;
+    }
+    point.check();
+  }
+}
+
+}  // namespace udapl::dapl
