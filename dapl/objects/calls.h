@@ -7,10 +7,10 @@
 
 #include <type_traits>
 
-// The provider-table entries for IAs, events and memory that are not hot, one per slot, named as
-// the slot; ep_calls.h has those of EPs. What each does is said at the dat_* function of the same
-// name in include/dat/api. Each checks its arguments in the order of semantics 0.3 and lets no
-// exception out. evd_dequeue and evd_wait are templates: datapath_evd.h.
+// The provider-table entries for IAs, events and memory that are not hot, one per slot, with the
+// name of the slot; ep_calls.h has those of EPs. The dat_* function of the same name in
+// include/dat/api documents each. Each checks its arguments in the order of semantics 0.3 and lets
+// no exception out. evd_dequeue and evd_wait are templates: datapath_evd.h.
 namespace udapl::dapl::calls {
 
 template <class Slot>
@@ -43,7 +43,7 @@ Entry<DAT_EVD_ENABLE_FUNC> evd_enable;
 Entry<DAT_EVD_DISABLE_FUNC> evd_disable;
 Entry<DAT_EVD_SET_UNWAITABLE_FUNC> evd_set_unwaitable;
 Entry<DAT_EVD_CLEAR_UNWAITABLE_FUNC> evd_clear_unwaitable;
-Entry<DAT_EVD_WAIT_FUNC> evd_wait_slowly;  // all that calls::evd_wait of datapath_evd.h does not
+Entry<DAT_EVD_WAIT_FUNC> evd_wait_slowly;  // the slow path of calls::evd_wait (datapath_evd.h)
 Entry<DAT_EVD_RESIZE_FUNC> evd_resize;
 Entry<DAT_EVD_POST_SE_FUNC> evd_post_se;
 Entry<DAT_EVD_FREE_FUNC> evd_free;

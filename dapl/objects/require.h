@@ -46,14 +46,14 @@ struct Kind {
   }
 }
 
-// Records that `handle` is none of the kind.
+// Records that `handle` is not of this kind.
 [[gnu::cold, gnu::noinline]] inline Status refuse_handle(Kind kind, DAT_HANDLE handle) noexcept {
   UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is no %s", handle, kind.name);
 }
 
 }  // namespace handles
 
-// The object that a handle names, or null, and then why not.
+// The object that a handle names, or null and the reason for refusing the handle.
 template <class T>
 class Required {
  public:
@@ -68,7 +68,7 @@ class Required {
   Status refusal_;
 };
 
-// If it is null, that is recorded.
+// Records the refusal if the result is null.
 template <class T>
 [[nodiscard, gnu::always_inline]] inline Required<T> require(DAT_HANDLE handle) noexcept {
   if (T* const object = handle_cast<T>(handle); object != nullptr) [[likely]]

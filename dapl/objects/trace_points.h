@@ -7,21 +7,21 @@
 #include "dapl/transport/cm.h"
 #include "dapl/transport/types.h"
 
-// The records of the provider core. Call each only where trace::enabled() says so: they are cold
-// and out of line, so that a point that is off is a load and a branch.
+// The trace records of the provider core. Call each only if trace::enabled(): they are cold and out
+// of line, so that a disabled point costs a load and a branch.
 namespace udapl::dapl {
 
 struct Cookie;
 
-// trace::set_describe: what a handle is, also one that is dead or never was.
+// For trace::set_describe: what a handle is, including a freed or invalid one.
 [[nodiscard]] trace::Identity identify(const void* object) noexcept;
 
 namespace point {
 
-// A request or receive is about to be given to the transport. `object`: the EP or SRQ.
+// A request or receive is about to be posted to the transport. `object`: the EP or SRQ.
 [[gnu::cold, gnu::noinline]] void post(const ObjectHeader& object, const Cookie& cookie,
                                        std::uint32_t flags) noexcept;
-// A completion has been taken from the transport; its cookie is still there.
+// A completion has been polled from the transport; its cookie has not been released.
 [[gnu::cold, gnu::noinline]] void completion(const transport::Completion& completion,
                                              DAT_EVD_HANDLE evd) noexcept;
 [[gnu::cold, gnu::noinline]] void state(const ObjectHeader& ep, EpInput why, DAT_EP_STATE from,

@@ -10,8 +10,7 @@
 #include <cstddef>
 
 // Table entries with their calls and returns traced. Everything that an entry's body records is
-// about the handle of the call. For control calls: an entry that is hot records what it does
-// itself.
+// attributed to the handle of the call. For control calls only: a hot entry makes its own records.
 namespace udapl::dapl {
 
 template <std::size_t N>
@@ -27,7 +26,7 @@ struct CallName {
                                                DAT_HANDLE handle, trace::Identity who,
                                                DAT_RETURN code) noexcept;
 
-// The handle that a call is about; none where the first argument is a name.
+// The handle that a call operates on; none if the first argument is a name.
 [[nodiscard]] inline DAT_HANDLE subject_of(DAT_HANDLE handle) noexcept { return handle; }
 [[nodiscard]] inline DAT_HANDLE subject_of(const char*) noexcept { return DAT_HANDLE_NULL; }
 
@@ -60,8 +59,8 @@ struct TracedEntry<Entry, Name, At, DAT_RETURN (*)(First, Rest...) noexcept> {
   }
 };
 
-// A call that makes or changes something, traced from kCalls on. Why it is refused is an error that
-// the user must know.
+// A call that creates or changes an object, traced from kCalls on. The reason for a refusal is
+// reported to the user as an error.
 template <auto Entry, CallName Name, class Type = decltype(Entry)>
 struct SetupEntry;
 
@@ -82,7 +81,7 @@ template <auto Entry, CallName Name>
 inline constexpr auto kTracedSetup =
     &TracedEntry<&SetupEntry<Entry, Name>::call, Name, trace::kCalls>::call;
 
-// `Entry` as it stands in a provider table, traced from level `At` on.
+// `Entry` wrapped for a provider table, traced from level `At` on.
 template <auto Entry, CallName Name, trace::Level At = trace::kCalls>
 inline constexpr auto kTraced = &TracedEntry<Entry, Name, At>::call;
 

@@ -18,10 +18,10 @@ class Ia;
 // proxy agents. dat_ia_close waits for them. Thread-safe. Owned by an Ia.
 class Visits {
  public:
-  // What the visitor reads after this, of what is written before wait_until_empty(), is new, or
-  // wait_until_empty() sees the visitor. For words that both read and write in sequential order.
+  // Either the visitor's later reads see what was written before wait_until_empty(), or
+  // wait_until_empty() sees the visitor. Holds for words that both sides access with seq_cst.
   void enter() noexcept { inside_.fetch_add(1, std::memory_order_seq_cst); }
-  // The caller does not touch the Ia after this.
+  // The caller must not touch the Ia after this.
   void leave() noexcept;
   // Returns when no visitor is inside. REQUIRES: no new visitor can enter.
   void wait_until_empty() noexcept;
@@ -42,9 +42,9 @@ class Visit {
   Visits& visits_;
 };
 
-// A thread that closes an Ia and is going to wait for its visitors, for a scope. begin() is false
-// if one of them, an agent, waits in turn for an agent that this thread runs: the thread closes an
-// Ia, or destroys what is being called, and neither would ever go on.
+// Marks, for a scope, that a thread closes an Ia and is about to wait for its visitors. begin()
+// returns false if one of the visitors, an agent, waits in turn for an agent that this thread runs,
+// because it closes an Ia or destroys the object being called: the two would deadlock.
 class Closing final : public Waiting {
  public:
   explicit Closing(const Ia& ia) noexcept : ia_(ia) {}
@@ -56,8 +56,8 @@ class Closing final : public Waiting {
   const Ia& ia_;
 };
 
-// What has to be done after an event was posted, when no lock is held any more: call the
-// application's proxy agent, or tell the async EVDs that an EVD overflowed. Empty most of the time.
+// Work left to do after an event was posted, once no lock is held: calling the application's proxy
+// agent, or notifying the async EVDs that an EVD overflowed. Usually empty.
 //
 // Runs when it is destroyed, an agent in a thread of the provider's: an application may call DAT
 // with a lock that its agent takes, or out of an agent (docs/adr/0027). So `evd.post(event);`
@@ -68,8 +68,8 @@ class Upcall {
  public:
   Upcall() noexcept = default;
   // Calls `agent` with `evd`.
-  // `owner`: its CNO, for Ia::agents(). Without an EVD it is the farewell of a CNO, which is called
-  // in place: the application is about to free what the agent uses.
+  // `owner`: the agent's CNO, for Ia::agents(). A null `evd` is the last call of a CNO's agent,
+  // which is made in the calling thread: the application is about to free what the agent uses.
   Upcall(Ia& ia, const DAT_OS_WAIT_PROXY_AGENT& agent, Evd* evd, const void* owner) noexcept;
   // Reports that `evd` lost an event.
   static Upcall overflow(Evd& evd) noexcept;
@@ -80,7 +80,7 @@ class Upcall {
 
   // REQUIRES: the caller holds no lock. Does nothing the second time.
   void run() noexcept;
-  // In the calling thread, whichever it is.
+  // Runs in the calling thread.
   void run_here() noexcept;
   [[nodiscard]] bool empty() const noexcept { return ia_ == nullptr; }
 

@@ -18,7 +18,7 @@
 namespace udapl::transport {
 
 // Limits and properties of an adapter; fixed while it is open. The core builds DAT_IA_ATTR and
-// DAT_PROVIDER_ATTR from it and refuses what is beyond a limit before the transport is asked.
+// DAT_PROVIDER_ATTR from it and rejects requests beyond a limit before it calls the transport.
 struct Attributes {
   std::string device_name;
   std::string vendor_name;
@@ -56,12 +56,12 @@ struct Attributes {
   bool read_sink_context_exposed = false;
   bool dto_and_connection_mergeable = true;
   bool posts_return_before_work = false;  // dto_async_return_guaranteed
-  // A request that has completed needs nothing more of this side: an abrupt end cannot lose it.
+  // A completed request needs nothing more from this side: an abrupt disconnect cannot lose it.
   bool completed_is_delivered = false;
   bool send_invalidate = false;
   bool read_to_rmr = false;
   bool delayed_ack = false;             // QpInit::delayed_ack may be set
-  bool delayed_ack_by_default = false;  // and is, unless the consumer says otherwise
+  bool delayed_ack_by_default = false;  // the default of delayed_ack where the consumer sets none
   DAT_RMR_SCOPE rmr_scope = DAT_RMR_SCOPE_ANY;
   DAT_EXTENSION extension = DAT_EXTENSION_NONE;
   int extension_version = 0;
@@ -69,16 +69,16 @@ struct Attributes {
 };
 
 // An open interface adapter: the factory of everything below and the owner of the service thread,
-// which turns what peers and the kernel cause into sink calls. Thread-safe. Owned by an Ia. All it
-// made is destroyed before it; the destructor joins the service thread.
+// which turns events from peers and the kernel into sink calls. Thread-safe. Owned by an Ia. All
+// objects it created are destroyed before it; the destructor joins the service thread.
 class Adapter {
  public:
   virtual ~Adapter() = default;
 
   [[nodiscard]] virtual const Attributes& attributes() const noexcept = 0;
 
-  // Each fails with INSUFFICIENT_RESOURCES, or as said at its request. Sinks are borrowed and
-  // outlive the object.
+  // Each fails with INSUFFICIENT_RESOURCES, or as documented at its request type. Sinks are
+  // borrowed and outlive the object.
   virtual Result<std::unique_ptr<Pd>> create_pd() = 0;
   virtual Result<std::unique_ptr<Mr>> register_memory(Pd& pd, const MrInit& init) = 0;
   virtual Result<std::unique_ptr<Window>> create_window(Pd& pd, WindowScope scope) = 0;
@@ -87,13 +87,13 @@ class Adapter {
                                                   SrqSink& sink) = 0;
   virtual Result<std::unique_ptr<Qp>> create_qp(const QpInit& init) = 0;
 
-  // CONN_QUAL_IN_USE: the place is taken. CONN_QUAL_UNAVAILABLE: none free (conn_qual 0).
+  // CONN_QUAL_IN_USE: the port is in use. CONN_QUAL_UNAVAILABLE: no port is free (conn_qual 0).
   // INVALID_PARAMETER: a qualifier that the transport does not have. INVALID_ADDRESS: not an
   // address of this machine.
   virtual Result<std::unique_ptr<Listener>> listen(const ListenRequest& request,
                                                    ListenSink& sink) = 0;
 
-  // Sleeps until `word` differs from `seen`, the deadline passes or a signal came; may return
+  // Sleeps until `word` differs from `seen`, the deadline passes or a signal arrives; may return
   // kChanged spuriously. A transport that needs its callers' threads drives progress here.
   virtual WaitResult block(WaitWord& word, std::uint32_t seen,
                            const Deadline& deadline) noexcept = 0;

@@ -39,9 +39,9 @@ struct SocketAddress {
   }
 };
 
-// The port that a connection qualifier stands for. Programs use process ids and random 64-bit
-// values: what is no port is folded into 33534..65534, as existing providers fold it, so that both
-// ends agree. Two qualifiers of one port cannot be listened on at a time.
+// The port that a connection qualifier maps to. Programs use process ids and random 64-bit values
+// as qualifiers: a value that is no port is folded into 33534..65534 as existing providers do, so
+// that both ends agree. Two qualifiers that map to one port cannot be listened on at the same time.
 [[nodiscard]] constexpr std::uint16_t port_of(DAT_CONN_QUAL qualifier) noexcept {
   constexpr DAT_CONN_QUAL kPorts = 65536;
   constexpr DAT_CONN_QUAL kFolded = 32001;
@@ -59,14 +59,14 @@ struct Endpoints {
 
 struct ConnectRequest {
   SocketAddress remote;      // the port in it is ignored
-  DAT_CONN_QUAL conn_qual;   // of the peer's listener: port_of() it counts
-  DAT_TIMEOUT timeout_us;    // covers everything up to the peer's consumer's decision;
+  DAT_CONN_QUAL conn_qual;   // of the peer's listener; only port_of(conn_qual) matters
+  DAT_TIMEOUT timeout_us;    // covers everything until the peer's consumer accepts or rejects;
                              // DAT_TIMEOUT_INFINITE: no limit
   PrivateData private_data;  // copied; at most Attributes::max_private_data
 };
 
-// A peer that wants to connect. Owned by a CR. Thread-safe as long as one thread decides.
-// Destroying it undecided refuses the peer (on_refused there).
+// A peer's connection request. Owned by a CR. Thread-safe as long as only one thread accepts or
+// rejects. Destroying it before either refuses the peer (on_refused at the peer).
 class IncomingConnection {
  public:
   virtual ~IncomingConnection() = default;
@@ -78,21 +78,21 @@ class IncomingConnection {
   [[nodiscard]] virtual int peer_rdma_read_in() const noexcept = 0;
   [[nodiscard]] virtual int peer_rdma_read_out() const noexcept = 0;
 
-  // Accepts into `qp` (idle, made by the same adapter, not destroyed before its sink has been
-  // told). The outcome comes through that QP's sink: on_established or on_accept_failed. After
-  // success the request is spent. An error (the data too long for this peer, the QP unsuitable)
-  // leaves request, QP and peer as they were.
+  // Accepts into `qp` (idle, created by the same adapter, not destroyed before its sink has been
+  // notified). That QP's sink reports the outcome: on_established or on_accept_failed. After
+  // success the request is consumed. An error (private data too long for this peer, unsuitable QP)
+  // leaves request, QP and peer unchanged.
   virtual Status accept(Qp& qp, PrivateData private_data) = 0;
-  // Tells the peer that the consumer refuses (on_rejected there). The request is spent. May block
-  // briefly.
+  // Notifies the peer that the consumer rejects (on_rejected at the peer). The request is consumed.
+  // May block briefly.
   virtual void reject(PrivateData private_data) noexcept = 0;
 };
 
-// A listening place. The destructor stops listening and frees the place at once.
+// A listening port. The destructor stops listening and frees the port at once.
 class Listener {
  public:
   virtual ~Listener() = default;
-  // As the consumer gave it; the port, if the transport was to pick one.
+  // The qualifier that the consumer passed, or the port that the transport picked.
   [[nodiscard]] virtual DAT_CONN_QUAL conn_qual() const noexcept = 0;
   [[nodiscard]] virtual const SocketAddress& address() const noexcept = 0;
 };

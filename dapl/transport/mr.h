@@ -37,10 +37,10 @@ class Mr {
   [[nodiscard]] virtual bool has_windows() const noexcept = 0;
 };
 
-// Over which QPs a window works: all of its domain, or the one that it was bound through.
+// The QPs through which a window is accessible: all of its domain, or the one it was bound through.
 enum class WindowScope { kPd, kQp };
 
-// What a window grants.
+// The access that a window grants.
 struct Binding {
   DAT_LMR_TRIPLET range;
   DAT_MEM_PRIV_FLAGS privileges;
@@ -55,7 +55,7 @@ class Window {
 
   // The context of the latest posted bind; 0 if there was none or it was an unbind.
   [[nodiscard]] virtual DAT_RMR_CONTEXT rmr_context() const noexcept = 0;
-  // The binding in force; none when never bound, unbound or invalidated by the peer.
+  // The current binding; none if never bound, unbound or invalidated by the peer.
   [[nodiscard]] virtual std::optional<Binding> binding() const noexcept = 0;
 };
 

@@ -12,9 +12,9 @@ namespace udapl::transport {
 class Cq;
 class Srq;
 
-// What a QP is made from. Pointers are borrowed and outlive the QP.
+// The parameters of a QP. Pointers are borrowed; the objects outlive the QP.
 struct QpInit {
-  void* context;  // comes back in Completion::qp_context
+  void* context;  // returned in Completion::qp_context
   ConnectionSink* sink;
   Pd* pd;
   Cq* recv_cq;  // may be the same as request_cq
@@ -24,8 +24,8 @@ struct QpInit {
   int max_request;
   int max_recv_segments;
   int max_request_segments;
-  int max_rdma_read_in;   // reads that the peer may have outstanding towards us
-  int max_rdma_read_out;  // reads that we keep in flight; further ones wait in the queue
+  int max_rdma_read_in;   // reads that the peer may have in flight to this QP
+  int max_rdma_read_out;  // reads that this QP keeps in flight; further ones wait in the queue
   bool solicited_only;    // of this QP's receive completions only solicited ones are notifications
   bool delayed_ack = false;  // Sends and RDMA Writes complete when the peer has placed their
                              // data; false unless Attributes::delayed_ack
@@ -33,7 +33,7 @@ struct QpInit {
 
 enum class DisconnectMode { kAbrupt, kGraceful };
 
-// What dat_ep_recv_query reports. Both from one consistent look.
+// What dat_ep_recv_query reports; both values are from one consistent snapshot.
 struct ReceiveCounts {
   int held;  // buffers assigned to the QP whose completion has not been generated
   int span;  // highest assigned message number - last completed one
@@ -109,8 +109,8 @@ class Qp {
   // Addresses of the connection; meaningful from connect/accept on.
   [[nodiscard]] virtual Endpoints endpoints() const noexcept = 0;
 
-  // Soft: one on_soft_watermark when more buffers are held (at once, if so already). Hard: the
-  // connection breaks. -1 disables a mark. Replaces marks that have not fired.
+  // Exceeding the soft mark causes one on_soft_watermark (at once if already exceeded); exceeding
+  // the hard mark breaks the connection. -1 disables a mark. Replaces marks that have not fired.
   virtual void set_watermarks(int soft, int hard) noexcept = 0;
   [[nodiscard]] virtual ReceiveCounts receive_counts() const noexcept = 0;
 };

@@ -7,9 +7,9 @@
 // For transports whose QPs are made of parts.
 namespace udapl::transport {
 
-// The parts of a Qp (queue, connection, link) have no locks of their own: what they do for set-up
-// and end they do under the lock of the Qp. For Clang's analysis it has the same name in all of
-// them, `qp_locked`: the lock of the Qp at hand is held. No code holds the locks of two Qps.
+// The parts of a Qp (queue, connection, link) have no locks of their own: their set-up and teardown
+// run under the lock of the Qp. For Clang's analysis that lock has the same name in all of them,
+// `qp_locked`, meaning that the lock of the current Qp is held. No code holds the locks of two Qps.
 struct UDAPL_CAPABILITY("lock of the QP") QpLocked {};
 inline constinit QpLocked qp_locked;
 

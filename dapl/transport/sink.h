@@ -19,7 +19,7 @@ class IncomingConnection;
 
 // Why an established connection ended on its own.
 enum class BreakReason {
-  kLocalFault,    // a local work request failed: its completion tells
+  kLocalFault,    // a local work request failed: its completion has the cause
   kRemoteFault,   // the peer reported an error (Terminate) or refused an access
   kProtocol,      // the peer's byte stream broke the protocol
   kNoReceive,     // a message arrived and no receive was posted
@@ -48,8 +48,8 @@ class ConnectionSink {
   virtual void
   on_refused() noexcept = 0;  // by the peer's stack: no listener, backlog full, incompatible
   virtual void on_unreachable() noexcept = 0;  // no route, no such host, no answer
-  virtual void on_timed_out() noexcept = 0;  // active: ConnectRequest::timeout_us is over. The peer
-                                             // has been told.
+  virtual void on_timed_out() noexcept = 0;  // active: ConnectRequest::timeout_us elapsed. The peer
+                                             // has been notified.
   virtual void
   on_accept_failed() noexcept = 0;  // passive: the active side was gone before the handshake ended
   virtual void on_disconnected() noexcept = 0;  // the peer ended it, or a graceful disconnect of
@@ -60,8 +60,8 @@ class ConnectionSink {
   on_soft_watermark() noexcept = 0;  // more buffers held than the soft mark; disarmed by this
   // The QP has an error that no work request reports (an asynchronous QP error of hardware).
   virtual void on_async_error() noexcept = 0;
-  // A QP with an SRQ was connected, is in error now and takes no more buffers. Comes whatever ended
-  // the connection, our own disconnect included.
+  // A QP with an SRQ was connected, is now in error and consumes no more buffers. Called whatever
+  // ended the connection, including a local disconnect.
   virtual void on_srq_released() noexcept {}
 
   // A query, not a report; any lock may be held. Returns the number of posted receives of the QP's

@@ -10,12 +10,13 @@
 
 namespace udapl::transport {
 
-// Makes the sink calls of one object (sink.h): by deferred calls of the transport's driver only, so
-// without locks, one at a time. An object numbers its sink calls (0..30) and posts the numbers; of
-// several that wait the lowest is made first. What a call carries is kept in the object.
+// Makes the sink calls of one object (sink.h). It makes them only from deferred calls of the
+// transport's driver, hence without locks and one at a time. An object numbers its sink calls
+// (0..30) and posts the numbers; of several pending calls the lowest is made first. The arguments
+// of a call are stored in the object.
 //
-// Deferred(driver, call): post() makes the driver call once; close() takes that back, and waits for
-// a call that runs in another thread.
+// Deferred(driver, call): post() makes the driver call `call` once; close() cancels that, and waits
+// for a call that runs in another thread.
 //
 // Thread-safe. A member of the object whose calls it makes; declare it last, or close() it first.
 template <class Deferred>
@@ -40,29 +41,29 @@ class SinkGate {
     return [](void* object, unsigned call) noexcept { (static_cast<T*>(object)->*Member)(call); };
   }
 
-  // Any lock may be held. Posting a call that waits already changes nothing. Not concurrently with
-  // close().
+  // Any lock may be held. Posting a call that is already pending changes nothing. Must not run
+  // concurrently with close().
   void post(unsigned call) noexcept {
     const std::uint32_t before = waiting_.fetch_or(1U << call, std::memory_order_acq_rel);
     if (before == 0) deferred_.post();
   }
 
-  // The calls of the set (1 << number) that wait will not be made; one that has begun in another
-  // thread may still run. Any lock may be held.
+  // Cancels the pending calls of the set (1 << number); one that has begun in another thread may
+  // still run. Any lock may be held.
   void cancel(std::uint32_t calls) noexcept {
     waiting_.fetch_and(~calls | kClosed, std::memory_order_acq_rel);
   }
 
-  // As cancel(), by default of all calls, and waits for one that runs in another thread: hold no
-  // lock that the sink could want. What is posted afterwards is made.
+  // Like cancel(), by default of all calls, but also waits for one that runs in another thread: hold
+  // no lock that the sink could acquire. Calls posted afterwards are made.
   void drain(std::uint32_t calls = ~kClosed) noexcept {
     cancel(calls & ~kClosed);
     deferred_.close();
     if ((waiting_.load(std::memory_order_acquire) & ~kClosed) != 0) deferred_.post();
   }
 
-  // No call begins any more. Waits for one that runs in another thread: hold no lock that the sink
-  // could want. Idempotent.
+  // No further call begins. Waits for one that runs in another thread: hold no lock that the sink
+  // could acquire. Idempotent.
   void close() noexcept {
     waiting_.store(kClosed, std::memory_order_release);
     deferred_.close();

@@ -7,8 +7,8 @@
 namespace udapl::transport {
 
 // A queue of receive buffers shared by QPs. Thread-safe, except that posts need the caller's
-// serialisation. Owned by an SRQ object, which outlives the QPs that draw from it. The destructor
-// discards what is posted without completions.
+// serialisation. Owned by an SRQ object, which outlives the QPs that use it. The destructor
+// discards posted buffers without completions.
 class Srq {
  public:
   virtual ~Srq() = default;
@@ -18,13 +18,13 @@ class Srq {
   virtual DAT_RETURN post_recv(WorkId id, const DAT_LMR_TRIPLET* segments,
                                DAT_COUNT count) noexcept = 0;
 
-  // Room for at least `depth` buffers; keeps what is posted. REQUIRES: depth >= posted buffers.
+  // Makes room for at least `depth` buffers; keeps posted ones. REQUIRES: depth >= posted buffers.
   virtual Status resize(int depth) = 0;
-  // Arms SrqSink::on_low_watermark, which comes at once if fewer than `mark` buffers are available.
-  // 0 disarms. INSUFFICIENT_RESOURCES: the adapter does not take it, and nothing is armed.
+  // Arms SrqSink::on_low_watermark, which is called at once if fewer than `mark` buffers are
+  // available. 0 disarms. INSUFFICIENT_RESOURCES: the adapter rejects the mark; nothing is armed.
   virtual Status set_low_watermark(int mark) noexcept = 0;
   [[nodiscard]] virtual int available()
-      const noexcept = 0;  // posted and not yet taken by a message
+      const noexcept = 0;  // posted and not yet consumed by a message
 };
 
 }  // namespace udapl::transport

@@ -15,7 +15,7 @@ using WorkId = std::uint64_t;
 
 using PrivateData = std::span<const std::byte>;
 
-// How a work request is to be executed and reported. Or-ed together.
+// How to execute and report a work request. Or-ed together.
 enum WorkFlag : std::uint32_t {
   kSignalled = 1U << 0,  // a successful completion is put on the CQ; a failed one always is
   kSolicited = 1U << 1,  // Send only: the peer's receive completion is a solicited one
@@ -25,14 +25,15 @@ enum WorkFlag : std::uint32_t {
 };
 using WorkFlags = std::uint32_t;
 
-// What happened to one work request. Filled by Cq::poll.
+// The outcome of one work request. Filled by Cq::poll.
 struct Completion {
   WorkId id;
   void* qp_context;  // QpInit::context of the QP that did the work. Always set for an SRQ receive:
-                     // the one that consumed the buffer. Otherwise null, if the id is to tell.
+                     // the QP that consumed the buffer. Otherwise may be null: the id names the QP.
   DAT_DTO_COMPLETION_STATUS status;
-  // Always set. A receive, failed or not: RECEIVE, RECEIVE_WITH_INVALIDATE or an IB extension's. A
-  // request: below the first extension, or which one it was; which one exactly, the id knows.
+  // Always set. For a receive, failed or not: RECEIVE, RECEIVE_WITH_INVALIDATE or a receive of the
+  // IB extension. For a request: any value below the first extension, or the extension operation;
+  // the cookie behind the id has the exact operation.
   DAT_DTOS operation;
   std::uint32_t length;         // bytes moved; 0 on failure
   DAT_RMR_CONTEXT rmr_context;  // RECEIVE_WITH_INVALIDATE and SUCCESS: what was invalidated; else 0
