@@ -20,8 +20,8 @@ class Evd;
 // enabled EVD that has no waiter; the trigger stays until a waiter, dat_cno_trigger or a proxy
 // agent consumes it.
 //
-// The CQs of its EVDs are armed whenever it is not triggered; while it is, further notifications
-// change nothing, so they need not be: consuming the trigger arms them again.
+// The CQs of its EVDs are armed while it is not triggered. While it is triggered, further
+// notifications change nothing, so the CQs stay disarmed: consuming the trigger arms them again.
 //
 // Thread-safe; its lock comes after those of an Evd, and only the transport's come after it. Owned
 // by an Ia.
@@ -39,12 +39,12 @@ class Cno : public ObjectHeader {
 
   // Throws std::bad_alloc.
   void attach(Evd& evd) UDAPL_EXCLUDES(lock_);
-  // dat_evd_modify_cno took it away.
+  // For dat_evd_modify_cno.
   void detach(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
-  // It is being freed. If it was the last, waiters are told that there is none. The agent is not
-  // called: programs free what it works on before they free the EVDs.
+  // Detaches an EVD that is being freed. If it was the last, waiters return with a null EVD. The
+  // agent is not called: programs free the data it uses before they free the EVDs.
   void detach_freed(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
-  // A notification of `evd`: wakes a waiter, or calls the agent by the Upcall.
+  // Handles a notification of `evd`: wakes a waiter, or returns an Upcall that calls the agent.
   Upcall trigger(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- for the consumer ------------------------------------------------------------------------
@@ -58,19 +58,20 @@ class Cno : public ObjectHeader {
   [[nodiscard]] Evd* consume() noexcept UDAPL_EXCLUDES(lock_);
   Status set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept UDAPL_EXCLUDES(lock_);
   void query(DAT_CNO_PARAM* param) const noexcept UDAPL_EXCLUDES(lock_);
-  // dat_cno_free may go on; INVALID_STATE if not.
+  // Whether dat_cno_free may proceed; INVALID_STATE if not.
   [[nodiscard]] Status check_free() const noexcept UDAPL_EXCLUDES(lock_);
-  // The IA closes: waiters return, the agent is called, both with a null EVD. No trigger any more.
+  // For closing the IA: waiters return and the agent is called, both with a null EVD. No more
+  // triggers are accepted.
   Upcall abort() noexcept UDAPL_EXCLUDES(lock_);
 
  private:
-  // Makes it untriggered and arms the EVDs; returns the latest trigger.
+  // Clears the trigger and arms the EVDs; returns the latest trigger.
   Evd* take_trigger() noexcept UDAPL_REQUIRES(lock_);
   void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
   void remove(Evd& evd) noexcept UDAPL_REQUIRES(lock_);
   void release_waiters() noexcept UDAPL_REQUIRES(lock_);
-  // A waiter comes; returns `releases_`, which it gives to leave().
+  // Registers a waiter; returns `releases_`, which the waiter passes to leave().
   [[nodiscard]] unsigned enter() noexcept UDAPL_EXCLUDES(lock_);
   // If the waiter may return SUCCESS, ends its wait, sets *evd and returns true.
   [[nodiscard]] bool leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
@@ -83,7 +84,7 @@ class Cno : public ObjectHeader {
   bool aborted_ UDAPL_GUARDED_BY(lock_) = false;
   Evd* latest_ UDAPL_GUARDED_BY(lock_) = nullptr;  // a hint; never followed
   int waiters_ UDAPL_GUARDED_BY(lock_) = 0;
-  unsigned releases_ UDAPL_GUARDED_BY(lock_) = 0;  // how often all waiters were sent away
+  unsigned releases_ UDAPL_GUARDED_BY(lock_) = 0;  // how often all waiters were released
   WaitWord word_;
 };
 

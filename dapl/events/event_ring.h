@@ -11,20 +11,20 @@
 
 namespace udapl::dapl {
 
-// A first-in-first-out queue of events. Not thread-safe, except that size() may be asked by
-// anybody. Owned by an Evd, whose ring lock protects it.
+// A first-in-first-out queue of events. Not thread-safe, except that any thread may call size().
+// Owned by an Evd, whose ring lock protects it.
 class EventRing {
  public:
   // Throws std::bad_alloc. The memory is not touched before events use it.
   explicit EventRing(std::size_t capacity)
       : capacity_(capacity), slots_(new DAT_EVENT[std::max<std::size_t>(capacity, 1)]) {}
 
-  // A snapshot for those who do not hold the lock.
+  // A snapshot if the caller does not hold the lock.
   [[nodiscard]] std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] bool full() const noexcept { return size() >= capacity_; }
 
-  // Where the next event goes, which commit() takes in. REQUIRES: !full().
+  // The slot of the next event; commit() queues it. REQUIRES: !full().
   [[nodiscard]] DAT_EVENT& next() noexcept {
     return slots_[wrap(head_ + size_.load(std::memory_order_relaxed))];
   }

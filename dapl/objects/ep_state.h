@@ -7,12 +7,11 @@
 
 #include <cstdint>
 
-// The EP state machine as a pure table: no object, no lock, no I/O. Spec: semantics 3.2 (what leads
-// where) and 3.3 (what is legal when). tests/unit/dapl_ep enumerates every pair.
+// The EP state machine as a pure table: no object, no lock, no I/O. Spec: semantics 3.2
+// (transitions) and 3.3 (legal calls per state). tests/unit/dapl_ep enumerates every pair.
 namespace udapl::dapl {
 
-// What can happen to an EP. The first group are calls of the consumer, the second what the
-// transport reports.
+// The inputs of the state machine: first the consumer's calls, then the transport's reports.
 enum class EpInput : std::uint8_t {
   kConnect,    // connect, dup_connect, common_connect
   kReserve,    // rsp_create with this EP
@@ -26,14 +25,14 @@ enum class EpInput : std::uint8_t {
   kFree,
 
   kRequest,      // a peer's request arrived at the RSP of this EP
-  kRequestLost,  // ... but could not be delivered: the RSP listens on
+  kRequestLost,  // ... but could not be delivered: the RSP keeps listening
   kEstablished,
   kRejected,  // by the peer's consumer
   kRefused,   // by the peer's stack
   kUnreachable,
   kTimedOut,
   kAcceptFailed,
-  kDisconnected,  // by the peer, or our graceful disconnect is done
+  kDisconnected,  // by the peer, or a local graceful disconnect has completed
   kBroken,
 };
 inline constexpr int kEpInputs = static_cast<int>(EpInput::kBroken) + 1;
@@ -83,7 +82,7 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
     return legal ? EpStep{EpVerdict::kGo, next, kNoEvent}
                  : EpStep{EpVerdict::kIllegal, DAT_EP_STATE_UNCONNECTED, kNoEvent};
   };
-  // A report of the transport that comes too late, because a call of ours was faster, is ignored.
+  // A report of the transport that lost the race against a local call is ignored.
   constexpr auto ended = [](bool expected, DAT_EVENT_NUMBER event) {
     return expected ? EpStep{EpVerdict::kGo, DAT_EP_STATE_DISCONNECTED, event}
                     : EpStep{EpVerdict::kNothing, DAT_EP_STATE_UNCONNECTED, kNoEvent};

@@ -7,9 +7,9 @@
 #include "common/spin_lock.h"
 
 // The lock policy of the posts of a provider table. TakeLock for entries marked threadsafe; NoLock
-// for nonthreadsafe ones, where the consumer serialises posts on one EP, or one SRQ, itself.
-// Whatever another thread may touch beside such a post has a lock of its own in both cases: that of
-// a CQ, an SRQ's cookies, an EVD's ring.
+// for nonthreadsafe ones, where the consumer itself serialises posts on one EP or one SRQ. Data
+// that another thread may access concurrently with such a post has its own lock in both cases: that
+// of a CQ, an SRQ's cookies, an EVD's ring.
 namespace udapl::dapl {
 
 struct TakeLock {
@@ -40,7 +40,7 @@ struct NoLock {
   static void unlock(SpinLock& lock) noexcept UDAPL_RELEASE(lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS {
     static_cast<void>(lock);
   }
-  // Claims the capability without taking the lock, since the consumer serialises these posts.
+  // Claims the capability without acquiring the lock, since the consumer serialises these posts.
   class UDAPL_SCOPED_CAPABILITY Scope {
    public:
     explicit Scope(SpinLock& lock) noexcept UDAPL_ACQUIRE(lock) { static_cast<void>(lock); }

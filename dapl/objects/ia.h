@@ -59,7 +59,7 @@ class Ia : public ObjectHeader {
   [[nodiscard]] const transport::Attributes& attributes() const noexcept {
     return adapter_->attributes();
   }
-  // The handle that the consumer knows. REQUIRES: no lock held (it asks the registry).
+  // The consumer's handle. REQUIRES: no lock held (it queries the registry).
   [[nodiscard]] DAT_IA_HANDLE handle() const noexcept;
   // The async EVD; DAT_EVD_OUT_OF_SCOPE when this open has none.
   [[nodiscard]] DAT_EVD_HANDLE async_evd() const noexcept;
@@ -74,31 +74,31 @@ class Ia : public ObjectHeader {
 
   // ---- objects ---------------------------------------------------------------------------------
 
-  // Has the IA `limit` objects of type T already? Then the transport need not be asked for one
-  // more. A look without the lock: another thread may make one at the same time.
+  // Whether the IA already has `limit` objects of type T, so that the transport need not be called
+  // for one more. Read without the lock: another thread may create one at the same time.
   template <class T>
   [[nodiscard]] bool full(int limit) const noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
     return std::get<ObjectList<T>>(lists_).size() >=
            static_cast<std::size_t>(limit < 0 ? 0 : limit);
   }
-  // Takes ownership; the object is visible to everybody now.
+  // Takes ownership and makes the object visible to all threads.
   template <class T>
   T& adopt(Owned<T> object) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     return list<T>().insert(std::move(object));
   }
-  // Takes it out; the caller lets it end without the lock. REQUIRES: adopted.
+  // Removes it from its list; the caller destroys it without the lock. REQUIRES: adopted.
   template <class T>
   [[nodiscard]] Owned<T> release(T& object) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     return list<T>().remove(object);
   }
-  // Ends an adopted object.
+  // Removes and destroys an adopted object.
   template <class T>
   void destroy(T& object) noexcept UDAPL_EXCLUDES(lock_) {
     release(object).reset();
   }
-  // Calls f(T&) for each; f takes no lock but those of objects.
+  // Calls f(T&) for each; f may acquire only locks of objects.
   template <class T, class F>
   void for_each(F&& f) UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
@@ -108,12 +108,12 @@ class Ia : public ObjectHeader {
 
   // ---- async events and visitors ---------------------------------------------------------------
 
-  // Gives every async EVD of the adapter a copy of an async event. `object`: what it is about; null
-  // for the IA itself. REQUIRES: no lock held.
+  // Posts a copy of an async event to every async EVD of the adapter. `object`: the object that the
+  // event concerns; null for the IA itself. REQUIRES: no lock held.
   void report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept;
 
   [[nodiscard]] Visits& visits() noexcept { return visits_; }
-  // Calls the proxy agents that may not be called where their event came up.
+  // Calls the proxy agents that must not be called in the thread that posted the event.
   [[nodiscard]] Worker& agents() noexcept { return agents_; }
 
  private:
@@ -135,7 +135,7 @@ class Ia : public ObjectHeader {
   // Makes or finds the async EVD; *async_evd in and out as in dat_ia_open.
   [[nodiscard]] Status choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd);
   [[nodiscard]] bool has_consumer_objects() noexcept UDAPL_EXCLUDES(lock_);
-  // Waits end with ABORT or a null EVD, agents are called a last time. Throws bad_alloc, then
+  // Ends waits with ABORT or a null EVD and calls the agents a last time. If it throws bad_alloc,
   // nothing has changed.
   void send_visitors_away() UDAPL_EXCLUDES(lock_);
 
@@ -148,7 +148,7 @@ class Ia : public ObjectHeader {
   std::vector<DAT_NAMED_ATTR> vendor_attributes_;
   std::vector<DAT_NAMED_ATTR> named_attributes_;
   Evd* own_async_evd_ = nullptr;  // the one that open() made
-  // Where this open's async events go; under the lock of AsyncEvds.
+  // The destination of this open's async events; guarded by the lock of AsyncEvds.
   Use<Evd> async_evd_;
   Ia* next_open_ = nullptr;
   std::uint64_t serial_ = 0;

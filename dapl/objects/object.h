@@ -248,8 +248,8 @@ class ObjectList {
   std::atomic<std::size_t> size_{0};
 };
 
-// Counts one use of an object for as long as it lives. Assignable, so that dat_ep_modify can
-// exchange it.
+// Holds one use of an object for its own lifetime. Assignable, so that dat_ep_modify can replace
+// it.
 template <class T>
 class Use {
  public:

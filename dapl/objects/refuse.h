@@ -4,8 +4,8 @@
 #include "common/result.h"
 #include "common/tracing/cause.h"
 
-// Leaves a function that returns Status or Result with an error, and says why in one trace record
-// and as the thread's last cause:
+// Returns an error from a function that returns Status or Result, and records the reason in one
+// trace record and as the thread's last cause:
 //   if (qlen <= 0) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "queue length %d", qlen);
 #define UDAPL_REFUSE(type, subtype, ...)                                    \
   do {                                                                      \

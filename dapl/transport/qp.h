@@ -44,8 +44,8 @@ struct ReceiveCounts {
 // leads back to idle. In error every post completes at once as FLUSHED, in order, behind what was
 // flushed before.
 //
-// Thread safety: posts of one direction need the caller's serialisation; everything else is safe
-// against everything. Owned by an Ep. The destructor aborts whatever runs (the peer sees a broken
+// Thread safety: the caller serialises posts of one direction; everything else may run concurrently
+// with anything. Owned by an Ep. The destructor aborts work in flight (the peer sees a broken
 // connection) and removes the QP's completions from its CQs.
 class Qp {
  public:
@@ -65,7 +65,7 @@ class Qp {
   // remote.segment_length bytes are read; the core has checked that the local segments hold them.
   virtual DAT_RETURN post_rdma_read(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
                                     const DAT_RMR_TRIPLET& remote, WorkFlags) noexcept = 0;
-  // As post_rdma_read, the sink being a window or remotely writable MR of this process.
+  // Like post_rdma_read, but the sink is a window or remotely writable MR of this process.
   virtual DAT_RETURN post_rdma_read_to_rmr(WorkId, const DAT_RMR_TRIPLET& sink,
                                            const DAT_RMR_TRIPLET& remote, WorkFlags) noexcept = 0;
   // *context gets the new context (0 for an unbind). Later work of this QP starts after the bind.

@@ -54,8 +54,8 @@ class SinkGate {
     waiting_.fetch_and(~calls | kClosed, std::memory_order_acq_rel);
   }
 
-  // Like cancel(), by default of all calls, but also waits for one that runs in another thread: hold
-  // no lock that the sink could acquire. Calls posted afterwards are made.
+  // Like cancel(), by default of all calls, but also waits for one that runs in another thread:
+  // hold no lock that the sink could acquire. Calls posted afterwards are made.
   void drain(std::uint32_t calls = ~kClosed) noexcept {
     cancel(calls & ~kClosed);
     deferred_.close();
