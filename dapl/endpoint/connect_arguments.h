@@ -4,7 +4,7 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 
-// Checks of arguments that several connection calls share. Each traces what it refuses.
+// Checks of arguments that several connection calls share. Each traces its refusals.
 namespace udapl::dapl {
 
 class Ia;
@@ -21,7 +21,7 @@ class Ia;
 [[nodiscard]] Result<transport::SocketAddress> check_peer(DAT_IA_ADDRESS_PTR address,
                                                           DAT_RETURN arg) noexcept;
 
-// Only best effort is there. INVALID_PARAMETER with `arg` for what is no QoS at all.
+// Only best effort is supported. INVALID_PARAMETER with `arg` for a value that is no QoS.
 [[nodiscard]] Status check_qos(DAT_QOS qos) noexcept;
 
 }  // namespace udapl::dapl

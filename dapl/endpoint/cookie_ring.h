@@ -102,7 +102,7 @@ class CookieRing {
     const Slots& all = slots();
     const Cookie* tail = nullptr;
     const Cookie* head = nullptr;
-    do {  // both of one moment: between two loads the ring may have gone round
+    do {  // a consistent pair: between two loads the ring may have wrapped around
       tail = tail_.load(std::memory_order_acquire);
       head = head_.load(std::memory_order_acquire);
     } while (tail != tail_.load(std::memory_order_relaxed));

@@ -10,8 +10,8 @@
 
 namespace udapl::dapl {
 
-// The CQ of an EP direction that has no EVD: completions are thrown away, and only free the slots
-// of their requests. Thread-safe. Owned by an Ep, outlives its QP.
+// The CQ of an EP direction that has no EVD: completions are discarded and only free the slots of
+// their requests. Thread-safe. Owned by an Ep, outlives its QP.
 class DiscardCq {
  public:
   // `depth`: requests that can be outstanding. `eager`: completions are thrown away as they come,
@@ -25,7 +25,7 @@ class DiscardCq {
   DiscardCq& operator=(const DiscardCq&) = delete;
 
   [[nodiscard]] transport::Cq& cq() const noexcept { return *cq_; }
-  // Throws away what is there.
+  // Discards all queued completions.
   void drain() noexcept UDAPL_EXCLUDES(cq_->lock);
 
  private:

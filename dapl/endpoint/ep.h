@@ -33,7 +33,7 @@ struct alignas(64) RequestQueue {
   std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
   DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no request EVD: all count as suppressed
-  // Up to here one cache line, which is all that most posts need.
+  // The members above fill one cache line, which is all that most posts need.
   const Pz* pz UDAPL_GUARDED_BY(lock) = nullptr;
   Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
   bool can_invalidate UDAPL_GUARDED_BY(lock) = false;
@@ -46,8 +46,8 @@ struct alignas(64) ReceiveQueue {
   SpinLock lock;
   std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
-  // The transport is taking another queue. Posts wait until it has: dat_ep_modify blocks, so it
-  // cannot hold the lock meanwhile.
+  // The transport is replacing the QP. Posts wait until it has: dat_ep_modify blocks, so it cannot
+  // hold the lock meanwhile.
   bool exchanging UDAPL_GUARDED_BY(lock) = false;
   // Null: nothing can be posted (no PZ yet, an SRQ, or a reset is running).
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
@@ -56,11 +56,11 @@ struct alignas(64) ReceiveQueue {
   CookieRing cookies;
 };
 
-// An endpoint: one end of a reliable connection, or the place for one.
+// An endpoint: one end of a reliable connection, connected or not.
 //
-// While request_gate (receive_gate) is open, one segment with default flags needs no further look
-// at state and configuration: the EP takes such posts, signals them and allows a segment. The gates
-// change with the state.
+// While request_gate (receive_gate) is open, a post of one segment with default flags needs no
+// further check of state and configuration: the EP accepts such posts, signals them and allows at
+// least one segment. The gates change with the state.
 //
 // Thread safety: everything may be called from any thread. `mutex_` serialises control calls and
 // the transport's reports; posts take the queue's lock only and read the state as an atomic, which
@@ -74,10 +74,10 @@ class Ep : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EP;
 
-  // Use make(). `state` is UNCONNECTED, or TENTATIVE for one that the provider makes for a request.
+  // Use make(). `state` is UNCONNECTED, or TENTATIVE if the provider creates the EP for a request.
   Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state);
-  // Aborts what runs, without an event. Nothing that EVDs hold refers to it afterwards. Waits for a
-  // running report of the transport unless called from inside it.
+  // Aborts connection and work, without an event. Afterwards nothing in an EVD refers to the EP.
+  // Waits for a running report of the transport unless called from inside it.
   ~Ep();
 
   // Makes an EP and enters it in the Ia's list. Checks the configuration: codes of dat_ep_create.
@@ -103,17 +103,17 @@ class Ep : public ObjectHeader {
     if (state != DAT_EP_STATE_COMPLETION_PENDING ||
         receives.cookies.oldest() == accepted_at_.load(std::memory_order_relaxed))
       return false;
-    accepted_at_.store(nullptr, std::memory_order_relaxed);  // also when the ring has gone round
+    accepted_at_.store(nullptr, std::memory_order_relaxed);  // so that a ring wrap does not matter
     return true;
   }
   [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
-  // Does it connect, with ESTABLISHED not queued yet in the EVD that its receives complete on? Then
-  // what completes is early there.
+  // Whether the EP is connecting and ESTABLISHED is not queued yet in the EVD that its receives
+  // complete on. If so, its completions are early there.
   [[nodiscard]] bool awaits_established() const noexcept {
     return awaits_established_.load(std::memory_order_acquire);
   }
-  // Why the transport broke the last connection, "" if it did not; and what it saw of it, or "".
-  // Texts that live for ever.
+  // Why the transport broke the last connection, "" if it did not; and its detail, or "". Strings
+  // of static lifetime.
   [[nodiscard]] const char* break_reason() const noexcept {
     const char* const reason = broken_by_.load(std::memory_order_acquire);
     return reason != nullptr ? reason : "";
@@ -130,14 +130,16 @@ class Ep : public ObjectHeader {
       requests.cookies.retire(&cookie);
   }
   // ---- control calls, with checked arguments
-  // Starts connecting. INVALID_STATE (also without PZ or connect EVD), and what the transport says.
+  // Starts connecting. INVALID_STATE (also without PZ or connect EVD), or the transport's error.
   [[nodiscard]] Status connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags,
                                bool common);
-  // As connect, to where `like` was connected; address and qualifier of `request` are ignored.
+  // Like connect, to the peer that `like` connected to; `request`'s address and qualifier are
+  // ignored.
   [[nodiscard]] Status dup_connect(Ep& like, transport::ConnectRequest request);
-  // INVALID_STATE: no connection at all. Posts DISCONNECTED now (abrupt) or lets the transport end.
+  // INVALID_STATE: not connected or connecting. Abrupt: posts DISCONNECTED now; graceful: the
+  // transport ends the connection later.
   [[nodiscard]] Status disconnect(DAT_CLOSE_FLAGS flags);
-  // Blocks until the device has flushed what is posted (not for ever), and for the transport's
+  // Blocks until the device has flushed posted work (for a limited time), and for the transport's
   // clean-up.
   [[nodiscard]] Status reset();
   // All masked fields or none.
@@ -150,8 +152,8 @@ class Ep : public ObjectHeader {
   // Whether nothing is outstanding in this direction.
   [[nodiscard]] bool requests_idle() noexcept;
   [[nodiscard]] bool receives_idle() noexcept;
-  // Kills the handle, unless the state forbids to free: INVALID_STATE, or INVALID_HANDLE when
-  // another thread was faster. The caller destroys the EP after success.
+  // Marks the handle dead. INVALID_STATE: the state forbids freeing; INVALID_HANDLE: another thread
+  // freed it first. The caller destroys the EP after success.
   [[nodiscard]] Status begin_free();
 
   // ---- for service points and CRs
@@ -167,11 +169,11 @@ class Ep : public ObjectHeader {
   void set_endpoints(const transport::Endpoints& ends);
 
  private:
-  // Between reset's start and end; callers of state() see DISCONNECTED.
+  // The state during a reset; state() returns DISCONNECTED for it.
   static constexpr auto kResetting = static_cast<DAT_EP_STATE>(15);
 
-  // What the transport reports. Each steps the state and posts the event under mutex_, and lets the
-  // upcall run without it, after which the EP may be gone.
+  // The transport's reports. Each steps the state and posts the event under mutex_, then runs the
+  // upcall without it, after which the EP may have been freed.
   class Sink final : public transport::ConnectionSink {
    public:
     explicit Sink(Ep& ep) noexcept : ep_(ep) {}
@@ -194,7 +196,7 @@ class Ep : public ObjectHeader {
     Ep& ep_;
   };
 
-  // Where a connect went, for dup_connect.
+  // The destination of the latest connect, for dup_connect.
   struct Target {
     transport::SocketAddress address;
     DAT_CONN_QUAL conn_qual;
@@ -202,7 +204,7 @@ class Ep : public ObjectHeader {
     bool common;
   };
 
-  // All of an EP that dat_ep_modify exchanges. What is not needed any more ends without a lock.
+  // All parts of an EP that dat_ep_modify replaces. Retired parts are destroyed without a lock.
   struct Parts {
     std::unique_ptr<EpBindings> bindings;
     std::unique_ptr<DiscardCq> discard;
@@ -221,7 +223,7 @@ class Ep : public ObjectHeader {
   }
   [[nodiscard]] Status check_ready() const UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status set_up() UDAPL_REQUIRES(mutex_);
-  // Goes over to configuration `wanted`. On failure nothing has changed.
+  // Switches to configuration `wanted`. On failure nothing has changed.
   [[nodiscard]] Status configure(const EpConfig& wanted, Parts& retired) UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status check_posted(const EpConfig& wanted) UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status modify_qp(const transport::QpInit& init) UDAPL_REQUIRES(mutex_);
@@ -229,7 +231,7 @@ class Ep : public ObjectHeader {
   [[nodiscard]] Status make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* discard)
       UDAPL_REQUIRES(mutex_);
   [[nodiscard]] transport::QpInit qp_init(const EpConfig& config, DiscardCq* discard) noexcept;
-  // Configuration and QP become what posts see.
+  // Makes configuration and QP visible to posts.
   void publish() noexcept UDAPL_REQUIRES(mutex_);
   void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
@@ -255,7 +257,7 @@ class Ep : public ObjectHeader {
   int hard_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;
 };
 
-// INVALID_STATE, explained: `input` is not for the state that `ep` is in.
+// Returns INVALID_STATE and records that `input` is illegal in the state of `ep`.
 [[nodiscard]] Status illegal(const Ep& ep, EpInput input) noexcept;
 
 }  // namespace udapl::dapl

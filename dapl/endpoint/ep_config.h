@@ -12,7 +12,7 @@
 
 namespace udapl::dapl {
 
-// What the consumer configured: what dat_ep_query returns and dat_ep_modify changes.
+// The consumer's configuration, which dat_ep_query returns and dat_ep_modify changes.
 struct EpConfig {
   Pz* pz = nullptr;
   Evd* recv_evd = nullptr;
@@ -33,8 +33,8 @@ inline constexpr DAT_COUNT kDefaultDtos = 16;
 [[nodiscard]] DAT_EP_ATTR default_attributes(const transport::Attributes& limits,
                                              DAT_COUNT dtos) noexcept;
 
-// What the numbers in the attributes come to: what no program has had to set with care counts as
-// the adapter's limit where it is beyond it (docs/compatibility.md). Queries show it as it was set.
+// The effective numbers of the attributes: values that existing providers do not check are clamped
+// to the adapter's limit (docs/compatibility.md). Queries return them as they were set.
 struct EpLimits {
   DAT_COUNT recv_segments;
   DAT_COUNT request_segments;
@@ -50,16 +50,16 @@ struct EpLimits {
 // INVALID_HANDLE with the object's subtype, INVALID_PARAMETER with subtype `arg`.
 [[nodiscard]] Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexcept;
 
-// The mode that an attribute's flags stand for. Bits that are no mode count for nothing, as they
-// never did (docs/compatibility.md).
+// The completion mode in an attribute's flags. Bits that are no mode are ignored, as existing
+// providers do (docs/compatibility.md).
 [[nodiscard]] constexpr DAT_COMPLETION_FLAGS completion_mode(DAT_COMPLETION_FLAGS flags) noexcept {
   if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return DAT_COMPLETION_UNSIGNALLED_FLAG;
   if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return DAT_COMPLETION_SOLICITED_WAIT_FLAG;
   return DAT_COMPLETION_EVD_THRESHOLD_FLAG;
 }
 
-// What an EP uses, for as long as it lives: counts the objects and feeds the EVDs. Not thread-safe:
-// the Ep's lock protects it.
+// Holds the uses of an EP's objects and attaches its streams to the EVDs, for its own lifetime. Not
+// thread-safe: the Ep's lock protects it.
 class EpBindings final {
  public:
   explicit EpBindings(const EpConfig& config) noexcept;
@@ -69,7 +69,7 @@ class EpBindings final {
   static void* operator new(std::size_t) { return BlockCache<EpBindings>::allocate(); }
   static void operator delete(void* block) noexcept { BlockCache<EpBindings>::release(block); }
 
-  // Feeds the EVDs.
+  // Attaches the streams to the EVDs.
   void attach() noexcept;
   void detach() noexcept;
 
@@ -84,7 +84,7 @@ class EpBindings final {
   bool attached_ = false;
 };
 
-// A communicator that we have: {AF_INET or AF_INET6, SOCK_STREAM, default or TCP}.
+// Whether the communicator is supported: {AF_INET or AF_INET6, SOCK_STREAM, default or TCP}.
 [[nodiscard]] bool is_supported(const DAT_COMM& comm) noexcept;
 
 }  // namespace udapl::dapl

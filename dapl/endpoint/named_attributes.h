@@ -8,21 +8,21 @@
 
 #include <vector>
 
-// Attributes by name that are ours: <dat/dat_trclvl.h> says what they mean.
+// The project's own named attributes; <dat/dat_trclvl.h> documents them.
 namespace udapl::dapl {
 
 struct EpConfig;
 
-// vendor_attr of dat_ia_query. The strings live for ever.
+// vendor_attr of dat_ia_query. The strings have static lifetime.
 [[nodiscard]] std::vector<DAT_NAMED_ATTR> vendor_attributes(const transport::Attributes& adapter);
 
-// Takes over what the provider-specific attributes of an EP in `from` ask for. INVALID_PARAMETER
+// Applies the provider-specific attributes of an EP in `from`. INVALID_PARAMETER
 // with subtype `arg`: a name that EPs of this adapter do not have, or a value that it cannot have.
 // Unnamed ones stay as they are. Then puts the array that queries show into `config`.
 [[nodiscard]] Status take_ep_attributes(const transport::Attributes& adapter,
                                         const DAT_EP_ATTR& from, DAT_RETURN arg, EpConfig* config);
-// The same for the attributes that an EP is made with, which are in `config`: what is wrong with
-// them is ignored, as it always was (docs/compatibility.md).
+// The same for the attributes that an EP is created with, which are in `config`: invalid ones are
+// ignored, as existing providers do (docs/compatibility.md).
 void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept;
 void show_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept;
 

@@ -18,7 +18,7 @@ namespace udapl::dapl {
 
 class Srq;
 
-// The cookie of a buffer on an SRQ. `ep` is null: the completion says who took the buffer.
+// The cookie of a buffer on an SRQ. `ep` is null: the completion names the EP that consumed it.
 struct SrqCookie : Cookie {
   Srq* srq;
   SrqCookie* next_free;
@@ -44,7 +44,7 @@ class Srq : public ObjectHeader {
 
   // A free cookie with srq set, or null when max_recv_dtos buffers are outstanding.
   [[nodiscard]] SrqCookie* claim() noexcept UDAPL_EXCLUDES(cookie_lock_);
-  // The post was refused, or the completion has become an event.
+  // Frees a cookie whose post was refused or whose completion has become an event.
   void retire(SrqCookie& cookie) noexcept UDAPL_EXCLUDES(cookie_lock_);
 
   [[nodiscard]] int max_recv_iov() const noexcept { return max_recv_iov_; }
@@ -62,7 +62,7 @@ class Srq : public ObjectHeader {
     Srq& srq;
   };
 
-  // Sets the limit at the end of its scope: the old one unless another was decided on.
+  // Sets the limit at the end of its scope: to the old value unless a new one was chosen.
   struct LimitChange {
     explicit LimitChange(Srq& owner) noexcept;
     ~LimitChange();
@@ -73,7 +73,7 @@ class Srq : public ObjectHeader {
   };
 
   [[nodiscard]] int cookie_count() const noexcept UDAPL_EXCLUDES(cookie_lock_);
-  // Makes `count` more cookies. Throws std::bad_alloc, then nothing has changed.
+  // Allocates `count` more cookies. If it throws std::bad_alloc, nothing has changed.
   void add_cookies(int count) UDAPL_EXCLUDES(cookie_lock_);
 
   const Use<Pz> pz_;

@@ -11,10 +11,10 @@ namespace udapl::dapl {
 class Ep;
 
 // A connection request: a peer that waits for the consumer's decision. Independent of the service
-// point it came through, which may be gone.
+// point that it arrived at, which may have been freed.
 //
-// Thread safety: one thread at a time decides (claim); looking is free. Owned by an Ia until it is
-// accepted, rejected or handed off. One that ends undecided rejects its peer.
+// Thread safety: one thread at a time decides (claim); reads need no lock. Owned by an Ia until it
+// is accepted, rejected or handed off. Destroying it undecided rejects its peer.
 class Cr : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CR;
@@ -32,7 +32,7 @@ class Cr : public ObjectHeader {
   [[nodiscard]] transport::Endpoints& endpoints() noexcept { return endpoints_; }
   [[nodiscard]] transport::PrivateData private_data() const noexcept { return private_data_; }
 
-  // The right to decide. False: another thread is deciding, or has.
+  // Acquires the right to decide. False: another thread is deciding or has decided.
   [[nodiscard]] bool claim() noexcept {
     return !claimed_.exchange(true, std::memory_order_acquire);
   }

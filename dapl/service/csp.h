@@ -16,7 +16,7 @@ class Csp : public ServicePoint {
   ~Csp() { close(); }  // before the sink goes
 
   [[nodiscard]] const DAT_COMM& comm() const noexcept { return comm_; }
-  // A request for this place. On failure it is still the caller's.
+  // Delivers a request to this service point. On failure the caller still owns it.
   [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
                                Upcall& upcall) noexcept;
 

@@ -16,7 +16,7 @@ class Psp : public ServicePoint {
   ~Psp() { close(); }  // before the sink goes
 
   [[nodiscard]] DAT_PSP_FLAGS flags() const noexcept { return flags_; }
-  // A request for this place. On failure it is still the caller's.
+  // Delivers a request to this service point. On failure the caller still owns it.
   [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
                                Upcall& upcall) noexcept;
 

@@ -5,7 +5,7 @@
 
 namespace udapl::dapl {
 
-// A reserved service point: listens for one request, which takes the EP along, and ends with it.
+// A reserved service point: listens for one request, which is delivered with the EP, and then ends.
 //
 // Thread safety: a request and dat_rsp_free may race; the one that moves the phase away from
 // kListening wins. Owned by an Ia, ends itself when its request arrives.
@@ -15,7 +15,7 @@ class Rsp : public ServicePoint {
 
   // `ep` null: the provider makes one for the request.
   Rsp(Ia& owner, Evd& evd, Ep* ep) noexcept : ServicePoint(owner, kType, evd, sink_), ep_(ep) {}
-  // Waits for a delivery to be decided: only the Ia's end can meet one.
+  // Waits for a running delivery to finish: only closing the Ia can run into one.
   ~Rsp() {
     static_cast<void>(begin_free());
     close();  // before the sink goes
@@ -23,17 +23,17 @@ class Rsp : public ServicePoint {
 
   [[nodiscard]] Ep* ep() const noexcept { return ep_; }
 
-  // Listening has begun: requests may be delivered, and the RSP may be gone the next moment.
+  // Listening has begun: requests may be delivered, so the RSP may be freed at any time.
   void start() noexcept { phase_.store(Phase::kListening, std::memory_order_release); }
   // Claims the right to deliver the one request. Returns false if the RSP has ended, or another
   // thread delivers. Waits for start(), which does not take long.
   [[nodiscard]] bool begin_delivery() noexcept;
-  // The request, after begin_delivery(). On success the RSP is gone: the caller does not touch it.
-  // On failure it listens on, and the request is still the caller's.
+  // Delivers the request, after begin_delivery(). On success the RSP is freed: the caller must not
+  // touch it. On failure it keeps listening, and the caller still owns the request.
   [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
                                Upcall& upcall) noexcept;
-  // Takes the right to free it. False: the request came first. Waits for a delivery to be decided,
-  // which does not take long.
+  // Acquires the right to free it. False: the request came first. Waits for a running delivery to
+  // finish, which does not take long.
   [[nodiscard]] bool begin_free() noexcept;
 
  private:

@@ -12,10 +12,10 @@ namespace udapl::dapl {
 
 class Ep;
 
-// What PSP, RSP and CSP share: a listening place whose requests become CRs and events on a CR EVD.
+// The base of PSP, RSP and CSP: a listener whose requests become CRs and events on a CR EVD.
 //
-// Thread safety: requests arrive on the adapter's thread (or by dat_cr_handoff), the rest comes
-// from the consumer. Owned, as a PSP, RSP or CSP, by an Ia.
+// Thread safety: requests arrive on the adapter's thread (or by dat_cr_handoff), all other calls
+// come from the consumer. Owned, as a PSP, RSP or CSP, by an Ia.
 class ServicePoint : public ObjectHeader {
  public:
   [[nodiscard]] Evd& evd() const noexcept { return *evd_.get(); }
@@ -28,9 +28,9 @@ class ServicePoint : public ObjectHeader {
   // Listens. CONN_QUAL_IN_USE, CONN_QUAL_UNAVAILABLE, INVALID_PARAMETER, INVALID_ADDRESS,
   // INSUFFICIENT_RESOURCES. May block. Requests may arrive before it returns.
   [[nodiscard]] Status listen(const transport::ListenRequest& request) noexcept;
-  // Stops listening; the place is free. Waits for a running request unless called from inside it.
+  // Stops listening and frees the port. Waits for a running request unless called from inside it.
   void close() noexcept { listener_.reset(); }
-  // Returns when no handoff uses the place. REQUIRES: it is off the Ia's list.
+  // Returns when no handoff uses the service point. REQUIRES: it is off the Ia's list.
   void wait_for_users() const noexcept;
 
  protected:
@@ -59,12 +59,12 @@ struct Arrival {
                                            const transport::IncomingConnection& request) noexcept;
 
 // Makes a CR of the arrival and posts its event to `evd`. On failure (the EVD is full, no memory)
-// nothing has changed and arrival.request is still there. `upcall` gets what is to be run without
+// nothing has changed and arrival.request is still set. `upcall` receives the work to run without
 // locks.
 [[nodiscard]] Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept;
 
-// Takes the request to the place that listens on `conn_qual` (dat_cr_handoff). INVALID_PARAMETER if
-// there is none, INSUFFICIENT_RESOURCES if its EVD is full; then `request` is still there.
+// Delivers the request to the service point that listens on `conn_qual` (dat_cr_handoff).
+// INVALID_PARAMETER: there is none; INSUFFICIENT_RESOURCES: its EVD is full, `request` is still set.
 [[nodiscard]] Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
                                std::unique_ptr<transport::IncomingConnection>& request,
                                Upcall& upcall) noexcept;
