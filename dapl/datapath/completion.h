@@ -14,14 +14,14 @@
 #include <cstdint>
 #include <cstring>
 
-// From a transport's completion to a DAT event.
+// Converts a transport's completion to a DAT event.
 namespace udapl::dapl {
 
 [[nodiscard]] inline Cookie& cookie_of(const transport::Completion& completion) noexcept {
   return *reinterpret_cast<Cookie*>(static_cast<std::uintptr_t>(completion.id));
 }
 
-// Whose it is: of an SRQ's buffer, the EP that consumed it.
+// The EP of a completion; for an SRQ's buffer, the EP that consumed it.
 [[nodiscard]] inline void* ep_of(const transport::Completion& completion) noexcept {
   Ep* const poster = cookie_of(completion).ep;
   return poster != nullptr ? poster : completion.qp_context;
@@ -69,7 +69,7 @@ inline void retire(const transport::Completion& completion) noexcept {
   std::memcpy(event->event_extension_data, &extension, sizeof extension);
 }
 
-// As to_event, whatever it is.
+// Like to_event, for completions of every kind.
 [[nodiscard, gnu::noinline]] inline bool to_other_event(const transport::Completion& completion,
                                                         DAT_EVD_HANDLE evd,
                                                         DAT_EVENT* event) noexcept {
@@ -104,7 +104,8 @@ inline void retire(const transport::Completion& completion) noexcept {
   return true;
 }
 
-// Fills *event and frees the cookie, if that is a transfer that went well; false: nothing was done.
+// If the completion is a successful transfer, fills *event and frees the cookie; if false, nothing
+// was done.
 [[nodiscard, gnu::always_inline]] inline bool to_plain_event(
     const transport::Completion& completion, DAT_EVD_HANDLE evd, DAT_EVENT* event) noexcept {
   static_assert(DAT_DTO_SUCCESS == 0 && DAT_DTO_BIND_MW < 8);

@@ -36,7 +36,7 @@ template <HotQp Q, Guard G>
   return any_post_send<Q, G>(handle, count, local, cookie, flags);
 }
 
-// Of several segments; the caller has looked at the gate and the flags, also of those below.
+// For several segments. The callers of this function and those below have checked gate and flags.
 template <HotQp Q, Guard G>
 [[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_send(
     DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,

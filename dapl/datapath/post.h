@@ -5,8 +5,8 @@
 #include "dapl/memory/lmr.h"
 #include "dapl/memory/rmr.h"
 
-// What each post does on an EP: under the lock of its queue its arguments are checked in the order
-// of semantics 0.3, then come the steps that all share.
+// The steps of each post on an EP: under the lock of its queue it checks its arguments in the order
+// of semantics 0.3, then takes the steps that all posts share.
 namespace udapl::dapl::post {
 
 template <HotQp Q, Guard G, Shape kShape>
@@ -71,7 +71,7 @@ template <HotQp Q, Guard G, Shape kShape>
   if (remote == nullptr) [[unlikely]] {
     if constexpr (kGated<kShape>) return kTryAgain;
     if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
-    remote = &kNowhere;  // a write of nothing needs no place
+    remote = &kNowhere;  // a zero-length write needs no remote range
   }
   if (length > queue.max_rdma) [[unlikely]]
     return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
@@ -106,7 +106,7 @@ template <HotQp Q, Guard G, Shape kShape>
   if (length > queue.max_rdma) [[unlikely]]
     return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
   if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags & kRdmaFlags);
-  // The local segments say how much, as ever; there are programs that leave the remote length 0.
+  // The local segments give the length, as always; some programs leave the remote length 0.
   DAT_RMR_TRIPLET from = *remote;
   from.segment_length = static_cast<DAT_SEG_LENGTH>(length);
   return submit<Q, kShape>(ep, queue, cookie, {DAT_DTO_RDMA_READ, length, flags},
@@ -144,7 +144,7 @@ template <HotQp Q>
       });
 }
 
-// What dat_rmr_bind asks for, beside the EP.
+// The arguments of dat_rmr_bind, except the EP.
 struct Bind {
   Rmr& rmr;
   Lmr* lmr;  // null: only for an unbind

@@ -8,10 +8,10 @@
 #include <concepts>
 #include <type_traits>
 
-// What all posts share: how one ends, the segments and the request, and the steps after the checks
-// of its own, which are state, cookie and one transport call. They are taken while the queue's lock
-// is held. No allocation, no system call; refusals leave by unlikely branches with a reason that
-// refused() traces when the lock is gone.
+// The parts that all posts share: the outcome, the segments, the request, and the steps after a
+// post's own checks, which are state, cookie and one transport call. These steps run with the
+// queue's lock held. No allocation, no system call; refusals leave by unlikely branches with a
+// reason that refused() traces after the lock is released.
 namespace udapl::dapl {
 
 // The transport classes of a provider are final, so that its calls are direct.
@@ -33,25 +33,25 @@ static_assert(DAT_COMPLETION_UNSIGNALLED_FLAG << 1 == int{transport::kQuiet});
          ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) << 1);
 }
 
-// How a post ended. `why` is the reason of a refusal, in words, for the trace.
+// The outcome of a post. `why` is the reason of a refusal, in words, for the trace.
 struct Outcome {
   DAT_RETURN code;
   const char* why;
 };
 inline constexpr Outcome kPosted{DAT_SUCCESS, nullptr};
-// Not an answer: nothing has been done, and the post is to be made in the shape kAny, or when the
-// queue has been exchanged for another one. Told by `why` alone, which the compiler knows on each
-// way through a post.
+// Not a final outcome: nothing has been done, and the post must be retried in the shape kAny, or
+// after the queue has been replaced. Recognised by `why` alone, which the compiler knows on each
+// path through a post.
 inline constexpr Outcome kTryAgain{DAT_SUCCESS, "again"};
 inline constexpr Outcome kNotSupported{dat_error(DAT_MODEL_NOT_SUPPORTED),
                                        "the transport cannot do that"};
-// Of the flags that a send may carry, those that other requests may.
+// The subset of a send's flags that other requests may carry.
 inline constexpr auto kRdmaFlags = ~std::uint32_t{DAT_COMPLETION_SOLICITED_WAIT_FLAG};
 inline constexpr int kRemotePrivileges =
     DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
-// What counts of the flags that a program gives. Those that mean nothing for the request, or that
-// the EP's attributes do not allow, have never been refused (docs/compatibility.md).
+// The effective subset of a program's flags. Flags that mean nothing for the request, or that the
+// EP's attributes do not allow, have never been refused (docs/compatibility.md).
 [[nodiscard]] constexpr DAT_COMPLETION_FLAGS legal(DAT_COMPLETION_FLAGS flags,
                                                    std::uint32_t mask) noexcept {
   return static_cast<DAT_COMPLETION_FLAGS>(static_cast<std::uint32_t>(flags) & mask);
@@ -61,17 +61,17 @@ inline constexpr int kRemotePrivileges =
   return {dat_error(DAT_INVALID_PARAMETER, arg), why};
 }
 
-// Traces a refusal and gives its code. Called without a lock.
+// Traces a refusal and returns its code. Called without a lock.
 [[gnu::cold, gnu::noinline]] DAT_RETURN refused(DAT_HANDLE handle, const char* call,
                                                 Outcome outcome) noexcept;
 [[gnu::cold, gnu::noinline]] DAT_RETURN bad_handle(DAT_HANDLE handle, const char* call,
                                                    DAT_RETURN subtype) noexcept;
-// The ring is full: collects completions that are there, and claims again.
+// For a full ring: collects queued completions, then claims again.
 [[gnu::cold, gnu::noinline]] Cookie* reclaim(RequestQueue& queue) noexcept
     UDAPL_REQUIRES(queue.lock);
 [[gnu::cold, gnu::noinline]] Cookie* reclaim(ReceiveQueue& queue) noexcept
     UDAPL_REQUIRES(queue.lock);
-// Lets the thread go on that holds a post up.
+// Yields to the thread that holds up a post.
 void yield() noexcept;
 // Why a receive cannot be posted on an EP without a usable QP.
 [[gnu::cold, gnu::noinline]] Outcome no_receive_queue(Ep& ep) noexcept;
@@ -92,8 +92,8 @@ struct Segments {
   }
 };
 
-// What is known of a post when it begins. The checks that the gate of the EP has made, and those of
-// what is known, are left out; all shapes of an operation are one function.
+// What is known about a post when it begins. Checks that the EP's gate or the shape makes redundant
+// are left out; all shapes of an operation share one function template.
 enum class Shape {
   kPlain,       // one segment, default flags, the gate is open, tracing is off
   kSuppressed,  // the same with DAT_COMPLETION_SUPPRESS_FLAG
@@ -102,12 +102,12 @@ enum class Shape {
 };
 template <Shape kShape>
 inline constexpr bool kOneSegment = kShape == Shape::kPlain || kShape == Shape::kSuppressed;
-// The gate has made the checks, and flags and traces need no further look.
+// Whether the gate has made the checks, so that flags and traces need no further check.
 template <Shape kShape>
 inline constexpr bool kGated = kShape != Shape::kAny;
 
-// Has the post that shape? First what the gate, the queue's of whatever object, and the flags say,
-// then the list. A post that is to be traced is kAny: a call on the way would cost all posts
+// Whether the post has that shape. Checks the gate (of the queue, on an object of any type) and the
+// flags first, then the list. A traced post is kAny: a call on this path would cost all posts
 // registers.
 template <Shape kShape>
 [[nodiscard, gnu::always_inline]] inline bool gate_lets(const std::atomic<std::uint32_t>& gate,
@@ -158,14 +158,14 @@ concept PostsLists = requires(Q& qp, transport::WorkId id, const DAT_LMR_TRIPLET
   { qp.post_list_recv(id, list, count, work) } -> std::same_as<DAT_RETURN>;
 };
 
-// A slot; null: none is free. Only kAny looks at what completions have freed: that would cost the
-// others registers.
+// Claims a slot; null: none is free. Only kAny checks for slots freed by completions: that would
+// cost the other shapes registers.
 template <Shape kShape>
 [[nodiscard, gnu::always_inline]] inline Cookie* claim(CookieRing& cookies) noexcept {
   return kShape == Shape::kAny ? cookies.claim() : cookies.claim_known();
 }
 
-// What is remembered of a request, beside its cookie: that is a union, which would bring the
+// The data of a request, kept apart from its cookie: the cookie has a union, which would force the
 // structure into memory.
 struct Request {
   DAT_DTOS operation;
@@ -190,7 +190,7 @@ template <Shape kShape>
   const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 || queue.discard != nullptr;
   Signalling how{work_flags(flags), suppressed, 0};
   if (!suppressed) return how;
-  // Now and then one completes, without anybody being told, so that slots become free again.
+  // Every few requests one completes without a notification, so that slots become free again.
   how.work |= transport::kQuiet;
   if (queue.silent < queue.max_silent) {
     how.silent = queue.silent + 1;
@@ -211,7 +211,7 @@ template <class Q, Shape kShape, class Call>
     if (!takes_requests(state) && !ep.may_answer(state)) [[unlikely]]
       return {wrong_state(state), "the EP is not connected"};
   }
-  // The one that completes although it is suppressed is of the shape kAny.
+  // A suppressed request that must complete anyway has the shape kAny.
   if (kShape == Shape::kSuppressed && queue.silent >= queue.max_silent) [[unlikely]]
     return kTryAgain;
   Cookie* cookie = claim<kShape>(queue.cookies);

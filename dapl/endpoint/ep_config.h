@@ -33,8 +33,9 @@ inline constexpr DAT_COUNT kDefaultDtos = 16;
 [[nodiscard]] DAT_EP_ATTR default_attributes(const transport::Attributes& limits,
                                              DAT_COUNT dtos) noexcept;
 
-// The effective numbers of the attributes: values that existing providers do not check are clamped
-// to the adapter's limit (docs/compatibility.md). Queries return them as they were set.
+// The effective numbers of the attributes: existing programs never had to set these carefully, so
+// values beyond the adapter's limit are clamped to it (docs/compatibility.md). Queries return them
+// as they were set.
 struct EpLimits {
   DAT_COUNT recv_segments;
   DAT_COUNT request_segments;

@@ -26,7 +26,7 @@ class Lmr : public ObjectHeader {
   [[nodiscard]] transport::Mr& mr() const noexcept { return *mr_; }
   [[nodiscard]] Pz& pz() const noexcept { return *pz_.get(); }
   [[nodiscard]] const Description& description() const noexcept { return description_; }
-  // Address of the first byte, as triplets name it: 0 if zero based.
+  // Address of the first byte as used in triplets: 0 if zero based.
   [[nodiscard]] DAT_VADDR first_address() const noexcept {
     return description_.init.va_type == DAT_VA_TYPE_ZB ? 0 : description_.init.address;
   }

@@ -9,7 +9,7 @@
 
 namespace udapl::dapl {
 
-// A protection zone: groups EPs and SRQs with the memory they may touch. EPs, LMRs, RMRs and SRQs
+// A protection zone: groups EPs and SRQs with the memory they may access. EPs, LMRs, RMRs and SRQs
 // count as its users. Immutable, so thread-safe. Owned by an Ia.
 class Pz : public ObjectHeader {
  public:

@@ -9,8 +9,8 @@
 
 namespace udapl::dapl {
 
-// A remote memory region: a window that dat_rmr_bind (datapath.h) opens onto part of an LMR. What
-// it is bound to is the transport's knowledge. Thread-safe. Uses its Pz. Owned by an Ia.
+// A remote memory region: a window that dat_rmr_bind (datapath.h) binds to part of an LMR. Only the
+// transport stores the binding. Thread-safe. Uses its Pz. Owned by an Ia.
 class Rmr : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_RMR;

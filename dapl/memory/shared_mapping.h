@@ -5,8 +5,8 @@
 
 namespace udapl::dapl {
 
-// Is every byte of [address, address + length) mapped, and shared with other processes
-// (MAP_SHARED or System V)? False also when the kernel does not tell. Blocks briefly (procfs).
+// Whether every byte of [address, address + length) is mapped and shared with other processes
+// (MAP_SHARED or System V). Also false if the kernel does not tell. Blocks briefly (procfs).
 // REQUIRES: length > 0 and no wrap.
 [[nodiscard]] bool is_shared_mapping(DAT_VADDR address, DAT_VLEN length) noexcept;
 

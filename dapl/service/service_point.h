@@ -64,7 +64,8 @@ struct Arrival {
 [[nodiscard]] Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept;
 
 // Delivers the request to the service point that listens on `conn_qual` (dat_cr_handoff).
-// INVALID_PARAMETER: there is none; INSUFFICIENT_RESOURCES: its EVD is full, `request` is still set.
+// INVALID_PARAMETER: there is none; INSUFFICIENT_RESOURCES: its EVD is full, and `request` is still
+// set.
 [[nodiscard]] Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
                                std::unique_ptr<transport::IncomingConnection>& request,
                                Upcall& upcall) noexcept;

@@ -13,17 +13,17 @@ namespace udapl::dapl {
 class Evd;
 class Ia;
 
-// The open IAs of this process with the async EVD of each: an async event of an adapter goes to the
-// async EVDs of all opens of its name, also to one that belongs to another open. Thread-safe; its
-// lock comes after those of Ia and Ep and before those of an Evd. One per process.
+// The open IAs of this process with the async EVD of each: an async event of an adapter is posted
+// to the async EVDs of all opens of its name, including one that belongs to another open.
+// Thread-safe; its lock comes after those of Ia and Ep and before those of an Evd. One per process.
 class AsyncEvds {
  public:
   static AsyncEvds& instance() noexcept;
 
-  // `ia` is open now; `evd` is its async EVD, which counts this as a use. Null: none.
+  // Registers the newly opened `ia`; `evd` is its async EVD, which counts this as a use, or null.
   void join(Ia& ia, Evd* evd) noexcept UDAPL_EXCLUDES(lock_);
-  // `ia` closes, and with it ends `own`, the async EVD that it made (or null): opens that use it
-  // have none from now on. Harmless if it did not join.
+  // Removes `ia`, which is closing and destroys `own`, the async EVD that it created (or null):
+  // other opens that use `own` have no async EVD from now on. Does nothing if `ia` did not join.
   void leave(Ia& ia, const Evd* own) noexcept UDAPL_EXCLUDES(lock_);
 
   [[nodiscard]] Evd* of(const Ia& ia) noexcept UDAPL_EXCLUDES(lock_);

@@ -19,17 +19,16 @@ namespace udapl::dapl {
 using AdapterFactory = Result<std::unique_ptr<transport::Adapter>> (*)(
     std::string_view ia_params, transport::AdapterSink& sink);
 
-// What a provider library is made of: the tables for both kinds of dat.conf entry (see
-// provider_table.h) and the way to its adapters.
+// The parts of a provider library: the tables for both kinds of dat.conf entry (see
+// provider_table.h) and the factory of its adapters.
 struct ProviderKit {
   const DAT_PROVIDER* threadsafe;
   const DAT_PROVIDER* nonthreadsafe;
   AdapterFactory open_adapter;
 };
 
-// One name under which the library is registered. Immutable but for its table, which fork() changes
-// in a child; so thread-safe. Never freed: handles
-// point at its table, also stale ones.
+// One name under which the library is registered. Immutable except for its table, which fork()
+// changes in a child; hence thread-safe. Never freed: handles, even stale ones, point at its table.
 class Provider {
  public:
   Provider(const ProviderKit& kit, const DAT_PROVIDER_INFO& info, std::string_view ia_params);

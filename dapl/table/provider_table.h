@@ -14,8 +14,8 @@
 namespace udapl::dapl {
 
 // The table of a provider whose transport has these final classes, with all 79 slots filled, in
-// their order. Calls that are not hot are traced, those that programs make in their loops from
-// DETAIL on; set-up calls say why they are refused at every level.
+// their order. Calls that are not hot are traced, those that programs make in loops only from
+// DETAIL on; set-up calls report the reason of a refusal at every level.
 template <HotQp Q, CompletionQueue C, HotSrq S, Guard G>
 inline constexpr DAT_PROVIDER kProviderTable = {
     .device_name = "",  // the IA name, in a Provider's copy
@@ -104,7 +104,7 @@ inline constexpr DAT_PROVIDER kProviderTable = {
     .handle_extendedop_func = calls::extended_operation,
 };
 
-// What a provider library gives to register_provider.
+// The kit that a provider library passes to register_provider.
 template <HotQp Q, CompletionQueue C, HotSrq S>
 [[nodiscard]] constexpr ProviderKit make_provider_kit(AdapterFactory open_adapter) noexcept {
   return {&kProviderTable<Q, C, S, TakeLock>, &kProviderTable<Q, C, S, NoLock>, open_adapter};
