@@ -225,7 +225,7 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags) noexcept {
   return boundary([&]() -> Status {
     Result<Ep*> ep = find(handle);
     if (!ep.ok()) return ep.status();
-    return (*ep)->disconnect(flags);  // what is not graceful is abrupt
+    return (*ep)->disconnect(flags);  // flags other than graceful are abrupt
   });
 }
 

@@ -167,7 +167,7 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
 }
 
 Status Ep::configure(const EpConfig& wanted, Parts& retired) {
-  // What can fail for lack of memory comes first, what can be undone next, the QP last.
+  // Steps that can fail for lack of memory come first, then those that can be undone, the QP last.
   Parts fresh;
   fresh.bindings = std::make_unique<EpBindings>(wanted);
   CookieLimits limits(*this);
@@ -236,7 +236,7 @@ Status Ep::modify_qp(const transport::QpInit& init) {
   return qp_->modify(init);
 }
 
-// Leaves in `fresh` what is not needed any more.
+// Leaves the parts that are no longer needed in `fresh`.
 Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
   if (same_queues(config_, wanted) && (qp_ != nullptr) == (wanted.pz != nullptr)) return Status();
   if (wanted.pz == nullptr) {

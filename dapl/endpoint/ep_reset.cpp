@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_ep_reset: what is left of a connection goes, and the EP can connect again.
+// dat_ep_reset: discards the rest of a connection, so that the EP can connect again.
 #include "common/wait_word.h"
 #include "dapl/endpoint/ep.h"
 #include "dapl/objects/ia.h"
@@ -12,7 +12,7 @@
 namespace udapl::dapl {
 namespace {
 
-// dat_ep_reset waits so long for what a device has to flush, and looks in pauses that double.
+// How long dat_ep_reset waits for a device to flush; it polls at intervals that double.
 constexpr auto kFlushLimit = std::chrono::milliseconds(200);
 constexpr auto kFirstLook = std::chrono::microseconds(20);
 constexpr auto kSlowestLook = std::chrono::milliseconds(2);

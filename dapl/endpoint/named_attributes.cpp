@@ -72,7 +72,7 @@ std::vector<DAT_NAMED_ATTR> vendor_attributes(const transport::Attributes& adapt
 
 namespace {
 
-// The value of one attribute of an EP. Null: it has been taken over; else what is wrong with it.
+// Applies one attribute of an EP. Returns null on success, otherwise a description of the error.
 const char* take(const transport::Attributes& adapter, const DAT_NAMED_ATTR& attribute,
                  EpConfig* config) noexcept {
   if (attribute.name == nullptr || attribute.value == nullptr || !adapter.delayed_ack ||

@@ -85,7 +85,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
       point::arm(*this, "waits");
     if (cq_ != nullptr) cq_->arm();
     if (count_events(threshold) >= threshold) return DAT_SUCCESS;
-    // Only a notification lets the waiter look again: it sleeps through other events.
+    // Only a notification makes the waiter check again: it sleeps through other events.
     for (;;) {
       const std::uint32_t seen = word_.value();
       if (notified_.exchange(false, std::memory_order_acquire)) {

@@ -45,7 +45,7 @@ DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
 }
 
 // Finds out what to register. Memory that another process registers too is the same to the
-// transport: the 40-byte name only has to be there, the mapping has to be shared.
+// transport: the 40-byte name need only be present, but the mapping must be shared.
 Status resolve(const Ia& ia, Lmr::Description& description) {
   const DAT_REGION_DESCRIPTION& region = description.region;
   transport::MrInit& init = description.init;

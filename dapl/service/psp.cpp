@@ -31,7 +31,7 @@ Status Psp::receive(std::unique_ptr<transport::IncomingConnection>& request,
 
 void Psp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
   Upcall upcall;                                    // runs last, when the PSP may be gone
-  static_cast<void>(psp.receive(request, upcall));  // what is left of it refuses the peer
+  static_cast<void>(psp.receive(request, upcall));  // on failure ~request refuses the peer
 }
 
 namespace calls {

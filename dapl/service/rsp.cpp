@@ -81,7 +81,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
 void Rsp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
   Upcall upcall;  // runs last, when the RSP is gone
   if (rsp.begin_delivery())
-    static_cast<void>(rsp.receive(request, upcall));  // what is left of it refuses the peer
+    static_cast<void>(rsp.receive(request, upcall));  // on failure ~request refuses the peer
 }
 
 namespace calls {
@@ -142,7 +142,7 @@ DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
     Rsp* rsp = nullptr;
     {
-      // The request may end the RSP while we look at it: that waits for this lock.
+      // The request may end the RSP while this thread reads it: its destructor waits for this lock.
       const std::scoped_lock lock(spent_lock());
       rsp = handle_cast<Rsp>(handle);
       if (rsp == nullptr || !rsp->begin_free()) {
