@@ -76,7 +76,8 @@ bool Evd::take_oldest(DAT_EVENT* event) noexcept {
   }
 }
 
-// What was not early before the look at the ring has its ESTABLISHED there, or taken from there.
+// For a completion that was not early before the ring was read, ESTABLISHED is in the ring or has
+// been dequeued from it.
 bool Evd::take_merged(DAT_EVENT* event) noexcept {
   for (;;) {
     hold_until_established();

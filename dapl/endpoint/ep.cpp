@@ -265,7 +265,8 @@ Status Ep::set_watermarks(DAT_COUNT soft, DAT_COUNT hard) {
 transport::ReceiveCounts Ep::receive_counts() {
   const ScopedLock lock(mutex_);
   if (qp_ == nullptr) return {0, 0};
-  // A buffer whose completion is there is held no more, but its cookie is until that is an event.
+  // A buffer with a queued completion is not held, but its cookie is in use until the completion
+  // has become an event.
   if (config_.recv_evd != nullptr) config_.recv_evd->reap();
   return qp_->receive_counts();
 }

@@ -48,8 +48,8 @@ Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATT
   // Also of a direction without an EVD: the old library takes posts there.
   config.attr =
       attributes != nullptr ? *attributes : default_attributes(ia.attributes(), kDefaultDtos);
-  // Programs leave what they do not know to chance. What is meant to be set is set by
-  // dat_ep_modify, which looks closer.
+  // Programs leave fields that they do not know uninitialised. dat_ep_modify, which checks more
+  // closely, is the way to set these.
   config.attr.ep_transport_specific_count = 0;
   config.delayed_ack = ia.attributes().delayed_ack_by_default;
   adopt_ep_attributes(ia.attributes(), &config);

@@ -66,7 +66,7 @@ Upcall Cno::trigger(Evd& evd) noexcept {
   set_triggered(true);
   if (agent_.proxy_agent_func == nullptr) return Upcall();
   Upcall upcall(*ia, std::exchange(agent_, kNoAgent), &evd, this);
-  // Without a thread that waits, the agent is who was to be told: the next event counts anew.
+  // Without a waiting thread, the agent consumes the trigger: the next event triggers again.
   if (waiters_ == 0) take_trigger();
   return upcall;
 }

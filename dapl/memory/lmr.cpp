@@ -73,7 +73,7 @@ Status resolve(const Ia& ia, Lmr::Description& description) {
   }
 }
 
-// Registers no memory, wherever that is: a byte of ours that nobody is told of.
+// For a registration of length 0: registers a private byte that is never exposed to the consumer.
 Result<std::unique_ptr<transport::Mr>> register_nothing(Ia& ia, Pz& pz, DAT_VA_TYPE va_type) {
   static const char nothing = 0;
   return ia.adapter().register_memory(pz.pd(), {reinterpret_cast<std::uintptr_t>(&nothing), 1,

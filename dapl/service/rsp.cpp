@@ -142,7 +142,7 @@ DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
     Rsp* rsp = nullptr;
     {
-      // The request may end the RSP while this thread reads it: its destructor waits for this lock.
+      // The request may end the RSP while this thread reads it: Dispose waits for this lock.
       const std::scoped_lock lock(spent_lock());
       rsp = handle_cast<Rsp>(handle);
       if (rsp == nullptr || !rsp->begin_free()) {
