@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "common/tracing/cause.h"
 
-#include "common/tracing/cause_scope.h"
 #include "common/tracing/refusal.h"
 
 #include <dat/dat_diagnosis_extensions.h>
@@ -15,18 +14,10 @@
 
 namespace udapl::cause {
 
-namespace {
-thread_local unsigned notes = 0;  // of this thread
-}
-
-Scope::Scope() noexcept : before_(notes) {}
-bool Scope::explained() const noexcept { return notes != before_; }
-
 void note(DAT_RETURN code, const char* format, ...) noexcept {
   DAT_RETURN (*const set)(DAT_RETURN, const char*) = &::dats_set_last_cause;
   if (set == nullptr && !trace::Refusal::wants_reason()) return;
   const int saved_errno = errno;
-  ++notes;
   char text[1024];
   va_list args;
   va_start(args, format);

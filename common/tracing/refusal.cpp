@@ -18,6 +18,11 @@ void Refusal::tell(DAT_RETURN code) const noexcept {
 
 bool Refusal::wants_reason() noexcept { return this_thread().refusal != nullptr; }
 
+bool Refusal::has_reason() noexcept {
+  const Refusal* const current = this_thread().refusal;
+  return current != nullptr && current->reason_[0] != '\0';
+}
+
 void Refusal::because(const char* text) noexcept {
   Refusal* const current = this_thread().refusal;
   if (current == nullptr) return;

@@ -29,8 +29,9 @@ class Refusal {
 
   // ---- by the points; without a Refusal in this thread they do nothing --------------------------
   [[nodiscard]] static bool wants_reason() noexcept;
-  static void because(const char* text) noexcept;  // the latest counts
-  static void shown() noexcept;                    // an error record was written as text
+  [[nodiscard]] static bool has_reason() noexcept;  // one was left since the call began
+  static void because(const char* text) noexcept;   // the latest counts
+  static void shown() noexcept;                     // an error record was written as text
 
  private:
   const char* const call_;

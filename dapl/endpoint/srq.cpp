@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/endpoint/srq.h"
 
-#include "common/tracing/cause_scope.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
@@ -25,11 +24,10 @@ Srq::Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes)
 
 Result<Owned<Srq>> Srq::create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes) {
   Owned<Srq> srq = make_object<Srq>(ia, pz, attributes);
-  const cause::Scope below;
   auto queue =
       ia.adapter().create_srq(pz.pd(), attributes.max_recv_dtos, srq->max_recv_iov(), srq->sink_);
   if (!queue.ok())
-    UDAPL_PASS_ON(below, queue.status(), "no shared receive queue of %d buffers",
+    UDAPL_PASS_ON(queue.status(), "no shared receive queue of %d buffers",
                   attributes.max_recv_dtos);
   srq->queue_ = *std::move(queue);
   return Result<Owned<Srq>>(std::move(srq));
@@ -110,9 +108,8 @@ Status Srq::resize(int max_recv_dtos) {
                    static_cast<void*>(this), max_recv_dtos, outstanding_, low_watermark_);
     limit_ = std::min(limit_, max_recv_dtos);
   }
-  const cause::Scope below;
   if (const Status status = queue_->resize(max_recv_dtos); !status.ok())
-    UDAPL_PASS_ON(below, status, "SRQ %p: the transport has no room for %d buffers",
+    UDAPL_PASS_ON(status, "SRQ %p: the transport has no room for %d buffers",
                   static_cast<void*>(this), max_recv_dtos);
   change.final_limit = max_recv_dtos;
   return Status();
@@ -138,11 +135,10 @@ Status Srq::set_low_watermark(int mark) noexcept {
     low_watermark_ = value;
   };
   note(mark);
-  const cause::Scope below;
   const Status status = queue_->set_low_watermark(mark);
   if (status.ok()) return status;
   note(0);
-  UDAPL_PASS_ON(below, status, "SRQ %p: the transport does not take the low watermark %d",
+  UDAPL_PASS_ON(status, "SRQ %p: the transport does not take the low watermark %d",
                 static_cast<void*>(this), mark);
 }
 

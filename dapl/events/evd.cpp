@@ -2,7 +2,6 @@
 #include "dapl/events/evd.h"
 
 #include "common/dat_names.h"
-#include "common/tracing/cause_scope.h"
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
 #include "dapl/events/cno.h"
@@ -51,9 +50,8 @@ Evd::~Evd() { leave_cno(); }
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
   Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
   if (needs_cq(flags)) {
-    const cause::Scope below;
     auto cq = ia.adapter().create_cq(qlen, evd->sink_);
-    if (!cq.ok()) UDAPL_PASS_ON(below, cq.status(), "no completion queue for %d events", qlen);
+    if (!cq.ok()) UDAPL_PASS_ON(cq.status(), "no completion queue for %d events", qlen);
     evd->cq_ = *std::move(cq);
   }
   if (evd->merged_) evd->reserve_early(static_cast<std::size_t>(qlen));

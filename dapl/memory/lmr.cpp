@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/memory/lmr.h"
 
-#include "common/tracing/cause_scope.h"
 #include "dapl/memory/shared_mapping.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
@@ -103,11 +102,10 @@ Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
     UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION, "already %d LMRs",
                  attributes.max_lmrs);
   init.privileges = known_privileges(init.privileges, attributes);
-  const cause::Scope below;
   auto mr = of_nothing ? register_nothing(ia, pz, init.va_type)
                        : ia.adapter().register_memory(pz.pd(), init);
   if (!mr.ok())
-    UDAPL_PASS_ON(below, mr.status(), "the transport registers no %llu bytes",
+    UDAPL_PASS_ON(mr.status(), "the transport registers no %llu bytes",
                   static_cast<unsigned long long>(init.length));
   return &ia.adopt(make_object<Lmr>(ia.provider, ia, pz, description, *std::move(mr)));
 }

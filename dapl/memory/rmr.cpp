@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/memory/rmr.h"
 
-#include "common/tracing/cause_scope.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
@@ -33,11 +32,10 @@ DAT_RETURN create(DAT_PZ_HANDLE pz_handle, DAT_RMR_SCOPE scope, DAT_RMR_HANDLE* 
     if (ia.full<Rmr>(attributes.max_rmrs))
       UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION, "already %d RMRs",
                    attributes.max_rmrs);
-    const cause::Scope below;
     auto window = ia.adapter().create_window(pz->pd(), scope == DAT_RMR_SCOPE_EP
                                                            ? transport::WindowScope::kQp
                                                            : transport::WindowScope::kPd);
-    if (!window.ok()) UDAPL_PASS_ON(below, window.status(), "no memory window");
+    if (!window.ok()) UDAPL_PASS_ON(window.status(), "no memory window");
     *rmr = &ia.adopt(make_object<Rmr>(ia.provider, ia, *pz, scope, *std::move(window)));
     return Status();
   });

@@ -3,6 +3,7 @@
 
 #include "common/result.h"
 #include "common/tracing/cause.h"
+#include "common/tracing/refusal.h"
 
 // Returns an error from a function that returns Status or Result, and records the reason in one
 // trace record and as the thread's last cause:
@@ -11,4 +12,16 @@
   do {                                                                      \
     UDAPL_EXPLAIN(kNormal, ::udapl::dat_error(type, subtype), __VA_ARGS__); \
     return ::udapl::failure(type, subtype);                                 \
+  } while (false)
+
+// Returns the error `status` of the transport from a function that returns Status or Result. Writes
+// a trace record, and notes a cause if the transport has noted none. Only for set-up calls
+// (kTracedSetup), which begin without a cause; the check costs nothing unless something fails.
+#define UDAPL_PASS_ON(status, ...)                             \
+  do {                                                         \
+    const ::udapl::Status passed_on = (status);                \
+    UDAPL_TRACE_ERROR(kNormal, passed_on.code(), __VA_ARGS__); \
+    if (!::udapl::trace::Refusal::has_reason())                \
+      ::udapl::cause::note(passed_on.code(), __VA_ARGS__);     \
+    return passed_on;                                          \
   } while (false)
