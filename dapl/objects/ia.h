@@ -83,7 +83,7 @@ class Ia : public ObjectHeader {
   }
   // Takes ownership and makes the object visible to all threads.
   template <class T>
-  T& adopt(Owned<T> object) noexcept UDAPL_EXCLUDES(lock_) {
+  T& adopt(Owned<T>&& object) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     return list<T>().insert(std::move(object));
   }

@@ -136,7 +136,10 @@ class ObjectPool {
         return block;
       }
     }
-    return ::operator new(sizeof(T), std::align_val_t(alignof(T)));
+    if constexpr (alignof(T) > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
+      return ::operator new(sizeof(T), std::align_val_t(alignof(T)));
+    else
+      return ::operator new(sizeof(T));
   }
   // The blocks are chained by their headers.
   void release(ObjectHeader* block) noexcept {
@@ -217,7 +220,7 @@ class ObjectList {
     while (head_ != nullptr) remove(*head_).reset();
   }
 
-  T& insert(Owned<T> object) noexcept {
+  T& insert(Owned<T>&& object) noexcept {
     T& inserted = *object.release();
     inserted.previous = nullptr;
     inserted.next = head_;

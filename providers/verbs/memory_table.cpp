@@ -10,26 +10,29 @@ namespace udapl::verbs {
 
 // ---- MrsByKey ----------------------------------------------------------------------------------
 
-void MrsByKey::add(Mr& mr) {
-  if (count_ >= buckets_.size()) {
-    constexpr std::size_t kFirstSize = 16;
-    std::vector<Mr*> former(std::max(2 * buckets_.size(), kFirstSize));
-    former.swap(buckets_);
-    for (Mr* chain : former) {
-      while (chain != nullptr) {
-        Mr** const bucket = bucket_of(chain->lmr_context());
-        Mr* const next = std::exchange(chain->next_, *bucket);
-        *bucket = std::exchange(chain, next);
-      }
+void MrsByKey::grow() {
+  constexpr std::size_t kFirstSize = 16;
+  std::vector<Mr*> former(std::max(2 * buckets_.size(), kFirstSize));
+  former.swap(buckets_);
+  for (Mr* chain : former) {
+    while (chain != nullptr) {
+      Mr** const bucket = bucket_of(chain->lmr_context());
+      Mr* const next = std::exchange(chain->next_, *bucket);
+      *bucket = std::exchange(chain, next);
     }
   }
+}
+
+inline void MrsByKey::add(Mr& mr) {
+  if (count_ >= buckets_.size()) [[unlikely]]
+    grow();
   Mr** const bucket = bucket_of(mr.lmr_context());
   mr.next_ = *bucket;
   *bucket = &mr;
   ++count_;
 }
 
-void MrsByKey::remove(Mr& mr) noexcept {
+inline void MrsByKey::remove(Mr& mr) noexcept {
   if (buckets_.empty()) return;
   Mr** link = bucket_of(mr.lmr_context());
   while (*link != nullptr && *link != &mr) link = &(*link)->next_;
@@ -55,6 +58,11 @@ void MemoryTable::add(Window& window) {
 void MemoryTable::remove(Window& window) noexcept {
   const ScopedLock lock(lock_);
   windows_.erase(&window);
+}
+
+void MemoryTable::add(Mr& mr) {
+  const ScopedLock lock(lock_);
+  mrs_.add(mr);
 }
 
 void MemoryTable::remove(Mr& mr) noexcept {

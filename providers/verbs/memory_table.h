@@ -33,6 +33,7 @@ class MrsByKey {
   [[nodiscard]] Mr* find(DAT_LMR_CONTEXT key) const noexcept;
 
  private:
+  [[gnu::cold, gnu::noinline]] void grow();
   [[nodiscard]] Mr** bucket_of(DAT_LMR_CONTEXT key) noexcept {
     return &buckets_[(key ^ key >> 8U) & (buckets_.size() - 1)];  // the lowest byte varies little
   }
@@ -61,10 +62,7 @@ class MemoryTable {
  public:
   void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
-  void add(Mr& mr) UDAPL_EXCLUDES(lock_) {  // throws std::bad_alloc
-    const ScopedLock lock(lock_);
-    mrs_.add(mr);
-  }
+  void add(Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
   // Caches of the results of find(), which must forget a registration when it is removed.
   void add(QueueRegions& cache) noexcept UDAPL_EXCLUDES(lock_);

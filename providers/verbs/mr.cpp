@@ -131,10 +131,13 @@ Mr::Mr(Adapter& adapter, ibv_mr* mr, const transport::MrInit& init) noexcept
 
 Mr::~Mr() {
   adapter_.memory().remove(*this);
-  int error = point::ended("ibv_dereg_mr", "", ibv_dereg_mr(mr_));
-  if (error == 0) [[likely]]
-    return;
-  // An unbind that is still in flight holds the registration.
+  const int error = point::ended("ibv_dereg_mr", "", ibv_dereg_mr(mr_));
+  if (error != 0) [[unlikely]]
+    deregister_later(error);
+}
+
+// An unbind that is still in flight holds the registration.
+void Mr::deregister_later(int error) noexcept {
   const auto deadline = Clock::now() + kUnbindTime;
   while (error != 0 && error != EIO && !adapter_.dead() && Clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -67,6 +67,9 @@ class Mr final : public transport::Mr {
   [[nodiscard]] const transport::MrInit& init() const noexcept { return init_; }
 
  private:
+  // Tries again for a while, and blocks meanwhile. `error` is the result of the first attempt.
+  [[gnu::cold, gnu::noinline]] void deregister_later(int error) noexcept;
+
   friend class Window;
   friend class MrsByKey;
   friend class MemoryTable;
