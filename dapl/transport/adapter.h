@@ -93,8 +93,9 @@ class Adapter {
   virtual Result<std::unique_ptr<Listener>> listen(const ListenRequest& request,
                                                    ListenSink& sink) = 0;
 
-  // Sleeps until `word` differs from `seen`, the deadline passes or a signal arrives; may return
-  // kChanged spuriously. A transport that needs its callers' threads drives progress here.
+  // Sleeps until `word` differs from `seen`, the deadline passes or a signal arrives; returns
+  // kSleptLong every few seconds at the latest, and may return kChanged spuriously. A transport
+  // that needs its callers' threads drives progress here.
   virtual WaitResult block(WaitWord& word, std::uint32_t seen,
                            const Deadline& deadline) noexcept = 0;
 

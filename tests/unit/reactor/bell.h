@@ -110,7 +110,7 @@ inline long service_sleeps() {
 inline Deadline within(Clock::duration time) { return Clock::now() + time; }
 
 // Blocks on a word that nobody changes; block() may return early without a reason.
-inline WaitResult block_out(Reactor& reactor, WaitWord& word, Clock::time_point deadline) {
+inline WaitResult block_out(Reactor& reactor, WaitWord& word, const Deadline& deadline) {
   WaitResult result = WaitResult::kChanged;
   while (result == WaitResult::kChanged) result = reactor.block(word, word.value(), deadline);
   return result;

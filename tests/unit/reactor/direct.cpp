@@ -98,6 +98,31 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_keeps_its_deadline) {
   }
 }
 
+// Only then can the callers notice that their thread was cancelled. The leader in epoll, one that
+// sleeps on a descriptor without looking at the clock, and a follower.
+BOOST_AUTO_TEST_CASE(sleepers_return_after_some_seconds) {
+  struct Sleeper {
+    explicit Sleeper(Reactor& reactor)
+        : thread([this, &reactor] { result = block_out(reactor, word, std::nullopt); }) {}
+    WaitWord word;
+    WaitResult result = WaitResult::kChanged;
+    std::thread thread;
+  };
+  const auto reactor = make_reactor();
+  Sleeper leader(*reactor);
+  std::this_thread::sleep_for(50ms);
+  Sleeper follower(*reactor);
+  const auto other = make_reactor();
+  Bell bell(*other);
+  BOOST_REQUIRE(goes_direct(*other, bell));
+  WaitWord word;
+  BOOST_TEST((block_out(*other, word, std::nullopt) == WaitResult::kSleptLong));
+  leader.thread.join();
+  follower.thread.join();
+  BOOST_TEST((leader.result == WaitResult::kSleptLong));
+  BOOST_TEST((follower.result == WaitResult::kSleptLong));
+}
+
 // Its number is that of the next one at once.
 BOOST_AUTO_TEST_CASE(a_descriptor_that_is_not_watched_any_more_is_not_slept_on) {
   const auto reactor = make_reactor();
