@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Deliberate defects of the provider core. Each is (name, file, what is there, what takes its place, groups).
 
-What is there has to be there exactly once. The groups of the conformance suite are run first, because they are the
-likely ones; the whole suite decides.
+What is there has to be there exactly once, and is code: a comment may be reworded at any time. The groups of the
+conformance suite are run first, because they are the likely ones; the whole suite decides.
 """
 
 DEFECTS = [
@@ -14,8 +14,8 @@ DEFECTS = [
     ("event_without_evd", "dapl/events/evd.cpp",
      "  queued.evd_handle = this;\n", "", "evd"),
     ("wait_ignores_threshold", "dapl/events/evd_wait.cpp",
-     "    if (count_events(threshold) >= threshold) return DAT_SUCCESS;\n    // Only",
-     "    if (count_events(threshold) >= 1) return DAT_SUCCESS;\n    // Only", "evd,transfer"),
+     "cq_->arm();\n    if (count_events(threshold) >= threshold) return DAT_SUCCESS;",
+     "cq_->arm();\n    if (count_events(threshold) >= 1) return DAT_SUCCESS;", "evd,transfer"),
     ("wait_does_not_arm", "dapl/events/evd_wait.cpp",
      "    if (cq_ != nullptr) cq_->arm();\n", "", "transfer"),
     ("wait_counts_the_ring_only", "dapl/events/evd_wait.cpp",
@@ -77,8 +77,8 @@ DEFECTS = [
      "inline constexpr auto kRdmaFlags = ~std::uint32_t{0};", "return_codes"),
     # ---- EP and connections ----
     ("no_requests_when_disconnected", "dapl/objects/ep_state.h",
-     "return s == DAT_EP_STATE_CONNECTED || s == DAT_EP_STATE_DISCONNECTED;\n}\n// May dat_ep_modify change the PZ",
-     "return s == DAT_EP_STATE_CONNECTED;\n}\n// May dat_ep_modify change the PZ", "transfer"),
+     "takes_requests(DAT_EP_STATE s) noexcept {\n  return s == DAT_EP_STATE_CONNECTED || s == DAT_EP_STATE_DISCONNECTED;",
+     "takes_requests(DAT_EP_STATE s) noexcept {\n  return s == DAT_EP_STATE_CONNECTED;", "transfer"),
     ("graceful_never_ends", "dapl/objects/ep_state.h",
      "return ended(is_connected(state), DAT_CONNECTION_EVENT_DISCONNECTED);",
      "return ended(state == DAT_EP_STATE_CONNECTED, DAT_CONNECTION_EVENT_DISCONNECTED);", "disconnect"),
