@@ -12,10 +12,10 @@
 
 namespace udapl::soft {
 
-// Counts, by the host that they come from, how often peers name memory that they have no right to.
-// Each time costs them a connection; here is what keeps them from trying one STag after the other:
-// a host that has done it kMost times within kPeriod gets no connection until the period is over.
-// At that rate half of all STags take years. Thread-safe, leaf lock. Owned by the
+// Counts, by host, how often peers name memory that they have no right to access. Each such access
+// breaks the connection. To keep a peer from trying one STag after the other on new connections, a
+// host that has done so kMost times within kPeriod cannot connect until the period is over. At that
+// rate, trying half of all STags takes years. Thread-safe, leaf lock. Owned by the
 // ConnectionManager.
 class AccessOffences {
  public:
@@ -28,7 +28,7 @@ class AccessOffences {
       UDAPL_EXCLUDES(lock_);
 
  private:
-  // Hosts are spread over a fixed number of counters by a secret key.
+  // A hash with a secret key spreads hosts over a fixed number of counters.
   static constexpr std::size_t kCounters = 512;
   struct Counter {
     Clock::time_point begun;

@@ -20,13 +20,14 @@
 
 namespace udapl::soft {
 
-// The software RNIC at one IP address: what its objects share, and their factory. Thread-safe.
-// Owned by an Ia.
+// The software RNIC at one IP address: the factory of its objects, and the state that they share.
+// Thread-safe. Owned by an Ia.
 class Adapter final : public transport::Adapter {
  public:
-  // For dapl::ProviderKit. Errors of find_netdev and read_settings, INSUFFICIENT_RESOURCES. There
-  // is no hardware that could fail; the sink is told when the address leaves this machine, and when
-  // the program has closed the adapter's descriptors.
+  // For dapl::ProviderKit. Fails with the errors of find_netdev and read_settings, and with
+  // INSUFFICIENT_RESOURCES. There is no hardware that could fail; the sink is notified when the
+  // address is removed from this machine, and when the program has closed the adapter's
+  // descriptors.
   static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
                                                           transport::AdapterSink& sink);
 
@@ -61,7 +62,7 @@ class Adapter final : public transport::Adapter {
   const transport::Attributes attributes_;
   const Settings settings_;
   const std::optional<std::chrono::microseconds> no_receive_limit_;
-  const std::unique_ptr<Reactor> reactor_;  // destroyed last of what works
+  const std::unique_ptr<Reactor> reactor_;  // destroyed after the members that use it
   MrTable memory_;
   StagingPool staging_;
   ConnectionManager cm_;

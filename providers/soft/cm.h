@@ -40,9 +40,10 @@ class ConnectionManager final : public Connector {
   AccessOffences offences_;
 };
 
-// A request that the consumer does not decide (no listener any more, its consumer's queue is full)
-// is refused with a rejecting Reply that has the value "not negotiated" in both depths, which a
-// consumer's rejection has not. So our own peers can tell the two apart; others see a rejection.
+// A request that no consumer decides on (the listener is gone, or the consumer's queue is full) is
+// refused with a rejecting Reply that has the value "not negotiated" in both depths, which a
+// consumer's rejection never has. So peers that use this provider can tell the two apart; others
+// see a rejection.
 [[nodiscard]] iwarp::MpaFrame make_refusal(const iwarp::MpaFrame& request) noexcept;
 [[nodiscard]] bool is_refusal(const iwarp::MpaFrame& reply) noexcept;
 

@@ -24,11 +24,11 @@
 
 namespace udapl::soft {
 
-// The active side of connection setup: TCP connect, MPA Request, MPA Reply; once again with MPA
-// revision 1 if the peer hangs up on revision 2. If there is no listener, it tries again a few
-// times within 75 ms: some servers inform their clients before they listen (dtestx does). Ends in
-// one call of its ConnectionEnd, from the driving thread. Thread-safe. Owned by the Qp; see
-// Handshake.
+// The active side of connection setup: TCP connect, MPA Request, MPA Reply. If the peer hangs up on
+// MPA revision 2, it is tried once more with revision 1. If there is no listener, the connect is
+// repeated a few times within 75 ms, because some servers inform their clients before they listen
+// (dtestx does). Ends with one call of its ConnectionEnd, made by the driving thread. Thread-safe.
+// Owned by the Qp; see Handshake.
 class ActiveHandshake final : public Handshake, private Handler {
  public:
   ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
@@ -36,21 +36,22 @@ class ActiveHandshake final : public Handshake, private Handler {
                   const iwarp::MpaConfig& config, const Settings& settings, ConnectionEnd& end);
   ~ActiveHandshake() override;
 
-  // INVALID_ADDRESS, INSUFFICIENT_RESOURCES: nothing was begun, and nothing will be reported.
+  // INVALID_ADDRESS, INSUFFICIENT_RESOURCES: nothing was started, and nothing will be reported.
   Status start(DAT_TIMEOUT timeout_us) noexcept;
 
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
 
  private:
   enum class State : std::uint8_t { kConnecting, kAwaitingReply, kOver };
-  // What is to be told when the lock has been released.
+  // The result to report after the lock has been released.
   struct Verdict {
     enum What : std::uint8_t { kNothing, kFailed, kAccepted } what = kNothing;
     ConnectFailure why = ConnectFailure::kRefused;
     std::unique_ptr<ByteStream> stream;
     iwarp::Agreed agreed;
     std::size_t data_size = 0;
-    std::array<std::byte, iwarp::kMpaMaxPrivateData> data;  // the handshake may go while it is told
+    // A copy, because the handshake may be destroyed during the report.
+    std::array<std::byte, iwarp::kMpaMaxPrivateData> data;
   };
 
   Status begin_attempt() noexcept UDAPL_REQUIRES(lock_);
@@ -59,11 +60,12 @@ class ActiveHandshake final : public Handshake, private Handler {
   void tell_failure() noexcept;
   void on_retry() noexcept;
   [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
-  // There is no listener: schedules another attempt if it is worth while, and returns whether it
-  // did.
+  // Schedules another attempt if `error` means that there is no listener, and attempts are left.
+  // Returns whether it did.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
-  // Whether the request may go out: an offer of shared memory was left, or need not be.
+  // Offers shared memory to the peer, if possible. Returns whether the Request may be sent: false
+  // if there is no offer although path=shm requires one.
   [[nodiscard]] bool offer_rings() noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept
       UDAPL_REQUIRES(lock_);

@@ -19,18 +19,18 @@
 
 namespace udapl::soft {
 
-// A listening TCP socket and the connections on it whose MPA Request is not complete yet. Nothing
-// that a peer does before that reaches the sink; what it can take is limited in number and time.
-// Thread-safe. Owned by a service point. The destructor frees the port and refuses every connection
-// that the sink has not got.
+// A listening TCP socket and its connections whose MPA Request is not complete yet. Nothing that a
+// peer does before its Request is complete reaches the sink; the number and lifetime of such
+// connections are limited. Thread-safe. Owned by a service point. The destructor frees the port and
+// refuses every connection request that has not been delivered to the sink.
 class TcpListener final : public transport::Listener, private Handler {
  public:
   TcpListener(Reactor& reactor, const Settings& settings, AccessOffences& offences,
               transport::ListenSink& sink);
   ~TcpListener() override;
 
-  // Binds to `place` (its port is ignored) and listens; conn_qual 0: where there is room. Errors of
-  // transport::Adapter::listen. Once.
+  // Binds to `place` (its port is ignored) and listens; with conn_qual 0, on any free port. Errors
+  // of transport::Adapter::listen. Called once.
   Status start(transport::SocketAddress place, DAT_CONN_QUAL conn_qual) noexcept;
 
   [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept override { return conn_qual_; }
@@ -38,13 +38,14 @@ class TcpListener final : public transport::Listener, private Handler {
     return address_;
   }
 
-  // For HalfOpen, from the driving thread: what was left with this token, see shm/offer.h.
+  // For HalfOpen, called by the driving thread: returns the rings that the peer has left with this
+  // token, see shm/offer.h.
   [[nodiscard]] shm::Rings take_offer(std::span<const std::byte> token) noexcept {
     return offers_.take(token);
   }
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
-  // For HalfOpen, from the driving thread: it has ended, with a request or (null) without. Destroys
-  // it.
+  // For HalfOpen, called by the driving thread when the handshake has ended, with a request or
+  // without one (null). Destroys `half_open`.
   void ended(HalfOpen& half_open, RequestQueue::Request request) noexcept;
 
  private:
@@ -52,7 +53,7 @@ class TcpListener final : public transport::Listener, private Handler {
       HalfOpen, boost::intrusive::member_hook<HalfOpen, boost::intrusive::list_member_hook<>,
                                               &HalfOpen::hook>>;
 
-  // What a listener that does not accept waits for.
+  // What a listener that has stopped accepting waits for.
   enum class Pause : std::uint8_t { kNone, kPlace, kDescriptors };
 
   void open_box() noexcept;
@@ -70,13 +71,13 @@ class TcpListener final : public transport::Listener, private Handler {
   const Settings settings_;
   AccessOffences& offences_;
   Fd socket_;                         // unchanged after start()
-  transport::SocketAddress address_;  // the same
-  DAT_CONN_QUAL conn_qual_ = 0;       // the same
-  shm::OfferBox offers_;              // of the driving thread, after start()
+  transport::SocketAddress address_;  // unchanged after start()
+  DAT_CONN_QUAL conn_qual_ = 0;       // unchanged after start()
+  shm::OfferBox offers_;              // after start(), used by the driving thread only
   Mutex lock_;
   HalfOpens half_open_ UDAPL_GUARDED_BY(lock_);
   Pause pause_ UDAPL_GUARDED_BY(lock_) = Pause::kNone;
-  bool lacks_descriptors_ UDAPL_GUARDED_BY(lock_) = false;  // and it has been said
+  bool lacks_descriptors_ UDAPL_GUARDED_BY(lock_) = false;  // the shortage has been traced
   bool closing_ UDAPL_GUARDED_BY(lock_) = false;
   RequestQueue complete_;
   Timer retry_;

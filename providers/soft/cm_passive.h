@@ -24,12 +24,12 @@ class ConnectionEnd;
 class TcpListener;
 struct Negotiated;
 
-// A peer whose MPA Request is complete and that waits for the consumer's decision. When the peer
-// goes away meanwhile its descriptor is given back; the consumer learns it when it accepts.
-// Thread-safe as long as one thread decides. Owned by the listener, then by a CR.
+// A peer whose MPA Request is complete and that waits for the consumer's decision. If the peer
+// disconnects meanwhile, its descriptor is closed; the consumer is notified only when it accepts.
+// Thread-safe if only one thread decides. Owned by the listener, then by a CR.
 class TcpIncoming final : public transport::IncomingConnection, private Handler {
  public:
-  // `rings`: what the peer has left for us, if it has (shm/offer.h).
+  // `rings`: the rings that the peer has left for us, if any (shm/offer.h).
   TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& reader, shm::Rings rings,
               const Settings& settings) noexcept;
   ~TcpIncoming() override;
@@ -43,7 +43,8 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   [[nodiscard]] int peer_rdma_read_in() const noexcept override { return depth(request_.ird); }
   [[nodiscard]] int peer_rdma_read_out() const noexcept override { return depth(request_.ord); }
 
-  // INVALID_PARAMETER: more private data than a frame holds, or not a QP of this provider.
+  // INVALID_PARAMETER if a frame cannot hold that much private data, or if `qp` is not a QP of this
+  // provider.
   Status accept(transport::Qp& qp, transport::PrivateData private_data) override;
   void reject(transport::PrivateData private_data) noexcept override;
 
@@ -52,7 +53,7 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
 
   void on_ready(std::uint32_t events) noexcept override;
   [[nodiscard]] int depth(std::uint16_t word) const noexcept;
-  // Ends the waiting. Null: there is no peer any more.
+  // Stops waiting. Returns null if the peer has gone, or the decision was already made.
   [[nodiscard]] std::unique_ptr<TcpStream> take() noexcept UDAPL_EXCLUDES(lock_);
   void wait(std::unique_ptr<TcpStream> stream) noexcept UDAPL_EXCLUDES(lock_);
   Status hand_on(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
@@ -60,7 +61,7 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   void answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept;
 
   Reactor& reactor_;
-  const int fd_;            // of stream_, also when that has been handed on
+  const int fd_;            // of stream_, even after that has been handed over
   const MpaReader reader_;  // holds the bytes of request_
   const iwarp::MpaFrame request_;
   const transport::Endpoints endpoints_;
@@ -69,24 +70,24 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   shm::Rings rings_;
   Mutex lock_;
   State state_ UDAPL_GUARDED_BY(lock_) = State::kWaiting;
-  std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);  // null: decided, or the peer is gone
+  std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);  // null if decided or peer is gone
 };
 
-// An accepted TCP connection whose MPA Request is being collected, for a limited time. Works in the
-// driving thread only. Owned by its TcpListener.
+// An accepted TCP connection whose MPA Request is being collected, for a limited time. Its
+// callbacks run in the driving thread only. Owned by its TcpListener.
 class HalfOpen final : private Handler {
  public:
   HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream) noexcept;
   ~HalfOpen();
 
-  // Begins. An error leaves it unused.
+  // Starts collecting. After an error, nothing has been started.
   Status start(Clock::duration limit) noexcept;
 
   [[nodiscard]] const transport::SocketAddress& remote() const noexcept { return remote_; }
   [[nodiscard]] const Network& network() const noexcept { return network_; }
   [[nodiscard]] Clock::time_point since() const noexcept { return since_; }
 
-  boost::intrusive::list_member_hook<> hook;  // of the listener, which guards it
+  boost::intrusive::list_member_hook<> hook;  // guarded by the listener's lock
 
  private:
   void on_ready(std::uint32_t events) noexcept override;
@@ -95,8 +96,8 @@ class HalfOpen final : private Handler {
 
   TcpListener& listener_;
   Reactor& reactor_;
-  const int fd_;                           // of stream_, also when that has been handed on
-  const transport::SocketAddress remote_;  // the same
+  const int fd_;                           // of stream_, even after that has been handed over
+  const transport::SocketAddress remote_;  // likewise
   const Network network_;
   const Clock::time_point since_ = Clock::now();
   std::unique_ptr<TcpStream> stream_;

@@ -13,7 +13,7 @@ enum class ConnectionState : std::uint8_t {
   kIdle,
   kConnecting,   // a Handshake runs
   kAccepted,     // responder: waits for the peer's first message, until then nothing may be sent
-  kReady,        //
+  kReady,        // established
   kDraining,     // graceful disconnect: finishing the requests
   kHalfClosed,   // our end is sent, waiting for the peer's
   kTerminating,  // a Terminate is on its way out, input is ignored
@@ -21,8 +21,8 @@ enum class ConnectionState : std::uint8_t {
 };
 inline constexpr int kConnectionStates = static_cast<int>(ConnectionState::kError) + 1;
 
-// What can happen. First the calls of the core, then what the connection manager tells, the peer,
-// the work, and time.
+// The events. First the calls of the core, then those from the connection manager, from the peer,
+// and from the work and the time limits.
 enum class ConnectionInput : std::uint8_t {
   kConnect,
   kDisconnectAbrupt,
@@ -30,40 +30,40 @@ enum class ConnectionInput : std::uint8_t {
   kReset,
   kDestroy,
 
-  kNotStarted,   // a connect that failed at once
-  kSetupFailed,  // the Handshake
-  kActiveLink,   // of an initiator
-  kPassiveLink,  // of a responder
-  kUselessLink,  // of an initiator: it cannot be used
+  kNotStarted,   // a connect failed at once
+  kSetupFailed,  // the Handshake failed
+  kActiveLink,   // an initiator got its link
+  kPassiveLink,  // a responder got its link
+  kUselessLink,  // an initiator got a link that it cannot use
 
-  kFirstMessage,  // of the peer, or it has waited for ours long enough
-  kPeerClosed,    // its end came, and all that was before it
-  kPeerGone,      // it has closed, and now it is not there any more; or it does not close
+  kFirstMessage,  // the peer's first message arrived, or the peer has waited long enough for ours
+  kPeerClosed,    // the peer's FIN arrived, and all its messages were handled
+  kPeerGone,      // the peer closed and then reset the connection, or it does not close in time
 
-  kDrained,      // nothing is left to be done
-  kLost,         // a fault that the peer is not told of
-  kToldByPeer,   // a fault that the peer has told us
-  kTellPeer,     // a fault that the peer is to be told
-  kPeerTold,     // ... it has been
-  kPeerNotTold,  // ... it cannot be
+  kDrained,      // all work is done
+  kLost,         // a fault that is not reported to the peer
+  kToldByPeer,   // a fault that the peer has reported
+  kTellPeer,     // a fault that must be reported to the peer
+  kPeerTold,     // ... which was done
+  kPeerNotTold,  // ... which is not possible
 };
 inline constexpr int kConnectionInputs = static_cast<int>(ConnectionInput::kPeerNotTold) + 1;
 
 enum class ConnectionVerdict : std::uint8_t {
-  kGo,       // to `next`, and do what else the step says
-  kNothing,  // legal, or too late: no effect
+  kGo,       // go to `next`, perform the action and make the call
+  kNothing,  // no effect: legal, or too late
   kIllegal   // INVALID_STATE
 };
 
-// What is done on the way, in this order. kEndGently and kEndReset: all work is completed and the
-// link, if there is one, is closed in this way.
+// The action of a step. kEndGently and kEndReset complete all work and close the link, if there is
+// one, in this way.
 enum class ConnectionAction : std::uint8_t {
   kNone,
-  kAwaitFirst,    // read until the peer's first message is there
-  kPauseInput,    // read nothing until the core knows that we are connected
-  kFinishOutput,  // tell the peer that we have ended
-  kTerminate,     // tell the peer why
-  kForget,        // as after the constructor
+  kAwaitFirst,    // read until the peer's first message is complete
+  kPauseInput,    // read nothing until the core has been notified that we are connected
+  kFinishOutput,  // close our side of the stream
+  kTerminate,     // send a Terminate with the reason
+  kForget,        // restore the state after construction
   kEndGently,
   kEndReset
 };
@@ -75,7 +75,7 @@ struct ConnectionStep {
   SinkCall call;
 };
 
-// Whether the core has been told that there is a connection, and not yet of its end.
+// Whether the core has been notified of the connection, and not yet of its end.
 [[nodiscard]] constexpr bool is_connected(ConnectionState s) noexcept {
   return s >= ConnectionState::kReady && s <= ConnectionState::kTerminating;
 }
@@ -108,7 +108,7 @@ struct ConnectionStep {
   switch (input) {
     case Input::kConnect:
       return idle ? go(State::kConnecting) : illegal();
-    case Input::kNotStarted:  // a disconnect may have been faster
+    case Input::kNotStarted:  // a disconnect may have come first
       return connecting ? go(State::kIdle) : nothing();
     case Input::kSetupFailed:
       return connecting ? go(State::kError, Action::kEndReset, Call::kSetupOutcome) : nothing();
@@ -139,9 +139,10 @@ struct ConnectionStep {
     case Input::kTellPeer:
       if (state == State::kReady || state == State::kDraining)
         return go(State::kTerminating, Action::kTerminate);
-      [[fallthrough]];  // it must not be told, or does not listen any more
+      [[fallthrough]];  // nothing may be sent to the peer, or it no longer reads
     case Input::kLost:
-      // We have ended, and all of ours was done: a peer that has something left may reset then.
+      // All our work was done and our end was sent. A peer with unfinished work may then reset the
+      // connection.
       if (state == State::kHalfClosed && input == Input::kLost)
         return go(State::kError, Action::kEndReset, Call::kDisconnected);
       return hears ? go(State::kError, Action::kEndReset, broken) : nothing();

@@ -14,7 +14,7 @@
 
 namespace udapl::soft {
 
-// The outcome of an MPA handshake: how a Qp is to run the stream that it is given. The spans are
+// The outcome of an MPA handshake: the parameters of the stream that a Qp is given. The spans are
 // valid during the call only.
 struct Negotiated {
   bool initiator = false;
@@ -29,30 +29,31 @@ enum class ConnectFailure : std::uint8_t {
   kRejected,     // by the peer's consumer, with private data
   kRefused,      // by the peer's stack
   kUnreachable,  // no host at the address
-  kTimedOut      // the request's time is over; the peer has been told
+  kTimedOut      // the request's time limit has passed; the connection was closed
 };
 
 // The side of a Qp that faces the connection manager.
 class ConnectionEnd {
  public:
-  // What to put into the MPA frame: CRC, read depths of the QP, RTR types. Any thread, no lock.
+  // Returns the contents of our MPA frame: CRC, read depths of the QP, RTR types. Called by any
+  // thread, without locks.
   [[nodiscard]] virtual iwarp::MpaConfig mpa_config() const noexcept = 0;
 
-  // The Qp runs the stream from now on: takes it (leaves `stream` null), sends Negotiated::reply or
-  // the RTR message, watches the socket. Bytes that the peer has sent already are still in the
-  // socket. From then on the Qp reports: on_established or on_accept_failed / on_refused (it failed
-  // before that), exactly once.
+  // Hands the stream to the Qp, which takes it (leaves `stream` null), sends Negotiated::reply or
+  // the RTR message, and watches the socket. Bytes that the peer has already sent are still in the
+  // socket. From then on the Qp makes exactly one report: on_established or, if it fails first,
+  // on_accept_failed (responder) or on_refused (initiator).
   //
   // Responder: called by IncomingConnection::accept. INVALID_STATE (the Qp is not idle) and
-  // INSUFFICIENT_RESOURCES leave both as they were. A peer that is gone is not an error.
-  // Initiator: called by the Handshake from the driving thread, once, when the Reply has accepted;
-  // the status is ignored (a Qp that was disconnected meanwhile does not take the stream). The Qp
-  // may destroy the Handshake in it.
+  // INSUFFICIENT_RESOURCES leave both unchanged. A peer that is gone is not an error.
+  // Initiator: called by the Handshake from the driving thread, once, when the Reply has accepted
+  // the request; the status is ignored (a Qp that was disconnected meanwhile does not take the
+  // stream). The Qp may destroy the Handshake during the call.
   virtual Status attach(std::unique_ptr<ByteStream>& stream,
                         const Negotiated& negotiated) noexcept = 0;
 
-  // The Handshake failed; from the driving thread, instead of attach, no lock held. The Qp may
-  // destroy the Handshake in it.
+  // Called instead of attach by the driving thread, without locks, when the Handshake has failed.
+  // The Qp may destroy the Handshake during the call.
   virtual void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept = 0;
 
  protected:
@@ -60,23 +61,23 @@ class ConnectionEnd {
 };
 
 // An active connection set-up in progress. Owned by the Qp, which destroys it when it has ended
-// (also inside attach or connect_failed) or to abort it. The destructor closes the connection, so
-// that the peer knows, and waits for a call of the ConnectionEnd that runs in another thread: the
-// Qp holds no lock meanwhile.
+// (possibly inside attach or connect_failed) or to abort it. The destructor closes the connection,
+// so that the peer notices, and waits for a call of the ConnectionEnd that runs in another thread;
+// the Qp must hold no lock meanwhile.
 class Handshake {
  public:
   virtual ~Handshake() = default;
   [[nodiscard]] virtual transport::Endpoints endpoints() const noexcept = 0;
 };
 
-// Where a Qp gets its active handshakes from: the adapter's connection manager.
+// Creates the active handshakes of Qps. Implemented by the adapter's connection manager.
 class Connector {
  public:
-  // Starts connecting; `end` is told the outcome later, from the driver, never from in here. Errors
-  // as transport::Qp::connect.
+  // Starts connecting. The outcome is reported to `end` later, by the driver, never during this
+  // call. Errors of transport::Qp::connect.
   virtual Result<std::unique_ptr<Handshake>> connect(const transport::ConnectRequest& request,
                                                      ConnectionEnd& end) = 0;
-  // A peer named memory that it has no right to. Any lock may be held.
+  // Called when a peer named memory that it has no right to access. Any lock may be held.
   virtual void access_offence(const transport::SocketAddress& remote) noexcept = 0;
 
  protected:

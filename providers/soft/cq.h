@@ -32,9 +32,10 @@ class Cq final : public transport::Cq {
 
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
   bool progress() noexcept override { return reactor_.poll(); }
-  // Called for each completion taken. A consumer that always finds one has to drive now and then,
-  // too, or nothing else makes progress. And it must soon be recognised as polling: until then its
-  // posts are sent one by one, which takes so long that its turns come too late for that.
+  // Called for each completion taken; returns whether the consumer should make a turn now. Even a
+  // consumer that always finds a completion has to drive now and then, or nothing else makes
+  // progress. It must also be recognised as polling early: until then each of its posts is sent
+  // separately, which takes so long that its turns are too far apart to count as polling.
   [[nodiscard]] bool turn_due() noexcept {
     const std::uint32_t takes = takes_.load(std::memory_order_relaxed) + 1;
     takes_.store(takes, std::memory_order_relaxed);
@@ -47,17 +48,19 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int depth() const noexcept override UDAPL_EXCLUDES(push_lock_);
 
   // ---- for Qp ----------------------------------------------------------------------------------
-  // Appends a completion of `owner`; `notify`: it is a notification. False: the queue is full, or
-  // was once, and the completion is lost; the QP has to break. The caller holds its Qp lock.
+  // Appends a completion of `owner`; `notify`: whether it wakes the consumer of an armed CQ.
+  // Returns false if the queue is full, or has been full before: the completion is lost, and the
+  // QP must break its connection. The caller holds its Qp lock.
   [[nodiscard]] bool push(const transport::Completion& completion, const Qp& owner,
                           bool notify) noexcept UDAPL_EXCLUDES(push_lock_);
-  // Whom to tell of an overflow; once for each role that a QP has. detach waits for a call of
-  // Qp::on_cq_overflow: no Qp lock may be held. attach throws std::bad_alloc.
+  // Registers a QP to be notified of an overflow; called once for each role that the QP has. detach
+  // waits for a running call of Qp::on_cq_overflow: no Qp lock may be held. attach throws
+  // std::bad_alloc.
   void attach(Qp& qp) UDAPL_EXCLUDES(qps_lock_);
   void detach(Qp& qp) noexcept UDAPL_EXCLUDES(qps_lock_);
-  // How many completions of receives of `qp` are queued.
+  // Returns the number of queued receive completions of `qp`.
   [[nodiscard]] int receives_of(const Qp& qp) const noexcept UDAPL_EXCLUDES(push_lock_);
-  // Removes what `qp` has queued; the order of the rest stays.
+  // Removes the completions of `qp`; the others keep their order.
   void purge(const Qp& qp) noexcept UDAPL_EXCLUDES(lock, push_lock_);
 
  private:
@@ -75,11 +78,11 @@ class Cq final : public transport::Cq {
   Reactor& reactor_;
   transport::CqSink& sink_;
 
-  // Changed under both locks; so either is enough to read them.
+  // Changed only under both locks, so that either suffices to read them.
   std::unique_ptr<Slot[]> slots_;
   std::uint64_t mask_;
 
-  // Positions count all completions ever: `head_` is the consumer's, `tail_` the producers'.
+  // Positions only ever increase: `head_` is the consumer's, `tail_` the producers'.
   alignas(64) std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint32_t> takes_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};

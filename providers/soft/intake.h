@@ -17,7 +17,7 @@ namespace udapl::soft {
 // timers acquire it. Owned by a Connection.
 class Intake {
  public:
-  // What has happened, for the connection to act upon.
+  // An event that the connection must handle.
   enum class Event : std::uint8_t {
     kNone,
     kFirstMessage,  // only while the first message is awaited
@@ -107,8 +107,8 @@ class Intake {
 
   Input input_ UDAPL_GUARDED_BY(qp_locked) = Input::kClosed;
   bool stalled_ UDAPL_GUARDED_BY(qp_locked) = false;
-  bool peer_ends_ UDAPL_GUARDED_BY(qp_locked) = false;    // its end is behind what is not read yet
-  bool peer_closed_ UDAPL_GUARDED_BY(qp_locked) = false;  // its end was read
+  bool peer_ends_ UDAPL_GUARDED_BY(qp_locked) = false;    // the peer's FIN is behind unread input
+  bool peer_closed_ UDAPL_GUARDED_BY(qp_locked) = false;  // the peer's FIN was read
   bool unfinished_ UDAPL_GUARDED_BY(qp_locked) = false;   // whole FPDUs are staged: continue_pass_
   bool waiting_ UDAPL_GUARDED_BY(qp_locked) = false;      // a message waits for a receive
   Clock::time_point wait_until_ UDAPL_GUARDED_BY(qp_locked){};

@@ -16,12 +16,12 @@ namespace udapl::soft {
 // The iWARP stream: a link over a stream of bytes.
 class IwarpLink final : public Link {
  public:
-  // Allocates what a connection needs. `owner`: whom traces name. Throws std::bad_alloc.
+  // Allocates what a connection needs. `owner`: the object named by traces. Throws std::bad_alloc.
   IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const void* owner);
-  // Takes the stream. Before anything else.
+  // Takes the stream. Must be called before all other functions.
   void start(std::unique_ptr<ByteStream> stream) noexcept;
 
-  // For one that was refused: nothing but the destructor may follow.
+  // Returns the stream if the link was refused; only the destructor may follow.
   [[nodiscard]] std::unique_ptr<ByteStream> give_back() noexcept { return std::move(stream_); }
 
   // ---- Link -------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class IwarpLink final : public Link {
   }
 
  private:
-  // Of which size, for a message of so many bytes.
+  // Sets the frame size for a message of `length` bytes.
   void choose_frames(std::uint32_t length, bool may_lend) noexcept {
     if (length > kLeastChosen)
       sender_.set_emss(may_lend ? stream_->lent_mss() : stream_->effective_mss());
@@ -117,14 +117,14 @@ class IwarpLink final : public Link {
 
   std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;
-  // The least there is: idle connections are many. More is taken once it is needed.
+  // Has the minimum size at first, because there may be many idle connections; grows when needed.
   iwarp::TxBatch batch_;
   iwarp::Receiver receiver_;
   Staging staging_;
-  bool in_frames_ = false;     // short messages go to the stream without the batch
-  bool in_place_ = false;      // the stream has input(); staged is only what is cut there
-  std::size_t cut_bytes_ = 0;  // of a frame that is not complete, when we last looked
-  int cut_looks_ = 0;          // so often
+  bool in_frames_ = false;     // short messages are put into the stream without the batch
+  bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
+  std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
+  int cut_looks_ = 0;          // checks since that size changed
 };
 
 }  // namespace udapl::soft

@@ -10,8 +10,8 @@
 
 namespace udapl::soft {
 
-// Collects one MPA start-up frame from a socket, in however many pieces it comes, and not a byte
-// more. Not thread-safe. A member of a handshake.
+// Collects one MPA start-up frame from a socket, in however many pieces it arrives, and consumes no
+// byte behind it. Not thread-safe. A member of a handshake.
 class MpaReader {
  public:
   enum class Progress : std::uint8_t {
@@ -19,7 +19,7 @@ class MpaReader {
     kFrame,  // frame() is complete and valid
     kBad,    // not an acceptable frame: why() says what is wrong
     kEnded,  // the peer closed before the frame was complete
-    kBroken  // error() is the error of the socket
+    kBroken  // error() returns the socket's error
   };
 
   explicit MpaReader(iwarp::MpaKind expected) noexcept : expected_(expected) {}
@@ -36,7 +36,7 @@ class MpaReader {
     }
   }
 
-  // Its private data points into this object.
+  // The private data of the frame points into this object.
   [[nodiscard]] iwarp::MpaFrame frame() const noexcept {
     return iwarp::decode_mpa(bytes(), expected_).frame;
   }
@@ -56,7 +56,8 @@ class MpaReader {
     return got.kind == IoResult::kEnd ? Progress::kEnded : Progress::kBroken;
   }
 
-  // Nobody may send behind its frame before the other side's answer (RFC 5044 §7.1.3).
+  // Neither side may send anything after its frame before the other side has answered (RFC 5044
+  // §7.1.3).
   Progress nothing_behind(TcpStream& stream) noexcept {
     std::byte next;
     if (stream.peek(std::span(&next, 1)).kind != IoResult::kDone) return Progress::kFrame;

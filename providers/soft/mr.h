@@ -6,8 +6,8 @@
 
 namespace udapl::soft {
 
-// A protection domain: a number that entries, QPs and SRQs are compared by. Immutable. Owned by a
-// PZ.
+// A protection domain: a number by which table entries, QPs and SRQs are compared. Immutable. Owned
+// by a PZ.
 class Pd final : public transport::Pd {
  public:
   explicit Pd(ScopeId id) noexcept : id_(id) {}
@@ -17,7 +17,7 @@ class Pd final : public transport::Pd {
   const ScopeId id_;
 };
 
-// A registration in a MrTable; see there for revocation. Thread-safe. Owned by an LMR.
+// A registration in an MrTable, which describes revocation. Thread-safe. Owned by an LMR.
 class Mr final : public transport::Mr {
  public:
   Mr(MrTable& table, MrRef ref) noexcept : table_(table), ref_(ref) {}
@@ -39,7 +39,7 @@ class Mr final : public transport::Mr {
   const MrRef ref_;
 };
 
-// A window in a MrTable. Thread-safe. Owned by an RMR.
+// A window in an MrTable. Thread-safe. Owned by an RMR.
 class Window final : public transport::Window {
  public:
   Window(MrTable& table, std::uint32_t index) noexcept : table_(table), index_(index) {}

@@ -22,8 +22,8 @@ namespace udapl::soft {
 // Identifies a protection domain or a QP inside the table; 0: none.
 using ScopeId = std::uint64_t;
 
-// What an access wants, and what an entry can grant: bits of DAT_MEM_PRIV_FLAGS plus the IB
-// extension's remote atomic.
+// The rights that an access needs and that an entry can grant: bits of DAT_MEM_PRIV_FLAGS plus the
+// IB extension's remote atomic.
 enum Right : std::uint32_t {
   kLocalRead = DAT_MEM_PRIV_LOCAL_READ_FLAG,
   kRemoteRead = DAT_MEM_PRIV_REMOTE_READ_FLAG,
@@ -43,7 +43,7 @@ enum class Refusal : std::uint8_t {
   kAccess
 };
 
-// Names one life of one entry; stale once that was revoked or rebound.
+// Names one life of one entry; stale once the entry has been revoked or rebound.
 struct MrRef {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;  // 0: names nothing
@@ -56,34 +56,34 @@ struct Segment {
   MrRef ref;
 };
 
-// Every registration and window of an adapter: which accesses to which bytes are allowed.
+// All registrations and windows of an adapter: defines which accesses to which bytes are allowed.
 //
-// Three ways in: an lmr_context (local, O(1), no lock), an STag (from the wire, one short lock), an
-// MrRef (from an earlier look-up, no lock). An access pins the entry, copies, unpins; revocation
-// makes the entry invalid first and then waits for the pins to go, so that afterwards not one byte
-// is touched. A thread that pins must neither block nor revoke until it has unpinned.
+// An entry is found by an lmr_context (local, O(1), no lock), by an STag (from the wire, one short
+// lock), or by an MrRef (from an earlier look-up, no lock). An access pins the entry, copies, and
+// unpins. Revocation first makes the entry invalid and then waits until all pins are released, so
+// that afterwards no byte is touched. A thread that holds a pin must neither block nor revoke.
 //
-// Thread-safe. Owned by the adapter; outlives all Mr, Window, Srq and Qp objects. Entries lie in
-// chunks that live as long as the table. Spec: RFC 5042 6.1-6.3, udapl-semantics 6.3-6.6.
+// Thread-safe. Owned by the adapter; outlives all Mr, Window, Srq and Qp objects. Entries are
+// stored in chunks that live as long as the table. Spec: RFC 5042 6.1-6.3, udapl-semantics 6.3-6.6.
 class MrTable {
  public:
   static constexpr std::uint32_t kIndexBits = 20;
   static constexpr std::uint32_t kMaxEntries = 1U << kIndexBits;
 
-  // Room for `max_entries` registrations and windows together. Throws std::bad_alloc.
+  // Has room for `max_entries` registrations and windows together. Throws std::bad_alloc.
   explicit MrTable(std::uint32_t max_entries = kMaxEntries);
   ~MrTable();
   MrTable(const MrTable&) = delete;
   MrTable& operator=(const MrTable&) = delete;
 
   // ---- registrations ---------------------------------------------------------------------------
-  // INSUFFICIENT_RESOURCES when full.
+  // INSUFFICIENT_RESOURCES if the table is full.
   [[nodiscard]] Result<MrRef> register_memory(ScopeId pd, const transport::MrInit& init);
   [[nodiscard]] static DAT_LMR_CONTEXT lmr_context(MrRef ref) noexcept;
   [[nodiscard]] DAT_RMR_CONTEXT rmr_context(MrRef ref) const noexcept;
   [[nodiscard]] bool has_windows(MrRef ref) const noexcept;
-  // Ends the registration; returns when no access to the memory runs. Windows that are still bound
-  // to it are unbound.
+  // Ends the registration, and unbinds windows that are still bound to it. Returns when no access
+  // to the memory is in progress.
   void revoke(MrRef ref) noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- windows: an index for life, a generation for each binding --------------------------------
@@ -93,11 +93,12 @@ class MrTable {
   [[nodiscard]] std::optional<transport::Binding> window_binding(
       std::uint32_t window) const noexcept UDAPL_EXCLUDES(lock_);
 
-  // A bind in two steps: prepare_bind at the post (checks, allots the STag, marks the registration
-  // as in use), then exactly one of commit_bind (in queue order) and cancel_bind (flushed).
+  // A bind takes two steps: prepare_bind at the post (checks, assigns the STag, marks the
+  // registration as in use), then exactly one of commit_bind (in queue order) and cancel_bind (if
+  // flushed).
   struct PendingBind {
     std::uint32_t window = 0;
-    std::uint32_t window_life = 0;  // tells a window that was destroyed meanwhile
+    std::uint32_t window_life = 0;  // detects that the window was destroyed meanwhile
     MrRef mr;                       // generation 0: unbind
     std::uint32_t stag = 0;         // 0: unbind
     std::uint32_t rights = 0;
@@ -109,17 +110,19 @@ class MrTable {
   [[nodiscard]] DAT_RETURN prepare_bind(ScopeId qp_pd, std::uint32_t window, const MrRef* mr,
                                         const transport::BindRequest& request,
                                         PendingBind& out) noexcept UDAPL_EXCLUDES(lock_);
-  // False: window or registration are gone; the bind is cancelled. May wait for accesses that other
-  // threads are in the middle of.
+  // Returns false if the window or the registration is gone; the bind is then cancelled. May wait
+  // for accesses in progress in other threads.
   [[nodiscard]] bool commit_bind(const PendingBind& bind, ScopeId qp) noexcept
       UDAPL_EXCLUDES(lock_);
   void cancel_bind(const PendingBind& bind) noexcept UDAPL_EXCLUDES(lock_);
-  // Unbinds the windows of QP scope that are bound through `qp`: its connection is over.
+  // Called when the connection of `qp` has ended: unbinds the windows of QP scope that are bound
+  // through it.
   void unbind_all(ScopeId qp) noexcept UDAPL_EXCLUDES(lock_);
 
-  // A peer's Send with Invalidate on QP `qp` of domain `pd`. Only a window of QP scope that is
-  // bound through this QP can be invalidated: kInvalidStag, kNotThisStream, kAccess (a registration
-  // or a window of PD scope: other streams use them).
+  // Performs a peer's Send with Invalidate on QP `qp` of domain `pd`. Only a window of QP scope
+  // that is bound through this QP can be invalidated. Otherwise returns kInvalidStag,
+  // kNotThisStream, or kAccess (a registration or a window of PD scope, which other streams may be
+  // using).
   [[nodiscard]] Refusal invalidate(std::uint32_t stag, ScopeId pd, ScopeId qp) noexcept
       UDAPL_EXCLUDES(lock_);
 
@@ -139,7 +142,7 @@ class MrTable {
       return *this;
     }
     ~Pin() {
-      // release: our copies are over before the revoker sees the count drop.
+      // release: our copies are complete before the revoking thread sees the count drop.
       if (users_ != nullptr) users_->fetch_sub(1, std::memory_order_release);
     }
     explicit operator bool() const noexcept { return users_ != nullptr; }
@@ -149,7 +152,7 @@ class MrTable {
     explicit Pin(std::atomic<std::uint32_t>* users) noexcept : users_(users) {}
     std::atomic<std::uint32_t>* users_ = nullptr;
   };
-  // Empty when that life of the entry is over. Lock-free.
+  // Returns an empty Pin if that life of the entry is over. Lock-free.
   [[nodiscard]] Pin pin(MrRef ref) noexcept;
 
   // ---- remote access ---------------------------------------------------------------------------
@@ -161,21 +164,20 @@ class MrTable {
     ScopeId pd;
     ScopeId qp;
   };
-  // kNone: `out` is where the bytes are, and `pin` holds them.
+  // If it returns kNone, `out` describes the memory and `pin` holds it.
   [[nodiscard]] Refusal access(const Access& request, Segment& out, Pin& pin) noexcept
       UDAPL_EXCLUDES(lock_);
 
-  // ---- peers that reach memory by themselves (shm/grants.h)
-  // -------------------------------------- `grants` are told what may be done with the entry of
-  // `request`, which access() has just let through, if there is room. Whoever revokes takes it
-  // back, and waits until that peer is not at the memory.
+  // ---- peers that access memory by themselves (shm/grants.h) -----------------------------------
+  // Adds to `grants`, if there is room, the entry of `request`, which access() has just allowed.
+  // Revocation of the entry withdraws the grant and waits until the peer no longer uses the memory.
   void grant(const Access& request, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
-  // The connection is over: takes back all. Waits a moment for the peer; if it is still at some of
-  // the memory then, whoever frees that memory waits for it.
+  // Called when the connection has ended: withdraws all its grants. Waits for the peer for a short
+  // time; if the peer still uses some of the memory then, revocation of that memory waits for it.
   void end_grants(std::unique_ptr<shm::Grants> grants) noexcept UDAPL_EXCLUDES(lock_);
 
-  // A value that looks like an STag and names nothing: the sink of our own RDMA Reads, which the
-  // peer only has to send back.
+  // Returns an unused STag, which names no memory. It serves as the sink of our own RDMA Reads: the
+  // peer only returns it to us.
   [[nodiscard]] std::uint32_t ephemeral_stag() noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     return new_stag();
@@ -194,7 +196,7 @@ class MrTable {
   };
 
   [[nodiscard]] Entry* find(std::uint32_t index) const noexcept;
-  [[nodiscard]] Entry& at(std::uint32_t index) const noexcept;  // REQUIRES: an existing one
+  [[nodiscard]] Entry& at(std::uint32_t index) const noexcept;  // REQUIRES: the entry exists
   [[nodiscard]] Result<std::uint32_t> allocate(Kind kind, ScopeId pd) UDAPL_EXCLUDES(lock_);
   void release(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] std::uint32_t new_stag() noexcept UDAPL_REQUIRES(lock_);
@@ -222,10 +224,10 @@ class MrTable {
   std::uint32_t created_ UDAPL_GUARDED_BY(lock_) = 0;        // entries ever taken from the chunks
   std::uint32_t free_head_ UDAPL_GUARDED_BY(lock_) = kNone;  // oldest first: late reuse
   std::uint32_t free_tail_ UDAPL_GUARDED_BY(lock_) = kNone;
-  // STag -> entry, chained. Zeroed by the kernel, so that what is not used costs no memory.
+  // STag -> entry, chained. Zeroed by the kernel, so that unused pages cost no memory.
   const std::unique_ptr<std::uint32_t[], Free> buckets_ UDAPL_GUARDED_BY(lock_);
   const std::unique_ptr<std::atomic<Entry*>[]> chunks_;
-  // Of connections that have gone, while their peers are at some of the memory.
+  // Grants of connections that have ended, while the peers still use some of the memory.
   std::unique_ptr<shm::Grants> ended_grants_ UDAPL_GUARDED_BY(lock_);
 };
 

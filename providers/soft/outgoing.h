@@ -9,20 +9,20 @@
 
 namespace udapl::soft {
 
-// What both requests and answers need on their way out. Owned by a Queue.
+// State shared by requests and answers while they are sent. Owned by a Queue.
 struct Outgoing {
-  PinSet pins;                       // of what the link works on
+  PinSet pins;                       // of the memory that the link may read
   std::vector<iwarp::IoSpan> spans;  // payload of the current message
 };
 
-// When a message of a queue may be posted, and what becomes of it.
+// What happens to a request that is posted to a queue.
 enum class Posts : std::uint8_t {
   kRefused,
   kQueued,
   kFlushed  // completed at once
 };
 
-// What zero-length RDMA Writes and Reads say; it names no memory and is not looked at.
+// The STag in zero-length RDMA Writes and Reads; it names no memory and is ignored.
 inline constexpr std::uint32_t kNoStag = 1;
 
 }  // namespace udapl::soft

@@ -10,19 +10,19 @@
 
 namespace udapl::soft {
 
-// The pins of one sendmsg call. Requests mostly use one registration many times in a row: that
-// takes one pin. Not thread-safe. Owned by a Qp, which has memory for many only once it needs that:
-// idle connections are many.
+// The pins of one sendmsg call. Consecutive uses of the same registration, which are the usual
+// case, share one pin. Memory for many pins is allocated only when it is needed, because there may
+// be many idle connections. Not thread-safe. Owned by a Queue.
 class PinSet {
  public:
-  static constexpr std::size_t kFew = 40;  // more than one request has
+  static constexpr std::size_t kFew = 40;  // more than one request needs
   static constexpr std::size_t kMany = 320;
 
   [[nodiscard]] bool has_room(std::size_t more) noexcept {
     return capacity_ - size_ >= more || (grow() && capacity_ - size_ >= more);
   }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  // False: the memory is no longer registered. REQUIRES: has_room(1).
+  // Returns false if the memory is no longer registered. REQUIRES: has_room(1).
   [[nodiscard]] bool add(MrTable& memory, MrRef ref) noexcept {
     if (size_ != 0 && ref.index == last_.index && ref.generation == last_.generation) return true;
     MrTable::Pin& pin = at(size_);

@@ -16,11 +16,12 @@ class Cq;
 class Pd;
 
 // One end of a connection: a Queue of work, and the Connection that puts a link below it. One lock
-// protects both; a post sends in place as much as the link takes, the reactor's driver does the
-// rest. Thread-safe as transport::Qp says. Owned by an Ep.
+// protects both. A post sends as much as the link accepts at once; the reactor's driver sends the
+// remainder. Thread-safe as described at transport::Qp. Owned by an Ep.
 class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
  public:
-  // Allocates everything that posting and transferring need, but the link's. Throws std::bad_alloc.
+  // Allocates everything that posting and transferring need, except for the memory of the link.
+  // Throws std::bad_alloc.
   Qp(const QpEnvironment& environment, const transport::QpInit& init);
   ~Qp() override;
   Qp(const Qp&) = delete;
@@ -75,12 +76,12 @@ class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
     connection_.connect_failed(why, from_peer);
   }
 
-  // As attach() above, with a link of any kind.
+  // Like attach() above, with a link of any kind.
   Status attach(std::unique_ptr<Link>& link, const Negotiated& negotiated) noexcept {
     return connection_.attach(link, negotiated);
   }
 
-  // For Cq: a queue that this QP feeds has lost a completion. No lock held.
+  // Called by a Cq, without locks, when a completion queue that this QP fills has overflowed.
   void on_cq_overflow() noexcept UDAPL_EXCLUDES(qp_locked);
 
  private:
@@ -95,7 +96,7 @@ class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
   mutable QpLock lock_;
   QpShared shared_;
   Queue queue_ UDAPL_GUARDED_BY(qp_locked);
-  Connection connection_;  // uses the queue, and goes first
+  Connection connection_;  // uses the queue, so it is destroyed first
 };
 
 }  // namespace udapl::soft

@@ -5,7 +5,7 @@
 
 namespace udapl::soft {
 
-// An RDMA Write or Read of memory that the peer may not need to be asked for.
+// An RDMA Write or Read that may be possible without the peer (docs/adr/0035).
 struct Reach {
   bool write = false;
   std::uint32_t stag = 0;

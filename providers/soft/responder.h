@@ -12,8 +12,8 @@
 
 namespace udapl::soft {
 
-// What the peer does to our memory, and the answers that we owe it. Under the lock of the Qp. Owned
-// by a Queue.
+// Performs the peer's accesses to our memory, and sends the answers that we owe it. Used under the
+// lock of the Qp. Owned by a Queue.
 class Responder {
  public:
   // Throws std::bad_alloc.
@@ -27,12 +27,12 @@ class Responder {
   }
 
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
-  // A connection begins on which the peer may have `ird` Reads in flight.
+  // Starts a connection that allows the peer `ird` Reads in flight.
   void start(std::uint32_t ird) noexcept UDAPL_REQUIRES(qp_locked) { ird_ = ird; }
-  // False: the peer no longer waits for answers.
+  // `answers`: whether the peer still waits for answers.
   void set_answers(bool answers) noexcept UDAPL_REQUIRES(qp_locked) { answers_ = answers; }
 
-  // ---- what the peer asks for: as iwarp::Inbound says -------------------------------------------
+  // ---- requests of the peer: as in iwarp::Inbound -----------------------------------------------
   iwarp::Verdict fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
                             iwarp::Payload& payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict place_write(std::uint32_t stag, std::uint64_t to,
@@ -43,7 +43,7 @@ class Responder {
   iwarp::Verdict atomic_request(const iwarp::AtomicRequest& request) noexcept
       UDAPL_REQUIRES(qp_locked);
 
-  // ---- sending: as SendQueue --------------------------------------------------------------------
+  // ---- sending: as in SendQueue -----------------------------------------------------------------
   [[nodiscard]] bool empty() const noexcept UDAPL_REQUIRES(qp_locked) { return responses_.empty(); }
   [[nodiscard]] bool owes() const noexcept UDAPL_REQUIRES(qp_locked) {
     return built_ != responses_.tail();
@@ -68,7 +68,7 @@ class Responder {
 
   QpShared& shared_;
   WorkRing<Response> responses_ UDAPL_GUARDED_BY(qp_locked);
-  std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;  // those before it are built
+  std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all before it are built
   std::uint32_t ird_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool answers_ UDAPL_GUARDED_BY(qp_locked) = true;
 };

@@ -11,61 +11,64 @@
 
 namespace udapl::soft {
 
-// What an administrator may change for an adapter, in the seventh field of its dat.conf entry;
-// fixed while the adapter is open. The defaults are for every use that is not named here.
+// The settings of an adapter that an administrator can change in the seventh field of its dat.conf
+// entry. They are fixed while the adapter is open. The defaults suit any use not mentioned here.
 struct Settings {
   // How the bytes of a connection travel.
   enum class Path : std::uint8_t {
     kTcp,   // always over TCP
-    kAuto,  // through shared memory where both ends are on this host and it can be had, else TCP
-    kShm    // only through shared memory; what cannot be had so is not connected
+    kAuto,  // through shared memory if both ends are on this host and it is available, else TCP
+    kShm    // only through shared memory; a connection without it fails
   };
 
   static constexpr int kMaxHalfOpen = 1024;
 
-  // crc=on|off: ask for CRC32C. A peer that asks for it gets it in any case.
+  // crc=on|off: whether we request CRC32C. It is also used whenever the peer requests it.
   bool crc = true;
   // path=tcp|auto|shm (docs/adr/0033).
   Path path = Path::kAuto;
-  // direct=on|off: a peer on this host may reach registered memory by the kernel's means, once it
-  // has been let at it, and we may reach its (docs/adr/0035); large messages are lent (0036).
+  // direct=on|off: whether a peer on this host, once it has been granted access, may access
+  // registered memory directly through the kernel, and we may access its memory in the same way
+  // (docs/adr/0035); whether large messages are lent (0036).
   bool direct = true;
-  // fallback=on|off: connect once more with MPA revision 1 to a peer that hangs up on revision 2.
+  // fallback=on|off: if a peer hangs up on MPA revision 2, whether to try once more with revision
+  // 1.
   bool revision1_fallback = true;
-  // delayed_ack=on|off: EPs have the attribute unless they say otherwise (docs/adr/0013).
+  // delayed_ack=on|off: the default of the EP attribute (docs/adr/0013).
   bool delayed_ack = false;
-  // drain=SECONDS: a graceful disconnect on which nothing moves for so long breaks the connection;
-  // 0: it waits for ever (docs/adr/0017).
+  // drain=SECONDS: the time without any progress after which a graceful disconnect breaks the
+  // connection; 0: it waits for ever (docs/adr/0017).
   std::chrono::milliseconds drain_limit = std::chrono::seconds(30);
-  // no_receive=wait|break: what becomes of a message that finds no receive: it waits for one
-  // (docs/adr/0022), or breaks the connection, as iWARP has it.
+  // no_receive=wait|break: whether a message that finds no receive waits for one (docs/adr/0022),
+  // or breaks the connection, as iWARP specifies.
   bool no_receive_breaks = false;
-  // half_open=N: connections per listener whose MPA Request is not complete; others wait in TCP,
-  // or take the place of the oldest of the network that holds most.
+  // half_open=N: the maximum number of connections per listener whose MPA Request is not complete.
+  // Further ones wait in the TCP backlog, or replace the oldest one of the network that has most.
   int half_open_limit = 128;
-  // peer_timeout=SECONDS: a peer that for so long does not take what is sent to it, or does not go
-  // on with a frame, or a message in a buffer of an SRQ, that it has begun is given up; 0: never.
+  // peer_timeout=SECONDS: the connection is broken if the peer, for this long, accepts no data, or
+  // does not continue a frame, or a message in a buffer of an SRQ, that it has begun; 0: never.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(20);
-  // staging=MB: memory for what has been received and not been looked at, of all connections
-  // together; beyond it buffers do not grow, and peers that stall in a frame get one second.
+  // staging=MB: memory for input that was received but not yet processed, for all connections
+  // together. If it is exceeded, buffers do not grow, and a peer that stalls within a frame is
+  // dropped after one second.
   int staging_mb = 128;
-  // For a peer's complete MPA Request. Not to be set.
+  // Time limit for a peer's complete MPA Request. Not configurable.
   std::chrono::milliseconds handshake_time = std::chrono::seconds(5);
 };
 
 [[nodiscard]] const char* name(Settings::Path path) noexcept;  // as in dat.conf
 
-// The settings in `ia_params`: "<device> [<port>] [<name>=<value> ...]", separated by blanks and
-// tabs; device and port are not looked at. INVALID_PARAMETER, with the reason as its cause: a name
-// that is none of these or comes twice, or a value that it cannot have.
+// Parses the settings in `ia_params`: "<device> [<port>] [<name>=<value> ...]", separated by blanks
+// and tabs; ignores device and port. INVALID_PARAMETER, with the reason as its cause, if a name is
+// unknown or repeated, or a value is invalid.
 Result<Settings> read_settings(std::string_view ia_params);
 
-// Looks up an environment variable; null: not set.
+// Looks up an environment variable; returns null if it is not set.
 using Lookup = std::function<const char*(const char* name)>;
 
-// How long a message may wait for a receive: DAPL_RNR_RETRY (0 to 7, the default: for ever) times
-// the pause that DAPL_RNR_TIMER stands for (InfiniBand's code, 0 to 31, default 12: 0.64 ms).
-// nullopt: for ever; 0: it does not wait. A value that cannot be used is traced and ignored.
+// Returns how long a message may wait for a receive: DAPL_RNR_RETRY (0 to 7; 7, the default, means
+// for ever) times the pause that DAPL_RNR_TIMER encodes (InfiniBand's code, 0 to 31, default 12:
+// 0.64 ms). nullopt: for ever; 0: it does not wait. An invalid value is traced and ignored.
 std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,
                                                           const Lookup& lookup);
 

@@ -15,13 +15,13 @@
 
 namespace udapl::soft {
 
-// Receive buffers shared by QPs. A QP copies a buffer's description out when a message begins, so
-// its slot is free again at once, in whatever order the messages end. QPs whose messages find none
-// wait in line: each buffer that is posted is promised to the one that has waited longest. The lock
-// is a leaf. Thread-safe. Owned by an SRQ object.
+// Receive buffers shared by QPs. When a message begins, its QP copies the description of a buffer
+// out, so the slot is free again at once, whatever the order in which messages end. QPs whose
+// messages find no buffer wait in a queue: each buffer that is posted is promised to the QP that
+// has waited longest. Thread-safe, leaf lock. Owned by an SRQ object.
 class Srq final : public transport::Srq {
  public:
-  // A QP's place in that line. Owned by the QP, which leaves the line before it destroys this.
+  // A QP's entry in that queue. Owned by the QP, which must call leave() before destroying it.
   class Waiter {
    public:
     explicit Waiter(Deferred& wake) noexcept : wake_(wake) {}
@@ -46,13 +46,13 @@ class Srq final : public transport::Srq {
   Status set_low_watermark(int mark) noexcept override;
   [[nodiscard]] int available() const noexcept override;
 
-  // ---- for Qp: called with its lock held -------------------------------------------------------
+  // ---- for Qp: called with the QP's lock held --------------------------------------------------
   [[nodiscard]] int max_segments() const noexcept { return max_segments_; }
-  // Takes the oldest buffer; `segments` has room for max_segments(). False: there is none that is
-  // not promised to another QP, and `waiter` stands in line.
+  // Takes the oldest buffer; `segments` must have room for max_segments(). Returns false if every
+  // buffer is promised to another QP, or there is none; then `waiter` is queued.
   [[nodiscard]] bool take(Receive& out, Segment* segments, Waiter& waiter) noexcept
       UDAPL_EXCLUDES(lock_);
-  // Takes `waiter` out of the line; what it was promised goes to the next.
+  // Removes `waiter` from the queue; a buffer that it was promised is promised to the next waiter.
   void leave(Waiter& waiter) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
@@ -71,8 +71,8 @@ class Srq final : public transport::Srq {
   transport::SrqSink& sink_;
   mutable SpinLock lock_;
   WorkRing<Receive> buffers_ UDAPL_GUARDED_BY(lock_);
-  Line line_ UDAPL_GUARDED_BY(lock_);                   // empty while a buffer is not promised
-  std::uint32_t promised_ UDAPL_GUARDED_BY(lock_) = 0;  // buffers
+  Line line_ UDAPL_GUARDED_BY(lock_);                   // empty if any buffer is not promised
+  std::uint32_t promised_ UDAPL_GUARDED_BY(lock_) = 0;  // number of promised buffers
   std::uint32_t low_watermark_ UDAPL_GUARDED_BY(lock_) = 0;
   SinkGate gate_;
 };

@@ -6,10 +6,10 @@
 
 namespace udapl::soft {
 
-// Source of STags: a keyed permutation (a Feistel network over SipHash, key from getrandom) of a
-// counter. So the values cannot be foretold from others, spread over all 32 bits, and none comes
-// again before 2^32 - 1 others have been handed out: the quarantine of freed values that RFC 5042
-// asks for, without a list. Never 0. Not thread-safe. Owned by a MrTable.
+// Generates STags: a keyed permutation (a Feistel network over SipHash, key from getrandom) of a
+// counter. The values cannot be predicted from others, spread over all 32 bits, and are not
+// repeated before all 2^32 - 1 of them have been used: the quarantine of freed values that RFC 5042
+// requires, without a list. Never 0. Not thread-safe. Owned by an MrTable.
 class StagGenerator {
  public:
   StagGenerator() noexcept;

@@ -12,9 +12,9 @@
 
 namespace udapl::soft {
 
-// Where a connection's bytes lie between recv and the FPDU parser. Taken from the adapter's pool
-// when there are bytes to read, given back when none are left over; doubles while reads fill it, up
-// to kMax. Not thread-safe. Owned by a Qp.
+// The buffer between recv and the FPDU parser of a connection. Its memory is taken from the
+// adapter's pool when there are bytes to read, and returned when none are left over. It doubles, up
+// to kMax, while reads fill it. Not thread-safe. Owned by an IwarpLink.
 class Staging {
  public:
   static constexpr std::size_t kStart = StagingPool::kLeast;
@@ -27,7 +27,7 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   // Makes room behind the staged bytes for at least one read, and for the rest of an FPDU of
-  // `needed` bytes. False: out of memory.
+  // `needed` bytes. Returns false if out of memory.
   [[nodiscard]] bool reserve(std::size_t needed) noexcept {
     if (begin_ == end_) begin_ = end_ = 0;
     std::size_t wanted = std::max(capacity_, kStart);
@@ -49,7 +49,7 @@ class Staging {
     was_filled_ = bytes == capacity_ - end_;
     end_ += bytes;
   }
-  // The last read found as much as fitted: there may be more.
+  // Whether the last read filled all the room, so that there may be more to read.
   [[nodiscard]] bool was_filled() const noexcept { return was_filled_; }
 
   [[nodiscard]] std::span<const std::byte> staged() const noexcept {
@@ -64,7 +64,7 @@ class Staging {
     capacity_ = 0;
     pool_.give_back(std::move(bytes_));
   }
-  // Nothing is left over: another connection can have the memory.
+  // If no bytes are left over, returns the memory for use by another connection.
   void release_if_empty() noexcept {
     if (begin_ == end_) free();
   }

@@ -13,13 +13,13 @@
 
 namespace udapl::soft {
 
-// The memory of an adapter for what lies between recv and the FPDU parser. A connection has some
-// only while it works or is in the middle of an FPDU; one piece of each size is kept for the next.
-// Thread-safe, leaf lock. Owned by the Adapter, outlives its QPs.
+// The memory of an adapter for the buffers between recv and the FPDU parser. A connection holds a
+// piece only while it is being read or is in the middle of an FPDU; one free piece of each size is
+// kept for reuse. Thread-safe, leaf lock. Owned by the Adapter; outlives its QPs.
 class StagingPool {
  public:
-  // Pages of its own, which go back to the system when it goes: on the heap freed pieces would
-  // stay.
+  // Separate pages, which the destructor returns to the system; freed heap memory might stay in the
+  // process.
   class Piece {
    public:
     Piece() noexcept = default;
@@ -55,7 +55,7 @@ class StagingPool {
 
   explicit StagingPool(std::size_t total = kTotal) noexcept : total_(total) {}
 
-  // `size`: kLeast times a power of two, at most kMost. Empty: out of memory.
+  // `size`: kLeast times a power of two, at most kMost. Returns an empty piece if out of memory.
   [[nodiscard]] Piece take(std::size_t size) noexcept UDAPL_EXCLUDES(lock_) {
     Piece piece;
     {
@@ -69,7 +69,7 @@ class StagingPool {
     taken_ += fresh.size();
     return fresh;
   }
-  // Not an empty one.
+  // REQUIRES: `piece` is not empty.
   void give_back(Piece piece) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock guard(lock_);
     taken_ -= piece.size();
@@ -77,8 +77,8 @@ class StagingPool {
     if (spare.get() == nullptr) spare = std::move(piece);
   }
 
-  // The total is used up: buffers do not grow beyond what they need, and a peer that does not go
-  // on with its FPDU is given up sooner.
+  // Whether the total is used up. If so, buffers do not grow beyond what they need, and a peer that
+  // does not continue its FPDU is dropped sooner.
   [[nodiscard]] bool crowded() const noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock guard(lock_);
     return taken_ >= total_;

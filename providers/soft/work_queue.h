@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-// What a Qp has to do. None of these is thread-safe: the owner's lock protects them. All memory is
+// The work of a Qp. Nothing here is thread-safe: the owner's lock protects it. All memory is
 // allocated by the constructors.
 namespace udapl::soft {
 
@@ -20,8 +20,8 @@ constexpr std::uint32_t count_of(int value) noexcept {
   return static_cast<std::uint32_t>(std::max(value, 0));
 }
 
-// A ring of T with a fixed number of segments for each. Positions count upwards for ever; at(p) is
-// valid for head <= p < tail.
+// A ring buffer of T, with a fixed number of segments for each item. Positions only ever increase;
+// at(p) is valid for head <= p < tail.
 template <class T>
 class WorkRing {
  public:
@@ -47,7 +47,7 @@ class WorkRing {
   [[nodiscard]] Segment* segments(std::uint64_t position) noexcept {
     return &segments_[(position & mask_) * max_segments_];
   }
-  // The free place behind the last one; it counts after push(). REQUIRES: !full().
+  // The free slot behind the last item; push() adds it to the ring. REQUIRES: !full().
   [[nodiscard]] T& next() noexcept { return at(tail_); }
   void push() noexcept { ++tail_; }
   void pop() noexcept { ++head_; }
@@ -63,7 +63,7 @@ class WorkRing {
   std::unique_ptr<Segment[]> segments_;
 };
 
-// Moves everything from one ring to the empty ring `to`, which has room for it.
+// Moves all items to the empty ring `to`, which must have room for them.
 template <class T>
 void move_all(WorkRing<T>& from, WorkRing<T>& to) noexcept {
   for (; !from.empty(); from.pop(), to.push()) {
@@ -81,7 +81,7 @@ enum class RequestKind : std::uint8_t {
   kCompareSwap,
   kBind
 };
-// Requests that end with the peer's answer.
+// Whether such a request is completed by the peer's answer.
 constexpr bool expects_response(RequestKind kind) noexcept {
   return kind == RequestKind::kRead || kind == RequestKind::kFetchAdd ||
          kind == RequestKind::kCompareSwap;
@@ -93,15 +93,15 @@ struct Request {
   transport::WorkId id;
   transport::WorkFlags flags;
   RequestKind kind;
-  bool invalidate;  // Send: `stag` is to be invalidated
+  bool invalidate;  // Send: the peer invalidates `stag`
   bool write_sent;  // kWriteImmediate: the first of its two messages is built
-  bool done;        // nothing is left to do but to report it
+  bool done;        // only its completion remains to be reported
   std::uint32_t segment_count;
   std::uint32_t length;              // bytes moved
-  DAT_DTO_COMPLETION_STATUS status;  // failed ones: why
+  DAT_DTO_COMPLETION_STATUS status;  // if it failed: the reason
   std::uint32_t stag;                // the peer's memory
   std::uint64_t to;
-  std::uint64_t end;         // built: where it ends in the outgoing stream
+  std::uint64_t end;         // once built: its end in the outgoing stream
   std::uint64_t operand[2];  // add; compare, swap; immediate
   MrTable::PendingBind bind;
 };
@@ -112,22 +112,22 @@ struct Receive {
   transport::WorkFlags flags;
   std::uint32_t segment_count;
   std::uint64_t room;  // bytes
-  ScopeId pd;          // whose segments were checked when it was posted; an SRQ's: not used
+  ScopeId pd;          // the PD that its segments were checked against; unused in an SRQ
 };
 
-// What we owe the peer for an RDMA Read or an atomic.
+// An answer that we owe the peer, to an RDMA Read or an atomic.
 struct Response {
   bool atomic;
   std::uint32_t msn;           // of the Read Request
   iwarp::ReadRequest request;  // a Read
   Segment source;              // a Read of more than 0 bytes
   iwarp::AtomicResponse answer;
-  std::uint64_t end;  // built: where it ends in the outgoing stream
+  std::uint64_t end;  // once built: its end in the outgoing stream
 };
 
-// Checks the list of a receive or request and translates it, leaving out empty segments. On success
-// `count` and `total` (bytes) are set. INVALID_PARAMETER: more than `max` segments; else as
-// MrTable::resolve.
+// Checks and translates the segment list of a receive or request, leaving out empty segments. On
+// success, sets `count` and `total` (bytes). INVALID_PARAMETER if there are more than `max`
+// segments; otherwise the errors of MrTable::resolve.
 [[nodiscard]] DAT_RETURN resolve_list(const MrTable& memory, ScopeId pd, std::uint32_t right,
                                       std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max,
                                       Segment* out, std::uint32_t& count,
@@ -141,10 +141,11 @@ class Scatter {
     index_ = 0;
     offset_ = 0;
   }
-  // False: the memory is no longer registered; nothing more may be placed. REQUIRES: the rest of
-  // the segments holds `bytes`.
+  // Returns false if the memory is no longer registered; then nothing more may be placed. REQUIRES:
+  // `bytes` fit into the rest of the segments.
   [[nodiscard]] bool place(MrTable& memory, std::span<const std::byte> bytes) noexcept;
-  // Has `payload` put the first of the next bytes. The same. REQUIRES: the segments are not full.
+  // Lets `payload` put the next bytes, at most to the end of the current segment. Returns false as
+  // above. REQUIRES: the segments are not full.
   [[nodiscard]] bool fill(MrTable& memory, iwarp::Payload& payload) noexcept;
 
  private:
