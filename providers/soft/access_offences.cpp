@@ -13,7 +13,7 @@ namespace {
 
 std::uint64_t random_word() noexcept {
   std::uint64_t word = 0;
-  // Without it hosts that share a counter can be found out, which costs only themselves.
+  // Without a random key, a peer can find out which hosts share its counter. That harms only them.
   [[maybe_unused]] const ssize_t got = ::getrandom(&word, sizeof word, GRND_NONBLOCK);
   return word;
 }

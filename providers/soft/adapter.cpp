@@ -18,14 +18,14 @@ namespace udapl::soft {
 
 namespace {
 
-// Generous: what really ends first is memory, or the process's limit of descriptors.
+// Generous: memory or the process's descriptor limit is exhausted first.
 constexpr int kMaxObjects = 65536;
 constexpr int kMaxMemoryObjects = 1 << 19;  // registrations, and as many windows
 constexpr int kMaxWork = 16384;             // per queue
 constexpr int kMaxReads = 128;              // per QP and direction, as kernel siw
-constexpr int kMaxSegments = 32;            // an iovec each, of at most 1024 in a sendmsg
+constexpr int kMaxSegments = 32;            // each needs one of the 1024 iovecs of a sendmsg
 constexpr int kMaxEvents = 1 << 20;
-constexpr int kMaxPrivateData = 252;  // what every iWARP peer takes (soft-transport 1.12)
+constexpr int kMaxPrivateData = 252;  // every iWARP peer accepts this much (soft-transport 1.12)
 constexpr std::uint32_t kMaxMessage = 1U << 31;
 
 static_assert(kMaxMemoryObjects * 2 <= static_cast<int>(MrTable::kMaxEntries));
@@ -70,7 +70,7 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
   a.rmr_scope = DAT_RMR_SCOPE_ANY;
   a.extension = DAT_EXTENSION_IB;
   a.extension_version = DAT_IB_EXTENSION_VERSION;
-  // The names and spellings that programs for the existing providers look for.
+  // The names and spellings that programs written for the existing providers expect.
   a.provider_specific = {{"DAT_IB_PROVIDER_NAME", "SOFT"},
                          {"DAT_IB_DEVICE_NAME", netdev.name},
                          {"DAT_IB_CONNECTIVITY_MODE", "DIRECT"},
@@ -82,7 +82,7 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
                          {DAT_IB_ATTR_FETCH_AND_ADD, "TRUE"},
                          {DAT_IB_ATTR_CMP_AND_SWAP, "TRUE"},
                          {DAT_IB_ATTR_IMMED_DATA, "TRUE"}};
-  // What dat.conf has set, as datinfo shows it.
+  // The settings in dat.conf, for display by datinfo.
   const auto seconds = [](std::chrono::milliseconds time) {
     return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count());
   };

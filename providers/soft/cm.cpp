@@ -14,8 +14,8 @@ namespace udapl::soft {
 
 namespace {
 
-// The peer's address as the adapter's family needs it: an IPv4 address in IPv6 form becomes plain,
-// a link-local address without a scope gets the adapter's.
+// Adapts the peer's address to the adapter's: converts an IPv4-mapped IPv6 address to IPv4, and
+// gives a link-local address without a scope the adapter's scope.
 transport::SocketAddress adapted(const transport::SocketAddress& remote,
                                  const transport::SocketAddress& local) noexcept {
   const in6_addr& host = remote.storage.sin6_addr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// ActiveHandshake: the TCP connection, time, and how the end is told.
+// ActiveHandshake: the TCP connection, time limits, and the report of the outcome.
 #include "providers/soft/cm_active.h"
 
 #include <cerrno>
@@ -25,14 +25,14 @@ namespace {
 constexpr int kRetries = 4;
 constexpr auto kFirstRetry = std::chrono::milliseconds(5);
 
-// A socket that will connect from the host address `local`.
+// Returns a socket that will connect from the host address `local`.
 Fd make_socket(const transport::SocketAddress& local) noexcept {
   Fd fd =
       Fd::made(::socket(local.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!fd.valid()) return fd;
   const int on = 1;
-  // The local port is chosen by connect(), which has more of them to choose from than bind(), and
-  // does not keep a listener off that port.
+  // Lets connect() choose the local port: it has more ports to choose from than bind(), and does
+  // not prevent a listener from using that port.
   ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   transport::SocketAddress from = local;
@@ -45,8 +45,8 @@ Fd make_socket(const transport::SocketAddress& local) noexcept {
   return fd;
 }
 
-// 0: connected, or it will tell. The address is there, bind() has found it; so what connect() has
-// none of is a port.
+// Returns 0 if the socket is connected or will report the outcome later. bind() has shown that the
+// local address exists, so EADDRNOTAVAIL from connect() means that no port is free.
 int begin_connect(const Fd& fd, const transport::SocketAddress& to) noexcept {
   if (::connect(fd.get(), to.get(), to.size()) == 0 || errno == EINPROGRESS) return 0;
   return errno == EADDRNOTAVAIL ? EADDRINUSE : errno;
@@ -54,7 +54,7 @@ int begin_connect(const Fd& fd, const transport::SocketAddress& to) noexcept {
 
 }  // namespace
 
-// What an error of the socket before the end of the handshake means to the consumer.
+// The failure to report to the consumer for a socket error before the end of the handshake.
 ConnectFailure ActiveHandshake::meaning(int error) noexcept {
   switch (error) {
     case ECONNREFUSED:
@@ -103,14 +103,14 @@ transport::Endpoints ActiveHandshake::endpoints() const noexcept {
 }
 
 Status ActiveHandshake::start(DAT_TIMEOUT timeout_us) noexcept {
-  const ScopedLock guard(lock_);  // keeps the first event back until everything is in place
+  const ScopedLock guard(lock_);  // delays the first event until everything is set up
   const Status status = begin_attempt();
   if (status.ok() && timeout_us != DAT_TIMEOUT_INFINITE)
     timeout_.start_after(std::chrono::microseconds(timeout_us));
   return status;
 }
 
-// A failure of the kind that a peer or the network causes is told later, also when it is known now.
+// A failure caused by the peer or the network is reported later, even if it is already known here.
 Status ActiveHandshake::begin_attempt() noexcept {
   endpoints_.remote = remote_;
   endpoints_.remote_port = remote_.port();
@@ -209,7 +209,7 @@ void ActiveHandshake::fail(ConnectFailure why, Verdict& verdict) noexcept {
   verdict.why = why;
 }
 
-// No member is used: the handshake is gone as soon as its Qp has been told.
+// Uses no members: the Qp may destroy the handshake in the call.
 void ActiveHandshake::announce(ConnectionEnd& end, Verdict& verdict) noexcept {
   const transport::PrivateData data(verdict.data.data(), verdict.data_size);
   switch (verdict.what) {
@@ -219,7 +219,7 @@ void ActiveHandshake::announce(ConnectionEnd& end, Verdict& verdict) noexcept {
       return end.connect_failed(verdict.why, data);
     case Verdict::kAccepted: {
       const Status attached = end.attach(verdict.stream, {true, verdict.agreed, data, {}});
-      static_cast<void>(attached);  // a Qp that was disconnected meanwhile
+      static_cast<void>(attached);  // fails if the Qp was disconnected meanwhile
     }
   }
 }

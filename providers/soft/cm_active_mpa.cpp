@@ -22,12 +22,12 @@ namespace {
 
 void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noexcept {
   try {
-    iwarp::TxBatch batch(0, 0);  // the least there is
+    iwarp::TxBatch batch(0, 0);  // the minimum size
     iwarp::Sender sender({crc, false, stream.effective_mss()});
     const iwarp::Terminate message = iwarp::make_terminate(code);
     sender.begin_terminate(message);
     sender.fill(batch);
-    stream.send(batch.spans(), 0);  // how much is sent does not matter: the connection ends
+    stream.send(batch.spans(), 0);  // a partial send does not matter: the connection ends
   } catch (const std::bad_alloc&) {
     // The peer sees the connection end without a reason.
   }
@@ -52,7 +52,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   request.rings = offer_.has_value();
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
   const std::size_t size = iwarp::encode(request, frame);
-  // An empty socket buffer takes the frame whole, in one segment as some peers need it.
+  // An empty socket buffer accepts the whole frame, in one segment, which some peers require.
   const IoResult sent = stream_->send(std::span<const std::byte>(frame).first(size));
   if (sent.kind == IoResult::kBroken) return hung_up(sent.error, verdict);
   if (sent.kind != IoResult::kDone || sent.bytes != size)
@@ -61,7 +61,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   stream_->set_events(EPOLLIN);
 }
 
-// False: there must be shared memory, and there is none.
+// Returns false if shared memory is required and there is none.
 bool ActiveHandshake::offer_rings() noexcept {
   offer_.reset();
   if (path_ == Settings::Path::kTcp) return true;
@@ -76,7 +76,8 @@ bool ActiveHandshake::offer_rings() noexcept {
   return false;
 }
 
-// False: there must be shared memory, and the peer has not taken what was offered.
+// Returns false if shared memory is required and the peer has not accepted the offer, or if memory
+// ran out.
 bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept {
   if (!offer_ || !reply.rings) {
     verdict.stream = std::move(stream_);

@@ -24,9 +24,9 @@ namespace udapl::soft {
 namespace {
 
 constexpr int kBacklog = 1024;       // in TCP; the kernel lowers it to its own limit
-constexpr int kAcceptsPerTurn = 32;  // then the other sockets have their turn
-constexpr auto kRetryPause = std::chrono::milliseconds(100);    // when there are no descriptors
-constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // a peer has said something by then
+constexpr int kAcceptsPerTurn = 32;  // then the other sockets get their turn
+constexpr auto kRetryPause = std::chrono::milliseconds(100);    // for which accepting is paused
+constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // for a peer to send its Request
 
 // Whether a connection waits to be accepted.
 bool has_waiting(int listener) noexcept {
@@ -51,7 +51,7 @@ TcpListener::~TcpListener() {
   }
   reactor_.unwatch(socket_.get(), *this);
   reactor_.quiesce(*this);
-  // A child that was forked keeps it open.
+  // A forked child keeps the socket open.
   if (forks::descriptors_may_be_shared()) ::shutdown(socket_.get(), SHUT_RD);
   socket_.reset();
   while (true) {
@@ -64,7 +64,7 @@ TcpListener::~TcpListener() {
     }
     delete half_open;
   }
-  offers_.close();  // half-open ones look into it
+  offers_.close();  // not earlier: HalfOpen objects use it
   complete_.close();
 }
 
@@ -102,7 +102,7 @@ void TcpListener::open_box() noexcept {
               to_text(address_).c_str(), ErrnoText(errno).c_str());
 }
 
-// Strangers do not get the last descriptors of the process.
+// Leaves the last descriptors of the process unused, so that strangers cannot take them.
 void TcpListener::on_ready(std::uint32_t) noexcept {
   const std::size_t free = unreserved_descriptors(socket_.get());
   if (free == 0) return on_lack_of_descriptors(EMFILE);
@@ -149,8 +149,9 @@ void TcpListener::begin(Fd socket, const transport::Endpoints& endpoints) noexce
   if (half_open->start(settings_.handshake_time).ok()) half_open_.push_back(*half_open.release());
 }
 
-// A place for one more connection. Where all are taken the network that holds most loses one;
-// while its oldest is too young for that, everybody waits in TCP.
+// Makes room for one more connection. If the limit is reached, drops the oldest connection of the
+// network that has most. If even that one is too young, returns false; new connections then wait in
+// the TCP backlog.
 bool TcpListener::make_room() noexcept {
   HalfOpen* dropped = nullptr;
   {
@@ -166,11 +167,11 @@ bool TcpListener::make_room() noexcept {
   }
   UDAPL_TRACE(kNormal, "dropping %s: its network has most connections without an MPA Request",
               to_text(dropped->remote()).c_str());
-  delete dropped;  // we are the driver: it is not running
+  delete dropped;  // this is the driving thread, so no callback of it is running
   return true;
 }
 
-// REQUIRES: there are half-open connections, at most kMaxHalfOpen.
+// REQUIRES: there is at least one half-open connection, and there are at most kMaxHalfOpen.
 HalfOpen* TcpListener::oldest_of_the_most() noexcept {
   struct Place {
     Network network;
@@ -180,7 +181,7 @@ HalfOpen* TcpListener::oldest_of_the_most() noexcept {
   std::size_t count = 0;
   for (HalfOpen& half_open : half_open_) places[count++] = {half_open.network(), &half_open};
   const auto end = places.begin() + static_cast<std::ptrdiff_t>(count);
-  // Stable: in each network the oldest comes first, as in the list.
+  // A stable sort keeps the order of the list within each network: the oldest first.
   std::stable_sort(places.begin(), end,
                    [](const Place& a, const Place& b) { return a.network < b.network; });
   HalfOpen* oldest = nullptr;
@@ -198,7 +199,7 @@ HalfOpen* TcpListener::oldest_of_the_most() noexcept {
   return oldest;
 }
 
-// Otherwise the socket would stay readable and we would spin.
+// Pauses accepting. Otherwise the socket would stay readable and the driver would spin.
 void TcpListener::on_lack_of_descriptors(int error) noexcept {
   static constinit trace::RateLimit limit;
   const ScopedLock guard(lock_);
@@ -230,7 +231,7 @@ void TcpListener::resume() noexcept {
 void TcpListener::ended(HalfOpen& half_open, RequestQueue::Request request) noexcept {
   {
     const ScopedLock guard(lock_);
-    if (!half_open.hook.is_linked()) return;  // the destructor has it; `request` is refused
+    if (!half_open.hook.is_linked()) return;  // the destructor deletes it; `request` is refused
     half_open_.erase(half_open_.iterator_to(half_open));
     if (pause_ == Pause::kPlace) resume();
     if (request != nullptr && !complete_.add(request)) {
@@ -238,7 +239,8 @@ void TcpListener::ended(HalfOpen& half_open, RequestQueue::Request request) noex
       UDAPL_TRACE_LIMITED(no_memory, kError, "no memory for a connection request");
     }
   }
-  // The listener does not wait for what it has lost: it may be gone from here on.
+  // The destructor does not wait for an object that is no longer in the list, so *this may be
+  // destroyed from here on.
   delete &half_open;
 }
 

@@ -23,7 +23,7 @@ namespace udapl::soft {
 
 namespace {
 
-// The bytes behind the consumer's part of a Request's private data.
+// Returns the token behind the consumer's part of a Request's private data; empty if there is none.
 std::span<const std::byte> token_of(const iwarp::MpaFrame& request) noexcept {
   if (!request.rings || request.private_data.size() < shm::kTokenSize) return {};
   const std::span<const std::byte> last = request.private_data.last(shm::kTokenSize);
@@ -60,8 +60,9 @@ TcpIncoming::~TcpIncoming() {
   reactor_.quiesce(*this);
 }
 
-// Watched without the help of stream_, as a HalfOpen is. A peer says nothing before our Reply, so
-// only its end is waited for; a failure to watch costs nothing but the descriptor.
+// Watches the descriptor directly rather than through stream_, as HalfOpen does. A peer sends
+// nothing before our Reply, so only its FIN is awaited. If watching fails, the only consequence is
+// that the descriptor of a peer that has gone stays open for longer.
 void TcpIncoming::wait(std::unique_ptr<TcpStream> stream) noexcept {
   const ScopedLock guard(lock_);
   state_ = State::kWaiting;
@@ -115,7 +116,7 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
     const ScopedLock guard(lock_);
     if (state_ == State::kDecided) return failure(DAT_INVALID_PARAMETER);
   }
-  // A socket without a peer stands in for the lost one: the QP reports the outcome as ever.
+  // An unconnected socket replaces the lost one, so that the QP reports the outcome as usual.
   Fd unconnected = Fd::made(::socket(endpoints_.remote.family(),
                                      SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!unconnected.valid()) return failure(DAT_INSUFFICIENT_RESOURCES);
@@ -124,7 +125,7 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
   return end->attach(substitute, negotiated);
 }
 
-// Leaves `stream` where it is if the Qp does not take it.
+// If the Qp does not take the stream, `stream` keeps it.
 Status TcpIncoming::hand_on(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
                             const Negotiated& negotiated) {
   std::unique_ptr<ByteStream> taken;
@@ -160,7 +161,7 @@ void TcpIncoming::reject(transport::PrivateData private_data) noexcept {
 void TcpIncoming::answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept {
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
   const std::size_t size = iwarp::encode(reply, frame);
-  // An empty socket buffer takes it whole; a peer that is gone needs no answer.
+  // An empty socket buffer accepts the whole frame; a peer that is gone needs no answer.
   stream.send(std::span<const std::byte>(frame).first(size));
 }
 
@@ -175,7 +176,8 @@ HalfOpen::HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream) noe
       stream_(std::move(stream)),
       timeout_(reactor_, Call::to<&HalfOpen::on_timeout>(this)) {}
 
-// Watched without the help of stream_: unwatching is then safe against the driving thread.
+// The descriptor is watched directly rather than through stream_, so that it can be unwatched while
+// the driving thread uses stream_.
 HalfOpen::~HalfOpen() {
   reactor_.unwatch(fd_, *this);
   reactor_.quiesce(*this);
@@ -201,7 +203,7 @@ void HalfOpen::on_ready(std::uint32_t) noexcept {
   listener_.ended(*this, std::move(request));
 }
 
-// Null: no memory, or a peer that cannot be had by the path that must be taken.
+// Returns null if memory runs out, or if path=shm is set and the peer has left no shared memory.
 std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
   const Settings& settings = listener_.settings();
   shm::Rings rings = listener_.take_offer(token_of(reader_.frame()));
@@ -217,7 +219,7 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
 }
 
 void HalfOpen::on_timeout() noexcept {
-  // The request may have come a moment ago, and taken the stream.
+  // Does not use stream_: a request that arrived a moment ago may have taken it.
   UDAPL_TRACE(kNormal, "dropping %s: no complete MPA Request in time", to_text(remote_).c_str());
   listener_.ended(*this, nullptr);
 }

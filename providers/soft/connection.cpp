@@ -16,7 +16,7 @@ namespace {
 
 using transport::BreakReason;
 
-// Out of memory is a refusal like others here: the QP is idle again.
+// Turns std::bad_alloc into an error like any other, after which the QP is idle again.
 Result<std::unique_ptr<Handshake>> start_handshake(Connector& connector,
                                                    const transport::ConnectRequest& request,
                                                    ConnectionEnd& end) noexcept {
@@ -41,7 +41,7 @@ SinkCall call_of(ConnectFailure why) noexcept {
   return SinkCall::kTimedOut;
 }
 
-// Null: out of memory.
+// Returns null if memory runs out.
 std::unique_ptr<IwarpLink> make_link(const iwarp::Agreed& agreed, StagingPool& staging,
                                      const void* owner) noexcept try {
   return std::make_unique<IwarpLink>(agreed, staging, owner);
@@ -147,7 +147,7 @@ bool Connection::happens(Input input, SinkCall outcome) noexcept {
   return true;
 }
 
-// As after the constructor, but for what may be posted already.
+// Restores the state after construction, but keeps posted receives.
 void Connection::clear() noexcept {
   shared_.fault = Fault{};
   report_.forget();
@@ -170,7 +170,7 @@ Status Connection::connect(const transport::ConnectRequest& request) {
     happens(Input::kNotStarted);
     return started.status();
   }
-  // It may have ended meanwhile, or a disconnect may have come.
+  // The handshake may have ended meanwhile, or the consumer may have disconnected.
   if (state_ == State::kConnecting)
     handshake_ = *std::move(started);
   else
@@ -215,12 +215,12 @@ Status Connection::attach(std::unique_ptr<Link>& link, const Negotiated& negotia
   return Status();
 }
 
-// Only errors are reported until the sink knows that we are connected.
+// Until the sink has been notified that we are connected, the link reports only errors.
 Status Connection::use(Link* link, const Negotiated& negotiated) noexcept {
   if (queue_.needs_reads() && negotiated.agreed.ord == 0) {
     UDAPL_TRACE(kNormal, "QP %p: the peer serves no RDMA Reads, which delayed_ack needs",
                 static_cast<const void*>(&shared_.qp));
-    return failure(DAT_MODEL_NOT_SUPPORTED);  // less than was promised is no connection
+    return failure(DAT_MODEL_NOT_SUPPORTED);  // the promised guarantee cannot be given
   }
   if (link == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   return link->watch(*this);
@@ -256,8 +256,8 @@ void Connection::start_initiator(const Negotiated& negotiated) noexcept {
   queue_.transmit(Queue::kPassBudget);
 }
 
-// From now on requests may be sent. What arrives stays in the socket until the sink has been told,
-// so that no completion is older than the connection (udapl-semantics 4.3).
+// From now on requests may be sent. Input stays in the socket until the sink has been notified, so
+// that no completion precedes the connection event (udapl-semantics 4.3).
 void Connection::established(Input input) noexcept {
   happens(input);
   queue_.receives.check_watermarks();

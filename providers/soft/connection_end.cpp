@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxKicks = 5;
 constexpr auto kCloseLimit = std::chrono::milliseconds(2000);
 constexpr auto kTerminateLimit = std::chrono::milliseconds(250);
-constexpr int kDrainLooks = 4;  // in the time limit of a drain
+constexpr int kDrainLooks = 4;  // checks within the time limit of a drain
 
 const char* name(BreakReason why) noexcept {
   switch (why) {
@@ -47,7 +47,7 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   if (mode == transport::DisconnectMode::kGraceful) {
     if (intake_.peer_closed()) happens(Input::kPeerClosed);
     if (!happens(Input::kDisconnectGraceful)) return;
-    if (timer_.phase() == Timing::kNothing) watch_drain();  // else when the peer has woken up
+    if (timer_.phase() == Timing::kNothing) watch_drain();  // else the kick timer starts it later
     queue_.transmit(Queue::kPassBudget);
     settle();
     return;
@@ -64,7 +64,7 @@ Status Connection::reset() {
     if (verdict == ConnectionVerdict::kNothing) return Status();
     if (verdict == ConnectionVerdict::kIllegal) return failure(DAT_INVALID_STATE);
   }
-  // A call that was decided on must not hit the next connection.
+  // A report of the old connection that is still pending must not be taken for one of the next.
   report_.drain_outcome();
   open_receive_.close();
   const QpGuard guard(lock_);
@@ -87,7 +87,7 @@ void Connection::settle() noexcept {
     happens(Input::kDrained);
     timer_.start(Timing::kHalfClosed, kCloseLimit);
   }
-  // No receives will be posted for the waiting messages, and the peer's FIN is behind them.
+  // No receives will be posted for the waiting messages, and the peer's FIN follows them.
   if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
     happens(Input::kPeerClosed);
 }
@@ -103,10 +103,10 @@ void Connection::end_of_stream() noexcept {
   intake_.wait_for_last();
 }
 
-// Whether a peer that takes and acknowledges everything will answer a Read some day cannot be
-// known: as long as anything moves it gets the time, afterwards the connection counts as lost.
-// Without this, a frame whose length was damaged would let both sides wait for ever
-// (docs/adr/0017).
+// It is impossible to know whether a peer that acknowledges everything will ever answer a Read.
+// The drain therefore continues as long as anything moves; when nothing has moved for the time
+// limit, the connection counts as lost. Without this limit, a frame whose length was damaged would
+// make both sides wait for ever (docs/adr/0017).
 void Connection::watch_drain() noexcept {
   if (drain_limit_ == Clock::duration::zero()) return;
   moved_ = link_->movement();
@@ -114,7 +114,7 @@ void Connection::watch_drain() noexcept {
   timer_.start(Timing::kDrain, drain_limit_ / kDrainLooks);
 }
 
-// A look at the drain. True: its time is over.
+// Checks the progress of the drain. Returns true if its time limit has passed without any.
 bool Connection::drain_stands_still() noexcept {
   if (link_->movement() != moved_) {
     watch_drain();
@@ -154,7 +154,7 @@ void Connection::continue_terminate() noexcept {
 }
 
 // Ends, or begins to end, a connection that the consumer has not disconnected. `cause` is passed by
-// value because the fault is cleared on the way.
+// value because the fault is cleared meanwhile.
 void Connection::break_off(Input input, BreakCause cause) noexcept {
   const ConnectionStep step = connection_step(state_, input);
   if (step.next == State::kError && step.verdict == ConnectionVerdict::kGo) {
@@ -173,7 +173,7 @@ void Connection::finish(Close how) noexcept {
   timer_.stop();
   open_receive_.cancel();
   intake_.stop();
-  if (link_ != nullptr) {  // before the consumer hears that its requests are over
+  if (link_ != nullptr) {  // before the completions of the requests are reported
     link_->recall();
     queue_.requests.sent(link_->sent());
   }
@@ -190,18 +190,18 @@ void Connection::on_timer() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
   switch (timer_.take_due()) {
-    case Timing::kNothing:  // the call is of an earlier start
+    case Timing::kNothing:  // the call stems from an earlier start
       return;
     case Timing::kFirstMessage:
       UDAPL_TRACE(kNormal, "QP %p: the peer's first message did not come",
                   static_cast<const void*>(&shared_.qp));
       return break_off(Input::kLost,
                        {BreakReason::kTransportLost, "its first message did not come"});
-    case Timing::kGrace:  // such a peer waits for us
+    case Timing::kGrace:  // no RTR message: the peer may be waiting for our first message
       if (link_->unacknowledged() != 0) return timer_.start(Timing::kGrace, kGracePeriod);
       established(Input::kFirstMessage);
       break;
-    case Timing::kKick:  // cures a wake-up that kernel siw loses (soft-transport 1.12)
+    case Timing::kKick:  // works around a wake-up that kernel siw loses (soft-transport 1.12)
       if (link_->incoming().frames != 0 || link_->incoming().staged != 0 || kicks_ == kMaxKicks) {
         if (state_ == State::kDraining) watch_drain();
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connection: what the driver calls when there is input, and what follows from it.
+// Connection: the functions that the driver calls when there is input, and the handling of events.
 #include "common/tracing/trace.h"
 #include "providers/soft/connection.h"
 
@@ -17,7 +17,7 @@ void Connection::open_receive() noexcept {
 void Connection::on_ready(std::uint32_t events) noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
-  if (link_ == nullptr) return;  // a disconnect was faster
+  if (link_ == nullptr) return;  // a disconnect came first
   go_on(link_->ready(events));
 }
 
@@ -27,7 +27,7 @@ void Connection::go_on(unsigned what) noexcept {
   act(intake_.on_ready(what));
 }
 
-// A socket tells only what it is asked for.
+// Called by the reactor for a poller. Returns kFound if there was input, or the link has gone.
 Handler::Look Connection::look() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
@@ -51,7 +51,7 @@ bool Connection::rest() noexcept {
   return link_ == nullptr || link_->rest();
 }
 
-// The pass before was full: the next one, after the other sockets had theirs.
+// Called after the other sockets had their turn, if the previous pass used up its budget.
 void Connection::continue_receive() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
@@ -82,7 +82,7 @@ void Connection::on_debt_due() noexcept {
   settle();
 }
 
-// What has come, then what goes out because of it.
+// Handles the event, then sends whatever has become due because of the input.
 void Connection::act(Intake::Event event) noexcept {
   switch (event) {
     case Intake::Event::kNone:

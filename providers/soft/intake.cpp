@@ -15,8 +15,8 @@ using transport::BreakReason;
 
 namespace {
 
-// How long the end of a connection waits for the receives of its last messages. A peer of ours
-// waits twice as long for our FIN.
+// When the peer has closed, the time that its last messages may wait for receives. A peer that uses
+// this provider waits twice as long for our FIN.
 constexpr auto kLastReceives = std::chrono::milliseconds(1000);
 
 }  // namespace
@@ -46,7 +46,7 @@ void Intake::stop() noexcept {
 
 // ---- passes -------------------------------------------------------------------------------------
 
-// While whole FPDUs are staged their turn comes with continue_pass().
+// Does nothing while complete FPDUs are staged: continue_pass() will process those.
 Intake::Event Intake::on_ready(unsigned what) noexcept {
   if (unfinished_ || input_ == Input::kClosed) return Event::kNone;
   if ((what & ~Link::kRoom) == 0) return Event::kNone;
@@ -120,7 +120,7 @@ void Intake::deliver_staged(std::size_t& work) noexcept {
   delivered();
 }
 
-// A Terminate of the peer was dealt with by the queue.
+// Called after input was delivered. The queue has already handled a Terminate of the peer.
 void Intake::delivered() noexcept {
   Link& link = *shared_.link;
   if (link.incoming().waits != waiting_ || link.incoming().full != stalled_) [[unlikely]]
@@ -136,7 +136,7 @@ void Intake::end_pass(std::size_t work) noexcept {
   if (stalled_) return;
   if (work == 0 && link.incoming().staged != 0) {
     unfinished_ = true;
-    continue_pass_.start_next_turn();  // a Deferred would come before the sockets
+    continue_pass_.start_next_turn();  // a Deferred would run before the other sockets
     return;
   }
   watch_debt();
@@ -150,7 +150,7 @@ void Intake::open() noexcept {
   if (!shared_.fault.raised) end_pass(work);
 }
 
-// ---- messages that came before a receive was posted for them ------------------------------------
+// ---- messages that arrived before their receive was posted --------------------------------------
 
 Intake::Event Intake::release() noexcept {
   Link& link = *shared_.link;
@@ -163,7 +163,7 @@ Intake::Event Intake::release() noexcept {
   return peer_closed_ && !waiting_ ? Event::kPeerClosed : Event::kNone;
 }
 
-// Acts on what the link holds now. `moved`: some of it was delivered.
+// Called when the messages that the link holds back may have changed. `moved`: some were delivered.
 void Intake::note_waiting(bool moved) noexcept {
   Link& link = *shared_.link;
   const bool waited = std::exchange(waiting_, link.incoming().waits);
@@ -175,7 +175,7 @@ void Intake::note_waiting(bool moved) noexcept {
   const bool stalled = waiting_ && link.incoming().full;
   if (stalled == stalled_) return;
   stalled_ = stalled;
-  if (!stalled) peer_ends_ = false;  // we come to it by reading
+  if (!stalled) peer_ends_ = false;  // reading on will reach the FIN
   update_wants();
 }
 
@@ -189,7 +189,7 @@ void Intake::start_wait_timer() noexcept {
 }
 
 Intake::Event Intake::wait_over() noexcept {
-  if (!waiting_ || Clock::now() < wait_until_) return Event::kNone;  // a receive was faster
+  if (!waiting_ || Clock::now() < wait_until_) return Event::kNone;  // a receive came first
   if (peer_ends_ || peer_closed_) {
     UDAPL_TRACE(kNormal, "QP %p: the peer has closed, and its last messages found no receive",
                 static_cast<const void*>(&shared_.qp));
@@ -213,7 +213,7 @@ void Intake::stop_waiting() noexcept {
   waiting_ = false;
 }
 
-// ---- peers that begin and do not go on ----------------------------------------------------------
+// ---- peers that do not finish what they have begun ----------------------------------------------
 
 Intake::Debt Intake::debt() const noexcept {
   const Link& link = *shared_.link;
@@ -221,7 +221,8 @@ Intake::Debt Intake::debt() const noexcept {
           queue_.receives.messages(), link.incoming().bytes};
 }
 
-// One timer for as long as anything is owed now and then, so that traffic does not pay for it.
+// Starts the timer if the peer has begun something. The timer is not restarted for each frame, so
+// that ordinary traffic does not pay for it.
 void Intake::watch_debt() noexcept {
   constexpr auto kWhenCrowded = std::chrono::seconds(1);
   if (debt_watched_ || limits_.peer_timeout == Clock::duration::zero()) return;
@@ -234,7 +235,7 @@ void Intake::watch_debt() noexcept {
                               : limits_.peer_timeout);
 }
 
-// A peer that dribbles is as one that stands still.
+// Treats a peer that sends only a trickle of bytes like one that sends nothing.
 void Intake::debt_due() noexcept {
   constexpr std::uint64_t kLeastBytes = 4096;
   debt_watched_ = false;

@@ -15,22 +15,22 @@ namespace udapl::soft {
 
 namespace {
 
-// What is delivered in place before the peer is given its room back.
+// The number of bytes that are delivered in place before their room is returned to the peer.
 constexpr std::size_t kSlice = 32 * 1024;
-// How often we find the front of a frame and not the rest before it is taken for stuck.
+// The number of checks that may find an incomplete frame unchanged before its front is staged.
 constexpr int kPatientLooks = 64;
-// What is read of a frame that is received into place, before it is opened, and behind it: what of
-// it is payload is copied.
+// The number of bytes that are read ahead before a frame is opened, and behind an opened segment.
+// Payload among them is copied once more.
 constexpr std::size_t kAroundOpened = 1024;
-// RDMA Writes of more may be quicker without the peer (Link::reach).
+// Longer RDMA Writes may be faster without the peer (Link::reach).
 constexpr std::size_t kMostShortWrite = 2 * 1024 - 1;
-// What has to be missing of a frame, where what follows is lent.
+// If the bytes that follow are lent, a segment is opened if at least this much of it is missing.
 constexpr std::size_t kLeastLentOpened = 1024;
 
-// The rest of an opened segment, from the stream.
+// Reads the rest of an opened segment from the stream.
 class StreamPayload final : public iwarp::Payload {
  public:
-  // `behind`: for what comes after open_bytes().
+  // `behind`: room for the bytes after open_bytes().
   StreamPayload(ByteStream& stream, std::size_t open_bytes, std::span<std::byte> behind) noexcept
       : stream_(stream), open_bytes_(open_bytes), behind_(behind) {}
   std::size_t put(std::span<std::byte> room) noexcept override {
@@ -82,7 +82,7 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
 }
 
 void IwarpLink::close(Close how) noexcept {
-  // A FIN after half an FPDU would look like a fault of ours.
+  // A FIN after an incomplete FPDU would look like a fault of ours, so the stream is reset then.
   if (how == Close::kGently && all_sent()) return ByteStream::end_gently(std::move(stream_));
   stream_->abort_on_close();
   stream_.reset();
@@ -95,7 +95,7 @@ bool IwarpLink::answer(std::span<const std::byte> reply) noexcept {
 
 // ---- outgoing -----------------------------------------------------------------------------------
 
-// It goes behind the FPDUs that are in the batch already.
+// The Terminate is sent after the FPDUs that are already in the batch.
 void IwarpLink::begin_terminate(const iwarp::Terminate& reason) noexcept {
   if (sender_.busy()) sender_.abandon();
   sender_.begin_terminate(reason);
@@ -110,7 +110,8 @@ bool IwarpLink::send_short(const Short& message) noexcept {
   return true;
 }
 
-// Beside the batch. The smallest are put as one piece, which the peer may have with one cache line.
+// Puts the message into the stream without the batch. The smallest ones are put as one piece, which
+// the peer may receive with a single cache line.
 bool IwarpLink::put_short(const Short& message) noexcept {
   constexpr std::size_t kMostInOne = iwarp::Sender::kCopyLimit;
   constexpr std::array<std::byte, 8> kZeros{};
@@ -146,7 +147,7 @@ Link::Flushed IwarpLink::flush_short() noexcept {
 }
 
 bool IwarpLink::build(std::size_t limit) noexcept {
-  if (!sender_.busy()) return true;  // a Terminate, asked for once more
+  if (!sender_.busy()) return true;  // a Terminate that is complete, called again
   const bool done = sender_.fill(batch_, limit) == iwarp::Sender::Fill::kDone;
   built_ = batch_.appended();
   refers_ = batch_.refers();
@@ -196,14 +197,14 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   if (inbound != nullptr && staging_.staged().empty()) {
     const ByteStream::Input input = stream_->input();
     if (!input.bytes.empty()) {
-      if (deliver_in_place(input, *inbound, work))  // what is there besides look() tells
+      if (deliver_in_place(input, *inbound, work))  // look() reports anything else that is pending
         return input.lent_follows ? Received::kMore : Received::kNothing;
       if (!lies_for_long(input.bytes.size())) return Received::kNothing;
     }
   }
   if (inbound != nullptr && receiver_.open_bytes() != 0 && staging_.staged().empty())
     return fill_opened(*inbound, work);
-  // While the Receiver has not seen what is staged it does not know how much is needed.
+  // If the Receiver has not seen the staged bytes, it does not know how many are needed.
   const auto needed = [&] {
     const std::span<const std::byte> bytes = staging_.staged();
     if (inbound != nullptr || bytes.size() < iwarp::kFpduLengthSize) return receiver_.needed();
@@ -211,7 +212,7 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   };
   if (!staging_.reserve(needed())) return Received::kNoMemory;
   std::span<std::byte> room = staging_.room();
-  // No more than the frame that does not lie in one piece.
+  // Read only the frame that is not contiguous in the ring.
   if (in_place_ && inbound != nullptr && needed() > staging_.staged().size())
     room = room.first(std::min(room.size(), needed() - staging_.staged().size()));
   const bool ahead = inbound != nullptr && receiver_.expects_large();
@@ -240,7 +241,7 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   return filled ? Received::kMore : Received::kNothing;
 }
 
-// From where the peer has written them.
+// Delivers the messages in place, from where the peer has written them.
 bool IwarpLink::receive_short(iwarp::Inbound& inbound) noexcept {
   if (!in_place_ || !staging_.staged().empty()) return false;
   const std::size_t used = receiver_.feed_plain(stream_->only_input(), inbound);
@@ -251,7 +252,7 @@ bool IwarpLink::receive_short(iwarp::Inbound& inbound) noexcept {
   return true;
 }
 
-// What comes next of an opened segment, into the memory that it is for.
+// Reads the next bytes of an opened segment straight into their destination.
 Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept {
   if (!staging_.reserve(kAroundOpened)) return Received::kNoMemory;
   const std::span<std::byte> behind = staging_.room().first(kAroundOpened);
@@ -273,7 +274,8 @@ Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work
              : Received::kNothing;
 }
 
-// True: some was delivered. In slices, after each of which the peer has room for more.
+// Delivers in slices, after each of which the peer has room for more. Returns true if anything was
+// delivered.
 bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
                                  std::size_t& work) noexcept {
   in_place_ = true;
@@ -294,8 +296,9 @@ bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inboun
   return any;
 }
 
-// The front of a frame, which usually lies there because the peer is just writing the rest. Where
-// that is not so, at the end of a ring, or because the peer waits for room, it has to be staged.
+// Called when only the front of a frame is available, usually because the peer is about to write
+// the rest. Returns true if that takes too long, or if the ring wraps there or the peer waits for
+// room: then the front must be staged.
 bool IwarpLink::lies_for_long(std::size_t bytes) noexcept {
   if (receiver_.stalled()) return false;
   if (bytes != cut_bytes_) {

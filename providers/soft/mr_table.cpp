@@ -37,7 +37,7 @@ MrTable::~MrTable() {
 
 MrTable::Entry* MrTable::find(std::uint32_t index) const noexcept {
   if (index >= kMaxEntries) return nullptr;
-  // acquire: pairs with the store in allocate(), the entries are constructed.
+  // acquire: pairs with the store in allocate(), so the entries are constructed.
   Entry* const chunk = chunks_[index >> kChunkBits].load(std::memory_order_acquire);
   return chunk == nullptr ? nullptr : &chunk[index & (kChunkSize - 1)];
 }
@@ -48,7 +48,7 @@ MrTable::Entry& MrTable::at(std::uint32_t index) const noexcept {
 }
 
 Result<std::uint32_t> MrTable::allocate(Kind kind, ScopeId pd) {
-  std::unique_ptr<Entry[]> spare;  // made without the lock, when it is seen that one is needed
+  std::unique_ptr<Entry[]> spare;  // allocated without the lock, once it turns out to be needed
   for (;;) {
     {
       const ScopedLock lock(lock_);
@@ -92,7 +92,7 @@ void MrTable::release(std::uint32_t index) noexcept {
 
 std::uint32_t MrTable::new_stag() noexcept {
   std::uint32_t stag = stags_.next();
-  while (lookup(stag) != kNone) stag = stags_.next();  // a long-lived one, after 2^32 others
+  while (lookup(stag) != kNone) stag = stags_.next();  // still in use after 2^32 others
   return stag;
 }
 
@@ -151,8 +151,8 @@ MrTable::Pin MrTable::pin(MrRef ref) noexcept {
 Result<MrRef> MrTable::register_memory(ScopeId pd, const transport::MrInit& init) {
   Result<std::uint32_t> index = allocate(Kind::kRegistration, pd);
   if (!index.ok()) return index.status();
-  // Memory that a process registers can always be read by its own sends, as on verbs devices, which
-  // have no such right: existing programs send from what they registered for writing only.
+  // A process can always send from memory that it has registered, as on verbs devices, which have
+  // no local read right: existing programs send from memory that they registered for writing only.
   const auto rights = static_cast<std::uint32_t>(init.privileges) | kLocalRead;
   const ScopedLock lock(lock_);
   Entry& entry = at(*index);
@@ -210,7 +210,7 @@ DAT_RETURN MrTable::resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uin
   if (pd != 0 && owner != pd) [[unlikely]]
     return dat_error(DAT_PROTECTION_VIOLATION);
 
-  // Below the start the offset wraps to something larger than any length.
+  // For an address below the start, the offset wraps to a value larger than any length.
   const std::uint64_t offset = segment.virtual_address - (zero_based ? 0 : address);
   if (offset > length || segment.segment_length > length - offset) [[unlikely]]
     return dat_error(DAT_INVALID_PARAMETER);

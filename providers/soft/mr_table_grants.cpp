@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The part of MrTable that deals with who is at the memory: pins of ours, and peers on this host
-// that reach it by themselves.
+// The part of MrTable that deals with accesses in progress: our own pins, and peers on this host
+// that access the memory by themselves.
 #include "common/mutex.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/mr_entry.h"
@@ -16,16 +16,16 @@
 namespace udapl::soft {
 namespace {
 
-// A peer copies some 256 KiB at most between looks.
+// A peer copies at most 512 KiB before it checks its grant again.
 constexpr auto kCopyTime = std::chrono::milliseconds(1);
 constexpr auto kLooksEvery = std::chrono::milliseconds(10);
 constexpr auto kFarewell = std::chrono::milliseconds(5);
 constexpr int kPauses = 64;
 
-// Spins, then yields, then sleeps; tells when it is time to look at what the peer does.
+// Spins, then yields, then sleeps; reports when it is time to check what the peer's thread does.
 class Patience {
  public:
-  // True: it has been long, and a while since it was asked last.
+  // Returns true if the wait has been long, once every kLooksEvery.
   bool wait() noexcept {
     if (++turns_ < kPauses) {
       cpu_pause();
@@ -60,7 +60,7 @@ bool MrTable::reached(const Entry& entry) noexcept {
   return entry.grants.load(std::memory_order_acquire) != nullptr;
 }
 
-// REQUIRES: the entry was withdrawn.
+// Waits until neither pins nor peers use the entry. REQUIRES: the entry was withdrawn.
 void MrTable::wait_unused(Entry& entry) noexcept {
   for (int spins = 0; entry.users.load(std::memory_order_seq_cst) != 0; ++spins) {
     if (spins < kPauses)
@@ -109,7 +109,8 @@ void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
   entry.grants.store(place, std::memory_order_release);
 }
 
-// Out of the list of its entry. REQUIRES: withdrawn, and not in use.
+// Removes the grant from the list of its entry and frees it. REQUIRES: it is withdrawn and not in
+// use.
 void MrTable::forget_grant(shm::Grants::Grant& grant) noexcept {
   std::atomic<shm::Grants::Grant*>& first = at(grant.entry).grants;
   shm::Grants::Grant* before = first.load(std::memory_order_relaxed);
@@ -122,7 +123,9 @@ void MrTable::forget_grant(shm::Grants::Grant& grant) noexcept {
   grant.owner->free(grant);
 }
 
-// Those that were withdrawn and no peer is at. True: none is left. `over` is to be destroyed.
+// Frees the withdrawn grants of the entry that no peer uses. Returns true if no withdrawn grant is
+// left. If that frees the last grant of an ended connection, moves its Grants to `over`, which the
+// caller must destroy.
 bool MrTable::forget_unused(Entry& entry, bool long_since,
                             std::unique_ptr<shm::Grants>& over) noexcept {
   bool all = true;
@@ -145,7 +148,7 @@ bool MrTable::forget_unused(Entry& entry, bool long_since,
   return all;
 }
 
-// Null: its connection lives.
+// Removes `grants` from the list of ended connections. Returns null if the connection still exists.
 std::unique_ptr<shm::Grants> MrTable::take_ended(shm::Grants& grants) noexcept {
   std::unique_ptr<shm::Grants>* place = &ended_grants_;
   while (*place != nullptr && place->get() != &grants) place = &(*place)->next;
@@ -179,7 +182,7 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
   }
 }
 
-// Those of one connection. True: none is left.
+// Frees the grants of a connection that its peer does not use. Returns true if none is left.
 bool MrTable::forget_all_unused(shm::Grants& grants, bool long_since) noexcept {
   for (shm::Grants::Grant& grant : grants.all()) {
     if (grant.stag.load(std::memory_order_relaxed) != 0 && !shm::Grants::in_use(grant, long_since))
@@ -188,7 +191,7 @@ bool MrTable::forget_all_unused(shm::Grants& grants, bool long_since) noexcept {
   return grants.empty();
 }
 
-// What peers have left behind that died since.
+// Frees the grants of ended connections whose peers have died or stopped using them since.
 void MrTable::sweep_ended() noexcept {
   std::unique_ptr<shm::Grants> over;  // destroyed without the lock
   const ScopedLock lock(lock_);

@@ -11,7 +11,8 @@
 namespace udapl::soft {
 namespace {
 
-// The right that a registration needs for a window that grants `remote` (udapl-semantics 6.5).
+// Returns the rights that a registration needs for a window that grants `remote` (udapl-semantics
+// 6.5).
 std::uint32_t local_rights_for(std::uint32_t remote) noexcept {
   std::uint32_t local = 0;
   if ((remote & kRemoteRead) != 0) local |= kLocalRead;
@@ -54,7 +55,7 @@ std::optional<transport::Binding> MrTable::window_binding(std::uint32_t window) 
       entry.zero_based.load(std::memory_order_relaxed) ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA};
 }
 
-// Takes the binding in force away, if there is one. Its pins may still be there.
+// Ends the current binding, if there is one. Pins of it may still exist.
 void MrTable::withdraw_window(std::uint32_t index) noexcept {
   Entry& entry = at(index);
   if (entry.current.load(std::memory_order_relaxed) == 0) return;
@@ -63,7 +64,7 @@ void MrTable::withdraw_window(std::uint32_t index) noexcept {
   drop_window_of(std::exchange(entry.mr, {}));
 }
 
-// Undoes the count that prepare_bind made.
+// Decrements the count of windows that prepare_bind has incremented.
 void MrTable::drop_window_of(MrRef mr) noexcept {
   if (mr.generation == 0) return;
   Entry& entry = at(mr.index);
@@ -154,7 +155,8 @@ Refusal MrTable::invalidate(std::uint32_t stag, ScopeId pd, ScopeId qp) noexcept
   return Refusal::kNone;
 }
 
-// Withdraws all windows for which `matches` says so, some hundred at a time under the lock.
+// Withdraws all windows for which `matches` returns true. Holds the lock for only some hundred
+// entries at a time.
 template <class Matches>
 void MrTable::withdraw_windows_if(Matches matches) noexcept {
   for (std::uint32_t first = 0;; first += kChunkSize) {

@@ -28,7 +28,7 @@ std::optional<Netdev> by_interface(const std::vector<Interface>& interfaces,
   return Netdev{name, found->address, 0};
 }
 
-// The whole network of a loopback interface (127.0.0.0/8) is this machine.
+// Every address in the network of a loopback interface (127.0.0.0/8) belongs to this machine.
 std::optional<Netdev> by_own_address(const std::vector<Interface>& interfaces,
                                      const SocketAddress& address) {
   for (const Interface& interface : interfaces) {
@@ -39,7 +39,7 @@ std::optional<Netdev> by_own_address(const std::vector<Interface>& interfaces,
   return std::nullopt;
 }
 
-// Numeric addresses with their scope, and host names.
+// Looks up a numeric address, with its scope, or a host name.
 std::optional<Netdev> by_lookup(const std::vector<Interface>& interfaces, const std::string& name,
                                 Lookup lookup) {
   for (const SocketAddress& address : addresses_of(name, lookup))

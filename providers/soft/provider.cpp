@@ -22,7 +22,7 @@ constexpr udapl::dapl::ProviderKit kKit =
     udapl::dapl::make_provider_kit<udapl::soft::Qp, udapl::soft::Cq, udapl::soft::Srq>(
         &udapl::soft::Adapter::open);
 
-// Before anything else of this library runs, as the level counts for its loading, too.
+// Runs before everything else in this library, because the level also applies to its loading.
 [[gnu::constructor]] void read_trace_level() {
   udapl::trace::init("dapl-soft", "DAPL_TRACE_LEVEL");
 }
@@ -38,7 +38,8 @@ UDAPL_EXPORT void dat_provider_fini(const DAT_PROVIDER_INFO* provider_info) {
   udapl::dapl::unregister_provider(provider_info);
 }
 
-// Looked up by some registries to see whether there are extensions; the provider table has it, too.
+// Some registries look this symbol up to find out whether there are extensions. The provider table
+// has the same function.
 UDAPL_EXPORT DAT_RETURN dapl_extensions(DAT_HANDLE handle, DAT_EXTENDED_OP operation,
                                         va_list arguments) {
   return udapl::dapl::calls::extended_operation(handle, operation, arguments);

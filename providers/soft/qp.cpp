@@ -65,7 +65,7 @@ Status Qp::modify(const transport::QpInit& init) {
   if (recv_cq != nullptr) recv_cq->attach(*this);
   if (request_cq != nullptr) request_cq->attach(*this);
   const Status changed = exchange_resources(init, recv_cq, request_cq);
-  // What is not used: the old ones, or after a failure the new ones.
+  // Detach the CQs that are not used: the old ones, or after a failure the new ones.
   if (recv_cq != nullptr) recv_cq->detach(*this);
   if (request_cq != nullptr) request_cq->detach(*this);
   return changed;
@@ -202,7 +202,8 @@ void Qp::set_watermarks(int soft, int hard) noexcept {
   connection_.settle();
 }
 
-// Messages of a connection end in the order in which they take buffers, so the span is the number.
+// The messages of a connection end in the order in which they take buffers, so the span of the
+// buffers equals their number.
 transport::ReceiveCounts Qp::receive_counts() const noexcept {
   const QpGuard guard(lock_);
   return {queue_.receives.held(), queue_.receives.held()};

@@ -8,7 +8,7 @@
 #include "providers/soft/link.h"
 #include "providers/soft/mr_table.h"
 
-// What the parts of a Qp have in common: its lock, the fault that ends its connection, its link.
+// State shared by the parts of a Qp: its lock, the fault that ends its connection, its link.
 namespace udapl::soft {
 
 class Qp;
@@ -17,12 +17,12 @@ using transport::qp_locked;
 using transport::QpGuard;
 using transport::QpLock;
 
-// Why the connection has to end. Any part raises it, the first one counts; Connection::settle()
-// acts upon it when the entry point has done its work.
+// The reason why the connection must end. Any part may raise it; only the first one counts.
+// Connection::settle() handles it when the entry point has done its work.
 struct Fault {
   bool raised = false;
-  bool terminate = false;  // tell the peer with `message`; else close at once
-  bool over = false;       // the connection has ended: nothing is raised any more
+  bool terminate = false;  // send `message` to the peer; otherwise close at once
+  bool over = false;       // the connection has ended: no further fault is raised
   transport::BreakCause cause;
   iwarp::Terminate message;
 
@@ -59,7 +59,7 @@ struct QpShared {
   ScopeId pd UDAPL_GUARDED_BY(qp_locked);
   Fault fault UDAPL_GUARDED_BY(qp_locked);
   Link* link UDAPL_GUARDED_BY(qp_locked) = nullptr;  // the Connection's
-  // Why an Inbound call of the queue has refused what the peer sent.
+  // The reason why an Inbound call of the queue has refused input from the peer.
   transport::BreakReason refused_why UDAPL_GUARDED_BY(qp_locked) =
       transport::BreakReason::kProtocol;
 };

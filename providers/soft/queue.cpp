@@ -13,7 +13,8 @@ using transport::BreakReason;
 
 namespace {
 
-// A Read Response goes first, but our own requests get a turn (soft-transport 4.2).
+// Read Responses have priority, but after this many our own requests get a turn (soft-transport
+// 4.2).
 constexpr int kMaxResponsesInARow = 4;
 
 }  // namespace
@@ -62,7 +63,7 @@ void Queue::clear() noexcept {
   gathered_bytes_ = 0;
 }
 
-// The core uses the work ids of these completions again.
+// The core is going to reuse the work ids of these completions.
 void Queue::purge() noexcept {
   Cq* const recv_cq = receives.cq();
   Cq* const request_cq = requests.cq();
@@ -79,7 +80,8 @@ void Queue::close() noexcept {
 
 iwarp::MpaConfig Queue::depths() const noexcept {
   iwarp::MpaConfig config;
-  // The peer's questions are Reads too, and it asks them if we do, in all likelihood.
+  // With delayed acknowledgement, placement is confirmed by Reads, too. If we use it, the peer most
+  // likely does so as well.
   const std::uint32_t questions = delayed_ack_ ? 1 : 0;
   config.ird = static_cast<std::uint16_t>(
       std::min<std::uint32_t>(std::max(max_read_in_, questions), iwarp::kDepthMax));
@@ -92,8 +94,8 @@ void Queue::start(const iwarp::Agreed& agreed) noexcept {
   requests.start(agreed.ord == iwarp::kDepthNotNegotiated
                      ? max_read_out_
                      : std::min<std::uint32_t>(agreed.ord, max_read_out_));
-  // A Read that opens the connection, or asks what has been placed, needs a place even where the
-  // consumer allows none.
+  // A Read that opens the connection or confirms placement needs a slot even if the consumer allows
+  // no Reads.
   responder_.start(
       std::max(max_read_in_, (agreed.rtr & iwarp::kRtrRead) != 0 || delayed_ack_ ? 1U : 0U));
 }
@@ -118,8 +120,8 @@ void Queue::stop() noexcept {
   requests.unbind();
 }
 
-// A system call for each of many small requests would cost more than all the rest, and so does a
-// cache line that the peer looks at.
+// Small requests are gathered, because for each of them a system call, or a write to a cache line
+// that the peer polls, would cost more than everything else.
 bool Queue::send_now() noexcept {
   if (!transmits_) return false;
   gathered_bytes_ += requests.last_length();
@@ -135,7 +137,8 @@ bool Queue::send_now() noexcept {
 
 // ---- sending ------------------------------------------------------------------------------------
 
-// Short messages that nothing is before go out without further ado. True: that was all.
+// Fast path: sends short messages if nothing else must be sent before them. Returns true if nothing
+// is left to send, or sending has failed.
 bool Queue::send_short() noexcept {
   Link& link = *shared_.link;
   if (controls_ != 0 || current_ != Current::kNone || blocked_ || delayed_ack_ ||
@@ -163,7 +166,7 @@ void Queue::transmit(std::size_t budget) noexcept {
   bool large = blocked_ || gathered_bytes_ >= kLongWork;
   gathered_bytes_ = 0;
   bool unfinished = false;
-  bool asked = link.all_sent();  // for what was lent and is back
+  bool asked = link.all_sent();  // false: flush() must still collect loans that were returned
   while (pin_unsent()) {
     if (large) reactor_.works_long();
     fill(std::min(budget, kPassBudget));
@@ -190,8 +193,9 @@ void Queue::transmit(std::size_t budget) noexcept {
   link.want(Link::kRoom, blocked_ ? Link::kRoom : 0U);
 }
 
-// What is built and refers to memory, and what is being built; it may have been freed since the
-// last time. Half an FPDU of it may be out: then only a reset ends the stream.
+// Pins the memory of messages that are built by reference, and of the message being built. It may
+// have been freed since the last call. Part of an FPDU of such a message may already have been
+// sent: then only a reset can end the stream.
 bool Queue::pin_unsent() noexcept {
   unpin();
   if (shared_.link->refers() &&
@@ -212,7 +216,7 @@ void Queue::fill(std::size_t budget) noexcept {
   }
 }
 
-// Picks the next message. False: there is none, or none that may start now.
+// Begins the next message. Returns false if there is none, or none that may start now.
 bool Queue::begin_message() noexcept {
   if (controls_ != 0) {
     begin_control();

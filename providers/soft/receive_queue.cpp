@@ -28,7 +28,7 @@ ReceiveQueue::ReceiveQueue(QpShared& shared, const transport::QpInit& init, Reac
     srq_segments_ = std::make_unique<Segment[]>(static_cast<std::size_t>(srq_->max_segments()));
 }
 
-// A receive that is posted keeps its segments.
+// The new ring must also have room for the segments of receives that are already posted.
 WorkRing<Receive> ReceiveQueue::ring_for(const transport::QpInit& init) {
   const std::uint32_t segments = count_of(init.max_recv_segments);
   return {count_of(init.max_recv),
@@ -72,7 +72,7 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
 
 // ---- messages -----------------------------------------------------------------------------------
 
-// The next buffer becomes buffer_.
+// Makes the next receive the current buffer_. Returns false if there is none.
 bool ReceiveQueue::take() noexcept {
   std::span<const Segment> segments;
   if (srq_ != nullptr) {
@@ -95,8 +95,8 @@ Verdict ReceiveQueue::without_receive() noexcept {
   return Verdict::kNoBuffer;
 }
 
-// A receive of an SRQ is taken when the segment is there: nobody queues for one whose message is
-// not.
+// A receive of an SRQ is taken only when the first segment is complete, so that no QP waits for a
+// buffer before its message has arrived.
 Verdict ReceiveQueue::fill_send(const iwarp::SendSegment& segment, std::uint32_t length,
                                 iwarp::Payload& payload) noexcept {
   if (segment.first && (srq_ != nullptr || receives_.empty())) return Verdict::kWait;
@@ -110,7 +110,7 @@ Verdict ReceiveQueue::place_send(const iwarp::SendSegment& segment) noexcept {
   return placed(scatter_.place(shared_.memory, segment.payload));
 }
 
-// Takes a receive if it is the first segment, and checks that `length` bytes of it fit.
+// If this is the first segment, takes a receive. Checks that `length` bytes of the segment fit.
 Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t length) noexcept {
   if (segment.first) {
     if (!take()) return without_receive();
@@ -156,7 +156,7 @@ Verdict ReceiveQueue::immediate(const iwarp::ImmediateBytes& data, bool solicite
   return Verdict::kOk;
 }
 
-// Reports buffer_ with what `completion` says and the status that it has; it is used up.
+// Consumes buffer_, and reports it with the data and status in `completion`.
 void ReceiveQueue::complete(const transport::Completion& completion, bool solicited) noexcept {
   transport::Completion full = completion;
   full.id = buffer_.id;
@@ -174,7 +174,7 @@ void ReceiveQueue::complete(const transport::Completion& completion, bool solici
     shared_.fault.raise(BreakReason::kLocalFault);
 }
 
-// The buffer of an unfinished message, then all others that are ours.
+// Flushes the buffer of an unfinished message, then all other receives of this queue.
 void ReceiveQueue::flush() noexcept {
   transport::Completion completion{};
   completion.operation = DAT_DTO_RECEIVE;
@@ -198,8 +198,8 @@ int ReceiveQueue::held() const noexcept {
   return static_cast<int>(receives_.size());
 }
 
-// With an SRQ those count that the consumer has not taken off the CQ yet. They are counted anew
-// only when there might be too many.
+// With an SRQ, receives whose completions the consumer has not dequeued yet count, too. They are
+// counted exactly only if the upper bound exceeds `mark`.
 bool ReceiveQueue::holds_more_than(int mark) noexcept {
   if (mark < 0) return false;
   if (srq_ == nullptr) return held() > mark;

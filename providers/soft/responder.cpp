@@ -34,7 +34,7 @@ Verdict verdict_of(Refusal refusal) noexcept {
 
 }  // namespace
 
-// One more for the Read that only opens the connection.
+// One slot more than the consumer allows, for the Read that only opens the connection.
 WorkRing<Response> Responder::ring_for(const transport::QpInit& init) {
   return {count_of(init.max_rdma_read_in) + 1, 0};
 }
@@ -44,13 +44,13 @@ void Responder::clear() noexcept {
   built_ = 0;
 }
 
-// ---- what the peer asks for ---------------------------------------------------------------------
+// ---- requests of the peer -----------------------------------------------------------------------
 
 Verdict Responder::invalidate(std::uint32_t stag) noexcept {
   return verdict_of(shared_.memory.invalidate(stag, shared_.pd, shared_.id));
 }
 
-// From now on the peer may do it by itself, if it can.
+// Grants the peer such accesses by itself from now on, if it is able to make them.
 void Responder::let_in(const MrTable::Access& access) noexcept {
   Link& link = *shared_.link;
   if (!link.peer_reaches()) [[likely]]
@@ -73,7 +73,7 @@ Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
   return Verdict::kOk;
 }
 
-// The memory is pinned while `payload` puts bytes there, which does not wait for any.
+// The memory stays pinned while `payload` puts bytes there, which does not block.
 Verdict Responder::fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
                               iwarp::Payload& payload) noexcept {
   Segment target;
@@ -84,7 +84,7 @@ Verdict Responder::fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_
   return verdict_of(refusal);
 }
 
-// Null: the peer has more Reads outstanding than we agreed to.
+// Returns null if the peer has more Reads outstanding than we agreed to.
 Response* Responder::next() noexcept {
   if (responses_.size() >= ird_ || responses_.full()) return nullptr;
   return &responses_.next();
@@ -117,7 +117,7 @@ Verdict Responder::atomic_request(const iwarp::AtomicRequest& request) noexcept 
       {request.stag, request.to, sizeof(std::uint64_t), kRemoteAtomic, shared_.pd, shared_.id},
       target, pin);
   if (refusal != Refusal::kNone) return verdict_of(refusal);
-  // A zero-based registration need not begin on a boundary.
+  // A zero-based registration need not begin at an aligned address.
   if (reinterpret_cast<std::uintptr_t>(target.address) % sizeof(std::uint64_t) != 0)
     return Verdict::kMisaligned;
   Response* const response = next();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// SendQueue: posting, and what goes out.
+// SendQueue: posting and starting requests.
 #include "providers/soft/send_queue.h"
 
 #include "providers/soft/cq.h"
@@ -18,7 +18,7 @@ using transport::WorkId;
 
 namespace {
 
-// What a consumer is told of its own window or registration that cannot be a sink.
+// The error for a window or registration of the consumer that cannot be the sink of a Read.
 DAT_RETURN local_error(Refusal refusal) noexcept {
   switch (refusal) {
     case Refusal::kNotThisStream:
@@ -63,7 +63,7 @@ void SendQueue::start(std::uint32_t ord) noexcept {
 
 // ---- posting ------------------------------------------------------------------------------------
 
-// `fill` completes the request, with its segments; what it refuses is not queued.
+// `fill` completes the request and its segments. If it fails, the request is not queued.
 template <class Fill>
 DAT_RETURN SendQueue::post(RequestKind kind, WorkId id, WorkFlags flags, Fill fill) noexcept {
   if (posts_ != Posts::kQueued) [[unlikely]]
@@ -96,7 +96,7 @@ DAT_RETURN SendQueue::post_unconnected(RequestKind kind, WorkId id, WorkFlags fl
   return DAT_SUCCESS;
 }
 
-// Send, RDMA Write, RDMA Read: those with a list of local segments.
+// Posts a Send, RDMA Write or RDMA Read, which have a list of local segments.
 DAT_RETURN SendQueue::post_message(RequestKind kind, WorkId id, Triplets list,
                                    const DAT_RMR_TRIPLET& remote, std::uint32_t immediate,
                                    WorkFlags flags) noexcept {
@@ -204,7 +204,7 @@ bool SendQueue::pin_unsent(PinSet& pins) noexcept {
 
 bool SendQueue::pin(std::uint64_t position, PinSet& pins) noexcept {
   const Request& request = requests_.at(position);
-  if (expects_response(request.kind)) return true;  // nothing of it is read
+  if (expects_response(request.kind)) return true;  // the link does not read its memory
   const Segment* const segments = requests_.segments(position);
   for (std::uint32_t i = 0; i < request.segment_count; ++i) {
     if (pins.add(shared_.memory, segments[i].ref)) continue;
@@ -227,7 +227,7 @@ bool SendQueue::begin(Outgoing& out) noexcept {
   Request& request = requests_.at(built_);
   if (!out.pins.has_room(request.segment_count + 1)) return false;
   if (expects_response(request.kind)) {
-    if (ord_ == 0) {  // the peer serves no Reads: this one would break the connection there
+    if (ord_ == 0) {  // the peer serves no Reads, and would break the connection
       fail(built_, DAT_DTO_ERR_REMOTE_RESPONDER);
       return false;
     }
@@ -263,8 +263,9 @@ void SendQueue::begin_payload(Request& request, const Outgoing& out) noexcept {
   }
 }
 
-// The peer need not know where a Read's data goes: the sink STag names no memory, and its offset
-// counts the bytes of the local list, behind the number of the Read.
+// The peer need not know where the data of a Read is placed: the sink STag names no memory. The
+// upper half of the sink offset is the number of the Read; the lower half counts the bytes of the
+// local list.
 void SendQueue::begin_query(Request& request) noexcept {
   const auto number = static_cast<std::uint32_t>(built_);
   ++reads_in_flight_;
@@ -283,22 +284,22 @@ void SendQueue::begin_query(Request& request) noexcept {
 void SendQueue::message_built(std::uint64_t end) noexcept {
   Request& request = requests_.at(built_);
   if (request.kind == RequestKind::kWriteImmediate && !request.write_sent) {
-    request.write_sent = true;  // the second message follows, perhaps behind a response
+    request.write_sent = true;  // the second message follows, possibly after a response
     return;
   }
   request.end = end;
   ++built_;
 }
 
-// One may have to wait for a copy out of the old binding, so it is
-// done while we hold no pin and have nothing half sent.
+// A bind may have to wait for an access through the old binding, so it is executed only while we
+// hold no pins and everything before it has been sent.
 bool SendQueue::execute_binds(Outgoing& out) noexcept {
   while (startable() && requests_.at(built_).kind == RequestKind::kBind) {
     if (!shared_.link->all_sent()) return false;
     out.pins.clear();
     Request& request = requests_.at(built_);
     if (!shared_.memory.commit_bind(request.bind, shared_.id)) {
-      request.bind.mr = {};  // already given back
+      request.bind.mr = {};  // already released
       fail(built_, DAT_RMR_OPERATION_FAILED);
       return false;
     }

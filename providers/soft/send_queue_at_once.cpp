@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// SendQueue: requests that need no message, or whose message goes out in one go.
+// SendQueue: requests that are done at once, without a message or with a short one.
 #include "providers/soft/send_queue.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace udapl::soft {
 
-// What cannot be read any more begin() reports.
+// If the memory is no longer registered, returns false, and begin() reports the error.
 bool SendQueue::send_short(PinSet& pins) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
@@ -35,14 +35,15 @@ bool SendQueue::send_short(PinSet& pins) noexcept {
   return true;
 }
 
-// What was pinned before has been copied. Messages in a row usually share a registration, and so
-// its pin: to take and to return one for each would wait, each time, for the ring's cache line.
+// Clearing the pins is safe, because everything pinned before has been copied. Consecutive messages
+// usually share a registration, and so its pin: acquiring and releasing one for each message would
+// wait, each time, for the ring's cache line.
 bool SendQueue::pin_for_copy(PinSet& pins, const Segment& segment) noexcept {
   if (!pins.has_room(1)) pins.clear();
   return pins.add(shared_.memory, segment.ref);
 }
 
-// Copies some segments into one piece. False: there is more, or not all may be read.
+// Copies the segments into one piece. Returns false if they do not fit, or some may not be read.
 bool SendQueue::gather(std::span<const Segment> segments, PinSet& pins, std::span<std::byte> room,
                        std::span<const std::byte>& gathered) noexcept {
   std::size_t size = 0;
@@ -55,7 +56,7 @@ bool SendQueue::gather(std::span<const Segment> segments, PinSet& pins, std::spa
   return true;
 }
 
-// Nothing of ours may be on its way: it would be overtaken.
+// None of our messages may be in flight, because the access would overtake it.
 bool SendQueue::reach(Outgoing& out) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
@@ -65,7 +66,7 @@ bool SendQueue::reach(Outgoing& out) noexcept {
   out.pins.clear();
   const Segment* const segments = requests_.segments(built_);
   for (std::uint32_t i = 0; i < request.segment_count; ++i) {
-    if (!out.pins.add(shared_.memory, segments[i].ref)) return false;  // begin() says why
+    if (!out.pins.add(shared_.memory, segments[i].ref)) return false;  // begin() reports it
     out.spans[i] = {segments[i].address, segments[i].length};
   }
   if (!shared_.link->reach({write, request.stag, request.to, request.length},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// SendQueue: what becomes of requests: done, acknowledged, answered, failed or flushed.
+// SendQueue: how requests end: done, acknowledged, answered, failed or flushed.
 #include "providers/soft/cq.h"
 #include "providers/soft/send_queue.h"
 
@@ -21,8 +21,8 @@ void SendQueue::fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) n
 
 // ---- delayed acknowledgement --------------------------------------------------------------------
 
-// Is it time to ask the peer whether all that was sent is placed? One question at a time; many
-// requests share it.
+// Returns whether to send a Read whose answer confirms that everything sent before it is placed.
+// Only one such Read is in flight at a time; many requests share it.
 bool SendQueue::placement_due() noexcept {
   if (!delayed_ack_ || placement_read_in_flight_ || reads_in_flight_ >= std::max(ord_, 1U))
     return false;
@@ -34,7 +34,7 @@ bool SendQueue::placement_due() noexcept {
   return acknowledged_ != built_;
 }
 
-// Whether the answer to that question is the next one that the peer sends.
+// Returns whether the next answer of the peer is the one to that Read.
 bool SendQueue::placement_is_next() noexcept {
   if (!placement_read_in_flight_) return false;
   const Request* const request = oldest_unanswered();
@@ -65,8 +65,8 @@ void SendQueue::placement_read_begun() noexcept {
 
 // ---- completions --------------------------------------------------------------------------------
 
-// The memory of a Send or Write may be reused, so it is done, unless it has to wait until its bytes
-// are placed.
+// The memory of a Send or Write that was sent may be reused, so the request is done, unless it has
+// to wait until its bytes are placed at the peer.
 void SendQueue::sent(std::uint64_t end) noexcept {
   while (sent_ != built_ && requests_.at(sent_).end <= end) {
     Request& request = requests_.at(sent_++);
@@ -76,7 +76,7 @@ void SendQueue::sent(std::uint64_t end) noexcept {
   report_done();
 }
 
-// In posted order: what is done behind a Read that is not has to wait.
+// Reports completions in posted order: a request that is done waits for earlier ones that are not.
 void SendQueue::report_done() noexcept {
   while (requests_.head() != sent_ && requests_.at(requests_.head()).done) {
     report(requests_.at(requests_.head()), DAT_DTO_SUCCESS);
@@ -97,8 +97,8 @@ void SendQueue::report(const Request& request, DAT_DTO_COMPLETION_STATUS status)
   if (!cq_->push(completion, shared_.qp, notify)) shared_.lose_completion();
 }
 
-// The first that failed with its own status, all others as flushed: nothing succeeds behind a
-// failure (udapl-semantics 3.4).
+// A request that has failed is reported with its own status, all others as flushed: nothing
+// succeeds after a failure (udapl-semantics 3.4).
 void SendQueue::flush() noexcept {
   for (; !requests_.empty(); requests_.pop()) {
     const Request& request = requests_.at(requests_.head());
@@ -117,8 +117,9 @@ void SendQueue::blame_transport() noexcept {
   if (requests_.head() < built_) requests_.at(requests_.head()).status = DAT_DTO_ERR_TRANSPORT;
 }
 
-// The oldest Read or atomic that was sent wholly and has no answer yet; null if there is none. What
-// was lent before it may still count as unsent: the peer can be faster than our look.
+// Returns the oldest Read or atomic that was handed over completely and has no answer yet; null if
+// there is none. Payload that was lent before it may still count as unsent, because the answer can
+// arrive before we have noticed that the payload was returned.
 Request* SendQueue::oldest_unanswered() noexcept {
   unanswered_ = std::max(unanswered_, requests_.head());
   const std::uint64_t handed = shared_.link->handed();
@@ -136,9 +137,9 @@ void SendQueue::answered(Request& request) noexcept {
   report_done();
 }
 
-// The peer has ended the stream because of something of ours: gives the oldest request of the kind
-// that the Terminate speaks of a status of its own. A Send or Write that was reported as done
-// cannot be blamed any more (docs/compatibility.md).
+// The peer has ended the stream because of one of our requests: the oldest request of the kind that
+// the Terminate refers to gets a status of its own. A Send or Write that was already reported as
+// done cannot be blamed any more (docs/compatibility.md).
 void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
   DAT_DTO_COMPLETION_STATUS status = DAT_DTO_ERR_REMOTE_RESPONDER;
   bool (*blamed)(RequestKind) = [](RequestKind) { return true; };
@@ -177,7 +178,7 @@ void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
     default:
       break;
   }
-  // Only what has been sent at least in part.
+  // Considers only requests that have been sent at least in part.
   const std::uint64_t end = built_ + (building ? 1 : 0);
   for (std::uint64_t i = requests_.head(); i != end; ++i) {
     Request& request = requests_.at(i);
@@ -190,7 +191,7 @@ void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
 // ---- answers to our requests --------------------------------------------------------------------
 
 bool SendQueue::oldest_read(iwarp::ReadSink& sink) noexcept {
-  if (opening_read_in_flight_) {  // it was the first
+  if (opening_read_in_flight_) {  // it was sent before all others
     sink = {kNoStag, 0, 0};
     return true;
   }

@@ -107,7 +107,7 @@ Status refuse(std::string_view word, const std::string& why) {
   return failure(DAT_INVALID_PARAMETER);
 }
 
-constexpr int kForEver = 7;  // as DAPL_RNR_RETRY
+constexpr int kForEver = 7;  // this value of DAPL_RNR_RETRY
 constexpr int kDefaultPause = 12;
 
 // The pauses of InfiniBand's RNR timer codes (volume 1, table 45), in units of 10 us.

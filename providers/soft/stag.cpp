@@ -53,7 +53,7 @@ std::array<std::uint64_t, 2> random_key() noexcept {
     if (n > 0) {
       got += static_cast<std::size_t>(n);
     } else if (errno != EINTR) {
-      // No getrandom (a seccomp filter): still no two tables alike, though not secret.
+      // getrandom is not available (a seccomp filter): the key is still unique, but not secret.
       key[0] =
           static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
       key[1] =
