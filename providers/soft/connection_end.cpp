@@ -64,7 +64,7 @@ Status Connection::reset() {
     if (verdict == ConnectionVerdict::kNothing) return Status();
     if (verdict == ConnectionVerdict::kIllegal) return failure(DAT_INVALID_STATE);
   }
-  // A report of the old connection that is still pending must not be taken for one of the next.
+  // A report of this connection that is still pending must not be taken for one of the next one.
   report_.drain_outcome();
   open_receive_.close();
   const QpGuard guard(lock_);

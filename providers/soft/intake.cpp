@@ -221,8 +221,8 @@ Intake::Debt Intake::debt() const noexcept {
           queue_.receives.messages(), link.incoming().bytes};
 }
 
-// Starts the timer if the peer has begun something. The timer is not restarted for each frame, so
-// that ordinary traffic does not pay for it.
+// Starts the timer if the peer has begun a frame or message. The timer is not restarted for each of
+// them, so that ordinary traffic does not pay for it.
 void Intake::watch_debt() noexcept {
   constexpr auto kWhenCrowded = std::chrono::seconds(1);
   if (debt_watched_ || limits_.peer_timeout == Clock::duration::zero()) return;

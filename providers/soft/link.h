@@ -62,7 +62,7 @@ class Link {
   struct Incoming {
     bool waits = false;             // a message waits for a receive, and all later input with it
     bool full = false;              // no more input can be held back
-    bool failed = false;            // the input was invalid; failure() is to be sent to the peer
+    bool failed = false;            // the input was invalid; failure() must be sent to the peer
     bool failed_in_answer = false;  // ... it was an answer to a Read or atomic of ours
     bool mid_frame = false;         // an incomplete frame has arrived
     bool mid_message = false;       // part of an unfinished message was delivered
@@ -112,7 +112,7 @@ class Link {
 
   // Fast path for a short Send without invalidation, or RDMA Write, instead of begin_*() and
   // build(): reads the memory at once. all_sent() must hold before the first of several such
-  // messages, and flush_short() must follow the last. Returns false if the message has to be begun.
+  // messages, and flush_short() must follow the last. Returns false if begin_*() is needed instead.
   struct Short {
     iwarp::Opcode opcode;
     std::uint32_t stag;  // of an RDMA Write, as `to`
@@ -144,8 +144,8 @@ class Link {
   [[nodiscard]] bool waits_for_loans() const noexcept { return lent_ != 0; }
   // Counts what the peer has returned by now as sent.
   virtual void collect_returned() noexcept {}
-  // The same, at the end of the link. Afterwards the peer reads no memory of messages any more, and
-  // discards what it has read of incomplete ones.
+  // The same, at the end of the link. Afterwards the peer no longer reads the memory of messages,
+  // and discards what it has read of incomplete ones.
   virtual void recall() noexcept {}
   // Whether what is built refers to the memory of messages.
   [[nodiscard]] bool refers() const noexcept { return refers_; }
@@ -156,7 +156,7 @@ class Link {
   // Whether reach() can succeed at all.
   [[nodiscard]] bool may_reach() const noexcept { return may_reach_; }
   // Does an RDMA Write or Read at once, in order, without the peer. `local`: its source or sink,
-  // pinned by the caller. Returns false if it has to be sent as a message.
+  // pinned by the caller. Returns false if it must be sent as a message.
   [[nodiscard]] virtual bool reach(const Reach&, Payload) noexcept { return false; }
   // Whether the peer wants grants for memory that it may reach in this way.
   [[nodiscard]] bool peer_reaches() const noexcept {

@@ -119,7 +119,7 @@ void MrTable::publish(std::uint32_t index, std::uint32_t stag) noexcept {
 
 void MrTable::withdraw(std::uint32_t index) noexcept {
   Entry& entry = at(index);
-  // seq_cst, here and in pin(): either the pinner sees the 0 or we see its pin.
+  // seq_cst, here and in pin(): either the pinning thread sees the 0, or we see its pin.
   entry.current.store(0, std::memory_order_seq_cst);
   for (auto* grant = entry.grants.load(std::memory_order_relaxed); grant != nullptr;
        grant = grant->next)

@@ -49,7 +49,7 @@ struct QpShared {
     const iwarp::Terminate message =
         iwarp::make_terminate(iwarp::TerminateCode::kRdmapLocalCatastrophic);
     fault.raise(transport::BreakReason::kLocalFault, message);
-    if (link != nullptr) link->fail(message);  // nothing more is to be delivered
+    if (link != nullptr) link->fail(message);  // deliver nothing more
   }
 
   const Qp& qp;  // named by completions and traces; never called

@@ -50,7 +50,7 @@ Verdict Responder::invalidate(std::uint32_t stag) noexcept {
   return verdict_of(shared_.memory.invalidate(stag, shared_.pd, shared_.id));
 }
 
-// Grants the peer such accesses by itself from now on, if it is able to make them.
+// Grants the peer such accesses without our part from now on, if it is able to make them.
 void Responder::let_in(const MrTable::Access& access) noexcept {
   Link& link = *shared_.link;
   if (!link.peer_reaches()) [[likely]]

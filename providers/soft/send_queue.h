@@ -65,10 +65,10 @@ class SendQueue {
   // Whether the first request that has not been built may start now.
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
   // Builds that request at once if it is short; Link::flush_short() and sent() must follow. Returns
-  // false if it has to be started. `pins` may be cleared after any number of messages.
+  // false if begin() must start it. `pins` may be cleared after any number of messages.
   [[nodiscard]] bool send_short(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
-  // Does that request, an RDMA Write or Read, without the peer. Returns false if it has to be
-  // started.
+  // Performs that request, an RDMA Write or Read, without the peer. Returns false if begin() must
+  // start it.
   [[nodiscard]] bool reach(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Starts it. Returns false if it failed, or has to wait for room for its pins.
   [[nodiscard]] bool begin(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);

@@ -34,7 +34,7 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
   return DAT_SUCCESS;
 }
 
-// Promises buffers that are still free to waiting QPs.
+// Promises buffers to waiting QPs, as long as there are buffers that are not promised yet.
 void Srq::promise() noexcept {
   while (!line_.empty() && promised_ < buffers_.size()) {
     Waiter& first = line_.front();
