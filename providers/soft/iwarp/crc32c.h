@@ -9,8 +9,8 @@
 
 namespace udapl::iwarp {
 
-// A running CRC starts as kCrcInit, is carried through crc32c_update() piece by piece, and becomes
-// the value of the CRC field by crc32c_finish().
+// A running CRC starts as kCrcInit, is updated piece by piece by crc32c_update(), and is turned
+// into the value of the CRC field by crc32c_finish().
 inline constexpr std::uint32_t kCrcInit = 0xFFFFFFFF;
 std::uint32_t crc32c_update(std::uint32_t crc, const void* data, std::size_t bytes) noexcept;
 constexpr std::uint32_t crc32c_finish(std::uint32_t crc) noexcept { return ~crc; }

@@ -19,7 +19,7 @@ struct Record {
 
 }  // namespace
 
-// Small at first, since a connection usually holds one or two short messages.
+// Chunks are small at first, since a connection usually holds one or two short messages.
 std::size_t HeldSegments::chunk_size(std::size_t record) const noexcept {
   return std::max(record, std::clamp(allocated_, kLeastChunk, kUsualChunk));
 }

@@ -2,8 +2,8 @@
 //
 // Segments of one connection that wait for a receive to be posted: copies, oldest first.
 //
-// Not thread-safe. Owner: a Receiver. Takes memory in chunks as it fills, never more than kLimit
-// for one connection, and gives it back as it empties.
+// Not thread-safe. Owner: a Receiver. Allocates memory in chunks as it fills, at most kLimit bytes
+// per connection, and frees the chunks as it empties.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class HeldSegments {
   struct Held {
     const std::byte* ulpdu;
     std::uint16_t length;  // of the ULPDU
-    bool first;            // of its message
+    bool first;            // segment of its message
   };
 
   HeldSegments() noexcept = default;
@@ -31,10 +31,11 @@ class HeldSegments {
   bool empty() const noexcept { return oldest_ == nullptr; }
   // Whether there is room for a ULPDU of `length` bytes.
   bool has_room(std::uint16_t length) const noexcept;
-  // Copies a ULPDU of two parts. False: out of memory. REQUIRES: has_room() of both together.
+  // Appends a copy of a ULPDU that is given in two parts. Returns false if out of memory. REQUIRES:
+  // has_room() for the sum of both.
   [[nodiscard]] bool push(std::span<const std::byte> front, std::span<const std::byte> rest,
                           bool first) noexcept;
-  // The oldest; its bytes stay until pop(). REQUIRES: !empty().
+  // Returns the oldest segment, whose bytes remain valid until pop(). REQUIRES: !empty().
   Held front() const noexcept;
   void pop() noexcept;
   void clear() noexcept;

@@ -3,9 +3,9 @@
 // What a Receiver calls on the connection's QP: memory decisions, placement, and delivery of
 // messages.
 //
-// Implemented by the QP; called only from inside Receiver::feed() and release(), with the locks
-// that their caller holds. All payload spans point into the staging buffer or a copy: copy the
-// bytes before returning, keep no reference, and do not re-enter the Receiver.
+// Implemented by the QP; called only from within a Receiver, under the locks that the Receiver's
+// caller holds. All payload spans point into the staging buffer or a copy: copy the bytes before
+// returning, keep no reference, and do not re-enter the Receiver.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,22 @@
 
 namespace udapl::iwarp {
 
-// The result of a memory check. kWait holds the message back, and whatever must not overtake it.
-// Any other result but kOk ends the stream with a Terminate, whose code depends on the operation
-// (table in receiver.cpp). If several apply, the first in this order is returned.
+// The result of a memory check. kWait holds back the message and everything that must not overtake
+// it. Any result other than kOk and kWait ends the stream with a Terminate, whose code depends on
+// the operation (code_for()). If several errors apply, the first in this order is returned.
 enum class Verdict : std::uint8_t {
   kOk,
-  kWait,                // Send, Immediate: no receive posted yet; asked again by release()
+  kWait,                // Send, Immediate: no receive posted yet; release() retries
   kNoBuffer,            // Send, Immediate: no receive posted
   kTooLong,             // Send: more bytes than the receive's buffers hold
   kInvalidStag,         // unknown, freed, unbound
   kNotThisStream,       // belongs to another protection zone or EP
-  kToWrap,              // offset + length leaves 64 bits
+  kToWrap,              // offset + length overflows 64 bits
   kBaseBounds,          // outside the registered bytes
-  kAccess,              // the right (remote read, remote write, invalidate) was not given
+  kAccess,              // the right (remote read, remote write, invalidate) was not granted
   kTooManyReads,        // Read or Atomic Request beyond our IRD
   kMisaligned,          // Atomic Request: target not on an 8-byte boundary
-  kNothingOutstanding,  // Response that answers no request of ours
+  kNothingOutstanding,  // Response without an outstanding request of ours
   kCatastrophic,        // a local error
 };
 
@@ -42,8 +42,8 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept;
 
 struct SendSegment {
   Opcode opcode;  // one of the four Sends
-  bool first;     // take a new receive
-  bool last;      // with this segment the message is complete
+  bool first;     // dequeue a new receive
+  bool last;      // this segment completes the message
   std::uint32_t msn;
   std::uint32_t offset;                // of `payload` in the message, bytes
   std::span<const std::byte> payload;  // empty for a zero-length Send
@@ -52,7 +52,7 @@ struct SendSegment {
 struct SendDone {
   Opcode opcode;
   bool solicited;
-  bool invalidated;  // `invalidated_stag` was given to invalidate() and accepted
+  bool invalidated;  // `invalidated_stag` was passed to invalidate() and accepted
   std::uint32_t invalidated_stag;
   std::uint32_t length;  // of the whole message, bytes
 };
@@ -64,11 +64,11 @@ struct ReadSink {
   std::uint32_t length;
 };
 
-// Payload of a segment that has not been read yet and can be read straight into its place.
+// Payload of a segment that has not been read yet and can be read directly into its destination.
 class Payload {
  public:
-  // Reads what is available now into the front of `room`, in any order, and returns the number of
-  // bytes. Called at most once.
+  // Reads the bytes that are available now into the front of `room`, writing them in any order, and
+  // returns their number. Called at most once.
   virtual std::size_t put(std::span<std::byte> room) noexcept = 0;
 
  protected:
@@ -79,14 +79,15 @@ class Inbound {
  public:
   // A segment of an RDMA Write, never empty. Checks, in this order: STag valid, of this stream,
   // no wrap, inside the bounds, remote write allowed; then copies. The checks are repeated for
-  // every segment because the STag may be revoked between two.
+  // every segment because the STag may be revoked between two segments.
   virtual Verdict place_write(std::uint32_t stag, std::uint64_t to,
                               std::span<const std::byte> payload) = 0;
 
   // Counterparts of the place_*() functions for large segments that are not staged
-  // (Receiver::set_in_place). They check all of the `length` bytes that are still to come; then
-  // `payload` reads some of them into the contiguous memory where the first of them belong. kWait:
-  // not supported here, or not possible now; nothing has changed.
+  // (Receiver::set_in_place). They check the access for all of the `length` missing bytes; then
+  // they let `payload` read some of them into the contiguous memory at the start of their
+  // destination. They return kWait, with nothing changed, if this is not supported or not possible
+  // now.
   virtual Verdict fill_write(std::uint32_t, std::uint64_t, std::uint32_t, Payload&) {
     return Verdict::kWait;
   }
@@ -94,22 +95,23 @@ class Inbound {
   virtual Verdict fill_send(const SendSegment&, std::uint32_t, Payload&) { return Verdict::kWait; }
   virtual Verdict fill_read(std::uint32_t, std::uint32_t, Payload&) { return Verdict::kWait; }
 
-  // A segment of a Send. On `first` a receive is taken (kWait, kNoBuffer); every segment is checked
-  // against the receive's size (kTooLong) and copied to `offset`.
+  // A segment of a Send. On `first` a receive is dequeued (kWait or kNoBuffer if there is none);
+  // every segment is checked against the receive's size (kTooLong) and copied to `offset`.
   virtual Verdict place_send(const SendSegment& segment) = 0;
 
-  // Send with Invalidate, after its last segment was placed and before send_done(): kInvalidStag,
-  // kAccess (not remotely invalidable) or kNotThisStream (wrong zone or EP), or it is now invalid.
+  // Invalidates the STag of a Send with Invalidate; called after its last segment was placed and
+  // before send_done(). Errors: kInvalidStag, kAccess (not remotely invalidable), kNotThisStream
+  // (wrong zone or EP).
   virtual Verdict invalidate(std::uint32_t stag) = 0;
 
-  // The Send that place_send() was placing is complete: report its receive.
+  // The Send that place_send() was placing is complete: completes its receive.
   virtual void send_done(const SendDone& done) = 0;
 
-  // Immediate Data: takes a receive and completes it, in order with Sends (kWait,
-  // kNoBuffer).
+  // Immediate Data: dequeues a receive and completes it, in order with Sends (kWait or kNoBuffer if
+  // there is none).
   virtual Verdict immediate(const ImmediateBytes& data, bool solicited) = 0;
 
-  // Read Request: checks the source (not when size is 0), then IRD; queues the Response. `msn` is
+  // Read Request: checks the source (unless size is 0), then the IRD; queues the Response. `msn` is
   // for make_read_terminate().
   virtual Verdict read_request(const ReadRequest& request, std::uint32_t msn) = 0;
 
@@ -117,8 +119,8 @@ class Inbound {
   // (including the zero-length RTR Read). Returns false if none is outstanding, or if the oldest is
   // not a Read.
   virtual bool oldest_read(ReadSink& sink) = 0;
-  // A segment of that Response, never empty, inside the Read's length; copy to `offset`. Refusals:
-  // kInvalidStag (the local buffer was freed meanwhile), kCatastrophic.
+  // A segment of that Response, never empty and within the Read's length; copies it to `offset`.
+  // Errors: kInvalidStag (the local buffer was freed meanwhile), kCatastrophic.
   virtual Verdict place_read(std::uint32_t offset, std::span<const std::byte> payload) = 0;
   // That Read is complete.
   virtual void read_done() = 0;

@@ -46,7 +46,7 @@ void decode_enhanced(const std::byte* in, MpaFrame& frame) noexcept {
   frame.ord = static_cast<std::uint16_t>(second & kDepthMask);
 }
 
-// The verdict on the first bytes of a key.
+// Checks the first bytes of a key.
 MpaError check_key(std::span<const std::byte> in, MpaKind expected) noexcept {
   const std::size_t n = std::min(in.size(), kKeySize);
   if (n == 0 || std::memcmp(in.data(), key(expected), n) == 0) return MpaError::kNone;

@@ -39,13 +39,14 @@ struct MpaFrame {
   std::uint8_t rtr = kRtrNone;  // set of RtrSet
   std::uint16_t ird = 0;        // 0..0x3FFF, RDMA Reads the sender of this frame can serve
   std::uint16_t ord = 0;        // 0..0x3FFF, RDMA Reads it wants to have outstanding
-  // A reserved bit, which others ignore: both ends are ours and on one host (shm/offer.h). Request:
-  // the private data ends with the token of an offer. Reply: what follows goes through its rings.
+  // A reserved bit, which other implementations ignore; set if both ends run this provider on one
+  // host (shm/offer.h). Request: the private data ends with the token of an offer. Reply: the FPDU
+  // stream uses the rings of that offer.
   bool rings = false;
   std::span<const std::byte> private_data;  // the consumer's part
 };
 
-// Most consumer bytes that a frame can carry.
+// The maximum number of consumer bytes in a frame.
 constexpr std::size_t max_private_data(bool enhanced) noexcept {
   return kMpaMaxPrivateData - (enhanced ? kMpaEnhancedSize : 0);
 }
@@ -57,27 +58,27 @@ enum class MpaError : std::uint8_t {
   kNone,
   kIncomplete,  // good so far; MpaDecode::size bytes are needed
   kBadKey,
-  kWrongKind,    // a Request where a Reply was due: both sides connected (RFC 5044 §7.1.2)
+  kWrongKind,    // the other kind of frame, e.g. both sides connect (RFC 5044 §7.1.2)
   kBadRevision,  // neither 1 nor 2
   kTooLong,      // PD_Length > 512
   kBadEnhanced,  // S with revision 1, or PD_Length < 4
-  kExtraBytes,   // the peer sent something behind the frame
+  kExtraBytes,   // bytes follow the frame
 };
 
 struct MpaDecode {
   MpaError error = MpaError::kIncomplete;
-  std::size_t size = kMpaFixedSize;  // of the whole frame as far as known: never read beyond it
-  MpaFrame frame;                    // with kNone; private_data points into the input
+  std::size_t size = kMpaFixedSize;  // of the whole frame, as far as known; never read beyond it
+  MpaFrame frame;                    // valid with kNone; private_data points into the input
 };
 
-// Decodes what has arrived of a frame; to be called again with more on kIncomplete. The checks are
-// made in the order of RFC 5044 §7.1.3 as soon as their bytes are there, so a wrong key is refused
-// at its first wrong byte. Every error but kIncomplete: close, without an answer.
-// Quirk: a rejecting Reply with S and PD_Length 0 (kernel siw) decodes as enhanced with zero
-// depths.
+// Decodes the part of a frame that has arrived; on kIncomplete, call it again with more bytes. Each
+// check of RFC 5044 §7.1.3 is made, in that order, as soon as its bytes have arrived, so a wrong
+// key is rejected at its first wrong byte. After any error but kIncomplete, close without an
+// answer. Quirk: a rejecting Reply with S and PD_Length 0 (kernel siw) decodes as enhanced with
+// zero depths.
 MpaDecode decode_mpa(std::span<const std::byte> in, MpaKind expected) noexcept;
 
-// "bad key"
+// Returns a text such as "bad key".
 const char* name(MpaError error) noexcept;
 
 }  // namespace udapl::iwarp

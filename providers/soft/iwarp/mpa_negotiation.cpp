@@ -10,7 +10,7 @@ constexpr std::uint16_t to_depth(std::uint16_t v) noexcept {
   return v <= kDepthNotNegotiated ? v : kDepthMax;
 }
 
-// The one type used when several are possible. Write needs no Read credit, Send would take a
+// Selects one type if several are possible. Write needs no Read credit; Send would consume a
 // receive of the peer's consumer.
 constexpr RtrSet pick_rtr(unsigned set) noexcept {
   if (set & kRtrWrite) return kRtrWrite;
@@ -32,7 +32,7 @@ Agreed common_part(const MpaConfig& config, const MpaFrame& peer, bool crc) noex
   return agreed;
 }
 
-// What both kinds of Reply have in common.
+// The fields that both kinds of Reply share.
 MpaFrame reply_frame(const MpaConfig& config, const MpaFrame& request,
                      std::span<const std::byte> private_data) noexcept {
   MpaFrame reply;

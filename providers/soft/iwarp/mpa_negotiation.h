@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What two MPA start-up frames agree on. Pure functions of our configuration and the peer's frame.
+// Negotiates the connection's parameters. Pure functions of our configuration and the peer's frame.
 // Stateless; safe from any thread. Spec: RFC 5044 §7.1, RFC 6581 §4, §6, §9.
 //
 //   initiator: f = make_request(cfg, data)      -> encode, send;  Reply -> evaluate_reply(cfg, f)
@@ -17,10 +17,10 @@
 namespace udapl::iwarp {
 
 struct MpaConfig {
-  bool crc = true;                      // off only when the administrator says so (RFC 5044 §4.4)
-  std::uint8_t revision = 2;            // initiator: what the Request says; 1 as a fall-back
+  bool crc = true;                      // only the administrator may disable it (RFC 5044 §4.4)
+  std::uint8_t revision = 2;            // initiator: revision of the Request; 1 as a fallback
   bool peer_to_peer = true;             // initiator: ask for an RTR message
-  std::uint8_t rtr_request = kRtrRead;  // initiator: set asked for
+  std::uint8_t rtr_request = kRtrRead;  // initiator: set requested
   std::uint8_t rtr_supported = kRtrWrite | kRtrRead;  // set we can send (or receive)
   std::uint16_t ird = 0;  // RDMA Reads we serve at a time, 0..0x3FFE, or kDepthNotNegotiated
   std::uint16_t ord = 0;  // RDMA Reads we want outstanding, same range
@@ -29,7 +29,7 @@ struct MpaConfig {
   std::uint16_t unnegotiated_ord = 0;
 };
 
-// What the connection runs with.
+// The negotiated parameters.
 struct Agreed {
   std::uint8_t revision = 2;
   bool enhanced = false;
@@ -38,7 +38,7 @@ struct Agreed {
   RtrSet rtr = kRtrNone;         // message the initiator sends first; kRtrNone: none agreed
   std::uint16_t ird = 0;         // inbound Reads to accept, kDepthNotNegotiated only if configured
   std::uint16_t ord = 0;         // outbound Reads the consumer may have; the RTR Read is extra
-  std::uint16_t peer_ird = 0;    // as the peer's frame said (0x3FFF possible), for the consumer
+  std::uint16_t peer_ird = 0;    // from the peer's frame (0x3FFF possible), for the consumer
   std::uint16_t peer_ord = 0;
 
   friend bool operator==(const Agreed&, const Agreed&) = default;
@@ -50,7 +50,7 @@ struct Agreed {
 MpaFrame make_request(const MpaConfig& config, std::span<const std::byte> private_data) noexcept;
 
 enum class ReplyOutcome : std::uint8_t {
-  kAccepted,          // `agreed` holds
+  kAccepted,          // `agreed` is valid
   kRejected,          // by the peer's consumer; reply.private_data is its reason
   kRevisionMismatch,  // close; another attempt with revision 1 is allowed
   kTerminate,         // send `terminate` (no FPDU before it), close
@@ -64,8 +64,9 @@ struct ReplyResult {
 
 // Evaluates a decoded Reply against the Request we sent. kTerminate: kMpaInsufficientIrd (peer
 // wants more Reads than we serve, or a Read RTR that it has no room for) or kMpaNoMatchingRtr.
-// Lenient where real peers are loose: an RTR type that we did not ask for but support is used
-// (Chelsio); depths in answer to "not negotiated" are ignored (siw); A missing means no RTR.
+// Tolerates deviations of real peers: an RTR type that we did not ask for but support is used
+// (Chelsio); depths in answer to "not negotiated" are ignored (siw); if A is missing there is no
+// RTR.
 ReplyResult evaluate_reply(const MpaConfig& config, const MpaFrame& request,
                            const MpaFrame& reply) noexcept;
 
@@ -76,7 +77,7 @@ struct ReplyDecision {
   Agreed agreed;
 };
 
-// Accepts `request`. The revision, S and A follow the Request; exactly one RTR type is named, Write
+// Accepts `request`. The revision, S and A follow the Request; one RTR type is selected, Write
 // before Read; IRD is raised to 1 for a Read RTR. Never asks for markers.
 ReplyDecision make_reply(const MpaConfig& config, const MpaFrame& request,
                          std::span<const std::byte> private_data) noexcept;

@@ -7,7 +7,7 @@ namespace {
 // RFC 7306 §5.1.1: a set mask bit is the top bit of a field, whose carry is not passed on.
 std::uint64_t masked_add(std::uint64_t a, std::uint64_t b, std::uint64_t mask) noexcept {
   if (mask == 0) return a + b;
-  // Add without the top bit of each field, so that no carry leaves a field, then put it in.
+  // Add without the top bit of each field, so that no carry leaves a field, then add the top bits.
   const std::uint64_t low = (a & ~mask) + (b & ~mask);
   return low ^ ((a ^ b) & mask);
 }

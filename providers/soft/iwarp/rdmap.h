@@ -58,7 +58,7 @@ struct AtomicResponse {
 // The 8 payload bytes of an Immediate Data message.
 using ImmediateBytes = std::array<std::byte, kImmediateSize>;
 
-// What we put into them for "RDMA Write with immediate" (both in network order on the wire).
+// Their contents for "RDMA Write with immediate" (both values in network order on the wire).
 struct WriteImmediate {
   std::uint32_t immediate = 0;     // the consumer's value
   std::uint32_t write_length = 0;  // bytes of the RDMA Write that precedes this message
@@ -66,14 +66,14 @@ struct WriteImmediate {
   friend bool operator==(const WriteImmediate&, const WriteImmediate&) = default;
 };
 
-// Each encode writes exactly k...Size bytes to `out`; each decode reads as many.
+// Each encode writes exactly k...Size bytes to `out`; each decode reads the same number.
 void encode(const ReadRequest& in, std::byte* out) noexcept;
 void encode(const AtomicRequest& in, std::byte* out) noexcept;
 void encode(const AtomicResponse& in, std::byte* out) noexcept;
 ImmediateBytes encode(const WriteImmediate& in) noexcept;
 
 ReadRequest decode_read_request(const std::byte* in) noexcept;
-// The sub-opcode is copied as it is: check it with known_atomic() before use.
+// The sub-opcode is not validated: check it with known_atomic() before use.
 AtomicRequest decode_atomic_request(const std::byte* in) noexcept;
 AtomicResponse decode_atomic_response(const std::byte* in) noexcept;
 WriteImmediate decode_write_immediate(const ImmediateBytes& in) noexcept;
@@ -82,7 +82,7 @@ constexpr bool known_atomic(AtomicOp op) noexcept {
   return op == AtomicOp::kFetchAdd || op == AtomicOp::kCompareSwap;
 }
 
-// The value that the target location gets when it holds `original` (host order). The caller makes
+// Returns the new value of a target location that holds `original` (host order). The caller makes
 // load, apply and store one atomic step. RFC 7306 §5.1.1 (masked add), §5.1.3 (masked swap).
 std::uint64_t apply(const AtomicRequest& request, std::uint64_t original) noexcept;
 

@@ -34,7 +34,7 @@ constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
     {kUntaggedHeaderSize + kAtomicResponseSize, kQueueAtomicResponse},
 };
 
-// Answers to our own requests, and the end of the stream: they pass what is held.
+// Responses to our own requests and the end of the stream bypass what is held back.
 bool passes_held(Opcode opcode) noexcept {
   return opcode == Opcode::kReadResponse || opcode == Opcode::kAtomicResponse ||
          opcode == Opcode::kTerminate;
@@ -78,7 +78,7 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
     case Verdict::kBaseBounds:
       return is_tagged(opcode) ? Code::kDdpTaggedBaseBounds : Code::kRdmapBaseBounds;
     case Verdict::kAccess:
-      // DDP has no code for a missing right (RFC 5041 §8.2): the STag is not valid for this.
+      // DDP has no code for a missing right (RFC 5041 §8.2): report the STag as invalid.
       if (is_tagged(opcode)) return Code::kDdpTaggedInvalidStag;
       return is_send(opcode) ? Code::kRdmapCannotInvalidate : Code::kRdmapAccess;
     case Verdict::kOk:
@@ -89,7 +89,7 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
   return Code::kRdmapLocalCatastrophic;
 }
 
-// Of an FPDU that was not opened.
+// Records the size of an FPDU that was not opened, for expects_large().
 void Receiver::note_size(std::size_t total) noexcept {
   if (least_opened_ != 0 && total >= kLeastOpened)
     large_ = kLargeAhead;
@@ -97,9 +97,10 @@ void Receiver::note_size(std::size_t total) noexcept {
     --large_;
 }
 
-// An ordinary message at the front: a Send or an RDMA Write that is there whole, in one segment, in
-// its order, with nothing special to it. Its size; then it has been delivered, or is held, or has
-// failed. 0: it is something else, and nothing was done.
+// Fast path for an ordinary message at the front: a Send or an RDMA Write that has arrived
+// completely, in one segment and in sequence, and needs no special handling. Returns its size; the
+// message has then been delivered, is held back, or has failed the stream. Returns 0, with nothing
+// done, for anything else.
 std::size_t Receiver::plain_message(std::span<const std::byte> staged, Inbound& inbound) noexcept {
   constexpr std::size_t kHeader = kFpduLengthSize + kUntaggedHeaderSize;
   static_assert(kHeader <= fpdu_size(kTaggedHeaderSize), "no FPDU is shorter");
@@ -147,7 +148,7 @@ bool Receiver::is_plain_write(const Segment& s) const noexcept {
          s.length >= kTaggedHeaderSize;
 }
 
-// STag and offset of a zero-length Write are not looked at (RFC 5040 §5.1).
+// STag and offset of a zero-length Write are not checked (RFC 5040 §5.1).
 Verdict Receiver::deliver_plain_write(const Segment& s, Inbound& inbound) noexcept {
   const auto payload = s.tagged_payload();
   return payload.empty() ? Verdict::kOk : inbound.place_write(s.stag(), s.to(), payload);
@@ -261,7 +262,7 @@ bool Receiver::accept(const Segment& s, Verdict verdict) noexcept {
 bool Receiver::length_covers_header(const std::byte* front, std::size_t available) noexcept {
   const std::size_t length = load16(front);
   if (length < 2) return false;
-  if (available < kFpduLengthSize + 2) return true;  // decided when the control bytes are there
+  if (available < kFpduLengthSize + 2) return true;  // decided once the control bytes have arrived
   const bool tagged = (load8(front + 2) & kDdpTagged) != 0;
   std::size_t least = tagged ? kTaggedHeaderSize : kUntaggedHeaderSize;
   const unsigned opcode = load8(front + 3) & kRdmapOpcodeMask;
@@ -315,7 +316,7 @@ void Receiver::tagged(const Segment& s, Inbound& inbound) noexcept {
     return fail(s, TerminateCode::kDdpTaggedBaseBounds);
   }
   if (s.opcode == Opcode::kWrite) {
-    // STag and offset of a zero-length Write are not looked at (RFC 5040 §5.1).
+    // STag and offset of a zero-length Write are not checked (RFC 5040 §5.1).
     if (!s.tagged_payload().empty() && !deliver_in_order(s, false, inbound)) return;
   } else if (!read_response(s, inbound)) {
     return;
@@ -354,7 +355,7 @@ bool Receiver::read_response(const Segment& s, Inbound& inbound) noexcept {
 // ---- untagged ----------------------------------------------------------------------------------
 
 void Receiver::untagged(const Segment& s, Inbound& inbound) noexcept {
-  // A Terminate may come in the middle of the message that its sender gave up.
+  // A Terminate may interrupt the message that its sender abandoned.
   const bool continues = untagged_.active && s.opcode != Opcode::kTerminate;
   if (continues && (s.opcode != untagged_.opcode || s.msn() != untagged_.msn)) {
     return fail(s, TerminateCode::kDdpUntaggedMsnRange);

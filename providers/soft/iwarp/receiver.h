@@ -5,17 +5,18 @@
 //
 // Not thread-safe: the caller holds the connection's receive lock. Owner: the connection's QP.
 // Treats the input as hostile: every length is checked where it is used. Allocates only to hold
-// messages back. The peer may still be able to change the input: headers are copied first, and each
-// byte of payload is read once, when it is placed. Only with a CRC must the input be private.
+// messages back. The peer may be able to change the input while it is processed (shared memory):
+// headers are copied first, and each byte of payload is read once, when it is placed. If CRCs are
+// checked, the input must be private.
 //
 // How to drive it (after the MPA start-up frames; `staged` is the unconsumed input in the
 // connection's staging buffer):
 //
 //   used = receiver.feed(staged, inbound);      // whole FPDUs only; the rest stays staged
-//   ... move staged[used..] to the front (or go on if there is room behind it) ...
+//   ... move staged[used..] to the front (or leave it if there is room behind it) ...
 //   if (receiver.state() == State::kFailed)     send receiver.failure() as Terminate, then close
 //   if (receiver.state() == State::kTerminated) close
-//   if (receiver.waits())                       a message has no receive: release() once it may
+//   if (receiver.waits())                       a message has no receive: release() once posted
 //   if (receiver.stalled())                     stop reading until release() has made room
 //   on EOF: receiver.mid_fpdu() ? broken : graceful (mid_message(): a message is unfinished)
 //
@@ -24,15 +25,16 @@
 // CRC a large segment may be opened as soon as its header is complete (set_in_place()). Then
 //
 //   while (receiver.open_bytes() != 0 && nothing is staged)
-//     receiver.fill(inbound, payload);          // reads on, straight into the segment's memory
+//     receiver.fill(inbound, payload);          // reads more, directly into the segment's memory
 //
 // places all but the last kClosingBytes. Those are placed by feed(), as for a small segment, so
-// that they become visible last. Each fill() checks anew whether the memory may be used.
+// that they become visible last. Each fill() repeats the check that the memory may be used.
 //
-// A message that finds no receive (Verdict::kWait) is held back, together with everything that the
-// peer sends after it: Sends, Writes, Read Requests. So the peer's operations take effect in the
-// order in which they were posted, as over InfiniBand, where the peer would repeat the Send until a
-// receive is posted. Answers to our own requests and a Terminate pass what is held back.
+// If there is no receive for a message (Verdict::kWait), it is held back, together with everything
+// that the peer sends after it: Sends, Writes, Read Requests. So the peer's operations take effect
+// in the order in which they were posted, as over InfiniBand, where the peer would repeat the Send
+// until a receive is posted. Responses to our own requests and a Terminate bypass the held
+// messages.
 #pragma once
 
 #include <cstddef>
@@ -51,11 +53,11 @@ class Receiver {
  public:
   enum class State : std::uint8_t {
     kOpen,
-    kFailed,      // we found an error: failure() is to be sent, input is dropped
-    kTerminated,  // the peer sent a Terminate, input is dropped
+    kFailed,      // we found an error: send failure(); further input is dropped
+    kTerminated,  // the peer sent a Terminate; further input is dropped
   };
 
-  // `owner`: the object that traces name.
+  // `owner` identifies the connection in traces.
   explicit Receiver(bool crc, const void* owner = nullptr) noexcept : owner_(owner), crc_(crc) {}
 
   // Processes the complete FPDUs at the front of `staged` and returns the number of bytes that the
@@ -64,18 +66,20 @@ class Receiver {
     std::size_t unlimited = std::numeric_limits<std::size_t>::max();
     return feed(staged, inbound, unlimited);
   }
-  // The same, but stops when `work` is used up. Each FPDU uses its size and kFpduWork, so that a
-  // peer that sends tiny FPDUs gets no more of our time than others. If `work` is 0 afterwards,
+  // The same, but stops when `work` is used up. Each FPDU consumes its size plus kFpduWork, so that
+  // a peer that sends tiny FPDUs gets no more of our time than others. If `work` is 0 afterwards,
   // whole FPDUs may be left over.
   static constexpr std::size_t kFpduWork = 1024;
   std::size_t feed(std::span<const std::byte> staged, Inbound& inbound, std::size_t& work) noexcept;
 
-  // The same for Sends and RDMA Writes at the front, whole messages in one segment each, while
-  // nothing waits or is unfinished. Stops at anything else. 0: nothing was done.
+  // Fast path of feed() for Sends and RDMA Writes at the front, each a whole message in one
+  // segment, while no message is held back or unfinished. Stops at anything else. Returns 0 if
+  // nothing was done.
   std::size_t feed_plain(std::span<const std::byte> staged, Inbound& inbound) noexcept;
 
-  // Call when there may be a receive for the waiting message: delivers as much as possible of what
-  // is held back. Afterwards feed() what is still staged. Returns whether anything was delivered.
+  // Call this when there may be a receive for the held message: delivers as many of the held
+  // segments as possible. Afterwards call feed() with the bytes still staged. Returns whether
+  // anything was delivered.
   bool release(Inbound& inbound) noexcept;
 
   // ---- large segments in place; REQUIRES: without a CRC -----------------------------------------
@@ -86,7 +90,7 @@ class Receiver {
   static constexpr std::size_t kLeastPiece = 4 * 1024;
   // From now on, opens segments of which at least `least` bytes are missing; 0: none.
   void set_in_place(std::size_t least = kLeastOpened) noexcept { least_opened_ = crc_ ? 0 : least; }
-  // The number of the stream's next bytes that are for fill().
+  // The number of upcoming bytes of the stream that fill() must consume.
   std::size_t open_bytes() const noexcept {
     return open_ > kClosingBytes && !scattered_ ? open_ - kClosingBytes : 0;
   }
@@ -102,7 +106,7 @@ class Receiver {
     stalled_ = false;
   }
   bool waits() const noexcept { return !held_.empty(); }
-  // Whether the last feed() stopped at an FPDU because no more can be held back.
+  // Whether the last feed() stopped at an FPDU because no more segments can be held back.
   bool stalled() const noexcept { return stalled_; }
 
   State state() const noexcept { return state_; }
@@ -116,7 +120,7 @@ class Receiver {
   // effect unless the state is kOpen: the first error wins.
   void fail(const Terminate& reason) noexcept;
 
-  // Whether the last feed() has left bytes of an incomplete FPDU.
+  // Whether the last feed() left bytes of an incomplete FPDU.
   bool mid_fpdu() const noexcept { return left_over_ != 0 || opened(); }
   // Whether a message has begun whose last segment has not arrived.
   bool mid_message() const noexcept { return tagged_.active || untagged_.active; }
@@ -162,7 +166,7 @@ class Receiver {
   void process(const Segment& s, Inbound& inbound) noexcept;
   void tagged(const Segment& s, Inbound& inbound) noexcept;
   void untagged(const Segment& s, Inbound& inbound) noexcept;
-  // These return false if they ended the stream.
+  // These return false if they ended the stream, or if an opened segment must be staged instead.
   bool read_response(const Segment& s, Inbound& inbound) noexcept;
   bool send(const Segment& s, Inbound& inbound) noexcept;
   bool single_segment(const Segment& s, Inbound& inbound) noexcept;
@@ -194,7 +198,7 @@ class Receiver {
   std::uint8_t large_ = 0;        // number of further segments for which expects_large() holds
   std::uint16_t open_ = 0;        // payload that has not arrived; 0: no segment is open
   std::uint8_t trailer_ = 0;      // pad and CRC field
-  std::byte header_[kUntaggedHeaderSize];  // describes the missing rest as a segment of its own
+  std::byte header_[kUntaggedHeaderSize];  // describes the missing bytes as a separate segment
   Terminate failure_;
   bool failed_in_answer_ = false;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Receiver: what a segment does once it has been found right, now or when its message has a
-// receive.
+// Receiver: delivery of a segment that has passed the checks, at once or when there is a receive
+// for its message.
 #include <algorithm>
 #include <cassert>
 
@@ -16,7 +16,7 @@ bool Receiver::deliver_in_order(const Segment& s, bool first, Inbound& inbound) 
     if (delivery != Delivery::kWaits) [[likely]]
       return delivery == Delivery::kDone;
   }
-  if (s.part != nullptr) return false;  // it is staged, and delivered when all of it is there
+  if (s.part != nullptr) return false;  // it is staged, and delivered once complete
   return hold(s, first);
 }
 
@@ -53,7 +53,7 @@ Receiver::Delivery Receiver::delivered(const Segment& s, Verdict verdict) noexce
   return accept(s, verdict) ? Delivery::kDone : Delivery::kFailed;
 }
 
-// What the segment does; its place in the stream was checked when it arrived.
+// Carries out the segment; its position in the stream was checked when it arrived.
 Receiver::Delivery Receiver::deliver(const Segment& s, bool first, Inbound& inbound) noexcept {
   switch (s.opcode) {
     case Opcode::kWrite:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Receiver: large segments that are opened before they are complete, so that their payload can be
-// received into its place.
+// received directly into its destination.
 #include <algorithm>
 #include <cstring>
 
@@ -27,8 +27,9 @@ class StagedPayload final : public Payload {
 
 }  // namespace
 
-// A header is there, and of the payload not nearly all. True: what is staged behind the header is
-// the first of what is still to come. The stream may also have failed.
+// Opens a segment whose header is staged but most of whose payload is missing. If it returns true,
+// the bytes staged behind the header count as the first of the missing ones. If it returns false,
+// the stream may have failed.
 bool Receiver::open(const std::byte* front, std::size_t available, std::uint16_t length,
                     Inbound& inbound) noexcept {
   const auto opcode = static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask);
@@ -70,12 +71,14 @@ bool Receiver::put(Inbound& inbound, Payload& payload) noexcept {
   return true;
 }
 
-// An Inbound that has once given its memory does not wait.
+// An Inbound that has provided memory for a segment once does not return kWait for the rest of it.
+// If no byte could be placed nevertheless, the rest is staged.
 void Receiver::fill(Inbound& inbound, Payload& payload) noexcept {
   if (!put(inbound, payload)) scattered_ = true;
 }
 
-// Bytes used of what is staged of the opened segment; it is over if open_ is 0.
+// Consumes staged bytes of the opened segment and returns their number. If open_ is 0 afterwards,
+// the segment is complete.
 std::size_t Receiver::close(std::span<const std::byte> staged, Inbound& inbound,
                             std::size_t& work) noexcept {
   std::size_t used = 0;

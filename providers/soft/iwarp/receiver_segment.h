@@ -12,14 +12,14 @@
 
 namespace udapl::iwarp {
 
-// The longest header, with what follows it in messages that carry no payload.
+// The longest DDP header plus the longest RDMAP header of messages that carry no payload.
 inline constexpr std::size_t kMaxFront =
     kUntaggedHeaderSize + std::max(kAtomicRequestSize, kTerminateMaxSize);
 
-// How many segments that are not large follow one before we do not expect another.
+// After this many segments in a row that are not large, no large one is expected any more.
 inline constexpr std::uint8_t kLargeAhead = 32;
 
-// A part of an opened segment, which is put into its place now.
+// The part of an opened segment that is being placed now.
 class Receiver::Part final : public Payload {
  public:
   Part(Payload& payload, std::size_t most) noexcept : payload_(payload), most_(most) {}
@@ -44,12 +44,12 @@ class Receiver::Part final : public Payload {
 };
 
 struct Receiver::Segment {
-  const std::byte* front;    // a copy of ours, of kMaxFront bytes or the whole ULPDU
-  const std::byte* payload;  // where it came
+  const std::byte* front;    // our copy of the first kMaxFront bytes, or of the whole ULPDU
+  const std::byte* payload;  // as received
   std::uint16_t length;      // of the ULPDU
   Opcode opcode;
   bool last;
-  Part* part = nullptr;  // the payload is still to come, all but what this puts now
+  Part* part = nullptr;  // if set: of the payload, only this part is placed now
 
   static Segment of(const std::byte* front, const std::byte* ulpdu, std::uint16_t length) noexcept {
     Segment s{front, ulpdu, length, static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask),
@@ -60,9 +60,9 @@ struct Receiver::Segment {
   std::size_t header_size() const noexcept {
     return (load8(front) & kDdpTagged) != 0 ? kTaggedHeaderSize : kUntaggedHeaderSize;
   }
-  // With it the message is complete.
+  // Whether this segment completes the message.
   bool ends() const noexcept { return last && part == nullptr; }
-  // By so much the message gets on.
+  // The number of payload bytes by which it advances the message.
   std::uint32_t bytes() const noexcept {
     return static_cast<std::uint32_t>(part != nullptr ? part->bytes() : length - header_size());
   }
@@ -71,7 +71,7 @@ struct Receiver::Segment {
   std::uint32_t queue() const noexcept { return load32(front + 6); }
   std::uint32_t msn() const noexcept { return load32(front + 10); }
   std::uint32_t mo() const noexcept { return load32(front + 14); }
-  // Of what is no Send.
+  // The bytes behind the untagged header, for messages other than Sends.
   const std::byte* body() const noexcept { return front + kUntaggedHeaderSize; }
   std::span<const std::byte> terminate() const noexcept {
     return {body(), std::min<std::size_t>(length, kMaxFront) - kUntaggedHeaderSize};

@@ -11,9 +11,11 @@
 namespace udapl::iwarp {
 namespace {
 
-// Pieces of payload that one FPDU refers to; a consumer with more gets a shorter segment.
+// The maximum number of payload pieces that one FPDU references; with more of them, the segment is
+// shortened.
 constexpr std::size_t kMaxPieces = 64;
-// With markers an FPDU has two entries per 512 bytes: bounds what one FPDU needs of a batch.
+// With markers an FPDU has two entries per 512 bytes: this limits the space that one FPDU needs in
+// a batch.
 constexpr std::size_t kMaxMarkedUlpdu = 16384;
 constexpr std::size_t kMaxMarkers = kMaxMarkedUlpdu / (kMarkerSpacing - kMarkerSize) + 2;
 
@@ -22,10 +24,10 @@ constexpr std::size_t kPlainArena = kFpduLengthSize + kUntaggedHeaderSize +
 constexpr std::size_t kMarkedArena = kPlainArena + kMaxMarkers * kMarkerSize;
 constexpr std::size_t kPlainSpans = kMaxPieces + 2;
 constexpr std::size_t kMarkedSpans = kMaxPieces + 2 * kMaxMarkers + 2;
-// The CRC reads what was copied while it is in the first level cache.
+// Payload is copied in steps of this size, so that the CRC reads each from the first-level cache.
 constexpr std::size_t kCopyStep = 8192;
 constexpr std::size_t kLeastArena = 65536;
-constexpr std::size_t kCopiedSpans = 1;  // of one arena; a batch has two at most
+constexpr std::size_t kCopiedSpans = 1;  // per arena; a batch has two at most
 static_assert(kMarkedArena + Sender::kCopyLimit <= TxBatch::kMinArena);
 static_assert(kMarkedSpans <= TxBatch::kMinReferringSpans &&
               2 * kCopiedSpans <= TxBatch::kMinSpans);
@@ -37,7 +39,7 @@ std::byte* write_trailer(std::byte* p, std::size_t pad, bool crc_on, std::uint32
   return store_crc(p + pad, crc32c_finish(crc32c_update(crc, p, pad)));
 }
 
-// Appends an FPDU with a marker wherever the stream position asks for one (RFC 5044 §4.3). All
+// Appends an FPDU with a marker wherever the stream position requires one (RFC 5044 §4.3). All
 // markers before the CRC field, also those in front of the length field and directly in front of
 // the CRC itself, are covered by the CRC.
 class MarkedFpdu {
@@ -249,7 +251,8 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
     } else {
       build_plain(batch, segment);
     }
-    // Who answers a Read may free the memory, or take its rights away, while the peer looks at it.
+    // The consumer may free the memory of a Read Response, or revoke the rights to it, while the
+    // peer reads it; so it is never lent.
     if (opcode_ == Opcode::kReadResponse) batch.keep();
     offset_ += segment.bytes;
     if (segment.last) {
@@ -265,18 +268,18 @@ bool Sender::make_room(TxBatch& batch, Segment& segment) const noexcept {
   const std::size_t spans = segment.copied ? kCopiedSpans : markers_ ? kMarkedSpans : kPlainSpans;
   if (batch.free_spans() < spans && !batch.more_spans()) {
     if (!batch.empty()) return false;
-    segment.copied = true;  // out of memory for entries
+    segment.copied = true;  // no memory for more entries
   }
   const std::size_t least = markers_ ? kMarkedArena : kPlainArena;
   const bool large = segment.copied && segment.bytes > kCopyLimit;
   const std::size_t arena = least + (large ? segment.bytes : 0);
   if (batch.free_arena() >= arena) return true;
   if (batch.can_enlarge()) {
-    // What the rest of the message takes, with its headers, or several short messages.
+    // Enough for the rest of the message with its headers, or for several short messages.
     const std::size_t rest = large ? std::size_t{remaining()} + remaining() / 8 : 0;
     if (batch.enlarge(std::max(arena, std::clamp(rest, kLeastArena, kCopyArena)))) return true;
   }
-  // Out of memory: shorter segments. What is pending goes first.
+  // Out of memory: pending bytes are sent first, then segments are shortened.
   if (!batch.empty() || !large) return false;
   segment.bytes = static_cast<std::uint32_t>((batch.free_arena() - least) & ~std::size_t{3});
   segment.last = false;
@@ -301,7 +304,7 @@ Sender::Segment Sender::next_segment() const noexcept {
   const std::size_t left = length_ - offset_;
   std::size_t bytes = left;
   if (left > room) {
-    // No pad in the middle of a message, and cache lines kept whole where it costs nothing.
+    // A segment in mid-message needs no pad, and ends at a cache line if it is large.
     bytes = room & ~std::size_t{room >= 16384 ? 63U : 3U};
   }
 

@@ -3,21 +3,21 @@
 // Turns messages into FPDUs: RDMAP and DDP headers, segmentation, pad, CRC, markers, numbering.
 //
 // Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection's QP.
-// With a CRC the payload is copied into the batch and the copy is checksummed: memory that changes
-// meanwhile, as it may while a peer reads it, is sent in one state or another, and is never taken
-// for a damaged frame. Without a CRC payload above kCopyLimit is sent from where it is. Spec: RFC
-// 5040, 5041, 5044, 7306.
+// With a CRC, the payload is copied into the batch and the checksum is computed over the copy. So
+// if the consumer's memory changes meanwhile (as it may while a peer reads it), the frame holds one
+// state or another, but its CRC is valid. Without a CRC, payload above kCopyLimit is sent directly
+// from the consumer's memory. Spec: RFC 5040, 5041, 5044, 7306.
 //
 // How to drive it (one Sender and one TxBatch per connection, after the MPA start-up frames):
 //
-//   while (batch has not got enough) {
+//   while (the batch should hold more) {
 //     if (!sender.busy()) {                        // between messages: pick the next one, e.g. a
 //       ... sender.begin_send(...) or begin_*();   // Read Response before our own requests
 //     }
 //     if (sender.fill(batch, budget) != Fill::kDone) break;   // batch full or budget used
 //     wqe.end = batch.appended();                  // this message ends here in the stream
 //   }
-//   n = sendmsg(batch.spans());  batch.consume(n);            // any n, also in mid-header
+//   n = sendmsg(batch.spans());  batch.consume(n);            // any n, even in mid-header
 //   while (!wqes.empty() && wqes.front().end <= batch.sent()) complete(wqes.pop());
 //
 // A message is built completely before the next begins (RFC 5041 §5.4: segments of two messages of
@@ -41,7 +41,7 @@ struct SenderConfig {
   bool crc = true;              // Agreed::crc
   bool markers = false;         // Agreed::markers_to_send
   std::uint32_t emss = 1448;    // TCP effective MSS, bytes
-  const void* owner = nullptr;  // whom traces name
+  const void* owner = nullptr;  // identifies the connection in traces
 };
 
 class Sender {
@@ -49,7 +49,7 @@ class Sender {
   // Segments with at most this much payload are copied next to their header: the CRC is then one
   // pass over contiguous bytes and the FPDU one iovec, cheaper than two entries for the kernel.
   static constexpr std::size_t kCopyLimit = 64;
-  // With a CRC up to about this many bytes are copied ahead of what TCP takes.
+  // With a CRC, up to about this many bytes are copied ahead of what TCP has accepted.
   static constexpr std::size_t kCopyArena = 256 * 1024;
 
   enum class Fill : std::uint8_t {
@@ -64,10 +64,10 @@ class Sender {
   void set_emss(std::uint32_t emss) noexcept;
 
   // ---- start a message. REQUIRES: !busy(). -----------------------------------------------------
-  // `payload` is the list of pieces in order; zero-length pieces are allowed. The list must stay
-  // until fill() returned kDone, the memory until batch.sent() has reached the message's end
-  // (until kDone, if nothing in the batch refers to it).
-  // `length` is the sum of the pieces in bytes. Untagged ones return their MSN.
+  // `payload` is the list of pieces in order; zero-length pieces are allowed. The list must remain
+  // valid until fill() returns kDone, the memory until batch.sent() has reached the message's end
+  // (or until kDone, if nothing in the batch refers to it). `length` is the sum of the pieces in
+  // bytes. The functions that begin an untagged message return its MSN.
 
   void begin_write(std::uint32_t stag, std::uint64_t to, std::span<const IoSpan> payload,
                    std::uint32_t length) noexcept;
@@ -81,37 +81,38 @@ class Sender {
   std::uint32_t begin_immediate(const ImmediateBytes& data, bool solicited) noexcept;
   std::uint32_t begin_atomic_request(const AtomicRequest& request) noexcept;
   std::uint32_t begin_atomic_response(const AtomicResponse& response) noexcept;
-  // Nothing may be begun after it: the caller sends it and closes.
+  // No message may follow it: the caller sends it and closes.
   void begin_terminate(const Terminate& terminate) noexcept;
 
-  // ---- a short message in one go; REQUIRES: !busy() ---------------------------------------------
-  // An RDMA Write, or a Send without invalidation, in one frame that is sent next.
+  // ---- a short message in one call; REQUIRES: !busy() -------------------------------------------
+  // An RDMA Write, or a Send without invalidation, that is sent next in a single frame.
   struct Short {
     Opcode opcode;
-    std::uint32_t stag;  // of a Write, as `to`
+    std::uint32_t stag;  // for a Write only, like `to`
     std::uint64_t to;
   };
-  // Without CRC and markers no byte of a frame depends on others.
+  // Whether frames can be written piecewise: without CRC and markers, no byte of a frame depends on
+  // others.
   bool builds_plainly() const noexcept { return !crc_ && !markers_; }
-  // Writes what is in front of the payload; returns its end. Behind the payload come zeros, as many
-  // as a frame has pad and CRC. REQUIRES: builds_plainly().
+  // Writes the bytes in front of the payload and returns their end. The payload is followed by
+  // zeros, as many as the frame has bytes of pad and CRC. REQUIRES: builds_plainly().
   std::byte* write_short_front(std::byte* out, const Short& message, std::uint32_t length) noexcept;
   bool adds_short() const noexcept { return !markers_; }
-  // Appends it with a copy of its payload. False: the batch has no room. REQUIRES: adds_short(), at
-  // most kCopyLimit bytes.
+  // Appends the message with a copy of its payload. Returns false if the batch has no room.
+  // REQUIRES: adds_short(), at most kCopyLimit bytes.
   bool add_short(TxBatch& batch, const Short& message, std::span<const std::byte> payload) noexcept;
 
   // ---- build -----------------------------------------------------------------------------------
-  // Appends FPDUs of the current message until it is complete, `budget` bytes were appended by this
-  // call (at least one FPDU is; a non-full FPDU is never built because of the budget) or the batch
-  // has no room for the next FPDU. REQUIRES: busy().
+  // Appends FPDUs of the current message until it is complete, this call has appended `budget`
+  // bytes (it appends at least one FPDU, and never builds a non-full FPDU because of the budget),
+  // or the batch has no room for the next FPDU. REQUIRES: busy().
   Fill fill(TxBatch& batch, std::size_t budget = ~std::size_t{0}) noexcept;
 
   bool busy() const noexcept { return busy_; }
   // Payload bytes of the current message not yet built into FPDUs.
   std::uint32_t remaining() const noexcept { return length_ - offset_; }
 
-  // Drops the part of the current message that was not built yet; whole FPDUs are in the batch, so
+  // Drops the part of the current message that was not built yet; the batch holds whole FPDUs, so
   // the stream stays well-formed. The only legal next message is a Terminate (RFC 5040 §4.8).
   void abandon() noexcept { busy_ = false; }
 
@@ -127,7 +128,8 @@ class Sender {
                                std::span<const IoSpan> payload, std::uint32_t length) noexcept;
   Segment next_segment() const noexcept;
   std::byte* write_header(std::byte* out, const Segment& segment) const noexcept;
-  // Whether there is room for the segment. Decides whether it is copied.
+  // Makes room for the segment and decides whether its payload is copied; may shorten the segment
+  // if memory is short. Returns false if the batch has no room.
   [[nodiscard]] bool make_room(TxBatch& batch, Segment& segment) const noexcept;
   void begin_short(const Short& message, std::uint32_t length) noexcept;
   void build_plain(TxBatch& batch, const Segment& segment) noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The Terminate message: what went wrong, encoded, decoded and named.
+// The Terminate message: error codes and their names, encoding and decoding.
 // A plain value; safe from any thread. Spec: RFC 5040 §4.8.
 #pragma once
 
@@ -51,7 +51,7 @@ enum class TerminateCode : std::uint16_t {
   kMpaNoMatchingRtr = 0x2007,
 };
 
-// Whether it reports an access to memory without a right to it.
+// Whether the code reports a memory access without the right to it.
 constexpr bool is_protection(TerminateCode code) noexcept {
   const unsigned kind = static_cast<unsigned>(code) >> 8;
   return kind == 0x01 || (kind == 0x11 && code != TerminateCode::kDdpTaggedVersion) ||
@@ -70,7 +70,7 @@ struct Terminate {
   std::uint8_t ddp_header_size = 0;  // 14 or 18
   std::array<std::byte, kUntaggedHeaderSize> ddp_header{};
   std::array<std::byte, kReadRequestSize> read_header{};
-  bool wrong_layout = false;  // decode only: the sender had kernel siw's bit order
+  bool wrong_layout = false;  // decode only: the sender used kernel siw's bit order
 
   unsigned layer() const noexcept { return static_cast<unsigned>(code) >> 12; }
   unsigned type() const noexcept { return static_cast<unsigned>(code) >> 8 & 0xF; }
@@ -79,7 +79,7 @@ struct Terminate {
   friend bool operator==(const Terminate&, const Terminate&) = default;
 };
 
-// No header copies: version errors, LLP errors, local catastrophes.
+// Without header copies: for version errors, LLP errors, local catastrophic errors.
 Terminate make_terminate(TerminateCode code) noexcept;
 
 // With a copy of the failing DDP header. `ulpdu` points at the DDP control byte and must hold
@@ -89,21 +89,22 @@ Terminate make_terminate(TerminateCode code, const std::byte* ulpdu, std::uint16
                          bool with_read_header) noexcept;
 
 // For a Read Request that failed after it was accepted (its source was revoked while the Response
-// was being sent). `msn` is the one it arrived with; `done` bytes were already answered and the
-// copied header is advanced by them, as the RFC asks.
+// was being sent). `msn` is the request's MSN; `done` bytes were already answered, and the copied
+// header is advanced by them, as the RFC requires.
 Terminate make_read_terminate(TerminateCode code, const ReadRequest& request, std::uint32_t msn,
                               std::uint32_t done) noexcept;
 
 // Writes the RDMAP part (what follows the untagged DDP header); returns its size, 4 to 52 bytes.
 std::size_t encode(const Terminate& in, std::span<std::byte, kTerminateMaxSize> out) noexcept;
 
-// Decodes the RDMAP part leniently: any length from 4 bytes up, header bits that promise more than
-// there is are dropped, kernel siw's swapped layout is recognised. `startup`: this is the first
-// FPDU of the connection, so a bare 2/0/05 or 2/0/06 is about the MPA start-up; later it is what
-// siw sends for an RDMAP version or opcode error. For reporting only. REQUIRES: in.size() >= 4.
+// Decodes the RDMAP part leniently: accepts any length from 4 bytes up, clears header bits whose
+// header is missing, and recognises kernel siw's swapped layout. `startup`: this is the first FPDU
+// of the connection, so a bare 2/0/05 or 2/0/06 is about the MPA start-up; later it is what siw
+// sends for an RDMAP version or opcode error. For reporting only. REQUIRES: in.size() >= 4.
 Terminate decode_terminate(std::span<const std::byte> in, bool startup) noexcept;
 
-// "DDP untagged: no receive posted"; for unregistered codes "DDP: unknown code".
+// Returns a text such as "DDP untagged: no receive posted"; for unregistered codes "DDP: unknown
+// code".
 const char* name(TerminateCode code) noexcept;
 
 }  // namespace udapl::iwarp

@@ -12,8 +12,8 @@ namespace udapl::iwarp {
 
 namespace {
 
-// Arenas that were given back, a few of each size (a power of two), for whichever batches are next.
-// So steady traffic allocates nothing, and a connection that is idle holds nothing.
+// A cache of released arenas, a few of each size (a power of two), shared by all batches. So steady
+// traffic allocates nothing, and an idle connection holds no large arena.
 constexpr std::size_t kSizes = 32;
 constexpr std::size_t kSparesOfASize = 4;
 using Spares = std::array<std::atomic<std::byte*>, kSparesOfASize>;
@@ -31,7 +31,7 @@ std::byte* take_spare(std::size_t size) noexcept {
   return nullptr;
 }
 
-// False: there are enough.
+// Returns false if the cache has enough arenas of this size.
 bool keep_spare(std::byte* arena, std::size_t size) noexcept {
   for (std::atomic<std::byte*>& spare : spares_of(size)) {
     std::byte* none = nullptr;
@@ -118,7 +118,7 @@ void TxBatch::clear() noexcept {
 }
 
 void TxBatch::append_arena(std::size_t bytes) noexcept {
-  // A trailer and the header behind it are neighbours: one entry.
+  // A trailer and the header behind it are contiguous, so they share one entry.
   const std::byte* data = arena_end();
   arena_used_ += bytes;
   appended_ += bytes;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The bytes that one connection has built and not yet given to TCP, as a scatter/gather list.
+// The bytes that one connection has built and not yet sent, as a scatter/gather list.
 //
 // Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection.
-// Headers, pads, CRCs and copied payloads live in the batch's own arena; other payloads are
-// referenced where the consumer has them. Storage is allocated by the constructor and is recycled
-// whenever everything has been sent; a larger arena is there while there is more to send than fits.
+// Headers, pads, CRCs and copied payloads are stored in the batch's own arena; other payloads are
+// referenced in the consumer's memory. The constructor allocates the storage, which is reused
+// whenever everything has been sent. A larger arena is used while more is pending than the first
+// one can hold.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace udapl::iwarp {
 
-// Same layout as struct iovec, so that spans() can be given to sendmsg() as it is (the I/O layer
+// Same layout as struct iovec, so that spans() can be passed to sendmsg() as is (the I/O layer
 // asserts that); defined here because this folder includes no system headers.
 struct IoSpan {
   const void* data;
@@ -24,12 +25,12 @@ struct IoSpan {
 
 class TxBatch {
  public:
-  // The smallest batch that can hold every FPDU the Sender builds, with markers: where all payload
-  // is copied, and where it is referred to.
+  // The minimum sizes that suffice for any FPDU the Sender builds, with markers: kMinSpans if all
+  // payload is copied, kMinReferringSpans if payload is referenced.
   static constexpr std::size_t kMinSpans = 4;
   static constexpr std::size_t kMinReferringSpans = 160;
   static constexpr std::size_t kMinArena = 512;
-  // What a connection has once it refers to payload: about 125 full-size FPDUs.
+  // The number of entries once the batch references payload: about 125 full-size FPDUs.
   static constexpr std::size_t kReferringSpans = 256;
 
   // Allocates `max_spans` entries and `arena_bytes` for headers; both are raised to the minimum.
@@ -39,34 +40,36 @@ class TxBatch {
   TxBatch(const TxBatch&) = delete;
   TxBatch& operator=(const TxBatch&) = delete;
 
-  // What is to be sent, first byte first. Valid until the next change of the batch.
+  // The pending bytes in stream order. Valid until the next change of the batch.
   std::span<const IoSpan> spans() const noexcept { return {spans_.get() + first_, last_ - first_}; }
   bool empty() const noexcept { return first_ == last_; }
   std::size_t pending_bytes() const noexcept { return static_cast<std::size_t>(appended_ - sent_); }
 
-  // TCP took the first `bytes` of spans(), at any boundary. REQUIRES: bytes <= pending_bytes().
+  // Removes the first `bytes` bytes of spans(), which have been sent; any boundary is allowed.
+  // REQUIRES: bytes <= pending_bytes().
   void consume(std::size_t bytes) noexcept;
 
-  // So many bytes went out beside the batch. REQUIRES: empty().
+  // Accounts for bytes that were sent without passing through the batch. REQUIRES: empty().
   void skip(std::size_t bytes) noexcept {
     appended_ += bytes;
     sent_ += bytes;
   }
 
-  // Positions in the outgoing FPDU stream, counted from 0. A message whose last byte was appended
-  // when appended() was P has left, and its payload may be reused, once sent() >= P.
+  // Positions in the outgoing FPDU stream, counted from 0. If appended() was P after the last byte
+  // of a message was appended, the message has been sent, and its payload may be reused, once
+  // sent() >= P.
   std::uint64_t appended() const noexcept { return appended_; }
   std::uint64_t sent() const noexcept { return sent_; }
 
-  // The first so many pending bytes are not to be lent to the peer: some of them lie in memory that
-  // may be taken back from it.
+  // The number of pending bytes at the front that must not be lent to the peer: some of them are in
+  // memory to which the peer's access may be revoked.
   std::size_t kept() const noexcept {
     return kept_until_ > sent_ ? static_cast<std::size_t>(kept_until_ - sent_) : 0;
   }
   // Whether any pending bytes are in the consumer's memory.
   bool refers() const noexcept { return refers_; }
 
-  // Gives back what enlarge() has taken, if nothing is pending.
+  // Releases the larger arena of enlarge(), if nothing is pending.
   void shrink() noexcept;
 
   // Forgets everything pending (the connection is gone); positions restart at 0.
@@ -76,18 +79,18 @@ class TxBatch {
   std::size_t free_spans() const noexcept { return max_spans_ - last_; }
   std::size_t free_arena() const noexcept { return arena_size_ - arena_used_; }
   std::size_t max_spans() const noexcept { return max_spans_; }
-  // kReferringSpans from now on; what is pending is kept. False: there are as many, or out of
-  // memory.
+  // Raises the number of entries to kReferringSpans; pending entries are kept. Returns false if
+  // there are that many already, or if out of memory.
   bool more_spans() noexcept;
-  // A new arena of `bytes` for what is appended from now on; what is pending stays where it is.
-  // False: out of memory, nothing has changed. REQUIRES: can_enlarge().
+  // Switches to a new arena of at least `bytes` bytes; pending bytes stay where they are. Returns
+  // false, with nothing changed, if out of memory. REQUIRES: can_enlarge().
   bool enlarge(std::size_t bytes) noexcept;
   bool can_enlarge() const noexcept { return large_ == nullptr || empty(); }
-  // The free part of the arena; write there, then append_arena() what was written.
+  // The free part of the arena: write there, then call append_arena() with the number of bytes.
   std::byte* arena_end() noexcept { return arena_ + arena_used_; }
   void append_arena(std::size_t bytes) noexcept;
   void append_payload(const void* data, std::size_t bytes) noexcept;
-  void keep() noexcept { kept_until_ = appended_; }  // see kept(): what was appended so far
+  void keep() noexcept { kept_until_ = appended_; }  // see kept(): all bytes so far
 
  private:
   void give_back() noexcept;

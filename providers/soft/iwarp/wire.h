@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Byte-level facts of iWARP: big-endian loads and stores, opcodes, constants.
+// Byte-level definitions of iWARP: big-endian loads and stores, opcodes, constants.
 // Stateless; safe from any thread. Spec: RFC 5040 (RDMAP), 5041 (DDP), 5044 (MPA), 7306.
 #pragma once
 
@@ -43,7 +43,8 @@ inline std::uint64_t load64(const std::byte* p) noexcept {
   std::memcpy(&v, p, sizeof v);
   return swap64(v);
 }
-// Each store returns the address behind what it wrote, so that a header reads as a list of fields.
+// Each store returns the address behind the stored value, so that a header reads as a list of
+// fields.
 inline std::byte* store8(std::byte* p, std::uint8_t v) noexcept {
   *p = std::byte{v};
   return p + 1;
@@ -86,7 +87,7 @@ enum class Opcode : std::uint8_t {
 };
 inline constexpr unsigned kOpcodeCount = 12;
 
-// As the standards call the message. REQUIRES: one of the above.
+// The message's name in the standards. REQUIRES: one of the above.
 constexpr const char* name(Opcode opcode) noexcept {
   constexpr const char* kNames[kOpcodeCount] = {
       "RDMA Write",     "RDMA Read Request",      "RDMA Read Response",   "Send",
