@@ -19,8 +19,8 @@ namespace {
 
 constexpr unsigned kGone = 0;
 
-// The kernel tells of an address just before sockets can be bound to it, or cannot any more: who
-// looks at once may find it as it was, and looks again after so long.
+// The kernel reports a change just before sockets can be bound to the address, or cannot any more.
+// A check made at once may still find the old state, so it is repeated after these times.
 constexpr auto kSoon = std::chrono::milliseconds(20);
 constexpr auto kLater = std::chrono::seconds(1);
 
@@ -61,7 +61,7 @@ void AddressWatch::start(Fd news) noexcept {
   if (!watch_.start(news_.get()).ok()) news_.reset();
 }
 
-// What the messages say is not looked at, nor whether some were lost: the kernel is asked.
+// The contents of the messages are ignored, and so is the loss of some: look() queries the kernel.
 void AddressWatch::on_news() noexcept {
   std::array<std::byte, 8192> dropped;
   ssize_t got = 0;

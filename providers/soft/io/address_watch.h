@@ -9,9 +9,9 @@
 
 namespace udapl::soft {
 
-// Is notified by the kernel when an address leaves this machine: no peer can connect to it then,
-// and nothing else would say so. Listeners work again when it returns. Thread-safe. Owned by the
-// Adapter. Makes sink calls from the driving thread.
+// Learns from the kernel when an address leaves this machine: no peer can connect to it then, and
+// nothing else would report that. Listeners work again when the address returns. Thread-safe. Owned
+// by the Adapter. Makes sink calls from the driving thread.
 class AddressWatch {
  public:
   // Whether a socket can be bound to it.
@@ -22,9 +22,10 @@ class AddressWatch {
   AddressWatch(const AddressWatch&) = delete;
   AddressWatch& operator=(const AddressWatch&) = delete;
 
-  // Begins. Where the kernel does not tell (no netlink in a container) there is no watch.
+  // Starts watching. If the kernel does not report addresses (no netlink in a container), the
+  // address is not watched.
   void start() noexcept;
-  // With a descriptor that is readable when addresses come or go.
+  // The same with a given descriptor, which becomes readable when addresses are added or removed.
   void start(Fd news) noexcept;
 
  private:
@@ -37,10 +38,10 @@ class AddressWatch {
   transport::AdapterSink& sink_;
   Fd news_;
   const Here is_here_;
-  bool here_ = true;  // of the driving thread
+  bool here_ = true;  // used by the driving thread only
   Watch watch_;
   SinkGate gate_;
-  Timer soon_;  // these two last: what they call posts to the gate
+  Timer soon_;  // the timers last: their callbacks post to the gate
   Timer later_;
 };
 

@@ -22,10 +22,10 @@ class Grants;
 
 struct IoResult {
   enum Kind : std::uint8_t {
-    kDone,     // `bytes` > 0 were moved, perhaps fewer than asked
+    kDone,     // `bytes` > 0 were moved, perhaps fewer than requested
     kBlocked,  // nothing can be moved now
-    kEnd,      // receive only: the peer has finished its side
-    kBroken    // `error` says why; the connection is dead
+    kEnd,      // receive only: the peer has ended its direction
+    kBroken    // `error` is the errno value; the connection is dead
   };
   Kind kind = kBlocked;
   int error = 0;
@@ -49,25 +49,25 @@ class ByteStream {
   // INSUFFICIENT_RESOURCES.
   virtual Status watch(std::uint32_t events, Handler& handler) noexcept = 0;
   virtual void set_events(std::uint32_t events) noexcept = 0;
-  // Returns what is ready, after the handler was called with `reported`.
+  // Returns the ready events, after the handler was called with `reported`.
   [[nodiscard]] virtual std::uint32_t ready(std::uint32_t reported) noexcept { return reported; }
-  // Like Handler::look and Handler::rest. look() returns which awaited events may be ready.
+  // Like Handler::look and Handler::rest. look() returns the awaited events that may be ready.
   [[nodiscard]] virtual std::uint32_t look() noexcept = 0;
   [[nodiscard]] virtual bool rest() noexcept { return true; }
 
-  // As much as is taken at once (at most 1024 spans), and as there is. The memory of what counts as
-  // sent may change. `lent` bytes behind that were taken, too, but the peer may still look at the
-  // memory of some of them: send() is called again with all of them at the front, and they count
-  // once the peer has read them (EPOLLOUT says so without being asked for). The first `kept` bytes
-  // are never lent.
+  // Sends as many bytes as are accepted at once (from at most 1024 spans). The memory of the
+  // `bytes` reported as sent may change. `lent` bytes behind them were accepted as well, but the
+  // peer may still read the memory of some of them: call send() again with all of them at the
+  // front; they are reported as sent once the peer has read them (EPOLLOUT reports that even if it
+  // is not awaited). The first `kept` bytes are never lent.
   virtual IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept = 0;
-  // Like send() without new bytes, but does not call in loans.
+  // Like send() without new bytes, but does not call loans in.
   virtual IoResult collect_returned() noexcept { return {}; }
-  // Takes all loans back; the peer finds the stream broken.
+  // Revokes all loans; the peer finds the stream broken.
   virtual void recall() noexcept {}
   // Fast path for short frames, while no send() is pending. most_frame(): the longest payload; 0 if
   // there is no fast path. takes_frame(): whether a frame of this many bytes fits now (`write`: it
-  // is an RDMA Write, for which there may be a better way). Then put_frame() writes its pieces, and
+  // is an RDMA Write, which may have a faster alternative). Then put_frame() writes its pieces, and
   // show_frames() publishes all frames that were put.
   [[nodiscard]] virtual std::size_t most_frame() const noexcept { return 0; }
   [[nodiscard]] virtual bool takes_frame(std::size_t, bool) noexcept { return false; }
@@ -84,15 +84,15 @@ class ByteStream {
   // only receive() can read it. drop() consumes its first bytes.
   struct Input {
     std::span<const std::byte> bytes;
-    bool lent_follows = false;  // the bytes behind are lent: receive them into their place
+    bool lent_follows = false;  // the bytes that follow are lent: receive() them in place
   };
   [[nodiscard]] virtual Input input() noexcept { return {}; }
   virtual void drop(std::size_t) noexcept {}
-  // Like input(), but empty if anything else is pending, too; then look() tells what.
+  // Like input(), but empty if anything else is pending as well; look() then returns what.
   [[nodiscard]] virtual std::span<const std::byte> only_input() noexcept { return {}; }
   // Whether input() cannot grow before some of it is consumed by drop() or receive().
   [[nodiscard]] virtual bool cut() const noexcept { return false; }
-  // Called when everything received has been acted upon.
+  // Called when everything received has been processed.
   virtual void delivered() noexcept {}
   // See Link. Only for rings.
   [[nodiscard]] virtual bool reach(const Reach&, std::span<const iwarp::IoSpan>) noexcept {
@@ -106,7 +106,7 @@ class ByteStream {
   virtual IoResult answer(std::span<const std::byte> reply) noexcept = 0;
 
   virtual void shutdown_write() noexcept = 0;  // ends the stream after what was sent
-  // Makes the destructor tell the peer that the stream is broken, whatever was sent.
+  // Makes the destructor reset the stream, whatever was sent: the peer finds it broken.
   virtual void abort_on_close() noexcept = 0;
   // Destroys `stream`; what was sent still arrives. Does not block.
   static void end_gently(std::unique_ptr<ByteStream> stream) noexcept;

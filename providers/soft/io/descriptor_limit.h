@@ -11,7 +11,7 @@
 
 namespace udapl::soft {
 
-// How many descriptors the process may have.
+// The maximum number of descriptors of the process.
 [[nodiscard]] inline std::size_t descriptor_limit() noexcept {
   constexpr std::size_t kUnknown = 1024;
   rlimit limit{};
@@ -19,14 +19,15 @@ namespace udapl::soft {
   return static_cast<std::size_t>(limit.rlim_cur);
 }
 
-// How many of them are left to the application and to established connections when strangers ask.
+// The number of descriptors that requests from unknown peers must leave to the application and to
+// established connections.
 [[nodiscard]] inline std::size_t descriptor_reserve(std::size_t limit) noexcept {
   constexpr std::size_t kMost = 64;
   return std::min(limit / 16, kMost);
 }
 
-// How many descriptors can be opened before the reserve is touched, at least: a new one gets the
-// lowest free number. `any`: an open descriptor.
+// A lower bound for the number of descriptors that can be opened without using the reserve: a new
+// descriptor gets the lowest free number. `any`: an open descriptor.
 [[nodiscard]] inline std::size_t unreserved_descriptors(int any) noexcept {
   const std::size_t limit = descriptor_limit();
   const std::size_t usable = limit - descriptor_reserve(limit);

@@ -30,7 +30,7 @@ class Lingerer : public boost::intrusive::list_base_hook<> {
  public:
   explicit Lingerer(LingerKind kind) noexcept : kind_(kind) {}
   [[nodiscard]] LingerKind kind() const noexcept { return kind_; }
-  // Gives the descriptor back at once. REQUIRES: the lock of Lingering.
+  // Closes the descriptor at once. REQUIRES: the lock of Lingering.
   virtual void cut_off() noexcept = 0;
 
  protected:
@@ -40,8 +40,8 @@ class Lingerer : public boost::intrusive::list_base_hook<> {
   const LingerKind kind_;
 };
 
-// The streams that linger in this process, oldest first, whichever adapter they belong to. Its lock
-// protects their streams as well; only the reactor's lock is taken inside it. Lives for ever.
+// The lingering streams of this process, of all adapters, oldest first. The lock protects the
+// streams themselves as well; only the reactor's lock is acquired inside it. Never destroyed.
 class Lingering {
  public:
   static Lingering& instance() noexcept {
@@ -71,7 +71,8 @@ void Lingering::leave(Lingerer& closing) noexcept {
   if (closing.is_linked()) queue.erase(queue.iterator_to(closing));
 }
 
-// Is called by the driving thread, so that it may end at any time; cut_off() comes from any thread.
+// Called by the driving thread, so it may dismiss itself at any time; cut_off() is called by any
+// thread.
 class LingeringClose final : public Adopted, public Lingerer, private Handler {
  public:
   LingeringClose(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::duration limit) noexcept

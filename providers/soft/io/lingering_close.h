@@ -8,16 +8,16 @@
 
 namespace udapl::soft {
 
-// Whose connection ends. Each kind has its own share of the process's descriptors.
+// The kind of connection that ends. Each kind has its own share of the process's descriptors.
 enum class LingerKind : std::uint8_t {
-  kConnection,  // it was established, or is ours
+  kConnection,  // it was established, or we requested it
   kStranger     // a request that was refused or rejected: anyone can cause these
 };
 
-// Ends the stream so that what was sent arrives: FIN, then reads (and drops) until the peer's FIN,
-// at most `limit`, then closes. Returns at once; the reactor owns the stream. Null is ignored. When
-// too many linger in the process (a sixteenth of its descriptors for strangers and at most 128, a
-// quarter for connections) the oldest of the kind is reset.
+// Ends the stream so that what was sent arrives: sends FIN, then reads (and drops) until the peer's
+// FIN, for at most `limit`, then closes. Returns at once; the reactor owns the stream. Null is
+// ignored. When too many streams linger in the process (a sixteenth of its descriptors for
+// strangers and at most 128, a quarter for connections) the oldest of the kind is reset.
 void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind = LingerKind::kConnection,
                   Clock::duration limit = std::chrono::seconds(1)) noexcept;
 

@@ -15,8 +15,9 @@ namespace udapl::soft {
 
 namespace {
 
-constexpr std::size_t kMostPieces = 64;  // of local memory that the peer's goes to or comes from
-// Pages are given back when nothing was sent for so long, if more than this was.
+constexpr std::size_t kMostPieces = 64;  // of local memory in one direct access
+// The pages of the ring are freed when nothing has been sent for kIdle, if at least kWorthIt bytes
+// were sent before.
 constexpr auto kIdle = std::chrono::seconds(1);
 constexpr std::uint64_t kWorthIt = 16 * 1024;
 
@@ -41,7 +42,7 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
 }
 
-// What was sent stays where the peer can read it, however long that takes.
+// What was sent remains readable for the peer, however long that takes.
 RingStream::~RingStream() {
   timer_.stop();
   idle_timer_.stop();
@@ -52,9 +53,9 @@ RingStream::~RingStream() {
   }
   if (aborts_) finish(shm::RingEnd::kReset);
   recall();
-  // As a socket that is closed before everything was read.
+  // Like a socket that is closed before everything was read.
   if (!finished_) finish(has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
-  ::shutdown(rings_.bell(), SHUT_RDWR);  // a child that was forked keeps it open
+  ::shutdown(rings_.bell(), SHUT_RDWR);  // a forked child may hold it open
   take_back_grants();
 }
 
@@ -69,16 +70,17 @@ std::unique_ptr<TcpStream> RingStream::take_apart(shm::Rings& rings) noexcept {
 }
 
 void RingStream::ring_bell() noexcept {
-  // A bell that cannot be heard is ringing already, or its listener is gone.
+  // If this fails, the bell is ringing already (the buffer is full) or the peer has closed its end.
   ::send(rings_.bell(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void RingStream::hear_bell() noexcept {
-  // What is left over by one that rings without end is heard the next time.
+  // If the peer rings without end, the next call reads the rest.
   std::array<std::byte, 512> rings;
   const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
   if (peer_gone_ || got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
-  // Nothing more comes this way, and epoll would tell of it again and again.
+  // Nothing more arrives on this socket, and level-triggered epoll would report its end again and
+  // again.
   peer_gone_ = true;
   if (handler_ != nullptr) handler_->sign.watch(nullptr);
   lost_ = reader_.end() != shm::RingEnd::kFinished && writer_.unread() != 0;
@@ -127,14 +129,15 @@ std::uint32_t RingStream::look() noexcept {
   std::uint32_t now = 0;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
-  if (lender_.has_news()) now |= EPOLLOUT;  // asked for or not
+  if (lender_.has_news()) now |= EPOLLOUT;  // awaited or not
   if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
     now |= EPOLLERR;
   return now;
 }
 
-// Where input is all that can happen. The peer's end is not there, but it is not in a hurry either.
+// Sets the handler's sign, through which the reactor detects input without a call, if input is the
+// only possible event. The sign does not show the peer's end of the stream, but that is not urgent.
 void RingStream::show_sign() noexcept {
   const bool only_input = events_ == EPOLLIN && due_.load(std::memory_order_relaxed) == 0 &&
                           !lender_.any() && !borrower_.is_next(reader_.position());
@@ -148,23 +151,23 @@ void RingStream::stay_awake() noexcept {
   writer_.stay_awake();
 }
 
-// After the peer's end there is nothing that would wake us.
+// Once the peer is gone, nothing would wake this side.
 bool RingStream::rest() noexcept {
   if (due_.load(std::memory_order_relaxed) != 0 || (peer_gone_ && look() != 0)) return false;
   rests_ = true;
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
   const bool room = !wants(EPOLLOUT) || writer_.may_sleep();
-  // The return of a loan wakes nobody, so loans are copied before this side sleeps.
+  // The return of a loan causes no wake-up, so loans are copied before this side sleeps.
   if (lender_.any()) lender_.call_in();
   if (input && end && room && !lender_.any()) return true;
   stay_awake();
   return false;
 }
 
-// ---- memory that is reached without the peer ----------------------------------------------------
+// ---- direct access to the peer's memory ---------------------------------------------------------
 
-// Everything before it must have arrived, or it would overtake that.
+// Everything sent before must have been delivered, or the access would overtake it.
 bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) noexcept {
   const std::uint32_t right = what.write ? kRemoteWrite : kRemoteRead;
   const shm::PeerMemory::Access access{what.write, what.stag, what.to, what.length, right};
@@ -187,7 +190,7 @@ shm::Grants* RingStream::grants(MrTable& memory) noexcept {
   return grants_.get();
 }
 
-// The pages go with them: the peer may still be at some of the memory.
+// The grants keep the pages: the peer may still be accessing some of the memory.
 void RingStream::take_back_grants() noexcept {
   if (grants_ == nullptr) return;
   grants_->keep(rings_.take_region());
@@ -203,7 +206,7 @@ void RingStream::watch_peer() noexcept {
   timer_.start_after(peer_timeout_);
 }
 
-// Of a timer. Takes no lock of ours: look() does the rest.
+// Called by a timer. Acquires no lock of the stream's owner; look() does the work.
 void RingStream::come_soon(Due what) noexcept {
   due_.fetch_or(what, std::memory_order_relaxed);
   reactor_.rouse(*handler_);
@@ -218,7 +221,7 @@ void RingStream::check_peer() noexcept {
 
 // ---- pages of a connection that has become idle -------------------------------------------------
 
-// A thread that polls would read the clock in each of its turns for the timer.
+// Not if a thread polls the reactor: for the timer, it would read the clock in each of its turns.
 void RingStream::watch_pages() noexcept {
   tidy_at_ = put_ + kWorthIt;
   if (handler_ == nullptr || reactor_.polled()) return;

@@ -13,8 +13,12 @@
 
 namespace udapl::soft {
 
-// The stream to a peer on this host: rings in shared memory. The TCP connection through which the
-// two found each other stays open and idle, for its addresses.
+// The stream to a peer on this host: rings in shared memory. The TCP connection that set it up
+// stays open and idle; it provides the addresses.
+//
+// The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
+// the peer to ring the bell, a unix socket that the reactor watches. The kernel closes the peer's
+// end of that socket when the peer dies.
 //
 // The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
 // the peer to ring the bell, a unix socket that the reactor watches. The socket is also closed when
@@ -22,15 +26,16 @@ namespace udapl::soft {
 class RingStream final : public ByteStream {
  public:
   struct Options {
-    // The connection is lost if the peer makes no room for this long; 0: never.
+    // The connection is lost if the peer frees no room for this long; 0: never.
     std::chrono::milliseconds peer_timeout;
-    bool direct = true;  // each side may reach the other's memory
+    bool direct = true;  // each side may access the other's memory directly
   };
-  // Takes both.
+  // Takes ownership of `tcp` and `rings`.
   RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, const Options& options) noexcept;
   ~RingStream() override;
 
-  // Undoes the constructor, before anything else was called; only the destructor may follow.
+  // Undoes the constructor. No other function may have been called before; only the destructor may
+  // follow.
   [[nodiscard]] std::unique_ptr<TcpStream> take_apart(shm::Rings& rings) noexcept;
 
   // ---- ByteStream -------------------------------------------------------------------------------
@@ -102,7 +107,7 @@ class RingStream final : public ByteStream {
     return (due_.load(std::memory_order_relaxed) & what) != 0;
   }
   [[nodiscard]] bool wants(std::uint32_t event) const noexcept { return (events_ & event) != 0; }
-  // An end shows when the input is read.
+  // Whether nothing but input can be ready. The end of the stream is found when the input is read.
   [[nodiscard]] bool only_input_matters() const noexcept {
     return events_ == EPOLLIN && !rests_ && !lender_.any() && !peer_gone_ &&
            due_.load(std::memory_order_relaxed) == 0;
@@ -116,26 +121,26 @@ class RingStream final : public ByteStream {
   shm::Lender lender_;
   shm::Borrower borrower_;
   shm::PeerMemory peer_memory_;
-  MrTable* memory_ = nullptr;            // of grants_, once they have been asked for
-  std::unique_ptr<shm::Grants> grants_;  // null: the peer is given none
+  MrTable* memory_ = nullptr;            // set by the first grants()
+  std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants
   const std::chrono::milliseconds peer_timeout_;
   const bool direct_;
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
-  bool rests_ = true;  // as the rings do when they are made
+  bool rests_ = true;  // like new rings
   bool peer_gone_ = false;
-  bool lost_ = false;  // ... with something of ours that it has not read
+  bool lost_ = false;  // ... without having read all that we sent
   bool finished_ = false;
   bool aborts_ = false;
-  bool asked_ = false;          // whether we may borrow
+  bool asked_ = false;          // ask_for_loans() was called
   bool lent_follows_ = false;   // behind input()
   std::uint64_t put_ = 0;       // bytes of the stream that were written or lent
-  std::uint64_t sent_ = 0;      // ... and are ours again
-  std::uint64_t taken_ = 0;     // by the peer, when the timer was started
-  std::uint64_t tidy_at_;       // value of put_ from which on the ring is watched
-  std::uint64_t put_then_ = 0;  // value of put_ when that began
+  std::uint64_t sent_ = 0;      // ... and whose memory may be reused
+  std::uint64_t taken_ = 0;     // bytes the peer had read when timer_ was started
+  std::uint64_t tidy_at_;       // value of put_ at which watch_pages() is due
+  std::uint64_t put_then_ = 0;  // value of put_ when idle_timer_ was started
   std::atomic<unsigned> due_{0};
-  Timer timer_;  // these two last: they call us
+  Timer timer_;  // the timers last: they call this object
   Timer idle_timer_;
 };
 

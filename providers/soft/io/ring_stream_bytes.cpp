@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// RingStream: what goes through the ring, and what is lent instead.
+// RingStream: bytes that pass through the ring, and payload that is lent instead.
 #include "providers/soft/io/ring_stream.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint32_t kMss = 16 * 1024 + 64;
 constexpr std::size_t kPublished = 16 * 1024;
 constexpr std::uint32_t kLentMss = 64 * 1024;  // a frame in one copy
-// A peer that sends this much at once is asked for loans, if we can borrow.
+// If this much input is available at once, the peer is asked for loans, provided that we can
+// borrow.
 constexpr std::size_t kLarge = 8 * 1024;
 
 std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
@@ -30,7 +31,7 @@ std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
 std::size_t RingStream::append(std::span<const std::byte> piece, std::size_t& hidden) noexcept {
   const std::size_t taken = writer_.append(piece);
   hidden += taken;
-  // Payload is shown with what follows it: the rest of its frame.
+  // Payload is published together with what follows it: the rest of its frame.
   if (taken == piece.size() && hidden >= kPublished && piece.size() < kPublished) {
     if (writer_.publish()) ring_bell();
     hidden = 0;
@@ -45,7 +46,7 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   std::size_t hidden = 0;  // not published yet
   std::size_t at = 0;
   bool loans = false;
-  std::uint64_t before = put_ - sent_;  // was taken the last time
+  std::uint64_t before = put_ - sent_;  // accepted by earlier calls
   const bool lends = may_lend();
   for (const iwarp::IoSpan& span : spans) {
     const std::size_t taken_before = std::min<std::uint64_t>(before, span.size);
@@ -72,10 +73,10 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   return count_sent();
 }
 
-// What is never lent.
+// Payload of up to this size is never lent.
 std::size_t RingStream::most_frame() const noexcept { return kLarge - 1; }
 
-// An RDMA Write need not wake a peer that sleeps.
+// An RDMA Write to a sleeping peer is left to reach(), which need not wake the peer.
 bool RingStream::takes_frame(std::size_t bytes, bool write) noexcept {
   return !lender_.any() && !peer_gone_ && !(write && writer_.reader_sleeps()) &&
          writer_.has_room_for(bytes);
@@ -103,8 +104,8 @@ IoResult RingStream::count_sent() noexcept {
           static_cast<std::size_t>(put_ - sent_)};
 }
 
-// What is lent is told before the bytes behind it, so whoever looks at those first, and then for
-// loans, does not read beyond one.
+// A loan is published before the bytes behind it. So a reader that first reads the number of
+// readable bytes, and then looks for loans, does not read beyond a loan.
 IoResult RingStream::read(std::span<std::byte> room) noexcept {
   std::size_t most = reader_.seen();
   const bool over = most == 0 && (reader_.end() != shm::RingEnd::kNone || reader_.broken());
@@ -127,18 +128,18 @@ IoResult RingStream::read(std::span<std::byte> room) noexcept {
     case shm::RingMoved::kBlocked:
       break;
   }
-  // A peer that was killed says nothing; as with a socket it has closed, or lost something of ours.
+  // A killed peer sets no end. As with a socket, that is an end, or a reset if it had unread data.
   if (lost_) return {IoResult::kBroken, ECONNRESET};
   return {peer_gone_ ? IoResult::kEnd : IoResult::kBlocked};
 }
 
 IoResult RingStream::receive(std::span<std::byte> room) noexcept { return receive_both(room, {}); }
 
-// Not beyond what is lent, which may be less than there is room for.
+// Reads from at most one loan, which may be smaller than the room.
 IoResult RingStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
   if (handler_ == nullptr) hear_bell();  // the reactor does not watch it
   IoResult result = borrower_.is_next(reader_.position()) ? borrow(room, behind) : read(room);
-  // What follows the end of a payload comes with it.
+  // The bytes behind the payload are read in the same call.
   if (result.kind != IoResult::kDone || result.bytes < room.size()) return result;
   behind = behind.subspan(result.bytes - room.size());
   if (behind.empty() || borrower_.is_next(reader_.position())) return result;
@@ -186,8 +187,8 @@ std::uint32_t RingStream::lent_mss() const noexcept {
   return may_lend() && lender_.pays() ? kLentMss : kMss;
 }
 
-// Not to a reader that sleeps: while it wakes up the ring is filled. And not when we rest: nobody
-// would look whether it is back.
+// Nothing is lent to a sleeping reader: the ring is filled while it wakes up. Nothing is lent while
+// this side rests either: it would not check whether the loan is returned.
 bool RingStream::may_lend() const noexcept {
   return direct_ && !rests_ && handler_ != nullptr && !writer_.reader_sleeps();
 }
@@ -210,7 +211,7 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   if (first + second == 0) return {};
   const auto fetch = [&](std::uint64_t address) {
     const std::array<iovec, 2> pieces{iovec{room.data(), first}, iovec{behind.data(), second}};
-    // A writer that gave up while we were copying may have changed the bytes.
+    // If the writer gave up during the copy, it may have changed the bytes.
     return peer_memory_.fetch(address, {pieces.data(), second != 0 ? 2U : 1U}) &&
            reader_.end() != shm::RingEnd::kReset;
   };
@@ -220,7 +221,7 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   };
   if (borrower_.take(first + second, fetch, put)) return {IoResult::kDone, 0, first + second};
   if (borrower_.broken()) return {IoResult::kBroken, EPROTO};
-  // The peer has to copy it first, if it is still there.
+  // The peer must copy the bytes into the spare memory first, if it is still there.
   if (peer_gone_ || reader_.end() != shm::RingEnd::kNone) return {IoResult::kBroken, ECONNRESET};
   return {};
 }
@@ -230,7 +231,7 @@ IoResult RingStream::collect_returned() noexcept {
   return count_sent();
 }
 
-// What the peer has copied by now is whole, and what it copies from now on it does not use.
+// What the peer has copied so far is intact, and it does not use what it copies from now on.
 void RingStream::recall() noexcept {
   if (lender_.any()) finish(shm::RingEnd::kReset);
 }

@@ -68,8 +68,8 @@ TcpStream::~TcpStream() {
   if (forks::descriptors_may_be_shared()) end_without_close();
 }
 
-// A child that was forked keeps the socket open when we close it, so the peer has to be told in
-// another way what the close would tell.
+// A forked child keeps the socket open when we close it, so the peer must be notified explicitly
+// with the FIN or RST that close() would send.
 void TcpStream::end_without_close() noexcept {
   int unread = 0;
   if (!aborts_ && (::ioctl(fd(), FIONREAD, &unread) != 0 || unread == 0)) {
@@ -148,8 +148,9 @@ std::uint32_t TcpStream::effective_mss() const noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kLeastMss;
-  // While the peer's window is small the kernel takes half of it for the segment size, for good as
-  // far as we are concerned. Where segments are that large, on the loopback, frames need not fit.
+  // While the peer's window is small, the kernel limits the segment size to half of it, and for our
+  // purposes never raises it again. Where segments are that large, on the loopback, frames need not
+  // fit.
   if (info.tcpi_snd_mss >= kHalfWindow && info.tcpi_pmtu > kMostHeaders)
     return std::max(info.tcpi_snd_mss, info.tcpi_pmtu - kMostHeaders);
   return std::max(info.tcpi_snd_mss, kLeastMss);

@@ -19,37 +19,38 @@ namespace udapl::soft {
 // FIN, or RST if there was unread data.
 class TcpStream final : public ByteStream {
  public:
-  // Takes the socket and sets its options; `endpoints` as far as known.
+  // Takes ownership of the socket and sets its options; `endpoints` as far as known.
   TcpStream(Reactor& reactor, Fd socket, const transport::Endpoints& endpoints) noexcept;
   ~TcpStream() override;
 
-  // A peer that for so long does not take what is sent to it is lost; 0: as TCP itself decides.
+  // If the peer does not acknowledge sent bytes for this long, the connection is lost; 0: TCP's
+  // default.
   void set_peer_timeout(std::chrono::milliseconds limit) noexcept;
 
-  // Nothing more is reported.
+  // Stops the reports to the handler.
   void unwatch() noexcept;
 
   IoResult send(std::span<const std::byte> bytes) noexcept;
   IoResult peek(std::span<std::byte> room) noexcept;
   [[nodiscard]] int pending_error() noexcept;  // SO_ERROR, which is cleared
-  void refresh_endpoints() noexcept;           // asks the socket
+  void refresh_endpoints() noexcept;           // from the socket
   [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
   // ---- ByteStream -------------------------------------------------------------------------------
   Status watch(std::uint32_t events, Handler& handler) noexcept override;
   void set_events(std::uint32_t events) noexcept override;  // no system call if unchanged
-  // Only recv knows.
+  // Only recv() can tell whether there is input.
   [[nodiscard]] std::uint32_t look() noexcept override { return EPOLLIN; }
   // One sendmsg.
   IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;  // one recv
   IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
   [[nodiscard]] bool receives_in_place() const noexcept override { return true; }
-  // An empty socket buffer takes it whole.
+  // The socket buffer is empty and accepts the whole reply.
   IoResult answer(std::span<const std::byte> reply) noexcept override { return send(reply); }
   void shutdown_write() noexcept override;  // FIN
-  // RST, and what was not sent is discarded.
+  // Makes close() send RST and discard unsent bytes.
   void abort_on_close() noexcept override;
   [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
   [[nodiscard]] std::size_t unacknowledged() noexcept override;
