@@ -14,16 +14,16 @@ namespace udapl::soft::shm {
 
 namespace {
 
-// A reader that reads makes room within fewer looks; one that has no processor does not.
+// A running reader makes room within fewer looks; one that has no processor does not.
 constexpr int kPatientLooks = 256;
-// The beginning of the window is used again after so many bytes, as soon as all of them are read;
-// whether they are is looked at every now and then.
+// After this many bytes, writing continues at the beginning of the window as soon as all of them
+// have been read. That is checked every kLooksEvery bytes.
 constexpr std::uint64_t kLap = 64 * 1024;
 constexpr std::uint64_t kLooksEvery = 4 * 1024;
 constexpr std::size_t kMostLatest = kLatestWords * sizeof(std::uint64_t);
 constexpr std::uint64_t kNoLatest = UINT64_MAX;
 
-// So far ahead of what is written.
+// Bytes between the write position and the prefetched line.
 constexpr std::size_t kPrefetched = 128;
 
 void prefetch_for_write(const void* line) noexcept {
@@ -34,7 +34,7 @@ void prefetch_for_write(const void* line) noexcept {
 #endif
 }
 
-// Whether the other side sleeps, which is told once.
+// Returns whether the other side sleeps, and clears the flag so that it is woken once.
 bool take_back(std::atomic<std::uint32_t>& sleeps) noexcept {
   if (sleeps.load(std::memory_order_seq_cst) == 0) [[likely]]
     return false;
@@ -75,7 +75,7 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   std::memcpy(window.data() + at, bytes.data(), first);
   if (first < bytes.size()) std::memcpy(window.data(), bytes.data() + first, bytes.size() - first);
   head_ += bytes.size();
-  // The reader has had these lines in the lap before.
+  // The reader has used these lines in the previous lap, so its cache holds them.
   prefetch_for_write(window.data() + ((at + bytes.size() + kPrefetched) & (window_ - 1)));
   return count;
 }
@@ -88,7 +88,7 @@ std::size_t RingWriter::put_in_porch(std::span<const std::byte> bytes) noexcept 
   return count;
 }
 
-// The reader has taken everything and sees nothing of this before the next head.
+// The reader has read everything, and does not see these changes before the next head.
 void RingWriter::begin_lap() noexcept {
   if (std::exchange(cramped_, false)) window_ *= 2;
   base_ = head_;
@@ -169,7 +169,7 @@ std::uint64_t RingWriter::taken() noexcept {
 
 // ---- reader -------------------------------------------------------------------------------------
 
-// The writer's index only grows, and is never more than a ring before ours.
+// The writer's index only grows, and is at most a ring's size ahead of ours.
 bool RingReader::look() noexcept {
   const std::uint64_t head = control_.head.load(std::memory_order_seq_cst);
   if (head - tail_ > data_.size() || head - tail_ < head_ - tail_) broken_ = true;
@@ -177,8 +177,8 @@ bool RingReader::look() noexcept {
   return !broken_;
 }
 
-// Where the next byte lies. The writer changes the window only when we have taken everything, and
-// tells it before the head; a window that cannot be breaks the stream.
+// Finds the next byte. The writer changes the window only when everything has been read, and stores
+// it before the head; an impossible window breaks the stream.
 bool RingReader::find(std::span<const std::byte>& window, std::size_t& at) noexcept {
   if (tail_ < porch_.size()) [[unlikely]] {
     window = porch_.subspan(tail_);
@@ -196,7 +196,7 @@ bool RingReader::find(std::span<const std::byte>& window, std::size_t& at) noexc
   return true;
 }
 
-// What was written before the end was told is seen behind it.
+// Bytes that were written before the end was set are visible once the end is.
 RingMoved RingReader::nothing() noexcept {
   const RingEnd how = end();
   if (how == RingEnd::kNone) return {};
@@ -257,7 +257,7 @@ bool RingReader::take_from_window(std::span<std::byte> room) noexcept {
   return true;
 }
 
-// Of what the writer shows beside its index, if that is all there is.
+// Copies the bytes that the writer stored beside its index, if no others are unread.
 bool RingReader::copy_latest() noexcept {
   const std::size_t bytes = head_ - tail_;
   if (bytes > kMostLatest || control_.latest_from.load(std::memory_order_acquire) != tail_)

@@ -13,7 +13,7 @@ namespace udapl::soft::shm {
 // reads.
 //
 // Neither trusts the other. Each keeps a private copy of its own index and only publishes it; the
-// peer's index is read once, checked against its possible range, and then used. A peer that lies
+// peer's index is read once, checked against its possible range, and then used. An impossible index
 // breaks the stream (kBroken) and nothing else. Bytes are copied out before they are interpreted.
 //
 // Indexes count the bytes since the beginning and never wrap. The writer uses only a window of the
@@ -47,7 +47,7 @@ struct RingControl {
   std::atomic<std::uint32_t> end;                          // a RingEnd: nothing follows `head`
   // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
-  std::atomic<std::uint64_t> delivered;                // bytes read and acted upon
+  std::atomic<std::uint64_t> delivered;                // bytes read and processed
   // Set by the side that goes to sleep, cleared by the other. Read with every message, rarely
   // written.
   alignas(kLineSize) std::atomic<std::uint32_t> writer_sleeps;  // 1: ring its bell if there is room
@@ -61,7 +61,7 @@ static_assert(sizeof(RingControl) == 3 * kLineSize && offsetof(RingControl, base
 
 struct RingMoved {
   enum Kind : std::uint8_t {
-    kDone,     // `bytes` > 0 were moved, perhaps fewer than asked
+    kDone,     // `bytes` > 0 were moved, perhaps fewer than requested
     kBlocked,  // the ring is full or empty
     kEnd,      // reader only: finished, and everything was read
     kReset,    // reader only: the writer gave up, and everything was read
@@ -105,14 +105,14 @@ class RingWriter {
   [[nodiscard]] bool has_room() noexcept;  // or is broken
   // Declares that the writer sleeps until there is room. Returns false if there is room already.
   [[nodiscard]] bool may_sleep() noexcept;
-  void stay_awake() noexcept;  // takes that back
+  void stay_awake() noexcept;  // reverts may_sleep()
   // The index of the next byte.
   [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
   // Bytes that the reader has not read, as far as known.
   [[nodiscard]] std::size_t unread() noexcept;
   // Bytes that it has read since the beginning.
   [[nodiscard]] std::uint64_t taken() noexcept;
-  // Whether everything has been read and acted upon.
+  // Whether everything has been read and processed.
   [[nodiscard]] bool all_delivered() const noexcept {
     return control_.delivered.load(std::memory_order_acquire) == head_;
   }
@@ -152,19 +152,20 @@ class RingReader {
 
   [[nodiscard]] RingMoved read(std::span<std::byte> room) noexcept;
   // The readable bytes that are contiguous; valid until the next call. A hostile writer may change
-  // them at any time. If empty, read() tells why.
+  // them at any time. If empty, read() returns the reason.
   [[nodiscard]] std::span<const std::byte> input() noexcept;
   // Marks the first `bytes` of input() as read. Returns whether to ring the writer's bell.
   [[nodiscard]] bool drop(std::size_t bytes) noexcept;
   // Whether input() cannot grow before some of it is read: it ends with the window, the writer has
   // no room, or the stream has ended.
   [[nodiscard]] bool cut() const noexcept;
-  // Publishes that everything read has been acted upon.
+  // Publishes that everything read has been processed.
   void delivered() noexcept { control_.delivered.store(tail_, std::memory_order_release); }
   // Readable bytes, as far as known; looks for more if there are none.
   [[nodiscard]] std::size_t seen() noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  // The index up to which everything was read, and the place where the writer publishes its own.
+  // The index up to which everything was read. written() is the word in which the writer publishes
+  // its own index.
   [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
   // The place where the next input will be stored, or null if it is not known.
   [[nodiscard]] const void* next() const noexcept { return next_; }

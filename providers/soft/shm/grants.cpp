@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Who touches stores `user` and then reads `stag`; who revokes stores `stag` and then reads `user`.
-// All four are sequentially consistent, so at least one sees what the other did.
+// The accessing peer stores `user` and then reads `stag`; the revoking owner stores `stag` and then
+// reads `user`. All four are sequentially consistent, so at least one sees what the other did.
 
 namespace udapl::soft::shm {
 
@@ -24,7 +24,7 @@ namespace {
 
 using Text = std::array<char, 512>;
 
-// The beginning of a file below /proc; empty if it is not there, or may not be read.
+// Reads the beginning of a file below /proc; empty if it is missing or unreadable.
 Text read_text(const char* path) noexcept {
   Text text{};
   const Fd file = Fd::made(::open(path, O_RDONLY | O_CLOEXEC));
@@ -37,8 +37,8 @@ struct ThreadStatus {
   unsigned long long start = 0;
 };
 
-// Behind the name, in parentheses and of any characters, come the state and, as the 20th from
-// there, the start time (proc(5)).
+// The name is in parentheses and may contain any character. Behind it come the state and, in the
+// 20th field from there, the start time (proc(5)).
 ThreadStatus parse_status(const Text& text) noexcept {
   constexpr int kFieldsBetween = 19;
   ThreadStatus status;
@@ -66,8 +66,8 @@ ThreadStatus status_of(pid_t pid) noexcept {
 
 bool has_gone(char state) noexcept { return state == '\0' || state == 'Z' || state == 'X'; }
 
-// Is a thread that was stopped by a signal behind the copy? That happens on its way back from the
-// system call, not before or within it.
+// Whether a thread that was stopped by a signal is past the copy. A signal stops it on its way back
+// from the system call, not before or within it.
 bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/syscall", static_cast<int>(pid), tid);
@@ -77,7 +77,7 @@ bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
   return end != call.data() && (number == SYS_process_vm_readv || number == SYS_process_vm_writev);
 }
 
-// Does /proc tell of the processes that we know by these numbers? It may be that of another
+// Whether /proc shows the processes under the pids that we use. It may be that of another pid
 // namespace.
 bool proc_is_ours() noexcept {
   Path self{};
@@ -85,7 +85,7 @@ bool proc_is_ours() noexcept {
          std::strtol(self.data(), nullptr, 10) == ::getpid();
 }
 
-// 0: none that is_of_our_user().
+// Returns 0 if there is none that is_of_our_user().
 pid_t pid_at_end_of(int socket) noexcept {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -13,22 +13,22 @@
 
 #include <sys/types.h>
 
-// How a peer on this host comes to touch registered memory without asking each time. When it has
-// been let at an STag once, over the ring, and can reach our memory by the kernel's means
-// (peer_memory.h), what it may do there is written into a slot of the shared pages. From then on it
-// looks into the slot, says in it that it is at it, looks again, and copies; who revokes empties
-// the slot and then waits until it is not in use. docs/adr/0035.
+// Grants let a peer on this host access registered memory directly, without a message for each
+// access. After the first permitted access to an STag over the ring, and if the peer can reach our
+// memory through the kernel (peer_memory.h), its rights are stored in a slot of the shared pages.
+// From then on the peer finds the slot, marks it as in use, checks it again, and copies. To revoke
+// the rights, the owner empties the slot and then waits until it is not in use. docs/adr/0035.
 namespace udapl::soft::shm {
 
 struct alignas(64) GrantSlot {
-  // Written by the owner of the memory. The rest does not change while `stag` is there, nor before
-  // `user` is 0 once it is not.
+  // Written by the owner of the memory. The other fields do not change while `stag` is set, nor
+  // after it was cleared until `user` is 0.
   std::atomic<std::uint32_t> stag;  // 0: empty
   std::atomic<std::uint32_t> rights;
-  std::atomic<std::uint64_t> to;       // the first byte, as the peer names it
+  std::atomic<std::uint64_t> to;       // the first byte, as the peer addresses it
   std::atomic<std::uint64_t> length;   // bytes
   std::atomic<std::uint64_t> address;  // of the first byte, in the owner's process
-  // Written by the peer: the thread that is at the memory or about to be; 0: none.
+  // Written by the peer: the thread that accesses the memory or is about to; 0: none.
   std::atomic<std::uint32_t> user;
 };
 static_assert(sizeof(GrantSlot) == 64, "the layout of shared pages");
@@ -36,10 +36,10 @@ static_assert(sizeof(GrantSlot) == 64, "the layout of shared pages");
 inline constexpr std::size_t kGrantSlots = 32;
 using GrantSlots = std::array<GrantSlot, kGrantSlots>;
 
-// The slots in which an STag may be: a few, so that all are looked at.
+// The number of slots that may hold a given STag: few, since all of them are searched.
 inline constexpr std::size_t kGrantPlaces = 4;
 [[nodiscard]] constexpr std::size_t grant_places(std::uint32_t stag) noexcept {
-  constexpr std::uint32_t kSpread = 0x9e3779b1;  // the golden ratio: neighbours part
+  constexpr std::uint32_t kSpread = 0x9e3779b1;  // the golden ratio: spreads neighbours
   constexpr int kSetBits = 3;
   static_assert((kGrantPlaces << kSetBits) == kGrantSlots);
   return (stag * kSpread >> (32 - kSetBits)) * kGrantPlaces;
@@ -48,35 +48,35 @@ inline constexpr std::size_t kGrantPlaces = 4;
 // Whether the process at the other end of a unix socket is visible and belongs to our user.
 [[nodiscard]] bool is_of_our_user(int socket) noexcept;
 
-// A process that was seen once; its number may be another one's later.
+// A process, identified by its start time as well, because its pid may be reused later.
 class Process {
  public:
-  // The one at the other end of a unix socket; invalid if it is not of our user, cannot be seen
-  // from here, or has gone, or if /proc is not there to tell of it.
+  // The process at the other end of a unix socket; invalid if it is of another user, not visible
+  // from here, or gone, or if /proc does not show it.
   [[nodiscard]] static Process at_end_of(int socket) noexcept;
   [[nodiscard]] bool valid() const noexcept { return pid_ != 0; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  // May its thread `tid`, which was about to copy or did, still be doing that? False: it has gone,
-  // or was stopped behind the copy.
+  // Whether its thread `tid`, which was about to copy or was copying, may still be doing so. False
+  // if the thread is gone, or was stopped after the copy.
   [[nodiscard]] bool may_still_copy(std::uint32_t tid) const noexcept;
 
  private:
   pid_t pid_ = 0;
-  unsigned long long start_ = 0;  // its start time, which its successor does not have
+  unsigned long long start_ = 0;  // its start time, which tells it from a successor
 };
 
-// What the peer of one connection has been granted, and the slots where it says so. Used by the
-// MrTable, under its lock, which knows for each entry the grants of it; but has() is for everybody.
-// Outlives its connection while the peer is at some of the memory.
+// The grants to the peer of one connection, and their slots. Used by the MrTable under its lock,
+// which tracks the grants of each of its entries; only has() may be called by any thread. Outlives
+// its connection while the peer is accessing some of the memory.
 class Grants {
  public:
   struct Grant {
     Grants* owner = nullptr;
     GrantSlot* slot = nullptr;
     std::atomic<std::uint32_t> stag{0};  // 0: free
-    std::uint32_t entry = 0;             // of the table
+    std::uint32_t entry = 0;             // index in the MrTable
     bool withdrawn = false;
-    Grant* next = nullptr;  // of the same entry
+    Grant* next = nullptr;  // grant of the same entry
   };
   struct Range {
     std::uint64_t to = 0;
@@ -88,23 +88,23 @@ class Grants {
   Grants(GrantSlots& slots, const Process& peer) noexcept;
 
   [[nodiscard]] bool has(std::uint32_t stag) const noexcept;
-  // A place for it: a free one, or one whose grant was withdrawn and is to be freed first. Null:
-  // the peer is at the memory of all.
+  // Returns a place for a grant of this STag: a free one, or one whose grant was withdrawn and must
+  // be freed first. Returns null if the peer is accessing the memory of all candidates.
   [[nodiscard]] Grant* place_for(std::uint32_t stag) noexcept;
   void give(Grant& grant, std::uint32_t stag, std::uint32_t entry, const Range& range) noexcept;
-  // No access begins any more.
+  // No access begins after this.
   static void withdraw(Grant& grant) noexcept;
-  // One that had begun may not be over. `long_since`: it has been so for long, so look at what the
-  // peer does.
+  // Whether an access that had begun may still be in progress. `long_since`: it has been in
+  // progress for long, so check what the peer's thread is doing.
   [[nodiscard]] static bool in_use(const Grant& grant, bool long_since) noexcept;
   void free(Grant& grant) noexcept;  // REQUIRES: withdrawn, not in use, in no list
 
   [[nodiscard]] std::span<Grant> all() noexcept { return grants_; }
   [[nodiscard]] bool empty() const noexcept { return given_ == 0; }
 
-  // The connection has gone: keeps the pages that the slots are in.
+  // When the connection is gone: keeps the pages that contain the slots.
   void keep(Region pages) noexcept { pages_ = std::move(pages); }
-  std::unique_ptr<Grants> next;  // of those whose connection has gone
+  std::unique_ptr<Grants> next;  // list of those whose connection is gone
 
  private:
   Process peer_;

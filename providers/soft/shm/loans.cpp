@@ -76,7 +76,8 @@ bool Lender::collect() noexcept {
   return true;
 }
 
-// To the first free place: few pages and cache lines are used. There is one, as for each slot.
+// Copies to the first free place, so that few pages and cache lines are used. There is always one,
+// because there are as many places as slots.
 void Lender::copy(std::uint32_t number) noexcept {
   Loan& copied = loan(number);
   const int place = std::countr_one(places_);
@@ -93,8 +94,8 @@ void Borrower::welcome(std::size_t bytes) noexcept {
   control_.welcome.store(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);
 }
 
-// A loan that belongs before what was read already, or has no bytes, or too many, breaks the
-// stream; of its address only the kernel has to make sense.
+// A loan that precedes bytes already read, or has no bytes, or too many, breaks the stream. Its
+// address is not checked: the kernel fails the copy if it is invalid.
 bool Borrower::read_slot(std::uint32_t lent, std::uint64_t position) noexcept {
   const LoanSlot& slot = control_.slots[returned_ % kLoanSlots];
   position_ = slot.position.load(std::memory_order_relaxed);
@@ -107,7 +108,7 @@ bool Borrower::read_slot(std::uint32_t lent, std::uint64_t position) noexcept {
   return true;
 }
 
-// Empty: they were not copied.
+// Returns an empty span if the lender has not copied the bytes.
 std::span<const std::byte> Borrower::copied() noexcept {
   const std::uint32_t copied_to =
       control_.slots[returned_ % kLoanSlots].copied_to.load(std::memory_order_seq_cst);

@@ -18,8 +18,8 @@
 // borrower cannot reach the bytes, the lender copies them into shared spare memory instead.
 // docs/adr/0036.
 //
-// Neither side trusts the other: what the peer publishes is read once and checked; a peer that lies
-// breaks the stream.
+// Neither side trusts the other: what the peer publishes is read once and checked; an impossible
+// value breaks the stream.
 namespace udapl::soft::shm {
 
 struct LoanSlot {
@@ -148,11 +148,11 @@ class Borrower {
   [[nodiscard]] bool is_next(std::uint64_t position) noexcept { return before_next(position) == 0; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
-  // ---- of the next loan; REQUIRES: is_next(), !broken() -----------------------------------------
+  // ---- the next loan; REQUIRES: is_next(), !broken() --------------------------------------------
   [[nodiscard]] std::size_t left() const noexcept { return length_ - taken_; }
-  // Takes `bytes` of what is left: by fetch(address), which returns whether it could read them, or
-  // by put(bytes) if the lender has copied them. Returns false if they cannot be had yet (try again
-  // when the ring's reader is notified), or if the peer lies.
+  // Consumes the next `bytes` bytes of the loan: by fetch(address), which returns whether it could
+  // read them, or by put(bytes) if the lender has copied them. Returns false if they are not
+  // available yet (try again when the ring's reader is notified), or if the stream is broken.
   template <class Fetch, class Put>
   [[nodiscard]] bool take(std::size_t bytes, Fetch fetch, Put put) noexcept {
     std::span<const std::byte> copy = copied();

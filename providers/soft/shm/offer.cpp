@@ -58,7 +58,8 @@ Fd make_socket() noexcept {
   return Fd::made(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-// Is this an address of the host? A name can be anybody's; only a local peer can have taken it.
+// Whether this is an address of this host. Any local process may have bound the abstract name, even
+// that of a remote address.
 bool is_local(const sockaddr& listener) noexcept {
   sockaddr_storage place{};
   const socklen_t size =
@@ -127,7 +128,8 @@ std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noex
     why = "no shared memory can be had";
     return std::nullopt;
   }
-  // The pages are zeros, which is how everything begins; those that are not needed yet stay away.
+  // The initial state of everything else is zero, so pages that are not needed yet are not
+  // allocated.
   auto* const layout = reinterpret_cast<Layout*>(region.bytes().data());
   for (RingControl& control : layout->control) control.reader_sleeps.store(1);
   if (!send_with(socket.get(), token, region.fd())) {
@@ -156,14 +158,14 @@ bool OfferBox::open(const sockaddr& listener) noexcept {
   return false;
 }
 
-// A child that was forked may keep it open.
+// A forked child may keep the socket open, hence shutdown().
 void OfferBox::close() noexcept {
   if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
   socket_.reset();
   left_.clear();
 }
 
-// False: there is nothing to be had from it.
+// Reads the message of an offer, if it has arrived. Returns false if the offer is unusable.
 bool OfferBox::read(Left& left) noexcept {
   if (left.memory.valid()) return true;
   iovec part{left.token.data(), left.token.size()};
@@ -172,7 +174,7 @@ bool OfferBox::read(Left& left) noexcept {
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = &control;
-  message.msg_controllen = CMSG_LEN(sizeof(int));  // the kernel closes what there is no room for
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // the kernel closes further descriptors
   const ssize_t got = ::recvmsg(left.socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
@@ -196,7 +198,7 @@ Rings OfferBox::take_from(std::size_t place) noexcept {
 Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   if (!socket_.valid() || !looks_like_token(token)) return {};
   std::size_t place = 0;
-  // Bounds the work for a stranger that leaves offers without end.
+  // Bounds the work if a stranger leaves offers without end.
   for (int looks = 0; looks < kMostLooks; ++looks) {
     if (place == left_.size() && !accept_one(place)) return {};
     Left& left = left_[place];
@@ -210,7 +212,7 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   return {};
 }
 
-// The next one that waits, to the end of those that are here. False: there is none.
+// Accepts the next waiting offer and appends it to left_. Returns false if there is none.
 bool OfferBox::accept_one(std::size_t& place) noexcept {
   Fd socket = Fd::made(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.valid()) return false;

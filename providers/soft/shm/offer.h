@@ -13,44 +13,46 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-// How two processes of one host come to share rings. Whoever listens at a TCP address has a box
-// for offers as well: a unix socket with an abstract name, which is made from that address and is
-// seen in the same network namespace only. Who connects leaves rings there, with a token, and then
-// names the token on the TCP connection itself. So nobody needs to know who is at the other end of
-// the unix socket: only who has the TCP connection can name the token, and say that it was found.
+// How two processes on one host come to share rings. A process that listens at a TCP address also
+// has a box for offers: a unix socket with an abstract name, which is derived from that address and
+// is visible in the same network namespace only. The connecting process leaves rings there, with a
+// token, and then sends the token on the TCP connection itself. So neither side needs to know the
+// identity of the process at the other end of the unix socket: only the peer on the TCP connection
+// can send the token, and confirm that it was found.
 namespace udapl::soft::shm {
 
-inline constexpr std::size_t kTokenSize = 24;  // eight that are always the same, sixteen by chance
+inline constexpr std::size_t kTokenSize = 24;  // eight constant bytes, then sixteen random ones
 using Token = std::array<std::byte, kTokenSize>;
 
 // Whether these bytes can be a token.
 [[nodiscard]] bool looks_like_token(std::span<const std::byte> bytes) noexcept;
 
-// Of the side that connects.
+// What the connecting side keeps.
 struct Offer {
   Rings rings;
   Token token;
 };
-// Leaves rings for who listens at `listener`. nullopt: `why` says what was in the way, which is
-// nothing unusual (another host, another kind of peer). Does not block.
+// Leaves rings for the process that listens at `listener`. On failure, which is common (another
+// host, another kind of peer), returns nullopt and sets `why`. Does not block.
 [[nodiscard]] std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noexcept;
 
-// Of a listener. Not thread-safe.
+// A listener's box for offers. Not thread-safe.
 class OfferBox {
  public:
-  // False, and errno says why: it stays empty.
+  // On failure returns false and sets errno: the box stays empty.
   bool open(const sockaddr& listener) noexcept;
   void close() noexcept;
-  // The rings that were left with this token; invalid if there are none. Does not block.
+  // Removes and returns the rings that were left with this token; invalid if there are none. Does
+  // not block.
   [[nodiscard]] Rings take(std::span<const std::byte> token) noexcept;
 
  private:
   struct Left {
     Fd socket;
-    Fd memory;  // once the message has come
+    Fd memory;  // once the message has arrived
     Token token;
   };
-  // What others may leave and never ask for; then the oldest goes.
+  // The maximum number of unclaimed offers; beyond it the oldest is dropped.
   static constexpr std::size_t kMost = 64;
   static constexpr int kMostLooks = 512;
 
@@ -59,7 +61,7 @@ class OfferBox {
   [[nodiscard]] Rings take_from(std::size_t place) noexcept;
 
   Fd socket_;
-  std::vector<Left> left_;  // oldest first; room reserved
+  std::vector<Left> left_;  // oldest first; capacity is reserved
 };
 
 }  // namespace udapl::soft::shm

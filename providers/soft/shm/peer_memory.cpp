@@ -22,14 +22,14 @@ namespace udapl::soft::shm {
 
 namespace {
 
-// The most that one call copies: revocation waits for it, and the lock of the QP is held.
+// The maximum that one call copies: revocation waits for it, and the lock of the QP is held.
 constexpr std::size_t kMostAtOnce = 512 * 1024;
 constexpr std::size_t kMostPieces = 64;  // of local memory in one call
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-// ---- who we are ---------------------------------------------------------------------------------
+// ---- our identity -------------------------------------------------------------------------------
 
-// Of this process: a child that was forked has another one at the same place.
+// The random number of this process: a forked child has another one at the same address.
 struct Nonce {
   std::array<std::uint64_t, 2> value{};
   pid_t owner = 0;
@@ -51,12 +51,13 @@ const std::array<std::uint64_t, 2>* nonce() noexcept {
 
 // ---- pieces of local memory ---------------------------------------------------------------------
 
-// Goes through a list of spans.
+// Iterates over a list of spans.
 class Cursor {
  public:
   explicit Cursor(std::span<const iovec> list) noexcept : list_(list) {}
 
-  // The next `bytes`, in pieces appended to `out`; fewer if there is no room for more pieces.
+  // Appends the next `bytes` bytes to `out`, in pieces, and returns their number: fewer if there is
+  // no room for more pieces.
   std::size_t take(std::size_t bytes, std::span<iovec> out, std::size_t& pieces) noexcept {
     std::size_t taken = 0;
     while (taken != bytes && pieces != out.size() && at_ != list_.size()) {
@@ -78,7 +79,7 @@ class Cursor {
   std::size_t offset_ = 0;
 };
 
-// Up to eight bytes, in as many pieces.
+// The last bytes of an access: up to eight, in as many pieces.
 struct Tail {
   alignas(kPlacedLast) std::array<std::byte, kPlacedLast> bytes{};
   std::array<iovec, kPlacedLast> places{};
@@ -105,8 +106,9 @@ void* at_address(std::uint64_t address) noexcept {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
 }
 
-// Within bounds, and permitted: where the bytes are in the owner's process. 0: not so. The fields
-// are the owner's to say, and nonsense only makes the kernel refuse the copy.
+// Returns the address of the bytes in the owner's process, or 0 if the access is out of bounds or
+// not permitted. The owner controls the fields; a wrong address only makes the kernel refuse the
+// copy.
 std::uint64_t place_of(const GrantSlot& slot, const PeerMemory::Access& access) noexcept {
   const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
   const std::uint64_t offset = access.to - slot.to.load(std::memory_order_relaxed);
@@ -116,14 +118,14 @@ std::uint64_t place_of(const GrantSlot& slot, const PeerMemory::Access& access) 
   return slot.address.load(std::memory_order_relaxed) + offset;
 }
 
-// Says in a slot that we are at the memory, for a scope.
+// Marks a slot as in use by this thread, for a scope.
 class Use {
  public:
   Use(GrantSlot& slot, std::uint32_t stag, std::uint32_t thread) noexcept : slot_(slot) {
     slot_.user.store(thread, std::memory_order_seq_cst);
     granted_ = slot_.stag.load(std::memory_order_seq_cst) == stag;
   }
-  // release: the copy is over before the owner sees it.
+  // release: the copy is complete before the owner sees the 0.
   ~Use() { slot_.user.store(0, std::memory_order_release); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
@@ -134,7 +136,7 @@ class Use {
   bool granted_ = false;
 };
 
-// The least of some runs: what others do on the machine only adds.
+// The minimum of several runs: other load on the machine only adds to them.
 template <class Run>
 double best_us(int runs, Run run) noexcept {
   double best = std::numeric_limits<double>::max();
@@ -178,7 +180,7 @@ CopyCosts measure_once() noexcept {
                 found.call_us, found.per_64k_us, found.memcpy_64k_us);
     return found;
   } catch (const std::bad_alloc&) {
-    return CopyCosts{1.5, 6.4, 1.4};  // of a common machine
+    return CopyCosts{1.5, 6.4, 1.4};  // of a typical machine
   }
 }
 
@@ -191,10 +193,10 @@ const CopyCosts& copy_costs() noexcept {
   return costs;
 }
 
-// The peer's part in a copy through the ring is one by memcpy, in turns with ours, and a fraction
-// of a microsecond for each cache line that they hand each other; an RDMA Read needs two messages.
+// A copy through the ring costs the peer one memcpy, in turns with ours, and a fraction of a
+// microsecond for each cache line that the two sides exchange; an RDMA Read needs two messages.
 Thresholds thresholds(const CopyCosts& costs) noexcept {
-  constexpr double kRingCopies = 3;   // what the ring takes, in copies by memcpy in the caches
+  constexpr double kRingCopies = 3;   // cost of the ring, in memcpy copies within the caches
   constexpr double kQuickCall = 0.9;  // us, less than two messages of a ring
   constexpr double kWakeUp = 25;      // us
   constexpr std::size_t kSize = 64 * 1024;
@@ -275,7 +277,7 @@ bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noex
   const ssize_t got = ::process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0);
   if (got == static_cast<ssize_t>(size)) [[likely]]
     return true;
-  if (errno == ESRCH) return false;  // it has gone, which is told elsewhere
+  if (errno == ESRCH) return false;  // the process is gone, which is reported elsewhere
   UDAPL_TRACE(kNormal, "what process %d sends has to be copied twice: process_vm_readv%s%s",
               static_cast<int>(pid_), errno != 0 ? ": " : " reads only a part",
               errno != 0 ? ErrnoText(errno).c_str() : "");
@@ -295,7 +297,7 @@ bool PeerMemory::copy(const Access& access, std::span<const iovec> local) noexce
   return slot != nullptr && copy_some(*slot, access, local);
 }
 
-// What is written in two pieces becomes visible in that order.
+// A write in two pieces becomes visible in that order.
 ssize_t PeerMemory::move(bool write, std::uint64_t to, std::size_t body, std::size_t tail,
                          std::span<const iovec> local) const noexcept {
   errno = 0;
@@ -307,7 +309,7 @@ ssize_t PeerMemory::move(bool write, std::uint64_t to, std::size_t body, std::si
   return ::process_vm_writev(pid_, local.data(), local.size(), apart.data(), apart.size(), 0);
 }
 
-// In steps, of which the last one has the tail.
+// Copies in steps; the last one includes the tail.
 bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
                            std::span<const iovec> local) noexcept {
   const auto thread = static_cast<std::uint32_t>(thread_id());

@@ -26,19 +26,19 @@ struct Greeting {
   std::atomic<std::uint32_t> reaches;  // 1: this side can reach the other's memory and wants grants
 };
 
-// Publishes who we are, including an address: only for a peer of the same user. Thread-safe.
+// Publishes our random number and its address: only for a peer of the same user. Thread-safe.
 void greet(Greeting& ours) noexcept;
 
 // What process_vm_readv costs on this machine compared with memcpy. Measured at the first call,
 // which takes some 100 us. Thread-safe.
 struct CopyCosts {
-  double call_us = 0;        // one of eight bytes
-  double per_64k_us = 0;     // one of 64 KiB
-  double memcpy_64k_us = 0;  // the same by memcpy, in the caches
+  double call_us = 0;        // a call for eight bytes
+  double per_64k_us = 0;     // a call for 64 KiB
+  double memcpy_64k_us = 0;  // 64 KiB by memcpy, in the caches
 };
 [[nodiscard]] const CopyCosts& copy_costs() noexcept;
 
-// When these costs make it worth while. Bytes.
+// The sizes, in bytes, for which these costs make direct copies worthwhile.
 struct Thresholds {
   std::size_t write_from = 0;   // shorter Writes to a peer that is awake go through the ring
   std::size_t read_from = 0;    // shorter Reads from a peer that is awake go through the ring
@@ -62,18 +62,18 @@ class PeerMemory {
   PeerMemory(const Greeting& theirs, Greeting& ours, GrantSlots& granted, int bell) noexcept
       : theirs_(theirs), ours_(ours), granted_(granted), bell_(bell) {}
 
-  // Whether the access is worth while. `asleep`: whether the peer sleeps, or could handle a message
-  // at once.
+  // Whether direct access is worthwhile. `asleep`: whether the peer sleeps; otherwise it could
+  // handle a message at once.
   [[nodiscard]] bool suits(const Access& access, bool asleep) noexcept;
   // Copies to or from `local`, which has room for the access and is pinned by the caller. The last
-  // eight bytes of the destination become visible last. Returns false if the access has to be done
-  // in another way, from the beginning; some bytes may have been copied.
+  // eight bytes of the destination become visible last. Returns false if the whole access must be
+  // done in another way; some bytes may have been copied.
   [[nodiscard]] bool copy(const Access& access, std::span<const iovec> local) noexcept;
 
   // The least number of bytes that is worth borrowing (loans.h); 0: none.
   [[nodiscard]] std::size_t borrows_from() noexcept;
   // Copies from `address` of the peer into all of `local`, in any order. Returns false if that
-  // failed for good; some bytes may have been copied.
+  // failed permanently; some bytes may have been copied.
   [[nodiscard]] bool fetch(std::uint64_t address, std::span<const iovec> local) noexcept;
 
  private:

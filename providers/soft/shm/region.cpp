@@ -29,7 +29,7 @@ bool cannot_change(int fd, std::size_t size) noexcept {
          static_cast<std::size_t>(file.st_size) == size;
 }
 
-// The size of a file beyond the limit would end the process (SIGXFSZ).
+// A file size beyond the limit would kill the process (SIGXFSZ).
 bool within_file_limit(std::size_t size) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
@@ -79,7 +79,8 @@ Region Region::adopt(Fd memfd, std::size_t size) noexcept {
 }
 
 Region Region::map(Fd memfd, std::size_t size) noexcept {
-  // In a program that has locked its future memory (mlockall) the pages would all be taken now.
+  // In a program that has locked its future memory (mlockall), mapping with access would allocate
+  // all pages now.
   void* const at = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, memfd.get(), 0);
   if (at == MAP_FAILED) return {};
   ::munlock(at, size);

@@ -11,8 +11,8 @@ namespace udapl::soft::shm {
 // Memory that two processes share: a memfd whose size is sealed, mapped. It has no name, so nothing
 // stays behind when both are killed.
 //
-// The other side writes into it whatever and whenever it likes. It cannot take pages away: with the
-// size sealed, every access within bytes() is good and none ends in SIGBUS.
+// The peer may write anything into it at any time. It cannot remove pages: with the size sealed,
+// every access within bytes() is valid and none raises SIGBUS.
 class Region {
  public:
   Region() noexcept = default;
@@ -20,18 +20,18 @@ class Region {
   Region& operator=(Region&& other) noexcept;
   ~Region();
 
-  // `size` bytes of zeros; invalid, and errno says why, if there are none.
+  // Creates `size` bytes of zeros. On failure returns an invalid region and sets errno.
   [[nodiscard]] static Region make(std::size_t size) noexcept;
-  // Maps what a peer has sent. Invalid with errno EPERM unless it is a memfd of ordinary pages, of
-  // exactly `size` bytes, and its size and its seals can never change.
+  // Maps a memfd that a peer has sent. Invalid with errno EPERM unless it is a memfd of ordinary
+  // pages, of exactly `size` bytes, and its size and its seals can never change.
   [[nodiscard]] static Region adopt(Fd memfd, std::size_t size) noexcept;
 
   [[nodiscard]] bool valid() const noexcept { return !bytes_.empty(); }
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] int fd() const noexcept { return memfd_.get(); }
-  void close_fd() noexcept { memfd_.reset(); }  // the memory stays
-  // Gives up the contents of a part: it reads as zeros, and pages are allocated when written. May
-  // do nothing, as where memory is locked.
+  void close_fd() noexcept { memfd_.reset(); }  // the memory stays mapped
+  // Discards the contents of a part and frees its pages: it reads as zeros, and pages are allocated
+  // when written. May have no effect, e.g. if memory is locked.
   static void give_back_pages(std::span<std::byte> whole_pages) noexcept;
 
  private:

@@ -14,16 +14,16 @@
 
 namespace udapl::soft::shm {
 
-// The memory of one connection: a page with the two controls, what each side says of itself and
-// what it lends, and the two porches, one with what each grants the other, then the two rings, and
-// places for what was lent and refused. Its maker writes into the first ring and reads from the
-// second. A connection that is hardly used takes the first page only.
+// The memory of one connection: a page with the ring controls, the greetings, the loan controls and
+// the porches of both sides; a page with the grants of both sides; the two rings; and the spare
+// memory for loans that had to be copied. The side that made it writes into the first ring and
+// reads from the second. A connection with little traffic uses the first page only.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kRingsAt = 2 * kPage;
   static constexpr std::size_t kPorchSize = 512;
-  // Where many want the same processors each side gets its turn seldom, and moves a ring of bytes
-  // then. Pages are only taken when used.
+  // When processors are oversubscribed, each side runs seldom, and moves at most a ring of bytes
+  // each time. Pages are allocated only when used.
   static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
   static constexpr std::size_t kFirstWindow = 1024 * 1024;
   static constexpr std::size_t kSparesAt = kRingsAt + 2 * kRingSize;
@@ -32,17 +32,17 @@ struct Layout {
   std::array<Greeting, 2> greeting;
   std::array<LoanControl, 2> loans;  // by writing side
   std::array<std::array<std::byte, kPorchSize>, 2> porch;
-  alignas(kPage) std::array<GrantSlots, 2> granted;  // by each side
+  alignas(kPage) std::array<GrantSlots, 2> granted;  // by granting side
 };
 static_assert(sizeof(Layout) == Layout::kRingsAt);
 static_assert(offsetof(Layout, granted) == Layout::kPage);
 
-// One side's hold of it, and the socket that is the bell of both: what comes on it says "look", and
-// its end that the peer is gone. Invalid if default-constructed.
+// One side's mapping of it, and the socket that is the bell of both sides: input on it means "check
+// the rings", its end means that the peer is gone. Invalid if default-constructed.
 class Rings {
  public:
   Rings() noexcept = default;
-  // `region`: Layout::kSize bytes. The maker's rings rest on both sides.
+  // `region`: Layout::kSize bytes, in which the maker has marked both readers as asleep.
   Rings(Fd bell, Region region, bool maker) noexcept
       : bell_(std::move(bell)), region_(std::move(region)), maker_(maker) {
     region_.close_fd();
@@ -59,7 +59,7 @@ class Rings {
   }
   [[nodiscard]] Lender lender() const noexcept { return {loans(maker_), spare(maker_)}; }
   [[nodiscard]] Borrower borrower() const noexcept { return {loans(!maker_), spare(!maker_)}; }
-  // What this side tells the other about what it writes.
+  // The control of the ring that this side writes.
   [[nodiscard]] RingControl& written() const noexcept { return control(maker_); }
   [[nodiscard]] Greeting& our_greeting() const noexcept { return layout().greeting[side(maker_)]; }
   [[nodiscard]] const Greeting& their_greeting() const noexcept {
@@ -71,13 +71,13 @@ class Rings {
   [[nodiscard]] GrantSlots& granted_by_them() const noexcept {
     return layout().granted[side(!maker_)];
   }
-  // To the kernel, those of what this side writes. REQUIRES: the other has read all, and given
-  // back what was lent.
+  // Returns the pages that this side writes to the kernel. REQUIRES: the peer has read everything
+  // and has returned all loans.
   void give_back_pages() const noexcept {
     Region::give_back_pages(memory(maker_).data);
     Region::give_back_pages(spare(maker_));
   }
-  // The memory, for who needs it longer. Nothing but the bell remains.
+  // Moves the memory out, for an owner that needs it longer. Only the bell remains.
   [[nodiscard]] Region take_region() noexcept { return std::move(region_); }
 
  private:
