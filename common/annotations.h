@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-// Names for Clang's thread-safety analysis; nothing on other compilers. tests/tidy checks the tree
-// with `clang++ -Wthread-safety -Werror`, so a lock that is forgotten does not compile.
+// Macros for Clang's thread-safety analysis; empty on other compilers. tests/tidy checks the tree
+// with `clang++ -Wthread-safety -Werror`, so code that forgets a lock does not compile.
 #if defined(__clang__)
 #define UDAPL_TSA(x) __attribute__((x))
 #else

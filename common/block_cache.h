@@ -11,10 +11,10 @@
 
 namespace udapl {
 
-// Memory of objects of a final class T that come and go one after the other: some freed blocks are
-// kept for the next ones, which spares malloc and free. T has operators new and delete that call
-// these. One per type and library, never destroyed. Thread-safe. Under AddressSanitizer nothing is
-// kept, so that it detects uses of freed objects.
+// Memory for objects of a final class T that are created and destroyed often: up to kBlocks freed
+// blocks are kept for reuse, which saves malloc and free. The operators new and delete of T must
+// call these functions. One per type and library, never destroyed. Thread-safe. Under
+// AddressSanitizer nothing is kept, so that it detects uses of freed objects.
 template <class T>
 class BlockCache {
  public:

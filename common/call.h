@@ -3,7 +3,8 @@
 
 namespace udapl {
 
-// Whom to call and how, in two words: Call::to<&Qp::on_grace>(this). The function is noexcept.
+// A callback in two words, an object and a member function of it: Call::to<&Qp::on_grace>(this).
+// The member function must be noexcept.
 struct Call {
   void (*function)(void* object) noexcept;
   void* object;

@@ -110,7 +110,7 @@ constexpr std::array kArguments = {
     UDAPL_NAME(DAT_INVALID_ARG10),
 };
 
-// EVD_RCV without the second E is what programs have always been told.
+// "EVD_RCV" lacks the second E: existing programs know this spelling.
 constexpr std::array kWrongEpStates = {
     UDAPL_NAME(DAT_INVALID_STATE_EP_UNCONNECTED),
     UDAPL_NAME(DAT_INVALID_STATE_EP_ACTCONNPENDING),
@@ -190,7 +190,7 @@ constexpr bool is_consecutive() {
 }
 static_assert(is_consecutive());
 
-// ---- what is in events and parameters ----------------------------------------------------------
+// ---- values in events and parameters -----------------------------------------------------------
 
 constexpr std::array kDtoStatuses = {
     UDAPL_NAME(DAT_DTO_SUCCESS),

@@ -3,11 +3,11 @@
 
 #include <dat/udat.h>
 
-// What DAT's numbers are called, for messages and traces. No state; the strings live for ever and
-// are never null unless it says so.
+// Names of DAT's constants, for messages and traces. No state; the strings are static, and never
+// null unless stated.
 namespace udapl {
 
-// Null for a value that no enumerator has. Only the type bits, or the subtype bits, are looked at.
+// Null for a value without an enumerator. Only the type bits, or the subtype bits, are used.
 [[nodiscard]] const char* type_name(DAT_RETURN value) noexcept;
 [[nodiscard]] const char* subtype_name(DAT_RETURN value) noexcept;  // "" for DAT_NO_SUBTYPE
 

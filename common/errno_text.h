@@ -4,7 +4,8 @@
 namespace udapl {
 
 // An errno value for a record or a cause, in words and by name: "Connection refused
-// (ECONNREFUSED)". For one expression: ErrnoText(errno).c_str(). Never fails; errno stays.
+// (ECONNREFUSED)". For use in one expression: ErrnoText(errno).c_str(). Never fails; preserves
+// errno.
 class ErrnoText {
  public:
   explicit ErrnoText(int error) noexcept;
@@ -14,7 +15,7 @@ class ErrnoText {
   char text_[112];
 };
 
-// The words alone; they live for ever. "" for what is no errno value.
+// The words alone, a static string; "" for an unknown value.
 [[nodiscard]] const char* errno_words(int error) noexcept;
 
 }  // namespace udapl

@@ -21,9 +21,9 @@ class Fd {
   }
   ~Fd() { reset(); }
 
-  // Owns what a system call has just returned, moved out of the way if it is 0, 1 or 2: in a
-  // program that runs without the standard three its own output would go into our descriptor. As
-  // after the call, errno says why there is none. Close-on-exec.
+  // Owns the descriptor that a system call has just returned. If it is 0, 1 or 2, it is moved to a
+  // higher number: in a program that runs without these three, the program's own output would go to
+  // our descriptor. If the result is not valid(), errno holds the reason. Close-on-exec.
   [[nodiscard]] static Fd made(int fd) noexcept {
     if (fd < 0 || fd > STDERR_FILENO) [[likely]]
       return Fd(fd);

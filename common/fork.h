@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-// What this copy of the library knows of fork(). Thread-safe. Children that are not made by fork()
+// Detects forks, for this copy of the library. Thread-safe. Children that are not made by fork()
 // (posix_spawn, vfork) share nothing with us and do not count.
 namespace udapl::forks {
 
 using Handler = void (*)() noexcept;
 
-// From now on forks are noticed, and `in_child` runs in every child before fork() returns there. It
-// may touch memory of ours and nothing else: other threads of the parent are gone, their locks are
-// not. Once a process; false: no memory.
+// Starts to detect forks. `in_child` then runs in every child before fork() returns there. It may
+// only access memory of this library: the other threads of the parent are gone, but the locks that
+// they held are not released. Called once per process. Returns false if out of memory.
 bool watch(Handler in_child) noexcept;
 
-// How many forks lie between the process that began to watch and this one.
+// The number of forks between the process that called watch() and this one.
 [[nodiscard]] unsigned generation() noexcept;
 
-// Whether a child may share descriptors with this process; then closing one ends nothing.
+// Whether a related process may share descriptors with this one; then closing one does not end its
+// connection.
 [[nodiscard]] bool descriptors_may_be_shared() noexcept;
 
 }  // namespace udapl::forks

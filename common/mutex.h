@@ -9,13 +9,13 @@
 
 namespace udapl {
 
-// A lock for sections that may block. What std::mutex does, on a futex, but with an uncontended
-// lock and unlock of four instructions each in place of sixty in libc: control calls take several
-// (docs/adr/0032). Not recursive; not fair. Trivially destructible, and a constant when it is
+// A lock for sections that may block. Works like std::mutex, on a futex, but an uncontended lock or
+// unlock takes four instructions instead of sixty in libc: control calls acquire several locks
+// (docs/adr/0032). Not recursive; not fair. Trivially destructible, and constant-initialised if
 // static.
 //
-// Under gcc's ThreadSanitizer it is std::mutex, whose order of locks that tool checks. What the
-// word orders the tool sees, too.
+// Under gcc's ThreadSanitizer it is a std::mutex, because that tool then checks the lock order as
+// well. The ordering by the atomic word would be visible to it anyway.
 class UDAPL_CAPABILITY("mutex") Mutex {
  public:
   constexpr Mutex() noexcept = default;

@@ -11,7 +11,7 @@
 
 namespace udapl {
 
-// The end of what is placed at a time: stored after all the rest.
+// The number of bytes at the end of a placement that are stored after all others.
 inline constexpr std::size_t kPlacedLast = 8;
 
 namespace detail {
@@ -25,11 +25,11 @@ void store_word(std::byte* to, const std::byte* from) noexcept {
 
 }  // namespace detail
 
-// Copies the bytes of a peer into registered memory, so that a thread which polls their end and
-// then reads the rest finds all of it: memcpy stores in any order, often the head last. The last
-// kPlacedLast bytes are stored behind all others, upwards, in words as large as their alignment
-// permits: an aligned word of 2, 4 or 8 bytes at the end never shows half of its bytes. Segments
-// of a message that are placed one after the other become visible in that order.
+// Copies the bytes of a peer into registered memory, so that a thread that polls the last bytes and
+// then reads the others finds all of them: memcpy stores in any order, often the head last. The
+// last kPlacedLast bytes are stored after all others, upwards, in words as large as their alignment
+// permits: an aligned word of 2, 4 or 8 bytes at the end is never seen half written. Segments of a
+// message that are placed one after the other become visible in that order.
 inline void place_bytes(std::byte* to, std::span<const std::byte> from) noexcept {
   const std::size_t rest = from.size() - std::min(from.size(), kPlacedLast);
   if (rest != 0) std::memcpy(to, from.data(), rest);

@@ -7,11 +7,11 @@
 namespace udapl {
 
 // Makes text from outside (names in files, of peers and devices) fit for a terminal and a log:
-// control characters, which a terminal might obey, become '?', line ends and tabs blanks. What is
-// valid UTF-8 stays; other bytes above ASCII become '?'. The length does not change. No state.
+// control characters, which a terminal might obey, become '?', line ends and tabs become blanks.
+// Valid UTF-8 is kept; other bytes above ASCII become '?'. The length does not change. No state.
 void make_printable(char* text, std::size_t length) noexcept;
 
-// A copy that make_printable has treated, but with its line ends.
+// Returns a copy treated by make_printable(), except that line ends are kept.
 [[nodiscard]] std::string printable_lines(std::string text);
 
 }  // namespace udapl

@@ -34,7 +34,7 @@ class UDAPL_CAPABILITY("spin lock") SpinLock {
     return !held_.load(std::memory_order_relaxed) &&
            !held_.exchange(true, std::memory_order_acquire);
   }
-  // For those who expect to get it: no look first.
+  // For callers that expect to acquire it: does not check first.
   bool try_lock_at_once() noexcept UDAPL_TRY_ACQUIRE(true) {
     return !held_.exchange(true, std::memory_order_acquire);
   }

@@ -10,8 +10,9 @@
 
 namespace udapl {
 
-// While it lives, 0, 1 and 2 are open, so that what another library opens is none of these (see
-// Fd::made). Another thread may get them as soon as it ends.
+// Keeps descriptors 0, 1 and 2 open during its lifetime, so that no descriptor that another library
+// opens is one of these (see Fd::made). Another thread may get these numbers as soon as it is
+// destroyed.
 class StandardFdsTaken {
  public:
   StandardFdsTaken() noexcept {

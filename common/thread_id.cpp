@@ -10,7 +10,7 @@ namespace {
 
 constinit thread_local pid_t remembered = 0;
 
-// The thread of a child is the one that forked: it alone has to forget.
+// The only thread of a child is the one that forked, so clearing its own copy is enough.
 bool forget_in_children() noexcept {
   return ::pthread_atfork(nullptr, nullptr, [] { remembered = 0; }) == 0;
 }

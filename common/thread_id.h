@@ -5,8 +5,8 @@
 
 namespace udapl {
 
-// gettid() of the calling thread, without a system call from the second time on. A child that was
-// forked has another one.
+// gettid() of the calling thread, which makes a system call only the first time. A forked child has
+// a different one.
 [[nodiscard]] pid_t thread_id() noexcept;
 
 }  // namespace udapl

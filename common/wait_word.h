@@ -18,21 +18,22 @@ using Deadline = std::optional<Clock::time_point>;  // nullopt: never
   return deadline && Clock::now() >= *deadline;
 }
 
-// kSleptLong: nothing has happened for some seconds. The caller waits again, and may use the
-// opportunity to check what wakes nobody.
+// kSleptLong: nothing has happened for some seconds. The caller waits again, and may first check
+// for conditions that cause no wake-up.
 enum class WaitResult { kChanged, kTimedOut, kInterrupted, kSleptLong };
 
-// A number that threads can sleep on until it changes (a futex). Waiter: read value(), look at the
+// A number that threads can sleep on until it changes (a futex). Waiter: read value(), check the
 // state that matters, then wait(value): a change in between makes wait return at once, so no
 // wake-up is lost. Waker: change the state, then signal(). Any thread may call anything; signal()
 // makes a system call only if a thread sleeps.
 class WaitWord {
  public:
-  // Implemented by a thread's owner that sleeps on something else (a transport's epoll) while it
+  // Implemented by an object whose thread sleeps on something else (a transport's epoll) while it
   // waits for the word.
   class Waker {
    public:
-    // Called by signal(), in any thread and with any lock held; also just after set_waker(nullptr).
+    // Called by signal(), in any thread and with any lock held; possibly also shortly after
+    // set_waker(nullptr).
     virtual void wake() noexcept = 0;
 
    protected:
@@ -44,13 +45,13 @@ class WaitWord {
   }
   void signal() noexcept;
 
-  // Sleeps until the word differs from `seen`, the deadline passes or a signal handler ran. May
+  // Sleeps until the word differs from `seen`, the deadline passes or a signal handler has run. May
   // also return kChanged spuriously: callers loop on their own condition with the same absolute
   // deadline.
   WaitResult wait(std::uint32_t seen, const Deadline& deadline) noexcept;
 
-  // From now on signal() also calls `waker` (null: none); there is one waker at a time. The caller
-  // sets it, then compares value() once more, then sleeps. It must stay valid as long as the word
+  // Makes signal() also call `waker` (null: none); there is one waker at a time. The caller sets
+  // it, then compares value() once more, then sleeps. The waker must stay valid as long as the word
   // may be signalled.
   void set_waker(Waker* waker) noexcept { waker_.store(waker, std::memory_order_seq_cst); }
 

@@ -14,12 +14,12 @@ bool Inside::among(const Inside* inside, const void* what) noexcept {
   return false;
 }
 
-// The threads that wait now; never in a circle.
+// The threads that wait now; their waits never form a cycle.
 struct Waiting::List {
-  SpinLock lock;  // before what is_kept_by() takes
+  SpinLock lock;  // acquired before those of is_kept_by()
   Waiting* first UDAPL_GUARDED_BY(lock) = nullptr;
 
-  // Does `from` wait, in the end, for `target`? REQUIRES: nothing was seen.
+  // Whether `from` waits, directly or through others, for `target`. REQUIRES: no object is seen_.
   [[nodiscard]] bool leads(Waiting& from, const Waiting& target) noexcept UDAPL_REQUIRES(lock) {
     if (from.is_kept_by(target)) return true;
     from.seen_ = true;

@@ -5,8 +5,8 @@
 
 namespace udapl {
 
-// The calling thread is inside a call of the application on behalf of something (the proxy agent of
-// an IA), for a scope. Scopes nest. Not thread-safe; on the stack.
+// Marks, for a scope, that the calling thread is inside a call into the application on behalf of an
+// object (e.g. for the proxy agent of an IA). Scopes nest. Not thread-safe; on the stack.
 class Inside {
  public:
   explicit Inside(const void* what) noexcept : what_(what), outer_(innermost_) {
@@ -30,23 +30,23 @@ class Inside {
   static constinit thread_local const Inside* innermost_;
 };
 
-// A thread that waits until other threads have left something. All such threads of the process (of
-// one library: this is linked statically) are in a list, so that a thread that would close a circle
-// of waits finds out before it waits (docs/adr/0034).
+// A thread that waits until other threads have left something. All such threads of the process
+// (more exactly, of one library, since this is linked statically) are in a list, so that a thread
+// that would close a cycle of waits detects that before it waits (docs/adr/0034).
 //
 // Thread-safe: an object belongs to the thread that made it, the list to all. begin() and end() may
-// be called with any lock held but those that is_kept_by() takes.
+// be called with any lock held except those that is_kept_by() acquires.
 class Waiting {
  public:
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  // False: it would wait for a thread that waits, perhaps by way of others, for the caller. Then it
-  // has not begun, and must not wait.
+  // Returns false if the caller would wait for a thread that waits, directly or through others, for
+  // the caller. The wait has not begun then, and the caller must not wait.
   [[nodiscard]] bool begin() noexcept;
   void end() noexcept;  // if it has begun
 
-  // For is_kept_by(). Was it made by that thread?
+  // For is_kept_by(): whether that thread made this object.
   [[nodiscard]] bool is_thread(pthread_t thread) const noexcept {
     return ::pthread_equal(thread_, thread) != 0;
   }
@@ -60,7 +60,7 @@ class Waiting {
   ~Waiting() = default;  // REQUIRES: end() was called
 
   // Whether the thread of `other` keeps this one waiting right now. Called with the list's spin
-  // lock held: takes spin locks only.
+  // lock held: acquires spin locks only.
   [[nodiscard]] virtual bool is_kept_by(const Waiting& other) const noexcept = 0;
 
  private:

@@ -10,8 +10,8 @@
 
 namespace udapl {
 
-// A thread that does jobs one after the other, in the order in which they were given. It starts
-// with the first job. Thread-safe. The destructor waits until all are done; no job may call it.
+// A thread that runs jobs one after the other, in the order of the calls of give(). The first job
+// starts it. Thread-safe. The destructor waits until all jobs are done; no job may call it.
 class Worker {
  public:
   class Job {
@@ -33,7 +33,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // False: there is no thread to be had, and the caller keeps the job.
+  // Returns false if no thread can be created; the caller then keeps the job.
   bool give(std::unique_ptr<Job>& job) noexcept UDAPL_EXCLUDES(lock_);
   // Destroys the jobs of `owner` that have not begun.
   void cancel(const void* owner) noexcept UDAPL_EXCLUDES(lock_);

@@ -5,8 +5,7 @@
 
 namespace udapl {
 
-// Waits until there is something to read from `fd`, an end or an error included. False: not by
-// `until`.
+// Waits until `fd` has input, an end or an error. Returns false if it has none by `until`.
 [[nodiscard]] bool await_input(int fd, Clock::time_point until) noexcept;
 
 }  // namespace udapl

@@ -15,7 +15,7 @@ namespace udapl {
 
 namespace {
 
-// A log that takes connections: some daemons have that.
+// For a log that accepts connections, as that of some daemons.
 bool log_by_stream(const sockaddr_un& address, const char* text, std::size_t length) noexcept {
   const Fd stream = Fd::made(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   return stream.valid() &&

@@ -11,10 +11,10 @@ namespace udapl {
 
 inline constexpr const char* kSystemLog = "/dev/log";
 
-// For all lines of the process. Not connected, so that it outlives the daemon.
+// Opens the socket for all lines of the process. It is not connected, so it outlives the daemon.
 [[nodiscard]] Fd open_log_socket() noexcept;
 
-// One line to the log at the socket `path`. False: it could not be written now.
+// Writes one line to the log at the socket `path`. Returns false if it could not be written now.
 [[nodiscard]] bool write_to_log(int socket, const char* path, int priority,
                                 std::string_view line) noexcept;
 

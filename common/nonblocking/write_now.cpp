@@ -19,7 +19,7 @@ namespace udapl {
 
 namespace {
 
-// While it lives, a write of this thread raises no signal that anybody would see.
+// During its lifetime, a write of this thread raises no signal that the application could see.
 class Unsignalled {
  public:
   Unsignalled() noexcept {
@@ -33,7 +33,7 @@ class Unsignalled {
   Unsignalled(const Unsignalled&) = delete;
   Unsignalled& operator=(const Unsignalled&) = delete;
 
-  // Takes back what a write that failed with `error` has raised.
+  // Consumes the signal that was raised by a write that failed with `error`.
   void forget(int error) const noexcept {
     const int raised = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
     if (raised == 0 || ::sigismember(&pending_, raised) == 1) return;

@@ -9,7 +9,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-// Null where the registry is not ours.
+// Null if the registry is not ours.
 #pragma weak dats_set_last_cause
 
 namespace udapl::cause {

@@ -6,9 +6,9 @@
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
 
-// The way of an error's reason to the application, at every trace level: dat_last_cause() of
-// <dat/dat_diagnosis_extensions.h>. Works in libdat2 and in providers, whose registry may be
-// another one that does not know causes: then nothing happens. Thread safe; no state here.
+// Passes the reason of an error to the application, at every trace level: dat_last_cause() of
+// <dat/dat_diagnosis_extensions.h>. Works in libdat2 and in providers; under another registry,
+// which does not support causes, the application gets none. Thread-safe; no state here.
 namespace udapl::cause {
 
 // Makes the text the thread's last cause, for the call that will return `code`. A line that begins
@@ -16,8 +16,8 @@ namespace udapl::cause {
 [[gnu::format(printf, 2, 3), gnu::cold]] void note(DAT_RETURN code, const char* format,
                                                    ...) noexcept;
 
-// What may help against a system call's error, as a line to be appended to a text ("\ntry: ..."),
-// or "" if there is no good advice.
+// Advice for a system call's error, as a line to be appended to a text ("\ntry: ..."), or "" if
+// there is no good advice.
 [[nodiscard]] const char* remedy(int error) noexcept;
 
 }  // namespace udapl::cause

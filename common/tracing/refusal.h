@@ -9,12 +9,12 @@
 
 namespace udapl::trace {
 
-// Says why a set-up call was refused where only errors are shown: most programs end there, and tell
-// their users no more than a number. Lives on the stack while the call runs; the points on the way
-// leave the reason with it. Of one thread. Nests.
+// Reports why a set-up call was refused even where only errors are shown: most programs exit then,
+// and show their users no more than a number. Lives on the stack while the call runs; the trace
+// points in the call store the reason in it. Used by one thread. Nests.
 class Refusal {
  public:
-  // `call` lives for ever.
+  // `call` is a static string.
   explicit Refusal(const char* call) noexcept : call_(call), outer_(this_thread().refusal) {
     this_thread().refusal = this;
     reason_[0] = '\0';
@@ -23,14 +23,14 @@ class Refusal {
   Refusal(const Refusal&) = delete;
   Refusal& operator=(const Refusal&) = delete;
 
-  // The call is about to return `code`. Writes an error record, unless people have read the reason
-  // already or the code says all there is: programs look for a free connection qualifier by trying.
+  // Used when the call is about to return `code`. Writes an error record, unless one was written
+  // already or the code alone says enough: programs find a free connection qualifier by trial.
   void tell(DAT_RETURN code) const noexcept;
 
-  // ---- by the points; without a Refusal in this thread they do nothing --------------------------
+  // ---- for trace points; without a Refusal in this thread they do nothing -----------------------
   [[nodiscard]] static bool wants_reason() noexcept;
-  [[nodiscard]] static bool has_reason() noexcept;  // one was left since the call began
-  static void because(const char* text) noexcept;   // the latest counts
+  [[nodiscard]] static bool has_reason() noexcept;  // whether the call has one
+  static void because(const char* text) noexcept;   // the last one counts
   static void shown() noexcept;                     // an error record was written as text
 
  private:

@@ -38,9 +38,9 @@ std::atomic<Probe> probe_now{nullptr};
 std::atomic<Describe> describe_now{nullptr};
 thread_local ThreadState state_of_thread;
 
-// Lets a tool of the same user reach the page: it becomes a file without a name, of which the
-// process keeps a descriptor. The kernel decides who may open another process's descriptors. If
-// that cannot be had the page stays private, and only the API changes levels.
+// Lets a tool of the same user access the page: replaces it by a file without a name, of which the
+// process keeps a descriptor. The kernel decides which processes may open another one's
+// descriptors. If this fails, the page stays private, and only the API changes levels.
 void share_page(const char* component) noexcept {
   if (::sysconf(_SC_PAGESIZE) > static_cast<long>(kPageSize)) return;
   char name[64];
@@ -48,10 +48,10 @@ void share_page(const char* component) noexcept {
   Fd file = Fd::made(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) return;
   if (::write(file.get(), &page, sizeof page) != static_cast<ssize_t>(sizeof page)) return;
-  // Who opens it must not be able to take it away under us.
+  // A process that opens it must not be able to shrink it under us.
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return;
-  // In place of the page in our data, so that a point reads it without a detour. Moved there in one
-  // step: other threads may be at a point.
+  // Maps the file over the page in our data, so that a trace point reads it without an indirection.
+  // mremap() does that in one step: other threads may be at a trace point.
   void* const shared =
       ::mmap(nullptr, sizeof page, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (shared == MAP_FAILED) return;
@@ -109,7 +109,7 @@ void init(const char* component, const char* variable) noexcept {
     const std::string_view name(variable);
     std::call_once(once, configure, component, name.substr(0, name.find('_')));
   } catch (const std::exception&) {
-    // No memory: the levels stay as they are.
+    // Out of memory: the levels remain unchanged.
   }
 }
 
@@ -210,7 +210,7 @@ void tell(const char* function, std::string_view prefix, std::string_view text) 
       const std::string shown = printable_lines(std::string(text));
       write_people(shown.data(), shown.size());
     } catch (const std::exception&) {
-      // No memory for it; the records below need none.
+      // Out of memory; the records below need none.
     }
   }
   while (!text.empty()) {

@@ -10,7 +10,7 @@
 
 // Trace points. Each of our shared libraries has levels of its own (DAT_TRACE_LEVEL for libdat2,
 // DAPL_TRACE_LEVEL for a provider), which may change while it runs. A point that is off costs one
-// load and one branch. docs/tracing.md says what one sees at each level and where it goes.
+// load and one branch. docs/tracing.md describes the levels and the sinks.
 //
 // Thread-safe. -DUDAPL_NO_TRACE compiles every point out.
 namespace udapl::trace {
@@ -18,28 +18,28 @@ namespace udapl::trace {
 class RateLimit;
 
 enum Level : int {
-  kError = 1,    // things the user must know: a setup that cannot work, a connection broken
+  kError = 1,    // what the user must know: a setup that cannot work, a broken connection
   kNormal = 3,   // every call refused and why; EP states; connection events; objects of an IA
-  kCalls = 5,    // control calls and what they return; objects made and freed
+  kCalls = 5,    // control calls and their results; objects made and freed
   kDetail = 7,   // posts, completions, arming, wake-ups, wire messages
   kPayload = 9,  // and private data
   kMax = 10
 };
 inline constexpr int kDefaultLevel = kError;
 
-// Of this library, and reached without a detour.
+// The page of this library; hidden, so that it is accessed without an indirection.
 [[gnu::visibility("hidden")]] extern constinit Page page;
 
-// Names this library in its records ("dat", "dapl-soft"), reads level and sink from the
-// environment and opens the page to dattrace. `variable`: DAT_TRACE_LEVEL or DAPL_TRACE_LEVEL; the
-// other variables have the same prefix. What is wrong there is reported and the default used. The
-// first call counts.
+// Names this library in its records ("dat", "dapl-soft"), reads level and sink from the environment
+// and makes the page available to dattrace. `variable`: DAT_TRACE_LEVEL or DAPL_TRACE_LEVEL; the
+// other variables have the same prefix. Invalid values are reported and replaced by the default.
+// Only the first call has an effect.
 void init(const char* component, const char* variable) noexcept;
 
 // The level of the text records. REQUIRES: 0 <= level <= kMax.
 [[nodiscard]] int level() noexcept;
 void set_level(int level) noexcept;
-// Records go to `probe` too, all of them. Null: no more.
+// Passes all records to `probe` as well. Null: no longer.
 void set_probe(Probe probe) noexcept;
 
 [[nodiscard, gnu::always_inline]] inline bool enabled([[maybe_unused]] Level level) noexcept {
@@ -50,9 +50,9 @@ void set_probe(Probe probe) noexcept;
 #endif
 }
 
-// ---- who it is about ---------------------------------------------------------------------------
+// ---- the subject of a record -------------------------------------------------------------------
 
-// What a handle is. The texts live for ever; empty: not known.
+// The description of a handle. The texts are never freed; empty: unknown.
 struct Identity {
   const char* ia = "";
   const char* type = "";
@@ -64,15 +64,16 @@ void set_describe(Describe describe) noexcept;
 
 class Refusal;
 
-// What a thread's records refer to while it is in a call.
+// The default subject of a thread's records, and the Refusal of the call that the thread is in.
 struct ThreadState {
   const void* subject = nullptr;  // of About
   Refusal* refusal = nullptr;     // common/tracing/refusal.h
 };
-// The same place for all calls of a thread, so that the compiler need not ask twice in a function.
+// Always the same object for one thread, so that the compiler need not call this twice in a
+// function.
 [[nodiscard, gnu::const]] ThreadState& this_thread() noexcept;
 
-// While it lives, the thread's records that name no object are about `object`. Nests.
+// During its lifetime, those records of the thread that name no object are about `object`. Nests.
 class About {
  public:
   explicit About(const void* object) noexcept : outer_(this_thread().subject) {
@@ -91,21 +92,22 @@ class About {
 // Write one record; errno is preserved. Called through the macros.
 [[gnu::format(printf, 3, 4), gnu::cold]] void write(Level level, const char* function,
                                                     const char* format, ...) noexcept;
-// As write(), of what a peer can cause as often as it likes: no more of it is written than `limit`
-// allows, unless the level is kNormal or above. What was left out is counted in the next one.
+// Like write(), for events that a peer can cause as often as it likes: no more records are written
+// than `limit` allows, unless the library's level is kNormal or above. The next record written
+// contains the number of suppressed ones.
 [[gnu::format(printf, 4, 5), gnu::cold]] void write_limited(RateLimit& limit, Level level,
                                                             const char* function,
                                                             const char* format, ...) noexcept;
-// As write(), with the error that the caller gets.
+// Like write(), with the error that is returned to the caller.
 [[gnu::format(printf, 4, 5), gnu::cold]] void write_error(Level level, DAT_RETURN code,
                                                           const char* function, const char* format,
                                                           ...) noexcept;
-// Fills in component and identity. `record.object` null: that of About.
+// Fills in component and identity. If `record.object` is null, the object of About is used.
 [[gnu::cold, gnu::noinline]] void emit(Record record) noexcept;
 
-// Lines for people. Where people read them, on stderr and stdout, they are written as they are; in
-// syslog, a file and LTTng each is an error record of `function`, without `prefix`. `text` ends
-// with a newline. Nothing is written if errors are not to be shown.
+// Writes lines for human readers. On stderr and stdout they are written unchanged; in syslog, a
+// file and LTTng each of them is an error record of `function`, without `prefix`. `text` ends with
+// a newline. Nothing is written if the level hides errors.
 void tell(const char* function, std::string_view prefix, std::string_view text) noexcept;
 
 }  // namespace udapl::trace
@@ -119,7 +121,7 @@ void tell(const char* function, std::string_view prefix, std::string_view text) 
                             __VA_ARGS__);                                              \
   } while (false)
 
-// As UDAPL_TRACE, at most so often as a RateLimit (common/tracing/trace_limit.h) allows.
+// Like UDAPL_TRACE, at most as often as a RateLimit (common/tracing/trace_limit.h) allows.
 #define UDAPL_TRACE_LIMITED(limit, level, ...)                                        \
   do {                                                                                \
     if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                  \
@@ -127,7 +129,7 @@ void tell(const char* function, std::string_view prefix, std::string_view text) 
                                     static_cast<const char*>(__func__), __VA_ARGS__); \
   } while (false)
 
-// As UDAPL_TRACE, of something that failed with `code`.
+// Like UDAPL_TRACE, for an operation that failed with `code`.
 #define UDAPL_TRACE_ERROR(level, code, ...)                                                        \
   do {                                                                                             \
     if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                               \
@@ -136,7 +138,7 @@ void tell(const char* function, std::string_view prefix, std::string_view text) 
   } while (false)
 
 // UDAPL_POINT(kDetail, .kind = trace::Kind::kArm, .object = this, .text = "..."): a record with
-// fields, in the order of Record's members. Where it is hot, call a cold function that has it.
+// fields, in the order of Record's members. On a hot path, put it into a cold function.
 #define UDAPL_POINT(at, ...)                                                                  \
   do {                                                                                        \
     if (::udapl::trace::enabled(::udapl::trace::at)) [[unlikely]]                             \

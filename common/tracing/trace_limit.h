@@ -10,8 +10,8 @@
 
 namespace udapl::trace {
 
-// How often a record may be written that a peer can cause at will: so many at once, then so many a
-// second (a token bucket). One per site or reason. Thread-safe without locks.
+// Limits the rate of records that a peer can cause at will: kBurst at once, then one per kInterval
+// (a token bucket). One per site or reason. Thread-safe without locks.
 class RateLimit {
  public:
   static constexpr auto kInterval = std::chrono::milliseconds(500);  // two a second
@@ -19,7 +19,8 @@ class RateLimit {
 
   constexpr RateLimit() noexcept = default;
 
-  // Returns whether one may be written now, and in `suppressed` how many were not since the last.
+  // Returns whether a record may be written now, and in `suppressed` how many were not since the
+  // last one.
   [[nodiscard]] bool admit(Clock::time_point now, unsigned& suppressed) noexcept {
     constexpr Clock::rep kStep = Clock::duration(kInterval).count();
     const Clock::rep time = now.time_since_epoch().count();
@@ -38,7 +39,7 @@ class RateLimit {
 
  private:
   std::atomic<Clock::rep> used_up_{
-      std::numeric_limits<Clock::rep>::min()};  // the time whose allowance has been spent
+      std::numeric_limits<Clock::rep>::min()};  // the allowance has been spent up to this time
   std::atomic<unsigned> suppressed_{0};
 };
 

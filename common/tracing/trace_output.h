@@ -9,22 +9,23 @@
 
 namespace udapl::trace {
 
-// A place that records are written to: stderr, a file, the system's log. Whatever state it is in,
-// the caller does not wait and gets no signal: what cannot be written is counted, and the next
-// record that can be is preceded by one that tells the number. Thread-safe without locks; errno is
-// not preserved.
+// A sink of records: stderr, a file, the system's log. Whatever state it is in, the caller does not
+// wait and gets no signal: records that cannot be written are counted, and the next one that can be
+// is preceded by a record that states their number. Thread-safe without locks; errno is not
+// preserved.
 class Output {
  public:
   constexpr Output() noexcept = default;
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // Whole lines. Longer than PIPE_BUF: in pieces, which records of others may separate.
+  // Writes whole lines. If longer than PIPE_BUF, they are written in pieces, between which other
+  // records may appear.
   void write(int fd, std::string_view lines) noexcept;
-  // Only as long as `fd` is the file that it was: programs close descriptors that are not theirs,
-  // and the number is then another file's.
+  // Like write(), but only while `fd` is still this file: programs close descriptors that they do
+  // not own, and the number may then refer to another file.
   void write_to(int fd, const struct stat& file, std::string_view lines) noexcept;
-  // One line to the system's log at the socket `path`, as syslog(3) does, but without waiting.
+  // Writes one line to the system's log at the socket `path` like syslog(3), but without waiting.
   void log(int socket, const char* path, int priority, std::string_view line) noexcept;
 
  private:
@@ -33,7 +34,7 @@ class Output {
   void lose(unsigned count) noexcept { lost_.fetch_add(count, std::memory_order_relaxed); }
 
   std::atomic<unsigned> lost_{0};
-  std::atomic<bool> cut_{false};  // the last line has no end
+  std::atomic<bool> cut_{false};  // the last line lacks its end
 };
 
 }  // namespace udapl::trace

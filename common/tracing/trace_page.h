@@ -6,19 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 
-// The levels of one library, in a page of their own, so that the page can be shared with a tool
-// outside (docs/adr/0020). The library reads it at every trace point; neither side waits.
+// The levels of one library, in a page of their own, so that the page can be shared with a tool in
+// another process (docs/adr/0020). The library reads it at every trace point; neither side waits.
 namespace udapl::trace {
 
 #if defined(__x86_64__) || defined(__i386__)
 inline constexpr std::size_t kPageSize = 4096;
 #else
-inline constexpr std::size_t kPageSize = 65536;  // the largest that Linux uses there
+inline constexpr std::size_t kPageSize = 65536;  // the largest page size of Linux elsewhere
 #endif
 
 inline constexpr std::uint32_t kPageMagic = 0x55445452;  // "UDTR"
 inline constexpr std::uint32_t kPageVersion = 1;
-// What the descriptor of a page is called: this, then the component.
+// The name of a page's descriptor: this prefix, then the component.
 inline constexpr char kPageName[] = "udapl-trace:";
 
 // Any value is a legal level, since a trace point only compares it.
@@ -26,13 +26,13 @@ struct alignas(kPageSize) Page {
   std::uint32_t magic = kPageMagic;
   std::uint32_t version = kPageVersion;
   std::atomic<std::int32_t> threshold;    // a point is on if its level is not above this
-  std::atomic<std::int32_t> text_level;   // of what is written
-  std::atomic<std::int32_t> probe_level;  // of what the probe library is told; -1: not loaded
+  std::atomic<std::int32_t> text_level;   // of text records
+  std::atomic<std::int32_t> probe_level;  // of records for the probe library; -1: not loaded
 
   constexpr explicit Page(std::int32_t level) noexcept
       : threshold(level), text_level(level), probe_level(-1) {}
 
-  // Both may run in several processes at a time; the last one leaves the threshold right.
+  // Both may run in several processes at a time; the last one leaves the right threshold.
   void set_text_level(std::int32_t level) noexcept {
     text_level.store(level, std::memory_order_relaxed);
     settle();

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// What a trace point tells. The interface between our libraries and the library of LTTng probes,
-// which is loaded into the same process but built apart: only ever add members at the end.
+// The record of a trace point. The interface between our libraries and the library of LTTng probes,
+// which is loaded into the same process but built separately: add members only at the end.
 namespace udapl::trace {
 
 enum class Kind : std::uint32_t {
@@ -16,8 +16,8 @@ enum class Kind : std::uint32_t {
   kConnection,  // text: what happened, detail: both addresses, "local remote"
   kPost,        // text: operation, cookie, length, code: completion flags
   kCompletion,  // text: operation, cookie, length, status, code: its number, other: the EVD
-  kArm,         // an EVD or its queue asks for a wake-up: text
-  kWake,        // a wake-up came: text
+  kArm,         // an EVD or its queue requests a wake-up: text
+  kWake,        // a wake-up arrived: text
   kCreate,      // of an object; code: 0
   kFree,        //
   kFrame,      // the transport sends or gets a message: text, detail: "out" or "in", length, cookie
@@ -48,7 +48,8 @@ struct Record {
   std::uint32_t vendor_error = 0;
 };
 
-// What the probe library exports under the name of kProbeSymbol. Any thread; never blocks.
+// The type of udapl_trace_probe_1(), which the probe library exports. Called by any thread; never
+// blocks.
 using Probe = void (*)(const Record*);
 
 }  // namespace udapl::trace

@@ -12,8 +12,8 @@ namespace udapl::trace {
 
 namespace {
 
-// Message classes of the old variables and the levels that show what they showed. The bits mean
-// different things in the registry and in a provider.
+// The message classes of the old variables and the equivalent levels. The bits mean different
+// things in the registry and in a provider.
 struct OldClass {
   unsigned long bits;
   int level;
@@ -28,7 +28,7 @@ constexpr OldClass kProviderClasses[] = {
     {0x20320, kCalls},     // utilities, API calls and returns, extensions
     {0x5854, kDetail}};    // EVD, EP, upcalls, SRQ, counters, threads
 
-// A number in C syntax; what is none counts as 0, as it did.
+// A number in C syntax; anything else counts as 0, as it did in the old libraries.
 unsigned long old_number(const char* text) noexcept { return std::strtoul(text, nullptr, 0); }
 
 template <std::size_t N>
@@ -67,7 +67,7 @@ class Reader {
     const char* const type = value("_DBG_TYPE");
     const char* const extra = value("_DBG_LEVEL");
     if (type == nullptr && extra == nullptr) return;
-    // Without a type the old default, to which the other one adds.
+    // Without _DBG_TYPE, its old default applies, to which _DBG_LEVEL adds.
     const unsigned long mask = (type != nullptr ? old_number(type)
                                 : is_provider() ? 0x3UL
                                                 : 0x1UL) |

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-// What the environment says about traces (docs/tracing.md). No state; pure, so that tests can give
-// it an environment of their own.
+// The trace settings of the environment (docs/tracing.md). No state; pure, so that tests can pass
+// their own environment.
 namespace udapl::trace {
 
 // Where records go, or-ed together.
@@ -25,8 +25,8 @@ using Environment = const char* (*)(const char* name);
 // REQUIRES: `prefix` is "DAT" or "DAPL". The variables:
 //   <prefix>_TRACE_LEVEL   0 to 10
 //   <prefix>_TRACE_SINK    stderr, stdout, syslog, file:PATH ("%p" in it: the process id), or
-//                          several with commas between; DAPL without one: DAT's
-//   <prefix>_DBG_TYPE, _DBG_LEVEL, _DBG_DEST   as in the libraries before this one, where the new
+//                          several, separated by commas; default for DAPL: that of DAT
+//   <prefix>_DBG_TYPE, _DBG_LEVEL, _DBG_DEST   as in the libraries before this one, if the new
 //                          ones are not set
 [[nodiscard]] Settings read_settings(std::string_view prefix, Environment environment);
 

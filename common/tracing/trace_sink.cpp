@@ -118,7 +118,7 @@ const char* open_sinks(const Settings& settings) noexcept {
     if (refusal != nullptr) chosen = (chosen & ~unsigned{kFile}) | kStderr;
   }
   if ((chosen & kSyslog) != 0) log_socket = open_log_socket().release();
-  // In a program that began without them these numbers are sooner or later files of its own.
+  // In a program that started without them, these numbers will sooner or later be files of its own.
   if (::fcntl(STDERR_FILENO, F_GETFD) < 0) chosen &= ~unsigned{kStderr};
   if (::fcntl(STDOUT_FILENO, F_GETFD) < 0) chosen &= ~unsigned{kStdout};
   sinks.store(chosen, std::memory_order_release);

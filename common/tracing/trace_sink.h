@@ -6,12 +6,13 @@
 #include "common/tracing/trace_record.h"
 #include "common/tracing/trace_settings.h"
 
-// Where text records go. One set of sinks a library, chosen once. Thread-safe, never locks, never
-// waits: a record goes out in one piece for each sink, so that records of several threads and
+// The sinks of text records: one set per library, chosen once. Thread-safe, never locks, never
+// waits: a record is written to each sink in one piece, so that records of several threads and
 // processes do not mix, or is counted as lost (trace_output.h).
 namespace udapl::trace {
 
-// Null, or why the file is not used; stderr takes its place. Once.
+// Opens the sinks. Returns null, or the reason why the file is not used; stderr then takes its
+// place. Called once.
 [[nodiscard]] const char* open_sinks(const Settings& settings) noexcept;
 
 // The name of this library in its records.
@@ -22,7 +23,7 @@ void write_sinks(int level, const char* text, std::size_t length) noexcept;  // 
 void write_people(const char* text, std::size_t length) noexcept;            // stderr and stdout
 void write_logs(int level, const char* text, std::size_t length) noexcept;   // file and syslog
 
-// The record as one line, newline included, at most `room` bytes; returns its length.
+// Renders the record as one line, newline included, of at most `room` bytes; returns its length.
 [[nodiscard]] std::size_t render(const Record& record, char* line, std::size_t room) noexcept;
 
 }  // namespace udapl::trace
