@@ -8,8 +8,8 @@
 
 namespace udapl::dat {
 
-// What a user may do about a failed open: half sentences that follow "try: ", "" if there is no
-// good advice. Pure functions.
+// Advice to the user about a failed open: phrases that follow "try: ", "" if there is no good
+// advice. Pure functions.
 
 // `failure` is the dynamic linker's text about the library `path` of an entry.
 [[nodiscard]] std::string advice_for_library(std::string_view path, std::string_view failure);
@@ -18,7 +18,7 @@ namespace udapl::dat {
 [[nodiscard]] std::string advice_for_no_entry_points(std::string_view path);
 [[nodiscard]] std::string advice_for_no_registration();
 
-// A provider's open returned `status`; `reason_given`: it said why.
+// A provider's open returned `status`; `reason_given`: it gave a reason.
 [[nodiscard]] std::string advice_for_status(DAT_RETURN status, bool reason_given);
 
 // dat.conf could not be read because of `failure`, the system's text.

@@ -35,12 +35,13 @@ void set(DAT_RETURN status, std::string_view text) noexcept {
   constexpr std::size_t kRoom = sizeof cause.text - 1;
   const bool fits = text.size() <= kRoom;
   const std::size_t length = fits ? text.size() : kRoom - kCut.size();
-  // A provider may hand our own text back to us.
+  // A provider may pass our own text back to us.
   std::memmove(cause.text, text.data(), length);
   if (!fits) kCut.copy(cause.text + length, kCut.size());
   const std::size_t end = fits ? length : kRoom;
   cause.text[end] = '\0';
-  // Names in files and what peers and devices say: programs print it on terminals.
+  // The text may contain names in files and data of peers and devices, and programs print it on
+  // terminals.
   for (std::size_t begin = 0; begin < end;) {
     const std::size_t line = std::string_view(cause.text + begin, end - begin).find('\n');
     const std::size_t part = line == std::string_view::npos ? end - begin : line;

@@ -9,20 +9,20 @@
 namespace udapl::dat::cause {
 
 // The last cause of the calling thread: one status and one text of at most DAT_LAST_CAUSE_MAX
-// bytes. The memory is the thread's; nothing is allocated and nothing has to be freed. Signal
+// bytes. The memory is thread-local; nothing is allocated and nothing has to be freed. Signal
 // handlers see whatever the interrupted code left.
 
-// Replaces status and text. What is too long is cut and ends with "...".
+// Replaces status and text. A text that is too long is cut and ends with "...".
 void set(DAT_RETURN status, std::string_view text) noexcept;
 
-// Forgets the text, so that what is found later was set since.
+// Clears the text, so that a text found later was set since.
 void clear() noexcept;
 
-// Whether there is a text, for whatever status; and the text, "" if there is none.
+// The text, whatever its status; "" if there is none.
 [[nodiscard]] const char* text() noexcept;
 
-// dat_last_cause: the text if it is about `status`, else one made of the status's name. Valid until
-// the next call of set or explain in this thread. Not null.
+// dat_last_cause: the text if it is about `status`, else one made from the name of `status`. Valid
+// until the next call of set or explain in this thread. Not null.
 [[nodiscard]] const char* explain(DAT_RETURN status) noexcept;
 
 }  // namespace udapl::dat::cause

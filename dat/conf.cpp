@@ -61,7 +61,8 @@ class LineTokens {
   std::string_view rest_;
 };
 
-// Takes decimal digits off the front. Nothing if there are none or the value has no room.
+// Removes a decimal number from the front. Returns nullopt if there are no digits or the value is
+// too large.
 std::optional<std::uint32_t> take_number(std::string_view& text) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -180,7 +181,7 @@ class LineParser {
     return is_provider_version(fields_[5]) || wrong(5, "<id>.<major>.<minor> as in dapl.2.0");
   }
 
-  // Files exist that rely on text after the keyword being ignored, so that is only worth a remark.
+  // Existing files rely on text after the keyword being ignored, so that is only worth a remark.
   bool read_keyword(std::size_t index, std::string_view yes, std::string_view no, bool& value) {
     const std::string& field = fields_[index];
     const Keyword is_yes = match_keyword(field, yes);

@@ -9,7 +9,7 @@
 
 namespace udapl::dat {
 
-// dat.conf as text and nothing else: no files, no environment, no state. Reentrant.
+// Parses the text of dat.conf: no files, no environment, no state. Reentrant.
 //
 // A record is one line of eight fields separated by blanks or tabs:
 //   ia_name api_version threadsafety default lib_path provider_version ia_params platform_params
@@ -26,22 +26,22 @@ struct ConfEntry {
   bool thread_safe = false;
   std::string library_path;      // for dlopen, as written
   std::string provider_version;  // id.major.minor, not used for anything
-  std::string ia_params;         // handed to the provider
+  std::string ia_params;         // passed to the provider
   std::string platform_params;   // not used for anything
 };
 
 enum class ConfIssue {
-  kMalformed,  // the line was dropped because it is wrong
-  kNotForUs,   // the line is right but a "k" or a "nondefault" entry, which a user registry skips
-  kTolerated,  // the line was used although it is not quite right
+  kMalformed,  // the line was dropped because it is invalid
+  kNotForUs,   // a valid "k" or "nondefault" entry, which a user-level registry skips
+  kTolerated,  // the line was used although it is not quite correct
 };
 
-// What is to be said about a line.
+// A message about a line.
 struct ConfDiagnostic {
   std::size_t line = 0;
   ConfIssue issue = ConfIssue::kMalformed;
-  std::string ia_name;  // empty if the line did not get that far
-  std::string reason;   // for people, no newline
+  std::string ia_name;  // empty if parsing failed before it
+  std::string reason;   // for the user, no newline
 };
 
 struct Conf {
@@ -49,7 +49,7 @@ struct Conf {
   std::vector<ConfDiagnostic> diagnostics;  // in file order
 };
 
-// Never fails: a line that makes no sense becomes a diagnostic and the next line is looked at.
+// Never fails: an invalid line becomes a diagnostic, and parsing continues with the next line.
 [[nodiscard]] Conf parse_conf(std::string_view text);
 
 }  // namespace udapl::dat

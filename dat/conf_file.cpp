@@ -28,12 +28,13 @@ constexpr const char* kNothingCame = "it is a pipe or a device from which nothin
 
 std::string describe(int error) { return ErrnoText(error).c_str(); }
 
-// The process or the system has used up what it takes to open a file, and may have it again.
+// Whether a resource of the process or the system that is needed to open a file is exhausted,
+// perhaps temporarily.
 bool is_want(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
-// Appends the whole file to `text`. Returns why not, or an empty string. Only reads forward, so
-// pipes will do, as long as their input arrives by `until`: a FIFO may have no writer, and a
-// terminal no user.
+// Appends the whole file to `text`. Returns the reason if that fails, else an empty string. Only
+// reads forward, so that pipes work, as long as their input arrives by `until`: a FIFO may have no
+// writer, and a terminal no user.
 std::string read_file(const std::string& path, Clock::time_point until, std::string& text,
                       bool& starved) {
   const Fd file = Fd::made(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
@@ -42,7 +43,7 @@ std::string read_file(const std::string& path, Clock::time_point until, std::str
     starved = is_want(errno);
     return describe(errno);
   }
-  // Read at once, a FIFO that has no writer yet would seem to be empty.
+  // If read at once, a FIFO that has no writer yet would seem to be empty.
   if (S_ISFIFO(status.st_mode) && !await_input(file.get(), until)) return kNothingCame;
   std::array<char, 16384> buffer;
   for (;;) {

@@ -9,8 +9,8 @@
 
 namespace udapl::dat {
 
-// Where dat.conf is looked for and what came of it. Reads files and, in conf_locations() and
-// read_configuration() only, the environment. No state: thread safe.
+// Finds and reads dat.conf. Reads files and, in conf_locations() and read_configuration() only, the
+// environment. No state: thread safe.
 
 // One place that was tried.
 struct ConfAttempt {
@@ -21,7 +21,7 @@ struct ConfAttempt {
 struct ConfFile {
   std::vector<ConfAttempt> attempts;  // in order; at most the last one succeeded
   Conf conf;                          // empty if none succeeded
-  bool starved = false;  // the last one failed for want of descriptors or memory: not for good
+  bool starved = false;  // the last one failed for lack of descriptors or memory: temporary
 
   // The file that was read, nullptr if there is none.
   [[nodiscard]] const std::string* path() const noexcept {
@@ -30,16 +30,16 @@ struct ConfFile {
   }
 };
 
-// The file named by DAT_OVERRIDE and nothing else if that is set, not empty, and the program is
-// not set-uid; otherwise dat.conf in the configured system folder, /etc and /etc/rdma.
+// Only the file named by DAT_OVERRIDE if that is set and not empty, and the program is not set-uid;
+// otherwise dat.conf in the configured system folder, /etc and /etc/rdma.
 [[nodiscard]] std::vector<std::string> conf_locations();
 
-// What the process is to use: read_conf_file(conf_locations()). If DAT_OVERRIDE is set and ignored,
-// the first attempt says so.
+// The configuration for the process: read_conf_file(conf_locations()). If DAT_OVERRIDE is set but
+// ignored, the first attempt states that.
 [[nodiscard]] ConfFile read_configuration();
 
-// Reads and parses the first of `locations` that can be read. A pipe, FIFO or device is read if
-// what it brings is there within `limit`.
+// Reads and parses the first of `locations` that can be read. A pipe, FIFO or device is read if its
+// input arrives within `limit`.
 [[nodiscard]] ConfFile read_conf_file(const std::vector<std::string>& locations,
                                       Clock::duration limit = std::chrono::seconds(5));
 

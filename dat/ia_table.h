@@ -32,15 +32,16 @@ class IaTable {
   IaTable(const IaTable&) = delete;
   IaTable& operator=(const IaTable&) = delete;
 
-  // Gives `provider_ia` a number. INSUFFICIENT_RESOURCES if there is none or no memory.
+  // Assigns a number to `provider_ia`. INSUFFICIENT_RESOURCES if no number is free, or if out of
+  // memory.
   Result<DAT_IA_HANDLE> insert(DAT_IA_HANDLE provider_ia) noexcept;
 
   // Frees a number in use.
   void remove(DAT_IA_HANDLE handle) noexcept;
 
   // Claims a number for closing: true for one caller only, until cancel_close. The number still
-  // leads to its pointer, but the pointer, which the provider may hand out again any time, leads to
-  // the number only if no other number has it.
+  // maps to its pointer. The pointer, which the provider may reuse at any time, maps to this number
+  // only if no other number has it.
   [[nodiscard]] bool begin_close(DAT_IA_HANDLE handle) noexcept;
   void cancel_close(DAT_IA_HANDLE handle) noexcept;
 
@@ -54,7 +55,7 @@ class IaTable {
   // The number of a provider's pointer; null if it is not in the table.
   [[nodiscard]] DAT_IA_HANDLE number_of(DAT_IA_HANDLE provider_ia) const noexcept;
 
-  // Like pointer_of, but a provider's pointer of an open IA is accepted too and returned as it is:
+  // Like pointer_of, but a provider's pointer of an open IA is accepted too and returned unchanged:
   // old providers put such pointers into asynchronous error events.
   [[nodiscard]] DAT_IA_HANDLE resolve(DAT_IA_HANDLE handle) const noexcept {
     const DAT_IA_HANDLE pointer = pointer_of(handle);
@@ -63,12 +64,13 @@ class IaTable {
     return is_number(handle) || number_of(handle) == nullptr ? nullptr : handle;
   }
 
-  // True for what can only be a number, in use or not, or null; it must not be dereferenced.
+  // Returns true if the handle can only be a number, in use or not, or null: it must not be
+  // dereferenced.
   [[nodiscard]] static bool is_number(DAT_HANDLE handle) noexcept {
     return index_of(handle) < kMaxHandles;
   }
 
-  // dats_get_ia_handle: a number becomes the pointer, a pointer becomes the number.
+  // dats_get_ia_handle: maps a number to its pointer and a pointer to its number.
   DAT_RETURN translate(DAT_IA_HANDLE handle, DAT_IA_HANDLE* other) const noexcept;
 
  private:
@@ -100,7 +102,7 @@ class IaTable {
 
   std::array<std::atomic<Block*>, kMaxHandles / kBlock> blocks_;  // null from the capacity on
   Block first_block_;
-  Mutex mutex_;                                              // between insert and remove
+  Mutex mutex_;                                              // serialises insert and remove
   std::uintptr_t lowest_free_ UDAPL_GUARDED_BY(mutex_) = 1;  // no lower index is free
 };
 

@@ -11,7 +11,7 @@ bool read_table(const DAT_PROVIDER* table, DAT_PROVIDER& copy) noexcept {
   if (!is_object_address(const_cast<DAT_PROVIDER*>(table))) return false;
   const iovec to{&copy, sizeof copy};
   const iovec from{const_cast<DAT_PROVIDER*>(table), sizeof copy};
-  // A system call, as it answers where a load would be the end.
+  // A system call, because it fails where a load would crash.
   return ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof copy);
 }
 

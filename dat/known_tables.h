@@ -11,9 +11,9 @@
 namespace udapl::dat {
 
 // The provider tables that objects of this process point at: those that were registered and those
-// of opened IAs. What a consumer gives for a handle is taken for an object if its first word is one
-// of them. One per process, owned by the API layer, never destroyed; tables are never forgotten,
-// since stale handles still lead to them. Thread-safe without locks.
+// of opened IAs. A consumer's handle is treated as an object if its first word points to one of
+// them. One per process, owned by the API layer, never destroyed; tables are never removed, since
+// stale handles still point to them. Thread-safe without locks.
 class KnownTables {
  public:
   static constexpr std::size_t kSlots = 4096;
@@ -22,7 +22,7 @@ class KnownTables {
   KnownTables(const KnownTables&) = delete;
   KnownTables& operator=(const KnownTables&) = delete;
 
-  // What finds no place is looked at anew each time: see is_table.
+  // If there is no free slot, the table is checked anew at each use: see read_table.
   void add(const DAT_PROVIDER* table) noexcept {
     for (std::size_t i = 0; i < kSlots; ++i) {
       std::atomic<const DAT_PROVIDER*>& slot = slots_[(hash(table) + i) % kSlots];
@@ -50,8 +50,8 @@ class KnownTables {
   std::array<std::atomic<const DAT_PROVIDER*>, kSlots> slots_{};
 };
 
-// Can there be an object at `handle`? Neither an IA's number nor what no pointer can be. Reads
-// nothing.
+// Whether an object can be at `handle`: it is neither an IA's number nor an impossible pointer.
+// Does not dereference it.
 [[nodiscard]] inline bool is_object_address(DAT_HANDLE handle) noexcept {
   constexpr std::uintptr_t kLowest = 65536;  // IaTable::kMaxHandles
 #if defined(__x86_64__)
@@ -65,11 +65,10 @@ class KnownTables {
   return address >= kLowest && address < kBeyond && address % alignof(void*) == 0;
 }
 
-// Copies a table that was not registered, such as a provider may use for objects of its own,
-// whatever is at that address. Returns false if there is no memory, or nothing that could be a
-// table. Slow.
+// Copies a table that was not registered, as a provider may use for its own objects. `table` may be
+// any address: returns false if the memory there cannot be read, or if it cannot be a table. Slow.
 [[nodiscard]] bool read_table(const DAT_PROVIDER* table, DAT_PROVIDER& copy) noexcept;
-// Whether it is a function of a library or of the program.
+// Whether the address is in a library or in the program, as that of a function must be.
 [[nodiscard]] bool is_function(const void* address) noexcept;
 
 }  // namespace udapl::dat

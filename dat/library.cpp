@@ -10,15 +10,15 @@ namespace udapl::dat {
 
 namespace {
 
-// Existing providers import the registry functions without naming the library that has them, so
-// they must be in the global scope. They are not if the application loaded us with RTLD_LOCAL (as
-// plug-ins do): opening ourselves again adds us. The handle is never closed: the providers bound to
-// us need us.
+// Existing providers import the registry functions without naming the library that contains them,
+// so they must be in the global scope. They are not if the application loaded this library with
+// RTLD_LOCAL (as plug-ins do): opening it again adds it. The handle is never closed, since the
+// providers are bound to this library.
 void make_registry_global() {
   Dl_info self{};
   if (::dladdr(reinterpret_cast<const void*>(&make_registry_global), &self) == 0) return;
   static void* const handle = ::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
-  // In a program with the registry linked in there is no such library, and no need for it.
+  // In a program into which the registry is linked, there is no such library, and no need for it.
   if (handle == nullptr) UDAPL_TRACE(kDetail, "%s stays as visible as it is", self.dli_fname);
 }
 

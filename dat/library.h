@@ -16,7 +16,7 @@ struct ProviderEntryPoints {
 struct LoadResult {
   bool loaded = false;
   ProviderEntryPoints entry_points;
-  std::string failure;  // the dynamic linker's own words, if not loaded
+  std::string failure;  // the dynamic linker's message, if not loaded
 };
 
 // Loads provider libraries. The registry owns no library: what is loaded stays loaded, because
@@ -34,7 +34,7 @@ class Loader {
   virtual LoadResult load(const std::string& path) = 0;
 };
 
-// The dynamic linker: symbols bound at once and globally visible, as existing providers need it.
+// The dynamic linker: symbols are bound at once and globally visible, as existing providers need.
 class DlLoader final : public Loader {
  public:
   LoadResult load(const std::string& path) override;

@@ -41,7 +41,7 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
     ScopedLock lock(mutex_);
     candidates = tables_.candidates(wanted);
   }
-  std::vector<PassedOver> passed_over;  // not told yet
+  std::vector<PassedOver> passed_over;  // not reported yet
   std::vector<PassedOver> tried;        // all that failed
   Status first_failure;
   for (const Candidate& candidate : candidates) {
@@ -56,7 +56,8 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
     if (status.ok()) return lease;
     tried.push_back(refusal(candidate, status));
     if (first_failure.ok()) first_failure = status;
-    // Its IAs that are open would have another adapter than this one under the same name.
+    // With the next candidate, the new IA would use another adapter than the open IAs of the same
+    // name.
     if (has_open_ias(lease)) break;
   }
   NotFound failure = describe_failure(wanted, first_failure);
@@ -102,7 +103,7 @@ Status Registry::open_ia(const Registration& registration, const OpenRequest& re
 }
 
 Result<OpenedIa> Registry::open(const OpenRequest& request) {
-  std::list<OpenIa> record(1);  // first: once the provider has opened, nothing here may fail
+  std::list<OpenIa> record(1);  // first: once the provider has opened the IA, nothing here may fail
   OpenedIa opened;
   Result<Lease> lease = with_provider(
       {request.name, request.major, request.minor, request.thread_safe},
@@ -133,7 +134,7 @@ Status Registry::close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) {
     ScopedLock lock(mutex_);
     record = std::find_if(open_ias_.begin(), open_ias_.end(),
                           [&](const OpenIa& open) { return open.number == number; });
-    if (record == open_ias_.end()) {  // its open has not returned yet: the caller made it up
+    if (record == open_ias_.end()) {  // its open has not returned yet: the caller guessed it
       table_.cancel_close(number);
       return failure(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
     }

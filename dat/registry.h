@@ -26,7 +26,7 @@ namespace udapl::dat {
 class Registry;
 
 // One use of a provider: while it exists, the provider is not finalised and its registration cannot
-// be removed. Movable. Its end may call the provider's fini: destroy it with no lock held.
+// be removed. Movable. The destructor may call the provider's fini: run it with no lock held.
 class Lease {
  public:
   Lease() noexcept = default;
@@ -51,7 +51,7 @@ class Lease {
   }
 
   Registry* registry_ = nullptr;
-  Entry* entry_ = nullptr;  // the entry it was taken through; null: none
+  Entry* entry_ = nullptr;  // the entry it was acquired through; null: none
   Registration* registration_ = nullptr;
 };
 
@@ -67,14 +67,14 @@ struct OpenRequest {
 };
 
 struct OpenedIa {
-  DAT_IA_HANDLE ia = nullptr;  // what the application gets
+  DAT_IA_HANDLE ia = nullptr;  // the application's handle
   DAT_EVD_HANDLE async_evd = nullptr;
 };
 
-// Finds, loads, initialises, opens and closes providers. The API layer owns the one of the process;
-// tests make their own, with a Loader of theirs.
+// Finds, loads, initialises, opens and closes providers. The API layer owns the registry of the
+// process; tests make their own, with their own Loader.
 //
-// Thread safe. What runs of a provider is called with no lock held that a registry function takes.
+// Thread safe. Provider code is called with no lock held that a registry function acquires.
 // dat_provider_init and dat_provider_fini run one at a time (existing providers rely on that) and
 // may call add and remove; open and close from inside them are refused with INVALID_STATE.
 class Registry {
@@ -84,14 +84,15 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // Opens the best provider that can be loaded, is registered after its init, and opens. Entries of
-  // one key are alternatives, tried in file order; those that do not work are passed over. Fails
-  // with the code of the first provider whose open failed, unchanged, or PROVIDER_NOT_FOUND and an
-  // explanation on stderr; either way the whole story is the thread's last cause. May block.
+  // Opens the best provider that can be loaded, is registered after its init, and opens. Entries
+  // with the same key are alternatives, tried in file order; those that do not work are passed
+  // over. Fails with the code of the first provider whose open failed, unchanged, or with
+  // PROVIDER_NOT_FOUND and an explanation on stderr; in both cases the full explanation becomes the
+  // thread's last cause. May block.
   Result<OpenedIa> open(const OpenRequest& request) UDAPL_EXCLUDES(mutex_);
 
-  // Closes an IA; the provider's code if it refuses. After the last close of an entry its fini has
-  // been called. May block. `ia` is a number or a provider's pointer.
+  // Closes an IA; returns the provider's code if it refuses. After the last close of an entry its
+  // fini has been called. May block. `ia` is a number or a provider's pointer.
   Status close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) UDAPL_EXCLUDES(mutex_);
 
   // dat_registry_add_provider and dat_registry_remove_provider.
@@ -101,30 +102,30 @@ class Registry {
   // The providers of dat.conf.
   [[nodiscard]] std::vector<DAT_PROVIDER_INFO> list() UDAPL_EXCLUDES(mutex_);
 
-  // Asks the open IAs of each name about the other name. UNKNOWN if there is none to ask.
+  // Queries an open IA of each name about the other name. UNKNOWN if no IA of either name is open.
   // PROVIDER_NOT_FOUND for a name that does not exist; MODEL_NOT_SUPPORTED if no provider could
   // answer.
   Result<DAT_HA_RELATIONSHIP> related(DAT_NAME_PTR name_a, DAT_NAME_PTR name_b)
       UDAPL_EXCLUDES(mutex_);
 
-  // dat_extension_op: the operations that open and close by name, and the rest.
+  // dat_extension_op: the operations that open and close by name, and all others.
   DAT_RETURN extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args)
       UDAPL_EXCLUDES(mutex_);
 
  private:
   friend class Lease;
 
-  // The right to call init and fini, and the entry on whose behalf.
+  // The exclusive right to call init and fini, held on behalf of an entry.
   class UDAPL_SCOPED_CAPABILITY Turn;
 
   struct OpenIa {
     DAT_IA_HANDLE number = nullptr;
     Lease lease;
-    int pins = 0;  // related() is asking it: close waits
+    int pins = 0;  // related() is querying it: close waits
     bool closing = false;
   };
 
-  // Takes a lease on the first candidate with which `attempt` succeeds.
+  // Acquires a lease on the first candidate with which `attempt` succeeds.
   using Attempt = std::function<Status(const Registration&)>;
   Result<Lease> with_provider(const IaKey& wanted, const Attempt& attempt) UDAPL_EXCLUDES(mutex_);
   Lease acquire(const Candidate& candidate, const IaKey& wanted,
@@ -155,8 +156,8 @@ class Registry {
   Report report_;
   std::atomic<bool> extensions_in_use_{false};  // some provider with extensions was opened
 
-  Mutex mutex_;  // guards tables; held for some instructions, never while calling out
-  std::condition_variable_any changed_;  // the turn is free, or a pin is gone
+  Mutex mutex_;  // guards the tables; held briefly, never while calling out
+  std::condition_variable_any changed_;  // the turn or a pin was released
   Tables tables_ UDAPL_GUARDED_BY(mutex_);
   std::list<OpenIa> open_ias_ UDAPL_GUARDED_BY(mutex_);
   std::list<Lease> extension_leases_ UDAPL_GUARDED_BY(mutex_);  // opened by extension operations

@@ -12,7 +12,7 @@ namespace udapl::dat {
 
 namespace {
 
-// What the operations that open by name ask for: their arguments have no place for a version.
+// The key for operations that open by name: their arguments contain no version.
 IaKey extension_key(const char* name) { return {name, 2, 0, false}; }
 
 DAT_RETURN refuse(DAT_EXTENDED_OP op, DAT_RETURN code) {
@@ -39,13 +39,13 @@ DAT_RETURN Registry::extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list
 }
 
 // The provider gets the name in place of the handle; what it opens is not an IA of the table but an
-// object of its own, to be given to extension_close.
+// object of its own, which the consumer passes to extension_close later.
 DAT_RETURN Registry::extension_open(DAT_NAME_PTR name, DAT_EXTENDED_OP op, va_list args) {
-  std::list<Lease> kept(1);  // first: once the provider has opened, nothing here may fail
+  std::list<Lease> kept(1);  // first: once the provider has opened it, nothing here may fail
   Result<Lease> lease = with_provider(extension_key(name), [&](const Registration& provider) {
     extensions_in_use_.store(true, std::memory_order_relaxed);
     if (provider.extension == nullptr) return failure(DAT_NOT_IMPLEMENTED);
-    va_list copy;  // the arguments can be read once, and there may be another candidate
+    va_list copy;  // a va_list can be read only once, and there may be another candidate
     va_copy(copy, args);
     const DAT_RETURN code = provider.extension(name, op, copy);
     va_end(copy);

@@ -11,7 +11,8 @@
 
 namespace udapl::dat {
 
-// What a provider's failed open left in this thread: its own reason, or that it gave none.
+// Describes a provider's failed open, with the reason that the provider left in this thread, if
+// any.
 PassedOver Registry::refusal(const Candidate& candidate, Status status) const {
   const std::string_view reason = cause::text();
   PassedOver refused;

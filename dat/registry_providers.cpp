@@ -16,7 +16,8 @@ Lease::~Lease() {
   if (registry_ != nullptr) registry_->release(entry_, *registration_);
 }
 
-// Waits until no provider is being initialised or finalised, then holds that state.
+// Waits until no provider is being initialised or finalised, and then keeps others from starting
+// that.
 class UDAPL_SCOPED_CAPABILITY Registry::Turn {
  public:
   Turn(Registry& registry, Entry& entry) UDAPL_EXCLUDES(registry.mutex_) : registry_(registry) {
@@ -67,7 +68,8 @@ void Registry::finalise(Entry& entry) noexcept {
   Turn turn(*this, entry);
   {
     ScopedLock lock(mutex_);
-    // A provider without fini stays as it is. Another thread may have opened, or finalised, first.
+    // A provider without fini stays initialised. Another thread may have opened, or finalised,
+    // first.
     if (entry.users != 0 || !entry.initialised || entry.entry_points.fini == nullptr) return;
     entry.initialised = false;
   }
@@ -102,8 +104,8 @@ std::string Registry::place_of(const Entry& entry) const {
   return *file_.path() + " line " + std::to_string(entry.conf.line);
 }
 
-// Outside of any turn, because the dynamic linker has a lock of its own: a thread that is in it may
-// run a constructor that opens an IA.
+// Called outside of any turn, because the dynamic linker has a lock of its own: a thread that holds
+// it may run a constructor that opens an IA.
 bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
   {
     ScopedLock lock(mutex_);
@@ -124,8 +126,8 @@ bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
   return true;
 }
 
-// After an init that did not register what it was asked for. An init that registered nothing at all
-// has failed: existing providers crash in the fini of a name that they did not register.
+// Called after an init that did not register the requested key. An init that registered nothing at
+// all has failed: existing providers crash in the fini of a name that they did not register.
 void Registry::undo_init(Entry& entry) {
   {
     ScopedLock lock(mutex_);

@@ -9,8 +9,8 @@
 
 namespace udapl::dat {
 
-// Asks an open IA named `asked` whether it and `about` lead to the same HA group. No IA open: a
-// failure with type DAT_PROVIDER_NOT_FOUND.
+// Queries an open IA named `asked` whether it and `about` belong to the same HA group. Fails with
+// type DAT_PROVIDER_NOT_FOUND if no such IA is open.
 Status Registry::ask_related(DAT_NAME_PTR asked, DAT_NAME_PTR about, DAT_BOOLEAN& answer) {
   std::list<OpenIa>::iterator record;
   {

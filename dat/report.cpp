@@ -13,11 +13,11 @@ namespace udapl::dat {
 
 namespace {
 
-constexpr std::size_t kLinesShown = 10;  // of a file that is wrong from top to bottom
+constexpr std::size_t kLinesShown = 10;  // of the malformed lines
 
 using Lines = std::vector<std::string>;
 
-// What is in `line` is of files and of the dynamic linker.
+// `line` contains text from files and from the dynamic linker.
 void add_line(std::string& text, std::string line) {
   make_printable(line.data(), line.size());
   text += "dat:   " + line + '\n';
@@ -65,7 +65,7 @@ std::size_t count_malformed(const ConfFile& file) {
   return count;
 }
 
-// Which files were looked for and what the one that was read has in it.
+// The files that were tried, and a summary of the one that was read.
 Lines files(const ConfFile& file) {
   Lines lines;
   for (const ConfAttempt& attempt : file.attempts)
@@ -93,7 +93,7 @@ Lines malformed_lines(const ConfFile& file) {
   return lines;
 }
 
-// What to do when no entry matched.
+// Advice if no entry matched.
 std::string advice_for_no_entry(const ConfFile& file, const NotFound& failure) {
   if (file.path() == nullptr && !file.attempts.empty())
     return advice_for_file(file.attempts.back().path, file.attempts.back().failure);

@@ -16,7 +16,7 @@ namespace udapl::dat {
 
 // Why one candidate for an open was passed over, or did not open.
 struct PassedOver {
-  std::string subject;   // what is at fault, e.g. the library path: told once for each subject
+  std::string subject;   // what is at fault, e.g. the library path: reported once per subject
   std::string reason;    // one line; a provider's own reason may have more
   std::string advice{};  // dat/advice.h; may be empty
 };
@@ -27,26 +27,27 @@ struct NotFound {
   std::uint32_t major = 0;
   std::uint32_t minor = 0;
   bool thread_safe = false;
-  DAT_RETURN code = DAT_SUCCESS;          // what the caller gets
-  std::vector<PassedOver> passed_over;    // candidates that could not be used, since it was told
+  DAT_RETURN code = DAT_SUCCESS;          // the caller's result
+  std::vector<PassedOver> passed_over;    // unusable candidates that were not reported yet
   std::vector<PassedOver> tried;          // all candidates, for cause_of
   std::vector<std::string> alternatives;  // other versions of that name, as text
-  std::vector<std::string> known_names;   // everything that could be opened
+  std::vector<std::string> known_names;   // all names that could be opened
 };
 
-// Tells the user why an IA could not be opened: what was read, what was skipped and why, in the
-// dynamic linker's words where they apply. Each fact is told once in a process: MPI libraries probe
-// every name of the file, and a library that is missing for twenty of them is one fact.
+// Explains to the user why an IA could not be opened: what was read, what was skipped and why, with
+// the dynamic linker's message if there is one. Each fact is reported once per process: MPI
+// libraries probe every name of the file, and a library that is missing for twenty of them is one
+// fact.
 //
-// Thread safe. Owner: Registry. The functions return what is to be told, empty for nothing new;
-// every line ends with a newline.
+// Thread safe. Owner: Registry. The functions return the text to report, empty if there is nothing
+// new; every line ends with a newline.
 class Report {
  public:
   explicit Report(const ConfFile& file) : file_(file) {}  // REQUIRES: `file` outlives this
 
   [[nodiscard]] std::string explain(const NotFound& failure) UDAPL_EXCLUDES(mutex_);
 
-  // For candidates that were passed over by an open that went on to something else.
+  // For candidates that an open passed over before it succeeded with, or failed at, another one.
   [[nodiscard]] std::string explain(const std::string& ia_name,
                                     const std::vector<PassedOver>& passed_over)
       UDAPL_EXCLUDES(mutex_);
@@ -62,12 +63,13 @@ class Report {
   std::set<std::string> told_ UDAPL_GUARDED_BY(mutex_);
 };
 
-// The same for the caller of the open, dat_last_cause(): everything, with advice, whatever was told
-// before. The first line says what failed, the others are indented; no newline at the end.
+// The same for the caller of the open, dat_last_cause(): everything, with advice, even if it was
+// reported before. The first line states what failed, the others are indented; no newline at the
+// end.
 [[nodiscard]] std::string cause_of(const ConfFile& file, const NotFound& failure);
 
-// Tells `text` to where records go (DAT_TRACE_SINK), to stderr in one piece, unless it is empty or
-// errors are not to be shown (DAT_TRACE_LEVEL=0).
+// Writes `text` to the trace sinks (DAT_TRACE_SINK), to stderr in one piece, unless it is empty or
+// errors are hidden (DAT_TRACE_LEVEL=0).
 void tell(const std::string& text) noexcept;
 
 }  // namespace udapl::dat

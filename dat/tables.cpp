@@ -13,7 +13,7 @@ namespace {
 
 DAT_PROVIDER_INFO info_of(const ConfEntry& entry) {
   DAT_PROVIDER_INFO info{};
-  // conf lets no longer name through; the rest of the array is zero.
+  // The parser rejects longer names; the rest of the array is zero.
   entry.ia_name.copy(info.ia_name, sizeof info.ia_name - 1);
   info.dapl_version_major = entry.major;
   info.dapl_version_minor = entry.minor;
@@ -26,7 +26,7 @@ bool matches(const IaKey& offered, const IaKey& wanted) {
          offered.thread_safe == wanted.thread_safe && offered.minor >= wanted.minor;
 }
 
-// A list in which nothing stands twice. Files may have tens of thousands of entries.
+// A list without duplicates, with a fast search: files may have tens of thousands of entries.
 class Unique {
  public:
   void add(std::string text) {
@@ -88,7 +88,7 @@ std::vector<Candidate> Tables::candidates(const IaKey& wanted) {
 }
 
 DAT_RETURN Tables::not_found_code(const IaKey& wanted) const {
-  // A candidate that matches but could not be used counts as not registered, like no name at all.
+  // A candidate that matches but could not be used counts as not registered, like an unknown name.
   bool usable = false, name = false, major = false, safety_only = false;
   for_each_key([&](const IaKey& key) {
     if (key.name != wanted.name) return;
@@ -133,7 +133,7 @@ bool Tables::knows(std::string_view name) const {
 Status Tables::add(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, Entry* owner) {
   for (const Registration& other : registrations_) {
     if (!(key_of(other.info) == key_of(info))) continue;
-    // Two entries of one chain may each have theirs.
+    // Two entries of one chain may each have their own.
     const auto speaks_for_entry = [&](const Entry* who) {
       return who != nullptr && key_of(who->info) == key_of(info);
     };
@@ -154,14 +154,14 @@ Status Tables::remove(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& inf
   auto best = registrations_.end();
   for (auto it = registrations_.begin(); it != registrations_.end(); ++it) {
     if (!(key_of(it->info) == key_of(info))) continue;
-    // Alternatives of one chain: the caller's own, else the one of that provider, else any.
+    // Among the alternatives of one chain: the caller's own, else one of that provider, else any.
     const bool own = caller != nullptr && it->owner == caller;
     if (best == registrations_.end() || own || it->provider == &provider) best = it;
     if (own) break;
   }
   if (best == registrations_.end()) return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
   if (best->users != 0) return failure(DAT_PROVIDER_IN_USE);
-  // Withdrawn outside of fini: the next open has to call init again.
+  // Removed outside of fini: the next open must call init again.
   if (best->owner != nullptr && best->owner->users == 0) best->owner->initialised = false;
   registrations_.erase(best);
   return {};
@@ -193,7 +193,7 @@ Registration* Tables::unowned(const IaKey& key) {
 
 std::vector<DAT_PROVIDER_INFO> Tables::list() const {
   std::vector<DAT_PROVIDER_INFO> providers;
-  std::unordered_set<IaKey, HashKey> listed;  // the names are those of the entries
+  std::unordered_set<IaKey, HashKey> listed;  // its names refer to the entries
   for (const Entry& entry : entries_)
     if (listed.insert(key_of(entry.info)).second) providers.push_back(entry.info);
   return providers;

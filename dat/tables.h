@@ -15,7 +15,7 @@
 
 namespace udapl::dat {
 
-// What an application asks for, and what a provider is registered as.
+// The key that an application requests, and under which a provider is registered.
 struct IaKey {
   std::string_view name;
   std::uint32_t major = 0;
@@ -30,15 +30,15 @@ struct IaKey {
 // A line of dat.conf: a provider that can be loaded.
 struct Entry {
   ConfEntry conf;
-  DAT_PROVIDER_INFO info{};          // what the provider's init and fini are given
+  DAT_PROVIDER_INFO info{};          // passed to the provider's init and fini
   bool loaded = false;               // entry_points are known
   ProviderEntryPoints entry_points;  // fini only if there is an init
-  bool initialised = false;          // init was called and fini was not since
+  bool initialised = false;          // init was called, and fini not since
   int users = 0;                     // uses of its registrations; fini is due when it drops to 0
   int open_ias = 0;                  // those uses that are open IAs
 };
 
-// What dat_registry_add_provider left: a provider that can be opened.
+// A registration by dat_registry_add_provider: a provider that can be opened.
 struct Registration {
   DAT_PROVIDER_INFO info{};
   const DAT_PROVIDER* provider = nullptr;  // identity only, not dereferenced once registered
@@ -48,7 +48,8 @@ struct Registration {
   int users = 0;
 };
 
-// One way to serve a request: an entry, or (null) a registration without owner of that minor.
+// One way to serve a request: an entry or, if that is null, a registration of this minor version
+// without owner.
 struct Candidate {
   Entry* entry = nullptr;
   std::uint32_t minor = 0;
@@ -70,9 +71,9 @@ class Tables {
   // or the next higher one; an entry with open IAs before the others of its chain.
   [[nodiscard]] std::vector<Candidate> candidates(const IaKey& wanted);
 
-  // PROVIDER_NOT_FOUND with the subtype that says how near the nearest provider is.
+  // PROVIDER_NOT_FOUND, with the subtype that states how the nearest provider differs.
   [[nodiscard]] DAT_RETURN not_found_code(const IaKey& wanted) const;
-  // Versions that there are of a name, as text, and all names that there are.
+  // The existing versions of a name, as text, and all existing names.
   [[nodiscard]] std::vector<std::string> alternatives(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] bool knows(std::string_view name) const;
@@ -83,7 +84,8 @@ class Tables {
   Status remove(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, const Entry* caller);
   // Whether an entry registered anything, under whatever key.
   [[nodiscard]] bool has_any(const Entry& owner) const;
-  // Forgets what an entry registered and its fini did not remove. REQUIRES: none of it is in use.
+  // Removes the registrations of an entry that its fini did not remove. REQUIRES: none of them is
+  // in use.
   void remove_all(const Entry& owner);
 
   // The registration through which an entry is opened; null if there is none.

@@ -10,8 +10,8 @@ namespace udapl::dat {
 
 // Small text helpers for messages. No state.
 
-// `text` in double quotes, fit for a terminal: other than printable ASCII becomes '?', the end of
-// what is longer than `limit` becomes "...".
+// `text` in double quotes, safe for a terminal: characters other than printable ASCII become '?',
+// and whatever is beyond `limit` becomes "...".
 [[nodiscard]] std::string quoted(std::string_view text, std::size_t limit = 64);
 
 // Up to three of `names`, best first, that a user who typed `wanted` may have meant.

@@ -12,13 +12,13 @@
 
 namespace udapl::dat {
 
-// Thrown by a body: the process lacks what it may have again, and the reason is noted. The function
+// Thrown by a body if a resource is temporarily exhausted and the cause was noted. The function
 // returns INSUFFICIENT_RESOURCES.
 struct Starved {};
 
-// Runs the body of an API function that may allocate. No exception of ours leaves it; the
-// cancellation of a thread, which GCC makes an exception, must.
-// The call and its return are traced under the name of the calling function.
+// Runs the body of an API function that may allocate. None of our exceptions leaves it; the
+// cancellation of a thread, which GCC implements as an exception, must. The call and its return are
+// traced under the name of the calling function.
 template <class Body>
 DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
   try {

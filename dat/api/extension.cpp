@@ -9,8 +9,8 @@ using namespace udapl::dat;
 
 namespace {
 
-// Is it a post, or something else that an object's provider does? Then the registry has nothing to
-// say: neither an IA's number nor the name of something to open.
+// Whether this is a post or another operation of an object's provider. The registry is not involved
+// then: the handle is neither an IA's number nor the name of something to open.
 bool is_providers(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
   if ((operation & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE)) != 0) return false;
   if (!is_object_address(handle)) return false;

@@ -12,9 +12,9 @@
 #include "dat/known_tables.h"
 #include "dat/provider_of.h"
 
-// How an API function reaches its provider. Each forwarder is one call of one of the three
-// templates here; the slot's type is checked against the function's. No lock, no allocation, no
-// exception handling: a thread that waits in a provider may be cancelled.
+// How an API function calls its provider. Each forwarder is one call of one of the three templates
+// here; the slot's type is checked against the function's. No lock, no allocation, no exception
+// handling: a thread that waits in a provider may be cancelled.
 
 // Marks the functions that libdat2 exports; the version script names them too.
 #define UDAPL_API __attribute__((visibility("default")))
@@ -36,7 +36,8 @@ struct Constant {};
 template <auto Slot, auto... Others>
 inline constexpr bool kIsOneOf = (std::is_same_v<Constant<Slot>, Constant<Others>> || ...);
 
-// The data path: no instruction is spent on handles that are none but null and numbers.
+// The data path: of the invalid handles only null and IA numbers are detected; no instruction is
+// spent on others.
 template <auto Slot>
 inline constexpr bool kIsHot =
     kIsOneOf<Slot, &DAT_PROVIDER::ep_post_send_func,
@@ -44,8 +45,8 @@ inline constexpr bool kIsHot =
              &DAT_PROVIDER::ep_post_rdma_read_func, &DAT_PROVIDER::ep_post_rdma_write_func,
              &DAT_PROVIDER::ep_post_rdma_read_to_rmr_func, &DAT_PROVIDER::rmr_bind_func,
              &DAT_PROVIDER::srq_post_recv_func, &DAT_PROVIDER::evd_dequeue_func>;
-// Calls that programs make in their loops: the provider traces what they do, not that they were
-// called.
+// Calls that programs make in their loops: the provider traces their effects, and the calls
+// themselves are not traced.
 template <auto Slot>
 inline constexpr bool kIsFrequent =
     kIsHot<Slot> ||
@@ -63,8 +64,8 @@ inline constexpr bool kIsClose<&DAT_PROVIDER::ia_close_func> = true;
 [[gnu::cold, gnu::noinline]] DAT_RETURN trace_return(const char* function, DAT_HANDLE handle,
                                                      DAT_RETURN code) noexcept;
 
-// Whether `handle` is an object of a provider, as far as can be told. For calls that are not hot:
-// what a program gives by mistake may be any address that can be read.
+// Whether `handle` is an object of a provider, as far as can be determined. For calls that are not
+// hot. A handle that a program passes by mistake may be any readable address.
 template <auto Slot>
 [[nodiscard]] inline bool is_object(DAT_HANDLE handle) noexcept {
   if (!is_object_address(handle)) return false;
@@ -89,8 +90,9 @@ inline DAT_RETURN call_provider([[maybe_unused]] const char* function,
   return (provider_of(object).*Slot)(object, args...);
 }
 
-// The first argument is an object of the provider, whose first word leads to the slot. Hot: a test
-// for null and for IA numbers (an IA where another object belongs), two loads and a jump.
+// The first argument is an object of the provider, whose first word points to the table with the
+// slot. If hot: a test for null and for IA numbers (an IA in place of another object), two loads
+// and a jump.
 template <auto Slot, DAT_RETURN_SUBTYPE NullSubtype, class... Args>
 inline DAT_RETURN forward(const char* function, DAT_HANDLE handle, Args... args) {
   static_assert(kSlotTakes<Slot, Args...>);
@@ -105,7 +107,8 @@ inline DAT_RETURN forward_ia(const char* function, DAT_IA_HANDLE ia, Args... arg
   static_assert(kSlotTakes<Slot, Args...>);
   const DAT_IA_HANDLE provider_ia = ia_table().resolve(ia);
   if (provider_ia == nullptr) [[unlikely]] {
-    // Most of these make something. A program that closes what it never opened knows why.
+    // Most of these calls create something, so a wrong IA is shown as an error. A program that
+    // closes an IA that it never opened usually knows why.
     return refuse_handle(function, ia, DAT_INVALID_HANDLE_IA,
                          kIsClose<Slot> ? trace::kNormal : trace::kError);
   }

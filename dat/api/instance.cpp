@@ -23,8 +23,8 @@ std::atomic<bool> finished{false};
 
 [[gnu::destructor]] void finish() { finished.store(true, std::memory_order_release); }
 
-// DAT_TRACE_LTTNG=1: the LTTng probes come into the process now, in sight of the providers that
-// will be loaded. Preloaded ones are there already.
+// If DAT_TRACE_LTTNG=1, loads the LTTng probes, with global visibility for the providers that will
+// be loaded later. Preloaded probes need no loading.
 void load_probes() {
   const char* const wanted = ::secure_getenv("DAT_TRACE_LTTNG");
   if (wanted == nullptr || std::strcmp(wanted, "1") != 0 || &::udapl_trace_probe_1 != nullptr)

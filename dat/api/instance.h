@@ -10,8 +10,8 @@ namespace udapl::dat {
 // The objects of the process. None is ever destroyed: applications and providers may call
 // from their own destructors, in any order.
 
-// An object that is constant initialised, so usable from the first instruction on, and kept for
-// ever.
+// An object that is constant-initialised, so usable from the first instruction on, and never
+// destroyed.
 template <class T>
 union Immortal {
   constexpr Immortal() noexcept : object() {}
@@ -25,8 +25,8 @@ extern constinit Immortal<IaTable> process_ia_table;
 extern constinit Immortal<KnownTables> process_known_tables;
 [[nodiscard]] inline KnownTables& known_tables() noexcept { return process_known_tables.object; }
 
-// Made, and dat.conf read, by the first call. Null once the destructors of this library have run.
-// Thread safe.
+// The first call creates the registry and reads dat.conf. Returns null once the destructors of this
+// library have run. Thread safe.
 [[nodiscard]] Registry* registry();
 
 }  // namespace udapl::dat

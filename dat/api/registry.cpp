@@ -14,8 +14,8 @@ using namespace udapl::dat;
 
 namespace {
 
-// Existing programs rely on a maximum that is too small succeeding, except for 0: a negative one is
-// room for nothing.
+// Existing programs rely on success if the maximum is too small, except for 0. A negative maximum
+// means room for nothing.
 DAT_RETURN list_providers(Registry& reg, DAT_COUNT max, DAT_COUNT* count,
                           DAT_PROVIDER_INFO** list) {
   if (count == nullptr) {
@@ -91,7 +91,7 @@ UDAPL_API DAT_RETURN dat_registry_providers_related(const DAT_NAME_PTR ia_name_a
   });
 }
 
-// Not the registry but the table: providers call this in every query.
+// Uses the table, not the registry: providers call this in every query.
 UDAPL_API DAT_RETURN dats_get_ia_handle(DAT_IA_HANDLE handle, DAT_IA_HANDLE* ia_handle) {
   return ia_table().translate(handle, ia_handle);
 }

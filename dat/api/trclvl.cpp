@@ -22,7 +22,7 @@ struct Target {
   DAT_IA_ATTR attr;
 };
 
-// INVALID_HANDLE; what the provider's ia_query says.
+// Returns INVALID_HANDLE, or the result of the provider's ia_query.
 DAT_RETURN query(const char* function, DAT_IA_HANDLE ia, Target& target) noexcept {
   target.ia = ia_table().resolve(ia);
   if (target.ia == nullptr) return refuse_handle(function, ia, DAT_INVALID_HANDLE_IA);
