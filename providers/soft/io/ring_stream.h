@@ -19,10 +19,6 @@ namespace udapl::soft {
 // The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
 // the peer to ring the bell, a unix socket that the reactor watches. The kernel closes the peer's
 // end of that socket when the peer dies.
-//
-// The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
-// the peer to ring the bell, a unix socket that the reactor watches. The socket is also closed when
-// the peer dies.
 class RingStream final : public ByteStream {
  public:
   struct Options {
