@@ -44,7 +44,7 @@ class Waiting {
   // Returns false if the caller would wait for a thread that waits, directly or through others, for
   // the caller. The wait has not begun then, and the caller must not wait.
   [[nodiscard]] bool begin() noexcept;
-  void end() noexcept;  // if it has begun
+  void end() noexcept;  // no effect unless begun
 
   // For is_kept_by(): whether that thread made this object.
   [[nodiscard]] bool is_thread(pthread_t thread) const noexcept {

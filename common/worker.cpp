@@ -18,7 +18,7 @@ Worker::~Worker() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The thread inherits a full mask: the application's signals go to its own threads.
+// The thread inherits a full signal mask: the application's threads handle its signals.
 bool Worker::start() noexcept {
   sigset_t all;
   sigset_t before;

@@ -21,7 +21,7 @@ namespace udapl::dat {
 // A provider's open returned `status`; `reason_given`: it gave a reason.
 [[nodiscard]] std::string advice_for_status(DAT_RETURN status, bool reason_given);
 
-// dat.conf could not be read because of `failure`, the system's text.
+// dat.conf could not be read because of `failure`, the system's error text.
 [[nodiscard]] std::string advice_for_file(std::string_view path, std::string_view failure);
 
 }  // namespace udapl::dat

@@ -69,7 +69,7 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
   return Status(failure.code);
 }
 
-// One attempt with one provider; touches `opened` only on success.
+// One attempt with one provider; modifies `opened` only on success.
 Status Registry::open_ia(const Registration& registration, const OpenRequest& request,
                          OpenedIa& opened) {
   DAT_EVD_HANDLE async_evd = request.async_evd != nullptr ? *request.async_evd : nullptr;

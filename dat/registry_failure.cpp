@@ -33,7 +33,7 @@ PassedOver Registry::refusal(const Candidate& candidate, Status status) const {
   return refused;
 }
 
-// `status` is that of the first provider that did not open; success: there was none.
+// `status` is the code of the first provider whose open failed; success: no provider was tried.
 NotFound Registry::describe_failure(const IaKey& wanted, Status status) {
   NotFound failure;
   failure.ia_name = wanted.name;

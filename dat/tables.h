@@ -90,7 +90,7 @@ class Tables {
 
   // The registration through which an entry is opened; null if there is none.
   [[nodiscard]] Registration* registration_of(const Entry& entry);
-  // A registration for which no entry of the same key is responsible.
+  // A registration with this key that no entry with the same key owns.
   [[nodiscard]] Registration* unowned(const IaKey& key);
 
   // The static table, each key once, in file order.

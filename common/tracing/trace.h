@@ -89,7 +89,7 @@ class About {
 
 // ---- records -----------------------------------------------------------------------------------
 
-// Write one record; errno is preserved. Called through the macros.
+// Writes one record; errno is preserved. Called through the macros.
 [[gnu::format(printf, 3, 4), gnu::cold]] void write(Level level, const char* function,
                                                     const char* format, ...) noexcept;
 // Like write(), for events that a peer can cause as often as it likes: no more records are written

@@ -32,7 +32,7 @@ struct alignas(kPageSize) Page {
   constexpr explicit Page(std::int32_t level) noexcept
       : threshold(level), text_level(level), probe_level(-1) {}
 
-  // Both may run in several processes at a time; the last one leaves the right threshold.
+  // Both may run in several processes at a time; the last one to run sets the right threshold.
   void set_text_level(std::int32_t level) noexcept {
     text_level.store(level, std::memory_order_relaxed);
     settle();

@@ -221,7 +221,8 @@ void RingStream::check_peer() noexcept {
 
 // ---- pages of a connection that has become idle -------------------------------------------------
 
-// Not if a thread polls the reactor: for the timer, it would read the clock in each of its turns.
+// Starts the idle timer, unless a thread polls the reactor: for a timer, it would read the clock in
+// each of its turns.
 void RingStream::watch_pages() noexcept {
   tidy_at_ = put_ + kWorthIt;
   if (handler_ == nullptr || reactor_.polled()) return;

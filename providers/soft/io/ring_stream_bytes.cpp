@@ -128,7 +128,8 @@ IoResult RingStream::read(std::span<std::byte> room) noexcept {
     case shm::RingMoved::kBlocked:
       break;
   }
-  // A killed peer sets no end. As with a socket, that is an end, or a reset if it had unread data.
+  // A killed peer marks no end. As with a socket, the stream has ended, or is broken if the peer
+  // had not read all that we sent.
   if (lost_) return {IoResult::kBroken, ECONNRESET};
   return {peer_gone_ ? IoResult::kEnd : IoResult::kBlocked};
 }
@@ -221,7 +222,7 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   };
   if (borrower_.take(first + second, fetch, put)) return {IoResult::kDone, 0, first + second};
   if (borrower_.broken()) return {IoResult::kBroken, EPROTO};
-  // The peer must copy the bytes into the spare memory first, if it is still there.
+  // If the peer is still there, it must copy the bytes into the spare memory first.
   if (peer_gone_ || reader_.end() != shm::RingEnd::kNone) return {IoResult::kBroken, ECONNRESET};
   return {};
 }

@@ -16,7 +16,7 @@
 namespace udapl::iwarp {
 namespace {
 
-// From this size on the folding implementation of ISA-L is worth its call.
+// From this size on the folding implementation of ISA-L is faster, in spite of the call.
 constexpr std::size_t kIsalFrom = 64;
 
 constexpr std::array<std::uint32_t, 256> make_table() {

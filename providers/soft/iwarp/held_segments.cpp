@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kLeastChunk = 4096;
 constexpr std::size_t kUsualChunk = 65536;
 
-// In front of each ULPDU.
+// Precedes each ULPDU in a chunk.
 struct Record {
   std::uint16_t length;
   bool first;

@@ -116,7 +116,7 @@ bool Process::may_still_copy(std::uint32_t tid) const noexcept {
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/stat", static_cast<int>(pid_), tid);
   const char state = parse_status(read_text(path.data())).state;
   if (has_gone(state)) return false;
-  // Not 't': a debugger stops it before the system call as well.
+  // Not 't': a debugger may also stop it before the system call.
   return state != 'T' || !stopped_behind_copy(pid_, tid);
 }
 
