@@ -6,15 +6,15 @@
 ///     dat::Adapter adapter("soft");
 ///     dat::Queue completions(adapter, DAT_EVD_DTO_FLAG, 64);
 ///
-/// Every class is a handle of C and what it needs to be freed. An object keeps those that it was
-/// made of alive (an endpoint its queues and its zone, everything its adapter), so they may go out
-/// of scope in any order. Posts and dequeues are the calls of C, inline, with one branch for an
-/// error.
+/// Every class wraps a C handle and what is needed to free it. An object keeps the objects that it
+/// was created from alive (an endpoint its queues and its zone, every object its adapter), so they
+/// may go out of scope in any order. Posts and dequeues are the C calls, inline, with one branch
+/// for an error.
 ///
-/// Threads: as the calls of C. An object is moved and destroyed by one thread, while no call on it
-/// runs. Objects that were moved from may only be destroyed or assigned to.
+/// Threads: as for the C calls. An object is moved or destroyed by one thread, while no call on it
+/// runs. A moved-from object may only be destroyed or assigned to.
 ///
-/// Exceptions: dat::Error where a call of C fails; std::bad_alloc. Destructors throw none.
+/// Exceptions: dat::Error if a C call fails; std::bad_alloc. Destructors do not throw.
 #pragma once
 
 #include <dat/dat_diagnosis_extensions.h>
@@ -46,7 +46,7 @@ namespace dat {
 // ---- errors
 // --------------------------------------------------------------------------------------
 
-/// A call of DAT that failed. what() is "<call>: <cause>", with the reason of dat_last_cause().
+/// A failed DAT call. what() is "<call>: <cause>", with the reason from dat_last_cause().
 class Error : public std::runtime_error {
  public:
   Error(DAT_RETURN status, const char* call)
@@ -80,10 +80,10 @@ inline void check(DAT_RETURN status, const char* call) {
 // ----------------------------------------------------------------------------------------
 
 using Duration = std::chrono::microseconds;
-/// Without end.
+/// No time limit.
 inline constexpr Duration kForever = Duration::max();
 
-/// As the calls of C take it; what is longer than they can is without end.
+/// Converts to the argument of a C call; a duration too long for one becomes DAT_TIMEOUT_INFINITE.
 [[nodiscard]] constexpr DAT_TIMEOUT timeout(Duration duration) noexcept {
   if (duration.count() < 0) return 0;
   if (duration.count() >= static_cast<Duration::rep>(DAT_TIMEOUT_INFINITE))
@@ -98,7 +98,7 @@ namespace detail {
 
 using Free = DAT_RETURN (*)(DAT_HANDLE);
 
-/// A handle and those that live at least as long.
+/// A handle and the nodes that it keeps alive.
 struct Node {
   Node(DAT_HANDLE of, Free how, std::initializer_list<std::shared_ptr<Node>> those)
       : handle(of), free(how), parents(those) {}
@@ -117,7 +117,7 @@ inline DAT_RETURN close_adapter(DAT_HANDLE ia) { return dat_ia_close(ia, DAT_CLO
 
 }  // namespace detail
 
-/// What all objects have: a handle, and ownership.
+/// Base of all objects: a handle and its ownership.
 class Object {
  public:
   Object(Object&& other) noexcept
@@ -130,9 +130,9 @@ class Object {
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
 
-  /// For the calls of C; stays ours.
+  /// For C calls; this object keeps ownership.
   [[nodiscard]] DAT_HANDLE handle() const noexcept { return handle_; }
-  /// The caller frees it from now on, with C.
+  /// Gives up ownership: the caller must free the handle with the C call.
   [[nodiscard]] DAT_HANDLE release() noexcept {
     if (node_ != nullptr) node_->handle = DAT_HANDLE_NULL;
     return std::exchange(handle_, DAT_HANDLE_NULL);
@@ -158,7 +158,7 @@ class Object {
   std::shared_ptr<detail::Node> node_;
 };
 
-/// An adapter of dat.conf, open.
+/// An open adapter, by its name in dat.conf.
 class Adapter : public Object {
  public:
   explicit Adapter(const std::string& name, DAT_COUNT async_events = 8) {
@@ -190,7 +190,7 @@ struct Completion {
   DAT_DTO_COOKIE cookie;
   DAT_DTO_COMPLETION_STATUS status;
   DAT_DTOS operation;
-  std::size_t length;  ///< of success only
+  std::size_t length;  ///< valid on success only
 
   [[nodiscard]] bool good() const noexcept { return status == DAT_DTO_SUCCESS; }
   [[nodiscard]] const char* status_name() const noexcept { return dat_dto_status_name(status); }
@@ -203,28 +203,28 @@ struct Bound {
   DAT_DTO_COMPLETION_STATUS status;
 };
 
-/// A peer requests a connection: make a Request of it.
+/// A peer requests a connection: construct a Request from this.
 struct Arrival {
   DAT_CR_HANDLE request;
   DAT_CONN_QUAL port;
 };
 
-/// A connection is up. The data are the peer's, and valid until the endpoint is reset or freed.
+/// A connection is established. The data is the peer's, valid until the endpoint is reset or freed.
 struct Established {
   DAT_EP_HANDLE endpoint;
   std::span<const std::byte> private_data;
 };
 
-/// A connection has ended, or came to nothing: `why` is one of DAT_CONNECTION_EVENT_*.
+/// A connection has ended or could not be established: `why` is one of DAT_CONNECTION_EVENT_*.
 struct Ended {
   DAT_EP_HANDLE endpoint;
   DAT_EVENT_NUMBER why;
-  std::span<const std::byte> private_data;  ///< of a peer that rejected it
+  std::span<const std::byte> private_data;  ///< from a peer that rejected the connection
 
   [[nodiscard]] const char* name() const noexcept { return dat_event_name(why); }
 };
 
-/// Something is wrong with an object, or a mark was crossed.
+/// An object has failed, or a watermark was crossed.
 struct Asynchronous {
   DAT_EVENT_NUMBER number;
   DAT_HANDLE object;
@@ -236,7 +236,7 @@ struct Software {
   void* pointer;
 };
 
-/// Of an extension, as it is in C.
+/// An extension event, as in C.
 struct Extended {
   DAT_EVENT event;
 };
@@ -275,7 +275,7 @@ using Event =
   return Extended{event};
 }
 
-/// Handlers of several kinds of events in one: std::visit(dat::Handlers{...}, event).
+/// Combines handlers of several kinds of events: std::visit(dat::Handlers{...}, event).
 template <typename... Kinds>
 struct Handlers : Kinds... {
   using Kinds::operator()...;
@@ -283,7 +283,7 @@ struct Handlers : Kinds... {
 template <typename... Kinds>
 Handlers(Kinds...) -> Handlers<Kinds...>;
 
-/// A CNO with a descriptor: readable while one of its queues has something new.
+/// A CNO with a file descriptor, which is readable while one of its queues has new events.
 class Notifier : public Object {
  public:
   explicit Notifier(const Adapter& adapter) {
@@ -291,9 +291,9 @@ class Notifier : public Object {
     check(dat_cno_fd_create(adapter.handle(), &fd_, &cno), "dat_cno_fd_create");
     own(cno, &dat_cno_free, {node_of(adapter)});
   }
-  /// To be polled, by epoll for example; belongs to the notifier.
+  /// For polling, with epoll for example; belongs to the notifier.
   [[nodiscard]] int fd() const noexcept { return fd_; }
-  /// Before its queues are emptied: what comes later makes the descriptor readable again.
+  /// Call it before emptying the queues: later events make the descriptor readable again.
   void acknowledge() {
     DAT_EVD_HANDLE hint = DAT_HANDLE_NULL;
     check(dat_cno_trigger(handle(), &hint), "dat_cno_trigger");
@@ -315,7 +315,7 @@ class Queue : public Object {
     own(created_, &dat_evd_free, {node_of(adapter), node_of(notifier)});
   }
 
-  /// Of an EVD that C has made: this object frees it.
+  /// Takes ownership of an EVD that was created with a C call.
   [[nodiscard]] static Queue adopt(DAT_EVD_HANDLE evd) { return Queue(evd); }
 
   /// The next event, if there is one.
@@ -331,8 +331,8 @@ class Queue : public Object {
     if (!poll(event)) return std::nullopt;
     return event_of(event);
   }
-  /// Waits for the next event; nothing if the time is over, or a signal came. Not for queues of a
-  /// notifier.
+  /// Waits for the next event. Returns nothing when the limit has passed or a signal has arrived.
+  /// Not for queues of a notifier.
   [[nodiscard]] std::optional<Event> wait(Duration limit = kForever) const {
     DAT_EVENT event;
     DAT_COUNT more = 0;
@@ -354,7 +354,7 @@ class Queue : public Object {
 // ---- memory
 // --------------------------------------------------------------------------------------
 
-/// A protection zone: which memory endpoints may touch.
+/// A protection zone: determines which memory endpoints may access.
 class Zone : public Object {
  public:
   explicit Zone(const Adapter& adapter) {
@@ -364,8 +364,8 @@ class Zone : public Object {
   }
 };
 
-/// Memory of the program that transfers may use. The bytes stay the program's, and have to outlive
-/// this object; this object has to outlive the transfers.
+/// Memory of the program, registered for transfers. The program still owns the bytes. They must
+/// outlive this object, and this object must outlive the transfers.
 class Memory : public Object {
  public:
   Memory(const Adapter& adapter, const Zone& zone, std::span<std::byte> bytes,
@@ -394,7 +394,7 @@ class Memory : public Object {
     return triplet;
   }
   [[nodiscard]] DAT_LMR_TRIPLET segment() const noexcept { return segment(0, bytes_.size()); }
-  /// A piece as the peer has to know it.
+  /// A piece as the peer must specify it.
   [[nodiscard]] DAT_RMR_TRIPLET remote(std::size_t offset, std::size_t size) const noexcept {
     DAT_RMR_TRIPLET triplet{};
     triplet.virtual_address = reinterpret_cast<std::uintptr_t>(bytes_.data()) + offset;
@@ -426,8 +426,8 @@ using Segments = std::span<const DAT_LMR_TRIPLET>;
 }
 
 /// An EP: one end of a connection. Destroying one breaks its connection, and messages that are
-/// still in its queue of receives may be lost: disconnect(), wait for Ended, and empty the queues
-/// before.
+/// still in its queue of receives may be lost: first call disconnect(), wait for Ended, and empty
+/// the queues.
 class Endpoint : public Object {
  public:
   Endpoint(const Adapter& adapter, const Zone& zone, const Queue& receives, const Queue& requests,
@@ -441,10 +441,10 @@ class Endpoint : public Object {
          node_of(connections)});
   }
 
-  /// Of an EP that C has made: this object frees it, the caller what belongs to it.
+  /// Takes ownership of an EP that was created with a C call, but not of its EVDs and PZ.
   [[nodiscard]] static Endpoint adopt(DAT_EP_HANDLE ep) { return Endpoint(ep); }
 
-  /// Asks for a connection; Established or Ended tells what came of it.
+  /// Requests a connection; Established or Ended reports the outcome.
   void connect(const sockaddr* address, DAT_CONN_QUAL port, Duration limit = kForever,
                std::span<const std::byte> private_data = {}) const {
     check(dat_ep_connect(handle(), const_cast<sockaddr*>(address), port, timeout(limit),
@@ -453,7 +453,7 @@ class Endpoint : public Object {
                          DAT_CONNECT_DEFAULT_FLAG),
           "dat_ep_connect");
   }
-  /// The same by the name or address of a host.
+  /// The same with the name or address of a host.
   void connect(const std::string& host, DAT_CONN_QUAL port, Duration limit = kForever,
                std::span<const std::byte> private_data = {}) const {
     addrinfo hints{};
@@ -464,7 +464,7 @@ class Endpoint : public Object {
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
     connect(found->ai_addr, port, limit, private_data);
   }
-  /// What was posted is done first, unless `how` is abrupt; Ended tells when it is over.
+  /// Posted requests complete first, unless `how` is abrupt; Ended reports the end.
   void disconnect(DAT_CLOSE_FLAGS how = DAT_CLOSE_GRACEFUL_FLAG) const {
     check(dat_ep_disconnect(handle(), how), "dat_ep_disconnect");
   }
@@ -494,7 +494,7 @@ class Endpoint : public Object {
     check(dat_ep_post_rdma_read(handle(), count(local), data(local), cookie, &remote, flags),
           "dat_ep_post_rdma_read");
   }
-  /// Of one segment.
+  /// With one segment.
   void post_send(const DAT_LMR_TRIPLET& local, DAT_DTO_COOKIE cookie = {},
                  DAT_COMPLETION_FLAGS flags = DAT_COMPLETION_DEFAULT_FLAG) const {
     post_send(Segments(&local, 1), cookie, flags);
@@ -512,7 +512,7 @@ class Endpoint : public Object {
   }
 };
 
-/// A PSP: requests for a port go to a queue, as Arrival.
+/// A PSP: delivers the requests for a port to a queue, as Arrival.
 class Listener : public Object {
  public:
   Listener(const Adapter& adapter, DAT_CONN_QUAL port, const Queue& requests) {
@@ -539,7 +539,7 @@ class Request {
     check(dat_cr_query(cr_, DAT_CR_FIELD_ALL, &parameters), "dat_cr_query");
     return parameters;
   }
-  /// Established or Ended tells what came of it.
+  /// Established or Ended reports the outcome.
   void accept(const Endpoint& endpoint, std::span<const std::byte> private_data = {}) {
     check(dat_cr_accept(cr_, endpoint.handle(), static_cast<DAT_COUNT>(private_data.size()),
                         const_cast<std::byte*>(private_data.data())),
@@ -560,8 +560,8 @@ class Request {
 // ---- event loop
 // ----------------------------------------------------------------------------------
 
-/// Queues with a handler each, in one thread. Stands alone, by run(), or as a guest of another
-/// loop: that one polls fd() and calls dispatch() when it is readable.
+/// An event loop over queues with one handler each, for one thread. Runs by itself with run(), or
+/// inside another loop, which polls fd() and calls dispatch() when it is readable.
 class Loop {
  public:
   using Handler = std::function<void(const Event&)>;
@@ -581,7 +581,7 @@ class Loop {
 
   [[nodiscard]] int fd() const noexcept { return notifier_.fd(); }
 
-  /// A queue of the loop, as long as this object lives; the loop has to live longer.
+  /// Keeps a queue in the loop as long as this object exists. The loop must outlive it.
   class Watch {
    public:
     Watch(Watch&& other) noexcept
@@ -599,8 +599,8 @@ class Loop {
     std::shared_ptr<Entry> entry_;
   };
 
-  /// A queue whose events go to `handler`. Handlers may add watches, and destroy their own and
-  /// others; what a handler throws comes out of dispatch().
+  /// Creates a queue whose events go to `handler`. Handlers may add watches and destroy any watch,
+  /// their own included; an exception of a handler propagates out of dispatch().
   [[nodiscard]] Watch watch(const Adapter& adapter, DAT_EVD_FLAGS flags, DAT_COUNT length,
                             Handler handler) {
     auto entry =
@@ -609,7 +609,7 @@ class Loop {
     return Watch(this, std::move(entry));
   }
 
-  /// Handles what there is, without waiting. How many events that were.
+  /// Handles all queued events, without waiting, and returns their number.
   std::size_t dispatch() {
     notifier_.acknowledge();
     std::size_t handled = 0;
@@ -628,7 +628,7 @@ class Loop {
     }
     return handled;
   }
-  /// Waits for something to handle, at most that long, and handles it.
+  /// Waits for events, at most for `limit`, and handles them.
   std::size_t run_once(Duration limit = kForever) {
     using std::chrono::milliseconds;
     pollfd ready{notifier_.fd(), POLLIN, 0};
@@ -640,11 +640,11 @@ class Loop {
     if (::poll(&ready, 1, wait) < 0 && errno != EINTR) throw std::runtime_error("poll");
     return dispatch();
   }
-  /// Until stop().
+  /// Runs until stop() is called.
   void run() {
     for (stopped_ = false; !stopped_;) run_once();
   }
-  /// From a handler.
+  /// Call it from a handler.
   void stop() noexcept { stopped_ = true; }
 
  private:

@@ -10,8 +10,8 @@
  *     }
  *
  * Success is exactly DAT_SUCCESS. The enumerators of DAT_RETURN_TYPE hold the type bits alone, so
- * compare them with DAT_GET_TYPE(status), never with the status itself. The subtype tells more
- * where one is given, and a program should not depend on it.
+ * compare them with DAT_GET_TYPE(status), never with the status itself. The subtype, where there is
+ * one, gives more detail; a program should not depend on it.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ DAT_BEGIN_DECLS
 
 typedef DAT_UINT32 DAT_RETURN;
 
-/** @name Class bits. Some providers of other makers return failures without any. @{ */
+/** @name Class bits. Some third-party providers return failures without any. @{ */
 #define DAT_CLASS_ERROR 0x80000000
 #define DAT_CLASS_WARNING 0x40000000
 #define DAT_CLASS_SUCCESS 0x00000000
@@ -42,17 +42,17 @@ typedef DAT_UINT32 DAT_RETURN;
 /** What went wrong. */
 typedef enum dat_return_type {
   DAT_SUCCESS = 0x00000000,                     /**< Done. */
-  DAT_ABORT = 0x00010000,                       /**< Given up: IA closed or object destroyed. */
+  DAT_ABORT = 0x00010000,                       /**< Aborted: IA closed or object destroyed. */
   DAT_CONN_QUAL_IN_USE = 0x00020000,            /**< A service point listens there already. */
   DAT_INSUFFICIENT_RESOURCES = 0x00030000,      /**< Out of memory, device objects or slots. */
   DAT_INTERNAL_ERROR = 0x00040000,              /**< A fault of the provider. */
-  DAT_INVALID_HANDLE = 0x00050000,              /**< Null, destroyed, or of another kind. */
+  DAT_INVALID_HANDLE = 0x00050000,              /**< Null, destroyed, or of the wrong kind. */
   DAT_INVALID_PARAMETER = 0x00060000,           /**< An argument is out of its range. */
-  DAT_INVALID_STATE = 0x00070000,               /**< Not in the present state of the object. */
-  DAT_LENGTH_ERROR = 0x00080000,                /**< Lengths do not fit each other. */
+  DAT_INVALID_STATE = 0x00070000,               /**< Not allowed in the object's present state. */
+  DAT_LENGTH_ERROR = 0x00080000,                /**< Lengths are inconsistent. */
   DAT_MODEL_NOT_SUPPORTED = 0x00090000,         /**< The provider lacks this capability. */
   DAT_PROVIDER_NOT_FOUND = 0x000a0000,          /**< No provider of this name and version. */
-  DAT_PRIVILEGES_VIOLATION = 0x000b0000,        /**< No such LMR, or it lacks the right needed. */
+  DAT_PRIVILEGES_VIOLATION = 0x000b0000,        /**< No such LMR, or it lacks a privilege. */
   DAT_PROTECTION_VIOLATION = 0x000c0000,        /**< Protection zones differ. */
   DAT_QUEUE_EMPTY = 0x000d0000,                 /**< Nothing to dequeue, or nothing in time. */
   DAT_QUEUE_FULL = 0x000e0000,                  /**< No room for another software event. */
@@ -66,7 +66,7 @@ typedef enum dat_return_type {
   DAT_PORT_IN_USE = 0x00160000,                 /**< CSP: another listener has the port. */
   DAT_COMM_NOT_SUPPORTED = 0x00170000,          /**< CSP: no such communicator. */
   DAT_EXTENSION_BASE = 0x10000000,              /**< First type that belongs to extensions. */
-  DAT_NOT_IMPLEMENTED = 0x3fff0000              /**< The provider has not written this call. */
+  DAT_NOT_IMPLEMENTED = 0x3fff0000              /**< The provider does not implement this call. */
 } DAT_RETURN_TYPE;
 
 /** Another name of DAT_PROVIDER_NOT_FOUND. */
@@ -100,7 +100,7 @@ typedef enum dat_return_subtype {
   DAT_INVALID_HANDLE_RSP = 17,
   DAT_INVALID_HANDLE_CR = 18,
   DAT_INVALID_HANDLE_CNO = 19,
-  DAT_INVALID_HANDLE_EVD_CR = 20, /**< No EVD, or one that takes no connection requests. */
+  DAT_INVALID_HANDLE_EVD_CR = 20, /**< Not an EVD, or not one for connection requests. */
   DAT_INVALID_HANDLE_EVD_REQUEST = 21,
   DAT_INVALID_HANDLE_EVD_RECV = 22,
   DAT_INVALID_HANDLE_EVD_CONN = 23,
@@ -143,7 +143,7 @@ typedef enum dat_return_subtype {
   DAT_INVALID_STATE_EP_DISCPENDING = 55,
   DAT_INVALID_STATE_EP_PROVIDERCONTROL = 56, /**< The provider, not the application, owns it. */
   /* ... or what it lacks. */
-  DAT_INVALID_STATE_EP_NOTREADY = 57, /**< A PZ or an EVD is still to be set. */
+  DAT_INVALID_STATE_EP_NOTREADY = 57, /**< A PZ or an EVD is not set yet. */
   DAT_INVALID_STATE_EP_RECV_WATERMARK = 58,
   DAT_INVALID_STATE_EP_PZ = 59,
   DAT_INVALID_STATE_EP_EVD_REQUEST = 60,
@@ -196,7 +196,7 @@ typedef enum dat_return_subtype {
 
   /* DAT_INVALID_ADDRESS */
   DAT_INVALID_ADDRESS_UNSUPPORTED = 97, /**< Well formed, not usable here: multicast, broadcast. */
-  DAT_INVALID_ADDRESS_UNREACHABLE = 98, /**< Known at once to have no route. */
+  DAT_INVALID_ADDRESS_UNREACHABLE = 98, /**< There is no route, which is known at once. */
   DAT_INVALID_ADDRESS_MALFORMED = 99,   /**< Never valid. */
 
   /* DAT_PROVIDER_NOT_FOUND: the part of the request that nothing matched. */

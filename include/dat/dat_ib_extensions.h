@@ -3,9 +3,9 @@
  * InfiniBand extensions: atomic operations, immediate data, datagrams, queries without an open IA,
  * counters and collectives.
  *
- * An IA has them if extension_supported of DAT_IA_ATTR is DAT_EXTENSION_IB; which of them is told
- * by the named provider attributes below. All are macros around dat_extension_op() that convert
- * their arguments, except cookies, which must be of type DAT_DTO_COOKIE. They yield a DAT_RETURN.
+ * An IA has them if extension_supported of DAT_IA_ATTR is DAT_EXTENSION_IB; the named provider
+ * attributes below say which of them. All are macros around dat_extension_op() that convert their
+ * arguments, except cookies, which must be of type DAT_DTO_COOKIE. They yield a DAT_RETURN.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ DAT_BEGIN_DECLS
 
 /** @name More values for enumerations of DAT. @{ */
 
-/** For DAT_EVD_FLAGS: the EVD takes events of extensions. */
+/** For DAT_EVD_FLAGS: the EVD receives extension events. */
 typedef enum dat_ib_evd_extension_flags {
   DAT_IB_EVD_EXTENSION_FLAG = 0x200
 } DAT_IB_EVD_EXTENSION_FLAGS;
@@ -39,7 +39,7 @@ typedef enum dat_ib_evd_extension_flags {
 /** For DAT_MEM_PRIV_FLAGS: peers may use atomic operations. */
 typedef enum dat_ib_mem_priv_flags { DAT_IB_MEM_PRIV_REMOTE_ATOMIC = 0x40 } DAT_IB_MEM_PRIV_FLAGS;
 
-/** For DAT_SERVICE_TYPE: an EP for datagrams, which talks to many peers without connection. */
+/** For DAT_SERVICE_TYPE: an EP for datagrams, which reaches many peers without a connection. */
 typedef enum dat_ib_service_type { DAT_IB_SERVICE_TYPE_UD = 1 } DAT_IB_SERVICE_TYPE;
 
 /** For DAT_HANDLE_TYPE. */
@@ -50,8 +50,8 @@ typedef enum dat_ib_handle_type {
 
 /** For DAT_DTOS: the operation of a completion. */
 typedef enum dat_ib_dtos {
-  DAT_IB_DTO_RDMA_WRITE_IMMED = 8, /**< Own write with immediate data. */
-  DAT_IB_DTO_RECV_IMMED = 9,       /**< The peer's write with immediate data took a receive. */
+  DAT_IB_DTO_RDMA_WRITE_IMMED = 8, /**< Local RDMA write with immediate data. */
+  DAT_IB_DTO_RECV_IMMED = 9,       /**< The peer's write with immediate data used a receive. */
   DAT_IB_DTO_FETCH_ADD = 10,
   DAT_IB_DTO_CMP_SWAP = 11,
   DAT_IB_DTO_RECV_MSG_IMMED = 12, /**< A send with immediate data. */
@@ -75,21 +75,21 @@ typedef enum dat_ib_event_number {
   DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED = 0x40002, /**< connect_event_data. */
   DAT_IB_UD_CONNECTION_REJECT_EVENT = 0x40003,      /**< connect_event_data. */
   DAT_IB_UD_CONNECTION_ERROR_EVENT = 0x40004,       /**< connect_event_data. */
-  DAT_IB_COLLECTIVE_EVENT = 0x40005                 /**< Nothing but event_extension_data. */
+  DAT_IB_COLLECTIVE_EVENT = 0x40005                 /**< Only event_extension_data. */
 } DAT_IB_EVENT_NUMBER;
 
-/** What an event of extensions is about. */
+/** What an extension event reports. */
 typedef enum dat_ib_ext_type {
   DAT_IB_FETCH_AND_ADD = 0,
   DAT_IB_CMP_AND_SWAP = 1,
-  DAT_IB_RDMA_WRITE_IMMED = 2,      /**< Own write with immediate data. */
-  DAT_IB_RDMA_WRITE_IMMED_DATA = 3, /**< The peer's; val.immed is valid. */
+  DAT_IB_RDMA_WRITE_IMMED = 2,      /**< Local RDMA write with immediate data. */
+  DAT_IB_RDMA_WRITE_IMMED_DATA = 3, /**< RDMA write of the peer; val.immed is valid. */
   DAT_IB_RECV_IMMED_DATA = 4,       /**< A send with immediate data; val.immed is valid. */
-  DAT_IB_UD_CONNECT_REQUEST = 5,    /**< With the CR of a datagram peer. */
+  DAT_IB_UD_CONNECT_REQUEST = 5,    /**< Carries the CR of a datagram peer. */
   DAT_IB_UD_REMOTE_AH = 6,          /**< Resolved by us; remote_ah is valid. */
   DAT_IB_UD_PASSIVE_REMOTE_AH = 7,  /**< Accepted by us; remote_ah is valid. */
   DAT_IB_UD_SEND = 8,
-  DAT_IB_UD_RECV = 9, /**< transfered_length has 40 bytes for the network header. */
+  DAT_IB_UD_RECV = 9, /**< transfered_length includes 40 bytes for the network header. */
   DAT_IB_UD_CONNECT_REJECT = 10,
   DAT_IB_UD_CONNECT_ERROR = 11,
 
@@ -113,14 +113,14 @@ typedef enum dat_ib_ext_type {
   DAT_IB_COLLECTIVE_BARRIER_STATUS = 28
 } DAT_IB_EXT_TYPE;
 
-/** How an extended operation ended; the completion status of a transfer tells more. */
+/** How an extended operation ended; the completion status of a transfer gives more detail. */
 typedef enum dat_ib_status {
   DAT_OP_SUCCESS = 0,
   DAT_IB_OP_ERR = 1,
   DAT_IB_COLL_COMP_ERR = 2 /**< A collective operation failed. */
 } DAT_IB_STATUS;
 
-struct ibv_ah; /* of infiniband/verbs.h */
+struct ibv_ah; /* from infiniband/verbs.h */
 
 /** Where to send datagrams. */
 typedef struct dat_ib_addr_handle {
@@ -130,7 +130,7 @@ typedef struct dat_ib_addr_handle {
 } DAT_IB_ADDR_HANDLE;
 
 typedef struct dat_ib_immed_data {
-  DAT_UINT32 data; /**< As in the completion of the device: no conversion of byte order. */
+  DAT_UINT32 data; /**< As in the completion of the device, without byte order conversion. */
 } DAT_IB_IMMED_DATA;
 
 typedef struct dat_ib_collective_event_data {
@@ -140,7 +140,7 @@ typedef struct dat_ib_collective_event_data {
 
 /** event_extension_data of an event; cast its address to a pointer to this. */
 typedef struct dat_ib_extension_event_data {
-  DAT_IB_EXT_TYPE type; /**< Says which members are valid. */
+  DAT_IB_EXT_TYPE type; /**< Determines which members are valid. */
   DAT_IB_STATUS status;
   union {
     DAT_IB_IMMED_DATA immed;
@@ -153,12 +153,12 @@ typedef struct dat_ib_extension_event_data {
 } DAT_IB_EXTENSION_EVENT_DATA;
 
 /**
- * @name Atomic operations on 8 bytes of the peer's memory. The old value arrives in `lbuf`.
+ * @name Atomic operations on 8 bytes of the peer's memory. The old value is stored in `lbuf`.
  *
  * ep       in: connected EP, as for RDMA
- * add_val  in, DAT_UINT64: what to add
- * cmp_val  in, DAT_UINT64: what must be there ...
- * swap_val in, DAT_UINT64: ... to be replaced by this
+ * add_val  in, DAT_UINT64: value to add
+ * cmp_val  in, DAT_UINT64: value to compare with
+ * swap_val in, DAT_UINT64: value to store if they are equal
  * lbuf     in, DAT_LMR_TRIPLET*: 8 bytes, locally writable
  * cookie   in, DAT_DTO_COOKIE: for the completion event
  * rbuf     in, DAT_RMR_TRIPLET*: 8 bytes, aligned, with DAT_IB_MEM_PRIV_REMOTE_ATOMIC
@@ -178,7 +178,7 @@ typedef struct dat_ib_extension_event_data {
 /** @} */
 
 /**
- * RDMA write that also takes a receive of the peer and tells it a number.
+ * RDMA write that also consumes a receive of the peer and delivers a number with it.
  *
  * ep, lbuf, cookie, rbuf, flgs  as in dat_ep_post_rdma_write()
  * size                          in: number of segments in lbuf
@@ -193,12 +193,12 @@ typedef struct dat_ib_extension_event_data {
                    (DAT_RMR_TRIPLET*)(rbuf), (DAT_UINT32)(idata), (DAT_COMPLETION_FLAGS)(flgs))
 
 /**
- * @name Datagrams, on an EP of service type DAT_IB_SERVICE_TYPE_UD. dat_ep_connect(), any number of
- * times, finds peers: each ESTABLISHED event brings the address to send to. Receive buffers begin
- * with 40 bytes for the network header.
+ * @name Datagrams, on an EP of service type DAT_IB_SERVICE_TYPE_UD. dat_ep_connect(), which may be
+ * called any number of times, resolves a peer: its ESTABLISHED event carries the address for sends.
+ * Receive buffers begin with 40 bytes for the network header.
  *
  * ah_ptr, ah  in, DAT_IB_ADDR_HANDLE*: from that event; free when no longer used
- * cm          in, DAT_CONTEXT: context of that event; free when nothing more is to come
+ * cm          in, DAT_CONTEXT: context of that event; free when no more events can follow
  * others      as in dat_ep_post_send(), with events DAT_IB_DTO_EVENT
  *
  * Blocking: no. Threads: serialize.
@@ -220,7 +220,7 @@ typedef struct dat_ib_extension_event_data {
  * Get the attributes of an IA without opening it.
  *
  * name                  in, DAT_NAME_PTR: IA name; version 2.0, not thread safe
- * ia_handle             out, DAT_HANDLE*: for dat_ib_close_query() only; no IA handle
+ * ia_handle             out, DAT_HANDLE*: for dat_ib_close_query() only; not an IA handle
  * ia_mask, ia_attr      as in dat_ia_query()
  * prov_mask, prov_attr  as in dat_ia_query()
  *
@@ -232,7 +232,7 @@ typedef struct dat_ib_extension_event_data {
                    (DAT_HANDLE*)(ia_handle), (DAT_IA_ATTR_MASK)(ia_mask), (DAT_IA_ATTR*)(ia_attr), \
                    (DAT_PROVIDER_ATTR_MASK)(prov_mask), (DAT_PROVIDER_ATTR*)(prov_attr))
 
-/** End what dat_ib_open_query() began. The attributes are no longer valid. */
+/** End the query that dat_ib_open_query() began. Its attributes are no longer valid. */
 #define dat_ib_close_query(ia_handle) \
   dat_extension_op((DAT_HANDLE)(ia_handle), (DAT_EXTENDED_OP)DAT_IB_CLOSE_QUERY_OP)
 
@@ -251,12 +251,12 @@ static __inline__ DAT_RETURN dat_strerror_extension(DAT_IB_RETURN value, const c
 }
 
 /**
- * Name the status of an event of extensions: a blank for success, "DAT_IB_OP_ERR".
+ * Name the status of an extension event: a space for success, or "DAT_IB_OP_ERR".
  *
  * @param[in]  value
- * @param[out] message  receives a constant string, also if the call fails
+ * @param[out] message  receives a constant string, even if the call fails
  *
- * @retval DAT_INVALID_PARAMETER  another status; without class bits
+ * @retval DAT_INVALID_PARAMETER  any other status; returned without class bits
  */
 static __inline__ DAT_RETURN dat_strerror_ext_status(DAT_IB_STATUS value, const char** message) {
   switch ((int)value) {

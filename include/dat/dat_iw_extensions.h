@@ -3,7 +3,7 @@
  * iWARP extensions: turning a TCP connection that the application has made into a DAT connection.
  *
  * An IA has them if extension_supported of DAT_IA_ATTR is DAT_EXTENSION_IW. A provider without
- * them answers DAT_NOT_IMPLEMENTED. All are macros around dat_extension_op() that convert their
+ * them returns DAT_NOT_IMPLEMENTED. All are macros around dat_extension_op() that convert their
  * arguments and yield a DAT_RETURN.
  */
 #pragma once
@@ -38,7 +38,7 @@ typedef enum dat_iw_ssp_state {
   DAT_IW_SSP_STATE_NON_OPERATIONAL = 1
 } DAT_IW_SSP_STATE;
 
-/** What dat_iw_ssp_query() tells. */
+/** What dat_iw_ssp_query() returns. */
 typedef struct dat_iw_ssp_param {
   DAT_IA_HANDLE ia_handle;
   DAT_IW_SOCKET socket_id;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * The elementary types of DAT as they are on Linux.
+ * The elementary types of DAT on Linux.
  */
 #pragma once
 
@@ -27,13 +27,13 @@
 #define DAT_END_DECLS _Pragma("GCC visibility pop")
 #endif
 
-/** Calling convention of DAT functions; nothing on Linux. */
+/** Calling convention of DAT functions; empty on Linux. */
 #define DAT_API
 
 /** Storage class of a DAT function. */
 #define DAT_EXPORT extern
 
-/** Direction marks for parameters. Our headers do not use them, existing sources do. */
+/** Direction marks for parameters. These headers do not use them, but existing sources do. */
 #ifndef IN
 #define IN
 #endif
@@ -51,7 +51,7 @@ typedef uint64_t DAT_UINT64;
 __extension__ typedef unsigned long long DAT_UVERYLONG; /* C89 has no such type. */
 typedef void* DAT_PVOID;
 
-/** A number of things. Signed; a negative value is an error except where a constant is named. */
+/** A count. Signed; a negative value is an error unless it is a named constant. */
 typedef int DAT_COUNT;
 
 /** A physical address; kernel level only. */
@@ -75,7 +75,7 @@ typedef struct sockaddr_in6 DAT_SOCK_ADDR6;
 #define DAT_AF_INET AF_INET
 #define DAT_AF_INET6 AF_INET6
 
-/** Buffer alignment in bytes that suits every provider; each one's own optimum divides it. */
+/** Buffer alignment in bytes that suits every provider: a multiple of the optimum of each. */
 #ifndef DAT_OPTIMAL_ALIGNMENT
 #define DAT_OPTIMAL_ALIGNMENT 256
 #endif

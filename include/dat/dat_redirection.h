@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * For providers and registries: the functions of a provider, and how to get from a handle to them.
+ * For providers and registries: the functions of a provider, and access to them from a handle.
  *
  * A handle, except an IA handle of an application, is the address of an object of the provider
  * whose first word is the address of its table, a DAT_PROVIDER (dat/udat_redirection.h).
@@ -20,9 +20,9 @@ typedef struct dat_provider DAT_PROVIDER;
 #endif
 
 /**
- * @name Types of the functions. Each has the arguments, results and rules of the DAT call of its
- * name, with the provider's own pointer for an IA. dat_ia_openv() has no slot: the registry does
- * its part and calls the open function without version and thread safety.
+ * @name Types of the functions. Each has the arguments, results and rules of the DAT call of the
+ * same name, with the provider's own pointer for an IA. dat_ia_openv() has no slot: the registry
+ * matches version and thread safety itself and calls the open function without them.
  * @{
  */
 
@@ -32,7 +32,7 @@ typedef DAT_RETURN (*DAT_IA_OPEN_FUNC)(DAT_NAME_PTR provider, DAT_COUNT asynch_e
 typedef __typeof__(&dat_ia_openv) DAT_IA_OPENV_FUNC;
 typedef __typeof__(&dat_ia_close) DAT_IA_CLOSE_FUNC;
 typedef __typeof__(&dat_ia_query) DAT_IA_QUERY_FUNC;
-/** Whether the IA and the one named lead to the same high-availability group. */
+/** Whether the IA and the named one belong to the same high-availability group. */
 typedef DAT_RETURN (*DAT_IA_HA_RELATED_FUNC)(DAT_IA_HANDLE ia_handle, DAT_NAME_PTR provider,
                                              DAT_BOOLEAN* answer);
 
@@ -40,7 +40,7 @@ typedef DAT_RETURN (*DAT_IA_HA_RELATED_FUNC)(DAT_IA_HANDLE ia_handle, DAT_NAME_P
 typedef __typeof__(&dat_set_consumer_context) DAT_SET_CONSUMER_CONTEXT_FUNC;
 typedef __typeof__(&dat_get_consumer_context) DAT_GET_CONSUMER_CONTEXT_FUNC;
 typedef __typeof__(&dat_get_handle_type) DAT_GET_HANDLE_TYPE_FUNC;
-/** dat_extension_op(); `args` stands behind what the registry has read of it. */
+/** dat_extension_op(); `args` is positioned after the arguments that the registry has read. */
 typedef DAT_RETURN (*DAT_HANDLE_EXTENDEDOP_FUNC)(DAT_HANDLE handle, DAT_EXTENDED_OP op,
                                                  va_list args);
 
@@ -133,8 +133,8 @@ typedef __typeof__(&dat_csp_free) DAT_CSP_FREE_FUNC;
 /** @} */
 
 /**
- * @name Calls of a slot through a handle. The arguments go on unchanged: no handle is checked and
- * no IA handle translated, so these are for registries.
+ * @name Calls of a slot through a handle. The arguments are passed on unchanged: no handle is
+ * checked and no IA handle is translated, so these are for registries.
  * @{
  */
 

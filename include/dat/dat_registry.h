@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * For providers: what the registry, libdat2, offers to them, and what it expects of them.
+ * For providers: the interface between them and the registry, libdat2.
  *
- * A provider library exports dat_provider_init() and dat_provider_fini(). The registry loads it
- * when an IA that dat.conf assigns to it is opened for the first time, and calls the former; it
- * calls the latter when the last IA of the name has been closed.
+ * A provider library exports dat_provider_init() and dat_provider_fini(). When an IA that dat.conf
+ * assigns to the library is opened for the first time, the registry loads it and calls the former;
+ * when the last IA of the name has been closed, the registry calls the latter.
  */
 #pragma once
 
@@ -16,12 +16,12 @@ DAT_BEGIN_DECLS
 /** @name Functions that a provider library exports. @{ */
 
 /**
- * Begin to provide an IA name: call dat_registry_add_provider() for it, once. There is no way to
- * fail but not to register.
+ * Begin to provide an IA name: call dat_registry_add_provider() for it, once. The only way to fail
+ * is not to register.
  *
- * Runs under a lock of the registry, so it may not open or close an IA.
+ * Runs under a lock of the registry, so it must not open or close an IA.
  *
- * @param[in] provider_info  what to register; copy what is to be kept
+ * @param[in] provider_info  what to register; copy it to keep it
  * @param[in] instance_data  the provider's own parameters, the 7th field of dat.conf; never null;
  *                           copy it to keep it
  */
@@ -45,18 +45,18 @@ typedef void (*DAT_PROVIDER_FINI_FUNC)(const DAT_PROVIDER_INFO* provider_info);
 /** @} */
 
 /**
- * Announce that a provider serves an IA name. An application may do it too, for a provider that is
- * linked to it: then the name needs no entry in dat.conf.
+ * Register a provider for an IA name. An application may also do so for a provider that is linked
+ * into it; the name then needs no entry in dat.conf.
  *
- * @param[in] provider       its table; stays the provider's and must last until it is removed
+ * @param[in] provider       its table; owned by the provider, must be valid until it is removed
  * @param[in] provider_info  the name, version and thread safety; copied. dat_ia_query() must report
  *                           the same.
  *
  * @retval DAT_INVALID_PARAMETER            null pointer (DAT_INVALID_ARG1, DAT_INVALID_ARG2)
- * @retval DAT_PROVIDER_ALREADY_REGISTERED  there is one with the same info
- * @retval DAT_INSUFFICIENT_RESOURCES       out of memory; no file descriptor was left to read
- *                                          dat.conf: a later call does that
- * @retval DAT_INVALID_STATE                the process is ending, the registry is gone
+ * @retval DAT_PROVIDER_ALREADY_REGISTERED  a provider with the same info is registered
+ * @retval DAT_INSUFFICIENT_RESOURCES       out of memory; or no file descriptor was available to
+ *                                          read dat.conf, which a later call will do
+ * @retval DAT_INVALID_STATE                the process is exiting, the registry no longer exists
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_registry_add_provider
  */
@@ -64,15 +64,15 @@ DAT_EXPORT DAT_RETURN DAT_API dat_registry_add_provider(const DAT_PROVIDER* prov
                                                         const DAT_PROVIDER_INFO* provider_info);
 
 /**
- * Withdraw a provider. It cannot be opened any more.
+ * Unregister a provider. It can no longer be opened.
  *
- * @param[in] provider       its table; not null, otherwise it does not matter
+ * @param[in] provider       its table; must not be null, otherwise ignored
  * @param[in] provider_info  as registered
  *
  * @retval DAT_INVALID_PARAMETER   null pointer (DAT_INVALID_ARG1, DAT_INVALID_ARG2)
- * @retval DAT_PROVIDER_NOT_FOUND  there is none with this info (DAT_NAME_NOT_REGISTERED)
- * @retval DAT_PROVIDER_IN_USE     IAs of it are open
- * @retval DAT_INVALID_STATE       the process is ending, the registry is gone
+ * @retval DAT_PROVIDER_NOT_FOUND  no provider with this info exists (DAT_NAME_NOT_REGISTERED)
+ * @retval DAT_PROVIDER_IN_USE     it has open IAs
+ * @retval DAT_INVALID_STATE       the process is exiting, the registry no longer exists
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_registry_remove_provider
  */
@@ -106,17 +106,17 @@ DAT_EXPORT DAT_RETURN DAT_API dat_registry_providers_related(DAT_NAME_PTR ia_nam
                                                              DAT_HA_RELATIONSHIP* relationship);
 
 /**
- * Translate between the IA handle of an application, a small number, and the pointer that the
- * provider returned from its open function; either way. A provider that reports an IA handle
- * translates its pointer with it.
+ * Translate in either direction between the IA handle of an application, a small number, and the
+ * pointer that the provider returned from its open function. A provider that reports an IA handle
+ * uses this to translate its pointer.
  *
  * @param[in]  handle     one of the two
- * @param[out] ia_handle  receives the other; null if `handle` is a number of no open IA, and
- *                        unchanged in other cases of failure
+ * @param[out] ia_handle  receives the other; null if `handle` is a number but no open IA has it,
+ *                        and unchanged on any other failure
  *
  * @retval DAT_INVALID_HANDLE  `handle` is neither (DAT_INVALID_HANDLE_IA)
  *
- * Blocking: no. Threads: safe. No part of the specification; all providers of libdat2 rely on it.
+ * Blocking: no. Threads: safe. Not part of the specification; all providers of libdat2 rely on it.
  */
 DAT_EXPORT DAT_RETURN DAT_API dats_get_ia_handle(DAT_IA_HANDLE handle, DAT_IA_HANDLE* ia_handle);
 

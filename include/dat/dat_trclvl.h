@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * Trace levels of the running process, and the vendor-specific attributes that lead to them and to
- * delayed acknowledgement: an extension, as IBM's uDAPL for AIX has it.
+ * Trace levels of the running process, and the vendor-specific attributes that give access to them
+ * and to delayed acknowledgement: an extension, as in IBM's uDAPL for AIX.
  *
  * Every provider of this implementation has in the vendor attributes of dat_ia_query():
  *
- *     delayed_ack_supported  "true" or "false": do EPs have the attribute delayed_ack?
- *     vendor_extension       "true": debug_query and debug_modify are there
+ *     delayed_ack_supported  "true" or "false": whether EPs have the attribute delayed_ack
+ *     vendor_extension       "true": debug_query and debug_modify exist
  *     vendor_ext_version     "1.0"
  *     debug_query            a function: DAT_TRCLVL_QUERY_FUNC
  *     debug_modify           a function: DAT_TRCLVL_MODIFY_FUNC
  *
- * The value of the last two is no text: the pointer itself is the address of the function. Use
- * dat_trclvl_query_func() and dat_trclvl_modify_func(), and do not print it
+ * The values of the last two are not text: the pointer itself is the address of the function. Use
+ * dat_trclvl_query_func() and dat_trclvl_modify_func(), and do not print these values
  * (dat_vendor_attr_is_text()). The functions do the same as dat_trclvl_query() and
  * dat_trclvl_modify() of libdat2, which a program may also call directly.
  *
- * An EP's provider-specific attribute delayed_ack is "false", or with delayed_ack=on in the entry of
- * dat.conf "true", unless set by dat_ep_modify() with DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR and
+ * An EP's provider-specific attribute delayed_ack is "false", or "true" if the dat.conf entry has
+ * delayed_ack=on, unless set by dat_ep_modify() with DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR and
  * DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR. With "true" a Send or RDMA Write completes when the
  * peer has placed its data (docs/adr/0013).
  */
@@ -39,7 +39,7 @@ DAT_BEGIN_DECLS
 /** Name of a provider-specific attribute of an EP. */
 #define DAT_EP_ATTR_DELAYED_ACK "delayed_ack"
 
-/** Whose level. */
+/** The component whose level is meant. */
 #define DAT_TRCLVL_DAT 0  /**< The registry, libdat2: as DAT_TRACE_LEVEL. */
 #define DAT_TRCLVL_DAPL 1 /**< The IA's provider: as DAPL_TRACE_LEVEL. */
 
@@ -51,9 +51,9 @@ DAT_BEGIN_DECLS
 #define TRC_LVL_MAX 10
 
 /**
- * Tell a trace level of this process.
+ * Get a trace level of this process.
  *
- * @param[in]  ia_handle  an open IA; its provider is the one that is asked
+ * @param[in]  ia_handle  an open IA, whose provider is queried
  * @param[in]  component  DAT_TRCLVL_DAT or DAT_TRCLVL_DAPL
  * @param[out] level      receives 0 to 10
  *
@@ -61,7 +61,7 @@ DAT_BEGIN_DECLS
  * @retval DAT_INVALID_PARAMETER    no such component (ARG2); `level` is null (ARG3)
  * @retval DAT_MODEL_NOT_SUPPORTED  the provider has no trace levels: it is not one of ours
  *
- * Blocking: no. Threads: safe. No part of the specification.
+ * Blocking: no. Threads: safe. Not part of the specification.
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_trclvl_query(DAT_IA_HANDLE ia_handle, DAT_COUNT component,
                                                DAT_COUNT* level);
@@ -79,12 +79,12 @@ DAT_EXPORT DAT_RETURN DAT_API dat_trclvl_query(DAT_IA_HANDLE ia_handle, DAT_COUN
  *                                  Nothing has changed.
  * @retval DAT_MODEL_NOT_SUPPORTED  the provider has no trace levels: it is not one of ours
  *
- * Blocking: no. Threads: safe. No part of the specification.
+ * Blocking: no. Threads: safe. Not part of the specification.
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_trclvl_modify(DAT_IA_HANDLE ia_handle, DAT_COUNT component,
                                                 DAT_COUNT level);
 
-/** What debug_query and debug_modify are. */
+/** Types of debug_query and debug_modify. */
 typedef DAT_RETURN (*DAT_TRCLVL_QUERY_FUNC)(DAT_IA_HANDLE ia_handle, DAT_COUNT component,
                                             DAT_COUNT* level);
 typedef DAT_RETURN (*DAT_TRCLVL_MODIFY_FUNC)(DAT_IA_HANDLE ia_handle, DAT_COUNT component,
@@ -100,13 +100,13 @@ static __inline__ const char* dat_named_attr_value(const DAT_NAMED_ATTR* attr, D
   return 0;
 }
 
-/** Is the value of a vendor attribute of that name text that may be printed? */
+/** Whether the value of the vendor attribute with this name is text that may be printed. */
 static __inline__ int dat_vendor_attr_is_text(const char* name) {
   return strcmp(name, DAT_VENDOR_ATTR_DEBUG_QUERY) != 0 &&
          strcmp(name, DAT_VENDOR_ATTR_DEBUG_MODIFY) != 0;
 }
 
-/** The debug_query of a provider, by the IA attributes that dat_ia_query() has filled; or null. */
+/** The debug_query of a provider, from the IA attributes that dat_ia_query() filled; or null. */
 static __inline__ DAT_TRCLVL_QUERY_FUNC dat_trclvl_query_func(const DAT_IA_ATTR* attr) {
   return (DAT_TRCLVL_QUERY_FUNC)(uintptr_t)dat_named_attr_value(
       attr->vendor_attr, attr->num_vendor_attr, DAT_VENDOR_ATTR_DEBUG_QUERY);

@@ -11,12 +11,12 @@
 #define DAT_VERSION_MINOR 0
 
 /**
- * The thread safety that dat_ia_open() asks for. It only opens providers whose dat.conf entry says
+ * The thread safety that dat_ia_open() requests. It opens only providers whose dat.conf entry says
  * "nonthreadsafe"; an application that wants a "threadsafe" one calls dat_ia_openv() with DAT_TRUE.
  */
 #define DAT_THREADSAFE DAT_FALSE
 
-/** Extensions are part of the binary interface and always there; the macro exists to be tested. */
+/** Extensions are part of the binary interface and always present; programs may test the macro. */
 #ifndef DAT_EXTENSIONS
 #define DAT_EXTENSIONS 1
 #endif

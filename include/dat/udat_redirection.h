@@ -10,8 +10,8 @@ DAT_BEGIN_DECLS
 
 /**
  * A provider, one table per registered IA name. The order of the slots is the binary interface
- * between registry and provider. All must be filled; a call that the provider lacks is a function
- * that returns DAT_MODEL_NOT_SUPPORTED. The table must stay until dat_provider_fini().
+ * between registry and provider. All must be filled; for a call that the provider lacks, with a
+ * function that returns DAT_MODEL_NOT_SUPPORTED. The table must be valid until dat_provider_fini().
  */
 struct dat_provider {
   const char* device_name; /**< The IA name it is registered under. */

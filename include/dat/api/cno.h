@@ -4,7 +4,8 @@
  *
  * A notification from an enabled EVD on which no thread waits triggers the CNO. The trigger stays
  * until dat_cno_wait(), dat_cno_trigger() or the agent has consumed it; further notifications in
- * between change nothing. So nothing is missed by this loop, which does not trust the EVD named:
+ * between have no effect. The following loop, which does not rely on the EVD named, therefore
+ * misses nothing:
  *
  *     for (;;) {
  *       for (each EVD of the CNO)
@@ -21,8 +22,8 @@ DAT_BEGIN_DECLS
 /**
  * An agent: called when the CNO is triggered, on a thread of the provider. It may dequeue and post,
  * and must neither block nor free the CNO. `evd_handle` is a hint as in dat_cno_wait(), null if the
- * IA is being closed. When the last EVD of the CNO is freed, only threads in dat_cno_wait() are
- * told.
+ * IA is being closed. When the last EVD of the CNO is freed, threads in dat_cno_wait() are released
+ * but the agent is not called.
  */
 typedef void (*DAT_AGENT_FUNC)(DAT_PVOID instance_data, DAT_EVD_HANDLE evd_handle);
 
@@ -46,7 +47,7 @@ typedef enum dat_proxy_type {
   DAT_PROXY_TYPE_FD = 2     /**< Makes a file descriptor readable. */
 } DAT_PROXY_TYPE;
 
-/** What dat_cno_query() tells. */
+/** What dat_cno_query() returns. */
 typedef struct dat_cno_param {
   DAT_IA_HANDLE ia_handle;
   DAT_PROXY_TYPE proxy_type; /**< Says which member of `proxy` is valid. */
@@ -57,7 +58,7 @@ typedef struct dat_cno_param {
   } proxy;
 } DAT_CNO_PARAM;
 
-/** Fields of DAT_CNO_PARAM. The values are no bits, and ALL is a value of its own. */
+/** Fields of DAT_CNO_PARAM. The values are not bits, and ALL is a separate value. */
 typedef enum dat_cno_param_mask {
   DAT_CNO_FIELD_IA_HANDLE = 1,
   DAT_CNO_FIELD_PROXY_TYPE = 2,
@@ -88,7 +89,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAI
  *
  * @param[in]  ia_handle
  * @param[out] fd          receives the descriptor. It belongs to the CNO and is closed with it; the
- *                         application only polls it.
+ *                         application may only poll it.
  * @param[out] cno_handle  receives the CNO; owned by the application
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`
@@ -104,7 +105,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD*
 /**
  * Install another agent in place of the present one. It is called at the next trigger, once.
  *
- * @param[in] cno_handle  not one with a file descriptor
+ * @param[in] cno_handle  a CNO without a file descriptor
  * @param[in] agent       the agent, or DAT_OS_WAIT_PROXY_AGENT_NULL to remove the present one
  *
  * @retval DAT_INVALID_HANDLE     `cno_handle`
@@ -116,10 +117,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_modify_agent(DAT_CNO_HANDLE cno_handle,
                                                    DAT_OS_WAIT_PROXY_AGENT agent);
 
 /**
- * Tell the parameters of a CNO.
+ * Get the parameters of a CNO.
  *
  * @param[in]  cno_handle
- * @param[in]  cno_param_mask  field wanted; others may be filled too
+ * @param[in]  cno_param_mask  field wanted; others may be filled as well
  * @param[out] cno_param       structure to fill. The agent is null if there is none, or if it has
  *                             been called.
  *
@@ -136,9 +137,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_query(DAT_CNO_HANDLE cno_handle,
  * Wait until the CNO is triggered, and consume the trigger. One trigger releases one thread.
  *
  * @param[in]  cno_handle
- * @param[in]  timeout     microseconds; 0 to look only, DAT_TIMEOUT_INFINITE
+ * @param[in]  timeout     microseconds; 0 to poll, or DAT_TIMEOUT_INFINITE
  * @param[out] evd_handle  receives an EVD that triggered. A hint: others may have events too, and
- *                         its own may be dequeued already. Null if the wait timed out, the IA was
+ *                         its own may already be dequeued. Null if the wait timed out, the IA was
  *                         closed, or the last EVD of the CNO was freed.
  *
  * @retval DAT_QUEUE_EMPTY        not triggered in time
@@ -147,8 +148,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_query(DAT_CNO_HANDLE cno_handle,
  * @retval DAT_INVALID_PARAMETER  `evd_handle` is null
  * @retval DAT_INVALID_STATE      the CNO is being destroyed (DAT_INVALID_STATE_CNO_DEAD)
  *
- * The call is a cancellation point (pthread_cancel). A thread that waits already notices within
- * some seconds, or within 0.1 s if its type of cancellation is asynchronous.
+ * The call is a cancellation point (pthread_cancel). A waiting thread notices a cancellation
+ * within a few seconds, or within 0.1 s if its cancellation type is asynchronous.
  *
  * Blocking: up to `timeout`. Threads: safe. Spec: uDAPL 2.0 dat_cno_wait
  */

@@ -21,7 +21,7 @@
 
 DAT_BEGIN_DECLS
 
-/** Whether a connection is to use several paths. */
+/** Whether a connection uses several paths. */
 typedef enum dat_connect_flags {
   DAT_CONNECT_DEFAULT_FLAG = 0x00,           /**< One path. */
   DAT_CONNECT_MULTIPATH_FLAG = 0x01,         /**< Several if possible. */
@@ -36,10 +36,10 @@ typedef enum dat_connect_flags {
  *
  * @param[in] ep_handle           EP in state UNCONNECTED with PZ and connect EVD
  * @param[in] remote_ia_address   address of the peer (sockaddr_in, sockaddr_in6, sockaddr_ib), its
- *                                port does not matter; not kept
+ *                                port is ignored; not kept
  * @param[in] remote_conn_qual    where the peer listens; 64 bits, as for dat_psp_create()
- * @param[in] timeout             microseconds until TIMED_OUT, the peer's decision included; not 0;
- *                                DAT_TIMEOUT_INFINITE
+ * @param[in] timeout             microseconds until TIMED_OUT, including the time that the peer
+ *                                takes to decide; not 0; or DAT_TIMEOUT_INFINITE
  * @param[in] private_data_size   in bytes, up to max_private_data_size
  * @param[in] private_data        for the peer, in its CR; may be null if the size is 0; not kept
  * @param[in] quality_of_service  one of dat_qos_supported
@@ -67,8 +67,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_connect(DAT_EP_HANDLE ep_handle,
                                              DAT_CONNECT_FLAGS connect_flags);
 
 /**
- * Connect to where another EP has connected to: the same address, qualifier and flags. The answer
- * may come from someone else who listens there now.
+ * Connect with the address, qualifier and flags that another EP has connected with. If a different
+ * service point listens there by now, that one answers.
  *
  * @param[in] ep_handle           EP in state UNCONNECTED with PZ and connect EVD
  * @param[in] ep_dup_handle       EP that was connected by dat_ep_connect() and is CONNECTED
@@ -111,7 +111,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_dup_connect(DAT_EP_HANDLE ep_handle,
  *                                     data with a size
  * @retval DAT_INVALID_ADDRESS         an address that cannot be connected to
  * @retval DAT_INVALID_STATE           the EP is in another state, or lacks PZ, connect EVD or
- * `comm`
+ *                                     `comm`
  * @retval DAT_MODEL_NOT_SUPPORTED     the provider has no CSPs
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
@@ -124,17 +124,17 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_common_connect(DAT_EP_HANDLE ep_handle,
                                                     DAT_PVOID private_data);
 
 /**
- * End the connection, or give up making one.
+ * End the connection, or abandon the attempt to establish one.
  *
- * Abrupt: what is outstanding completes with FLUSHED, what is under way may succeed or fail.
- * Graceful: no new requests, those posted run to their end, then the same; the EP is
- * DISCONNECT_PENDING until then. While connecting both are abrupt. An EP that is DISCONNECTED
- * already stays so, without an event.
+ * Abrupt: outstanding posts complete with FLUSHED; transfers in progress may succeed or fail.
+ * Graceful: no new requests are accepted, and those posted run to completion before the connection
+ * ends in the same way; until then the EP is DISCONNECT_PENDING. While the EP is connecting, both
+ * are abrupt. An EP that is already DISCONNECTED stays so, without an event.
  *
  * @param[in] ep_handle
- * @param[in] close_flags  DAT_CLOSE_GRACEFUL_FLAG; all others are DAT_CLOSE_ABRUPT_FLAG
+ * @param[in] close_flags  DAT_CLOSE_GRACEFUL_FLAG; any other value means DAT_CLOSE_ABRUPT_FLAG
  *
- * Events, on the connect EVD of both sides: DISCONNECTED. Completions may still come after it.
+ * Events, on the connect EVD of both sides: DISCONNECTED. Completions may still arrive after it.
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_STATE           there is nothing to end: UNCONNECTED, RESERVED, or with an

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * CR, the connection request: a peer that waits for an answer. It comes with
- * DAT_CONNECTION_REQUEST_EVENT and lives until it is accepted, rejected or handed off, or until the
- * IA is closed. A CR that is ignored makes the peer time out.
+ * CR, the connection request: a peer that waits for an answer. It is delivered with
+ * DAT_CONNECTION_REQUEST_EVENT and exists until it is accepted, rejected or handed off, or until
+ * the IA is closed. If a CR is ignored, the peer times out.
  */
 #pragma once
 
@@ -10,12 +10,12 @@
 
 DAT_BEGIN_DECLS
 
-/** What dat_cr_query() tells. The pointers are valid while the CR lives. */
+/** What dat_cr_query() returns. The pointers are valid while the CR exists. */
 typedef struct dat_cr_param {
   DAT_IA_ADDRESS_PTR remote_ia_address_ptr; /**< Address of the peer. */
   DAT_PORT_QUAL remote_port_qual;           /**< Port of the peer. */
   DAT_COUNT private_data_size;              /**< In bytes. */
-  DAT_PVOID private_data;                   /**< What the peer gave to its connect call. */
+  DAT_PVOID private_data;                   /**< What the peer passed to its connect call. */
   DAT_EP_HANDLE local_ep_handle; /**< EP that comes with the CR (RSP, DAT_PSP_PROVIDER_FLAG); null
                                       if the application has to supply one. */
 } DAT_CR_PARAM;
@@ -31,10 +31,10 @@ typedef enum dat_cr_param_mask {
 } DAT_CR_PARAM_MASK;
 
 /**
- * Tell which peer requests a connection, and with what data.
+ * Get the address and the private data of the peer that requests a connection.
  *
  * @param[in]  cr_handle
- * @param[in]  cr_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  cr_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] cr_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `cr_handle`
@@ -46,9 +46,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM
                                            DAT_CR_PARAM* cr_param);
 
 /**
- * Accept: begin to establish the connection. On success the CR is gone and the EP is
- * COMPLETION_PENDING. Post receives before: the peer may send as soon as it is connected. If the
- * call fails CR, EP and peer are as before.
+ * Accept: begin to establish the connection. On success the CR is destroyed and the EP is
+ * COMPLETION_PENDING. Post receives before this call: the peer may send as soon as it is connected.
+ * If the call fails, nothing changes for the CR, the EP or the peer.
  *
  * @param[in] cr_handle
  * @param[in] ep_handle          EP in state UNCONNECTED with PZ and connect EVD; null if the CR has
@@ -74,7 +74,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HAND
 
 /**
  * Refuse the connection and destroy the CR. The EP of an RSP is UNCONNECTED again and keeps its
- * receives; an EP that the provider made is gone. If the peer has given up the call succeeds.
+ * receives; an EP that the provider made is destroyed. If the peer has already given up, the call
+ * succeeds.
  *
  * @param[in] cr_handle
  * @param[in] private_data_size  in bytes, up to max_private_data_size

@@ -4,28 +4,28 @@
  *
  * All posts:
  *
- * - A post returns at once. The end comes as DAT_DTO_COMPLETION_EVENT on the receive or request EVD
- *   of the EP, in the order of posting per direction; DAT_COMPLETION_FLAGS say whether it comes and
- *   whether it notifies. An EP without such an EVD makes no events.
- * - Buffers may not be touched until the completion. What happens with the array of segments is
- *   told by iov_ownership_on_return; usually it is free again when the post returns.
+ * - A post returns at once. Its completion is reported by a DAT_DTO_COMPLETION_EVENT on the receive
+ *   or request EVD of the EP, in the order of posting per direction; DAT_COMPLETION_FLAGS determine
+ *   whether there is an event and whether it notifies. An EP without such an EVD makes no events.
+ * - Buffers must not be touched until the completion. Who owns the array of segments after the post
+ *   is in iov_ownership_on_return; usually the application may reuse it when the post returns.
  * - Segments of length 0 are skipped. 0 segments, with a null array, make a message of length 0.
- * - Segments must lie in LMRs of the EP's zone, with the right for local reading or writing. A
- *   provider may find that out at the post or later (LOCAL_PROTECTION).
+ * - Segments must lie in LMRs of the EP's zone that have the local read or write privilege. A
+ *   provider may check this at the post or later (LOCAL_PROTECTION).
  *
- * - Completion flags that a post does not know, or that the EP's attributes do not allow, do not
- *   matter.
- * - An EP takes at least 4 segments, where the adapter can, whatever its attributes say.
+ * - Completion flags that a post does not support, or that the EP's attributes do not allow, are
+ *   ignored.
+ * - An EP accepts at least 4 segments, if the adapter can, whatever its attributes say.
  *
- * Requests, that is everything but receives, need an EP that is CONNECTED. If it is DISCONNECTED
- * they are taken and complete with FLUSHED. A request that fails breaks the connection. One that
- * was suppressed and succeeded keeps its place in the queue until a later one completes.
+ * Requests, that is all posts but receives, need an EP that is CONNECTED. If it is DISCONNECTED,
+ * they are accepted and complete with FLUSHED. A request that fails breaks the connection. One that
+ * succeeds with its event suppressed occupies its queue slot until a later request completes.
  *
- * On iWARP a Send or RDMA Write completes when the transport has it, and may be refused by the peer
- * afterwards: a Write with a wrong key completes with success, then comes
- * DAT_CONNECTION_EVENT_BROKEN. On InfiniBand the completion waits for the peer's adapter, and has
- * the status of the failure. The software RNIC is iWARP; with the EP attribute delayed_ack, or
- * delayed_ack=on in the entry of dat.conf (dat.conf(5)), its completions wait for the peer too.
+ * On iWARP a Send or RDMA Write completes when the transport has accepted it, and the peer may
+ * refuse it afterwards: a Write with a wrong key completes with success, and then
+ * DAT_CONNECTION_EVENT_BROKEN arrives. On InfiniBand the completion waits for the peer's adapter
+ * and has the status of the failure. The software RNIC is iWARP; with the EP attribute delayed_ack,
+ * or delayed_ack=on in the dat.conf entry (dat.conf(5)), its completions wait for the peer too.
  */
 #pragma once
 
@@ -34,7 +34,7 @@
 DAT_BEGIN_DECLS
 
 /**
- * Send a message. It goes into the next receive buffer of the peer, which must be large enough.
+ * Send a message. It is placed in the peer's next receive buffer, which must be large enough.
  *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_request_iov
@@ -60,8 +60,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUN
                                                DAT_COMPLETION_FLAGS completion_flags);
 
 /**
- * Send a message that ends an RMR of the peer: when the peer's receive completes its context is
- * dead. A context that is not bound for this connection breaks the connection.
+ * Send a message that invalidates an RMR of the peer: when the peer's receive completes, the
+ * context of the RMR is no longer valid. A context that is not bound for this connection breaks the
+ * connection.
  *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_request_iov
@@ -69,7 +70,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUN
  * @param[in] user_cookie       for the completion event
  * @param[in] completion_flags  SUPPRESS, SOLICITED_WAIT, UNSIGNALLED, BARRIER_FENCE
  * @param[in] invalidate_flag   DAT_FALSE makes this dat_ep_post_send()
- * @param[in] rmr_context       context that the peer gave us, of an RMR of scope EP
+ * @param[in] rmr_context       context received from the peer, of an RMR of scope EP
  *
  * Events: completion with operation DAT_DTO_SEND; at the peer DAT_DTO_RECEIVE_WITH_INVALIDATE.
  *
@@ -84,8 +85,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send_with_invalidate(
     DAT_RMR_CONTEXT rmr_context);
 
 /**
- * Post a receive buffer. Buffers are used in the order of posting, one per message; a message that
- * is longer than its buffer completes with LOCAL_LENGTH and breaks the connection.
+ * Post a receive buffer. Buffers are used in the order of posting, one per message; if a message is
+ * longer than its buffer, the receive completes with LOCAL_LENGTH and the connection breaks.
  *
  * @param[in] ep_handle         in any state, without SRQ; if DISCONNECTED the buffer is flushed
  * @param[in] num_segments      number of segments, up to max_recv_iov
@@ -110,17 +111,18 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUN
                                                DAT_COMPLETION_FLAGS completion_flags);
 
 /**
- * Read memory of the peer. The data is there when the read completes; the peer's application does
- * not notice. Connecting agrees on how many are under way at a time, the smaller of our
- * max_rdma_read_out and the peer's max_rdma_read_in; more wait in the queue. If that is 0 a read
- * fails with DAT_DTO_ERR_REMOTE_RESPONDER and the connection is broken.
+ * Read memory of the peer. The data is in place when the read completes; the peer's application is
+ * not notified. How many reads can be in progress at a time is negotiated when connecting: the
+ * smaller of the local max_rdma_read_out and the peer's max_rdma_read_in; further reads wait in the
+ * queue. If that number is 0, a read fails with DAT_DTO_ERR_REMOTE_RESPONDER and the connection is
+ * broken.
  *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_rdma_read_iov
- * @param[in] local_iov         segments, filled front to back; they say how much is read
+ * @param[in] local_iov         segments, filled front to back; their total length is what is read
  * @param[in] user_cookie       for the completion event
  * @param[in] remote_iov        where in the peer's memory, with a context that allows remote
- *                              reading; its length does not matter; not kept
+ *                              reading; its length is ignored; not kept
  * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  *
  * Events: completion with operation DAT_DTO_RDMA_READ.
@@ -143,11 +145,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT
                                                     DAT_COMPLETION_FLAGS completion_flags);
 
 /**
- * Read memory of the peer into memory that an RMR names; for transports that show the context of
+ * Read memory of the peer into memory that an RMR names; for transports that expose the context of
  * the sink to the peer (rdma_read_lmr_rmr_context_exposure).
  *
  * @param[in] ep_handle
- * @param[in] local_iov         one piece of own memory, with the context of an RMR that allows
+ * @param[in] local_iov         one piece of local memory, with the context of an RMR that allows
  *                              remote writing; not kept
  * @param[in] user_cookie       for the completion event
  * @param[in] remote_iov        one piece of the peer's memory, as in dat_ep_post_rdma_read()
@@ -168,21 +170,22 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_hand
                                                            DAT_COMPLETION_FLAGS completion_flags);
 
 /**
- * Write into memory of the peer, whose application does not notice. The data is there when the peer
- * receives a message that was sent on the same EP afterwards.
+ * Write into memory of the peer, whose application is not notified. The data is in place when the
+ * peer receives a message that was sent on the same EP afterwards.
  *
- * A peer that polls the memory instead relies on its adapter. The software RNIC stores the last up
- * to 8 bytes after all others, an aligned word at the end in one piece, and Writes of one EP in the
- * order of posting: who sees the end of a Write (an atomic load with acquire order) sees all of it,
- * and what was written before. Receive buffers and the sinks of RDMA Reads are filled in the same
- * way. RDMA hardware usually does likewise; the specification promises none of it.
+ * A peer that polls the memory instead relies on its adapter. The software RNIC stores the last
+ * bytes of a Write, up to 8, after all others, an aligned word at the end with a single store, and
+ * the Writes of one EP in the order of posting: a thread that sees the end of a Write (by an atomic
+ * load with acquire order) sees all of it and all earlier Writes. Receive buffers and the sinks of
+ * RDMA Reads are filled in the same way. RDMA hardware usually behaves likewise; the specification
+ * guarantees none of this.
  *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_rdma_write_iov
  * @param[in] local_iov         segments; together up to max_rdma_size bytes
  * @param[in] user_cookie       for the completion event
  * @param[in] remote_iov        where in the peer's memory, with a context that allows remote
- *                              writing; its length does not matter; not kept
+ *                              writing; its length is ignored; not kept
  * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  *
  * Events: completion with operation DAT_DTO_RDMA_WRITE.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * EP, the endpoint: one end of a connection. Its attributes, states, creation and end; how it is
- * connected is in dat/api/connection.h, how it moves data in dat/api/dto.h.
+ * EP, the endpoint: one end of a connection. Its attributes, states, creation and destruction;
+ * connecting it is described in dat/api/connection.h, moving data in dat/api/dto.h.
  */
 #pragma once
 
@@ -16,35 +16,35 @@ typedef enum dat_service_type {
 } DAT_SERVICE_TYPE;
 
 /**
- * Attributes of an EP. A provider changes none that the application has set; where it was left to
- * the provider (null attributes at creation) connecting may lower a read depth.
+ * Attributes of an EP. A provider changes none that the application has set; if the choice was left
+ * to the provider (null attributes at creation), connecting may lower a read depth.
  */
 typedef struct dat_ep_attr {
-  DAT_SERVICE_TYPE service_type;              /**< RC; anything but datagrams is taken for it. */
+  DAT_SERVICE_TYPE service_type;              /**< RC; any value but datagrams means RC. */
   DAT_SEG_LENGTH max_message_size;            /**< Longest message in bytes, either direction. */
   DAT_SEG_LENGTH max_rdma_size;               /**< Longest RDMA read or write in bytes. */
-  DAT_QOS qos;                                /**< Does not matter: dat_ep_connect() has its own. */
+  DAT_QOS qos;                                /**< Ignored: dat_ep_connect() has its own. */
   DAT_COMPLETION_FLAGS recv_completion_flags; /**< How receives notify: UNSIGNALLED, SOLICITED_WAIT,
-                                                   EVD_THRESHOLD. Others may share the EVD. */
+                                                   EVD_THRESHOLD. EPs sharing an EVD may differ. */
   DAT_COMPLETION_FLAGS request_completion_flags; /**< Requests: UNSIGNALLED or EVD_THRESHOLD. Other
-                                                      bits of both do not matter, but SUPPRESS of
-                                                      receives is refused. */
-  DAT_COUNT max_recv_dtos;      /**< Receives outstanding; 0 exactly if there is no receive EVD. */
-  DAT_COUNT max_request_dtos;   /**< Requests outstanding; 0 exactly if there is no request EVD. */
+                                                      bits of both are ignored, but SUPPRESS is
+                                                      refused for receives. */
+  DAT_COUNT max_recv_dtos;      /**< Receives outstanding; 0 if, and only if, no receive EVD. */
+  DAT_COUNT max_request_dtos;   /**< Requests outstanding; 0 if, and only if, no request EVD. */
   DAT_COUNT max_recv_iov;       /**< Segments of a receive; less than 4 counts as 4. */
   DAT_COUNT max_request_iov;    /**< Segments of a send; less than 4 counts as 4. */
-  DAT_COUNT max_rdma_read_in;   /**< RDMA reads of the peer under way at a time; more wait. 0:
-                                     those of the peer fail. */
-  DAT_COUNT max_rdma_read_out;  /**< Own RDMA reads under way at a time; more wait. Of both
-                                     depths a negative one is the most that the adapter has. */
+  DAT_COUNT max_rdma_read_in;   /**< RDMA reads of the peer in progress at a time; further ones
+                                     wait. If 0, the peer's reads fail. */
+  DAT_COUNT max_rdma_read_out;  /**< Local RDMA reads in progress at a time; further ones wait.
+                                     A negative depth, in or out, means the adapter's maximum. */
   DAT_COUNT srq_soft_hw;        /**< Soft high watermark: dat_ep_set_watermark(). */
-  DAT_COUNT max_rdma_read_iov;  /**< Segments of an RDMA read; 0 and less: as max_request_iov. More
-                                     than the adapter has counts as what it has. */
+  DAT_COUNT max_rdma_read_iov;  /**< Segments of an RDMA read; if 0 or less, as max_request_iov.
+                                     More than the adapter allows counts as its limit. */
   DAT_COUNT max_rdma_write_iov; /**< Segments of an RDMA write, likewise. */
   DAT_COUNT ep_transport_specific_count;
-  DAT_NAMED_ATTR* ep_transport_specific; /**< Array; of the transport. */
+  DAT_NAMED_ATTR* ep_transport_specific; /**< Array, defined by the transport. */
   DAT_COUNT ep_provider_specific_count;
-  DAT_NAMED_ATTR* ep_provider_specific; /**< Array; of the provider. */
+  DAT_NAMED_ATTR* ep_provider_specific; /**< Array, defined by the provider. */
 } DAT_EP_ATTR;
 
 typedef enum dat_ep_state {
@@ -55,11 +55,11 @@ typedef enum dat_ep_state {
   DAT_EP_STATE_PASSIVE_CONNECTION_PENDING = 4, /**< Its RSP has the request. */
   DAT_EP_STATE_UNCONFIGURED_PASSIVE = 5,       /**< The same, PZ or EVDs missing; not used here. */
   DAT_EP_STATE_ACTIVE_CONNECTION_PENDING = 6,  /**< Connecting. */
-  DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING = 7, /**< Made by the provider, came with a CR. */
+  DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING = 7, /**< Made by the provider for a CR. */
   DAT_EP_STATE_UNCONFIGURED_TENTATIVE = 8, /**< The same, PZ or EVDs missing; not used here. */
   DAT_EP_STATE_CONNECTED = 9,              /**< Requests may be posted. */
-  DAT_EP_STATE_DISCONNECT_PENDING = 10,    /**< Graceful disconnect: requests are still working. */
-  DAT_EP_STATE_DISCONNECTED = 11, /**< The connection is over or never came; posts are flushed. */
+  DAT_EP_STATE_DISCONNECT_PENDING = 10,    /**< Graceful disconnect: requests are in progress. */
+  DAT_EP_STATE_DISCONNECTED = 11, /**< The connection has ended or failed; posts are flushed. */
   DAT_EP_STATE_COMPLETION_PENDING = 12,    /**< Accepted, not established yet. */
   DAT_EP_STATE_CONNECTED_SINGLE_PATH = 13, /**< Multipath: connected over one path. */
   DAT_EP_STATE_CONNECTED_MULTI_PATH = 14   /**< Multipath: connected over several. */
@@ -68,7 +68,7 @@ typedef enum dat_ep_state {
 /** Older name. */
 #define DAT_EP_STATE_ERROR DAT_EP_STATE_DISCONNECTED
 
-/** What dat_ep_query() tells and dat_ep_modify() changes. */
+/** What dat_ep_query() returns and dat_ep_modify() changes. */
 typedef struct dat_ep_param {
   DAT_IA_HANDLE ia_handle;
   DAT_EP_STATE ep_state;
@@ -124,23 +124,23 @@ typedef DAT_UINT64 DAT_EP_PARAM_MASK;
 /**
  * Create an EP in state UNCONNECTED.
  *
- * An EVD may be null: then the EP makes no events of that kind. PZ and connect EVD can be set later
- * by dat_ep_modify(), but must be there before the EP is connected.
+ * If an EVD is null, the EP makes no events of that kind. PZ and connect EVD can be set later by
+ * dat_ep_modify(), but must be set before the EP is connected.
  *
  * @param[in]  ia_handle
- * @param[in]  pz_handle                      zone of the memory it may touch, or null
+ * @param[in]  pz_handle                      zone of the memory it may access, or null
  * @param[in]  recv_completion_evd_handle     EVD with DAT_EVD_DTO_FLAG for receives, or null
  * @param[in]  request_completion_evd_handle  EVD with DAT_EVD_DTO_FLAG for requests, and
  *                                            DAT_EVD_RMR_BIND_FLAG for binds, or null
  * @param[in]  connect_evd_handle             EVD with DAT_EVD_CONNECTION_FLAG, or null
- * @param[in]  ep_attributes                  attributes, not kept; null for what the provider likes
- *                                            best (dat_ep_query() tells)
+ * @param[in]  ep_attributes                  attributes, not kept; null for the provider's defaults
+ *                                            (see dat_ep_query())
  * @param[out] ep_handle                      receives the EP; owned by the application
  *
- * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`; an EVD, or it lacks the flag
+ * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`; an EVD, also if it lacks the flag
  *                                     (DAT_INVALID_HANDLE_EVD_RECV, _REQUEST, _CONN)
- * @retval DAT_INVALID_PARAMETER       an attribute beyond the limits of the IA or not fitting the
- *                                     EVDs (DAT_INVALID_ARG6); `ep_handle` is null
+ * @retval DAT_INVALID_PARAMETER       an attribute beyond the limits of the IA or inconsistent with
+ *                                     the EVDs (DAT_INVALID_ARG6); `ep_handle` is null
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device objects
  *
  * Blocking: no. Threads: safe. Spec: uDAPL 2.0 dat_ep_create
@@ -153,7 +153,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HAND
                                             DAT_EP_HANDLE* ep_handle);
 
 /**
- * Create an EP that takes its receive buffers from an SRQ, for as long as it lives.
+ * Create an EP that takes its receive buffers from an SRQ for its whole lifetime.
  *
  * @param[in]  ia_handle
  * @param[in]  pz_handle           zone; must be that of the SRQ unless
@@ -162,14 +162,15 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HAND
  * @param[in]  request_evd_handle  EVD with DAT_EVD_DTO_FLAG for requests, or null
  * @param[in]  connect_evd_handle  EVD with DAT_EVD_CONNECTION_FLAG, or null
  * @param[in]  srq_handle
- * @param[in]  ep_attributes       attributes, not kept; max_recv_dtos and max_recv_iov do not
- * matter; null for what the provider likes best
+ * @param[in]  ep_attributes       attributes, not kept; max_recv_dtos and max_recv_iov are ignored;
+ *                                 null for the provider's defaults
  * @param[out] ep_handle           receives the EP; owned by the application
  *
- * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`, `srq_handle`; an EVD, or it lacks
- *                                     the flag
- * @retval DAT_INVALID_PARAMETER       null pointer, an attribute beyond the limits of the IA or not
- *                                     fitting the EVDs, or another zone than that of the SRQ
+ * @retval DAT_INVALID_HANDLE          `ia_handle`, `pz_handle`, `srq_handle`; an EVD, also if it
+ *                                     lacks the flag
+ * @retval DAT_INVALID_PARAMETER       null pointer, an attribute beyond the limits of the IA or
+ *                                     inconsistent with the EVDs, or another zone than that of the
+ *                                     SRQ
  * @retval DAT_MODEL_NOT_SUPPORTED     the provider has no SRQs
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device objects, or max_ep_per_srq reached
  *
@@ -181,10 +182,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_create_with_srq(
     const DAT_EP_ATTR* ep_attributes, DAT_EP_HANDLE* ep_handle);
 
 /**
- * Tell the parameters, the attributes and the state of an EP.
+ * Get the parameters, the attributes and the state of an EP.
  *
  * @param[in]  ep_handle
- * @param[in]  ep_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  ep_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] ep_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `ep_handle`
@@ -196,7 +197,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM
                                            DAT_EP_PARAM* ep_param);
 
 /**
- * Change an EP before it is connected: all fields of the mask, or on failure none.
+ * Change an EP before it is connected: all fields of the mask, or none if the call fails.
  *
  *     state                      what may be changed
  *     UNCONNECTED, TENTATIVE     everything but the next line
@@ -208,14 +209,14 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM
  *
  * @param[in] ep_handle
  * @param[in] ep_param_mask  fields to change
- * @param[in] ep_param       their new values; not kept. Arrays of named attributes hold those to
- *                           change only.
+ * @param[in] ep_param       their new values; not kept. Arrays of named attributes contain only
+ *                           those to change.
  *
  * @retval DAT_INVALID_HANDLE     `ep_handle`, or a handle in `ep_param`
  * @retval DAT_INVALID_PARAMETER  unknown bit or a field that never changes (DAT_INVALID_ARG2); a
- *                                value beyond the limits of the IA or not fitting the rest, an
- *                                unknown name, null pointer (DAT_INVALID_ARG3)
- * @retval DAT_INVALID_STATE      not in this state of the EP
+ *                                value beyond the limits of the IA or inconsistent with the others,
+ *                                an unknown name, null pointer (DAT_INVALID_ARG3)
+ * @retval DAT_INVALID_STATE      not allowed in the present state of the EP
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_modify
  */
@@ -224,7 +225,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_modify(DAT_EP_HANDLE ep_handle,
                                             const DAT_EP_PARAM* ep_param);
 
 /**
- * Tell the state of an EP and whether it has work; cheaper than dat_ep_query().
+ * Get the state of an EP and whether it has outstanding work; cheaper than dat_ep_query().
  *
  * @param[in]  ep_handle
  * @param[out] ep_state      receives the state; may be null
@@ -239,8 +240,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_get_status(DAT_EP_HANDLE ep_handle, DAT_EP_
                                                 DAT_BOOLEAN* recv_idle, DAT_BOOLEAN* request_idle);
 
 /**
- * Tell how many receive buffers the EP holds: those posted to it, or taken from its SRQ, whose
- * completion has not been made.
+ * Get the number of receive buffers that the EP holds: those posted to it, or taken from its SRQ,
+ * that have not completed yet.
  *
  * @param[in]  ep_handle
  * @param[out] nbufs_allocated  receives their number, or DAT_VALUE_UNKNOWN; may be null
@@ -248,7 +249,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_get_status(DAT_EP_HANDLE ep_handle, DAT_EP_
  *                              last that has a buffer, or DAT_VALUE_UNKNOWN; may be null
  *
  * @retval DAT_INVALID_HANDLE       `ep_handle`
- * @retval DAT_MODEL_NOT_SUPPORTED  neither can be told (ep_recv_info_supported)
+ * @retval DAT_MODEL_NOT_SUPPORTED  neither number is available (ep_recv_info_supported)
  * @retval DAT_NOT_IMPLEMENTED      the same, from some providers
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_recv_query
@@ -257,12 +258,13 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_recv_query(DAT_EP_HANDLE ep_handle, DAT_COU
                                                 DAT_COUNT* bufs_alloc_span);
 
 /**
- * Limit how many receive buffers the EP may hold. They act at once if exceeded already.
+ * Limit the number of receive buffers that the EP may hold. A limit that is already exceeded takes
+ * effect at once.
  *
  * @param[in] ep_handle
- * @param[in] soft_high_watermark  beyond this number one asynchronous event (reason
- *                                 DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT), then no more until set again
- * @param[in] hard_high_watermark  beyond this number the connection is broken
+ * @param[in] soft_high_watermark  exceeding this number raises one asynchronous event (reason
+ *                                 DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT), then none until set again
+ * @param[in] hard_high_watermark  exceeding this number breaks the connection
  *
  * Either may be DAT_WATERMARK_INFINITE for none.
  *
@@ -278,25 +280,27 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_set_watermark(DAT_EP_HANDLE ep_handle,
                                                    DAT_COUNT hard_high_watermark);
 
 /**
- * Make a DISCONNECTED EP UNCONNECTED, to be connected again. It keeps its handle, EVDs, PZ, SRQ and
- * attributes. Completions not dequeued may be lost: to have them all, post one more receive and one
- * more request and dequeue until they come back FLUSHED. An UNCONNECTED EP stays as it is.
+ * Make a DISCONNECTED EP UNCONNECTED, so that it can be connected again. It keeps its handle, EVDs,
+ * PZ, SRQ and attributes. Completions that have not been dequeued may be lost: to get them all,
+ * first post one more receive and one more request, and dequeue until both have completed with
+ * FLUSHED. An UNCONNECTED EP is left unchanged.
  *
  * @param[in] ep_handle
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_STATE           the EP is in another state
- * @retval DAT_INSUFFICIENT_RESOURCES  out of transport resources; the EP is as before
+ * @retval DAT_INSUFFICIENT_RESOURCES  out of transport resources; the EP is unchanged
  *
  * Blocking: may wait for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_ep_reset
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_reset(DAT_EP_HANDLE ep_handle);
 
 /**
- * Destroy an EP, whatever it does: connecting is given up, a connection is broken without an event
- * here (the peer has one). Completions of it may still be dequeued, with a handle that is dead, or
- * be gone: dequeue from its DTO EVDs until they are empty before you free it, or messages that have
- * been received, and whose senders know it, are lost.
+ * Destroy an EP, whatever it is doing: an attempt to connect is abandoned, and a connection is
+ * broken without an event on this side (the peer gets one). Completions of the EP may be lost, or
+ * may still be dequeued with a handle that is no longer valid. Dequeue from its DTO EVDs until they
+ * are empty before freeing it; otherwise messages may be lost that were received and that their
+ * senders consider delivered.
  *
  * @param[in] ep_handle
  *

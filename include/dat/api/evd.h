@@ -10,8 +10,8 @@
 DAT_BEGIN_DECLS
 
 /**
- * What may feed an EVD; a set. Which kinds may be combined is told by evd_stream_merging_supported
- * of DAT_PROVIDER_ATTR.
+ * What may feed an EVD; a set. evd_stream_merging_supported of DAT_PROVIDER_ATTR says which kinds
+ * may be combined.
  */
 typedef enum dat_evd_flags {
   DAT_EVD_SOFTWARE_FLAG = 0x001,   /**< dat_evd_post_se(). */
@@ -35,17 +35,18 @@ typedef enum dat_evd_state {
   /* Whether dat_evd_wait() may be called. */
   DAT_EVD_STATE_WAITABLE = 0x04,
   DAT_EVD_STATE_UNWAITABLE = 0x08,
-  /* Which completions notify, from the completion flags of the EPs that feed it. Where these differ
-     each stream keeps its own way, and NOTIFY is told before SOLICITED before THRESHOLD. */
+  /* Which completions notify, from the completion flags of the EPs that feed it. If these differ,
+     each stream keeps its own mode, and the state shows the first of NOTIFY, SOLICITED and
+     THRESHOLD that any stream has. */
   DAT_EVD_STATE_CONFIG_NOTIFY = 0x10,    /**< Those not posted as UNSIGNALLED. */
-  DAT_EVD_STATE_CONFIG_SOLICITED = 0x20, /**< Those the sender asked for. */
+  DAT_EVD_STATE_CONFIG_SOLICITED = 0x20, /**< Those that the sender requested. */
   DAT_EVD_STATE_CONFIG_THRESHOLD = 0x30  /**< All. */
 } DAT_EVD_STATE;
 
-/** What dat_evd_query() tells. */
+/** What dat_evd_query() returns. */
 typedef struct dat_evd_param {
   DAT_IA_HANDLE ia_handle;
-  DAT_COUNT evd_qlen; /**< Events it can hold; at least what was asked for. */
+  DAT_COUNT evd_qlen; /**< Events it can hold; at least the number requested. */
   DAT_EVD_STATE evd_state;
   DAT_CNO_HANDLE cno_handle; /**< Null if none. */
   DAT_EVD_FLAGS evd_flags;   /**< As created. */
@@ -70,10 +71,11 @@ typedef enum dat_evd_param_mask {
  * @param[in]  ia_handle
  * @param[in]  evd_min_qlen  number of events it must be able to hold
  * @param[in]  cno_handle    CNO to trigger, or null
- * @param[in]  evd_flags     what will feed it; other bits do not matter
+ * @param[in]  evd_flags     what will feed it; other bits are ignored
  * @param[out] evd_handle    receives the EVD; owned by the application
  *
- * @retval DAT_INVALID_HANDLE          `ia_handle`, or `cno_handle` is neither null nor a CNO of it
+ * @retval DAT_INVALID_HANDLE          `ia_handle`, or `cno_handle` is neither null nor a CNO of the
+ *                                     IA
  * @retval DAT_INVALID_PARAMETER       `evd_min_qlen` is not positive; `evd_flags` cannot be merged
  *                                     (evd_stream_merging_supported); null pointer
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device queues, or `evd_min_qlen` is beyond
@@ -89,7 +91,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT 
  * Tell the parameters and the state of an EVD.
  *
  * @param[in]  evd_handle
- * @param[in]  evd_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  evd_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] evd_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `evd_handle`
@@ -104,8 +106,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_query(DAT_EVD_HANDLE evd_handle,
 /**
  * Let future events trigger another CNO.
  *
- * A notification during the call may go to either. Events that are queued already trigger nothing:
- * dequeue until empty after the call.
+ * A notification during the call may go to either. Events that are already queued do not trigger
+ * the new CNO: after the call, dequeue until the EVD is empty.
  *
  * @param[in] evd_handle
  * @param[in] cno_handle  the new CNO, or null for none
@@ -118,8 +120,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_modify_cno(DAT_EVD_HANDLE evd_handle,
                                                  DAT_CNO_HANDLE cno_handle);
 
 /**
- * Let the EVD trigger its CNO; no effect if it does already. Events that are queued already trigger
- * nothing: dequeue until empty after the call.
+ * Let the EVD trigger its CNO; no effect if it does already. Events that are already queued do not
+ * trigger it: after the call, dequeue until the EVD is empty.
  *
  * @param[in] evd_handle
  *
@@ -130,8 +132,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_modify_cno(DAT_EVD_HANDLE evd_handle,
 DAT_EXPORT DAT_RETURN DAT_API dat_evd_enable(DAT_EVD_HANDLE evd_handle);
 
 /**
- * Keep the EVD from triggering its CNO; no effect if it is kept already. Threads in dat_evd_wait()
- * are not concerned, nor is a wake-up that is under way.
+ * Keep the EVD from triggering its CNO; no effect if it is already disabled. Threads in
+ * dat_evd_wait() are not affected, nor is a wake-up that is already in progress.
  *
  * @param[in] evd_handle
  *
@@ -142,8 +144,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_enable(DAT_EVD_HANDLE evd_handle);
 DAT_EXPORT DAT_RETURN DAT_API dat_evd_disable(DAT_EVD_HANDLE evd_handle);
 
 /**
- * Forbid dat_evd_wait(). A thread that is in it returns with DAT_INVALID_STATE. Events go on
- * arriving, and dat_evd_dequeue() and the CNO go on working.
+ * Forbid dat_evd_wait(). A thread that is in it returns with DAT_INVALID_STATE. Events still
+ * arrive, and dat_evd_dequeue() and the CNO still work.
  *
  * @param[in] evd_handle
  *
@@ -165,7 +167,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_set_unwaitable(DAT_EVD_HANDLE evd_handle);
 DAT_EXPORT DAT_RETURN DAT_API dat_evd_clear_unwaitable(DAT_EVD_HANDLE evd_handle);
 
 /**
- * Change how many events the EVD can hold. No event is lost. If it fails the EVD is as before.
+ * Change how many events the EVD can hold. No event is lost. If it fails, the EVD is unchanged.
  *
  * @param[in] evd_handle
  * @param[in] evd_min_qlen  number of events it must be able to hold
@@ -173,7 +175,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_clear_unwaitable(DAT_EVD_HANDLE evd_handle
  * @retval DAT_INVALID_HANDLE          `evd_handle`
  * @retval DAT_INVALID_PARAMETER       `evd_min_qlen` is not positive
  * @retval DAT_INVALID_STATE           more events than that are queued, or a thread waits on the
- * EVD
+ *                                     EVD
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device queues, or beyond max_evd_qlen
  *
  * Blocking: may wait for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_evd_resize
@@ -181,10 +183,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_clear_unwaitable(DAT_EVD_HANDLE evd_handle
 DAT_EXPORT DAT_RETURN DAT_API dat_evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUNT evd_min_qlen);
 
 /**
- * Wait until events are there, and dequeue the oldest.
+ * Wait until events are queued, and dequeue the oldest.
  *
- * The wait ends when `threshold` events are queued; a thread that is asleep is only woken by a
- * notification (DAT_COMPLETION_FLAGS). While a thread waits the CNO is not triggered, and other
+ * The wait ends when `threshold` events are queued; a sleeping thread is woken only by a
+ * notification (DAT_COMPLETION_FLAGS). While a thread waits, the CNO is not triggered, and other
  * threads can neither wait on the EVD nor dequeue from it.
  *
  * @param[in]  evd_handle
@@ -204,8 +206,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUN
  * @retval DAT_INVALID_STATE      another thread waits; the EVD is or was made unwaitable; a
  *                                `threshold` above 1 where 1 is required
  *
- * The call is a cancellation point (pthread_cancel). A thread that waits already notices within
- * some seconds, or within 0.1 s if its type of cancellation is asynchronous.
+ * The call is a cancellation point (pthread_cancel). A waiting thread notices a cancellation
+ * within a few seconds, or within 0.1 s if its cancellation type is asynchronous.
  *
  * Blocking: up to `timeout`. Threads: safe. Spec: uDAPL 2.0 dat_evd_wait
  */
@@ -214,7 +216,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOU
                                            DAT_COUNT* n_more_events);
 
 /**
- * Dequeue the oldest event if there is one, whatever the state of the EVD.
+ * Dequeue the oldest event, if there is one, in any state of the EVD.
  *
  * @param[in]  evd_handle
  * @param[out] event       receives the event; on success only
@@ -224,7 +226,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOU
  * @retval DAT_INVALID_PARAMETER  `event` is null
  * @retval DAT_INVALID_STATE      a thread is in dat_evd_wait() on this EVD
  *
- * Blocking: no. Threads: safe; each event is handed out once, to whom is not defined.
+ * Blocking: no. Threads: safe; each event is returned to one thread, which one is not defined.
  * Spec: uDAPL 2.0 dat_evd_dequeue
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT* event);
@@ -234,11 +236,12 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVE
  *
  * @param[in] evd_handle  an EVD with DAT_EVD_SOFTWARE_FLAG
  * @param[in] event       copied; event_number must be DAT_SOFTWARE_EVENT, software_event_data is
- * the application's, and evd_handle is filled in on delivery
+ *                        the application's, and evd_handle is filled in on delivery
  *
  * @retval DAT_INVALID_HANDLE     `evd_handle`
  * @retval DAT_INVALID_PARAMETER  `event` is null or has another number, or the EVD lacks the flag
- * @retval DAT_QUEUE_FULL         no room; nothing is queued, nothing lost, no overflow event
+ * @retval DAT_QUEUE_FULL         no room; the event is not queued, nothing is lost, and there is no
+ *                                overflow event
  *
  * Blocking: no. Threads: serialize the posts to one EVD. Spec: uDAPL 2.0 dat_evd_post_se
  */

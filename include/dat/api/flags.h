@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
  * Sets of flags in C++ from C++11 on: `A | B` of two flags of one kind is of that kind, so no cast
- * is needed. Nothing for C. A program's own operators of the same kind come before these.
+ * is needed. Empty in C. A program's own operators of the same kind take precedence over these.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <dat/api/evd.h>
 #include <dat/api/types.h>
 
-/* Programs include the headers inside their own extern "C", where there are no templates. */
+/* Some programs include the headers inside their own extern "C", which does not allow templates. */
 extern "C++" {
 
 /* Has a member only for the enumerations that are sets. */

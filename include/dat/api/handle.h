@@ -25,14 +25,14 @@ typedef enum dat_handle_type {
 } DAT_HANDLE_TYPE;
 
 /**
- * Attach a value of the application to an object, in place of the one before.
+ * Attach a value of the application to an object, replacing the previous one.
  *
- * DAT never interprets, copies or frees what it may point to, and forgets it with the object.
+ * DAT never interprets, copies or frees what the value may point to, and drops it with the object.
  *
  * @param[in] dat_handle  object of any kind
  * @param[in] context     any value; all zero to clear
  *
- * @retval DAT_INVALID_HANDLE  `dat_handle` is null or, where that can be seen, no object
+ * @retval DAT_INVALID_HANDLE  `dat_handle` is null or, where that can be detected, not an object
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_set_consumer_context
  */
@@ -44,7 +44,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_set_consumer_context(DAT_HANDLE dat_handle, DA
  * @param[in]  dat_handle  object of any kind
  * @param[out] context     receives the value
  *
- * @retval DAT_INVALID_HANDLE     `dat_handle` is null or, where that can be seen, no object
+ * @retval DAT_INVALID_HANDLE     `dat_handle` is null or, where that can be detected, not an object
  * @retval DAT_INVALID_PARAMETER  `context` is null
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_get_consumer_context
@@ -52,12 +52,12 @@ DAT_EXPORT DAT_RETURN DAT_API dat_set_consumer_context(DAT_HANDLE dat_handle, DA
 DAT_EXPORT DAT_RETURN DAT_API dat_get_consumer_context(DAT_HANDLE dat_handle, DAT_CONTEXT* context);
 
 /**
- * Tell of what kind an object is.
+ * Get the kind of an object.
  *
  * @param[in]  dat_handle   object of any kind
  * @param[out] handle_type  receives the kind
  *
- * @retval DAT_INVALID_HANDLE     `dat_handle` is null or, where that can be seen, no object
+ * @retval DAT_INVALID_HANDLE     `dat_handle` is null or, where that can be detected, not an object
  * @retval DAT_INVALID_PARAMETER  `handle_type` is null
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_get_handle_type
@@ -71,7 +71,7 @@ typedef int DAT_EXTENDED_OP;
 /** Bit of operations that take an IA name (as first variable argument) and make a handle. */
 #define DAT_OPEN_EXTENSION_BASE 0x1000
 
-/** Bit of operations that end what one of the former began. */
+/** Bit of operations that close a handle made by such an operation. */
 #define DAT_CLOSE_EXTENSION_BASE 0x2000
 
 /**
@@ -80,11 +80,11 @@ typedef int DAT_EXTENDED_OP;
  * Applications use the macros of dat_ib_extensions.h or dat_iw_extensions.h, which supply the
  * operation and convert the arguments to what it expects.
  *
- * @param[in] handle     object that the operation is about; null for an open operation
+ * @param[in] handle     object that the operation acts on; null for an open operation
  * @param[in] operation  a value of DAT_IB_OP or DAT_IW_OP
- * @param[in] ...        as the operation says
+ * @param[in] ...        as the operation requires
  *
- * @retval DAT_INVALID_HANDLE      `handle` is null, and this is no open operation
+ * @retval DAT_INVALID_HANDLE      `handle` is null, and this is not an open operation
  * @retval DAT_INVALID_PARAMETER   open operation: the name is null (DAT_INVALID_ARG1)
  * @retval DAT_PROVIDER_NOT_FOUND  open operation: nothing provides that name
  * @retval DAT_NOT_IMPLEMENTED     no provider with extensions is open, or this one does not know

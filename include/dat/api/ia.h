@@ -12,21 +12,22 @@
 
 DAT_BEGIN_DECLS
 
-/** To dat_ia_openv(): make no asynchronous EVD, another open IA of the adapter has one. */
+/** To dat_ia_openv(): create no asynchronous EVD, since another open IA of the adapter has one. */
 #define DAT_EVD_ASYNC_EXISTS ((DAT_EVD_HANDLE)0x1)
 
-/** From dat_ia_query(): there is an asynchronous EVD, but it is not this IA's to use. */
+/** From dat_ia_query(): there is an asynchronous EVD, but this IA cannot use it. */
 #define DAT_EVD_OUT_OF_SCOPE ((DAT_EVD_HANDLE)0x2)
 
 /**
- * Open an adapter by its name in the configuration, loading the provider if need be. A name may be
- * opened several times; each IA is on its own.
+ * Open an adapter by its name in the configuration, loading the provider if necessary. A name may
+ * be opened several times; the IAs are independent of each other.
  *
  * @param[in]     provider             IA name; less than DAT_NAME_MAX_LENGTH bytes
  * @param[in]     asynch_evd_min_qlen  events that a new asynchronous EVD must be able to hold
- * @param[in,out] asynch_evd_handle    the EVD for asynchronous events. Null: a new one is made and
- *                                     its handle stored; it goes with the IA. A handle: that one is
- *                                     used and stays the application's. DAT_EVD_ASYNC_EXISTS: none.
+ * @param[in,out] asynch_evd_handle    the EVD for asynchronous events. If null, a new one is made
+ *                                     and its handle stored; it is destroyed with the IA. A handle:
+ *                                     that EVD is used and remains the application's.
+ *                                     DAT_EVD_ASYNC_EXISTS: none.
  * @param[out]    ia_handle            receives the IA; owned by the application
  * @param[in]     dat_major            version of the interface, exactly as configured
  * @param[in]     dat_minor            same
@@ -35,14 +36,15 @@ DAT_BEGIN_DECLS
  * Events, on the asynchronous EVD: errors that no call reports.
  *
  * @retval DAT_INVALID_PARAMETER       name null or too long (DAT_INVALID_ARG1); length not positive
- *                                     where an EVD is to be made (ARG2); null pointer
+ *                                     when an EVD must be created (ARG2); null pointer
  * @retval DAT_INVALID_HANDLE          `ia_handle` is null (DAT_INVALID_HANDLE_IA); the asynchronous
- *                                     EVD is not one
+ *                                     EVD is not an EVD
  * @retval DAT_PROVIDER_NOT_FOUND      nothing is configured under this name, version and thread
  *                                     safety, or its library does not load
- *                                     (DAT_NAME_NOT_REGISTERED); the trace tells which
- * @retval DAT_INVALID_ADDRESS         the configuration names a device or address that is not there
- * @retval DAT_INVALID_STATE           the process is ending, the registry is gone
+ *                                     (DAT_NAME_NOT_REGISTERED); the trace says which
+ * @retval DAT_INVALID_ADDRESS         the configuration names a device or address that does not
+ *                                     exist
+ * @retval DAT_INVALID_STATE           the process is exiting, the registry no longer exists
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or device contexts
  *
  * Blocking: loads libraries and opens devices. Threads: safe. Spec: uDAPL 2.0 dat_ia_openv
@@ -52,7 +54,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ia_openv(DAT_NAME_PTR provider, DAT_COUNT asyn
                                            DAT_IA_HANDLE* ia_handle, DAT_UINT32 dat_major,
                                            DAT_UINT32 dat_minor, DAT_BOOLEAN dat_thread_safety);
 
-/* Of dat_ia_open(): literals are const in C++, and no name is changed. */
+/* For dat_ia_open(): literals are const in C++, and DAT never modifies a name. */
 #ifdef __cplusplus
 #define DAT_IA_NAME_(name) const_cast<DAT_NAME_PTR>(static_cast<const char*>(name))
 #else
@@ -65,14 +67,14 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ia_openv(DAT_NAME_PTR provider, DAT_COUNT asyn
                DAT_VERSION_MINOR, DAT_THREADSAFE)
 
 /**
- * Tell the asynchronous EVD and the attributes of an IA.
+ * Get the asynchronous EVD and the attributes of an IA.
  *
  * @param[in]  ia_handle
  * @param[out] async_evd_handle    receives the asynchronous EVD, or DAT_EVD_OUT_OF_SCOPE; may be
  *                                 null
- * @param[in]  ia_attr_mask        fields wanted; others may be filled too
+ * @param[in]  ia_attr_mask        fields wanted; others may be filled as well
  * @param[out] ia_attr             structure to fill; may be null if its mask is 0
- * @param[in]  provider_attr_mask  fields wanted; others may be filled too
+ * @param[in]  provider_attr_mask  fields wanted; others may be filled as well
  * @param[out] provider_attr       structure to fill; may be null if its mask is 0
  *
  * @retval DAT_INVALID_HANDLE     `ia_handle`
@@ -88,21 +90,21 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ia_query(DAT_IA_HANDLE ia_handle,
                                            DAT_PROVIDER_ATTR* provider_attr);
 
 /**
- * Close an IA. No agent runs any more when the call returns; other IAs are not concerned.
+ * Close an IA. When the call returns, no agent runs any more; other IAs are not affected.
  *
  * Abrupt: everything that belongs to the IA is destroyed with it. Connections are broken, threads
  * in dat_evd_wait() return DAT_ABORT, those in dat_cno_wait() return with a null EVD, and agents
- * are called with one. Graceful: only if nothing is left that the application created.
+ * are called with a null EVD. Graceful: only if the application has freed everything it created.
  *
  * @param[in] ia_handle
  * @param[in] close_flags  DAT_CLOSE_ABRUPT_FLAG or DAT_CLOSE_GRACEFUL_FLAG
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`
  * @retval DAT_INVALID_PARAMETER       unknown flag
- * @retval DAT_INVALID_STATE           graceful, and something is left
- * (DAT_INVALID_STATE_IA_IN_USE); the IA stays open
- * @retval DAT_PROVIDER_NOT_FOUND      closed, but the registry did not know the provider by what it
- *                                     reports of itself
+ * @retval DAT_INVALID_STATE           graceful, and objects are left (DAT_INVALID_STATE_IA_IN_USE);
+ *                                     the IA stays open
+ * @retval DAT_PROVIDER_NOT_FOUND      closed, but the registry knows no provider with the name and
+ *                                     version that this one reports
  * @retval DAT_INSUFFICIENT_RESOURCES  a catastrophic failure
  *
  * Blocking: waits for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_ia_close

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * What dat_ia_query() tells about an adapter. Limits are upper bounds, not reservations: something
- * beyond one fails, something below may still find no room.
+ * What dat_ia_query() returns about an adapter. Limits are upper bounds, not reservations: a call
+ * beyond one fails, and a call below it may still fail for lack of resources.
  */
 #pragma once
 
@@ -16,12 +16,12 @@ typedef enum dat_extension {
   DAT_EXTENSION_IW = 2  /**< dat/dat_iw_extensions.h. */
 } DAT_EXTENSION;
 
-/** @name Marks that these headers know the families. @{ */
+/** @name Macros that show that these headers have the families. @{ */
 #define DAT_IB_EXTENSION 1
 #define DAT_IW_EXTENSION 2
 /** @} */
 
-/** Attributes of an adapter; the same for everyone who has it open. */
+/** Attributes of an adapter; the same for all IAs opened on it. */
 typedef struct dat_ia_attr {
   char adapter_name[DAT_NAME_MAX_LENGTH]; /**< NUL-terminated. */
   char vendor_name[DAT_NAME_MAX_LENGTH];  /**< NUL-terminated. */
@@ -32,8 +32,8 @@ typedef struct dat_ia_attr {
   DAT_IA_ADDRESS_PTR ia_address_ptr;  /**< Address of the port; valid while the IA is open. */
   DAT_COUNT max_eps;                  /**< EPs. */
   DAT_COUNT max_dto_per_ep;           /**< Posts outstanding per EP and direction. */
-  DAT_COUNT max_rdma_read_per_ep_in;  /**< RDMA reads of the peer under way per EP. */
-  DAT_COUNT max_rdma_read_per_ep_out; /**< Own RDMA reads under way per EP. */
+  DAT_COUNT max_rdma_read_per_ep_in;  /**< RDMA reads of the peer in progress per EP. */
+  DAT_COUNT max_rdma_read_per_ep_out; /**< Local RDMA reads in progress per EP. */
   DAT_COUNT max_evds;                 /**< EVDs. */
   DAT_COUNT max_evd_qlen;             /**< Events per EVD. */
   DAT_COUNT max_iov_segments_per_dto; /**< Segments of a send or receive. */
@@ -50,17 +50,17 @@ typedef struct dat_ia_attr {
   DAT_COUNT max_recv_per_srq;         /**< Buffers of an SRQ. */
   DAT_COUNT max_iov_segments_per_rdma_read;
   DAT_COUNT max_iov_segments_per_rdma_write;
-  DAT_COUNT max_rdma_read_in;  /**< RDMA reads of peers under way, all EPs together. */
-  DAT_COUNT max_rdma_read_out; /**< Own RDMA reads under way, all EPs together. */
+  DAT_COUNT max_rdma_read_in;  /**< RDMA reads of peers in progress, all EPs together. */
+  DAT_COUNT max_rdma_read_out; /**< Local RDMA reads in progress, all EPs together. */
   DAT_BOOLEAN max_rdma_read_per_ep_in_guaranteed;  /**< Whether every EP can have that many. */
   DAT_BOOLEAN max_rdma_read_per_ep_out_guaranteed; /**< Whether every EP can have that many. */
   DAT_BOOLEAN zb_supported;          /**< Whether LMRs and RMRs may be DAT_VA_TYPE_ZB. */
   DAT_EXTENSION extension_supported; /**< The family of extended operations. */
   DAT_COUNT extension_version;       /**< Its version, such as DAT_IB_EXTENSION_VERSION. */
   DAT_COUNT num_transport_attr;
-  DAT_NAMED_ATTR* transport_attr; /**< Array; of the transport. */
+  DAT_NAMED_ATTR* transport_attr; /**< Array, defined by the transport. */
   DAT_COUNT num_vendor_attr;
-  DAT_NAMED_ATTR* vendor_attr; /**< Array; of the vendor. */
+  DAT_NAMED_ATTR* vendor_attr; /**< Array, defined by the vendor. */
 } DAT_IA_ATTR;
 
 /** @name Field names of DAT 1.x. @{ */

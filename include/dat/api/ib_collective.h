@@ -3,11 +3,11 @@
  * InfiniBand extensions: collective operations of a group of processes, for MPI libraries that
  * offload them. Part of dat/dat_ib_extensions.h.
  *
- * A process makes a member and exchanges its data with the others; each of them makes the group
- * from all members; an event gives the group's handle. The operations then have the meaning of the
- * MPI functions of their names. Sizes and displacements are in bytes, in reductions sizes count
- * elements. Each is asynchronous: an event DAT_IB_COLLECTIVE_EVENT with the user context, of type
- * DAT_CONTEXT, reports its end. A provider without collectives answers DAT_NOT_IMPLEMENTED.
+ * Each process creates a member and exchanges its data with the others, then creates the group from
+ * all members; an event returns the group's handle. The operations have the meaning of the MPI
+ * functions of the same names. Sizes and displacements are in bytes; sizes of reductions are in
+ * elements. Each operation is asynchronous: an event DAT_IB_COLLECTIVE_EVENT with the user context,
+ * of type DAT_CONTEXT, reports its end. A provider without collectives returns DAT_NOT_IMPLEMENTED.
  */
 #pragma once
 
@@ -85,8 +85,8 @@ typedef enum dat_ib_collective_reduce_data_op {
   DAT_IB_COLLECTIVE_REDUCE_OP_BOR = 7,
   DAT_IB_COLLECTIVE_REDUCE_OP_LXOR = 8,
   DAT_IB_COLLECTIVE_REDUCE_OP_BXOR = 9,
-  DAT_IB_COLLECTIVE_REDUCE_OP_MAXLOC = 10, /**< Maximum and who has it. */
-  DAT_IB_COLLECTIVE_REDUCE_OP_MINLOC = 11  /**< Minimum and who has it. */
+  DAT_IB_COLLECTIVE_REDUCE_OP_MAXLOC = 10, /**< Maximum and its owner. */
+  DAT_IB_COLLECTIVE_REDUCE_OP_MINLOC = 11  /**< Minimum and its owner. */
 } DAT_IB_COLLECTIVE_REDUCE_DATA_OP;
 
 /**
@@ -131,7 +131,7 @@ typedef enum dat_ib_collective_reduce_data_op {
                    (DAT_UINT64*)(clock_value))
 /** @} */
 
-/** @name One process gives to all, or gets from all; `root` is its rank. @{ */
+/** @name One process sends to all, or receives from all; `root` is its rank. @{ */
 #define dat_ib_collective_scatter(coll_handle, sendbuf, sendsize, recvbuf, recvsize, root,   \
                                   user_context, flags)                                       \
   dat_extension_op((DAT_HANDLE)(coll_handle), (DAT_EXTENDED_OP)DAT_IB_COLLECTIVE_SCATTER_OP, \
@@ -162,7 +162,7 @@ typedef enum dat_ib_collective_reduce_data_op {
                    DAT_IB_AS_CONTEXT(user_context), (DAT_COMPLETION_FLAGS)(flags))
 /** @} */
 
-/** @name All give to all. @{ */
+/** @name All processes send to all. @{ */
 #define dat_ib_collective_allgather(coll_handle, sendbuf, sendsize, recvbuf, recvsize,         \
                                     user_context, flags)                                       \
   dat_extension_op((DAT_HANDLE)(coll_handle), (DAT_EXTENDED_OP)DAT_IB_COLLECTIVE_ALLGATHER_OP, \
@@ -220,7 +220,7 @@ typedef enum dat_ib_collective_reduce_data_op {
                    (DAT_COMPLETION_FLAGS)(flags))
 /** @} */
 
-/** Nobody goes on before all have come. */
+/** No process continues before all have arrived. */
 #define dat_ib_collective_barrier(coll_handle, user_context, flags)                          \
   dat_extension_op((DAT_HANDLE)(coll_handle), (DAT_EXTENDED_OP)DAT_IB_COLLECTIVE_BARRIER_OP, \
                    DAT_IB_AS_CONTEXT(user_context), (DAT_COMPLETION_FLAGS)(flags))

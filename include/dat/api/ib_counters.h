@@ -2,7 +2,7 @@
 /** @file
  * InfiniBand extensions: counters of an IA, an EP or an EVD. Part of dat/dat_ib_extensions.h.
  *
- * All counters are 64 bits wide and start at 0 with their object. A provider without them answers
+ * All counters are 64 bits wide and start at 0 with their object. A provider without them returns
  * DAT_NOT_IMPLEMENTED.
  */
 #pragma once
@@ -33,17 +33,17 @@ typedef enum dat_ia_counters {
   DCNT_IA_SRQ_CREATE = 15,
   DCNT_IA_SRQ_FREE = 16,
 
-  /* Connection requests, and what became of them. */
+  /* Connection requests and their outcomes. */
   DCNT_IA_SP_CR = 17,
   DCNT_IA_SP_CR_ACCEPTED = 18,
   DCNT_IA_SP_CR_REJECTED = 19,
 
-  /* Memory of the provider: calls, bytes, calls. */
+  /* Memory of the provider: allocations, bytes allocated, frees. */
   DCNT_IA_MEM_ALLOC = 20,
   DCNT_IA_MEM_ALLOC_DATA = 21,
   DCNT_IA_MEM_FREE = 22,
 
-  /* Asynchronous errors, all and by object. */
+  /* Asynchronous errors, in total and by object. */
   DCNT_IA_ASYNC_ERROR = 23,
   DCNT_IA_ASYNC_QP_ERROR = 24,
   DCNT_IA_ASYNC_CQ_ERROR = 25,
@@ -71,7 +71,7 @@ typedef enum dat_ia_counters {
   DCNT_IA_CM_MRA_RX = 45,
   DCNT_IA_CM_REQ_FULLQ_POLL = 46,
 
-  /* Trouble of the connection manager: DUP received twice, RETRY sent again. */
+  /* Errors of the connection manager: DUP received twice, RETRY sent again. */
   DCNT_IA_CM_ERR = 47,
   DCNT_IA_CM_ERR_REQ_FULLQ = 48,
   DCNT_IA_CM_ERR_REQ_DUP = 49,
@@ -115,7 +115,7 @@ typedef enum dat_ia_counters {
   DCNT_IA_DIAG_ERR_SQ_RREE = 83,
   DCNT_IA_DIAG_ERR_SQ_TREE = 84,
 
-  /* Selects all; their number. */
+  /* Selects all; also their number. */
   DCNT_IA_ALL_COUNTERS = 85
 } DAT_IA_COUNTERS;
 
@@ -150,7 +150,7 @@ typedef enum dat_ep_counters {
   DCNT_EP_RECV_RDMA_IMM = 22,
   DCNT_EP_RECV_RDMA_IMM_DATA = 23,
 
-  /* Selects all; their number. */
+  /* Selects all; also their number. */
   DCNT_EP_ALL_COUNTERS = 24
 } DAT_EP_COUNTERS;
 
@@ -166,7 +166,7 @@ typedef enum dat_evd_counters {
   DCNT_EVD_DEQUEUE_POLL_FOUND = 7,
   DCNT_EVD_CONN_CALLBACK = 8, /**< Connection events that arrived. */
   DCNT_EVD_DTO_CALLBACK = 9,  /**< Notifications of the device queue. */
-  DCNT_EVD_ALL_COUNTERS = 10  /**< Selects all; their number. */
+  DCNT_EVD_ALL_COUNTERS = 10  /**< Selects all; also their number. */
 } DAT_EVD_COUNTERS;
 
 /** Groups of IA counters that are collected on demand. */
@@ -181,7 +181,7 @@ typedef enum dat_ia_counter_type {
  *
  * dat_handle   in: IA, EP or EVD
  * cntr         in: a counter of that kind of object, or its _ALL_COUNTERS
- * p_cntrs_out  out, DAT_UINT64*: the value; for all an array of so many
+ * p_cntrs_out  out, DAT_UINT64*: the value; for _ALL_COUNTERS an array of that many values
  * reset        in: non-zero to set what was read to 0
  */
 #define dat_ib_query_counters(dat_handle, cntr, p_cntrs_out, reset)                     \
@@ -193,7 +193,7 @@ typedef enum dat_ia_counter_type {
   dat_extension_op((DAT_HANDLE)(dat_handle), (DAT_EXTENDED_OP)DAT_IB_PRINT_COUNTERS_OP, \
                    (int)(cntr), (int)(reset))
 
-/** Begin, and end, to collect a group of counters (DAT_IA_COUNTER_TYPE) of an IA. */
+/** Start or stop collecting a group of counters (DAT_IA_COUNTER_TYPE) of an IA. */
 #define dat_ib_start_counter(dat_handle, type)                                          \
   dat_extension_op((DAT_HANDLE)(dat_handle), (DAT_EXTENDED_OP)DAT_IB_START_COUNTERS_OP, \
                    (DAT_IA_COUNTER_TYPE)(type))

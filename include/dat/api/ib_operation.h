@@ -55,7 +55,7 @@ typedef enum dat_ib_op {
   DAT_IB_CLOSE_QUERY_OP = 0x2000
 } DAT_IB_OP;
 
-/** What the macros make of an argument that becomes a DAT_CONTEXT: any of its members in C. */
+/** Converts a macro argument to a DAT_CONTEXT; in C it may be a value of any of its members. */
 #ifdef __cplusplus
 #define DAT_IB_AS_CONTEXT(x) (x)
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * What dat_ia_query() tells about the provider of an IA.
+ * What dat_ia_query() returns about the provider of an IA.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 DAT_BEGIN_DECLS
 
-/** Whose the array of segments is after a post has returned. */
+/** Who owns the array of segments after a post has returned. */
 typedef enum dat_iov_ownership {
   DAT_IOV_CONSUMER = 0,       /**< The application's; it may reuse it at once. */
   DAT_IOV_PROVIDER_NOMOD = 1, /**< The provider's until the completion; it will not change it. */
@@ -47,7 +47,7 @@ typedef struct dat_provider_attr {
   DAT_UINT32 provider_version_minor;
   DAT_UINT32 dapl_version_major; /**< Of the DAT interface, as registered. */
   DAT_UINT32 dapl_version_minor;
-  DAT_MEM_TYPE lmr_mem_types_supported; /**< A set, in which VIRTUAL, being 0, is always. */
+  DAT_MEM_TYPE lmr_mem_types_supported; /**< A set; VIRTUAL, being 0, is always included. */
   DAT_IOV_OWNERSHIP iov_ownership_on_return;
   DAT_QOS dat_qos_supported;                       /**< A set. */
   DAT_COMPLETION_FLAGS completion_flags_supported; /**< A set. */
@@ -57,7 +57,7 @@ typedef struct dat_provider_attr {
   DAT_EP_CREATOR_FOR_PSP ep_creator;
   DAT_PZ_SUPPORT pz_support;
   DAT_UINT32 optimal_buffer_alignment; /**< In bytes; divides DAT_OPTIMAL_ALIGNMENT. */
-  /** Which two kinds of events may go to one EVD. Index in both dimensions: 0 software, 1
+  /** Which pairs of event kinds may share an EVD. Indices of both dimensions: 0 software, 1
    * connection requests, 2 transfers, 3 connections, 4 binds, 5 asynchronous. */
   const DAT_BOOLEAN evd_stream_merging_supported[6][6];
   DAT_BOOLEAN srq_supported;
@@ -65,12 +65,12 @@ typedef struct dat_provider_attr {
   DAT_BOOLEAN srq_ep_pz_difference_supported; /**< Whether EP and SRQ may differ in PZ. */
   DAT_COUNT srq_info_supported;     /**< Bits: 1 available_dto_count, 2 outstanding_dto_count. */
   DAT_COUNT ep_recv_info_supported; /**< Of dat_ep_recv_query(); bits: 1 number, 2 span. */
-  DAT_BOOLEAN lmr_sync_req;         /**< Whether dat_lmr_sync_rdma_read() and _write() matter. */
+  DAT_BOOLEAN lmr_sync_req;         /**< Whether the dat_lmr_sync_ calls are needed. */
   DAT_BOOLEAN dto_async_return_guaranteed;  /**< Whether posts return before the work is done. */
   DAT_BOOLEAN rdma_write_for_rdma_read_req; /**< Whether the sink of an RDMA read needs
                                                  DAT_MEM_PRIV_REMOTE_WRITE_FLAG. */
-  DAT_BOOLEAN rdma_read_lmr_rmr_context_exposure; /**< Whether an RDMA read shows the context of the
-                                                       sink to the peer. */
+  DAT_BOOLEAN rdma_read_lmr_rmr_context_exposure; /**< Whether an RDMA read exposes the context of
+                                                       the sink to the peer. */
   DAT_RMR_SCOPE rmr_scope_supported;
   DAT_BOOLEAN is_signal_safe; /**< Whether signal handlers may call DAT functions. */
   DAT_BOOLEAN ha_supported;   /**< Whether the provider offers high availability. */

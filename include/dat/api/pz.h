@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * PZ, the protection zone: an EP may only touch memory regions of its own zone.
+ * PZ, the protection zone: an EP may access only memory regions of its own zone.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 DAT_BEGIN_DECLS
 
-/** What dat_pz_query() tells. */
+/** What dat_pz_query() returns. */
 typedef struct dat_pz_param {
   DAT_IA_HANDLE ia_handle;
 } DAT_PZ_PARAM;
@@ -34,7 +34,7 @@ typedef enum dat_pz_param_mask {
 DAT_EXPORT DAT_RETURN DAT_API dat_pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE* pz_handle);
 
 /**
- * Tell the parameters of a PZ.
+ * Get the parameters of a PZ.
  *
  * @param[in]  pz_handle
  * @param[in]  pz_param_mask  fields wanted

@@ -9,14 +9,14 @@
 
 DAT_BEGIN_DECLS
 
-/** Over which EPs the context of an RMR works. */
+/** The EPs on which the context of an RMR is valid. */
 typedef enum dat_rmr_scope {
-  DAT_RMR_SCOPE_EP = 0, /**< The EP of the latest bind. Only these can a peer invalidate. */
+  DAT_RMR_SCOPE_EP = 0, /**< The EP of the latest bind. A peer can invalidate only these RMRs. */
   DAT_RMR_SCOPE_PZ = 1, /**< All EPs of its zone. */
   DAT_RMR_SCOPE_ANY = 2 /**< In rmr_scope_supported: both. */
 } DAT_RMR_SCOPE;
 
-/** What dat_rmr_query() tells. The fields marked B are undefined while the RMR is not bound. */
+/** What dat_rmr_query() returns. The fields marked B are undefined while the RMR is not bound. */
 typedef struct dat_rmr_param {
   DAT_IA_HANDLE ia_handle;
   DAT_PZ_HANDLE pz_handle;
@@ -72,10 +72,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rmr_create_for_ep(DAT_PZ_HANDLE pz_handle,
                                                     DAT_RMR_HANDLE* rmr_handle);
 
 /**
- * Tell the parameters of an RMR.
+ * Get the parameters of an RMR.
  *
  * @param[in]  rmr_handle
- * @param[in]  rmr_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  rmr_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] rmr_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `rmr_handle`
@@ -91,30 +91,30 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rmr_query(DAT_RMR_HANDLE rmr_handle,
 /**
  * Bind an RMR to memory, or unbind it: post the operation on the request queue of an EP.
  *
- * The old context of the RMR is dead, and the new one lives, once the bind is complete. What is
- * posted on the same EP afterwards waits for that, so the context may be sent to the peer over this
- * EP at once; over any other EP only after the completion. From the call on the bind keeps the LMR
- * from being freed.
+ * When the bind completes, the old context of the RMR becomes invalid and the new one valid.
+ * Requests posted afterwards on the same EP wait for that, so the new context may be sent to the
+ * peer over this EP at once, but over any other EP only after the completion. From this call on,
+ * the bind prevents the LMR from being freed.
  *
  * @param[in]  rmr_handle
  * @param[in]  lmr_handle        region with the memory; may be null when unbinding
  * @param[in]  lmr_triplet       the part to open, within the region; length 0 to unbind
  * @param[in]  mem_priv          what peers may do; only remote privileges count
- * @param[in]  va_type           what addresses mean that peers use
+ * @param[in]  va_type           meaning of the addresses that peers use
  * @param[in]  ep_handle         EP of the same zone, CONNECTED or DISCONNECTED
  * @param[in]  user_cookie       for the completion event
  * @param[in]  completion_flags  as for any request: SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  * @param[out] context           receives the new context; undefined when unbinding
  *
  * Events, on the request EVD: DAT_RMR_BIND_COMPLETION_EVENT, FLUSHED if the EP is DISCONNECTED. If
- * it fails the connection is broken.
+ * the bind fails, the connection is broken.
  *
  * @retval DAT_INVALID_HANDLE          `rmr_handle`, `lmr_handle` or `ep_handle`
  * @retval DAT_INVALID_PARAMETER       part not within the region, unknown privilege or flag, null
  *                                     pointer
  * @retval DAT_INVALID_STATE           the EP is in another state
  * @retval DAT_PROTECTION_VIOLATION    the zones of RMR, LMR and EP differ
- * @retval DAT_PRIVILEGES_VIOLATION    the LMR lacks the local right that goes with the remote one
+ * @retval DAT_PRIVILEGES_VIOLATION    the LMR lacks the local privilege that the remote one needs
  * @retval DAT_MODEL_NOT_SUPPORTED     no DAT_VA_TYPE_ZB
  * @retval DAT_INSUFFICIENT_RESOURCES  the request queue is full (max_request_dtos)
  *
@@ -129,7 +129,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HA
                                            DAT_RMR_CONTEXT* context);
 
 /**
- * Destroy an RMR. If it is bound its context is dead from then on: a peer that uses it gets
+ * Destroy an RMR. If it is bound, its context is invalid from then on: a peer that uses it gets
  * REMOTE_ACCESS and loses its connection.
  *
  * @param[in] rmr_handle

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /** @file
- * Service points: where connection requests arrive. Each request makes a CR (dat/api/cr.h) and an
- * event on the EVD of the service point; the free room of that EVD is the backlog, beyond which
+ * Service points: where connection requests arrive. Each request creates a CR (dat/api/cr.h) and an
+ * event on the EVD of the service point. The free space of that EVD is the backlog: if it is full,
  * requests are refused (NON_PEER_REJECTED at the peer).
  *
  *     PSP  public    stays until freed; an EP is made or chosen per request
@@ -20,7 +20,7 @@ typedef enum dat_psp_flags {
   DAT_PSP_PROVIDER_FLAG = 1  /**< The provider: a new EP without PZ and EVDs comes with the CR. */
 } DAT_PSP_FLAGS;
 
-/** What dat_psp_query() tells. */
+/** What dat_psp_query() returns. */
 typedef struct dat_psp_param {
   DAT_IA_HANDLE ia_handle;
   DAT_CONN_QUAL conn_qual;
@@ -38,10 +38,10 @@ typedef enum dat_psp_param_mask {
 } DAT_PSP_PARAM_MASK;
 
 /**
- * Listen on a connection qualifier: any value of 64 bits, such as a process id or a random one.
- * Where the transport has ports a value beyond 65535 stands for one of them: two values of the same
- * port cannot be listened on at a time. Events and queries report the value given here. 0 is any
- * free port, as for dat_psp_create_any(); dat_psp_query() tells which.
+ * Listen on a connection qualifier: any value of 64 bits, such as a process id or a random one. If
+ * the transport has ports, a value above 65535 is mapped to one of them, and two values mapped to
+ * the same port cannot be listened on at the same time. Events and queries report the value given
+ * here. 0 means any free port, as for dat_psp_create_any(); dat_psp_query() returns which.
  *
  * @param[in]  ia_handle
  * @param[in]  conn_qual   where to listen
@@ -52,12 +52,12 @@ typedef enum dat_psp_param_mask {
  *
  * Events, on the EVD: DAT_CONNECTION_REQUEST_EVENT for each request.
  *
- * @retval DAT_INVALID_HANDLE          `ia_handle`; `evd_handle`, or it lacks the flag
+ * @retval DAT_INVALID_HANDLE          `ia_handle`; `evd_handle`, also if it lacks the flag
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
  * @retval DAT_INVALID_PARAMETER       unknown flag, null pointer
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there
- * @retval DAT_INVALID_ADDRESS         the address of the IA has gone from this machine
- * @retval DAT_MODEL_NOT_SUPPORTED     not with these flags
+ * @retval DAT_INVALID_ADDRESS         this machine no longer has the address of the IA
+ * @retval DAT_MODEL_NOT_SUPPORTED     these flags are not supported
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
  * Blocking: may wait for the transport. Threads: safe. Spec: uDAPL 2.0 dat_psp_create
@@ -77,12 +77,12 @@ DAT_EXPORT DAT_RETURN DAT_API dat_psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_Q
  *
  * Events as for dat_psp_create().
  *
- * @retval DAT_INVALID_HANDLE          `ia_handle`; `evd_handle`, or it lacks the flag
+ * @retval DAT_INVALID_HANDLE          `ia_handle`; `evd_handle`, also if it lacks the flag
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
  * @retval DAT_INVALID_PARAMETER       unknown flag, null pointer
  * @retval DAT_CONN_QUAL_UNAVAILABLE   none is free
- * @retval DAT_INVALID_ADDRESS         the address of the IA has gone from this machine
- * @retval DAT_MODEL_NOT_SUPPORTED     not with these flags
+ * @retval DAT_INVALID_ADDRESS         this machine no longer has the address of the IA
+ * @retval DAT_MODEL_NOT_SUPPORTED     these flags are not supported
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
  * Blocking: may wait for the transport. Threads: safe. Spec: uDAPL 2.0 dat_psp_create_any
@@ -92,10 +92,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CO
                                                  DAT_PSP_HANDLE* psp_handle);
 
 /**
- * Tell the parameters of a PSP.
+ * Get the parameters of a PSP.
  *
  * @param[in]  psp_handle
- * @param[in]  psp_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  psp_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] psp_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `psp_handle`
@@ -108,8 +108,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_psp_query(DAT_PSP_HANDLE psp_handle,
                                             DAT_PSP_PARAM* psp_param);
 
 /**
- * Stop listening and destroy the PSP. CRs that it made stay valid. A request that arrives meanwhile
- * either has its event or is refused (NON_PEER_REJECTED at the peer).
+ * Stop listening and destroy the PSP. CRs that it created stay valid. A request that arrives during
+ * the call either produces its event or is refused (NON_PEER_REJECTED at the peer).
  *
  * @param[in] psp_handle
  *
@@ -119,7 +119,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_psp_query(DAT_PSP_HANDLE psp_handle,
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_psp_free(DAT_PSP_HANDLE psp_handle);
 
-/** What dat_rsp_query() tells. */
+/** What dat_rsp_query() returns. */
 typedef struct dat_rsp_param {
   DAT_IA_HANDLE ia_handle;
   DAT_CONN_QUAL conn_qual;
@@ -138,10 +138,10 @@ typedef enum dat_rsp_param_mask {
 
 /**
  * Listen for one request on behalf of an EP, which becomes RESERVED. Without an EP the provider
- * makes one when the request comes, as a PSP with DAT_PSP_PROVIDER_FLAG does.
+ * creates one when the request arrives, as a PSP with DAT_PSP_PROVIDER_FLAG does.
  *
- * When the request arrives the RSP is gone, the EP is PASSIVE_CONNECTION_PENDING, and the CR has
- * it as its local EP. Further requests are refused (NON_PEER_REJECTED at the peer).
+ * When the request arrives, the RSP ceases to exist, the EP becomes PASSIVE_CONNECTION_PENDING, and
+ * the CR has it as its local EP. Further requests are refused (NON_PEER_REJECTED at the peer).
  *
  * @param[in]  ia_handle
  * @param[in]  conn_qual   where to listen, as for dat_psp_create()
@@ -152,12 +152,12 @@ typedef enum dat_rsp_param_mask {
  *
  * Events, on the EVD: one DAT_CONNECTION_REQUEST_EVENT, with a null sp_handle.
  *
- * @retval DAT_INVALID_HANDLE          `ia_handle`, `ep_handle`; `evd_handle`, or it lacks the flag
- *                                     (DAT_INVALID_HANDLE_EVD_CR)
+ * @retval DAT_INVALID_HANDLE          `ia_handle`, `ep_handle`; `evd_handle`, also if it lacks the
+ *                                     flag (DAT_INVALID_HANDLE_EVD_CR)
  * @retval DAT_INVALID_PARAMETER       null pointer
  * @retval DAT_INVALID_STATE           the EP is in another state
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there
- * @retval DAT_INVALID_ADDRESS         the address of the IA has gone from this machine
+ * @retval DAT_INVALID_ADDRESS         this machine no longer has the address of the IA
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
  * Blocking: may wait for the transport. Threads: safe. Spec: uDAPL 2.0 dat_rsp_create
@@ -167,10 +167,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_Q
                                              DAT_RSP_HANDLE* rsp_handle);
 
 /**
- * Tell the parameters of an RSP.
+ * Get the parameters of an RSP.
  *
  * @param[in]  rsp_handle
- * @param[in]  rsp_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  rsp_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] rsp_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `rsp_handle`
@@ -194,7 +194,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rsp_query(DAT_RSP_HANDLE rsp_handle,
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_rsp_free(DAT_RSP_HANDLE rsp_handle);
 
-/** What dat_csp_query() tells. */
+/** What dat_csp_query() returns. */
 typedef struct dat_csp_param {
   DAT_IA_HANDLE ia_handle;
   DAT_COMM* comm;                 /**< Belongs to the CSP. */
@@ -222,11 +222,11 @@ typedef enum dat_csp_param_mask {
  *
  * Events, on the EVD: DAT_CONNECTION_REQUEST_EVENT for each request.
  *
- * @retval DAT_INVALID_HANDLE          `ia_handle`; `evd_handle`, or it lacks the flag
+ * @retval DAT_INVALID_HANDLE          `ia_handle`; `evd_handle`, also if it lacks the flag
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
  * @retval DAT_INVALID_PARAMETER       address not usable, null pointer
  * @retval DAT_PORT_IN_USE             something listens there
- * @retval DAT_COMM_NOT_SUPPORTED      the provider does not speak this protocol
+ * @retval DAT_COMM_NOT_SUPPORTED      the provider does not support this protocol
  * @retval DAT_MODEL_NOT_SUPPORTED     the provider has no CSPs
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
@@ -237,10 +237,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM* 
                                              DAT_CSP_HANDLE* csp_handle);
 
 /**
- * Tell the parameters of a CSP.
+ * Get the parameters of a CSP.
  *
  * @param[in]  csp_handle
- * @param[in]  csp_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  csp_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] csp_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE       `csp_handle`

@@ -17,10 +17,10 @@ DAT_BEGIN_DECLS
 /** Initial low watermark of an SRQ: never fires. */
 #define DAT_SRQ_LW_DEFAULT 0
 
-/** In place of a count that the provider cannot tell cheaply. */
+/** Reported in place of a count that the provider cannot determine cheaply. */
 #define DAT_VALUE_UNKNOWN ((DAT_COUNT)~1)
 
-/** What an SRQ is to be like. */
+/** Requested properties of an SRQ. */
 typedef struct dat_srq_attr {
   DAT_COUNT max_recv_dtos; /**< Buffers it must be able to hold, 1 to max_recv_per_srq. */
   DAT_COUNT max_recv_iov;  /**< Segments per buffer. */
@@ -33,13 +33,13 @@ typedef enum dat_srq_state {
   DAT_SRQ_STATE_SHUTDOWN = 2
 } DAT_SRQ_STATE;
 
-/** What dat_srq_query() tells. */
+/** What dat_srq_query() returns. */
 typedef struct dat_srq_param {
   DAT_IA_HANDLE ia_handle;
   DAT_SRQ_STATE srq_state;
   DAT_PZ_HANDLE pz_handle;
-  DAT_COUNT max_recv_dtos; /**< At least what was asked for. */
-  DAT_COUNT max_recv_iov;  /**< At least what was asked for. */
+  DAT_COUNT max_recv_dtos; /**< At least the number requested. */
+  DAT_COUNT max_recv_iov;  /**< At least the number requested. */
   DAT_COUNT low_watermark;
   DAT_COUNT available_dto_count;   /**< Buffers not taken yet, or DAT_VALUE_UNKNOWN. */
   DAT_COUNT outstanding_dto_count; /**< Buffers whose completion has not been dequeued, those
@@ -64,8 +64,8 @@ typedef enum dat_srq_param_mask {
  *
  * @param[in]  ia_handle
  * @param[in]  pz_handle   zone of its buffers
- * @param[in]  srq_attr    what it is to be like; not kept. low_watermark does not matter:
- *                         dat_srq_set_lw() sets one.
+ * @param[in]  srq_attr    requested properties; not kept. low_watermark is ignored:
+ *                         dat_srq_set_lw() sets it.
  * @param[out] srq_handle  receives the SRQ; owned by the application
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle` or `pz_handle`
@@ -80,10 +80,10 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HAN
                                              DAT_SRQ_ATTR* srq_attr, DAT_SRQ_HANDLE* srq_handle);
 
 /**
- * Tell the parameters and the fill of an SRQ.
+ * Get the parameters and the fill level of an SRQ.
  *
  * @param[in]  srq_handle
- * @param[in]  srq_param_mask  fields wanted; others may be filled too, unknown bits do not matter
+ * @param[in]  srq_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
  * @param[out] srq_param       structure to fill
  *
  * @retval DAT_INVALID_HANDLE     `srq_handle`
@@ -96,7 +96,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_query(DAT_SRQ_HANDLE srq_handle,
                                             DAT_SRQ_PARAM* srq_param);
 
 /**
- * Change how many buffers an SRQ can hold. No buffer is lost; it may stay larger than asked.
+ * Change how many buffers an SRQ can hold. No buffer is lost; it may stay larger than requested.
  *
  * @param[in] srq_handle
  * @param[in] srq_max_recv_dto  number of buffers it must be able to hold
@@ -111,8 +111,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_query(DAT_SRQ_HANDLE srq_handle,
 DAT_EXPORT DAT_RETURN DAT_API dat_srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUNT srq_max_recv_dto);
 
 /**
- * Ask for one asynchronous event (reason DAT_SRQ_LOW_WATERMARK_EVENT) when fewer buffers are
- * available than the mark. It may be due at once, and has to be asked for again afterwards.
+ * Request one asynchronous event (reason DAT_SRQ_LOW_WATERMARK_EVENT) when fewer buffers are
+ * available than the watermark. It may be due at once. After it, set the watermark again to get
+ * another one.
  *
  * @param[in] srq_handle
  * @param[in] low_watermark  number of buffers, up to max_recv_dtos; 0 for none
@@ -121,15 +122,15 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUN
  * @retval DAT_INVALID_PARAMETER       negative, or beyond max_recv_dtos
  * @retval DAT_MODEL_NOT_SUPPORTED     no low watermarks (srq_watermarks_supported)
  * @retval DAT_NOT_IMPLEMENTED         the same, from some providers
- * @retval DAT_INSUFFICIENT_RESOURCES  the adapter does not take it; there is no mark then
+ * @retval DAT_INSUFFICIENT_RESOURCES  the adapter refuses it; no watermark is set then
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_srq_set_lw
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_srq_set_lw(DAT_SRQ_HANDLE srq_handle, DAT_COUNT low_watermark);
 
 /**
- * Post a receive buffer, for whichever EP of the SRQ gets the next message. Buffers and segments
- * as in dat_ep_post_recv(); the completion goes to the receive EVD of that EP.
+ * Post a receive buffer, for whichever EP of the SRQ receives the next message. Buffers and
+ * segments are as in dat_ep_post_recv(); the completion goes to the receive EVD of that EP.
  *
  * @param[in] srq_handle    in any state
  * @param[in] num_segments  number of segments, up to max_recv_iov
@@ -149,7 +150,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_C
                                                 DAT_DTO_COOKIE user_cookie);
 
 /**
- * Destroy an SRQ. Buffers still on it are the application's again, without completions.
+ * Destroy an SRQ. Buffers still posted on it return to the application without completions.
  *
  * @param[in] srq_handle
  *

@@ -17,13 +17,13 @@ typedef enum dat_boolean { DAT_FALSE = 0, DAT_TRUE = 1 } DAT_BOOLEAN;
 /** A NUL-terminated name. DAT only reads it, although the type does not say so. */
 typedef char* DAT_NAME_PTR;
 
-/** An attribute by name. Both strings are NUL-terminated and belong to who made the array. */
+/** An attribute by name. Both strings are NUL-terminated and belong to the owner of the array. */
 typedef struct dat_named_attr {
   const char* name;
   const char* value;
 } DAT_NAMED_ATTR;
 
-/** Eight bytes of the application that DAT hands back unchanged and never looks at. */
+/** Eight bytes of the application that DAT returns unchanged and never interprets. */
 typedef union dat_context {
   DAT_PVOID as_ptr;
   DAT_UINT64 as_64;
@@ -33,7 +33,7 @@ typedef union dat_context {
 typedef DAT_CONTEXT DAT_DTO_COOKIE; /**< Of a posted transfer, in its completion event. */
 typedef DAT_CONTEXT DAT_RMR_COOKIE; /**< Of an RMR bind, in its completion event. */
 
-/** @name Handles. Opaque; only DAT_HANDLE_NULL has a meaning that an application may use. @{ */
+/** @name Handles. Opaque; only DAT_HANDLE_NULL has a meaning to an application. @{ */
 typedef DAT_PVOID DAT_HANDLE;
 typedef DAT_HANDLE DAT_CNO_HANDLE; /**< Consumer notification object: dat/api/cno.h. */
 typedef DAT_HANDLE DAT_CR_HANDLE;  /**< Connection request: dat/api/cr.h. */
@@ -75,7 +75,7 @@ typedef DAT_UINT32 DAT_RMR_CONTEXT; /**< Names memory for a peer. Host order: an
 /** A piece of registered local memory. Same layout as the scatter-gather entry of verbs. */
 typedef struct dat_lmr_triplet {
   DAT_VADDR virtual_address;
-  DAT_SEG_LENGTH segment_length; /**< In bytes. 0: the segment is skipped, the rest is not read. */
+  DAT_SEG_LENGTH segment_length; /**< In bytes. If 0, the segment is skipped unread. */
   DAT_LMR_CONTEXT lmr_context;   /**< From dat_lmr_create(). */
 } DAT_LMR_TRIPLET;
 
@@ -86,7 +86,7 @@ typedef struct dat_rmr_triplet {
   DAT_RMR_CONTEXT rmr_context;   /**< From the peer's dat_lmr_create() or dat_rmr_bind(). */
 } DAT_RMR_TRIPLET;
 
-/** Who may do what with memory; a set. */
+/** Access rights to memory; a set. */
 typedef enum dat_mem_priv_flags {
   DAT_MEM_PRIV_NONE_FLAG = 0x00,
   DAT_MEM_PRIV_LOCAL_READ_FLAG = 0x01,   /**< Source of sends and RDMA writes. */
@@ -108,25 +108,25 @@ typedef enum dat_va_type {
 /** @} */
 
 /**
- * How a transfer completes; a set. As an argument of a post it concerns that transfer, as an EP
+ * How a transfer completes; a set. As an argument of a post it applies to that transfer; as an EP
  * attribute it sets the mode of one direction of the EP. EPs of different modes may share an EVD.
  *
- * A completion is an *event* when it can be dequeued. It is a *notification* when it can in
- * addition wake a thread in dat_evd_wait() or trigger a CNO.
+ * A completion is an *event* if it can be dequeued. It is a *notification* if it can also wake a
+ * thread in dat_evd_wait() or trigger a CNO.
  */
 typedef enum dat_completion_flags {
   /** Post: event and notification. Attribute: as EVD_THRESHOLD. */
   DAT_COMPLETION_DEFAULT_FLAG = 0x00,
-  /** Post of a request: no event if it succeeds. A failure always makes one. */
+  /** Post of a request: no event if it succeeds. A failure always produces one. */
   DAT_COMPLETION_SUPPRESS_FLAG = 0x01,
-  /** Post of a send: the matching receive is to notify the peer, if the peer's EP has this
-   *  attribute. Receive attribute: only receives that the sender marked so notify. */
+  /** Post of a send: the matching receive notifies the peer, if the peer's EP has this attribute.
+   *  Receive attribute: only receives that the sender marked this way notify. */
   DAT_COMPLETION_SOLICITED_WAIT_FLAG = 0x02,
   /** Post: an event, not a notification. Allowed only if the direction has this attribute. */
   DAT_COMPLETION_UNSIGNALLED_FLAG = 0x04,
   /** Post of a request: start only when all RDMA reads posted before on the EP are complete. */
   DAT_COMPLETION_BARRIER_FENCE_FLAG = 0x08,
-  /** Attribute: every completion notifies, and dat_evd_wait() may ask for several at once. */
+  /** Attribute: every completion notifies, and dat_evd_wait() may wait for several at once. */
   DAT_COMPLETION_EVD_THRESHOLD_FLAG = 0x10,
   /** Kernel level only. */
   DAT_COMPLETION_LMR_INVALIDATE_FENCE_FLAG = 0x20
@@ -141,9 +141,9 @@ typedef enum dat_qos {
   DAT_QOS_PREMIUM = 0x08  /**< Both matter. */
 } DAT_QOS;
 
-/** How to end: dat_ia_close() and dat_ep_disconnect(). */
+/** How dat_ia_close() and dat_ep_disconnect() end their object. */
 typedef enum dat_close_flags {
-  DAT_CLOSE_ABRUPT_FLAG = 0,  /**< At once, whatever is under way. */
+  DAT_CLOSE_ABRUPT_FLAG = 0,  /**< At once, whatever is in progress. */
   DAT_CLOSE_GRACEFUL_FLAG = 1 /**< Only when nothing is left (IA), or after draining (EP). */
 } DAT_CLOSE_FLAGS;
 
