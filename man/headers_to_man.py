@@ -5,9 +5,9 @@
 usage: headers_to_man.py INCLUDE_FOLDER OUTPUT_FOLDER
 
 One page for each header that declares functions, named after it (dat_ia(3) for dat/api/ia.h), and for
-each function a page that leads there, so that `man dat_ia_openv` finds it. What is understood of the
-comments is what the headers use: @file, @name, @param, @retval, @return, `code`, lists, indented code.
-A function without a comment is an error. Output folder: man3 below it is made anew.
+each function a page that redirects there, so that `man dat_ia_openv` finds it. Only the markup that the
+headers use is understood: @file, @name, @param, @retval, @return, `code`, lists, indented code.
+A function without a comment is an error. man3 in the output folder is deleted and created again.
 """
 
 import os
@@ -36,7 +36,7 @@ HEADERS = [(f"dat/api/{name}.h", "dat/udat.h") for name in (
 ]
 
 
-# What somebody who reads the page is likely to look for next; dat(7) lists all pages.
+# Pages that a reader of the page is likely to look for next; dat(7) lists all pages.
 RELATED = {
     "dat_ia": ("dat_ia_attr", "dat_provider_attr", "dat_registry", "dat_pz", "dat_evd"),
     "dat_pz": ("dat_ia", "dat_lmr", "dat_rmr", "dat_ep", "dat_srq"),
@@ -74,7 +74,7 @@ class Item:
 
 
 def comment_text(lines):
-    """The lines of a /** */ without its stars."""
+    """The lines of a /** */ comment without its stars."""
     text = "\n".join(lines).strip()
     text = re.sub(r"^/\*\*", "", text)
     text = re.sub(r"\*/$", "", text)
@@ -83,7 +83,7 @@ def comment_text(lines):
 
 
 def read_declaration(lines, at):
-    """Lines of the declaration at `at`; where it ends."""
+    """Lines of the declaration at `at`, and the index of the line after it."""
     first = lines[at]
     end = at
     if first.startswith("#define"):
@@ -120,7 +120,7 @@ def classify(code):
 
 
 def parse(path):
-    """The text of @file, and the items."""
+    """The text of @file, and the items of the header."""
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
     about, items, pending, at = "", [], None, 0
@@ -164,7 +164,7 @@ def escape(text):
 
 
 def guard(line):
-    """A line of text that troff does not take for a request."""
+    """The line, protected so that troff does not interpret it as a request."""
     return "\\&" + line if line.startswith((".", "'")) else line
 
 
@@ -239,7 +239,7 @@ def body(text):
         elif is_table(lines):
             out += literal(lines)
         else:
-            # "Blocking: ... Threads: ... Spec: ..." reads better one to a line.
+            # "Blocking: ... Threads: ... Spec: ..." reads better with each on its own line.
             if re.match(r"Blocking:", lines[0]):
                 parts = re.split(r" (?=(?:Threads|Spec): )", " ".join(" ".join(lines).split()))
                 out.append(".PP")
@@ -272,14 +272,14 @@ def synopsis(item):
 
 
 def page_name(header):
-    if header == "dat/dat_registry.h":  # dat/api/registry.h has the name
+    if header == "dat/dat_registry.h":  # dat/api/registry.h already has this name
         return "dat_provider"
     base = os.path.basename(header)[:-2]
     return base if base.startswith("dat_") else "dat_" + base
 
 
 def summary(about):
-    """The first sentence, without what would break the NAME line."""
+    """The first sentence of `about`, without anything that would break the NAME line."""
     first = " ".join(blocks_of(about)[0]).strip()
     first = re.split(r"(?<=[.])\s|:\s+(?=[a-z]+ )", first)[0].rstrip(".")
     return escape(first[0].lower() + first[1:] if first[:2].istitle() else first)
@@ -309,7 +309,7 @@ def types_section(items):
 
 
 def without_idle_paragraphs(lines):
-    """A heading begins a paragraph by itself."""
+    """Drops each .PP that follows a heading or another .PP: a heading begins a paragraph by itself."""
     out = []
     for line in "\n".join(lines).split("\n"):
         if line == ".PP" and out and out[-1].startswith((".SH", ".SS", ".PP")):
@@ -343,7 +343,7 @@ def make_page(header, include, all_pages):
             if item.comment is None and heading is None and item.kind == "function":
                 sys.exit(f"{header}: {item.name} is not documented")
             if item.comment is None and heading is None:
-                continue  # told together with the one before it
+                continue  # documented together with the function before it
             out.append(f".SS {item.name}")
             if item.comment is not None:
                 out += body(item.comment)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""The manual pages and docs/ as HTML: one folder of pages that refer to each other, with an index.
+"""The manual pages and docs/ as HTML: one folder of linked pages, with an index.
 
 usage: pages_to_html.py MAN DOCS OUT
 
-MAN has man1, man3 and so on, as the build makes it; DOCS is docs/. OUT is made anew. Needs mandoc and lowdown.
-What docs/ refers to outside of it (sources, READMEs of folders) is named, not linked.
+MAN contains man1, man3 and so on, as the build makes it; DOCS is docs/. OUT is deleted and created again. Needs
+mandoc and lowdown. References from docs/ to files outside of it (sources, READMEs of folders) are named, not linked.
 """
 
 import glob
@@ -45,7 +45,7 @@ def converted(*command, cwd=None):
 
 
 def manual_pages(man):
-    """{(name, section): path}, and {(name, section): (name, section)} of those that only lead to another page."""
+    """{(name, section): path}, and {(name, section): (name, section)} for pages that only redirect to another page."""
     pages, aliases = {}, {}
     for path in sorted(glob.glob(os.path.join(man, "man[1-8]", "*.[1-8]"))):
         name, section = os.path.basename(path).rsplit(".", 1)

@@ -88,7 +88,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT 
                                              DAT_EVD_HANDLE* evd_handle);
 
 /**
- * Tell the parameters and the state of an EVD.
+ * Get the parameters and the state of an EVD.
  *
  * @param[in]  evd_handle
  * @param[in]  evd_param_mask  fields wanted; others may be filled as well, unknown bits are ignored
