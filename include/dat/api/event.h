@@ -125,7 +125,7 @@ typedef union dat_sp_handle {
 
 /** Data of DAT_CONNECTION_REQUEST_EVENT. */
 typedef struct dat_cr_arrival_event_data {
-  DAT_SP_HANDLE sp_handle; /**< Where it arrived; null for an RSP, which ends with its request. */
+  DAT_SP_HANDLE sp_handle; /**< Where it arrived. An RSP no longer exists: compare only. */
   DAT_IA_ADDRESS_PTR local_ia_address_ptr; /**< Address it arrived at; valid while the CR exists. */
   DAT_CONN_QUAL conn_qual;                 /**< Of the service point. */
   DAT_CR_HANDLE cr_handle; /**< Owned by the application until accepted, rejected or handed off. */

@@ -70,8 +70,8 @@ typedef enum dat_lmr_param_mask {
  * @param[in]  ia_handle
  * @param[in]  mem_type            what `region_description` describes
  * @param[in]  region_description  the memory
- * @param[in]  length              in bytes, up to max_lmr_block_size; 0 creates an empty LMR;
- *                                 ignored for DAT_MEM_TYPE_LMR
+ * @param[in]  length              in bytes, up to max_lmr_block_size; 0, for DAT_MEM_TYPE_VIRTUAL
+ *                                 only, creates an empty LMR; ignored for DAT_MEM_TYPE_LMR
  * @param[in]  pz_handle           zone of the region
  * @param[in]  privileges          what the region may be used for; unknown bits are ignored
  * @param[in]  va_type             what addresses in triplets will mean; any value other than

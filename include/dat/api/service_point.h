@@ -150,7 +150,8 @@ typedef enum dat_rsp_param_mask {
  * @param[in]  evd_handle  EVD with DAT_EVD_CR_FLAG for the request
  * @param[out] rsp_handle  receives the RSP; owned by the application until the request arrives
  *
- * Events, on the EVD: one DAT_CONNECTION_REQUEST_EVENT, with a null sp_handle.
+ * Events, on the EVD: one DAT_CONNECTION_REQUEST_EVENT. Its sp_handle is that of the RSP, which no
+ * longer exists then.
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`, `ep_handle`; `evd_handle`, also if it lacks the
  *                                     flag (DAT_INVALID_HANDLE_EVD_CR)
@@ -183,12 +184,13 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rsp_query(DAT_RSP_HANDLE rsp_handle,
                                             DAT_RSP_PARAM* rsp_param);
 
 /**
- * Stop listening and destroy the RSP; its EP is UNCONNECTED again.
+ * Stop listening and destroy the RSP; its EP is UNCONNECTED again. If its request has arrived, the
+ * RSP no longer exists: the call succeeds once, without effect, and the CR must still be accepted
+ * or rejected.
  *
  * @param[in] rsp_handle
  *
- * @retval DAT_INVALID_HANDLE  `rsp_handle`; also if its request has arrived: then the CR must be
- *                             accepted or rejected
+ * @retval DAT_INVALID_HANDLE  `rsp_handle`
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_rsp_free
  */
