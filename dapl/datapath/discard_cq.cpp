@@ -32,7 +32,7 @@ void DiscardCq::drain() noexcept {
 void DiscardCq::Sink::on_notify() noexcept {
   discard.drain();
   discard.cq_->arm();
-  discard.drain();  // what came before the arming does not notify
+  discard.drain();  // completions that arrived before the arming do not notify
 }
 
 void DiscardCq::Sink::on_overflow() noexcept {

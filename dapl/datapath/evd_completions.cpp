@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Completions of an EVD between its CQ and the taking of events: the stash of polled completions,
-// those that arrived before their EP was connected, and those moved to the ring.
+// Completions of an EVD on their way from its CQ to the dequeue: the stash of polled completions,
+// those held because they arrived before their EP was connected, and those moved to the ring.
 #include "dapl/datapath/completion.h"
 #include "dapl/events/evd.h"
 
@@ -18,7 +18,7 @@ void Evd::reserve_early(std::size_t qlen) {
   held_.reserve(qlen + kStash);
 }
 
-// One of an EP that has older ones set aside is early, too.
+// A completion is also early if older completions of its EP are still held.
 bool Evd::is_early(const transport::Completion& completion) const noexcept {
   const void* const ep = ep_of(completion);
   return (ep != nullptr && static_cast<const Ep*>(ep)->awaits_established()) ||
@@ -76,8 +76,8 @@ bool Evd::take_oldest(DAT_EVENT* event) noexcept {
   }
 }
 
-// For a completion that was not early before the ring was read, ESTABLISHED is in the ring or has
-// been dequeued from it.
+// If a completion was not early before the ring was read, the ESTABLISHED event of its EP is in the
+// ring or has been dequeued from it.
 bool Evd::take_merged(DAT_EVENT* event) noexcept {
   for (;;) {
     hold_until_established();
@@ -87,7 +87,7 @@ bool Evd::take_merged(DAT_EVENT* event) noexcept {
   }
 }
 
-// Afterwards the stash is empty only if there are no completions that make events now.
+// On return the stash is empty only if no completion makes an event now.
 void Evd::refill_stash() noexcept {
   for (;;) {
     if (merged_) hold_until_established();
@@ -122,8 +122,8 @@ std::size_t Evd::count_locked(std::size_t enough) noexcept {
   refill_stash();
   const std::size_t count = ring_.size() + stashed_events();
   if (count >= enough || stashed_ == 0) return count;
-  // A poll that filled the stash has left some, most likely. The CQ is not asked then: it may have
-  // to take all off the hardware's queue in order to count them.
+  // If the last poll filled the stash, the CQ most likely holds more. Its size is not queried then,
+  // because it may have to drain the hardware queue in order to count.
   const bool was_full = stash_begin_ + stashed_ == stash_ + kStash;
   if (!was_full && cq_->size() == 0) return count;
   move_to_ring(enough);
@@ -176,7 +176,7 @@ void Evd::forget(const Ep& ep) noexcept {
     if (ep_of(*i) != static_cast<const void*>(&ep))
       *kept++ = *i;
     else if (cookie_of(*i).ep == nullptr)
-      retire(*i);  // the SRQ's, not the EP's
+      retire(*i);  // its cookie belongs to the SRQ, not to the EP
   }
   stashed_ = static_cast<int>(kept - stash_begin_);
   std::erase_if(held_, [&](const transport::Completion& completion) {

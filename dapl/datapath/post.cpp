@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The cold half of the posts.
+// The cold paths of the posts.
 #include "dapl/datapath/post.h"
 
 #include "common/tracing/cause.h"

@@ -13,8 +13,8 @@ namespace udapl::dapl {
 
 namespace {
 
-// A sockaddr_ib (<infiniband/ib.h>) has its GID where a sockaddr_in6 has its address; the service
-// id in it does not matter, as the port of another address does not.
+// A sockaddr_ib (<infiniband/ib.h>) has its GID where a sockaddr_in6 has its address. Its service
+// id is ignored, like the port of other addresses.
 Result<transport::SocketAddress> check_gid(const sockaddr& address, DAT_RETURN arg) noexcept {
   sockaddr_in6 gid{};
   gid.sin6_family = AF_INET6;
@@ -41,7 +41,7 @@ Result<transport::PrivateData> check_private_data(const Ia& ia, DAT_COUNT size, 
 Result<transport::SocketAddress> check_peer(DAT_IA_ADDRESS_PTR address, DAT_RETURN arg) noexcept {
   if (address == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "null address");
   sockaddr_in plain{};
-  if (address->sa_family == AF_UNSPEC) {  // programs fill in the host and nothing else
+  if (address->sa_family == AF_UNSPEC) {  // some programs fill in only the host
     std::memcpy(&plain, address, sizeof plain);
     plain.sin_family = AF_INET;
     address = reinterpret_cast<DAT_IA_ADDRESS_PTR>(&plain);

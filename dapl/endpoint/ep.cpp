@@ -38,12 +38,12 @@ Ep::~Ep() {
       receives.qp = nullptr;
       receive_gate.store(kShut, std::memory_order_relaxed);
     }
-    // Buffers of an SRQ are the SRQ's: completions that say which ones are free must not be lost.
+    // Buffers taken from an SRQ belong to it: the completions that return them must not be lost.
     if (config_.srq != nullptr && config_.recv_evd != nullptr) config_.recv_evd->reap();
     if (discard_ != nullptr) discard_->drain();
     qp = std::move(qp_);
   }
-  qp.reset();  // waits for a running report, which takes the lock
+  qp.reset();  // waits for a running report, which acquires the lock
   const ScopedLock lock(mutex_);
   forget_completions();
 }
@@ -127,8 +127,8 @@ void Ep::publish() noexcept {
     requests.max_segments = static_cast<std::uint32_t>(own.request_segments);
     requests.max_read_segments = static_cast<std::uint32_t>(own.read_segments);
     requests.max_write_segments = static_cast<std::uint32_t>(own.write_segments);
-    // The transport's limits: the sizes in the consumer's attributes are not enforced, as they
-    // never were (docs/compatibility.md).
+    // These are the transport's limits. The sizes in the consumer's attributes are not enforced, as
+    // existing providers never did (docs/compatibility.md).
     requests.max_message = limits.max_message_size;
     requests.max_rdma = limits.max_rdma_size;
     requests.silent = 0;
@@ -174,7 +174,7 @@ void Ep::store_state(DAT_EP_STATE to) noexcept {
 }
 
 void Ep::keep(transport::PrivateData data) noexcept {
-  // The room was made when the connection was asked for, and no conforming peer sends more.
+  // The capacity was reserved by connect(), and no conforming peer sends more.
   data = data.first(std::min(data.size(), peer_data_.capacity()));
   peer_data_.assign(data.begin(), data.end());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A connection that broke, and how the application learns why.
+// Reports of broken connections, and how the application learns the reason.
 #include <array>
 
 #include "common/tracing/cause.h"

@@ -23,8 +23,8 @@ constexpr DAT_COUNT kDefaultSegments = 4;
 constexpr DAT_COUNT kDefaultReads = 4;
 constexpr DAT_SEG_LENGTH kDefaultSize = 0x80000000U;
 constexpr DAT_COUNT kAnyLeast = std::numeric_limits<DAT_COUNT>::min();
-// Segments that every EP takes: devices round up what was asked for, and there are programs that
-// ask for less than they post.
+// Every EP accepts at least this many segments: devices round up the number requested, and some
+// programs request fewer than they post.
 constexpr DAT_COUNT kLeastSegments = 4;
 
 struct Range {
@@ -37,7 +37,7 @@ struct Range {
 Status check_limits(const transport::Attributes& limits, const EpConfig& config,
                     DAT_RETURN arg) noexcept {
   const DAT_EP_ATTR& attr = config.attr;
-  const bool own_receives = config.srq == nullptr;  // else both numbers of receives do not matter
+  const bool own_receives = config.srq == nullptr;  // otherwise both receive limits are ignored
   const Range ranges[] = {
       {"max_recv_dtos", own_receives ? attr.max_recv_dtos : 0, 0, limits.max_dto_per_ep},
       {"max_request_dtos", attr.max_request_dtos, 0, limits.max_dto_per_ep},
@@ -57,7 +57,7 @@ Status check_limits(const transport::Attributes& limits, const EpConfig& config,
   if (attr.max_rdma_size > limits.max_rdma_size)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "max_rdma_size %u, at most %u", attr.max_rdma_size,
                  limits.max_rdma_size);
-  // No transport has attributes by name, so every name is an unknown one.
+  // No transport has named attributes, so every name is unknown.
   if (attr.ep_transport_specific_count != 0)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d transport attributes by name",
                  attr.ep_transport_specific_count);
@@ -132,7 +132,7 @@ EpLimits effective_limits(const transport::Attributes& limits, const EpConfig& c
     return std::min(std::max(asked, kLeastSegments), most);
   };
   const auto own = [&attr](DAT_COUNT asked) { return asked > 0 ? asked : attr.max_request_iov; };
-  // The total of the adapter is what some programs take, where existing providers tell one number.
+  // Some programs request the adapter's total, since existing providers report only one number.
   const auto depth = [](DAT_COUNT asked, DAT_COUNT most) {
     return asked < 0 ? most : std::min(asked, most);
   };
@@ -149,7 +149,7 @@ Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexce
   const transport::Attributes& limits = ia.attributes();
   const DAT_EP_ATTR& attr = config.attr;
   if (const Status status = check_objects(ia, config); !status.ok()) return status;
-  // Other values have always been taken for RC.
+  // Other values have always been treated as RC.
   if (static_cast<int>(attr.service_type) == DAT_IB_SERVICE_TYPE_UD)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "service type %d: no datagrams",
                  static_cast<int>(attr.service_type));

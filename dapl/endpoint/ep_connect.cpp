@@ -71,8 +71,8 @@ Status Ep::dup_connect(Ep& like, transport::ConnectRequest request) {
   return connect(request, target.flags, false);
 }
 
-// Read depths that the consumer has not set follow the peer's, which may refuse more reads than it
-// accepts.
+// If the consumer has not set the read depths, limits ours to that of the peer, which may refuse
+// reads beyond it.
 void Ep::negotiate_read_depths(const transport::IncomingConnection& peer) {
   DAT_COUNT& ours = config_.attr.max_rdma_read_out;
   const int theirs = peer.peer_rdma_read_in();
@@ -115,7 +115,7 @@ Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
   if (change.next == DAT_EP_STATE_DISCONNECT_PENDING) {
     bool idle = ia->attributes().completed_is_delivered;
     {
-      const ScopedLock posts(requests.lock);  // a post that runs now is the last
+      const ScopedLock posts(requests.lock);  // a post in progress is the last one
       set_state(change.next, input);
       idle = idle && requests.cookies.outstanding() == 0;
     }

@@ -18,7 +18,7 @@ struct Handles {
   DAT_EVD_HANDLE connect_evd;
 };
 
-// The object that a handle names; null for no handle.
+// Stores the object that `handle` names; null for a null handle.
 template <class T>
 Status resolve(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
   *object = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
@@ -45,11 +45,11 @@ Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATT
               DAT_EP_HANDLE* ep) {
   if (const Status status = resolve_all(handles, &config); !status.ok()) return status;
   config.default_read_depths = attributes == nullptr;
-  // Also of a direction without an EVD: the old library takes posts there.
+  // A direction without an EVD has DTOs by default as well: the old library accepts posts there.
   config.attr =
       attributes != nullptr ? *attributes : default_attributes(ia.attributes(), kDefaultDtos);
-  // Programs leave fields that they do not know uninitialised. dat_ep_modify, which checks more
-  // closely, is the way to set these.
+  // Programs leave fields that they do not know uninitialised, so these attributes are ignored.
+  // dat_ep_modify, which checks more strictly, is the way to set them.
   config.attr.ep_transport_specific_count = 0;
   config.delayed_ack = ia.attributes().delayed_ack_by_default;
   adopt_ep_attributes(ia.attributes(), &config);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_ep_modify: a new configuration is built beside the old one, checked as a whole, and takes its
-// place in one step, or not at all.
+// dat_ep_modify: a new configuration is built next to the old one, checked as a whole, and replaces
+// it in one step or not at all.
 #include "dapl/endpoint/ep.h"
 #include "dapl/endpoint/named_attributes.h"
 #include "dapl/objects/boundary.h"
@@ -68,7 +68,7 @@ void take_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATT
        &to->ep_transport_specific_count);
 }
 
-// An EP without EVD has no DTOs by default; one that gets an EVD has the default number.
+// A direction without DTOs, as in an EP made by the provider, gets the default number with its EVD.
 void default_dtos(DAT_EP_PARAM_MASK mask, const transport::Attributes& limits,
                   EpConfig* wanted) noexcept {
   const DAT_COUNT dtos = std::min(kDefaultDtos, limits.max_dto_per_ep);
@@ -80,18 +80,18 @@ void default_dtos(DAT_EP_PARAM_MASK mask, const transport::Attributes& limits,
     wanted->attr.max_request_dtos = dtos;
 }
 
-// The numbers of cookies of an EP; what set() changed is undone unless kept.
+// The cookie limits of an EP. The destructor undoes set() unless keep() has been called.
 class CookieLimits {
  public:
   explicit CookieLimits(Ep& ep) noexcept
       : ep_(ep), requests_(ep.requests.cookies.limit()), receives_(ep.receives.cookies.limit()) {}
   ~CookieLimits() {
-    if (!kept_) static_cast<void>(set(requests_, receives_));  // the room is there: does not throw
+    if (!kept_) static_cast<void>(set(requests_, receives_));  // needs no memory: does not throw
   }
   CookieLimits(const CookieLimits&) = delete;
   CookieLimits& operator=(const CookieLimits&) = delete;
 
-  // False: receives are posted that stand in the way. Throws std::bad_alloc.
+  // Returns false if posted receives prevent the change. Throws std::bad_alloc.
   [[nodiscard]] bool set(std::uint32_t requests, std::uint32_t receives) {
     {
       const ScopedLock lock(ep_.requests.lock);
@@ -111,7 +111,7 @@ class CookieLimits {
   bool kept_ = false;
 };
 
-// Whether the QP need not change.
+// Whether the QP can stay as it is.
 bool same_queues(const EpConfig& a, const EpConfig& b) noexcept {
   const DAT_EP_ATTR& x = a.attr;
   const DAT_EP_ATTR& y = b.attr;
@@ -126,7 +126,7 @@ bool same_queues(const EpConfig& a, const EpConfig& b) noexcept {
 }  // namespace
 
 Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
-  Parts retired;  // ends after the lock
+  Parts retired;  // destroyed after the lock is released
   const ScopedLock lock(mutex_);
   EpConfig wanted = config_;
   if (const Status status = take_handles(mask, param, &wanted); !status.ok()) return status;
@@ -189,7 +189,7 @@ Status Ep::configure(const EpConfig& wanted, Parts& retired) {
   return Status();
 }
 
-// Receives that are posted stand in the way of some changes.
+// Posted receives prevent some changes.
 Status Ep::check_posted(const EpConfig& wanted) {
   const std::uint32_t posted = receives.cookies.outstanding();
   if (posted == 0 || wanted.srq != nullptr) return Status();
@@ -206,7 +206,7 @@ Status Ep::check_posted(const EpConfig& wanted) {
 
 namespace {
 
-// Holds up posts of receives, without a lock, for as long as it lives.
+// Makes posts of receives wait, without holding a lock, for the lifetime of this object.
 class ReceivesHeldUp {
  public:
   explicit ReceivesHeldUp(Ep& ep) noexcept : ep_(ep) {
@@ -229,8 +229,8 @@ class ReceivesHeldUp {
 
 }  // namespace
 
-// A receive that is posted while the transport takes another queue would be lost with the old one,
-// so posts wait. Requests are refused in the states in which an EP is modified.
+// A receive that is posted while the transport replaces the queue would be lost with the old one,
+// so posts wait. Requests are refused in the states in which an EP can be modified.
 Status Ep::modify_qp(const transport::QpInit& init) {
   const ReceivesHeldUp held_up(*this);
   return qp_->modify(init);

@@ -12,7 +12,7 @@ void Ep::query(DAT_EP_PARAM* param) {
   const ScopedLock lock(mutex_);
   param->ep_state = state();
   param->comm = config_.comm;
-  // The consumer's structure has pointers that are not const; it does not write through them.
+  // The pointers in the consumer's structure are not const; consumers must not write through them.
   const auto address = [](const transport::SocketAddress& from) {
     return from.family() == 0 ? nullptr : const_cast<sockaddr*>(from.get());
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What the transport reports of an EP's connection, and the events that it makes.
+// The transport's reports about the connection of an EP, and the events that they cause.
 #include "dapl/endpoint/ep.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/trace_points.h"
@@ -20,15 +20,16 @@ Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
   if (trace::enabled(trace::kNormal)) [[unlikely]]
     point::connection(*this, number, ends_,
                       with_data ? transport::PrivateData(peer_data_) : transport::PrivateData());
-  // Completions of this EP come after ESTABLISHED, and before the event that ends it.
+  // Completions of this EP are delivered after ESTABLISHED and before the event that ends the
+  // connection.
   if (number != DAT_CONNECTION_EVENT_ESTABLISHED) await_established(false);
   Upcall upcall = config_.connect_evd->post(event);
   await_established(false);
   return upcall;
 }
 
-// The qualifier that was connected to or listened on stays the consumer's own value, which may be
-// no port.
+// Keeps the consumer's own value of the qualifier that was connected to or listened on, since that
+// need not be a port number.
 void Ep::adopt_endpoints(transport::Endpoints ends) noexcept {
   if (ends.remote.family() == 0) return;
   if (target_)
@@ -38,11 +39,11 @@ void Ep::adopt_endpoints(transport::Endpoints ends) noexcept {
   ends_ = ends;
 }
 
-// The event is posted under the lock: events of an EP come in the order of its states, and none is
-// posted to an EVD that the EP no longer uses.
+// The event is posted under the lock, so that events of an EP are in the order of its states and
+// none is posted to an EVD that the EP no longer uses.
 void Ep::report(EpInput input, transport::PrivateData data) noexcept {
   const trace::About about(this);
-  Upcall upcall;  // runs last, when the EP may be gone
+  Upcall upcall;  // runs last, when the EP may already be freed
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), input);
   if (change.verdict != EpVerdict::kGo) {

@@ -19,7 +19,7 @@ constexpr auto kSlowestLook = std::chrono::milliseconds(2);
 
 }  // namespace
 
-// Turns what has completed into events. True: something is to be flushed still, and there is room
+// Turns completions into events. Returns true if some work is still to be flushed and there is room
 // for its event.
 bool Ep::reap_for_reset() noexcept {
   const ScopedLock lock(mutex_);
@@ -31,10 +31,10 @@ bool Ep::reap_for_reset() noexcept {
   return receives_missing || requests_missing;
 }
 
-// A device flushes in its own time, and the event of the end does not wait for that. Sleeps without
-// driving the transport: the caller may hold locks that upcalls want.
+// A device flushes asynchronously, and the event that ends the connection does not wait for it.
+// Sleeps without driving the transport, because the caller may hold locks that upcalls need.
 void Ep::await_flush(const transport::Qp& qp) noexcept {
-  WaitWord nobody;  // signals it
+  WaitWord nobody;  // never signalled
   const Clock::time_point limit = Clock::now() + kFlushLimit;
   Clock::duration pause = kFirstLook;
   for (;;) {
@@ -72,7 +72,7 @@ Status Ep::reset() {
     qp = qp_.get();
   }
   await_flush(*qp);
-  // Without a lock: the transport may wait for a report of its own to end.
+  // Without the lock, since the transport may wait for a running report, which acquires it.
   const Status status = qp->reset();
 
   const ScopedLock lock(mutex_);

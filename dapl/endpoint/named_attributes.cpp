@@ -13,7 +13,7 @@
 
 #include <cstring>
 
-// Registries that are not ours lack them.
+// Other registries lack these functions.
 #pragma weak dat_trclvl_query
 #pragma weak dat_trclvl_modify
 
@@ -26,14 +26,15 @@ constexpr const char* kFalse = "false";
 
 Status check_component(DAT_COUNT component) noexcept {
   if (component == DAT_TRCLVL_DAPL) return Status();
-  // An IA of ours is passed by the registry, which knows its own level.
+  // A call with an IA of ours comes from the registry, which handles its own level itself.
   UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "component %d is not of this library",
                component);
 }
 
-// What applications get with debug_query and debug_modify. They give the IA handle that the
-// registry gave them, so it is the registry that finds out whose IA it is, and comes back with the
-// provider's own. A registry that is not ours cannot; then this library is all there is.
+// The functions that applications get as debug_query and debug_modify. Applications pass the IA
+// handle from the registry, so these forward to the registry, which finds the provider of the IA
+// and calls back with the provider's own handle. Other registries cannot do that; the call then
+// concerns this library.
 DAT_RETURN trclvl_query(DAT_IA_HANDLE ia, DAT_COUNT component, DAT_COUNT* level) {
   DAT_RETURN (*const registry)(DAT_IA_HANDLE, DAT_COUNT, DAT_COUNT*) = &::dat_trclvl_query;
   if (handle_cast<Ia>(ia) == nullptr && registry != nullptr) return registry(ia, component, level);
@@ -104,7 +105,7 @@ Status take_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATT
 }
 
 void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept {
-  constexpr DAT_COUNT kCredible = 16;  // larger numbers are taken for garbage
+  constexpr DAT_COUNT kCredible = 16;  // larger numbers are treated as garbage
   const DAT_COUNT count = config->attr.ep_provider_specific_count;
   const DAT_NAMED_ATTR* const list = config->attr.ep_provider_specific;
   if (list != nullptr && count > 0 && count <= kCredible)

@@ -43,7 +43,7 @@ void Srq::add_cookies(int count) {
     cookies[i].srq = this;
     cookies[i].next_free = i + 1 < count ? &cookies[i + 1] : nullptr;
   }
-  // Makes room outside the lock: resize_lock_ (or the constructor) keeps others from adding.
+  // Allocates outside the lock: resize_lock_ (or the constructor) keeps other threads from adding.
   std::size_t have = 0;
   {
     const ScopedLock lock(cookie_lock_);
@@ -94,7 +94,7 @@ void Srq::query(DAT_SRQ_PARAM* param) const noexcept {
   param->outstanding_dto_count = outstanding_;
 }
 
-// While it runs, no more buffers can be posted than both the old and the new size allow.
+// While it runs, no more buffers can be posted than the smaller of the old and the new size.
 Status Srq::resize(int max_recv_dtos) {
   const ScopedLock resizing(resize_lock_);
   const int missing = max_recv_dtos - cookie_count();

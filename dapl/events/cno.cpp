@@ -25,8 +25,6 @@ namespace {
 
 constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
 
-// The header's values are no set: 4, "all", is beside 1 to 3.
-
 }  // namespace
 
 Cno::Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept
@@ -85,8 +83,8 @@ void Cno::set_triggered(bool triggered) noexcept {
                 ErrnoText(errno).c_str());
 }
 
-// A completion after the arming notifies, and then triggers anew; one before it belongs to the
-// trigger that is being consumed.
+// A completion that arrives after the arming notifies and thus triggers again; one that arrived
+// before belongs to the trigger that is being consumed.
 Evd* Cno::take_trigger() noexcept {
   arm_all();
   set_triggered(false);
@@ -129,7 +127,7 @@ DAT_RETURN Cno::wait(const Deadline& deadline, std::optional<unsigned>& releases
     if (code != DAT_SUCCESS) break;
     switch (ia->adapter().block(word_, seen, deadline)) {
       case WaitResult::kTimedOut:
-        // Without class bits, as existing consumers know it (docs/compatibility.md).
+        // Without class bits, as existing consumers expect (docs/compatibility.md).
         code = DAT_QUEUE_EMPTY;
         break;
       case WaitResult::kInterrupted:
@@ -168,7 +166,7 @@ Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
   if (agent.proxy_agent_func == nullptr) ia->agents().cancel(this);
   const ScopedLock lock(lock_);
   agent_ = agent;
-  // The agent is to hear of the next event also if an older trigger was never consumed.
+  // The agent must be called for the next event even if an older trigger was never consumed.
   arm_all();
   return Status();
 }

@@ -24,7 +24,7 @@ bool has_other_streams(DAT_EVD_FLAGS flags) noexcept {
   return (flags & kAnyStream & ~kCompletionFlags) != 0;
 }
 
-// An event before which the completions of its EP have to come.
+// Whether the completions of the event's EP must precede it.
 bool ends_connection(const DAT_EVENT& event) noexcept {
   return event.event_number > DAT_CONNECTION_EVENT_ESTABLISHED &&
          event.event_number <= DAT_CONNECTION_EVENT_UNREACHABLE;
@@ -121,7 +121,7 @@ void Evd::commit_event() noexcept {
 
 bool Evd::has_room(const DAT_EVENT& event) const noexcept {
   if (event.event_number != DAT_CONNECTION_REQUEST_EVENT) return !ring_.full();
-  // An EP can have an ESTABLISHED and its end in the queue.
+  // An EP can have two events in the queue: ESTABLISHED and the end of its connection.
   const int ends = 2 * connections_.load(std::memory_order_relaxed);
   return ring_.size() + std::min(static_cast<std::size_t>(ends), ring_.capacity() / 2) <
          ring_.capacity();
@@ -179,7 +179,7 @@ Upcall Evd::notify() noexcept {
 }
 
 void Evd::Sink::on_notify() noexcept {
-  // The agent may free the EVD: nothing comes after it.
+  // The agent may free the EVD: it must not be accessed afterwards.
   evd.notify();
 }
 
@@ -199,7 +199,7 @@ Cno* Evd::cno() const noexcept {
   return cno_.get();
 }
 
-// The CQ is armed while the CNO is to hear of it; Cno arms it again when a trigger is consumed.
+// Arms the CQ if its completions trigger the CNO; Cno arms it again when a trigger is consumed.
 void Evd::arm_for_cno() noexcept {
   if (!cno_ || !wants_arming()) return;
   if (trace::enabled(trace::kDetail)) [[unlikely]]
@@ -254,8 +254,8 @@ Status Evd::check_free() const noexcept {
   return Status();
 }
 
-// The CQ is resized without a lock, since that may block. Completions that arrive meanwhile are
-// kept: the ring is made large enough for what it holds then.
+// The CQ is resized without a lock, since that may block. Events that arrive meanwhile are kept: if
+// the ring then holds more than the new one could, the old one stays.
 Status Evd::resize(DAT_COUNT qlen) {
   const auto capacity = static_cast<std::size_t>(qlen);
   if (waited())

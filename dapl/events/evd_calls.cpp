@@ -83,7 +83,7 @@ Status post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
   copy.event_number = DAT_SOFTWARE_EVENT;
   copy.event_data.software_event_data = event->event_data.software_event_data;
   bool queued = false;
-  // In place, as existing applications know it: they cause the call themselves.
+  // In this thread, as existing applications expect: they cause the call of the agent themselves.
   evd->try_post(copy, &queued).run_here();
   return queued ? Status() : failure(DAT_QUEUE_FULL);
 }

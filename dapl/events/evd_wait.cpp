@@ -11,13 +11,13 @@
 #include <limits>
 
 // dat_evd_wait. The order of its steps keeps wake-ups from being lost: become the waiter, arm,
-// look, sleep. What arrives after the look notifies and ends the sleep; what arrived before it is
-// seen.
+// check, sleep. An event that arrives after the check notifies and ends the sleep; the check finds
+// one that arrived before.
 namespace udapl::dapl {
 
 namespace {
 
-// Existing consumers compare with codes without class bits on EVDs that have a CQ
+// If an EVD has a CQ, existing consumers compare its codes without class bits
 // (docs/compatibility.md).
 DAT_RETURN soft_error(const transport::Cq* cq, DAT_RETURN type) noexcept {
   return cq != nullptr ? type : dat_error(type);
@@ -30,7 +30,7 @@ DAT_COUNT to_count(std::size_t count) noexcept {
 
 }  // namespace
 
-// Sequentially consistent with Visits::enter(): a thread that enters a closing Ia sees it.
+// Sequentially consistent with Visits::enter(): a thread that enters a closing Ia sees the refusal.
 void Evd::update_wait_gate() noexcept {
   wait_refused_.store(aborted_ || !waitable_ || lost_completions_, std::memory_order_seq_cst);
 }
@@ -78,7 +78,7 @@ DAT_RETURN Evd::interruption() const noexcept {
 }
 
 DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexcept {
-  // A wait for one event has checked for it already; otherwise it would arm in vain.
+  // For one event the fast path has already checked; for more, check first to not arm in vain.
   for (bool looked = threshold == 1;; looked = false) {
     if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
     if (trace::enabled(trace::kDetail)) [[unlikely]]
@@ -121,7 +121,7 @@ DAT_RETURN Evd::wait(const Deadline& deadline, DAT_COUNT threshold, DAT_EVENT* e
   DAT_RETURN code = DAT_SUCCESS;
   do {
     code = wait_for(enough, deadline);
-    // A freed EP may have taken its completions away again.
+    // The completions may be gone again, together with an EP that was freed.
   } while (code == DAT_SUCCESS && !take_any(event));
   *more = count_rest();
   release_waiter(code != DAT_SUCCESS);

@@ -19,7 +19,7 @@ WaitWord somebody_left;
 }  // namespace
 
 void Visits::leave() noexcept {
-  // release: what the visitor did is done before the Ia ends.
+  // release: everything the visitor did happens before the Ia is destroyed.
   inside_.fetch_sub(1, std::memory_order_release);
   somebody_left.signal();
 }
@@ -57,7 +57,7 @@ Upcall& Upcall::operator=(Upcall&& other) noexcept {
   return *this;
 }
 
-// What the agent thread does.
+// The job of the agent thread.
 struct Upcall::Later final : Worker::Job {
   explicit Later(Upcall&& later) noexcept : Job(later.owner_), upcall(std::move(later)) {}
   ~Later() override { upcall.forget(); }
@@ -70,7 +70,7 @@ bool Upcall::runs_here() const noexcept {
          (!Inside::any() && ia_->adapter().in_service_thread());
 }
 
-// False: without memory or a thread it is better called here than not at all.
+// Returns false without memory or a thread: calling the agent here is better than not at all.
 bool Upcall::hand_over() noexcept {
   Worker& agents = ia_->agents();
   auto* const later = new (std::nothrow) Later(std::move(*this));

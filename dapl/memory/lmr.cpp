@@ -34,7 +34,7 @@ Status check_range(DAT_VADDR address, DAT_VLEN length, const transport::Attribut
   return Status();
 }
 
-// Of what programs pass: bits and values that are none count for nothing, as they always did
+// The known bits of what a program passes: unknown ones are ignored, as they always were
 // (docs/compatibility.md).
 DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
                                     const transport::Attributes& attributes) noexcept {
@@ -43,8 +43,8 @@ DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
   return static_cast<DAT_MEM_PRIV_FLAGS>(privileges & known);
 }
 
-// Finds out what to register. Memory that another process registers too is the same to the
-// transport: the 40-byte name need only be present, but the mapping must be shared.
+// Determines the memory to register. To the transport, memory that another process registers too is
+// like any other: the 40-byte name need only be present, but the mapping must be shared.
 Status resolve(const Ia& ia, Lmr::Description& description) {
   const DAT_REGION_DESCRIPTION& region = description.region;
   transport::MrInit& init = description.init;
@@ -79,7 +79,7 @@ Result<std::unique_ptr<transport::Mr>> register_nothing(Ia& ia, Pz& pz, DAT_VA_T
                                                 DAT_MEM_PRIV_LOCAL_READ_FLAG, va_type});
 }
 
-// `description` is as the consumer gave it.
+// `description` is as the consumer passed it.
 Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
   if (const Status status = resolve(ia, description); !status.ok()) return status;
   transport::MrInit& init = description.init;
@@ -110,7 +110,7 @@ Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
   return &ia.adopt(make_object<Lmr>(ia.provider, ia, pz, description, *std::move(mr)));
 }
 
-// On a coherent machine there is nothing to do, whatever the segments are.
+// On a coherent machine there is nothing to do, so the segments are ignored.
 DAT_RETURN sync(DAT_IA_HANDLE handle) noexcept {
   return boundary([&]() -> Status { return require<Ia>(handle).refusal(); });
 }

@@ -20,7 +20,7 @@ bool is_shared_mapping(DAT_VADDR address, DAT_VLEN length) noexcept {
     return false;
   }
   // Lines are "start-end rwxs offset device inode path", in the order of addresses. The path may be
-  // longer than the buffer: only what begins a line counts.
+  // longer than the buffer, so only the beginning of a line is parsed.
   DAT_VADDR next = address;  // first byte not yet known to be shared
   const DAT_VADDR last = address + (length - 1);
   char line[256];

@@ -27,7 +27,7 @@ Cr::~Cr() {
 
 namespace {
 
-// The right to decide about a CR, given back unless the decision was carried out.
+// The exclusive right to decide about a CR. Returned on destruction unless carry_out() was called.
 class Decision {
  public:
   explicit Decision(Cr& cr) noexcept : cr_(cr.claim() ? &cr : nullptr) {}
@@ -37,7 +37,7 @@ class Decision {
   Decision(const Decision&) = delete;
   Decision& operator=(const Decision&) = delete;
   [[nodiscard]] bool ours() const noexcept { return cr_ != nullptr; }
-  // Ends the CR.
+  // Destroys the CR.
   void carry_out() noexcept {
     Cr* const cr = std::exchange(cr_, nullptr);
     cr->request().reset();
@@ -68,7 +68,7 @@ Result<Cr*> find(DAT_CR_HANDLE handle) noexcept {
   return static_cast<Cr*>(cr);
 }
 
-// The EP to accept into: the CR's own, or the one that the consumer brings, never both.
+// The EP to accept with: the CR's own or the one that the consumer passes, never both.
 Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
   if (cr.ep() != nullptr) {
     if (handle != DAT_HANDLE_NULL)

@@ -20,7 +20,7 @@ Status Csp::receive(std::unique_ptr<transport::IncomingConnection>& request,
 }
 
 void Csp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
-  Upcall upcall;                                    // runs last, when the CSP may be gone
+  Upcall upcall;                                    // runs last, when the CSP may be freed
   static_cast<void>(csp.receive(request, upcall));  // on failure ~request refuses the peer
 }
 

@@ -30,7 +30,7 @@ Status Psp::receive(std::unique_ptr<transport::IncomingConnection>& request,
 }
 
 void Psp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
-  Upcall upcall;                                    // runs last, when the PSP may be gone
+  Upcall upcall;                                    // runs last, when the PSP may be freed
   static_cast<void>(psp.receive(request, upcall));  // on failure ~request refuses the peer
 }
 

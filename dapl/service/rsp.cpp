@@ -39,7 +39,7 @@ bool Rsp::begin_free() noexcept {
 Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
                     Upcall& upcall) noexcept {
   Arrival arrival{.request = nullptr, .place = {}, .conn_qual = conn_qual(), .ep = ep_};
-  arrival.place.rsp_handle = this;  // dead when the consumer sees it: it names, it does not lead
+  arrival.place.rsp_handle = this;  // freed when the consumer sees it: serves as a name only
   Status status;
   if (ep_ != nullptr) {
     status = ep_->apply(EpInput::kRequest);
@@ -54,8 +54,8 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     return status;
   }
 
-  const Ending ending;  // ends after `last`
-  // The place is free before the consumer can know that the request came.
+  const Ending ending;  // destroyed after `last`
+  // The port is free before the consumer can learn of the request.
   close();
   arrival.request = std::move(request);
   status = deliver(*ia, evd(), arrival, upcall);
@@ -70,7 +70,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     phase_.store(Phase::kListening, std::memory_order_release);
     return status;
   }
-  // Not ours to end if the Ia's end took it already: that waits for kGone.
+  // Null if ~Ia has already taken the RSP: ~Rsp then waits for kGone.
   const Owned<Rsp> last = ia->release(*this);
   // Existing programs free the RSP when they are done with the connection (docs/compatibility.md).
   tag.store(ObjectHeader::kConsumed, std::memory_order_relaxed);
@@ -79,7 +79,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
 }
 
 void Rsp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
-  Upcall upcall;  // runs last, when the RSP is gone
+  Upcall upcall;  // runs last, when the RSP is freed
   if (rsp.begin_delivery())
     static_cast<void>(rsp.receive(request, upcall));  // on failure ~request refuses the peer
 }
@@ -103,11 +103,11 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_H
       return status;
     if (rsp == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the RSP");
-    // In the list before it listens: its request takes it off.
+    // The RSP is in the list before it listens, because its request removes it.
     Owned<Rsp> made = make_object<Rsp>(*ia, *evd, ep);
     if (ep != nullptr)
       if (const Status status = ep->apply(EpInput::kReserve); !status.ok()) return status;
-    // Undone also when the transport runs out of memory.
+    // Undoes all of this also if the transport runs out of memory.
     struct Attempt {
       ~Attempt() {
         if (rsp == nullptr) return;
@@ -142,11 +142,11 @@ DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
     Rsp* rsp = nullptr;
     {
-      // The request may end the RSP while this thread reads it: Dispose waits for this lock.
+      // The request may free the RSP while this thread reads it, but Dispose waits for this lock.
       const std::scoped_lock lock(spent_lock());
       rsp = handle_cast<Rsp>(handle);
       if (rsp == nullptr || !rsp->begin_free()) {
-        if (free_consumed(handle)) return Status();  // the request came first
+        if (free_consumed(handle)) return Status();  // the request arrived first
         UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
       }
     }

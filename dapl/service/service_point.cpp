@@ -23,7 +23,7 @@ ServicePoint::ServicePoint(Ia& owner, DAT_HANDLE_TYPE type, Evd& evd,
     : ObjectHeader(owner.provider, type, &owner), evd_(&evd), sink_(sink) {}
 
 Status ServicePoint::listen(const transport::ListenRequest& request) noexcept try {
-  conn_qual_.store(request.conn_qual, std::memory_order_relaxed);  // for requests that come at once
+  conn_qual_.store(request.conn_qual, std::memory_order_relaxed);  // for requests during listen()
   auto listener = ia->adapter().listen(request, sink_);
   if (!listener.ok()) {
     UDAPL_TRACE(kNormal, "cannot listen on 0x%llx: 0x%x",
@@ -67,7 +67,7 @@ Result<Ep*> make_provider_ep(Ia& ia, const transport::IncomingConnection& reques
     return proposed < 0 ? by_default : std::min(proposed, limit);
   };
   EpConfig config;
-  config.attr = default_attributes(limits, 0);  // dat_ep_modify gives it DTOs, with EVDs
+  config.attr = default_attributes(limits, 0);  // dat_ep_modify adds DTOs together with EVDs
   config.delayed_ack = limits.delayed_ack_by_default;
   show_ep_attributes(limits, &config);
   config.attr.max_rdma_read_in =
@@ -80,7 +80,7 @@ Result<Ep*> make_provider_ep(Ia& ia, const transport::IncomingConnection& reques
 }
 
 Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try {
-  // Here the consumer's own value; where it is no port the transport knows it as folded.
+  // The CR reports the consumer's own qualifier; the transport has folded it if it is not a port.
   transport::Endpoints ends = arrival.request->endpoints();
   if (arrival.conn_qual != 0) ends.local_port = arrival.conn_qual;
   if (arrival.ep != nullptr) arrival.ep->set_endpoints(ends);
@@ -104,7 +104,7 @@ Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try 
 
 Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
                  std::unique_ptr<transport::IncomingConnection>& request, Upcall& upcall) noexcept {
-  // A PSP or CSP that is in use is not freed; of an RSP we take the one delivery it has.
+  // A Use keeps a PSP or CSP from being freed; an RSP is kept by claiming its only delivery.
   Use<Psp> psp;
   Use<Csp> csp;
   Rsp* rsp = nullptr;

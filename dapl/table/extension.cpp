@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint32_t kAtomicSize = 8;
 constexpr DAT_COUNT kQueryQlen = 8;
 
-// What the three posts have in common. They go through the transport's virtual functions and always
-// lock: they are rare.
+// The common arguments of the three posts. As these are rare, they use the transport's virtual
+// functions and always lock.
 struct Transfer {
   post::Segments local;
   DAT_DTO_COOKIE cookie;
@@ -52,7 +52,7 @@ post::Outcome write_immediate(Ep& ep, RequestQueue& queue, const Transfer& trans
   const DAT_RMR_TRIPLET& remote = transfer.remote != nullptr ? *transfer.remote : kNowhere;
   if (length > queue.max_rdma)
     return post::bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
-  // The write takes a receive at the peer, which may be a solicited one.
+  // The write consumes a receive at the peer, which may be a solicited one.
   return submit(ep, queue, transfer, DAT_IB_DTO_RDMA_WRITE_IMMED, length, queue.legal_flags,
                 [&](transport::Qp& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
                   return qp.post_write_immediate(id, local.list, local.count, remote, immediate,
@@ -145,8 +145,8 @@ DAT_RETURN post_write_immediate(DAT_HANDLE handle, va_list args) {
   return post::finish(handle, "rdma_write_immed", outcome);
 }
 
-// The handle is the IA's name here. Gives attributes and an IA that only the close query knows: the
-// registry makes no number for it.
+// Here the handle is the name of the IA. Returns attributes, and an IA that only the close query
+// accepts, because the registry assigns no number to it.
 DAT_RETURN open_query(DAT_HANDLE handle, va_list args) {
   auto* const ia_out = va_arg(args, DAT_HANDLE*);
   const auto ia_mask = va_arg(args, DAT_IA_ATTR_MASK);
@@ -191,7 +191,7 @@ DAT_RETURN extended_operation(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_l
     case DAT_IB_CLOSE_QUERY_OP:
       return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
     default:
-      // Without class bits, as programs know it that try what there is.
+      // Without class bits, as programs that probe for operations expect.
       UDAPL_EXPLAIN(kNormal, DAT_NOT_IMPLEMENTED, "extended operation 0x%x is not implemented",
                     static_cast<unsigned>(operation));
       return DAT_NOT_IMPLEMENTED;

@@ -16,8 +16,8 @@ namespace {
 // Read in a child without a lock: another thread of the parent may have held it.
 std::atomic<GuardedTable*> tables{nullptr};
 
-// Was the object made by a process of which this one is a child? What is dead, or no object, is
-// left to the call itself.
+// Whether the object was made by a process that this one was forked from. Freed objects and invalid
+// handles are left to the call itself.
 bool is_inherited(DAT_HANDLE handle) noexcept {
   if (*identify(handle).type == '\0') return false;
   const Ia* const ia = static_cast<const ObjectHeader*>(handle)->ia;
@@ -82,7 +82,7 @@ void exchange_all(DAT_PROVIDER& table) noexcept {
            &P::handle_extendedop_func>(table);
 }
 
-// In the child, before fork() returns: touches memory of ours only.
+// Runs in the child before fork() returns, and accesses only our own memory.
 void on_fork() noexcept {
   for (GuardedTable* table = tables.load(std::memory_order_acquire); table != nullptr;
        table = table->next)
@@ -94,7 +94,7 @@ void on_fork() noexcept {
 void guard_in_children(GuardedTable& table) noexcept {
   static const bool watched = forks::watch(&on_fork);
   if (!watched) UDAPL_TRACE(kError, "no memory to guard connections against forked children");
-  // Made in a child: its objects are the child's own, but it may fork as well.
+  // The objects of a table made in a child are the child's own, but the child may fork as well.
   table.next = tables.load(std::memory_order_relaxed);
   while (!tables.compare_exchange_weak(table.next, &table, std::memory_order_release,
                                        std::memory_order_relaxed)) {

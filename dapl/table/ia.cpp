@@ -27,8 +27,9 @@ namespace udapl::dapl {
 Ia::Ia(Provider& owner, const DAT_PROVIDER* table)
     : ObjectHeader(table, kType, this), owner_(owner), sink_(*this) {}
 
-// The order keeps every use: what listens and what carries data first, then memory, then events.
-// The transport's destructors wait for a running sink call of their object, so no lock is held.
+// Every object is destroyed before those that it uses: first the ones that listen or carry data,
+// then memory, then events. No lock is held, because the transport's destructors wait for a running
+// sink call of their object.
 Ia::~Ia() {
   AsyncEvds::instance().leave(*this, own_async_evd_);
   destroy_all<Psp>();
@@ -74,7 +75,7 @@ Status Ia::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE
 Status Ia::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
   Evd* evd = nullptr;
   if (*async_evd == DAT_HANDLE_NULL) {
-    // No program is kept from opening by a wish for more than will ever come.
+    // A request for more events than the adapter supports does not prevent opening.
     auto made =
         Evd::create(*this, std::min(qlen, attributes().max_evd_qlen), DAT_EVD_ASYNC_FLAG, nullptr);
     if (!made.ok()) return made.status();
@@ -125,7 +126,7 @@ void Ia::send_visitors_away() {
     upcalls.reserve(list<Cno>().size());
   }
   for_each<Evd>([](Evd& evd) { evd.abort(); });
-  // Consumers do not make CNOs while they close, so the room suffices.
+  // Consumers do not create CNOs while they close the IA, so the reserved capacity suffices.
   for_each<Cno>([&upcalls](Cno& cno) { upcalls.push_back(cno.abort()); });
   upcalls.clear();  // calls the agents
   visits_.wait_until_empty();

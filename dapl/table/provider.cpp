@@ -43,7 +43,7 @@ class Providers {
     return *entries_.back().provider;
   }
 
-  // The registered one, which is not registered any more then; or null.
+  // Marks the registered provider as unregistered and returns it; null if there is none.
   Provider* withdraw(const DAT_PROVIDER_INFO& info) UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     for (Entry& entry : entries_) {
