@@ -27,10 +27,10 @@ DAT_BEGIN_DECLS
  *
  * After dat_ia_openv() the text has several lines: the request and the name of `status`; then,
  * indented by two spaces, each configuration entry that was tried and its outcome (the dynamic
- * linker's message, the provider's own reason). If no entry was tried, these lines list the files
- * that were read and the entries that were skipped, with the reason for each. A line that begins
- * with "  try: " suggests a remedy. After other calls the text is that of their trace record,
- * usually one line. There is no newline at the end.
+ * linker's message, the provider's own reason). If no entry was tried, these lines name the files
+ * that were read and the lines that were skipped in them, with the reasons. A line that begins with
+ * "  try: " suggests a remedy. After other calls the text is that of their trace record, usually
+ * one line. There is no newline at the end.
  *
  * A failed call sets the text; a successful call leaves it unchanged, so call this function only
  * after a failure. A thread has one text: every later failure replaces it, including one inside a

@@ -7,8 +7,8 @@
  * - A post returns at once. Its completion is reported by a DAT_DTO_COMPLETION_EVENT on the receive
  *   or request EVD of the EP, in the order of posting per direction; DAT_COMPLETION_FLAGS determine
  *   whether there is an event and whether it notifies. An EP without such an EVD makes no events.
- * - Buffers must not be touched until the completion. Who owns the array of segments after the post
- *   is in iov_ownership_on_return; usually the application may reuse it when the post returns.
+ * - Buffers must not be touched until the completion. iov_ownership_on_return says who owns the
+ *   array of segments after the post; usually the application may reuse it when the post returns.
  * - Segments of length 0 are skipped. 0 segments, with a null array, make a message of length 0.
  * - Segments must lie in LMRs of the EP's zone that have the local read or write privilege. A
  *   provider may check this at the post or later (LOCAL_PROTECTION).

@@ -103,8 +103,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ia_query(DAT_IA_HANDLE ia_handle,
  * @retval DAT_INVALID_PARAMETER       unknown flag
  * @retval DAT_INVALID_STATE           graceful, and objects are left (DAT_INVALID_STATE_IA_IN_USE);
  *                                     the IA stays open
- * @retval DAT_PROVIDER_NOT_FOUND      closed, but the registry knows no provider with the name and
- *                                     version that this one reports
+ * @retval DAT_PROVIDER_NOT_FOUND      closed, but the registry knows no provider with the name,
+ *                                     version and thread safety that this one reports
  * @retval DAT_INSUFFICIENT_RESOURCES  a catastrophic failure
  *
  * Blocking: waits for the transport. Threads: serialize. Spec: uDAPL 2.0 dat_ia_close
