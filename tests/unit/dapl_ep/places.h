@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// An IA whose service points are the subject: what makes them, and a peer's requests.
+// An IA for the tests of service points: makes RSPs, queries CRs and delivers a peer's requests.
 #pragma once
 
 #include "dapl/service/cr.h"
@@ -19,7 +19,7 @@ struct Places : Rig {
     REQUIRE_OK(ia->cr_query_func(cr, DAT_CR_FIELD_ALL, &param));
     return param;
   }
-  // A peer's request, delivered.
+  // Delivers a peer's request and returns the peer's side.
   Side request(DAT_CONN_QUAL conn_qual = kService) const {
     Side active = side();
     REQUIRE_OK(connect(active.ep, conn_qual));

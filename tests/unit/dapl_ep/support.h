@@ -16,7 +16,7 @@ namespace udapl::test {
 constexpr DAT_CONN_QUAL kService = 4711;
 constexpr auto kDefault = DAT_COMPLETION_DEFAULT_FLAG;
 
-// Registered memory. All privileges unless said otherwise.
+// Registered memory, with all privileges by default.
 class Buffer {
  public:
   Buffer(const OpenIa& ia, DAT_PZ_HANDLE pz, std::size_t size = 256,
@@ -31,7 +31,7 @@ class Buffer {
   DAT_RMR_CONTEXT remote_context = 0;
 };
 
-// The EVDs of an EP and the EP.
+// An EP and its EVDs.
 struct Side {
   DAT_EVD_HANDLE recv_evd = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE request_evd = DAT_HANDLE_NULL;
@@ -41,35 +41,35 @@ struct Side {
 
 // An open IA with a PZ and a CR EVD.
 struct Rig : Fixture {
-  // `adjust` changes what the adapter says of itself.
+  // `adjust` changes the attributes that the adapter reports.
   using Adjust = void (*)(transport::Attributes&);
   explicit Rig(bool thread_safe = true, Adjust adjust = nullptr);
 
   // Attributes that need all three EVDs: 8 receives, 8 requests, 2 segments.
   [[nodiscard]] static DAT_EP_ATTR attributes();
-  // EVDs of their own, and an EP with them.
+  // A new EP with new EVDs.
   [[nodiscard]] Side side(const DAT_EP_ATTR& attr = attributes()) const;
   [[nodiscard]] Side srq_side(DAT_SRQ_HANDLE srq) const;
   [[nodiscard]] static fake::Qp& qp(DAT_EP_HANDLE ep);
-  // The service thread's work.
+  // Does the pending work of the service thread.
   static int run() { return fake::Scheduler::instance().run(); }
 
   DAT_PSP_HANDLE psp(DAT_CONN_QUAL conn_qual = kService,
                      DAT_PSP_FLAGS flags = DAT_PSP_CONSUMER_FLAG) const;
   DAT_RETURN connect(DAT_EP_HANDLE ep, DAT_CONN_QUAL conn_qual = kService,
                      const std::vector<std::uint8_t>& data = {}) const;
-  // The oldest CR event; fails the test if there is none.
+  // Dequeues the oldest CR event; fails the test if there is none.
   [[nodiscard]] DAT_CR_ARRIVAL_EVENT_DATA take_request() const;
   [[nodiscard]] DAT_CR_HANDLE take_cr() const { return take_request().cr_handle; }
-  // Connects two EPs through a PSP of its own.
+  // Connects two EPs through a new PSP.
   void join(const Side& active, const Side& passive) const;
-  // Brings the EP of a new side to `state`, with what that takes.
+  // Makes a new side and brings its EP to `state`.
   [[nodiscard]] Side reach(DAT_EP_STATE state);
 
   [[nodiscard]] DAT_EP_STATE state(DAT_EP_HANDLE ep) const;
-  // Takes the oldest connection event and gives its number; 0 if there is none.
+  // Dequeues the oldest connection event and returns its number, or 0 if there is none.
   int take_connection(DAT_EVD_HANDLE evd, DAT_EVENT* event = nullptr) const;
-  // Takes the oldest completion; fails the test if there is none.
+  // Dequeues the oldest completion; fails the test if there is none.
   DAT_DTO_COMPLETION_EVENT_DATA take_dto(DAT_EVD_HANDLE evd) const;
   [[nodiscard]] bool empty(DAT_EVD_HANDLE evd) const;
 
@@ -80,10 +80,10 @@ struct Rig : Fixture {
 
   DAT_PZ_HANDLE pz;
   DAT_EVD_HANDLE cr_evd;
-  std::vector<DAT_CR_HANDLE> pending_crs;  // of reach()
+  std::vector<DAT_CR_HANDLE> pending_crs;  // left by reach()
 };
 
-// A value that a C program can pass although the enumeration does not have it.
+// An enumeration value that is not an enumerator, as a C program can pass it.
 template <class Enum>
 [[nodiscard]] Enum raw_enum(int value) {
   Enum made{};

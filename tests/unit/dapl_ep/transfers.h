@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// A connected pair of EPs with memory on both sides, and posts on it in short words.
+// A connected pair of EPs with memory on both sides, and shorthands for posts.
 #pragma once
 
 #include "tests/unit/dapl_ep/support.h"
 
 namespace udapl::test {
 
-// A connected pair and memory on both sides.
 struct Transfers : Rig {
   explicit Transfers(bool thread_safe = true, const DAT_EP_ATTR& attr = attributes(),
                      Adjust adjust = nullptr)

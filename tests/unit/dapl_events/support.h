@@ -22,7 +22,7 @@
 
 namespace udapl::test {
 
-// An enumeration value as C callers may pass it: any number.
+// An enumeration value that need not be an enumerator: C callers can pass any number.
 template <class Enum>
 [[nodiscard]] Enum any_value(int value) {
   const volatile int hidden = value;
@@ -39,7 +39,7 @@ inline constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
   return code != DAT_SUCCESS && (code & DAT_CLASS_ERROR) != 0 && type_of(code) == type;
 }
 
-// A return code that tests print in hexadecimal.
+// Checks a return code; a failure prints it in hexadecimal.
 #define CHECK_CODE(call, code)                                                                 \
   do {                                                                                         \
     const DAT_RETURN got_ = (call);                                                            \
@@ -53,7 +53,7 @@ inline constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
   } while (false)
 #define CHECK_ERROR(call, type) CHECK_CODE((call) & ~DAT_SUBTYPE_MASK, DAT_CLASS_ERROR | (type))
 
-// The name "fake" registered for both tables; everything fake set back.
+// Registers the name "fake" for both tables, and resets the whole fake transport.
 class Providers {
  public:
   static constexpr const char* kName = "fake";
@@ -64,7 +64,8 @@ class Providers {
   [[nodiscard]] static DAT_PROVIDER_INFO info(const char* name, bool thread_safe);
 };
 
-// One open IA, closed abruptly at the end of a test unless the test did. `evd`: as in dat_ia_open.
+// An open IA, closed abruptly by the destructor unless the test has closed it. `evd` as in
+// dat_ia_open.
 class OpenIa {
  public:
   explicit OpenIa(bool thread_safe = true, DAT_EVD_HANDLE evd = DAT_HANDLE_NULL,
@@ -84,7 +85,7 @@ class OpenIa {
   [[nodiscard]] DAT_SRQ_HANDLE srq(DAT_PZ_HANDLE zone, DAT_COUNT buffers = 64) const;
   // Posts a software event that carries `value`.
   DAT_RETURN post(DAT_EVD_HANDLE queue, std::uintptr_t value = 0) const;
-  // Dequeues a software event and gives what it carries; -1 if there is none.
+  // Dequeues a software event and returns its value, or -1 if there is none.
   [[nodiscard]] long take(DAT_EVD_HANDLE queue) const;
 
   const DAT_PROVIDER* table;
@@ -103,7 +104,7 @@ class Completions {
  public:
   Completions(const OpenIa& ia, DAT_EVD_HANDLE evd, DAT_COUNT buffers = 512);
 
-  // One that carries `value` in its cookie. `notify`: it is a notification.
+  // Adds a completion with `value` as its cookie. `notify`: it is a notification completion.
   void push(std::uint64_t value, bool notify = true);
   void push_suppressed();
   void push_of(const void* ep, std::uint64_t value);
@@ -127,7 +128,7 @@ class Completions {
 // Waits until the EVD has a waiter.
 void await_waiter(DAT_EVD_HANDLE evd);
 
-// What is traced while it lives, at every level. One at a time.
+// Collects the traces of every level during its lifetime. Only one may exist at a time.
 class Traced {
  public:
   struct Line {
@@ -143,13 +144,13 @@ class Traced {
   Traced(const Traced&) = delete;
   Traced& operator=(const Traced&) = delete;
 
-  // The lines of one kind, the oldest first.
+  // The lines of one kind, oldest first.
   [[nodiscard]] std::vector<Line> of(trace::Kind kind) const;
-  // Is there a line of this level whose text has `piece`?
+  // Returns whether a line of this level contains `piece`.
   [[nodiscard]] bool has(trace::Level level, std::string_view piece) const;
 };
 
-// Runs the scheduler in a thread of its own, like a transport's service thread.
+// Runs the scheduler in its own thread, like a transport's service thread.
 class ServiceThread {
  public:
   ServiceThread();

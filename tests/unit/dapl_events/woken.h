@@ -8,7 +8,7 @@
 
 namespace udapl::test {
 
-// How a wait on a CNO ended.
+// The result of a wait on a CNO.
 struct Woken {
   DAT_RETURN code;
   DAT_EVD_HANDLE evd;
@@ -20,7 +20,8 @@ struct Woken {
   return woken;
 }
 
-// A wait in another thread; the CNO knows of it when this returns. REQUIRES: no EVD attached yet.
+// Starts a wait in another thread and returns when the CNO has registered the waiter. REQUIRES: no
+// EVD attached yet.
 [[nodiscard]] inline std::future<Woken> sleeper(const OpenIa& ia, DAT_CNO_HANDLE cno,
                                                 DAT_TIMEOUT timeout = kLate) {
   auto result =

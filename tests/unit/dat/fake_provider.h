@@ -12,11 +12,11 @@
 
 #include "dat/registry.h"
 
-// Providers without libraries, for the tests of the registry. One World exists at a time; it has
-// the registry, and "libraries" whose init and fini are closures of the test.
+// Providers without libraries, for the tests of the registry. One World exists at a time; it owns
+// the registry and the "libraries", whose init and fini functions are closures of the test.
 namespace fake {
 
-// A provider table and what happened to it. The IAs it opens are distinct objects.
+// A provider table, with counters of its calls. The IAs that it opens are distinct objects.
 class Provider {
  public:
   explicit Provider(std::string device_name);
@@ -28,7 +28,7 @@ class Provider {
   DAT_BOOLEAN related_answer = DAT_FALSE;
   int extension_supported = 0;
   std::function<void()> during_open;
-  std::function<void()> during_query;  // which the registry makes before open returns
+  std::function<void()> during_query;  // the registry's query, made before open returns
   std::function<void()> during_related;
   std::atomic<int> opened{0};
   std::atomic<int> closed{0};
@@ -38,11 +38,11 @@ class Provider {
   std::string device_name_;
 };
 
-// A provider library: what the dynamic linker finds at a path.
+// A provider library, as the dynamic linker finds it at a path.
 struct Library {
   std::function<void(const DAT_PROVIDER_INFO&, const std::string&)> init;
   std::function<void(const DAT_PROVIDER_INFO&)> fini;
-  std::function<void()> during_load;  // a constructor
+  std::function<void()> during_load;  // plays the library's constructors
   bool has_init = true;
   bool has_fini = true;
   std::atomic<int> loads{0};
@@ -59,10 +59,10 @@ class World final : public udapl::dat::Loader {
 
   // Makes `lib<index>.so` loadable.
   Library& add_library(std::size_t index);
-  // The usual provider: init registers it as told, fini removes it.
+  // The same, with an ordinary provider: init registers it under the given name, fini removes it.
   Library& add_library(std::size_t index, Provider& provider);
 
-  // Reads this text as dat.conf; once, after that open.
+  // Reads this text as dat.conf. To be called once, before open().
   void configure(const std::string& conf_text);
   udapl::dat::Registry& registry() { return *registry_; }
 

@@ -5,7 +5,7 @@
 
 #include "tests/unit/dat/fake_provider.h"
 
-// What the tests of the registry share.
+// Shared by the tests of the registry.
 namespace registry_test {
 
 inline constexpr DAT_RETURN kNameNotRegistered = 0x800A0064U;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The two ends of a connection in the iWARP tests: a Sender whose output is bytes, a Receiver with
-// its staging buffer, an Inbound that writes down what it is told.
+// its staging buffer, and an Inbound that records its calls.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,12 @@
 
 namespace iwarp_test {
 
-// A Sender whose output is gathered as TCP would: TxBatch entries in order.
+// A Sender whose output is gathered as TCP would do it: the TxBatch entries in order.
 class Tx {
  public:
   explicit Tx(const SenderConfig& config) : sender(config) {}
 
-  // Builds the message that was begun, sending whenever the batch is full.
+  // Builds the message that was begun, and drains the batch whenever it is full.
   void finish() {
     while (sender.fill(batch) != Sender::Fill::kDone) drain();
     drain();
@@ -59,10 +59,10 @@ class Tx {
   Bytes out;
 };
 
-// Writes down every call as a line; answers what the test set.
+// Records every call as a line, and returns the verdicts that the test has set.
 class Recorder final : public Inbound {
  public:
-  // Answers.
+  // Return values of the calls.
   Verdict on_write = Verdict::kOk;
   Verdict on_send = Verdict::kOk;
   Verdict on_invalidate = Verdict::kOk;
@@ -72,7 +72,7 @@ class Recorder final : public Inbound {
   Verdict on_atomic_request = Verdict::kOk;
   Verdict on_atomic_response = Verdict::kOk;
   std::vector<ReadSink> reads;  // outstanding, oldest first
-  // Overwritten with each call, as a peer may do who shares the memory of the stream.
+  // Overwritten at each call, as a peer that shares the stream's memory may do.
   std::span<std::byte> scribbled;
 
   std::vector<std::string> log;
@@ -138,7 +138,7 @@ class Recorder final : public Inbound {
   }
 
  private:
-  // Long payloads are noted by size and CRC.
+  // Long payloads are recorded as their size and CRC.
   static std::string text(std::span<const std::byte> payload) {
     if (payload.size() <= 16) return to_hex(payload);
     return std::to_string(payload.size()) + "/" + std::to_string(reference_crc(payload));
@@ -160,7 +160,7 @@ inline std::string joined(const std::vector<std::string>& lines) {
   return out;
 }
 
-// What a connection does with its staging buffer: bytes come in, whole FPDUs are consumed.
+// Handles the staging buffer as a connection does: bytes are appended, whole FPDUs are consumed.
 class Rx {
  public:
   explicit Rx(bool crc = true) : receiver(crc) {}

@@ -13,7 +13,7 @@
 
 namespace iwarp_test {
 
-// One segment as it was in the stream.
+// A segment as found in the stream.
 struct ParsedSegment {
   Bytes ulpdu;
   std::size_t fpdu_bytes;  // on the wire, markers included
@@ -53,7 +53,7 @@ inline std::vector<ParsedSegment> parse(std::span<const std::byte> stream, bool 
       take(1);
       BOOST_REQUIRE((content.back() == std::byte{0}));
     }
-    if (markers && at % 512 == 0) {  // directly in front of the CRC: still covered
+    if (markers && at % 512 == 0) {  // a marker directly before the CRC is still covered by it
       BOOST_REQUIRE_EQUAL(load16(&stream[at + 2]), at - length_at);
       append(covered, stream.subspan(at, 4));
       at += 4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the iWARP tests share: hex, a plain reference CRC, sending into bytes, an Inbound that
-// writes down what it is told.
+// Shared by the iWARP tests: hex conversion, a reference CRC, and FPDUs and ULPDUs made without the
+// code under test.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// Bit by bit, straight from the polynomial: shares nothing with the code under test.
+// Computed bit by bit from the polynomial; shares no code with the implementation under test.
 inline std::uint32_t reference_crc(std::span<const std::byte> bytes) {
   std::uint32_t crc = 0xFFFFFFFF;
   for (const std::byte b : bytes) {
@@ -71,7 +71,7 @@ inline std::uint32_t reference_crc(std::span<const std::byte> bytes) {
   for (int i = bytes - 1; i >= 0; --i) to.push_back(static_cast<std::byte>(value >> (8 * i)));
 }
 
-// An FPDU around any ULPDU, right or wrong, made without the code under test.
+// An FPDU around any ULPDU, valid or not, made without the code under test.
 inline Bytes make_fpdu(std::span<const std::byte> ulpdu) {
   Bytes out;
   append_be(out, ulpdu.size(), 2);

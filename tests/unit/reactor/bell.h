@@ -15,7 +15,7 @@
 
 namespace udapl::test {
 
-// An eventfd that is watched; counts and empties.
+// A watched eventfd; its handler empties it and counts the rings.
 class Bell final : public Handler {
  public:
   explicit Bell(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
@@ -38,7 +38,7 @@ class Bell final : public Handler {
     if (WaitWord* const waited = word) waited->signal();
   }
 
-  // Is it in an epoll set?
+  // Returns whether the descriptor is in an epoll set.
   [[nodiscard]] bool in_epoll() const {
     const std::string entry = "tfd:" + std::string(9 - std::to_string(fd_.get()).size(), ' ') +
                               std::to_string(fd_.get()) + ' ';
@@ -59,7 +59,8 @@ class Bell final : public Handler {
   Fd fd_;
 };
 
-// Short waits for one bell until leaders sleep on its descriptor: false, they never do.
+// Makes short waits for one bell until the leader sleeps on its descriptor, outside the epoll set.
+// Returns false if that does not happen within kPatience.
 [[nodiscard]] inline bool goes_direct(Reactor& reactor, Bell& bell) {
   WaitWord word;
   bell.word = &word;
@@ -77,7 +78,7 @@ class Bell final : public Handler {
   return direct;
 }
 
-// Counts its calls; can hold a call up until it is let go.
+// Counts its calls, and blocks them while `held` is set.
 class Counter {
  public:
   void call() noexcept {
@@ -92,7 +93,7 @@ class Counter {
   std::atomic<std::thread::id> thread{};
 };
 
-// Times that the service thread of the only reactor of this process went to sleep so far.
+// How often the service thread of this process's only reactor has gone to sleep so far.
 inline long service_sleeps() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
@@ -109,7 +110,7 @@ inline long service_sleeps() {
 
 inline Deadline within(Clock::duration time) { return Clock::now() + time; }
 
-// Blocks on a word that nobody changes; block() may return early without a reason.
+// Blocks on a word that no thread changes, again after each spurious return of block().
 inline WaitResult block_out(Reactor& reactor, WaitWord& word, const Deadline& deadline) {
   WaitResult result = WaitResult::kChanged;
   while (result == WaitResult::kChanged) result = reactor.block(word, word.value(), deadline);

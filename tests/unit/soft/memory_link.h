@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-// A link within the process: whole messages in a bounded row, and a doorbell. No sockets, no
-// frames.
+// An in-process link: a bounded queue of whole messages and a doorbell per direction, without
+// sockets or framing.
 namespace udapl::soft::test {
 
 struct Message {
@@ -32,7 +32,7 @@ struct Message {
   iwarp::Terminate reason{};
   std::vector<std::byte> payload{};
 
-  [[nodiscard]] bool passes() const noexcept {  // messages that wait
+  [[nodiscard]] bool passes() const noexcept {  // may overtake held messages
     return opcode == iwarp::Opcode::kReadResponse || opcode == iwarp::Opcode::kAtomicResponse ||
            opcode == iwarp::Opcode::kTerminate;
   }
@@ -79,7 +79,7 @@ class MemoryLink final : public Link {
     handler_ = nullptr;
     const std::scoped_lock guard(wire_->lock);
     (how == Close::kGently && all_sent() ? theirs().ended : theirs().lost) = true;
-    mine().lost = true;  // whoever writes finds nobody
+    mine().lost = true;  // the peer's writes fail
     wire_->ring(1 - side_);
   }
 
@@ -119,14 +119,15 @@ class MemoryLink final : public Link {
       const auto* const data = static_cast<const std::byte*>(piece.data);
       current_.payload.insert(current_.payload.end(), data, data + piece.size);
     }
-    built_ += current_.payload.size() + 1;  // a message without bytes has an end, too
+    built_ += current_.payload.size() + 1;  // + 1: so that an empty message has an end, too
     ends_.push_back(built_);
     pending_.push_back(std::move(current_));
     return true;
   }
   Flushed flush() noexcept override {
     const std::scoped_lock guard(wire_->lock);
-    // While there is something to be read, which may say why the peer has gone, it is not lost.
+    // The link is not reported as lost while there is unread input: that may hold the peer's reason
+    // for closing.
     if ((theirs().lost || mine().lost) && mine().row.empty() && staged_.empty())
       return Flushed::kBroken;
     while (!pending_.empty() && theirs().row.size() != Wire::kRoom) {
@@ -150,10 +151,10 @@ class MemoryLink final : public Link {
     if (!mine().row.empty() || mine().ended || mine().lost) what |= kInput;
     if (mine().ended) what |= kPeerEnd;
     if (mine().lost) what |= kBroken;
-    if ((what & wanted_) != 0) wire_->ring(side_);  // for as long as it is so
+    if ((what & wanted_) != 0) wire_->ring(side_);  // level-triggered
     return what;
   }
-  // The bell may have rung when nobody listened.
+  // Rings the own bell, which may have rung while it was not watched.
   void wait_for(unsigned what) noexcept override {
     wanted_ = what;
     reactor_.rewatch(mine().bell.get(), what != 0 ? EPOLLIN : 0U, *handler_);
@@ -229,7 +230,7 @@ class MemoryLink final : public Link {
     incoming_.waits = !held_.empty();
   }
 
-  // False: it waits for a receive.
+  // Returns false if the message has to wait for a posted receive.
   bool take(const Message& m, iwarp::Inbound& inbound) {
     using iwarp::Opcode;
     switch (m.opcode) {

@@ -8,7 +8,7 @@
 
 namespace udapl::soft::test {
 
-// Holds up one call of the kind. The sides are driven by their service threads meanwhile.
+// Blocks one call of the given kind until release(). Meanwhile the service threads drive the sides.
 class Parked {
  public:
   explicit Parked(Decided what) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// A QP and a peer that speaks to it through a raw socket, frame by frame.
+// A QP and a peer that talks to it through a raw socket, frame by frame.
 #pragma once
 
 #include "providers/soft/iwarp/receiver.h"
@@ -8,7 +8,7 @@
 
 namespace udapl::soft::test {
 
-// A QP as responder, and the peer's end of its socket.
+// A QP as the responder, and the peer's end of its socket.
 struct RawPeer {
   Side side;
   Fd peer;
@@ -37,7 +37,7 @@ struct RawPeer {
   [[nodiscard]] bool wait(Condition condition) {
     return eventually(condition, {&side});
   }
-  // Builds and sends what was begun.
+  // Builds and sends the message that was begun.
   void flush() {
     build();
     raw(bytes());
@@ -54,7 +54,7 @@ struct RawPeer {
     }
     return all;
   }
-  // False: the QP has closed.
+  // Returns false if the QP has closed the connection.
   bool raw(std::span<const std::byte> data) {
     while (!data.empty()) {
       const ssize_t n = ::send(peer.get(), data.data(), data.size(), MSG_NOSIGNAL);
@@ -78,7 +78,7 @@ struct RawPeer {
     BOOST_TEST(side.sink.calls() == "established broken");
     BOOST_TEST((side.sink.reason.load() == why));
   }
-  // What the QP says before it closes; fails unless that is a Terminate with `code`.
+  // Reads what the QP sends before it closes; fails unless that is a Terminate with `code`.
   void expect_terminate(iwarp::TerminateCode code) {
     struct Listener final : iwarp::Inbound {
       using V = iwarp::Verdict;
@@ -119,7 +119,7 @@ struct RawPeer {
     BOOST_REQUIRE(listener.seen);
     BOOST_TEST(static_cast<int>(listener.code) == static_cast<int>(code));
   }
-  // The memory that the peer must not reach, and the QP, are as they should be.
+  // Checks that the memory that the peer must not reach is unchanged.
   void check_intact() const { BOOST_TEST((secret == pattern(4096, 10))); }
 };
 

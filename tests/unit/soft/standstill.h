@@ -7,7 +7,7 @@
 
 namespace udapl::soft::test {
 
-// Keeps everybody from driving the reactor of a side, for a scope.
+// Keeps every thread from driving a side's reactor during its lifetime.
 class Standstill {
  public:
   explicit Standstill(Reactor& reactor) : call_(reactor, Call::to<&Standstill::hold>(this)) {

@@ -44,7 +44,7 @@ inline constexpr auto kAll =
 inline constexpr auto kLocalOnly =
     static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 
-// Bytes that differ from place to place.
+// Pseudo-random bytes, the same for the same seed.
 inline std::vector<std::byte> pattern(std::size_t size, unsigned seed = 1) {
   std::vector<std::byte> bytes(size);
   std::uint32_t state = seed * 2654435761U + 1;
@@ -71,7 +71,7 @@ class CountingSrqSink final : public transport::SrqSink {
   std::atomic<int> errors{0};
 };
 
-// Writes down the sink calls of a QP, in order: "established disconnected".
+// Records the sink calls of a QP in order, for example "established disconnected".
 class RecordingSink final : public transport::ConnectionSink {
  public:
   void on_established(transport::PrivateData d) noexcept override { add("established", d); }
@@ -100,7 +100,7 @@ class RecordingSink final : public transport::ConnectionSink {
   std::atomic<transport::BreakReason> reason{transport::BreakReason::kTransportLost};
   std::atomic<const char*> detail{""};
   std::atomic<int> soft_watermarks{0};
-  std::vector<std::byte> private_data;  // read it after the call only
+  std::vector<std::byte> private_data;  // to be read only after the call
 
  private:
   void add(const char* what, transport::PrivateData data = {}) noexcept {
@@ -113,7 +113,7 @@ class RecordingSink final : public transport::ConnectionSink {
   std::string calls_;
 };
 
-// An active set-up that succeeds or fails when the test says so.
+// An active connection setup that succeeds or fails when the test decides.
 class FakeConnector final : public Connector {
  public:
   struct FakeHandshake final : Handshake {
@@ -247,7 +247,7 @@ inline Negotiated negotiated(bool initiator, iwarp::RtrSet rtr = iwarp::kRtrRead
   return n;
 }
 
-inline constexpr std::array<std::byte, 20> kReply{};  // stands for the MPA Reply
+inline constexpr std::array<std::byte, 20> kReply{};  // a stand-in for the MPA Reply
 
 inline void attach_responder(Side& side, Fd socket, Negotiated n) {
   n.reply = kReply;
@@ -270,8 +270,8 @@ inline void attach_initiator(Side& side, Fd socket, const Negotiated& n) {
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 
-// Some programs are made more than once: over TCP, over rings, and over the link within the
-// process.
+// Some test programs are built several times: for TCP, for shared-memory rings, and for the
+// in-process link.
 #ifdef UDAPL_TEST_IN_PROCESS
 inline constexpr bool kInProcess = true;
 #else
@@ -289,7 +289,7 @@ inline constexpr bool kDirect = true;
 inline constexpr bool kDirect = false;
 #endif
 
-// Rings for the two ends of a TCP connection: of who connected, and of who accepted.
+// Rings for the two ends of a TCP connection: first the connecting end's, then the accepting end's.
 inline std::pair<shm::Rings, shm::Rings> ring_pair(int accepted) {
   sockaddr_storage place{};
   socklen_t size = sizeof place;
@@ -323,7 +323,8 @@ inline void attach_memory(Side& side, std::shared_ptr<Wire> wire, int end, Negot
   BOOST_REQUIRE(side.qp->attach(link, n).ok());
 }
 
-// Polls what the sides do until condition() holds.
+// Drives the reactors of `sides` until condition() holds. Without sides, waits for their service
+// threads. Returns false when kPatience has passed.
 template <class Condition>
 [[nodiscard]] bool eventually(Condition condition, std::initializer_list<Side*> sides = {}) {
   const auto end = Clock::now() + kPatience;
@@ -380,7 +381,7 @@ struct Pair {
     BOOST_REQUIRE_MESSAGE(wait([&] { return cq.poll(&c, 1) == 1; }), "no completion came");
     return c;
   }
-  // Nothing arrives at `cq` while both sides are driven for a while.
+  // Returns whether `cq` stays empty while both sides are driven for a while.
   [[nodiscard]] bool quiet(Cq& cq) {
     for (int i = 0; i < 50; ++i) {
       a.reactor->progress();

@@ -35,13 +35,13 @@ struct CmFixture {
   void start(FakeQp& qp, const transport::ConnectRequest& to) {
     BOOST_REQUIRE(qp.start(cm, to).ok());
   }
-  // The outcome of a failed connect.
+  // Waits for the failure of a connect and returns its reason.
   ConnectFailure outcome(FakeQp& qp) {
     BOOST_REQUIRE(eventually([&] { return qp.told() == 1; }));
     BOOST_REQUIRE(qp.failed().has_value());
     return *qp.failed();
   }
-  // Is a good peer still served?
+  // Checks that a well-behaved peer is still served.
   void check_service(transport::Listener& listener, Desk& desk) {
     FakeQp active;
     FakeQp passive;
@@ -56,7 +56,7 @@ struct CmFixture {
   ConnectionManager cm;
 };
 
-// What our own active side sends, A=1 with a Read RTR.
+// The request that our own active side sends: A=1 with a Read RTR.
 inline iwarp::MpaFrame good_request(std::span<const std::byte> data = {}) {
   iwarp::MpaConfig config;
   config.ird = config.ord = 8;

@@ -25,14 +25,15 @@ inline Bytes pattern(std::size_t size, unsigned seed = 1) {
   return result;
 }
 
-// A QP as the connection manager sees it; posts are not its business. Keeps what it is told.
+// A QP as the connection manager sees it; posts are not implemented. Records the connection
+// manager's calls.
 class FakeQp final : public transport::Qp, public ConnectionEnd {
  public:
-  // The driving thread may be telling it right now: the handshake waits for that and then goes.
+  // A reactor thread may be calling this QP now: the handshake's destructor waits for that call.
   ~FakeQp() override { drop_handshake(); }
 
-  // ---- what a test does with it ----
-  // As Qp::connect.
+  // ---- called by the tests ----
+  // Does what Qp::connect does.
   Status start(ConnectionManager& cm, const transport::ConnectRequest& request) {
     auto started = cm.connect(request, *this);
     if (!started.ok()) return started.status();
@@ -81,9 +82,9 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     stream_.reset();
   }
 
-  iwarp::MpaConfig config;       // before it is used
-  bool refuse_stream = false;    // attach fails
-  std::atomic<int> attempts{0};  // of attach
+  iwarp::MpaConfig config;       // set before start() or accept
+  bool refuse_stream = false;    // makes attach() fail
+  std::atomic<int> attempts{0};  // calls of attach()
 
   // ---- ConnectionEnd ----
   [[nodiscard]] iwarp::MpaConfig mpa_config() const noexcept override { return config; }
@@ -158,7 +159,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
   std::unique_ptr<Handshake> handshake_;
 };
 
-// Keeps the requests that come.
+// Keeps the connection requests that arrive.
 class Desk final : public transport::ListenSink {
  public:
   void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override {
@@ -171,7 +172,7 @@ class Desk final : public transport::ListenSink {
     const std::lock_guard guard(lock_);
     return count_;
   }
-  // The oldest; waits for it. Null: none came.
+  // Waits for a request and returns the oldest one, or null if none has arrived in time.
   std::unique_ptr<transport::IncomingConnection> next(Clock::duration patience = kPatience) {
     std::unique_ptr<transport::IncomingConnection> result;
     static_cast<void>(eventually(

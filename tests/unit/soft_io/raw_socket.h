@@ -40,7 +40,7 @@ inline Bytes encoded(const iwarp::MpaFrame& frame) {
   return {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(size)};
 }
 
-// A peer that is not ours: an ordinary blocking socket. Receiving gives up after kPatience.
+// A foreign peer: an ordinary blocking socket. Receiving fails after kPatience.
 class RawSocket {
  public:
   RawSocket() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) { limit(); }
@@ -49,12 +49,12 @@ class RawSocket {
   [[nodiscard]] bool connect(const transport::SocketAddress& to) {
     return ::connect(fd_.get(), to.get(), to.size()) == 0;
   }
-  // From that address of this machine.
+  // Connects from the local address `from`.
   void connect_from(const transport::SocketAddress& from, const transport::SocketAddress& to) {
     BOOST_REQUIRE(::bind(fd_.get(), from.get(), from.size()) == 0);
     BOOST_REQUIRE(connect(to));
   }
-  // Listens at a free port of 127.0.0.1; returns its address.
+  // Listens on a free port of 127.0.0.1 and returns its address.
   transport::SocketAddress listen(int backlog = 16) {
     auto place = ipv4("127.0.0.1");
     BOOST_REQUIRE(::bind(fd_.get(), place.get(), place.size()) == 0);
@@ -67,7 +67,7 @@ class RawSocket {
   void send(std::span<const std::byte> bytes) {
     [[maybe_unused]] const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  // Up to `size` bytes, fewer when the peer closed.
+  // Receives `size` bytes, or fewer if the peer has closed the connection.
   Bytes receive(std::size_t size) {
     Bytes result(size);
     std::size_t have = 0;
@@ -79,7 +79,7 @@ class RawSocket {
     result.resize(have);
     return result;
   }
-  // Did the peer close (or reset) without sending anything?
+  // Returns whether the peer closed or reset the connection without sending anything.
   [[nodiscard]] bool closed() {
     std::byte one;
     const auto got = ::recv(fd_.get(), &one, 1, 0);

@@ -14,14 +14,14 @@ namespace udapl::soft::shm::test {
 
 using Bytes = std::vector<std::byte>;
 
-// Differs at every place of any ring.
+// A byte pattern in which misplaced bytes are noticed.
 inline Bytes pattern(std::size_t count, std::size_t from = 0) {
   Bytes bytes(count);
   for (std::size_t i = 0; i < count; ++i) bytes[i] = std::byte((from + i) * 131 >> 3);
   return bytes;
 }
 
-// A ring in ordinary memory, with canaries around its parts, and its two sides.
+// A ring in ordinary memory with canaries around its parts, and the two sides that use it.
 template <std::size_t size, std::size_t porch_size = 0>
 struct Ring {
   static constexpr std::byte kCanary{0xa5};
