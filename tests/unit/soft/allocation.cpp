@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Posting, transferring, polling and notifying do not allocate once a connection has warmed up. A
-// program of its own because it replaces the global operator new.
+// separate program, because it replaces the global operator new.
 #define BOOST_TEST_MODULE soft_allocation
 #include <cstdlib>
 #include <new>
@@ -56,7 +56,7 @@ namespace {
 
 BOOST_AUTO_TEST_CASE(the_counter_counts) {
   counting = true;
-  ::operator delete(::operator new(8));  // not a new-expression, which may be left out
+  ::operator delete(::operator new(8));  // the compiler may elide a new-expression, but not this
   counting = false;
   BOOST_TEST(allocations.exchange(0) == 1);
 }
@@ -118,10 +118,10 @@ BOOST_AUTO_TEST_CASE(steady_state_does_not_allocate) {
   const auto all_sizes = [&] {
     for (int i = 0; i < 200; ++i) round(static_cast<std::size_t>(i) * 1500 % 300001 + 1);
   };
-  for (int i = 0; i < 50; ++i) round(300000);  // the staging buffers get their size
-  // The copies for the CRC get theirs: of which sizes both sides need one at a time depends on how
-  // the kernel takes the bytes, so a later round may be the first to need one more. There are few,
-  // and they are kept.
+  for (int i = 0; i < 50; ++i) round(300000);  // the staging buffers reach their final size
+  // So do the copies for the CRC. Which sizes both sides need at the same time depends on how the
+  // kernel accepts the bytes, so a later round may be the first to need one more copy. There are
+  // few copies, and they are kept.
   int last = -1;
   for (int i = 0; i < 20 && last != 0; ++i) {
     allocations = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Many threads on the same QPs; most of the verdict is the thread sanitizer's.
+// Many threads on the same QPs. Most failures would be found by the thread sanitizer.
 #include <future>
 #include <random>
 
@@ -17,8 +17,8 @@ constexpr int kScale = 4;
 
 BOOST_AUTO_TEST_SUITE(concurrency)
 
-// On each side one thread sends, one posts receives and polls them, one polls the requests, and the
-// main thread drives now and then.
+// On each side one thread sends, one posts and polls receives, and one polls the request
+// completions; the main thread drives the reactors occasionally.
 BOOST_AUTO_TEST_CASE(posts_and_polls_from_many_threads) {
   Pair pair;
   constexpr WorkId kCount = 2000 * kScale;
@@ -89,15 +89,15 @@ BOOST_AUTO_TEST_CASE(posts_and_polls_from_many_threads) {
     }));
   }
   BOOST_TEST(pair.wait([&] { return running == 0; }));
-  if (running != 0) {  // let the threads go
+  if (running != 0) {  // lets the threads end
     for (Counters& c : streams) c.posted = c.received = c.completed = kCount;
   }
   for (auto& t : threads) t.get();
   BOOST_TEST(failures == 0);
 }
 
-// Traffic of all kinds while registrations come and go: a Read or Write may be refused and then the
-// connection breaks, but no byte moves after a registration has gone.
+// Traffic of all kinds while memory is registered and deregistered: a Read or Write may be refused,
+// which breaks the connection, but no byte is copied after a deregistration has returned.
 BOOST_AUTO_TEST_CASE(registrations_that_go_under_traffic) {
   std::mt19937 random(5);
   for (int round = 0; round < 10 * kScale; ++round) {
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(registrations_that_go_under_traffic) {
   }
 }
 
-// Disconnects, of one side or both, from another thread than those that post.
+// Disconnects of one side or both, from a thread other than those that post.
 BOOST_AUTO_TEST_CASE(disconnects_under_traffic) {
   std::mt19937 random(6);
   Pair pair;
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(disconnects_under_traffic) {
     if (who != 0) pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);
     if (who != 1) pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
-    // Whatever was not told ends now; everything is flushed when this returns.
+    // Ends a side that is still connected; everything is flushed when these calls return.
     pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);
     pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
     stop = true;
@@ -229,8 +229,8 @@ BOOST_AUTO_TEST_CASE(destruction_under_traffic) {
   }
 }
 
-// Memory that changes while it is sent and while the peer reads it is nobody's fault: a frame whose
-// bytes had changed after its CRC was computed broke the connection.
+// Changing memory while it is sent or read by the peer must not break the connection. It once did:
+// the bytes of a frame changed after its CRC had been computed.
 BOOST_AUTO_TEST_CASE(memory_that_changes_while_it_is_sent) {
   constexpr std::size_t kSize = 1 << 20;
   Pair pair;
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(memory_that_changes_while_it_is_sent) {
   BOOST_TEST(pair.b.sink.calls() == "established");
 }
 
-// Several QPs of one process bind windows over the same registration and use them all the time.
+// Several QPs of one process bind windows over the same registration and use them concurrently.
 BOOST_AUTO_TEST_CASE(binds_and_accesses_from_several_qps) {
   Pair pair;
   std::vector<std::byte> memory(4096);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Every pair of state and input of a connection, against a table written by hand, and what must
-// hold whatever happens.
+// Checks every pair of state and input of a connection against a handwritten table, and the
+// invariants of every sequence of inputs.
 #include "providers/soft/connection_state.h"
 
 #include <boost/test/unit_test.hpp>
@@ -19,8 +19,8 @@ using Verdict = ConnectionVerdict;
 using Action = ConnectionAction;
 using enum SinkCall;
 
-// "R" to kReady; "E" to kError, with "g" or "r" for how the link ends; then the call, if any. "."
-// no effect, "!" INVALID_STATE.
+// The step as text: "R" to kReady; "E" to kError, with "g" (gently) or "r" (reset) for how the link
+// ends; then the sink call, if any. "." means no effect, "!" INVALID_STATE.
 std::string text(const ConnectionStep& step) {
   if (step.verdict == Verdict::kNothing) return ".";
   if (step.verdict == Verdict::kIllegal) return "!";
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(every_pair) {
   }
 }
 
-// What the core has been told of one connection after a row of inputs.
+// The state of one connection, and what the core has been notified of, after a sequence of inputs.
 struct Walk {
   State state = State::kIdle;
   bool established = false;
@@ -93,8 +93,8 @@ struct Walk {
   auto operator<=>(const Walk&) const = default;
 };
 
-// Every way that there is: one outcome of a set-up, one end of a connection, and no end that the
-// core asked for itself is told.
+// Explores every reachable state: each setup reports one outcome, each connection reports one end,
+// and an end that the core requested itself is not reported.
 BOOST_AUTO_TEST_CASE(each_connection_is_told_once) {
   std::set<Walk> seen;
   std::set<Walk> open{Walk{}};

@@ -4,7 +4,7 @@
 namespace udapl::soft::test {
 namespace {
 
-// Two QPs whose identity the completions carry; they are never connected.
+// Two QPs, never connected, that the completions refer to.
 struct Fixture {
   Side side;
   CountingCqSink sink;
@@ -25,7 +25,7 @@ struct Fixture {
     for (int i = 0; i < n; ++i) ids.push_back(got[i].id);
     return ids;
   }
-  // All sink calls that are due have been made.
+  // Makes all pending sink calls.
   void drain() {
     for (int i = 0; i < 20; ++i) {
       side.reactor->progress();
@@ -49,8 +49,8 @@ BOOST_AUTO_TEST_CASE(oldest_first_in_pieces) {
   BOOST_TEST(poll().empty());
 }
 
-// Writes that complete at once while they are sent leave no dequeue without an event: yet what is
-// posted goes out together, and what comes in is seen.
+// If Writes complete as soon as they are posted, no dequeue finds the queue empty. A turn of the
+// reactor is still due every 16th time, so that gathered requests are sent and input is noticed.
 BOOST_AUTO_TEST_CASE(who_always_finds_something_drives_now_and_then) {
   int due = 0;
   for (int take = 0; take < 160; ++take)
@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(notifies_once_for_each_arming) {
   BOOST_TEST(sink.notified == 0);  // not armed
   cq->arm();
   drain();
-  BOOST_TEST(sink.notified == 0);  // what was there does not count
-  cq->arm();                       // armed already: changes nothing
+  BOOST_TEST(sink.notified == 0);  // an earlier completion does not trigger
+  cq->arm();                       // no effect: already armed
   BOOST_TEST(push(2));
   BOOST_TEST(push(3));
   BOOST_TEST(eventually([&] { return sink.notified == 1; }, {&side}));
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(overflow_is_told_once_and_loses_no_earlier_completion) {
   BOOST_TEST(!push(10));
   BOOST_TEST(eventually([&] { return sink.overflowed == 1; }, {&side}));
   BOOST_TEST((poll() == Ids{1, 2, 3, 4, 5, 6, 7, 8}));
-  BOOST_TEST(!push(11));  // a hole cannot be mended
+  BOOST_TEST(!push(11));  // a queue that has lost a completion stays failed
   drain();
   BOOST_TEST(sink.overflowed == 1);
 }
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(destroyed_qp_leaves_no_completions) {
   init.recv_cq = cq.get();
   auto qp = std::make_unique<Qp>(
       QpEnvironment{*side.reactor, side.memory, side.connector, side.staging}, init);
-  qp->disconnect(transport::DisconnectMode::kAbrupt);  // to kError
+  qp->disconnect(transport::DisconnectMode::kAbrupt);  // puts the QP into kError
   BOOST_TEST(push(1));
   for (WorkId id = 2; id <= 5; ++id) CHECK_OK(qp->post_recv(id, nullptr, 0, kSignalled));
   BOOST_TEST(push(6));

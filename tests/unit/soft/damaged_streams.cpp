@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A QP whose peer's stream ends anywhere, is random, or has one field of a frame changed.
+// A QP whose peer's stream ends at any byte, is random, or has one changed field in a frame.
 #include <random>
 
 #include "providers/soft/iwarp/crc32c.h"
@@ -13,7 +13,7 @@ using transport::BreakReason;
 
 BOOST_FIXTURE_TEST_SUITE(damaged_streams, RawPeer)
 
-// The peer stops in every place of a stream of all kinds of messages, by FIN or by RST.
+// The peer ends a stream of all kinds of messages at every byte, by FIN or by RST.
 BOOST_AUTO_TEST_CASE(peer_that_is_gone_at_any_byte) {
   std::vector<std::byte> stream;
   const auto data = pattern(200);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(random_streams) {
   check_intact();
 }
 
-// Valid frames with one field changed and the CRC made good again.
+// Valid frames with one changed field and a recomputed CRC.
 BOOST_AUTO_TEST_CASE(mutated_frames_with_good_crc) {
   std::mt19937 random(11);
   const auto data = pattern(64);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Delayed acknowledgement: a Send or Write completes when the peer has placed it, not before, and
-// then it has been placed. docs/adr/0013.
+// Delayed acknowledgement: a Send or Write completes only after the peer has placed its data
+// (docs/adr/0013).
 #include "providers/soft/iwarp/sender.h"
 #include "tests/unit/soft/support.h"
 
@@ -45,7 +45,7 @@ struct Fixture : Pair {
   }
 };
 
-// The QP that posts, and a peer that answers when the test says so.
+// A QP that posts, and a peer that answers only when the test calls answer().
 struct Slow {
   explicit Slow(const Side::Options& options = delayed()) : side(options) {
     auto [active, passive] = tcp_pair();
@@ -60,7 +60,7 @@ struct Slow {
     return side.qp->post_rdma_write(id, &segment, 1, remote(1, bytes.data(), bytes.size()),
                                     kSignalled);
   }
-  // The answer to the Read of no bytes that asks whether all is placed.
+  // Answers the zero-length Read with which the QP asks whether everything has been placed.
   void answer() {
     sender.begin_read_response(1, 0, {}, 0);
     BOOST_REQUIRE(sender.fill(batch) == iwarp::Sender::Fill::kDone);
@@ -112,7 +112,7 @@ BOOST_FIXTURE_TEST_CASE(without_it_tcp_decides, SlowAtOnce) {
 BOOST_FIXTURE_TEST_CASE(completions_wait_for_the_peers_answer, Slow) {
   REQUIRE_OK(write(1));
   BOOST_TEST(!completes());
-  REQUIRE_OK(write(2));  // behind the question
+  REQUIRE_OK(write(2));  // after the first zero-length Read
   answer();
   Completion c = next();
   BOOST_TEST(c.id == 1U);
@@ -133,7 +133,7 @@ BOOST_FIXTURE_TEST_CASE(what_was_not_acknowledged_when_the_peer_went_is_no_succe
   BOOST_TEST(next().status == DAT_DTO_ERR_TRANSPORT);
 }
 
-// An answer that nobody asked for ends the connection.
+// An unsolicited answer ends the connection.
 BOOST_FIXTURE_TEST_CASE(an_answer_too_many, Slow) {
   REQUIRE_OK(write(1));
   answer();
@@ -149,15 +149,15 @@ BOOST_AUTO_TEST_CASE(a_send_completes_behind_its_receive) {
   const Completion c = next(*a.request_cq);
   BOOST_TEST(c.id == 1U);
   BOOST_TEST(c.status == DAT_DTO_SUCCESS);
-  // The peer's own completion is there already.
+  // The peer's own completion is already queued.
   Completion received{};
   BOOST_REQUIRE(b.recv_cq->poll(&received, 1) == 1);
   BOOST_TEST(received.id == 7U);
   BOOST_TEST(std::equal(near.begin(), near.begin() + 100, far.begin()));
 }
 
-// Of what the peer's thread has placed. ThreadSanitizer does not know the order of accesses that
-// comes about through pages which are mapped twice, as those of the rings are here.
+// Whether all bytes, which the peer's thread has placed, have this value. The rings' pages are
+// mapped twice here, and ThreadSanitizer does not see the ordering that goes through such pages.
 [[gnu::no_sanitize("thread")]] bool all_are(const std::vector<std::byte>& bytes, std::byte value) {
   const volatile std::byte* const first = bytes.data();
   const std::size_t count = bytes.size();
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_send_completes_behind_its_receive) {
 }
 
 BOOST_AUTO_TEST_CASE(every_success_is_placed) {
-  // Each Write puts another byte everywhere; when its completion comes that byte is there.
+  // Each Write fills the area with another byte, which must be there when the Write completes.
   for (unsigned round = 1; round <= 50; ++round) {
     const auto byte = static_cast<std::byte>(round);
     std::fill(near.begin(), near.end(), byte);
@@ -202,7 +202,7 @@ BOOST_FIXTURE_TEST_CASE(one_read_credit_is_enough, FewReads) {
   for (WorkId id = 1; id <= 60; ++id) BOOST_TEST(next(*a.request_cq).id == id);
 }
 
-// max_rdma_read_out 0 is about the application's Reads.
+// max_rdma_read_out == 0 limits the application's Reads only.
 BOOST_FIXTURE_TEST_CASE(no_reads_of_its_own_are_needed, NoReads) {
   REQUIRE_OK(write(1, 64));
   BOOST_TEST(next(*a.request_cq).status == DAT_DTO_SUCCESS);
@@ -217,7 +217,8 @@ BOOST_AUTO_TEST_CASE(suppressed_ones_free_their_place) {
   }
 }
 
-// What a Write without it may report as a success (errors/write_*) is never one here.
+// Without delayed acknowledgement a refused Write may be reported as a success (errors/write_*);
+// with it, never.
 BOOST_AUTO_TEST_CASE(a_refused_write_never_succeeds) {
   const auto segment = local(*near_mr, near.data(), 64);
   REQUIRE_OK(a.qp->post_rdma_write(1, &segment, 1, remote(0xBAD, far.data(), 64), kSignalled));
@@ -271,7 +272,7 @@ BOOST_FIXTURE_TEST_CASE(binds_do_not_wait, Slow) {
   BOOST_TEST(completes());
 }
 
-// Less than was promised is no connection.
+// A connection that could not keep the promise is refused.
 BOOST_AUTO_TEST_CASE(a_peer_without_reads_is_refused) {
   Side promising(delayed());
   auto [active, passive] = tcp_pair();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// RDMA Reads and Writes that the peer's threads have no part in.
+// RDMA Reads and Writes that are executed without the peer's threads.
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
@@ -25,16 +25,16 @@ struct Fixture : Pair {
     REQUIRE_OK(a.qp->post_rdma_read(id, &segment, 1,
                                     remote(far_mr->rmr_context(), far.data(), length), kSignalled));
   }
-  // After the first accesses the peer has granted more, and everything has been delivered. (The
-  // very first may find the Read in flight that opens the connection.)
+  // Makes the first accesses, after which the peer has granted direct access and everything has
+  // been delivered. (The very first may find the Read that opens the connection still in flight.)
   void acquaint() {
     for (int i = 0; i < 3; ++i) {
       read(1, 8);
       BOOST_REQUIRE(next(*a.request_cq).id == 1);
     }
-    std::this_thread::sleep_for(20ms);  // b's service thread lets its rings rest
+    std::this_thread::sleep_for(20ms);  // for b's service thread to put its rings to sleep
   }
-  // Of a alone.
+  // The next completion of a, driving a only.
   Completion only_a() {
     Completion c{};
     BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(what_lies_outside_is_refused_as_ever) {
   BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_REMOTE_ACCESS);
 }
 
-// An STag that was never let in, behind many that were.
+// A Write without a grant travels as a message, and completes in order with the direct accesses.
 BOOST_AUTO_TEST_CASE(completions_keep_their_order) {
   acquaint();
   for (WorkId id = 10; id < 40; id += 3) {

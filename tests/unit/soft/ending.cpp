@@ -26,14 +26,14 @@ BOOST_FIXTURE_TEST_CASE(abrupt_disconnect_of_an_idle_connection, Fixture) {
   REQUIRE_OK(b.qp->post_recv(2, nullptr, 0, kSignalled));
   a.qp->disconnect(DisconnectMode::kAbrupt);
   Completion c{};
-  BOOST_REQUIRE(a.recv_cq->poll(&c, 1) == 1);  // flushed when it returns
+  BOOST_REQUIRE(a.recv_cq->poll(&c, 1) == 1);  // flushed before disconnect() returned
   BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
   BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
   BOOST_TEST(b.sink.calls() == "established disconnected");
   BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_FLUSHED);
   BOOST_TEST(quiet(*a.request_cq));
   BOOST_TEST(a.sink.calls() == "established");  // no further call after kAbrupt
-  a.qp->disconnect(DisconnectMode::kAbrupt);    // again: nothing
+  a.qp->disconnect(DisconnectMode::kAbrupt);    // a second one has no effect
 }
 
 BOOST_FIXTURE_TEST_CASE(abrupt_disconnect_in_the_middle_of_a_send, Fixture) {
@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_ends_though_the_peer_never_closes) {
   BOOST_TEST((Clock::now() - begin > 1500ms));
 }
 
-// It takes and acknowledges our Read and never answers: as after a frame whose length was damaged.
+// The peer receives and acknowledges our Read but never answers it, as after a frame with a damaged
+// length.
 BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_never_answers) {
   Side side({.drain_limit = 100ms});
   auto [active, passive] = tcp_pair();
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_without_a_limit_waits) {
     std::this_thread::sleep_for(2ms);
   }
   BOOST_TEST(side.sink.calls() == "established");
-  side.qp->disconnect(DisconnectMode::kAbrupt);  // the way out
+  side.qp->disconnect(DisconnectMode::kAbrupt);  // ends the waiting
   Completion c{};
   BOOST_REQUIRE(side.request_cq->poll(&c, 1) == 1);
   BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
@@ -172,14 +173,14 @@ BOOST_FIXTURE_TEST_CASE(reset_and_connect_again_many_times, Fixture) {
     Side& other = round % 2 == 0 ? b : a;
     const std::string before = other.sink.calls();
     ender.qp->disconnect(DisconnectMode::kAbrupt);
-    // A late "established" of the connection's begin is not its end.
+    // A late "established" from the start of the connection must not be mistaken for its end.
     BOOST_REQUIRE(wait([&] {
       const std::string now = other.sink.calls();
       return now != before && !now.ends_with("established");
     }));
     REQUIRE_OK(a.qp->reset().code());
     REQUIRE_OK(b.qp->reset().code());
-    REQUIRE_OK(a.qp->reset().code());  // of an idle one: nothing
+    REQUIRE_OK(a.qp->reset().code());  // no effect on an idle QP
     connect();
   }
 }
@@ -247,7 +248,8 @@ BOOST_AUTO_TEST_CASE(modify_keeps_posted_receives) {
   pair.b.qp.reset();
 }
 
-// A receive of the domain that the QP had before does not write into its memory any more.
+// After the QP has changed its protection domain, a receive posted in the old domain fails and does
+// not write into memory.
 BOOST_AUTO_TEST_CASE(modify_of_the_domain_ends_the_receives_of_the_old_one) {
   for (const bool back : {false, true}) {
     Pair pair;
@@ -260,7 +262,7 @@ BOOST_AUTO_TEST_CASE(modify_of_the_domain_ends_the_receives_of_the_old_one) {
     auto from = pair.a.reg(data);
     auto to = pair.b.reg(room);
     const auto sink = local(*to, room);
-    REQUIRE_OK(pair.b.qp->post_recv(1, nullptr, 0, kSignalled));  // has no memory
+    REQUIRE_OK(pair.b.qp->post_recv(1, nullptr, 0, kSignalled));  // without memory
     REQUIRE_OK(pair.b.qp->post_recv(2, &sink, 1, kSignalled));
     Pd other(77);
     auto init = pair.b.init(pair.b.sink);

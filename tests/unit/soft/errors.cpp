@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What each side sees when something is wrong: the table of udapl-semantics 4.5.
+// What each side sees when something fails: the table of udapl-semantics 4.5.
 #include "tests/unit/soft/support.h"
 
 namespace udapl::soft::test {
@@ -35,7 +35,7 @@ struct Fixture : Pair {
   void both_end() {
     BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
   }
-  // A Read that is refused: REMOTE_ACCESS and BROKEN here, BROKEN there, no completion there.
+  // A refused Read: REMOTE_ACCESS and BROKEN on our side, BROKEN and no completion on the peer's.
   void refused(const DAT_RMR_TRIPLET& from) {
     REQUIRE_OK(read(1, from));
     REQUIRE_OK(send(2, 8));
@@ -54,7 +54,7 @@ struct Fixture : Pair {
     BOOST_TEST(b.recv_cq->size() == 0);
     BOOST_TEST(b.request_cq->size() == 0);
   }
-  // A Write that is refused; it may be reported as done before (docs/compatibility.md).
+  // A refused Write, which may already have been reported as a success (docs/compatibility.md).
   void write_refused(const DAT_RMR_TRIPLET& to) {
     const auto before = far;
     REQUIRE_OK(write(1, to));
@@ -65,7 +65,7 @@ struct Fixture : Pair {
     BOOST_TEST(a.sink.calls() == "established broken");
     BOOST_TEST(b.sink.calls() == "established broken");
     BOOST_TEST((far == before));
-    // Whatever is posted now is flushed.
+    // Later posts are flushed.
     REQUIRE_OK(write(2, to));
     BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_FLUSHED);
   }
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(send_that_is_still_unreported_gets_the_blame) {
   REQUIRE_OK(send(10, 100));
   REQUIRE_OK(send(11, 100));
   both_end();
-  // The Read may be answered before the Send breaks the connection, or not.
+  // The Read may or may not be answered before the Send breaks the connection.
   Completion c = next(*a.request_cq);
   BOOST_TEST(c.id == 9U);
   const bool answered = c.status == DAT_DTO_SUCCESS;
@@ -187,10 +187,10 @@ BOOST_AUTO_TEST_CASE(bad_local_segments_are_refused_at_the_post) {
   BOOST_TEST(a.qp->post_recv(1, &readable, 1, kSignalled) == privileges);
   BOOST_TEST(a.qp->post_rdma_read(1, &readable, 1, remote(far_mr->rmr_context(), far.data(), 8),
                                   kSignalled) == privileges);
-  // The second of two is bad: nothing of the first is left behind.
+  // The second of two segments is invalid: the first one leaves no pin behind.
   const DAT_LMR_TRIPLET two[] = {local(*near_mr, near), local(*foreign, near)};
   BOOST_TEST(a.qp->post_send(1, two, 2, kSignalled) == protection);
-  // More than the QP was made for.
+  // More segments than the QP was created for.
   const std::vector<DAT_LMR_TRIPLET> many(9, local(*near_mr, near.data(), 1));
   BOOST_TEST(a.qp->post_send(1, many.data(), 9, kSignalled) == invalid);
   BOOST_TEST(a.qp->post_rdma_read(1, many.data(), 2, to, kSignalled) ==
@@ -231,7 +231,8 @@ BOOST_AUTO_TEST_CASE(receive_into_freed_memory) {
 BOOST_AUTO_TEST_CASE(read_into_freed_memory) {
   std::vector<std::byte> sink(100);
   auto sink_mr = a.reg(sink);
-  // The fence keeps it from being started before the memory is gone.
+  // Because of its fence the second Read is not started before the first is complete; its memory is
+  // freed meanwhile.
   REQUIRE_OK(read(1, remote(far_mr->rmr_context(), far.data(), 4096)));
   const auto segment = local(*sink_mr, sink);
   REQUIRE_OK(a.qp->post_rdma_read(2, &segment, 1, remote(far_mr->rmr_context(), far.data(), 100),
@@ -240,7 +241,7 @@ BOOST_AUTO_TEST_CASE(read_into_freed_memory) {
   BOOST_TEST(next(*a.request_cq).status == DAT_DTO_SUCCESS);
   const Completion c = next(*a.request_cq);
   BOOST_TEST(c.id == 2U);
-  // Unless the Read was faster than the test.
+  // SUCCESS if the Read was faster than the test.
   BOOST_TEST((c.status == DAT_DTO_ERR_LOCAL_PROTECTION || c.status == DAT_DTO_SUCCESS));
 }
 
@@ -270,7 +271,7 @@ BOOST_AUTO_TEST_CASE(everything_is_flushed_in_order_behind_a_failure) {
     REQUIRE_OK(a.qp->post_recv(id, &segment, 1, kSignalled));
   }
   REQUIRE_OK(read(20, remote(far_mr->rmr_context() + 1, far.data(), 10)));
-  // Suppressed ones too: a flush is not a success.
+  // Suppressed requests are reported, too: a flush is not a success.
   for (WorkId id = 21; id < 26; ++id) {
     const auto segment = local(*near_mr, near.data(), 8);
     REQUIRE_OK(
@@ -294,7 +295,7 @@ BOOST_AUTO_TEST_CASE(everything_is_flushed_in_order_behind_a_failure) {
       BOOST_TEST(c.operation == DAT_DTO_RECEIVE);
     }
   }
-  // In error every post completes at once, behind what was there.
+  // In the error state every post completes at once, after the earlier ones.
   for (WorkId id = 30; id < 500; ++id) {
     REQUIRE_OK(send(id, 8));
     const auto segment = local(*near_mr, near.data(), 100);
@@ -316,7 +317,8 @@ BOOST_AUTO_TEST_CASE(requests_are_refused_before_the_connection) {
   CHECK_OK(qp->post_recv(1, &segment, 1, kSignalled));
 }
 
-// The peer allows no Reads: ours fails here instead of breaking the connection there unexplained.
+// The peer serves no Reads: the Read fails on our side, instead of breaking the connection on the
+// peer's without an explanation.
 BOOST_AUTO_TEST_CASE(read_towards_a_peer_that_serves_none) {
   Side::Options none;
   none.read_in = 0;
@@ -334,7 +336,7 @@ BOOST_AUTO_TEST_CASE(completion_queue_overflow_breaks_its_qps_only) {
   small.cq_depth = 4;
   Pair pair({}, small);
   for (WorkId id = 0; id < 6; ++id) REQUIRE_OK(pair.b.qp->post_recv(id, nullptr, 0, kSignalled));
-  // Another QP on the same queue, idle as far as data goes.
+  // Five completions, for a queue of four.
   for (WorkId id = 0; id < 5; ++id) REQUIRE_OK(pair.a.qp->post_send(id, nullptr, 0, 0));
   BOOST_REQUIRE(pair.wait([&] { return pair.b.recv_sink.overflowed == 1 && pair.b.sink.ended(); }));
   BOOST_TEST(pair.b.sink.calls() == "established broken");
@@ -345,7 +347,7 @@ BOOST_AUTO_TEST_CASE(completion_queue_overflow_breaks_its_qps_only) {
     BOOST_TEST(c.status == DAT_DTO_SUCCESS);
   }
   BOOST_TEST(pair.b.request_sink.overflowed == 0);
-  // This fixture's own connection goes on.
+  // The fixture's own connection is not affected.
   REQUIRE_OK(receive(1, 8));
   REQUIRE_OK(send(2, 8));
   BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);

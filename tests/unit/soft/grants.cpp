@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// MrTable: peers on this host that reach memory by themselves, and revocation.
+// MrTable: grants of direct memory access to peers on this host, and their revocation.
 #include "providers/soft/mr_table.h"
 #include "providers/soft/shm/rings.h"
 #include "tests/unit/soft/support.h"
@@ -17,7 +17,7 @@ constexpr ScopeId kPd = 7;
 constexpr ScopeId kQp = 70;
 constexpr std::size_t kSize = 4096;
 
-// Pages of a connection whose two ends are in this process.
+// The shared pages of a connection whose two ends are in this process.
 struct Peer {
   shm::Region region = shm::Region::make(shm::Layout::kSize);
   shm::Layout& layout = *reinterpret_cast<shm::Layout*>(region.bytes().data());
@@ -36,7 +36,7 @@ struct Peer {
     grants = std::make_unique<shm::Grants>(slots, self);
     shm::greet(layout.greeting[0]);
   }
-  // The slot of an STag; null: there is none.
+  // The slot of an STag, or null if there is none.
   shm::GrantSlot* slot(std::uint32_t stag) {
     for (shm::GrantSlot& slot : slots) {
       if (slot.stag == stag) return &slot;
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_window_is_granted_to_its_connection_and_taken_back_with_i
   BOOST_REQUIRE(slot != nullptr);
   BOOST_TEST(slot->length == 100U);
   BOOST_TEST((slot->rights & kRemoteRights) == kRemoteRead);
-  const std::uint32_t second = bind(50);  // bound anew: the STag before is over
+  const std::uint32_t second = bind(50);  // rebinding invalidates the earlier STag
   BOOST_TEST(peer.slot(first) == nullptr);
   BOOST_TEST(grant(second)->length == 50U);
   BOOST_TEST((table.invalidate(second, kPd, kQp) == Refusal::kNone));
@@ -184,27 +184,28 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_connection_takes_all_back) {
   grant(stag(first));
   grant(stag(second));
   peer.grants->keep(std::move(peer.region));
-  table.end_grants(std::move(peer.grants));  // its pages go now
+  table.end_grants(std::move(peer.grants));  // unmaps its pages
   table.revoke(first);
   table.revoke(second);
 }
 
-// It does not hold up the end of the connection, but who frees the memory waits.
+// A peer in the middle of an access does not delay the end of the connection, but freeing the
+// memory waits for it.
 BOOST_AUTO_TEST_CASE(a_peer_that_is_at_the_memory_outlasts_the_connection) {
   const MrRef ref = reg();
   shm::GrantSlot* const slot = grant(stag(ref));
   slot->user = static_cast<std::uint32_t>(::gettid());
   peer.grants->keep(std::move(peer.region));
   table.end_grants(std::move(peer.grants));
-  BOOST_TEST(slot->stag == 0U);  // the pages are still there
+  BOOST_TEST(slot->stag == 0U);  // the pages are still mapped
   auto revoked = std::async(std::launch::async, [&] { table.revoke(ref); });
   BOOST_TEST((revoked.wait_for(50ms) == std::future_status::timeout));
   slot->user = 0;
   BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
 }
 
-// Threads that write without a pause, memory that is registered, granted and freed: not one byte
-// changes after revoke() has returned.
+// Threads write continuously while memory is registered, granted and revoked: no byte changes after
+// revoke() has returned.
 BOOST_AUTO_TEST_CASE(nothing_is_written_after_revocation) {
   std::atomic<std::uint32_t> current{0};
   std::atomic<bool> stop{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A QP against a peer that breaks the rules of the protocol, or does not read.
+// A QP and a peer that violates the protocol, or does not read.
 #include <sys/ioctl.h>
 
 #include "tests/unit/soft/raw_peer.h"
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(more_reads_than_agreed) {
         {77, 0, 4096, mr->rmr_context(), reinterpret_cast<std::uint64_t>(memory.data())});
     build();
   }
-  raw(bytes());  // all of them in one go
+  raw(bytes());  // all of them in one send
   expect_broken(BreakReason::kProtocol);
 }
 
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(answer_that_names_another_sink) {
   REQUIRE_OK(side.qp->post_rdma_read(1, &segment, 1, {0, 100, 5}, kSignalled));
   const auto data = pattern(100);
   const iwarp::IoSpan span{data.data(), data.size()};
-  // The real STag of the sink: it must not be a way in.
+  // The sink's real STag must not give access.
   sender.begin_read_response(sink_mr->rmr_context(), reinterpret_cast<std::uint64_t>(sink.data()),
                              {&span, 1}, 100);
   flush();
@@ -159,11 +159,11 @@ BOOST_AUTO_TEST_CASE(fin_between_fpdus) {
   BOOST_REQUIRE(wait([&] { return side.sink.ended(); }));
   BOOST_TEST(side.sink.calls() == "established disconnected");
   Completion c{};
-  BOOST_REQUIRE(side.recv_cq->poll(&c, 1) == 1);  // what came before the FIN is delivered
+  BOOST_REQUIRE(side.recv_cq->poll(&c, 1) == 1);  // messages before the FIN are delivered
   BOOST_TEST(c.status == DAT_DTO_SUCCESS);
 }
 
-// A peer that asks for data and does not take it: nothing of ours waits for it.
+// A peer that requests data and does not read it cannot block deregistration.
 BOOST_AUTO_TEST_CASE(freeing_memory_does_not_wait_for_a_peer_that_does_not_read) {
   std::vector<std::byte> big(64 << 20);
   auto big_mr = side.reg(big, DAT_MEM_PRIV_REMOTE_READ_FLAG);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(freeing_memory_does_not_wait_for_a_peer_that_does_not_read)
                              reinterpret_cast<std::uint64_t>(big.data())});
   flush();
   int waiting = 0;
-  BOOST_REQUIRE(wait([&] {  // until TCP takes no more
+  BOOST_REQUIRE(wait([&] {  // until TCP accepts no more data
     int now = 0;
     std::this_thread::sleep_for(20ms);
     ::ioctl(peer.get(), FIONREAD, &now);
@@ -181,7 +181,8 @@ BOOST_AUTO_TEST_CASE(freeing_memory_does_not_wait_for_a_peer_that_does_not_read)
   big_mr.reset();
   BOOST_TEST((Clock::now() - begin < 2s));
   big = {};
-  // When the peer reads on, the source is gone: the connection breaks, no stray byte is read.
+  // When the peer resumes reading, the source has been freed: the connection breaks, and no freed
+  // memory is read.
   std::vector<std::byte> sink(1 << 20);
   while (::recv(peer.get(), sink.data(), sink.size(), 0) > 0) {
   }
@@ -203,7 +204,8 @@ BOOST_AUTO_TEST_CASE(disconnect_while_the_peer_does_not_read) {
   BOOST_TEST(next == 32U);
 }
 
-// Our Terminate is stuck behind data: it waits a little, then the connection is reset.
+// Our Terminate is queued behind data that the peer does not read: after a short wait the
+// connection is reset.
 BOOST_AUTO_TEST_CASE(terminate_while_the_peer_does_not_read) {
   const auto data = pattern(1 << 20);
   auto data_mr = side.reg(data);
@@ -218,13 +220,13 @@ BOOST_AUTO_TEST_CASE(terminate_while_the_peer_does_not_read) {
   BOOST_TEST(next == 32U);
 }
 
-// Looks at memory that a peer may be writing, as programs do that poll it.
+// Reads memory that a peer may be writing, as programs that poll memory do.
 [[gnu::no_sanitize("thread")]] bool holds(const volatile std::byte& place, std::byte value) {
   return place == value;
 }
 
-// Without a CRC the segment is received into place. What comes after the memory has been freed is
-// not.
+// Without a CRC the segment is received in place, but not the part that arrives after the memory
+// has been freed.
 BOOST_AUTO_TEST_CASE(memory_that_is_freed_in_the_middle_of_a_large_segment) {
   side.qp->disconnect(transport::DisconnectMode::kAbrupt);
   REQUIRE_OK(side.qp->reset().code());

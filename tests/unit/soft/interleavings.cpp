@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A call of the driver that was decided upon, held up before it is made, while the core does
-// something else: every pair of what is decided and what is done.
+// The reactor thread decides to make a call and is held up before it makes it, while the core does
+// something else: every pair of such a call and such an action.
 #include "tests/unit/soft/parked.h"
 #include "tests/unit/soft/support.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 using transport::DisconnectMode;
 
-// A Qp with a call that is held up.
+// A QP and a call that is held up.
 struct Held {
   static Side::Options impatient() {
     Side::Options options;
@@ -42,9 +42,9 @@ struct Held {
 
 struct Decision {
   const char* name;
-  void (*reach)(Held&);  // until the call is held up
-  const char* before;    // told before it
-  const char* told;      // what it tells; "" of a timer
+  void (*reach)(Held&);  // returns when the call is held up, or about to be
+  const char* before;    // the sink calls before it
+  const char* told;      // the sink call that it makes; "" for a timer
 };
 
 const Decision kDecisions[] = {
@@ -96,7 +96,7 @@ const Decision kDecisions[] = {
        h.hold(Decided::kTimer);
        const DAT_RMR_TRIPLET nothing{};
        REQUIRE_OK(
-           h.side.qp->post_rdma_read(1, nullptr, 0, nothing, kSignalled));  // no answer comes
+           h.side.qp->post_rdma_read(1, nullptr, 0, nothing, kSignalled));  // never answered
        h.side.qp->disconnect(DisconnectMode::kGraceful);
      },
      "established", ""},
@@ -104,8 +104,8 @@ const Decision kDecisions[] = {
 
 struct Action {
   const char* name;
-  void (*act)(Held&);  // in a thread of its own: it may have to wait for the call
-  bool silences;       // when it returns nothing more is told of that connection
+  void (*act)(Held&);  // runs in its own thread, because it may have to wait for the call
+  bool silences;       // no sink call of that connection is made after act() has returned
 };
 
 const Action kActions[] = {
@@ -145,23 +145,23 @@ BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
           action.act(held);
           at_return = held.side.sink.calls();
         });
-        std::this_thread::sleep_for(5ms);  // for it to get as far as it can
+        std::this_thread::sleep_for(5ms);  // lets the action get as far as it can
         held.call->release();
         core.join();
-        // What the held-up call tells, if it does, comes once and after what was told before.
+        // The sink call of the held-up call, if any, is made once and after the earlier ones.
         const std::string told = decision.told;
         std::string expected = decision.before;
         if (!told.empty()) expected += (expected.empty() ? "" : " ") + told;
         if (action.silences) {
-          // Nothing comes later. The call was made before it returned, or not at all.
+          // The held-up call was made before the action returned, or not at all.
           BOOST_TEST((at_return == expected || at_return == decision.before), at_return);
           std::this_thread::sleep_for(5ms);
           BOOST_TEST(held.side.sink.calls() == at_return);
         } else if (!told.empty()) {
-          // It cannot be taken back any more.
+          // The call is made: these actions do not cancel it.
           BOOST_REQUIRE(eventually([&] { return held.side.sink.calls().starts_with(expected); }));
         }
-        // At most one end.
+        // At most one end is reported.
         const std::string calls = held.side.sink.calls();
         int ends = 0;
         for (const char* end : {"refused", "timed_out", "disconnected", "broken"})

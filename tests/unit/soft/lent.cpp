@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Large messages that are lent to a peer on the same host.
+// Large messages whose memory is lent to a peer on the same host.
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
@@ -51,8 +51,8 @@ struct Fixture : Pair {
     expect(*a.request_cq, id, kLarge);
     BOOST_TEST((near == far));
   }
-  // b has seen something large, and asks to borrow; all rings are awake, and what was lent in vain
-  // meanwhile is forgotten.
+  // Exchanges large messages until b asks to borrow, all rings are awake, and loans that were made
+  // in vain meanwhile no longer count.
   void acquaint() {
     for (WorkId id = 1; id < 4; ++id) pass(id);
     for (int i = 0; i < 10'000; ++i) {
@@ -61,7 +61,7 @@ struct Fixture : Pair {
     }
     for (WorkId id = 1; id < 40; ++id) pass(id);
   }
-  // Runs `body` while nobody drives b, whose rings are awake, as are a's: so a lends.
+  // Runs `body` while no thread drives b. The rings of both sides are awake, so a lends.
   template <class Body>
   void while_b_stands(Body body) {
     std::atomic<bool> over{false};
@@ -80,9 +80,9 @@ struct Fixture : Pair {
     }
     over = true;
   }
-  // While b stands still a sends, does `end` and writes the memory when the Send is over, with what
-  // status. Whether it was lent depends on who was awake; either both sides have the message, or
-  // none has.
+  // While b is not driven, a sends and does `end`, and overwrites the memory when the Send has
+  // completed. Returns the status of the Send. Whether the memory was lent depends on timing;
+  // checks that either both sides report success or neither does.
   template <class End>
   DAT_DTO_COMPLETION_STATUS end_while_lent(End end) {
     acquaint();
@@ -100,8 +100,8 @@ struct Fixture : Pair {
     if (received) BOOST_TEST((far == pattern(kLarge, 3)));
     return status;
   }
-  // Does not drive a until b, which polls in a thread of its own, has the message and has done
-  // `then`. (The service thread of a may, if that takes long.)
+  // Sends, and does not drive a until b, which polls in its own thread, has received the message
+  // and has done `then`. (The service thread of a may drive it if that takes long.)
   template <class Then>
   void send_and_look_away(WorkId id, Then then) {
     std::atomic<bool> polls{false};
@@ -152,7 +152,8 @@ BOOST_FIXTURE_TEST_CASE(messages_arrive_in_order_and_whole, Fixture) {
       std::equal(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(from), far.begin()));
 }
 
-// The end of the payload goes through the ring, into a receive of one piece and of several.
+// Only the first segment is lent; the rest of the payload is written into the ring. The receive has
+// one segment or several.
 BOOST_FIXTURE_TEST_CASE(a_list_of_which_a_part_is_lent, Fixture) {
   acquaint();
   for (const std::size_t first : {std::size_t{0}, std::size_t{3}, std::size_t{5000}}) {
@@ -187,7 +188,7 @@ BOOST_FIXTURE_TEST_CASE(a_message_that_waits_for_its_receive, Fixture) {
   BOOST_TEST((far == pattern(kLarge, 3)));
 }
 
-// What is completed was delivered or copied: the memory may be written.
+// A completed Send has been delivered or copied, so its memory may be overwritten.
 BOOST_FIXTURE_TEST_CASE(a_peer_that_stands_still_does_not_hold_up_sends, Fixture) {
   BOOST_TEST(end_while_lent([] {}) == DAT_DTO_SUCCESS);
 }
@@ -220,8 +221,8 @@ BOOST_FIXTURE_TEST_CASE(an_answer_overtakes_our_look_at_what_came_back, Fixture)
   }
 }
 
-// As over hardware and through the ring: the answer, or the end, of the peer comes after the
-// completion of what it answers.
+// As with hardware and through the ring, the peer's answer (or the end of the connection) is
+// reported after the completion of the Send that it answers.
 BOOST_FIXTURE_TEST_CASE(an_answer_comes_behind_the_completion, Fixture) {
   acquaint();
   const auto answer = local(*near_mr, near.data(), 8);

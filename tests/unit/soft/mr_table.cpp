@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(revoke_waits_for_pins) {
   });
   std::this_thread::sleep_for(20ms);
   BOOST_TEST(!revoked.load());
-  BOOST_TEST(!static_cast<bool>(table.pin(out.ref)));  // no new ones meanwhile
+  BOOST_TEST(!static_cast<bool>(table.pin(out.ref)));  // no new pins meanwhile
   remote_pin = MrTable::Pin();
   std::this_thread::sleep_for(20ms);
   BOOST_TEST(!revoked.load());
@@ -188,9 +188,9 @@ BOOST_AUTO_TEST_CASE(revoke_waits_for_pins) {
   BOOST_TEST(revoked.load());
 }
 
-// Three threads copy through STag, context and reference while registrations come and go. After
-// revoke() returned the owner writes to the memory without any synchronisation of its own: a copy
-// that still runs is a data race, which the thread sanitizer reports, or shows in the contents.
+// Three threads copy by STag, context and reference while memory is registered and revoked. After
+// revoke() has returned, the owner writes to the memory without any synchronisation of its own: a
+// copy still in progress is a data race, which the thread sanitizer reports or the contents show.
 BOOST_AUTO_TEST_CASE(nothing_touches_memory_after_revoke) {
   std::atomic<bool> stop{false};
   std::atomic<std::uint32_t> stag{0};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What waits for what: posted order, fences, read depths, notification classes, queue limits.
+// Ordering: posted order, fences, read depths, notification classes, queue limits.
 #include "tests/unit/soft/support.h"
 
 namespace udapl::soft::test {
 namespace {
 
-// Memory of both sides, and the two ends.
+// A connected pair with registered memory on both sides.
 struct Fixture : Pair {
   explicit Fixture(const Side::Options& a_options = {}, const Side::Options& b_options = {})
       : Pair(a_options, b_options) {}
@@ -93,7 +93,7 @@ BOOST_FIXTURE_TEST_CASE(fence_holds_later_requests_back, Fixture) {
   Completion c{};
   BOOST_REQUIRE(wait([&] {
     if (b.recv_cq->size() == 0) return false;
-    // The Send arrived, so the Read must have been complete; its completion is reported already.
+    // The Send has arrived, so the Read must be complete and its completion queued.
     read_was_done_first = a.request_cq->size() >= 1;
     return true;
   }));
@@ -123,8 +123,8 @@ BOOST_FIXTURE_TEST_CASE(unsignalled_requests_free_their_places, Fixture) {
   BOOST_TEST(next(*a.request_cq).id == 1000U);
 }
 
-// While the application polls, a burst is gathered; if it then polls no more, the burst goes all
-// the same.
+// While the application polls, requests are gathered. If it stops polling, they are sent all the
+// same.
 BOOST_FIXTURE_TEST_CASE(gathered_requests_are_sent_without_another_poll, Fixture) {
   for (int round = 0; round < 20; ++round) {
     for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(receive(id));
@@ -141,7 +141,7 @@ BOOST_FIXTURE_TEST_CASE(gathered_requests_are_sent_without_another_poll, Fixture
   }
 }
 
-// An abrupt disconnect flushes what was gathered, a graceful one sends it.
+// A graceful disconnect sends the gathered requests.
 BOOST_FIXTURE_TEST_CASE(gathered_requests_at_a_disconnect, Fixture) {
   for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(receive(id));
   a.reactor->progress();
@@ -155,7 +155,8 @@ BOOST_FIXTURE_TEST_CASE(gathered_requests_at_a_disconnect, Fixture) {
 }
 
 BOOST_FIXTURE_TEST_CASE(full_queues_refuse_and_recover, DepthOne) {
-  // Reads pile up behind the first faster than they are answered, if somebody has to answer.
+  // Reads queue up behind the first one faster than the peer answers them, unless they are executed
+  // without the peer (kDirect).
   int posted = 0;
   DAT_RETURN refused = DAT_SUCCESS;
   for (int i = 0; i < 1000 && refused == DAT_SUCCESS; ++i) {
@@ -181,7 +182,7 @@ BOOST_FIXTURE_TEST_CASE(only_solicited_receives_notify, Solicited) {
   b.recv_cq->arm();
   REQUIRE_OK(send(1));
   BOOST_REQUIRE(wait([&] { return b.recv_cq->size() == 1; }));
-  BOOST_TEST(quiet(*a.recv_cq));  // time for a notification that must not come
+  BOOST_TEST(quiet(*a.recv_cq));  // gives time for a notification that must not be made
   BOOST_TEST(b.recv_sink.notified == 0);
   REQUIRE_OK(send(2, 8, kSignalled | kSolicited));
   BOOST_REQUIRE(wait([&] { return b.recv_sink.notified == 1; }));

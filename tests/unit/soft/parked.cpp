@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What may happen between the decision to make a call and the call: reset, disconnect, the end.
+// Events between the decision to make a call and the call: reset, disconnect, destruction.
 #include "tests/unit/soft/parked.h"
 
 namespace udapl::soft::test {
@@ -25,7 +25,7 @@ struct Plain {
 
 BOOST_AUTO_TEST_SUITE(parked)
 
-// A TIMED_OUT that had been decided on came after the reset, to the next connection.
+// Regression: a TIMED_OUT decided before the reset was reported after it, to the next connection.
 BOOST_AUTO_TEST_CASE(reset_waits_for_a_decided_sink_call) {
   Side side;
   REQUIRE_OK(side.qp->connect({}).code());
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(reset_waits_for_a_decided_sink_call) {
     told = side.sink.calls();
     CHECK_OK(side.qp->connect({}).code());
   });
-  std::this_thread::sleep_for(50ms);  // for the reset to get as far as it can
+  std::this_thread::sleep_for(50ms);  // lets the reset get as far as it can
   call.release();
   resetter.join();
   BOOST_TEST(told == "timed_out");
@@ -46,8 +46,8 @@ BOOST_AUTO_TEST_CASE(reset_waits_for_a_decided_sink_call) {
   BOOST_TEST(side.sink.calls() == "timed_out");
 }
 
-// The timer's call of the set-up, which came when the disconnect had started the timer anew, cut
-// the connection off.
+// Regression: a timer call of the connection setup was made after the disconnect had restarted the
+// timer, and reset the connection.
 BOOST_FIXTURE_TEST_CASE(a_stale_timer_call_does_not_cut_a_graceful_end, Plain) {
   Parked timer(Decided::kTimer);  // of the first kick
   attach_initiator(side, std::move(socket), negotiated(true, iwarp::kRtrWrite));
@@ -56,12 +56,12 @@ BOOST_FIXTURE_TEST_CASE(a_stale_timer_call_does_not_cut_a_graceful_end, Plain) {
   side.qp->disconnect(DisconnectMode::kGraceful);
   timer.release();
   std::this_thread::sleep_for(50ms);
-  BOOST_TEST(side.sink.calls() == "established");  // it waits for the peer's end
+  BOOST_TEST(side.sink.calls() == "established");  // still waits for the peer to close
   peer.reset();
   BOOST_REQUIRE(eventually([&] { return side.sink.ended(); }));
 }
 
-// The destructor waits for a decided call, and none comes afterwards.
+// The destructor waits for a decided call, and no call is made afterwards.
 BOOST_AUTO_TEST_CASE(the_destructor_waits_for_a_decided_sink_call) {
   Side side;
   REQUIRE_OK(side.qp->connect({}).code());

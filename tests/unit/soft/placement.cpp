@@ -20,7 +20,7 @@ sigjmp_buf after_fault;
 
 void on_fault(int) { siglongjmp(after_fault, 1); }
 
-// Two pages, of which the second cannot be written: a copy that runs into it stops at that store.
+// Two pages, the second of which is read-only: a copy that reaches it stops at that store.
 struct Pages {
   Pages() {
     struct sigaction action {};
@@ -58,10 +58,10 @@ BOOST_AUTO_TEST_CASE(every_size_and_alignment_is_copied) {
     }
 }
 
-#ifndef __SANITIZE_THREAD__  // it copies by its own function; the second case is a race on purpose
+#ifndef __SANITIZE_THREAD__  // TSan has its own copy function; the second case races on purpose
 
-// The last bytes lie on the page that cannot be written. When the store to them faults, all others
-// are there.
+// The last bytes are on the read-only page. When the store to them faults, all others have been
+// written.
 BOOST_FIXTURE_TEST_CASE(the_end_is_stored_last, Pages) {
   std::size_t faults = 0;
   for (std::size_t last = 1; last <= kPlacedLast; ++last) {
@@ -85,11 +85,11 @@ BOOST_FIXTURE_TEST_CASE(the_end_is_stored_last, Pages) {
   BOOST_TEST(faults > 100U);
 }
 
-// A thread that looks all the time never sees the end of a newer copy than the rest, and never half
-// a word.
+// A thread that polls continuously never sees the end of a copy before the rest of it, and never a
+// torn word.
 BOOST_AUTO_TEST_CASE(a_poller_sees_the_end_last) {
   constexpr std::size_t kMost = 4096;
-  constexpr int kBurst = 40;  // copies while the poller looks once: its bytes count modulo 256
+  constexpr int kBurst = 40;  // copies per look of the poller: few, as stamps count modulo 256
   alignas(64) static std::byte memory[kMost + 64];
   std::vector<std::byte> from(kMost);
   std::atomic<std::uint64_t> where{0};  // offset, size

@@ -45,7 +45,7 @@ struct Fixture : Pair {
     REQUIRE_OK(a.qp->post_rdma_read(id, &segment, 1, remote(context, far.data() + offset, length),
                                     kSignalled));
   }
-  // Everything that was sent from a to b before has been executed.
+  // Waits until b has executed everything that a has sent before.
   void sync() {
     REQUIRE_OK(a.qp->post_rdma_read(999, nullptr, 0, {0, 0, 1}, kSignalled));
     while (next(*a.request_cq).id != 999) {
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(atomics_and_reads_share_the_depth_and_keep_order) {
 BOOST_AUTO_TEST_CASE(bad_atomics_are_refused) {
   alignas(8) std::uint64_t words[2] = {1, 2};
   std::uint64_t result_word = 0;
-  auto target = b.reg(words, sizeof words, DAT_MEM_PRIV_ALL_FLAG);  // no atomic right
+  auto target = b.reg(words, sizeof words, DAT_MEM_PRIV_ALL_FLAG);  // without the atomic privilege
   auto result_mr = a.reg(&result_word, 8);
   const auto result = local(*result_mr, &result_word, 8);
   auto misaligned = remote(target->rmr_context(), words, 8);

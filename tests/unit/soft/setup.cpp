@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// From the socket to the connected QP: both sides of the set-up, and how it fails.
+// From the socket to the connected QP: both sides of the connection setup, and its failures.
 #include <sys/ioctl.h>
 
 #include "tests/unit/soft/support.h"
@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(responder_waits_for_the_first_fpdu_and_sends_nothing) {
   auto [active, passive] = tcp_pair();
   attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrWrite));
   read_reply(active.get());
-  std::this_thread::sleep_for(150ms);  // longer than the grace for peers that begin with nothing
+  std::this_thread::sleep_for(150ms);  // longer than the grace for peers without an RTR message
   BOOST_TEST(side.sink.calls().empty());
   int waiting = 0;
   ::ioctl(active.get(), FIONREAD, &waiting);
@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(responder_waits_for_the_first_fpdu_and_sends_nothing) {
   active.reset();
   BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
   BOOST_TEST(side.sink.calls() == "accept_failed");
-  // In error, as after every end.
+  // The QP is in the error state, as after every end.
   REQUIRE_OK(side.qp->post_send(1, nullptr, 0, kSignalled));
   BOOST_TEST(side.request_cq->size() == 1);
 }
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(disconnect_aborts_a_running_setup) {
   REQUIRE_OK(side.qp->connect({}).code());
   side.qp->disconnect(transport::DisconnectMode::kAbrupt);
   BOOST_TEST(side.connector.alive == 0);
-  // The set-up succeeded just then: the stream is not taken, nobody is told.
+  // The setup succeeds at the same moment: the stream is refused, and no sink call is made.
   auto [active, passive] = tcp_pair();
   std::unique_ptr<ByteStream> stream =
       std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});

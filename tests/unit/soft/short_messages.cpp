@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Short messages, which a ring takes at once when nothing is before them, among others.
+// Short messages among others. A ring accepts a short message directly if nothing is queued before
+// it.
 #include <random>
 
 #include "tests/unit/soft/support.h"
@@ -17,18 +18,18 @@ Side::Options deep() {
   return o;
 }
 
-// Many messages from a to b, one after the other, each with bytes of its own.
+// Many messages from a to b, one after the other, each with different bytes.
 struct Fixture : Pair {
   Fixture() : Pair(deep(), deep()) { BOOST_REQUIRE(pattern_of(7) != pattern_of(8)); }
 
   static std::vector<std::byte> pattern_of(WorkId id) {
     return pattern(kRoom, static_cast<unsigned>(id) + 1);
   }
-  // Everything of message `id` is at its own place, on both sides.
+  // Where message `id` is stored on each side.
   std::byte* near_of(WorkId id) { return near.data() + id % kMessages * kRoom; }
   std::byte* far_of(WorkId id) { return far.data() + id % kMessages * kRoom; }
 
-  // `pieces` segments of about the same size.
+  // Sends `pieces` segments of about the same size.
   DAT_RETURN send(WorkId id, std::size_t length, std::size_t pieces, WorkFlags flags = kSignalled) {
     const std::vector<std::byte> bytes = pattern_of(id);
     std::copy_n(bytes.data(), length, near_of(id));
@@ -104,7 +105,7 @@ BOOST_FIXTURE_TEST_CASE(they_do_not_pass_what_was_posted_before_them, Fixture) {
   BOOST_TEST(a.sink.calls() == "established");
 }
 
-// The peer does not read, until more was posted than a ring, or a socket, takes.
+// The peer does not read until more has been posted than a ring or a socket buffers.
 BOOST_FIXTURE_TEST_CASE(more_than_there_is_room_for, Fixture) {
   constexpr WorkId kCount = 500;
   constexpr std::size_t kLength = 8000;
@@ -116,7 +117,7 @@ BOOST_FIXTURE_TEST_CASE(more_than_there_is_room_for, Fixture) {
   }
 }
 
-// Its memory may be used for something else as soon as it is complete.
+// The memory of a Send may be reused as soon as the Send has completed.
 BOOST_FIXTURE_TEST_CASE(what_was_sent_is_what_was_there, Fixture) {
   for (WorkId id = 0; id < 200; ++id) REQUIRE_OK(receive(id));
   for (WorkId id = 0; id < 200; ++id) {

@@ -76,13 +76,13 @@ BOOST_AUTO_TEST_CASE(low_watermark_fires_once_for_each_arming) {
   BOOST_TEST(srq.set_low_watermark(3).ok());
   BOOST_REQUIRE(take());
   drain();
-  BOOST_TEST(sink.low == 0);  // 3 are not fewer than 3
+  BOOST_TEST(sink.low == 0);  // 3 is not below 3
   BOOST_REQUIRE(take());
   BOOST_REQUIRE(take());
   BOOST_TEST(eventually([&] { return sink.low == 1; }, {&side}));
   drain();
   BOOST_TEST(sink.low == 1);
-  BOOST_TEST(srq.set_low_watermark(2).ok());  // 1 is there: at once
+  BOOST_TEST(srq.set_low_watermark(2).ok());  // 1 is available, so it fires at once
   BOOST_TEST(eventually([&] { return sink.low == 2; }, {&side}));
   BOOST_TEST(srq.set_low_watermark(0).ok());
   BOOST_REQUIRE(take());
@@ -90,12 +90,12 @@ BOOST_AUTO_TEST_CASE(low_watermark_fires_once_for_each_arming) {
   BOOST_TEST(sink.low == 2);
 }
 
-// First come, first served; a newcomer does not get what was promised.
+// Waiters are served in FIFO order; a newcomer does not get a promised buffer.
 BOOST_AUTO_TEST_CASE(who_finds_none_stands_in_line) {
   Place other(*this);
   Place late(*this);
   BOOST_TEST(!take());
-  BOOST_TEST(!take());  // again, at the same place
+  BOOST_TEST(!take());  // keeps its place in the line
   BOOST_TEST(!srq.take(taken, segments, other.waiter));
   CHECK_OK(post(1));
   BOOST_TEST(!srq.take(taken, segments, late.waiter));
@@ -103,15 +103,15 @@ BOOST_AUTO_TEST_CASE(who_finds_none_stands_in_line) {
   BOOST_TEST(eventually([&] { return woken == 1; }, {&side}));
   BOOST_REQUIRE(take());
   BOOST_TEST(taken.id == 1U);
-  BOOST_TEST(!take());  // behind the others now
+  BOOST_TEST(!take());  // now queued behind the others
   CHECK_OK(post(2));
-  srq.leave(other.waiter);  // what it was promised is the next one's
+  srq.leave(other.waiter);  // its promised buffer goes to the next waiter
   BOOST_TEST(!take());
   BOOST_REQUIRE(srq.take(taken, segments, late.waiter));
   BOOST_TEST(taken.id == 2U);
   CHECK_OK(post(3));
   CHECK_OK(post(4));
-  BOOST_REQUIRE(srq.take(taken, segments, other.waiter));  // one is promised, one is not
+  BOOST_REQUIRE(srq.take(taken, segments, other.waiter));  // one of the two is not promised
   BOOST_REQUIRE(take());
   BOOST_TEST(srq.available() == 0);
 }

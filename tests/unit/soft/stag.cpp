@@ -20,7 +20,8 @@ BOOST_AUTO_TEST_CASE(values_do_not_repeat_and_are_never_zero) {
   }
 }
 
-// A Feistel network is a bijection whatever its rounds do; a mistake in the swaps would show here.
+// A Feistel network is a bijection whatever its round function is; a mistake in the swaps would
+// show here.
 BOOST_AUTO_TEST_CASE(permutation_is_injective_on_a_dense_range) {
   const StagGenerator stags({1, 2});
   std::unordered_set<std::uint32_t> seen;

@@ -80,7 +80,7 @@ void writes_and_reads_of_all_sizes(bool crc) {
     const auto sink = local(*back_mr, back.data(), size);
     REQUIRE_OK(pair.a.qp->post_rdma_write(
         1, &source, 1, remote(to->rmr_context(), target.data(), size), kSignalled));
-    // A Read is executed behind the Write (soft-transport 1.6).
+    // A Read is executed after the Write (soft-transport 1.6).
     REQUIRE_OK(pair.a.qp->post_rdma_read(
         2, &sink, 1, remote(to->rmr_context(), target.data(), size), kSignalled));
     check_success(pair.next(*pair.a.request_cq), 1, DAT_DTO_RDMA_WRITE, size);
@@ -98,8 +98,8 @@ BOOST_AUTO_TEST_CASE(writes_and_reads_of_all_sizes_without_crc) {
   writes_and_reads_of_all_sizes(false);
 }
 
-// The lists are cut differently on both sides, with empty segments in between whose address and
-// context are garbage.
+// The segment lists are divided differently on both sides, with empty segments in between whose
+// address and context are garbage.
 void segment_lists_are_gathered_and_scattered(bool crc) {
   Pair pair({}, {}, iwarp::kRtrRead, crc);
   const auto data = pattern(200000);
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(zero_based_memory_in_lists_and_as_target) {
 BOOST_AUTO_TEST_CASE(receives_posted_before_the_connection_are_used) {
   Side::Options options;
   Pair pair(options, options);
-  // A second connection of the same QPs, with receives posted in between.
+  // Connects the same QPs again, with receives posted in between.
   pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);
   BOOST_REQUIRE(pair.wait([&] { return pair.b.sink.ended(); }));
   REQUIRE_OK(pair.a.qp->reset().code());
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(shared_receive_queue_feeds_qps_in_order) {
   BOOST_TEST(pair.b.srq->available() == 0);
 }
 
-// Sustained traffic through wrapping rings, in both directions at the same time.
+// Sustained traffic through wrapping ring buffers, in both directions at the same time.
 BOOST_AUTO_TEST_CASE(long_streams_in_both_directions) {
   Side::Options small;
   small.max_recv = 5;
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(long_streams_in_both_directions) {
   BOOST_TEST(finished);
 }
 
-// Nobody drives either side: the service threads do it.
+// The application drives neither side: the service threads do.
 BOOST_AUTO_TEST_CASE(progress_without_the_application) {
   Pair pair;
   const auto data = pattern(300000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Messages that come before a receive is posted for them: they wait, in order (docs/adr/0022).
+// Messages that arrive before a receive has been posted for them are held in order (docs/adr/0022).
 #include "providers/soft/staging.h"
 #include "tests/unit/soft/raw_peer.h"
 
@@ -110,7 +110,7 @@ BOOST_FIXTURE_TEST_CASE(many_sends_complete_in_order, Fixture) {
   BOOST_TEST(posted == kCount);
 }
 
-// Three times what is held: the rest stays in the sender's queue.
+// More messages than b can hold: the rest stays in the sender's queue.
 BOOST_FIXTURE_TEST_CASE(what_is_too_much_stays_at_the_sender, Fixture) {
   constexpr WorkId kCount = 12;
   constexpr std::size_t kLength = 1 << 20;
@@ -139,7 +139,7 @@ BOOST_FIXTURE_TEST_CASE(a_write_stays_behind_the_send, Fixture) {
   expect_received(3, 200);
 }
 
-// As over InfiniBand the peer's Read comes after its Send.
+// As over InfiniBand, the peer's Read is executed after its Send.
 BOOST_FIXTURE_TEST_CASE(the_peers_read_stays_behind_its_send, Fixture) {
   std::vector<std::byte> sink(64);
   const auto sink_mr = a.reg(sink);
@@ -185,7 +185,7 @@ BOOST_FIXTURE_TEST_CASE(an_answer_between_the_segments_of_a_held_message, RawPee
   const auto first = bytes();
   batch.consume(batch.pending_bytes());
   raw(first);
-  // kernel siw puts an answer between the segments of a Send
+  // The kernel's siw may put a Read Response between the segments of a Send.
   iwarp::Sender other{iwarp::SenderConfig{}};
   const auto answer = pattern(64, 6);
   const iwarp::IoSpan answer_span{answer.data(), answer.size()};
@@ -212,7 +212,7 @@ BOOST_FIXTURE_TEST_CASE(an_answer_between_the_segments_of_a_held_message, RawPee
   BOOST_TEST((into == message));
 }
 
-// A receive that is too small is found out when it is there.
+// A receive that is too small fails when it is posted for the held message.
 BOOST_FIXTURE_TEST_CASE(a_late_receive_that_is_too_small, Fixture) {
   REQUIRE_OK(send(1, 100));
   expect_sent(1);
@@ -237,7 +237,7 @@ BOOST_FIXTURE_TEST_CASE(a_held_write_whose_memory_is_freed, Fixture) {
 
 // ---- the end -----------------------------------------------------------------------------------
 
-// The receives come a little later than the peer's FIN.
+// The receives are posted a little later than the peer's FIN arrives.
 BOOST_FIXTURE_TEST_CASE(messages_before_a_graceful_disconnect_arrive, Fixture) {
   for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(send(id, 1000, id));
   a.qp->disconnect(DisconnectMode::kGraceful);
@@ -257,7 +257,7 @@ BOOST_FIXTURE_TEST_CASE(a_graceful_disconnect_of_the_peer_without_receives, Fixt
   BOOST_TEST(b.recv_cq->size() == 0);
 }
 
-// More than is held: the FIN is behind what nobody reads.
+// The FIN is behind more data than b can hold, which is therefore not read.
 BOOST_FIXTURE_TEST_CASE(a_disconnect_behind_more_than_is_held, Fixture) {
   REQUIRE_OK(send(1, 1400000));
   a.qp->disconnect(DisconnectMode::kGraceful);
@@ -266,7 +266,7 @@ BOOST_FIXTURE_TEST_CASE(a_disconnect_behind_more_than_is_held, Fixture) {
 
 BOOST_FIXTURE_TEST_CASE(our_graceful_disconnect_while_messages_wait, Fixture) {
   for (WorkId id = 0; id < 3; ++id) REQUIRE_OK(send(id, 900000, id));
-  // Until b has read as much as it holds, on a slow machine, too.
+  // Long enough for b to read as much as it can hold, also on a slow machine.
   for (int i = 0; i < 5; ++i) BOOST_TEST(quiet(*b.recv_cq));
   b.qp->disconnect(DisconnectMode::kGraceful);
   BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
@@ -283,7 +283,7 @@ BOOST_FIXTURE_TEST_CASE(our_abrupt_disconnect_while_messages_wait, Fixture) {
   BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_FLUSHED);
   REQUIRE_OK(b.qp->reset().code());
   REQUIRE_OK(a.qp->reset().code());
-  connect();  // nothing of the old connection is left
+  connect();  // without any remains of the old connection
   REQUIRE_OK(receive(2, 10));
   REQUIRE_OK(send(2, 10, 9));
   expect_received(2, 10, 9);
@@ -299,7 +299,7 @@ BOOST_FIXTURE_TEST_CASE(a_reset_of_the_peer_ends_the_waiting, RawPeer) {
   expect_broken(BreakReason::kTransportLost);
 }
 
-// Also when so much waits that nothing is read any more.
+// The reset is noticed even if so much is held that the QP has stopped reading.
 BOOST_FIXTURE_TEST_CASE(a_reset_of_the_peer_while_nothing_is_read, RawPeer) {
   const auto message = pattern(1500000, 5);
   const iwarp::IoSpan span{message.data(), message.size()};
@@ -324,7 +324,8 @@ BOOST_FIXTURE_TEST_CASE(a_terminate_of_the_peer_ends_the_waiting, RawPeer) {
 
 // ---- limits ------------------------------------------------------------------------------------
 
-// A peer that sends and sends, and never gets a receive, costs us no more than the bound.
+// A peer that sends continuously without finding a receive uses no more of our memory than the
+// bound.
 BOOST_FIXTURE_TEST_CASE(a_peer_cannot_fill_our_memory, RawPeer) {
   const int send_buffer = 65536;
   ::setsockopt(peer.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
@@ -352,7 +353,7 @@ BOOST_FIXTURE_TEST_CASE(a_peer_cannot_fill_our_memory, RawPeer) {
     for (int i = 0; i < 3; ++i) side.reactor->progress();
     if (n <= 0) std::this_thread::sleep_for(1ms);
   }
-  BOOST_TEST(idle == 50);  // it was stopped by TCP
+  BOOST_TEST(idle == 50);  // stopped by TCP backpressure
   BOOST_TEST(sent > (1U << 20));
   const std::size_t grown = ::mallinfo2().uordblks + ::mallinfo2().hblkhd - before;
   BOOST_TEST(grown < (1U << 20) + 2 * Staging::kMax);
@@ -369,7 +370,7 @@ BOOST_FIXTURE_TEST_CASE(the_limit_of_the_environment_breaks_the_connection, Limi
   BOOST_TEST((area[0] == std::byte{0}));
 }
 
-// The limit is long, for a busy machine.
+// A long limit, for busy machines.
 struct LongLimitFixture : Fixture {
   LongLimitFixture() : Fixture(with_limit(2s)) {}
 };
@@ -407,13 +408,13 @@ BOOST_FIXTURE_TEST_CASE(a_hard_watermark_counts_what_is_taken, SrqFixture) {
   b.qp->set_watermarks(-1, 0);
   REQUIRE_OK(send(1, 10));
   BOOST_TEST(quiet(*b.recv_cq));
-  BOOST_TEST(b.sink.calls() == "established");  // what waits holds no buffer
+  BOOST_TEST(b.sink.calls() == "established");  // a held message occupies no buffer
   REQUIRE_OK(receive(1, 10));
   expect_calls("established broken", "established broken");
   BOOST_TEST((b.sink.reason == BreakReason::kWatermark));
 }
 
-// Two connections on one SRQ: each gets every other buffer, though one has much more to say.
+// Two connections on one SRQ get every other buffer each, although one has many more messages.
 BOOST_FIXTURE_TEST_CASE(connections_of_an_srq_take_turns, SrqFixture) {
   Side c;  // a second peer of b
   RecordingSink sink;
@@ -445,7 +446,7 @@ BOOST_FIXTURE_TEST_CASE(connections_of_an_srq_take_turns, SrqFixture) {
   BOOST_TEST(of_c == 10);
 }
 
-// What was promised to an EP that ends goes to the next.
+// A buffer promised to an EP that ends goes to the next waiter.
 BOOST_FIXTURE_TEST_CASE(a_buffer_promised_to_a_dead_connection, SrqFixture) {
   RecordingSink sink;
   std::unique_ptr<Qp> second = b.make_qp(sink);
@@ -468,7 +469,7 @@ BOOST_FIXTURE_TEST_CASE(a_buffer_promised_to_a_dead_connection, SrqFixture) {
   REQUIRE_OK(receive(1, 50));  // promised to the second
   second.reset();
   Completion got{};
-  // The second one may have been as fast as we.
+  // The second connection may have taken the buffer before it ended.
   BOOST_REQUIRE(eventually([&] { return b.recv_cq->poll(&got, 1) == 1 || b.srq->available() == 0; },
                            {&a, &b}));
   REQUIRE_OK(receive(2, 50));

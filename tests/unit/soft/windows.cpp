@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_windows_context_is_no_lmr_context) {
   const auto stag = bind(request(*w, mr.get(), base, 100));
   Segment out{};
   BOOST_TEST(table.resolve({base, 10, stag}, kPd, 0, out) == dat_error(DAT_PRIVILEGES_VIOLATION));
-  // Whatever index the window has.
+  // No LMR context names the window, whatever its index.
   for (DAT_LMR_CONTEXT context = 0; context < 0x8000; ++context) {
     if (context != mr->lmr_context())
       BOOST_REQUIRE(table.resolve({base, 10, context}, kPd, 0, out) != DAT_SUCCESS);
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(posted_bind_holds_the_registration_until_it_is_cancelled) {
   MrTable::PendingBind pending;
   REQUIRE_OK(prepare(request(*w, mr.get(), base, 50), pending));
   table.cancel_bind(pending);
-  BOOST_TEST(mr->has_windows());  // the old binding is in force
+  BOOST_TEST(mr->has_windows());  // the old binding remains in force
   BOOST_TEST((access(stag, base, 100) == Refusal::kNone));
   w.reset();
   BOOST_TEST(!mr->has_windows());
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(bind_of_a_destroyed_window_or_registration_fails) {
   MrTable::PendingBind pending;
   REQUIRE_OK(prepare(request(*w, mr.get(), base, 50), pending));
   w.reset();
-  w = window();  // takes over the entry, or another
+  w = window();  // in the same table entry or another
   BOOST_TEST(!table.commit_bind(pending, kQp));
   BOOST_TEST(!mr->has_windows());
   REQUIRE_OK(prepare(request(*w, mr.get(), base, 50), pending));
@@ -236,7 +236,8 @@ BOOST_AUTO_TEST_CASE(end_of_a_connection_unbinds_what_has_its_scope) {
   BOOST_TEST((access(shared_stag, base, 1) == Refusal::kNone));
 }
 
-// As mr_table's, for rebinding: what the old binding allowed is over when commit_bind returns.
+// The counterpart of mr_table's test, for rebinding: no access through the old binding is made or
+// in progress when commit_bind has returned.
 BOOST_AUTO_TEST_CASE(nothing_uses_the_old_binding_after_rebind) {
   auto mr = reg();
   auto w = window();
@@ -258,7 +259,7 @@ BOOST_AUTO_TEST_CASE(nothing_uses_the_old_binding_after_rebind) {
     const std::size_t next = (at + 64) % 4096;
     stag = bind(
         request(*w, mr.get(), base + next, 64, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, DAT_VA_TYPE_ZB));
-    std::memset(memory.data() + at, 0, 64);  // bound before, and no longer
+    std::memset(memory.data() + at, 0, 64);  // no longer bound
     for (std::size_t i = at; i < at + 64; ++i) BOOST_REQUIRE(memory[i] == std::byte{0});
     at = next;
   }

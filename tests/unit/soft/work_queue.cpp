@@ -80,7 +80,7 @@ BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_a_run_of_the_same, Memory) {
   BOOST_TEST(pins.empty());
 }
 
-// More than a few take memory of their own; what was pinned before stays so.
+// More pins than a few are stored in allocated memory; the earlier ones are kept.
 BOOST_FIXTURE_TEST_CASE(pin_set_grows, Memory) {
   PinSet pins;
   const MrRef other = *table.register_memory(
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(staging_holds_nothing_while_it_is_empty_and_stops_growing_i
   BOOST_TEST(pool.crowded());
   first.filled(Staging::kStart);
   first.drop(Staging::kStart);
-  BOOST_REQUIRE(first.reserve(2));  // it was filled: without the crowd it would double
+  BOOST_REQUIRE(first.reserve(2));  // was filled, and would double if the pool were not crowded
   BOOST_TEST(first.room().size() == Staging::kStart);
   first.release_if_empty();
   BOOST_TEST(!pool.crowded());
