@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The reactor: who drives while threads block and poll, and that nobody wakes up for nothing.
+// The reactor: which thread drives while threads block and poll, and that no thread wakes up
+// without a reason.
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -49,7 +50,7 @@ BOOST_AUTO_TEST_CASE(block_returns_for_a_changed_word_a_deadline_and_a_signal) {
 
   std::thread changer([&] {
     std::this_thread::sleep_for(10ms);
-    word.signal();  // nothing that the reactor sees
+    word.signal();  // invisible to the reactor
   });
   const auto called = word.value();
   BOOST_TEST((reactor->block(word, called, within(kPatience)) == WaitResult::kChanged));
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(block_returns_for_a_changed_word_a_deadline_and_a_signal) {
   BOOST_TEST((result == WaitResult::kInterrupted));
 }
 
-// No wake-up is lost whoever leads: every thread waits for its own bell, for each ring anew.
+// No wake-up is lost, whichever thread leads: every thread waits for each ring of its own bell.
 BOOST_AUTO_TEST_CASE(leadership_passes_between_threads) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 300;
@@ -162,8 +163,8 @@ BOOST_AUTO_TEST_CASE(many_threads_post_poll_block_and_destroy) {
 
 namespace {
 
-// Does the service thread sleep through 200 ms? Something periodic never lets it; what is left over
-// from before, on a loaded machine, does after a while.
+// Returns whether the service thread sleeps through 200 ms, in one of several tries. Remaining
+// work delays that on a loaded machine; periodic work prevents it for ever.
 bool sleeps_through() {
   for (int tries = 0; tries < 20; ++tries) {
     const long before = service_sleeps();
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(idle_process_makes_no_wake_ups) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   BOOST_TEST(sleeps_through());
-  for (int i = 0; i < 1000; ++i) reactor->progress();  // polls, and stops
+  for (int i = 0; i < 1000; ++i) reactor->progress();  // a program polls, and stops
   BOOST_TEST(sleeps_through());
 }
 
@@ -218,12 +219,12 @@ BOOST_AUTO_TEST_CASE(polling_keeps_the_service_thread_away) {
   poll_for(20ms);
   const long before = service_sleeps();
   poll_for(200ms);
-  // One for each time that this thread lost its processor for longer than a lease; were the lease
-  // not renewed, one every 30 us.
+  // The service thread may wake up each time this thread is descheduled for longer than a lease. If
+  // the lease were not renewed, it would wake up every 30 us.
   BOOST_TEST(service_sleeps() - before <= 1000);
 }
 
-// Where wait after wait is short, the service thread is neither sent away nor called back for each.
+// In a series of short waits, the service thread is not sent to sleep and woken for each of them.
 BOOST_AUTO_TEST_CASE(waits_in_a_row_do_not_wake_the_service_thread) {
   constexpr int kRounds = 2000;
   const auto reactor = make_reactor();
@@ -249,9 +250,9 @@ BOOST_AUTO_TEST_CASE(waits_in_a_row_do_not_wake_the_service_thread) {
   BOOST_TEST(service_sleeps() - before < kRounds / 3);
 }
 
-// ---- everybody is served -----------------------------------------------------------------------
+// ---- every thread is served --------------------------------------------------------------------
 
-// A wait that may take no time looks for what is there, as a poll does.
+// A wait with a timeout of (nearly) zero drives the reactor once, as a poll does.
 BOOST_AUTO_TEST_CASE(waits_without_time_drive) {
   for (const Clock::duration time : {Clock::duration(0), Clock::duration(1us)}) {
     const auto reactor = make_reactor();
@@ -295,7 +296,8 @@ BOOST_AUTO_TEST_CASE(rare_turns_in_a_row_of_empty_polls_lose_nothing) {
   }
 }
 
-// What wakes the guard is not taken away by a thread that takes the role before the guard is awake.
+// The guard's wake-up is not lost if another thread takes the driving role before the guard is
+// awake.
 BOOST_AUTO_TEST_CASE(guard_hears_although_a_poller_was_faster) {
   for (int round = 0; round < 100; ++round) {
     const auto reactor = make_reactor();
@@ -303,14 +305,14 @@ BOOST_AUTO_TEST_CASE(guard_hears_although_a_poller_was_faster) {
     Timer timer(*reactor, Call::to<&Counter::call>(&counter));
     Deferred deferred(*reactor, Call::to<&Counter::call>(&counter));
     BOOST_REQUIRE(eventually([] { return service_sleeps() >= 1; }));
-    timer.start_after(1h);  // the guard sleeps for too long
+    timer.start_after(1h);  // the guard would sleep too long
     reactor->progress();
     deferred.post();
     BOOST_REQUIRE(eventually([&] { return counter.ended == 1; }));
   }
 }
 
-// A timer that a driving thread starts is the guard's when that thread has gone.
+// If a driving thread starts a timer and then stops driving, the guard fires the timer.
 BOOST_AUTO_TEST_CASE(guard_fires_timers_that_others_started) {
   for (int round = 0; round < 20; ++round) {
     const auto reactor = make_reactor();
@@ -328,7 +330,8 @@ BOOST_AUTO_TEST_CASE(guard_fires_timers_that_others_started) {
   }
 }
 
-// A thread that is cancelled while it waits finishes the call first: others need the role.
+// A thread that is cancelled while it waits completes the call first, so that other threads can
+// take the driving role.
 BOOST_AUTO_TEST_CASE(cancelled_thread_gives_the_role_back) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
@@ -342,7 +345,7 @@ BOOST_AUTO_TEST_CASE(cancelled_thread_gives_the_role_back) {
     auto& self = *static_cast<Waiter*>(argument);
     self.begun = true;
     self.reactor.block(self.word, 0, std::nullopt);
-    for (;;) ::pause();  // where it ends
+    for (;;) ::pause();  // the cancellation point
   };
   BOOST_REQUIRE_EQUAL(::pthread_create(&thread, nullptr, entry, &waiter), 0);
   BOOST_REQUIRE(eventually([&] { return waiter.begun.load(); }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Calls of several reactors that destroy each other's callers: nobody waits for ever, and whoever
-// can wait does.
+// Calls of several reactors that close each other's callbacks: no call waits for ever, and each one
+// that can wait does.
 #include "providers/reactor/callbacks.h"
 #include "providers/reactor/reactor.h"
 #include "tests/unit/reactor/support.h"
@@ -14,14 +14,14 @@
 namespace udapl::test {
 namespace {
 
-// A deferred call that waits until all of its circle are called, then closes that of the next.
+// A deferred call that waits until all calls of its circle are running, then closes the next one.
 struct Member {
   explicit Member(Reactor& reactor) : call(reactor, Call::to<&Member::run>(this)) {}
   void run() noexcept {
     ++*called;
     while (*called < size) std::this_thread::yield();
     next->call.close();
-    // The one that did not wait has left the next one's call running; all others have not.
+    // If close() did not wait, the next one's call is still running. At most one may be so.
     if (next->done.load() == 0) ++*not_waited;
     done = 1;
   }
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(five_calls_close_each_other_in_a_circle) {
   for (int round = 0; round < 20; ++round) run_circle(5);
 }
 
-// Without a circle the other call is waited for.
+// Without a circle, close() waits for the other call.
 BOOST_AUTO_TEST_CASE(a_call_waits_for_one_that_does_not_wait) {
   const auto one = make_reactor();
   const auto other = make_reactor();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Somebody closes the reactor's descriptors behind its back.
+// The application closes the reactor's descriptors.
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ namespace udapl::test {
 
 namespace {
 
-// Runs `body` in a process of its own, whose descriptors may be closed.
+// Runs `body` in a child process, whose descriptors can be closed.
 void in_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -29,7 +29,8 @@ void in_child(const std::function<int()>& body) {
   BOOST_TEST(WEXITSTATUS(status) == 0, "check " << WEXITSTATUS(status) << " failed");
 }
 
-// While others use them, which is what is tested: ThreadSanitizer is not to see it.
+// Closes them while other threads use them, which is what is tested. A raw system call, to hide
+// that race from ThreadSanitizer.
 void close_all() {
   for (int fd = 3; fd < 256; ++fd) ::syscall(SYS_close, fd);
 }
@@ -60,21 +61,21 @@ BOOST_AUTO_TEST_CASE(a_reactor_without_descriptors_says_so_and_does_not_spin) {
     Witness witness;
     reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
     close_all();
-    reactor->progress();  // a program that polls notices at once
+    reactor->progress();  // a polling thread notices at once
     if (!eventually([&] { return witness.times == 1; })) return 1;
     const double before = processor_seconds();
     std::this_thread::sleep_for(1s);
     if (processor_seconds() - before > 0.5) return 2;
 
     {
-      // What needs no descriptor goes on.
+      // Everything that needs no descriptor still works.
       Deferred deferred(*reactor, Call::to<&Witness::called>(&witness));
       deferred.post();
       if (!eventually([&] { return witness.calls == 1; })) return 3;
       Timer timer(*reactor, Call::to<&Witness::called>(&witness));
       timer.start_after(1ms);
       if (!eventually([&] { return witness.calls == 2; })) return 4;
-      // And a thread that blocks is woken.
+      // A blocked thread is woken.
       WaitWord word;
       std::thread waker([&] {
         std::this_thread::sleep_for(20ms);
@@ -95,14 +96,15 @@ BOOST_AUTO_TEST_CASE(a_sleeping_reactor_notices_in_time_and_ends) {
     auto reactor = std::move(*Reactor::create("reactor-test"));
     Witness witness;
     reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
-    std::this_thread::sleep_for(100ms);  // it sleeps now
+    std::this_thread::sleep_for(100ms);  // lets the service thread go to sleep
     close_all();
     reactor.reset();
     return witness.times == 1 ? 0 : 1;
   });
 }
 
-// A leader that sleeps on one descriptor hears of it from the timer of the lease.
+// A leader that sleeps directly on one descriptor also polls the lease's timer, and notices when
+// that fires.
 BOOST_AUTO_TEST_CASE(a_direct_leader_notices_in_time) {
   in_child([] {
     auto reactor = std::move(*Reactor::create("reactor-test"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The reactor: leaders that sleep on a descriptor itself, and not in epoll, lose nothing.
+// The reactor: leaders that sleep directly on a descriptor, not in epoll, lose no event.
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_hears_of_everything_else) {
           break;
       }
     });
-    // Without a time limit in one of two rounds: the service thread keeps the time then.
+    // Every other round is without a deadline: the service thread watches the timers then.
     const Deadline patience = round % 2 == 0 ? Deadline() : within(kPatience);
     while (waker.word.value() == seen)
       BOOST_REQUIRE((reactor->block(waker.word, seen, patience) != WaitResult::kTimedOut));
@@ -98,8 +98,9 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_keeps_its_deadline) {
   }
 }
 
-// Only then can the callers notice that their thread was cancelled. The leader in epoll, one that
-// sleeps on a descriptor without looking at the clock, and a follower.
+// Only after block() has returned can the caller notice that its thread was cancelled. The three
+// kinds: a leader in epoll, a leader that sleeps directly on a descriptor without looking at the
+// clock, and a follower.
 BOOST_AUTO_TEST_CASE(sleepers_return_after_some_seconds) {
   struct Sleeper {
     explicit Sleeper(Reactor& reactor)
@@ -123,7 +124,7 @@ BOOST_AUTO_TEST_CASE(sleepers_return_after_some_seconds) {
   BOOST_TEST((follower.result == WaitResult::kSleptLong));
 }
 
-// Its number is that of the next one at once.
+// The number of a closed descriptor is reused at once by the next one.
 BOOST_AUTO_TEST_CASE(a_descriptor_that_is_not_watched_any_more_is_not_slept_on) {
   const auto reactor = make_reactor();
   for (int round = 0; round < 50; ++round) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The reactor: work that goes on for as long as a peer wants does not keep the descriptors waiting,
-// whoever drives.
+// The reactor: work that a peer can prolong indefinitely does not starve the descriptors, whichever
+// thread drives.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -13,7 +13,8 @@ namespace udapl::test {
 
 namespace {
 
-// Calls itself again and again, and counts for how many calls a bell has rung that nobody heard.
+// A callback that reschedules itself, and counts the calls for which a ring of the bell has been
+// pending.
 template <class Callback>
 class GoesOn {
  public:
@@ -25,12 +26,12 @@ class GoesOn {
     BOOST_TEST(eventually([this] { return done_.load(); }));
   }
 
-  std::atomic<int> rings{0};  // so often it has rung
+  std::atomic<int> rings{0};  // of the bell, so far
   std::atomic<long> calls{0};
-  std::atomic<long> longest{0};  // in a row while one was not heard
+  std::atomic<long> longest{0};  // the most calls during which one ring was pending
 
  private:
-  static constexpr long kHopeless = 100'000;  // then it ends
+  static constexpr long kHopeless = 100'000;  // stops after so many calls with a pending ring
 
   void call() noexcept {
     ++calls;
@@ -51,8 +52,8 @@ class GoesOn {
   }
 
   const Bell& bell_;
-  int ring_ = 0;     // the one it waits for
-  long waited_ = 0;  // calls since
+  int ring_ = 0;     // the latest ring that was seen
+  long waited_ = 0;  // calls since then, while it has been pending
   std::atomic<bool> ended_{false};
   std::atomic<bool> done_{false};
   Callback callback_;
@@ -102,7 +103,7 @@ BOOST_FIXTURE_TEST_CASE(polling_thread_hears_bells_and_goes_on, Fixture<Timer>) 
   }
 }
 
-// As a server that takes one event of many after each wait.
+// Behaves like a server that dequeues one event of many after each wait.
 BOOST_FIXTURE_TEST_CASE(threads_that_wait_hear_bells, Fixture<Timer>) {
   bell.word = &word;
   std::atomic<bool> stop{false};
@@ -119,7 +120,7 @@ BOOST_FIXTURE_TEST_CASE(threads_that_wait_hear_bells, Fixture<Timer>) {
   other.join();
 }
 
-// The lease of a thread that waited lasts for a while; the work does not wait for its end.
+// The lease of a thread that has waited lasts for a while; the work does not wait for its end.
 BOOST_FIXTURE_TEST_CASE(service_thread_goes_on_for_who_waited, Fixture<Timer>) {
   bell.word = &word;
   for (int round = 1; round <= 200; ++round) {
@@ -131,7 +132,8 @@ BOOST_FIXTURE_TEST_CASE(service_thread_goes_on_for_who_waited, Fixture<Timer>) {
   }
 }
 
-// A deferred call that posts itself again is run by later turns, too, not by one for ever.
+// A deferred call that posts itself again is run by the next turns; it does not prolong one turn
+// for ever.
 BOOST_FIXTURE_TEST_CASE(turns_end_though_calls_post_themselves, Fixture<Deferred>) {
   for (int i = 0; i < 100; ++i) reactor->poll();
   work.start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// How long the service thread stays away. The times are arguments: nothing is measured.
+// For how long the service thread stays away. The times are arguments, so nothing is measured.
 #include "providers/reactor/lease.h"
 
 #include "tests/unit/reactor/support.h"
@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A lease whose service thread sleeps, long before any of the times.
+// A lease whose service thread sleeps, and will not time out during the test: all times are in the
+// future.
 struct Parked {
   Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
   const Clock::time_point start = Clock::now() + 1h;
@@ -43,17 +44,17 @@ BOOST_AUTO_TEST_CASE(long_work_between_two_polls_does_not_end_it) {
   lease.extend(start);
   BOOST_TEST(lease.valid(start + Lease::kLongWork - 1us));
   BOOST_TEST(!lease.valid(start + Lease::kLongWork));
-  // A poll that finds nothing, while the other side works.
+  // A poll that finds nothing while the peer works does not shorten the lease.
   lease.renew_for_poll(start + 10us);
   BOOST_TEST(lease.valid(start + Lease::kLongWork - 1us));
   BOOST_TEST(!lease.valid(start + Lease::kLongWork));
-  // Later it is as after other polls.
+  // Later polls get a short lease again.
   const Clock::time_point later = start + 2 * Lease::kLongWork;
   lease.renew_for_poll(later);
   BOOST_TEST(!lease.valid(later + Lease::kShortest));
 }
 
-// Pushing the timer is a system call that takes microseconds.
+// Postponing the timer is a system call that takes microseconds.
 BOOST_FIXTURE_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time, Parked) {
   const auto work = [&](Clock::time_point now) {
     lease.extend(now);
@@ -80,7 +81,8 @@ BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) 
   poll_until(start + 150ms);
   BOOST_TEST(lease.valid(now + Lease::kAfterPolls / 2));
   BOOST_TEST(!lease.valid(now + Lease::kAfterPolls));
-  // The service thread has found something: here every microsecond counts again.
+  // The service thread has taken over and found work: the lease is short again, as every
+  // microsecond counts.
   lease.taken_over_for(false);
   lease.renew_for_poll(now += 1h);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));

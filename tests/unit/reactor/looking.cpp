@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The reactor: of what is ready again and again while the application polls epoll is not asked.
+// The reactor: a handler that is repeatedly ready while the application polls is called directly,
+// without epoll.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@ namespace udapl::test {
 
 namespace {
 
-// As a Bell, and looks.
+// A Bell that implements look().
 class Looker final : public Handler {
  public:
   explicit Looker(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
@@ -62,7 +63,7 @@ bool drive_until(Reactor& reactor, Condition condition) {
   return true;
 }
 
-// One ring after the other, until it is asked itself.
+// Rings repeatedly until the reactor calls look().
 void make_habit(Reactor& reactor, Looker& looker) {
   const auto end = Clock::now() + kPatience;
   while (looker.found == 0) {
@@ -94,13 +95,13 @@ BOOST_AUTO_TEST_CASE(others_are_served_beside_it) {
   for (int i = 1; i <= 20; ++i) {
     bell.ring();
     BOOST_REQUIRE(drive_until(*reactor, [&] {
-      if (looker.served == looker.rung) looker.ring();  // never nothing to do
+      if (looker.served == looker.rung) looker.ring();  // the looker always has input
       return bell.rung == i;
     }));
   }
 }
 
-// Nothing comes any more: then nobody asks it.
+// look() is no longer called when there is no more input.
 BOOST_AUTO_TEST_CASE(who_finds_nothing_is_asked_no_longer) {
   const auto reactor = make_reactor();
   Looker looker(*reactor);
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(who_has_gone_is_not_asked) {
   make_habit(*reactor, *former);
   former.reset();
   for (int i = 0; i < 10; ++i) reactor->progress();
-  Looker next(*reactor);  // in the same place
+  Looker next(*reactor);  // in the same slot
   next.ring();
   BOOST_TEST(drive_until(*reactor, [&] { return next.served == 1; }));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The reactor: handlers whose input comes through memory.
+// The reactor: handlers whose input arrives through memory.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace udapl::test {
 
 namespace {
 
-// A count in memory for input; the descriptor tells of it only when it rests, once.
+// The input is a counter in memory. The descriptor is written only while the handler rests, once.
 class Mailbox final : public Handler {
  public:
   explicit Mailbox(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
@@ -27,7 +27,7 @@ class Mailbox final : public Handler {
     reactor_.unwatch(fd_.get(), *this);
     reactor_.quiesce(*this);
   }
-  // From now on the reactor sees by itself whether there is input.
+  // From now on the reactor can see whether there is input without calling look().
   void show_sign() { sign.watch(&written_); }
   // Any thread.
   void put() {
@@ -63,7 +63,7 @@ class Mailbox final : public Handler {
   std::atomic<long> bells{0};
   std::atomic<bool> resting{true};
   std::atomic<bool> restless{false};
-  std::atomic<bool> endless{false};  // each look finds something and leaves something
+  std::atomic<bool> endless{false};  // each look finds input, and leaves input
   WaitWord* word = nullptr;
 
  private:
@@ -128,23 +128,24 @@ BOOST_AUTO_TEST_CASE(of_many_those_that_find_nothing_for_long_rest) {
   BOOST_TEST(drive_until(*reactor, [&] { return boxes[3]->taken == 2; }));
 }
 
-// A peer of theirs cannot know that somebody polls, unless they are awake.
+// The handlers stay awake, because otherwise their peers would not know that a thread polls and
+// would write to the descriptor.
 BOOST_AUTO_TEST_CASE(few_are_awake_as_long_as_a_thread_polls) {
   const auto reactor = make_reactor();
   Mailbox first(*reactor);
   Mailbox second(*reactor);
-  first.put();  // the other one has never had anything
+  first.put();  // `second` has never had input
   const long looks = second.looks;
   BOOST_REQUIRE(drive_until(*reactor, [&] { return second.looks > looks + 10'000; }));
   const long bells = second.bells;
   second.put();
   BOOST_TEST(drive_until(*reactor, [&] { return second.taken == 1; }));
-  BOOST_TEST(second.bells <= bells + 1);  // the service thread may just have let it rest
-  // When nobody polls any more the service thread sees to it that both rest.
+  BOOST_TEST(second.bells <= bells + 1);  // the service thread may just have put it to rest
+  // When no thread polls any more, the service thread puts both to rest.
   BOOST_TEST(eventually([&] { return first.resting && second.resting; }));
 }
 
-// Asking epoll costs a system call, so it is done ever more seldom while it has nothing to tell.
+// epoll costs a system call, so it is called ever more rarely while it reports nothing.
 BOOST_AUTO_TEST_CASE(descriptors_are_asked_beside_one_that_finds_nothing) {
   const auto reactor = make_reactor();
   Mailbox quiet(*reactor);
@@ -159,8 +160,8 @@ BOOST_AUTO_TEST_CASE(descriptors_are_asked_beside_one_that_finds_nothing) {
   }
 }
 
-// Polls call a poller whose sign shows input in place of a turn. However much its peer sends, other
-// pollers, descriptors and timers have their turn after some polls.
+// Instead of making a turn, a poll calls a poller whose sign shows input. However much its peer
+// sends, other pollers, descriptors and timers are served within a bounded number of polls.
 BOOST_AUTO_TEST_CASE(one_that_always_has_input_delays_nobody_else) {
   constexpr int kSoon = 2000;  // polls
   const auto reactor = make_reactor();
@@ -192,8 +193,8 @@ BOOST_AUTO_TEST_CASE(one_that_always_has_input_delays_nobody_else) {
   flooded.endless = false;
 }
 
-// More than a glance looks at, in an order that cannot be foreseen, in every state between awake
-// and at rest.
+// More pollers than one glance covers, in an unpredictable order, in every state between awake and
+// at rest.
 BOOST_AUTO_TEST_CASE(each_of_many_is_found) {
   for (const int count : {65, 300, 1100}) {
     const auto reactor = make_reactor();
@@ -224,7 +225,8 @@ BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {
   }
 }
 
-// Some turns, each of which may leave it awake without a bell, then none for as long as it takes.
+// After any number of turns the handler may be awake, without a bell. No thread drives from then
+// on, so the service thread has to find the input.
 BOOST_AUTO_TEST_CASE(polls_that_stop_leave_nothing_behind) {
   for (int turns = 1; turns <= 40; turns += 3) {
     const auto reactor = make_reactor();
@@ -245,7 +247,7 @@ BOOST_AUTO_TEST_CASE(polls_that_stop_leave_nothing_behind) {
   }
 }
 
-// Who polls is known to poll, also if nothing ever wakes the service thread.
+// A polling thread is recognised as such even if nothing ever wakes the service thread.
 BOOST_AUTO_TEST_CASE(habit_is_known_without_any_event) {
   const auto reactor = make_reactor();
   std::this_thread::sleep_for(10ms);  // the service thread goes to sleep in epoll
@@ -263,7 +265,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_roused_is_asked) {
   }
 }
 
-// A thread that waits, another that puts: whatever state both are in, the wait ends.
+// One thread waits and another one puts: the wait ends, whatever state both are in.
 BOOST_AUTO_TEST_CASE(waits_end) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
@@ -291,7 +293,7 @@ BOOST_AUTO_TEST_CASE(waits_end) {
   sender.join();
 }
 
-// The leader makes way for a thread that polls, and is there again when that stops.
+// The leader yields to a thread that polls, and leads again when the polling stops.
 BOOST_AUTO_TEST_CASE(waiter_makes_way_for_who_polls) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
@@ -308,7 +310,7 @@ BOOST_AUTO_TEST_CASE(waiter_makes_way_for_who_polls) {
   });
   for (int round = 0; round < 3; ++round) {
     const long before = box.taken;
-    // Until polls drive; then each message needs no bell.
+    // Until the polls drive the reactor, when a message needs no bell.
     const auto end = Clock::now() + kPatience;
     long without_bell = 0;
     for (long i = before + 1; without_bell < 500; ++i) {
@@ -318,7 +320,7 @@ BOOST_AUTO_TEST_CASE(waiter_makes_way_for_who_polls) {
       while (box.taken < i && Clock::now() < end) reactor->poll();
       if (box.bells == bells) ++without_bell;
     }
-    // Nobody polls now: who drives then is woken.
+    // No thread polls now: a sleeping driver is woken.
     const long last = box.taken;
     BOOST_REQUIRE(eventually([&] { return box.resting.load(); }));
     box.put();

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(stopped_watch_calls_no_more) {
     std::atomic<std::uint64_t> total{0};
   } reader;
   Watch watch(*reactor, Call::to<&Reader::read>(&reader));
-  watch.stop();  // not started: nothing
+  watch.stop();  // no effect: not started
   BOOST_REQUIRE(watch.start(reader.fd.get()).ok());
   reader.ring();
   BOOST_TEST(eventually([&] { return reader.total == 5; }));
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(polling_thread_takes_over_from_the_service_thread) {
     here += bell.thread.load() == std::this_thread::get_id() ? 1 : 0;
   }
   BOOST_TEST(here > 20);  // nearly all, on a quiet machine
-  // And back again when the polling ends.
+  // The service thread takes over again when the polling ends.
   bell.ring();
   BOOST_TEST(eventually([&] { return bell.rung == 201; }));
 }
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(timer_stops_restarts_and_goes) {
   never.stop();
   never.stop();
   late.start_after(1h);
-  late.start_after(30ms);  // the service thread sleeps for an hour: it has to be woken
+  late.start_after(30ms);  // must wake the service thread, which would sleep for an hour
   BOOST_TEST(eventually([&] { return moved.ended == 1; }, 5s));
   std::this_thread::sleep_for(20ms);
   BOOST_TEST(stopped.begun == 0);
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(timer_destructor_waits_for_its_call) {
 
 namespace {
 
-// A service thread that is in a call until release().
+// Keeps the service thread in a call until release().
 class Occupied {
  public:
   explicit Occupied(Reactor& reactor) : call_(reactor, Call::to<&Counter::call>(&counter_)) {
@@ -238,7 +238,8 @@ BOOST_AUTO_TEST_CASE(deferred_call_is_made_wherever_the_driver_is) {
   Counter counter;
   Deferred deferred(*reactor, Call::to<&Counter::call>(&counter));
   int expected = 0;
-  // The service thread asleep, parked behind a polling thread, and behind a blocked one.
+  // The service thread sleeps in epoll, then is parked behind a polling thread, then behind a
+  // blocked one.
   deferred.post();
   BOOST_TEST(eventually([&] { return counter.ended == expected + 1; }));
   ++expected;
@@ -281,7 +282,7 @@ BOOST_AUTO_TEST_CASE(cancelled_deferred_call_does_not_come) {
 
 namespace {
 
-// An object with a gate, as the QP and CQ are.
+// An object with a sink gate, like the QP and the CQ.
 class Speaker {
  public:
   Speaker(Reactor& reactor, std::vector<unsigned>& said)
@@ -325,7 +326,7 @@ BOOST_AUTO_TEST_CASE(gate_delivers_in_order_and_cancels) {
   WaitWord word;
   const auto end = Clock::now() + kPatience;
   while (speaker.calls < 4 && Clock::now() < end) block_out(*reactor, word, Clock::now() + 1ms);
-  block_out(*reactor, word, Clock::now() + 10ms);  // no more than those
+  block_out(*reactor, word, Clock::now() + 10ms);  // time for calls that must not be made
   speaker.gate.close();
   BOOST_TEST(said == (std::vector<unsigned>{3, 0, 3, 7}), boost::test_tools::per_element());
 }
@@ -356,7 +357,7 @@ BOOST_AUTO_TEST_CASE(object_may_be_destroyed_by_its_own_sink_call) {
     speaker->held = true;
     speaker->gate.post(1);
     BOOST_REQUIRE(eventually([&] { return speaker->running == 1; }));
-    speaker->gate.post(2);  // dies with it
+    speaker->gate.post(2);  // discarded with the object
     speaker->held = false;
   }
   Counter last;
