@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What an EP reports on the asynchronous EVD: its watermarks, and errors of the transport.
+// An EP's reports on the asynchronous EVD: its watermarks, and errors of the transport.
 #include "tests/unit/dapl_ep/support.h"
 
 namespace udapl::test {
@@ -65,8 +65,8 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_error) {
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
 }
 
-// The queue has room for all that the EP may post; a transport that loses a completion all the same
-// breaks the connection.
+// The CQ has room for everything that the EP may post. If the transport loses a completion all the
+// same, the connection is broken.
 BOOST_AUTO_TEST_CASE(a_queue_of_a_direction_without_evd_overflows) {
   const DAT_EP_ATTR attr = attributes();
   Side quiet;

@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(what_is_asked_for_is_what_there_is) {
   const transport::QpInit init = qp(ep).init();
   BOOST_CHECK_EQUAL(init.max_recv, 8);
   BOOST_CHECK_EQUAL(init.max_request, 8);
-  BOOST_CHECK_EQUAL(init.max_recv_segments, 4);  // the least
+  BOOST_CHECK_EQUAL(init.max_recv_segments, 4);  // the minimum
   BOOST_CHECK_EQUAL(init.max_request_segments, 4);
   BOOST_CHECK_EQUAL(init.max_rdma_read_in, 4);
   BOOST_CHECK(init.solicited_only);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(each_limit) {
   }
 }
 
-// What counts as the adapter's limit, and what is told is what was given.
+// The adapter's limit applies, but a query returns the value that was given.
 BOOST_AUTO_TEST_CASE(limits_that_nobody_had_to_know) {
   fake::settings().attributes.max_read_segments = 3;
   const OpenIa narrow;
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(delayed_ack_is_true_or_false) {
   }
 }
 
-// delayed_ack=on in the entry of dat.conf.
+// delayed_ack=on in the dat.conf entry.
 BOOST_AUTO_TEST_CASE(delayed_ack_of_the_adapter) {
   fake::settings().attributes.delayed_ack = true;
   fake::settings().attributes.delayed_ack_by_default = true;

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(send_with_invalidate) {
              dat_error(DAT_MODEL_NOT_SUPPORTED));
 }
 
-// What the adapter takes at most counts for these, too.
+// The adapter's maximum lengths apply to these operations, too.
 BOOST_AUTO_TEST_CASE(too_long) {
   DAT_EP_ATTR attr = attributes();
   attr.max_message_size = attr.max_rdma_size = 20;
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(bind_arguments) {
   for (const DAT_LMR_TRIPLET& range : ranges)
     CHECK_CODE(bind(rmr, to.lmr, &range, kRead, 0, active.ep, &context), 0x80060027);
 
-  // Zones and rights.
+  // Protection zones and privileges.
   const DAT_PZ_HANDLE other = ia.pz();
   Buffer foreign(ia, other);
   const DAT_LMR_TRIPLET foreign_range = foreign.local(16);
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(bind_arguments) {
       dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
   BOOST_CHECK_EQUAL(ep_object(active.ep).requests.cookies.outstanding(), 0U);
 
-  // Local reading needs no right (docs/compatibility.md).
+  // Local reading needs no privilege (docs/compatibility.md).
   Buffer write_only(ia, pz, 64, DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
   const DAT_LMR_TRIPLET writable = write_only.local(16);
   REQUIRE_OK(bind(rmr, write_only.lmr, &writable, kRead, 0, active.ep, &context));

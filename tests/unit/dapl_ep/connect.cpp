@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Connecting: arguments, outcomes, private data; like another EP, and to a common service point.
+// Connecting: arguments, outcomes, private data; dat_ep_dup_connect and dat_ep_common_connect.
 #include "tests/unit/dapl_ep/support.h"
 
 #include <cstring>
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(bad_arguments) {
   refuse(dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
          reinterpret_cast<DAT_IA_ADDRESS_PTR>(&six), kService, kLate, 0, nullptr, 0, 0);
 
-  // A GID is looked at as an IPv6 address is.
+  // A GID is checked like an IPv6 address.
   sockaddr_in6 gid{};
   gid.sin6_family = kGidFamily;
   refuse(dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
@@ -93,12 +93,12 @@ BOOST_AUTO_TEST_CASE(bad_arguments) {
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
   psp();
   CHECK_CODE(connect(side.ep, kService, pattern(256)),
-             DAT_SUCCESS);  // and the EP is as good as new
+             DAT_SUCCESS);  // the EP is unaffected by the failures
   run();
   BOOST_CHECK_EQUAL(take_cr() != DAT_HANDLE_NULL, true);
 }
 
-// struct sockaddr_ib has the address where sockaddr_in6 has its own.
+// struct sockaddr_ib has its address at the same offset as struct sockaddr_in6.
 BOOST_AUTO_TEST_CASE(a_gid_is_an_ipv6_address_to_the_transport) {
   const Side side = this->side();
   sockaddr_in6 gid{};
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(the_transport_does_not_accept) {
   BOOST_CHECK(traced.has(trace::kNormal, "the transport does not accept"));
   BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
   BOOST_CHECK(!ep_object(passive.ep).awaits_established());
-  qp(passive.ep).refuse_connect = false;  // the request can still be decided about
+  qp(passive.ep).refuse_connect = false;  // the request can still be accepted or rejected
   REQUIRE_OK(ia->cr_accept_func(cr, passive.ep, 0, nullptr));
   run();
   BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(private_data_both_ways_and_its_life) {
     std::vector<std::uint8_t> sent = pattern(size);
     REQUIRE_OK(connect(active.ep, kService, sent));
     const std::vector<std::uint8_t> original = sent;
-    std::fill(sent.begin(), sent.end(), std::uint8_t{0});  // it was copied
+    std::fill(sent.begin(), sent.end(), std::uint8_t{0});  // the data has been copied
     run();
     const DAT_CR_HANDLE cr = take_cr();
     DAT_CR_PARAM param{};
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(private_data_both_ways_and_its_life) {
                       DAT_CONNECTION_EVENT_ESTABLISHED);
     BOOST_CHECK_EQUAL(passive_event.event_data.connect_event_data.private_data_size, 0);
     REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
-    BOOST_CHECK(data_of(event) == original);  // still there
+    BOOST_CHECK(data_of(event) == original);  // still valid
     REQUIRE_OK(ia->psp_free_func(listening));
     run();
   }
@@ -274,7 +274,6 @@ BOOST_AUTO_TEST_CASE(the_state_changes_no_later_than_the_event) {
   BOOST_CHECK_EQUAL(param.local_port_qual, kService);
 }
 
-// ---- the end ----------------------------------------------------------------------------------
 // ---- dup_connect, common_connect --------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(dup_connect) {
@@ -292,7 +291,7 @@ BOOST_AUTO_TEST_CASE(dup_connect) {
   const Rig elsewhere;
   CHECK_CODE(dup(second.ep, elsewhere.side().ep),
              dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE2));
-  CHECK_ERROR(dup(second.ep, passive.ep), DAT_INVALID_STATE);  // it went nowhere
+  CHECK_ERROR(dup(second.ep, passive.ep), DAT_INVALID_STATE);  // not an active side
   CHECK_ERROR(dup(first.ep, first.ep), DAT_INVALID_STATE);
   psp();
   REQUIRE_OK(dup(second.ep, first.ep));
@@ -337,8 +336,8 @@ BOOST_AUTO_TEST_CASE(common_connect) {
               DAT_MODEL_NOT_SUPPORTED);
 }
 
-// The connection manager may be slower than the peer: in an agent that the service thread calls
-// it waits for that agent.
+// The connection manager may be slower than the peer: if the service thread is calling an agent, it
+// reports ESTABLISHED only after the agent has returned.
 BOOST_AUTO_TEST_CASE(a_message_may_be_answered_before_established) {
   const Side active = side();
   const Side passive = side();
@@ -351,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_message_may_be_answered_before_established) {
   BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_COMPLETION_PENDING);
   BOOST_CHECK_EQUAL(DAT_GET_TYPE(post_send(passive.ep, buffer, 3)), DAT_INVALID_STATE);
   dapl::CookieRing& receives = static_cast<dapl::Ep*>(passive.ep)->receives.cookies;
-  receives.retire(receives.oldest());  // as when the event of a message is taken
+  receives.retire(receives.oldest());  // as if the event of a message had been dequeued
   REQUIRE_OK(post_send(passive.ep, buffer, 4));
   run();
   BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);

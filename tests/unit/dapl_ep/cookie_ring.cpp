@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(holds_its_limit_exactly) {
       BOOST_CHECK_EQUAL(ring.outstanding(), limit);
       for (const Cookie* const cookie : posted) ring.retire(cookie);
       BOOST_CHECK_EQUAL(ring.outstanding(), 0U);
-      if (limit > 1) {  // so that the next lap starts elsewhere
+      if (limit > 1) {  // makes the next lap start at another position
         ring.retire(post(ring));
       }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The end of a connection: abrupt and graceful, and its one event, whoever ended it.
+// The end of a connection: abrupt and graceful, with exactly one event, whichever side ended it.
 #include "tests/unit/dapl_ep/support.h"
 
 namespace udapl::test {
@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(abrupt_disconnect) {
     BOOST_CHECK_EQUAL(flushed.user_cookie.as_64, i);
     BOOST_CHECK_EQUAL(flushed.operation, DAT_DTO_RECEIVE);
   }
-  for (std::uint64_t i = 10; i < 12; ++i) {  // suppression is for success only
+  for (std::uint64_t i = 10; i < 12; ++i) {  // only successes are suppressed
     const auto flushed = take_dto(active.request_evd);
     BOOST_CHECK_EQUAL(flushed.status, DAT_DTO_ERR_FLUSHED);
     BOOST_CHECK_EQUAL(flushed.user_cookie.as_64, i);
@@ -67,8 +67,8 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_drains) {
     BOOST_CHECK_EQUAL(take_dto(active.recv_evd).user_cookie.as_64, cookie);
 }
 
-// Where what has completed is with the peer: without anything outstanding there is nothing to wait
-// for, with a request there is, and one whose completion nobody has taken yet counts.
+// For transports whose completed requests have reached the peer: a graceful disconnect ends at once
+// if no request is outstanding. A request whose completion has not been dequeued is outstanding.
 BOOST_AUTO_TEST_CASE(graceful_disconnect_at_rest_is_over_at_once) {
   const Rig rig(true, [](transport::Attributes& a) { a.completed_is_delivered = true; });
   Buffer from(rig.ia, rig.pz);
@@ -124,17 +124,17 @@ BOOST_AUTO_TEST_CASE(one_terminal_event_whoever_comes_first) {
         REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
         REQUIRE_OK(ia->ep_disconnect_func(passive.ep, DAT_CLOSE_ABRUPT_FLAG));
         break;
-      case 1:  // a report of a break is on its way when the consumer disconnects
+      case 1:  // a report of a break is in flight when the consumer disconnects
         transport.break_(transport::BreakReason::kProtocol);
         REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
         break;
-      case 2:  // the break is known before
+      case 2:  // the break has been reported before the disconnect
         transport.break_(transport::BreakReason::kProtocol);
         run();
         REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
         expected = DAT_CONNECTION_EVENT_BROKEN;
         break;
-      default:  // the peer's end is known before
+      default:  // the peer's end has been reported before the disconnect
         REQUIRE_OK(ia->ep_disconnect_func(passive.ep, DAT_CLOSE_GRACEFUL_FLAG));
         run();
         REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(open_and_close_query) {
   BOOST_CHECK_EQUAL(provider.max_private_data_size, 256);
   BOOST_CHECK(dapl::handle_cast<dapl::Ia>(opened) != nullptr);
   REQUIRE_OK(call(opened, DAT_IB_CLOSE_QUERY_OP));
-  // An adapter that does not open, or is asked for what is not there, gives nothing.
+  // If the adapter cannot be opened or an argument is invalid, the results are unchanged.
   fake::settings().refuse_open = true;
   opened = pz;
   CHECK_ERROR(query(name, &opened), DAT_INVALID_ADDRESS);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The transport has no resources left, at every point where it is asked: an error, no crash, no
-// leak, and the next attempt works.
+// The transport is out of resources at every call that needs some: the operation fails without a
+// crash or a leak, and the next attempt succeeds.
 #include "tests/unit/dapl_ep/support.h"
 
 #include <functional>
@@ -8,8 +8,8 @@
 namespace udapl::test {
 namespace {
 
-// Lets the first, second, ... creation that `attempt` makes fail until it succeeds; returns how
-// many failures that took.
+// Repeats `attempt`, making the first, second, ... creation in it fail, until it succeeds. Returns
+// the number of failed attempts.
 int fail_each(const std::function<DAT_RETURN()>& attempt) {
   for (int n = 1; n < 20; ++n) {
     fake::settings().fail_from = n;
@@ -31,11 +31,11 @@ BOOST_AUTO_TEST_CASE(creating_an_ep) {
   BOOST_CHECK_EQUAL(
       fail_each([&] { return ia->ep_create_func(ia.raw, pz, evd, evd, nullptr, &attr, &ep); }), 1);
   REQUIRE_OK(ia->ep_free_func(ep));
-  BOOST_CHECK_EQUAL(  // a CQ to discard into, and the QP
+  BOOST_CHECK_EQUAL(  // a CQ for the direction without EVD, and the QP
       fail_each([&] { return ia->ep_create_func(ia.raw, pz, evd, nullptr, nullptr, &attr, &ep); }),
       2);
   REQUIRE_OK(ia->ep_free_func(ep));
-  REQUIRE_OK(ia->evd_free_func(evd));  // nothing is held
+  REQUIRE_OK(ia->evd_free_func(evd));  // no reference is left
 }
 
 BOOST_AUTO_TEST_CASE(modifying_an_ep) {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(modifying_an_ep_that_the_transport_keeps_as_it_is) {
   BOOST_CHECK_EQUAL(now.recv_evd_handle, side.recv_evd);
   BOOST_CHECK_EQUAL(now.ep_attr.max_request_dtos, 8);
   BOOST_CHECK_EQUAL(ep_object(side.ep).requests.cookies.limit(), 8U);
-  CHECK_ERROR(ia->evd_free_func(side.recv_evd), DAT_INVALID_STATE);  // still the EP's
+  CHECK_ERROR(ia->evd_free_func(side.recv_evd), DAT_INVALID_STATE);  // still in use by the EP
   qp(side.ep).refuse_modify = false;
   REQUIRE_OK(ia->ep_modify_func(side.ep, kBoth, &param));
   REQUIRE_OK(ia->evd_free_func(side.recv_evd));

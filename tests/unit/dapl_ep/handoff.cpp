@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(handoff_to_a_psp) {
   CHECK_CODE(ia->cr_handoff_func(cr, 0), 0x80060026);
   CHECK_CODE(ia->cr_handoff_func(cr, 12345), 0x80060026);
   CHECK_ERROR(ia->cr_handoff_func(pz, kService + 1), DAT_INVALID_HANDLE);
-  BOOST_CHECK(query(cr).remote_ia_address_ptr != nullptr);  // untouched
+  BOOST_CHECK(query(cr).remote_ia_address_ptr != nullptr);  // unaffected
   REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));
   CHECK_ERROR(ia->cr_handoff_func(cr, kService + 1), DAT_INVALID_HANDLE);
   const auto arrival = take_request();
@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(handoff_to_a_psp) {
 
 BOOST_AUTO_TEST_CASE(handoff_to_a_csp) {
   psp();
-  psp(kService + 1);  // another place to look past
+  psp(kService + 1);  // a service point that does not match
   DAT_COMM comm{AF_INET, SOCK_STREAM, 0};
   transport::SocketAddress place = fake::Network::address();
   place.set_port(2345);

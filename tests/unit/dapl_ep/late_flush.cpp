@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_ep_reset and devices that flush what is posted after the event of the connection's end.
+// dat_ep_reset, and devices that flush the posted work only after the event of the connection's
+// end.
 #include "tests/unit/dapl_ep/support.h"
 
 namespace udapl::test {
@@ -8,8 +9,8 @@ namespace {
 constexpr std::uint64_t kReceives = 3;
 
 struct LateFlush : Rig {
-  // A side whose connection has ended, with posted receives that the device flushes after so many
-  // looks.
+  // A side whose connection has ended, with posted receives that the device flushes after `looks`
+  // polls of the CQ, or never if that is -1.
   Side ended(int looks) {
     const Side side = this->side();
     const Side peer = this->side();
@@ -59,7 +60,8 @@ BOOST_AUTO_TEST_CASE(gives_a_device_up_that_does_not_flush) {
   check_next_life(side);
 }
 
-// They have no completion, and nobody can tell them from requests that are to be flushed.
+// Suppressed requests have no completion, so they cannot be told from requests that the device has
+// yet to flush.
 BOOST_AUTO_TEST_CASE(does_not_wait_for_suppressed_requests) {
   const Side side = this->side();
   const Side peer = this->side();

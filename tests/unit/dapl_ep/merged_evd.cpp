@@ -6,7 +6,7 @@ namespace udapl::test {
 namespace {
 
 struct Merged : Rig {
-  // An EP that has `evd` for everything.
+  // Creates an EP with `evd` as its only EVD.
   [[nodiscard]] DAT_EP_HANDLE ep_of(DAT_EVD_HANDLE evd) const {
     const DAT_EP_ATTR attr = attributes();
     DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
@@ -19,7 +19,7 @@ struct Merged : Rig {
 
 BOOST_FIXTURE_TEST_SUITE(merged_evd, Merged)
 
-// The peer's first message may overtake the last one of the handshake.
+// The peer's first message may overtake the last message of the handshake.
 BOOST_AUTO_TEST_CASE(established_precedes_what_came_before_it_on_a_merged_evd) {
   const DAT_EP_HANDLE ep = ep_of(merged);
   const DAT_EP_HANDLE neighbour = ep_of(merged);
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(established_precedes_what_came_before_it_on_a_merged_evd) {
   REQUIRE_OK(ia->psp_free_func(listening));
 }
 
-// With the connection, what was early ends, too, and what was set aside is not lost.
+// When the connection ends, a completion held for ESTABLISHED is delivered before the end.
 BOOST_AUTO_TEST_CASE(what_was_early_precedes_the_end_on_a_merged_evd) {
   const DAT_EP_HANDLE ep = ep_of(merged);
   const Side active = side();
@@ -63,7 +63,8 @@ BOOST_AUTO_TEST_CASE(what_was_early_precedes_the_end_on_a_merged_evd) {
   run();
 }
 
-// What was set aside of an EP goes with it, and only that; buffers of an SRQ are free again.
+// When an EP is freed, its held completions, and only these, are dropped; their SRQ buffers become
+// available again.
 BOOST_AUTO_TEST_CASE(what_was_early_goes_with_its_ep) {
   DAT_EP_HANDLE eps[] = {ep_of(merged), ep_of(merged)};
   const DAT_PSP_HANDLE listening = psp();
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(what_was_early_goes_with_its_ep) {
     REQUIRE_OK(connect(side().ep));
     run();
     REQUIRE_OK(ia->cr_accept_func(take_cr(), ep, 0, nullptr));
-    fake::Scheduler::instance().drop(&qp(ep));  // its ESTABLISHED does not come
+    fake::Scheduler::instance().drop(&qp(ep));  // its ESTABLISHED is never reported
   }
   Completions completions(ia, merged);
   for (std::uint64_t i = 0; i < 4; ++i) completions.push_of(static_cast<dapl::Ep*>(eps[i % 2]), i);

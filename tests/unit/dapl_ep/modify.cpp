@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_ep_modify: all masked fields or none.
+// dat_ep_modify changes all masked fields or none.
 #include <atomic>
 #include <thread>
 
@@ -46,12 +46,12 @@ BOOST_AUTO_TEST_CASE(one_bad_field_changes_nothing) {
   BOOST_CHECK_EQUAL(before.pz_handle, after.pz_handle);
   BOOST_CHECK_EQUAL(before.recv_evd_handle, after.recv_evd_handle);
   BOOST_CHECK_EQUAL(before.ep_attr.max_request_dtos, after.ep_attr.max_request_dtos);
-  REQUIRE_OK(ia->evd_free_func(param.recv_evd_handle));  // and nothing holds on to the new ones
+  REQUIRE_OK(ia->evd_free_func(param.recv_evd_handle));  // the new ones are not referenced
   REQUIRE_OK(ia->pz_free_func(param.pz_handle));
 }
 
-// The transport may block, so no spin lock is held while it takes another queue. A receive that is
-// posted meanwhile is posted to the new one.
+// The transport may block, so no spin lock is held while it replaces the queue. A receive posted
+// meanwhile waits, and goes to the new queue.
 BOOST_AUTO_TEST_CASE(receives_wait_without_a_lock) {
   dapl::Ep& ep = ep_object(side.ep);
   Buffer buffer(ia, pz);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(all_at_once) {
   BOOST_CHECK_EQUAL(init.max_rdma_read_out, 2);
   BOOST_CHECK(init.pd == &static_cast<dapl::Pz*>(param.pz_handle)->pd());
   BOOST_CHECK(init.recv_cq == object(param.recv_evd_handle).cq());
-  // The old ones are free.
+  // The old EVDs and PZ are no longer in use.
   for (const DAT_EVD_HANDLE evd : {side.recv_evd, side.request_evd, side.connect_evd})
     REQUIRE_OK(ia->evd_free_func(evd));
   REQUIRE_OK(ia->pz_free_func(old_pz));
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(completion_mode_of_its_own_evd) {
   param.ep_attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
   REQUIRE_OK(modify(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS));
   BOOST_CHECK_EQUAL(object(side.recv_evd).state() & 0x30, DAT_EVD_STATE_CONFIG_NOTIFY);
-  // It goes with the EP to another EVD.
+  // The mode moves with the EP to another EVD.
   const Side neighbour = Rig::side();
   param.recv_evd_handle = neighbour.recv_evd;
   REQUIRE_OK(modify(DAT_EP_FIELD_RECV_EVD_HANDLE));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(posted_receives) {
   CHECK_ERROR(modify(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS), DAT_INVALID_STATE);
   param.ep_attr.max_recv_dtos = 4;
   CHECK_CODE(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS), 0x80060027);
-  param.ep_attr.max_recv_dtos = 9;  // they would have to move
+  param.ep_attr.max_recv_dtos = 9;  // the posted receives would have to move
   CHECK_ERROR(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS), DAT_INVALID_STATE);
   param.ep_attr.max_recv_dtos = 6;
   REQUIRE_OK(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS));
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(posted_receives) {
   CHECK_ERROR(post_recv(side.ep, buffer, 6), DAT_INSUFFICIENT_RESOURCES);
   param.pz_handle = DAT_HANDLE_NULL;
   CHECK_ERROR(modify(DAT_EP_FIELD_PZ_HANDLE), DAT_INVALID_STATE);
-  // They stay, and complete to the new EVD.
+  // The receives stay posted, and complete to the new EVD.
   param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
   REQUIRE_OK(modify(DAT_EP_FIELD_RECV_EVD_HANDLE));
   const Side peer = Rig::side();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Every EP state with every operation: the legality matrix of the specification.
+// Every operation in every EP state: the legality matrix of the specification.
 #include "tests/unit/dapl_ep/support.h"
 
 #include <dat/dat_ib_extensions.h>
@@ -11,7 +11,7 @@
 namespace udapl::test {
 namespace {
 
-// Y allowed, F allowed and flushed, 0 allowed without effect, N INVALID_STATE, - not asked.
+// Y allowed, F allowed and flushed, 0 allowed without effect, N INVALID_STATE, - not tested.
 struct Operation {
   const char* name;
   // UNC RES PAS TEN ACT CMP CON DPD DIS
@@ -175,14 +175,14 @@ const std::vector<Operation>& operations() {
          DAT_EP_PARAM param{};
          return rig.ia->ep_query_func(side.ep, DAT_EP_FIELD_ALL, &param);
        }},
-      {"free",  // last: the EP is gone
+      {"free",  // last, because it destroys the EP
        {'Y', 'N', 'N', 'N', 'Y', 'Y', 'Y', 'Y', 'Y'},
        [](Rig& rig, const Side& side) { return rig.ia->ep_free_func(side.ep); }},
   };
   return all;
 }
 
-// An empty scheduler before and after, whatever the operation left there.
+// Empties the scheduler at the end of a case, whatever the operation has left there.
 struct Clean {
   ~Clean() { fake::Scheduler::instance().run(); }
 };
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(accept_that_names_an_ep_in_every_state) {
     BOOST_TEST_CONTEXT(dapl::name(state)) {
       Rig rig;
       const Clean clean;
-      // The request first, so that it waits while the EP goes where it is to go.
+      // The request is made first, so that it is pending while the EP is brought to its state.
       rig.psp(kService + 1);
       const Side peer = rig.side();
       REQUIRE_OK(rig.connect(peer.ep, kService + 1));
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(accept_that_names_an_ep_in_every_state) {
       }
       BOOST_CHECK_MESSAGE(is_error(code, DAT_INVALID_STATE), "0x" << std::hex << code);
       BOOST_CHECK_EQUAL(rig.state(side.ep), state);
-      // CR and peer are untouched.
+      // The CR and the peer are unaffected.
       const Side good = rig.side();
       CHECK_CODE(rig.ia->cr_accept_func(cr, good.ep, 0, nullptr), DAT_SUCCESS);
     }
@@ -283,8 +283,9 @@ BOOST_AUTO_TEST_CASE(a_handle_that_is_not_an_ep) {
         static_cast<DAT_HANDLE>(garbage.data()), static_cast<DAT_HANDLE>(garbage.data() + 1)}) {
     for (const Operation& operation : operations()) {
       const std::string name = operation.name;
-      if (name == "rsp_create" && handle == DAT_HANDLE_NULL) continue;  // the provider makes one
-      // A post is found through the first word of an object: the registry refuses what is none.
+      if (name == "rsp_create" && handle == DAT_HANDLE_NULL) continue;  // the provider makes an EP
+      // The registry dispatches a post through the first word of the object, and refuses handles
+      // that are not objects.
       const bool is_object =
           handle == side.ep || handle == rig.pz || handle == rig.cr_evd || handle == rig.ia.raw;
       if (!is_object && name.starts_with("post_")) continue;

@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(segment_lists) {
   CHECK_CODE(ia->ep_post_recv_func(active.ep, 1, nullptr, cookie_of(1), kDefault), 0x80060026);
   BOOST_CHECK_EQUAL(ep_object(active.ep).requests.cookies.outstanding(), 0U);
 
-  // Empty messages, in three ways.
+  // Empty messages, specified in three ways.
   DAT_LMR_TRIPLET garbage{0xDEAD, 0, 0xFFFFFFFF};
   for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(post_recv(passive.ep, to, i));
   REQUIRE_OK(send({}));
@@ -59,9 +59,9 @@ BOOST_AUTO_TEST_CASE(segment_lists) {
 
 BOOST_AUTO_TEST_CASE(lengths) {
   const DAT_RMR_TRIPLET ten = to.remote(10);
-  REQUIRE_OK(write({from.local(8), from.local(3)}, &ten));  // the local segments count
+  REQUIRE_OK(write({from.local(8), from.local(3)}, &ten));  // the local length is what counts
   CHECK_CODE(write({from.local(8)}, nullptr), 0x80060029);
-  REQUIRE_OK(write({}, nullptr));  // nothing goes nowhere
+  REQUIRE_OK(write({}, nullptr));  // an empty Write needs no target
   REQUIRE_OK(write({from.local(0)}, nullptr));
   REQUIRE_OK(write({from.local(8), from.local(2)}, &ten));
   REQUIRE_OK(read({from.local(8), from.local(1)}, &ten));
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(lengths) {
   for (const DAT_SEG_LENGTH expected : {11U, 0U, 0U, 10U, 9U, 0U, 16U})
     BOOST_CHECK_EQUAL(take_dto(active.request_evd).transfered_length, expected);
 
-  // The adapter's limits count; the EP's own are a wish (docs/compatibility.md).
+  // The adapter's limits are enforced; the EP's own are only requests (docs/compatibility.md).
   DAT_EP_ATTR attr = attributes();
   attr.max_message_size = attr.max_rdma_size = 20;
   Transfers small(true, attr, [](transport::Attributes& limits) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(lengths) {
   CHECK_CODE(small.send({huge, huge}), 0x80060027);
 }
 
-// A transport that does not count its receives asks the core.
+// A transport that does not count its receives queries the core.
 BOOST_AUTO_TEST_CASE(the_core_counts_receives_until_their_completions_are_taken) {
   fake::Qp& queue = qp(passive.ep);
   BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 0);
@@ -100,8 +100,8 @@ BOOST_AUTO_TEST_CASE(the_core_counts_receives_until_their_completions_are_taken)
   BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 2);
 }
 
-// A post may carry whatever it likes: every combination of the six bits and one more, for every
-// kind of request and mode of the EP. What means nothing for it counts for nothing.
+// Every combination of the six flag bits and one unknown bit is accepted, for every kind of request
+// and mode of the EP. Flags that have no meaning for a post are ignored.
 BOOST_AUTO_TEST_CASE(every_flag_on_every_post) {
   for (const bool unsignalled_mode : {false, true}) {
     DAT_EP_ATTR attr = attributes();
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(flags_reach_the_transport) {
   };
   BOOST_CHECK(!armed_after(kDefault));
   BOOST_CHECK(armed_after(kUnsignalled));
-  // A solicited send notifies a receiver that wants only those.
+  // A solicited send notifies a receiver that is notified of solicited sends only.
   DAT_EP_ATTR solicited = attributes();
   solicited.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
   Transfers s(true, solicited);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(slots) {
     for (int i = 0; i < 8; ++i) BOOST_CHECK_EQUAL(t.take_dto(t.active.request_evd).status, 0);
     REQUIRE_OK(t.ia->ep_get_status_func(t.active.ep, nullptr, nullptr, &request_idle));
     BOOST_CHECK_EQUAL(request_idle, DAT_TRUE);
-    REQUIRE_OK(t.post_recv(t.passive.ep, t.to, 8));  // recovered: completions make room
+    REQUIRE_OK(t.post_recv(t.passive.ep, t.to, 8));  // the completions have made room
     REQUIRE_OK(t.send({t.from.local(1)}));
   }
 }
@@ -215,15 +215,16 @@ BOOST_AUTO_TEST_CASE(suppressed_successes_free_their_slots) {
     Transfers t(thread_safe);
     for (int i = 0; i < 1000; ++i) REQUIRE_OK(t.write({}, nullptr, kSuppress));
     BOOST_CHECK(t.empty(t.active.request_evd));
-    REQUIRE_OK(t.send({t.from.local(1)}, kSuppress));  // nobody receives: it fails and is heard of
+    REQUIRE_OK(t.send({t.from.local(1)}, kSuppress));  // without a receive it fails, and reports it
     BOOST_CHECK_EQUAL(t.take_dto(t.active.request_evd).status, DAT_DTO_ERR_RECEIVER_NOT_READY);
     Rig::run();
     BOOST_CHECK_EQUAL(t.take_connection(t.active.connect_evd), DAT_CONNECTION_EVENT_BROKEN);
   }
 }
 
-// A mixture of suppressed and other requests against a model: events come for exactly those that
-// are not suppressed, in posting order, and the ring never runs full on its own.
+// A random mixture of suppressed and other requests, checked against a model: exactly those that
+// are not suppressed have events, in posting order, and the ring does not fill up with suppressed
+// ones.
 BOOST_AUTO_TEST_CASE(suppressed_and_others_mixed) {
   std::uint32_t random = 12345;
   for (int round = 0; round < 200; ++round) {
@@ -261,7 +262,7 @@ void check_without_evds(bool thread_safe, const DAT_EP_ATTR* attributes) {
   REQUIRE_OK(t.ia->ep_get_status_func(quiet.ep, nullptr, &recv_idle, nullptr));
   BOOST_CHECK_EQUAL(recv_idle, DAT_TRUE);
   REQUIRE_OK(t.post_recv(quiet.ep, t.to, 1));
-  REQUIRE_OK(t.ia->ep_disconnect_func(quiet.ep, DAT_CLOSE_ABRUPT_FLAG));  // flushed to nowhere
+  REQUIRE_OK(t.ia->ep_disconnect_func(quiet.ep, DAT_CLOSE_ABRUPT_FLAG));  // flushes are discarded
   for (std::uint64_t i = 0; i < 50; ++i) REQUIRE_OK(t.post_send(quiet.ep, t.from, i));
   REQUIRE_OK(t.ia->ep_reset_func(quiet.ep));
   Rig::run();
@@ -275,7 +276,7 @@ BOOST_AUTO_TEST_CASE(directions_without_evd) {
   }
 }
 
-// As many as the old library takes.
+// As many as the old library accepts.
 BOOST_AUTO_TEST_CASE(receives_of_an_ep_without_attributes_and_evds) {
   Transfers t(true);
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The consumer's calls against the service thread. Worth most under a thread sanitizer.
+// The consumer's calls racing with the service thread. Most useful with the thread sanitizer.
 #include "tests/unit/dapl_ep/support.h"
 
 #include <thread>
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kRounds = 300;
 
-// The next connection event, waited for.
+// Waits for the next connection event and returns its number.
 int await_connection(const Rig& rig, DAT_EVD_HANDLE evd) {
   DAT_EVENT event{};
   DAT_COUNT more = 0;
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(lives_with_a_service_thread) {
     REQUIRE_OK(post_send(active.ep, from, 2));
     BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).status, DAT_DTO_SUCCESS);
     BOOST_CHECK_EQUAL(take_dto(active.request_evd).status, DAT_DTO_SUCCESS);
-    // Both ends at once.
+    // Both sides disconnect at the same time.
     std::thread other(
         [&] { static_cast<void>(ia->ep_disconnect_func(passive.ep, DAT_CLOSE_GRACEFUL_FLAG)); });
     REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_ABRUPT_FLAG));
@@ -70,13 +70,13 @@ BOOST_AUTO_TEST_CASE(rsp_free_against_its_request) {
     REQUIRE_OK(connect(active.ep));
     if (round % 3 == 0) std::this_thread::yield();
     const DAT_RETURN code = ia->rsp_free_func(rsp);
-    CHECK_CODE(code, DAT_SUCCESS);  // whoever comes first
+    CHECK_CODE(code, DAT_SUCCESS);  // in both orders
     if (state(passive.ep) == DAT_EP_STATE_UNCONNECTED) {
       ++freed;
       BOOST_REQUIRE_EQUAL(await_connection(*this, active.connect_evd),
                           DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
       BOOST_CHECK(empty(cr_evd));
-    } else {  // the request came first
+    } else {  // the request arrived first
       REQUIRE_OK(ia->cr_reject_func(await_cr(*this), 0, nullptr));
       BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
       BOOST_REQUIRE_EQUAL(await_connection(*this, active.connect_evd),
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(free_against_the_reports_of_the_transport) {
     REQUIRE_OK(connect(active.ep));
     REQUIRE_OK(ia->cr_accept_func(await_cr(*this), passive.ep, 0, nullptr));
     if (round % 2 == 0) std::this_thread::yield();
-    REQUIRE_OK(ia->ep_free_func(active.ep));  // whatever is on its way to it
+    REQUIRE_OK(ia->ep_free_func(active.ep));  // whichever report is in flight to it
     REQUIRE_OK(ia->ep_free_func(passive.ep));
     for (const Side& side : {active, passive}) {
       DAT_EVENT event{};
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(posts_against_the_end_of_the_connection) {
         active.ep, round % 2 == 0 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG));
     static_cast<void>(await_connection(*this, active.connect_evd));
     const int before = posted;
-    while (posted < before + 20) std::this_thread::yield();  // flushed ones
+    while (posted < before + 20) std::this_thread::yield();  // these posts are flushed
     stop = true;
     poster.join();
     reaper.join();

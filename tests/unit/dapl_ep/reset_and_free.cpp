@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What becomes of an EP's work and events when it is reset or freed.
+// What happens to an EP's posted work and events when it is reset or freed.
 #include "tests/unit/dapl_ep/support.h"
 
 #include <utility>
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(many_lives) {
   Buffer to(ia, pz);
   for (std::uint64_t life = 0; life < 200; ++life) {
     join(active, passive);
-    // More than is dequeued: what is left at the reset must not disturb the next life.
+    // More than is dequeued: completions left at the reset must not disturb the next life.
     for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(post_recv(passive.ep, to, life * 100 + i));
     for (std::uint64_t i = 0; i < 5; ++i) REQUIRE_OK(post_send(active.ep, from, life * 100 + i));
     BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).user_cookie.as_64, life * 100);
@@ -97,11 +97,11 @@ BOOST_AUTO_TEST_CASE(free_with_work_and_completions) {
     REQUIRE_OK(post_recv(passive.ep, buffer, i));
     REQUIRE_OK(post_send(active.ep, buffer, i));
   }
-  static_cast<void>(take_dto(passive.recv_evd));  // the others are in the stash now
+  static_cast<void>(take_dto(passive.recv_evd));  // moves the others into the stash
   REQUIRE_OK(ia->ep_free_func(passive.ep));
   REQUIRE_OK(ia->ep_free_func(active.ep));
   run();
-  DAT_EVENT event{};  // what is left names a dead EP or is gone; either way this does not crash
+  DAT_EVENT event{};  // the remaining events are gone or name a freed EP; neither may crash
   while (ia->evd_dequeue_func(passive.recv_evd, &event) == DAT_SUCCESS)
     BOOST_CHECK(dapl::handle_cast<dapl::Ep>(event.event_data.dto_completion_event_data.ep_handle) ==
                 nullptr);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(freed_from_inside_its_own_event) {
     join(side, peer);
     REQUIRE_OK(ia->evd_modify_cno_func(side.connect_evd, ia.cno(agent.agent())));
     agent.ep = side.ep;
-    if (by_disconnect) {  // the agent runs in our thread, inside dat_ep_disconnect
+    if (by_disconnect) {  // the agent runs in this thread, inside dat_ep_disconnect
       REQUIRE_OK(ia->ep_disconnect_func(side.ep, DAT_CLOSE_ABRUPT_FLAG));
     } else {  // inside the transport's report
       REQUIRE_OK(ia->ep_disconnect_func(peer.ep, DAT_CLOSE_ABRUPT_FLAG));

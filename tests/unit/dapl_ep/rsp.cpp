@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// RSPs: one request for one EP, and an EP of ours where the program names none.
+// RSPs: one request for one EP, and an EP made by the provider if the program names none.
 #include "tests/unit/dapl_ep/places.h"
 
 namespace udapl::test {
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(rsp_takes_one_request) {
   const Side second = side();
   const Side active = side();
   REQUIRE_OK(connect(active.ep));
-  REQUIRE_OK(connect(second.ep));  // both are on their way
+  REQUIRE_OK(connect(second.ep));  // both are in flight
   run();
   BOOST_CHECK_EQUAL(take_connection(second.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
   const auto arrival = take_request();
@@ -56,10 +56,10 @@ BOOST_AUTO_TEST_CASE(rsp_takes_one_request) {
   BOOST_CHECK_EQUAL(query(arrival.cr_handle).local_ep_handle, passive.ep);
   DAT_RSP_PARAM gone{};
   CHECK_ERROR(ia->rsp_query_func(place, DAT_RSP_FIELD_ALL, &gone), DAT_INVALID_HANDLE);
-  REQUIRE_OK(ia->rsp_free_func(place));  // once, as existing programs do, and without effect
+  REQUIRE_OK(ia->rsp_free_func(place));  // without effect; once, because existing programs do it
   CHECK_ERROR(ia->rsp_free_func(place), DAT_INVALID_HANDLE);
   CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr), 0x8005000C);
-  const DAT_PSP_HANDLE successor = psp();  // the place is free
+  const DAT_PSP_HANDLE successor = psp();  // the connection qualifier is free
   REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr));
   run();
   BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(rsp_rejected_gives_the_ep_back) {
   run();
   BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
   const Side active = side();
-  join(active, passive);  // reusable, its receive still posted
+  join(active, passive);  // the EP is reusable, with its receive still posted
   REQUIRE_OK(post_send(active.ep, buffer, 1));
   BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).user_cookie.as_64, 12U);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// PSPs and CSPs, the requests that arrive there, and the EPs a PSP may come with.
+// PSPs and CSPs, the requests that arrive there, and the EPs that a PSP may provide.
 #include "tests/unit/dapl_ep/places.h"
 
 namespace udapl::test {
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(psp_arguments) {
   BOOST_CHECK_EQUAL(param.psp_flags, DAT_PSP_CONSUMER_FLAG);
   REQUIRE_OK(ia->psp_free_func(made));
   CHECK_ERROR(ia->psp_free_func(made), DAT_INVALID_HANDLE);
-  REQUIRE_OK(create(ia.raw, kService, cr_evd, 0, &second));  // the place is free at once
+  REQUIRE_OK(create(ia.raw, kService, cr_evd, 0, &second));  // the qualifier is free at once
 }
 
 BOOST_AUTO_TEST_CASE(psp_any) {
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_request_and_its_event) {
   DAT_CR_PARAM dummy{};
   REQUIRE_OK(ia->cr_query_func(arrival.cr_handle, raw_enum<DAT_CR_PARAM_MASK>(0x20), &dummy));
   CHECK_CODE(ia->cr_query_func(arrival.cr_handle, DAT_CR_FIELD_ALL, nullptr), 0x80060027);
-  // What cannot be accepted into.
+  // EPs that the request cannot be accepted into.
   CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr), 0x8005000C);
   CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, pz, 0, nullptr), 0x8005000C);
   const OpenIa other;
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_cr_outlives_its_psp) {
   const DAT_PSP_HANDLE place = psp();
   const Side active = request();
   const Side too_late = side();
-  REQUIRE_OK(connect(too_late.ep));  // on its way when the PSP ends
+  REQUIRE_OK(connect(too_late.ep));  // in flight when the PSP ends
   REQUIRE_OK(ia->psp_free_func(place));
   run();
   BOOST_CHECK_EQUAL(take_connection(too_late.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(provider_ep) {
   BOOST_CHECK(param.pz_handle == DAT_HANDLE_NULL);
   BOOST_CHECK(param.connect_evd_handle == DAT_HANDLE_NULL);
   BOOST_CHECK(param.remote_ia_address_ptr != nullptr);
-  BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_in, 4);  // as the peer sends out
+  BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_in, 4);  // the peer's max_rdma_read_out
   BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_out, 4);
   Buffer buffer(ia, pz);
   CHECK_CODE(post_recv(ep, buffer, 1), 0x80070039);
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(provider_ep) {
   run();
   BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
   BOOST_CHECK_EQUAL(take_connection(param.connect_evd_handle), DAT_CONNECTION_EVENT_ESTABLISHED);
-  REQUIRE_OK(ia->ep_free_func(ep));  // the consumer's now
+  REQUIRE_OK(ia->ep_free_func(ep));  // now owned by the consumer
   run();
 }
 
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
   BOOST_CHECK_EQUAL(param.evd_handle, cr_evd);
   REQUIRE_OK(ia->csp_free_func(made));
   CHECK_ERROR(ia->csp_free_func(made), DAT_INVALID_HANDLE);
-  REQUIRE_OK(create(&comm, nullptr, cr_evd, &made));  // anywhere, any port
+  REQUIRE_OK(create(&comm, nullptr, cr_evd, &made));  // any address, any port
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
   any.sin6_port = htons(2346);
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
 
 // ---- inside agents ----------------------------------------------------------------------------
 
-// Frees the place that called it, and takes the request.
+// An agent that dequeues the request and frees the PSP whose event called it.
 struct OneShot {
   const OpenIa* ia;
   DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(srq_buffers_survive_their_ep) {
   for (std::uint64_t i = 0; i < 4; ++i)
     REQUIRE_OK(ia->srq_post_recv_func(queue, 1, &segment, cookie_of(i)));
   for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(post_send(peer.ep, from, i));
-  static_cast<void>(take_dto(one.recv_evd));  // two more are in the stash
+  static_cast<void>(take_dto(one.recv_evd));  // moves two more into the stash
   REQUIRE_OK(ia->ep_free_func(one.ep));
   DAT_SRQ_PARAM param{};
   REQUIRE_OK(ia->srq_query_func(queue, DAT_SRQ_FIELD_ALL, &param));

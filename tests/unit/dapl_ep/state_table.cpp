@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// ep_state.h against an independent transcription of the specification: every state with every
-// input.
+// Checks ep_state.h against an independent transcription of the specification: every state with
+// every input.
 #include <boost/test/unit_test.hpp>
 
 #include <map>
@@ -28,8 +28,8 @@ struct Go {
   int event = 0;
 };
 
-// The transitions of the specification. What is not here is illegal for a call, and without effect
-// for a report of the transport.
+// The transitions of the specification. Any other input is illegal if it is a call, and without
+// effect if it is a report of the transport.
 const std::map<std::pair<DAT_EP_STATE, EpInput>, Go> kTransitions = {
     {{kUnc, EpInput::kConnect}, {kAct}},
     {{kUnc, EpInput::kReserve}, {kRes}},
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(an_error_names_the_state) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_state_and_no_input) {
-  const volatile int number = 0x7F;  // as a C program may have it
+  const volatile int number = 0x7F;  // not an enumerator, as a C program may pass it
   const auto no_state = static_cast<DAT_EP_STATE>(number);
   BOOST_CHECK_EQUAL(std::string(name(no_state)), "(no state)");
   for (const DAT_EP_STATE state : kEpStates)

@@ -152,7 +152,7 @@ Side Rig::reach(DAT_EP_STATE wanted) {
       REQUIRE_OK(connect(this->side().ep, conn_qual));
       run();
       REQUIRE_OK(ia->cr_accept_func(take_cr(), side.ep, 0, nullptr));
-      break;  // the scheduler does not run: the outcome is unknown
+      break;  // the outcome stays pending, because the scheduler does not run
     case DAT_EP_STATE_CONNECTED:
     case DAT_EP_STATE_DISCONNECT_PENDING:
     case DAT_EP_STATE_DISCONNECTED: {

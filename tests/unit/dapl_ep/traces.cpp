@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What is traced of objects, connections, transfers and wake-ups.
+// The traces of objects, connections, transfers and wake-ups.
 #include "dapl/objects/trace_points.h"
 #include "tests/unit/dapl_ep/support.h"
 
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(calls_and_what_they_return) {
   BOOST_CHECK_EQUAL(returns[0].object, pz);
   BOOST_CHECK_EQUAL(returns[0].type, "PZ");
   BOOST_CHECK_EQUAL(returns[1].code, 0);
-  BOOST_CHECK_EQUAL(returns[2].type, "IA");  // what it is, not what the call wants
+  BOOST_CHECK_EQUAL(returns[2].type, "IA");  // the type of the object, not the one expected
   alignas(64) static std::byte nothing[256] = {};
   CHECK_ERROR(ia->pz_query_func(nothing, DAT_PZ_FIELD_ALL, &param), DAT_INVALID_HANDLE);
   BOOST_CHECK_EQUAL(traced.of(Kind::kReturn).at(3).type, "");
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_connection_with_its_addresses) {
   BOOST_CHECK(ends[0].detail.ends_with(" 127.0.0.1:4711"));
   const Lines states = about(traced.of(Kind::kState), active.ep);
   BOOST_REQUIRE_EQUAL(states.size(), 2U);
-  BOOST_CHECK_EQUAL(states[1].detail, states[0].text);  // from where the one before led
+  BOOST_CHECK_EQUAL(states[1].detail, states[0].text);  // starts where the previous one ended
   REQUIRE_OK(ia->psp_free_func(listening));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Memory runs out while the core hears of a connection request: nobody is there to be told but the
-// peer. (Want of memory in calls: tests/conformance/resources.cpp.)
+// The core runs out of memory while a connection request is delivered to it, when only the peer can
+// be notified. (For calls that run out of memory see tests/conformance/resources.cpp.)
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// The n-th allocation of this thread from now on fails, and only that; 0: none.
+// Only the n-th allocation of this thread from now on fails; 0 means none.
 thread_local int fail_allocation = 0;
 thread_local int allocations = 0;
 
@@ -26,7 +26,7 @@ void* allocate(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// The other forms of the standard library come to these.
+// The other forms in the standard library call these.
 [[gnu::noinline]] void* operator new(std::size_t size) { return allocate(size, 1); }
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
@@ -46,7 +46,7 @@ namespace {
 // Takes all blocks out of the pool, so that the next object needs memory.
 template <class T>
 void empty_the_pool() {
-  static void* latest;  // holds on to them: a chain
+  static void* latest;  // a list that keeps the blocks reachable
   for (const int before = allocations; allocations == before;) {
     void** const block = static_cast<void**>(dapl::ObjectPool<T>::instance().allocate());
     *block = std::exchange(latest, block);
@@ -58,7 +58,8 @@ struct Starved : Places {
     empty_the_pool<dapl::Cr>();
     empty_the_pool<dapl::Ep>();
   }
-  // A peer's request, while the n-th allocation of its delivery fails; was it refused for that?
+  // Makes a peer's request fail in the n-th allocation of its delivery. Returns whether that
+  // refused the request.
   [[nodiscard]] bool refused(int n) {
     fake::settings().before_request = [n] { fail_allocation = n; };
     const Side active = request();
@@ -99,7 +100,8 @@ BOOST_AUTO_TEST_CASE(a_request_that_brings_an_ep) {
   REQUIRE_OK(ia->cr_reject_func(take_cr(), 0, nullptr));
 }
 
-// It gives the request back and listens again; without memory for that it is there without a place.
+// The RSP refuses the request and listens again. If there is no memory for that, the RSP remains
+// without a listener, and its connection qualifier is free.
 BOOST_AUTO_TEST_CASE(a_request_to_an_rsp_whose_evd_is_full) {
   const DAT_PSP_HANDLE other = psp(kService + 1);
   for (int i = 0; i < 8; ++i) static_cast<void>(request(kService + 1));
