@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// No exception leaves a call.
+// No exception escapes from a call.
 #include "dapl/objects/boundary.h"
 
 #include "tests/unit/dapl_events/support.h"

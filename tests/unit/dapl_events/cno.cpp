@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(query_tells_what_it_is_tied_to) {
   BOOST_CHECK_EQUAL(param.proxy.agent.instance_data, &counting);
   REQUIRE_OK(ia.post(ia.evd(kSoftware, 1, with_agent)));
   REQUIRE_OK(ia->cno_query_func(with_agent, DAT_CNO_FIELD_PROXY, &param));
-  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 0);  // it has fired
+  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 0);  // the agent has fired
   DAT_CNO_HANDLE with_fd = DAT_HANDLE_NULL;
   DAT_FD fd = -1;
   REQUIRE_OK(ia->cno_fd_create_func(ia.raw, &fd, &with_fd));
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_trigger_sticks_until_one_wait_takes_it) {
   Woken woken = wait(ia, cno);
   REQUIRE_OK(woken.code);
   BOOST_CHECK_EQUAL(woken.evd, second);        // the latest
-  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // although nothing was dequeued
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // although no event has been dequeued
   REQUIRE_OK(ia.post(first));
   woken = wait(ia, cno, kForever);
   BOOST_CHECK_EQUAL(woken.evd, first);
@@ -113,15 +113,15 @@ BOOST_AUTO_TEST_CASE(a_disabled_evd_does_not_trigger) {
   fake::Scheduler::instance().run();
   CHECK_CODE(wait(ia, cno).code, 0x000D0000);
   REQUIRE_OK(ia->evd_enable_func(evd));
-  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // not for what was there
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // earlier events do not trigger
   BOOST_CHECK(completions.cq().armed());
   completions.push(2);
   fake::Scheduler::instance().run();
   REQUIRE_OK(wait(ia, cno).code);
 }
 
-// Whenever a CNO is not triggered, the CQs of its enabled EVDs are armed: a consumer that drains
-// and waits cannot miss a completion, however many it left undequeued.
+// While a CNO is not triggered, the CQs of its enabled EVDs are armed: a consumer that drains and
+// waits cannot miss a completion, even if it has left events in the queue.
 BOOST_AUTO_TEST_CASE(completion_queues_are_armed_while_a_trigger_is_possible) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 64, cno);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(completion_queues_are_armed_while_a_trigger_is_possible) {
     BOOST_CHECK_EQUAL(woken.evd, evd);
     CHECK_CODE(wait(ia, cno).code, 0x000D0000);
   }
-  // Detached and attached again: armed again.
+  // Detaching and attaching the EVD arms its CQ again.
   completions.push(9);
   fake::Scheduler::instance().run();
   REQUIRE_OK(ia->evd_modify_cno_func(evd, DAT_HANDLE_NULL));
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(the_documented_way_to_release_a_waiter) {
   REQUIRE_OK(ia->cno_free_func(cno));
 }
 
-// The agent is not called: no EVD is left that it could look into.
+// The agent is not called, because no EVD is left for it to drain.
 BOOST_AUTO_TEST_CASE(the_last_evd_releases_waiters_and_not_the_agent) {
   CountingAgent counting;
   const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
@@ -192,8 +192,8 @@ BOOST_AUTO_TEST_CASE(the_last_evd_releases_waiters_and_not_the_agent) {
   REQUIRE_OK(woken.code);
   BOOST_CHECK(woken.evd == DAT_HANDLE_NULL);
   BOOST_CHECK_EQUAL(counting.calls.load(), 0);
-  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // later waits wait
-  REQUIRE_OK(ia->cno_free_func(cno));          // the agent ends before the IA is closed
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // later waits block again
+  REQUIRE_OK(ia->cno_free_func(cno));          // `counting` is destroyed before the IA is closed
 }
 
 BOOST_AUTO_TEST_CASE(a_freed_evd_is_no_hint) {
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_descriptor_is_readable_exactly_while_triggered) {
     BOOST_CHECK(!readable(fd));
   }
   REQUIRE_OK(ia.post(first));
-  REQUIRE_OK(wait(ia, cno).code);  // a wait consumes it too
+  REQUIRE_OK(wait(ia, cno).code);  // a wait consumes the trigger, too
   BOOST_CHECK(!readable(fd));
   REQUIRE_OK(ia->evd_free_func(first));
   REQUIRE_OK(ia->evd_free_func(second));
@@ -239,8 +239,8 @@ BOOST_AUTO_TEST_CASE(a_descriptor_is_readable_exactly_while_triggered) {
   BOOST_CHECK_EQUAL(::fcntl(fd, F_GETFD), -1);  // closed with the CNO
 }
 
-// Reading the descriptor is the CNO's business (dat_cno_fd_create); a program that does it all the
-// same loses no event.
+// Only the CNO should read the descriptor (dat_cno_fd_create); a program that reads it all the same
+// loses no event.
 BOOST_AUTO_TEST_CASE(a_descriptor_that_the_program_has_read) {
   DAT_FD fd = -1;
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(close_waits_for_a_running_agent) {
   BOOST_CHECK(slow.done.load());
 }
 
-// udapl-semantics 5.7: drain, wait, drain.
+// The protocol of udapl-semantics 5.7: drain, wait, drain.
 BOOST_AUTO_TEST_CASE(the_consumer_protocol_never_hangs) {
   const ServiceThread service;
   const DAT_CNO_HANDLE cno = ia.cno();

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(an_agent_is_called_once_and_consumes_the_trigger) {
   completions.push(1);
   fake::Scheduler::instance().run();
   BOOST_CHECK_EQUAL(counting.calls.load(), 1);
-  // ... and an agent installed after it hears of the next event all the same.
+  // ... and an agent installed afterwards is called for the next event all the same.
   REQUIRE_OK(ia->cno_modify_agent_func(cno, counting.agent()));
   BOOST_CHECK_EQUAL(counting.calls.load(), 1);
   completions.push(2);
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(an_agent_and_a_waiter_are_both_told) {
   BOOST_CHECK_EQUAL(counting.calls.load(), 1);
 }
 
-// What an agent may do: dequeue, post, install itself again, free the EVD it was called for.
+// An agent may dequeue, post, install itself again, and free the EVD for which it was called.
 BOOST_AUTO_TEST_CASE(agents_may_call_back) {
   struct Busy {
     const OpenIa* ia;
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(agents_may_call_back) {
     }
   }
   BOOST_CHECK_EQUAL(busy.calls, 3);
-  CHECK_ERROR(busy.close_code, DAT_INVALID_STATE);  // instead of waiting for itself
+  CHECK_ERROR(busy.close_code, DAT_INVALID_STATE);  // instead of a deadlock with itself
   CHECK_ERROR(ia->evd_free_func(evd), DAT_INVALID_HANDLE);
   BOOST_CHECK_EQUAL(ia.take(busy.other), 1);
 }

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(software_events_keep_their_order_and_fill_the_queue) {
   CHECK_CODE(ia.post(evd, 9), 0x800E0000);
   for (long i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(ia.take(evd), i);
   BOOST_CHECK_EQUAL(ia.take(evd), -1);
-  BOOST_CHECK_EQUAL(ia.take(ia.async), -1);  // nothing was lost: no overflow is reported
+  BOOST_CHECK_EQUAL(ia.take(ia.async), -1);  // no event was lost, so no overflow is reported
 
   DAT_EVENT event{};
   event.event_number = DAT_DTO_COMPLETION_EVENT;
@@ -145,8 +145,7 @@ BOOST_AUTO_TEST_CASE(completions_come_out_in_order_across_the_stash) {
   }
 }
 
-// The gate of an EVD is open exactly while a look at the completions is all that a dequeue has to
-// do.
+// The dequeue gate of an EVD is open exactly while a dequeue needs no more than to poll the CQ.
 BOOST_AUTO_TEST_CASE(the_gate_of_an_evd) {
   const auto is_open = [](DAT_EVD_HANDLE of) { return object(of).dequeue_gate.load() == 0; };
   const DAT_EVD_HANDLE merged = ia.evd(kDto | kSoftware, 8);
@@ -154,7 +153,7 @@ BOOST_AUTO_TEST_CASE(the_gate_of_an_evd) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
   Completions completions(ia, evd);
   BOOST_CHECK(is_open(evd));
-  {  // an event that is none of the CQ's
+  {  // an event that is no longer in the CQ
     completions.push(1);
     object(evd).reap();
     BOOST_CHECK(!is_open(evd));
@@ -237,7 +236,7 @@ BOOST_AUTO_TEST_CASE(forget_drops_one_ep_from_the_stash) {
   const int other = 0;
   for (std::uint64_t i = 0; i < 10; ++i) completions.push_of(i % 2 == 0 ? &ep : &other, i);
   DAT_EVENT event{};
-  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));  // the rest is in the stash now
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));  // moves the rest into the stash
   object(evd).forget(*reinterpret_cast<const dapl::Ep*>(&ep));
   for (std::uint64_t i = 1; i < 10; i += 2) {
     REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
@@ -299,7 +298,7 @@ BOOST_AUTO_TEST_CASE(overflow_is_reported_once_per_episode) {
   for (int i = 0; i < 5; ++i) object(evd).post(event);
   BOOST_CHECK_EQUAL(reports(), 1);
   DAT_EVENT out{};
-  REQUIRE_OK(ia->evd_dequeue_func(evd, &out));  // what was queued is still there
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &out));  // the queued event is not lost
   object(evd).post(event);
   BOOST_CHECK_EQUAL(reports(), 0);
   object(evd).post(event);
@@ -310,7 +309,8 @@ BOOST_AUTO_TEST_CASE(overflow_is_reported_once_per_episode) {
   BOOST_CHECK_EQUAL(reports(), 0);
 }
 
-// Anyone can ask for a connection: requests leave room for two events of each EP, at most half.
+// Any peer can request a connection, so requests leave room for two events of each EP, up to half
+// of the queue.
 BOOST_AUTO_TEST_CASE(requests_leave_room_for_the_events_of_connections) {
   const DAT_EVENT request = connection_event(DAT_CONNECTION_REQUEST_EVENT);
   for (const auto& [connections, room] : {std::pair(0, 8), std::pair(1, 6), std::pair(100, 4)}) {
@@ -358,8 +358,8 @@ BOOST_AUTO_TEST_CASE(lost_completions_end_waiting_but_not_dequeuing) {
   for (int i = 0; i < 4; ++i) REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
 }
 
-// dat_evd_wait takes an event that is there without becoming the waiter, but not one that it may
-// not take.
+// dat_evd_wait dequeues an event that is already there without becoming the waiter, but not from an
+// unwaitable EVD.
 BOOST_AUTO_TEST_CASE(an_event_that_is_there_is_not_waited_for_on_an_unwaitable_evd) {
   for (const unsigned flags : {kDto, kDto | kSoftware}) {
     const DAT_EVD_HANDLE evd = ia.evd(flags, 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Every operation on an EVD in every state that an EVD can be in.
+// Every operation on an EVD in every state of the EVD.
 #include "tests/unit/dapl_events/support.h"
 
 #include <array>
@@ -18,7 +18,7 @@ struct State {
   bool waitable;
   bool with_cno;
   bool waited;
-  int events;  // 0, 1, or as many as fit
+  int events;  // 0, 1, or kQlen
 };
 constexpr DAT_COUNT kQlen = 4;
 
@@ -123,7 +123,8 @@ const std::array kOperations = {
               }},
 };
 
-// Makes the EVD, puts it in the state, runs the operation, checks the code and the state bands.
+// Creates an EVD, brings it to the state, and checks its state bits and the operation's return
+// code.
 void check(const OpenIa& ia, const State& state, const Operation& operation) {
   const DAT_CNO_HANDLE cno = state.with_cno ? ia.cno() : DAT_HANDLE_NULL;
   const DAT_EVD_HANDLE evd =
@@ -149,7 +150,7 @@ void check(const OpenIa& ia, const State& state, const Operation& operation) {
                                      << ", expected 0x" << operation.expected(state));
 
   if (state.waited) {
-    // Whatever it was, the waiter is there until it is sent away.
+    // After any operation the waiter stays until it is made to leave.
     REQUIRE_OK(ia->evd_set_unwaitable_func(evd));
     waiter.get();
   }
@@ -183,7 +184,7 @@ BOOST_AUTO_TEST_CASE(operations_on_what_is_no_evd) {
   REQUIRE_OK(ia->evd_free_func(dead));
   for (const DAT_HANDLE handle : {DAT_HANDLE{nullptr}, ia.raw, ia.cno(), dead}) {
     for (const Operation& operation : kOperations) {
-      // A dequeue is found through the first word of an object: the registry refuses null.
+      // The registry dispatches a dequeue through the first word of the object, and refuses null.
       if (handle == nullptr && std::string_view(operation.name) == "dequeue") continue;
       const DAT_RETURN code = operation.run(ia, handle);
       BOOST_CHECK_MESSAGE(is_error(code, DAT_INVALID_HANDLE),

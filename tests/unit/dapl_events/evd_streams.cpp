@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The streams of an EVD: which go together, and in which modes of completion.
+// The streams of an EVD: which ones can be merged, and in which completion modes.
 #include "tests/unit/dapl_events/support.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(create_agrees_with_the_merging_matrix) {
   }
 }
 
-// Streams of all modes go together; what the EVD says of itself is its strictest one.
+// Streams of all modes can be merged; the EVD reports the strictest mode.
 BOOST_AUTO_TEST_CASE(modes_of_streams_that_share_an_evd) {
   using Kind = dapl::Evd::StreamKind;
   constexpr std::array<DAT_COMPLETION_FLAGS, 4> kModes = {
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(modes_of_streams_that_share_an_evd) {
             evd.attach_stream(kind_b, b);
             const DAT_EVD_STATE both = std::min(band(a, kind_a), band(b, kind_b));
             BOOST_CHECK_EQUAL(evd.state() & 0x30, both);
-            // Events that wake nobody cannot be counted by a waiter.
+            // A waiter cannot count events that do not notify.
             DAT_EVENT event;
             DAT_COUNT more = 0;
             CHECK_CODE(ia->evd_wait_func(&evd, 0, 1, &event, &more), DAT_TIMEOUT_EXPIRED);

@@ -25,7 +25,7 @@ Outcome wait(const OpenIa& ia, DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout, DAT_COUN
   return outcome;
 }
 
-// A wait in another thread that sleeps already.
+// Starts a wait in another thread, which is the EVD's waiter when this returns.
 std::future<Outcome> sleeper(const OpenIa& ia, DAT_EVD_HANDLE evd, DAT_TIMEOUT timeout = kLate,
                              DAT_COUNT threshold = 1) {
   auto result = std::async(std::launch::async, [&ia, evd, timeout, threshold] {
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_threshold_absorbs_wake_ups_below_it) {
   BOOST_CHECK_EQUAL(ia.take(evd), 2);
 }
 
-// Wake-ups that do not satisfy the waiter must not give it more time.
+// Wake-ups that do not satisfy the waiter must not extend its timeout.
 BOOST_AUTO_TEST_CASE(the_deadline_is_absolute) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 1000);
   const auto begin = Clock::now();
@@ -146,10 +146,10 @@ BOOST_AUTO_TEST_CASE(sleeps_through_events_that_do_not_notify) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
   Completions completions(ia, evd);
   completions.push(1, false);
-  REQUIRE_OK(wait(ia, evd, kLate).code);  // there at entry: returned at once
+  REQUIRE_OK(wait(ia, evd, kLate).code);  // returns at once for an event that is already queued
   auto waiter = sleeper(ia, evd);
   while (!completions.cq().armed()) std::this_thread::yield();
-  // Let it go to sleep: after arming it looks once more.
+  // Lets the waiter go to sleep: after arming, it polls the CQ once more.
   BOOST_CHECK(still_sleeps(waiter));
   completions.push(2, false);
   BOOST_CHECK(still_sleeps(waiter));
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(unwaitable_sends_the_waiter_away) {
   REQUIRE_OK(ia->evd_clear_unwaitable_func(evd));
   REQUIRE_OK(ia->evd_clear_unwaitable_func(evd));
   CHECK_CODE(wait(ia, evd, 0).code, 0x800F0000);
-  // Unwaitable and waitable again before the waiter runs: it leaves all the same.
+  // The waiter leaves even if the EVD is waitable again before the waiter runs.
   auto again = sleeper(ia, evd);
   REQUIRE_OK(ia->evd_set_unwaitable_func(evd));
   REQUIRE_OK(ia->evd_clear_unwaitable_func(evd));
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_signal_interrupts) {
       done = true;
     });
     await_waiter(evd);
-    while (!done) {  // it may not sleep yet
+    while (!done) {  // the first signals may arrive before the waiter sleeps
       pthread_kill(waiter.native_handle(), SIGUSR1);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -255,20 +255,20 @@ BOOST_AUTO_TEST_CASE(a_waiter_takes_the_notification_from_the_cno) {
   DAT_EVD_HANDLE hint = evd;
   CHECK_CODE(ia->cno_wait_func(cno, 0, &hint), 0x000D0000);
   BOOST_CHECK(hint == DAT_HANDLE_NULL);
-  BOOST_CHECK(completions.cq().armed());  // for the CNO again
+  BOOST_CHECK(completions.cq().armed());  // re-armed for the CNO
   completions.push(2);
   fake::Scheduler::instance().run();
   REQUIRE_OK(ia->cno_wait_func(cno, 0, &hint));
   BOOST_CHECK_EQUAL(hint, evd);
 }
 
-// The event comes when the waiter has given up and not yet left: it is told to the CNO, which hears
-// of nothing while somebody waits.
+// While an EVD has a waiter, its CNO is not triggered. An event that arrives after the waiter has
+// given up, but before it has left, must trigger the CNO.
 BOOST_AUTO_TEST_CASE(a_notification_that_a_leaving_waiter_missed_goes_to_the_cno) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 4, cno);
   auto& cq = static_cast<fake::Cq&>(*object(evd).cq());
-  // The transport blocks, so the next look at the queue is the last one.
+  // The transport blocks, so the next poll of the CQ is the waiter's last one.
   fake::settings().drive = true;
   fake::Scheduler::instance().defer(&cq, [&] {
     fake::settings().drive = false;
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_notification_that_a_leaving_waiter_missed_goes_to_the_cno
   BOOST_CHECK_EQUAL(ia.take(evd), 7);
 }
 
-// A wait that begins while another thread closes the IA.
+// A wait that begins while another thread closes the IA is aborted.
 BOOST_AUTO_TEST_CASE(nobody_waits_in_an_ia_that_closes) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   object(evd).abort();
@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(no_wake_up_is_lost) {
     BOOST_REQUIRE_EQUAL(outcome.code, 0U);
     BOOST_REQUIRE_EQUAL(cookie(outcome.event), next);
     ++next;
-    for (DAT_COUNT i = 0; i < outcome.more; ++i) {  // what nmore promises is there
+    for (DAT_COUNT i = 0; i < outcome.more; ++i) {  // as many events as nmore promises are queued
       DAT_EVENT event{};
       BOOST_REQUIRE_EQUAL(ia->evd_dequeue_func(evd, &event), 0U);
       BOOST_REQUIRE_EQUAL(cookie(event), next);

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(handles_point_at_the_table_of_their_name) {
     BOOST_CHECK_EQUAL(std::string(table->device_name), "fake");
   }
   REQUIRE_OK(ia->evd_free_func(evd));
-  BOOST_CHECK_EQUAL(DAT_HANDLE_TO_PROVIDER(evd), ia.table);  // so that it can be refused
+  BOOST_CHECK_EQUAL(DAT_HANDLE_TO_PROVIDER(evd), ia.table);  // so that calls can refuse the handle
 }
 
 BOOST_AUTO_TEST_CASE(every_slot_of_both_tables_is_filled) {
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_provider_can_be_unregistered_and_registered_again) {
     dapl::register_provider(fake::provider_kit(), &info, nullptr);
     const DAT_PROVIDER* const table = fake::registered("again", false);
     BOOST_REQUIRE(table != nullptr);
-    if (before != nullptr) BOOST_CHECK_EQUAL(table, before);  // stale handles stay recognisable
+    if (before != nullptr) BOOST_CHECK_EQUAL(table, before);  // stale handles remain recognisable
     before = table;
     BOOST_CHECK(dapl::find_provider("again", false) != nullptr);
     BOOST_CHECK(dapl::find_provider("again", true) == nullptr);
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(graceful_close_needs_everything_freed) {
   REQUIRE_OK(ia.close(DAT_CLOSE_GRACEFUL_FLAG));
   CHECK_ERROR(ia->ia_close_func(raw, DAT_CLOSE_ABRUPT_FLAG), DAT_INVALID_HANDLE);
   CHECK_ERROR(ia->evd_free_func(async), DAT_INVALID_HANDLE);
-  BOOST_CHECK(fake::settings().latest == nullptr);  // the adapter is gone
+  BOOST_CHECK(fake::settings().latest == nullptr);  // the adapter has been destroyed
 }
 
 BOOST_AUTO_TEST_CASE(abrupt_close_takes_everything_along) {
@@ -203,11 +203,11 @@ BOOST_AUTO_TEST_CASE(an_async_evd_can_serve_several_opens) {
     BOOST_CHECK_EQUAL(async_events(owner, owner.async, 0x8002, guest.number, 0), 1);  // one copy
     REQUIRE_OK(guest.close(DAT_CLOSE_GRACEFUL_FLAG));
     DAT_EVD_PARAM param{};
-    REQUIRE_OK(owner->evd_query_func(owner.async, DAT_EVD_FIELD_ALL, &param));  // it stays
+    REQUIRE_OK(owner->evd_query_func(owner.async, DAT_EVD_FIELD_ALL, &param));  // still valid
   }
   OpenIa guest(true, owner.async);
   CHECK_ERROR(owner->evd_free_func(owner.async), DAT_INVALID_STATE);
-  REQUIRE_OK(owner.close());  // takes its EVD away from the guest
+  REQUIRE_OK(owner.close());  // detaches its EVD from the guest
   DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
   REQUIRE_OK(guest->ia_query_func(guest.raw, &evd, 0, nullptr, 0, nullptr));
   BOOST_CHECK(evd == DAT_EVD_OUT_OF_SCOPE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What dat_ia_query tells of the adapter and of the provider.
+// The attributes of the adapter and the provider that dat_ia_query returns.
 #include "tests/unit/dapl_events/support.h"
 
 #include <dat/dat_trclvl.h>

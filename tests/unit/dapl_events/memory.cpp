@@ -49,7 +49,7 @@ struct MemoryFixture : Fixture {
   Region region;
 };
 
-// Pages of this process, unmapped at the end.
+// Mapped pages of this process, unmapped by the destructor.
 class Pages {
  public:
   Pages(std::size_t size, int flags)
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(lmr_of_an_lmr) {
   BOOST_CHECK_EQUAL(param.mem_type, DAT_MEM_TYPE_LMR);
   BOOST_CHECK_EQUAL(param.region_desc.for_lmr_handle, source.lmr);
   BOOST_CHECK_EQUAL(param.length, 200U);
-  REQUIRE_OK(ia->lmr_free_func(source.lmr));  // may go first
+  REQUIRE_OK(ia->lmr_free_func(source.lmr));  // may be freed first
   CHECK_ERROR(create(DAT_MEM_TYPE_LMR, what, 0), DAT_INVALID_HANDLE);
   const OpenIa other;
   what.for_lmr_handle = region.lmr;
@@ -229,8 +229,8 @@ BOOST_AUTO_TEST_CASE(shared_memory) {
   BOOST_CHECK(!is_shared(&local, 1));
 }
 
-// Without a descriptor to spare the mappings cannot be looked at; what is not known to be shared is
-// not taken.
+// Without a free descriptor the mappings cannot be read. Memory that is not known to be shared is
+// refused.
 BOOST_AUTO_TEST_CASE(shared_memory_that_cannot_be_looked_at) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const Pages shared(page, MAP_SHARED);
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_that_cannot_be_looked_at) {
   REQUIRE_OK(create_shared(shared.get(), page));
 }
 
-// Behind the last mapping of the process there is nothing, shared or not.
+// Memory beyond the last mapping of the process is not shared.
 BOOST_AUTO_TEST_CASE(shared_memory_behind_everything) {
   constexpr DAT_VADDR kLastPage = ~DAT_VADDR{0xFFF};
   BOOST_CHECK(!dapl::is_shared_mapping(kLastPage, 4096));
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(no_more_than_the_transport_has) {
   REQUIRE_OK(few->rmr_create_func(zone, &rmr));
 }
 
-// A bound RMR keeps its LMR; freeing the RMR unbinds it.
+// An LMR with a bound RMR cannot be freed; freeing the RMR unbinds it.
 BOOST_AUTO_TEST_CASE(a_bound_rmr_keeps_its_lmr) {
   REQUIRE_OK(create_va(memory.data(), 100));
   DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;

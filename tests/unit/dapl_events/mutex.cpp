@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(one_thread_at_a_time) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 20000;
   Mutex lock;
-  long count = 0;  // no atomic: the lock protects it
+  long count = 0;  // not atomic: protected by the lock
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&] {
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(every_sleeper_gets_it) {
         const ScopedLock inner(lock);
         ++got;
       });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // most of them sleep by now
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until most of them sleep
     BOOST_CHECK_EQUAL(got, 0);
   }
   for (std::thread& thread : threads) thread.join();

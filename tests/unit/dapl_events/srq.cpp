@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// SRQs: arguments, counts, resizing, and what they report.
+// SRQs: arguments, counts, resizing, and reports.
 #include "tests/unit/dapl_events/support.h"
 
 #include <cstddef>
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(srq_counts_and_resize) {
   CHECK_ERROR(ia->srq_resize_func(srq, 3), DAT_INVALID_STATE);
   queue.refuse_resize = true;
   CHECK_ERROR(ia->srq_resize_func(srq, 6), DAT_INSUFFICIENT_RESOURCES);
-  CHECK_ERROR(post(), DAT_INSUFFICIENT_RESOURCES);  // unchanged
+  CHECK_ERROR(post(), DAT_INSUFFICIENT_RESOURCES);  // the size is unchanged
   queue.refuse_resize = false;
   REQUIRE_OK(ia->srq_resize_func(srq, 6));
   REQUIRE_OK(post());
@@ -92,11 +92,11 @@ BOOST_AUTO_TEST_CASE(srq_counts_and_resize) {
   CHECK_ERROR(post(), DAT_INSUFFICIENT_RESOURCES);
   segment.lmr_context += 100;
   REQUIRE_OK(ia->srq_resize_func(srq, 7));
-  CHECK_ERROR(post(), DAT_PRIVILEGES_VIOLATION);  // a refused post leaves nothing behind
+  CHECK_ERROR(post(), DAT_PRIVILEGES_VIOLATION);  // a refused post is not counted
   REQUIRE_OK(ia->srq_query_func(srq, DAT_SRQ_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.max_recv_dtos, 7);
   BOOST_CHECK_EQUAL(param.outstanding_dto_count, 6);
-  REQUIRE_OK(ia->srq_free_func(srq));  // buffers on it do not matter
+  REQUIRE_OK(ia->srq_free_func(srq));  // posted buffers do not prevent that
   CHECK_ERROR(ia->srq_free_func(srq), DAT_INVALID_HANDLE);
 }
 
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(srq_watermark_and_failure_are_async_events) {
   const DAT_SRQ_HANDLE srq = ia.srq(pz, 4);
   CHECK_ERROR(ia->srq_set_lw_func(srq, -1), DAT_INVALID_PARAMETER);
   CHECK_ERROR(ia->srq_set_lw_func(srq, 5), DAT_INVALID_PARAMETER);
-  REQUIRE_OK(ia->srq_set_lw_func(srq, 2));  // nothing is posted: at once
+  REQUIRE_OK(ia->srq_set_lw_func(srq, 2));  // fires at once, because no buffer is posted
   fake::Scheduler::instance().run();
   DAT_EVENT event{};
   REQUIRE_OK(ia->evd_dequeue_func(ia.async, &event));
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_watermark_that_the_transport_refuses_is_not_in_force) {
   DAT_SRQ_PARAM param{};
   REQUIRE_OK(ia->srq_query_func(srq, DAT_SRQ_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.low_watermark, 0);
-  REQUIRE_OK(ia->srq_resize_func(srq, 1));  // no watermark stands in the way
+  REQUIRE_OK(ia->srq_resize_func(srq, 1));  // no watermark prevents that
 }
 
 BOOST_AUTO_TEST_CASE(no_more_than_max_srqs) {

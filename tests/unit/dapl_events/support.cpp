@@ -9,7 +9,7 @@
 namespace udapl::test {
 
 Providers::Providers() {
-  trace::set_level(0);  // tests are refused on purpose
+  trace::set_level(0);  // the tests provoke errors on purpose
   fake::settings().reset();
   for (const bool thread_safe : {false, true}) {
     const DAT_PROVIDER_INFO entry = info(kName, thread_safe);
@@ -143,7 +143,7 @@ Completions::Completions(const OpenIa& ia, DAT_EVD_HANDLE evd, DAT_COUNT buffers
 
 dapl::SrqCookie& Completions::claim(std::uint64_t value) {
   dapl::SrqCookie* const cookie = srq_.claim();
-  if (cookie == nullptr) std::abort();  // no check of Boost: producers are threads of their own
+  if (cookie == nullptr) std::abort();  // not a Boost check: producers run in their own threads
   cookie->user.as_64 = value;
   cookie->ep = nullptr;
   cookie->operation = DAT_DTO_RECEIVE;

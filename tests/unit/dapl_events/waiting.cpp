@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Circles of threads that wait for each other, of both kinds: for agents, and for a thread.
+// Circles of threads that wait for each other: for an agent to return, or for a thread.
 #include "common/waiting.h"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +15,7 @@ namespace udapl::test {
 
 namespace {
 
-// Waits for whoever is inside `what`.
+// Waits for the threads that are inside `what`.
 struct ForInside final : Waiting {
   explicit ForInside(const void* place) noexcept : what(place) {}
   ~ForInside() { end(); }
@@ -25,7 +25,7 @@ struct ForInside final : Waiting {
   const void* const what;
 };
 
-// Waits for a thread as long as `holds`.
+// Waits for a thread while `holds` is true.
 struct ForThread final : Waiting {
   ForThread(pthread_t other, const bool& whether) noexcept : thread(other), holds(whether) {}
   ~ForThread() { end(); }
@@ -36,7 +36,8 @@ struct ForThread final : Waiting {
   const bool& holds;
 };
 
-// A thread that is inside `what` and has done `begin` there until it is told to go.
+// A thread that is inside `what` and calls `begin` there, whose argument blocks until the
+// destructor. The constructor returns when that blocks.
 class Other {
  public:
   Other(const void* what, const std::function<void(const std::function<void()>&)>& begin)
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(scopes_nest) {
   BOOST_CHECK(!Inside::any() && !Inside::of(&one));
 }
 
-// Whoever waits for what its own thread is in waits for itself.
+// A thread that waits for what it is itself inside waits for itself.
 BOOST_AUTO_TEST_CASE(the_smallest_circle_is_one_thread) {
   const int one = 1;
   const Inside inside(&one);
@@ -87,8 +88,8 @@ BOOST_AUTO_TEST_CASE(the_smallest_circle_is_one_thread) {
   BOOST_CHECK(!wait.begin());
 }
 
-// The other one waits for a call that this thread makes; this one wants to wait for the agent that
-// the other is in.
+// The other thread waits for a call that this thread makes; this thread wants to wait for the agent
+// that the other thread is in.
 BOOST_AUTO_TEST_CASE(a_circle_of_two_kinds) {
   const int one = 1;
   const pthread_t here = ::pthread_self();
@@ -102,13 +103,13 @@ BOOST_AUTO_TEST_CASE(a_circle_of_two_kinds) {
     ForInside wait(&one);
     BOOST_CHECK(!wait.begin());
   }
-  // The call has ended, and with it what keeps the other one.
+  // The call has ended, so the other thread no longer waits for this one.
   holds = false;
   ForInside wait(&one);
   BOOST_CHECK(wait.begin());
 }
 
-// ... and the other way round, by way of a third.
+// The same in the other order, with a third thread in between.
 BOOST_AUTO_TEST_CASE(a_circle_of_three) {
   const int one = 1;
   const int two = 2;

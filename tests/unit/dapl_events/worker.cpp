@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The thread that calls the agents which may not be called where their event came up.
+// The thread that calls agents which must not be called in the thread that produced their event.
 #include "common/worker.h"
 
 #include <boost/test/unit_test.hpp>
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_job_may_give_another) {
   BOOST_CHECK_EQUAL(done, 2);
 }
 
-// Those of another owner stay, and so does the one that has begun.
+// Jobs of another owner are kept, and so is the one that has begun.
 BOOST_AUTO_TEST_CASE(jobs_that_have_not_begun_can_be_cancelled) {
   const int one = 1;
   const int other = 2;
