@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Nothing is allocated once a connection is set up, and nothing because of what a peer says. A
-// program of its own because it replaces the global operator new.
+// No memory is allocated once a connection is set up, and none because of what a peer sends. A
+// separate program, because it replaces the global operator new.
 #define BOOST_TEST_MODULE iwarp_allocation
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -16,7 +16,7 @@ std::size_t allocations = 0;
 bool out_of_memory = false;
 }  // namespace
 
-// Not inlined: GCC would see malloc paired with delete, and free with new, and warn.
+// Not inlined: otherwise GCC would see malloc paired with delete, and free with new, and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (out_of_memory) throw std::bad_alloc();
@@ -24,7 +24,8 @@ bool out_of_memory = false;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new[](std::size_t size) { return operator new(size); }
-// As the library's, which a sanitizer replaces with one that does not call the above.
+// Does what the library's does. Needed because a sanitizer's version does not call the function
+// above.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   try {
     return operator new(size);
@@ -44,7 +45,7 @@ using namespace iwarp_test;
 
 namespace {
 
-// Counts bytes and does nothing else.
+// Only counts bytes.
 class Counter final : public Inbound {
  public:
   std::size_t bytes = 0;
@@ -70,8 +71,8 @@ class Counter final : public Inbound {
 
 }  // namespace
 
-// First: nobody has given memory back yet. All of it is sent all the same, in shorter segments,
-// each with the CRC of what is sent.
+// Must run first, while no memory for copies has been released for reuse. The whole message is sent
+// all the same, in shorter segments, each with the CRC of the bytes that are sent.
 BOOST_AUTO_TEST_CASE(without_memory_for_copies_segments_are_shorter) {
   for (const bool markers : {false, true}) {
     Tx tx({.crc = true, .markers = markers, .emss = 65483});
@@ -109,7 +110,7 @@ BOOST_AUTO_TEST_CASE(steady_state_does_not_allocate) {
     std::size_t staged = 0;
     std::size_t before = 0;
     for (int i = 0; i < 50; ++i) {
-      if (i == 2) before = allocations;  // the batch has its memory for copies now
+      if (i == 2) before = allocations;  // from now on the batch has its memory for copies
       if (i % 2) {
         sender.begin_send(Opcode::kSend, 0, {&piece, 1}, static_cast<std::uint32_t>(data.size()));
       } else {
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(steady_state_does_not_allocate) {
       do {
         fill = sender.fill(batch);
         for (const IoSpan& s : batch.spans()) {
-          if (markers) break;  // our receiver never asks for them
+          if (markers) break;  // our receiver does not support them
           std::memcpy(&staging[staged], s.data, s.size);
           staged += s.size;
         }

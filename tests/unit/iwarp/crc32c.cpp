@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(known_values) {
   BOOST_TEST(crc32c(nullptr, 0) == 0U);
 }
 
-// Every implementation, every length across the switch between them, every alignment.
+// Every implementation, every length around the threshold between them, every alignment.
 BOOST_AUTO_TEST_CASE(all_implementations_agree_with_the_bitwise_one) {
   const Bytes data = pattern(2100, 7);
   for (std::size_t offset = 0; offset < 9; ++offset) {

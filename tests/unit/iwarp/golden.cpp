@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Frames whose bytes were made independently of this code and accepted by other implementations
-// (kernel siw, tshark), plus the example of RFC 5044: encoded exactly so, decoded exactly so.
+// Frames whose bytes were produced independently of this code and accepted by other implementations
+// (the kernel's siw, tshark), plus the example of RFC 5044: encoding and decoding must match them
+// exactly.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/unit/iwarp/endpoints.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr const char* kSendHello =
     "0017 4143 00000000 00000000 00000001 00000000 68656c6c6f 000000 b990b10c";
 
-// One FPDU built by `begin`, on a connection where `sends_before` Sends went first.
+// The FPDU built by `begin`, on a connection that has sent `sends_before` Sends.
 template <class Begin>
 std::string built(Begin begin, int sends_before = 0) {
   Tx tx({});
@@ -40,7 +41,7 @@ BOOST_AUTO_TEST_CASE(rtr_write) {
   const char* frame = "000e c140 00000001 0000000000000000 ebd34c5f";
   BOOST_TEST(built([](Tx& tx) { tx.write(1, 0, {}); }) == plain(frame));
   Rx rx;
-  BOOST_TEST(received(frame, rx) == "");  // no event of any kind, but the Reply has been seen
+  BOOST_TEST(received(frame, rx) == "");  // no call, but the frame is counted
   BOOST_TEST(rx.receiver.fpdus() == 1U);
 }
 
@@ -173,7 +174,7 @@ BOOST_AUTO_TEST_CASE(immediate) {
   BOOST_TEST(received(frame, rx) == "immediate 1122334455667788\n");
 }
 
-// RFC 5044 figure 5: the first FPDU of a direction whose receiver asked for markers.
+// RFC 5044 figure 5: the first FPDU in a direction whose receiver has requested markers.
 BOOST_AUTO_TEST_CASE(rfc5044_figure_5) {
   const Bytes zeros(24);
   const std::string body = "002a4143" + std::string(8, '0') + std::string(8, '0') + "00000001" +

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(golden_siw_reject) {
   BOOST_TEST(d.frame.private_data.empty());
 }
 
-// Every flag, word bit and both kinds survive a round trip.
+// Every flag and every bit of the enhanced words survives a round trip, for both kinds.
 BOOST_AUTO_TEST_CASE(round_trip_of_every_bit) {
   const Bytes data = pattern(17);
   for (unsigned bits = 0; bits < 1U << 10; ++bits) {
@@ -96,7 +96,8 @@ BOOST_AUTO_TEST_CASE(round_trip_of_every_bit) {
   }
 }
 
-// Any prefix is incomplete and asks for bytes that exist; one byte too many is refused.
+// Any prefix is incomplete, and the number of bytes asked for is not more than the frame has; one
+// byte too many is refused.
 BOOST_AUTO_TEST_CASE(every_prefix) {
   MpaFrame f;
   const Bytes data = pattern(30);
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(private_data_limits) {
   }
 }
 
-// RFC 5044 §7.1.3: each reason to close, and that the earlier one wins.
+// RFC 5044 §7.1.3: each reason to close; if several apply, the earlier one wins.
 BOOST_AUTO_TEST_CASE(refusals_in_order) {
   const auto error = [](const std::string& rest, MpaKind kind = MpaKind::kRequest) {
     return decoded((kind == MpaKind::kRequest ? kRequestKey : kReplyKey) + rest, kind);
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(refusals_in_order) {
   BOOST_TEST((error("4002000000") == MpaError::kExtraBytes));
   BOOST_TEST((error("40010000") == MpaError::kNone));
   BOOST_TEST((error("4f020000") == MpaError::kNone));  // reserved bits are ignored
-  // A Request cannot reject; siw rejects with S and no words.
+  // A Request cannot reject. siw rejects with S set but without the enhanced words.
   BOOST_TEST(!decode_mpa(hex(kRequestKey + "60020000"), MpaKind::kRequest).frame.reject);
   BOOST_TEST((error("70020000", MpaKind::kReply) == MpaError::kNone));
   BOOST_TEST((error("70020000", MpaKind::kRequest) == MpaError::kBadEnhanced));

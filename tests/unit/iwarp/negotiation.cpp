@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Both sides of the MPA negotiation: every combination of the bits, checked against the rules of
-// RFC 5044 §7.1 and RFC 6581 §9; then the known habits of real peers.
+// RFC 5044 §7.1 and RFC 6581 §9; then the known peculiarities of real peers.
 #include "providers/soft/iwarp/mpa_negotiation.h"
 
 #include <algorithm>
@@ -69,12 +69,12 @@ void check_reply(const MpaConfig& c, const MpaFrame& request, const ReplyDecisio
   const MpaFrame& reply = d.reply;
   BOOST_REQUIRE((reply.kind == MpaKind::kReply));
   BOOST_REQUIRE(!reply.reject);
-  BOOST_REQUIRE(!reply.markers);  // we never ask for them
+  BOOST_REQUIRE(!reply.markers);  // we never request them
   BOOST_REQUIRE_EQUAL(d.agreed.markers_to_send, request.markers);
   BOOST_REQUIRE_EQUAL(reply.revision, request.revision);
   BOOST_REQUIRE_EQUAL(reply.enhanced, request.enhanced);
   BOOST_REQUIRE_EQUAL(d.agreed.crc, c.crc || request.crc);
-  BOOST_REQUIRE_EQUAL(reply.crc || request.crc, d.agreed.crc);  // the peer concludes the same
+  BOOST_REQUIRE_EQUAL(reply.crc || request.crc, d.agreed.crc);  // the peer's conclusion
   if (!request.enhanced) {
     BOOST_REQUIRE_EQUAL(d.agreed.rtr, kRtrNone);
     BOOST_REQUIRE_EQUAL(d.agreed.ird, 3);
@@ -206,17 +206,17 @@ BOOST_AUTO_TEST_CASE(initiator_every_combination) {
   BOOST_TEST(count > 800000U);
 }
 
-// Our initiator with our responder: whatever the two configurations, both conclude the same.
+// Our initiator and our responder reach the same result, whatever their configurations are.
 BOOST_AUTO_TEST_CASE(both_ends_agree) {
   std::size_t accepted = 0;
   for_each_config([&](const MpaConfig& a) {
     const MpaFrame request = make_request(a, {});
     for_each_config([&](const MpaConfig& b) {
-      if (b.revision == 1 || !b.peer_to_peer) return;  // of no meaning to a responder
+      if (b.revision == 1 || !b.peer_to_peer) return;  // meaningless for a responder
       const ReplyDecision d = make_reply(b, request, {});
       const ReplyResult r = evaluate_reply(a, request, d.reply);
       if (r.outcome == ReplyOutcome::kTerminate) {
-        // Only for want of a common RTR type: depths always fit.
+        // The only possible reason is that there is no common RTR type: the depths always match.
         BOOST_REQUIRE((r.terminate == TerminateCode::kMpaNoMatchingRtr));
         BOOST_REQUIRE((b.rtr_supported & a.rtr_supported & d.reply.rtr) == 0);
         return;
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(siw_as_initiator) {
   request.crc = false;
   request.ird = request.ord = 1;
   const ReplyDecision d = make_reply(config_of(8), request, {});
-  BOOST_TEST(d.agreed.crc);  // ours has C=1: siw follows
+  BOOST_TEST(d.agreed.crc);  // our Reply has C=1, which siw obeys
   BOOST_TEST(d.reply.crc);
   BOOST_TEST(d.agreed.rtr == kRtrNone);
   BOOST_TEST(d.agreed.ord == 1);

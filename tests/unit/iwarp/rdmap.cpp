@@ -9,7 +9,7 @@ using namespace iwarp_test;
 
 namespace {
 
-// RFC 7306 §5.1.1 taken literally: bit by bit, the carry stops behind a set mask bit.
+// RFC 7306 §5.1.1 implemented literally: bit by bit, and a set mask bit stops the carry.
 std::uint64_t slow_masked_add(std::uint64_t a, std::uint64_t b, std::uint64_t mask) {
   std::uint64_t result = 0;
   unsigned carry = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The Receiver with correct input: what is delivered, whichever way TCP cuts the stream; the ends
-// of a stream; and that no input at all can do harm.
+// The Receiver with correct input: what it delivers, however TCP divides the stream; the end of a
+// stream; and that no input whatever can do harm.
 #include "providers/soft/iwarp/receiver.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using namespace iwarp_test;
 
 namespace {
 
-// A stream with every kind of message, several segments in the long ones.
+// A stream with every kind of message; the long ones have several segments.
 Bytes conversation(bool crc) {
   Tx tx({.crc = crc, .markers = false, .emss = 1448});
   tx.write(1, 0, {});
@@ -106,7 +106,8 @@ BOOST_AUTO_TEST_CASE(one_byte_at_a_time) {
   }
 }
 
-// feed_plain() and feed() in turns, wherever the stream is cut: the same as feed() alone.
+// feed_plain() and feed() in alternation deliver the same as feed() alone, however the stream is
+// divided.
 BOOST_AUTO_TEST_CASE(plain_messages_are_as_others) {
   const Bytes stream = conversation(false);
   const std::string expected = heard(stream, false);
@@ -129,7 +130,7 @@ BOOST_AUTO_TEST_CASE(plain_messages_are_as_others) {
   }
 }
 
-// What is wrong with a plain message ends the stream as it does in feed(), and takes all there is.
+// An error in a plain message ends the stream as in feed(), and consumes all input.
 BOOST_AUTO_TEST_CASE(plain_messages_that_are_refused) {
   Tx tx({.crc = false, .markers = false, .emss = 1448});
   tx.write(1, 0, as_bytes("into memory"));
@@ -169,7 +170,7 @@ BOOST_AUTO_TEST_CASE(random_chunks) {
   }
 }
 
-// The memory of the stream may be the peer's, too: what was checked is what is used.
+// The stream may be in memory that the peer shares: headers are checked and used from one copy.
 BOOST_AUTO_TEST_CASE(headers_that_change_while_they_are_used) {
   const Bytes stream = conversation(false);
   const std::string expected = heard(stream, false);
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(headers_that_change_while_they_are_used) {
   BOOST_TEST(joined(rx.inbound.log) == expected);
 }
 
-// ... and what is refused is told with the header that was refused.
+// ... and a refusal is reported with the header that was refused.
 BOOST_AUTO_TEST_CASE(header_of_a_refused_segment_that_changes) {
   Bytes frame = make_fpdu(tagged_ulpdu(0, true, 0x12, 0x3400, pattern(200)));
   Rx steady(false);
@@ -217,7 +218,7 @@ BOOST_AUTO_TEST_CASE(largest_fpdu) {
   BOOST_TEST((rx.receiver.state() == Receiver::State::kOpen));
 }
 
-// A connection's turn ends by the work done, however few bytes that were.
+// The work of one call is limited by the number of frames, too, however few bytes they have.
 BOOST_AUTO_TEST_CASE(work_is_limited_by_frames_not_only_by_bytes) {
   Bytes stream;
   const Bytes frame = make_fpdu(tagged_ulpdu(0, true, 1, 0, {}));
@@ -227,7 +228,7 @@ BOOST_AUTO_TEST_CASE(work_is_limited_by_frames_not_only_by_bytes) {
   BOOST_TEST(rx.receiver.feed(stream, rx.inbound, work) == 10 * frame.size());
   BOOST_TEST(work == 0U);
   BOOST_TEST(rx.receiver.fpdus() == 10U);
-  BOOST_TEST(rx.receiver.mid_fpdu());  // not yet the end of the stream
+  BOOST_TEST(rx.receiver.mid_fpdu());  // more input is left
   const auto rest = std::span(stream).subspan(10 * frame.size());
   BOOST_TEST(rx.receiver.feed(rest, rx.inbound) == rest.size());
   BOOST_TEST(rx.receiver.fpdus() == 100U);
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(mid_message_and_mid_fpdu) {
   BOOST_TEST(rx.receiver.mid_fpdu());
 }
 
-// Kernel siw sends a tagged message inside an untagged one and the reverse.
+// The kernel's siw sends tagged messages inside untagged ones and vice versa.
 BOOST_AUTO_TEST_CASE(tagged_inside_untagged) {
   Rx rx;
   rx.arrive(make_fpdu(untagged_ulpdu(3, false, 0, 1, 0, as_bytes("ab"))));
@@ -268,7 +269,7 @@ BOOST_AUTO_TEST_CASE(last_segment_may_be_empty) {
              "response at 0 6162\nread done\n");
 }
 
-// Zero-length tagged messages: STag and offset are not looked at (RFC 5040 §5.1).
+// The STag and offset of zero-length tagged messages are not checked (RFC 5040 §5.1).
 BOOST_AUTO_TEST_CASE(zero_length_tagged_is_not_checked) {
   Rx rx;
   rx.inbound.on_write = Verdict::kInvalidStag;
@@ -297,7 +298,7 @@ BOOST_AUTO_TEST_CASE(crc_field_is_ignored_when_off) {
   BOOST_TEST(rx.inbound.log.size() == 2U);
 }
 
-// The peer gave up its message in the middle: its Terminate is understood, the rest is dropped.
+// The peer abandons a message in the middle: its Terminate is processed, the rest is dropped.
 BOOST_AUTO_TEST_CASE(terminate_in_the_middle_of_a_message) {
   Rx rx;
   rx.arrive(make_fpdu(untagged_ulpdu(3, false, 0, 1, 0, as_bytes("ab"))));
@@ -327,7 +328,8 @@ BOOST_AUTO_TEST_CASE(message_numbers_count_on) {
   BOOST_TEST(rx.inbound.log.size() == 6000U);
 }
 
-// Garbage, and valid streams with bytes changed (CRC off, so that the changes get through).
+// Garbage, and valid streams with changed bytes (mostly without CRC, so that the changes get
+// through).
 BOOST_AUTO_TEST_CASE(hostile_input_is_harmless) {
   const unsigned first_seed = std::random_device{}();
   BOOST_TEST_MESSAGE("seed " << first_seed);
@@ -344,7 +346,7 @@ BOOST_AUTO_TEST_CASE(hostile_input_is_harmless) {
       rx.inbound.reads = outstanding();
       for (std::size_t at = 0; at < stream.size();) {
         const std::size_t size = std::min<std::size_t>(random() % 2000 + 1, stream.size() - at);
-        // Exactly sized memory: the sanitizer sees any step beyond it.
+        // In memory of exactly this size, so that the sanitizer sees any access beyond it.
         const Bytes chunk(stream.begin() + static_cast<long>(at),
                           stream.begin() + static_cast<long>(at + size));
         rx.arrive(chunk);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Each thing that can be wrong with an FPDU gives exactly one Terminate, with exactly these
-// headers; the first error wins and nothing is delivered after it.
+// Each possible error in an FPDU causes exactly one Terminate, with exactly these headers; the
+// first error wins, and nothing is delivered after it.
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
@@ -15,10 +15,10 @@ enum Headers { kNone, kDdp, kDdpAndRead };
 
 struct Failure {
   const char* what;
-  const char* code;  // layer, type, code as in the first two bytes
+  const char* code;  // layer, type and code, as the first two bytes have them
   Headers headers;
-  Bytes ulpdu;                     // the one that fails
-  std::vector<Bytes> before = {};  // accepted ones
+  Bytes ulpdu;                     // fails
+  std::vector<Bytes> before = {};  // are accepted before it
   std::function<void(Recorder&)> setup = [](Recorder&) {};
   bool crc_damaged = false;
 };
@@ -231,7 +231,7 @@ std::vector<Failure> failures() {
     all.push_back({"unknown opcode", "0206", kNone, with_byte(send(), 1, 0x40 | opcode)});
     all.push_back({"unknown tagged opcode", "0206", kNone, with_byte(write(), 1, 0x40 | opcode)});
   }
-  // A length below the header of its opcode, by one byte.
+  // A length one byte below the header size of its opcode.
   constexpr std::size_t kLeast[] = {14, 46, 14, 18, 18, 18, 18, 22, 26, 26, 70, 30};
   for (unsigned opcode = 0; opcode < 12; ++opcode) {
     const bool tagged = opcode == 0 || opcode == 2;
@@ -251,7 +251,7 @@ void check(const Failure& f, std::size_t chunk) {
   Bytes bad = make_fpdu(f.ulpdu);
   if (f.crc_damaged) bad.back() ^= std::byte{1};
   append(stream, bad);
-  append(stream, make_fpdu(send()));  // must not be looked at
+  append(stream, make_fpdu(send()));  // must be ignored
   for (std::size_t at = 0; at < stream.size(); at += chunk) {
     if (at + chunk <= good) BOOST_REQUIRE((rx.receiver.state() == Receiver::State::kOpen));
     rx.arrive(std::span(stream).subspan(at, std::min(chunk, stream.size() - at)));
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(each_failure_gives_its_terminate) {
   }
 }
 
-// A message offset near 2^32: offset plus payload must not wrap into the buffer.
+// With a message offset near 2^32, offset plus payload length must not wrap around.
 BOOST_AUTO_TEST_CASE(send_offset_does_not_wrap) {
   struct Endless final : Inbound {
     Verdict place_write(std::uint32_t, std::uint64_t, std::span<const std::byte>) override {

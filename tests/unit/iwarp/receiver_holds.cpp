@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Messages that find no receive are held, with what has to stay behind them.
+// Messages without a posted receive are held, together with those that must stay behind them.
 #include <boost/test/unit_test.hpp>
 #include <deque>
 
@@ -28,7 +28,7 @@ Bytes read_request(std::uint32_t msn) {
   return make_fpdu(untagged_ulpdu(1, true, 1, msn, 0, body));
 }
 
-// Its receives come later.
+// A receiver whose receives are posted later, by post().
 struct Late : Rx {
   Late() { inbound.on_send = inbound.on_immediate = Verdict::kWait; }
   void post() { inbound.on_send = inbound.on_immediate = Verdict::kOk; }
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_SUITE(receiver_holds)
 BOOST_FIXTURE_TEST_CASE(everything_of_the_peers_requests_stays_in_order, Late) {
   arrive(send(1));
   BOOST_TEST(receiver.waits());
-  BOOST_TEST(log() == "place 3 first last msn 1 at 0 0102030405060708\n");  // asked once
+  BOOST_TEST(log() == "place 3 first last msn 1 at 0 0102030405060708\n");  // tried once
   arrive(write(16));
   arrive(read_request(1));
   arrive(send(2));
@@ -59,7 +59,7 @@ BOOST_FIXTURE_TEST_CASE(everything_of_the_peers_requests_stays_in_order, Late) {
              "read 300 msn 1 from 4 5 to 1 2\n"
              "place 3 first last msn 2 at 0 0102030405060708\n"
              "sent 3 length 8 0\n");
-  arrive(send(3));  // nothing is behind any more
+  arrive(send(3));  // no longer held
   BOOST_TEST(log() == "place 3 first last msn 3 at 0 0102030405060708\nsent 3 length 8 0\n");
 }
 
@@ -67,7 +67,7 @@ BOOST_FIXTURE_TEST_CASE(one_receive_lets_one_message_through, Late) {
   for (std::uint32_t msn = 1; msn <= 3; ++msn) arrive(send(msn));
   log();
   post();
-  // The second finds none.
+  // Has a receive for the first message only.
   class Once final : public Inbound {
    public:
     explicit Once(Recorder& r) : r_(r) {}
@@ -100,7 +100,7 @@ BOOST_FIXTURE_TEST_CASE(one_receive_lets_one_message_through, Late) {
   BOOST_TEST(receiver.waits());
 }
 
-// Answers to our own requests pass, also between the segments of a message that is held.
+// Responses to our own requests overtake held messages, also between the segments of one.
 BOOST_FIXTURE_TEST_CASE(answers_pass, Late) {
   inbound.reads = {{5, 0, 8}, {5, 0, 8}};
   arrive(make_fpdu(untagged_ulpdu(3, false, 0, 1, 0, kData)));
@@ -128,8 +128,7 @@ BOOST_FIXTURE_TEST_CASE(a_terminate_passes_and_ends, Late) {
   BOOST_TEST(!receiver.waits());
 }
 
-// What is wrong with a segment is found when it arrives, what is wrong with its target when it is
-// delivered.
+// Errors in a segment are found when it arrives, errors of its target when it is delivered.
 BOOST_FIXTURE_TEST_CASE(errors_behind_a_held_message, Late) {
   arrive(send(1));
   arrive(send(3));
@@ -157,7 +156,7 @@ BOOST_FIXTURE_TEST_CASE(giving_up, Late) {
   BOOST_TEST(!receiver.waits());
 }
 
-// Up to the bound; then the stream stands still until there is room.
+// Segments are held up to the bound; then the stream stalls until there is room.
 BOOST_FIXTURE_TEST_CASE(the_bound, Late) {
   const Bytes large = pattern(60000);
   std::uint32_t msn = 1;
@@ -166,7 +165,7 @@ BOOST_FIXTURE_TEST_CASE(the_bound, Late) {
   BOOST_TEST(msn < 20);
   BOOST_TEST(staged.size() > 60000U);
   inbound.reads = {{5, 0, 8}};
-  arrive(response(kData));  // behind what there is no room for
+  arrive(response(kData));  // behind a segment that does not fit
   log();
   arrive({});
   BOOST_TEST(receiver.stalled());
@@ -179,7 +178,7 @@ BOOST_FIXTURE_TEST_CASE(the_bound, Late) {
   BOOST_TEST(log().ends_with("read done\n"));
 }
 
-// A queue of bytes against std::deque.
+// HeldSegments compared with a std::deque.
 BOOST_AUTO_TEST_CASE(held_segments_are_a_queue) {
   HeldSegments held;
   std::deque<Bytes> model;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Large segments without a CRC, which are put into their place as they come: whichever way the
-// stream is cut, what is staged and what is not, the memory and the calls are the same; the end of
-// each comes last; whoever may write is asked each time.
+// Large segments without a CRC are placed as they arrive. However the stream is divided, and
+// whichever part of it is staged, the memory and the calls are the same; the end of each segment is
+// placed last; and access is checked each time.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -14,7 +14,8 @@ using namespace iwarp_test;
 
 namespace {
 
-// Memory in pieces of `piece` bytes; all kinds of messages go there, by their offset.
+// Memory in pieces of `piece` bytes, the target of all kinds of messages, which are placed by
+// offset.
 class Memory final : public Inbound {
  public:
   explicit Memory(std::size_t size, std::size_t piece = ~std::size_t{0})
@@ -85,7 +86,7 @@ class Memory final : public Inbound {
   std::size_t piece_;
 };
 
-// What a link reads: `stream` from `at` on.
+// The rest of a stream, of which put() reads at most `most` bytes.
 class Arriving final : public Payload {
  public:
   Arriving(std::span<const std::byte> stream, std::size_t most) : stream_(stream), most_(most) {}
@@ -101,7 +102,7 @@ class Arriving final : public Payload {
   std::size_t most_;
 };
 
-// As IwarpLink does it, with reads of at most `most` bytes.
+// Receives like IwarpLink, with reads of at most `most()` bytes.
 template <class Size>
 void receive(Receiver& receiver, Memory& memory, std::span<const std::byte> stream, Size most) {
   Bytes staged;
@@ -203,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_send_without_a_receive_is_staged) {
   BOOST_TEST((memory.bytes == data));
 }
 
-// All of the segment has to lie inside before one byte of it is placed.
+// No byte of a segment is placed unless all of it is within bounds.
 BOOST_AUTO_TEST_CASE(a_segment_that_reaches_beyond_the_end_places_nothing) {
   const Bytes data = pattern(60000);
   Memory memory(data.size() - 1);

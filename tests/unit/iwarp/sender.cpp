@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The Sender against a parser that shares nothing with it: segmentation, numbering, pad, CRC,
-// markers, and that no byte is lost when TCP takes odd amounts.
+// The Sender checked by an independent parser: segmentation, numbering, pad, CRC, markers, and that
+// no byte is lost if TCP accepts odd amounts.
 #include "providers/soft/iwarp/sender.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace iwarp_test;
 
 namespace {
 
-// Checks one tagged or untagged message cut into segments; returns the payload of the first.
+// Checks the segments of one tagged or untagged message; returns the payload size of the first.
 std::size_t check_message(const std::vector<ParsedSegment>& segments,
                           std::span<const std::byte> data, bool tagged, std::uint64_t to,
                           std::uint32_t msn, std::size_t emss) {
@@ -52,7 +52,8 @@ struct EmssRow {
   std::size_t untagged;  // largest payload
   std::size_t tagged;
 };
-// The table of RFC 5044's formula; beyond 16 KiB non-last segments are cut to multiples of 64.
+// The results of RFC 5044's formula; beyond 16 KiB, segments other than the last are rounded down
+// to multiples of 64.
 constexpr EmssRow kRows[] = {
     {1448, 1442, 1424, 1428},
     {1460, 1454, 1436, 1440},
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(markers_at_every_position) {
   for (const std::uint32_t emss : {536U, 1448U, 1460U, 8948U, 65483U}) {
     Tx tx({.crc = true, .markers = true, .emss = emss});
     std::vector<Bytes> messages;
-    // Sizes that walk the FPDU starts and CRC fields over the marker positions.
+    // Sizes that move FPDU starts and CRC fields across the marker positions.
     for (std::size_t i = 0; i < 400; ++i) {
       messages.push_back(pattern(i < 300 ? i * 4 % 512 : i * 97, static_cast<unsigned>(i)));
       tx.send(messages.back());
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(no_crc_means_zeros) {
   BOOST_TEST(to_hex(std::span(tx.out).last(4)) == "00000000");
 }
 
-// Pieces of any size in any number; many tiny ones shorten the segments.
+// Any number of pieces of any size; many tiny ones shorten the segments.
 BOOST_AUTO_TEST_CASE(scatter_list) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
@@ -236,8 +237,8 @@ BOOST_AUTO_TEST_CASE(small_messages_share_one_entry) {
   BOOST_TEST(batch.pending_bytes() == 20 * (2 + 18 + 64 + 4U));
 }
 
-// A batch that begins with little has the entries for what is referred to when it comes, behind
-// what is pending, and sends the same bytes.
+// A batch that starts small grows when the first payload is referred to, behind the pending bytes,
+// and sends the same stream.
 BOOST_AUTO_TEST_CASE(entries_come_when_payload_is_referred_to) {
   const Bytes data = pattern(20000);
   Bytes streams[2];
@@ -279,7 +280,7 @@ BOOST_AUTO_TEST_CASE(budget_and_full_batch) {
   BOOST_TEST((sender.fill(batch, 1) == Sender::Fill::kBudget));
 }
 
-// TCP takes any number of bytes, fill() goes on behind what is left: the stream is the same.
+// TCP accepts any number of bytes, and fill() continues behind the rest: the stream is the same.
 BOOST_AUTO_TEST_CASE(partial_sends) {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
@@ -353,7 +354,8 @@ BOOST_AUTO_TEST_CASE(abandoned_message_ends_in_a_terminate) {
   BOOST_TEST(to_hex(std::span(segments[2].ulpdu).first(2)) == "4147");
 }
 
-// What is checksummed is what is sent, whatever becomes of the memory after it was built.
+// The bytes covered by the CRC are the bytes sent, even if the memory changes after the frame has
+// been built.
 BOOST_AUTO_TEST_CASE(memory_that_changes_while_it_is_sent) {
   for (const bool markers : {false, true})
     for (const std::size_t size : {1U, 64U, 65U, 1000U, 1448U, 5000U, 70000U, 400000U})
@@ -380,7 +382,7 @@ BOOST_AUTO_TEST_CASE(memory_that_changes_while_it_is_sent) {
       }
 }
 
-// A short message of another state of the memory lies in front: the larger arena takes over.
+// Short messages are pending when a long one follows: the batch changes to a larger arena.
 BOOST_AUTO_TEST_CASE(short_and_long_messages_in_one_batch) {
   Tx tx({.crc = true, .markers = false, .emss = 65483});
   std::vector<Bytes> sent;
@@ -399,7 +401,7 @@ BOOST_AUTO_TEST_CASE(short_and_long_messages_in_one_batch) {
     BOOST_TEST(std::equal(sent[i].begin(), sent[i].end(), segments[i].ulpdu.begin() + 18));
 }
 
-// The frames of short messages are those that fill() builds, and they count together.
+// add_short() and write_short_front() build the same frames as fill(), with common message numbers.
 BOOST_AUTO_TEST_CASE(short_messages_are_as_others) {
   BOOST_TEST(!Sender({.crc = true, .markers = false}).builds_plainly());
   BOOST_TEST(!Sender({.crc = false, .markers = true}).builds_plainly());
@@ -449,7 +451,7 @@ BOOST_AUTO_TEST_CASE(short_messages_are_as_others) {
   }
 }
 
-// More of them than the first arena holds, and then more than any.
+// More short messages than the first arena holds, until no arena has room.
 BOOST_AUTO_TEST_CASE(many_short_messages_in_one_batch) {
   Tx tx({.crc = true, .markers = false, .emss = 1448});
   const Bytes data = pattern(40, 1);
@@ -461,7 +463,7 @@ BOOST_AUTO_TEST_CASE(many_short_messages_in_one_batch) {
   BOOST_TEST(tx.sender.add_short(tx.batch, {Opcode::kSend, 0, 0}, data));
 }
 
-// The largest message there is: 4 GiB - 1, from 64 KiB of memory over and over.
+// The largest possible message, 4 GiB - 1, from the same 64 KiB of memory repeated.
 BOOST_AUTO_TEST_CASE(four_gigabytes) {
   const Bytes block(65536);
   std::vector<IoSpan> pieces(65536, IoSpan{block.data(), block.size()});

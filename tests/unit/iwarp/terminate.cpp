@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(siw_layout) {
   BOOST_TEST(t.has_read_header);
   BOOST_TEST(decode_read_request(t.read_header.data()).source_stag == 0xdeadbe00U);
 
-  // Without header bits the layout has to be guessed.
+  // Without header bits the layout is guessed.
   BOOST_TEST((decoded("02020000").code == TerminateCode::kMpaCrc));
   BOOST_TEST((decoded("20050000").code == TerminateCode::kRdmapVersion));
   BOOST_TEST((decoded("20060000").code == TerminateCode::kRdmapUnexpectedOpcode));
@@ -124,7 +124,8 @@ BOOST_AUTO_TEST_CASE(siw_layout) {
   BOOST_TEST((decoded("12060000").code == TerminateCode::kDdpUntaggedVersion));
 }
 
-// Header bits that promise more than there is: what is there is kept, nothing beyond is read.
+// If the header bits announce more than there is, the part present is kept, and nothing beyond it
+// is read.
 BOOST_AUTO_TEST_CASE(cut_short_anywhere) {
   const Bytes whole = hex(encoded(make_read_terminate(TerminateCode::kRdmapAccess, {}, 1, 0)));
   for (std::size_t n = 4; n < whole.size(); ++n) {

@@ -5,11 +5,11 @@
 usage: check_frames.py WRITER TSHARK FOLDER
 
 WRITER makes the capture and the expectations in FOLDER. Fails on a malformed packet, a bad CRC, or a
-number of frames, good CRCs or opcodes that differs from what was sent. Then one payload byte is changed
-and tshark must notice, so that the check itself is checked.
+number of frames, good CRCs or opcodes that differs from what was sent. Then it changes one payload byte,
+which tshark must notice: that checks the check itself.
 
-What tshark 4.0 does not know: opcodes 8 and 9 have no name (but are shown by number), Revision 2 and
-the S bit draw a warning, the enhanced words count as private data.
+Limitations of tshark 4.0: opcodes 8 and 9 have no name (but are shown by number), Revision 2 and the S
+bit cause a warning, and the enhanced words count as private data.
 """
 
 import collections
@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 
-# Guesses about what a Send may carry; a short one would be shown as a malformed packet of these.
+# Protocols that tshark guesses a Send to carry; it would show a short Send as a malformed packet of these.
 GUESSES = ("rpcordma", "smb_direct", "iser", "nvme-rdma")
 EXPERT_ERROR = 8388608
 

@@ -2,8 +2,9 @@
 //
 // usage: iwarp_write_frames FILE.pcap FILE.json
 //
-// Writes TCP connections that contain every frame the iWARP encoder can produce, and what an
-// independent decoder must find in them: check_frames.py compares that with what tshark says.
+// Writes TCP connections that contain every frame that the iWARP encoder can produce, and the
+// counts that an independent decoder must find in them: check_frames.py compares these with
+// tshark's output.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -23,7 +24,7 @@ void fail(const char* what) {
   std::exit(1);
 }
 
-// What the decoder has to find, over all connections.
+// What the decoder must find in all connections together.
 struct Expected {
   unsigned requests = 0;
   unsigned replies = 0;
@@ -124,9 +125,9 @@ class Connection {
   Connection(Pcap& pcap, Expected& expected, std::uint16_t port)
       : tcp_(pcap, port), expected_(expected) {}
 
-  // Exchanges the start-up frames. `cut` = 0: a TCP segment per FPDU; otherwise segments of `cut`
-  // bytes, wherever that falls.
-  // `markers`: both sides ask for them. (tshark 4.0 expects them in both directions or in none.)
+  // Exchanges the start-up frames. `cut` = 0: one TCP segment per FPDU; otherwise segments of `cut`
+  // bytes, regardless of FPDU boundaries.
+  // `markers`: both sides request them. (tshark 4.0 expects them in both directions or in none.)
   void open(const MpaConfig& initiator, const MpaConfig& responder, std::uint32_t emss,
             std::size_t cut, bool markers = false) {
     MpaFrame request = make_request(initiator, as_bytes("private data"));
@@ -177,8 +178,8 @@ class Connection {
     if (is_send(opcode)) sender(side).begin_send(opcode, stag, {&piece, 1}, size);
     go(side, opcode);
   }
-  // Sends what go() has gathered, in pieces that ignore FPDU boundaries, except that tshark 4.0
-  // loses its place when fewer than 8 bytes of an FPDU end a segment.
+  // Sends what go() has gathered, in pieces that ignore FPDU boundaries, with one exception: tshark
+  // 4.0 loses track if a segment ends with fewer than 8 bytes of an FPDU.
   void flush(Side side) {
     const Bytes all = sides_[side]->take();
     for (std::size_t at = 0; at < all.size();) {
@@ -206,7 +207,7 @@ class Connection {
   std::vector<std::size_t> starts_;  // of the FPDUs that flush() will send
 };
 
-// Every message from both sides, a few payload sizes around pads and segment boundaries.
+// Every kind of message from one side, with a few payload sizes around pads and segment boundaries.
 void every_message(Connection& c, Side side, std::size_t large) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
                                  std::size_t{4}, std::size_t{64}, std::size_t{65}, large}) {
