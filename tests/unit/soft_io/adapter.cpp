@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(several_adapters_at_one_address) {
   BOOST_REQUIRE(other.ok());
   auto here = adapter->listen({0, nullptr}, sinks);
   BOOST_REQUIRE(here.ok());
-  // The place is the machine's, not the adapter's.
+  // Ports belong to the machine, not to the adapter.
   BOOST_TEST(((*other)->listen({(*here)->conn_qual(), nullptr}, sinks).status().type() ==
               DAT_CONN_QUAL_IN_USE));
 }
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(everything_is_made_and_a_blocked_thread_gets_its_outcome) {
   BOOST_REQUIRE((*qp)->connect({adapter->attributes().address, nobody, 20'000'000, {}}).ok());
   const auto end = Clock::now() + kPatience;
   while (true) {
-    const auto seen = sinks.word.value();  // anew each time: the reactor signals it, too
+    const auto seen = sinks.word.value();  // read each time, because the reactor signals it, too
     if (sinks.refused || Clock::now() >= end) break;
     adapter->block(sinks.word, seen, end);
   }

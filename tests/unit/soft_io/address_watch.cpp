@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Addresses that come and go, with a kernel that tells of it too early.
+// Addresses that appear and disappear, with a kernel that notifies too early.
 #include "providers/soft/io/address_watch.h"
 
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 namespace udapl::soft::test {
 namespace {
 
-// Whether the address is there, which changes after so many looks.
+// Whether the address exists; changes after `looks_until_change` calls of is_here().
 std::atomic<bool> here{true};
 std::atomic<int> looks_until_change{0};
 std::atomic<int> looks{0};
@@ -56,7 +56,7 @@ struct Fixture {
     kernel = Fd(ends[0]);
     watch->start(Fd(ends[1]));
   }
-  // The kernel says that something has changed.
+  // Sends the kernel's notification of a change.
   void tell() { BOOST_REQUIRE(::send(kernel.get(), "", 1, 0) == 1); }
   CountingSink sink;
   std::unique_ptr<Reactor> reactor;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The connection manager over loopback: every outcome of a connect, both sides being ours.
+// The connection manager over loopback, on both sides: every outcome of a connect.
 #include "providers/soft/cm.h"
 
 #include <thread>
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(endpoints_agree_on_both_sides) {
   BOOST_TEST(mine.local_port == theirs.remote_port);
   BOOST_TEST(theirs.local_port == listener->conn_qual());
   BOOST_TEST(mine.local_port != 0U);
-  // Known since the connect call, not only in the end.
+  // Known as soon as connect has been called.
   BOOST_TEST(early.local_port == mine.local_port);
   BOOST_TEST(to_text(early.remote) == to_text(mine.remote));
 }
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(failed_accept_leaves_the_request) {
   FakeQp passive;
   BOOST_TEST(incoming->accept(passive, {}).ok());
   BOOST_TEST(eventually([&] { return active.attached(); }));
-  BOOST_TEST((incoming->accept(busy, {}).type() == DAT_INVALID_PARAMETER));  // spent
+  BOOST_TEST((incoming->accept(busy, {}).type() == DAT_INVALID_PARAMETER));  // already accepted
 }
 
 // ---- connects that do not succeed --------------------------------------------------------------
@@ -197,11 +197,11 @@ BOOST_AUTO_TEST_CASE(other_networks_are_unreachable_from_loopback) {
   FakeQp active;
   auto to = request(7000);
   to.remote = ipv4("192.0.2.1");
-  start(active, to);  // the outcome is an event although it is known at once
+  start(active, to);  // the outcome is an event, although it is known at once
   BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
 }
 
-// As verbs: no lack of resources, which a program would wait to end.
+// As with verbs: not reported as a lack of resources, after which a program would retry.
 BOOST_AUTO_TEST_CASE(peers_are_unreachable_when_our_address_has_gone) {
   ConnectionManager gone(*reactor, ipv4("192.0.2.1"), {});
   FakeQp active;
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(time_runs_out_while_the_consumer_thinks) {
   BOOST_REQUIRE(incoming != nullptr);
   BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
   BOOST_TEST((Clock::now() - begun >= 60ms));
-  // The passive side learns it: the accept goes nowhere.
+  // The passive side notices: the accepted connection ends at once.
   FakeQp passive;
   BOOST_REQUIRE(incoming->accept(passive, {}).ok());
   BOOST_TEST(eventually([&] {
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(time_runs_out_while_the_consumer_thinks) {
 BOOST_AUTO_TEST_CASE(time_runs_out_before_tcp_is_connected) {
   RawSocket deaf;
   const auto place = deaf.listen(0);
-  RawSocket first;  // fills the backlog: further SYNs are dropped
+  RawSocket first;  // fills the backlog, so that further SYNs are dropped
   BOOST_REQUIRE(first.connect(place));
   FakeQp active;
   start(active, request(place.port(), {}, 50'000));
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(peer_that_never_answers_times_out) {
   BOOST_TEST(peer.receive(1000).size() == 24U);  // the Request, then the end
 }
 
-// ---- ends of life ------------------------------------------------------------------------------
+// ---- destruction -------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(handshake_may_go_at_any_time) {
   Desk desk;
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(handshake_may_go_at_any_time) {
     const int told = active.told();
     BOOST_TEST(told <= 1);
     std::this_thread::sleep_for(100us);
-    BOOST_TEST(active.told() == told);  // nothing comes afterwards
+    BOOST_TEST(active.told() == told);  // no later call
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The passive side of the connection manager against peers that are not ours, are broken, or mean
-// harm. Each case ends with the proof that a good peer is still served.
+// The passive side of the connection manager against peers that are foreign, broken or malicious.
+// Most cases end with a check that a good peer is still served.
 #include <sys/resource.h>
 
 #include <random>
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(garbage_is_dropped_at_its_first_wrong_byte) {
       changed(18, 2),   changed(18, 255),  // length 513 and more
       changed(19, 3),                      // no room for the enhanced words
       encoded(reply),   extra,
-      pattern(600),  // wrong kind, bytes behind, noise
+      pattern(600),  // wrong kind, trailing bytes, noise
       Bytes(600),
   };
   for (std::size_t i = 0; i < 16; ++i) bad.push_back(changed(i, 0x80));  // the key
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(garbage_is_dropped_at_its_first_wrong_byte) {
     RawSocket peer;
     BOOST_REQUIRE(peer.connect(listener->address()));
     peer.send(bytes);
-    BOOST_TEST(peer.closed());  // at once: the time limit is 5 s, ours 20 s
+    BOOST_TEST(peer.closed());  // not only at the time limit for handshakes, 5 s
   }
   BOOST_TEST(desk.count() == 0);
   check_service(*listener, desk);
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(random_bytes_do_no_harm) {
     BOOST_REQUIRE(peer.connect(listener->address()));
     peer.send(bytes);
   }
-  while (desk.next(50ms) != nullptr) {  // some are requests all the same
+  while (desk.next(50ms) != nullptr) {  // some are still valid requests
   }
   check_service(*listener, desk);
 }
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(consumer_reject_and_refusal_differ_on_the_wire) {
     const Bytes bytes = peer.receive(24);
     const iwarp::MpaDecode decode = iwarp::decode_mpa(bytes, iwarp::MpaKind::kReply);
     BOOST_REQUIRE((decode.error == iwarp::MpaError::kNone));
-    BOOST_TEST(decode.frame.reject);  // what a foreign peer looks at
+    BOOST_TEST(decode.frame.reject);  // the bit that a foreign peer checks
     BOOST_TEST(is_refusal(decode.frame) == !decided);
     BOOST_TEST(peer.closed());
   }
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
   const auto begun = Clock::now();
   start(active, request((*listener)->conn_qual()));
   auto incoming = desk.next(60ms);
-  BOOST_TEST((incoming == nullptr));  // the places are taken
+  BOOST_TEST((incoming == nullptr));  // all slots are occupied
   for (auto& peer : silent) BOOST_TEST(peer.closed());
   if (incoming == nullptr) incoming = desk.next();
   BOOST_REQUIRE(incoming != nullptr);
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
   BOOST_TEST(eventually([&] { return active.attached(); }));
 }
 
-// The places are taken for an hour, but whoever has most of them gives one away.
+// All slots are occupied for an hour, but the network that occupies most of them loses one.
 BOOST_AUTO_TEST_CASE(network_with_most_silent_connections_loses_the_oldest) {
   Settings settings;
   settings.half_open_limit = 4;
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(network_with_most_silent_connections_loses_the_oldest) {
   }
 }
 
-// Where all hold as much the oldest of all goes.
+// If all networks occupy the same number of slots, the oldest connection of all is closed.
 BOOST_AUTO_TEST_CASE(networks_that_hold_as_much_lose_the_oldest_of_all) {
   Settings settings;
   settings.half_open_limit = 4;
@@ -234,7 +234,8 @@ BOOST_AUTO_TEST_CASE(networks_that_hold_as_much_lose_the_oldest_of_all) {
   }
 }
 
-// The consumer has not decided and the peer goes: accepting reports it, as if it went just now.
+// The peer disconnects before the consumer has decided. The accept succeeds, as if the peer had
+// disconnected just afterwards.
 BOOST_AUTO_TEST_CASE(request_of_a_lost_peer_gives_its_descriptor_back) {
   Desk desk;
   const auto listener = listen(desk);
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(listener_recovers_from_a_lack_of_descriptors_and_does_not_s
   rlimit before{};
   BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(::dup(0));  // the lowest free one: no more
+  none.rlim_cur = static_cast<rlim_t>(::dup(0));  // the lowest free descriptor: none is left
   ::close(static_cast<int>(none.rlim_cur));
   BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   const int level = trace::level();

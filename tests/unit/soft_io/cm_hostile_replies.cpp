@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The active side of the connection manager against peers whose answer to a Request is missing,
-// late, cut short or wrong.
+// The active side of the connection manager against peers whose Reply is missing, late, truncated
+// or wrong.
 #include <mutex>
 #include <thread>
 
@@ -12,7 +12,7 @@
 namespace udapl::soft::test {
 namespace {
 
-// A server that answers one connection after the other with what it is told; keeps the Requests.
+// A server that sends the given answers, one per connection in sequence, and keeps the Requests.
 class Server {
  public:
   explicit Server(std::vector<Bytes> answers, std::size_t request_size = 24)
@@ -31,7 +31,7 @@ class Server {
   void join() {
     if (thread_.joinable()) thread_.join();
   }
-  // After join().
+  // To be called after join().
   [[nodiscard]] const std::vector<Bytes>& requests() const { return requests_; }
   RawSocket& last() { return last_; }
 
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(reply_in_single_bytes_is_collected) {
   BOOST_TEST(active.attached());
 }
 
-// The peer wants more Reads than we serve: it is told with a Terminate, LLP/MPA 06.
+// The peer wants more Reads than we serve: it is notified with a Terminate, LLP/MPA 06.
 BOOST_AUTO_TEST_CASE(incompatible_reply_is_answered_with_a_terminate) {
   Server server({reply_to(good_request(), 200)});
   FakeQp active;
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(incompatible_reply_is_answered_with_a_terminate) {
 }
 
 BOOST_AUTO_TEST_CASE(foreign_reject_is_the_consumers) {
-  // Kernel siw rejects with S set and no enhanced words.
+  // The kernel's siw rejects with S set but without the enhanced words.
   Bytes siw = reply_to(good_request());
   siw.resize(20);
   siw.at(16) |= std::byte{0x20};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Listeners of the connection manager: their ports and addresses, and when they may go.
+// Listeners of the connection manager: their ports and addresses, and when they may be destroyed.
 #include <thread>
 
 #include "providers/connecting/socket_address.h"
@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(qualifiers_beyond_ports_are_folded) {
   Desk desk;
   auto listener = listen(desk);
   while (listener->conn_qual() < 33534) listener = listen(desk);
-  // Another name of the same port, from both sides.
+  // Another qualifier that means the same port, on both sides.
   const DAT_CONN_QUAL port = listener->conn_qual();
   DAT_CONN_QUAL folded = 1'000'000;
   while (port_of(folded) != port) ++folded;
@@ -46,18 +46,18 @@ BOOST_AUTO_TEST_CASE(port_is_picked_taken_and_freed) {
   BOOST_TEST(qual >= 1024U);
   BOOST_TEST(to_text(listener->address()) == "127.0.0.1:" + std::to_string(qual));
   BOOST_TEST((cm.listen({qual, nullptr}, desk).status().type() == DAT_CONN_QUAL_IN_USE));
-  // Free at once, also with an old connection on it.
+  // The port is free at once, even if an old connection still uses it.
   check_service(*listener, desk);
   listener.reset();
   BOOST_TEST(listen(desk, qual)->conn_qual() == qual);
 }
 
-// Consumers have fixed qualifiers in the range from which the kernel takes outgoing ports.
+// Consumers use fixed qualifiers in the range of the kernel's ephemeral ports.
 BOOST_AUTO_TEST_CASE(port_of_an_outgoing_connection_does_not_keep_a_listener_off) {
   Desk desk;
   const auto listener = listen(desk);
   bool could_listen = false;
-  // A port may also be shared with a socket of another program that is not so obliging.
+  // Retried, because a socket of another program may use the port, too, without allowing its reuse.
   for (int tries = 0; tries < 20 && !could_listen; ++tries) {
     FakeQp active;
     start(active, request(listener->conn_qual()));
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(listening_elsewhere_on_this_machine_and_not_on_others) {
   auto to = request((*listener)->conn_qual());
   to.remote = other;
   start(active, to);
-  BOOST_TEST(desk.next() != nullptr);  // and dropped
+  BOOST_TEST(desk.next() != nullptr);  // the request is dropped
   const auto foreign = ipv4("192.0.2.1");
   BOOST_TEST((cm.listen({0, &foreign}, desk).status().type() == DAT_INVALID_ADDRESS));
 }
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(listener_may_go_at_any_time) {
     start(active, request(listener->conn_qual()));
     std::this_thread::sleep_for(std::chrono::microseconds(round * 10));
     listener.reset();
-    const int requests = desk.count();  // final: no sink call after the destructor
+    const int requests = desk.count();  // final, as the destructor ends the sink calls
     const auto incoming = desk.next(0s);
     if (incoming != nullptr) incoming->reject({});
     const ConnectFailure how = outcome(active);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The connection manager on one host: which path a connection takes, and that nobody can tell.
+// The connection manager on one host: which path a connection takes, and that the path is invisible
+// to the consumer.
 #include "providers/soft/io/ring_stream.h"
 #include "providers/soft/shm/offer.h"
 #include "tests/unit/soft_io/cm_fixture.h"
@@ -21,9 +22,9 @@ Settings with(Settings::Path path) {
 
 bool over_rings(FakeQp& qp) { return dynamic_cast<RingStream*>(&qp.stream()) != nullptr; }
 
-// Managers of each kind beside that of the fixture, which is "auto".
+// Connection managers of the other kinds, beside the fixture's, which is "auto".
 struct Paths : CmFixture {
-  // Connects and says whether both sides have rings.
+  // Connects, and returns whether both sides have rings.
   bool connected_by_rings(ConnectionManager& from, ConnectionManager& to, const Bytes& question,
                           const Bytes& answer) {
     Desk desk;
@@ -53,7 +54,7 @@ bool is(const IoResult& result, IoResult::Kind kind, int error = 0) {
   return result.kind == kind && result.error == error;
 }
 
-// A stream of ours, and what its peer holds.
+// A stream, and its peer's socket and rings.
 struct Half {
   explicit Half(std::chrono::milliseconds peer_timeout = 0ms) {
     RawSocket server;
@@ -77,7 +78,7 @@ struct Half {
   std::unique_ptr<RingStream> stream;
 };
 
-// Collects what is ready.
+// Collects the events of a stream.
 class Listener final : public Handler {
  public:
   explicit Listener(RingStream& stream) : stream_(&stream) {}
@@ -94,7 +95,7 @@ class Listener final : public Handler {
     const std::lock_guard guard(lock);
     return stream_ == nullptr || stream_->rest();
   }
-  // The stream's, as that of a Qp.
+  // Runs `work` under the lock, as a QP uses its stream.
   template <class Work>
   auto locked(Work work) {
     const std::lock_guard guard(lock);
@@ -164,7 +165,8 @@ BOOST_AUTO_TEST_CASE(path_shm_is_that_or_nothing) {
   BOOST_TEST(desk.count() == 0);
 }
 
-// The bit is a reserved one of the protocol; what looks like a token and is none is not left over.
+// The bit for rings is a reserved one of the protocol. Data that has the form of a token is removed
+// from the private data even if the token is unknown.
 BOOST_AUTO_TEST_CASE(token_that_nobody_left) {
   for (ConnectionManager* const at : {&cm, &tcp}) {
     Desk desk;
@@ -241,7 +243,7 @@ BOOST_AUTO_TEST_CASE(rejection_arrives) {
   BOOST_TEST((active.data() == pattern(7)));
 }
 
-// Of the memory that both share.
+// The number of resident pages of the shared memory.
 long pages_taken(const Half& half) {
   const auto page =
       reinterpret_cast<std::uintptr_t>(&half.theirs.written()) & ~(shm::Layout::kPage - 1);
@@ -252,7 +254,7 @@ long pages_taken(const Half& half) {
   return std::ssize(resident) - std::ranges::count(resident, 0);
 }
 
-// Idle connections are many.
+// Most connections have little traffic.
 BOOST_AUTO_TEST_CASE(little_traffic_takes_one_page) {
   Half half;
   const Bytes words = pattern(shm::Layout::kPorchSize);
@@ -265,7 +267,8 @@ BOOST_AUTO_TEST_CASE(little_traffic_takes_one_page) {
   BOOST_TEST(pages_taken(half) == 1);
 }
 
-// What was needed for much is given back, once all of it is read, and later bytes arrive.
+// The pages used for a large transfer are released after all of it has been read; later transfers
+// still arrive.
 BOOST_AUTO_TEST_CASE(idle_connection_gives_pages_back) {
   Half half;
   Listener listener(*half.stream);
@@ -278,7 +281,7 @@ BOOST_AUTO_TEST_CASE(idle_connection_gives_pages_back) {
   for (int round = 0; round < 2; ++round) {
     const Bytes much = pattern(200'000);
     BOOST_REQUIRE_EQUAL(send(much).bytes, much.size());
-    std::this_thread::sleep_for(1500ms);  // it is not read yet, so nothing is given back
+    std::this_thread::sleep_for(1500ms);  // nothing has been read, so nothing is released
     BOOST_TEST(pages_taken(half) > 40);
     Bytes got(much.size());
     BOOST_TEST(reader.read(got).bytes == much.size());
@@ -308,7 +311,7 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
       std::array<std::byte, 8> room;
       return stream.receive(room);
     };
-    // What it said comes first.
+    // The bytes that it has sent arrive first.
     BOOST_TEST(eventually([&] { return listener.locked(receive).bytes == word.size(); }));
     BOOST_TEST(eventually([&] {
       half.reactor->progress();
@@ -337,7 +340,7 @@ BOOST_AUTO_TEST_CASE(ends_that_are_told) {
   };
   using shm::RingEnd;
   BOOST_TEST((end_of(read) == RingEnd::kFinished));
-  BOOST_TEST((end_of([](Half&) {}) == RingEnd::kReset));  // with something unread, as a socket
+  BOOST_TEST((end_of([](Half&) {}) == RingEnd::kReset));  // unread input, as with a socket
   BOOST_TEST((end_of([](Half& half) { half.stream->shutdown_write(); }) == RingEnd::kFinished));
   BOOST_TEST((end_of([&](Half& half) {
                 read(half);
@@ -367,7 +370,7 @@ BOOST_AUTO_TEST_CASE(peer_that_lies_breaks_the_stream) {
   shm::RingWriter writer = half.theirs.writer();
   for (int i = 0; i < 3; ++i)
     BOOST_TEST(writer.write(pattern(shm::Layout::kPorchSize)).bytes == shm::Layout::kPorchSize);
-  // A window that is no power of two, in the page of the rings.
+  // An invalid window, not a power of two, in the rings' page.
   half.theirs.written().window.store(3);
   std::array<std::byte, shm::Layout::kPorchSize + 8> room;
   BOOST_TEST(is(half.stream->receive(room), IoResult::kBroken, EPROTO));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dat.conf's "<device> <port>" to an address of this machine.
+// The translation of dat.conf's "<device> <port>" to an address of this machine.
 #include "providers/soft/netdev.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Which addresses count as one.
+// Which addresses count as the same source.
 #include "providers/soft/network.h"
 
 #include <boost/test/unit_test.hpp>
@@ -36,7 +36,7 @@ bool same_source(const transport::SocketAddress& a, const transport::SocketAddre
 
 BOOST_AUTO_TEST_SUITE(networks)
 
-// A host has all addresses of its IPv6 network, if it wants.
+// A host can use all addresses of its IPv6 network.
 BOOST_AUTO_TEST_CASE(sources) {
   BOOST_TEST(same_source(ipv6("2001:db8::1"), ipv6("2001:db8::ffff:2")));
   BOOST_TEST(!same_source(ipv6("2001:db8::1"), ipv6("2001:db8:0:1::1")));
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(sources) {
   BOOST_TEST((network_of(ipv4("192.0.2.1"), 32) != network_of(ipv4("192.0.2.2"), 32)));
 }
 
-// Here the first half says nothing of the host.
+// Addresses whose first half does not identify a network.
 BOOST_AUTO_TEST_CASE(networks_that_are_none) {
   BOOST_TEST(!same_source(ipv6("fe80::1", 3), ipv6("fe80::2", 3)));
   BOOST_TEST(!same_source(ipv6("::ffff:192.0.2.1"), ipv6("::ffff:192.0.2.2")));

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told) {
   }
 }
 
-// The pauses are those of InfiniBand's RNR timer.
+// The pauses between retries are those of InfiniBand's RNR timer.
 BOOST_AUTO_TEST_CASE(how_long_a_message_waits_for_a_receive) {
   const auto limit = [](const char* retry, const char* timer, bool breaks = false) {
     Settings settings;

@@ -14,7 +14,7 @@
 namespace udapl::soft::test {
 namespace {
 
-// A stream of ours and the raw socket at its other end.
+// A stream and the raw socket at its other end.
 struct Pair {
   Pair() {
     RawSocket server;
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(reset_by_the_peer_breaks_both_directions) {
       eventually([&] { return (result = stream->receive(room)).kind != IoResult::kBlocked; }));
   BOOST_TEST((result.kind == IoResult::kBroken));
   BOOST_TEST(result.error == ECONNRESET);
-  result = stream->send(pattern(1));  // and no SIGPIPE
+  result = stream->send(pattern(1));  // without a SIGPIPE
   BOOST_TEST((result.kind == IoResult::kBroken));
   BOOST_TEST(result.error == EPIPE);
 }
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(watching_follows_the_events_and_ends_with_the_stream) {
 }
 
 BOOST_AUTO_TEST_CASE(gentle_close_delivers_what_was_sent_to_a_peer_that_still_sends) {
-  peer.send(pattern(5000));  // unread when the stream is closed: a plain close would reset
+  peer.send(pattern(5000));  // unread when the stream is closed: a plain close would send a reset
   const Bytes last = pattern(3000, 9);
   BOOST_REQUIRE(stream->send(last).bytes == last.size());
   close_gently(std::move(stream));
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(gentle_close_delivers_what_was_sent_to_a_peer_that_still_se
 BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
   close_gently(std::move(stream), LingerKind::kConnection, 30ms);
   BOOST_TEST(peer.closed());   // FIN
-  BOOST_TEST(eventually([&] {  // and then the socket is gone: what we send is answered by a reset
+  BOOST_TEST(eventually([&] {  // then the socket is closed, and answers data with a reset
     peer.send(pattern(1));
     std::this_thread::sleep_for(1ms);
     int error = 0;
