@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What may help against each reason that an open can fail for.
+// The advice for each reason for which an open can fail.
 #include "dat/advice.h"
 
 #include <boost/test/unit_test.hpp>

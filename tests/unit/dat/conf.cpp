@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kGood = "good u2.0 nonthreadsafe default lib.so dapl.2.0 \"d 0\" \"\"";
 
-// The only entry of `text`; fails if there is not exactly one, or if there is something to say.
+// The only entry of `text`; fails if there is not exactly one entry, or if there is a diagnostic.
 ConfEntry only_entry(std::string_view text) {
   const Conf conf = parse_conf(text);
   BOOST_TEST_REQUIRE(conf.entries.size() == 1U);
@@ -24,8 +24,8 @@ ConfEntry only_entry(std::string_view text) {
   return conf.entries[0];
 }
 
-// `line` is dropped with one diagnostic that contains `reason`; a good line before it and one after
-// it are kept.
+// Checks that `line` is dropped with one diagnostic that contains `reason`, and that a good line
+// before it and one after it are kept.
 void check_dropped(std::string_view line, std::string_view reason,
                    ConfIssue issue = ConfIssue::kMalformed) {
   BOOST_TEST_CONTEXT("line: " << line) {
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(comments_where_a_field_could_begin) {
   only_entry(std::string(kGood) + "   # after blanks");
   BOOST_TEST(only_entry(with_field(0, "a#b")).ia_name == "a#b");
   BOOST_TEST(only_entry(with_field(6, "\"# 1\"")).ia_params == "# 1");
-  // A bare last field ends at a blank, so this is part of it.
+  // An unquoted last field ends only at a blank, so the '#' is part of it.
   BOOST_TEST(only_entry(with_field(7, "p#not")).platform_params == "p#not");
   check_dropped("name u2.0 nonthreadsafe # the rest is missing", "only 3 of 8 fields, default");
 }
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(empty_quoted_fields) {
 }
 
 BOOST_AUTO_TEST_CASE(unterminated_quotes_end_with_the_line) {
-  check_dropped(with_field(6, "\"d 0"), "");  // swallows the last quoted field's first quote
+  check_dropped(with_field(6, "\"d 0"), "");  // consumes the opening quote of the last field
   check_dropped("name u2.0 nonthreadsafe default l dapl.2.0 \"d 0", "does not end on the line");
   check_dropped("\"name", "does not end on the line");
   check_dropped("name u2.0 nonthreadsafe default l dapl.2.0 \"d 0\\\"", "does not end");
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(kernel_and_nondefault_entries_are_skipped) {
   check_dropped(with_field(3, "nondefault"), "nondefault", ConfIssue::kNotForUs);
   const Conf conf = parse_conf(with_field(3, "nondefault"));
   BOOST_TEST(conf.diagnostics.at(0).ia_name == "name");
-  // Wrong is wrong, for whomever the line is.
+  // Malformed lines are reported as such, even if they would be skipped.
   check_dropped("name k2.0 nonthreadsafe nondefault l bad \"\" \"\"", "provider_version");
 }
 
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(messages_are_printable) {
   for (const char c : conf.diagnostics[0].reason) BOOST_TEST((c >= 0x20 && c < 0x7f));
 }
 
-// A line cut anywhere is dropped or, where what is left is whole, kept; the next line is never
+// A line truncated anywhere is dropped, or kept if the rest is complete; the next line is never
 // lost.
 BOOST_AUTO_TEST_CASE(every_prefix_of_a_line) {
   const std::string line = R"("a \" b" u2.0 nonthreadsafe default "l\\" dapl.2.0 "p 1" "" # end)";

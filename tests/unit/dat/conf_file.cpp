@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(system_locations_without_override) {
   BOOST_TEST_REQUIRE(locations.size() >= 2U);
   BOOST_TEST(locations.back() == "/etc/rdma/dat.conf");
   BOOST_TEST(locations[locations.size() - 2] == "/etc/dat.conf");
-  const Override set("");  // exported, but empty: as if not set
+  const Override set("");  // an empty value counts as unset
   BOOST_TEST(conf_locations() == locations, boost::test_tools::per_element());
 }
 

@@ -8,7 +8,7 @@ namespace fake {
 
 namespace {
 
-// What an IA handle points to: DAT's first word, then ours.
+// The target of an IA handle: the first word is DAT's, the rest is ours.
 struct Ia {
   const DAT_PROVIDER* table;
   Provider* provider;
@@ -21,7 +21,7 @@ DAT_RETURN ia_open(DAT_NAME_PTR name, DAT_COUNT, DAT_EVD_HANDLE* async_evd, DAT_
   (void)name;
   if (provider->during_open) provider->during_open();
   if (provider->open_code != DAT_SUCCESS) {
-    // What a failing provider leaves behind must not reach the caller.
+    // The results that a failing provider has written must not reach the caller.
     *ia = reinterpret_cast<DAT_IA_HANDLE>(0xDEAD0000);
     if (async_evd != nullptr) *async_evd = *ia;
     return provider->open_code;
@@ -53,8 +53,8 @@ DAT_RETURN ia_ha_related(DAT_IA_HANDLE ia, DAT_NAME_PTR, DAT_BOOLEAN* answer) {
   return provider_of(ia).related_code;
 }
 
-// C function pointers carry no context: one pair of functions for each library, one open function
-// for each provider.
+// C function pointers have no context, so each library has its own pair of functions and each
+// provider its own open function.
 template <std::size_t Index>
 void init(const DAT_PROVIDER_INFO* info, const char* params) {
   World& world = *World::current;

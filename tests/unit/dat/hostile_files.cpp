@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Files that somebody else has prepared: the registry neither hangs, nor takes for ever, nor hands
-// terminal commands on.
+// Files prepared by an attacker: the registry does not hang, does not take very long, and does not
+// print terminal control sequences.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -66,11 +66,11 @@ BOOST_FIXTURE_TEST_CASE(a_fifo_that_nobody_writes_to_is_given_up, Fifo) {
 }
 
 BOOST_FIXTURE_TEST_CASE(a_fifo_whose_writer_says_nothing_is_given_up, Fifo) {
-  const Fd writer(::open(path.c_str(), O_RDWR));  // which does not wait for us
+  const Fd writer(::open(path.c_str(), O_RDWR));  // O_RDWR does not wait for a reader
   BOOST_TEST(read_conf_file({path}, kSoon).path() == nullptr);
 }
 
-// As bash's <(...) makes it: the writer may have ended before the pipe is opened by its name.
+// As made by bash's <(...): the writer may have ended before the pipe is opened by its name.
 BOOST_AUTO_TEST_CASE(a_pipe_by_its_number_is_read) {
   int ends[2];
   BOOST_TEST_REQUIRE(::pipe(ends) == 0);
@@ -98,7 +98,7 @@ BOOST_FIXTURE_TEST_CASE(a_library_that_is_no_file_is_refused, Fifo) {
   }
 }
 
-// Quadratic, this would be some 10^10 comparisons each.
+// In quadratic time each of these would take some 10^10 comparisons.
 BOOST_AUTO_TEST_CASE(many_entries_are_listed_in_linear_time) {
   constexpr unsigned kMany = 200'000;
   std::string text;

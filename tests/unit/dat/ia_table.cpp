@@ -69,24 +69,24 @@ BOOST_AUTO_TEST_CASE(numbers_and_pointers_are_told_apart) {
   BOOST_TEST(!IaTable::is_number(pointer(0)));
 }
 
-// The rows of dats_get_ia_handle's contract.
+// Each clause of dats_get_ia_handle's contract.
 BOOST_AUTO_TEST_CASE(translate_both_ways) {
   int marker = 0;
   DAT_IA_HANDLE out = &marker;
   insert(0);
   BOOST_TEST(table->translate(nullptr, &out) == kInvalidIa);
-  BOOST_TEST(out == &marker);  // null: untouched
+  BOOST_TEST(out == &marker);  // unchanged for null
   BOOST_TEST(table->translate(number(1), &out) == 0U);
   BOOST_TEST(out == pointer(0));
   out = &marker;
   BOOST_TEST(table->translate(number(2), &out) == kInvalidIa);
-  BOOST_TEST(out == nullptr);  // a free number: null
+  BOOST_TEST(out == nullptr);  // null for a free number
   out = &marker;
   BOOST_TEST(table->translate(number(63), &out) == kInvalidIa);
   BOOST_TEST(out == nullptr);
   out = &marker;
   BOOST_TEST(table->translate(number(64), &out) == kInvalidIa);
-  BOOST_TEST(out == &marker);  // not below the size of the table: taken for a pointer
+  BOOST_TEST(out == &marker);  // not less than the table's size, so treated as a pointer
   BOOST_TEST(table->translate(pointer(0), &out) == 0U);
   BOOST_TEST(out == number(1));
   out = &marker;
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(one_caller_may_close) {
   insert(0);
   BOOST_TEST(table->begin_close(number(1)));
   BOOST_TEST(!table->begin_close(number(1)));
-  BOOST_TEST(table->pointer_of(number(1)) == pointer(0));  // the provider may still ask
+  BOOST_TEST(table->pointer_of(number(1)) == pointer(0));  // the provider may still query it
   BOOST_TEST(table->number_of(pointer(0)) == number(1));
   table->cancel_close(number(1));
   BOOST_TEST(table->begin_close(number(1)));
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(one_caller_may_close) {
   BOOST_TEST(!table->begin_close(number(1)));
 }
 
-// A provider may hand out the memory of an IA again before its close has returned.
+// A provider may reuse the memory of an IA before its close has returned.
 BOOST_AUTO_TEST_CASE(pointer_reused_while_closing) {
   insert(0);
   BOOST_TEST(table->begin_close(number(1)));
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(pointer_reused_while_closing) {
   table->remove(number(1));
   BOOST_TEST(table->number_of(pointer(0)) == number(2));
   BOOST_TEST(insert(1) == number(1));
-  BOOST_TEST(table->begin_close(number(1)));  // the mark of the earlier close is gone
+  BOOST_TEST(table->begin_close(number(1)));  // not marked by the earlier close
 }
 
 BOOST_AUTO_TEST_CASE(full_table) {
@@ -138,8 +138,8 @@ BOOST_AUTO_TEST_CASE(full_table) {
   BOOST_TEST(insert(0) == number(40000));
 }
 
-// Readers run while others open and close: a lookup finds the right object or none. Each object
-// holds the number it has, so that a wrong one shows.
+// A reader runs while other threads insert and remove: a lookup finds the right object or none.
+// Each object stores its number, so that a wrong result is noticed.
 BOOST_AUTO_TEST_CASE(lookups_while_the_table_changes) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 2000;
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(lookups_while_the_table_changes) {
   stop = true;
   reader.join();
   BOOST_TEST(wrong == 0);
-  BOOST_TEST(insert(0) == number(1));  // everything was given back
+  BOOST_TEST(insert(0) == number(1));  // all numbers are free again
 }
 
 BOOST_AUTO_TEST_SUITE_END()

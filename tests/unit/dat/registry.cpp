@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(life_of_an_entry) {
   BOOST_TEST(a.closed == 3);
 }
 
-// Nobody has the number of an IA before its open returns; who makes it up does no harm.
+// No caller knows the number of an IA before its open returns; one that guesses it does no harm.
 BOOST_AUTO_TEST_CASE(an_ia_that_is_being_opened_cannot_be_closed) {
   world.add_library(0, a);
   world.configure(line("ia", 0));
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(related) {
   };
   BOOST_TEST(ask(unknown, ia_name).status().code() == kNameNotRegistered);
   BOOST_TEST(ask(ia_name, unknown).status().code() == kNameNotRegistered);
-  BOOST_TEST(answer() == DAT_HA_UNKNOWN);  // nothing open that could be asked
+  BOOST_TEST(answer() == DAT_HA_UNKNOWN);  // no open IA that could be queried
   DAT_IA_HANDLE other_ia = nullptr;
   BOOST_TEST(world.open("ia", &ia) == 0U);
   BOOST_TEST(answer() == DAT_HA_FALSE);

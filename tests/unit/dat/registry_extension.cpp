@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_extension_op: what the operations that open and close by name keep alive.
+// dat_extension_op: operations that open and close by name keep their provider loaded in between.
 #include <boost/test/unit_test.hpp>
 #include <cstdarg>
 #include <string>
@@ -10,7 +10,7 @@ using namespace registry_test;
 
 namespace {
 
-// What an extension opened: DAT's first word.
+// An object opened by an extension; its first word is DAT's.
 struct Opened {
   const DAT_PROVIDER* table;
 };
@@ -33,8 +33,8 @@ DAT_RETURN extension_op(fake::World& world, DAT_HANDLE handle, int op, ...) {
 
 BOOST_FIXTURE_TEST_SUITE(registry_extension, Fixture)
 
-// The object may come with a table that is not the registered one, as that of the other thread
-// safety: then its device name tells whose it is.
+// The object's table may differ from the registered one, such as the table of the other thread
+// safety. Its device name then identifies the provider.
 BOOST_AUTO_TEST_CASE(an_object_is_found_by_its_table_or_its_name) {
   for (const bool own_table : {false, true}) {
     fake::Library& lib = world.add_library(0, a);

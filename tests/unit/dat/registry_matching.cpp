@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Which entry serves a request, and what happens when the first does not work.
+// Which entry serves a request, and what happens if the first one fails.
 #include <boost/test/unit_test.hpp>
 #include <string>
 
@@ -72,12 +72,12 @@ BOOST_AUTO_TEST_CASE(chain_passes_over_what_registers_nothing) {
   BOOST_TEST(world.open("ia", &ia) == 0U);
   BOOST_TEST(b.opened == 1);
   BOOST_TEST(silent.inits == 1);
-  BOOST_TEST(silent.finis == 0);  // it failed: there is nothing to be finalised
+  BOOST_TEST(silent.finis == 0);  // it failed, so there is nothing to finalise
   for (const fake::Library* lib : {&other_name, &wrong_version}) {
     BOOST_TEST(lib->inits == 1);
     BOOST_TEST(lib->finis == 1);
   }
-  // Nothing of what they registered is left behind.
+  // Their registrations have been removed.
   BOOST_TEST(world.open("not asked for") == kNameNotRegistered);
   BOOST_TEST(world.open("ia", nullptr, 2, 9) == kMinorNotFound);
   BOOST_TEST(world.close(ia) == 0U);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(code_of_the_first_failed_open_is_returned_unchanged) {
   for (const int lib : {1, 2}) BOOST_TEST(world.libraries.at(lib)->finis == 1);
 }
 
-// IAs of one name share an adapter: once one is open, its provider is the one.
+// IAs of one name share an adapter: while one is open, its provider serves all of them.
 BOOST_AUTO_TEST_CASE(chain_stays_with_the_provider_in_use) {
   fake::Library& first = world.add_library(0, a);
   world.add_library(1, b);

@@ -34,8 +34,8 @@ BOOST_AUTO_TEST_CASE(concurrent_first_opens_initialise_once) {
   BOOST_TEST(lib.finis == 1);
 }
 
-// Both find the library not loaded; the second comes out of the dynamic linker while the first is
-// in init. For ThreadSanitizer: the second must leave the entry alone.
+// Both threads find the library not loaded; the second returns from the dynamic linker while the
+// first is in init. The second must not touch the entry, which ThreadSanitizer checks.
 BOOST_AUTO_TEST_CASE(the_slower_of_two_loads_changes_nothing) {
   fake::Library& lib = world.add_library(0, a);
   std::atomic<int> loading{0};
@@ -47,8 +47,8 @@ BOOST_AUTO_TEST_CASE(the_slower_of_two_loads_changes_nothing) {
   };
   auto add = lib.init;
   lib.init = [&](const DAT_PROVIDER_INFO& info, const std::string& params) {
-    in_init.store(true, std::memory_order_relaxed);              // orders nothing
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the second is out
+    in_init.store(true, std::memory_order_relaxed);              // without ordering
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the second has returned
     add(info, params);
   };
   world.configure(line("ia", 0));
@@ -63,8 +63,8 @@ BOOST_AUTO_TEST_CASE(the_slower_of_two_loads_changes_nothing) {
   for (const DAT_IA_HANDLE open : ias) BOOST_TEST(world.close(open) == 0U);
 }
 
-// Opens and closes of two names in one library and a chain: init and fini alternate and never
-// overlap, no open reaches a provider that is not initialised, nothing is left.
+// Opens and closes of two names in one library and of a chain: init and fini alternate and never
+// overlap, no open reaches a provider that is not initialised, and nothing is left registered.
 BOOST_AUTO_TEST_CASE(opens_and_closes_from_many_threads) {
   constexpr int kThreads = 6;
   constexpr int kRounds = 300;
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(only_one_of_two_closes_succeeds) {
   BOOST_TEST(a.closed == 200);
 }
 
-// The last close waits for its turn to call fini; an open in between takes the provider back.
+// While the last close waits for its turn to call fini, an open revives the provider.
 BOOST_AUTO_TEST_CASE(open_between_last_close_and_fini) {
   fake::Library& lib = world.add_library(0, a);
   fake::Library& slow = world.add_library(1, b);
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(open_between_last_close_and_fini) {
   world.configure(line("ia", 0) + line("slow", 1));
   BOOST_TEST(world.open("ia", &ia) == 0U);
   DAT_IA_HANDLE slow_ia = nullptr, again = nullptr;
-  DAT_RETURN slow_open = 1, close = 1;  // Boost's checks are for one thread
+  DAT_RETURN slow_open = 1, close = 1;  // checked later, as Boost's checks are not thread-safe
   std::thread opener([&] { slow_open = world.open("slow", &slow_ia); });
   while (!in_init) std::this_thread::yield();
   std::thread closer([&] { close = world.close(ia); });

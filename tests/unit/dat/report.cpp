@@ -100,13 +100,13 @@ BOOST_AUTO_TEST_CASE(each_fact_is_told_once) {
   BOOST_TEST(report.explain(unknown_name("a")).empty());
   const std::string second = report.explain(unknown_name("b"));
   BOOST_TEST(contains(second, "lines skipped: 1"));
-  BOOST_TEST(!contains(second, "line 1:"));  // the details were told already
+  BOOST_TEST(!contains(second, "line 1:"));  // the details have already been reported
 
   NotFound failure = unknown_name("soft0");
   failure.passed_over = {{"libx.so", "line 4: libx.so: missing"}};
   BOOST_TEST(!report.explain(failure).empty());
   failure.ia_name = "soft1";
-  BOOST_TEST(report.explain(failure).empty());  // the same library, as when MPI probes all names
+  BOOST_TEST(report.explain(failure).empty());  // same library, as if MPI tries all names
   BOOST_TEST(report.explain("soft2", failure.passed_over).empty());
   failure.passed_over.push_back({"liby.so", "line 5: liby.so: missing"});
   BOOST_TEST(contains(report.explain("soft2", failure.passed_over), "liby.so: missing"));

@@ -8,8 +8,8 @@
 using udapl::dat::describe;
 using udapl::dat::error_text;
 
-// The tables are literals on purpose: values and texts are binary interface, and a slip in a header
-// would not show if both sides were made from it.
+// The tables are literals on purpose: values and texts are part of the ABI, and a mistake in a
+// header would not be noticed if both sides were derived from it.
 namespace {
 
 struct Row {
