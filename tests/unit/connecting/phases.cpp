@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// One timer for phases: is the call still due?
+// A timer for several phases: whether its call is still due.
 #include "providers/connecting/phase_timer.h"
 #include "tests/unit/reactor/support.h"
 
@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(a_phase_ends_once_when_its_time_is_over) {
   BOOST_TEST((t.timer.take_due() == Phase::kNothing));
 }
 
-// The call of the first start has begun, and waits for the lock while the second is made.
+// The timer's call for an earlier start may have begun, and waits for the lock while the timer is
+// started again.
 BOOST_AUTO_TEST_CASE(a_call_of_an_earlier_start_is_not_due) {
   Timed t;
   {

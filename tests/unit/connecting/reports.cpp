@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the core is told of connections: which calls, in which order, with what.
+// The reports of connections to the core: which sink calls, in which order, with which arguments.
 #include "providers/connecting/connection_report.h"
 #include "tests/unit/reactor/support.h"
 
@@ -67,7 +67,7 @@ struct Reporting {
   }
 };
 
-// Holds up the driver: what is posted meanwhile waits.
+// Blocks the reactor thread, so that calls posted meanwhile stay pending.
 class Held {
  public:
   explicit Held(Reactor& reactor) : call_(reactor, Call::to<&Held::wait>(this)) {
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(in_the_order_of_their_numbers) {
   }
   BOOST_REQUIRE(r.told(6));
   r.report.close();
-  std::erase(r.sink.calls, "after");  // whose place is between the others
+  std::erase(r.sink.calls, "after");  // its position among the others does not matter here
   const std::vector<std::string> expected = {
       "established ", "async error",
       "broken " + std::to_string(static_cast<int>(BreakReason::kTransportLost)), "soft watermark",
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(with_the_cause_until_it_is_forgotten) {
   BOOST_TEST(r.sink.calls[1] == "broken " + why(BreakReason::kTransportLost));
 }
 
-// An abrupt disconnect takes back how the connection ended, and nothing that is of the QP.
+// An abrupt disconnect cancels the report of the connection's end, but no report about the QP.
 BOOST_AUTO_TEST_CASE(an_outcome_that_is_cancelled_is_not_told) {
   Reporting r;
   {

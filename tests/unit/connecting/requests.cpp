@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a listener's sink gets, in which order, and what becomes of the rest.
+// Which requests a listener's sink receives, in which order, and what happens to the rest.
 #include "providers/connecting/failures.h"
 #include "providers/connecting/listening.h"
 #include "tests/unit/reactor/support.h"
@@ -14,7 +14,7 @@
 namespace udapl::test {
 namespace {
 
-// A request with a number, which counts how many of its kind there are.
+// A request with a number; counts the existing requests.
 class Numbered final : public transport::IncomingConnection {
  public:
   Numbered(int which, std::atomic<int>& alive) : number(which), alive_(alive) { ++alive_; }
@@ -34,7 +34,7 @@ class Numbered final : public transport::IncomingConnection {
   transport::Endpoints ends_;
 };
 
-// Destroys the queue with the call number `last`, if there is one.
+// Destroys the queue when request number `last` arrives; -1 means never.
 class Sink final : public transport::ListenSink {
  public:
   void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override {
