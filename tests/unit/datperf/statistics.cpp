@@ -9,7 +9,7 @@ using namespace datperf;
 
 namespace {
 
-// 1, 2, ... count, not in order.
+// The numbers from 1 to count, in descending order.
 std::vector<double> numbers(int count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   std::iota(values.rbegin(), values.rend(), 1.0);
@@ -45,7 +45,8 @@ BOOST_AUTO_TEST_CASE(p99_is_not_exceeded_by_99_of_100) {
   BOOST_TEST(distribution_of(numbers(99)).p99 == 99);
 }
 
-// Tables of the sign test: of 6 the extremes, of 10 the second, of 20 the sixth from either end.
+// According to the tables of the sign test, the interval is bounded by the extremes of 6 values, by
+// the second value from either end of 10, and by the sixth of 20.
 BOOST_AUTO_TEST_CASE(intervals_are_those_of_the_tables) {
   const auto check = [](int count, double low, double high, double level) {
     const Interval interval = median_interval(numbers(count));
