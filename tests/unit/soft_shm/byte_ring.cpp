@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// RingWriter and RingReader that are honest.
+// RingWriter and RingReader with an honest peer.
 #include "tests/unit/soft_shm/ring.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Porch {
 };
 using Porches = std::tuple<Porch<0>, Porch<1>, Porch<7>, Porch<16>, Porch<100>>;
 
-// Every pair of sizes, many times around.
+// Every pair of sizes, for many laps around the ring.
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_split_at_every_place, T, Porches) {
   for (std::size_t out = 1; out <= 20; ++out) {
     for (std::size_t in = 1; in <= 20; ++in) {
@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_split_at_every_place, T, Porches) {
   }
 }
 
-// The first bytes touch nothing of the ring, and there is as much room as without the porch.
+// The first bytes do not touch the ring's data area, and there is as much room as without the
+// porch.
 BOOST_AUTO_TEST_CASE(porch_comes_first) {
   Ring<16, 10> ring;
   const Bytes sent = pattern(40);
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(porch_comes_first) {
   BOOST_TEST(!ring.reader.cut());
 }
 
-// In place: what lies in one piece, and what was dropped makes room.
+// Reading in place: input() returns contiguous input, and drop() makes room.
 BOOST_AUTO_TEST_CASE(input_lies_in_pieces) {
   Ring<16> ring;
   const Bytes sent = pattern(60);
@@ -94,11 +95,11 @@ BOOST_AUTO_TEST_CASE(input_lies_in_pieces) {
   done += ring.writer.write(std::span(sent).subspan(done)).bytes;
   BOOST_TEST(done == 26U);
   BOOST_TEST(ring.reader.input().size() == 6U);
-  BOOST_TEST(ring.reader.cut());  // the rest is at the beginning
+  BOOST_TEST(ring.reader.cut());  // the rest is at the start of the ring
   BOOST_TEST(take(6) == 6U);
   BOOST_TEST(take(3) == 10U);
   Bytes room(5);
-  BOOST_TEST(ring.reader.read(room).bytes == 5U);  // either way
+  BOOST_TEST(ring.reader.read(room).bytes == 5U);  // read() and input() can be mixed
   got.insert(got.end(), room.begin(), room.end());
   BOOST_TEST(take(16) == 2U);
   BOOST_TEST(ring.reader.input().empty());
@@ -106,7 +107,8 @@ BOOST_AUTO_TEST_CASE(input_lies_in_pieces) {
   BOOST_TEST((got == pattern(done)));
 }
 
-// What was published alone is read from beside the index, whatever the ring says.
+// Bytes published by a single small write are read from beside the index, regardless of the ring's
+// contents.
 BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
   constexpr std::size_t kMost = kLatestWords * 8;
   const Bytes sent = pattern(300);
@@ -123,7 +125,7 @@ BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
     std::ranges::copy(kept, ring.data().begin());
     if (size == 1) continue;
     BOOST_TEST(!ring.reader.drop(1));
-    BOOST_TEST(begins(ring.reader, 1, size - 1));  // of the ring
+    BOOST_TEST(begins(ring.reader, 1, size - 1));  // from the ring
   }
   Ring<128> ring;
   const auto write = [&](std::size_t from, std::size_t size) {
@@ -136,13 +138,13 @@ BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
   write(kMost + 21, 20);
   BOOST_TEST(begins(ring.reader, kMost + 1, 40));
   BOOST_TEST(!ring.reader.drop(39));
-  write(kMost + 41, 42);  // around the end
+  write(kMost + 41, 42);  // wraps around
   BOOST_TEST(begins(ring.reader, kMost + 40, 128 - kMost - 40));
   BOOST_TEST(!ring.reader.drop(128 - kMost - 40));
   BOOST_TEST(begins(ring.reader, 128, kMost + 41 + 42 - 128));
 }
 
-// The writer goes on while the reader looks.
+// The writer continues while the reader reads.
 BOOST_AUTO_TEST_CASE(few_bytes_are_whole) {
   constexpr std::size_t kBytes = 1'000'000;
   Ring<1024> ring;
@@ -179,7 +181,7 @@ BOOST_AUTO_TEST_CASE(input_is_cut_where_the_writer_cannot_go_on) {
   BOOST_TEST(ring.reader.cut());
 }
 
-// Of 64 bytes it begins with 16. A reader that is only slow is waited for.
+// The window starts with 16 of 64 bytes. For a reader that is only slow, the writer waits instead.
 BOOST_AUTO_TEST_CASE(window_grows_when_the_reader_does_not_read) {
   Ring<64> ring;
   RingWriter writer(ring.control, {{}, ring.data()}, 16);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A peer that writes what it likes into the shared page. The canaries of Ring see accesses outside.
+// A peer that writes arbitrary values into the shared page. Ring's canaries detect stray writes.
 #include "tests/unit/soft_shm/ring.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(tails_that_cannot_be) {
   }
 }
 
-// Our own indexes in the page are written and never read.
+// Our own indexes in the page are written, but never read.
 BOOST_AUTO_TEST_CASE(our_own_indexes_are_not_believed) {
   Ring<16> ring;
   Bytes room(16);
@@ -62,7 +62,8 @@ BOOST_AUTO_TEST_CASE(our_own_indexes_are_not_believed) {
   BOOST_TEST(ring.control.head.load() == 16U);
 }
 
-// More bytes than there are beside the index, or others: no more is read than the head says.
+// Invalid values for the bytes beside the index: the reader never reads more than the head
+// announces.
 BOOST_AUTO_TEST_CASE(latest_bytes_that_cannot_be) {
   for (const std::uint64_t head : std::array<std::uint64_t, 4>{1, 48, 49, 64}) {
     for (const std::uint64_t from : std::array<std::uint64_t, 4>{0, 1, 49, kMost}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Payload that is lent instead of written into a ring. The kernel's copy is one by memcpy here.
+// Payload that is lent instead of written into a ring. Here memcpy stands for the kernel's copy.
 #include "providers/soft/shm/loans.h"
 
 #include "tests/unit/soft_shm/ring.h"
@@ -19,7 +19,7 @@ struct Fixture {
   Borrower borrower{*control, spare};
   Bytes ours = pattern(kMostLent);
   Bytes room = Bytes(kMostLent);
-  bool reaches = true;  // the borrower can get at our memory
+  bool reaches = true;  // whether the borrower can access our memory
   int fetches = 0;
 
   Fixture() { borrower.welcome(Lender::kLeastLent); }
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_lent_unless_it_is_welcome) {
   BOOST_TEST(!lender.may_lend(16383));
   BOOST_TEST(lender.may_lend(16384));
   BOOST_TEST(!lender.may_lend(kMostLent + 1));
-  control->welcome = 1;  // a peer that asks for crumbs
+  control->welcome = 1;  // a peer that asks for tiny loans
   BOOST_TEST(!lender.may_lend(Lender::kLeastLent - 1));
 }
 
@@ -110,13 +110,13 @@ BOOST_AUTO_TEST_CASE(what_is_called_in_is_copied_and_the_memory_is_ours) {
   BOOST_TEST(same(0, 4096));
 }
 
-// The borrower is just copying when the lender writes there again.
+// The lender calls the loan in and overwrites the memory while the borrower is copying.
 BOOST_AUTO_TEST_CASE(a_copy_of_what_was_called_in_meanwhile_is_not_used) {
   BOOST_REQUIRE(lend(4096));
   BOOST_REQUIRE(borrower.is_next(0));
   BOOST_TEST(take(4096, [&] {
     lender.call_in();
-    BOOST_TEST(!lender.has_news());  // it waits, and not for ever
+    BOOST_TEST(!lender.has_news());  // waits, but not for ever
     for (int i = 0; i < 100; ++i) lender.call_in();
     BOOST_TEST(lender.has_news());
     BOOST_TEST(lender.collect());
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(looking_for_long_calls_it_in) {
   BOOST_TEST(looks > 1000);
   BOOST_TEST(lender.collect());
   BOOST_TEST(!lender.any());
-  // Such a peer is not lent anything for some time.
+  // Nothing is lent to such a peer for some time.
   BOOST_TEST(!lender.pays());
   BOOST_TEST(!lender.may_lend(4096));
   for (int i = 0; i < 10'000 && !lender.pays(); ++i) static_cast<void>(lender.may_lend(4096));
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_reached_is_refused_and_copied) {
   BOOST_TEST(fetches == 1);
 }
 
-// As places become free the first ones are used again.
+// Freed places for copies are reused, starting with the first ones.
 BOOST_AUTO_TEST_CASE(copies_find_room_while_others_wait) {
   const auto turn = [&](std::uint64_t first) {
     for (std::uint64_t i = 0; i < kLoanSlots / 2; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Offers: how two processes come to share rings, and what strangers may leave in the box.
+// Offers: how two processes come to share rings, and what other processes can leave in the box.
 #include "providers/soft/shm/offer.h"
 
 #include <boost/test/unit_test.hpp>
@@ -18,7 +18,7 @@
 namespace udapl::soft::shm::test {
 namespace {
 
-// An address that only these tests listen at.
+// An address that only these tests listen on.
 union Place {
   sockaddr any;
   sockaddr_in v4;
@@ -53,9 +53,9 @@ void pass(const Rings& from, const Rings& to, char letter) {
   BOOST_TEST((bytes[0] == std::byte(letter)));
 }
 
-// What somebody else leaves in a box: these bytes, and perhaps a descriptor.
+// Leaves something in a box as another process could: these bytes, and perhaps descriptors.
 Fd leave(const Place& place, std::span<const std::byte> bytes, std::vector<int> descriptors) {
-  const Offer own = *offer(place);  // finds the name for us
+  const Offer own = *offer(place);  // to find the name of the box
   sockaddr_un name{};
   socklen_t size = sizeof name;
   BOOST_REQUIRE(::getpeername(own.rings.bell(), reinterpret_cast<sockaddr*>(&name), &size) == 0);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(ipv6_has_names_of_its_own) {
 
 BOOST_AUTO_TEST_CASE(nobody_there_or_not_on_this_host) {
   offer(ipv4(), "nobody there takes offers of shared memory");
-  // A name can be taken by anybody, for any address.
+  // Any process can take the name for any address.
   OfferBox squatter;
   const Place elsewhere = ipv4("192.0.2.1");
   BOOST_REQUIRE(squatter.open(elsewhere.any));
@@ -149,12 +149,12 @@ BOOST_AUTO_TEST_CASE(what_strangers_leave_is_not_taken) {
     const Fd plain(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     BOOST_REQUIRE(::ftruncate(plain.get(), Layout::kSize) == 0);
     std::vector<Fd> strangers;
-    strangers.push_back(leave(place, {}, {}));                                    // says nothing
-    strangers.push_back(leave(place, token, {}));                                 // brings nothing
-    strangers.push_back(leave(place, std::span(token).first(5), {plain.get()}));  // half of one
-    strangers.push_back(leave(place, token, {plain.get(), plain.get()}));         // too much
+    strangers.push_back(leave(place, {}, {}));                                    // no data
+    strangers.push_back(leave(place, token, {}));                                 // no descriptor
+    strangers.push_back(leave(place, std::span(token).first(5), {plain.get()}));  // partial token
+    strangers.push_back(leave(place, token, {plain.get(), plain.get()}));         // too many
     BOOST_TEST(!box.take(token).valid());
-    strangers.push_back(leave(place, token, {plain.get()}));  // can be cut off under our feet
+    strangers.push_back(leave(place, token, {plain.get()}));  // unsealed: could be truncated
     BOOST_TEST(!box.take(token).valid());
     BOOST_TEST(!box.take({}).valid());
     BOOST_TEST(!box.take(std::span(good.token).first(8)).valid());
@@ -164,7 +164,8 @@ BOOST_AUTO_TEST_CASE(what_strangers_leave_is_not_taken) {
   BOOST_TEST(open_descriptors() <= before);
 }
 
-// The oldest of what nobody asks for makes room; a stranger who never ends is not served for ever.
+// The oldest offers that are not taken make room for new ones, and a single take() reads a bounded
+// number of them.
 BOOST_AUTO_TEST_CASE(the_box_is_bounded) {
   OfferBox box;
   const Place place = ipv4();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Memory of another process: who may reach it, what is copied, and what the owner learns of a peer
-// that was stopped or killed in the middle.
+// Memory of another process: which processes may access it, what is copied, and what the owner
+// finds out about a peer that was stopped or killed in the middle of a copy.
 #include "providers/soft/shm/peer_memory.h"
 
 #include "common/fd.h"
@@ -40,7 +40,7 @@ constexpr std::uint32_t kStag = 0x1234;
 constexpr std::uint32_t kWrite = 1;
 constexpr std::uint32_t kRead = 2;
 
-// A listening socket of ours, which a child connects to: each then knows the other's process.
+// A listening socket to which a child connects, so that each end knows the other's process.
 struct Meeting {
   Fd listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_un name{};
@@ -49,7 +49,7 @@ struct Meeting {
   Meeting() {
     name.sun_family = AF_UNIX;
     auto* const any = reinterpret_cast<sockaddr*>(&name);
-    BOOST_REQUIRE(::bind(listener.get(), any, size) == 0);  // the kernel finds a name
+    BOOST_REQUIRE(::bind(listener.get(), any, size) == 0);  // the kernel chooses a name
     BOOST_REQUIRE(::listen(listener.get(), 1) == 0);
     size = sizeof name;
     BOOST_REQUIRE(::getsockname(listener.get(), any, &size) == 0);
@@ -65,8 +65,8 @@ struct Meeting {
   }
 };
 
-// Two processes that share the pages of a connection. We are the owner of the memory; what the
-// child finds is its exit status.
+// Two processes that share the pages of a connection. The test is the owner of the memory; the
+// child reports its result as its exit status.
 struct Fixture {
   Region region = Region::make(Layout::kSize);
   Layout& layout = *reinterpret_cast<Layout*>(region.bytes().data());
@@ -88,7 +88,7 @@ struct Fixture {
     status();
   }
 
-  // `before`: in the child, before it connects.
+  // `before` is called in the child, before it connects.
   void start(const std::function<int(PeerMemory&)>& child_does,
              const std::function<void()>& before = {}) {
     child = ::fork();
@@ -102,7 +102,7 @@ struct Fixture {
     bell = meeting.accept();
     BOOST_REQUIRE(bell.valid());
   }
-  // How the child ended.
+  // Waits for the child. Returns its exit status, or 128 plus the signal that killed it.
   int status() {
     int status = 0;
     BOOST_REQUIRE(::waitpid(std::exchange(child, 0), &status, 0) > 0);
@@ -129,7 +129,7 @@ bool copy(PeerMemory& peer, const PeerMemory::Access& what, std::span<std::byte>
   return peer.copy(what, {&piece, 1});
 }
 
-// As in a container that forbids it.
+// Forbids the copies as a container may do.
 void forbid_with_seccomp() {
   const auto jump = [](unsigned number, unsigned char hit) {
     return sock_filter{BPF_JMP | BPF_JEQ | BPF_K, hit, 0, number};
@@ -154,7 +154,7 @@ struct AsRoot {
 
 BOOST_FIXTURE_TEST_SUITE(peer_memory, Fixture)
 
-// ---- who may ------------------------------------------------------------------------------------
+// ---- access control -----------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_process_of_ours_is_reached_and_says_so) {
   start([](PeerMemory& peer) { return suits(peer) ? 0 : 1; });
@@ -194,13 +194,13 @@ BOOST_AUTO_TEST_CASE(another_user_is_out_of_reach, *boost::unit_test::preconditi
           if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(98);
         });
   BOOST_TEST(!Process::at_end_of(bell.get()).valid());
-  BOOST_TEST(!is_of_our_user(bell.get()));  // and is not greeted
+  BOOST_TEST(!is_of_our_user(bell.get()));  // so it gets no greeting
   BOOST_TEST(status() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(another_pid_namespace_is_out_of_reach,
                      *boost::unit_test::precondition(AsRoot())) {
-  // The child of a child: only those that are born after unshare() are in the new namespace.
+  // Needs a grandchild: only processes created after unshare() are in the new namespace.
   start([this](PeerMemory&) {
     if (::unshare(CLONE_NEWPID) != 0) return 98;
     const pid_t inner = ::fork();
@@ -249,7 +249,8 @@ BOOST_AUTO_TEST_CASE(local_memory_may_be_in_pieces_of_any_size) {
   give(memory.size());
   start([&](PeerMemory& peer) {
     if (!suits(peer)) return 1;
-    // 1 + 2 + ... + 20 bytes; the last eight lie in one, or, read by threes, in several.
+    // Pieces of 1, 2, ... 20 bytes. The last eight bytes are in one piece or, when read back in
+    // pieces of three, in several.
     std::array<std::byte, 210> bytes;
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
     std::vector<iovec> pieces;
@@ -288,9 +289,9 @@ BOOST_AUTO_TEST_CASE(what_was_not_granted_is_not_touched) {
   for (const GrantSlot& slot : slots) BOOST_TEST(slot.user == 0U);
 }
 
-// Its id is what tells the owner that it has gone.
+// The owner uses the id to find out whether the copying thread still exists.
 BOOST_AUTO_TEST_CASE(a_forked_child_copies_under_its_own_id) {
-  BOOST_TEST(thread_id() == ::gettid());  // and is remembered
+  BOOST_TEST(thread_id() == ::gettid());  // fills the cache, which the child must not inherit
   BOOST_TEST(thread_id() == ::gettid());
   give(memory.size());
   start([this](PeerMemory& peer) {
@@ -310,7 +311,8 @@ BOOST_AUTO_TEST_CASE(a_forked_child_copies_under_its_own_id) {
   std::thread([] { BOOST_TEST(thread_id() == ::gettid()); }).join();
 }
 
-// The owner's word is not believed; it can only have its own process asked for what is not there.
+// The owner's values are not trusted. All it can achieve is an access to an invalid address in its
+// own process.
 BOOST_AUTO_TEST_CASE(an_owner_that_lies_gets_no_copy) {
   give(~std::size_t{0});
   slots[grant_places(kStag)].address = 4096;
@@ -323,7 +325,7 @@ BOOST_AUTO_TEST_CASE(an_owner_that_lies_gets_no_copy) {
   BOOST_TEST(status() == 0);
 }
 
-// ---- what the owner learns of the peer ----------------------------------------------------------
+// ---- what the owner finds out about the peer ----------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_peer_that_was_killed_copies_no_more) {
   start([](PeerMemory&) { return ::pause(); });
@@ -336,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_killed_copies_no_more) {
   ::kill(child, SIGKILL);
   siginfo_t info{};
   BOOST_REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
-  BOOST_TEST(!peer.may_still_copy(thread));  // nobody has asked for its status yet
+  BOOST_TEST(!peer.may_still_copy(thread));  // even before its status has been collected
   BOOST_TEST(status() == 128 + SIGKILL);
   BOOST_TEST(!peer.may_still_copy(thread));
 }
@@ -354,7 +356,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_elsewhere_may_still_copy) {
   BOOST_TEST(peer.may_still_copy(static_cast<std::uint32_t>(child)));
 }
 
-// It spends its time in the copy, so that is where it is stopped: behind it, in fact.
+// The child spends nearly all its time in the copy, so the signal arrives there, and stops it
+// directly after the copy.
 BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_behind_a_copy_copies_no_more) {
   give(memory.size());
   start([&](PeerMemory& peer) {
@@ -382,7 +385,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_behind_a_copy_copies_no_more) {
   BOOST_TEST(seen);
 }
 
-// The same system call by its number, but before it: then the copy is still to come.
+// The number of the current system call is the same as after the copy, but the copy is yet to be
+// made.
 BOOST_AUTO_TEST_CASE(a_peer_that_a_debugger_holds_before_a_copy_may_still_copy) {
   give(memory.size());
   start([&](PeerMemory& peer) {
@@ -410,15 +414,15 @@ BOOST_AUTO_TEST_CASE(a_peer_that_a_debugger_holds_before_a_copy_may_still_copy) 
   ::ptrace(PTRACE_DETACH, child, nullptr, nullptr);
 }
 
-// ---- when it is worth while ---------------------------------------------------------------------
+// ---- when a direct copy pays off ----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(thresholds_follow_from_the_costs) {
-  // A kernel that is nearly as quick as memcpy: everything but small Writes, which the ring is for.
+  // The kernel copies nearly as fast as memcpy: everything but small Writes, which use the ring.
   const Thresholds near = thresholds({0.4, 2.5, 1.5});
   BOOST_TEST(near.read_from == 0U);
   BOOST_TEST((near.write_from > 8 && near.write_from <= 4096));
   BOOST_TEST(near.asleep_most > 1U << 30);
-  // One that is much slower: only for who sleeps, up to what a wake-up costs.
+  // The kernel is much slower: only while the peer sleeps, up to the cost of a wake-up.
   const Thresholds far = thresholds({1.5, 6.4, 0.6});
   BOOST_TEST((far.read_from > 1U << 30 && far.write_from > 1U << 30));
   BOOST_TEST((far.asleep_most >= 64U * 1024 && far.asleep_most < 1U << 20));

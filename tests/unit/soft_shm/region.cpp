@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Region: what is made, and which descriptors of a peer are refused.
+// Region: creation, and which descriptors of a peer are refused.
 #include "providers/soft/shm/region.h"
 
 #include <boost/test/unit_test.hpp>
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(both_sides_see_the_same_bytes) {
   BOOST_TEST((moved.bytes()[kSize - 1] == std::byte{7}));
 }
 
-// As databases do; only who may lock much gets that far.
+// Databases lock all memory. Needs a sufficient limit for locked memory.
 BOOST_AUTO_TEST_CASE(locked_memory_is_not_taken_before_it_is_used) {
   if (::mlockall(MCL_FUTURE) != 0) return;
   constexpr std::size_t kPages = 1024;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Two sides that lie down whenever they have nothing to do: a wake-up that got lost would hang.
+// Two sides that sleep whenever they have nothing to do: a lost wake-up would hang the test.
 #include "tests/unit/soft_shm/ring.h"
 
 #include <algorithm>
