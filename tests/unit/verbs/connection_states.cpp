@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The state tables of connections, every pair: that of the QP, whatever connects it, and that of
-// what rdma_cm tells.
+// The state tables of connections, every pair of state and event: the table of the QP, for every
+// kind of connector, and the table of rdma_cm events.
 #include <boost/test/unit_test.hpp>
 
 #include <map>
@@ -25,7 +25,7 @@ struct Expected {
   Ending ending;
 };
 
-// Whatever is not here is ignored.
+// All other events are ignored.
 const std::map<std::pair<S, E>, Expected> kSteps = {
     {{S::kIdle, E::kConnect}, {S::kConnecting, kNoCall, Ending::kNone}},
     {{S::kIdle, E::kAccept}, {S::kAccepting, kNoCall, Ending::kNone}},
@@ -68,7 +68,7 @@ constexpr int kCmEvents = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1;
 using C = CmState;
 using A = CmAction;
 
-// Of those that are set up by us: what is not here is ignored in every state but kAsked.
+// The actions for events of a connection setup. Other setup events are ignored, except in kAsked.
 const std::map<std::pair<C, rdma_cm_event_type>, A> kActions = {
     {{C::kResolvingAddress, RDMA_CM_EVENT_ADDR_RESOLVED}, A::kResolveRoute},
     {{C::kResolvingAddress, RDMA_CM_EVENT_ADDR_ERROR}, A::kRetry},
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(every_event_in_every_state_of_a_qp) {
   }
 }
 
-// Every set-up and every connection ends with one call, unless the core itself has ended it.
+// Every setup and every connection ends with one sink call, unless the core itself has ended it.
 BOOST_AUTO_TEST_CASE(what_ends_is_told) {
   for (int s = 0; s < kQpStates; ++s) {
     for (int e = 0; e < kQpEvents; ++e) {

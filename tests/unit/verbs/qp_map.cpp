@@ -35,10 +35,10 @@ BOOST_AUTO_TEST_CASE(each_use_counts) {
   BOOST_CHECK(map.remove(17));
   BOOST_CHECK(map.find(17) == nullptr);
   BOOST_CHECK(map.empty());
-  BOOST_CHECK(!map.remove(17));  // not there: nothing happens
+  BOOST_CHECK(!map.remove(17));  // no effect: not in the map
 }
 
-// Against std::map, with numbers that collide in the table.
+// Compared with std::map, using numbers that collide in the table.
 BOOST_AUTO_TEST_CASE(random_operations) {
   const unsigned seed = std::random_device{}();
   BOOST_TEST_MESSAGE("seed " << seed);
@@ -64,7 +64,8 @@ BOOST_AUTO_TEST_CASE(random_operations) {
   }
 }
 
-// Connections that come and go, each with a new number, do not make it slow or endless.
+// Connections that are made and ended, each with a new number, do not make look-ups slow or
+// endless.
 BOOST_AUTO_TEST_CASE(churn) {
   QpMap map;
   for (std::uint32_t number = 1; number < 100000; ++number) {

@@ -61,8 +61,8 @@ BOOST_AUTO_TEST_CASE(one_region_is_forgotten_by_its_key) {
   cache.forget(kRegion.key);
   BOOST_CHECK(cache.find(kRegion.key) == nullptr);
   BOOST_CHECK(cache.find(other.key) != nullptr);
-  BOOST_CHECK(!cache.allows(7, 1000));  // what it was primed with may be that region
-  cache.remember(kRegion, before);      // found before it was forgotten
+  BOOST_CHECK(!cache.allows(7, 1000));  // it may have been primed with that region
+  cache.remember(kRegion, before);      // ignored: looked up before it was forgotten
   BOOST_CHECK(cache.find(kRegion.key) == nullptr);
 }
 
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(primed_for_a_tag_and_so_many_addresses) {
   BOOST_CHECK(!cache.allows(7, 1000));
 }
 
-// The registration went between the look-up and the moment at which it is kept.
+// The registration ended between its look-up and remember().
 BOOST_AUTO_TEST_CASE(what_was_found_before_it_was_forgotten_is_not_kept) {
   RegionCache cache;
   const std::uint64_t before = cache.forgotten();
@@ -103,8 +103,8 @@ BOOST_AUTO_TEST_CASE(blocked_it_allows_nothing_and_still_knows) {
   BOOST_CHECK(cache.allows(7, 1000));
 }
 
-// A poster looks up a registration that another thread ends: once that has returned, and the poster
-// has made its next look, nothing is allowed any more.
+// A posting thread looks up a registration that another thread ends. After that thread has
+// returned, and the posting thread has looked once more, nothing is allowed any more.
 BOOST_AUTO_TEST_CASE(forgotten_while_it_is_being_kept) {
   constexpr int kRounds = 3000;
   RegionCache cache;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What an adapter is made from: the field of dat.conf, addresses, environment, device attributes.
+// The inputs of an adapter: its dat.conf field, addresses, environment, device attributes.
 #include <boost/test/unit_test.hpp>
 
 #include <arpa/inet.h>
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(environment_without_effect) {
   BOOST_CHECK_EQUAL(names(pkey, Addressing::kIpOnEthernet), "DAPL_IB_PKEY ");
 }
 
-// The page has what the provider asks for, and nothing else of providers.
+// The page lists exactly the variables that the provider reads, besides those for traces.
 BOOST_AUTO_TEST_CASE(environment_page) {
   std::ifstream file(UDAPL_ENVIRONMENT_PAGE);
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(environment_page) {
   const std::regex name("`(DAPL_[A-Z_]+)`");
   for (std::sregex_iterator i(page.begin(), page.end(), name), end; i != end; ++i)
     told.insert((*i)[1]);
-  // Those of traces are read elsewhere.
+  // The variables for traces are read elsewhere.
   for (const char* trace :
        {"DAPL_TRACE_LEVEL", "DAPL_TRACE_SINK", "DAPL_DBG_TYPE", "DAPL_DBG_LEVEL", "DAPL_DBG_DEST"})
     BOOST_CHECK_EQUAL(told.erase(trace), 1U);
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(attributes_of_lesser_devices) {
   BOOST_CHECK_EQUAL(a.max_rmrs, 0);
   BOOST_CHECK_EQUAL(a.max_srqs, 0);
   BOOST_CHECK_EQUAL(a.max_read_segments, 1);
-  BOOST_CHECK_EQUAL(a.max_private_data, 247);  // what rdma_cm and siw carry in every message
+  BOOST_CHECK_EQUAL(a.max_private_data, 247);  // fits every message of rdma_cm and siw
   BOOST_CHECK(a.read_sink_needs_remote_write);
 }
 

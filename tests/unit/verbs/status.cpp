@@ -13,7 +13,7 @@ namespace udapl::verbs {
 
 BOOST_AUTO_TEST_SUITE(status)
 
-// Every status that verbs has; what existing consumers are used to.
+// Every status of verbs, translated as existing consumers expect.
 BOOST_AUTO_TEST_CASE(completions) {
   const std::pair<ibv_wc_status, int> table[] = {
       {IBV_WC_SUCCESS, DAT_DTO_SUCCESS},
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(errors) {
   BOOST_CHECK_EQUAL(post_error(EINVAL), dat_error(DAT_INVALID_PARAMETER));
 }
 
-// Verbs wants local writing with every remote access that changes memory.
+// Verbs requires local write access with every remote access that changes memory.
 BOOST_AUTO_TEST_CASE(access) {
   BOOST_CHECK_EQUAL(access_flags(DAT_MEM_PRIV_LOCAL_READ_FLAG, false), 0);
   BOOST_CHECK_EQUAL(access_flags(DAT_MEM_PRIV_REMOTE_READ_FLAG, true),
