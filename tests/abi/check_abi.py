@@ -6,7 +6,7 @@ usage: check_abi.py [include_dir] [--prefix dat2|dat] [--cc CC] [--cxx CXX] ...
 
 A C and a C++ translation unit are generated per header group, one check per
 line, and compiled; a diagnostic on a line is a failed check.  A small program
-is then built and run to see what the function-like macros really pass on.
+is then built and run to see which arguments the function-like macros pass on.
 Prints one line per mismatch and "N passed, N failed" at the end.
 Exit status: 0 all passed, 1 something failed, 2 the check could not be made.
 
@@ -114,7 +114,7 @@ class Maker:
 
     @staticmethod
     def zero(f, aggregate):
-        """An initializer that fits the field only if it is of the kind it should be."""
+        """An initializer that compiles only if the field is of the expected kind."""
         if f.get('members'):
             return '{ %s }' % Maker.zero(f['members'][0], aggregate)
         return '{0}' if f.get('array') or f['type'] in aggregate else '0'
@@ -183,7 +183,7 @@ class Maker:
                           '__typeof__(%s)' % n, '__typeof__(%s)' % m['alias_of'])
             elif k == 'compound literal':
                 self.same(g, 'macro %s has type %s' % (n, m['type']), '__typeof__(%s)' % n, m['type'])
-            # macro alias: seen at run time; dangling alias, unusable: being defined is all
+            # macro alias: checked at run time; dangling alias, unusable: only checked to be defined
 
     def function_macros(self):
         for m in self.abi['macros_function']:
@@ -215,7 +215,7 @@ class Maker:
             self.same(g, '%s has type %s' % (e, t), '__typeof__(%s)' % e, t)
 
     def system(self):
-        """What an application may use because the DAT headers include it."""
+        """Checks what applications can use because the DAT headers include it."""
         for g, what, code in (
                 ('udat', 'printf and FILE (stdio.h)', 'int (*abichk_@)(FILE *, const char *, ...) = &fprintf;'),
                 ('udat', 'NULL, size_t and offsetof (stddef.h)', 'const void *abichk_@a = NULL; size_t abichk_@;'),
@@ -240,7 +240,7 @@ class Maker:
 
 
 def arg_types(m):
-    """Types with which a function-like macro is to be called, or None when it cannot be."""
+    """The argument types for calling a function-like macro, or None if it cannot be called."""
     if m['kind'] == 'dispatch':
         return [unqual(t) for t in m['arg_types']]
     if m['kind'] == 'extension':
@@ -403,7 +403,7 @@ class Runner:
         return {checks[i].key for i in bad if checks[i].key}
 
     def actual(self, group, exprs):
-        """Values that the failed comparisons really have, when a program can be run."""
+        """The actual values of the failed comparisons, if a program can be run."""
         if not exprs or self.a.no_run:
             return {}
         text = self.incs(group) + '#include <stdio.h>\n#include <stddef.h>\n'
@@ -422,7 +422,7 @@ class Runner:
             return {}
         return {int(x): y for x, y in (z.split() for z in r.stdout.splitlines())}
 
-    # ---- run-time checks of what macros pass on
+    # ---- run-time checks of the arguments that macros pass on
     def runtime(self, skip):
         text = self.incs('all')
         text += '''#include <stdio.h>

@@ -4,10 +4,10 @@
 
 usage: check_includes.py INCLUDE_DIR --cc CC --cxx CXX
 
-Each combination is compiled as C and as C++, with warnings as errors, each header alone also by the oldest
-and newest rules of both languages, and inside `extern "C"`, where old C++ programs have them. Pairs are formed of the
-headers that applications and providers name (dat/*.h); the headers below dat/api and the
-forwarders dat2/*.h are checked alone.
+Each combination is compiled as C and as C++, with warnings as errors. Each header alone is also compiled by the oldest
+and newest standards of both languages, and inside `extern "C"`, where old C++ programs include them. Pairs are formed
+of the headers that applications and providers name (dat/*.h); the headers below dat/api and the forwarders dat2/*.h
+are checked alone.
 Prints one line per failure. Exit status: 0 all passed, 1 something failed.
 """
 import argparse
@@ -24,7 +24,7 @@ def compiles(compiler, language, standard, include_dir, headers, in_extern_c=Fal
     if in_extern_c:
         source = 'extern "C" {\n' + source + '}\n'
     source += 'extern int nothing;\n'
-    # GNU C++ has no way for a header to say that it means `long long` before C++11.
+    # In GNU C++ before C++11 a header cannot suppress the warning about `long long` itself.
     more = ['-Wno-long-long'] if standard == 'c++98' else []
     command = [compiler, '-x', language, f'-std={standard}', *WARNINGS, *more, f'-I{include_dir}',
                '-fsyntax-only', '-']

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The sizes and offsets on LP64 Linux that binaries of other makers rely on, as seen from C. There
-// is nothing to run: what is wrong does not compile. check_abi.py checks all the rest.
+// The sizes and offsets on LP64 Linux, as seen from C, on which third-party binaries rely. There is
+// nothing to run: an error does not compile. check_abi.py checks everything else.
 
 #include <assert.h>
 #include <dat/dat_ib_extensions.h>
@@ -41,7 +41,7 @@ static_assert(sizeof(DAT_RMR_TRIPLET) == 16, "");
 static_assert(sizeof(DAT_IB_EXTENSION_EVENT_DATA) == 64, "");
 static_assert(sizeof(DAT_IB_ADDR_HANDLE) == 40, "");
 
-// The registry and providers of other makers find each other's functions by these.
+// The registry and third-party providers find each other's functions by these offsets.
 static_assert(sizeof(DAT_PROVIDER) == 648, "");
 static_assert(offsetof(DAT_PROVIDER, device_name) == 0, "");
 static_assert(offsetof(DAT_PROVIDER, ia_open_func) == 16, "");
@@ -52,7 +52,7 @@ static_assert(offsetof(DAT_PROVIDER, handle_extendedop_func) == 640, "");
 static_assert(DAT_NOT_IMPLEMENTED == 0x3fff0000, "");
 static_assert(DAT_GET_TYPE(DAT_CLASS_ERROR | DAT_NOT_IMPLEMENTED) == DAT_NOT_IMPLEMENTED, "");
 
-// An agent can be cleared by initialization and by assignment.
+// An agent can be cleared both by initialisation and by assignment.
 DAT_OS_WAIT_PROXY_AGENT layout_null_agent(DAT_OS_WAIT_PROXY_AGENT* agent);
 
 DAT_OS_WAIT_PROXY_AGENT layout_null_agent(DAT_OS_WAIT_PROXY_AGENT* agent) {

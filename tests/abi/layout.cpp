@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What C++ programs rely on beyond layout.c: types that are passed by value as in C, functions with
-// C linkage, enumerations of 32 bits. There is nothing to run: what is wrong does not compile.
+// Properties that C++ programs rely on beyond layout.c: types passed by value as in C, functions
+// with C linkage, enumerations of 32 bits. There is nothing to run: an error does not compile.
 
 #include <dat/dat_ib_extensions.h>
 #include <dat/dat_iw_extensions.h>
@@ -37,18 +37,18 @@ static_assert(std::is_same_v<std::underlying_type_t<DAT_BOOLEAN>, unsigned>);
 static_assert(std::is_same_v<std::underlying_type_t<DAT_RETURN_TYPE>, unsigned>);
 static_assert(std::is_same_v<std::underlying_type_t<DAT_EVENT_NUMBER>, unsigned>);
 
-// A slot of the provider table takes what the call of its name takes.
+// A slot of the provider table has the type of the function of the same name.
 static_assert(
     std::is_same_v<decltype(DAT_PROVIDER::ep_post_send_func), decltype(&dat_ep_post_send)>);
 
-// A literal is a name: a warning would be an error here.
+// A string literal can be passed as a name without a warning, which would be an error here.
 [[maybe_unused]] DAT_RETURN open_by_literal(DAT_EVD_HANDLE* async_evd, DAT_IA_HANDLE* ia) {
   return dat_ia_open("soft", 8, async_evd, ia);
 }
 
 }  // namespace
 
-// Declaring a function again with C linkage fails if the header forgot it.
+// These redeclarations with C linkage fail to compile if the header omits it.
 extern "C" DAT_RETURN dat_evd_dequeue(DAT_EVD_HANDLE, DAT_EVENT*);
 extern "C" DAT_RETURN dat_extension_op(DAT_HANDLE, DAT_EXTENDED_OP, ...);
 extern "C" void dat_provider_init(const DAT_PROVIDER_INFO*, const char*);
