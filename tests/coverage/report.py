@@ -52,7 +52,7 @@ def measure(build):
     lines = collections.defaultdict(dict)
     branches = collections.defaultdict(dict)
     for file in json.loads(result.stdout)["files"]:
-        # A header that came through the folder of its layer is the same file.
+        # A header included through the folder of its layer is the same file.
         path = os.path.relpath(os.path.realpath(os.path.join(ROOT, file["file"])), ROOT)
         if not path.startswith(("dat/", "dapl/")):
             continue
@@ -63,7 +63,7 @@ def measure(build):
             lines[path][number] = lines[path].get(number, 0) + line["count"]
             kept = [branch["count"] for branch in line["branches"] if not branch["throw"]]
             before = branches[path].get(number, [])
-            # A template has a set of branches for each instance: one that was taken in any counts.
+            # A template has a set of branches per instance: a branch taken in any of them counts.
             longer, shorter = sorted((kept, before), key=len, reverse=True)
             branches[path][number] = [count + (shorter[at] if at < len(shorter) else 0) for at, count in enumerate(longer)]
     return {path: (lines[path], (sum(count > 0 for kept in branches[path].values() for count in kept),
@@ -71,7 +71,7 @@ def measure(build):
 
 
 def places(path, lines):
-    """Runs of unreached lines, each as a list of (number, text)."""
+    """Runs of consecutive unreached lines, each as a list of (number, text)."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         text = file.read().splitlines()
     run, runs = [], []
