@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Installs the build into a folder of its own and uses it from there as a stranger would.
+"""Installs the build into a temporary folder and uses it from there as a separate project would.
 
 usage: check.py BUILD SAMPLE.c
 
 Checks the layout (lib, include, bin, etc), builds a C sample against it with pkg-config and with
 find_package, and lets the installed program transfer data through the installed provider, found by its
-bare name in the installed dat.conf. Then what administrators and packagers do: an edited dat.conf, components,
-DESTDIR, `uninstall`. Exit status 0: all well, 1: not.
+bare name in the installed dat.conf. Then tests what administrators and packagers do: an edited dat.conf, components,
+DESTDIR, `uninstall`. Exit status 0: everything passed, 1: not.
 """
 
 import glob
@@ -84,7 +84,7 @@ def build_with_cmake(prefix, sample, work):
 
 
 def add(program, client, environment):
-    """Lets `program` serve and `client` add two numbers through the installed provider."""
+    """Runs `program` as the server, and lets `client` add two numbers through the installed provider."""
     port = str(free_port())
     server = subprocess.Popen([program, "--server", "--port", port], env=environment,
                               stdout=subprocess.PIPE, text=True)
@@ -139,7 +139,7 @@ def forget_manifests(build):
 
 
 def check_uninstall_leaves_the_machine_alone(build, work):
-    """What was staged below a DESTDIR is not removed from the machine itself."""
+    """Checks that files staged below a DESTDIR are not removed from the machine itself."""
     forget_manifests(build)
     mine = os.path.join(work, "mine/bin/dapltest")
     os.makedirs(os.path.dirname(mine))
@@ -156,7 +156,7 @@ def check_uninstall_leaves_the_machine_alone(build, work):
 
 
 def check_components(build, work):
-    """Every file belongs to one component and to one package, and runtime alone has what a program needs to start."""
+    """Checks that every file is in one component and in one package, and that runtime suffices to start a program."""
     whole = os.path.join(work, "whole")
     run("cmake", "--install", build, "--prefix", "/usr", env=dict(os.environ, DESTDIR=whole))
     check_cut(files_below(whole))
@@ -180,7 +180,7 @@ def main():
         first = os.path.join(work, "prefix")
         run("cmake", "--install", build, "--prefix", first)
         check_pkg_config_names_the_prefix(first)
-        prefix = os.path.join(work, "moved")  # nothing may depend on the place
+        prefix = os.path.join(work, "moved")  # nothing may depend on the location
         shutil.move(first, prefix)
         check_layout(prefix)
         environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Which package of debian/ and of rpm/udapl.spec an installed file goes to: into exactly one of each."""
+"""Checks that each installed file is in exactly one package of debian/ and in exactly one of rpm/udapl.spec."""
 
 import fnmatch
 import glob
@@ -38,7 +38,7 @@ def rpm_packages():
 
 
 def as_packaged(path):
-    """The place that a file staged with the prefix /usr has in the packages."""
+    """The path in the packages of a file that is staged with the prefix /usr."""
     for staged, packaged in (("usr/lib/", "usr/lib/multiarch/"), ("usr/etc/", "etc/"),
                              ("usr/share/doc/udapl/", "usr/share/doc/udapl-doc/")):
         if path.startswith(staged):
