@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""The reference as HTML, made and looked through: every page is in the index, every link leads somewhere.
+"""Generates the reference as HTML and checks it: every page is in the index, every link has a target.
 
 usage: check_html.py PAGES_TO_HTML.PY MAN DOCS
 """

@@ -6,8 +6,9 @@ usage: check_pages.py MAN_FOLDER SYMBOL_LIST PROGRAM...
 
 Every page is clean for `mandoc -Tlint` and for `man --warnings`; every exported function has a page of
 section 3 that names it and shows its prototype; every page that another refers to exists; the pages of
-the programs name each of their options, and none that the program does not have. No page refers to more than
-ten others, as nobody reads such a list, but dat(7), which leads to each page of a header. Exit status 0: all well, 1: not.
+the programs name each of their options, and none that the program does not have. No page refers to more than ten
+others, because a longer list is not read, except dat(7), which refers to each page of a header. Exit status 0:
+everything passed, 1: not.
 """
 
 import os
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import sys
 
-# Pages of other packages that ours refer to.
+# Pages of other packages to which our pages refer.
 OTHERS = {"babeltrace2(1)", "lttng(1)"}
 
 
@@ -44,7 +45,7 @@ def lint(folder, pages):
     errors = []
     real = [path for path in pages.values() if not read(path).startswith(".so ")]
     for path in real:
-        # mandoc looks for referenced pages in the system; that is checked below.
+        # mandoc looks for referenced pages among the installed ones. References are checked below instead.
         said = run("mandoc", "-T", "lint", "-W", "style", path).stdout
         errors += [line for line in said.splitlines() if "referenced manual not found" not in line]
         said = run("man", "--warnings", "-l", "-E", "UTF-8", path)
@@ -74,7 +75,7 @@ def found_and_described(folder, pages, names):
             errors.append(f"the page of {name} has no prototype of it")
         if f".SS {name}\n" not in text:
             errors.append(f"the page of {name} does not describe it")
-    # And as a person finds it, through a page that leads elsewhere.
+    # man(1) also finds a function through a page that only refers to another page.
     shown = run("man", "-M", folder, "3", "dat_ep_post_rdma_read")
     if shown.returncode != 0 or "dat_ep_post_rdma_read" not in shown.stdout:
         errors.append(f"man 3 dat_ep_post_rdma_read: {shown.stderr}")
