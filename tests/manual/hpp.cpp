@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// <dat/dat.hpp>, over the software RNIC: who frees what and when, errors, events, the loop.
+// <dat/dat.hpp> over the software RNIC: ownership and lifetimes, errors, events, the loop.
 #include <boost/test/unit_test.hpp>
 
 #include <dat/dat.hpp>
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// An adapter and what an endpoint needs.
+// An adapter and the objects that an endpoint needs.
 struct Fixture {
   dat::Adapter adapter{"soft"};
   dat::Zone zone{adapter};
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(an_endpoint_keeps_what_it_is_made_of) {
     evd = all.queue.handle();
     endpoint.emplace(all.adapter, all.zone, all.queue, all.queue, all.queue);
   }
-  // The EVD is there as long as the endpoint, and the adapter as well.
+  // The endpoint keeps the EVD and the adapter alive.
   DAT_EVENT event;
   BOOST_TEST(DAT_GET_TYPE(dat_evd_dequeue(evd, &event)) == unsigned{DAT_QUEUE_EMPTY});
   BOOST_TEST((endpoint->state() == DAT_EP_STATE_UNCONNECTED));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(moved_objects_free_once) {
   first = dat::Endpoint(all.adapter, all.zone, all.queue, all.queue, all.queue);
   first = std::move(second);
   BOOST_TEST(first.handle() == handle);
-  // Given away, it is the caller's to free.
+  // After release() the caller owns the handle.
   BOOST_TEST(first.release() == handle);
   const dat::Endpoint again = dat::Endpoint::adopt(handle);
   BOOST_TEST((again.state() == DAT_EP_STATE_UNCONNECTED));

@@ -4,7 +4,7 @@
 
 usage: listings.py COMPILER INCLUDE LIB DOCUMENT...      DAT_OVERRIDE names a dat.conf with the IA "soft"
 
-A block that begins with ```cpp is a whole program, the next block ```text what it writes to standard output.
+A block that begins with ```cpp is a whole program; the next block ```text is its standard output.
 """
 
 import os
