@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 #
-# What is in the RPMs, and what they say that they take the place of: rpms.sh FOLDER. Installs nothing.
+# Checks the files in the RPMs, and which packages these replace: rpms.sh FOLDER. Installs nothing.
 set -euo pipefail
 folder=$1
 failed=0
@@ -12,7 +12,7 @@ check() {  # check WHAT COMMAND...
   if "$@"; then echo "ok $what"; else echo "not ok $what"; failed=1; fi
 }
 package() { find "$folder" -name "$1-[0-9]*.rpm" | grep . ; }
-# Not "rpm | grep -q": grep leaves when it has found something, and rpm fails for the lack of a reader.
+# Not "rpm | grep -q": grep exits at the first match, and rpm then fails, because its pipe has no reader.
 has() {
   local files
   files=$(rpm -qpl "$(package "$1")" 2>/dev/null) && grep -qE "$2" <<<"$files"
@@ -25,7 +25,7 @@ no_pmix() {
   local needs
   needs=$(rpm -qp --requires "$(package "$1")" 2>/dev/null) && ! grep pmix <<<"$needs"
 }
-in_one() {  # folders of licences and of build IDs apart
+in_one() {  # except in the folders of licences and of build IDs
   local twice
   twice=$(for one in "$folder"/*.rpm; do rpm -qpl "$one" 2>/dev/null; done |
     grep -vE '/licenses/|/usr/lib/debug|/usr/lib/\.build-id(/[0-9a-f]*)?$' | sort | uniq -d)

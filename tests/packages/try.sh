@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 #
-# Runs in a Debian that has nothing, see script/packages: the packages are in /out. Each thing that holds is told by a
-# line that begins with "ok"; the last is "ok all".
+# Runs in a minimal Debian system, see script/packages: the packages are in /out. Each passed check prints a line that
+# begins with "ok"; the last is "ok all".
 set -euo pipefail
 cd /trial
 export DEBIAN_FRONTEND=noninteractive
@@ -26,21 +26,21 @@ is() { # is STATE PACKAGE...
     [ "$(state "$package")" = "$wanted" ] || fail "$package is $(state "$package"), not $wanted"
   done
 }
-gone() { # what is neither installed nor half of it
+gone() { # gone PACKAGE...: the packages are not installed, not even partially
   local package
   for package in "$@"; do
     case $(state "$package") in none | not-installed | config-files) ;; *) fail "$package is $(state "$package")" ;; esac
   done
 }
 
-# repository FOLDER: what apt installs from it.
+# repository FOLDER: makes apt install from this folder.
 repository() {
   (cd "$1" && apt-ftparchive packages . >Packages)
   echo "deb [trusted=yes] file:$1 ./" >/etc/apt/sources.list.d/udapl.list
   apt-get -qq update
 }
 
-# started FILE WORD: waits until the server that writes this file has said so.
+# started FILE WORD: waits until the server that writes to FILE has written WORD.
 started() {
   local tries
   for tries in $(seq 200); do
@@ -76,7 +76,7 @@ operations = {row["operation"] for row in rows}
 sys.exit(not operations >= {"send", "write", "read", "connect"} or any(row["median"] <= 0 for row in rows))'
 }
 
-# files: all that there is, apart from what apt and dpkg keep for themselves.
+# files: all files of the system, except the internal ones of apt and dpkg.
 files() {
   find / -xdev \( -path /trial -o -path /proc -o -path /dev -o -path /sys -o -path /now -o -path /next -o -path /out \
     -o -path /tmp -o -path /var/lib/apt -o -path /var/cache -o -path /var/log -o -path /var/lib/dpkg \) -prune -o \
