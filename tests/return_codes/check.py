@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Every return code of every function that the public headers name (@retval) is seen in a test, or there is a reason.
+"""Checks that every return code that the public headers name for a function (@retval) is seen in a test, or has a reason.
 
     check.py DATCONFORM SOURCE_FOLDER            compare with docs/return-codes.md; run the tests that it names
     check.py DATCONFORM SOURCE_FOLDER --write    run the whole suite and write the page
     check.py DATCONFORM SOURCE_FOLDER --lacking IA [SUITE...]
-                                                 run the suites on another IA: nothing is NOT_IMPLEMENTED there, and only what is in
-                                                 DEVICE_LIMITS is MODEL_NOT_SUPPORTED
+                                                 run the suites on another IA: no function returns NOT_IMPLEMENTED there, and
+                                                 only those in DEVICE_LIMITS return MODEL_NOT_SUPPORTED
 
-datconform says which function returned which code in which test (--observe), so that a test proves a row by what happened in
-it. reasons.txt has the rows that it cannot prove: a place elsewhere whose test does, or why there is none.
+datconform records which function returned which code in which test (--observe), so a row is proven by what happened in a
+test. reasons.txt has the rows that datconform cannot prove, with another test that does, or the reason why there is none.
 DAT_OVERRIDE names a dat.conf with the IA "soft".
 """
 
@@ -25,14 +25,14 @@ import tempfile
 PAGE = "docs/return-codes.md"
 REASONS = "tests/return_codes/reasons.txt"
 SUCCESS = "DAT_SUCCESS"
-# Where a row could be proven by several tests: those made for it first, those that do a bit of everything last.
+# If several tests prove a row, those made for it are preferred, and those that do a bit of everything come last.
 FIRST = ["return_codes", "resources"]
 LAST = ["remote", "threads", "races", "regressions", "endpoint_states", "robustness"]
 TABLES = {"nonthreadsafe": [], "threadsafe": ["--threadsafe"]}
-# The suites with tests that the other table skips.
+# The suites with tests that are skipped for the nonthreadsafe table.
 THREADED = ["evd", "threads", "races"]
 
-# What an RDMA device may lack. An unknown extended operation is NOT_IMPLEMENTED, as in the libraries before these.
+# Functions that an RDMA device may lack. An unknown extended operation is NOT_IMPLEMENTED, as in the old libraries.
 DEVICE_LIMITS = {"dat_ep_connect", "dat_ep_dup_connect", "dat_ep_post_rdma_read_to_rmr", "dat_ep_post_send_with_invalidate", "dat_lmr_create",
                  "dat_rmr_create", "dat_rmr_create_for_ep", "dat_srq_create"}
 UNKNOWN_OPERATION = "dat_extension_op"
@@ -58,7 +58,7 @@ def read(path):
 
 
 def documented(root):
-    """function -> codes, success first. "as dat_x()" in a @return takes over the codes of dat_x."""
+    """function -> codes, success first. "as dat_x()" in a @return includes the codes of dat_x."""
     codes, takes = {}, {}
     for path in sorted(glob.glob(os.path.join(root, "include/dat/**/*.h"), recursive=True)):
         for comment, name in re.findall(
@@ -122,7 +122,7 @@ def observe(program, tests, ia="soft"):
 
 
 def lacking(seen):
-    """Complaints about functions that are not there."""
+    """Complaints about functions that are not provided."""
     return [f"{function} returned {code} in {min(seen[function, code], key=rank)}" for function, code in sorted(seen)
             if function != UNKNOWN_OPERATION and seen[function, code]
             and (code == "DAT_NOT_IMPLEMENTED" or code == "DAT_MODEL_NOT_SUPPORTED" and function not in DEVICE_LIMITS)]
@@ -169,7 +169,7 @@ def main():
         page = page_rows(root)
         named = {row: by.strip("`") for row, by in page.items() if by.startswith("`")}
         seen = observe(program, set(named.values()))
-        for _ in range(3):  # what two ends do at once does not happen in every run
+        for _ in range(3):  # some codes depend on the timing of both ends, and are not seen in every run
             missed = {test for row, test in named.items() if test not in seen[row]}
             if not missed:
                 break
