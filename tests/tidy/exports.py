@@ -62,7 +62,7 @@ def read_library(library):
         elif binding in ("GLOBAL", "WEAK", "UNIQUE"):
             symbol, _, node = name.partition("@@")
             found["exports" if node else "unversioned"].add((node, symbol) if node else symbol)
-    # Newer linkers leave the absolute node symbols out; the version table always has the nodes.
+    # Newer linkers omit the absolute symbols of the nodes; the version table always has the nodes.
     table = readelf("--version-info", library).split("Version definition section")
     if len(table) > 1:
         definitions = table[1].split("Version needs section")[0]

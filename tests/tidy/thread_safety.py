@@ -37,8 +37,8 @@ def clang_command(clang, entry):
 
 def check(clang, entry):
     command = clang_command(clang, entry)
-    with tempfile.TemporaryDirectory() as folder:  # in which a compiler that fails leaves nothing
-        if shutil.which("ccache"):  # caches only what makes an object
+    with tempfile.TemporaryDirectory() as folder:  # removed even if the compiler fails
+        if shutil.which("ccache"):  # which caches only compilations that write an object file
             command = ["ccache", *command, "-c", "-o", os.path.join(folder, "unused.o")]
         else:
             command.append("-fsyntax-only")

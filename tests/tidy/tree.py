@@ -21,7 +21,7 @@ import sys
 SOURCE = (".c", ".cc", ".cpp", ".h", ".hpp")
 IDENTIFIER = "SPDX-License-Identifier: MIT OR GPL-2.0-only"
 
-# System headers by theme; a layer refuses themes.
+# System headers by theme; each layer may forbid themes.
 SOCKETS = re.compile(r"(sys/(socket|un|epoll|select)|netdb|poll|netinet/tcp|arpa/.*|net/.*|"
                      r"linux/(if.*|netlink|rtnetlink|sockios))\.h$|netdb$")
 THREADS = re.compile(r"(pthread|threads)\.h$|(thread|future|stop_token|barrier|latch|semaphore)$")
@@ -30,12 +30,12 @@ VERBS = re.compile(r"(infiniband|rdma)/")
 RDMA_CM = re.compile(r"rdma/|infiniband/ib\.h$")
 THIRD_PARTY = re.compile(r"(boost|fmt|CLI|benchmark|isa-l)[/.]|isa-l\.h$")
 LOADING = re.compile(r"dlfcn\.h$")
-# What the public headers may take from the system: standard C, and the socket address types.
+# The system headers that public headers may include: standard C, and the socket address types.
 C_HEADERS = re.compile(r"(assert|ctype|errno|inttypes|limits|signal|stdarg|stdbool|stddef|stdint|stdio|"
                        r"stdlib|string|strings|sys/types|sys/socket|sys/select|netinet/in|unistd|"
                        r"endian|byteswap|pthread|features)\.h$")
 
-# The folders of dapl, the lowest first: each may include those before it.
+# The folders of dapl, lowest layer first: each may include those before it.
 DAPL_ROOMS = ("transport", "objects", "memory", "events", "endpoint", "service", "datapath", "table")
 
 # (folder, folders of ours it may include, refused themes). The longest matching folder counts;
@@ -69,15 +69,15 @@ LAYERS = [
     ("bench", {"*"}, ()),
 ]
 
-# Protocol code gets the time as a parameter: it must not ask for it.
+# Protocol code receives the time as a parameter, and must not read a clock.
 ASKS_FOR_TIME = re.compile(r"_clock::now\b|\bclock_gettime\b|\bgettimeofday\b|\bstd::time\b")
 
-# QPs do not know what connects them: functions, types and events of librdmacm (rdma_cma.h), but no word of the
-# verbs API, which has requests named IBV_WR_RDMA_READ and members named rdma.
+# QPs must not depend on the kind of connector. This matches functions, types and events of librdmacm (rdma_cma.h), but
+# no name of the verbs API, which has requests named IBV_WR_RDMA_READ and members named rdma.
 NAMES_RDMA_CM = re.compile(r"\b(rdma_(?:cm_|event_|conn_|get_|set_|ack_|create_|destroy_|bind_|resolve_|migrate_|init_|"
                            r"(?:connect|establish|listen|accept|reject|notify|disconnect)\b)|RDMA_(?:CM_|PS_|OPTION_|IB_))")
 
-# In two pieces, so that this file does not match itself.
+# Written in two pieces, so that this file does not match itself.
 MARKS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 PLACES = re.compile(r"(?<![\w.$}])/(?:wor" r"k|hom" r"e|roo" r"t|Use" r"rs|tm" r"p)/[\w.$]")
 TEMPORARY = re.compile(r"/tm" r"p/[\w.-]*X{3,}")  # a mktemp template
@@ -111,7 +111,7 @@ def layer_of(name):
 
 
 def folder_allowed(layer, included):
-    """Whether a file of `layer` may include the file `included` of ours (path from the root)."""
+    """Whether a file of `layer` may include our file `included` (path from the root)."""
     target = layer_of(included)
     if target is None:
         return False
@@ -158,7 +158,7 @@ def check_include(root, name, layer, bracket, target):
             return None if folder_allowed(layer, beside) else "not for this layer"
         return "no such file"
     if layer[2] == "public" and name.endswith(".hpp"):
-        return None  # for C++, which brings more
+        return None  # C++ headers may include more
     if layer[2] == "public":
         return None if C_HEADERS.match(target) else "public headers use standard C headers only"
     return "not for this layer" if any(theme.match(target) for theme in layer[2]) else None
