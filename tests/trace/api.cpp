@@ -26,7 +26,7 @@ std::string value_of(const DAT_IA_ATTR& attr, const char* name) {
   return value == nullptr ? "missing" : value;
 }
 
-// Puts both levels back.
+// Restores both levels when it is destroyed.
 class Levels {
  public:
   explicit Levels(DAT_IA_HANDLE ia) : ia_(ia) {
@@ -44,7 +44,7 @@ class Levels {
   DAT_COUNT dapl_ = 0;
 };
 
-// What is written to stderr while body() runs.
+// Returns what body() writes to stderr.
 template <class Body>
 std::string stderr_of(Body&& body) {
   std::string name = "trace_api." + std::string(6, 'X');
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(bad_arguments_change_nothing) {
   }
 }
 
-// Acceptance: output follows the level of the running process.
+// Acceptance: changes of the level take effect in the running process.
 BOOST_AUTO_TEST_CASE(output_follows_the_level) {
   const Ia ia;
   const Levels restore(ia.handle);
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(ep_attributes_that_do_not_exist) {
   BOOST_TEST(test.delayed_ack() == before);
 }
 
-// What a query gives can be given to create again, as programs do.
+// Queried attributes can be passed to dat_ep_create, as programs do.
 BOOST_AUTO_TEST_CASE(queried_attributes_make_an_ep) {
   const NamedEp test;
   if (test.delayed_ack() != "missing") REQUIRE_OK(test.modify(DAT_EP_ATTR_DELAYED_ACK, "true"));
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(queried_attributes_make_an_ep) {
   BOOST_TEST(other.delayed_ack() == test.delayed_ack());
 }
 
-// A connected pair whose sends are acknowledged late works like any other, and its attribute can no
+// A connected pair with delayed acknowledgement works like any other, and the attribute can no
 // longer be changed.
 BOOST_AUTO_TEST_CASE(transfers_with_delayed_ack) {
   Ia probe;
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(transfers_with_delayed_ack) {
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 100);
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 200);
 
-  // With the other kind this may be a success.
+  // Without delayed acknowledgement this Write may be reported as a success.
   DAT_RMR_TRIPLET nowhere = to.remote(64);
   nowhere.rmr_context ^= 0x5A5A00;
   REQUIRE_OK(pair.active.post_write(from, nowhere, 300));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""What dattrace-chart makes of traces that are written here, as babeltrace2 prints them.
+"""Checks what dattrace-chart draws from traces written here in the format of babeltrace2.
 
 usage: chart.py DATTRACE_CHART
 """
@@ -62,7 +62,7 @@ def chart(*arguments, trace=None):
 
 class Chart(unittest.TestCase):
     def picture(self, trace):
-        """The words of the picture, and how many arrows of which class it has."""
+        """The texts of the picture, and its arrows."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "c.svg")
             result = chart("--output", path, "-", trace=trace)
@@ -80,7 +80,7 @@ class Chart(unittest.TestCase):
         self.assertEqual(len(arrows), 1)
 
     def test_rejected_ends_when_it_was_told(self):
-        """Not when the EP was freed, 900 ms later."""
+        """The end is the rejection, not the time at which the EP was freed, 900 ms later."""
         listed = chart("--list", "-", trace=rejected()).stdout
         self.assertIn("processes 10 and 20: not established, 0.500 ms", listed)
         words, _ = self.picture(rejected())
@@ -98,7 +98,7 @@ class Chart(unittest.TestCase):
         trace = established() + moved(2, "rdma_write", 7) + moved(3, "rdma_read", 8) + moved(
             4, "rdma_write", 9, "DAT_DTO_ERR_REMOTE_ACCESS")
         words, arrows = self.picture(trace)
-        self.assertEqual(len(arrows) - before, 2)  # none for what failed
+        self.assertEqual(len(arrows) - before, 2)  # none for the failed Write
         write, read = arrows[:2]
         self.assertLess(float(write.get("x1")), float(write.get("x2")))
         self.assertGreater(float(read.get("x1")), float(read.get("x2")))

@@ -37,7 +37,7 @@ def total(program, function, posts, level):
 
 
 def per_post(program, function, level=0):
-    """What does not depend on the number of posts falls out of the difference."""
+    """Subtracts two runs, to eliminate the cost that does not depend on the number of posts."""
     calls = (MANY - FEW) * (3 if function == "dequeue" else 1)
     return (total(program, function, MANY, level) - total(program, function, FEW, level)) / calls
 

@@ -59,7 +59,7 @@ class Session:
         return result
 
     def begin(self, record):
-        """Waits for the daemon; then records everything, unless somebody else sees to that."""
+        """Waits for the daemon; then, if `record` is set, starts to record everything."""
         until = time.monotonic() + 30
         while self.run("lttng", "--no-sessiond", "list", check=False).returncode != 0:
             if self.daemon.poll() is not None:
@@ -91,7 +91,7 @@ def transfer(session, samples, probes):
                               preexec_fn=as_user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True)
     try:
-        server.stdout.readline()  # it listens
+        server.stdout.readline()  # printed when it listens
         client = subprocess.Popen([f"{samples}/ping", "--port", str(PORT), "--count", "2", "--size", "4096",
                                    "127.0.0.1"], env=environment, preexec_fn=as_user,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -119,7 +119,7 @@ def read_events(text):
 
 
 def expect_sequence(events, pid, wanted, what):
-    """The wanted (event, fields) of one process, in this order, others between them. Returns the EP."""
+    """Checks that a process has the wanted (event, fields) in this order, possibly with others in between. Returns the EP."""
     position, endpoint = 0, None
     for name, process, fields in events:
         if process != pid or position == len(wanted):
@@ -164,7 +164,7 @@ SERVER = [("dapl:object_create", {"type": "PSP"}),
           ("dapl:completion", {"operation": "recv", "status": "DAT_DTO_ERR_FLUSHED", "length": "0"})]
 
 
-# One process has both ends; each begins where an object begins to be the EP.
+# One process has both sides; each sequence begins where the EP is known as the object.
 VERBS_ACTIVE = [("dapl:verbs_call", {"call": "rdma_resolve_addr", "status": "ok", "type": "EP"}),
                 ("dapl:verbs_event", {"source": "rdma_cm", "event": "RDMA_CM_EVENT_ADDR_RESOLVED", "code": "0"}),
                 ("dapl:verbs_call", {"call": "rdma_resolve_route", "status": "ok"}),
@@ -177,7 +177,7 @@ VERBS_ACTIVE = [("dapl:verbs_call", {"call": "rdma_resolve_addr", "status": "ok"
                 ("dapl:connection", {"event": "DAT_CONNECTION_EVENT_ESTABLISHED"})]
 VERBS_PASSIVE = [("dapl:verbs_event", {"event": "RDMA_CM_EVENT_CONNECT_REQUEST", "object": "0x0"}),
                  ("dapl:verbs_call", {"call": "ibv_modify_qp", "what": "RTS", "type": "EP"})]
-# That rdma_accept has returned is told by who called it, what comes of that by another thread, perhaps before.
+# The return of rdma_accept is traced by the calling thread, its result by another thread, possibly earlier.
 VERBS_ACCEPTED = (("dapl:verbs_call", {"call": "rdma_accept", "status": "ok", "type": "EP"}),
                   ("dapl:verbs_event", {"event": "RDMA_CM_EVENT_ESTABLISHED", "type": "EP"}))
 
@@ -201,7 +201,7 @@ def check_verbs(events, pid):
 
 
 def record_verbs(session, build, probes):
-    """Every fault in a connection with transfers, and receives that are flushed. Returns the first process."""
+    """Records every fault in a connection with transfers, and flushed receives. Returns the first process."""
     environment = dict(session.environment, DAT_OVERRIDE=f"{build}/tests/verbs_mock/dat.conf", **probes,
                        LD_LIBRARY_PATH=f"{build}/verbs_mock")
     pids = []
@@ -235,7 +235,7 @@ def check(events, client, server):
 
 
 def follow_document(session, build, source):
-    """Runs the five commands of the document in a folder, and looks at the picture."""
+    """Runs the five commands of the document in a folder, and checks the picture."""
     with open(f"{source}/docs/tracing.md", encoding="utf-8") as file:
         commands = re.search(r"\n## From nothing.*?\n```\n(.*?)```\n", file.read(), re.S).group(1)
     if len(commands.splitlines()) != 5:

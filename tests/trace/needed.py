@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""No library of ours but the probes links LTTng.
+"""Checks that none of our libraries except the probes links LTTng.
 
-usage: needed.py PROBES LIBRARY...     PROBES may be "" where they are not built
+usage: needed.py PROBES LIBRARY...     PROBES is "" if they are not built
 """
 
 import subprocess

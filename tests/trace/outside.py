@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Trace levels of a running process, changed from outside with dattrace.
+"""Tests that dattrace changes the trace levels of a running process from outside.
 
 usage: outside.py BUILD
 
-Exit status 0: as it should be, 1: not.
+Exit status 0: everything passed, 1: not.
 """
 
 import os
@@ -50,7 +50,7 @@ class Test:
         self.expect(result.returncode == 0, f"client: {result.stdout}{result.stderr}")
 
     def levels(self, server, log):
-        """Level 0, detail, 0 again: what is written while clients come and go."""
+        """Level 0, detail, 0 again: checks what is written while clients connect and disconnect."""
         def written():
             with open(log, encoding="utf-8") as file:
                 return [line for line in file if re.match(r"\d\d:\d\d:\d\d\.", line)]
@@ -101,7 +101,7 @@ class Test:
         self.expect("dapl-soft 1" in self.dattrace(server.pid).stdout, "another user changes nothing")
 
     def escapes(self):
-        """The name of a page is what the process has chosen."""
+        """The name of a page is chosen by the traced process, and must not reach the terminal unescaped."""
         page = os.memfd_create("udapl-trace:\x1b[31mred\x07")
         try:
             shown = self.dattrace(os.getpid())

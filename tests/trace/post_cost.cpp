@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a post costs in the provider core: posts to a transport that does nothing, to be counted by
+// The cost of a post in the provider core: posts to a transport that does nothing, counted by
 // callgrind (cost.py). Built twice: with the trace points, and with UDAPL_NO_TRACE.
 //
 // usage: post_cost POSTS [LEVEL]     POSTS: how many of each kind; LEVEL: trace level

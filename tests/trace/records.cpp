@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Points, records and sinks inside one process: what a level shows, and what a line looks like.
+// Points, records and sinks within one process: what each level shows, and the format of a line.
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +26,7 @@ namespace {
 
 using namespace udapl;
 
-// A file to write to, in a folder of its own that goes with it.
+// A file to write to, in a folder of its own that the destructor removes.
 class LogFile {
  public:
   LogFile() : folder_("trace." + std::string(6, 'X')) {
@@ -41,7 +41,8 @@ class LogFile {
   std::string folder_;
 };
 
-// What a child process writes to stderr: init() works once in a process.
+// Runs `body` in a child process, because init() works only once per process. Returns what it
+// writes to stderr.
 std::string output_of(const std::function<void()>& body) {
   int ends[2];
   BOOST_REQUIRE_EQUAL(::pipe(ends), 0);
@@ -161,7 +162,8 @@ BOOST_AUTO_TEST_CASE(one_record_is_one_line_of_limited_length) {
   BOOST_TEST(lines[1].size() > 1000);
 }
 
-// Every room, so that no rendering writes beyond it or forgets the newline.
+// With buffers of every size, to check that rendering neither writes beyond the end nor omits the
+// newline.
 BOOST_AUTO_TEST_CASE(rendering_stays_in_its_room) {
   for (std::uint32_t kind = 0; kind <= static_cast<std::uint32_t>(trace::Kind::kVerbsWork);
        ++kind) {
@@ -213,7 +215,7 @@ BOOST_AUTO_TEST_CASE(records_go_to_a_file) {
   BOOST_TEST(line.ends_with(": to the file"), line);
 }
 
-// On a terminal as people read it; elsewhere with time and process, so that it is found again.
+// On stderr an explanation is printed as it is; in a file each line has the time and the process.
 BOOST_AUTO_TEST_CASE(a_story_goes_where_records_go) {
   constexpr const char* kStory = "dat: cannot open it:\ndat:   because of that\n";
   BOOST_TEST(output_of([] {
@@ -278,7 +280,7 @@ BOOST_AUTO_TEST_CASE(a_probe_is_told_everything_whatever_the_level) {
   UDAPL_POINT(kPayload, .text = "2");
   BOOST_TEST(probed == 2);
   BOOST_TEST(trace::level() == 0);
-  trace::set_level(trace::kDetail);  // does not end it
+  trace::set_level(trace::kDetail);  // does not detach the probe
   trace::set_level(0);
   UDAPL_POINT(kDetail, .text = "3");
   BOOST_TEST(probed == 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The environment of traces: what each variable means, alone and together.
+// The environment variables of traces: their meaning, alone and combined.
 #include "common/tracing/trace_settings.h"
 
 #include <map>
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_provider_writes_where_the_registry_does) {
   BOOST_TEST(with({{"DAPL_TRACE_SINK", "syslog"}}, "DAT").sinks == unsigned{kStderr});
 }
 
-// reference: the classes of the libraries before this one, bit by bit.
+// The debug classes of the old libraries, bit by bit.
 BOOST_AUTO_TEST_CASE(old_classes_of_the_registry) {
   const std::pair<const char*, int> classes[] = {
       {"0", 0},         {"1", kError},    {"0x2", kNormal}, {"04", kNormal}, {"8", kNormal},
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(new_variables_win) {
                                   {"DAPL_DBG_DEST", "1"}});
   BOOST_TEST(settings.level == 3);
   BOOST_TEST(settings.sinks == unsigned{kSyslog});
-  // A level of the new kind: no reason to write to stdout.
+  // With a new variable for the level, the old destination, stdout, does not apply.
   BOOST_TEST(with({{"DAPL_TRACE_LEVEL", "3"}, {"DAPL_DBG_TYPE", "1"}}).sinks == unsigned{kStderr});
 }
 

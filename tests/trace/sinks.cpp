@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Places that records go to and what may be wrong with them: no record waits, kills, or ends up in
-// a file that is somebody else's.
+// The destinations of records, and their failures: no record blocks or kills the process, or is
+// written to a file that is not the sink's.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -31,7 +31,7 @@ namespace {
 using namespace udapl;
 
 constexpr int kMany = 5000;      // records; more than any pipe or terminal holds
-constexpr unsigned kHangs = 60;  // seconds, after which a child that hangs is killed
+constexpr unsigned kHangs = 60;  // seconds after which a hanging child is killed
 
 class Folder {
  public:
@@ -49,11 +49,11 @@ void expect(bool condition, int status) {
   if (!condition) ::_exit(status);
 }
 
-// Runs `body` in a child, which must come to its end by itself.
+// Runs `body` in a child process, which must end normally.
 void in_child(const std::function<void()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::signal(SIGPIPE, SIG_DFL);  // Boost.Test may have one
+    ::signal(SIGPIPE, SIG_DFL);  // Boost.Test may have installed a handler
     ::signal(SIGALRM, SIG_DFL);
     ::alarm(kHangs);
     body();
@@ -80,7 +80,7 @@ std::string content(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What is in it now; `fd` does not block.
+// Reads everything that is in `fd`, which must be non-blocking.
 std::string drain(int fd) {
   std::string text;
   char buffer[4096];
@@ -91,7 +91,7 @@ std::string drain(int fd) {
 
 long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
-// The number in the record that tells of lost ones; 0: there is none.
+// The number in the record that reports lost records, or 0 if there is none.
 long lost_in(const std::string& text) {
   const std::size_t at = text.find(" could not be written here");
   if (at == std::string::npos) return 0;
@@ -99,7 +99,8 @@ long lost_in(const std::string& text) {
   return std::strtol(text.c_str() + begin, nullptr, 10);
 }
 
-// Records go to descriptor 2, which nobody reads; then all of it is read, and one more written.
+// Writes records to descriptor 2 while no process reads it; then reads everything, and writes one
+// more.
 void fills_up_and_tells(int reader) {
   start();
   write_many();
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_that_nobody_reads_holds_nothing_up_and_the_loss_is_t
     expect(::pipe(ends) == 0, 1);
     ::dup2(ends[1], STDERR_FILENO);
     fills_up_and_tells(ends[0]);
-    expect((::fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK) == 0, 5);  // others share it
+    expect((::fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK) == 0, 5);  // the description is shared
   });
 }
 
@@ -152,7 +153,8 @@ BOOST_AUTO_TEST_CASE(a_pipe_or_socket_without_a_reader_kills_nobody) {
   }
 }
 
-// Without /proc/self/fd the description that others share is written to.
+// If the sink cannot open a file description of its own through /proc/self/fd, it writes to the
+// shared one.
 BOOST_AUTO_TEST_CASE(the_same_when_no_descriptor_is_left) {
   in_child([] {
     int ends[2];
@@ -192,13 +194,13 @@ BOOST_AUTO_TEST_CASE(a_full_disk_loses_records_and_tells) {
     constexpr rlim_t kRoom = 20'000;
     rlimit limit{kRoom, RLIM_INFINITY};
     expect(::setrlimit(RLIMIT_FSIZE, &limit) == 0, 1);
-    write_many();  // SIGXFSZ would end the process
+    write_many();  // must not raise SIGXFSZ, which would end the process
     limit.rlim_cur = RLIM_INFINITY;
     expect(::setrlimit(RLIMIT_FSIZE, &limit) == 0, 2);
     UDAPL_TRACE(kError, "room again");
   });
   const std::string text = content(path);
-  // The one that was cut, and has a line of its own, is lost, too.
+  // Three lines are not counted: the truncated record, which is lost, too, and the last two.
   BOOST_TEST(lost_in(text) == kMany - (lines(text) - 3));
   BOOST_TEST(text.ends_with(": room again\n"));
 }
@@ -230,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_log_daemon_that_does_not_read_holds_nothing_up) {
   BOOST_TEST(notice.starts_with("<11>"), notice);
   BOOST_TEST(::recv(daemon, line, sizeof line, 0) > 0);
   std::filesystem::remove(path);
-  output.log(ours, path.c_str(), 11, "no daemon\n");  // restarted now and then
+  output.log(ours, path.c_str(), 11, "no daemon\n");  // as while the daemon is restarted
   ::close(daemon);
   ::close(ours);
 }
@@ -250,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_not_ours_alone_is_refused) {
   };
   const std::string fifo = folder.file("fifo");
   BOOST_REQUIRE_EQUAL(::mkfifo(fifo.c_str(), 0600), 0);
-  refused(fifo, "No such device or address (ENXIO)");  // nobody reads it
+  refused(fifo, "No such device or address (ENXIO)");  // it has no reader
   const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
   refused(fifo, "it is no regular file");
   ::close(reader);
@@ -275,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_not_ours_alone_is_refused) {
   BOOST_TEST(content(foreign) == "precious\n");
 }
 
-// A program that closes all descriptors, as daemons do, and opens files of its own.
+// The program closes all descriptors, as daemons do, and then opens its own files.
 BOOST_AUTO_TEST_CASE(a_descriptor_that_is_another_file_now_is_not_written_to) {
   const Folder folder;
   const std::string precious = folder.file("precious");
@@ -296,12 +298,12 @@ BOOST_AUTO_TEST_CASE(a_standard_descriptor_that_was_closed_at_start_is_never_wri
   in_child([&] {
     for (int fd = 0; fd <= 2; ++fd) ::close(fd);
     start("stderr,stdout");
-    for (int fd = 0; fd <= 2; ++fd) expect(::fcntl(fd, F_GETFD) < 0, 10 + fd);  // not ours either
+    for (int fd = 0; fd <= 2; ++fd) expect(::fcntl(fd, F_GETFD) < 0, 10 + fd);  // nor used by us
     for (int fd = 0; fd <= 2; ++fd)
       expect(::open(precious.c_str(), O_CREAT | O_RDWR, 0600) == fd, 20 + fd);
     write_many(100);
   });
-#ifndef __SANITIZE_THREAD__  // the sanitizer itself writes there: threads of a child confuse it
+#ifndef __SANITIZE_THREAD__  // TSan itself writes there, because it warns about threads in a child
   BOOST_TEST(content(precious).empty());
 #endif
 }
@@ -357,7 +359,7 @@ BOOST_AUTO_TEST_CASE(what_peers_cause_is_limited_unless_somebody_wants_to_see_it
   const std::string text = content(path);
   const long seen = lines(text.substr(std::min(text.size(), text.find("seen 0"))));
   BOOST_TEST(seen == 200);
-  // The burst, and one for each half second that a slow machine may need.
+  // The burst, and one more for each half second, on a slow machine.
   BOOST_TEST(lines(text) - seen >= trace::RateLimit::kBurst);
   BOOST_TEST(lines(text) - seen < 100);
 }
