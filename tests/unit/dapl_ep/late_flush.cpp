@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(gives_a_device_up_that_does_not_flush) {
   check_next_life(side);
 }
 
-// Suppressed requests have no completion, so they cannot be told from requests that the device has
-// yet to flush.
+// Suppressed requests have no completion, so they cannot be distinguished from requests that the
+// device has yet to flush.
 BOOST_AUTO_TEST_CASE(does_not_wait_for_suppressed_requests) {
   const Side side = this->side();
   const Side peer = this->side();

@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(one_bad_field_changes_nothing) {
 }
 
 // The transport may block, so no spin lock is held while it replaces the queue. A receive posted
-// meanwhile waits, and goes to the new queue.
+// meanwhile waits, and is posted to the new queue.
 BOOST_AUTO_TEST_CASE(receives_wait_without_a_lock) {
   dapl::Ep& ep = ep_object(side.ep);
   Buffer buffer(ia, pz);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// EPs that take their receives from an SRQ; with and without locks.
+// EPs that use the receives of an SRQ; with and without locks.
 #include "tests/unit/dapl_ep/transfers.h"
 
 #include <array>

@@ -24,8 +24,8 @@ bool out_of_memory = false;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new[](std::size_t size) { return operator new(size); }
-// Does what the library's does. Needed because a sanitizer's version does not call the function
-// above.
+// Same as the standard library's; needed because a sanitizer replaces that by a version that does
+// not call the function above.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   try {
     return operator new(size);

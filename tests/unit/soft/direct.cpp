@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(completions_keep_their_order) {
     write(id, 8);
     read(id + 1, 4096);
     const auto segment = local(*near_mr, near.data(), 0);
-    REQUIRE_OK(a.qp->post_rdma_write(id + 2, &segment, 1, {}, kSignalled));  // goes as a message
+    REQUIRE_OK(a.qp->post_rdma_write(id + 2, &segment, 1, {}, kSignalled));  // sent as a message
   }
   for (WorkId id = 10; id < 40; ++id) BOOST_TEST(next(*a.request_cq).id == id);
 }

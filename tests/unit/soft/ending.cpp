@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(modify_of_the_domain_ends_the_receives_of_the_old_one) {
   }
 }
 
-// ---- sinks that act ----------------------------------------------------------------------------
+// ---- sinks that call back ----------------------------------------------------------------------
 
 // A consumer's upcall may free the EP whose event it handles.
 BOOST_AUTO_TEST_CASE(sink_may_destroy_its_qp) {

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(reset_waits_for_a_decided_sink_call) {
 // Regression: a timer call of the connection setup was made after the disconnect had restarted the
 // timer, and reset the connection.
 BOOST_FIXTURE_TEST_CASE(a_stale_timer_call_does_not_cut_a_graceful_end, Plain) {
-  Parked timer(Decided::kTimer);  // of the first kick
+  Parked timer(Decided::kTimer);  // the timer call for the first kick
   attach_initiator(side, std::move(socket), negotiated(true, iwarp::kRtrWrite));
   BOOST_REQUIRE(timer.reached());
   REQUIRE_OK(side.qp->post_send(1, nullptr, 0, kSignalled));
