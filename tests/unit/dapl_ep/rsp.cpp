@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(rsp_without_ep_and_with_a_full_evd_listens_on) {
   REQUIRE_OK(ia->psp_free_func(other));
   static_cast<void>(rsp(DAT_HANDLE_NULL));
   BOOST_CHECK_EQUAL(take_connection(request().connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-  ia.object().for_each<dapl::Ep>([](dapl::Ep& ep) {  // the EP made for it is gone
+  ia.object().for_each<dapl::Ep>([](dapl::Ep& ep) {  // the EP made for the request was destroyed
     BOOST_CHECK_NE(ep.state(), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
   });
   for (int i = 0; i < 8; ++i) static_cast<void>(take_cr());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// A parser of FPDUs that shares nothing with the Sender.
+// A parser of FPDUs that shares no code with the Sender.
 #pragma once
 
 #include <cstddef>

@@ -74,7 +74,7 @@ class Bell final : public Handler {
     direct = !bell.in_epoll();
   }
   bell.word = nullptr;
-  reactor.quiesce(bell);  // it may be about to signal
+  reactor.quiesce(bell);  // its handler may be about to signal `word`
   return direct;
 }
 

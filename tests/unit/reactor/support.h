@@ -15,7 +15,7 @@ namespace udapl::test {
 
 using namespace std::chrono_literals;
 
-inline constexpr auto kPatience = 20s;  // far above anything but a hang, on any machine
+inline constexpr auto kPatience = 20s;  // only a hang takes longer, on any machine
 
 inline std::unique_ptr<Reactor> make_reactor() {
   auto reactor = Reactor::create("reactor-test");

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(each_connection_is_told_once) {
                    (step.action == Action::kEndGently || step.action == Action::kEndReset));
         BOOST_TEST((step.next == State::kIdle) ==
                    (step.action == Action::kForget || input == Input::kNotStarted));
-        if (step.next == State::kIdle) continue;  // the next connection
+        if (step.next == State::kIdle) continue;  // the next connection begins
         Walk to = from;
         to.state = step.next;
         const bool ours = input == Input::kDisconnectAbrupt || input == Input::kDestroy;

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(local_segment_one_byte_outside_is_refused) {
 
 BOOST_AUTO_TEST_CASE(local_checks_come_in_the_documented_order) {
   const DAT_LMR_CONTEXT context = MrTable::lmr_context(reg(DAT_MEM_PRIV_LOCAL_READ_FLAG));
-  // Context before domain before range before right (udapl-semantics 6.4).
+  // The order of the checks: context, domain, range, privilege (udapl-semantics 6.4).
   BOOST_TEST(resolve(base, 5000, context ^ 1, kPd + 1, kLocalWrite) ==
              dat_error(DAT_PRIVILEGES_VIOLATION));
   BOOST_TEST(resolve(base, 5000, context, kPd + 1, kLocalWrite) ==

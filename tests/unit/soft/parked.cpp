@@ -8,7 +8,7 @@ namespace {
 
 using transport::DisconnectMode;
 
-// An initiator whose peer is a plain socket.
+// An initiator in the middle of its setup, whose peer is a plain socket.
 struct Plain {
   Plain() {
     auto [active, passive] = tcp_pair();

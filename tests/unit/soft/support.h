@@ -38,7 +38,7 @@ using transport::WorkFlags;
 using transport::WorkId;
 using namespace std::chrono_literals;
 
-inline constexpr auto kPatience = 20s;  // far above anything but a hang, on any machine
+inline constexpr auto kPatience = 20s;  // only a hang takes longer, on any machine
 inline constexpr auto kAll =
     static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_ALL_FLAG | DAT_MEM_PRIV_EXTENSION_BASE);
 inline constexpr auto kLocalOnly =
@@ -375,7 +375,7 @@ struct Pair {
   [[nodiscard]] bool wait(Condition condition) {
     return eventually(condition, {&a, &b});
   }
-  // The next completion of `cq`.
+  // Waits for the next completion of `cq`; fails the test if there is none.
   [[nodiscard]] Completion next(Cq& cq) {
     Completion c{};
     BOOST_REQUIRE_MESSAGE(wait([&] { return cq.poll(&c, 1) == 1; }), "no completion came");

@@ -30,7 +30,7 @@ struct Fixture : Pair {
 
   std::vector<std::byte> near = pattern(3 << 20, 3);
   std::vector<std::byte> far = std::vector<std::byte>(3 << 20);
-  std::vector<std::byte> area = std::vector<std::byte>(4096);  // a's Writes and Reads
+  std::vector<std::byte> area = std::vector<std::byte>(4096);  // for a's Writes and Reads
   std::unique_ptr<Mr> near_mr = a.reg(near);
   std::unique_ptr<Mr> far_mr = b.reg(far);
   std::unique_ptr<Mr> area_mr = b.reg(area);
@@ -466,7 +466,7 @@ BOOST_FIXTURE_TEST_CASE(a_buffer_promised_to_a_dead_connection, SrqFixture) {
   }
   REQUIRE_OK(send(1, 50));
   BOOST_TEST(quiet(*b.recv_cq));
-  REQUIRE_OK(receive(1, 50));  // promised to the second
+  REQUIRE_OK(receive(1, 50));  // promised to the second connection
   second.reset();
   Completion got{};
   // The second connection may have taken the buffer before it ended.

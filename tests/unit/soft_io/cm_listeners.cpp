@@ -10,7 +10,7 @@ namespace udapl::soft::test {
 
 BOOST_FIXTURE_TEST_SUITE(cm_listeners, CmFixture)
 
-// The ports on which the OpenFabrics provider for rdma_cm listens.
+// Maps to the same ports as the OpenFabrics provider for rdma_cm.
 BOOST_AUTO_TEST_CASE(qualifiers_beyond_ports_are_folded) {
   using transport::port_of;
   BOOST_TEST(port_of(1) == 1);

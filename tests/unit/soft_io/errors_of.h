@@ -12,7 +12,7 @@
 
 namespace udapl::soft::test {
 
-// What a call writes to stderr.
+// Returns what a call writes to stderr.
 template <class F>
 [[nodiscard]] std::string errors_of(F call) {
   const Fd memory(::memfd_create("stderr", MFD_CLOEXEC));
