@@ -96,7 +96,7 @@ const Decision kDecisions[] = {
        h.hold(Decided::kTimer);
        const DAT_RMR_TRIPLET nothing{};
        REQUIRE_OK(
-           h.side.qp->post_rdma_read(1, nullptr, 0, nothing, kSignalled));  // never answered
+           h.side.qp->post_rdma_read(1, nullptr, 0, nothing, kSignalled));  // is not answered
        h.side.qp->disconnect(DisconnectMode::kGraceful);
      },
      "established", ""},
