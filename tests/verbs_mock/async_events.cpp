@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// A QP's asynchronous events come by another way than completions and what rdma_cm tells: in any
+// A QP's asynchronous events are delivered independently of completions and rdma_cm events: in any
 // order, at any time, more than once.
 #include <boost/test/unit_test.hpp>
 
@@ -37,7 +37,7 @@ void post_receive(const Pair& pair, const End& end) {
                       DAT_SUCCESS);
 }
 
-// The one event that ends a connection, and none behind it.
+// Checks that exactly one event ends the connection.
 void check_one_end(const End& end) {
   DAT_EVENT event{};
   DAT_COUNT more = 0;
@@ -67,8 +67,8 @@ void drop_events(DAT_EVD_HANDLE evd) {
   }
 }
 
-// Connects what has ended. Asynchronous events of the old connection come before the end of the
-// reset at the latest.
+// Connects EPs whose connection has ended. All asynchronous events of the old connection have
+// arrived by the end of the reset.
 void check_usable(Pair& pair) {
   for (const End* const end : {&pair.active, &pair.passive})
     BOOST_REQUIRE_EQUAL(dat_ep_reset(end->ep), DAT_SUCCESS);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(harmless_ones_change_nothing_in_any_state) {
   }
 }
 
-// Each side is told once, also of an error that comes twice or behind the end.
+// Each side gets one event, even if an error arrives twice or after the end.
 BOOST_AUTO_TEST_CASE(errors_end_a_connection_once) {
   for (const ibv_event_type type : kErrors) {
     BOOST_TEST_INFO(ibv_event_type_str(type));
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(errors_end_a_connection_once) {
   }
 }
 
-// No connection, no end: but the EP's consumer is told that it is broken.
+// Without a connection none ends, but the consumer is notified that the EP is broken.
 BOOST_AUTO_TEST_CASE(errors_without_a_connection_are_told) {
   for (const ibv_event_type type : kErrors) {
     BOOST_TEST_INFO(ibv_event_type_str(type));
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(errors_without_a_connection_are_told) {
 }
 
 // An asynchronous error, the connection manager's loss of the peer and the consumer's disconnect,
-// in every order, at once or with time between: one end each, one flush of each receive.
+// in every order, with and without pauses: each side gets one end, each receive is flushed once.
 BOOST_AUTO_TEST_CASE(ends_in_every_order) {
   enum What { kError, kPeerLost, kDisconnect };
   for (const bool paused : {false, true}) {
@@ -166,8 +166,8 @@ BOOST_AUTO_TEST_CASE(ends_in_every_order) {
   }
 }
 
-// Whoever had it open has lost it. It can be opened anew before these have closed it, and worked
-// with as soon as they have given up the qualifier that they listen at.
+// IAs that had the device open have lost it. It can be opened again before these are closed, and
+// used as soon as they have freed the qualifier on which they listen.
 BOOST_AUTO_TEST_CASE(device_goes_and_returns) {
   for (const bool closed_before : {false, true}) {
     Run former;

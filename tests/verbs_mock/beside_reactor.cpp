@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The application and the reactor thread at the same CQs at the same time: nothing is lost, nothing
-// comes twice. Calls at a CQ take longer here, so that they meet. Of applications that serialise
-// their calls and of others.
+// The application and the reactor thread access the same CQs concurrently: no completion is lost or
+// delivered twice. Calls on a CQ take longer here, so that they overlap. For applications that
+// serialise their calls and for others.
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -35,7 +35,7 @@ void check(Run& run, bool done) {
   BOOST_CHECK_MESSAGE(verbs_mock_live(left, sizeof left) == 0, "left over: " << left);
 }
 
-// Dequeues all the time; how many events came.
+// Dequeues in a loop; returns how many events arrived.
 unsigned poll_for(DAT_EVD_HANDLE evd, std::chrono::milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   unsigned events = 0;
@@ -57,8 +57,8 @@ bool post_send(Pair& pair, int flags = DAT_COMPLETION_DEFAULT_FLAG) {
                                               static_cast<DAT_COMPLETION_FLAGS>(flags)));
 }
 
-// The adapter's thread looks for the end of what is drained, again and again, as nobody takes the
-// message.
+// Makes the adapter's thread check repeatedly for the end of the drain, as the peer has no receive
+// for the message.
 bool drain(Pair& pair) {
   return pair.connect() && post_send(pair) &&
          FAULTS_OK(pair.run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
@@ -87,7 +87,7 @@ BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_scans, kThreadModes, threads
   check(run, done && end_drain(pair));
 }
 
-// The reactor thread scans more rarely while all CQs are polled.
+// The reactor thread scans less often while all CQs are polled.
 BOOST_DATA_TEST_CASE(a_failure_that_nobody_polls_for_is_seen_after_polls, kThreadModes, threads) {
   Run run("mock", threads);
   Pair pair(run);
@@ -126,7 +126,7 @@ BOOST_DATA_TEST_CASE(qps_come_and_go_while_the_reactor_thread_scans, kThreadMode
   check(run, done && end_drain(pair));
 }
 
-// Quiet completions make an armed CQ fire, too; the reactor thread finds out by a look.
+// Quiet completions make an armed CQ fire, too; the reactor thread polls it to tell them apart.
 BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_filters, kThreadModes, threads) {
   Run run("mock", threads);
   Pair pair(run);
@@ -148,7 +148,7 @@ BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_filters, kThreadModes, threa
 
 namespace {
 
-// Installs itself anew, which arms the CQs of its CNO in the thread that called it.
+// An agent that reinstalls itself, which arms the CQs of its CNO in the thread that called it.
 struct Agent {
   static void called(DAT_PVOID instance, DAT_EVD_HANDLE) {
     Agent& self = *static_cast<Agent*>(instance);

@@ -18,7 +18,8 @@ namespace verbs_mock::cm {
 
 namespace {
 
-// ESTABLISHED of an active id that has a QP comes when its owner looks: only then is the QP ready.
+// If an active id has a QP, ESTABLISHED is generated when its owner gets the event: only then is
+// the QP made ready.
 void finish_reply(Event& event) {
   Id& id = *static_cast<Id*>(event.id);
   const Lock lock(manager().mutex);
@@ -96,7 +97,7 @@ void abandon(Id& id) {
   Id* const peer = id.peer;
   if (peer == nullptr) return;
   switch (id.state) {
-    case State::kRequesting:  // the peer learns it when it accepts
+    case State::kRequesting:  // the peer notices when it accepts
       break;
     case State::kReplied:
     case State::kAccepted:
@@ -179,7 +180,7 @@ int rdma_destroy_id(rdma_cm_id* handle) {
     const auto found = manager().ports.find(id.port);
     if (found != manager().ports.end() && found->second == &id) manager().ports.erase(found);
   }
-  // Requests that nobody has looked at are refused, other events dropped.
+  // Refuses requests whose events were not delivered, and drops other events.
   std::vector<Id*> unseen;
   std::erase_if(static_cast<cm::Channel*>(id.channel)->events, [&](Event* event) {
     const bool request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->listen_id == &id;
@@ -212,7 +213,7 @@ int rdma_get_cm_event(rdma_event_channel* handle, rdma_cm_event** got) {
       ++of(event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id).unacked;
     }
     verbs_mock_count(Kind::kCmEvent, 1);
-    // From here on the new id is the application's.
+    // From here on the new id belongs to the application.
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) verbs_mock_count(Kind::kCmId, 1);
     finish_reply(*event);
     *got = event;

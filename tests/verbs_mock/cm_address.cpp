@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Addresses and routes: what is where, and what an id is bound to.
+// Addresses and routes: which port has which address, and what an id is bound to.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <infiniband/ib.h>
@@ -24,13 +24,13 @@ namespace {
   return reinterpret_cast<const sockaddr_ib&>(address);
 }
 
-// Where the address is; 0: at no port of the device.
+// The port that has the address; 0: no port of the device.
 [[nodiscard]] std::uint8_t port_with(const sockaddr& address) {
   if (address.sa_family == AF_IB) return verbs_mock_port_with_gid(&as_ib(address).sib_addr);
   return verbs_mock_has_ip() ? verbs_mock_active_port() : 0;
 }
 
-// A service id of the port space RDMA_PS_TCP, as far as its mask counts.
+// Whether the service id, under its mask, is in the port space RDMA_PS_TCP.
 [[nodiscard]] bool in_port_space(const sockaddr_ib& address) {
   const std::uint64_t mask = be64toh(address.sib_sid_mask) & RDMA_IB_IP_PS_MASK;
   return (be64toh(address.sib_sid) & mask) == (RDMA_IB_IP_PS_TCP & mask);
@@ -141,7 +141,7 @@ int rdma_resolve_addr(rdma_cm_id* handle, sockaddr* from, sockaddr* to, int) {
     post(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
     return 0;
   }
-  // Who has a GID is known by the subnet administrator, who is asked for the route.
+  // GIDs are not resolved here: the subnet administrator knows them, and is queried for the route.
   if (to->sa_family != AF_IB && !is_local(*to)) {
     post(id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
     return 0;

@@ -26,11 +26,11 @@ namespace {
 void take_parameters(Id& id, const rdma_conn_param& param) {
   id.qp_num = id.qp != nullptr ? id.qp->qp_num : param.qp_num;
   id.rnr_retry = param.rnr_retry_count;
-  // The passive side takes what the request says.
+  // The passive side uses the value of the request.
   if (id.peer == nullptr) id.retry_count = param.retry_count;
 }
 
-// The passive id of a connection request from `active`; its event is queued at the listener.
+// Creates the passive id of a connection request from `active`, and queues the listener's event.
 void request(Id& listener, Id& active, const rdma_conn_param& param) {
   auto* const passive = new Id{};
   manager().ids.insert(passive);
@@ -47,7 +47,7 @@ void request(Id& listener, Id& active, const rdma_conn_param& param) {
   passive->peer = &active;
   active.peer = passive;
   passive->remote_qp_num = active.qp_num;
-  // Each side's initiator depth is what the other side has to respond to.
+  // Each side's initiator depth is the number of reads to which the other side must respond.
   passive->responder_resources = param.initiator_depth;
   passive->initiator_depth = param.responder_resources;
   passive->retry_count = active.retry_count;
@@ -57,7 +57,7 @@ void request(Id& listener, Id& active, const rdma_conn_param& param) {
   static_cast<cm::Channel*>(passive->channel)->events.back()->listen_id = &listener;
 }
 
-// What the two ports have agreed upon, as an enumerator of ibv_mtu.
+// The MTU upon which the two ports have agreed.
 ibv_mtu path_mtu() {
   const char* const text = std::getenv("VERBS_MOCK_PATH_MTU");
   return text == nullptr ? IBV_MTU_1024 : static_cast<ibv_mtu>(std::atoi(text));

@@ -52,7 +52,7 @@ int take(Cq& cq, int max, ibv_wc* out) {
   return taken;
 }
 
-// ---- the null mode: one thread, every post has completed when it returns ------------------------
+// ---- the null mode: single-threaded; every post has completed when it returns -------------------
 
 [[nodiscard]] ibv_wc_opcode opcode_of(ibv_wr_opcode opcode) {
   switch (opcode) {

@@ -268,7 +268,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     if (::eventfd_read(context->async_fd, &one) != 0) return -1;
     const Lock lock(device().mutex);
     std::deque<ibv_async_event>& events = Context::of(context).events;
-    if (events.empty()) continue;  // dropped with what it was about
+    if (events.empty()) continue;  // dropped with its object
     *event = events.front();
     events.pop_front();
     if (has_source(event->event_type)) ++source_of(*event).unacked;

@@ -25,8 +25,8 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-// The fake RDMA device: both ends of every connection in this process. A transfer happens
-// inside the call that makes it possible, under the device's one lock.
+// The fake RDMA device, with both ends of every connection in this process. A transfer happens
+// inside the call that makes it possible, under the device's only lock.
 namespace verbs_mock {
 
 struct Mr;
@@ -42,7 +42,8 @@ inline constexpr int kMaxCqe = 65536;
 inline constexpr int kMaxReads = 16;
 inline constexpr std::uint32_t kMaxMessage = 1U << 31;
 
-// What an application can get asynchronous events of; it must acknowledge them all before the end.
+// An object with asynchronous events. The application must acknowledge all of them before it
+// destroys the object.
 struct EventSource {
   unsigned unacked = 0;
 };
@@ -62,7 +63,7 @@ struct Pd : ibv_pd {
   }
 };
 
-// What a key grants.
+// The memory and the rights that a key grants.
 struct Region {
   const Pd* pd;
   std::uint64_t start;  // as work requests address it
@@ -70,7 +71,7 @@ struct Region {
   std::byte* memory;  // at `start`
   int access;
   std::uint32_t qp_num;  // 0: any QP of the domain
-  Mw* window;            // null: of a memory region
+  Mw* window;            // null: the key of a memory region
 };
 
 struct Mr : ibv_mr {
@@ -111,27 +112,28 @@ struct Srq : ibv_srq, EventSource {
   std::deque<Receive> receives;
   std::uint32_t max_wr = 0;
   std::uint32_t max_sge = 0;
-  std::uint32_t limit = 0;  // armed when not 0
+  std::uint32_t limit = 0;  // 0: not armed
   int uses = 0;
 };
 
 struct Request {
   ibv_send_wr wr;
-  std::vector<ibv_sge> segments;  // of inline data: one, in `data`
+  std::vector<ibv_sge> segments;  // for inline data: one, which is `data`
   std::vector<std::byte> data;
 };
 
 struct Qp : ibv_qp, EventSource {
-  ibv_qp_state now = IBV_QPS_RESET;  // `state` is what the application was told last
+  ibv_qp_state now = IBV_QPS_RESET;  // the real state; `state` is the one last reported
   ibv_qp_cap cap{};
-  ibv_qp_attr attr{};  // of all modifies
+  ibv_qp_attr attr{};  // accumulated from all modifies
   bool all_signalled = false;
   bool drained = false;  // broken, and everything was flushed
   std::deque<Request> requests;
   std::deque<Receive> receives;
 };
 
-// All of it. One per process; never destroyed, as providers end in destructors of the process.
+// The whole state. One per process; never destroyed, as providers still use it in destructors that
+// run when the process exits.
 struct Device {
   std::mutex mutex;
   std::condition_variable acknowledged;
@@ -142,7 +144,7 @@ struct Device {
   unsigned paged = 0;
   bool pages = false;  // on-demand paging
   bool holds_notifications = false;
-  std::vector<Channel*> held_notifications;         // one for each
+  std::vector<Channel*> held_notifications;         // one entry per notification
   std::atomic<unsigned> dwell{0};                   // us
   std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
   std::unordered_map<std::uint32_t, Qp*> qps;
@@ -154,29 +156,29 @@ Device& device();
 
 using Lock = std::unique_lock<std::mutex>;
 
-// The functions below want the device's lock to be held.
+// The functions below require that the device's lock is held.
 
-// An event on the asynchronous descriptor of the context.
+// Queues an event on the asynchronous descriptor of the context.
 void raise_event(ibv_context* context, ibv_event_type type, Qp* qp, Cq* cq, Srq* srq);
-// Waits until all events of `source` that were got are acknowledged; the rest are dropped.
+// Waits until all delivered events of `source` are acknowledged; drops the others.
 void drain_events(Lock& lock, ibv_context* context, EventSource& source);
 
 // Appends a completion. On overflow the QP breaks.
 void complete(Qp& qp, Cq& cq, const ibv_wc& completion, bool solicited);
-// The error state: everything that is posted is flushed.
+// Moves the QP to the error state: everything that is posted is flushed.
 void break_qp(Qp& qp);
-// Does what can be done of the QP's requests, and of those that its peer has waiting for it.
+// Executes the QP's requests as far as possible, and those of its peer that wait for it.
 void advance(Qp& qp);
-// After receives were posted, or the QP became ready to receive.
+// Called after receives were posted, or when the QP has become ready to receive.
 void wake_senders(const Qp& receiver);
 
-// The memory of `length` bytes at `address` under `key`; null: not allowed. `access`: what it
-// takes, 0 for local reading.
+// The memory of `length` bytes at `address` under `key`; null: not allowed. `access`: the required
+// rights, 0 for local reading.
 [[nodiscard]] std::byte* translate(const Qp& qp, std::uint32_t key, std::uint64_t address,
                                    std::uint64_t length, int access);
-// Takes a binding away; the key is unknown afterwards.
+// Removes a binding; the key is invalid afterwards.
 void unbind(Mw& window);
-// Binds; the new remote key is the window's. EINVAL.
+// Binds the window and sets its new remote key. EINVAL.
 [[nodiscard]] int bind(Mw& window, const ibv_mw_bind_info& info, std::uint32_t key,
                        std::uint32_t qp_num);
 
@@ -200,7 +202,7 @@ int request_notification(ibv_cq* handle, int solicited_only);
 [[nodiscard]] bool is_siw() noexcept;  // verbs_mock_set_siw
 [[nodiscard]] int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr,
                              std::size_t size);
-// Fills what the caller's version of a structure has.
+// Copies as much of `value` as the caller's version of the structure has.
 template <class T>
 void give(const T& value, void* place, std::size_t size) {
   std::memset(place, 0, size);
@@ -214,7 +216,8 @@ void give(const T& value, void* place, std::size_t size) {
 
 constexpr ibv_mtu kActiveMtu = IBV_MTU_1024;
 
-// The counting half of every call that can fail; returns the value of a failed one.
+// Must come first in every call that can fail: counts it, and makes it return `result` if it must
+// fail.
 #define VERBS_MOCK_FAULT(error, result)                   \
   do {                                                    \
     if (verbs_mock_fault(__func__, error)) return result; \

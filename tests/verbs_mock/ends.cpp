@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Both sides end a connection at the same time: the answer comes while the connection manager's id
-// is on its way from the EP to the grave. Nothing is freed twice, and nothing is left.
+// Both sides end a connection at the same time: the answer arrives while the EP hands over the
+// connection manager's id to be destroyed. No object is freed twice or leaked.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -18,7 +18,7 @@ using faults::Pair;
 using faults::Run;
 using namespace std::chrono_literals;
 
-// Ids of the connection manager that exist.
+// The number of existing ids of the connection manager.
 int cm_ids() {
   char text[256];
   (void)verbs_mock_live(text, sizeof text);
@@ -27,7 +27,8 @@ int cm_ids() {
   return found != nullptr && std::sscanf(found, "cm id %d", &count) == 1 ? count : 0;
 }
 
-// Only the listener has an id; ids of connections go soon after their end, not with the IA.
+// Waits until only the listener has an id: ids of connections are destroyed soon after their end,
+// not with the IA.
 bool connections_are_gone() {
   for (int i = 0; i < 1000 && cm_ids() > 1; ++i) std::this_thread::sleep_for(2ms);
   return cm_ids() == 1;
@@ -55,7 +56,7 @@ void check(Run& run, bool done) {
 
 BOOST_AUTO_TEST_SUITE(ends)
 
-// The answer is there before dat_ep_disconnect has given the id away.
+// The answer arrives before dat_ep_disconnect has handed over the id.
 BOOST_AUTO_TEST_CASE(answer_overtakes_the_call) {
   Run run;
   Pair pair(run);
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(answer_overtakes_the_call) {
   check(run, done);
 }
 
-// A consumer that ends its connection and never asks for the completion: the provider looks.
+// If a consumer ends its connection and never dequeues the completion, the provider polls for it.
 BOOST_AUTO_TEST_CASE(graceful_end_behind_a_send_that_nobody_reaps) {
   Run run;
   Pair pair(run);
@@ -87,8 +88,8 @@ BOOST_AUTO_TEST_CASE(graceful_end_behind_a_send_that_nobody_reaps) {
   check(run, done);
 }
 
-// The active side gives up while its request is on its way, and its last word is lost: the passive
-// side, which accepts, learns it all the same.
+// The active side gives up while its request is in flight, and its last message is lost: the
+// passive side, which accepts, learns of it all the same.
 BOOST_AUTO_TEST_CASE(peer_gives_up_unheard) {
   ::setenv("DAPL_CM_RTU_TIMEOUT_MS", "150", 1);  // read when the IA is opened
   Run run;
@@ -102,7 +103,7 @@ BOOST_AUTO_TEST_CASE(peer_gives_up_unheard) {
          run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event) &&
          run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR, &event);
   verbs_mock_lose_farewells(false);
-  // Both can connect again, and a connection that stands is left alone.
+  // Both sides can connect again, and an established connection is not ended.
   done = done && connect_again(pair);
   std::this_thread::sleep_for(300ms);
   done = done && pair.disconnect(DAT_CLOSE_GRACEFUL_FLAG);
@@ -110,8 +111,8 @@ BOOST_AUTO_TEST_CASE(peer_gives_up_unheard) {
   check(run, done);
 }
 
-// The connection manager loses the peer before the device gives up: of the requests that were out
-// the oldest fails by the transport, the others are flushed, and so is what is posted afterwards.
+// The connection manager loses the peer before the device gives up: the oldest outstanding request
+// fails with a transport error, the others are flushed, and so are later ones.
 BOOST_AUTO_TEST_CASE(oldest_request_fails_by_the_loss_of_the_peer) {
   constexpr DAT_DTO_COMPLETION_STATUS kFlushed = DAT_DTO_ERR_FLUSHED;
   for (const int outstanding : {0, 3}) {
@@ -138,7 +139,7 @@ BOOST_AUTO_TEST_CASE(oldest_request_fails_by_the_loss_of_the_peer) {
   }
 }
 
-// With nothing outstanding the event is there when the call returns.
+// With nothing outstanding the event is queued by the time the call returns.
 BOOST_AUTO_TEST_CASE(graceful_end_at_rest) {
   Run run;
   Pair pair(run);
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(graceful_end_at_rest) {
   check(run, done);
 }
 
-// What the address sanitizer is for: the events of the end meet the id at every point of its way.
+// For the address sanitizer: the events of the end reach the id at every stage of its destruction.
 BOOST_AUTO_TEST_CASE(both_at_once) {
   constexpr int kRounds = 2000;
   Run run;
@@ -168,14 +169,14 @@ BOOST_AUTO_TEST_CASE(both_at_once) {
   check(run, done);
 }
 
-// A resize counts what waits, for which the provider takes it off the device's queue. When the EP
-// goes, so does that: its completions name an EP that is not there any more.
+// A resize counts the pending completions, for which the provider takes them off the device's
+// queue. When the EP is freed, these are dropped, as they refer to it.
 BOOST_AUTO_TEST_CASE(counted_completions_go_with_their_ep) {
-  constexpr DAT_COUNT kMessages = 20;  // more than the EVD looks at in one go
+  constexpr DAT_COUNT kMessages = 20;  // more than the EVD polls at a time
   Run run;
   Pair pair(run);
   bool done = pair.create();
-  faults::End& end = pair.passive;  // with an EP that ends before the pair does
+  faults::End& end = pair.passive;  // gets an EP that is freed before the pair
   DAT_EP_PARAM like{};
   done = done && FAULTS_OK(run, dat_ep_query(end.ep, DAT_EP_FIELD_ALL, &like));
   like.ep_attr.max_recv_dtos = kMessages;

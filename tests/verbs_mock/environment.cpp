@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What the DAPL_* variables do to connections, as docs/environment.md says.
+// The effect of the DAPL_* variables on connections, as described in docs/environment.md.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ using faults::both_ends;
 using faults::Pair;
 using faults::Run;
 
-// Variables for the time of a test.
+// Sets variables for the duration of a test.
 class Variables {
  public:
   Variables(std::initializer_list<std::pair<const char*, std::string>> values) {
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(timers_and_retries) {
   check_clean(run);
 }
 
-// Both ends have to agree upon the MTU, and rdma_cm does not let one of them choose.
+// Both ends must use the same MTU, and rdma_cm does not let one of them choose it.
 BOOST_AUTO_TEST_CASE(mtu_is_the_paths) {
   const Variables set{{"DAPL_IB_MTU", "512"}};
   Run run;
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(mtu_is_the_paths) {
   check_clean(run);
 }
 
-// The double has 256 bytes, and refuses more.
+// The double supports 256 bytes, and refuses more.
 BOOST_AUTO_TEST_CASE(inline_room) {
   for (const auto& [wanted, had] : std::map<std::string, unsigned>{
            {"0", 0}, {"17", 17}, {"256", 256}, {"1000", 250}, {"65536", 256}}) {
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(depth_of_queues) {
   check_clean(run);
 }
 
-// As many tries as they say, then the peer is unreachable.
+// As many retries as the variables say, then the peer is unreachable.
 BOOST_AUTO_TEST_CASE(lost_resolutions) {
   const Variables set{{"DAPL_CM_ARP_RETRY_COUNT", "2"}, {"DAPL_CM_ROUTE_RETRY_COUNT", "2"}};
   {

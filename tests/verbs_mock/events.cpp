@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What a device does by itself: a port fails, the device fails or is taken away, memory is paged.
+// Events that start at the device: a port fails, the device fails or is removed, memory is paged.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -25,7 +25,7 @@ bool catastrophic(Run& run) {
   return run.expect(run.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC, &event);
 }
 
-// Is there nothing more on the asynchronous EVD?
+// Whether the asynchronous EVD is empty.
 bool silent(Run& run) {
   DAT_EVENT event{};
   if (DAT_GET_TYPE(dat_evd_dequeue(run.async_evd, &event)) == DAT_QUEUE_EMPTY) return true;
@@ -36,7 +36,7 @@ bool silent(Run& run) {
 
 BOOST_AUTO_TEST_SUITE(events)
 
-// The connection is still there: whether it goes on is the fabric's business.
+// The connection stays: whether it continues to work is up to the fabric.
 BOOST_AUTO_TEST_CASE(port_fails) {
   Run run;
   Pair pair(run);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(another_port_fails) {
     BOOST_REQUIRE(pair.create());
     verbs_mock_fail_port(1);
     verbs_mock_fail_port(2);
-    BOOST_CHECK(catastrophic(run));  // of the second, which comes later
+    BOOST_CHECK(catastrophic(run));  // of the second port; that of the first is not reported
     BOOST_CHECK(pair.connect() && faults::send(pair));
     BOOST_CHECK(silent(run));
     check_clean(run);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(device_fails) {
   check_clean(run);
 }
 
-// Connections break, the IA is told once, and everything can be freed, in both thread modes.
+// Connections break, the IA is notified once, and everything can be freed, in both thread modes.
 BOOST_AUTO_TEST_CASE(device_is_removed) {
   for (const bool threadsafe : {false, true}) {
     Run run("mock", threadsafe);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(device_is_removed) {
   }
 }
 
-// While a request waits, and while one is being made.
+// While a request waits at the listener, and its connection is being set up.
 BOOST_AUTO_TEST_CASE(device_is_removed_while_connecting) {
   Run run;
   Pair pair(run);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(device_is_removed_while_connecting) {
   check_clean(run);
 }
 
-// Memory beyond what may be locked is paged, if the device can; else it is refused.
+// Memory beyond the limit of locked memory is paged if the device supports it, otherwise refused.
 BOOST_AUTO_TEST_CASE(on_demand_paging) {
   verbs_mock_limit_memory(1024, true);
   {
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(on_demand_paging) {
   verbs_mock_limit_memory(0, false);
 }
 
-// The device is soft-iWARP for the time of a test.
+// Makes the device soft-iWARP for the duration of a test.
 struct Siw {
   Siw() { verbs_mock_set_siw(true); }
   ~Siw() { verbs_mock_set_siw(false); }
@@ -150,8 +150,8 @@ struct Siw {
   Siw& operator=(const Siw&) = delete;
 };
 
-// The application asked to be woken by solicited messages only, and nothing ever woke it: neither
-// these nor the flush of its receives.
+// A regression: an application that asked to be woken by solicited messages only was woken neither
+// by these nor by the flush of its receives.
 BOOST_AUTO_TEST_CASE(siw_wakes_for_solicited_messages_and_failures) {
   const Siw siw;
   Run run;

@@ -27,7 +27,7 @@ void on_alarm(int) {
   ::_exit(1);
 }
 
-// One run; the fault, or null when there was none.
+// Makes one run; returns the call that failed, or null if none did.
 const char* run_once(unsigned n, bool (*scenario)(Pair&), Run& run) {
   current = n;
   ::alarm(kSecondsPerRun);

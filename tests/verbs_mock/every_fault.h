@@ -6,10 +6,10 @@
 
 namespace faults {
 
-// Runs `scenario` for N = 1, 2, ..., where the N-th call into verbs or rdma_cm that can fail does:
-// each run ends in a documented error or event, nothing hangs, and nothing is left. The first and
-// the last run are without a fault, and the scenario has to succeed. Once with an adapter for one
-// thread, once with one for many.
+// Runs `scenario` for N = 1, 2, ..., where the N-th call into verbs or rdma_cm that can fail does.
+// Each run must end in a documented error or event, must not hang, and must leave no objects. The
+// first and the last run have no fault; in these the scenario must succeed. All of this is done
+// with a single-threaded and with a thread-safe adapter.
 void for_every_fault(bool (*scenario)(Pair& pair), const char* adapter = "mock");
 
 [[nodiscard]] inline DAT_DTO_COOKIE cookie(DAT_UINT64 value) {
@@ -18,9 +18,9 @@ void for_every_fault(bool (*scenario)(Pair& pair), const char* adapter = "mock")
   return made;
 }
 
-// A message of 32 bytes from the active to the passive EP.
+// Sends a message of 32 bytes from the active to the passive EP.
 [[nodiscard]] bool send(Pair& pair);
-// RDMA Write by the active EP.
+// Makes the active EP do an RDMA Write.
 [[nodiscard]] bool write_to(Pair& pair, const DAT_RMR_TRIPLET& where);
 
 }  // namespace faults

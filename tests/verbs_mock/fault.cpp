@@ -28,7 +28,7 @@ std::atomic<bool> farewells_lost{false};
 std::atomic<const char*> failed{nullptr};
 
 char always[64];      // the call that always fails
-int always_with = 0;  // its errno; 0: as the call has it
+int always_with = 0;  // its errno; 0: the typical one of the call
 
 [[gnu::constructor]] void read_environment() {
   if (const char* const text = std::getenv("VERBS_MOCK_FAIL"))

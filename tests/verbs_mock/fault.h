@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// Counting, for both doubles: calls that can fail, and objects that live. Thread-safe. Exported by
-// the double of libibverbs to that of librdmacm.
+// Counts calls that can fail, and existing objects, for both doubles. Thread-safe. Exported by the
+// double of libibverbs to that of librdmacm.
 namespace verbs_mock {
 
 enum class Kind {
@@ -19,30 +19,31 @@ enum class Kind {
   kQp,
   kCmChannel,
   kCmId,
-  kCmEvent,  // got and not acknowledged
+  kCmEvent,  // delivered and not acknowledged
   kCount
 };
 
 }  // namespace verbs_mock
 
 extern "C" {
-// To be asked first by `call`, a function that can fail: true and errno = `error` if it must.
+// Called first by each function `call` that can fail. Returns true, with errno = `error`, if it
+// must fail.
 bool verbs_mock_fault(const char* call, int error) noexcept;
-// One of those that verbs_mock_lose_resolutions() wants lost?
+// Whether this resolution is one of those to be lost, see verbs_mock_lose_resolutions().
 bool verbs_mock_loses_resolution() noexcept;
 void verbs_mock_note_tos(unsigned tos) noexcept;
-// verbs_mock_delay_disconnect().
+// See verbs_mock_delay_disconnect().
 unsigned verbs_mock_disconnect_delay() noexcept;
-// verbs_mock_lose_farewells().
+// See verbs_mock_lose_farewells().
 bool verbs_mock_farewells_lost() noexcept;
-// Is the device reached by IP addresses?
+// Whether the device has IP addresses.
 bool verbs_mock_has_ip() noexcept;
-// Where the IP addresses are.
+// The port that has the IP addresses.
 std::uint8_t verbs_mock_active_port() noexcept;
 // The InfiniBand port that has this GID; 0: none.
 std::uint8_t verbs_mock_port_with_gid(const void* gid) noexcept;
-// Index of the partition; negative: none of the device's.
+// The index of the partition; negative: the device is not in it.
 int verbs_mock_index_of_pkey(std::uint16_t pkey) noexcept;
-// An object of this kind came (+1) or went (-1).
+// An object of this kind was created (+1) or destroyed (-1).
 void verbs_mock_count(verbs_mock::Kind kind, int change) noexcept;
 }

@@ -26,7 +26,7 @@ bool connect_to(Pair& pair, DAT_CONN_QUAL where) {
                                   nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
 }
 
-// Of `from`; null: of the active EP.
+// Takes the request of `from`; null: of the active EP.
 bool take_request(Pair& pair, DAT_EVD_HANDLE evd, DAT_CR_HANDLE* cr, const End* from = nullptr) {
   DAT_EVENT event{};
   const End& active = from != nullptr ? *from : pair.active;
@@ -35,11 +35,11 @@ bool take_request(Pair& pair, DAT_EVD_HANDLE evd, DAT_CR_HANDLE* cr, const End* 
   return true;
 }
 
-// `ep` is null where the CR has one.
+// `ep` is null if the CR has one.
 bool accept(Pair& pair, DAT_CR_HANDLE cr, DAT_EP_HANDLE ep) {
   Run& run = pair.run;
   if (!FAULTS_OK(run, dat_cr_accept(cr, ep, 0, nullptr))) {
-    (void)dat_cr_reject(cr, 0, nullptr);  // if it is still there
+    (void)dat_cr_reject(cr, 0, nullptr);  // if it still exists
     return false;
   }
   DAT_EVENT event{};
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(any_qualifier) {
   });
 }
 
-// The provider makes the EP, which gets PZ and EVDs before the request is accepted.
+// The provider creates the EP, which gets its PZ and EVDs before the request is accepted.
 BOOST_AUTO_TEST_CASE(provider_makes_the_ep) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(common) {
     sockaddr_in6 storage{};
     std::memcpy(&storage, run.attr.ia_address_ptr,
                 comm.domain == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
-    storage.sin6_port = htons(static_cast<std::uint16_t>(kOther));  // same place as sin_port
+    storage.sin6_port = htons(static_cast<std::uint16_t>(kOther));  // same offset as sin_port
     auto* const address = reinterpret_cast<DAT_IA_ADDRESS_PTR>(&storage);
     DAT_CSP_HANDLE csp = DAT_HANDLE_NULL;
     if (!FAULTS_OK(run, dat_csp_create(run.ia, &comm, address, pair.cr_evd, &csp))) return false;
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(duplicate_connect) {
   });
 }
 
-// The transport's queue is exchanged for a larger one, before and after a connection.
+// The transport's queue is replaced by a larger one, before and after a connection.
 BOOST_AUTO_TEST_CASE(modify_ep) {
   for_every_fault([](Pair& pair) {
     const auto modify = [&pair](DAT_EP_HANDLE ep, DAT_COUNT depth) {
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(resize_and_wait) {
   });
 }
 
-// A CNO is told of a completion, by a wait, an agent and a descriptor.
+// A CNO reports a completion by a wait, an agent and a descriptor.
 BOOST_AUTO_TEST_CASE(cno_with_waiter) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;

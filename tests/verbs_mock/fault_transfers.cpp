@@ -19,7 +19,7 @@ constexpr auto kExtensionEvent = static_cast<DAT_EVENT_NUMBER>(DAT_IB_DTO_EVENT)
 constexpr auto kRemote =
     static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
 
-// An extended operation of the active EP has been done.
+// Waits for the completion of an extended operation of the active EP.
 bool extended(Pair& pair) {
   DAT_EVENT event{};
   return pair.run.expect(pair.active.request_evd, kExtensionEvent, &event, pair.active.connect_evd);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(binds) {
   });
 }
 
-// A window of type 2, which the peer takes away again.
+// A window of type 2, which the peer invalidates.
 BOOST_AUTO_TEST_CASE(invalidates) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(shared_receives) {
     if (!pair.create(true) || !FAULTS_OK(run, dat_srq_resize(pair.srq, 32)) || !pair.connect() ||
         !send(pair))
       return false;
-    // Nothing is left in the SRQ, so the mark fires at once.
+    // The SRQ is empty, so the mark fires at once.
     DAT_EVENT event{};
     return FAULTS_OK(run, dat_srq_set_lw(pair.srq, 1)) &&
            run.expect(run.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, &event);

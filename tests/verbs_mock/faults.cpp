@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Every fault while adapters, objects and connections come and go.
+// Every fault while adapters, objects and connections are created and destroyed.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(reject) {
   for_every_fault([](Pair& pair) { return pair.create() && pair.reject(); });
 }
 
-// None, and as much as there is room for.
+// No private data, and the largest possible amount.
 BOOST_AUTO_TEST_CASE(private_data) {
   for_every_fault([](Pair& pair) { return pair.create() && pair.connect(0); });
   for_every_fault([](Pair& pair) { return pair.create() && pair.connect(56); });

@@ -19,10 +19,10 @@ namespace {
 using faults::Pair;
 using faults::Run;
 
-// What the double has: fe80:: (or fec0::) and the GUID of the device + number of the port.
+// A GID of the double: fe80:: (or fec0::) and the GUID of the device + the number of the port.
 constexpr unsigned char kGid[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0xff, 0xee, 0, 0, 0, 0, 3};
 
-// The fabric, and the partition asked for, for the time of a test.
+// Sets the fabric and the wanted partition for the duration of a test.
 struct Fabric {
   explicit Fabric(verbs_mock_fabric kind, const char* pkey = nullptr) {
     verbs_mock_set_fabric(kind);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_SUITE(infiniband)
 
 BOOST_AUTO_TEST_CASE(found_by_device_and_port) {
   const Fabric fabric(VERBS_MOCK_INFINIBAND);
-  // The first port is down; port 0 is the first that is active.
+  // The first port is down; port 0 means the first active one.
   for (const char* adapter : {"device", "device-2"}) {
     Run run(adapter);
     BOOST_REQUIRE(run.open());
@@ -92,14 +92,15 @@ BOOST_AUTO_TEST_CASE(found_by_device_and_port) {
 
 BOOST_AUTO_TEST_CASE(found_by_gid) {
   const Fabric fabric(VERBS_MOCK_INFINIBAND);
-  Run run("gid");  // the second of port 2
+  Run run("gid");  // the second GID of port 2
   BOOST_REQUIRE(run.open());
   BOOST_CHECK_EQUAL(named(run, "DAT_IB_PORT_NUMBER"), "2");
   BOOST_CHECK_EQUAL(named(run, "DAT_IB_GID"), "fec0:0000:0000:0000:02ff:ee00:0000:0003");
   check_clean(run);
 }
 
-// RoCE has two GIDs: version 1 by the hardware address, and version 2 by the IP address.
+// RoCE has two GIDs: one of version 1 from the hardware address, one of version 2 from the IP
+// address.
 BOOST_AUTO_TEST_CASE(roce_version_2) {
   Run run;
   BOOST_REQUIRE(run.open());
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(roce_version_2) {
   check_clean(run);
 }
 
-// What is not there is refused, and the cause says what is.
+// Names that do not exist are refused, and the cause lists those that do.
 BOOST_AUTO_TEST_CASE(wrong_names) {
   const auto cause_of = [](const char* adapter) {
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
@@ -128,14 +129,14 @@ BOOST_AUTO_TEST_CASE(wrong_names) {
     }
   }
   {
-    // Ethernet has no addresses but those of IP.
+    // Ethernet has only IP addresses.
     const Fabric fabric(VERBS_MOCK_ROCE);
     const std::string cause = cause_of("gid");
     BOOST_CHECK_MESSAGE(cause.find("mock0 port 1 ACTIVE.") != std::string::npos, cause);
   }
 }
 
-// Want of memory or descriptors is not told as a name that leads nowhere.
+// A lack of memory or descriptors is not reported as a wrong name.
 BOOST_AUTO_TEST_CASE(shortage_is_no_wrong_name) {
   const Fabric fabric(VERBS_MOCK_INFINIBAND);
   const std::set<std::string> short_of{"ibv_get_device_list", "ibv_query_device", "query_port",
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(private_data_of_every_size) {
   check_clean(run);
 }
 
-// A sockaddr_ib is an address too; an IPv4 address is none of a port that has GIDs alone.
+// A sockaddr_ib is accepted as an address; an IPv4 address is not if the port has only GIDs.
 BOOST_AUTO_TEST_CASE(families_of_peers) {
   const Fabric fabric(VERBS_MOCK_INFINIBAND);
   Run run("device");
@@ -217,7 +218,7 @@ BOOST_AUTO_TEST_CASE(families_of_peers) {
   check_clean(run);
 }
 
-// Nobody has that GID: the subnet administrator knows no path.
+// No port has that GID: the subnet administrator knows no path.
 BOOST_AUTO_TEST_CASE(unknown_peer) {
   const Fabric fabric(VERBS_MOCK_INFINIBAND);
   Run run("device");
@@ -236,8 +237,8 @@ BOOST_AUTO_TEST_CASE(unknown_peer) {
   check_clean(run);
 }
 
-// Both QPs of a connection are in the partition that was asked for; in the first where it is none
-// of the port's.
+// Both QPs of a connection are in the requested partition, or in the first one if the port is not in
+// that.
 BOOST_AUTO_TEST_CASE(partitions) {
   struct Case {
     const char* pkey;
@@ -256,7 +257,7 @@ BOOST_AUTO_TEST_CASE(partitions) {
   }
 }
 
-// With IP addresses on it, the same device is reached by these, as by existing peers.
+// If the device has IP addresses, it is reached by these, as existing peers do.
 BOOST_AUTO_TEST_CASE(ip_addresses_first) {
   const Fabric fabric(VERBS_MOCK_IPOIB, "0x8001");
   Run run("device");

@@ -61,7 +61,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint
 
 }  // namespace
 
-// The low eight bits are the consumer's, for type 2 windows.
+// The low eight bits belong to the consumer, for type 2 windows.
 std::uint32_t take_key() { return device().next_key += 0x100; }
 
 std::byte* translate(const Qp& qp, std::uint32_t key, std::uint64_t address, std::uint64_t length,

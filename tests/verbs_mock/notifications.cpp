@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 
 BOOST_AUTO_TEST_SUITE(notifications)
 
-// Suppressed completions make the provider look what fired. Before it does, its look for failures
-// that nobody polls for has taken the completion.
+// With suppressed completions, the provider checks which completion made the CQ fire. Before it
+// does, its scan of CQs that no thread polls has taken the completion.
 BOOST_AUTO_TEST_CASE(completion_is_taken_before_its_notification_is_read) {
   Run run("mock", true);
   Pair pair(run);
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(completion_is_taken_before_its_notification_is_read) {
   });
   std::this_thread::sleep_for(50ms);
   BOOST_CHECK(write(DAT_COMPLETION_DEFAULT_FLAG));
-  std::this_thread::sleep_for(400ms);  // the provider looks
+  std::this_thread::sleep_for(400ms);  // the provider scans
   verbs_mock_hold_notifications(false);
   waiter.join();
   BOOST_CHECK_EQUAL(code, DAT_SUCCESS);

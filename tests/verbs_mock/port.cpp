@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What is at the ports: link layer, GIDs, partitions.
+// Attributes of the ports: link layer, GIDs, partitions.
 #include "device.h"
 
 #include "mock_control.h"
@@ -16,7 +16,7 @@ namespace verbs_mock {
 namespace {
 
 constexpr int kGids = 2;
-// The second partition has us as a full member, the third as a limited one.
+// The device is a full member of the second partition, and a limited member of the third.
 constexpr std::uint16_t kPkeys[kMaxPkeys] = {0xffff, 0x8001, 0x0002};
 
 [[nodiscard]] verbs_mock_fabric chosen_by_environment() {
@@ -57,8 +57,8 @@ ibv_port_attr port_attributes(std::uint8_t port) {
   return attr;
 }
 
-// RoCE: version 1 by the hardware address, version 2 by 127.0.0.1. InfiniBand: the port's own, and
-// one of another subnet prefix.
+// RoCE: version 1 from the hardware address, version 2 from 127.0.0.1. InfiniBand: the port's own,
+// and one with another subnet prefix.
 ibv_gid_entry gid_entry(std::uint32_t port, std::uint32_t index) {
   constexpr std::uint64_t kPrefixes[kGids] = {0xfe80000000000000, 0xfec0000000000000};
   ibv_gid_entry entry{};
@@ -114,13 +114,13 @@ std::uint8_t verbs_mock_port_with_gid(const void* gid) noexcept {
 }
 
 int verbs_mock_index_of_pkey(std::uint16_t pkey) noexcept {
-  constexpr unsigned kPartition = 0x7fff;  // without the bit of membership
+  constexpr unsigned kPartition = 0x7fff;  // without the membership bit
   for (std::uint32_t index = 0; index < pkey_count(); ++index)
     if ((kPkeys[index] & kPartition) == (pkey & kPartition)) return static_cast<int>(index);
   return -1;
 }
 
-// The entry of programs that were built before 2019: a shorter structure.
+// Called by programs that were built before 2019, with a shorter structure.
 int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr) {
   return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
                     offsetof(ibv_port_attr, port_cap_flags2));

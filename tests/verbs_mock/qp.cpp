@@ -17,7 +17,7 @@ constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DES
 constexpr int kRtsMask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
-// Is the step legal, with all that it needs given?
+// Whether the transition is legal and all attributes that it requires are in `mask`.
 [[nodiscard]] bool legal(ibv_qp_state from, ibv_qp_state to, int mask) {
   const auto has = [mask](int needed) { return (mask & needed) == needed; };
   switch (to) {
@@ -83,7 +83,7 @@ ibv_qp* create(ibv_context* context, ibv_pd* pd, void* qp_context, ibv_cq* send_
   return qp;
 }
 
-// Completions of a QP that goes to RESET or away are gone.
+// Removes the completions of a QP that is reset or destroyed.
 void purge(Cq& cq, std::uint32_t qp_num) {
   std::uint32_t kept = cq.head;
   for (std::uint32_t i = cq.head; i != cq.tail; ++i)
@@ -133,7 +133,7 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
     const Lock lock(device().mutex);
     const int error = check_request(qp, *wr);
     if (error != 0) return error;
-    // A type 2 bind is checked, and its key is valid for the requests behind it, when it is posted.
+    // A type 2 bind is checked when it is posted; from then on its key is valid for later requests.
     qp.requests.push_back(copy(*wr));
     if (qp.now == IBV_QPS_ERR)
       break_qp(qp);

@@ -26,7 +26,7 @@ std::string describe(DAT_RETURN code) {
   return text;
 }
 
-// Is it an error that the API has?
+// Whether the API defines this error.
 bool documented(DAT_RETURN code) {
   const char* major = nullptr;
   const char* minor = nullptr;
@@ -87,7 +87,7 @@ bool Run::expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_EVENT* event,
       if (from == evd && event->event_number == number) return true;
       if (from == also && number == DAT_CONNECTION_EVENT_ESTABLISHED &&
           event->event_number == number && kept_from_ == DAT_HANDLE_NULL) {
-        kept_ = *event;  // the other side was told first
+        kept_ = *event;  // the other side was notified first
         kept_from_ = from;
         continue;
       }
@@ -201,7 +201,7 @@ bool Pair::make_end(End& end) { return make(run, pz, DAT_HANDLE_NULL, end); }
 
 namespace {
 
-// Is it what was sent from there?
+// Whether `data` is what was sent; complains if not. `where`: for the complaint.
 bool same(Run& run, DAT_COUNT sent, const void* from, DAT_COUNT size, const void* data,
           const char* where) {
   if (size == sent && (size == 0 || std::memcmp(from, data, static_cast<std::size_t>(size)) == 0))
@@ -229,7 +229,7 @@ bool Pair::request(DAT_COUNT size) {
 bool Pair::connect(DAT_COUNT size) {
   if (!request(size)) return false;
   if (!FAULTS_OK(run, dat_cr_accept(cr, passive.ep, size, memory.data()))) {
-    (void)dat_cr_reject(cr, 0, nullptr);  // if it is still there
+    (void)dat_cr_reject(cr, 0, nullptr);  // if it still exists
     return false;
   }
   DAT_EVENT event{};

@@ -13,34 +13,37 @@
 #include <utility>
 #include <vector>
 
-// One run of a scenario on the doubles, in which any call may fail: it goes on until the first
-// error, and then takes back what it has made. Errors are noted, and whether they were clean.
+// One run of a scenario on the doubles, in which any call may fail: it continues until the first
+// error, and then frees what it has created. It records the errors, and every violation of the
+// rules for failed calls.
 namespace faults {
 
-// Connection qualifiers, each process its own: on a software RNIC they are ports of the machine.
+// Connection qualifiers that differ between processes: on a software RNIC they are ports of the
+// machine.
 [[nodiscard]] inline DAT_CONN_QUAL conn_qual(DAT_CONN_QUAL number = 0) {
   return 20'000 + static_cast<DAT_CONN_QUAL>(::getpid()) % 5'000 * 2 + number;
 }
 
 class Run {
  public:
-  // `adapter`: of this folder's dat.conf.
+  // `name`: an adapter of this folder's dat.conf.
   explicit Run(const char* name = "mock", bool threads = false)
       : adapter(name), threadsafe(threads) {}
-  // Frees what was made, newest first, and closes the IA. Notes everything that is not clean.
+  // Frees what was created, newest first, and closes the IA. Records leaks and failed calls.
   void finish();
 
-  // Was it a success? Anything else ends the scenario and has to be a documented error.
+  // Returns whether `code` is a success. Anything else ends the scenario and must be a documented
+  // error.
   [[nodiscard]] bool ok(DAT_RETURN code, const char* call);
-  // To be done in the end, if the call that makes the object was a success.
+  // Registers a call for finish(). Call it if the object was created.
   void owe(const char* call, std::function<DAT_RETURN()> undo) {
     debts_.emplace_back(call, std::move(undo));
   }
-  // Waits for `number` on `evd`. False: another event came, which is then noted as the outcome, on
-  // `evd` or on `also`, where an error may be told instead.
+  // Waits for `number` on `evd`. Returns false if another event arrived first on `evd`, or on
+  // `also`, where an error may be reported instead; that event is recorded as the outcome.
   [[nodiscard]] bool expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, DAT_EVENT* event,
                             DAT_EVD_HANDLE also = DAT_HANDLE_NULL);
-  // A transfer's completion on `evd`, and a success.
+  // Waits for a successful completion of a transfer on `evd`.
   [[nodiscard]] bool expect_done(DAT_EVD_HANDLE evd, DAT_EVD_HANDLE also);
 
   [[nodiscard]] bool open();
@@ -53,7 +56,7 @@ class Run {
 
   void complain(const std::string& what) { complaints_.push_back(what); }
   [[nodiscard]] const std::vector<std::string>& complaints() const { return complaints_; }
-  // The first error or event that ended the scenario; empty: it went through.
+  // The first error or event that ended the scenario; empty: the scenario succeeded.
   [[nodiscard]] const std::string& outcome() const { return outcome_; }
 
  private:
@@ -64,7 +67,7 @@ class Run {
   std::vector<std::pair<const char*, std::function<DAT_RETURN()>>> debts_;
   std::vector<std::string> complaints_;
   std::string outcome_;
-  DAT_EVD_HANDLE kept_from_ = DAT_HANDLE_NULL;  // where kept_ was looked for too early
+  DAT_EVD_HANDLE kept_from_ = DAT_HANDLE_NULL;  // the EVD of kept_, which arrived early
   DAT_EVENT kept_{};
 };
 
@@ -78,17 +81,17 @@ struct End {
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
 };
 
-// A PZ, memory, a listener and two EPs. `shared`: the passive one draws from an SRQ.
+// A PZ, memory, a listener and two EPs. `shared`: the passive one takes its receives from an SRQ.
 struct Pair {
   explicit Pair(Run& owner);
   [[nodiscard]] bool create(bool shared = false);
-  // One more EP with its EVDs, without an SRQ.
+  // Creates one more EP with its EVDs, without an SRQ.
   [[nodiscard]] bool make_end(End& end);
-  // `size` bytes of private data go each way, and come as they are.
+  // Sends `size` bytes of private data each way, which must arrive unchanged.
   [[nodiscard]] bool connect(DAT_COUNT size = 4);
   [[nodiscard]] bool reject();
   [[nodiscard]] bool disconnect(DAT_CLOSE_FLAGS how);
-  // Connects as far as the request's arrival, in `cr`.
+  // Connects up to the arrival of the request, which is stored in `cr`.
   [[nodiscard]] bool request(DAT_COUNT size = 4);
 
   [[nodiscard]] DAT_LMR_TRIPLET local(std::size_t offset, DAT_SEG_LENGTH length) const;
@@ -108,7 +111,7 @@ struct Pair {
   End passive;
 };
 
-// What both QPs of the one connection were told. Fails the test if there are not two.
+// The attributes of both QPs of the only connection. Fails the test unless there are two QPs.
 [[nodiscard]] std::array<verbs_mock_connection, 2> both_ends();
 
 }  // namespace faults

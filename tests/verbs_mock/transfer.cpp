@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// What work requests do: data moves between QPs of this process, with the checks of an RDMA device.
+// Executes work requests: moves data between QPs of this process, with the checks of an RDMA
+// device.
 #include "device.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ using Bytes = std::vector<std::byte>;
   return bytes;
 }
 
-// None: a segment is not what its key allows.
+// Returns nullopt if the key of a segment does not allow the access.
 [[nodiscard]] std::optional<Bytes> gather(const Qp& qp, const Request& request) {
   if ((request.wr.send_flags & IBV_SEND_INLINE) != 0) return request.data;
   Bytes bytes;
@@ -39,7 +40,7 @@ using Bytes = std::vector<std::byte>;
   return bytes;
 }
 
-// False: a segment is not writable. REQUIRES: the segments hold `bytes`.
+// Returns false if a segment is not writable. REQUIRES: the segments have room for `bytes`.
 [[nodiscard]] bool scatter(const Qp& qp, const std::vector<ibv_sge>& segments, const Bytes& bytes) {
   for (const ibv_sge& segment : segments)
     if (segment.length != 0 && translate(qp, segment.lkey, segment.addr, segment.length,
@@ -66,7 +67,7 @@ using Bytes = std::vector<std::byte>;
   return completion;
 }
 
-// The next receive of `qp`; null: none.
+// Takes the next receive of `qp`; nullopt: none.
 [[nodiscard]] std::optional<Receive> next_receive(Qp& qp) {
   auto* const srq = static_cast<Srq*>(qp.srq);
   std::deque<Receive>& queue = srq != nullptr ? srq->receives : qp.receives;
@@ -80,7 +81,7 @@ using Bytes = std::vector<std::byte>;
   return receive;
 }
 
-// The responder cannot go on: it breaks, with an event of the device.
+// Breaks a responder that cannot continue, with an asynchronous event.
 ibv_wc_status responder_fault(Qp& responder, ibv_wc_status for_requester) {
   raise_event(responder.context, IBV_EVENT_QP_ACCESS_ERR, &responder, nullptr, nullptr);
   break_qp(responder);
@@ -93,7 +94,7 @@ ibv_wc_status responder_fault(Qp& responder, ibv_wc_status for_requester) {
   return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-// The window that `key` names for work over `qp`; null: none.
+// The window with this key that requests on `qp` may use; null: none.
 [[nodiscard]] Mw* window_of(const Qp& qp, std::uint32_t key) {
   const auto found = device().keys.find(key);
   if (found == device().keys.end()) return nullptr;
@@ -104,7 +105,7 @@ ibv_wc_status responder_fault(Qp& responder, ibv_wc_status for_requester) {
   return fits ? window : nullptr;
 }
 
-// The last step of a message that takes a receive, whose data is `bytes`.
+// The last step of a message that consumes a receive and has the data `bytes`.
 ibv_wc_status deliver(Qp& to, const Receive& receive, const Request& request, const Bytes& bytes,
                       std::uint32_t length) {
   Cq& cq = Cq::of(to.recv_cq);
@@ -134,7 +135,7 @@ ibv_wc_status deliver(Qp& to, const Receive& receive, const Request& request, co
   return IBV_WC_SUCCESS;
 }
 
-using Outcome = std::optional<ibv_wc_status>;  // none: it has to wait
+using Outcome = std::optional<ibv_wc_status>;  // nullopt: the request must wait
 
 Outcome send(Qp& from, Qp& to, const Request& request) {
   const std::optional<Bytes> bytes = gather(from, request);
@@ -144,7 +145,7 @@ Outcome send(Qp& from, Qp& to, const Request& request) {
   return deliver(to, *receive, request, *bytes, static_cast<std::uint32_t>(bytes->size()));
 }
 
-// Memory of the responder; null: refused.
+// Memory of the responder; null: access refused.
 [[nodiscard]] std::byte* remote(const Qp& to, std::uint32_t key, std::uint64_t address,
                                 std::uint64_t length, int access) {
   if ((static_cast<int>(to.attr.qp_access_flags) & access) != access) return nullptr;
