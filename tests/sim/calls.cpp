@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The functions that the linker puts in place of the C library's. What is not about a descriptor of
-// the simulated kernel goes to the real one.
+// The functions that the linker puts in place of those of the C library. Calls with descriptors
+// that are not the simulated kernel's are passed to the real one.
 #include "tests/sim/kernel.h"
 
 #include <cerrno>
@@ -25,7 +25,7 @@ namespace {
 
 Kernel& kernel() { return Kernel::instance(); }
 
-// The simulated program would sleep for ever: nobody else is there to wake it.
+// For calls in which the program would sleep for ever, as there is no other thread to wake it.
 [[noreturn]] void refuse(const char* what) {
   std::fprintf(stderr, "sim: %s\n", what);
   std::abort();
@@ -126,7 +126,7 @@ int __wrap_epoll_wait(int epoll, epoll_event* events, int max, int timeout) {
   if (timeout != 0) refuse("a blocking epoll_wait");
   return kernel().epoll_wait(epoll, events, max);
 }
-// The service threads: the simulator drives the adapters itself.
+// Service threads do not run: the simulator drives the adapters itself.
 int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t*, void* (*)(void*), void*) {
   *thread = pthread_self();
   return 0;

@@ -21,24 +21,24 @@ namespace udapl::sim {
 using Clock = std::chrono::steady_clock;
 using Rng = std::mt19937_64;
 
-// What happens to the TCP connections of a run. Bytes count in each direction from its first.
+// What happens to the TCP connections of a run. Bytes are counted from the first of each direction.
 struct Weather {
   static constexpr std::uint64_t kNever = UINT64_MAX;
   enum class Fault : std::uint8_t {
     kNone,
     kReset,    // both ends see a reset after that many bytes of a direction
-    kSilence,  // nothing passes any more; the ends notice after 20 and 40 seconds
+    kSilence,  // no more bytes arrive; the ends notice after 20 and 40 seconds
     kCorrupt,  // a bit of that byte flips
-    kDeaf,     // the one who should read it reads nothing for a second: no harm may come of it
-    kLongDeaf  // the same for a minute, which is longer than anybody waits
+    kDeaf,     // its reader reads nothing for a second, which must do no harm
+    kLongDeaf  // the same for a minute, which is longer than every time limit
   };
   static constexpr std::uint64_t kFaults = 6;
   Fault fault = Fault::kNone;
   std::uint64_t at = kNever;      // byte
   bool from_client = true;        // direction
   std::size_t piece = 65536;      // longest piece that arrives, or that send and recv move, at once
-  std::size_t buffer = 65536;     // bytes under way and unread in one direction
-  std::uint32_t mss = 1460;       // what TCP_INFO tells
+  std::size_t buffer = 65536;     // bytes in flight and unread in one direction
+  std::uint32_t mss = 1460;       // as reported by TCP_INFO
   std::uint32_t delay_us = 100;   // longest delay of a piece
   bool spurious_blocking = true;  // sometimes EAGAIN for no reason
 };
@@ -46,27 +46,27 @@ struct Weather {
 [[nodiscard]] std::string to_text(const Weather& weather);
 
 // The system calls of the software RNIC, in one process, single-threaded, with a clock that moves
-// only when it is told to. Sockets are IPv4 TCP; a thread that is created never runs. Linked in
-// place of the real calls (-Wl,--wrap, see CMakeLists.txt), which descriptors of the real kernel
-// still reach. Not thread-safe.
+// only when advance() or next_event() is called. Sockets are IPv4 TCP; created threads never run.
+// Linked in place of the real calls (-Wl,--wrap, see CMakeLists.txt); calls with descriptors of the
+// real kernel still reach that. Not thread-safe.
 class Kernel {
  public:
   static Kernel& instance();
 
-  // A new world: everything is forgotten, the clock starts anew.
+  // Starts a new world: drops all state and resets the clock.
   void reset(std::uint64_t seed, const Weather& weather);
 
   [[nodiscard]] Clock::time_point now() const { return now_; }
-  void advance(Clock::duration span);  // and lets happen what is due
-  // Moves the clock to the next thing that happens in the network; false: nothing will.
+  void advance(Clock::duration span);  // runs the events that become due
+  // Moves the clock to the next event of the network; returns false if there is none.
   bool next_event();
   [[nodiscard]] std::size_t open_descriptors() const { return descriptors_.size(); }
-  // Something came that may end a connection.
+  // Whether a fault has happened that may end a connection.
   [[nodiscard]] bool fault_happened() const { return fault_happened_; }
-  // The fault of the weather came, whatever it is.
+  // Whether the fault of the weather has happened, of whatever kind.
   [[nodiscard]] bool struck() const { return struck_; }
 
-  // ---- the calls; errors are -1 with errno
+  // ---- the calls; on failure they return -1 and set errno
   [[nodiscard]] bool owns(int fd) const { return fd >= kFirstDescriptor; }
   int socket();
   int bind(int fd, const sockaddr* address);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Kernel: TCP connections, what passes through them, and what the weather does to it.
+// Kernel: TCP connections, the bytes that pass through them, and the effects of the weather.
 #include "tests/sim/descriptor.h"
 
 #include <algorithm>
@@ -129,7 +129,7 @@ long Kernel::send(int fd, const void* data, std::size_t size) {
   if (socket->state != Descriptor::State::kConnected) return fail(ENOTCONN);
   if (socket->write_closed) return fail(EPIPE);
   std::size_t count = std::min(size, room(*socket));
-  // The start of a connection fits an empty buffer whole, as in a real kernel.
+  // The first bytes of a connection always fit into the empty buffer, as in a real kernel.
   const bool begins = socket->sent < 2048 && socket->under_way == 0;
   if (!begins) {
     if (weather_.spurious_blocking && below(8) == 0) count = 0;
@@ -158,7 +158,7 @@ void Kernel::transport(const Ref& sender, std::string bytes) {
         break;
       case Weather::Fault::kReset:
         bytes.resize(weather_.at - begin);
-        sender->silent = true;  // what is sent before the reset is known must not follow
+        sender->silent = true;  // bytes sent before the reset is noticed must not arrive after it
         at(std::max(sender->last_arrival, now_) + delay(),
            [sender] { break_both_now(sender, ECONNRESET); });
         break;
@@ -195,13 +195,13 @@ void Kernel::transport(const Ref& sender, std::string bytes) {
   } while (!bytes.empty());
 }
 
-// The other end's application reads nothing for a while. A sender whose buffers stay full for too
-// long gives up.
+// The application of the receiving end reads nothing for a while. A sender whose buffers stay full
+// for too long gives up.
 void Kernel::stop_listening(const Ref& sender, const Ref& reader) {
   if (reader == nullptr) return;
   const bool long_time = weather_.fault == Weather::Fault::kLongDeaf;
   reader->deaf_until = now_ + (long_time ? kLongDeaf : kDeaf);
-  at(reader->deaf_until, [] {});  // the clock has to get there
+  at(reader->deaf_until, [] {});  // so that the clock gets there
   if (!long_time) return;
   at(now_ + kSenderNotices, [this, sender, reader] {
     if (room(*sender) != 0) return;
@@ -215,7 +215,7 @@ void Kernel::deliver(const Ref& to, std::string bytes) {
   if (bytes.empty()) {
     to->read_closed = true;
   } else if (to->closed) {
-    break_both(to, ECONNRESET);  // nobody is there to read it
+    break_both(to, ECONNRESET);  // no application reads it
   } else {
     to->unread += bytes;
   }

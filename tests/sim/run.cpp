@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The course of a run: weather, rounds of connections, steps, and how everything has to end.
+// The sequence of a run: weather, rounds of connections, steps, and how everything must end.
 #include "tests/sim/run.h"
 
 #include "dapl/table/provider_table.h"
@@ -43,7 +43,7 @@ DAT_PROVIDER_INFO info(bool thread_safe) {
 Weather draw_weather(World& world) {
   Weather weather;
   weather.fault = static_cast<Weather::Fault>(world.below(Weather::kFaults));
-  // Early faults hit the handshake; a changed byte there is not covered by any checksum.
+  // Early faults hit the handshake. Bits are changed only after it, as no checksum covers it.
   weather.at = weather.fault == Weather::Fault::kCorrupt ? 100 + world.below(20000)
                : world.chance(3)                         ? world.below(200)
                                                          : world.below(60000);
@@ -59,11 +59,11 @@ Weather draw_weather(World& world) {
 
 void choose(World& world) {
   world.weather = draw_weather(world);
-  // In small pieces everything takes long: then there is less to do.
+  // With small pieces everything takes long: then the application does less.
   world.slow = world.weather.piece < (world.weather.delay_us < 4096 ? 100U : 1000U);
   world.thread_safe = world.chance(2);
   world.crc = !world.chance(4);
-  world.settings = "lo 0 path=tcp";  // its world has no shared memory
+  world.settings = "lo 0 path=tcp";  // the simulated kernel has no shared memory
   if (!world.crc) world.settings += " crc=off";
   const std::string drain = " drain=" + std::to_string(3 + world.below(5));
   const bool drains = world.chance(4);
@@ -116,7 +116,7 @@ Side& random_side(World& world) {
   return *sides[world.below(sides.size())];
 }
 
-// An SRQ is to tell when it runs low, once.
+// Asks for one event when the SRQ runs low.
 void arm_watermark(World& world, Node& node) {
   if (node.srq == DAT_HANDLE_NULL) return;
   const auto mark = static_cast<DAT_COUNT>(1 + world.below(kSlots));
@@ -148,7 +148,7 @@ void take_step(World& world) {
   drive(world);
 }
 
-// Lets the nodes and the network go on until `done`, or for so long that nothing can come any more.
+// Runs the nodes and the network until `done`, or for so long that nothing more can happen.
 template <class Done>
 bool go_on(World& world, Done done) {
   Kernel& kernel = Kernel::instance();
@@ -156,14 +156,14 @@ bool go_on(World& world, Done done) {
   for (Node& node : world.nodes) node.stalled = 0;
   while (!done() && world.good() && kernel.now() < limit) {
     drive(world);
-    // In small steps while something is on its way; timers of the adapters need the clock, too.
+    // From event to event of the network; without any, by time, for the timers of the adapters.
     if (!kernel.next_event()) kernel.advance(std::chrono::milliseconds(100));
   }
   return done();
 }
 
 void end_round(World& world) {
-  // Every request of a connection that lives completes, and every message arrives.
+  // Every request of a connection that is still up completes, and every message arrives.
   const bool settled = go_on(world, [&] {
     return world.all_sides([](const Side& side) {
       return side.state != Side::State::kConnecting &&
@@ -174,7 +174,7 @@ void end_round(World& world) {
   world.check(settled || Kernel::instance().fault_happened(), "a fair network, and transfers hang");
   for (std::size_t i = 0; i < world.clients.size(); ++i)
     disconnect(world, world.chance(2) ? *world.clients[i] : *world.servers[i]);
-  // Whatever the weather: both sides hear of the end, within the time limits of TCP and the
+  // Whatever the weather, both sides are notified of the end, within the time limits of TCP and the
   // provider.
   const bool over = go_on(world, [&] {
     return world.all_sides([](const Side& side) {
@@ -183,7 +183,7 @@ void end_round(World& world) {
   });
   world.check(over, "a connection does not end");
   if (!world.good()) return;
-  // What the application has not looked at yet.
+  // Dequeues the events that the application has not seen yet.
   for (int i = 0; i < 20; ++i) drive(world);
   world.each_side([&](Side& side) { settle(world, side); });
 }

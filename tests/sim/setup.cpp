@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The objects of a run: made, and at the end freed one by one, which fails where a count is wrong.
+// Creates the objects of a run, and at the end frees them one by one, which fails if a count is
+// wrong.
 #include "tests/fake_transport/registry.h"
 #include "tests/sim/world.h"
 
@@ -137,12 +138,12 @@ void expect_empty(World& world, const Node& node, DAT_EVD_HANDLE evd) {
 void free_side(World& world, Side& side) {
   const DAT_PROVIDER* const table = side.node->table;
   if (side.ep == DAT_HANDLE_NULL) return;
-  // Either order is right: a window may go before its EP or after it.
+  // Either order is right: a window may be freed before its EP or after it.
   const bool ep_first = world.chance(2);
   if (ep_first) world.success(table->ep_free_func(side.ep), "ep_free");
   for (Window& window : side.windows) world.success(table->rmr_free_func(window.rmr), "rmr_free");
   if (!ep_first) world.success(table->ep_free_func(side.ep), "ep_free");
-  // Receives of an EP that was never connected go silently, and nothing else is left.
+  // Receives of an EP that was never connected are dropped without events, and no events are left.
   expect_empty(world, *side.node, side.receive_evd);
   expect_empty(world, *side.node, side.request_evd);
   world.success(table->evd_free_func(side.receive_evd), "evd_free");
@@ -205,7 +206,7 @@ bool open_world(World& world) {
   }
   const std::size_t connections = world.options.small ? 1 : 1 + world.below(kMostConnections);
   for (std::size_t i = 0; i < connections && world.good(); ++i) {
-    // Some connections lead back to the node that they come from.
+    // Some connections connect a node to itself.
     const std::size_t from = world.below(world.nodes.size());
     const std::size_t to = (from + (world.chance(8) ? 0 : 1)) % world.nodes.size();
     world.clients.push_back(make_side(world, world.nodes[from], true));
@@ -216,7 +217,7 @@ bool open_world(World& world) {
 }
 
 void close_world(World& world) {
-  // In a run that went wrong objects may be in use; the abrupt close takes them along.
+  // In a failed run objects may be in use; the abrupt close frees them.
   const bool orderly = world.good();
   if (orderly) world.each_side([&](Side& side) { free_side(world, side); });
   for (Node& node : world.nodes) {

@@ -104,7 +104,7 @@ class Session {
  public:
   Session(const char* program, const Plan& plan) : program_(program), plan_(plan) {}
 
-  // What the fault of the options did; counts it, and tells of a failure how to repeat it.
+  // Makes one run and counts it; if it fails, prints how to repeat it.
   Outcome one(std::uint64_t seed, const Options& options) {
     Outcome outcome = run(seed, options);
     if (plan_.twice && outcome.violation.empty() && run(seed, options).digest != outcome.digest)
@@ -122,7 +122,7 @@ class Session {
     return outcome;
   }
 
-  // One place after the other, until the connection has no such byte any more.
+  // Strikes at one byte after the other, until the connection is too short to have it.
   void sweep(std::uint64_t seed) {
     Options options = plan_.options;
     options.small = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the application posts: Sends, Writes, Reads, receives; and that it ends a connection.
+// The application's posts: Sends, Writes, Reads, receives; and its disconnects.
 #include "tests/sim/world.h"
 
 #include <dat/dat_ib_extensions.h>
@@ -19,7 +19,7 @@ std::size_t random_length(World& world, std::size_t most) {
                          : world.below(std::min<std::size_t>(limit, 200) + 1);
 }
 
-// Some requests complete silently, some wait for the Reads before them.
+// Some requests have a suppressed completion, some wait for the Reads before them.
 DAT_COMPLETION_FLAGS random_flags(World& world, bool& suppressed) {
   suppressed = world.chance(8);
   int flags = suppressed ? DAT_COMPLETION_SUPPRESS_FLAG : DAT_COMPLETION_DEFAULT_FLAG;
@@ -51,8 +51,8 @@ void send(World& world, Side& side) {
   if (world.options.saboteur && length > 0) data[length / 2] ^= std::byte{1};
 }
 
-// The peer's slot may hold a later write by the time it looks: every write begins with its number.
-// With immediate data it is a message, too.
+// By the time the peer checks a slot, it may contain a later write: so every write begins with its
+// number. With immediate data it is a message, too.
 void write(World& world, Side& side, bool immediate) {
   if (!has_slot(side, Kind::kWrite) || (immediate && side.credits == 0)) return;
   const std::uint64_t number = side.posted[static_cast<std::size_t>(Kind::kWrite)] + 1;
@@ -112,7 +112,7 @@ void read(World& world, Side& side) {
 
 }  // namespace
 
-// ---- for all -----------------------------------------------------------------------------------
+// ---- shared helpers ----------------------------------------------------------------------------
 
 DAT_DTO_COOKIE cookie_of(std::uint64_t value) {
   DAT_DTO_COOKIE result{};
@@ -194,7 +194,7 @@ void post_shared_now(World& world, Node& node, std::byte* room) {
 
 }  // namespace
 
-// The peer may count on it at once.
+// The peer may use the receive at once, even if posting it is postponed.
 void post_receive(World& world, Side& side) {
   if (side.receives_owed > 0 || puts_off(world))
     ++side.receives_owed;
@@ -256,7 +256,7 @@ void disconnect(World& world, Side& side) {
   world.tell(graceful ? "graceful disconnect" : "abrupt disconnect", side.next_cookie);
   const DAT_RETURN status = side.node->table->ep_disconnect_func(
       side.ep, graceful ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
-  // It may have ended a moment ago; then the event is there.
+  // The connection may have ended a moment ago; then the event is queued.
   if (DAT_GET_TYPE(status) != DAT_INVALID_STATE) world.success(status, "ep_disconnect");
   side.disconnects = true;
   if (side.peer != nullptr) side.peer->disconnects = true;

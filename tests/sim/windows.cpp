@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the application does with memory windows and atomics. A key is taken back only when nothing
-// that uses it can be under way; but now and then somebody uses a dead one.
+// The application's use of memory windows and atomics. A key is revoked only when no request that
+// uses it can be in flight; but now and then a side uses a revoked one.
 #include "tests/sim/world.h"
 
 #include <dat/dat_ib_extensions.h>
@@ -17,14 +17,14 @@ std::byte* begin_of(const Side& side, std::size_t window) {
   return window == Window::kSource ? side.source() : side.slot(kTargetArea, 0);
 }
 
-// Can the owner be sure that no request of the peer is on its way to the window?
+// Whether the owner can be sure that no request of the peer for the window is in flight.
 bool unused(const Side& owner, const Window& window) {
   return window.reads == 0 && window.last_write <= owner.writes_seen;
 }
 
 }  // namespace
 
-// Binds a window that is not in use, anew if it is bound; sometimes unbinds it.
+// Binds a window that is not in use, even if it is bound; sometimes unbinds it.
 void bind_window(World& world, Side& side) {
   const std::size_t index = world.below(side.windows.size());
   Window& window = side.windows[index];
@@ -57,7 +57,7 @@ void bind_window(World& world, Side& side) {
   window.state = Window::State::kBinding;
 }
 
-// A Send that takes the peer's window away from it, behind everything that uses it.
+// Posts a Send that invalidates the peer's window, after all requests that use it.
 void invalidate_window(World& world, Side& side) {
   const std::size_t index = world.below(side.windows.size());
   Window& window = side.peer->windows[index];
@@ -82,7 +82,8 @@ void invalidate_window(World& world, Side& side) {
   window.state = Window::State::kDying;
 }
 
-// With a key of an earlier binding. The connection breaks, and nothing comes of it.
+// Posts a request with the key of an earlier binding. It must break the connection and have no
+// other effect.
 void use_dead_key(World& world, Side& side) {
   const std::size_t index = world.below(side.windows.size());
   const DAT_RMR_CONTEXT key = side.peer->windows[index].stale;
@@ -112,7 +113,7 @@ void use_dead_key(World& world, Side& side) {
   side.disconnects = side.peer->disconnects = true;
 }
 
-// One connection alone changes the word of a side, so it is known what each atomic finds.
+// Only one connection changes the word of a side, so the result of each atomic is known.
 void post_atomic(World& world, Side& side) {
   if (!has_slot(side, Kind::kAtomic)) return;
   const std::uint64_t number = side.posted[static_cast<std::size_t>(Kind::kAtomic)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the application sees, and what must hold of it.
+// What the application sees, and the checks of that.
 #include "tests/sim/world.h"
 
 #include <dat/dat_ib_extensions.h>
@@ -46,7 +46,7 @@ void on_arrival(World& world, Node& node, const DAT_EVENT& event) {
   Side& server = *world.servers[index];
   world.note(index);
   world.tell("connection request", index);
-  // A client that tried again (it lost its connection while connecting) finds the EP in use.
+  // If a client lost its connection while connecting and tries again, the EP is still in use.
   if (server.state != Side::State::kIdle || world.chance(20)) {
     world.success(table->cr_reject_func(cr, 0, nullptr), "cr_reject");
     return;
@@ -60,7 +60,7 @@ std::uint64_t credits_from(const Side& side) {
   return side.uses_srq ? kSlots : side.receives.size() + side.receives_owed;
 }
 
-// From when both know of the connection they know each other.
+// Links both sides once both know of the connection.
 void meet(World& world, Side& side) {
   for (std::size_t i = 0; i < world.clients.size(); ++i) {
     Side& client = *world.clients[i];
@@ -79,7 +79,7 @@ void meet(World& world, Side& side) {
 void part(Side& side) {
   if (side.peer == nullptr) return;
   side.peer->disconnects = true;  // its end is near
-  side.peer->messages.clear();    // nobody will tell
+  side.peer->messages.clear();    // their fate stays unknown
   side.messages.clear();
   side.peer->peer = nullptr;
   side.peer = nullptr;
@@ -157,7 +157,7 @@ void finish_request(World& world, Side& side, bool success) {
               "a fair network, and a request fails");
 }
 
-// Requests that were to be silent have succeeded when something behind them has completed.
+// Suppressed requests have succeeded if a later request has completed.
 void skip_silent(World& world, Side& side, std::uint64_t cookie) {
   while (!side.requests.empty() && side.requests.front().suppressed &&
          side.requests.front().cookie != cookie) {
@@ -200,7 +200,7 @@ void on_request_done(World& world, Side& side, const DAT_EVENT& event) {
 
 // ---- receives ----------------------------------------------------------------------------------
 
-// Of the writes before a message each is there, or a later one.
+// Checks that each slot contains the write before the message, or a later one.
 void look_at_targets(World& world, Side& side, std::uint64_t writes) {
   for (std::uint64_t number = writes; number > 0 && number + kSlots > writes; --number) {
     std::uint64_t found = 0;
@@ -249,7 +249,7 @@ void on_message(World& world, Side& side, const DAT_EVENT& event, const std::byt
   on_window_taken(world, side, done.rmr_context);
 }
 
-// The room of the receive that has completed; null if there was none.
+// The buffer of the receive that has completed; null if there was no such receive.
 std::byte* take_room(World& world, Side& side, std::uint64_t cookie) {
   if (side.uses_srq) {
     const auto found = side.node->shared.find(cookie);
@@ -296,10 +296,10 @@ void on_receive_done(World& world, Side& side, const DAT_EVENT& event) {
   }
 }
 
-// ---- what is about an adapter ------------------------------------------------------------------
+// ---- events of an adapter ----------------------------------------------------------------------
 
-// The end of an EP with an SRQ, and an SRQ that runs low after it was asked to say so. Every open
-// of the adapter hears of them.
+// Handles the end of an EP with an SRQ, and an SRQ that runs low after a mark was set. Every open
+// IA of the adapter gets these events.
 void on_async(World& world, Node& node, const DAT_EVENT& event) {
   const DAT_ASYNCH_ERROR_EVENT_DATA& data = event.event_data.asynch_error_event_data;
   world.note(static_cast<std::uint64_t>(data.reason) + 7);
@@ -339,7 +339,7 @@ void look_at_transfers(World& world, Side& side) {
 
 void look(World& world, Node& node) {
   DAT_EVENT event{};
-  // In a long row of empty dequeues not every one drives the adapter.
+  // If many dequeues in a row find nothing, only some of them drive the adapter.
   constexpr int kEnough = 4;
   for (int i = 0; i < kEnough; ++i)
     world.check(node.table->evd_dequeue_func(node.pump, &event) != DAT_SUCCESS,
@@ -348,7 +348,7 @@ void look(World& world, Node& node) {
     on_async(world, node, event);
   while (node.table->evd_dequeue_func(node.arrivals, &event) == DAT_SUCCESS)
     on_arrival(world, node, event);
-  // First the ends of connections are looked at, then what they flushed, or the other way round.
+  // Sees the ends of connections before what they flushed, or the other way round.
   if (world.chance(2)) look_at_connections(world, node);
   world.each_side([&](Side& side) {
     if (side.node != &node) return;
@@ -359,7 +359,7 @@ void look(World& world, Node& node) {
   look_at_connections(world, node);
 }
 
-// Nothing is outstanding any more, and a new connection may begin.
+// Checks that nothing is outstanding, and allows a new connection.
 void settle(World& world, Side& side) {
   if (side.state != Side::State::kEnded) return;
   skip_silent(world, side, 0);
@@ -388,7 +388,7 @@ void prepare(World& world, Side& side) {
   side.posted = side.done = {};
   side.credits = side.writes_seen = side.word = 0;
   side.receives_owed = 0;
-  side.receives_posted = side.receives.size();  // of an EP that nobody connected to
+  side.receives_posted = side.receives.size();  // left if no peer has connected to the EP
   side.disconnects = side.failed_request = side.failed_receive = false;
   for (std::size_t at = 0; at < kSourceSize; ++at) side.source()[at] = pattern(99, at);
   for (std::size_t slot = 0; slot < kSlots; ++slot)

@@ -25,11 +25,11 @@ inline constexpr std::size_t kSourceSize = 32768;
 inline constexpr std::size_t kMostNodes = 3;
 inline constexpr std::uint64_t kForbidden = 0xBADBADBADBADBAD;  // a write that must not arrive
 
-// The memory of an endpoint, in its node's.
+// The parts of an endpoint's memory, which is within that of its node.
 enum Area : std::size_t { kSendArea, kReceiveArea, kWriteArea, kTargetArea, kSinkArea, kAreas };
 inline constexpr std::size_t kAreaSize = kSlots * kSlotSize;
 inline constexpr std::size_t kWordsSize =
-    4096;  // the word that atomics change, and what they bring
+    4096;  // the word that atomics change, and their results
 inline constexpr std::size_t kEndpointSize = kAreas * kAreaSize + kSourceSize + kWordsSize;
 
 [[nodiscard]] inline std::byte pattern(std::uint64_t number, std::size_t at) {
@@ -40,20 +40,20 @@ inline constexpr std::size_t kEndpointSize = kAreas * kAreaSize + kSourceSize + 
 enum class Kind : std::uint8_t { kSend, kWrite, kRead, kAtomic, kBind };
 inline constexpr std::size_t kKinds = 5;
 
-// What was posted, and what has to come of it.
+// A posted request and its expected result.
 struct Request {
   std::uint64_t cookie = 0;
   Kind kind = Kind::kSend;
-  std::uint64_t number = 0;  // of its kind
+  std::uint64_t number = 0;  // counts requests of this kind
   std::size_t length = 0;
   std::size_t offset = 0;       // kRead: in the peer's source
-  std::uint64_t original = 0;   // kAtomic: what it has to bring
+  std::uint64_t original = 0;   // kAtomic: the expected result
   std::size_t window = 0;       // kBind: which one; kRead: whose key it used, see by_window
   DAT_RMR_CONTEXT context = 0;  // kBind: of the new binding; 0: an unbind
   bool by_window = false;
   bool immediate = false;
   bool suppressed = false;  // success brings no event
-  bool forbidden = false;   // kRead, by a key that has been taken back: it must not succeed
+  bool forbidden = false;   // kRead with a revoked key: it must not succeed
 };
 
 struct Receive {
@@ -61,9 +61,9 @@ struct Receive {
   std::size_t slot;
 };
 
-// On its way to the peer.
+// A message in flight to the peer.
 struct Message {
-  std::uint64_t number;  // of the Sends; not of immediate data
+  std::uint64_t number;  // counts Sends; unused with immediate data
   std::size_t length;
   std::uint64_t writes_before;
   bool immediate;
@@ -71,24 +71,24 @@ struct Message {
   DAT_RMR_CONTEXT invalidates;  // 0: nothing
 };
 
-// A memory window of an endpoint: number 0 lies on its source, for the peer's Reads, number 1 on
-// its target area, for the peer's Writes.
+// A memory window of an endpoint: number 0 covers its source, for the peer's Reads, number 1 its
+// target area, for the peer's Writes.
 struct Window {
   static constexpr std::size_t kSource = 0;
   static constexpr std::size_t kTarget = 1;
   DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
-  bool of_ep = false;  // its scope: only then the peer can invalidate it
+  bool of_ep = false;  // has EP scope: only then the peer can invalidate it
   bool zero_based = false;
   enum class State : std::uint8_t { kUnbound, kBinding, kBound, kDying } state = State::kUnbound;
   DAT_RMR_CONTEXT context = 0;
   DAT_RMR_CONTEXT stale = 0;     // of an earlier binding: must not work any more
-  std::uint64_t reads = 0;       // of the peer, under way through it
-  std::uint64_t last_write = 0;  // of the peer through it; what is before has to be there first
+  std::uint64_t reads = 0;       // of the peer, in flight, that use it
+  std::uint64_t last_write = 0;  // the peer's last Write through it; earlier ones arrive before
 };
 
 struct Node;
 
-// One side of a connection, and what has to come out of what it was asked to do.
+// One side of a connection, and the expected results of its actions.
 struct Side {
   Node* node = nullptr;
   Side* peer = nullptr;
@@ -99,34 +99,34 @@ struct Side {
   DAT_EVD_HANDLE request_evd = DAT_HANDLE_NULL;
   std::byte* memory = nullptr;
   enum class State : std::uint8_t { kIdle, kConnecting, kConnected, kEnded } state = State::kIdle;
-  bool disconnects = false;  // it was asked to end, or something was done that ends it
+  bool disconnects = false;  // the application has disconnected, or done something that ends it
   bool failed_request = false;
   bool failed_receive = false;
   std::deque<Request> requests;
   std::deque<Receive> receives;  // not with an SRQ
-  std::deque<Message> messages;  // sent, and not received by the peer
+  std::deque<Message> messages;  // sent, and not yet received by the peer
   std::array<std::uint64_t, kKinds> posted{};
   std::array<std::uint64_t, kKinds> done{};
   std::array<Window, 2> windows;
   std::uint64_t receives_posted = 0;
   std::uint64_t receives_owed = 0;  // promised to the peer, to be posted later
   std::uint64_t next_cookie = 1;
-  std::uint64_t last_shared = 0;   // cookie of the last receive that came out of the SRQ
-  std::uint64_t credits = 0;       // receives that the peer has posted and we have not used
-  std::uint64_t writes_seen = 0;   // of the peer, known to be there
-  std::uint64_t word = 0;          // what the peer's atomic word will be after all that was posted
-  std::uint64_t attempts = 0;      // to connect or to accept, ever
-  std::uint64_t srq_releases = 0;  // asynchronous events about it
+  std::uint64_t last_shared = 0;   // cookie of the last receive that was taken from the SRQ
+  std::uint64_t credits = 0;       // receives that the peer has posted and this side has not used
+  std::uint64_t writes_seen = 0;   // of the peer, known to have arrived
+  std::uint64_t word = 0;          // the peer's atomic word after all posted atomics
+  std::uint64_t attempts = 0;      // to connect or to accept, in total
+  std::uint64_t srq_releases = 0;  // asynchronous events of the end of an EP with an SRQ
 
   [[nodiscard]] std::byte* slot(Area area, std::uint64_t number) const {
     return memory + area * kAreaSize + (number % kSlots) * kSlotSize;
   }
   [[nodiscard]] std::byte* source() const { return memory + kAreas * kAreaSize; }
-  // 0: what the peer's atomics change; from 1 on: what our own bring back.
+  // 0: the word that the peer's atomics change; from 1 on: the results of our own.
   [[nodiscard]] std::uint64_t* words() const {
     return reinterpret_cast<std::uint64_t*>(source() + kSourceSize);
   }
-  // Requests of which there will be news.
+  // Whether any events are still expected.
   [[nodiscard]] bool busy() const {
     for (const Request& request : requests)
       if (!request.suppressed) return true;
@@ -138,7 +138,7 @@ struct Node {
   const DAT_PROVIDER* table = nullptr;
   DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-  DAT_EVD_HANDLE pump = DAT_HANDLE_NULL;  // looking into it drives the adapter
+  DAT_EVD_HANDLE pump = DAT_HANDLE_NULL;  // dequeuing from it drives the adapter
   DAT_EVD_HANDLE connections = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE arrivals = DAT_HANDLE_NULL;
   DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
@@ -150,15 +150,15 @@ struct Node {
   DAT_RMR_CONTEXT rmr_context = 0;
   std::byte* memory = nullptr;
   std::size_t endpoints = 0;
-  std::map<std::uint64_t, std::byte*> shared;  // the rooms in the SRQ, by cookie
+  std::map<std::uint64_t, std::byte*> shared;  // the buffers in the SRQ, by cookie
   std::uint64_t next_shared = 1;
   std::size_t shared_total = 0;
-  std::deque<std::byte*> rooms_owed;  // of the SRQ: to be posted later
+  std::deque<std::byte*> rooms_owed;  // buffers to be posted to the SRQ later
   int watermarks_armed = 0;
   int stalled = 0;  // steps in which it does nothing
 };
 
-// Two or three adapters with their connections, the chance that drives them and the verdict.
+// Two or three adapters with their connections, the random numbers that drive them and the result.
 struct World {
   World(std::uint64_t seed, const Options& chosen)
       : rng(seed), options(chosen), lateness(seed ^ 0x9E3779B97F4A7C15) {
@@ -187,8 +187,8 @@ struct World {
   [[nodiscard]] bool good() const { return outcome.violation.empty(); }
   bool check(bool condition, const char* what);
   bool success(DAT_RETURN status, const char* what);
-  // Without a CRC a changed bit may look like anything; what was promised about order and number of
-  // completions still holds.
+  // Whether the contents of messages can be checked. Without a CRC a changed bit may have any
+  // effect on them; the guarantees about the order and number of completions still hold.
   [[nodiscard]] bool trusted() const {
     return crc || weather.fault != Weather::Fault::kCorrupt || !Kernel::instance().fault_happened();
   }
@@ -212,21 +212,22 @@ struct World {
   }
 };
 
-// setup.cpp: the objects. Both tell the world what went wrong.
+// setup.cpp: the objects. Both functions report failures to the world.
 bool open_world(World& world);
 void close_world(World& world);
 
-// transfers.cpp: what the application posts.
+// transfers.cpp: the application's posts.
 void act(World& world, Side& side);
 void post_receive(World& world, Side& side);
 void post_shared(World& world, Node& node, std::byte* room);
-// What was put off: now and then some, or all.
+// Posts receives that were postponed: now and then some of them, or all.
 void post_owed(World& world, Node& node, bool all);
 void disconnect(World& world, Side& side);
-// For windows.cpp.
+// The rest is for windows.cpp.
 DAT_COUNT cut(World& world, const Side& side, std::byte* data, std::size_t length,
               std::array<DAT_LMR_TRIPLET, 4>& segments);
-// The connection may end at any moment: then a post is refused or flushed, both are right.
+// Whether a post succeeded. The connection may end at any moment: then a post is refused or
+// flushed, and both are right.
 [[nodiscard]] bool accepted(World& world, DAT_RETURN status, const char* what);
 Request& posted(Side& side, Kind kind);
 [[nodiscard]] bool has_slot(const Side& side, Kind kind);
@@ -242,10 +243,10 @@ void post_atomic(World& world, Side& side);
 [[nodiscard]] DAT_RMR_TRIPLET key_to(World& world, Side& side, std::size_t window,
                                      const std::byte* data, std::size_t length, bool& by_window);
 
-// witness.cpp: what the application sees, and what must hold of it.
+// witness.cpp: what the application sees, and the checks of that.
 void look(World& world, Node& node);
 void settle(World& world, Side& side);
-// Both sides' memory and counters for a new connection.
+// Resets the memory and counters of both sides for a new connection.
 void prepare(World& world, Side& side);
 
 }  // namespace udapl::sim

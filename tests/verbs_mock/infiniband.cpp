@@ -237,8 +237,8 @@ BOOST_AUTO_TEST_CASE(unknown_peer) {
   check_clean(run);
 }
 
-// Both QPs of a connection are in the requested partition, or in the first one if the port is not in
-// that.
+// Both QPs of a connection are in the requested partition, or in the first one if the port is not
+// in that.
 BOOST_AUTO_TEST_CASE(partitions) {
   struct Case {
     const char* pkey;
