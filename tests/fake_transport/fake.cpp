@@ -71,7 +71,8 @@ class Listener final : public transport::Listener {
     return address_;
   }
   void offer_locked(const std::shared_ptr<Handshake>& handshake) {
-    // A request that never reaches the sink is dropped with its call, which refuses it.
+    // If the request never reaches the sink, it is destroyed with the deferred call, which refuses
+    // it.
     auto request =
         std::make_shared<std::unique_ptr<Incoming>>(std::make_unique<Incoming>(handshake));
     Scheduler::instance().defer(this, [this, request] {
@@ -178,7 +179,7 @@ Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpIni
 Result<std::unique_ptr<transport::Listener>> Adapter::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
   if (!may_create()) return no_resources();
-  std::unique_ptr<Listener> listener;  // ends without the lock
+  std::unique_ptr<Listener> listener;  // destroyed without the lock
   const std::scoped_lock lock(world());
   DAT_CONN_QUAL conn_qual = request.conn_qual;
   for (DAT_CONN_QUAL free = 50000; conn_qual == 0; ++free)

@@ -12,8 +12,8 @@
 #include <memory>
 #include <string>
 
-// A transport inside the process for tests of the provider core: no threads, no time. A test makes
-// things happen (establish, break_, push ...) and decides when the core hears of them
+// A transport inside the process for tests of the provider core: no threads, no time. A test
+// triggers what happens (establish, break_, push ...) and decides when the core is notified of it
 // (Scheduler::run).
 namespace udapl::fake {
 
@@ -36,9 +36,9 @@ class Adapter final : public transport::Adapter {
   Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;
   Result<std::unique_ptr<transport::Listener>> listen(const transport::ListenRequest& request,
                                                       transport::ListenSink& sink) override;
-  // Sleeps on the word. Runs the scheduler before, if the test wants that (drive).
+  // Sleeps on the word. Runs the scheduler first if Settings::drive is set.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override;
-  // Whoever drives the scheduler stands for it.
+  // The thread that drives the scheduler takes the place of the service thread.
   bool in_service_thread() const noexcept override { return true; }
 
   // ---- for tests
@@ -50,32 +50,32 @@ class Adapter final : public transport::Adapter {
   transport::AdapterSink& sink_;
 };
 
-// What the adapters of a test share.
+// Settings shared by the adapters of a test.
 struct Settings {
   transport::Attributes attributes;  // of adapters opened from now on
   // The n-th creation from now on fails with INSUFFICIENT_RESOURCES, and all later ones; 0: none.
   std::atomic<int> fail_from{0};
   std::atomic<bool> drive{false};  // block() runs the scheduler
   std::atomic<bool> refuse_open{false};
-  std::function<void()> before_request;  // called before the core hears of one
+  std::function<void()> before_request;  // called before the core is notified of a request
   Adapter* latest = nullptr;             // the adapter opened last
   std::string latest_params;
 
-  // Back to what a test starts with.
+  // Restores the defaults.
   void reset();
 };
 Settings& settings();
 
-// The ways between QPs. Everything under world().
+// The network between QPs. All of it is used under world().
 class Network {
  public:
   [[nodiscard]] static transport::SocketAddress address();
   static DAT_PORT_QUAL next_port_locked();
-  // Brings the request to the listener of `conn_qual`, or refuses it.
+  // Passes the request to the listener of `conn_qual`, or refuses it.
   static void offer_locked(DAT_CONN_QUAL conn_qual, const std::shared_ptr<Handshake>& handshake);
 };
 
-// The provider made of all this.
+// A provider on this transport.
 [[nodiscard]] const dapl::ProviderKit& provider_kit();
 
 }  // namespace udapl::fake

@@ -58,7 +58,8 @@ class MemoryTable {
   DAT_LMR_CONTEXT add(Mr& mr);
   void remove(const Mr& mr);
   [[nodiscard]] Mr* find(DAT_LMR_CONTEXT context);
-  // A new context for the binding of `window`, in force at once; the old one is gone.
+  // Binds `window` and returns its new context, which is valid at once; the old one becomes
+  // invalid.
   DAT_RMR_CONTEXT bind(Window& window, const transport::BindRequest& request, const Qp& qp);
   void unbind(Window& window);
   [[nodiscard]] Window* find_window(DAT_RMR_CONTEXT context);
@@ -66,7 +67,7 @@ class MemoryTable {
   // udapl-semantics 6.4, for one segment list; pd null: any.
   [[nodiscard]] DAT_RETURN check(const DAT_LMR_TRIPLET* segments, DAT_COUNT count, const Pd* pd,
                                  unsigned privilege);
-  // Where a remote access to `target` of `qp` goes; null: refused.
+  // The memory for a remote access to `target` over `qp`; null: refused.
   [[nodiscard]] std::byte* remote(const DAT_RMR_TRIPLET& target, std::uint64_t length, const Pd& pd,
                                   const Qp& qp, unsigned privilege);
   // The memory behind a checked segment.

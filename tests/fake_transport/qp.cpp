@@ -127,7 +127,7 @@ Status Qp::accept_locked(const std::shared_ptr<Handshake>& handshake, transport:
     return Status();
   }
   active->handshake_.reset();
-  // The passive side hears first: what the active side sends at once comes after that.
+  // Notify the passive side first: messages that the active side sends at once arrive after that.
   connected_locked(active, {});
   active->connected_locked(this, {data.begin(), data.end()});
   return Status();

@@ -14,9 +14,9 @@ namespace udapl::fake {
 
 class Qp;
 
-// A connection being set up: what its two sides know of each other. Under world().
+// A connection that is being set up: what its two sides know of each other. Under world().
 struct Handshake {
-  Qp* active;  // null: it gave up
+  Qp* active;  // null: the active side gave up
   transport::Endpoints active_ends;
   int read_in;
   int read_out;
@@ -41,8 +41,8 @@ struct Work {
   transport::BindRequest bind{};
 };
 
-// One end of a connection inside the process. Requests are carried out when they are posted, unless
-// the QP is held; what sinks are to hear is deferred to the Scheduler.
+// One end of a connection inside the process. Requests are executed when they are posted, unless
+// the QP is held; calls of sinks are deferred to the Scheduler.
 class Qp final : public transport::Qp {
  public:
   enum class State { kIdle, kConnecting, kReady, kDraining, kError };
@@ -82,15 +82,15 @@ class Qp final : public transport::Qp {
   void set_watermarks(int soft, int hard) noexcept override;
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;
 
-  // ---- for tests; what sinks hear is deferred
-  // The latest QP that was made with this context (the core's Ep); null: none is alive.
+  // ---- for tests; calls of sinks are deferred
+  // The latest QP that was created with this context (the core's Ep); null: none exists.
   static Qp* of(const void* context);
   [[nodiscard]] State state() const;
   [[nodiscard]] transport::QpInit init() const;
-  // What the core says of the receives it posted here.
+  // The core's count of the receives that it has posted to this QP.
   [[nodiscard]] int receives_of_the_core() const;
   // The outcomes of connect and the ends of a connection, as if the network had caused them.
-  void establish(transport::PrivateData from_peer = {});  // no peer: requests vanish successfully
+  void establish(transport::PrivateData from_peer = {});  // without a peer: requests succeed
   void reject(transport::PrivateData from_peer = {});
   void refuse();
   void unreachable();
@@ -99,19 +99,21 @@ class Qp final : public transport::Qp {
   void peer_disconnects();
   void break_(transport::BreakCause cause);
   void async_error();
-  // Held requests stay queued; releasing carries them out.
+  // Held requests stay queued; hold(false) executes them.
   void hold(bool held);
   [[nodiscard]] int queued_requests() const;
   // Completes the oldest queued request with this status; a failure breaks the connection.
   void complete_request(DAT_DTO_COMPLETION_STATUS status);
-  // A message arrives from nowhere. False: no buffer, the connection breaks.
+  // Delivers a message as if a peer had sent it. Returns false if there was no buffer; then the
+  // connection breaks.
   bool deliver(const void* data, std::size_t length, bool solicited = false);
   std::atomic<bool> refuse_posts{false};
-  std::atomic<bool> refuse_connect{false};  // and accept
+  std::atomic<bool> refuse_connect{false};  // refuses accept, too
   std::atomic<bool> refuse_modify{false};
   std::function<void()> on_modify;  // called in modify()
   std::atomic<bool> refuse_reset{false};
-  // How often its CQs are polled after the end before the flush is there. Negative: it never is.
+  // How often its CQs must be polled after the end until the flush happens. Negative: it never
+  // does.
   std::atomic<int> flush_delay{0};
 
   // ---- for the other classes, under world()
@@ -138,7 +140,7 @@ class Qp final : public transport::Qp {
   void complete_buffer_locked(const Buffer& buffer, DAT_DTO_COMPLETION_STATUS status,
                               std::uint32_t length, DAT_DTOS operation, bool solicited);
   void flush_locked();
-  // To error, flushed; then the sink hears `report`.
+  // Moves to kError and flushes; then calls the sink by `report`.
   void end_locked(Report report);
   void end_both_locked(Report mine, Report of_peer);
   void finish_drain_locked();
@@ -150,7 +152,7 @@ class Qp final : public transport::Qp {
   Qp* peer_ = nullptr;
   bool loopback_ = false;  // established without a peer
   bool held_ = false;
-  bool flushes_ = false;  // in a while
+  bool flushes_ = false;  // a delayed flush is pending
   std::shared_ptr<Handshake> handshake_;
   transport::Endpoints ends_;
   std::deque<Work> requests_;

@@ -16,7 +16,7 @@ namespace udapl::fake {
 
 class Qp;
 
-// A buffer that is posted to receive into.
+// A posted receive.
 struct Buffer {
   transport::WorkId id;
   std::vector<DAT_LMR_TRIPLET> segments;
@@ -31,7 +31,7 @@ class Cq final : public transport::Cq {
   Cq(int depth, transport::CqSink& sink) : sink_(sink), depth_(depth) {}
   ~Cq() override;
   int poll(transport::Completion* out, int max) noexcept override;
-  // Runs the scheduler if the test wants that (drive), else only counts.
+  // Runs the scheduler if `drive` is set, otherwise only counts.
   bool progress() noexcept override;
   [[nodiscard]] bool turn_due() const noexcept { return false; }
   void arm() noexcept override;
@@ -40,12 +40,12 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int depth() const noexcept override;
 
   // ---- for tests
-  // A completion arrives. `notify`: it is a notification.
+  // Adds a completion. `notify`: whether it is a notification.
   void push(const transport::Completion& completion, bool notify);
   // The queue overflows.
   void overflow();
   [[nodiscard]] bool armed() const;
-  // Called once, by the next look at the queue.
+  // Sets a function that the next poll calls, once.
   void on_next_poll(std::function<void()> call);
   std::atomic<int> polls{0};
   std::atomic<int> progresses{0};

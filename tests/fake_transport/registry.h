@@ -7,8 +7,8 @@
 
 #include <string>
 
-// Stands in for libdat2 in programs that test the provider core alone: the three functions that a
-// provider imports, and what a test wants to know about them.
+// Replaces libdat2 in programs that test the provider core alone: the three functions that a
+// provider imports, and the information about them that tests need.
 namespace udapl::fake {
 
 // The table registered for a name and thread safety, or null.
@@ -16,7 +16,7 @@ namespace udapl::fake {
 // The code that the next dat_registry_add_provider returns.
 void refuse_registration(DAT_RETURN code);
 
-// The small number that stands for an IA: what applications hold. Given by note_open.
+// Assigns the small number that applications use as the handle of an IA.
 [[nodiscard]] DAT_IA_HANDLE note_open(DAT_IA_HANDLE raw);
 void note_close(DAT_IA_HANDLE raw);
 

@@ -16,7 +16,8 @@ void Scheduler::defer(const void* owner, std::function<void()> call) {
 }
 
 void Scheduler::drop(const void* owner) {
-  std::list<Call> dropped;  // ends without the lock: a call may own what defers or cancels again
+  // Destroyed without the lock: a call may own an object whose destructor defers or cancels.
+  std::list<Call> dropped;
   const std::scoped_lock lock(mutex_);
   for (auto i = calls_.begin(); i != calls_.end();) {
     const auto call = i++;

@@ -10,21 +10,21 @@
 
 namespace udapl::fake {
 
-// What a service thread would do next: calls into sinks, in order. A test runs them when it wants
-// to. Keeps the promises of dapl/transport/sink.h. Thread-safe. One per process.
+// The pending calls of a service thread into sinks, in order. A test decides when to run them.
+// Keeps the guarantees of dapl/transport/sink.h. Thread-safe. One per process.
 class Scheduler {
  public:
   static Scheduler& instance();
 
   void defer(const void* owner, std::function<void()> call);
-  // Drops what is deferred for `owner`.
+  // Drops the deferred calls of `owner`.
   void drop(const void* owner);
-  // Also waits for a running call of `owner`, unless it is this thread's.
+  // Like drop(); also waits for a running call of `owner`, unless this thread runs it.
   void cancel(const void* owner);
 
-  // Runs the oldest call. False: none was there, or another thread is at it.
+  // Runs the oldest call. Returns false if there is none, or if another thread is running one.
   bool run_one();
-  // Runs calls until none is left, also those that come up meanwhile; returns how many.
+  // Runs calls until none is left, including those that are deferred meanwhile; returns how many.
   int run();
   [[nodiscard]] std::size_t pending();
 
@@ -36,7 +36,7 @@ class Scheduler {
 
   std::mutex mutex_;
   std::condition_variable finished_;
-  std::list<Call> calls_;  // to drop some takes no memory
+  std::list<Call> calls_;  // a list, so that dropping needs no memory
   bool running_ = false;
   const void* running_owner_ = nullptr;
   std::thread::id running_thread_;

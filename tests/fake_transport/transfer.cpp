@@ -173,7 +173,7 @@ DAT_RETURN Qp::post_compare_swap(transport::WorkId id, const DAT_LMR_TRIPLET& lo
   return post(std::move(work), DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 }
 
-// ---- carrying out ------------------------------------------------------------------------------
+// ---- execution ---------------------------------------------------------------------------------
 
 void Qp::pump_locked() {
   while (!held_ && !requests_.empty() && (state_ == State::kReady || state_ == State::kDraining)) {
