@@ -91,8 +91,8 @@
 
 namespace stub_slots {
 
-// One function a slot: refuses as providers do that lack an operation. Distinct for each slot, so
-// that a call that ends in the wrong one is visible in a backtrace.
+// One function per slot, which refuses the call as a provider without that operation does. Each
+// slot has its own, so that a call of the wrong one is visible in a backtrace.
 template <auto Slot, class Function = std::remove_reference_t<decltype(DAT_PROVIDER{}.*Slot)>>
 struct Unsupported;
 

@@ -110,7 +110,8 @@ DAT_RETURN get_context(DAT_HANDLE handle, DAT_CONTEXT* context) {
   return DAT_SUCCESS;
 }
 
-// Uses what every provider imports: the way back from its pointer to the application's handle.
+// Uses a function that every provider imports, which maps its pointer back to the application's
+// handle.
 DAT_RETURN pz_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE* pz) { return dats_get_ia_handle(ia, pz); }
 
 DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args) {
@@ -152,7 +153,7 @@ DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list args) {
 }
 
 #ifdef STUB_CONSTRUCTOR
-// A provider that needs no init: it is there as soon as the library is.
+// A provider that needs no init: it registers itself when the library is loaded.
 bool register_at_load() {
   DAT_PROVIDER_INFO info{};
   std::snprintf(info.ia_name, sizeof info.ia_name, "at-load");
@@ -160,7 +161,7 @@ bool register_at_load() {
   the_log.add_results[0] = dat_registry_add_provider(&make_instance(info, "good").table, &info);
   return true;
 }
-const bool registered = register_at_load();  // after what it uses
+const bool registered = register_at_load();  // must be initialised after everything it uses
 #endif
 
 }  // namespace

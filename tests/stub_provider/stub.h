@@ -3,26 +3,27 @@
 
 #include <dat/dat_registry.h>
 
-// A provider library for tests of registries, ours and others. What it does for an IA name is
-// chosen by the first word of the entry's ia_params:
+// A provider library for tests of registries, ours and others. The first word of an entry's
+// ia_params selects its behaviour for that IA name:
 //
-//   good            as it should be
+//   good            behaves correctly
 //   nothing         init registers nothing
 //   twice           init registers twice
 //   other_minor     init registers minor version 9
 //   open_fails      its open fails with DAT_INVALID_ADDRESS without class bits, as old providers do
-//   says_why        its open fails with DAT_INSUFFICIENT_RESOURCES and tells the rest of the
+//   says_why        its open fails with DAT_INSUFFICIENT_RESOURCES and reports the rest of the
 //                   ia_params as the cause
 //   writes          its open fails and writes to stdout, as OpenFabrics providers do
 //   crashes         its open ends the process with SIGABRT
 //   hangs           its open does not return
-//   lies            its provider attributes say another version than was registered
+//   lies            its provider attributes contain another version than was registered
 //   forgets         fini does not remove the registration
-//   extensions      as good, and its IA attributes say that it has extensions
+//   extensions      like good, and its IA attributes say that it has extensions
 //
 // The variants of the library (CMakeLists.txt) differ in what they export and import.
 
-// How the library was used since it was loaded. dlsym "stub_log" for a function that returns it.
+// How the library has been used since it was loaded. Returned by its function "stub_log", which a
+// test finds by dlsym.
 struct StubLog {
   int inits;
   int finis;
@@ -38,7 +39,7 @@ struct StubLog {
 };
 typedef StubLog* StubLogFunction();
 
-// What the stub opens: an IA, or an object of the extension operations.
+// An object that the stub opens: an IA, or an object of the extension operations.
 struct StubObject {
   const DAT_PROVIDER* table;
   DAT_CONTEXT context;
