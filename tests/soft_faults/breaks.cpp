@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A connection that a peer breaks: how often that is told at the default level, and what the
-// program can ask for.
+// If a peer breaks a connection: how often that is reported at the default level, and what the
+// program can query.
 #include <dat/dat_diagnosis_extensions.h>
 
 #include <boost/test/unit_test.hpp>
@@ -29,8 +29,8 @@ using faults::Run;
 constexpr const char* kTooLong = "DDP untagged: message too long for the receive";
 constexpr const char* kInvalidStag = "protocol error: DDP tagged: invalid STag";
 
-// Runs `body` in a process of its own, with the sinks of the environment, and returns what it left
-// in the sink.
+// Runs `body` in a new process, with the sinks of the environment, and returns the records that it
+// left in the sink.
 std::vector<std::string> records_of(const std::function<int()>& body) {
   std::string path = "breaks.XXXXXX";
   const int file = ::mkstemp(path.data());
@@ -56,7 +56,8 @@ std::vector<std::string> records_of(const std::function<int()>& body) {
   return lines;
 }
 
-// The active side writes where nothing is registered. The event of the passive one is taken.
+// Makes the active side write with an STag that is not registered. Takes the event of the passive
+// side.
 bool break_by_wrong_stag(Pair& pair, DAT_EVENT* event) {
   DAT_RMR_TRIPLET nowhere = pair.remote(0, 8);
   nowhere.rmr_context ^= 0x5a5a5a00;
@@ -66,7 +67,7 @@ bool break_by_wrong_stag(Pair& pair, DAT_EVENT* event) {
          pair.run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN, event);
 }
 
-// The active side sends more than the receive of the passive one takes.
+// Makes the active side send a message that is longer than the receive of the passive side.
 bool break_by_long_message(Pair& pair, DAT_EVENT* event) {
   DAT_LMR_TRIPLET to = pair.local(1024, 8);
   DAT_LMR_TRIPLET from = pair.local(0, 32);
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(the_reason_is_in_the_line_and_in_the_cause) {
     if (cause_of(kBroken).find(kInvalidStag) == std::string::npos) return 2;
     if (!run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event)) return 3;
     if (cause_of(kBroken).find("the peer reported an error: ") == std::string::npos) return 4;
-    // A call that the state forbids says it as well.
+    // A call that is refused because of the state reports the reason, too.
     const DAT_RETURN refused =
         dat_ep_connect(pair.passive.ep, run.attr.ia_address_ptr, faults::conn_qual(), 1000, 0,
                        nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
@@ -111,7 +112,7 @@ BOOST_AUTO_TEST_CASE(the_reason_is_in_the_line_and_in_the_cause) {
     ++told;
     BOOST_TEST(line.find(" mock/EP=0x") != std::string::npos, line);
   }
-  BOOST_TEST(told == 2);  // when it broke, and when dat_ep_connect was refused for it
+  BOOST_TEST(told == 2);  // when it broke, and when dat_ep_connect was refused because of that
 }
 
 BOOST_AUTO_TEST_CASE(peers_do_not_fill_the_log) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The system calls and allocations of our libraries, of which the N-th fails. Defined in the
-// program, and so before those of the C and C++ libraries for everything that it loads. What the
-// test itself calls never fails.
+// Makes the N-th system call or allocation of our libraries fail. The functions are defined in the
+// program, and so take precedence over those of the C and C++ libraries in everything that it
+// loads. Calls of the test itself never fail.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
@@ -27,7 +27,7 @@
 
 namespace {
 
-constexpr int kDeepest = 24;  // of our library, below the call
+constexpr int kDeepest = 24;  // stack frames that are searched for our libraries
 
 struct Range {
   std::uintptr_t begin = 0;
@@ -39,7 +39,7 @@ std::atomic<unsigned> calls{0};
 std::atomic<const char*> failed{nullptr};
 thread_local bool inside = false;
 
-// Where the code of a library is whose name has `part`.
+// The address range of the library whose name contains `part`.
 Range find_library(const char* part) {
   struct Search {
     const char* part;
@@ -62,7 +62,7 @@ Range find_library(const char* part) {
   return search.found;
 }
 
-// Is the call one of our libraries', directly or through another one?
+// Whether the call was made by our libraries, directly or through another library.
 bool is_ours() {
   static std::array<Range, 2> ranges{};
   if (ranges[1].end == 0) ranges = {find_library("libdat2.so"), find_library("libdaplsoft.so")};
@@ -116,7 +116,7 @@ unsigned threads() {
   return count;
 }
 
-// One that has been joined may still be seen for a moment.
+// A thread that has been joined may still be visible for a moment.
 unsigned threads_left(unsigned before) {
   for (int tries = 0; tries < 100 && threads() != before; ++tries) ::usleep(10000);
   return threads() - before;
@@ -129,7 +129,7 @@ void* operator new[](std::size_t size) { return allocate(size, 0); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
 }
-// As the library's, which a sanitizer replaces with one that does not call the above.
+// Like that of the library, which sanitizers replace by one that does not call the function above.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   try {
     return operator new(size);
@@ -192,7 +192,7 @@ void* mmap(void* address, std::size_t length, int protection, int flags, int fd,
   return next(address, length, protection, flags, fd, offset);
 }
 
-// ---- what the scenarios ask -------------------------------------------------------------------
+// ---- functions that the scenarios call --------------------------------------------------------
 
 void verbs_mock_fail_at(unsigned n) {
   std::array<void*, 4> frames{};
@@ -204,7 +204,7 @@ void verbs_mock_fail_at(unsigned n) {
 
 const char* verbs_mock_failed_call() { return failed.load(); }
 
-// Descriptors and threads beyond those that the first run has left for good.
+// The number of descriptors and threads beyond those that remain after the first run.
 unsigned verbs_mock_live(char* text, std::size_t size) {
   static const unsigned descriptors_before = descriptors();
   static const unsigned threads_before = threads();
@@ -215,7 +215,7 @@ unsigned verbs_mock_live(char* text, std::size_t size) {
   return more_descriptors + more_threads;
 }
 
-// Of the doubles only.
+// Have an effect only with the doubles.
 void verbs_mock_set_fabric(verbs_mock_fabric) {}
 unsigned verbs_mock_connections(verbs_mock_connection*, unsigned) { return 0; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Programs that run without the standard descriptors, and programs that close what is not theirs.
+// Programs that run without the standard descriptors, and programs that close descriptors of ours.
 #include <boost/test/unit_test.hpp>
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 
 BOOST_AUTO_TEST_SUITE(descriptors)
 
-// With every record there is, which a standard descriptor of ours would get as data.
+// With all trace records, which would be written into a descriptor of ours with a standard number.
 BOOST_AUTO_TEST_CASE(none_of_ours_is_a_standard_one) {
   in_child([] {
     ::setenv("DAT_TRACE_LEVEL", "9", 1);
