@@ -28,7 +28,7 @@ bool is_local(const transport::SocketAddress& address) {
 
 }  // namespace
 
-// As connections of adapters that go with the process are: for ever.
+// Never destroyed, as some adapters and their connections exist until the process ends.
 Exchange& Exchange::of_process() {
   static auto* const made = new Exchange;
   return *made;
@@ -76,7 +76,7 @@ LocalConnection::~LocalConnection() {
   {
     const Locked lock(Exchange::of_process().lock);
     switch (state_) {
-      case State::kAsked:    // nobody decided
+      case State::kAsked:    // neither accepted nor rejected
       case State::kReplied:  // the peer has not confirmed
         tell_peer_and_part(What::kRefused);
         break;
@@ -105,7 +105,7 @@ void LocalConnection::tell_peer_and_part(What what, Bytes data) {
   if (peer->end_ != nullptr) peer->tell(what, std::move(data));
 }
 
-// The QP may destroy us in the call.
+// The QP may destroy this object within the call.
 void LocalConnection::tell_next() noexcept {
   News news;
   verbs::ConnectionEnd* end = nullptr;
@@ -184,7 +184,7 @@ bool LocalConnection::confirm() noexcept {
     return false;
   }
   state_ = State::kEstablished;
-  if (peer_->state_ != State::kReplied) return true;  // it has heard of us already
+  if (peer_->state_ != State::kReplied) return true;  // the peer is established already
   peer_->state_ = State::kEstablished;
   peer_->tell(What::kEstablished);
   return true;
@@ -217,7 +217,7 @@ transport::Endpoints LocalConnection::endpoints() const noexcept {
   return endpoints_;
 }
 
-// The depths of both ends, as the other end has told them.
+// Sets the read depths of both ends, as received from the other end.
 bool LocalConnection::attributes(ibv_qp_state state, ibv_qp_attr& attr, int& mask) noexcept {
   static constexpr int kMaxReads = 16;
   const verbs::Device& device = adapter_.device();
@@ -360,7 +360,7 @@ class LocalConnector final : public verbs::Connector {
   verbs::Adapter& adapter_;
 };
 
-// Every address of this machine is on the first device.
+// All addresses of this machine belong to the first device.
 std::optional<verbs::Place> place_of(const transport::SocketAddress& address,
                                      std::optional<std::uint16_t> pkey) {
   int count = 0;

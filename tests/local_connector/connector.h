@@ -24,7 +24,7 @@ class LocalListener;
 
 inline constexpr std::size_t kRoom = 128;  // bytes of private data, in either direction
 
-// Who listens where. One per process; its lock is a leaf and guards all connections as well.
+// The listeners, by port. One per process; its lock is a leaf and guards all connections as well.
 struct Exchange {
   std::mutex lock;
   std::map<std::uint16_t, LocalListener*> listeners;
@@ -36,7 +36,8 @@ struct Exchange {
 
 using Bytes = std::vector<std::byte>;
 
-// One end. What it has to tell its QP waits in a queue and is told by the driver of its adapter.
+// One end of a connection. Its notifications for its QP are queued, and delivered by the driver of
+// its adapter.
 class LocalConnection final : public verbs::CmConnection {
  public:
   // Active side.
@@ -60,7 +61,7 @@ class LocalConnection final : public verbs::CmConnection {
   void disconnect(bool answers) noexcept override;
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
 
-  // The consumer refuses.
+  // Called when the consumer rejects the request.
   void reject(transport::PrivateData data) noexcept;
   [[nodiscard]] const Bytes& request() const noexcept { return request_; }
   [[nodiscard]] const verbs::QpTerms& peer_terms() const noexcept { return peer_terms_; }
@@ -80,10 +81,10 @@ class LocalConnection final : public verbs::CmConnection {
     Bytes data;
   };
 
-  // With the exchange's lock.
+  // REQUIRES: the exchange's lock is held.
   void tell(What what, Bytes data = {});
   void tell_peer_and_part(What what, Bytes data = {});
-  void tell_next() noexcept;  // by the driver
+  void tell_next() noexcept;  // called by the driver, without the lock
 
   verbs::Adapter& adapter_;
   verbs::ConnectionEnd* end_;
@@ -113,7 +114,7 @@ class LocalIncoming final : public transport::IncomingConnection {
   void reject(transport::PrivateData private_data) noexcept override;
 
  private:
-  std::unique_ptr<LocalConnection> connection_;  // null: decided
+  std::unique_ptr<LocalConnection> connection_;  // null: accepted or rejected
   const Bytes data_;
   const transport::Endpoints endpoints_;
   const int read_in_;
@@ -130,7 +131,7 @@ class LocalListener final : public transport::Listener {
   [[nodiscard]] const transport::SocketAddress& address() const noexcept override {
     return address_;
   }
-  // With the exchange's lock.
+  // Queues a request. REQUIRES: the exchange's lock is held.
   void ask(LocalConnection& active);
 
  private:
@@ -140,7 +141,7 @@ class LocalListener final : public transport::Listener {
   transport::ListenSink& sink_;
   transport::SocketAddress address_;
   DAT_CONN_QUAL conn_qual_ = 0;
-  std::uint16_t port_ = 0;                                // 0: not entered
+  std::uint16_t port_ = 0;                                // 0: not in the exchange
   std::deque<std::unique_ptr<LocalConnection>> waiting_;  // under the exchange's lock
   SinkGate gate_;
 };

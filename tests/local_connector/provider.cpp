@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The entry points of libdapllocal.so.2, a provider of tests.
+// The entry points of libdapllocal.so.2, a provider for tests.
 #include <dat/udat.h>
 
 #include <dat/dat_registry.h>
@@ -30,7 +30,7 @@ constexpr udapl::dapl::ProviderKit kKit =
     udapl::dapl::make_provider_kit<udapl::verbs::Qp, udapl::verbs::Cq, udapl::verbs::Srq>(
         &open_adapter);
 
-// Before anything else of this library runs, as the level counts for its loading, too.
+// Runs before all other code of this library, as the level applies to its loading, too.
 [[gnu::constructor]] void read_trace_level() {
   udapl::trace::init("dapl-local", "DAPL_TRACE_LEVEL");
 }
