@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A program that uses libdat2 before its constructors, from its main function and after the
-// destructors of libdat2. Prints what came back; process.cpp knows what that must be.
+// A program that uses libdat2 before the constructors of libdat2 have run, in main(), and after its
+// destructors. Prints the results; process.cpp checks them.
 #include "tests/loader/outer.h"
 
 int main() { print("main", ask()); }

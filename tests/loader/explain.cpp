@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What the user is told on stderr, and when nothing is said.
+// What is printed to stderr for the user, and when nothing is.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(library_missing) {
     BOOST_TEST(contains(text, conf_path() + " line 1: libnone.so.7: cannot open shared object "
                                             "file: No such file or directory\n"));
     open_ia("two", &ia);
-    BOOST_TEST(captured.text() == text);  // the same library, told once
+    BOOST_TEST(captured.text() == text);  // the same library is reported once
   });
 }
 
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(fallback_is_mentioned) {
   });
 }
 
-// MPI libraries open every name of the file to see what is there.
+// MPI libraries open every name of the file to find out which devices exist.
 BOOST_AUTO_TEST_CASE(absent_devices_are_quiet) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += entry("ia" + std::to_string(i), stub("good"), "open_fails");

@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(ext_open_failures) {
     BOOST_TEST(open(unknown.data()) == 0x800A0064U);
     BOOST_TEST(open(name.data()) == kStubOpenFailure);
     BOOST_TEST(log_of("good").finis == 1);
-    BOOST_TEST_REQUIRE(open(next.data()) == 0U);  // each candidate gets the arguments anew
+    BOOST_TEST_REQUIRE(open(next.data()) == 0U);  // each candidate gets the arguments afresh
     BOOST_TEST(log_of("good").extension_argument == kArgument);
     BOOST_TEST(dat_extension_op(object, DAT_CLOSE_EXTENSION_BASE) == 0U);
   });

@@ -31,7 +31,7 @@ void try_ia(char* name) {
   std::printf("open %s: 0x%08x\n", name, opened);
   if (opened != DAT_SUCCESS) return;
   DAT_PZ_HANDLE pz = nullptr;
-  // The stub answers with its IA's number, if the registry translates both ways.
+  // If the registry translates handles both ways, the stub returns the number of its IA.
   const DAT_RETURN created = pz_create(ia, &pz);
   std::printf("ia %p, pz_create 0x%08x %s\n", ia, created, pz == ia ? "same" : "different");
   const DAT_RETURN closed = close_ia(ia, DAT_CLOSE_ABRUPT_FLAG);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Every function that libdat2 passes on: it reaches the right slot, with all arguments unchanged,
-// its result comes back unchanged, and a handle that is none gives the documented code without
+// Every function that libdat2 forwards: it reaches the right slot, with all arguments unchanged,
+// its result is returned unchanged, and an invalid handle gives the documented code without
 // reaching the provider.
 #define BOOST_TEST_MODULE loader_forwarders
 #include <dat/dat_registry.h>
@@ -22,12 +22,12 @@
 
 namespace {
 
-constexpr DAT_RETURN kReturned = 0x1234FACEU;  // what every slot returns: nothing like a code
+constexpr DAT_RETURN kReturned = 0x1234FACEU;  // returned by every slot: not a DAT code
 
-// What the last call of a slot was.
+// The last call of a slot.
 struct Recorded {
   const char* slot = nullptr;
-  std::vector<unsigned char> arguments;  // of all, one after the other
+  std::vector<unsigned char> arguments;  // their bytes, one after the other
 };
 Recorded recorded;
 
@@ -116,8 +116,8 @@ struct Case {
   Kind kind;
   const char* slot;
   DAT_RETURN null_result;
-  // Calls the function with this handle and distinctive arguments; gives the result and the bytes
-  // that the slot must see for `seen` as handle.
+  // Calls the function with this handle and distinctive arguments. Returns its result, and in
+  // `expected` the bytes that the slot must see, with `seen` as the handle.
   std::function<DAT_RETURN(DAT_HANDLE handle, DAT_HANDLE seen,
                            std::vector<unsigned char>& expected)>
       call;
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(slot_arguments_and_result) {
       std::vector<DAT_HANDLE> handles;
       if (test.kind != Kind::kIa) handles.push_back(&world.object);
       if (test.kind != Kind::kPlain) handles.push_back(world.ia);
-      if (test.kind == Kind::kIa) handles.push_back(&world.object);  // as in an old async event
+      if (test.kind == Kind::kIa) handles.push_back(&world.object);  // as in old async events
       for (const DAT_HANDLE handle : handles) {
         std::vector<unsigned char> expected;
         recorded = {};

@@ -17,7 +17,7 @@ std::string packaged(const std::string& library) {
 }
 
 std::string run_on(const std::string& libdat2, const std::string& names, const std::string& conf) {
-  // The packaged registry leaks, which is not what is tested.
+  // The packaged registry leaks memory, which is not tested here.
   const char* leaks = libdat2 == OUR_LIBDAT2 ? "" : "env ASAN_OPTIONS=detect_leaks=0 ";
   return output_of(leaks + std::string(FOREIGN_PROGRAM " ") + libdat2 + " global " + names, conf);
 }
@@ -26,19 +26,19 @@ std::string run_on(const std::string& libdat2, const std::string& names, const s
 
 BOOST_FIXTURE_TEST_SUITE(interchange, LoaderEnv)
 
-// There is no RDMA device of that name: each provider says so in its own way, and we pass it on.
+// There is no RDMA device of that name. Each provider returns its own code, which is passed on.
 BOOST_AUTO_TEST_CASE(packaged_providers_report_their_own_error) {
   for (const char* provider : kProviders) {
     conf(entry("ia", packaged(provider), "nosuchdevice 1"));
     const std::string ours = run_on(OUR_LIBDAT2, "ia", conf_path());
     BOOST_TEST_INFO(provider << " on ours: " << ours);
     BOOST_TEST(ours == run_on(packaged("libdat2.so.2"), "ia", conf_path()));
-    BOOST_TEST(contains(ours, "open ia: 0x00"));  // without class bits, so surely not ours
+    BOOST_TEST(contains(ours, "open ia: 0x00"));  // without class bits, so not from our registry
     BOOST_TEST(contains(ours, "exit 0\n"));
   }
 }
 
-// Without a blank in ia_params they register nothing, and would crash if their fini was called.
+// If ia_params has no blank, they register nothing, and would crash if their fini were called.
 BOOST_AUTO_TEST_CASE(packaged_providers_that_register_nothing) {
   for (const char* provider : kProviders) {
     conf(entry("ia", packaged(provider), "noblank"));

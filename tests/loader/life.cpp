@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(reg_two_providers_keep_apart) {
     BOOST_TEST_REQUIRE(open_ia("two", &two) == 0U);
     BOOST_TEST(log_of("good").opens == 1);
     BOOST_TEST(log_of("second").opens == 1);
-    // Through the table and back: pz_create of the stub asks for its IA's number.
+    // Through the table and back: pz_create of the stub returns the number of its IA.
     DAT_PZ_HANDLE number = nullptr;
     BOOST_TEST(dat_pz_create(two, &number) == 0U);
     BOOST_TEST(number == two);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dat_registry_list_providers and what dat.conf means to it. Names are those of the checklist in
-// the semantics reference.
+// dat_registry_list_providers and its use of dat.conf. Names are those of the checklist in the
+// semantics reference.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <limits>
@@ -20,7 +20,7 @@ struct Listed {
   std::vector<DAT_PROVIDER_INFO> infos;
 };
 
-// Asks with room for `max` entries.
+// Calls the function with room for `max` entries.
 Listed list_providers(DAT_COUNT max) {
   Listed listed;
   listed.infos.resize(static_cast<std::size_t>(max));
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(reg_list_zero_max) {
   });
 }
 
-// Not "all", and not an error: what the old library does.
+// Neither "all" nor an error, as in the old library.
 BOOST_AUTO_TEST_CASE(reg_list_negative_max) {
   conf(numbered_entries(3));
   run([] {
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(reg_list_null_list) {
     count = -1;
     BOOST_TEST(dat_registry_list_providers(2, &count, hole) == 0x80060027U);
     BOOST_TEST(count == 0);
-    BOOST_TEST(info.ia_name[0] == '\0');  // nothing is written unless all is
+    BOOST_TEST(info.ia_name[0] == '\0');  // either all entries are written or none
     BOOST_TEST(dat_registry_list_providers(1, &count, hole) == 0U);  // the hole is not reached
   });
 }
@@ -212,7 +212,8 @@ BOOST_AUTO_TEST_CASE(reg_conf_crlf) {
   run([] { BOOST_TEST(total() == 1); });
 }
 
-// The first call comes while no descriptor is free: it says so, and a later one reads dat.conf.
+// The first call is made while no descriptor is free: it fails with that error, and a later call
+// reads dat.conf.
 BOOST_AUTO_TEST_CASE(reg_list_without_descriptors) {
   conf(numbered_entries(2));
   run([] {

@@ -54,7 +54,7 @@ void LoaderEnv::conf(const std::string& text) {
 }
 
 void LoaderEnv::run(const std::function<void()>& body) const {
-  std::signal(SIGCHLD, SIG_DFL);  // Boost.Test takes the end of a child for a failure of ours
+  std::signal(SIGCHLD, SIG_DFL);  // Boost.Test would treat the end of a child as a failed test
   std::cout.flush();
   const pid_t pid = ::fork();
   BOOST_TEST_REQUIRE(pid >= 0);

@@ -8,8 +8,8 @@
 
 #include "tests/stub_provider/stub.h"
 
-// The world of one test of libdat2: a folder, a dat.conf in it, and a process of its own, because
-// the library reads its configuration once in a process. Several Envs may exist; not thread safe.
+// The environment of one test of libdat2: a folder, a dat.conf in it, and a separate process,
+// because the library reads its configuration once per process. Several may exist; not thread-safe.
 class LoaderEnv {
  public:
   LoaderEnv();
@@ -17,7 +17,7 @@ class LoaderEnv {
   LoaderEnv(const LoaderEnv&) = delete;
   LoaderEnv& operator=(const LoaderEnv&) = delete;
 
-  // Writes the dat.conf; the child processes are told of it by DAT_OVERRIDE.
+  // Writes the dat.conf; the child processes find it through DAT_OVERRIDE.
   void conf(const std::string& text);
   [[nodiscard]] const std::string& folder() const { return folder_; }
   [[nodiscard]] std::string conf_path() const { return folder_ + "/dat.conf"; }
@@ -30,7 +30,7 @@ class LoaderEnv {
   std::string folder_;
 };
 
-// The file of a variant of the stub provider.
+// The path of a variant of the stub provider.
 std::string stub(const std::string& variant);
 
 // A line of dat.conf, with its newline.
@@ -39,10 +39,10 @@ std::string entry(const std::string& name, const std::string& library,
                   const std::string& safety = "nonthreadsafe",
                   const std::string& default_word = "default");
 
-// What a stub library that is loaded in this process has recorded.
+// The record of a stub library that is loaded in this process.
 const StubLog& log_of(const std::string& variant);
 
-// dat_ia_openv with a queue length of 8; version 2.0 and not thread safe unless told otherwise.
+// Calls dat_ia_openv with a queue length of 8; by default version 2.0 and not thread-safe.
 DAT_RETURN open_ia(const std::string& name, DAT_IA_HANDLE* ia, DAT_UINT32 major = 2,
                    DAT_UINT32 minor = 0, DAT_BOOLEAN thread_safe = DAT_FALSE);
 DAT_RETURN close_ia(DAT_IA_HANDLE ia);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Opening through the C API: which library is used, and which error comes back. Names are those of
+// Opening through the C API: which library is used, and which error is returned. Names are those of
 // the checklist in the semantics reference.
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(reg_open_null_name) {
     std::string name = "ia";
     BOOST_TEST(dat_ia_openv(name.data(), 8, &evd, nullptr, 2, 0, DAT_FALSE) == 0x8005000BU);
     BOOST_TEST_REQUIRE(dat_ia_openv(name.data(), 8, nullptr, &ia, 2, 0, DAT_FALSE) == 0U);
-    BOOST_TEST(close_ia(ia) == 0U);  // whether the EVD may be null is the provider's business
+    BOOST_TEST(close_ia(ia) == 0U);  // whether the EVD may be null is up to the provider
   });
 }
 

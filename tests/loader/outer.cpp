@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// A library that uses libdat2 without needing it, and is linked after it: its constructors run
-// before those of libdat2, its destructors after.
+// A library that uses libdat2 without a DT_NEEDED entry for it, and is linked after it: its
+// constructors run before those of libdat2, its destructors after.
 #include "tests/loader/outer.h"
 
 #include <dat/dat_registry.h>
@@ -19,7 +19,7 @@ Answers ask() {
   return answers;
 }
 
-// write, not printf: there are no streams yet, or any more.
+// Uses write, not printf: streams may not exist yet, or not any more.
 void print(const char* when, const Answers& answers) {
   char text[128];
   const int length =

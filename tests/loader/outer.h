@@ -3,7 +3,7 @@
 
 #include <dat/udat.h>
 
-// What libdat2 answers to a list, an open and a close.
+// What libdat2 returns for a list, an open and a close.
 struct Answers {
   DAT_RETURN list = 1;
   DAT_RETURN open = 1;

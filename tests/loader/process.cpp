@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// How libdat2 comes into a process and leaves it, with programs of their own.
+// How libdat2 is loaded into a process and unloaded, tested with separate programs.
 #include "tests/loader/process.h"
 
 #include <array>

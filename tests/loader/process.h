@@ -3,5 +3,6 @@
 
 #include <string>
 
-// What a program prints, its exit status on the last line. `conf` is the dat.conf it is to use.
+// Runs a program with the dat.conf `conf`; returns its output, with its exit status in the last
+// line.
 std::string output_of(const std::string& command, const std::string& conf);

@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(retcode_class_bits) {
     std::string absent = "absent", unknown = "unknown";
     const DAT_PROVIDER_INFO info = make_info("ia");
     const DAT_PROVIDER provider{};
-    // Not dat_strerror, and not what providers return: docs/compatibility.md.
+    // Not checked: dat_strerror, and codes from providers, see docs/compatibility.md.
     const DAT_RETURN codes[] = {
         open_ia("absent", &ia),
         open_ia("unknown", &ia),
@@ -53,8 +53,8 @@ BOOST_AUTO_TEST_CASE(retcode_class_bits) {
   });
 }
 
-// The tables are checked in tests/unit/dat; here, that the exported function is that one.
-// Which code, of functions whose other tests look at what they do.
+// The codes of functions whose effects other tests check. The tables of names are checked in
+// tests/unit/dat.
 BOOST_AUTO_TEST_CASE(retcode_types) {
   conf(entry("absent", "/nowhere/none.so") + entry("good", stub("good"), "good"));
   run([] {
