@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""datmesh as jobs of mpirun, on this host and on network namespaces.
+"""Runs datmesh as jobs of mpirun, on this host and in network namespaces.
 
-usage: mesh.py DATMESH NAMESPACES BUILD_FOLDER      DAT_OVERRIDE names a dat.conf with the IA "soft"
+usage: mesh.py DATMESH NAMESPACES BUILD_FOLDER      with DAT_OVERRIDE set to a dat.conf with the IA "soft"
 """
 
 import json

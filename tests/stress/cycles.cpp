@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-// 10,000 connections after another leave nothing behind.
+// 10,000 connections one after the other leave nothing behind.
 namespace conformance {
 
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr int kWarmUp = 500;
 constexpr int kCycles = 10000;
 constexpr long kAllowedGrowth =
-    1L << 20;  // bytes: allocator slack, a tenth of one leaked kilobyte a cycle
+    1L << 20;  // bytes: allocator slack; a tenth of what one leaked kilobyte per cycle would be
 
 struct Usage {
   long resident = 0;  // bytes

@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(two_hundred_all_exchanging) {
                               nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
   }
   // Requests arrive in any order: which passive EP serves which active one does not matter to the
-  // exchange, but each link must know its partner. The first message says it.
+  // exchange, but each link must know its partner. The first message identifies it.
   for (Link& link : links) {
     const DAT_EVENT event = expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
     REQUIRE_OK(link.passive.post_recv(link.passive_in, kSize, 1));

@@ -9,8 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// kill -9 of the peer in the middle of a transfer. The peer is this program again, running one of
-// the cases of suite `peer` (disabled otherwise), told the conn qual by an environment variable.
+// kill -9 of the peer in the middle of a transfer. The peer is another process of this program that
+// runs a case of suite `peer` (disabled otherwise) and gets the conn qual in an environment
+// variable.
 namespace conformance {
 
 namespace {
@@ -99,7 +100,7 @@ struct Server {
   Psp psp;
 };
 
-// A client: connects and exchanges messages with an echo, never more than kDepth under way.
+// A client: connects and exchanges messages with an echo, never more than kDepth in flight.
 struct Client {
   Client() : pz(make_pz(ia)), buffer(ia, pz, kSize) { end.create(ia, pz, nullptr); }
   // Sends `count` messages, each after the echo of the last.
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(killed_peer)
 
-// The survivor is the active side, with sends under way and receives outstanding.
+// The survivor is the active side, with sends in flight and receives outstanding.
 BOOST_AUTO_TEST_CASE(passive_side_killed_then_connect_anew) {
   Client client;
   for (int life = 0; life < 3; ++life) {
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(passive_side_killed_then_connect_anew) {
     peer.kill();
     expect_connection_end(client.end.connect_evd);
     BOOST_CHECK_EQUAL(ep_state(client.end.ep), DAT_EP_STATE_DISCONNECTED);
-    // Every post completes exactly once, whatever had been echoed by then.
+    // Every post completes exactly once, no matter how much was echoed before.
     for (int i = 0; i < kUnderWay; ++i) expect_event(client.end.recv_evd, DAT_DTO_COMPLETION_EVENT);
     for (int i = 0; i < kUnderWay; ++i)
       expect_event(client.end.request_evd, DAT_DTO_COMPLETION_EVENT);

@@ -10,15 +10,15 @@
 #include <thread>
 #include <vector>
 
-// A thread that polls memory and makes no DAT call: whoever sees the last byte of a Write, of a
-// receive buffer or of the sink of a Read sees all of it.
+// A thread polls memory and makes no DAT call: if it sees the last byte of a Write, of a receive
+// buffer or of the sink of a Read, it must see all of it.
 namespace conformance {
 
 namespace {
 
-constexpr std::size_t kMost = 100000;  // what is received into place is among them
+constexpr std::size_t kMost = 100000;  // large enough to be received directly into place
 constexpr std::size_t kOften = 16384;
-constexpr int kBurst = 40;  // bytes count operations modulo 256
+constexpr int kBurst = 40;  // less than 256: a byte identifies an operation
 constexpr auto kTime = std::chrono::seconds(6);
 
 enum class Path { kWrite, kSend, kRead };
@@ -28,7 +28,7 @@ std::uint8_t load(const std::uint8_t& byte) {
       .load(std::memory_order_acquire);
 }
 
-// Looks at a piece of memory all the time.
+// Polls a piece of memory continuously.
 class Poller {
  public:
   explicit Poller(const std::vector<std::uint8_t>& memory)
@@ -37,7 +37,7 @@ class Poller {
     over_ = true;
     thread_.join();
   }
-  // Starts to look at other bytes, which all have the same value.
+  // Starts to poll other bytes, which all have the same value.
   void watch(std::size_t offset, std::size_t size) { where_ = std::uint64_t{offset} << 32 | size; }
   void look_away() {
     where_ = 0;
@@ -92,7 +92,7 @@ struct Run : private Deep, Pair {
     connect();
   }
 
-  // One burst to `offset`; every operation has the next value in all its bytes.
+  // Makes one burst to `offset`; every operation writes the next value to all its bytes.
   void burst(Path path, std::size_t offset, std::size_t size) {
     for (int i = 0; i < kBurst; ++i) {
       Buffer& from = *sources[static_cast<std::size_t>(i)];
@@ -123,7 +123,7 @@ struct Run : private Deep, Pair {
       expect_dto(active.request_evd, DAT_DTO_SUCCESS, i);
       if (path == Path::kSend) expect_dto(passive.recv_evd, DAT_DTO_SUCCESS, i);
     }
-    // The last Write is placed when a Read that was posted behind it is done.
+    // The last Write has been placed when a Read that was posted after it completes.
     if (path != Path::kWrite) return;
     DAT_RMR_TRIPLET nothing = target.remote(0);
     REQUIRE_OK(dat_ep_post_rdma_read(active.ep, 0, nullptr, cookie(99), &nothing,
