@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Deliberate defects of the provider core. Each is (name, file, what is there, what takes its place, groups).
+"""Deliberate defects of the provider core. Each is (name, file, old text, new text, groups).
 
-What is there has to be there exactly once, and is code: a comment may be reworded at any time. The groups of the
-conformance suite are run first, because they are the likely ones; the whole suite decides.
+The old text must occur exactly once in the file and must be code, because comments may be reworded at any time. The
+given groups of the conformance suite are run first, because they are likely to fail; then the whole suite decides.
 """
 
 DEFECTS = [

@@ -25,7 +25,7 @@ from defects import DEFECTS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARY = "lib/libdaplsoft.so.2"
-# A defect may leave a test waiting for what never comes. The longest of the suite takes a few seconds.
+# A defect may make a test wait for an event that never comes. The longest test of the suite takes a few seconds.
 TEST_SECONDS = 60
 TABLES = {"nonthreadsafe": [], "threadsafe": ["--threadsafe"]}
 
@@ -54,7 +54,7 @@ class Stale(Exception):
 
 
 class Caught(Exception):
-    """What noticed the defect."""
+    """Carries the name of the test that noticed the defect."""
 
 
 def run(*words, **options):
@@ -63,7 +63,7 @@ def run(*words, **options):
 
 
 class Tree:
-    """A built tree, and the folder in which providers with a defect are made from it."""
+    """A built tree, and the folder in which providers with a defect are built from it."""
 
     def __init__(self, build, jobs):
         self.build = os.path.abspath(build)
@@ -87,7 +87,7 @@ class Tree:
         return result.stdout
 
     def read_deps(self):
-        """object -> the files it was compiled from."""
+        """Returns a map from each object to the files from which it was compiled."""
         deps = {}
         for line in self.ninja("deps").splitlines():
             if line.startswith(" "):
@@ -101,7 +101,7 @@ class Tree:
         return sorted(name for name, files in self.deps.items() if any(file.endswith("/" + path) for file in files))
 
     def compile(self, name, path):
-        """The object with the changed file, whose copy is found before the tree's."""
+        """Compiles the object with the changed copy of the file, which is found before the one of the tree."""
         command = list(self.compilers[name])
         output = os.path.join(self.work, "objects", name)
         os.makedirs(os.path.dirname(output), exist_ok=True)
@@ -119,7 +119,7 @@ class Tree:
         return output
 
     def make_provider(self, path, text):
-        """The provider with another text of one file; of none: as it is."""
+        """Builds the provider with `text` in place of the contents of the file `path`."""
         for folder in ("overlay", "objects"):
             shutil.rmtree(os.path.join(self.work, folder), ignore_errors=True)
         copy = os.path.join(self.work, "overlay", path)
@@ -132,7 +132,7 @@ class Tree:
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             made = dict(zip(names, pool.map(lambda name: self.compile(name, path), names)))
         command = [made.pop(word, word) for word in self.link]
-        # What is left is in an archive, whose member is not taken when its symbols are there already.
+        # The other objects are also in an archive. The linker does not use those members if their symbols are defined.
         archive = next(at for at, word in enumerate(command) if word.endswith(".a"))
         command[archive:archive] = made.values()
         library = os.path.join(self.work, "libdaplsoft.so.2")
@@ -168,7 +168,7 @@ class Tree:
         return set(re.findall(r"^(\w+)\*?", listed, re.MULTILINE))
 
     def look(self, suites):
-        """The likely suites first, then everything, each with both tables."""
+        """Runs the likely suites first, then all of them, each with both tables."""
         there = [suite for suite in suites.split(",") if suite in self.suites()]
         for tests in ([",".join(there)] if there else []) + [""]:
             for table in TABLES:
@@ -210,7 +210,7 @@ def page(results):
 
 
 def check():
-    """Complaints about defects that no longer fit the source."""
+    """Prints the defects that no longer fit the source."""
     complaints = []
     for defect in DEFECTS:
         try:
@@ -241,7 +241,7 @@ def main():
     tree = Tree(arguments.build, arguments.jobs)
     chosen = [defect for defect in DEFECTS if not arguments.only or defect[0] in arguments.only]
     try:
-        # Made the same way, but without a defect, it has to pass.
+        # A provider that is built in the same way, but without a defect, must pass.
         tree.make_provider(chosen[0][1], read(chosen[0][1]))
         likely = ",".join(sorted(set(",".join(defect[4] for defect in chosen).split(",")) & tree.suites()))
         for table in TABLES:
