@@ -53,8 +53,7 @@ BOOST_AUTO_TEST_CASE(retcode_class_bits) {
   });
 }
 
-// The codes of functions whose effects other tests check. The tables of names are checked in
-// tests/unit/dat.
+// The codes of functions whose effects other tests check.
 BOOST_AUTO_TEST_CASE(retcode_types) {
   conf(entry("absent", "/nowhere/none.so") + entry("good", stub("good"), "good"));
   run([] {
@@ -114,6 +113,7 @@ BOOST_AUTO_TEST_CASE(read_conf_visits_what_a_file_has_in_its_order) {
   });
 }
 
+// The tables are checked in tests/unit/dat; this checks that the exported function uses them.
 BOOST_AUTO_TEST_CASE(strerror_all_types_and_subtypes) {
   run([] {
     const char* major = nullptr;
