@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 namespace udapl::verbs {
@@ -140,8 +141,14 @@ void Connection::on_failed(CmConnection& connection, SetupFailure why,
 }
 
 void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
+  if (why == Loss::kEndedByPeer) look_for_failure();
   const QpGuard guard(lock_);
   if (&connection != cm_.get()) return;
+  const trace::About about(shared_.init.context);
+  // On iWARP the kernel has flushed the QP by now, which is no failure.
+  if (const std::optional<ibv_wc_status> failed = queue_.failed();
+      failed.has_value() && *failed != IBV_WC_WR_FLUSH_ERR && connected())
+    return handle_failure(*failed);
   const bool drained = queue_.drained();
   if (why == Loss::kEndedByPeer && state_ == QpState::kDraining && drained)
     return take(QpEvent::kDrained);  // all requests had completed before the peer ended it

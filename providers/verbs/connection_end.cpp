@@ -103,6 +103,21 @@ void Connection::break_connection(transport::BreakCause cause) noexcept {
   take(QpEvent::kBroken);
 }
 
+// A completion that says why the connection ended may lie in a CQ that no thread polls. Scanning
+// finds it before the message of the peer, which has ended the connection because of it.
+void Connection::look_for_failure() noexcept {
+  Cq* request_cq = nullptr;
+  Cq* recv_cq = nullptr;
+  {
+    const QpGuard guard(lock_);
+    if (!connected()) return;
+    request_cq = &queue_.request_cq();
+    recv_cq = &queue_.recv_cq();
+  }
+  request_cq->scan();
+  if (recv_cq != request_cq) recv_cq->scan();
+}
+
 // ---- graceful disconnect -----------------------------------------------------------------------
 
 // Scans the CQ for a consumer that does not poll.
@@ -121,18 +136,19 @@ void Connection::look_for_drain() noexcept {
 
 // ---- reports and events ------------------------------------------------------------------------
 
+void Connection::handle_failure(ibv_wc_status status) noexcept {
+  UDAPL_TRACE(kNormal, "QP %p: work failed: %s (%s)", static_cast<const void*>(&shared_.qp),
+              ::ibv_wc_status_str(status), name_of(status));
+  break_connection({reason_of(status), ::ibv_wc_status_str(status)});
+}
+
 // Called by the reactor thread: handles the findings of polls and posts.
 void Connection::handle_reports() noexcept {
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
   if (!connected()) return check_watermarks();
   const std::optional<ibv_wc_status> failed = queue_.failed();
-  if (failed.has_value()) {
-    const ibv_wc_status status = *failed;
-    UDAPL_TRACE(kNormal, "QP %p: work failed: %s (%s)", static_cast<const void*>(&shared_.qp),
-                ::ibv_wc_status_str(status), name_of(status));
-    return break_connection({reason_of(status), ::ibv_wc_status_str(status)});
-  }
+  if (failed.has_value()) return handle_failure(*failed);
   if (state_ == QpState::kDraining && queue_.drained()) return take(QpEvent::kDrained);
   check_watermarks();
 }

@@ -118,6 +118,7 @@ class Queue {
   [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }
   [[nodiscard]] bool own_receives() const noexcept { return own_receives_; }  // no SRQ
   [[nodiscard]] Cq& request_cq() const noexcept { return *request_cq_; }
+  [[nodiscard]] Cq& recv_cq() const noexcept { return *recv_cq_; }
   // A set-up begins: discards earlier findings.
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
   // Moves the ibv_qp to `state`, with the attributes that the two ends have agreed upon, the limits

@@ -75,6 +75,21 @@ BOOST_AUTO_TEST_CASE(dto_recv_too_small_status, *covers("dto_recv_too_small")) {
   BOOST_CHECK_EQUAL(receive_too_much(pair), DAT_DTO_ERR_LOCAL_LENGTH);
 }
 
+// The receiver polls nothing: its connection broke all the same, although the sender is the first
+// to notice and ends it.
+BOOST_AUTO_TEST_CASE(dto_recv_too_small_unpolled, *covers("dto_recv_too_small")) {
+  Pair pair;
+  const Buffer out(pair.ia, pair.pz, kPage);
+  const Buffer in(pair.ia, pair.pz, kPage);
+  pair.connect();
+  REQUIRE_OK(pair.passive.post_recv(in, 100, 1));
+  REQUIRE_OK(pair.active.post_send(out, 101, 2));
+  expect_event(pair.active.request_evd, DAT_DTO_COMPLETION_EVENT);
+  expect_connection_end(pair.active.connect_evd);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+  expect_dto_failure(pair.passive.recv_evd, 1);
+}
+
 BOOST_AUTO_TEST_CASE(dto_post_disconnected_flush, *covers("ofa_2_1_10_posts_when_disconnected")) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
