@@ -34,7 +34,7 @@ std::string advice_for_library(std::string_view path, std::string_view failure) 
     return "a build of " + quoted(path) + " that fits the libraries of this machine";
   if (has(failure, "invalid ELF header") || has(failure, "file too short") ||
       has(failure, "wrong ELF class") || has(failure, "not a dynamic"))
-    return "a shared library for this processor: " + quoted(path) + " is none";
+    return "a shared library for this processor: " + quoted(path) + " is not one";
   if (has(failure, "failed to map segment") || has(failure, "Cannot allocate memory"))
     return "higher limits of memory for this process (ulimit -v), or a file system that permits "
            "programs";
@@ -53,8 +53,7 @@ std::string advice_for_library(std::string_view path, std::string_view failure) 
 }
 
 std::string advice_for_no_entry_points(std::string_view path) {
-  return "the library of a DAT 2.0 provider in the fifth field: " + quoted(path) +
-         " is something else";
+  return "the library of a DAT 2.0 provider in the fifth field: " + quoted(path) + " is not one";
 }
 
 std::string advice_for_no_registration() {
@@ -76,7 +75,7 @@ std::string advice_for_status(DAT_RETURN status, bool reason_given) {
       break;
   }
   if (reason_given) return {};
-  return "DAPL_DBG_TYPE=0xffff in the environment, with which OpenFabrics providers say more, on "
+  return "DAPL_DBG_TYPE=0xffff in the environment, with which OpenFabrics providers print more, on "
          "their standard output";
 }
 

@@ -61,7 +61,7 @@ const char* explain(DAT_RETURN status) noexcept {
   const char* type = type_name(status);
   const char* subtype = subtype_name(status);
   if (subtype == nullptr) subtype = "";
-  std::snprintf(unknown, sizeof unknown, "%s%s%s (0x%x): no cause was told",
+  std::snprintf(unknown, sizeof unknown, "%s%s%s (0x%x): no cause recorded",
                 type != nullptr ? type : "unknown error", *subtype != '\0' ? ", " : "", subtype,
                 status);
   return unknown;

@@ -24,7 +24,7 @@ namespace {
 
 // No real file is that large; the limit is for an override that names an endless device.
 constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
-constexpr const char* kNothingCame = "it is a pipe or a device from which nothing came in time";
+constexpr const char* kNothingCame = "it is a pipe or a device that delivered no data in time";
 
 std::string describe(int error) { return ErrnoText(error).c_str(); }
 

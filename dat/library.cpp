@@ -19,7 +19,7 @@ void make_registry_global() {
   if (::dladdr(reinterpret_cast<const void*>(&make_registry_global), &self) == 0) return;
   static void* const handle = ::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
   // In a program into which the registry is linked, there is no such library, and no need for it.
-  if (handle == nullptr) UDAPL_TRACE(kDetail, "%s stays as visible as it is", self.dli_fname);
+  if (handle == nullptr) UDAPL_TRACE(kDetail, "the visibility of %s is unchanged", self.dli_fname);
 }
 
 template <class Function>
@@ -39,7 +39,7 @@ LoadResult DlLoader::load(const std::string& path) {
   }
   if (struct stat status{}; path.find('/') != std::string::npos &&
                             ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    result.failure = path + ": it is no regular file";  // opening a FIFO would wait for a writer
+    result.failure = path + ": not a regular file";  // opening a FIFO would wait for a writer
     return result;
   }
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

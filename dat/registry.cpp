@@ -84,8 +84,8 @@ Status Registry::open_ia(const Registration& registration, const OpenRequest& re
   }
   if (IaTable::is_number(ia)) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INTERNAL_ERROR),
-                  "the provider of %s opened it and gave no IA: %p", quoted(request.name).c_str(),
-                  ia);
+                  "the provider of %s reported success without an IA handle: %p",
+                  quoted(request.name).c_str(), ia);
     return failure(DAT_INTERNAL_ERROR);
   }
   Result<DAT_IA_HANDLE> number = table_.insert(ia);

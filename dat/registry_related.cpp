@@ -35,7 +35,7 @@ Result<DAT_HA_RELATIONSHIP> Registry::related(DAT_NAME_PTR name_a, DAT_NAME_PTR 
     for (const DAT_NAME_PTR name : {name_a, name_b}) {
       if (tables_.knows(name)) continue;
       UDAPL_EXPLAIN(kNormal, dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
-                    "there is no %s", quoted(name).c_str());
+                    "%s is not registered", quoted(name).c_str());
       return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
     }
   }
@@ -52,7 +52,7 @@ Result<DAT_HA_RELATIONSHIP> Registry::related(DAT_NAME_PTR name_a, DAT_NAME_PTR 
   if (status_a.type() == DAT_PROVIDER_NOT_FOUND && status_b.type() == DAT_PROVIDER_NOT_FOUND)
     return DAT_HA_UNKNOWN;
   UDAPL_EXPLAIN(kNormal, dat_error(DAT_MODEL_NOT_SUPPORTED),
-                "the providers do not know: 0x%x, 0x%x", status_a.code(), status_b.code());
+                "neither provider answered: 0x%x, 0x%x", status_a.code(), status_b.code());
   return failure(DAT_MODEL_NOT_SUPPORTED);
 }
 

@@ -101,7 +101,7 @@ const char* open_file(const char* path) noexcept {
     return reason;
   }
   if (::fstat(opened.get(), &file_identity) != 0 || !S_ISREG(file_identity.st_mode))
-    return "it is no regular file";
+    return "not a regular file";
   if (file_identity.st_uid != ::geteuid()) return "it belongs to another user";
   if (file_identity.st_nlink != 1) return "it has more than one name (a hard link)";
   file = opened.release();

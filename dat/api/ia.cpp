@@ -24,7 +24,7 @@ UDAPL_API DAT_RETURN dat_ia_openv(const DAT_NAME_PTR provider, DAT_COUNT asynch_
     }
     if (ia_handle == nullptr) {
       UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA),
-                    "no place for the IA handle");
+                    "null pointer for the IA handle");
       return dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
     }
     Result<OpenedIa> opened = reg->open({provider, asynch_evd_min_qlen, asynch_evd_handle,

@@ -20,7 +20,7 @@ DAT_RETURN list_providers(Registry& reg, DAT_COUNT max, DAT_COUNT* count,
                           DAT_PROVIDER_INFO** list) {
   if (count == nullptr) {
     UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2),
-                  "no place for the number of entries");
+                  "null pointer for the number of entries");
     return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   }
   const std::vector<DAT_PROVIDER_INFO> providers = reg.list();

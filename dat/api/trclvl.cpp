@@ -48,7 +48,7 @@ UDAPL_API DAT_RETURN dat_trclvl_query(DAT_IA_HANDLE ia_handle, DAT_COUNT compone
   if (const DAT_RETURN code = query(__func__, ia_handle, target); code != DAT_SUCCESS) return code;
   if (component != DAT_TRCLVL_DAT && component != DAT_TRCLVL_DAPL)
     return refuse(DAT_INVALID_ARG2, "no such component:", component);
-  if (level == nullptr) return refuse(DAT_INVALID_ARG3, "no place for the level of", component);
+  if (level == nullptr) return refuse(DAT_INVALID_ARG3, "null pointer for the level of", component);
   if (component == DAT_TRCLVL_DAT) {
     *level = trace::level();
     return DAT_SUCCESS;

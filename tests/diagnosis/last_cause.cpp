@@ -42,8 +42,8 @@ BOOST_AUTO_TEST_CASE(nothing_has_failed) {
   run([] {
     BOOST_TEST(cause_of(DAT_SUCCESS) == "");
     BOOST_TEST(cause_of(DAT_CLASS_ERROR | DAT_INVALID_HANDLE | DAT_INVALID_HANDLE_EP) ==
-               "DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP (0x8005000c): no cause was told");
-    BOOST_TEST(cause_of(0x7ff0000) == "unknown error (0x7ff0000): no cause was told");
+               "DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP (0x8005000c): no cause recorded");
+    BOOST_TEST(cause_of(0x7ff0000) == "unknown error (0x7ff0000): no cause recorded");
     BOOST_TEST(dat_last_cause(0, nullptr) == 0x80060026U);
     BOOST_TEST(dats_set_last_cause(0, nullptr) == 0x80060026U);
   });
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(bad_argument) {
     BOOST_TEST(cause_of(freed) == "dat_ep_free: (nil) is not a handle");
     // Only the text of the latest failure is kept, so there is none for the earlier one.
     BOOST_TEST(cause_of(status) ==
-               "DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 (0x80060025): no cause was told");
+               "DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 (0x80060025): no cause recorded");
   });
 }
 
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(each_candidate_is_told) {
                             conf_path() + " line 2: "));
     BOOST_TEST(contains(text, " has no function dat_provider_init\n  try: the library of a DAT "));
     BOOST_TEST(contains(text,
-                        " did not register this name and version; are its ia_params "
-                        "\"nothing at all\" what it wants?\n"));
+                        " did not register this name and version; does it accept its ia_params "
+                        "\"nothing at all\"?\n"));
     BOOST_TEST(contains(text,
                         " did not open \"open_fails x\": it returned DAT_INVALID_ADDRESS and "
                         "gave no reason\n  try: a network interface or address"));
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(each_thread_has_its_own) {
     DAT_RETURN status = 0;
     const std::string text = failed_open("mine", &status);
     std::thread([status] {
-      BOOST_TEST(contains(cause_of(status), "no cause was told"));
+      BOOST_TEST(contains(cause_of(status), "no cause recorded"));
       BOOST_TEST(contains(failed_open("yours"), "cannot open \"yours\""));
     }).join();
     BOOST_TEST(cause_of(status) == text);

@@ -200,7 +200,7 @@ def text_file_as_library(world):
     library = world.write("lib.so", "This is not a library, but it is long enough to have been one. " * 9)
     world.conf(entry("ia", library, "lo 0"))
     return entry_told(world, f"{library}: invalid ELF header",
-                      f'a shared library for this processor: "{shown(library)}" is none', "lo 0", library)
+                      f'a shared library for this processor: "{shown(library)}" is not one', "lo 0", library)
 
 
 @case
@@ -318,7 +318,7 @@ def port_in_use(world):
         other.listen()
         port = other.getsockname()[1]
         return told(world, f"=cannot listen at 127.0.0.1:{port} (qualifier {port}): Address already in use (EADDRINUSE)\n"
-                    "try: another connection qualifier; `ss -ltnp` tells which program has this one", None,
+                    "try: another connection qualifier; `ss -ltnp` shows which program uses it", None,
                     words=("port", str(port)))
 
 
@@ -385,8 +385,8 @@ def provider_that_wants_other_parameters(world):
     library = world.stub("good")
     world.conf(entry("ia", library, "nothing"))
     return entry_told(
-        world, f'"{shown(library)}" did not register this name and version; are its ia_params "nothing" what '
-        "it wants?", "parameters in the seventh field that this provider understands, and the version that it "
+        world, f'"{shown(library)}" did not register this name and version; does it accept its ia_params '
+        "\"nothing\"?", "parameters in the seventh field that this provider understands, and the version that it "
         "has in the second", "nothing", library)
 
 

@@ -254,9 +254,9 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_not_ours_alone_is_refused) {
   BOOST_REQUIRE_EQUAL(::mkfifo(fifo.c_str(), 0600), 0);
   refused(fifo, "No such device or address (ENXIO)");  // it has no reader
   const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
-  refused(fifo, "it is no regular file");
+  refused(fifo, "not a regular file");
   ::close(reader);
-  refused("/dev/null", "it is no regular file");
+  refused("/dev/null", "not a regular file");
   refused("/dev/tty", "");
 
   const std::string linked = folder.file("linked");

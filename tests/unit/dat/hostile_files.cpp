@@ -61,8 +61,7 @@ BOOST_FIXTURE_TEST_CASE(a_fifo_that_nobody_writes_to_is_given_up, Fifo) {
   const ConfFile file = read_conf_file({path}, kSoon);
   BOOST_TEST(file.path() == nullptr);
   BOOST_TEST_REQUIRE(file.attempts.size() == 1U);
-  BOOST_TEST(file.attempts[0].failure ==
-             "it is a pipe or a device from which nothing came in time");
+  BOOST_TEST(file.attempts[0].failure == "it is a pipe or a device that delivered no data in time");
 }
 
 BOOST_FIXTURE_TEST_CASE(a_fifo_whose_writer_says_nothing_is_given_up, Fifo) {
@@ -94,7 +93,7 @@ BOOST_FIXTURE_TEST_CASE(a_library_that_is_no_file_is_refused, Fifo) {
   for (const std::string& place : {path, folder, std::string("/dev/zero")}) {
     const LoadResult result = loader.load(place);
     BOOST_TEST(!result.loaded);
-    BOOST_TEST(result.failure == place + ": it is no regular file");
+    BOOST_TEST(result.failure == place + ": not a regular file");
   }
 }
 
