@@ -282,9 +282,10 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle, const DAT_
   if (ep == nullptr || ep->ia != rmr->ia) [[unlikely]]
     return post::bad_handle(ep_handle, "rmr_bind", DAT_INVALID_HANDLE_EP);
   if (range == nullptr) [[unlikely]]
-    return post::refused(handle, "rmr_bind", post::bad(DAT_INVALID_ARG3, "no triplet"));
+    return post::refused(handle, "rmr_bind", post::bad(DAT_INVALID_ARG3, "null triplet"));
   if (context == nullptr && !unbind) [[unlikely]]
-    return post::refused(handle, "rmr_bind", post::bad(DAT_INVALID_ARG9, "no place for a context"));
+    return post::refused(handle, "rmr_bind",
+                         post::bad(DAT_INVALID_ARG9, "null pointer for the context"));
   post::Outcome outcome;
   {
     RequestQueue& queue = ep->requests;
@@ -329,7 +330,7 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET
   }
   if (code != DAT_SUCCESS) [[unlikely]] {
     srq->retire(*cookie);
-    return post::refused(handle, "srq_post_recv", {code, "the transport refuses"});
+    return post::refused(handle, "srq_post_recv", {code, "the transport refused the request"});
   }
   return DAT_SUCCESS;
 }

@@ -19,7 +19,7 @@ DAT_RETURN refused(DAT_HANDLE handle, const char* call, Outcome outcome) noexcep
 
 DAT_RETURN bad_handle(DAT_HANDLE handle, const char* call, DAT_RETURN subtype) noexcept {
   return refused(handle, call,
-                 {dat_error(DAT_INVALID_HANDLE, subtype), "not a handle of this kind"});
+                 {dat_error(DAT_INVALID_HANDLE, subtype), "not a handle of this type"});
 }
 
 namespace {

@@ -229,7 +229,7 @@ template <HotQp Q, Guard G, Shape kShape>
     code = qp.post_recv(id, local.list, local.count, work);
   if (code != DAT_SUCCESS) [[unlikely]] {
     queue.cookies.rollback();
-    return {code, "the transport refuses"};
+    return {code, "the transport refused the request"};
   }
   return kPosted;
 }

@@ -44,7 +44,7 @@ inline constexpr Outcome kPosted{DAT_SUCCESS, nullptr};
 // path through a post.
 inline constexpr Outcome kTryAgain{DAT_SUCCESS, "again"};
 inline constexpr Outcome kNotSupported{dat_error(DAT_MODEL_NOT_SUPPORTED),
-                                       "the transport cannot do that"};
+                                       "not supported by the transport"};
 // The subset of a send's flags that other requests may carry.
 inline constexpr auto kRdmaFlags = ~std::uint32_t{DAT_COMPLETION_SOLICITED_WAIT_FLAG};
 inline constexpr int kRemotePrivileges =
@@ -240,7 +240,7 @@ template <class Q, Shape kShape, class Call>
       call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(cookie), how.work);
   if (code != DAT_SUCCESS) [[unlikely]] {
     queue.cookies.rollback();
-    return {code, "the transport refuses"};
+    return {code, "the transport refused the request"};
   }
   queue.silent = how.silent;
   return kPosted;

@@ -51,7 +51,7 @@ Ep::~Ep() {
 Result<Ep*> Ep::make(Ia& ia, const EpConfig& config, DAT_EP_STATE state) {
   if (const Status status = check_config(ia, config, DAT_INVALID_ARG6); !status.ok()) return status;
   if (ia.full<Ep>(ia.attributes().max_eps))
-    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP, "%d EPs are all there are",
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP, "already %d EPs",
                  ia.attributes().max_eps);
   Owned<Ep> ep = make_object<Ep>(ia, config, state);
   {
@@ -68,7 +68,7 @@ Status Ep::set_up() {
     if (const Status status = make_discard(config_, &discard_); !status.ok()) return status;
     auto qp = ia->adapter().create_qp(qp_init(config_, discard_.get()));
     if (!qp.ok()) {
-      UDAPL_TRACE(kNormal, "no QP: 0x%x", qp.status().code());
+      UDAPL_TRACE(kNormal, "creating the QP failed: 0x%x", qp.status().code());
       return qp.status();
     }
     qp_ = *std::move(qp);

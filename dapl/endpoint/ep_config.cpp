@@ -84,7 +84,7 @@ bool foreign(const Ia& ia, const T* object) noexcept {
 
 Status check_objects(const Ia& ia, const EpConfig& config) noexcept {
   if (foreign(ia, config.pz))
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "the PZ is of another IA");
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "the PZ belongs to another IA");
   const struct {
     const Evd* evd;
     DAT_EVD_FLAGS flag;
@@ -95,12 +95,12 @@ Status check_objects(const Ia& ia, const EpConfig& config) noexcept {
   for (const auto& role : roles) {
     if (role.evd == nullptr) continue;
     if (foreign(ia, role.evd))
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, role.subtype, "the EVD is of another IA");
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, role.subtype, "the EVD belongs to another IA");
     if (const Status status = role.evd->check_stream(role.flag, role.subtype); !status.ok())
       return status;
   }
   if (foreign(ia, config.srq))
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ, "the SRQ is of another IA");
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ, "the SRQ belongs to another IA");
   return Status();
 }
 
@@ -160,7 +160,7 @@ Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexce
   if (const Status status = check_directions(config, arg); !status.ok()) return status;
   if (config.srq != nullptr && config.pz != nullptr && config.pz != &config.srq->pz() &&
       !limits.srq_pz_may_differ)
-    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "EP and SRQ are of different PZs");
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "EP and SRQ belong to different PZs");
   if (config.comm.domain != 0 && !is_supported(config.comm))
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "communicator {%d, %d, %d}", config.comm.domain,
                  config.comm.type, config.comm.protocol);

@@ -41,7 +41,7 @@ Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS f
   await_established(true);
   if (const Status status = qp_->connect(request); !status.ok()) {
     await_established(false);
-    UDAPL_TRACE(kNormal, "ep %p: the transport does not connect: 0x%x", static_cast<void*>(this),
+    UDAPL_TRACE(kNormal, "ep %p: the transport failed to connect: 0x%x", static_cast<void*>(this),
                 status.code());
     return status;
   }
@@ -64,8 +64,8 @@ Status Ep::dup_connect(Ep& like, transport::ConnectRequest request) {
     target = *like.target_;
   }
   if (target.common)
-    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "ep %p was made by common_connect",
-                 static_cast<void*>(&like));
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE,
+                 "ep %p was connected by dat_ep_common_connect", static_cast<void*>(&like));
   request.remote = target.address;
   request.conn_qual = target.conn_qual;
   return connect(request, target.flags, false);
@@ -92,7 +92,7 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
   await_established(true);
   if (const Status status = incoming.accept(*qp_, data); !status.ok()) {
     await_established(false);
-    UDAPL_TRACE(kNormal, "ep %p: the transport does not accept: 0x%x", static_cast<void*>(this),
+    UDAPL_TRACE(kNormal, "ep %p: the transport failed to accept: 0x%x", static_cast<void*>(this),
                 status.code());
     return status;
   }

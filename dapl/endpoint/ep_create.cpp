@@ -23,7 +23,7 @@ template <class T>
 Status resolve(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
   *object = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
   if (*object == nullptr && handle != DAT_HANDLE_NULL)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not of the right kind", handle);
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not a handle of the required type", handle);
   return Status();
 }
 
@@ -55,7 +55,7 @@ Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATT
   adopt_ep_attributes(ia.attributes(), &config);
   if (config.srq != nullptr && config.srq->uses.load(std::memory_order_relaxed) >=
                                    static_cast<std::uint32_t>(ia.attributes().max_eps_per_srq))
-    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ, "%d EPs use the SRQ",
+    UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ, "already %d EPs use the SRQ",
                  ia.attributes().max_eps_per_srq);
   Result<Ep*> made = Ep::make(ia, config);
   if (!made.ok()) return made.status();
@@ -71,7 +71,8 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
   return boundary([&]() -> Status {
     const auto ia = require<Ia>(ia_handle);
     if (ia == nullptr) return ia.refusal();
-    if (ep == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG7, "no place for the EP");
+    if (ep == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG7, "null pointer for the EP");
     EpConfig config;
     return create(*ia, {pz, recv_evd, request_evd, connect_evd}, config, attributes, ep);
   });
@@ -88,7 +89,8 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD
     const auto shared = require<Srq>(srq);
     if (shared == nullptr) return shared.refusal();
     config.srq = shared;
-    if (ep == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "no place for the EP");
+    if (ep == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "null pointer for the EP");
     return create(*ia, {pz, recv_evd, request_evd, connect_evd}, config, attributes, ep);
   });
 }

@@ -23,7 +23,7 @@ template <class T>
 Status take_handle(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
   T* const found = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
   if (found == nullptr && handle != DAT_HANDLE_NULL)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not of the right kind", handle);
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not a handle of the required type", handle);
   *object = found;
   return Status();
 }
@@ -142,7 +142,7 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
       0)
     wanted.default_read_depths = false;
   if ((mask & DAT_EP_FIELD_COMM) != 0 && wanted.comm.domain == 0)
-    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "communicator of no domain");
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "communicator without a domain");
   if (const Status status = check_config(*ia, wanted, DAT_INVALID_ARG3); !status.ok())
     return status;
 
@@ -258,7 +258,7 @@ Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
     qp_ = *std::move(qp);
     arm_watermarks();
   } else if (const Status status = modify_qp(init); !status.ok()) {
-    UDAPL_TRACE(kNormal, "ep %p: the transport does not modify: 0x%x", static_cast<void*>(this),
+    UDAPL_TRACE(kNormal, "ep %p: the transport failed to modify: 0x%x", static_cast<void*>(this),
                 status.code());
     return status;
   }

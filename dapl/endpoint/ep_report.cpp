@@ -47,8 +47,8 @@ void Ep::report(EpInput input, transport::PrivateData data) noexcept {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), input);
   if (change.verdict != EpVerdict::kGo) {
-    UDAPL_TRACE(kDetail, "ep %p: %s comes too late, state %s", static_cast<void*>(this),
-                name(input), name(state()));
+    UDAPL_TRACE(kDetail, "ep %p: %s ignored in state %s", static_cast<void*>(this), name(input),
+                name(state()));
     return;
   }
   if (input == EpInput::kEstablished || input == EpInput::kRejected) keep(data);

@@ -77,7 +77,7 @@ Status Ep::reset() {
 
   const ScopedLock lock(mutex_);
   if (!status.ok()) {
-    UDAPL_TRACE(kNormal, "ep %p: the transport does not reset: 0x%x", static_cast<void*>(this),
+    UDAPL_TRACE(kNormal, "ep %p: the transport failed to reset: 0x%x", static_cast<void*>(this),
                 status.code());
     store_state(DAT_EP_STATE_DISCONNECTED);
     publish();

@@ -42,7 +42,7 @@ DAT_RETURN trclvl_query(DAT_IA_HANDLE ia, DAT_COUNT component, DAT_COUNT* level)
     if (ia == DAT_HANDLE_NULL) UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA, "null IA");
     if (const Status status = check_component(component); !status.ok()) return status;
     if (level == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "no place for the level");
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null pointer for the level");
     *level = trace::level();
     return Status();
   });
@@ -78,9 +78,9 @@ const char* take(const transport::Attributes& adapter, const DAT_NAMED_ATTR& att
                  EpConfig* config) noexcept {
   if (attribute.name == nullptr || attribute.value == nullptr || !adapter.delayed_ack ||
       std::strcmp(attribute.name, DAT_EP_ATTR_DELAYED_ACK) != 0)
-    return "there is no such attribute";
+    return "no such attribute";
   const bool wanted = ::strcasecmp(attribute.value, kTrue) == 0;
-  if (!wanted && ::strcasecmp(attribute.value, kFalse) != 0) return "it is true or false";
+  if (!wanted && ::strcasecmp(attribute.value, kFalse) != 0) return "must be true or false";
   config->delayed_ack = wanted;
   return nullptr;
 }

@@ -27,7 +27,7 @@ Result<Owned<Srq>> Srq::create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes) {
   auto queue =
       ia.adapter().create_srq(pz.pd(), attributes.max_recv_dtos, srq->max_recv_iov(), srq->sink_);
   if (!queue.ok())
-    UDAPL_PASS_ON(queue.status(), "no shared receive queue of %d buffers",
+    UDAPL_PASS_ON(queue.status(), "creating a shared receive queue of %d buffers failed",
                   attributes.max_recv_dtos);
   srq->queue_ = *std::move(queue);
   return Result<Owned<Srq>>(std::move(srq));
@@ -138,7 +138,7 @@ Status Srq::set_low_watermark(int mark) noexcept {
   const Status status = queue_->set_low_watermark(mark);
   if (status.ok()) return status;
   note(0);
-  UDAPL_PASS_ON(status, "SRQ %p: the transport does not take the low watermark %d",
+  UDAPL_PASS_ON(status, "SRQ %p: the transport rejected the low watermark %d",
                 static_cast<void*>(this), mark);
 }
 
@@ -157,7 +157,7 @@ namespace {
 
 Status check_attributes(const DAT_SRQ_ATTR& wanted, const transport::Attributes& limits) noexcept {
   if (limits.max_srqs <= 0)
-    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no shared receive queues");
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "the IA has no shared receive queues");
   if (wanted.max_recv_dtos <= 0 || wanted.max_recv_dtos > limits.max_recv_per_srq)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "max_recv_dtos %d, 1 to %d are possible",
                  wanted.max_recv_dtos, limits.max_recv_per_srq);
@@ -173,7 +173,7 @@ Status create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, const DAT_SRQ_AT
   if (ia == nullptr) return ia.refusal();
   Pz* const pz = handle_cast<Pz>(pz_handle);
   if (pz == nullptr || pz->ia != ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is no PZ of this IA", pz_handle);
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is not a PZ of this IA", pz_handle);
   if (attributes == nullptr)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null SRQ attributes");
   if (srq_handle == nullptr)

@@ -225,8 +225,8 @@ DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD* fd, DAT_CNO_HANDLE* cn
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null CNO handle pointer");
     Fd event = Fd::made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!event.valid())
-      UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_NO_SUBTYPE, "no event descriptor: %s",
-                   ErrnoText(errno).c_str());
+      UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_NO_SUBTYPE,
+                   "creating an event descriptor failed: %s", ErrnoText(errno).c_str());
     const int number = event.get();
     *cno = &ia->adopt(make_object<Cno>(*ia, kNoAgent, std::move(event)));
     *fd = number;

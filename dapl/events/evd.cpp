@@ -51,7 +51,8 @@ Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno*
   Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
   if (needs_cq(flags)) {
     auto cq = ia.adapter().create_cq(qlen, evd->sink_);
-    if (!cq.ok()) UDAPL_PASS_ON(cq.status(), "no completion queue for %d events", qlen);
+    if (!cq.ok())
+      UDAPL_PASS_ON(cq.status(), "creating a completion queue for %d events failed", qlen);
     evd->cq_ = *std::move(cq);
   }
   if (evd->merged_) evd->reserve_early(static_cast<std::size_t>(qlen));
@@ -168,7 +169,7 @@ Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
 Upcall Evd::notify() noexcept {
   const ScopedLock lock(notify_lock_);
   if (trace::enabled(trace::kDetail)) [[unlikely]]
-    point::wake(*this, waited() ? "wakes its waiter" : cno_ ? "triggers its CNO" : "nobody waits");
+    point::wake(*this, waited() ? "wakes its waiter" : cno_ ? "triggers its CNO" : "no waiter");
   if (waited()) {
     notified_.store(true, std::memory_order_release);  // pairs with the waiter's exchange
     word_.signal();

@@ -22,7 +22,7 @@ Result<Cno*> optional_cno(DAT_CNO_HANDLE handle, const Ia& ia) noexcept {
   if (handle == DAT_HANDLE_NULL) return static_cast<Cno*>(nullptr);
   Cno* const cno = handle_cast<Cno>(handle);
   if (cno == nullptr || cno->ia != &ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO, "%p is no CNO of this IA", handle);
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO, "%p is not a CNO of this IA", handle);
   return cno;
 }
 

@@ -47,7 +47,8 @@ bool Evd::take_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept {
 Status Evd::claim_waiter(std::size_t threshold) noexcept {
   const ScopedLock lock(notify_lock_);
   if (aborted_)
-    UDAPL_REFUSE(DAT_ABORT, DAT_NO_SUBTYPE, "EVD %p: the IA closes", static_cast<void*>(this));
+    UDAPL_REFUSE(DAT_ABORT, DAT_NO_SUBTYPE, "EVD %p: the IA is being closed",
+                 static_cast<void*>(this));
   if (waited())
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "EVD %p has a waiter",
                  static_cast<void*>(this));
@@ -90,7 +91,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
       const std::uint32_t seen = word_.value();
       if (notified_.exchange(false, std::memory_order_acquire)) {
         if (trace::enabled(trace::kDetail)) [[unlikely]]
-          point::wake(*this, "looks again");
+          point::wake(*this, "checks again");
         break;
       }
       if (const DAT_RETURN code = interruption(); code != DAT_SUCCESS) return code;

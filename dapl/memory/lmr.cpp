@@ -55,7 +55,7 @@ Status resolve(const Ia& ia, Lmr::Description& description) {
     case DAT_MEM_TYPE_LMR: {
       const Lmr* const source = handle_cast<Lmr>(region.for_lmr_handle);
       if (source == nullptr || source->ia != &ia)
-        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR, "%p is no LMR of this IA",
+        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR, "%p is not an LMR of this IA",
                      region.for_lmr_handle);
       init.address = source->description().init.address;
       init.length = source->length();
@@ -91,10 +91,10 @@ Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
   if (init.va_type != DAT_VA_TYPE_ZB)
     init.va_type = DAT_VA_TYPE_VA;
   else if (!attributes.zero_based_va)
-    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no zero-based addresses");
+    UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "the IA has no zero-based addresses");
   if (description.type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
     if (!attributes.shared_memory_lmr)
-      UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no shared memory LMRs");
+      UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "the IA has no shared memory LMRs");
     if (!is_shared_mapping(init.address, init.length))
       UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "the memory is not shared");
   }
@@ -105,7 +105,7 @@ Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
   auto mr = of_nothing ? register_nothing(ia, pz, init.va_type)
                        : ia.adapter().register_memory(pz.pd(), init);
   if (!mr.ok())
-    UDAPL_PASS_ON(mr.status(), "the transport registers no %llu bytes",
+    UDAPL_PASS_ON(mr.status(), "registering %llu bytes failed",
                   static_cast<unsigned long long>(init.length));
   return &ia.adopt(make_object<Lmr>(ia.provider, ia, pz, description, *std::move(mr)));
 }
@@ -129,7 +129,8 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
     if (ia == nullptr) return ia.refusal();
     Pz* const pz = handle_cast<Pz>(pz_handle);
     if (pz == nullptr || pz->ia != ia)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is no PZ of this IA", pz_handle);
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is not a PZ of this IA",
+                   pz_handle);
     if (lmr_handle == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "null LMR handle pointer");
     Lmr::Description description{type, region, {0, length, privileges, va_type}};

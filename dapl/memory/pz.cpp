@@ -20,7 +20,8 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE* pz) {
                    ia->attributes().max_pzs);
     auto pd = ia->adapter().create_pd();
     if (!pd.ok())
-      UDAPL_REFUSE(pd.status().type(), DAT_RESOURCE_PROTECTION_DOMAIN, "no protection domain");
+      UDAPL_REFUSE(pd.status().type(), DAT_RESOURCE_PROTECTION_DOMAIN,
+                   "creating a protection domain failed");
     *pz = &ia->adopt(make_object<Pz>(ia->provider, *ia, *std::move(pd)));
     return Status();
   });

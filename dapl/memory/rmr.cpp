@@ -27,7 +27,7 @@ DAT_RETURN create(DAT_PZ_HANDLE pz_handle, DAT_RMR_SCOPE scope, DAT_RMR_HANDLE* 
     const transport::Attributes& attributes = ia.attributes();
     if (attributes.max_rmrs <= 0 ||
         (attributes.rmr_scope != DAT_RMR_SCOPE_ANY && attributes.rmr_scope != scope))
-      UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "no RMRs of scope %d",
+      UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "the IA has no RMRs of scope %d",
                    static_cast<int>(scope));
     if (ia.full<Rmr>(attributes.max_rmrs))
       UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION, "already %d RMRs",
@@ -35,7 +35,7 @@ DAT_RETURN create(DAT_PZ_HANDLE pz_handle, DAT_RMR_SCOPE scope, DAT_RMR_HANDLE* 
     auto window = ia.adapter().create_window(pz->pd(), scope == DAT_RMR_SCOPE_EP
                                                            ? transport::WindowScope::kQp
                                                            : transport::WindowScope::kPd);
-    if (!window.ok()) UDAPL_PASS_ON(window.status(), "no memory window");
+    if (!window.ok()) UDAPL_PASS_ON(window.status(), "creating a memory window failed");
     *rmr = &ia.adopt(make_object<Rmr>(ia.provider, ia, *pz, scope, *std::move(window)));
     return Status();
   });

@@ -29,7 +29,7 @@ DAT_RETURN set_consumer_context(DAT_HANDLE handle, DAT_CONTEXT context) {
   return boundary([&]() -> Status {
     ObjectHeader* const object = any_object(handle);
     if (object == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1, "%p is no object", handle);
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1, "%p is not a DAT object", handle);
     object->context = context;
     return Status();
   });
@@ -39,7 +39,7 @@ DAT_RETURN get_consumer_context(DAT_HANDLE handle, DAT_CONTEXT* context) {
   return boundary([&]() -> Status {
     const ObjectHeader* const object = any_object(handle);
     if (object == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1, "%p is no object", handle);
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1, "%p is not a DAT object", handle);
     if (context == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null context pointer");
     *context = object->context;
@@ -51,7 +51,7 @@ DAT_RETURN get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE* handle_type) {
   return boundary([&]() -> Status {
     const ObjectHeader* const object = any_object(handle);
     if (object == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1, "%p is no object", handle);
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1, "%p is not a DAT object", handle);
     if (handle_type == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null type pointer");
     *handle_type = static_cast<DAT_HANDLE_TYPE>(object->tag.load(std::memory_order_relaxed) -

@@ -48,7 +48,7 @@ struct Kind {
 
 // Records that `handle` is not of this kind.
 [[gnu::cold, gnu::noinline]] inline Status refuse_handle(Kind kind, DAT_HANDLE handle) noexcept {
-  UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is no %s", handle, kind.name);
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is not a valid %s handle", handle, kind.name);
 }
 
 }  // namespace handles

@@ -59,7 +59,8 @@ void give_back_ep(Ia& ia, Ep* ep, bool provider_ep) noexcept {
 }
 
 Status being_decided(DAT_CR_HANDLE handle) noexcept {
-  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR, "cr %p is being decided", handle);
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR,
+               "cr %p is already being accepted or rejected", handle);
 }
 
 Result<Cr*> find(DAT_CR_HANDLE handle) noexcept {
@@ -77,7 +78,7 @@ Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
   }
   Ep* const ep = handle_cast<Ep>(handle);
   if (ep == nullptr || ep->ia != cr.ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is no EP of the IA", handle);
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is not an EP of this IA", handle);
   return ep;
 }
 

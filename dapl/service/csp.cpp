@@ -51,17 +51,17 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM* comm, DAT_IA_ADDRESS_PT
     if (ia == nullptr) return ia.refusal();
     Evd* const evd = handle_cast<Evd>(evd_handle);
     if (evd == nullptr || evd->ia != ia)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is no EVD of the IA",
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is not an EVD of this IA",
                    evd_handle);
     if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
         !status.ok())
       return status;
-    if (comm == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "no communicator");
+    if (comm == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null communicator");
     if (address != nullptr && address->sa_family != comm->domain)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "address family %d, communicator's %d",
                    address->sa_family, comm->domain);
     if (csp == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the CSP");
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null pointer for the CSP");
     if (!is_supported(*comm))
       UDAPL_REFUSE(DAT_COMM_NOT_SUPPORTED, DAT_NO_SUBTYPE, "communicator {%d, %d, %d}",
                    comm->domain, comm->type, comm->protocol);
@@ -94,7 +94,8 @@ DAT_RETURN csp_free(DAT_CSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
     Csp* const csp = handle_cast<Csp>(handle);
     if (csp == nullptr || !invalidate(*csp))
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CSP, "%p is no CSP", handle);
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CSP, "%p is not a valid CSP handle",
+                   handle);
     const Owned<Csp> last = csp->ia->release(*csp);
     csp->close();
     csp->wait_for_users();

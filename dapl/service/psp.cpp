@@ -41,7 +41,7 @@ Status create(Ia& ia, DAT_CONN_QUAL conn_qual, DAT_EVD_HANDLE evd_handle, DAT_PS
               Psp** psp) {
   Evd* const evd = handle_cast<Evd>(evd_handle);
   if (evd == nullptr || evd->ia != &ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is no EVD of the IA",
+    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is not an EVD of this IA",
                  evd_handle);
   if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
       !status.ok())
@@ -63,7 +63,7 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EVD_
     const auto ia = require<Ia>(ia_handle);
     if (ia == nullptr) return ia.refusal();
     if (psp == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the PSP");
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null pointer for the PSP");
     Psp* made = nullptr;
     if (const Status status = create(*ia, conn_qual, evd, flags, &made); !status.ok())
       return status;
@@ -78,9 +78,9 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL* conn_qual, DAT
     const auto ia = require<Ia>(ia_handle);
     if (ia == nullptr) return ia.refusal();
     if (conn_qual == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "no place for the qualifier");
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null pointer for the qualifier");
     if (psp == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the PSP");
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null pointer for the PSP");
     Psp* made = nullptr;
     if (const Status status = create(*ia, 0, evd, flags, &made); !status.ok()) return status;
     *conn_qual = made->conn_qual();
@@ -106,7 +106,8 @@ DAT_RETURN psp_free(DAT_PSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
     Psp* const psp = handle_cast<Psp>(handle);
     if (psp == nullptr || !invalidate(*psp))
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PSP, "%p is no PSP", handle);
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PSP, "%p is not a valid PSP handle",
+                   handle);
     const Owned<Psp> last = psp->ia->release(*psp);
     psp->close();
     psp->wait_for_users();

@@ -66,7 +66,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     else
       static_cast<void>(ep_->apply(EpInput::kRequestLost));
     if (!listen({conn_qual(), nullptr}).ok())
-      UDAPL_TRACE(kError, "rsp %p does not listen any more", static_cast<void*>(this));
+      UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
     phase_.store(Phase::kListening, std::memory_order_release);
     return status;
   }
@@ -93,16 +93,17 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_H
     if (ia == nullptr) return ia.refusal();
     Ep* const ep = handle_cast<Ep>(ep_handle);
     if (ep_handle != DAT_HANDLE_NULL && (ep == nullptr || ep->ia != ia))
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is no EP of the IA", ep_handle);
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is not an EP of this IA",
+                   ep_handle);
     Evd* const evd = handle_cast<Evd>(evd_handle);
     if (evd == nullptr || evd->ia != ia)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is no EVD of the IA",
+      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is not an EVD of this IA",
                    evd_handle);
     if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
         !status.ok())
       return status;
     if (rsp == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "no place for the RSP");
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null pointer for the RSP");
     // The RSP is in the list before it listens, because its request removes it.
     Owned<Rsp> made = make_object<Rsp>(*ia, *evd, ep);
     if (ep != nullptr)
@@ -147,7 +148,8 @@ DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
       rsp = handle_cast<Rsp>(handle);
       if (rsp == nullptr || !rsp->begin_free()) {
         if (free_consumed(handle)) return Status();  // the request arrived first
-        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is no RSP", handle);
+        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP, "%p is not a valid RSP handle",
+                     handle);
       }
     }
     Ep* const ep = rsp->ep();

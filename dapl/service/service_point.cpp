@@ -125,7 +125,7 @@ Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
   if (psp) return psp->receive(request, upcall);
   if (csp) return csp->receive(request, upcall);
   if (rsp != nullptr) return rsp->receive(request, upcall);
-  UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "nobody listens on 0x%llx",
+  UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "no listener on 0x%llx",
                static_cast<unsigned long long>(conn_qual));
 }
 

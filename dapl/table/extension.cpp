@@ -155,9 +155,9 @@ DAT_RETURN open_query(DAT_HANDLE handle, va_list args) {
   auto* const provider_attr = va_arg(args, DAT_PROVIDER_ATTR*);
   return boundary([&]() -> Status {
     const auto* const ia_name = static_cast<const char*>(handle);
-    if (ia_name == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "no IA name");
+    if (ia_name == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "null IA name");
     if (ia_out == nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "no place for the IA");
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null pointer for the IA");
     Provider* provider = find_provider(ia_name, false);
     if (provider == nullptr) provider = find_provider(ia_name, true);
     if (provider == nullptr)

@@ -93,7 +93,7 @@ void on_fork() noexcept {
 
 void guard_in_children(GuardedTable& table) noexcept {
   static const bool watched = forks::watch(&on_fork);
-  if (!watched) UDAPL_TRACE(kError, "no memory to guard connections against forked children");
+  if (!watched) UDAPL_TRACE(kError, "no memory to protect connections from forked children");
   // The objects of a table made in a child are the child's own, but the child may fork as well.
   table.next = tables.load(std::memory_order_relaxed);
   while (!tables.compare_exchange_weak(table.next, &table, std::memory_order_release,

@@ -88,7 +88,7 @@ Status Ia::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
     if (evd == nullptr || (evd->flags() & DAT_EVD_ASYNC_FLAG) == 0 ||
         std::strcmp(evd->ia->owner().info().ia_name, owner_.info().ia_name) != 0)
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_ASYNC,
-                   "%p is no async EVD of this adapter", *async_evd);
+                   "%p is not an async EVD of this adapter", *async_evd);
   }
   AsyncEvds::instance().join(*this, evd);
   return Status();

@@ -104,7 +104,8 @@ void register_provider(const ProviderKit& kit, const DAT_PROVIDER_INFO* info,
                        const char* ia_params) noexcept {
   trace::set_describe(&identify);
   const DAT_RETURN code = boundary([&]() -> Status {
-    if (info == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "no provider info");
+    if (info == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "null provider info");
     const Provider& provider =
         Providers::instance().enter(kit, *info, ia_params == nullptr ? "" : ia_params);
     const Status status(::dat_registry_add_provider(&provider.table(), info));
@@ -119,7 +120,8 @@ void register_provider(const ProviderKit& kit, const DAT_PROVIDER_INFO* info,
 
 void unregister_provider(const DAT_PROVIDER_INFO* info) noexcept {
   const DAT_RETURN code = boundary([&]() -> Status {
-    if (info == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "no provider info");
+    if (info == nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "null provider info");
     const Provider* const provider = Providers::instance().withdraw(*info);
     if (provider == nullptr)
       UDAPL_REFUSE(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED, "\"%s\" is not registered",

@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(delayed_ack_is_true_or_false) {
                0x80060027);
   }
   BOOST_CHECK(
-      traced.has(trace::kNormal, "\"delayed_ack\" = \"yes\" on fake0: it is true or false"));
+      traced.has(trace::kNormal, "\"delayed_ack\" = \"yes\" on fake0: must be true or false"));
   for (const char* const right : {"true", "TRUE", "false", "False"}) {
     REQUIRE_OK(create_one(right));
     DAT_EP_PARAM param{};

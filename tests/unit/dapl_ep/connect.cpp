@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(the_transport_does_not_accept) {
   qp(passive.ep).refuse_connect = true;
   const Traced traced;
   CHECK_CODE(ia->cr_accept_func(cr, passive.ep, 0, nullptr), dat_error(DAT_INSUFFICIENT_RESOURCES));
-  BOOST_CHECK(traced.has(trace::kNormal, "the transport does not accept"));
+  BOOST_CHECK(traced.has(trace::kNormal, "the transport failed to accept"));
   BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
   BOOST_CHECK(!ep_object(passive.ep).awaits_established());
   qp(passive.ep).refuse_connect = false;  // the request can still be accepted or rejected

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(modifying_an_ep_that_the_transport_keeps_as_it_is) {
   qp(side.ep).refuse_modify = true;
   const Traced traced;
   CHECK_CODE(ia->ep_modify_func(side.ep, kBoth, &param), dat_error(DAT_INSUFFICIENT_RESOURCES));
-  BOOST_CHECK(traced.has(trace::kNormal, "the transport does not modify"));
+  BOOST_CHECK(traced.has(trace::kNormal, "the transport failed to modify"));
   DAT_EP_PARAM now{};
   REQUIRE_OK(ia->ep_query_func(side.ep, DAT_EP_FIELD_ALL, &now));
   BOOST_CHECK_EQUAL(now.recv_evd_handle, side.recv_evd);

@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_watermark_that_the_transport_refuses_is_not_in_force) {
   queue.refuse_watermark = true;
   const Traced traced;
   CHECK_ERROR(ia->srq_set_lw_func(srq, 2), DAT_INSUFFICIENT_RESOURCES);
-  BOOST_CHECK(traced.has(trace::kNormal, "does not take the low watermark 2"));
+  BOOST_CHECK(traced.has(trace::kNormal, "rejected the low watermark 2"));
   DAT_SRQ_PARAM param{};
   REQUIRE_OK(ia->srq_query_func(srq, DAT_SRQ_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.low_watermark, 0);
