@@ -36,7 +36,7 @@ int Reactor::wait_without_descriptors(const Deadline& until) noexcept {
 void Reactor::lose_descriptors(int error) noexcept {
   if (lost_.exchange(true, std::memory_order_acq_rel)) return;
   UDAPL_TRACE(kError,
-              "somebody has closed descriptors that are not theirs, and so all connections: %s",
+              "the program has closed descriptors of the provider; all connections are lost: %s",
               ErrnoText(error).c_str());
   if (tells_lost_.load(std::memory_order_acquire)) on_lost_.function(on_lost_.object);
 }

@@ -57,7 +57,8 @@ void Reactor::wait_while_running(const void* who) noexcept {
   // The other driver is inside that call, in an application function that waits for this thread.
   // There the call itself could destroy the object, so this thread may, too.
   if (!wait.begin()) {
-    UDAPL_TRACE(kDetail, "a call waits for the thread that destroys its object: it does not wait");
+    UDAPL_TRACE(kDetail,
+                "a call waits for the thread that destroys its object: not waiting for that call");
     return disown(who);
   }
   while (true) {

@@ -39,7 +39,9 @@ void AccessOffences::note(const transport::SocketAddress& remote) noexcept {
     limited = ++counter.count == kMost;
   }
   if (limited)
-    UDAPL_TRACE(kNormal, "%s has named memory without a right %d times: no connections for %d s",
+    UDAPL_TRACE(kNormal,
+                "%s has tried to access memory without permission %d times: refusing its "
+                "connections for %d s",
                 to_text(remote).c_str(), kMost, static_cast<int>(kPeriod.count()));
 }
 

@@ -170,7 +170,7 @@ void ActiveHandshake::on_timeout() noexcept {
   {
     const ScopedLock guard(lock_);
     if (state_ == State::kOver) return;
-    UDAPL_TRACE(kNormal, "connecting to %s: time is over", to_text(remote_).c_str());
+    UDAPL_TRACE(kNormal, "connecting to %s: timed out", to_text(remote_).c_str());
     fail(ConnectFailure::kTimedOut, verdict);
   }
   announce(end, verdict);

@@ -112,7 +112,7 @@ void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
 void ActiveHandshake::hung_up(int error, Verdict& verdict) noexcept {
   const bool closed = error == ECONNRESET || error == EPIPE;
   if (!closed || !may_fall_back_ || !reader_.empty()) return fail(meaning(error), verdict);
-  UDAPL_TRACE(kNormal, "%s closed the connection: once more with MPA revision 1",
+  UDAPL_TRACE(kNormal, "%s closed the connection: retrying with MPA revision 1",
               to_text(remote_).c_str());
   may_fall_back_ = false;
   config_.revision = 1;

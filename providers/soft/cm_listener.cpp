@@ -206,8 +206,8 @@ void TcpListener::on_lack_of_descriptors(int error) noexcept {
   if (closing_) return;
   if (!std::exchange(lacks_descriptors_, true))
     UDAPL_TRACE_LIMITED(
-        limit, kError, "takes no connections at %s for now: %s", to_text(address_).c_str(),
-        error == EMFILE ? "the process is short of descriptors" : ErrnoText(error).c_str());
+        limit, kError, "not accepting connections at %s for now: %s", to_text(address_).c_str(),
+        error == EMFILE ? "the process has run out of descriptors" : ErrnoText(error).c_str());
   pause(Pause::kDescriptors);
 }
 

@@ -53,7 +53,8 @@ TcpIncoming::TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& rea
 
 TcpIncoming::~TcpIncoming() {
   if (std::unique_ptr<TcpStream> stream = take(); stream != nullptr) {
-    UDAPL_TRACE(kNormal, "refusing %s: nobody decided", to_text(endpoints_.remote).c_str());
+    UDAPL_TRACE(kNormal, "refusing %s: neither accepted nor rejected",
+                to_text(endpoints_.remote).c_str());
     answer(*stream, make_refusal(request_));
     close_gently(std::move(stream), LingerKind::kStranger);
   }
@@ -80,7 +81,7 @@ std::unique_ptr<TcpStream> TcpIncoming::take() noexcept {
 void TcpIncoming::on_ready(std::uint32_t) noexcept {
   const ScopedLock guard(lock_);
   if (state_ != State::kWaiting) return;
-  UDAPL_TRACE(kNormal, "%s has gone before the consumer decided",
+  UDAPL_TRACE(kNormal, "%s has gone before it was accepted or rejected",
               to_text(endpoints_.remote).c_str());
   state_ = State::kPeerGone;
   reactor_.unwatch(fd_, *this);
@@ -210,7 +211,7 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
   if (rings.valid()) {
     UDAPL_TRACE(kNormal, "shared memory with %s", to_text(remote_).c_str());
   } else if (settings.path == Settings::Path::kShm) {
-    UDAPL_TRACE(kNormal, "dropping %s: path=shm, and it has left no shared memory",
+    UDAPL_TRACE(kNormal, "dropping %s: path=shm, and it has offered no shared memory",
                 to_text(remote_).c_str());
     return nullptr;
   }

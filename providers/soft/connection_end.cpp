@@ -193,10 +193,10 @@ void Connection::on_timer() noexcept {
     case Timing::kNothing:  // the call stems from an earlier start
       return;
     case Timing::kFirstMessage:
-      UDAPL_TRACE(kNormal, "QP %p: the peer's first message did not come",
+      UDAPL_TRACE(kNormal, "QP %p: the peer's first message did not arrive in time",
                   static_cast<const void*>(&shared_.qp));
       return break_off(Input::kLost,
-                       {BreakReason::kTransportLost, "its first message did not come"});
+                       {BreakReason::kTransportLost, "its first message did not arrive in time"});
     case Timing::kGrace:  // no RTR message: the peer may be waiting for our first message
       if (link_->unacknowledged() != 0) return timer_.start(Timing::kGrace, kGracePeriod);
       established(Input::kFirstMessage);
@@ -213,9 +213,9 @@ void Connection::on_timer() noexcept {
       break;
     case Timing::kDrain:
       if (!drain_stands_still()) return;
-      UDAPL_TRACE(kNormal, "QP %p: nothing moves any more while it drains",
+      UDAPL_TRACE(kNormal, "QP %p: no progress while draining",
                   static_cast<const void*>(&shared_.qp));
-      return break_off(Input::kLost, {BreakReason::kTransportLost, "nothing moves any more"});
+      return break_off(Input::kLost, {BreakReason::kTransportLost, "no progress while draining"});
     case Timing::kHalfClosed:  // the peer does not close its side
       happens(Input::kPeerGone);
       return;

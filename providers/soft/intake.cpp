@@ -245,9 +245,9 @@ void Intake::debt_due() noexcept {
       owed.message && seen_debt_.message && owed.messages == seen_debt_.messages;
   if ((!same_frame && !same_message) || owed.bytes - seen_debt_.bytes >= kLeastBytes)
     return watch_debt();
-  shared_.fault.raise({BreakReason::kTransportLost,
-                       same_frame ? "it does not go on with a frame that it has begun"
-                                  : "it does not go on with a message that it has begun"});
+  shared_.fault.raise(
+      {BreakReason::kTransportLost, same_frame ? "it has stalled in the middle of a frame"
+                                               : "it has stalled in the middle of a message"});
 }
 
 }  // namespace udapl::soft

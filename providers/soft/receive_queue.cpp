@@ -115,7 +115,7 @@ Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t len
   if (segment.first) {
     if (!take()) return without_receive();
     if (srq_ == nullptr && buffer_.pd != shared_.pd && buffer_.segment_count != 0) [[unlikely]] {
-      UDAPL_TRACE(kNormal, "QP %p: the receive is of the zone that the EP had before",
+      UDAPL_TRACE(kNormal, "QP %p: the receive belongs to the EP's former protection zone",
                   static_cast<const void*>(&shared_.qp));
       buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
       shared_.refused_why = BreakReason::kLocalFault;

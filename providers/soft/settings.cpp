@@ -159,18 +159,18 @@ Result<Settings> read_settings(std::string_view ia_params) {
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos) {
       if (i == 1) continue;  // the port
-      return refuse(word, "behind device and port there are only settings, as in \"crc=off\"");
+      return refuse(word, "only settings may follow device and port, as in \"crc=off\"");
     }
     const std::string_view name = word.substr(0, equals);
     const auto* const option = std::find_if(std::begin(kOptions), std::end(kOptions),
                                             [&](const Option& o) { return o.name == name; });
     if (option == std::end(kOptions))
-      return refuse(word, "no such setting; there are: " + option_names());
+      return refuse(word, "no such setting; the settings are: " + option_names());
     if (std::find(seen.begin(), seen.end(), name) != seen.end())
-      return refuse(word, "the setting comes twice");
+      return refuse(word, "the setting is given twice");
     seen.push_back(name);
     if (!option->read(word.substr(equals + 1), settings))
-      return refuse(word, std::string("wrong value; it can be ") + option->values);
+      return refuse(word, std::string("invalid value; allowed: ") + option->values);
   }
   return settings;
 }

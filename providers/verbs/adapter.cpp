@@ -61,8 +61,8 @@ Result<std::unique_ptr<transport::Adapter>> Adapter::open(std::string_view ia_pa
     UDAPL_TRACE(kNormal, "%s has no effect: %s", variable.name, variable.why);
   if (opened.port_attr.state != IBV_PORT_ACTIVE)
     UDAPL_TRACE(kError,
-                "%s port %d is %s, and reaches nobody until it is ACTIVE: cable, switch, subnet "
-                "manager",
+                "%s port %d is %s, so no peer can be reached until it is ACTIVE; check cable, "
+                "switch, subnet manager",
                 opened.name.c_str(), opened.port, name_of(opened.port_attr.state));
   UDAPL_TRACE(kNormal, "%s port %d (%s) at %s%s, GID index %d", opened.name.c_str(), opened.port,
               name_of(opened.port_attr.state), opened.by_gid ? "GID " : "",

@@ -217,7 +217,7 @@ void Connection::on_timer() noexcept {
       return take(QpEvent::kTooLate);
     }
     if (timing == Timing::kAccept) {
-      UDAPL_TRACE(kNormal, "QP %p: accepted, but the peer says nothing more within %u ms",
+      UDAPL_TRACE(kNormal, "QP %p: accepted, but the peer did not confirm within %u ms",
                   static_cast<const void*>(&shared_.qp),
                   shared_.adapter.environment().rtu_timeout_ms);
       return take(QpEvent::kTooLate);

@@ -58,7 +58,7 @@ Status not_found(const IaParams& params, const char* why, const DeviceList& devi
   // The device or port may exist, but could not be searched for.
   if (const int error = devices.shortage(); error != 0) {
     const Status status = status_of(error);
-    UDAPL_EXPLAIN(kError, status.code(), "dat.conf: \"%s %d\": cannot be looked for: %s%s",
+    UDAPL_EXPLAIN(kError, status.code(), "dat.conf: \"%s %d\": the search failed: %s%s",
                   params.name.c_str(), params.port, ErrnoText(error).c_str(), cause::remedy(error));
     return status;
   }
@@ -75,8 +75,8 @@ Result<Found> locate_by_gid(const IaParams& params, const DeviceList& devices,
   if (!port)
     return not_found(
         params,
-        "no interface with an IP address is on that RDMA device and port, and it is no "
-        "InfiniBand port, which would do without",
+        "no interface with an IP address is on that RDMA device and port, and it is not an "
+        "InfiniBand port, which would not need one",
         devices, interfaces);
   Found found{port->place, {}, address_of(port->gid), true};
   const auto place = devices.place_of(found.address, port->pkey);
@@ -215,7 +215,7 @@ Result<Device> find_device(std::string_view ia_params, const Environment& enviro
     UDAPL_EXPLAIN(
         kError, dat_error(DAT_INVALID_PARAMETER),
         "dat.conf: the seventh field \"%.*s\" is not a device and port, as in \"ib0 0\", with "
-        "delayed_ack=on or off behind them",
+        "delayed_ack=on or off after them",
         static_cast<int>(ia_params.size()), ia_params.data());
     return failure(DAT_INVALID_PARAMETER);
   }
@@ -238,12 +238,12 @@ Result<Device> find_device(std::string_view ia_params, const Environment& enviro
   device.by_gid = where.by_gid;
   ibv_device* const verbs_device = devices.find(device.name);
   if (verbs_device == nullptr)
-    return not_found(*params, "its RDMA device has just gone", devices, *interfaces);
+    return not_found(*params, "its RDMA device has just been removed", devices, *interfaces);
   if (const Status status = open(verbs_device, environment, device); !status.ok()) return status;
   // On InfiniBand and RoCE a completion waits for the peer's adapter anyway.
   if (params->delayed_ack && device.iwarp()) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
-                  "dat.conf: \"%.*s\": delayed_ack is nothing that the iWARP device %s can do",
+                  "dat.conf: \"%.*s\": the iWARP device %s does not support delayed_ack",
                   static_cast<int>(ia_params.size()), ia_params.data(), device.name.c_str());
     return failure(DAT_INVALID_PARAMETER);
   }

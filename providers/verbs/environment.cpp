@@ -42,8 +42,8 @@ class Reader {
     if (value && std::has_single_bit(*value))
       field = value;
     else if (value)
-      UDAPL_TRACE(kError, "%s: %u is no MTU (256, 512, 1024, 2048 or 4096) and is ignored", name,
-                  *value);
+      UDAPL_TRACE(kError, "%s: %u is not an MTU (256, 512, 1024, 2048 or 4096) and is ignored",
+                  name, *value);
   }
 
  private:
@@ -60,15 +60,16 @@ class Reader {
 };
 
 constexpr const char* kPathMtu =
-    "a connection has the MTU of its path, at both ends; DAT_IB_TRANSPORT_MTU alone shows it";
+    "a connection uses the MTU of its path at both ends; only DAT_IB_TRANSPORT_MTU shows the "
+    "variable";
 constexpr const char* kServiceLevel =
-    "the path has the one of the subnet administrator, who may look at DAPL_CM_TOS";
+    "the subnet administrator sets it for the path and may take DAPL_CM_TOS into account";
 constexpr const char* kRoute = "rdma_cm makes the route; DAPL_CM_TOS is its traffic class";
 constexpr const char* kCmTimes = "rdma_cm has its own, and the existing provider did not use it";
 constexpr const char* kNoSockets = "dat.conf names the interface, and connections use no TCP";
-constexpr const char* kUcm = "it is about messages of the UCM provider";
-constexpr const char* kMcm = "it is about the proxy of the MCM provider";
-constexpr const char* kNothing = "no provider does anything with it";
+constexpr const char* kUcm = "it concerns messages of the UCM provider";
+constexpr const char* kMcm = "it concerns the proxy of the MCM provider";
+constexpr const char* kNothing = "no provider uses it";
 
 // Variables of the existing providers that this one does not use.
 constexpr Ineffective kIneffective[] = {{"DAPL_IB_MTU", kPathMtu},

@@ -539,7 +539,8 @@ def verbs_wrong_name(world):
 def verbs_port_down(world):
     """The adapter opens, as the port may come up later, but the default level reports that it is down now."""
     return opens_and_tells(on_doubles(world, "mock0 1", VERBS_MOCK_FABRIC="infiniband", DAPL_TRACE_LEVEL="1"),
-                           "mock0 port 1 is DOWN, and reaches nobody until it is ACTIVE: cable, switch, subnet manager")
+                           "mock0 port 1 is DOWN, so no peer can be reached until it is ACTIVE; check cable, switch, "
+                           "subnet manager")
 
 
 @case
@@ -561,7 +562,7 @@ def verbs_little_locked_memory(world):
 def verbs_mtu_of_no_port(world):
     """A wrong setting is reported at the default level, and the adapter opens."""
     return opens_and_tells(on_doubles(world, "lo 0", DAPL_IB_MTU="1500", DAPL_TRACE_LEVEL="1"),
-                           "DAPL_IB_MTU: 1500 is no MTU (256, 512, 1024, 2048 or 4096) and is ignored")
+                           "DAPL_IB_MTU: 1500 is not an MTU (256, 512, 1024, 2048 or 4096) and is ignored")
 
 
 @case

@@ -312,7 +312,7 @@ def listener_survives_the_loss_of_its_address(setup):
                 require(peer.connect(), "not accepted")
             ip("del")
             eventually(lambda: victim.count("async"), "an async event")
-            require("has gone" in victim.trace_text(), "no trace line")
+            require("is no longer on this machine" in victim.trace_text(), "no trace line")
             ip("add")
             with peers(1, victim.address) as (peer,):
                 require(peer.connect(), "not accepted after the address has returned")

@@ -49,8 +49,8 @@ void AddressWatch::start() noexcept {
   groups.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (!news.valid() ||
       ::bind(news.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) {
-    UDAPL_TRACE(kNormal, "nobody tells when %s goes away: %s", to_text(address_).c_str(),
-                ErrnoText(errno).c_str());
+    UDAPL_TRACE(kNormal, "the loss of address %s will not be noticed: %s",
+                to_text(address_).c_str(), ErrnoText(errno).c_str());
     return;
   }
   start(std::move(news));
@@ -81,7 +81,7 @@ void AddressWatch::look() noexcept {
     UDAPL_TRACE(kError, "the address %s is back: listeners work again", to_text(address_).c_str());
     return;
   }
-  UDAPL_TRACE(kError, "the address %s has gone from this machine: nobody can connect to it",
+  UDAPL_TRACE(kError, "the address %s is no longer on this machine: no peer can connect to it",
               to_text(address_).c_str());
   gate_.post(kGone);
 }

@@ -115,7 +115,7 @@ std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noex
   const Name name = name_of(listener);
   Fd socket = make_socket();
   if (!socket.valid() || ::connect(socket.get(), name.get(), name.size) != 0) {
-    why = "nobody there takes offers of shared memory";
+    why = "no listener there accepts offers of shared memory";
     return std::nullopt;
   }
   if (!is_local(listener)) {
@@ -125,7 +125,7 @@ std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noex
   const Token token = make_token();
   Region region = Region::make(Layout::kSize);
   if (!region.valid() || !looks_like_token(token)) {
-    why = "no shared memory can be had";
+    why = "no shared memory is available";
     return std::nullopt;
   }
   // The initial state of everything else is zero, so pages that are not needed yet are not

@@ -234,10 +234,11 @@ void PeerMemory::give_up(const char* why, int error) noexcept {
 
 void PeerMemory::try_once() noexcept {
   const std::uint64_t at = theirs_.nonce_at.load(std::memory_order_acquire);
-  if (at == 0) return give_up("it or its dat.conf says direct=off", 0);
+  if (at == 0)
+    return give_up("it offers no direct access, perhaps because its dat.conf says direct=off", 0);
   const Process peer = Process::at_end_of(bell_);
   pid_ = peer.pid();
-  if (!peer.valid()) return give_up("it is another user's, or not to be seen from here", 0);
+  if (!peer.valid()) return give_up("it belongs to another user or is not visible from here", 0);
   std::array<std::uint64_t, 2> found{};
   const iovec local{found.data(), sizeof found};
   const iovec remote{at_address(at), sizeof found};
@@ -245,7 +246,7 @@ void PeerMemory::try_once() noexcept {
     return give_up("process_vm_readv", errno);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] != theirs_.nonce[i].load(std::memory_order_relaxed))
-      return give_up("it is not who it says", 0);
+      return give_up("the process found is not the peer", 0);
   }
   thresholds_ = thresholds(copy_costs());
   state_ = State::kReached;
@@ -278,8 +279,8 @@ bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noex
   if (got == static_cast<ssize_t>(size)) [[likely]]
     return true;
   if (errno == ESRCH) return false;  // the process is gone, which is reported elsewhere
-  UDAPL_TRACE(kNormal, "what process %d sends has to be copied twice: process_vm_readv%s%s",
-              static_cast<int>(pid_), errno != 0 ? ": " : " reads only a part",
+  UDAPL_TRACE(kNormal, "messages of process %d have to be copied twice: process_vm_readv%s%s",
+              static_cast<int>(pid_), errno != 0 ? ": " : " read only a part",
               errno != 0 ? ErrnoText(errno).c_str() : "");
   return false;
 }
@@ -338,7 +339,8 @@ bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
     const std::size_t bytes = body + tail.size;
     if (move(access.write, place + done, body, tail.size, {pieces.data(), count}) !=
         static_cast<ssize_t>(bytes)) {
-      if (errno == EPERM || errno == ESRCH || errno == ENOSYS) give_up("not any more", errno);
+      if (errno == EPERM || errno == ESRCH || errno == ENOSYS)
+        give_up("direct access is no longer possible", errno);
       return false;
     }
     done += body;

@@ -33,9 +33,10 @@ std::uint8_t depth(int ours, int limit) noexcept {
 }
 
 Status no_gid(const Device& device, const transport::SocketAddress& peer) noexcept {
-  UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_ADDRESS),
-                "%s port %d has no IP address, so peers are known by their GIDs, not as %s",
-                device.name.c_str(), device.port, to_text(peer).c_str());
+  UDAPL_EXPLAIN(
+      kNormal, dat_error(DAT_INVALID_ADDRESS),
+      "%s port %d has no IP address, so peers are addressed by GID, not by an address such as %s",
+      device.name.c_str(), device.port, to_text(peer).c_str());
   return failure(DAT_INVALID_ADDRESS);
 }
 

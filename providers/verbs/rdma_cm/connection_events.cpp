@@ -128,7 +128,7 @@ void RdmaConnection::resolve_again(const rdma_cm_event& event) noexcept {
                                     static_cast<int>(environment.arp_timeout_ms))
               : ::rdma_resolve_route(id_->get(), static_cast<int>(environment.route_timeout_ms));
   if (failed == 0) return;
-  UDAPL_TRACE(kNormal, "QP %p: cannot try again: %s", terms_.qp, ErrnoText(errno).c_str());
+  UDAPL_TRACE(kNormal, "QP %p: cannot retry: %s", terms_.qp, ErrnoText(errno).c_str());
   unreachable();
 }
 

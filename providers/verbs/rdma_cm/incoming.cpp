@@ -38,7 +38,8 @@ Result<std::unique_ptr<RdmaIncoming>> RdmaIncoming::create(Adapter& adapter,
 
 RdmaIncoming::~RdmaIncoming() {
   if (connection_ == nullptr || connection_->peer_gone()) return;
-  UDAPL_TRACE(kNormal, "refusing %s: nobody decided", to_text(endpoints_.remote).c_str());
+  UDAPL_TRACE(kNormal, "refusing %s: neither accepted nor rejected",
+              to_text(endpoints_.remote).c_str());
   connection_->refuse();  // without the header of a rejection by a consumer
 }
 

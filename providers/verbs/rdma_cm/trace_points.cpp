@@ -21,7 +21,7 @@ const char* reject_reason(int status, bool iwarp) noexcept {
     case 6:
       return "invalid communication id";
     case 8:
-      return "invalid service id: nobody listens";
+      return "invalid service id: no listener";
     case 9:
       return "invalid transport";
     case 10:
@@ -29,13 +29,13 @@ const char* reject_reason(int status, bool iwarp) noexcept {
     case 12:
     case 13:
     case 15:
-      return "the peer's port or path is another one";
+      return "the peer's port or path does not match";
     case 26:
       return "invalid path MTU";
     case 27:
       return "insufficient responder resources";
     case kConsumerReject:
-      return "the consumer's decision";
+      return "rejected by the consumer";
     case 33:
       return "invalid flow label";
     default:

@@ -45,10 +45,10 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told) {
     const char* text;
     const char* reason;
   } kCases[] = {
-      {"lo 0 crc", "behind device and port"},
-      {"lo 0 1", "behind device and port"},
+      {"lo 0 crc", "may follow device and port"},
+      {"lo 0 1", "may follow device and port"},
       {"lo 0 crs=off",
-       "there are: crc, fallback, delayed_ack, drain, no_receive, half_open, peer_timeout, "
+       "the settings are: crc, fallback, delayed_ack, drain, no_receive, half_open, peer_timeout, "
        "staging"},
       {"lo 0 no_receive=on", "wait or break"},
       {"lo 0 =", "no such setting"},

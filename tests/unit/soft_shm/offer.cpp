@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(ipv6_has_names_of_its_own) {
 }
 
 BOOST_AUTO_TEST_CASE(nobody_there_or_not_on_this_host) {
-  offer(ipv4(), "nobody there takes offers of shared memory");
+  offer(ipv4(), "no listener there accepts offers of shared memory");
   // Any process can take the name for any address.
   OfferBox squatter;
   const Place elsewhere = ipv4("192.0.2.1");
