@@ -60,7 +60,7 @@ struct Side {
 template <typename Kind>
 Kind expect(const dat::Queue& queue) {
   const std::optional<dat::Event> event = queue.wait(kPatience);
-  if (!event) throw std::runtime_error("nothing comes");
+  if (!event) throw std::runtime_error("timed out");
   const Kind* const kind = std::get_if<Kind>(&*event);
   if (kind == nullptr) throw std::runtime_error("an event that was not expected");
   return *kind;
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
     } else if (word == "--port" && has_value) {
       options.port = std::strtoul(argv[++i], nullptr, 10);
     } else if (word.starts_with("--") || !options.host.empty()) {
-      std::cerr << "placed: '" << word << "' is no option\n";
+      std::cerr << "placed: '" << word << "' is not an option\n";
       return usage(std::cerr, 2);
     } else {
       options.host = word;

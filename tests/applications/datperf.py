@@ -251,7 +251,7 @@ class Datperf(unittest.TestCase):
         for words, why in ((["client", "--port", port, "127.0.0.1"], "127.0.0.1 port .*: no server listens there"),
                            (["client", "--ia", "nowhere", "127.0.0.1"], "nowhere.*DAT_PROVIDER_NOT_FOUND"),
                            (["client", "no-such-host.invalid"], "no-such-host.invalid: "),
-                           (["both", "--ia", "nowhere"], "nowhere.*DAT_PROVIDER_NOT_FOUND(.|\n)*there is no server"),
+                           (["both", "--ia", "nowhere"], "nowhere.*DAT_PROVIDER_NOT_FOUND(.|\n)*the server did not start"),
                            (["both", "--port", port, *SHORT, "--sizes", "8", "--measure", "latency", "--json",
                              "/nowhere/x"], "/nowhere/x: No such file")):
             with self.subTest(" ".join(words)):

@@ -173,7 +173,7 @@ def bad_arguments(bench):
             ("-T T -s h client SR", "at least one SR"), ("-T T -s h -i 0 client SR server SR", "number from 1"),
             ("-T T -s h -i 1x client SR server SR", "number from 1"), ("-T T -s h -i", "needs a value"),
             ("-T T -s h client SR 0 server SR", "number from 1"), ("-T T -s h client XX", "SR, RR or RW"),
-            ("-T T -s h peer SR", "client or server"), ("-T T -s h client", "needs SR, RR or RW"),
+            ("-T T -s h peer SR", "client or server"), ("-T T -s h client", "must be followed by SR, RR or RW"),
             ("-T T -s h client SR 4000000000 2 server SR", "1 GiB"), ("-T T -s h -f client SR", "has to follow"),
             ("-T T -s h client SR -f server SR", "in pairs"), ("-T T -s h -R XX client SR", "one of BE"),
             ("-T P -s h SR", "RR and RW"), ("-T P -s h", "no operation"), ("-T P -s h RR 4 1 RW", "one operation"),

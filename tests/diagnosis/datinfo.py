@@ -211,10 +211,10 @@ def check_of_settings(world):
     out = "".join(line for line in out.splitlines(True) if "is not a file here" not in line and
                   '"ib0" is no' not in line)
     return ended(status, 1, err) + differences(
-        f"{other}:2: error: ia_params: delayed_ack=yes: it can be on|off\n"
+        f"{other}:2: error: ia_params: delayed_ack=yes: must be one of on|off\n"
         f"{other}:3: error: ia_params: no such setting: delayed_ak=on\n"
-        f"{other}:4: error: ia_params: drain=1s: it is a number\n"
-        f"{other}:6: error: ia_params: delayed_ack=1: it can be on|off\n"
+        f"{other}:4: error: ia_params: drain=1s: must be a number\n"
+        f"{other}:6: error: ia_params: delayed_ack=1: must be one of on|off\n"
         f"{other}: entries: 6, errors: 4\n", out)
 
 
@@ -248,15 +248,15 @@ def check_sees_what_list_finds(world):
     status, out, err = world.run(world.datinfo, "check", "--sysfs", world.path("sys"), other)
     out = "".join(line for line in out.splitlines(True) if "libdaplofa" not in line and ":6:" not in line)
     return ended(status, 1, err) + differences(
-        f"{other}:1: warning: the library {text} is no shared library\n"
+        f"{other}:1: warning: the library {text} is not a shared library\n"
         f"{other}:2: warning: the library libno-such-provider.so.2 cannot be loaded: cannot open shared object file: "
         "No such file or directory\n"
-        f'{other}:3: warning: "no-such-if0" is no network interface or address of this machine\n'
-        f'{other}:4: warning: "192.0.2.9" is no network interface or address of this machine\n'
-        f"{other}:5: error: ia_params: crc=maybe: it can be on|off\n"
+        f'{other}:3: warning: "no-such-if0" is not a network interface or address of this machine\n'
+        f'{other}:4: warning: "192.0.2.9" is not a network interface or address of this machine\n'
+        f"{other}:5: error: ia_params: crc=maybe: must be one of on|off\n"
         f"{other}:7: warning: the library {stranger} is for another processor\n"
-        f'{other}:10: warning: "no-such-if0" is no network interface, address or RDMA device of this machine\n'
-        f"{other}:11: error: ia_params: crc=on|off: it can be on|off\n"
+        f'{other}:10: warning: "no-such-if0" is not a network interface, address or RDMA device of this machine\n'
+        f"{other}:11: error: ia_params: crc=on|off: must be one of on|off\n"
         f"{other}: entries: 11, errors: 2\n", out)
 
 

@@ -121,7 +121,7 @@ def bad_line(world):
 def quote_that_does_not_end(world):
     world.conf('ia u2.0 nonthreadsafe default libdaplsoft.so.2 test.1.0 "lo 0 ')
     status, out, _ = world.run(world.datinfo, "check")
-    expected = (f"{world.conf_path}: error: no entry that could be used. try: datinfo generate\n"
+    expected = (f"{world.conf_path}: error: no usable entry. try: datinfo generate\n"
                 f"{world.conf_path}:1: error: quoted string does not end on the line\n"
                 f"{world.conf_path}: entries: 0, errors: 2\n")
     return differences(expected, out) + ([] if status == 1 else [f"datinfo ended with {status}"])
@@ -191,8 +191,8 @@ def library_without_entry_points(world):
     library = world.stub("no_init")
     world.conf(entry("ia", library, "lo 0"))
     return entry_told(world, f'"{shown(library)}" has no function dat_provider_init',
-                      f'the library of a DAT 2.0 provider in the fifth field: "{shown(library)}" is something '
-                      "else", "lo 0", library)
+                      f'the library of a DAT 2.0 provider in the fifth field: "{shown(library)}" is not '
+                      "one", "lo 0", library)
 
 
 @case

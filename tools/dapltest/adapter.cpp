@@ -67,7 +67,7 @@ bool Adapter::open(const std::string& device) {
   return ok(open_ia(device, ia_),
             fmt::format("opening the adapter '{}'", device.empty() ? first_adapter() : device)) &&
          ok(dat_ia_query(ia_.get(), nullptr, DAT_IA_FIELD_ALL, &attributes_, 0, nullptr),
-            "asking for the attributes of the adapter");
+            "querying the attributes of the adapter");
 }
 
 std::string Adapter::address() const {

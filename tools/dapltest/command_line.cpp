@@ -87,7 +87,7 @@ class Parser {
     static constexpr char kLetters[] = "STPLFQ";
     const std::size_t found = std::string(kLetters).find(letter);
     if (letter.size() != 1 || found == std::string::npos) {
-      error_ = fmt::format("-T{}{}: not a test; it is one of S, T, P, L, F and Q",
+      error_ = fmt::format("-T{}{}: not a test; must be one of S, T, P, L, F and Q",
                            letter.empty() ? "" : " ", letter);
       return false;
     }
@@ -222,7 +222,7 @@ class Parser {
         return;
       case 'R':
         if (!is_one_of(value, qos_names())) {
-          error_ = fmt::format("-R {}: it is one of BE, HT, LL, EC and PM", value);
+          error_ = fmt::format("-R {}: must be one of BE, HT, LL, EC and PM", value);
           return;
         }
         options_.qos = qos_of(value);
@@ -232,7 +232,7 @@ class Parser {
           return set_number(option, value, 1, 10'000'000, options_.maximum);
         }
         if (value != "b" && value != "p") {
-          error_ = fmt::format("-m {}: it is b (blocking) or p (polling)", value);
+          error_ = fmt::format("-m {}: must be b (blocking) or p (polling)", value);
           return;
         }
         options_.poll = value == "p";
@@ -254,7 +254,7 @@ class Parser {
                   std::uint32_t most, std::uint32_t& to) {
     const auto value = number(text);
     if (!value || *value < least || *value > most) {
-      error_ = fmt::format("{} {}: it is a number from {} to {}", option, text, least, most);
+      error_ = fmt::format("{} {}: must be a number from {} to {}", option, text, least, most);
       return;
     }
     to = *value;
@@ -268,7 +268,7 @@ class Parser {
           return;
         }
         if (at_ == words_.size()) {
-          error_ = fmt::format("'{}' needs SR, RR or RW behind it", word);
+          error_ = fmt::format("'{}' must be followed by SR, RR or RW", word);
           return;
         }
         return operation(word == "server", words_[at_++]);

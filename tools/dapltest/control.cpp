@@ -82,7 +82,8 @@ bool Control::accept(DAT_CR_HANDLE cr, wire::Info& info, Options& options) {
       options.test = Test::kQuit;
       return true;
     default:
-      return fail(fmt::format("a client asks for test number {}, which is none", info.third));
+      return fail(
+          fmt::format("a client asks for test number {}, which does not exist", info.third));
   }
 }
 

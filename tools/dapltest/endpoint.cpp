@@ -320,7 +320,8 @@ std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t 
         continue;
       }
       if (DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY) {
-        fail(fmt::format("waiting for {}: nothing within {} s", of_what, timeout_ms / 1000));
+        fail(
+            fmt::format("waiting for {}: nothing arrived within {} s", of_what, timeout_ms / 1000));
         return std::nullopt;
       }
     } else {
@@ -334,7 +335,7 @@ std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t 
       if (may_give_up && (timeout_ms == 0 || left.count() > 0)) {
         continue;
       }
-      fail(fmt::format("waiting for {}: nothing within {} s", of_what, timeout_ms / 1000));
+      fail(fmt::format("waiting for {}: nothing arrived within {} s", of_what, timeout_ms / 1000));
       return std::nullopt;
     }
     if (!ok(status, fmt::format("waiting for {}", of_what))) {

@@ -19,7 +19,7 @@ void open_wrong_names(Case& c) {
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     Ia ia;
     c.expect(dat_ia_open(name.data(), 8, &async_evd, ia.out()), DAT_PROVIDER_NOT_FOUND,
-             "dat_ia_open with a name that is not there");
+             "dat_ia_open with an unknown name");
   }
 }
 
@@ -141,12 +141,12 @@ void wait_not_at_all(Case& c) {
   DAT_COUNT more = 0;
   const DAT_RETURN status = dat_evd_wait(c.cr_evd.get(), 0, 1, &event, &more);
   c.require(DAT_GET_TYPE(status) == DAT_TIMEOUT_EXPIRED || DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY,
-            "dat_evd_wait with a time limit of 0 returns that nothing is there");
+            "dat_evd_wait with a time limit of 0 finds no event");
 }
 
 constexpr Feature kFeatures[] = {
     {"hwconn", "open the adapter and close it", open_and_close},
-    {"hwconn", "open adapters that are not there", open_wrong_names},
+    {"hwconn", "open adapters that do not exist", open_wrong_names},
     {"hwconn", "close without a handle", close_null},
     {"hwconn", "close with an EP that is not freed", close_with_endpoint},
     {"endpoint", "create an EP and free it", create_endpoint},

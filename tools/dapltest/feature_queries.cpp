@@ -15,7 +15,7 @@ void query_ia(Case& c) {
                              DAT_PROVIDER_FIELD_ALL, &provider),
                 "dat_ia_query")) {
     c.require(attributes.max_eps > 0 && attributes.max_evds > 0 && async_evd != DAT_HANDLE_NULL,
-              "dat_ia_query tells limits and the asynchronous EVD");
+              "dat_ia_query reports limits and the asynchronous EVD");
   }
 }
 
@@ -26,7 +26,7 @@ void query_cno(Case& c) {
   }
   DAT_CNO_PARAM param{};
   if (c.success(dat_cno_query(c.cno.get(), DAT_CNO_FIELD_ALL, &param), "dat_cno_query")) {
-    c.require(param.ia_handle == c.ia.get(), "dat_cno_query tells its IA");
+    c.require(param.ia_handle == c.ia.get(), "dat_cno_query reports its IA");
   }
 }
 
@@ -35,7 +35,7 @@ void query_evd(Case& c) {
   DAT_EVD_PARAM param{};
   if (c.success(dat_evd_query(c.dto_evd.get(), DAT_EVD_FIELD_ALL, &param), "dat_evd_query")) {
     c.require(param.evd_qlen >= 16 && param.ia_handle == c.ia.get(),
-              "dat_evd_query tells length and IA");
+              "dat_evd_query reports length and IA");
   }
 }
 
@@ -48,7 +48,7 @@ void query_psp(Case& c) {
   }
   DAT_PSP_PARAM param{};
   if (c.success(dat_psp_query(c.psp.get(), DAT_PSP_FIELD_ALL, &param), "dat_psp_query")) {
-    c.require(param.conn_qual == c.port, "dat_psp_query tells the conn qual");
+    c.require(param.conn_qual == c.port, "dat_psp_query reports the conn qual");
   }
 }
 
@@ -61,7 +61,7 @@ void query_rsp(Case& c) {
   DAT_RSP_PARAM param{};
   if (c.success(dat_rsp_query(c.rsp.get(), DAT_RSP_FIELD_ALL, &param), "dat_rsp_query")) {
     c.require(param.conn_qual == c.port && param.ep_handle == c.ep.get(),
-              "dat_rsp_query tells conn qual and EP");
+              "dat_rsp_query reports conn qual and EP");
   }
 }
 
@@ -87,7 +87,7 @@ void query_cr(Case& c) {
   const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
   DAT_CR_PARAM param{};
   if (c.success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param), "dat_cr_query")) {
-    c.require(param.remote_ia_address_ptr != nullptr, "dat_cr_query tells who connects");
+    c.require(param.remote_ia_address_ptr != nullptr, "dat_cr_query reports the peer");
   }
   c.success(dat_cr_reject(cr, 0, nullptr), "dat_cr_reject");
 }
@@ -97,7 +97,7 @@ void query_ep(Case& c) {
   DAT_EP_PARAM param{};
   if (c.success(dat_ep_query(c.ep.get(), DAT_EP_FIELD_ALL, &param), "dat_ep_query")) {
     c.require(param.ep_state == DAT_EP_STATE_UNCONNECTED && param.pz_handle == c.pz.get(),
-              "dat_ep_query tells state and PZ");
+              "dat_ep_query reports state and PZ");
   }
 }
 
@@ -105,7 +105,7 @@ void query_pz(Case& c) {
   if (!c.make_pz()) return;
   DAT_PZ_PARAM param{};
   if (c.success(dat_pz_query(c.pz.get(), DAT_PZ_FIELD_ALL, &param), "dat_pz_query")) {
-    c.require(param.ia_handle == c.ia.get(), "dat_pz_query tells its IA");
+    c.require(param.ia_handle == c.ia.get(), "dat_pz_query reports its IA");
   }
 }
 
@@ -114,7 +114,7 @@ void query_lmr(Case& c) {
   DAT_LMR_PARAM param{};
   if (c.success(dat_lmr_query(c.lmr.get(), DAT_LMR_FIELD_ALL, &param), "dat_lmr_query")) {
     c.require(param.length == kRegion && param.lmr_context == c.lmr_context,
-              "dat_lmr_query tells length and context");
+              "dat_lmr_query reports length and context");
   }
 }
 
@@ -128,14 +128,14 @@ void query_rmr(Case& c) {
   DAT_RMR_PARAM param{};
   if (c.success(status, "dat_rmr_create") &&
       c.success(dat_rmr_query(c.rmr.get(), DAT_RMR_FIELD_ALL, &param), "dat_rmr_query")) {
-    c.require(param.pz_handle == c.pz.get(), "dat_rmr_query tells its PZ");
+    c.require(param.pz_handle == c.pz.get(), "dat_rmr_query reports its PZ");
   }
 }
 
 void query_ia_badly(Case& c) {
   if (!c.open()) return;
   c.expect(dat_ia_query(c.ia.get(), nullptr, DAT_IA_FIELD_ALL, nullptr, 0, nullptr),
-           DAT_INVALID_PARAMETER, "dat_ia_query without a place for the answer");
+           DAT_INVALID_PARAMETER, "dat_ia_query with a null result pointer");
 }
 
 void query_null_ia(Case& c) {
@@ -150,7 +150,7 @@ void query_cno_badly(Case& c) {
     return;
   }
   c.expect(dat_cno_query(c.cno.get(), DAT_CNO_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER,
-           "dat_cno_query without a place for the answer");
+           "dat_cno_query with a null result pointer");
 }
 
 void query_null_cno(Case& c) {
@@ -162,7 +162,7 @@ void query_null_cno(Case& c) {
 void query_evd_badly(Case& c) {
   if (!c.make_evds()) return;
   c.expect(dat_evd_query(c.dto_evd.get(), DAT_EVD_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER,
-           "dat_evd_query without a place for the answer");
+           "dat_evd_query with a null result pointer");
 }
 
 void query_null_evd(Case& c) {
@@ -179,7 +179,7 @@ void query_psp_badly(Case& c) {
     return;
   }
   c.expect(dat_psp_query(c.psp.get(), DAT_PSP_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER,
-           "dat_psp_query without a place for the answer");
+           "dat_psp_query with a null result pointer");
 }
 
 void query_null_psp(Case& c) {

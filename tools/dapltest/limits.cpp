@@ -133,7 +133,7 @@ class Limits {
   bool result(const std::string& limit, const char* what, std::uint64_t number) {
     say(fmt::format("LimitTest: {}: {}", what, number));
     json_.add(limit, number);
-    return number > 0 || fail(fmt::format("{}: not a single one", limit));
+    return number > 0 || fail(fmt::format("{}: none succeeded", limit));
   }
 
   bool reserved_points() {

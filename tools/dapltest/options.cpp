@@ -52,7 +52,7 @@ std::string check_command(const Options& options) {
     }
   }
   if (options.test == Test::kPerformance) {
-    return sends[0] ? "the performance test knows RR and RW" : "";
+    return sends[0] ? "the performance test supports only RR and RW" : "";
   }
   if (!sends[0] || !sends[1]) {
     return "at least one SR of the client and one of the server are needed";

@@ -13,9 +13,9 @@ inline constexpr char kUsage[] =
                                                            performance of one operation
   dapltest -T L [-w width] [-m maximum] [limit_ia|limit_pz|limit_cno|limit_evd|limit_ep|limit_rsp|
                 limit_psp|limit_lmr|limit_rpost|limit_size_lmr]...
-                                                           how many objects can be had
+                                                           how many objects can be created
   dapltest -T F -f hwconn|endpoint|pz|mem|connmgt|queryinfo [case0 case1 ...]
-                                                           does the API do what it should
+                                                           whether the API behaves as specified
   dapltest -T Q -s server                                  ends the server
   dapltest -f file                                         arguments from a file; # starts a comment
 
@@ -26,7 +26,7 @@ one SR of each side is needed; -V adds three. -f of an SR: reap its completion w
   -n port       conn qual of the server (62000)         -P   poll for completions
   -i n          iterations (1000)                       -Q   wait through a CNO
   -t n          threads (1)                             -r   the server listens with RSPs
-  -w n          endpoints per thread, or sets (1)       -d   say more
+  -w n          endpoints per thread, or sets (1)       -d   print more
   -R BE|HT|LL|EC|PM  quality of service (BE)
   --json        the result as one JSON object           --timeout s   longest single wait (60)
   --quiet       no progress on long runs                --help        this text

@@ -95,7 +95,8 @@ std::string wrong_setting(const Settings& settings, const std::string& word) {
                     std::string::npos;
   if (good) return {};
   return word + ": " +
-         (found->values == nullptr ? "it is a number" : std::string("it can be ") + found->values);
+         (found->values == nullptr ? "must be a number"
+                                   : std::string("must be one of ") + found->values);
 }
 
 class Checker {
@@ -124,8 +125,7 @@ class Checker {
           fmt::format("{} is in line {} already: {}", quoted(entry->ia_name), earlier->line,
                       same ? "the same entry twice" : "tried if that one does not open"));
     }
-    if (conf_.entries.empty())
-      say(Severity::kError, 0, "no entry that could be used. try: datinfo generate");
+    if (conf_.entries.empty()) say(Severity::kError, 0, "no usable entry. try: datinfo generate");
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding& a, const Finding& b) { return a.line < b.line; });
     return findings_;
@@ -164,8 +164,8 @@ class Checker {
       return;
     say(Severity::kWarning, entry.line,
         quoted(device) +
-            (soft ? " is no network interface or address of this machine"
-                  : " is no network interface, address or RDMA device of this machine"));
+            (soft ? " is not a network interface or address of this machine"
+                  : " is not a network interface, address or RDMA device of this machine"));
   }
 
   void look_at_settings(const Entry& entry) {

@@ -77,7 +77,7 @@ std::string why_no_library(const std::string& path) {
   if (!fs::is_regular_file(path, error)) return "is not a file here";
   if (::access(path.c_str(), R_OK) != 0) return "cannot be read";
   ElfKind kind;
-  if (!read_kind(path, kind) || kind.type != ET_DYN) return "is no shared library";
+  if (!read_kind(path, kind) || kind.type != ET_DYN) return "is not a shared library";
   ElfKind ours;
   if (read_kind("/proc/self/exe", ours) &&
       (kind.ident[EI_CLASS] != ours.ident[EI_CLASS] || kind.ident[EI_DATA] != ours.ident[EI_DATA] ||

@@ -46,12 +46,13 @@ int write(const std::string& text, const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Tells which adapters (IAs) of dat.conf programs can open, and if not, why not."};
+  CLI::App app{
+      "Reports which adapters (IAs) of dat.conf programs can open, and why the others fail."};
   app.footer(
       "The dat.conf is the one that a program with this environment reads: DAT_OVERRIDE, else the\n"
       "system's. Exit status: 0 what was named opens (without names: something does), or the file "
       "has\n"
-      "no errors; 1 not so; 2 bad arguments.");
+      "no errors; 1 otherwise; 2 bad arguments.");
   app.set_version_flag("--version", tools::version_of("datinfo"), "Print the version and exit");
   app.require_subcommand(0, 1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
@@ -61,8 +62,7 @@ int main(int argc, char** argv) {
   datinfo::ListOptions options;
   unsigned seconds = 10;
   add_list_options(app, options, seconds);
-  CLI::App* list =
-      app.add_subcommand("list", "Open each adapter and say what came of it (default)");
+  CLI::App* list = app.add_subcommand("list", "Open each adapter and report the result (default)");
   add_list_options(*list, options, seconds);
   list->add_option("NAME", options.names, "Only these adapters, with their attributes");
 

@@ -143,7 +143,8 @@ class Child {
     std::array<int, 2> answer{-1, -1};
     std::array<int, 2> output{-1, -1};
     if (::pipe2(answer.data(), O_CLOEXEC) != 0 || ::pipe2(output.data(), O_CLOEXEC) != 0) {
-      outcome_.cause = std::string("no pipe to a child process: ") + std::strerror(errno);
+      outcome_.cause =
+          std::string("cannot create a pipe to a child process: ") + std::strerror(errno);
       if (answer[0] >= 0) {
         ::close(answer[0]);
         ::close(answer[1]);
@@ -156,7 +157,7 @@ class Child {
     pid_ = ::fork();
     if (pid_ == 0) child(entry, answer[1], output[1]);
     if (pid_ < 0) {
-      outcome_.cause = std::string("no child process: ") + std::strerror(errno);
+      outcome_.cause = std::string("cannot create a child process: ") + std::strerror(errno);
       answer_fd_.reset();
       output_fd_.reset();
     }

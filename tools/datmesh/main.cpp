@@ -111,7 +111,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--window", options.window, "Writes in flight")
       ->capture_default_str()
       ->check(CLI::Range(1U, 256U));
-  app.add_option("--below", options.slow, "Name who has less than this share of the median rate")
+  app.add_option("--below", options.slow,
+                 "Share of the median rate below which a direction is slow")
       ->default_str("0.5")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--netns", options.netns,

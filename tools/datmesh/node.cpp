@@ -162,7 +162,7 @@ void Node::established(const dat::Established& event) {
       std::chrono::duration<double, std::micro>(Clock::now() - peer.asked).count();
   peer.asking = false;
   if (!read_introduction(event.private_data, peer.target))
-    links_[index].trouble = "an answer that makes no sense";
+    links_[index].trouble = "an invalid answer";
   peer.target.segment_length = options_.size;
 }
 
@@ -201,7 +201,7 @@ void Node::connect_all() {
     while (!peers_[peer].established && peers_[peer].asking && Clock::now() < end)
       handle_events(std::chrono::milliseconds(20));
     if (!peers_[peer].established && links_[peer].trouble.empty())
-      links_[peer].trouble = "no connection came";
+      links_[peer].trouble = "no connection request arrived";
   }
 }
 

@@ -25,7 +25,7 @@ std::vector<Link> unpacked(const std::string& text, std::size_t count) {
     std::getline(words, link.trouble);
     links.push_back(link);
   }
-  links.resize(count, Link{0, 0, "the rank did not tell"});
+  links.resize(count, Link{0, 0, "the rank reported no result"});
   return links;
 }
 

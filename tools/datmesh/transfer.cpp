@@ -97,20 +97,20 @@ void Node::send_to(std::uint32_t peer) {
     ++in_flight_;
   }
   say(peer, kWritten);
-  if (hear(peer) != kArrived) throw Trouble("the answer makes no sense");
+  if (hear(peer) != kArrived) throw Trouble("the answer is invalid");
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   links_[peer].rate = static_cast<double>(bytes.size()) * options_.count / seconds / 1e6;
-  if (hear(peer) != kRight) throw Trouble("data arrived wrong");
+  if (hear(peer) != kRight) throw Trouble("the received data is wrong");
 }
 
 void Node::receive_from(std::uint32_t peer) {
-  if (hear(peer) != kWritten) throw Trouble("the message makes no sense");
+  if (hear(peer) != kWritten) throw Trouble("the message is invalid");
   say(peer, kArrived);
   const std::span<std::byte> bytes = target(peer);
   bool right = true;
   for (std::size_t i = 0; i < bytes.size(); ++i) right &= bytes[i] == pattern(peer, job_.rank(), i);
   say(peer, right ? kRight : kWrong);
-  if (!right) throw Trouble("data arrived wrong");
+  if (!right) throw Trouble("the received data is wrong");
 }
 
 void Node::meet(std::uint32_t peer) {

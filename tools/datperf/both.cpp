@@ -60,7 +60,7 @@ int with_own_server(const Plan& plan, const std::function<int()>& client) {
   while ((got = ::read(ready[0], &byte, 1)) < 0 && errno == EINTR)
     ;
   ::close(ready[0]);
-  if (got != 1) throw Trouble("there is no server");
+  if (got != 1) throw Trouble("the server did not start");
   return client();
 }
 

@@ -32,7 +32,7 @@ class ClientRunner : public Runner {
       request(group_.endpoint(i), target, hello);
       const dat::Established answer = established_of(group_.connections().wait(patience_), target);
       const std::optional<Invitation> peer = invitation_of(answer.private_data);
-      if (!peer) throw Trouble(target.name + ": an answer that makes no sense");
+      if (!peer) throw Trouble(target.name + ": an invalid answer");
       group_.set_peer(i, peer->address, peer->context);
     }
   }

@@ -13,7 +13,7 @@ namespace {
 std::string reason_of(const dat::Ended& ended) {
   switch (ended.why) {
     case DAT_CONNECTION_EVENT_PEER_REJECTED:
-      return "the server refused; what it says tells why";
+      return "the server refused; its output says why";
     case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
       return "no server listens there";
     case DAT_CONNECTION_EVENT_UNREACHABLE:
@@ -66,8 +66,7 @@ dat::Established established_of(const std::optional<dat::Event>& event, const Ta
   if (const auto* ended = std::get_if<dat::Ended>(&*event))
     throw Trouble(place(target) + ": " + reason_of(*ended));
   const auto* established = std::get_if<dat::Established>(&*event);
-  if (established == nullptr)
-    throw Trouble(place(target) + ": an event that is none of connections");
+  if (established == nullptr) throw Trouble(place(target) + ": unexpected event");
   return *established;
 }
 
@@ -88,7 +87,7 @@ Session::Session(const Device& device, const Target& target)
   request(endpoint_, target, Hello{});
   const dat::Established answer = established_of(queue_.wait(target.patience), target);
   if (!invitation_of(answer.private_data))
-    throw Trouble(fmt::format("{}: no datperf server of this version", place(target)));
+    throw Trouble(fmt::format("{}: not a datperf server of this version", place(target)));
 }
 
 }  // namespace datperf

@@ -90,7 +90,7 @@ void Door::admit(const dat::Arrival& arrival) {
     const std::optional<Hello> hello =
         hello_of({static_cast<const std::byte*>(asked.private_data),
                   static_cast<std::size_t>(std::max(asked.private_data_size, 0))});
-    if (!hello) throw Trouble("a client that is no datperf of this version is refused");
+    if (!hello) throw Trouble("refused a client that is not datperf of this version");
     if (hello->role == Role::kMember)
       admit_member(std::move(request), *hello);
     else
@@ -101,7 +101,7 @@ void Door::admit(const dat::Arrival& arrival) {
 }
 
 void Door::admit_bare(dat::Request request, bool session) {
-  if (bare_.size() >= limits_.bare) throw Trouble("too many connections: one is refused");
+  if (bare_.size() >= limits_.bare) throw Trouble("refused a connection: there are too many");
   const DAT_EP_ATTR attributes = endpoint_attributes(device_, 64, 1, 1);
   dat::Endpoint endpoint(device_.adapter, zone_, transfers_, transfers_, events_, &attributes);
   request.accept(endpoint, encode(Invitation{}));
@@ -115,11 +115,10 @@ void Door::admit_member(dat::Request request, const Hello& hello) {
   std::uint64_t memory = Responder::memory_of(hello.what);
   for (const Responder& group : groups_) memory += Responder::memory_of(group.what());
   if (memory > limits_.memory || groups_.size() >= limits_.groups)
-    throw Trouble(
-        fmt::format("a client is refused: it would take {} MiB of memory in all, {} groups",
-                    memory >> 20, groups_.size() + 1));
+    throw Trouble(fmt::format("refused a client: it would take {} MiB of memory in all, {} groups",
+                              memory >> 20, groups_.size() + 1));
   if (hello.what.operation == Operation::kFetchAdd && !device_.atomics)
-    throw Trouble("a client is refused: the provider has no atomic operations");
+    throw Trouble("refused a client: the provider has no atomic operations");
   groups_.emplace_back(device_, hello, patience_).accept(std::move(request), hello);
 }
 

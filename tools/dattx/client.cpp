@@ -70,7 +70,7 @@ class Client {
     }
     const auto words = Words::read(received->data);
     if (!words || Message::decode(*words).command != Command::kDone) {
-      tools::print(stderr, "dattx: the server's answer makes no sense\n");
+      tools::print(stderr, "dattx: the server's answer is invalid\n");
       return false;
     }
     row_.verified = row_.verified && Message::decode(*words).good;
@@ -357,7 +357,7 @@ int run(const Settings& settings, const Plan& plan) {
     return 1;
   }
   if (!all_verified) {
-    tools::print(stderr, "dattx: data arrived wrong\n");
+    tools::print(stderr, "dattx: the received data is wrong\n");
     return 1;
   }
   return 0;

@@ -20,7 +20,7 @@ struct Plan {
 };
 
 // Connects, runs every operation with every size, and prints the table. Returns the exit status: 0,
-// or 1 if data arrived wrong or something failed.
+// or 1 if the received data is wrong or something failed.
 [[nodiscard]] int run(const Settings& settings, const Plan& plan);
 
 }  // namespace dattx

@@ -32,7 +32,7 @@ bool Adapter::open(const Settings& settings) {
   return ok(dat_ia_open(settings_.ia.data(), 8, &async_evd, ia_.out()),
             fmt::format("opening the adapter '{}'", settings_.ia)) &&
          ok(dat_ia_query(ia_.get(), nullptr, DAT_IA_FIELD_ALL, &attributes_, 0, nullptr),
-            "asking for the attributes of the adapter");
+            "querying the attributes of the adapter");
 }
 
 std::optional<DAT_EVENT> Adapter::next_event(DAT_EVD_HANDLE evd, const char* of_what) const {

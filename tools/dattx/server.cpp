@@ -101,7 +101,7 @@ class Session {
 
 bool serve_one(const Adapter& adapter, DAT_CR_HANDLE cr) {
   DAT_CR_PARAM request{};
-  if (!ok(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request), "asking who connects")) {
+  if (!ok(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request), "querying the connection request")) {
     return false;
   }
   std::optional<Words> words;

@@ -45,7 +45,7 @@ void add_common(CLI::App& app, Common& common) {
                  "Adapter of dat.conf (the first one; client: the server's)");
   app.add_option("-h", common.host, "Name or address of the server: this is the client");
   app.add_flag("-s", common.as_server, "This is the server, as it is without -h");
-  app.add_flag("-v", common.verbose, "Say more");
+  app.add_flag("-v", common.verbose, "Print more");
 }
 
 std::optional<int> parse(CLI::App& app, int argc, char** argv) {
@@ -77,7 +77,7 @@ void Adapter::open(const std::string& name) {
   });
   must(dat_ia_query(ia_, nullptr, DAT_IA_FIELD_ALL, &attributes_, DAT_PROVIDER_FIELD_ALL,
                     &provider_),
-       "asking for the attributes of the adapter");
+       "querying the attributes of the adapter");
   pz_create_us = timed([&] { must(dat_pz_create(ia_, &pz_), "creating a protection zone"); });
 }
 

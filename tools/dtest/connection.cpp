@@ -57,7 +57,7 @@ std::optional<DAT_EVENT> Events::next(DAT_EVD_HANDLE evd,
                             ? dat_evd_dequeue(evd, &event)
                             : dat_evd_wait(evd, static_cast<DAT_TIMEOUT>(left), 1, &event, &more);
     if (status == DAT_SUCCESS) return event;
-    if (!nothing_there(status)) must(status, "taking an event");
+    if (!nothing_there(status)) must(status, "dequeuing an event");
     if (left == 0) return std::nullopt;
     if (poll) {
       ++polls;
@@ -73,9 +73,9 @@ std::optional<DAT_EVENT> Events::next(DAT_EVD_HANDLE evd,
 DAT_EVENT Events::expect(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number, std::string_view what,
                          std::chrono::microseconds patience) const {
   const std::optional<DAT_EVENT> event = next(evd, patience);
-  if (!event) fail(fmt::format("{}: nothing came in time", what));
+  if (!event) fail(fmt::format("{}: timed out", what));
   if (event->event_number != number)
-    fail(fmt::format("{}: {} came", what, tools::event_name(event->event_number)));
+    fail(fmt::format("{}: unexpected {}", what, tools::event_name(event->event_number)));
   return *event;
 }
 
@@ -118,7 +118,7 @@ bool Connection::called() {
 void Connection::accept(
     const std::function<std::vector<std::uint8_t>(std::vector<std::uint8_t>)>& reply) {
   DAT_CR_PARAM request{};
-  must(dat_cr_query(cr_, DAT_CR_FIELD_ALL, &request), "asking who connects");
+  must(dat_cr_query(cr_, DAT_CR_FIELD_ALL, &request), "querying the connection request");
   const auto* bytes = static_cast<const std::uint8_t*>(request.private_data);
   std::vector<std::uint8_t> data = reply({bytes, bytes + request.private_data_size});
   must(dat_cr_accept(cr_, ep_, static_cast<DAT_COUNT>(data.size()), data.data()),
@@ -151,14 +151,14 @@ void Connection::disconnect(bool first) {
   // Only one side disconnects; the other one waits for the event.
   if (first) must(dat_ep_disconnect(ep_, DAT_CLOSE_GRACEFUL_FLAG), "disconnecting");
   const auto event = events_->next(connect_evd_, kPatience);
-  if (!event) fail("disconnecting: nothing came in time");
+  if (!event) fail("disconnecting: timed out");
   if (event->event_number != DAT_CONNECTION_EVENT_DISCONNECTED)
-    fail(fmt::format("disconnecting: {} came", tools::event_name(event->event_number)));
+    fail(fmt::format("disconnecting: unexpected {}", tools::event_name(event->event_number)));
 }
 
 void Connection::free() {
   ep_free_us = timed([&] { must(dat_ep_free(ep_), "freeing the endpoint"); });
-  if (psp_ != DAT_HANDLE_NULL) must(dat_psp_free(psp_), "ending to listen");
+  if (psp_ != DAT_HANDLE_NULL) must(dat_psp_free(psp_), "closing the listener");
   evd_free_us = timed([&] {
     for (const DAT_EVD_HANDLE evd : {cr_evd_, connect_evd_, request_evd_, receive_evd_})
       must(dat_evd_free(evd), "freeing an event dispatcher");
@@ -191,34 +191,34 @@ std::string Connection::why_it_ended() const {
 void Connection::check(const DAT_EVENT& event, std::uint64_t id, std::string_view what) const {
   if (event.event_number != DAT_DTO_COMPLETION_EVENT &&
       event.event_number != static_cast<DAT_EVENT_NUMBER>(DAT_IB_DTO_EVENT))
-    fail(fmt::format("{}: {} came", what, tools::event_name(event.event_number)));
+    fail(fmt::format("{}: unexpected {}", what, tools::event_name(event.event_number)));
   const DAT_DTO_COMPLETION_EVENT_DATA& done = event.event_data.dto_completion_event_data;
   if (done.status != DAT_DTO_SUCCESS)
     fail(fmt::format("{}: {}{}", what, tools::status_name(done.status), why_it_ended()));
   if (done.user_cookie.as_64 != id)
-    fail(fmt::format("{}: the completion of request {:#x} came, not of {:#x}", what,
+    fail(fmt::format("{}: got the completion of request {:#x} instead of {:#x}", what,
                      done.user_cookie.as_64, id));
 }
 
 DAT_EVENT Connection::received(std::uint64_t id, std::size_t length, std::string_view what) {
   const auto event = events_->next(receive_evd_, kPatience);
-  if (!event) fail(fmt::format("{}: nothing came in time{}", what, why_it_ended()));
+  if (!event) fail(fmt::format("{}: timed out{}", what, why_it_ended()));
   check(*event, id, what);
   const auto got = event->event_data.dto_completion_event_data.transfered_length;
-  if (got != length) fail(fmt::format("{}: {} bytes came, not {}", what, got, length));
+  if (got != length) fail(fmt::format("{}: got {} bytes instead of {}", what, got, length));
   return *event;
 }
 
 DAT_EVENT Connection::completed(std::uint64_t id, std::string_view what) {
   const auto event = events_->next(request_evd_, kPatience);
-  if (!event) fail(fmt::format("{}: it did not complete in time{}", what, why_it_ended()));
+  if (!event) fail(fmt::format("{}: not completed in time{}", what, why_it_ended()));
   check(*event, id, what);
   return *event;
 }
 
 DAT_EP_PARAM Connection::query() const {
   DAT_EP_PARAM param{};
-  must(dat_ep_query(ep_, DAT_EP_FIELD_ALL, &param), "asking for the addresses of the endpoint");
+  must(dat_ep_query(ep_, DAT_EP_FIELD_ALL, &param), "querying the addresses of the endpoint");
   return param;
 }
 

@@ -115,7 +115,7 @@ class Connections {
     ep_free_us_ = timed([&] {
       for (const DAT_EP_HANDLE ep : eps_) must(dat_ep_free(ep), "freeing an endpoint");
     });
-    for (const DAT_PSP_HANDLE psp : psps_) must(dat_psp_free(psp), "ending to listen");
+    for (const DAT_PSP_HANDLE psp : psps_) must(dat_psp_free(psp), "closing the listener");
     evd_free_us_ = timed([&] {
       for (const DAT_EVD_HANDLE evd : {cr_evd_, connect_evd_, dto_evd_})
         must(dat_evd_free(evd), "freeing an event dispatcher");
@@ -147,7 +147,7 @@ class Connections {
  private:
   static void accept(DAT_CR_HANDLE cr, DAT_EP_HANDLE ep) {
     DAT_CR_PARAM request{};
-    must(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request), "asking who connects");
+    must(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request), "querying the connection request");
     const auto* bytes = static_cast<const std::uint8_t*>(request.private_data);
     std::vector<std::uint8_t> data(
         bytes, bytes + std::min<std::size_t>(kPrivateData,
@@ -172,14 +172,14 @@ class Connections {
   DAT_EVENT next_established() {
     for (;;) {
       const auto event = events_.next(connect_evd_, kPatience + std::chrono::seconds(5));
-      if (!event) fail("connecting: nothing came in time");
+      if (!event) fail("connecting: timed out");
       const DAT_EP_HANDLE ep = event->event_data.connect_event_data.ep_handle;
       if (event->event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
         established_.insert(ep);
         return *event;
       }
       if (event->event_number != DAT_CONNECTION_EVENT_DISCONNECTED || established_.count(ep) == 0)
-        fail(fmt::format("connecting: {} came", tools::event_name(event->event_number)));
+        fail(fmt::format("connecting: unexpected {}", tools::event_name(event->event_number)));
       ++ended_;
     }
   }
@@ -227,7 +227,7 @@ void run(Options& options) {
                options.port);
   if (options.datagrams && !adapter.has(DAT_IB_ATTR_UD))
     fail(fmt::format("the adapter '{}' has no datagrams (DAT_IB_UD)", adapter.name()));
-  if (options.datagrams) fail("the test of datagrams is not in this program");
+  if (options.datagrams) fail("this program does not test datagrams");
   Connections test(options, adapter);
   if (options.common.server()) {
     test.serve();

@@ -122,7 +122,7 @@ class Messages {
       static_cast<void>(
           events_.expect(connect_evd_, DAT_CONNECTION_EVENT_DISCONNECTED, "disconnecting"));
     for (const DAT_EP_HANDLE ep : eps_) must(dat_ep_free(ep), "freeing an endpoint");
-    if (psp_ != DAT_HANDLE_NULL) must(dat_psp_free(psp_), "ending to listen");
+    if (psp_ != DAT_HANDLE_NULL) must(dat_psp_free(psp_), "closing the listener");
     if (srq_ != DAT_HANDLE_NULL) must(dat_srq_free(srq_), "freeing the shared receive queue");
     for (const DAT_EVD_HANDLE evd : {cr_evd_, connect_evd_, request_evd_, receive_evd_})
       must(dat_evd_free(evd), "freeing an event dispatcher");
@@ -164,9 +164,9 @@ class Messages {
   void accept(const DAT_EVENT& event) {
     const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
     DAT_CR_PARAM request{};
-    must(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request), "asking who connects");
+    must(dat_cr_query(cr, DAT_CR_FIELD_ALL, &request), "querying the connection request");
     if (static_cast<std::size_t>(request.private_data_size) < sizeof(std::uint32_t))
-      fail("who connects does not say what connection it is: no dtestsrq?");
+      fail("the request does not say which connection it is for: is the client dtestsrq?");
     const std::uint32_t index = number_at(static_cast<const std::byte*>(request.private_data));
     if (index >= options_.connections)
       fail(fmt::format(
@@ -205,9 +205,9 @@ class Messages {
                          event.transfered_length, options_.length));
       if (std::to_integer<int>(*at) != (options_.common.server() ? 0x55 : 0xaa) ||
           connection >= options_.connections || event.ep_handle != eps_[connection])
-        fail("a message came over the wrong connection, or is of something else");
+        fail("a message arrived over the wrong connection, or is not from dtestsrq");
       if (message != ++heard_[connection])
-        fail(fmt::format("connection {}: message {} came, not {}", connection, message,
+        fail(fmt::format("connection {}: got message {} instead of {}", connection, message,
                          heard_[connection]));
       if (options_.common.verbose)
         tools::print(" {}: recv index {}: ep num {}, ep msg num {}\n", options_.common.loud_role(),
@@ -249,7 +249,7 @@ void run(Options& options) {
   tools::print(" Local Address {}\n", family_and_address(adapter.address(), options.port));
   if (options.datagrams && !adapter.has(DAT_IB_ATTR_UD))
     fail(fmt::format("the adapter '{}' has no datagrams (DAT_IB_UD)", adapter.name()));
-  if (options.datagrams) fail("the test of datagrams is not in this program");
+  if (options.datagrams) fail("this program does not test datagrams");
   if (options.length == 0) {
     const std::string mtu = adapter.named("DAT_IB_TRANSPORT_MTU");
     options.length =

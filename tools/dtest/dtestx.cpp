@@ -192,8 +192,9 @@ class Extensions {
     mine.write(messages_.at(kMessages * RemoteBuffer::kSize));
     tools::print("Send RMR message: r_key_ctx=0x{:x},va={:x},len=0x{:x}\n", mine.context,
                  mine.address, mine.length);
-    send_message("telling the peer of the buffer");
-    connection_.received(next_message_++, RemoteBuffer::kSize, "being told of the peer's buffer");
+    send_message("sending the address of the buffer");
+    connection_.received(next_message_++, RemoteBuffer::kSize,
+                         "receiving the address of the peer's buffer");
     peer_ = RemoteBuffer::read(messages_.at(0));
     tools::print("Recv RMR message: r_key_ctx={:x},va={:x}, len=0x{:x} on EP={}\n", peer_.context,
                  peer_.address, peer_.length, connection_.ep());
@@ -209,9 +210,9 @@ class Extensions {
       std::this_thread::sleep_for(std::chrono::seconds(seconds));
       return;
     }
-    send_message("saying that a step is done");
+    send_message("reporting the end of a step");
     connection_.received(next_message_++, RemoteBuffer::kSize,
-                         "being told that the peer's step is done");
+                         "waiting for the end of the peer's step");
   }
 
   template <typename Post>
@@ -255,13 +256,13 @@ int query(const std::string& given) {
   adapter.open(name);
   must(dat_ib_open_query(name.data(), &handle, DAT_IA_FIELD_ALL, &ia, DAT_PROVIDER_FIELD_ALL,
                          &provider),
-       fmt::format("asking for the attributes of '{}'", name));
+       fmt::format("querying the attributes of '{}'", name));
   tools::print(" Open_Query: {} num_attrs = {}\n", name, provider.num_provider_specific_attr);
   for (int i = 0; i < provider.num_provider_specific_attr; ++i) {
     tools::print(" Open_Query: Provider Specific Attribute[{}] {}={}\n", i,
                  provider.provider_specific_attr[i].name, provider.provider_specific_attr[i].value);
   }
-  must(dat_ib_close_query(handle), "ending to ask");
+  must(dat_ib_close_query(handle), "closing the query");
   adapter.close();
   return 0;
 }
@@ -286,7 +287,7 @@ void run(Options& options) {
                adapter.attributes().extension_version);
   if (options.datagrams && !adapter.has(DAT_IB_ATTR_UD))
     fail(fmt::format("the adapter '{}' has no datagrams (DAT_IB_UD)", adapter.name()));
-  if (options.datagrams) fail("the test of datagrams is not in this program");
+  if (options.datagrams) fail("this program does not test datagrams");
   for (const char* needed :
        {DAT_IB_ATTR_IMMED_DATA, DAT_IB_ATTR_CMP_AND_SWAP, DAT_IB_ATTR_FETCH_AND_ADD}) {
     if (!adapter.has(needed))

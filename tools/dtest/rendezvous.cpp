@@ -134,14 +134,14 @@ Record ask(const std::string& host, const std::function<std::string(const Record
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address),
                 six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)) != 0) {
     const int error = errno;
-    fail(fmt::format("asking the server at {} port {}: {}{}", host, Record::kPort,
+    fail(fmt::format("contacting the server at {} port {}: {}{}", host, Record::kPort,
                      std::strerror(error),
                      error == ECONNREFUSED ? "\n  try: start the server there first" : ""));
   }
   const Record record = Record::parse(receive_record(socket), true);
   if (record.provider.empty())
-    fail(
-        fmt::format("what listens at {} port {} is no server of {}", host, Record::kPort, program));
+    fail(fmt::format("the listener at {} port {} is not a server of {}", host, Record::kPort,
+                     program));
   if (answer && !send_record(socket, answer(record)))
     fail(fmt::format("answering the server at {}: {}", host, std::strerror(errno)));
   ::close(socket);

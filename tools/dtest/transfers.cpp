@@ -115,8 +115,8 @@ void Transfers::exchange_buffers() {
       mine.length);
   connection_.post_send(messages_, kMessages * RemoteBuffer::kSize, RemoteBuffer::kSize, kSendId,
                         DAT_COMPLETION_DEFAULT_FLAG);
-  connection_.completed(kSendId, "telling the peer of the buffer");
-  await_done("being told of the peer's buffer");
+  connection_.completed(kSendId, "sending the address of the buffer");
+  await_done("receiving the address of the peer's buffer");
   say("remote RMR data arrived!");
   peer_ = RemoteBuffer::read(messages_.at(0));
   say("Received RMR from remote: r_iov: r_key_ctx={:x},va={:x},len=0x{:x}\n", peer_.context,
@@ -183,9 +183,9 @@ void Transfers::write() {
     connection_.received(next_message_++, options_.length, "a Write with immediate data");
   if (!server()) {
     say("Sending RDMA WRITE completion message");
-    send_done("saying that the Writes are done");
+    send_done("reporting the end of the Writes");
   }
-  await_done("being told that the peer's Writes are done");
+  await_done("waiting for the end of the peer's Writes");
   say("inbound rdma_write; send message arrived!");
   write_us_ = us_since(start);
   const std::string its = text(!server(), "write");
@@ -202,7 +202,7 @@ void Transfers::write() {
                 std::min<std::size_t>(options_.length, readable.size()));
   if (server()) {
     say("Sending RDMA WRITE completion message");
-    send_done("saying that the Writes are done");
+    send_done("reporting the end of the Writes");
   }
   const std::uint32_t count = options_.one_way ? options_.burst : 2 * options_.burst;
   const double each = write_us_ / count;
@@ -232,16 +232,16 @@ void Transfers::read() {
   // The peer may not have changed its buffer yet.
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (!begins_with(outbox_.at(room_), its)) {
-    if (Clock::now() > deadline) fail(fmt::format("what was read does not begin with '{}'", its));
+    if (Clock::now() > deadline) fail(fmt::format("the data read does not begin with '{}'", its));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     read_once();
   }
   say("Sending RDMA read completion message");
   for (std::size_t i = 0; i < 2; ++i)
     connection_.post_receive(inbox_, (1 + i) * room_, options_.length, i);
-  send_done("saying that the Reads are done");
+  send_done("reporting the end of the Reads");
   say("Waiting for inbound message....");
-  await_done("being told that the peer's Reads are done");
+  await_done("waiting for the end of the peer's Reads");
   say("inbound rdma_read; send message arrived!");
   say("{}: RCV RDMA read buffer contains: {}", options_.common.loud_role(), its);
 }
@@ -324,8 +324,8 @@ void Transfers::pingpong_of(std::uint32_t length) {
       if (server()) continue;
       await_write(i, length);
       if (options_.data_check && std::memcmp(inbox_.at(0), outbox_.at(0), length) != 0)
-        fail(fmt::format("DATA CHECK: RDMA Write {} of {} bytes came back with other bytes", i + 1,
-                         length));
+        fail(fmt::format("DATA CHECK: RDMA Write {} of {} bytes came back with different bytes",
+                         i + 1, length));
     }
   });
   const double each = us / (2.0 * options_.burst);
