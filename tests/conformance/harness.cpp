@@ -74,7 +74,7 @@ Promptly::~Promptly() {
   const auto took = std::chrono::steady_clock::now() - start_;
   BOOST_CHECK_MESSAGE(
       took < std::chrono::microseconds(kPatience * 3 / 4),
-      "nobody was woken: it took " << std::chrono::duration<double>(took).count() << " s");
+      "no waiter was woken: it took " << std::chrono::duration<double>(took).count() << " s");
 }
 
 Ia::Ia(std::string name) {

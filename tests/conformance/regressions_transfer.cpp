@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_04_srq_cookies) {
         BOOST_CHECK(dto.ep_handle == passive[end].ep);
         const std::uint64_t slot = dto.user_cookie.as_64;
         BOOST_REQUIRE_LT(slot, kBuffers);
-        BOOST_CHECK_MESSAGE(slots.insert(slot).second, "cookie " << slot << " came twice");
+        BOOST_CHECK_MESSAGE(slots.insert(slot).second, "cookie " << slot << " arrived twice");
         BOOST_CHECK(in.holds(static_cast<std::uint8_t>(first[end] + i), kSize, slot * kSize));
       }
     for (const std::uint64_t slot : slots) post(slot);

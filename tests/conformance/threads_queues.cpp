@@ -63,8 +63,8 @@ class Seen {
       return;
     const std::uint64_t index =
         (dto.user_cookie.as_64 >> 32) * each_ + (dto.user_cookie.as_64 & 0xFFFFFFFFU);
-    if (!failures.expect(index < times_.size(), "a cookie that nobody posted")) return;
-    failures.expect(times_[index].fetch_add(1) == 0, "a completion came twice");
+    if (!failures.expect(index < times_.size(), "a cookie that was never posted")) return;
+    failures.expect(times_[index].fetch_add(1) == 0, "a completion arrived twice");
     --left_;
   }
   [[nodiscard]] bool complete() const { return left_ <= 0; }

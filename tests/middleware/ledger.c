@@ -318,7 +318,7 @@ static void follow(int number, DAT_CONN_QUAL qual, int ready_fd) {
         (unsigned long long)qual);
   }
   if (write(ready_fd, &qual, sizeof qual) != sizeof qual) {
-    DIE("nobody listens");
+    DIE("no listener");
   }
   DAT_EVENT event;
   DAT_COUNT more;

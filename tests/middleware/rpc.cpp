@@ -450,7 +450,7 @@ void Server::run(int ready_fd, int clients) {
   }
   must(dat_psp_create(ia_, options.qual, cr_evd_, DAT_PSP_CONSUMER_FLAG, &psp_), "dat_psp_create");
   if (write(ready_fd, "R", 1) != 1) {
-    fail("nobody waits for the server");
+    fail("cannot report that the server is ready");
   }
   while (closed_ < clients) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

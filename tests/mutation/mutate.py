@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Does the conformance suite notice when the core is wrong? Puts one deliberate defect at a time (defects.py) into a copy
-of a source file, compiles what includes it, links a software provider of its own from that and the built tree, and runs
-datconform on it. The tree itself is not touched.
+"""Checks that the conformance suite detects defects of the core. Puts one deliberate defect at a time (defects.py) into a
+copy of a source file, compiles every file that includes it, links a software provider from these objects and the built
+tree, and runs datconform on it. The tree itself is not changed.
 
     cmake --preset release && cmake --build build/release --target dat2 daplsoft conformance
     tests/mutation/mutate.py --write build/mutation.md

@@ -129,8 +129,7 @@ std::unique_ptr<Side> make_side(World& world, Node& node, bool client) {
 
 void expect_empty(World& world, const Node& node, DAT_EVD_HANDLE evd) {
   DAT_EVENT event{};
-  if (world.check(node.table->evd_dequeue_func(evd, &event) != DAT_SUCCESS,
-                  "an event nobody expects"))
+  if (world.check(node.table->evd_dequeue_func(evd, &event) != DAT_SUCCESS, "an unexpected event"))
     return;
   world.tell("unexpected event", static_cast<std::uint64_t>(event.event_number));
 }

@@ -130,7 +130,7 @@ void on_request_success(World& world, Side& side, const Request& request) {
   world.check_content(!side.failed_request, "a request succeeds behind one that failed");
   if (request.kind == Kind::kAtomic) {
     world.check_content(side.words()[1 + request.number % kSlots] == request.original,
-                        "an atomic brought a wrong value");
+                        "an atomic returned a wrong value");
     return;
   }
   if (request.kind != Kind::kRead) return;
@@ -218,13 +218,13 @@ void on_window_taken(World& world, Side& side, DAT_RMR_CONTEXT context) {
     window.state = Window::State::kUnbound;
     return;
   }
-  world.check_content(false, "a window was taken away that is none");
+  world.check_content(false, "a window that does not exist was removed");
 }
 
 void on_message(World& world, Side& side, const DAT_EVENT& event, const std::byte* data) {
   const DAT_DTO_COMPLETION_EVENT_DATA& done = event.event_data.dto_completion_event_data;
   if (side.peer == nullptr || side.state != Side::State::kConnected) return;
-  if (!world.check_content(!side.peer->messages.empty(), "a message that nobody sent") ||
+  if (!world.check_content(!side.peer->messages.empty(), "a message that was never sent") ||
       side.peer->messages.empty())
     return;
   const Message message = side.peer->messages.front();
@@ -309,7 +309,7 @@ void on_async(World& world, Node& node, const DAT_EVENT& event) {
     if (data.dat_handle != owner.srq || owner.srq == DAT_HANDLE_NULL) continue;
     if (&owner != &node) return;
     world.check(data.reason == DAT_SRQ_LOW_WATERMARK_EVENT && node.watermarks_armed-- > 0,
-                "a low watermark that nobody set");
+                "a low watermark that was never set");
     return;
   }
   Side* const side = side_of(world, data.dat_handle);
@@ -343,7 +343,7 @@ void look(World& world, Node& node) {
   constexpr int kEnough = 4;
   for (int i = 0; i < kEnough; ++i)
     world.check(node.table->evd_dequeue_func(node.pump, &event) != DAT_SUCCESS,
-                "an event in an EVD that nobody uses");
+                "an event in an unused EVD");
   while (node.table->evd_dequeue_func(node.async, &event) == DAT_SUCCESS)
     on_async(world, node, event);
   while (node.table->evd_dequeue_func(node.arrivals, &event) == DAT_SUCCESS)

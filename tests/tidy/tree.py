@@ -6,7 +6,7 @@ usage: tree.py ROOT includes|licences|paths|marks|sizes
 
   includes  every #include obeys the layer table below
   licences  every source and script names the licence in its first line (scripts: after "#!")
-  paths     no file names a folder of somebody's machine
+  paths     no file contains a path of a developer's machine
   marks     no unfinished marks
   sizes     warnings about files and functions beyond the size guide (never fails)
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Records what programs do with LTTng and reads it again.
+"""Records what programs do with LTTng and checks the traces.
 
 usage: lttng.py BUILD SOURCE preload|environment|verbs|document
 
 preload, environment: a transfer on the software RNIC, with the probes loaded in either way. Checks that both
 sides of the connection are in the trace, in order, with the identity of their endpoints, and that the chart
-of the connection can be drawn. verbs: the verbs provider on the doubles of the RDMA libraries. Checks what
-verbs and rdma_cm were asked and told, and every fault by name. document: the commands of docs/tracing.md, as
-they are printed there, about a connection that is accepted late.
+of the connection can be drawn. verbs: the verbs provider on the doubles of the RDMA libraries. Checks
+the records of the calls to verbs and rdma_cm and of their results, and every fault by name. document: the
+commands of docs/tracing.md, as they are printed there, for a connection that is accepted late.
 
 Starts a session daemon of its own, as an ordinary user, with a home of its own, and ends it. Exit status
 0: found, 1: not, 77: LTTng is not installed.
