@@ -56,7 +56,7 @@ template <HotQp Q, Guard G>
                                          DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
                                          DAT_COMPLETION_FLAGS flags) noexcept {
   auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_lets<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
+  if (post::gate_allows<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
     if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
       return list_post_send<Q, G>(handle, count, local, cookie, flags);
     const post::Outcome outcome = post::send<Q, G, post::Shape::kPlain>(
@@ -120,7 +120,7 @@ template <HotQp Q, Guard G>
                                          DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
                                          DAT_COMPLETION_FLAGS flags) noexcept {
   auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_lets<post::Shape::kPlain>(object.receive_gate, flags)) [[likely]] {
+  if (post::gate_allows<post::Shape::kPlain>(object.receive_gate, flags)) [[likely]] {
     if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
       return list_post_recv<Q, G>(handle, count, local, cookie, flags);
     const post::Outcome outcome = post::receive<Q, G, post::Shape::kPlain>(
@@ -179,7 +179,7 @@ template <HotQp Q, Guard G>
                                                const DAT_RMR_TRIPLET* remote,
                                                DAT_COMPLETION_FLAGS flags) noexcept {
   auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_lets<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
+  if (post::gate_allows<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
     if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
       return list_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
     const post::Outcome outcome = post::rdma_write<Q, G, post::Shape::kPlain>(
@@ -238,7 +238,7 @@ template <HotQp Q, Guard G>
                                               const DAT_RMR_TRIPLET* remote,
                                               DAT_COMPLETION_FLAGS flags) noexcept {
   auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_lets<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
+  if (post::gate_allows<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
     if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
       return list_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
     const post::Outcome outcome = post::rdma_read<Q, G, post::Shape::kPlain>(

@@ -190,8 +190,8 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT thresh
     if (evd != nullptr && evd->take_at_once<C>(event, more)) [[likely]]
       return DAT_SUCCESS;
   }
-  return kTraced<evd_wait_slowly, "evd_wait", trace::kDetail>(handle, timeout, threshold, event,
-                                                              more);
+  return kTraced<evd_wait_slow_path, "evd_wait", trace::kDetail>(handle, timeout, threshold, event,
+                                                                 more);
 }
 
 }  // namespace calls

@@ -60,7 +60,7 @@ template <HotQp Q, Guard G, Shape kShape>
                                                             DAT_DTO_COOKIE cookie,
                                                             const DAT_RMR_TRIPLET* remote,
                                                             DAT_COMPLETION_FLAGS flags) noexcept {
-  static constexpr DAT_RMR_TRIPLET kNowhere{};
+  static constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
   RequestQueue& queue = ep.requests;
   const typename G::Scope lock(queue.lock);
   if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
@@ -71,7 +71,7 @@ template <HotQp Q, Guard G, Shape kShape>
   if (remote == nullptr) [[unlikely]] {
     if constexpr (kGated<kShape>) return kTryAgain;
     if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
-    remote = &kNowhere;  // a zero-length write needs no remote range
+    remote = &kNoRemoteRange;  // a zero-length write needs no remote range
   }
   if (length > queue.max_rdma) [[unlikely]]
     return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");

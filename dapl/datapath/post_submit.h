@@ -110,8 +110,8 @@ inline constexpr bool kGated = kShape != Shape::kAny;
 // flags first, then the list. A traced post is kAny: a call on this path would cost all posts
 // registers.
 template <Shape kShape>
-[[nodiscard, gnu::always_inline]] inline bool gate_lets(const std::atomic<std::uint32_t>& gate,
-                                                        DAT_COMPLETION_FLAGS flags) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool gate_allows(const std::atomic<std::uint32_t>& gate,
+                                                          DAT_COMPLETION_FLAGS flags) noexcept {
   static_assert(DAT_COMPLETION_DEFAULT_FLAG == 0);
   constexpr unsigned kFlags =
       kShape == Shape::kSuppressed ? unsigned{DAT_COMPLETION_SUPPRESS_FLAG} : 0U;
@@ -128,7 +128,7 @@ template <Shape kShape>
                                                         DAT_COUNT count,
                                                         const DAT_LMR_TRIPLET* list,
                                                         DAT_COMPLETION_FLAGS flags) noexcept {
-  return gate_lets<kShape>(gate, flags) && has_list<kShape>(count, list);
+  return gate_allows<kShape>(gate, flags) && has_list<kShape>(count, list);
 }
 
 // Whether the post may proceed in its shape, now that the lock is held: the gate may have been shut

@@ -22,7 +22,7 @@ namespace {
 constexpr DAT_COUNT kDefaultSegments = 4;
 constexpr DAT_COUNT kDefaultReads = 4;
 constexpr DAT_SEG_LENGTH kDefaultSize = 0x80000000U;
-constexpr DAT_COUNT kAnyLeast = std::numeric_limits<DAT_COUNT>::min();
+constexpr DAT_COUNT kNoMinimum = std::numeric_limits<DAT_COUNT>::min();
 // Every EP accepts at least this many segments: devices round up the number requested, and some
 // programs request fewer than they post.
 constexpr DAT_COUNT kLeastSegments = 4;
@@ -43,9 +43,9 @@ Status check_limits(const transport::Attributes& limits, const EpConfig& config,
       {"max_request_dtos", attr.max_request_dtos, 0, limits.max_dto_per_ep},
       {"max_recv_iov", own_receives ? attr.max_recv_iov : 0, 0, limits.max_segments},
       {"max_request_iov", attr.max_request_iov, 0, limits.max_segments},
-      {"max_rdma_read_in", attr.max_rdma_read_in, kAnyLeast,
+      {"max_rdma_read_in", attr.max_rdma_read_in, kNoMinimum,
        std::max(limits.max_rdma_read_in, limits.max_rdma_read_in_total)},
-      {"max_rdma_read_out", attr.max_rdma_read_out, kAnyLeast,
+      {"max_rdma_read_out", attr.max_rdma_read_out, kNoMinimum,
        std::max(limits.max_rdma_read_out, limits.max_rdma_read_out_total)}};
   for (const Range& range : ranges)
     if (range.value < range.least || range.value > range.most)

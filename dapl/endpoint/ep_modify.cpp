@@ -207,20 +207,20 @@ Status Ep::check_posted(const EpConfig& wanted) {
 namespace {
 
 // Makes posts of receives wait, without holding a lock, for the lifetime of this object.
-class ReceivesHeldUp {
+class ReceivePostsPaused {
  public:
-  explicit ReceivesHeldUp(Ep& ep) noexcept : ep_(ep) {
+  explicit ReceivePostsPaused(Ep& ep) noexcept : ep_(ep) {
     const ScopedLock lock(ep.receives.lock);
     ep.receives.exchanging = true;
     gate_ = ep.receive_gate.exchange(ObjectHeader::kShut, std::memory_order_relaxed);
   }
-  ~ReceivesHeldUp() {
+  ~ReceivePostsPaused() {
     const ScopedLock lock(ep_.receives.lock);
     ep_.receives.exchanging = false;
     ep_.receive_gate.store(gate_, std::memory_order_relaxed);
   }
-  ReceivesHeldUp(const ReceivesHeldUp&) = delete;
-  ReceivesHeldUp& operator=(const ReceivesHeldUp&) = delete;
+  ReceivePostsPaused(const ReceivePostsPaused&) = delete;
+  ReceivePostsPaused& operator=(const ReceivePostsPaused&) = delete;
 
  private:
   Ep& ep_;
@@ -232,7 +232,7 @@ class ReceivesHeldUp {
 // A receive that is posted while the transport replaces the queue would be lost with the old one,
 // so posts wait. Requests are refused in the states in which an EP can be modified.
 Status Ep::modify_qp(const transport::QpInit& init) {
-  const ReceivesHeldUp held_up(*this);
+  const ReceivePostsPaused paused(*this);
   return qp_->modify(init);
 }
 

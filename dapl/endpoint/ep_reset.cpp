@@ -14,8 +14,8 @@ namespace {
 
 // How long dat_ep_reset waits for a device to flush; it polls at intervals that double.
 constexpr auto kFlushLimit = std::chrono::milliseconds(200);
-constexpr auto kFirstLook = std::chrono::microseconds(20);
-constexpr auto kSlowestLook = std::chrono::milliseconds(2);
+constexpr auto kFirstPause = std::chrono::microseconds(20);
+constexpr auto kLongestPause = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -34,20 +34,20 @@ bool Ep::reap_for_reset() noexcept {
 // A device flushes asynchronously, and the event that ends the connection does not wait for it.
 // Sleeps without driving the transport, because the caller may hold locks that upcalls need.
 void Ep::await_flush(const transport::Qp& qp) noexcept {
-  WaitWord nobody;  // never signalled
+  WaitWord never_signalled;
   const Clock::time_point limit = Clock::now() + kFlushLimit;
-  Clock::duration pause = kFirstLook;
+  Clock::duration pause = kFirstPause;
   for (;;) {
-    const bool may_come = qp.flushing();
-    if (!reap_for_reset() || !may_come) return;
+    const bool flushing = qp.flushing();
+    if (!reap_for_reset() || !flushing) return;
     if (Clock::now() >= limit) {
       UDAPL_TRACE(kNormal, "ep %p: %u receives and %u requests were not flushed in %d ms: lost",
                   static_cast<void*>(this), receives.cookies.outstanding(),
                   requests.cookies.outstanding(), static_cast<int>(kFlushLimit.count()));
       return;
     }
-    nobody.wait(nobody.value(), Clock::now() + pause);
-    pause = std::min<Clock::duration>(2 * pause, kSlowestLook);
+    never_signalled.wait(never_signalled.value(), Clock::now() + pause);
+    pause = std::min<Clock::duration>(2 * pause, kLongestPause);
   }
 }
 

@@ -105,10 +105,10 @@ Status take_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATT
 }
 
 void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept {
-  constexpr DAT_COUNT kCredible = 16;  // larger numbers are treated as garbage
+  constexpr DAT_COUNT kMaxPlausible = 16;  // larger numbers are treated as garbage
   const DAT_COUNT count = config->attr.ep_provider_specific_count;
   const DAT_NAMED_ATTR* const list = config->attr.ep_provider_specific;
-  if (list != nullptr && count > 0 && count <= kCredible)
+  if (list != nullptr && count > 0 && count <= kMaxPlausible)
     for (DAT_COUNT i = 0; i < count; ++i)
       if (const char* const wrong = take(adapter, list[i], config); wrong != nullptr)
         UDAPL_TRACE(kNormal, "ignored: EP attribute \"%s\" = \"%s\" on %s: %s", shown(list[i].name),

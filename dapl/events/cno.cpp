@@ -93,7 +93,7 @@ Evd* Cno::take_trigger() noexcept {
 
 void Cno::arm_all() noexcept {
   for (Evd* const evd : evds_)
-    if (evd->wants_arming()) evd->cq()->arm();
+    if (evd->needs_arming()) evd->cq()->arm();
 }
 
 void Cno::release_waiters() noexcept {

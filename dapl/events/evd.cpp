@@ -45,7 +45,7 @@ Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
     dequeue_gate.fetch_or(kMerged, std::memory_order_relaxed);
 }
 
-Evd::~Evd() { leave_cno(); }
+Evd::~Evd() { detach_from_cno(); }
 
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
   Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
@@ -202,7 +202,7 @@ Cno* Evd::cno() const noexcept {
 
 // Arms the CQ if its completions trigger the CNO; Cno arms it again when a trigger is consumed.
 void Evd::arm_for_cno() noexcept {
-  if (!cno_ || !wants_arming()) return;
+  if (!cno_ || !needs_arming()) return;
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::arm(*this, "for its CNO");
   cq_->arm();
@@ -219,7 +219,7 @@ void Evd::set_waitable(bool waitable) noexcept {
   waitable_ = waitable;
   update_wait_gate();
   if (waitable || !waited()) return;
-  kicked_ = true;
+  must_return_ = true;
   word_.signal();
 }
 
@@ -232,7 +232,7 @@ void Evd::set_cno(Cno* cno) {
   arm_for_cno();
 }
 
-void Evd::leave_cno() noexcept {
+void Evd::detach_from_cno() noexcept {
   const ScopedLock lock(notify_lock_);
   if (cno_) cno_->detach_freed(*this);
   cno_ = Use<Cno>();

@@ -105,7 +105,7 @@ class Evd : public ObjectHeader {
     return (dequeue_gate.load(std::memory_order_acquire) & kWaited) != 0;
   }
   // Whether the CQ should be armed for the CNO. Called by the Cno, with its lock held.
-  [[nodiscard]] bool wants_arming() const noexcept {
+  [[nodiscard]] bool needs_arming() const noexcept {
     return cq_ != nullptr && enabled_.load(std::memory_order_relaxed) && !waited();
   }
 
@@ -119,7 +119,7 @@ class Evd : public ObjectHeader {
   // Checks whether dat_evd_free may proceed; INVALID_STATE if not.
   [[nodiscard]] Status check_free() const noexcept UDAPL_EXCLUDES(notify_lock_);
   // Detaches from the CNO, whose waiters may be released. The first step of destruction.
-  void leave_cno() noexcept UDAPL_EXCLUDES(notify_lock_);
+  void detach_from_cno() noexcept UDAPL_EXCLUDES(notify_lock_);
 
   // ---- events out ------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Evd : public ObjectHeader {
   Modes recv_modes_ UDAPL_GUARDED_BY(notify_lock_);
   Modes request_modes_ UDAPL_GUARDED_BY(notify_lock_);
   bool waitable_ UDAPL_GUARDED_BY(notify_lock_) = true;
-  bool kicked_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the waiter has to return
+  bool must_return_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the waiter has to return
   bool aborted_ UDAPL_GUARDED_BY(notify_lock_) = false;
   bool lost_completions_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the CQ overflowed
   std::atomic<bool> enabled_{true};                               // written under notify_lock_

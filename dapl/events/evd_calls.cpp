@@ -154,8 +154,8 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle) {
   });
 }
 
-DAT_RETURN evd_wait_slowly(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-                           DAT_EVENT* event, DAT_COUNT* more) {
+DAT_RETURN evd_wait_slow_path(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+                              DAT_EVENT* event, DAT_COUNT* more) {
   return wait_cancellably(timeout, [&](const Deadline& deadline) -> Status {
     const auto evd = require<Evd>(handle);
     if (evd == nullptr) return evd.refusal();

@@ -66,7 +66,7 @@ Status Evd::claim_waiter(std::size_t threshold) noexcept {
                  "EVD %p: threshold %zu, but the consumer controls notification",
                  static_cast<void*>(this), threshold);
   notified_.store(false, std::memory_order_relaxed);
-  kicked_ = false;
+  must_return_ = false;
   dequeue_gate.fetch_or(kWaited, std::memory_order_release);
   return Status();
 }
@@ -74,7 +74,7 @@ Status Evd::claim_waiter(std::size_t threshold) noexcept {
 DAT_RETURN Evd::interruption() const noexcept {
   const ScopedLock lock(notify_lock_);
   if (aborted_) return dat_error(DAT_ABORT);
-  if (kicked_ || lost_completions_) return dat_error(DAT_INVALID_STATE);
+  if (must_return_ || lost_completions_) return dat_error(DAT_INVALID_STATE);
   return DAT_SUCCESS;
 }
 

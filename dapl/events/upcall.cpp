@@ -14,21 +14,21 @@ namespace {
 
 // Signalled when a visitor leaves any Ia. One word for all, because an Ia may be destroyed before
 // its last visitor has woken the thread that closes it.
-WaitWord somebody_left;
+WaitWord visitor_left;
 
 }  // namespace
 
 void Visits::leave() noexcept {
   // release: everything the visitor did happens before the Ia is destroyed.
   inside_.fetch_sub(1, std::memory_order_release);
-  somebody_left.signal();
+  visitor_left.signal();
 }
 
 void Visits::wait_until_empty() noexcept {
   for (;;) {
-    const std::uint32_t seen = somebody_left.value();
+    const std::uint32_t seen = visitor_left.value();
     if (inside_.load(std::memory_order_seq_cst) == 0) return;
-    somebody_left.wait(seen, std::nullopt);
+    visitor_left.wait(seen, std::nullopt);
   }
 }
 

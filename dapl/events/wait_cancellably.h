@@ -18,18 +18,18 @@ inline constexpr DAT_RETURN kWaitAgain = 0x7FFFFFFF;
 // The body of dat_evd_wait and dat_cno_wait: calls `wait(deadline)` until it has a result. The call
 // is a cancellation point, since programs end threads that wait by pthread_cancel. A thread that
 // sleeps is not woken for that: it notices when Adapter::block() returns after some seconds, or, if
-// it permits cancellation at any time, within kPrompt. Not noexcept: a cancelled thread is unwound
-// from here.
+// it permits cancellation at any time, within kCancellationDelay. Not noexcept: a cancelled thread
+// is unwound from here.
 template <class Wait>
 [[nodiscard]] DAT_RETURN wait_cancellably(DAT_TIMEOUT timeout, Wait wait) {
-  constexpr auto kPrompt = std::chrono::milliseconds(100);
+  constexpr auto kCancellationDelay = std::chrono::milliseconds(100);
   CancellationPoint point;
   point.begin();
   const Deadline deadline = deadline_after(timeout);
   while (true) {
     Deadline until = deadline;
     if (point.is_asynchronous()) [[unlikely]] {
-      const Clock::time_point soon = Clock::now() + kPrompt;
+      const Clock::time_point soon = Clock::now() + kCancellationDelay;
       until = deadline ? std::min(*deadline, soon) : soon;
     }
     const DAT_RETURN code = boundary([&] { return wait(until); });

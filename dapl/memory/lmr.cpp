@@ -73,7 +73,7 @@ Status resolve(const Ia& ia, Lmr::Description& description) {
 }
 
 // For a registration of length 0: registers a private byte that is never exposed to the consumer.
-Result<std::unique_ptr<transport::Mr>> register_nothing(Ia& ia, Pz& pz, DAT_VA_TYPE va_type) {
+Result<std::unique_ptr<transport::Mr>> register_empty(Ia& ia, Pz& pz, DAT_VA_TYPE va_type) {
   static const char nothing = 0;
   return ia.adapter().register_memory(pz.pd(), {reinterpret_cast<std::uintptr_t>(&nothing), 1,
                                                 DAT_MEM_PRIV_LOCAL_READ_FLAG, va_type});
@@ -84,8 +84,8 @@ Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
   if (const Status status = resolve(ia, description); !status.ok()) return status;
   transport::MrInit& init = description.init;
   const transport::Attributes& attributes = ia.attributes();
-  const bool of_nothing = description.type == DAT_MEM_TYPE_VIRTUAL && init.length == 0;
-  if (!of_nothing)
+  const bool is_empty = description.type == DAT_MEM_TYPE_VIRTUAL && init.length == 0;
+  if (!is_empty)
     if (const Status status = check_range(init.address, init.length, attributes); !status.ok())
       return status;
   if (init.va_type != DAT_VA_TYPE_ZB)
@@ -102,8 +102,8 @@ Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
     UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY_REGION, "already %d LMRs",
                  attributes.max_lmrs);
   init.privileges = known_privileges(init.privileges, attributes);
-  auto mr = of_nothing ? register_nothing(ia, pz, init.va_type)
-                       : ia.adapter().register_memory(pz.pd(), init);
+  auto mr =
+      is_empty ? register_empty(ia, pz, init.va_type) : ia.adapter().register_memory(pz.pd(), init);
   if (!mr.ok())
     UDAPL_PASS_ON(mr.status(), "registering %llu bytes failed",
                   static_cast<unsigned long long>(init.length));

@@ -43,7 +43,7 @@ Entry<DAT_EVD_ENABLE_FUNC> evd_enable;
 Entry<DAT_EVD_DISABLE_FUNC> evd_disable;
 Entry<DAT_EVD_SET_UNWAITABLE_FUNC> evd_set_unwaitable;
 Entry<DAT_EVD_CLEAR_UNWAITABLE_FUNC> evd_clear_unwaitable;
-Entry<DAT_EVD_WAIT_FUNC> evd_wait_slowly;  // the slow path of calls::evd_wait (datapath_evd.h)
+Entry<DAT_EVD_WAIT_FUNC> evd_wait_slow_path;  // the slow path of calls::evd_wait (datapath_evd.h)
 Entry<DAT_EVD_RESIZE_FUNC> evd_resize;
 Entry<DAT_EVD_POST_SE_FUNC> evd_post_se;
 Entry<DAT_EVD_FREE_FUNC> evd_free;

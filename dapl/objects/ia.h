@@ -137,7 +137,7 @@ class Ia : public ObjectHeader {
   [[nodiscard]] bool has_consumer_objects() noexcept UDAPL_EXCLUDES(lock_);
   // Ends waits with ABORT or a null EVD and calls the agents a last time. If it throws bad_alloc,
   // nothing has changed.
-  void send_visitors_away() UDAPL_EXCLUDES(lock_);
+  void evict_visitors() UDAPL_EXCLUDES(lock_);
 
   Provider& owner_;
   const unsigned generation_ = forks::generation();

@@ -95,7 +95,7 @@ template <class T>
 // Serialises the end of an object that leaves a consumed handle with the consumer's call that frees
 // the handle. One per provider library. Held during the destructor of such an object, which
 // therefore must not block.
-inline std::mutex& spent_lock() noexcept {
+inline std::mutex& consumed_lock() noexcept {
   static constinit std::mutex lock;
   // Outlives every static destructor, and needs no memory.
   static_assert(std::is_trivially_destructible_v<std::mutex>);
@@ -103,12 +103,12 @@ inline std::mutex& spent_lock() noexcept {
 }
 
 // Returns whether `handle` belongs to an object that ended by itself and that the consumer had not
-// freed; it counts as freed now. REQUIRES: spent_lock() has been held since before the consumer's
-// call examined the object.
+// freed; it counts as freed now. REQUIRES: consumed_lock() has been held since before the
+// consumer's call examined the object.
 [[nodiscard]] inline bool free_consumed(DAT_HANDLE handle) noexcept {
-  std::uint32_t spent = ObjectHeader::kConsumed;
+  std::uint32_t consumed = ObjectHeader::kConsumed;
   return is_address(handle) && static_cast<ObjectHeader*>(handle)->tag.compare_exchange_strong(
-                                   spent, ObjectHeader::kDead, std::memory_order_relaxed);
+                                   consumed, ObjectHeader::kDead, std::memory_order_relaxed);
 }
 
 // Memory for handle objects of type T. Blocks are never returned to the system, and a freed block
@@ -172,7 +172,7 @@ struct Dispose {
     static_assert(std::is_trivially_destructible_v<ObjectHeader>, "the header outlives the object");
     if (trace::enabled(trace::kCalls)) [[unlikely]]
       trace_free(*object, T::kType);
-    std::unique_lock lock(spent_lock(), std::defer_lock);
+    std::unique_lock lock(consumed_lock(), std::defer_lock);
     if (object->tag.load(std::memory_order_relaxed) == ObjectHeader::kConsumed)
       lock.lock();
     else
@@ -189,7 +189,7 @@ using Owned = std::unique_ptr<T, Dispose<T>>;
 // Returns the block of an object whose constructor has thrown to the pool, marked dead: a consumer
 // may have a stale handle of a former object in it.
 template <class T>
-struct Abandon {
+struct ReleaseBlock {
   void operator()(void* block) const noexcept {
     auto* const header = static_cast<ObjectHeader*>(block);
     header->tag.store(ObjectHeader::kDead, std::memory_order_relaxed);
@@ -200,7 +200,7 @@ struct Abandon {
 // Makes a handle object. Throws std::bad_alloc.
 template <class T, class... Args>
 [[nodiscard]] Owned<T> make_object(Args&&... args) {
-  std::unique_ptr<void, Abandon<T>> block(ObjectPool<T>::instance().allocate());
+  std::unique_ptr<void, ReleaseBlock<T>> block(ObjectPool<T>::instance().allocate());
   T* const object = ::new (block.get()) T(std::forward<Args>(args)...);
   static_cast<void>(block.release());
   if (trace::enabled(trace::kCalls)) [[unlikely]]

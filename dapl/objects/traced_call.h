@@ -21,9 +21,9 @@ struct CallName {
 
 // The records of a call; out of line, as they are rare.
 [[gnu::cold, gnu::noinline]] void trace_call(trace::Level level, const char* function,
-                                             DAT_HANDLE handle, trace::Identity who) noexcept;
+                                             DAT_HANDLE handle, trace::Identity identity) noexcept;
 [[gnu::cold, gnu::noinline]] void trace_return(trace::Level level, const char* function,
-                                               DAT_HANDLE handle, trace::Identity who,
+                                               DAT_HANDLE handle, trace::Identity identity,
                                                DAT_RETURN code) noexcept;
 
 // The handle that a call operates on; none if the first argument is a name.
@@ -36,10 +36,10 @@ template <CallName Name, trace::Level At, class Body, class First>
   const trace::About about(handle);
   if (!trace::enabled(At)) [[likely]]
     return body();
-  const trace::Identity who = trace::describe(handle);  // the call may free it
-  trace_call(At, Name.text, handle, who);
+  const trace::Identity identity = trace::describe(handle);  // the call may free it
+  trace_call(At, Name.text, handle, identity);
   const DAT_RETURN code = body();
-  trace_return(At, Name.text, handle, who, code);
+  trace_return(At, Name.text, handle, identity, code);
   return code;
 }
 

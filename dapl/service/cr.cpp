@@ -27,18 +27,18 @@ Cr::~Cr() {
 
 namespace {
 
-// The exclusive right to decide about a CR. Returned on destruction unless carry_out() was called.
+// The exclusive right to decide about a CR. Returned on destruction unless complete() was called.
 class Decision {
  public:
   explicit Decision(Cr& cr) noexcept : cr_(cr.claim() ? &cr : nullptr) {}
   ~Decision() {
-    if (cr_ != nullptr) cr_->unclaim();
+    if (cr_ != nullptr) cr_->release_claim();
   }
   Decision(const Decision&) = delete;
   Decision& operator=(const Decision&) = delete;
-  [[nodiscard]] bool ours() const noexcept { return cr_ != nullptr; }
+  [[nodiscard]] bool claimed() const noexcept { return cr_ != nullptr; }
   // Destroys the CR.
-  void carry_out() noexcept {
+  void complete() noexcept {
     Cr* const cr = std::exchange(cr_, nullptr);
     cr->request().reset();
     cr->ia->destroy(*cr);
@@ -50,7 +50,7 @@ class Decision {
 
 // A request that is not accepted releases its EP: it returns to the consumer that reserved it, or
 // is destroyed if the provider made it.
-void give_back_ep(Ia& ia, Ep* ep, bool provider_ep) noexcept {
+void release_ep(Ia& ia, Ep* ep, bool provider_ep) noexcept {
   if (ep == nullptr) return;
   if (!provider_ep)
     static_cast<void>(ep->apply(EpInput::kReject));
@@ -112,12 +112,12 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep_handle, DAT_COUNT pr
         *(*cr)->ia, private_data_size, private_data, DAT_INVALID_ARG3, DAT_INVALID_ARG4);
     if (!data.ok()) return data.status();
     Decision decision(**cr);
-    if (!decision.ours()) return being_decided(handle);
+    if (!decision.claimed()) return being_decided(handle);
     const EpInput how = (*cr)->ep() != nullptr ? EpInput::kAcceptOwn : EpInput::kAccept;
     if (const Status status = (*ep)->accept(*(*cr)->request(), (*cr)->endpoints(), how, *data);
         !status.ok())
       return status;
-    decision.carry_out();
+    decision.complete();
     return Status();
   });
 }
@@ -131,10 +131,10 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
         *(*cr)->ia, private_data_size, private_data, DAT_INVALID_ARG2, DAT_INVALID_ARG3);
     if (!data.ok()) return data.status();
     Decision decision(**cr);
-    if (!decision.ours()) return being_decided(handle);
+    if (!decision.claimed()) return being_decided(handle);
     (*cr)->request()->reject(*data);
-    give_back_ep(*(*cr)->ia, (*cr)->ep(), (*cr)->provider_ep());
-    decision.carry_out();
+    release_ep(*(*cr)->ia, (*cr)->ep(), (*cr)->provider_ep());
+    decision.complete();
     return Status();
   });
 }
@@ -147,12 +147,12 @@ DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL conn_qual) noexcept {
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "connection qualifier 0");
     Upcall upcall;  // runs last
     Decision decision(**cr);
-    if (!decision.ours()) return being_decided(handle);
+    if (!decision.claimed()) return being_decided(handle);
     Ia& ia = *(*cr)->ia;
     if (const Status status = hand_over(ia, conn_qual, (*cr)->request(), upcall); !status.ok())
       return status;
-    give_back_ep(ia, (*cr)->ep(), (*cr)->provider_ep());
-    decision.carry_out();
+    release_ep(ia, (*cr)->ep(), (*cr)->provider_ep());
+    decision.complete();
     return Status();
   });
 }

@@ -36,7 +36,7 @@ class Cr : public ObjectHeader {
   [[nodiscard]] bool claim() noexcept {
     return !claimed_.exchange(true, std::memory_order_acquire);
   }
-  void unclaim() noexcept { claimed_.store(false, std::memory_order_release); }
+  void release_claim() noexcept { claimed_.store(false, std::memory_order_release); }
   // The request. REQUIRES: claimed.
   [[nodiscard]] std::unique_ptr<transport::IncomingConnection>& request() noexcept {
     return request_;

@@ -144,7 +144,7 @@ DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
     Rsp* rsp = nullptr;
     {
       // The request may free the RSP while this thread reads it, but Dispose waits for this lock.
-      const std::scoped_lock lock(spent_lock());
+      const std::scoped_lock lock(consumed_lock());
       rsp = handle_cast<Rsp>(handle);
       if (rsp == nullptr || !rsp->begin_free()) {
         if (free_consumed(handle)) return Status();  // the request arrived first

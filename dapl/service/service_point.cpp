@@ -108,19 +108,19 @@ Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
   Use<Psp> psp;
   Use<Csp> csp;
   Rsp* rsp = nullptr;
-  const auto is_meant = [port = transport::port_of(conn_qual)](const ServicePoint& place) {
+  const auto matches = [port = transport::port_of(conn_qual)](const ServicePoint& place) {
     return transport::port_of(place.conn_qual()) == port;
   };
   ia.for_each<Psp>([&](Psp& place) {
-    if (is_meant(place)) psp = Use<Psp>(&place);
+    if (matches(place)) psp = Use<Psp>(&place);
   });
   if (!psp)
     ia.for_each<Csp>([&](Csp& place) {
-      if (is_meant(place)) csp = Use<Csp>(&place);
+      if (matches(place)) csp = Use<Csp>(&place);
     });
   if (!psp && !csp)
     ia.for_each<Rsp>([&](Rsp& place) {
-      if (is_meant(place) && place.begin_delivery()) rsp = &place;
+      if (matches(place) && place.begin_delivery()) rsp = &place;
     });
   if (psp) return psp->receive(request, upcall);
   if (csp) return csp->receive(request, upcall);

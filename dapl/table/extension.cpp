@@ -42,14 +42,14 @@ post::Outcome submit(Ep& ep, RequestQueue& queue, const Transfer& transfer, DAT_
 
 post::Outcome write_immediate(Ep& ep, RequestQueue& queue, const Transfer& transfer,
                               std::uint32_t immediate) UDAPL_REQUIRES(queue.lock) {
-  static constexpr DAT_RMR_TRIPLET kNowhere{};
+  static constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
   const post::Segments& local = transfer.local;
   if (!local.fit(queue.max_write_segments))
     return post::bad(DAT_INVALID_ARG2, "bad segment count or list");
   const std::uint64_t length = local.total();
   if (transfer.remote == nullptr && length != 0)
     return post::bad(DAT_INVALID_ARG5, "no remote triplet");
-  const DAT_RMR_TRIPLET& remote = transfer.remote != nullptr ? *transfer.remote : kNowhere;
+  const DAT_RMR_TRIPLET& remote = transfer.remote != nullptr ? *transfer.remote : kNoRemoteRange;
   if (length > queue.max_rdma)
     return post::bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
   // The write consumes a receive at the peer, which may be a solicited one.

@@ -107,7 +107,7 @@ Status Ia::close(DAT_CLOSE_FLAGS flags) {
     if (flags == DAT_CLOSE_GRACEFUL_FLAG && has_consumer_objects())
       UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE, "IA %p: objects are left",
                    static_cast<void*>(this));
-    send_visitors_away();
+    evict_visitors();
   }
   Owned<Ia>(this).reset();
   return Status();
@@ -119,7 +119,7 @@ bool Ia::has_consumer_objects() noexcept {
   return std::apply([](const auto&... list) { return (list.size() + ...); }, lists_) > own;
 }
 
-void Ia::send_visitors_away() {
+void Ia::evict_visitors() {
   std::vector<Upcall> upcalls;
   {
     const ScopedLock lock(lock_);

@@ -62,23 +62,23 @@ const char* device_of(const ObjectHeader& object) noexcept { return object.provi
 }  // namespace
 
 void trace_call(trace::Level level, const char* function, DAT_HANDLE handle,
-                trace::Identity who) noexcept {
+                trace::Identity identity) noexcept {
   trace::emit({.level = level,
                .kind = Kind::kCall,
                .object = handle,
-               .ia = who.ia,
-               .type = who.type,
+               .ia = identity.ia,
+               .type = identity.type,
                .function = function});
 }
 
-void trace_return(trace::Level level, const char* function, DAT_HANDLE handle, trace::Identity who,
-                  DAT_RETURN code) noexcept {
+void trace_return(trace::Level level, const char* function, DAT_HANDLE handle,
+                  trace::Identity identity, DAT_RETURN code) noexcept {
   trace::emit({.level = level,
                .kind = Kind::kReturn,
                .code = code,
                .object = handle,
-               .ia = who.ia,
-               .type = who.type,
+               .ia = identity.ia,
+               .type = identity.type,
                .function = function,
                .status = name_of(code)});
 }

@@ -25,7 +25,7 @@ DEFECTS = [
     ("wait_threshold_in_any_mode", "dapl/events/evd_wait.cpp",
      "if (threshold > 1 && mode != DAT_EVD_STATE_CONFIG_THRESHOLD)", "if (threshold > 100000)",
      "transfer,evd"),
-    ("unwaitable_wakes_nobody", "dapl/events/evd.cpp", "  kicked_ = true;\n", "", "evd"),
+    ("unwaitable_wakes_no_waiter", "dapl/events/evd.cpp", "  must_return_ = true;\n", "", "evd"),
     ("close_wakes_no_evd_waiter", "dapl/events/evd.cpp",
      "  aborted_ = true;\n  update_wait_gate();\n  word_.signal();", "  aborted_ = true;\n  update_wait_gate();", "ia"),
     ("resize_keeps_the_ring", "dapl/events/evd.cpp",
