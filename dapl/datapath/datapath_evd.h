@@ -47,70 +47,70 @@ template <class C>
 }
 
 template <class C>
-[[gnu::always_inline]] inline Evd::Taken Evd::take_next(C& cq, DAT_EVENT* event) noexcept {
+[[gnu::always_inline]] inline Evd::Dequeued Evd::dequeue_next(C& cq, DAT_EVENT* event) noexcept {
   if (stashed_ == 0) {
     if constexpr (PollsBatches<C>) {
       if (!cq.polls_batches()) [[unlikely]]
-        return Taken::kSpecial;
+        return Dequeued::kSpecial;
       const int count = cq.poll_batch();
-      if (count <= 0) return Taken::kNothing;
+      if (count <= 0) return Dequeued::kNothing;
       transport::Completion only;
       if (count == 1 && cq.take_only(only)) [[likely]] {
         if (to_plain_event(only, this, event)) [[likely]]
-          return Taken::kEvent;
+          return Dequeued::kEvent;
         *stash_ = only;
         restash(1);
-        return Taken::kSpecial;
+        return Dequeued::kSpecial;
       }
       stash_batch<C>(cq, count);
     } else {
       restash(cq.poll(stash_, kStash));
     }
-    if (stashed_ == 0) return Taken::kNothing;
+    if (stashed_ == 0) return Dequeued::kNothing;
   }
   if (!to_plain_event(*stash_begin_, this, event)) [[unlikely]]
-    return Taken::kSpecial;
+    return Dequeued::kSpecial;
   drop_first();
-  return Taken::kEvent;
+  return Dequeued::kEvent;
 }
 
 // Reads the gate again under the lock: a post that found its cookie ring full may have just moved
 // older completions to the ring of events.
 template <class C>
-[[gnu::always_inline]] inline bool Evd::take(DAT_EVENT* event) noexcept {
+[[gnu::always_inline]] inline bool Evd::dequeue(DAT_EVENT* event) noexcept {
   C& cq = *static_cast<C*>(cq_.get());
   const ScopedLock lock(cq_->lock);
   if (dequeue_gate.load(std::memory_order_relaxed) == 0) [[likely]] {
-    const Taken taken = take_next<C>(cq, event);
-    if (taken != Taken::kSpecial) [[likely]]
-      return taken == Taken::kEvent;
+    const Dequeued result = dequeue_next<C>(cq, event);
+    if (result != Dequeued::kSpecial) [[likely]]
+      return result == Dequeued::kEvent;
   }
-  return take_oldest(event);
+  return dequeue_oldest(event);
 }
 
 // Takes the only completion. Then nothing is left to count.
 template <class C>
-[[gnu::always_inline]] inline Evd::Taken Evd::take_only(C& cq, DAT_EVENT* event) noexcept {
+[[gnu::always_inline]] inline Evd::Dequeued Evd::dequeue_only(C& cq, DAT_EVENT* event) noexcept {
   if (dequeue_gate.load(std::memory_order_relaxed) != 0 || stashed_ != 0 || !cq.polls_batches())
       [[unlikely]]
-    return Taken::kSpecial;
+    return Dequeued::kSpecial;
   const int count = cq.poll_batch();
-  if (count <= 0) return Taken::kNothing;
+  if (count <= 0) return Dequeued::kNothing;
   transport::Completion only;
   if (count != 1 || !cq.take_only(only)) [[unlikely]] {
     stash_batch<C>(cq, count);
-    return Taken::kSpecial;
+    return Dequeued::kSpecial;
   }
   if (to_plain_event(only, this, event)) [[likely]]
-    return Taken::kEvent;
+    return Dequeued::kEvent;
   *stash_ = only;
   restash(1);
-  return Taken::kSpecial;
+  return Dequeued::kSpecial;
 }
 
 // The caller does not become the EVD's waiter: the operation is atomic, like a dequeue.
 template <class C>
-[[gnu::always_inline]] inline bool Evd::take_at_once(DAT_EVENT* event, DAT_COUNT* more) noexcept {
+[[gnu::always_inline]] inline bool Evd::try_dequeue(DAT_EVENT* event, DAT_COUNT* more) noexcept {
   const Visit visit(ia->visits());
   if (wait_refused_.load(std::memory_order_seq_cst)) [[unlikely]]
     return false;
@@ -121,15 +121,15 @@ template <class C>
     if (gate == 0) [[likely]] {
       C& cq = *static_cast<C*>(cq_.get());
       const ScopedLock lock(cq_->lock);
-      const Taken taken = take_only<C>(cq, event);
-      if (taken == Taken::kNothing) return false;
-      if (taken == Taken::kEvent) [[likely]] {
+      const Dequeued result = dequeue_only<C>(cq, event);
+      if (result == Dequeued::kNothing) return false;
+      if (result == Dequeued::kEvent) [[likely]] {
         *more = 0;
         return true;
       }
     }
   }
-  return take_counting(event, more);
+  return dequeue_counting(event, more);
 }
 
 // Handles invalid handles, and EVDs that have more to check than their completions.
@@ -141,12 +141,12 @@ template <CompletionQueue C>
   if (event == nullptr) return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
   if (evd->waited()) return dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER);
   if (evd->cq() == nullptr) {
-    if (evd->take_from_ring(event)) return DAT_SUCCESS;
+    if (evd->dequeue_from_ring(event)) return DAT_SUCCESS;
     return dat_error(DAT_QUEUE_EMPTY);
   }
-  if (evd->take<C>(event)) return DAT_SUCCESS;
+  if (evd->dequeue<C>(event)) return DAT_SUCCESS;
   if constexpr (C::kDrivesProgress) {
-    if (evd->cq()->progress() && evd->take<C>(event)) return DAT_SUCCESS;
+    if (evd->cq()->progress() && evd->dequeue<C>(event)) return DAT_SUCCESS;
   }
   return DAT_QUEUE_EMPTY;
 }
@@ -155,7 +155,7 @@ template <CompletionQueue C>
 template <CompletionQueue C>
 [[nodiscard, gnu::noinline]] DAT_RETURN dequeue_with_progress(Evd& evd, DAT_EVENT* event) noexcept {
   const bool moved = static_cast<C*>(evd.cq())->progress();
-  return moved && evd.take<C>(event) ? DAT_SUCCESS : DAT_QUEUE_EMPTY;
+  return moved && evd.dequeue<C>(event) ? DAT_SUCCESS : DAT_QUEUE_EMPTY;
 }
 
 namespace calls {
@@ -169,7 +169,7 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
   if (object.dequeue_gate.load(std::memory_order_acquire) != 0 || event == nullptr) [[unlikely]]
     return dequeue_validating<C>(handle, event);
   auto& evd = static_cast<Evd&>(object);
-  if (evd.take<C>(event)) {
+  if (evd.dequeue<C>(event)) {
     if constexpr (C::kDrivesProgress) {
       if (static_cast<C*>(evd.cq())->turn_due()) [[unlikely]]
         evd.cq()->progress();
@@ -187,7 +187,7 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT thresh
   if (threshold == 1 && event != nullptr && more != nullptr && !trace::enabled(trace::kDetail))
       [[likely]] {
     Evd* const evd = handle_cast<Evd>(handle);
-    if (evd != nullptr && evd->take_at_once<C>(event, more)) [[likely]]
+    if (evd != nullptr && evd->try_dequeue<C>(event, more)) [[likely]]
       return DAT_SUCCESS;
   }
   return kTraced<evd_wait_slow_path, "evd_wait", trace::kDetail>(handle, timeout, threshold, event,

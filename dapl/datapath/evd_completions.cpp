@@ -59,29 +59,29 @@ bool Evd::convert(const transport::Completion& completion, DAT_EVENT* event) noe
   return to_event(completion, this, event);
 }
 
-bool Evd::take_stash(DAT_EVENT* event) noexcept {
+bool Evd::dequeue_stashed(DAT_EVENT* event) noexcept {
   while (stashed_ != 0)
     if (convert(unstash(), event)) return true;
   return false;
 }
 
 // Completions in the ring are older than those in the stash.
-bool Evd::take_oldest(DAT_EVENT* event) noexcept {
-  if (merged_) return take_merged(event);
-  if ((!ring_empty() && take_from_ring(event)) || take_stash(event)) return true;
+bool Evd::dequeue_oldest(DAT_EVENT* event) noexcept {
+  if (merged_) return dequeue_merged(event);
+  if ((!ring_empty() && dequeue_from_ring(event)) || dequeue_stashed(event)) return true;
   for (;;) {
     restash(cq_->poll(stash_, kStash));
     if (stashed_ == 0) return false;
-    if (take_stash(event)) return true;
+    if (dequeue_stashed(event)) return true;
   }
 }
 
 // If a completion was not early before the ring was read, the ESTABLISHED event of its EP is in the
 // ring or has been dequeued from it.
-bool Evd::take_merged(DAT_EVENT* event) noexcept {
+bool Evd::dequeue_merged(DAT_EVENT* event) noexcept {
   for (;;) {
     hold_until_established();
-    if (take_from_ring(event) || take_stash(event)) return true;
+    if (dequeue_from_ring(event) || dequeue_stashed(event)) return true;
     restash(cq_->poll(stash_, kStash));
     if (stashed_ == 0) return false;
   }
@@ -130,25 +130,25 @@ std::size_t Evd::count_locked(std::size_t enough) noexcept {
   return ring_.size() + stashed_events();
 }
 
-bool Evd::take_any(DAT_EVENT* event) noexcept {
-  if (cq_ == nullptr) return take_from_ring(event);
+bool Evd::dequeue_any(DAT_EVENT* event) noexcept {
+  if (cq_ == nullptr) return dequeue_from_ring(event);
   const ScopedLock lock(cq_->lock);
-  return take_oldest(event);
+  return dequeue_oldest(event);
 }
 
-bool Evd::take_and_count(DAT_EVENT* event, std::size_t* rest) noexcept {
+bool Evd::dequeue_and_count(DAT_EVENT* event, std::size_t* rest) noexcept {
   if (cq_ == nullptr) {
-    if (!take_from_ring(event)) return false;
+    if (!dequeue_from_ring(event)) return false;
     *rest = ring_.size();
     return true;
   }
   const ScopedLock lock(cq_->lock);
-  if (!take_oldest(event)) return false;
+  if (!dequeue_oldest(event)) return false;
   *rest = count_locked(kAll);
   return true;
 }
 
-bool Evd::take_from_ring(DAT_EVENT* event) noexcept {
+bool Evd::dequeue_from_ring(DAT_EVENT* event) noexcept {
   bool popped = false;
   {
     const ScopedLock lock(ring_lock_);

@@ -20,7 +20,7 @@ constexpr DAT_EP_PARAM_MASK kReadOnly =
     DAT_EP_FIELD_REMOTE_PORT_QUAL | DAT_EP_FIELD_SRQ_HANDLE;
 
 template <class T>
-Status take_handle(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
+Status read_handle(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
   T* const found = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
   if (found == nullptr && handle != DAT_HANDLE_NULL)
     UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not a handle of the required type", handle);
@@ -28,43 +28,43 @@ Status take_handle(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
   return Status();
 }
 
-Status take_handles(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param, EpConfig* wanted) noexcept {
+Status read_handles(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param, EpConfig* wanted) noexcept {
   Status status;
   if ((mask & DAT_EP_FIELD_PZ_HANDLE) != 0)
-    status = take_handle(param.pz_handle, DAT_INVALID_HANDLE_PZ, &wanted->pz);
+    status = read_handle(param.pz_handle, DAT_INVALID_HANDLE_PZ, &wanted->pz);
   if (status.ok() && (mask & DAT_EP_FIELD_RECV_EVD_HANDLE) != 0)
-    status = take_handle(param.recv_evd_handle, DAT_INVALID_HANDLE_EVD_RECV, &wanted->recv_evd);
+    status = read_handle(param.recv_evd_handle, DAT_INVALID_HANDLE_EVD_RECV, &wanted->recv_evd);
   if (status.ok() && (mask & DAT_EP_FIELD_REQUEST_EVD_HANDLE) != 0)
     status =
-        take_handle(param.request_evd_handle, DAT_INVALID_HANDLE_EVD_REQUEST, &wanted->request_evd);
+        read_handle(param.request_evd_handle, DAT_INVALID_HANDLE_EVD_REQUEST, &wanted->request_evd);
   if (status.ok() && (mask & DAT_EP_FIELD_CONNECT_EVD_HANDLE) != 0)
     status =
-        take_handle(param.connect_evd_handle, DAT_INVALID_HANDLE_EVD_CONN, &wanted->connect_evd);
+        read_handle(param.connect_evd_handle, DAT_INVALID_HANDLE_EVD_CONN, &wanted->connect_evd);
   return status;
 }
 
-void take_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATTR* to) noexcept {
-  const auto take = [mask](DAT_EP_PARAM_MASK field, const auto& source, auto* target) {
+void copy_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATTR* to) noexcept {
+  const auto copy = [mask](DAT_EP_PARAM_MASK field, const auto& source, auto* target) {
     if ((mask & field) != 0) *target = source;
   };
-  take(DAT_EP_FIELD_EP_ATTR_SERVICE_TYPE, from.service_type, &to->service_type);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE, from.max_message_size, &to->max_message_size);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_SIZE, from.max_rdma_size, &to->max_rdma_size);
-  take(DAT_EP_FIELD_EP_ATTR_QOS, from.qos, &to->qos);
-  take(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS, from.recv_completion_flags,
+  copy(DAT_EP_FIELD_EP_ATTR_SERVICE_TYPE, from.service_type, &to->service_type);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE, from.max_message_size, &to->max_message_size);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_SIZE, from.max_rdma_size, &to->max_rdma_size);
+  copy(DAT_EP_FIELD_EP_ATTR_QOS, from.qos, &to->qos);
+  copy(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS, from.recv_completion_flags,
        &to->recv_completion_flags);
-  take(DAT_EP_FIELD_EP_ATTR_REQUEST_COMPLETION_FLAGS, from.request_completion_flags,
+  copy(DAT_EP_FIELD_EP_ATTR_REQUEST_COMPLETION_FLAGS, from.request_completion_flags,
        &to->request_completion_flags);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, from.max_recv_dtos, &to->max_recv_dtos);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, from.max_request_dtos, &to->max_request_dtos);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV, from.max_recv_iov, &to->max_recv_iov);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV, from.max_request_iov, &to->max_request_iov);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN, from.max_rdma_read_in, &to->max_rdma_read_in);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT, from.max_rdma_read_out, &to->max_rdma_read_out);
-  take(DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW, from.srq_soft_hw, &to->srq_soft_hw);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV, from.max_rdma_read_iov, &to->max_rdma_read_iov);
-  take(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV, from.max_rdma_write_iov, &to->max_rdma_write_iov);
-  take(DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR, from.ep_transport_specific_count,
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, from.max_recv_dtos, &to->max_recv_dtos);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, from.max_request_dtos, &to->max_request_dtos);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV, from.max_recv_iov, &to->max_recv_iov);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV, from.max_request_iov, &to->max_request_iov);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN, from.max_rdma_read_in, &to->max_rdma_read_in);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT, from.max_rdma_read_out, &to->max_rdma_read_out);
+  copy(DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW, from.srq_soft_hw, &to->srq_soft_hw);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV, from.max_rdma_read_iov, &to->max_rdma_read_iov);
+  copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV, from.max_rdma_write_iov, &to->max_rdma_write_iov);
+  copy(DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR, from.ep_transport_specific_count,
        &to->ep_transport_specific_count);
 }
 
@@ -129,12 +129,12 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
   Parts retired;  // destroyed after the lock is released
   const ScopedLock lock(mutex_);
   EpConfig wanted = config_;
-  if (const Status status = take_handles(mask, param, &wanted); !status.ok()) return status;
+  if (const Status status = read_handles(mask, param, &wanted); !status.ok()) return status;
   if ((mask & DAT_EP_FIELD_COMM) != 0) wanted.comm = param.comm;
-  take_attributes(mask, param.ep_attr, &wanted.attr);
+  copy_attributes(mask, param.ep_attr, &wanted.attr);
   if ((mask & DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR) != 0) {
     const Status named =
-        take_ep_attributes(ia->attributes(), param.ep_attr, DAT_INVALID_ARG3, &wanted);
+        apply_ep_attributes(ia->attributes(), param.ep_attr, DAT_INVALID_ARG3, &wanted);
     if (!named.ok()) return named;
   }
   default_dtos(mask, ia->attributes(), &wanted);

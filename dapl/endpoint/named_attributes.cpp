@@ -74,8 +74,8 @@ std::vector<DAT_NAMED_ATTR> vendor_attributes(const transport::Attributes& adapt
 namespace {
 
 // Applies one attribute of an EP. Returns null on success, otherwise a description of the error.
-const char* take(const transport::Attributes& adapter, const DAT_NAMED_ATTR& attribute,
-                 EpConfig* config) noexcept {
+const char* apply(const transport::Attributes& adapter, const DAT_NAMED_ATTR& attribute,
+                  EpConfig* config) noexcept {
   if (attribute.name == nullptr || attribute.value == nullptr || !adapter.delayed_ack ||
       std::strcmp(attribute.name, DAT_EP_ATTR_DELAYED_ACK) != 0)
     return "no such attribute";
@@ -89,15 +89,15 @@ const char* shown(const char* text) noexcept { return text != nullptr ? text : "
 
 }  // namespace
 
-Status take_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATTR& from,
-                          DAT_RETURN arg, EpConfig* config) {
+Status apply_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATTR& from,
+                           DAT_RETURN arg, EpConfig* config) {
   const DAT_COUNT count = from.ep_provider_specific_count;
   const DAT_NAMED_ATTR* const list = from.ep_provider_specific;
   if (count < 0 || (count > 0 && list == nullptr))
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d provider-specific attributes at %p", count,
                  static_cast<const void*>(list));
   for (DAT_COUNT i = 0; i < count; ++i)
-    if (const char* const wrong = take(adapter, list[i], config); wrong != nullptr)
+    if (const char* const wrong = apply(adapter, list[i], config); wrong != nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "EP attribute \"%s\" = \"%s\" on %s: %s",
                    shown(list[i].name), shown(list[i].value), adapter.device_name.c_str(), wrong);
   show_ep_attributes(adapter, config);
@@ -110,7 +110,7 @@ void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config)
   const DAT_NAMED_ATTR* const list = config->attr.ep_provider_specific;
   if (list != nullptr && count > 0 && count <= kMaxPlausible)
     for (DAT_COUNT i = 0; i < count; ++i)
-      if (const char* const wrong = take(adapter, list[i], config); wrong != nullptr)
+      if (const char* const wrong = apply(adapter, list[i], config); wrong != nullptr)
         UDAPL_TRACE(kNormal, "ignored: EP attribute \"%s\" = \"%s\" on %s: %s", shown(list[i].name),
                     shown(list[i].value), adapter.device_name.c_str(), wrong);
   show_ep_attributes(adapter, config);

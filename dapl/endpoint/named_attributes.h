@@ -19,8 +19,8 @@ struct EpConfig;
 // Applies the provider-specific attributes of an EP in `from`. INVALID_PARAMETER
 // with subtype `arg`: a name that EPs of this adapter do not have, or a value that it cannot have.
 // Unnamed ones stay as they are. Then puts the array that queries show into `config`.
-[[nodiscard]] Status take_ep_attributes(const transport::Attributes& adapter,
-                                        const DAT_EP_ATTR& from, DAT_RETURN arg, EpConfig* config);
+[[nodiscard]] Status apply_ep_attributes(const transport::Attributes& adapter,
+                                         const DAT_EP_ATTR& from, DAT_RETURN arg, EpConfig* config);
 // The same for the attributes that an EP is created with, which are in `config`: invalid ones are
 // ignored, as existing providers do (docs/compatibility.md).
 void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept;

@@ -65,7 +65,7 @@ Upcall Cno::trigger(Evd& evd) noexcept {
   if (agent_.proxy_agent_func == nullptr) return Upcall();
   Upcall upcall(*ia, std::exchange(agent_, kNoAgent), &evd, this);
   // Without a waiting thread, the agent consumes the trigger: the next event triggers again.
-  if (waiters_ == 0) take_trigger();
+  if (waiters_ == 0) consume_trigger();
   return upcall;
 }
 
@@ -85,7 +85,7 @@ void Cno::set_triggered(bool triggered) noexcept {
 
 // A completion that arrives after the arming notifies and thus triggers again; one that arrived
 // before belongs to the trigger that is being consumed.
-Evd* Cno::take_trigger() noexcept {
+Evd* Cno::consume_trigger() noexcept {
   arm_all();
   set_triggered(false);
   return std::exchange(latest_, nullptr);
@@ -106,7 +106,7 @@ void Cno::release_waiters() noexcept {
 bool Cno::leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
   const ScopedLock lock(lock_);
   if (triggered_ && !aborted_)
-    *evd = take_trigger();
+    *evd = consume_trigger();
   else if (aborted_ || releases_ != releases)
     *evd = DAT_HANDLE_NULL;
   else
@@ -155,7 +155,7 @@ unsigned Cno::enter() noexcept {
 
 Evd* Cno::consume() noexcept {
   const ScopedLock lock(lock_);
-  return triggered_ ? take_trigger() : nullptr;
+  return triggered_ ? consume_trigger() : nullptr;
 }
 
 Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {

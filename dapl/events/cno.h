@@ -66,7 +66,7 @@ class Cno : public ObjectHeader {
 
  private:
   // Clears the trigger and arms the EVDs; returns the latest trigger.
-  Evd* take_trigger() noexcept UDAPL_REQUIRES(lock_);
+  Evd* consume_trigger() noexcept UDAPL_REQUIRES(lock_);
   void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
   void remove(Evd& evd) noexcept UDAPL_REQUIRES(lock_);

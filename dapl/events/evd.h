@@ -38,7 +38,8 @@ class Evd : public ObjectHeader {
   static constexpr int kStash = 16;
 
   enum class StreamKind { kRecv, kRequest };
-  enum class Taken { kEvent, kNothing, kSpecial };  // of the steps of take() and take_at_once()
+  // The result of a step of dequeue() or try_dequeue().
+  enum class Dequeued { kEvent, kNothing, kSpecial };
 
   // Creates a queue for at least `qlen` events (> 0) of the streams in `flags`, which the caller
   // has checked. It has a CQ if `flags` contain DTO or RMR_BIND. INSUFFICIENT_RESOURCES. Throws
@@ -125,9 +126,9 @@ class Evd : public ObjectHeader {
 
   // Fast path of dat_evd_wait, for threshold 1 and checked pointers, if an event is queued and
   // nothing forbids waiting. Returns false if it did nothing; then wait() decides. `Cq`: as for
-  // take().
+  // dequeue().
   template <class Cq>
-  [[nodiscard]] bool take_at_once(DAT_EVENT* event, DAT_COUNT* more) noexcept
+  [[nodiscard]] bool try_dequeue(DAT_EVENT* event, DAT_COUNT* more) noexcept
       UDAPL_EXCLUDES(cq_->lock, ring_lock_);
   // Implements dat_evd_wait, with checked pointers. Blocks. kWaitAgain: nothing has happened for
   // some seconds, and the caller is no longer the waiter.
@@ -136,11 +137,11 @@ class Evd : public ObjectHeader {
   // Called when the IA closes: the waiter returns ABORT, and so do later ones.
   void abort() noexcept UDAPL_EXCLUDES(notify_lock_);
 
-  // Takes the oldest event, for dat_evd_dequeue on an EVD with a CQ. `Cq` is the transport's final
-  // class: datapath_evd.h.
+  // Dequeues the oldest event, for dat_evd_dequeue on an EVD with a CQ. `Cq` is the transport's
+  // final class: datapath_evd.h.
   template <class Cq>
-  [[nodiscard]] bool take(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
-  [[nodiscard]] bool take_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);
+  [[nodiscard]] bool dequeue(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
+  [[nodiscard]] bool dequeue_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);
   // Records the reason of a BROKEN event as the thread's last cause, under the event's number.
   static void explain_broken(const DAT_EVENT& event) noexcept;
   [[nodiscard]] bool ring_empty() const noexcept { return ring_.size() == 0; }
@@ -160,17 +161,18 @@ class Evd : public ObjectHeader {
 
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-  // Take the oldest completion of the stash, or of the CQ. kSpecial: take_oldest() has to do it.
+  // Dequeue the oldest completion of the stash, or of the CQ. kSpecial: dequeue_oldest() has to do
+  // it.
   template <class Cq>
   void stash_batch(Cq& cq, int count) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
   template <class Cq>
   // The analysis does not know that `cq` is *cq_.
-  [[nodiscard]] Taken take_next(Cq& cq, DAT_EVENT* event) noexcept
+  [[nodiscard]] Dequeued dequeue_next(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
-  // The first half of take_at_once(). kSpecial: take_counting() has to do it.
+  // The first half of try_dequeue(). kSpecial: dequeue_counting() has to do it.
   template <class Cq>
-  [[nodiscard]] Taken take_only(Cq& cq, DAT_EVENT* event) noexcept
+  [[nodiscard]] Dequeued dequeue_only(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
   // Removes the oldest completion from the stash, which must not be empty.
   void drop_first() noexcept UDAPL_REQUIRES(cq_->lock) {
@@ -185,11 +187,11 @@ class Evd : public ObjectHeader {
     stash_begin_ = stash_;
     stashed_ = count;
   }
-  // Like take(), for all kinds of EVDs and completions.
-  [[nodiscard]] bool take_oldest(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
-  [[nodiscard]] bool take_merged(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
-  // Takes the oldest event of the stash; if there is none, the stash is empty afterwards.
-  [[nodiscard]] bool take_stash(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
+  // Like dequeue(), for all kinds of EVDs and completions.
+  [[nodiscard]] bool dequeue_oldest(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
+  [[nodiscard]] bool dequeue_merged(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
+  // Dequeues the oldest event of the stash; if there is none, the stash is empty afterwards.
+  [[nodiscard]] bool dequeue_stashed(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
   // Converts one completion; returns false if it makes no event (a suppressed success).
   [[nodiscard]] bool convert(const transport::Completion& completion, DAT_EVENT* event) noexcept;
   [[nodiscard]] std::size_t stashed_events() const noexcept UDAPL_REQUIRES(cq_->lock);
@@ -209,9 +211,9 @@ class Evd : public ObjectHeader {
   // Events queued now; exact up to `enough`.
   [[nodiscard]] std::size_t count_events(std::size_t enough) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] std::size_t count_locked(std::size_t enough) noexcept UDAPL_REQUIRES(cq_->lock);
-  [[nodiscard]] bool take_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
+  [[nodiscard]] bool dequeue_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
   // `rest`: the number of events that stay queued.
-  [[nodiscard]] bool take_and_count(DAT_EVENT* event, std::size_t* rest) noexcept
+  [[nodiscard]] bool dequeue_and_count(DAT_EVENT* event, std::size_t* rest) noexcept
       UDAPL_EXCLUDES(cq_->lock);
   // Queues the event that was written to the ring's next place.
   void commit_event() noexcept UDAPL_REQUIRES(ring_lock_);
@@ -229,7 +231,7 @@ class Evd : public ObjectHeader {
   [[nodiscard]] Status claim_waiter(std::size_t threshold) noexcept UDAPL_EXCLUDES(notify_lock_);
   // The number of events queued now, as far as it fits into the type.
   [[nodiscard]] DAT_COUNT count_rest() noexcept UDAPL_EXCLUDES(cq_->lock);
-  [[nodiscard]] bool take_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept
+  [[nodiscard]] bool dequeue_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept
       UDAPL_EXCLUDES(cq_->lock);
   void update_wait_gate() noexcept UDAPL_REQUIRES(notify_lock_);
   // Blocks until `threshold` events are queued; otherwise returns why the wait has ended.

@@ -37,9 +37,9 @@ void Evd::update_wait_gate() noexcept {
 
 DAT_COUNT Evd::count_rest() noexcept { return to_count(count_events(kAll)); }
 
-bool Evd::take_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept {
+bool Evd::dequeue_counting(DAT_EVENT* event, DAT_COUNT* more) noexcept {
   std::size_t rest = 0;
-  if (!take_and_count(event, &rest)) return false;
+  if (!dequeue_and_count(event, &rest)) return false;
   *more = to_count(rest);
   return true;
 }
@@ -123,7 +123,7 @@ DAT_RETURN Evd::wait(const Deadline& deadline, DAT_COUNT threshold, DAT_EVENT* e
   do {
     code = wait_for(enough, deadline);
     // The completions may be gone again, together with an EP that was freed.
-  } while (code == DAT_SUCCESS && !take_any(event));
+  } while (code == DAT_SUCCESS && !dequeue_any(event));
   *more = count_rest();
   release_waiter(code != DAT_SUCCESS);
   return code;
