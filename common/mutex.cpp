@@ -15,7 +15,7 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
 // A thread that has slept acquires the mutex in the state kWanted, since others may still sleep: at
 // worst this costs the unlock a system call.
-void Mutex::wait_for_it() noexcept {
+void Mutex::lock_slow_path() noexcept {
   const int saved_errno = errno;
   while (word_.exchange(kWanted, std::memory_order_acquire) != kFree)
     ::syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kWanted, nullptr, nullptr, 0);

@@ -34,7 +34,7 @@ class UDAPL_CAPABILITY("mutex") Mutex {
     std::uint32_t free = kFree;
     if (!word_.compare_exchange_strong(free, kHeld, std::memory_order_acquire,
                                        std::memory_order_relaxed)) [[unlikely]]
-      wait_for_it();
+      lock_slow_path();
   }
   bool try_lock() noexcept UDAPL_TRY_ACQUIRE(true) {
     std::uint32_t free = kFree;
@@ -51,7 +51,7 @@ class UDAPL_CAPABILITY("mutex") Mutex {
   static constexpr std::uint32_t kHeld = 1;
   static constexpr std::uint32_t kWanted = 2;  // held, and other threads may sleep
 
-  [[gnu::cold, gnu::noinline]] void wait_for_it() noexcept;
+  [[gnu::cold, gnu::noinline]] void lock_slow_path() noexcept;
   // The mutex may have been destroyed with its owner: only its address is used.
   [[gnu::cold, gnu::noinline]] void wake_one() noexcept;
 

@@ -16,15 +16,15 @@ bool Inside::among(const Inside* inside, const void* what) noexcept {
 
 // The threads that wait now; their waits never form a cycle.
 struct Waiting::List {
-  SpinLock lock;  // acquired before those of is_kept_by()
+  SpinLock lock;  // acquired before those of is_blocked_by()
   Waiting* first UDAPL_GUARDED_BY(lock) = nullptr;
 
   // Whether `from` waits, directly or through others, for `target`. REQUIRES: no object is seen_.
-  [[nodiscard]] bool leads(Waiting& from, const Waiting& target) noexcept UDAPL_REQUIRES(lock) {
-    if (from.is_kept_by(target)) return true;
+  [[nodiscard]] bool reaches(Waiting& from, const Waiting& target) noexcept UDAPL_REQUIRES(lock) {
+    if (from.is_blocked_by(target)) return true;
     from.seen_ = true;
     for (Waiting* other = first; other != nullptr; other = other->next_)
-      if (!other->seen_ && from.is_kept_by(*other) && leads(*other, target)) return true;
+      if (!other->seen_ && from.is_blocked_by(*other) && reaches(*other, target)) return true;
     return false;
   }
 
@@ -37,7 +37,7 @@ bool Waiting::begin() noexcept {
   List& list = List::all;
   const ScopedLock guard(list.lock);
   for (Waiting* other = list.first; other != nullptr; other = other->next_) other->seen_ = false;
-  if (list.leads(*this, *this)) return false;
+  if (list.reaches(*this, *this)) return false;
   next_ = list.first;
   list.first = this;
   begun_ = true;

@@ -35,7 +35,7 @@ class Inside {
 // that would close a cycle of waits detects that before it waits (docs/adr/0034).
 //
 // Thread-safe: an object belongs to the thread that made it, the list to all. begin() and end() may
-// be called with any lock held except those that is_kept_by() acquires.
+// be called with any lock held except those that is_blocked_by() acquires.
 class Waiting {
  public:
   Waiting(const Waiting&) = delete;
@@ -46,7 +46,7 @@ class Waiting {
   [[nodiscard]] bool begin() noexcept;
   void end() noexcept;  // no effect unless begun
 
-  // For is_kept_by(): whether that thread made this object.
+  // For is_blocked_by(): whether that thread made this object.
   [[nodiscard]] bool is_thread(pthread_t thread) const noexcept {
     return ::pthread_equal(thread_, thread) != 0;
   }
@@ -61,7 +61,7 @@ class Waiting {
 
   // Whether the thread of `other` keeps this one waiting right now. Called with the list's spin
   // lock held: acquires spin locks only.
-  [[nodiscard]] virtual bool is_kept_by(const Waiting& other) const noexcept = 0;
+  [[nodiscard]] virtual bool is_blocked_by(const Waiting& other) const noexcept = 0;
 
  private:
   struct List;

@@ -116,7 +116,7 @@ class LineParser {
         !check_rest())
       return;
     if (kernel_ || nondefault_) {
-      say(ConfIssue::kNotForUs,
+      say(ConfIssue::kSkipped,
           kernel_ ? "api_version " + quoted(fields_[1]) + " is a kernel provider, ignored"
                   : std::string("marked nondefault, ignored"));
       return;

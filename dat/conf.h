@@ -32,7 +32,7 @@ struct ConfEntry {
 
 enum class ConfIssue {
   kMalformed,  // the line was dropped because it is invalid
-  kNotForUs,   // a valid "k" or "nondefault" entry, which a user-level registry skips
+  kSkipped,    // a valid "k" or "nondefault" entry, which a user-level registry skips
   kTolerated,  // the line was used although it is not quite correct
 };
 

@@ -24,7 +24,7 @@ namespace {
 
 // No real file is that large; the limit is for an override that names an endless device.
 constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
-constexpr const char* kNothingCame = "it is a pipe or a device that delivered no data in time";
+constexpr const char* kNoInputInTime = "it is a pipe or a device that delivered no data in time";
 
 std::string describe(int error) { return ErrnoText(error).c_str(); }
 
@@ -44,7 +44,7 @@ std::string read_file(const std::string& path, Clock::time_point until, std::str
     return describe(errno);
   }
   // If read at once, a FIFO that has no writer yet would seem to be empty.
-  if (S_ISFIFO(status.st_mode) && !await_input(file.get(), until)) return kNothingCame;
+  if (S_ISFIFO(status.st_mode) && !await_input(file.get(), until)) return kNoInputInTime;
   std::array<char, 16384> buffer;
   for (;;) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
@@ -52,7 +52,7 @@ std::string read_file(const std::string& path, Clock::time_point until, std::str
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno != EAGAIN) return describe(errno);
-      if (!await_input(file.get(), until)) return kNothingCame;
+      if (!await_input(file.get(), until)) return kNoInputInTime;
       continue;
     }
     text.append(buffer.data(), static_cast<std::size_t>(got));

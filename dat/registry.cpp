@@ -45,12 +45,12 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
   std::vector<PassedOver> tried;        // all that failed
   Status first_failure;
   for (const Candidate& candidate : candidates) {
-    const std::size_t told = passed_over.size();
+    const std::size_t previous = passed_over.size();
     Lease lease = acquire(candidate, wanted, passed_over);
-    tried.insert(tried.end(), passed_over.begin() + static_cast<std::ptrdiff_t>(told),
+    tried.insert(tried.end(), passed_over.begin() + static_cast<std::ptrdiff_t>(previous),
                  passed_over.end());
     if (!lease) continue;
-    tell(report_.explain(std::string(wanted.name), std::exchange(passed_over, {})));
+    write_report(report_.explain(std::string(wanted.name), std::exchange(passed_over, {})));
     cause::clear();
     const Status status = attempt(lease.registration());
     if (status.ok()) return lease;
@@ -63,8 +63,8 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
   NotFound failure = describe_failure(wanted, first_failure);
   failure.passed_over = std::move(passed_over);
   failure.tried = std::move(tried);
-  tell(first_failure.ok() ? report_.explain(failure)
-                          : report_.explain(failure.ia_name, failure.passed_over));
+  write_report(first_failure.ok() ? report_.explain(failure)
+                                  : report_.explain(failure.ia_name, failure.passed_over));
   cause::set(failure.code, cause_of(file_, failure));
   return Status(failure.code);
 }

@@ -144,7 +144,7 @@ class Registry {
   [[nodiscard]] std::string place_of(const Entry& entry) const;
   [[nodiscard]] bool in_turn() UDAPL_EXCLUDES(mutex_);
   [[nodiscard]] bool has_open_ias(const Lease& lease) UDAPL_EXCLUDES(mutex_);
-  Status ask_related(DAT_NAME_PTR asked, DAT_NAME_PTR about, DAT_BOOLEAN& answer)
+  Status query_related(DAT_NAME_PTR queried, DAT_NAME_PTR about, DAT_BOOLEAN& answer)
       UDAPL_EXCLUDES(mutex_);
 
   DAT_RETURN extension_open(DAT_NAME_PTR name, DAT_EXTENDED_OP op, va_list args);
@@ -156,7 +156,7 @@ class Registry {
   Report report_;
   std::atomic<bool> extensions_in_use_{false};  // some provider with extensions was opened
 
-  Mutex mutex_;  // guards the tables; held briefly, never while calling out
+  Mutex mutex_;                          // guards the tables; held briefly, never while calling out
   std::condition_variable_any changed_;  // the turn or a pin was released
   Tables tables_ UDAPL_GUARDED_BY(mutex_);
   std::list<OpenIa> open_ias_ UDAPL_GUARDED_BY(mutex_);

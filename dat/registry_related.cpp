@@ -9,14 +9,14 @@
 
 namespace udapl::dat {
 
-// Queries an open IA named `asked` whether it and `about` belong to the same HA group. Fails with
+// Queries an open IA named `queried` whether it and `about` belong to the same HA group. Fails with
 // type DAT_PROVIDER_NOT_FOUND if no such IA is open.
-Status Registry::ask_related(DAT_NAME_PTR asked, DAT_NAME_PTR about, DAT_BOOLEAN& answer) {
+Status Registry::query_related(DAT_NAME_PTR queried, DAT_NAME_PTR about, DAT_BOOLEAN& answer) {
   std::list<OpenIa>::iterator record;
   {
     ScopedLock lock(mutex_);
     record = std::find_if(open_ias_.begin(), open_ias_.end(), [&](const OpenIa& open) {
-      return !open.closing && key_of(open.lease.registration().info).name == asked;
+      return !open.closing && key_of(open.lease.registration().info).name == queried;
     });
     if (record == open_ias_.end()) return failure(DAT_PROVIDER_NOT_FOUND);
     ++record->pins;
@@ -33,7 +33,7 @@ Result<DAT_HA_RELATIONSHIP> Registry::related(DAT_NAME_PTR name_a, DAT_NAME_PTR 
   {
     ScopedLock lock(mutex_);
     for (const DAT_NAME_PTR name : {name_a, name_b}) {
-      if (tables_.knows(name)) continue;
+      if (tables_.contains(name)) continue;
       UDAPL_EXPLAIN(kNormal, dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
                     "%s is not registered", quoted(name).c_str());
       return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
@@ -41,8 +41,8 @@ Result<DAT_HA_RELATIONSHIP> Registry::related(DAT_NAME_PTR name_a, DAT_NAME_PTR 
   }
   DAT_BOOLEAN answer_a = DAT_FALSE;
   DAT_BOOLEAN answer_b = DAT_FALSE;
-  const Status status_a = ask_related(name_a, name_b, answer_a);
-  const Status status_b = ask_related(name_b, name_a, answer_b);
+  const Status status_a = query_related(name_a, name_b, answer_a);
+  const Status status_b = query_related(name_b, name_a, answer_b);
   if (status_a.ok() && status_b.ok() && (answer_a == DAT_FALSE) != (answer_b == DAT_FALSE))
     return DAT_HA_CONFLICTING;
   if (status_a.ok() || status_b.ok()) {

@@ -45,7 +45,7 @@ Lines unused_lines(const ConfFile& file, const NotFound& failure, bool malformed
   Lines lines;
   for (const ConfDiagnostic& diagnostic : file.conf.diagnostics)
     if (diagnostic.ia_name == failure.ia_name &&
-        (diagnostic.issue == ConfIssue::kNotForUs ||
+        (diagnostic.issue == ConfIssue::kSkipped ||
          (malformed_too && diagnostic.issue == ConfIssue::kMalformed)))
       lines.push_back(at_line(diagnostic));
   return lines;
@@ -176,8 +176,8 @@ std::string cause_of(const ConfFile& file, const NotFound& failure) {
   return text;
 }
 
-void tell(const std::string& text) noexcept {
-  if (!text.empty() && trace::enabled(trace::kError)) trace::tell("ia_open", "dat: ", text);
+void write_report(const std::string& text) noexcept {
+  if (!text.empty() && trace::enabled(trace::kError)) trace::report("ia_open", "dat: ", text);
 }
 
 }  // namespace udapl::dat

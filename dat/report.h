@@ -53,14 +53,16 @@ class Report {
       UDAPL_EXCLUDES(mutex_);
 
  private:
-  bool is_new(const std::string& fact) UDAPL_REQUIRES(mutex_) { return told_.insert(fact).second; }
+  bool is_new(const std::string& fact) UDAPL_REQUIRES(mutex_) {
+    return reported_.insert(fact).second;
+  }
   void add_passed_over(const std::vector<PassedOver>& passed_over, std::string& text)
       UDAPL_REQUIRES(mutex_);
   void add_configuration(std::string& text) UDAPL_REQUIRES(mutex_);
 
   const ConfFile& file_;
   Mutex mutex_;
-  std::set<std::string> told_ UDAPL_GUARDED_BY(mutex_);
+  std::set<std::string> reported_ UDAPL_GUARDED_BY(mutex_);
 };
 
 // The same for the caller of the open, dat_last_cause(): everything, with advice, even if it was
@@ -70,6 +72,6 @@ class Report {
 
 // Writes `text` to the trace sinks (DAT_TRACE_SINK), to stderr in one piece, unless it is empty or
 // errors are hidden (DAT_TRACE_LEVEL=0).
-void tell(const std::string& text) noexcept;
+void write_report(const std::string& text) noexcept;
 
 }  // namespace udapl::dat

@@ -124,7 +124,7 @@ std::vector<std::string> Tables::names() const {
   return found.take();
 }
 
-bool Tables::knows(std::string_view name) const {
+bool Tables::contains(std::string_view name) const {
   bool known = false;
   for_each_key([&](const IaKey& key) { known = known || key.name == name; });
   return known;
@@ -134,10 +134,10 @@ Status Tables::add(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, 
   for (const Registration& other : registrations_) {
     if (!(key_of(other.info) == key_of(info))) continue;
     // Two entries of one chain may each have their own.
-    const auto speaks_for_entry = [&](const Entry* who) {
-      return who != nullptr && key_of(who->info) == key_of(info);
+    const auto defines_key = [&](const Entry* entry) {
+      return entry != nullptr && key_of(entry->info) == key_of(info);
     };
-    if (owner == other.owner || !speaks_for_entry(owner) || !speaks_for_entry(other.owner))
+    if (owner == other.owner || !defines_key(owner) || !defines_key(other.owner))
       return failure(DAT_PROVIDER_ALREADY_REGISTERED);
   }
   Registration& added = registrations_.emplace_back();

@@ -76,7 +76,7 @@ class Tables {
   // The existing versions of a name, as text, and all existing names.
   [[nodiscard]] std::vector<std::string> alternatives(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> names() const;
-  [[nodiscard]] bool knows(std::string_view name) const;
+  [[nodiscard]] bool contains(std::string_view name) const;
 
   // PROVIDER_ALREADY_REGISTERED if the key is taken. `owner` may be null. REQUIRES: pointers valid.
   Status add(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, Entry* owner);

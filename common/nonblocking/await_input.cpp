@@ -9,8 +9,8 @@ namespace udapl {
 
 bool await_input(int fd, Clock::time_point until) noexcept {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-  pollfd asked{fd, POLLIN, 0};
-  return left > 0 && ::poll(&asked, 1, static_cast<int>(left)) != 0;
+  pollfd entry{fd, POLLIN, 0};
+  return left > 0 && ::poll(&entry, 1, static_cast<int>(left)) != 0;
 }
 
 }  // namespace udapl

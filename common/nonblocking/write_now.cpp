@@ -20,21 +20,21 @@ namespace udapl {
 namespace {
 
 // During its lifetime, a write of this thread raises no signal that the application could see.
-class Unsignalled {
+class BlockSignals {
  public:
-  Unsignalled() noexcept {
+  BlockSignals() noexcept {
     sigset_t ours;
     ::sigemptyset(&ours);
     for (const int signal : {SIGPIPE, SIGXFSZ, SIGTTOU}) ::sigaddset(&ours, signal);
     ::pthread_sigmask(SIG_BLOCK, &ours, &mask_);
     ::sigpending(&pending_);
   }
-  ~Unsignalled() { ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr); }
-  Unsignalled(const Unsignalled&) = delete;
-  Unsignalled& operator=(const Unsignalled&) = delete;
+  ~BlockSignals() { ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr); }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
 
   // Consumes the signal that was raised by a write that failed with `error`.
-  void forget(int error) const noexcept {
+  void consume(int error) const noexcept {
     const int raised = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
     if (raised == 0 || ::sigismember(&pending_, raised) == 1) return;
     sigset_t one;
@@ -60,8 +60,8 @@ Fd own_description(int fd) noexcept {
 }
 
 bool has_room(int fd) noexcept {
-  pollfd asked{fd, POLLOUT, 0};
-  return ::poll(&asked, 1, 0) == 1 && asked.revents == POLLOUT;
+  pollfd entry{fd, POLLOUT, 0};
+  return ::poll(&entry, 1, 0) == 1 && entry.revents == POLLOUT;
 }
 
 ssize_t write_stream(int fd, const char* text, std::size_t length) noexcept {
@@ -79,12 +79,12 @@ ssize_t write_stream(int fd, const char* text, std::size_t length) noexcept {
 
 ssize_t write_now(int fd, mode_t mode, const char* text, std::size_t length) noexcept {
   if (S_ISSOCK(mode)) return ::send(fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-  const Unsignalled guard;
+  const BlockSignals guard;
   const ssize_t written =
       S_ISFIFO(mode) || S_ISCHR(mode) ? write_stream(fd, text, length) : ::write(fd, text, length);
   if (written < 0) {
     const int error = errno;
-    guard.forget(error);
+    guard.consume(error);
     errno = error;
   }
   return written;

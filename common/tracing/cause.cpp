@@ -24,7 +24,7 @@ void note(DAT_RETURN code, const char* format, ...) noexcept {
   const int length = std::vsnprintf(text, sizeof text, format, args);
   va_end(args);
   if (length >= 0) {
-    trace::Refusal::because(text);
+    trace::Refusal::set_reason(text);
     if (set != nullptr) set(code, text);
   }
   errno = saved_errno;

@@ -8,11 +8,11 @@
 
 namespace udapl::trace {
 
-void Refusal::tell(DAT_RETURN code) const noexcept {
+void Refusal::report(DAT_RETURN code) const noexcept {
   const DAT_RETURN type = DAT_GET_TYPE(code);
-  const bool says_all = type == static_cast<DAT_RETURN>(DAT_CONN_QUAL_IN_USE) ||
-                        type == static_cast<DAT_RETURN>(DAT_PORT_IN_USE);
-  if (shown_ || says_all || !enabled(kError)) return;
+  const bool self_explanatory = type == static_cast<DAT_RETURN>(DAT_CONN_QUAL_IN_USE) ||
+                                type == static_cast<DAT_RETURN>(DAT_PORT_IN_USE);
+  if (shown_ || self_explanatory || !enabled(kError)) return;
   write_error(kError, code, call_, "refused%s%s", reason_[0] != '\0' ? ": " : "", reason_.data());
 }
 
@@ -23,7 +23,7 @@ bool Refusal::has_reason() noexcept {
   return current != nullptr && current->reason_[0] != '\0';
 }
 
-void Refusal::because(const char* text) noexcept {
+void Refusal::set_reason(const char* text) noexcept {
   Refusal* const current = this_thread().refusal;
   if (current == nullptr) return;
   const std::size_t length = std::min(std::strlen(text), current->reason_.size() - 1);
@@ -31,7 +31,7 @@ void Refusal::because(const char* text) noexcept {
   current->reason_[length] = '\0';
 }
 
-void Refusal::shown() noexcept {
+void Refusal::mark_shown() noexcept {
   Refusal* const current = this_thread().refusal;
   if (current != nullptr) current->shown_ = true;
 }

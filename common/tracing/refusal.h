@@ -25,13 +25,13 @@ class Refusal {
 
   // Used when the call is about to return `code`. Writes an error record, unless one was written
   // already or the code alone says enough: programs find a free connection qualifier by trial.
-  void tell(DAT_RETURN code) const noexcept;
+  void report(DAT_RETURN code) const noexcept;
 
   // ---- for trace points; without a Refusal in this thread they do nothing -----------------------
   [[nodiscard]] static bool wants_reason() noexcept;
-  [[nodiscard]] static bool has_reason() noexcept;  // whether the call has one
-  static void because(const char* text) noexcept;   // the last one counts
-  static void shown() noexcept;                     // an error record was written as text
+  [[nodiscard]] static bool has_reason() noexcept;    // whether the call has one
+  static void set_reason(const char* text) noexcept;  // the last one counts
+  static void mark_shown() noexcept;                  // an error record was written as text
 
  private:
   const char* const call_;

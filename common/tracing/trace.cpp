@@ -79,7 +79,7 @@ void configure(const char* component, std::string_view prefix) {
 
 using Writer = void (*)(int level, const char* text, std::size_t length) noexcept;
 
-void no_text(int, const char*, std::size_t) noexcept {}
+void discard_text(int, const char*, std::size_t) noexcept {}
 
 void complete(Record& record) noexcept {
   record.component = component();
@@ -92,7 +92,8 @@ void complete(Record& record) noexcept {
 
 void send(const Record& record, Writer write_text) noexcept {
   const int saved_errno = errno;
-  if (write_text != no_text && record.level <= page.text_level.load(std::memory_order_relaxed)) {
+  if (write_text != discard_text &&
+      record.level <= page.text_level.load(std::memory_order_relaxed)) {
     char line[kLine];
     write_text(record.level, line, render(record, line, sizeof line));
   }
@@ -174,7 +175,7 @@ void write_limited(RateLimit& limit, Level level, const char* function, const ch
     std::snprintf(text + used, sizeof text - used, " (%u more like this suppressed)", suppressed);
   Record record{.level = level, .kind = Kind::kError, .function = function, .text = text};
   complete(record);
-  send(record, admitted ? write_sinks : no_text);
+  send(record, admitted ? write_sinks : discard_text);
   errno = saved_errno;
 }
 
@@ -199,16 +200,16 @@ void write_error(Level level, DAT_RETURN code, const char* function, const char*
               .function = function,
               .text = text,
               .status = names});
-  if (level <= trace::level()) Refusal::shown();
+  if (level <= trace::level()) Refusal::mark_shown();
   errno = saved_errno;
 }
 
-void tell(const char* function, std::string_view prefix, std::string_view text) noexcept {
+void report(const char* function, std::string_view prefix, std::string_view text) noexcept {
   const int saved_errno = errno;
   if (level() >= kError) {
     try {
       const std::string shown = printable_lines(std::string(text));
-      write_people(shown.data(), shown.size());
+      write_standard_streams(shown.data(), shown.size());
     } catch (const std::exception&) {
       // Out of memory; the records below need none.
     }

@@ -108,7 +108,7 @@ class About {
 // Writes lines for human readers. On stderr and stdout they are written unchanged; in syslog, a
 // file and LTTng each of them is an error record of `function`, without `prefix`. `text` ends with
 // a newline. Nothing is written if the level hides errors.
-void tell(const char* function, std::string_view prefix, std::string_view text) noexcept;
+void report(const char* function, std::string_view prefix, std::string_view text) noexcept;
 
 }  // namespace udapl::trace
 

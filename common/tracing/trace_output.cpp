@@ -26,7 +26,7 @@ std::size_t render_notice(unsigned lost, char* line) noexcept {
 }
 
 // As much of `lines` as fits into a piece, if possible up to the end of a line.
-std::size_t piece_of(std::string_view lines) noexcept {
+std::size_t piece_length(std::string_view lines) noexcept {
   if (lines.size() <= kPiece) return lines.size();
   const std::size_t end = lines.rfind('\n', kPiece - 1);
   return end == std::string_view::npos ? kPiece : end + 1;
@@ -36,20 +36,20 @@ std::size_t piece_of(std::string_view lines) noexcept {
 
 void Output::write(int fd, std::string_view lines) noexcept {
   struct stat now {};
-  if (::fstat(fd, &now) != 0) return lose(1);
+  if (::fstat(fd, &now) != 0) return count_lost(1);
   write_checked(fd, now.st_mode, lines);
 }
 
 void Output::write_to(int fd, const struct stat& file, std::string_view lines) noexcept {
   struct stat now {};
   if (::fstat(fd, &now) != 0 || now.st_dev != file.st_dev || now.st_ino != file.st_ino)
-    return lose(1);
+    return count_lost(1);
   write_checked(fd, now.st_mode, lines);
 }
 
 void Output::write_checked(int fd, mode_t mode, std::string_view lines) noexcept {
   while (!lines.empty()) {
-    const std::size_t length = piece_of(lines);
+    const std::size_t length = piece_length(lines);
     put(fd, mode, lines.substr(0, length));
     lines.remove_prefix(length);
   }
@@ -66,7 +66,7 @@ void Output::put(int fd, mode_t mode, std::string_view piece) noexcept {
   length += piece.size();
   const ssize_t written = write_now(fd, mode, text, length);
   if (written == static_cast<ssize_t>(length)) return;
-  lose(lost + 1);
+  count_lost(lost + 1);
   if (written > 0 || cut) cut_.store(true, std::memory_order_relaxed);
 }
 
@@ -75,9 +75,9 @@ void Output::log(int socket, const char* path, int priority, std::string_view li
   if (lost != 0) {
     char notice[kNotice];
     const std::size_t length = render_notice(lost, notice);
-    if (!write_to_log(socket, path, priority, {notice, length})) return lose(lost + 1);
+    if (!write_to_log(socket, path, priority, {notice, length})) return count_lost(lost + 1);
   }
-  if (!write_to_log(socket, path, priority, line)) lose(1);
+  if (!write_to_log(socket, path, priority, line)) count_lost(1);
 }
 
 }  // namespace udapl::trace

@@ -31,7 +31,7 @@ class Output {
  private:
   void write_checked(int fd, mode_t mode, std::string_view lines) noexcept;
   void put(int fd, mode_t mode, std::string_view piece) noexcept;
-  void lose(unsigned count) noexcept { lost_.fetch_add(count, std::memory_order_relaxed); }
+  void count_lost(unsigned count) noexcept { lost_.fetch_add(count, std::memory_order_relaxed); }
 
   std::atomic<unsigned> lost_{0};
   std::atomic<bool> cut_{false};  // the last line lacks its end

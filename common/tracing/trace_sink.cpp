@@ -126,11 +126,11 @@ const char* open_sinks(const Settings& settings) noexcept {
 }
 
 void write_sinks(int level, const char* text, std::size_t length) noexcept {
-  write_people(text, length);
+  write_standard_streams(text, length);
   write_logs(level, text, length);
 }
 
-void write_people(const char* text, std::size_t length) noexcept {
+void write_standard_streams(const char* text, std::size_t length) noexcept {
   const unsigned chosen = sinks.load(std::memory_order_acquire);
   if ((chosen & kStderr) != 0) to_stderr.write(STDERR_FILENO, {text, length});
   if ((chosen & kStdout) != 0) to_stdout.write(STDOUT_FILENO, {text, length});

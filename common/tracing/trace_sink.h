@@ -20,7 +20,7 @@ namespace udapl::trace {
 
 // `text` ends with a newline. errno is not preserved.
 void write_sinks(int level, const char* text, std::size_t length) noexcept;  // to all of them
-void write_people(const char* text, std::size_t length) noexcept;            // stderr and stdout
+void write_standard_streams(const char* text, std::size_t length) noexcept;  // stderr and stdout
 void write_logs(int level, const char* text, std::size_t length) noexcept;   // file and syslog
 
 // Renders the record as one line, newline included, of at most `room` bytes; returns its length.

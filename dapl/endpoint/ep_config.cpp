@@ -128,13 +128,15 @@ DAT_EP_ATTR default_attributes(const transport::Attributes& limits, DAT_COUNT dt
 
 EpLimits effective_limits(const transport::Attributes& limits, const EpConfig& config) noexcept {
   const DAT_EP_ATTR& attr = config.attr;
-  const auto segments = [](DAT_COUNT asked, DAT_COUNT most) {
-    return std::min(std::max(asked, kLeastSegments), most);
+  const auto segments = [](DAT_COUNT requested, DAT_COUNT most) {
+    return std::min(std::max(requested, kLeastSegments), most);
   };
-  const auto own = [&attr](DAT_COUNT asked) { return asked > 0 ? asked : attr.max_request_iov; };
+  const auto own = [&attr](DAT_COUNT requested) {
+    return requested > 0 ? requested : attr.max_request_iov;
+  };
   // Some programs request the adapter's total, since existing providers report only one number.
-  const auto depth = [](DAT_COUNT asked, DAT_COUNT most) {
-    return asked < 0 ? most : std::min(asked, most);
+  const auto depth = [](DAT_COUNT requested, DAT_COUNT most) {
+    return requested < 0 ? most : std::min(requested, most);
   };
   return {
       .recv_segments = config.srq == nullptr ? segments(attr.max_recv_iov, limits.max_segments) : 0,

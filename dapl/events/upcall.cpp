@@ -104,6 +104,6 @@ void Upcall::run_here() noexcept {
 
 bool Upcall::running_in_this_thread(const Ia& ia) noexcept { return Inside::of(&ia); }
 
-bool Closing::is_kept_by(const Waiting& other) const noexcept { return other.is_inside(&ia_); }
+bool Closing::is_blocked_by(const Waiting& other) const noexcept { return other.is_inside(&ia_); }
 
 }  // namespace udapl::dapl

@@ -69,7 +69,7 @@ struct SetupEntry<Entry, Name, DAT_RETURN (*)(Args...)> {
   [[gnu::always_inline]] static DAT_RETURN call(Args... args) {
     trace::Refusal refusal(Name.text);
     const DAT_RETURN code = Entry(args...);
-    if (code != DAT_SUCCESS) refusal.tell(code);
+    if (code != DAT_SUCCESS) refusal.report(code);
     return code;
   }
 };

@@ -51,7 +51,7 @@ class Closing final : public Waiting {
   ~Closing() { end(); }
 
  private:
-  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override;
+  [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override;
 
   const Ia& ia_;
 };

@@ -38,7 +38,7 @@ DAT_CONF_RECORD record_of(const ConfEntry& entry, const std::string& file) {
 
 DAT_CONF_RECORD record_of(const ConfDiagnostic& diagnostic, const std::string& file) {
   DAT_CONF_KIND kind = DAT_CONF_ERROR;
-  if (diagnostic.issue == ConfIssue::kNotForUs) kind = DAT_CONF_UNUSED;
+  if (diagnostic.issue == ConfIssue::kSkipped) kind = DAT_CONF_UNUSED;
   if (diagnostic.issue == ConfIssue::kTolerated) kind = DAT_CONF_REMARK;
   DAT_CONF_RECORD record = blank_record(kind, file, diagnostic.line);
   record.text = diagnostic.reason.c_str();

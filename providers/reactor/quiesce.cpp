@@ -17,7 +17,7 @@ struct Reactor::Wait final : Waiting {
   ~Wait() { end(); }
 
   // The driver keeps this thread waiting as long as that very call runs.
-  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override {
+  [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     const ScopedLock guard(reactor_.lock_);
     // Ending the call takes the lock, so the driver cannot change here.
     return reactor_.running_ == who_ &&

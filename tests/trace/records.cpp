@@ -220,16 +220,16 @@ BOOST_AUTO_TEST_CASE(a_story_goes_where_records_go) {
   constexpr const char* kStory = "dat: cannot open it:\ndat:   because of that\n";
   BOOST_TEST(output_of([] {
                start("1");
-               trace::tell("open", "dat: ", kStory);
+               trace::report("open", "dat: ", kStory);
                trace::set_level(0);
-               trace::tell("open", "dat: ", kStory);
+               trace::report("open", "dat: ", kStory);
              }) == kStory);
 
   const LogFile log;
   const std::string text = output_of([&log] {
     ::setenv("DAT_TRACE_SINK", ("file:" + log.path()).c_str(), 1);
     start("1");
-    trace::tell("open", "dat: ", kStory);
+    trace::report("open", "dat: ", kStory);
   });
   BOOST_TEST(text.empty(), text);
   std::ifstream file(log.path());
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_probe_is_told_everything_whatever_the_level) {
   trace::set_level(0);
   UDAPL_POINT(kDetail, .text = "3");
   BOOST_TEST(probed == 3);
-  trace::tell("open", "dat: ", "dat: two\ndat:   lines\n");
+  trace::report("open", "dat: ", "dat: two\ndat:   lines\n");
   BOOST_TEST(probed == 5);
   trace::set_probe(nullptr);
   BOOST_TEST(!trace::enabled(trace::kError));

@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_or_socket_without_a_reader_kills_nobody) {
       ::close(ends[0]);
       start();
       write_many(10);
-      trace::tell("open", "dat: ", "dat: several\ndat: lines\n");
+      trace::report("open", "dat: ", "dat: several\ndat: lines\n");
       sigset_t pending;
       ::sigpending(&pending);
       expect(::sigismember(&pending, SIGPIPE) == 0, 2);
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(what_a_terminal_would_obey_is_not_printed) {
   in_child([&] {
     start(("file:" + path).c_str());
     UDAPL_TRACE(kError, "name \"%s\"", "\x1b]0;title\x07");
-    trace::tell("open", "dat: ", "dat: \x1b[31mred\n");
+    trace::report("open", "dat: ", "dat: \x1b[31mred\n");
   });
   BOOST_TEST(content(path).find('\x1b') == std::string::npos);
 }

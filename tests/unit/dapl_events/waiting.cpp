@@ -19,7 +19,7 @@ namespace {
 struct ForInside final : Waiting {
   explicit ForInside(const void* place) noexcept : what(place) {}
   ~ForInside() { end(); }
-  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override {
+  [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     return other.is_inside(what);
   }
   const void* const what;
@@ -29,7 +29,7 @@ struct ForInside final : Waiting {
 struct ForThread final : Waiting {
   ForThread(pthread_t other, const bool& whether) noexcept : thread(other), holds(whether) {}
   ~ForThread() { end(); }
-  [[nodiscard]] bool is_kept_by(const Waiting& other) const noexcept override {
+  [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     return holds && other.is_thread(thread);
   }
   const pthread_t thread;

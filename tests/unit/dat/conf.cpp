@@ -212,8 +212,8 @@ BOOST_AUTO_TEST_CASE(api_versions) {
 }
 
 BOOST_AUTO_TEST_CASE(kernel_and_nondefault_entries_are_skipped) {
-  check_dropped(with_field(1, "k2.0"), "kernel", ConfIssue::kNotForUs);
-  check_dropped(with_field(3, "nondefault"), "nondefault", ConfIssue::kNotForUs);
+  check_dropped(with_field(1, "k2.0"), "kernel", ConfIssue::kSkipped);
+  check_dropped(with_field(3, "nondefault"), "nondefault", ConfIssue::kSkipped);
   const Conf conf = parse_conf(with_field(3, "nondefault"));
   BOOST_TEST(conf.diagnostics.at(0).ia_name == "name");
   // Malformed lines are reported as such, even if they would be skipped.
