@@ -21,9 +21,9 @@ struct Meeting {
   std::atomic<DAT_CONN_QUAL> conn_qual{0};
   std::atomic<DAT_VADDR> address{0};  // of memory that the active process may write and read
   std::atomic<DAT_RMR_CONTEXT> context{0};
-  std::atomic<int> affordable[2]{};  // connections within the descriptor limit; index: role
-  std::atomic<int> steps[2]{};       // calls of meet(); index: role
-  std::atomic<double> told{0};       // result of the passive process
+  std::atomic<int> affordable[2]{};       // connections within the descriptor limit; index: role
+  std::atomic<int> steps[2]{};            // calls of meet(); index: role
+  std::atomic<double> passive_result{0};  // result of the passive process
 };
 
 class PairMember {

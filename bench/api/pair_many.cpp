@@ -130,7 +130,7 @@ void hold_idle(std::string_view what, int connections) {
   run_pair(
       [&](Meeting& meeting) {
         PairMember member(PairMember::kPassive, meeting, count);
-        meeting.told = added_memory(what, member, &Turns::answer);
+        meeting.passive_result = added_memory(what, member, &Turns::answer);
         member.meet();
         while (true) ::pause();
       },
@@ -138,7 +138,7 @@ void hold_idle(std::string_view what, int connections) {
         PairMember member(PairMember::kActive, meeting, count);
         const double mine = added_memory(what, member, &Turns::ask);
         member.meet();
-        report(std::max(mine, meeting.told.load()));
+        report(std::max(mine, meeting.passive_result.load()));
       });
 }
 

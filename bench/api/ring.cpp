@@ -33,7 +33,7 @@ namespace {
 
 constexpr int kMaxProcesses = 64;
 constexpr int kParts = 10;
-constexpr int kLooks = 100;  // polls of an EVD before a process polls only memory
+constexpr int kPolls = 100;  // polls of an EVD before a process polls only memory
 constexpr DAT_COUNT kDepth = 8;
 constexpr DAT_TIMEOUT kPatience = 60'000'000;  // us
 
@@ -101,8 +101,8 @@ class Member {
  public:
   Member(const Options& options, int index, Place* places)
       : options_(options),
-        here_(places[index]),
-        there_(places[(index + 1) % options.processes]),
+        own_place_(places[index]),
+        next_place_(places[(index + 1) % options.processes]),
         first_(index == 0),
         arrivals_(adapter_, options.take),
         in_(adapter_, options.size),
@@ -147,16 +147,17 @@ class Member {
         dat_psp_create_any(adapter_.ia, &conn_qual, requests_, DAT_PSP_CONSUMER_FLAG, &psp),
         "dat_psp_create_any");
     const DAT_RMR_TRIPLET own = in_.remote(options_.size);
-    here_.address = own.virtual_address;
-    here_.context = own.rmr_context;
-    here_.conn_qual = conn_qual;
-    await([&] { return there_.conn_qual != 0; });
+    own_place_.address = own.virtual_address;
+    own_place_.context = own.rmr_context;
+    own_place_.conn_qual = conn_qual;
+    await([&] { return next_place_.conn_qual != 0; });
     peer_ = own;
-    peer_.virtual_address = there_.address;
-    peer_.rmr_context = there_.context;
-    bench::check(dat_ep_connect(to_.ep, adapter_.attr.ia_address_ptr, there_.conn_qual, kPatience,
-                                0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
-                 "dat_ep_connect");
+    peer_.virtual_address = next_place_.address;
+    peer_.rmr_context = next_place_.context;
+    bench::check(
+        dat_ep_connect(to_.ep, adapter_.attr.ia_address_ptr, next_place_.conn_qual, kPatience, 0,
+                       nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+        "dat_ep_connect");
     DAT_EVENT event;
     DAT_COUNT more = 0;
     bench::check(dat_evd_wait(requests_, kPatience, 1, &event, &more), "dat_evd_wait");
@@ -190,7 +191,7 @@ class Member {
     }
     auto* const flag = reinterpret_cast<volatile std::byte*>(&in_.bytes.back());
     DAT_EVENT none;
-    for (int i = 0; i < kLooks && *flag == std::byte{0}; ++i)
+    for (int i = 0; i < kPolls && *flag == std::byte{0}; ++i)
       dat_evd_dequeue(from_.recv_evd, &none);
     while (*flag == std::byte{0}) {
     }
@@ -198,8 +199,8 @@ class Member {
   }
 
   const Options& options_;
-  Place& here_;
-  Place& there_;
+  Place& own_place_;
+  Place& next_place_;
   const bool first_;
   bench::Adapter adapter_;
   Arrivals arrivals_;

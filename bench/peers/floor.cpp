@@ -70,10 +70,10 @@ Shared& share() {
 
 class Spinning {
  public:
-  explicit Spinning(Shared& shared, int me) : shared_(shared), me_(me) {}
+  explicit Spinning(Shared& shared, int index) : shared_(shared), index_(index) {}
 
   void send(const std::vector<char>& from) {
-    Shared::Direction& to = direction(me_);
+    Shared::Direction& to = direction(index_);
     if (from.empty()) to.written.value.store(++sent_, std::memory_order_release);
     for (std::size_t at = 0; at < from.size();) {
       const std::size_t place = sent_ % kWindow;
@@ -86,7 +86,7 @@ class Spinning {
     }
   }
   void receive(std::vector<char>& into) {
-    Shared::Direction& from = direction(1 - me_);
+    Shared::Direction& from = direction(1 - index_);
     const auto there = [&] { return from.written.value.load(std::memory_order_acquire) - got_; };
     if (into.empty()) {
       while (there() == 0) {
@@ -110,7 +110,7 @@ class Spinning {
     return shared_.direction.at(static_cast<std::size_t>(writer));
   }
   Shared& shared_;
-  const int me_;
+  const int index_;
   std::uint64_t sent_ = 0;
   std::uint64_t got_ = 0;
 };
@@ -181,18 +181,18 @@ double sleepers() {
   const auto ring = [](int fd) {
     if (::eventfd_write(fd, 1) != 0) fail("eventfd");
   };
-  const auto hear = [](int fd) {
+  const auto await_bell = [](int fd) {
     eventfd_t value = 0;
     if (::eventfd_read(fd, &value) != 0) fail("eventfd");
   };
   return measure(
              [&] {
-               hear(bells[0]);
+               await_bell(bells[0]);
                ring(bells[1]);
              },
              [&] {
                ring(bells[0]);
-               hear(bells[1]);
+               await_bell(bells[1]);
              }) /
          2;
 }

@@ -30,7 +30,7 @@ namespace {
 enum Kind { kPoll, kRead, kEpoll, kTimer, kClock, kFutex, kKinds };
 constexpr std::array<const char*, kKinds> kNames{"poll", "read", "epoll", "timer", "clock", "futex"};
 // Limits per message in the best batch. The packaged provider makes one poll and 1.3 reads.
-constexpr std::array<double, kKinds> kMost{1.1, 1.3, 0.05, 0.05, 0.05, 0.05};
+constexpr std::array<double, kKinds> kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05};
 
 std::array<std::atomic<long>, kKinds> counts{};
 
@@ -196,8 +196,8 @@ int main(int argc, char** argv) {
   echo.join();
   bool good = print || least[kPoll] > 0;  // 0: they did not sleep, or nothing was counted
   for (int kind = 0; kind < kKinds; ++kind) {
-    std::printf("%-6s %.2f (at most %.2f)\n", kNames[kind], least[kind], kMost[kind]);
-    good = good && (print || least[kind] <= kMost[kind]);
+    std::printf("%-6s %.2f (at most %.2f)\n", kNames[kind], least[kind], kMaxRatios[kind]);
+    good = good && (print || least[kind] <= kMaxRatios[kind]);
   }
   bench::check(dat_ep_disconnect(here.end.ep, DAT_CLOSE_ABRUPT_FLAG), "dat_ep_disconnect");
   for (Side* side : {&here, &there})

@@ -160,7 +160,7 @@ class Parser {
         }
         value = words_[at_++];
       }
-      return valued(word[i], value);
+      return option_with_value(word[i], value);
     }
   }
 
@@ -197,7 +197,7 @@ class Parser {
     }
   }
 
-  void valued(char letter, const std::string& value) {
+  void option_with_value(char letter, const std::string& value) {
     const std::string option{'-', letter};
     switch (letter) {
       case 's':

@@ -9,14 +9,14 @@
 namespace dapltest {
 namespace {
 
-constexpr std::uint32_t kEndPatienceMs = 5000;  // for the end of a connection
-constexpr std::uint32_t kLookMs = 200;          // how often to check whether a client has gone
+constexpr std::uint32_t kEndPatienceMs = 5000;   // for the end of a connection
+constexpr std::uint32_t kCheckIntervalMs = 200;  // how often to check whether a client has gone
 // The pause between attempts to connect doubles each time.
 constexpr auto kFirstRetryPause = std::chrono::milliseconds(20);
 constexpr auto kLastRetryPause = std::chrono::milliseconds(1000);
 constexpr auto kRetryLimit = std::chrono::seconds(10);
 
-const char* what_ended(DAT_EVENT_NUMBER number) {
+const char* end_reason(DAT_EVENT_NUMBER number) {
   switch (number) {
     case DAT_CONNECTION_EVENT_PEER_REJECTED:
       return "the server rejected it";
@@ -130,7 +130,7 @@ bool Endpoint::connect(Address& address, std::uint32_t port, std::string_view pr
                        (patient && event->event_number == DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
     if (!again || Clock::now() > limit) {
       return fail(fmt::format("connecting from {} to {} port {}: {}", from_, address.text(), port,
-                              what_ended(event->event_number)));
+                              end_reason(event->event_number)));
     }
     if (pause == 8 * kFirstRetryPause) {
       say(fmt::format("the server at {} port {} does not accept; trying again", address.text(),
@@ -187,7 +187,7 @@ bool Endpoint::accept(DAT_CR_HANDLE cr) {
   }
   connected_ = event->event_number == DAT_CONNECTION_EVENT_ESTABLISHED;
   return connected_ ||
-         fail(fmt::format("accepting a connection: {}", what_ended(event->event_number)));
+         fail(fmt::format("accepting a connection: {}", end_reason(event->event_number)));
 }
 
 void Endpoint::disconnect() {
@@ -306,7 +306,7 @@ std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t 
         fail(fmt::format("waiting for {}: the client has gone", of_what));
         return std::nullopt;
       }
-      wait = std::min(wait, kLookMs * 1000);
+      wait = std::min(wait, kCheckIntervalMs * 1000);
     }
     DAT_RETURN status;
     if (plan_.poll || through_cno) {

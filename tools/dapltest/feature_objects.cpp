@@ -135,7 +135,7 @@ void wait_expires(Case& c) {
   c.require(span < std::chrono::seconds(5), "dat_evd_wait waits not much longer");
 }
 
-void wait_not_at_all(Case& c) {
+void wait_zero_timeout(Case& c) {
   if (!c.make_evds()) return;
   DAT_EVENT event{};
   DAT_COUNT more = 0;
@@ -161,7 +161,7 @@ constexpr Feature kFeatures[] = {
     {"mem", "register without a PZ", enroll_without_zone},
     {"mem", "free an LMR without a handle", free_null_region},
     {"connmgt", "the time limit of dat_evd_wait", wait_expires},
-    {"connmgt", "a time limit of 0", wait_not_at_all},
+    {"connmgt", "a time limit of 0", wait_zero_timeout},
 };
 
 }  // namespace

@@ -132,7 +132,7 @@ void query_rmr(Case& c) {
   }
 }
 
-void query_ia_badly(Case& c) {
+void query_ia_invalid(Case& c) {
   if (!c.open()) return;
   c.expect(dat_ia_query(c.ia.get(), nullptr, DAT_IA_FIELD_ALL, nullptr, 0, nullptr),
            DAT_INVALID_PARAMETER, "dat_ia_query with a null result pointer");
@@ -144,7 +144,7 @@ void query_null_ia(Case& c) {
            DAT_INVALID_HANDLE, "dat_ia_query without a handle");
 }
 
-void query_cno_badly(Case& c) {
+void query_cno_invalid(Case& c) {
   if (!c.open() || !c.success(dat_cno_create(c.ia.get(), DAT_OS_WAIT_PROXY_AGENT_NULL, c.cno.out()),
                               "dat_cno_create")) {
     return;
@@ -159,7 +159,7 @@ void query_null_cno(Case& c) {
            "dat_cno_query without a handle");
 }
 
-void query_evd_badly(Case& c) {
+void query_evd_invalid(Case& c) {
   if (!c.make_evds()) return;
   c.expect(dat_evd_query(c.dto_evd.get(), DAT_EVD_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER,
            "dat_evd_query with a null result pointer");
@@ -171,7 +171,7 @@ void query_null_evd(Case& c) {
            "dat_evd_query without a handle");
 }
 
-void query_psp_badly(Case& c) {
+void query_psp_invalid(Case& c) {
   if (!c.make_evds() || !c.at_free_port("dat_psp_create", [&c] {
         return dat_psp_create(c.ia.get(), c.port, c.cr_evd.get(), DAT_PSP_CONSUMER_FLAG,
                               c.psp.out());
@@ -199,13 +199,13 @@ constexpr Feature kFeatures[] = {
     {"queryinfo", "PZ", query_pz},
     {"queryinfo", "LMR", query_lmr},
     {"queryinfo", "RMR", query_rmr},
-    {"queryinfo", "IA, bad parameter", query_ia_badly},
+    {"queryinfo", "IA, bad parameter", query_ia_invalid},
     {"queryinfo", "IA, bad handle", query_null_ia},
-    {"queryinfo", "CNO, bad parameter", query_cno_badly},
+    {"queryinfo", "CNO, bad parameter", query_cno_invalid},
     {"queryinfo", "CNO, bad handle", query_null_cno},
-    {"queryinfo", "EVD, bad parameter", query_evd_badly},
+    {"queryinfo", "EVD, bad parameter", query_evd_invalid},
     {"queryinfo", "EVD, bad handle", query_null_evd},
-    {"queryinfo", "PSP, bad parameter", query_psp_badly},
+    {"queryinfo", "PSP, bad parameter", query_psp_invalid},
     {"queryinfo", "PSP, bad handle", query_null_psp},
 };
 

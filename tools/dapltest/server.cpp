@@ -15,17 +15,17 @@ constexpr std::uint64_t kMaxMemory = std::uint64_t{2} << 30;  // for one client
 constexpr std::uint32_t kControlTimeoutS = 10;                // for a client to send its command
 constexpr auto kLinger = std::chrono::seconds(5);             // for the client to hang up
 constexpr int kPortAttempts = 64;
-constexpr int kMaxAsking = 32;  // clients whose command has not arrived yet
+constexpr int kMaxPendingCommands = 32;  // clients whose command has not arrived yet
 
 // A client's test. First a thread of its own reads the command, so that a silent client does not
 // delay the others. From then on the server's thread owns the control connection, and further
 // threads run the test.
 struct Session {
-  enum class Asked { kNotYet, kNo, kYes };
+  enum class CommandState { kAwaited, kInvalid, kValid };
 
   Control control;
-  std::thread asker;
-  std::atomic<Asked> asked{Asked::kNotYet};
+  std::thread command_reader;
+  std::atomic<CommandState> command_state{CommandState::kAwaited};
   wire::Info info;
   Options command;
   std::vector<std::unique_ptr<Transaction>> transactions;
@@ -43,8 +43,8 @@ class Server {
   explicit Server(const Options& options) : options_(options), next_port_(options.port + 1) {}
   ~Server() {
     for (Session& session : sessions_) {
-      if (session.asker.joinable()) {
-        session.asker.join();
+      if (session.command_reader.joinable()) {
+        session.command_reader.join();
       }
       join(session);
     }
@@ -67,9 +67,9 @@ class Server {
       reap();
       DAT_EVENT event{};
       DAT_COUNT more = 0;
-      const DAT_TIMEOUT wait = sessions_.empty() ? DAT_TIMEOUT_INFINITE
-                               : asking_ != 0    ? 1'000
-                                                 : 50'000;
+      const DAT_TIMEOUT wait = sessions_.empty()        ? DAT_TIMEOUT_INFINITE
+                               : pending_commands_ != 0 ? 1'000
+                                                        : 50'000;
       if (quit_ && sessions_.empty()) {
         break;
       }
@@ -81,7 +81,7 @@ class Server {
       if (!ok(status, "waiting for clients")) {
         return false;
       }
-      ask(event.event_data.cr_arrival_event_data.cr_handle);
+      read_command(event.event_data.cr_arrival_event_data.cr_handle);
     }
     say(fmt::format("DT_cs_Server ({}):  Exiting.", device()));
     return failed_ == 0;
@@ -96,9 +96,9 @@ class Server {
   }
   void announce() { say(fmt::format("Dapltest: Service Point Ready - {}", device())); }
 
-  void ask(DAT_CR_HANDLE cr) {
+  void read_command(DAT_CR_HANDLE cr) {
     Session* session = nullptr;
-    if (asking_ < kMaxAsking) {
+    if (pending_commands_ < kMaxPendingCommands) {
       session = &sessions_.emplace_back();
       if (!session->control.create(adapter_, kControlTimeoutS)) {
         sessions_.pop_back();
@@ -110,19 +110,20 @@ class Server {
       refused();
       return;
     }
-    ++asking_;
-    session->asker = std::thread([session, cr] {
+    ++pending_commands_;
+    session->command_reader = std::thread([session, cr] {
       const bool good = session->control.accept(cr, session->info, session->command);
-      session->asked = good ? Session::Asked::kYes : Session::Asked::kNo;
+      session->command_state =
+          good ? Session::CommandState::kValid : Session::CommandState::kInvalid;
     });
   }
 
-  // Called when the asker thread has finished. Returns false if the session ends here: the command
-  // was invalid, or the test could not be started.
+  // Called when the thread command_reader has finished. Returns false if the session ends here: the
+  // command was invalid, or the test could not be started.
   bool serve(Session& session) {
-    session.asker.join();
-    --asking_;
-    if (session.asked == Session::Asked::kYes) {
+    session.command_reader.join();
+    --pending_commands_;
+    if (session.command_state == Session::CommandState::kValid) {
       if (session.command.test == Test::kQuit) {
         quit_ = true;
         return session.control.answer(next_port_) || refused();
@@ -243,8 +244,8 @@ class Server {
   void reap() {
     for (auto it = sessions_.begin(); it != sessions_.end();) {
       Session& session = *it;
-      if (session.asker.joinable()) {
-        if (session.asked == Session::Asked::kNotYet) {
+      if (session.command_reader.joinable()) {
+        if (session.command_state == Session::CommandState::kAwaited) {
           ++it;
           continue;
         }
@@ -288,7 +289,7 @@ class Server {
   const Options options_;
   std::uint32_t next_port_;
   bool quit_ = false;
-  int asking_ = 0;
+  int pending_commands_ = 0;
   std::uint64_t served_ = 0;
   std::uint64_t failed_ = 0;
   Adapter adapter_;

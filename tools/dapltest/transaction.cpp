@@ -23,7 +23,7 @@ Transaction::Transaction(const Options& options, bool server, bool peer_little_e
     const Operation& operation = options_.operations[i];
     offsets_.push_back(memory_size_);
     memory_size_ += aligned(operation.bytes());
-    if (operation.transfer == Transfer::kSend && !is_mine(operation)) {
+    if (operation.transfer == Transfer::kSend && !is_own(operation)) {
       receives_.push_back(i);
     }
   }
@@ -189,7 +189,7 @@ bool Transaction::exchange_memory(Lane& lane) {
   const auto mine = memory.span(lists_offset_, wire::kMemoryListSize);
   for (std::size_t i = 0; i < options_.operations.size(); ++i) {
     const Operation& operation = options_.operations[i];
-    if (operation.transfer != Transfer::kSend && !is_mine(operation)) {
+    if (operation.transfer != Transfer::kSend && !is_own(operation)) {
       wire::encode({memory.rmr_context(), reinterpret_cast<std::uintptr_t>(data(lane, i).data())},
                    mine.subspan(i * wire::kMemorySize));
     }
@@ -225,7 +225,7 @@ bool Transaction::synchronize() {
 
 bool Transaction::iterate(std::uint32_t iteration) {
   for (std::size_t i = 0; i < options_.operations.size(); ++i) {
-    if (!(is_mine(options_.operations[i]) ? initiate(i) : await_peer(i, iteration))) {
+    if (!(is_own(options_.operations[i]) ? initiate(i) : await_peer(i, iteration))) {
       return false;
     }
   }
@@ -321,7 +321,7 @@ bool Transaction::compare(Lane& lane, std::uint32_t iteration) {
 void Transaction::refill(Lane& lane, std::uint32_t iteration) {
   for (std::size_t i = 0; i + 3 < options_.operations.size(); ++i) {
     const Operation& operation = options_.operations[i];
-    const bool source = is_mine(operation) != (operation.transfer == Transfer::kRead);
+    const bool source = is_own(operation) != (operation.transfer == Transfer::kRead);
     const auto bytes = data(lane, i);
     std::fill(bytes.begin(), bytes.end(), source ? pattern(iteration) : ~pattern(iteration));
   }

@@ -51,7 +51,7 @@ class Transaction {
     std::vector<wire::MemoryInfo> remote;
   };
 
-  [[nodiscard]] bool is_mine(const Operation& operation) const {
+  [[nodiscard]] bool is_own(const Operation& operation) const {
     return operation.by_server == server_;
   }
   [[nodiscard]] std::span<std::byte> data(Lane& lane, std::size_t operation);

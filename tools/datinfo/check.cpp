@@ -56,7 +56,7 @@ struct Setting {
 };
 struct Settings {
   const char* library;
-  bool ignores_others;
+  bool ignores_unknown;
   std::vector<Setting> known;
 };
 const std::vector<Settings>& all_settings() {
@@ -86,7 +86,7 @@ std::string wrong_setting(const Settings& settings, const std::string& word) {
   const auto found = std::find_if(settings.known.begin(), settings.known.end(),
                                   [&](const Setting& setting) { return setting.name == wanted; });
   if (found == settings.known.end())
-    return settings.ignores_others ? std::string() : "no such setting: " + word;
+    return settings.ignores_unknown ? std::string() : "no such setting: " + word;
   const bool good =
       found->values == nullptr
           ? !value.empty() && value.find_first_not_of("0123456789") == std::string::npos
@@ -110,22 +110,24 @@ class Checker {
           {severity_of(remark, !conf_.file.empty()), remark.file, remark.line, remark.text});
     if (conf_.file.empty()) return findings_;
     if (const std::uint32_t line = first_line_with_cr(conf_.file); line != 0)
-      say(Severity::kWarning, line,
+      add_finding(
+          Severity::kWarning, line,
           "ends with CR LF, as on Windows; older DAT libraries lose every such entry. try: sed -i "
           "'s/\\r$//'");
     for (auto entry = conf_.entries.begin(); entry != conf_.entries.end(); ++entry) {
-      look_at(*entry);
+      check_entry(*entry);
       const auto earlier = std::find_if(conf_.entries.begin(), entry, [&](const Entry& other) {
         return same_key(other, *entry);
       });
       if (earlier == entry) continue;
       const bool same =
           earlier->library == entry->library && earlier->ia_params == entry->ia_params;
-      say(same ? Severity::kWarning : Severity::kRemark, entry->line,
-          fmt::format("{} is in line {} already: {}", quoted(entry->ia_name), earlier->line,
-                      same ? "the same entry twice" : "tried if that one does not open"));
+      add_finding(same ? Severity::kWarning : Severity::kRemark, entry->line,
+                  fmt::format("{} is in line {} already: {}", quoted(entry->ia_name), earlier->line,
+                              same ? "the same entry twice" : "tried if that one does not open"));
     }
-    if (conf_.entries.empty()) say(Severity::kError, 0, "no usable entry. try: datinfo generate");
+    if (conf_.entries.empty())
+      add_finding(Severity::kError, 0, "no usable entry. try: datinfo generate");
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding& a, const Finding& b) { return a.line < b.line; });
     return findings_;
@@ -134,26 +136,28 @@ class Checker {
  private:
   static std::string quoted(const std::string& text) { return '"' + printable(text) + '"'; }
 
-  void look_at(const Entry& entry) {
-    if (entry.ia_name.empty()) say(Severity::kWarning, entry.line, "the ia_name is empty");
+  void check_entry(const Entry& entry) {
+    if (entry.ia_name.empty()) add_finding(Severity::kWarning, entry.line, "the ia_name is empty");
     if (entry.ia_params.empty())
-      say(Severity::kWarning, entry.line,
-          "the ia_params are empty; providers want a device, as in \"eth0 0\"");
-    look_at_settings(entry);
+      add_finding(Severity::kWarning, entry.line,
+                  "the ia_params are empty; providers want a device, as in \"eth0 0\"");
+    check_settings(entry);
     if (entry.major != 2 || entry.minor != 0)
-      say(Severity::kRemark, entry.line,
-          fmt::format("version {}.{}: programs ask for 2.0 unless they say otherwise", entry.major,
-                      entry.minor));
+      add_finding(Severity::kRemark, entry.line,
+                  fmt::format("version {}.{}: programs ask for 2.0 unless they say otherwise",
+                              entry.major, entry.minor));
     if (entry.library.empty()) {
-      say(Severity::kError, entry.line, "the lib_path is empty, so the entry cannot be opened");
+      add_finding(Severity::kError, entry.line,
+                  "the lib_path is empty, so the entry cannot be opened");
     } else if (const std::string wrong = wrong_library(entry.library); !wrong.empty()) {
-      say(Severity::kWarning, entry.line, "the library " + printable(entry.library) + ' ' + wrong);
+      add_finding(Severity::kWarning, entry.line,
+                  "the library " + printable(entry.library) + ' ' + wrong);
     }
-    look_at_device(entry);
+    check_device(entry);
   }
 
   // Checks our own providers only: which devices others accept is unknown here.
-  void look_at_device(const Entry& entry) {
+  void check_device(const Entry& entry) {
     const bool soft = entry.library.find("libdaplsoft.so") != std::string::npos;
     if (!soft && entry.library.find("libdaplofa.so") == std::string::npos) return;
     const std::string device = entry.ia_params.substr(0, entry.ia_params.find_first_of(" \t"));
@@ -162,23 +166,23 @@ class Checker {
                   std::any_of(ports_.begin(), ports_.end(),
                               [&](const RdmaPort& port) { return port.device == device; })))
       return;
-    say(Severity::kWarning, entry.line,
-        quoted(device) +
-            (soft ? " is not a network interface or address of this machine"
-                  : " is not a network interface, address or RDMA device of this machine"));
+    add_finding(Severity::kWarning, entry.line,
+                quoted(device) +
+                    (soft ? " is not a network interface or address of this machine"
+                          : " is not a network interface, address or RDMA device of this machine"));
   }
 
-  void look_at_settings(const Entry& entry) {
+  void check_settings(const Entry& entry) {
     for (const Settings& settings : all_settings()) {
       if (entry.library.find(settings.library) == std::string::npos) continue;
       std::istringstream words(entry.ia_params);
       for (std::string word; words >> word;)
         if (const std::string wrong = wrong_setting(settings, word); !wrong.empty())
-          say(Severity::kError, entry.line, "ia_params: " + printable(wrong));
+          add_finding(Severity::kError, entry.line, "ia_params: " + printable(wrong));
     }
   }
 
-  void say(Severity severity, std::uint32_t line, std::string text) {
+  void add_finding(Severity severity, std::uint32_t line, std::string text) {
     findings_.push_back({severity, conf_.file, line, std::move(text)});
   }
 

@@ -89,10 +89,10 @@ std::string attribute(const Outcome& outcome, std::string_view name) {
 
 // Prints which file was loaded as the library of an entry, if the dynamic linker had to find it.
 void print_libraries(const std::vector<Adapter>& adapters) {
-  std::set<std::pair<std::string, std::string>> told;
+  std::set<std::pair<std::string, std::string>> reported;
   for (const auto& [entry, outcome] : adapters)
     if (!outcome.library.empty() && outcome.library != entry.library &&
-        told.emplace(entry.library, outcome.library).second)
+        reported.emplace(entry.library, outcome.library).second)
       tools::print("library {}: {}\n", printable(entry.library), printable(outcome.library));
 }
 
@@ -162,8 +162,8 @@ void print_attributes(const Adapter& adapter) {
 }
 
 // RDMA ports that no entry names, neither by device nor by network interface.
-std::vector<std::string> forgotten(const std::vector<RdmaPort>& ports,
-                                   const std::vector<Entry>& entries) {
+std::vector<std::string> ports_without_entry(const std::vector<RdmaPort>& ports,
+                                             const std::vector<Entry>& entries) {
   std::vector<std::string> lines;
   for (const RdmaPort& port : ports) {
     const auto names_it = [&](const Entry& entry) {
@@ -254,7 +254,8 @@ int list(const ListOptions& options) {
                             ? remark.file + ": " + remark.text
                             : fmt::format("{}:{}: {}", remark.file, remark.line, remark.text));
   const std::vector<RdmaPort> ports = rdma_ports(options.sysfs);
-  for (const auto& more : {obstacles(options.dev, !ports.empty()), forgotten(ports, conf.entries)})
+  for (const auto& more :
+       {obstacles(options.dev, !ports.empty()), ports_without_entry(ports, conf.entries)})
     remarks.insert(remarks.end(), more.begin(), more.end());
 
   const auto opens = [](const Adapter& one) { return one.outcome.opened; };

@@ -29,8 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr rlim_t kEnoughFiles = 256;
-constexpr rlim_t kEnoughLockedMemory = rlim_t{64} << 20;
+constexpr rlim_t kMinFiles = 256;
+constexpr rlim_t kMinLockedMemory = rlim_t{64} << 20;
 
 std::string address_of(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -72,7 +72,7 @@ bool read_kind(const std::string& path, ElfKind& kind) {
   return in.good() && std::memcmp(kind.ident.data(), ELFMAG, SELFMAG) == 0;
 }
 
-std::string why_no_library(const std::string& path) {
+std::string why_not_loadable(const std::string& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return "is not a file here";
   if (::access(path.c_str(), R_OK) != 0) return "cannot be read";
@@ -193,7 +193,8 @@ bool is_of_this_machine(const std::string& device) {
 }
 
 std::string library_obstacle(const std::string& library) {
-  return library.find('/') == std::string::npos ? why_not_found(library) : why_no_library(library);
+  return library.find('/') == std::string::npos ? why_not_found(library)
+                                                : why_not_loadable(library);
 }
 
 std::vector<RdmaPort> rdma_ports(const fs::path& sysfs) {
@@ -216,11 +217,11 @@ std::vector<RdmaPort> rdma_ports(const fs::path& sysfs) {
 std::vector<std::string> obstacles(const fs::path& dev, bool has_rdma) {
   std::vector<std::string> lines;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kEnoughFiles)
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kMinFiles)
     lines.push_back("this process may open only " + std::to_string(limit.rlim_cur) +
                     " files; try: ulimit -n 1024");
   if (!has_rdma) return lines;
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < kEnoughLockedMemory)
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < kMinLockedMemory)
     lines.push_back("this process may lock only " + limit_text(limit.rlim_cur) +
                     " of memory, which RDMA hardware needs for every LMR and queue; try: ulimit -l "
                     "unlimited (memlock in limits.conf)");

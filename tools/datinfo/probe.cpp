@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostAtOnce = 4;
+constexpr std::size_t kMaxConcurrent = 4;
 constexpr std::size_t kMaxOutput = 64 * 1024;  // a provider might write without end
 
 // The child's answer consists of strings, each as "<length>:<bytes>": "open" or "fail", the status,
@@ -204,7 +204,7 @@ class Child {
       if (::poll(&ready, 1, 0) <= 0) break;
       read_output();
     }
-    if (!understand())
+    if (!parse_answer())
       outcome_.cause =
           late ? "the provider did not finish opening it within " + std::to_string(limit_.count()) +
                      " ms\ntry: whether the network of the device works; --timeout waits longer"
@@ -216,14 +216,14 @@ class Child {
     outcome_.output = output_;
   }
 
-  bool understand() {
+  bool parse_answer() {
     std::string_view rest = answer_;
     std::string word;
-    Outcome told;
-    if (!take(rest, word) || !take(rest, told.status) || !take(rest, told.cause) ||
-        !take(rest, told.library))
+    Outcome parsed;
+    if (!take(rest, word) || !take(rest, parsed.status) || !take(rest, parsed.cause) ||
+        !take(rest, parsed.library))
       return false;
-    told.opened = word == "open";
+    parsed.opened = word == "open";
     for (;;) {
       std::string key;
       std::string value;
@@ -231,13 +231,13 @@ class Child {
       if (rest.empty()) break;  // "end"
       std::string kind;
       if (!take(rest, value) || !take(rest, kind)) return false;
-      told.attributes.push_back({key, value,
-                                 kind == "n"   ? Attribute::Kind::kNumber
-                                 : kind == "f" ? Attribute::Kind::kFlag
-                                               : Attribute::Kind::kText});
+      parsed.attributes.push_back({key, value,
+                                   kind == "n"   ? Attribute::Kind::kNumber
+                                   : kind == "f" ? Attribute::Kind::kFlag
+                                                 : Attribute::Kind::kText});
     }
-    if (told.opened) told.cause.clear();
-    outcome_ = std::move(told);
+    if (parsed.opened) parsed.cause.clear();
+    outcome_ = std::move(parsed);
     return true;
   }
 
@@ -272,17 +272,17 @@ void serve(const Children& children) {
 }
 
 // The number of children for which there are enough descriptors: two each, and some for other uses.
-std::size_t children_at_once() {
+std::size_t concurrent_children() {
   constexpr rlim_t kOthers = 10;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur <= kOthers) return 1;
-  return std::clamp<std::size_t>((files.rlim_cur - kOthers) / 2, 1, kMostAtOnce);
+  return std::clamp<std::size_t>((files.rlim_cur - kOthers) / 2, 1, kMaxConcurrent);
 }
 
 }  // namespace
 
 std::vector<Outcome> probe(const std::vector<Entry>& entries, std::chrono::milliseconds limit) {
-  const std::size_t at_once = children_at_once();
+  const std::size_t at_once = concurrent_children();
   std::vector<Outcome> outcomes(entries.size());
   Children running;
   std::size_t next = 0;

@@ -61,7 +61,7 @@ Map map_of(const Mesh& mesh, const char* title, const char* unit, double Link::*
   for (const Rank& rank : mesh.ranks) {
     std::vector<double>& row = map.values.emplace_back();
     for (const Link& link : rank.links) {
-      row.push_back(link.trouble.empty() ? link.*value : -1);
+      row.push_back(link.problem.empty() ? link.*value : -1);
       if (row.back() <= 0) continue;
       map.low = std::min(map.low, row.back());
       map.high = std::max(map.high, row.back());

@@ -24,7 +24,7 @@ struct Pending {
   pmix_status_t status = PMIX_SUCCESS;
 };
 
-void fence_is_over(pmix_status_t status, void* context) {
+void on_fence_done(pmix_status_t status, void* context) {
   auto* pending = static_cast<Pending*>(context);
   pending->status = status;
   pending->over = true;
@@ -70,7 +70,7 @@ void Job::fence(const std::function<void()>& meanwhile) {
   info.value.type = PMIX_BOOL;
   info.value.data.flag = true;
   Pending pending;
-  check(PMIx_Fence_nb(&all, 1, &info, 1, &fence_is_over, &pending), "PMIx_Fence_nb");
+  check(PMIx_Fence_nb(&all, 1, &info, 1, &on_fence_done, &pending), "PMIx_Fence_nb");
   while (!pending.over) meanwhile();
   check(pending.status, "PMIx_Fence_nb");
 }

@@ -81,7 +81,7 @@ void Node::publish() {
   job_.fence([this] { handle_events(std::chrono::milliseconds(5)); });
 }
 
-void Node::learn() {
+void Node::read_addresses() {
   for (std::uint32_t peer = 0; peer < job_.size(); ++peer) {
     std::istringstream words(job_.get(peer, kAddressKey));
     words >> peers_[peer].address >> peers_[peer].port;
@@ -119,16 +119,16 @@ std::optional<std::uint32_t> read_introduction(std::span<const std::byte> bytes,
 
 }  // namespace
 
-void Node::ask(std::uint32_t to) {
+void Node::request_connection(std::uint32_t to) {
   Peer& peer = peers_[to];
-  peer.asking = true;
-  peer.asked = Clock::now();
+  peer.connecting = true;
+  peer.requested_at = Clock::now();
   try {
     peer.endpoint.connect(peer.address, peer.port, std::chrono::seconds(options_.timeout_s),
                           introduction(to));
   } catch (const std::exception& error) {
-    peer.asking = false;
-    links_[to].trouble = error.what();
+    peer.connecting = false;
+    links_[to].problem = error.what();
   }
 }
 
@@ -140,14 +140,14 @@ std::uint32_t Node::index_of(DAT_EP_HANDLE endpoint) const {
 
 void Node::admit(const dat::Arrival& arrival) {
   dat::Request request(arrival);
-  const DAT_CR_PARAM asked = request.parameters();
+  const DAT_CR_PARAM parameters = request.parameters();
   DAT_RMR_TRIPLET triplet{};
   const auto from =
-      read_introduction({static_cast<const std::byte*>(asked.private_data),
-                         static_cast<std::size_t>(std::max(asked.private_data_size, 0))},
+      read_introduction({static_cast<const std::byte*>(parameters.private_data),
+                         static_cast<std::size_t>(std::max(parameters.private_data_size, 0))},
                         triplet);
-  if (!from || *from >= job_.rank() || peers_[*from].asking) return;  // unknown peer: rejects
-  peers_[*from].asking = true;
+  if (!from || *from >= job_.rank() || peers_[*from].connecting) return;  // unknown peer: rejects
+  peers_[*from].connecting = true;
   triplet.segment_length = options_.size;
   peers_[*from].target = triplet;
   request.accept(peers_[*from].endpoint, introduction(*from));
@@ -159,17 +159,17 @@ void Node::established(const dat::Established& event) {
   peer.established = true;
   if (index < job_.rank()) return;
   links_[index].setup_us =
-      std::chrono::duration<double, std::micro>(Clock::now() - peer.asked).count();
-  peer.asking = false;
+      std::chrono::duration<double, std::micro>(Clock::now() - peer.requested_at).count();
+  peer.connecting = false;
   if (!read_introduction(event.private_data, peer.target))
-    links_[index].trouble = "an invalid answer";
+    links_[index].problem = "an invalid answer";
   peer.target.segment_length = options_.size;
 }
 
 void Node::ended(const dat::Ended& event) {
   const std::uint32_t index = index_of(event.endpoint);
-  peers_[index].asking = peers_[index].established = false;
-  if (links_[index].trouble.empty()) links_[index].trouble = event.name();
+  peers_[index].connecting = peers_[index].established = false;
+  if (links_[index].problem.empty()) links_[index].problem = event.name();
 }
 
 void Node::handle_events(std::chrono::milliseconds limit) {
@@ -189,19 +189,19 @@ void Node::handle_events(std::chrono::milliseconds limit) {
 
 void Node::connect_all() {
   publish();
-  learn();
+  read_addresses();
   for (std::uint32_t peer = job_.rank() + 1; peer < job_.size(); ++peer) {
-    ask(peer);
-    while (peers_[peer].asking) handle_events(std::chrono::milliseconds(100));
+    request_connection(peer);
+    while (peers_[peer].connecting) handle_events(std::chrono::milliseconds(100));
   }
   // When all ranks have reached the fence, every connection request has been answered.
   job_.fence([this] { handle_events(std::chrono::milliseconds(5)); });
   const auto end = Clock::now() + std::chrono::seconds(2);
   for (std::uint32_t peer = 0; peer < job_.rank(); ++peer) {
-    while (!peers_[peer].established && peers_[peer].asking && Clock::now() < end)
+    while (!peers_[peer].established && peers_[peer].connecting && Clock::now() < end)
       handle_events(std::chrono::milliseconds(20));
-    if (!peers_[peer].established && links_[peer].trouble.empty())
-      links_[peer].trouble = "no connection request arrived";
+    if (!peers_[peer].established && links_[peer].problem.empty())
+      links_[peer].problem = "no connection request arrived";
   }
 }
 

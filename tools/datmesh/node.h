@@ -35,14 +35,14 @@ class Node {
     DAT_RMR_TRIPLET target{};
     std::string address;
     std::uint16_t port = 0;
-    Clock::time_point asked;
+    Clock::time_point requested_at;
     bool established = false;
-    bool asking = false;
+    bool connecting = false;
   };
 
   void publish();
-  void learn();
-  void ask(std::uint32_t to);
+  void read_addresses();
+  void request_connection(std::uint32_t to);
   void handle_events(std::chrono::milliseconds limit);
   void admit(const dat::Arrival& arrival);
   void established(const dat::Established& event);
@@ -53,8 +53,8 @@ class Node {
   void meet(std::uint32_t peer);
   void send_to(std::uint32_t peer);
   void receive_from(std::uint32_t peer);
-  void say(std::uint32_t peer, std::uint32_t word);
-  [[nodiscard]] std::uint32_t hear(std::uint32_t peer);
+  void send_word(std::uint32_t peer, std::uint32_t word);
+  [[nodiscard]] std::uint32_t receive_word(std::uint32_t peer);
   [[nodiscard]] bool next(std::uint32_t peer, std::uint32_t& slot);  // true if a message arrived
   [[nodiscard]] std::span<std::byte> target(std::uint32_t peer);
   [[nodiscard]] std::span<std::byte> source();
@@ -70,8 +70,8 @@ class Node {
   dat::Listener listener_;
   std::deque<Peer> peers_;  // by rank; this rank's own element is unused
   std::vector<Link> links_;
-  std::uint32_t in_flight_ = 0;      // requests of the current transfer
-  std::deque<std::uint32_t> heard_;  // slots of messages that arrived early
+  std::uint32_t in_flight_ = 0;            // requests of the current transfer
+  std::deque<std::uint32_t> early_slots_;  // slots of messages that arrived early
 };
 
 }  // namespace datmesh

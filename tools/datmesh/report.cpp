@@ -19,7 +19,7 @@ std::vector<double> values_of(const Mesh& mesh, Value value) {
   std::vector<double> values;
   for (const Rank& rank : mesh.ranks)
     for (const Link& link : rank.links)
-      if (link.trouble.empty() && link.*value > 0) values.push_back(link.*value);
+      if (link.problem.empty() && link.*value > 0) values.push_back(link.*value);
   return values;
 }
 
@@ -94,8 +94,8 @@ std::vector<Finding> failures_of(const Mesh& mesh) {
   std::vector<Finding> findings;
   for (std::uint32_t from = 0; from < mesh.ranks.size(); ++from)
     for (std::uint32_t to = from + 1; to < mesh.ranks.size(); ++to) {
-      const std::string& one = mesh.ranks[from].links[to].trouble;
-      const std::string& other = mesh.ranks[to].links[from].trouble;
+      const std::string& one = mesh.ranks[from].links[to].problem;
+      const std::string& other = mesh.ranks[to].links[from].problem;
       if (!one.empty() || !other.empty()) findings.push_back({from, to, one.empty() ? other : one});
     }
   return findings;
@@ -107,7 +107,7 @@ std::vector<Finding> slow_of(const Mesh& mesh) {
   for (std::uint32_t from = 0; from < mesh.ranks.size(); ++from)
     for (std::uint32_t to = 0; to < mesh.ranks.size(); ++to) {
       const Link& link = mesh.ranks[from].links[to];
-      if (link.trouble.empty() && link.rate > 0 && link.rate < mesh.options.slow * median)
+      if (link.problem.empty() && link.rate > 0 && link.rate < mesh.options.slow * median)
         slow.push_back(
             {link.rate,
              {from, to,

@@ -10,7 +10,7 @@ namespace datmesh {
 std::string packed(const std::vector<Link>& links) {
   std::string text;
   for (const Link& link : links)
-    text += fmt::format("{:.3f} {:.3f} {}\n", link.setup_us, link.rate, link.trouble);
+    text += fmt::format("{:.3f} {:.3f} {}\n", link.setup_us, link.rate, link.problem);
   return text;
 }
 
@@ -22,7 +22,7 @@ std::vector<Link> unpacked(const std::string& text, std::size_t count) {
     Link link;
     if (!(words >> link.setup_us >> link.rate)) break;
     words.get();
-    std::getline(words, link.trouble);
+    std::getline(words, link.problem);
     links.push_back(link);
   }
   links.resize(count, Link{0, 0, "the rank reported no result"});

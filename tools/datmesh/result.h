@@ -26,7 +26,7 @@ struct Options {
 struct Link {
   double setup_us = 0;  // set-up time; 0 on the side that accepted
   double rate = 0;      // MB/s to the other side
-  std::string trouble;  // empty if the link works and all data were right
+  std::string problem;  // empty if the link works and all data were right
 };
 
 /** A rank and its links, indexed by the rank of the other side. */
@@ -43,7 +43,7 @@ struct Mesh {
 };
 
 /** Convert the links of a rank to one string and back. A link that cannot be read gets a
- *  `trouble`. */
+ *  `problem`. */
 [[nodiscard]] std::string packed(const std::vector<Link>& links);
 [[nodiscard]] std::vector<Link> unpacked(const std::string& text, std::size_t count);
 

@@ -19,7 +19,7 @@ namespace {
 
 enum Word : std::uint32_t { kWritten = 1, kArrived = 2, kRight = 3, kWrong = 4 };
 
-struct Trouble : std::runtime_error {
+struct TransferError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -44,19 +44,21 @@ bool Node::next(std::uint32_t peer, std::uint32_t& slot) {
   const auto end = Clock::now() + std::chrono::seconds(options_.timeout_s);
   for (;;) {
     const auto left = std::chrono::duration_cast<dat::Duration>(end - Clock::now());
-    if (left.count() <= 0) throw Trouble(fmt::format("no answer in {} s", options_.timeout_s));
+    if (left.count() <= 0)
+      throw TransferError(fmt::format("no answer in {} s", options_.timeout_s));
     const std::optional<dat::Event> event = transfers_.wait(left);
     if (!event) continue;
     const auto* done = std::get_if<dat::Completion>(&*event);
     if (done == nullptr || done->cookie.as_64 >> 8 != peer) continue;  // from a broken link
-    if (!done->good()) throw Trouble(fmt::format("a transfer failed: {}", done->status_name()));
+    if (!done->good())
+      throw TransferError(fmt::format("a transfer failed: {}", done->status_name()));
     slot = static_cast<std::uint32_t>(done->cookie.as_64 & 0xff);
     if (slot == kSlots) --in_flight_;
     return slot != kSlots;
   }
 }
 
-void Node::say(std::uint32_t peer, std::uint32_t word) {
+void Node::send_word(std::uint32_t peer, std::uint32_t word) {
   const std::size_t place = Layout{options_.size, job_.size()}.message();
   const std::uint32_t wire = htonl(word);
   std::memcpy(bytes_.data() + place, &wire, sizeof wire);
@@ -65,14 +67,14 @@ void Node::say(std::uint32_t peer, std::uint32_t word) {
   ++in_flight_;
   // Wait until the send has completed, as the next message reuses its memory.
   for (std::uint32_t slot = 0; in_flight_ > 0;)
-    if (next(peer, slot)) heard_.push_back(slot);
+    if (next(peer, slot)) early_slots_.push_back(slot);
 }
 
-std::uint32_t Node::hear(std::uint32_t peer) {
+std::uint32_t Node::receive_word(std::uint32_t peer) {
   std::uint32_t slot = 0;
-  if (!heard_.empty()) {
-    slot = heard_.front();
-    heard_.pop_front();
+  if (!early_slots_.empty()) {
+    slot = early_slots_.front();
+    early_slots_.pop_front();
   } else {
     while (!next(peer, slot))
       ;
@@ -91,38 +93,38 @@ void Node::send_to(std::uint32_t peer) {
   const auto start = Clock::now();
   for (std::uint32_t posted = 0; posted < options_.count; ++posted) {
     for (std::uint32_t slot = 0; in_flight_ >= options_.window;)
-      if (next(peer, slot)) heard_.push_back(slot);
+      if (next(peer, slot)) early_slots_.push_back(slot);
     peers_[peer].endpoint.post_write({&local, 1}, peers_[peer].target,
                                      dat::cookie(cookie_of(peer, kSlots)));
     ++in_flight_;
   }
-  say(peer, kWritten);
-  if (hear(peer) != kArrived) throw Trouble("the answer is invalid");
+  send_word(peer, kWritten);
+  if (receive_word(peer) != kArrived) throw TransferError("the answer is invalid");
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   links_[peer].rate = static_cast<double>(bytes.size()) * options_.count / seconds / 1e6;
-  if (hear(peer) != kRight) throw Trouble("the received data is wrong");
+  if (receive_word(peer) != kRight) throw TransferError("the received data is wrong");
 }
 
 void Node::receive_from(std::uint32_t peer) {
-  if (hear(peer) != kWritten) throw Trouble("the message is invalid");
-  say(peer, kArrived);
+  if (receive_word(peer) != kWritten) throw TransferError("the message is invalid");
+  send_word(peer, kArrived);
   const std::span<std::byte> bytes = target(peer);
   bool right = true;
   for (std::size_t i = 0; i < bytes.size(); ++i) right &= bytes[i] == pattern(peer, job_.rank(), i);
-  say(peer, right ? kRight : kWrong);
-  if (!right) throw Trouble("the received data is wrong");
+  send_word(peer, right ? kRight : kWrong);
+  if (!right) throw TransferError("the received data is wrong");
 }
 
 void Node::meet(std::uint32_t peer) {
-  if (!peers_[peer].established || !links_[peer].trouble.empty()) return;
+  if (!peers_[peer].established || !links_[peer].problem.empty()) return;
   in_flight_ = 0;
-  heard_.clear();
+  early_slots_.clear();
   try {
     if (job_.rank() < peer) send_to(peer);
     receive_from(peer);
     if (job_.rank() > peer) send_to(peer);
   } catch (const std::exception& error) {
-    links_[peer].trouble = error.what();
+    links_[peer].problem = error.what();
   }
 }
 

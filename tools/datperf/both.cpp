@@ -22,7 +22,8 @@ namespace {
   if (nowhere >= 0) ::dup2(nowhere, STDOUT_FILENO);
   int status = 1;
   try {
-    status = serve(plan, 0, [ready] { [[maybe_unused]] const auto told = ::write(ready, "", 1); });
+    status =
+        serve(plan, 0, [ready] { [[maybe_unused]] const auto written = ::write(ready, "", 1); });
   } catch (const std::exception& error) {
     tools::print(stderr, "datperf: server: {}\n", error.what());
   }

@@ -24,7 +24,7 @@ std::string processor() {
 
 }  // namespace
 
-Report about_machine() {
+Report describe_machine() {
   Report report;
   utsname names{};
   if (::uname(&names) == 0) {

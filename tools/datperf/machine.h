@@ -6,6 +6,6 @@
 namespace datperf {
 
 /** A report without results: only date, host, kernel and processor. */
-[[nodiscard]] Report about_machine();
+[[nodiscard]] Report describe_machine();
 
 }  // namespace datperf

@@ -41,7 +41,7 @@ bool save(const std::string& name, const std::string& text) {
 
 int run_client(const Options& options, const std::string& command) {
   const Plan& plan = options.plan;
-  Report report = about_machine();
+  Report report = describe_machine();
   report.command = command;
   report.effort = plan.effort;
   report.columns = columns_of(plan);

@@ -31,7 +31,7 @@ class Team {
     for (std::size_t i = 1; i < runners_.size(); ++i) threads.emplace_back(&Team::run_one, this, i);
     run_one(0);
     for (std::thread& thread : threads) thread.join();
-    if (trouble_) std::rethrow_exception(trouble_);
+    if (error_) std::rethrow_exception(error_);
   }
   [[nodiscard]] const std::vector<std::vector<Round>>& rounds() const { return rounds_; }
 
@@ -49,7 +49,7 @@ class Team {
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      if (!trouble_) trouble_ = std::current_exception();
+      if (!error_) error_ = std::current_exception();
       barrier_.arrive_and_drop();
     }
   }
@@ -59,7 +59,7 @@ class Team {
   std::barrier<> barrier_;
   std::vector<std::vector<Round>> rounds_;  // indexed by round, then by thread
   std::mutex mutex_;
-  std::exception_ptr trouble_;
+  std::exception_ptr error_;
 };
 
 std::string describe(const Case& what) {

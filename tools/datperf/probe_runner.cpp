@@ -42,14 +42,14 @@ class ProbeRunner : public Runner {
         : endpoint(of.device_.adapter, of.zone_, of.transfers_, of.transfers_, of.queue_,
                    &of.attributes_) {}
     dat::Endpoint endpoint;
-    Clock::time_point asked;
+    Clock::time_point sent_at;
   };
 
   void cycle(Round& round) {
     std::deque<Probe> probes;
     for (std::uint32_t i = 0; i < what_.endpoints; ++i) probes.emplace_back(*this);
     for (Probe& probe : probes) {
-      probe.asked = Clock::now();
+      probe.sent_at = Clock::now();
       request(probe.endpoint, target_, Hello{Role::kProbe, what_, 0, 0, 0});
     }
     for (std::size_t left = probes.size(); left > 0; --left) {
@@ -57,7 +57,7 @@ class ProbeRunner : public Runner {
       const auto now = Clock::now();
       for (const Probe& probe : probes)
         if (probe.endpoint.handle() == established.endpoint)
-          round.samples.push_back(us_between(probe.asked, now));
+          round.samples.push_back(us_between(probe.sent_at, now));
       ++round.operations;
     }
     for (const Probe& probe : probes) probe.endpoint.disconnect();

@@ -43,7 +43,7 @@ void Responder::run() {
     else
       respond();
   } catch (const std::exception& error) {
-    trouble_ = error.what();
+    problem_ = error.what();
   }
   over_ = true;
 }

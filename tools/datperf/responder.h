@@ -32,7 +32,7 @@ class Responder {
   /** Returns whether the thread has finished: all connections have ended, or it failed. */
   [[nodiscard]] bool over() const { return over_; }
   /** What went wrong, if anything; valid once over() is true. */
-  [[nodiscard]] const std::string& trouble() const { return trouble_; }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
   /** Makes the thread finish even if connections have not ended. */
   void stop() { stop_ = true; }
 
@@ -51,7 +51,7 @@ class Responder {
   std::uint32_t alive_;
   std::vector<std::uint32_t> taken_;  // messages received since the last acknowledgement
   std::vector<std::uint8_t> marks_;
-  std::string trouble_;
+  std::string problem_;
   std::atomic<bool> over_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;

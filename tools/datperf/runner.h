@@ -23,11 +23,11 @@ class Limit {
              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
   [[nodiscard]] bool reached(std::uint64_t operations, Clock::time_point now) const {
     if (count_ != 0) return operations >= count_;
-    return now >= end_ || operations >= kMost;
+    return now >= end_ || operations >= kMaxOperations;
   }
 
  private:
-  static constexpr std::uint64_t kMost = 1ULL << 32;
+  static constexpr std::uint64_t kMaxOperations = 1ULL << 32;
   std::uint64_t count_;
   Clock::time_point end_;
 };

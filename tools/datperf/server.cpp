@@ -15,9 +15,9 @@ namespace datperf {
 namespace {
 
 /** The server on one IA. Its thread accepts connections; each group has a thread of its own. */
-class Door {
+class IaServer {
  public:
-  Door(const std::string& ia, std::uint16_t port, const Plan& plan, const Limits& limits)
+  IaServer(const std::string& ia, std::uint16_t port, const Plan& plan, const Limits& limits)
       : name_(ia),
         limits_(limits),
         patience_(plan.timeout_s),
@@ -62,7 +62,7 @@ class Door {
   dat::Listener listener_;  // last member, so that all others exist when the first client arrives
 };
 
-void Door::run(std::uint32_t clients) {
+void IaServer::run(std::uint32_t clients) {
   while (clients == 0 || served_ < clients) {
     const std::optional<dat::Event> event = next_event();
     if (event)
@@ -76,20 +76,20 @@ void Door::run(std::uint32_t clients) {
 
 // While groups are being measured, this thread must not wait inside DAT: a waiting thread drives
 // the adapter, and every message for a polling thread would have to wake it.
-std::optional<dat::Event> Door::next_event() {
+std::optional<dat::Event> IaServer::next_event() {
   if (groups_.empty()) return events_.wait(std::chrono::milliseconds(200));
   std::optional<dat::Event> event = events_.poll();
   if (!event) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return event;
 }
 
-void Door::admit(const dat::Arrival& arrival) {
+void IaServer::admit(const dat::Arrival& arrival) {
   dat::Request request(arrival);
   try {
-    const DAT_CR_PARAM asked = request.parameters();
+    const DAT_CR_PARAM parameters = request.parameters();
     const std::optional<Hello> hello =
-        hello_of({static_cast<const std::byte*>(asked.private_data),
-                  static_cast<std::size_t>(std::max(asked.private_data_size, 0))});
+        hello_of({static_cast<const std::byte*>(parameters.private_data),
+                  static_cast<std::size_t>(std::max(parameters.private_data_size, 0))});
     if (!hello) throw Trouble("refused a client that is not datperf of this version");
     if (hello->role == Role::kMember)
       admit_member(std::move(request), *hello);
@@ -100,7 +100,7 @@ void Door::admit(const dat::Arrival& arrival) {
   }
 }
 
-void Door::admit_bare(dat::Request request, bool session) {
+void IaServer::admit_bare(dat::Request request, bool session) {
   if (bare_.size() >= limits_.bare) throw Trouble("refused a connection: there are too many");
   const DAT_EP_ATTR attributes = endpoint_attributes(device_, 64, 1, 1);
   dat::Endpoint endpoint(device_.adapter, zone_, transfers_, transfers_, events_, &attributes);
@@ -109,7 +109,7 @@ void Door::admit_bare(dat::Request request, bool session) {
   bare_.emplace(handle, Bare{std::move(endpoint), session});
 }
 
-void Door::admit_member(dat::Request request, const Hello& hello) {
+void IaServer::admit_member(dat::Request request, const Hello& hello) {
   for (Responder& group : groups_)
     if (group.fits(hello)) return group.accept(std::move(request), hello);
   std::uint64_t memory = Responder::memory_of(hello.what);
@@ -122,19 +122,19 @@ void Door::admit_member(dat::Request request, const Hello& hello) {
   groups_.emplace_back(device_, hello, patience_).accept(std::move(request), hello);
 }
 
-void Door::ended(DAT_EP_HANDLE endpoint) {
+void IaServer::ended(DAT_EP_HANDLE endpoint) {
   const auto found = bare_.find(endpoint);
   if (found == bare_.end()) return;
   if (found->second.session) ++served_;
   bare_.erase(found);
 }
 
-void Door::reap() {
+void IaServer::reap() {
   const auto late = Clock::now() - patience_;
   for (auto group = groups_.begin(); group != groups_.end();) {
     const bool abandoned = !group->complete() && group->since() < late;
     if (abandoned) complain("a client did not make all of its connections");
-    if (group->over() && !group->trouble().empty()) complain(group->trouble());
+    if (group->over() && !group->problem().empty()) complain(group->problem());
     group = abandoned || group->over() ? groups_.erase(group) : std::next(group);
   }
 }
@@ -143,9 +143,9 @@ void Door::reap() {
 
 int serve(const Plan& plan, std::uint32_t clients, const std::function<void()>& ready,
           const Limits& limits) {
-  std::list<Door> doors;
+  std::list<IaServer> servers;
   for (std::size_t i = 0; i < plan.ias.size(); ++i) {
-    doors.emplace_back(plan.ias[i], port_of(plan, i), plan, limits);
+    servers.emplace_back(plan.ias[i], port_of(plan, i), plan, limits);
     tools::print("{} listens at port {}\n", plan.ias[i], port_of(plan, i));
   }
   std::optional<SocketServer> sockets;
@@ -157,11 +157,11 @@ int serve(const Plan& plan, std::uint32_t clients, const std::function<void()>& 
   ready();
   std::vector<std::thread> threads;
   std::atomic<bool> good{true};
-  for (Door& door : doors)
-    threads.emplace_back([&door, clients, &good] {
+  for (IaServer& server : servers)
+    threads.emplace_back([&server, clients, &good] {
       try {
-        door.run(clients);
-        if (!door.good()) good = false;
+        server.run(clients);
+        if (!server.good()) good = false;
       } catch (const std::exception& error) {
         good = false;
         tools::print(stderr, "datperf: {}\n", error.what());

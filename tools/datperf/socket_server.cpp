@@ -14,7 +14,7 @@ namespace datperf {
 
 namespace {
 
-constexpr std::size_t kMostPeers = 256;
+constexpr std::size_t kMaxPeers = 256;
 
 Socket listen_at(std::uint16_t port) {
   Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -75,11 +75,11 @@ SocketServer::~SocketServer() {
   }
 }
 
-// If there are kMostPeers clients already, further ones wait in the listener's backlog.
+// If there are kMaxPeers clients already, further ones wait in the listener's backlog.
 void SocketServer::accept_all() {
   while (!stop_) {
-    join_those_that_are_over();
-    if (peers_.size() >= kMostPeers) {
+    join_finished();
+    if (peers_.size() >= kMaxPeers) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;
     }
@@ -92,7 +92,7 @@ void SocketServer::accept_all() {
   }
 }
 
-void SocketServer::join_those_that_are_over() {
+void SocketServer::join_finished() {
   for (auto peer = peers_.begin(); peer != peers_.end();) {
     if (peer->over) peer->thread.join();
     peer = peer->over ? peers_.erase(peer) : std::next(peer);

@@ -37,7 +37,7 @@ class SocketServer {
 
   void accept_all();
   void answer(Peer& peer);
-  void join_those_that_are_over();
+  void join_finished();
 
   Socket listener_;
   std::chrono::seconds patience_;

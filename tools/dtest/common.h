@@ -44,7 +44,7 @@ struct Common {
 
   [[nodiscard]] bool server() const { return host.empty(); }
   [[nodiscard]] const char* role() const { return server() ? "server" : "client"; }
-  [[nodiscard]] const char* loud_role() const { return server() ? "SERVER" : "CLIENT"; }
+  [[nodiscard]] const char* upper_case_role() const { return server() ? "SERVER" : "CLIENT"; }
 };
 void add_common(CLI::App& app, Common& common);
 /** Parses the arguments. Returns an exit status if the program must end: 0 after --help and

@@ -36,7 +36,7 @@ DAT_EP_ATTR ep_attributes(const Adapter& adapter, const Connection::Shape& shape
   return attributes;
 }
 
-bool nothing_there(DAT_RETURN status) {
+bool no_event(DAT_RETURN status) {
   const auto type = DAT_GET_TYPE(status);
   return type == DAT_QUEUE_EMPTY || type == DAT_TIMEOUT_EXPIRED || type == DAT_INTERRUPTED_CALL;
 }
@@ -57,15 +57,14 @@ std::optional<DAT_EVENT> Events::next(DAT_EVD_HANDLE evd,
                             ? dat_evd_dequeue(evd, &event)
                             : dat_evd_wait(evd, static_cast<DAT_TIMEOUT>(left), 1, &event, &more);
     if (status == DAT_SUCCESS) return event;
-    if (!nothing_there(status)) must(status, "dequeuing an event");
+    if (!no_event(status)) must(status, "dequeuing an event");
     if (left == 0) return std::nullopt;
     if (poll) {
       ++polls;
     } else if (cno != DAT_HANDLE_NULL) {
       DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
       status = dat_cno_wait(cno, static_cast<DAT_TIMEOUT>(left), &triggered);
-      if (status != DAT_SUCCESS && !nothing_there(status))
-        must(status, "waiting for a notification");
+      if (status != DAT_SUCCESS && !no_event(status)) must(status, "waiting for a notification");
     }
   }
 }
@@ -182,7 +181,7 @@ void Connection::post_send(const Memory& memory, std::size_t offset, std::size_t
 }
 
 // If the connection has ended while a request was in flight, says why.
-std::string Connection::why_it_ended() const {
+std::string Connection::end_reason() const {
   DAT_EVENT event{};
   if (dat_evd_dequeue(connect_evd_, &event) != DAT_SUCCESS) return {};
   return fmt::format("; the connection has ended: {}", tools::event_name(event.event_number));
@@ -194,7 +193,7 @@ void Connection::check(const DAT_EVENT& event, std::uint64_t id, std::string_vie
     fail(fmt::format("{}: unexpected {}", what, tools::event_name(event.event_number)));
   const DAT_DTO_COMPLETION_EVENT_DATA& done = event.event_data.dto_completion_event_data;
   if (done.status != DAT_DTO_SUCCESS)
-    fail(fmt::format("{}: {}{}", what, tools::status_name(done.status), why_it_ended()));
+    fail(fmt::format("{}: {}{}", what, tools::status_name(done.status), end_reason()));
   if (done.user_cookie.as_64 != id)
     fail(fmt::format("{}: got the completion of request {:#x} instead of {:#x}", what,
                      done.user_cookie.as_64, id));
@@ -202,7 +201,7 @@ void Connection::check(const DAT_EVENT& event, std::uint64_t id, std::string_vie
 
 DAT_EVENT Connection::received(std::uint64_t id, std::size_t length, std::string_view what) {
   const auto event = events_->next(receive_evd_, kPatience);
-  if (!event) fail(fmt::format("{}: timed out{}", what, why_it_ended()));
+  if (!event) fail(fmt::format("{}: timed out{}", what, end_reason()));
   check(*event, id, what);
   const auto got = event->event_data.dto_completion_event_data.transfered_length;
   if (got != length) fail(fmt::format("{}: got {} bytes instead of {}", what, got, length));
@@ -211,7 +210,7 @@ DAT_EVENT Connection::received(std::uint64_t id, std::size_t length, std::string
 
 DAT_EVENT Connection::completed(std::uint64_t id, std::string_view what) {
   const auto event = events_->next(request_evd_, kPatience);
-  if (!event) fail(fmt::format("{}: not completed in time{}", what, why_it_ended()));
+  if (!event) fail(fmt::format("{}: not completed in time{}", what, end_reason()));
   check(*event, id, what);
   return *event;
 }

@@ -74,7 +74,7 @@ class Connection {
 
  private:
   void check(const DAT_EVENT& event, std::uint64_t id, std::string_view what) const;
-  [[nodiscard]] std::string why_it_ended() const;
+  [[nodiscard]] std::string end_reason() const;
 
   const Adapter* adapter_ = nullptr;
   Events* events_ = nullptr;

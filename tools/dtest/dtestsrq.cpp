@@ -17,7 +17,7 @@
 namespace dtest {
 namespace {
 
-constexpr std::uint32_t kMost = 100;
+constexpr std::uint32_t kMaxCount = 100;
 constexpr std::uint32_t kHeader = 12;
 
 struct Options {
@@ -51,7 +51,7 @@ class Messages {
       : options_(options),
         adapter_(adapter),
         eps_(options.connections),
-        heard_(options.connections) {
+        received_counts_(options.connections) {
     const auto room = static_cast<DAT_COUNT>(options.messages()) + 8;
     cr_evd_ = adapter.evd(room, DAT_EVD_CR_FLAG);
     connect_evd_ = adapter.evd(2 * room, DAT_EVD_CONNECTION_FLAG);
@@ -206,12 +206,12 @@ class Messages {
       if (std::to_integer<int>(*at) != (options_.common.server() ? 0x55 : 0xaa) ||
           connection >= options_.connections || event.ep_handle != eps_[connection])
         fail("a message arrived over the wrong connection, or is not from dtestsrq");
-      if (message != ++heard_[connection])
+      if (message != ++received_counts_[connection])
         fail(fmt::format("connection {}: got message {} instead of {}", connection, message,
-                         heard_[connection]));
+                         received_counts_[connection]));
       if (options_.common.verbose)
-        tools::print(" {}: recv index {}: ep num {}, ep msg num {}\n", options_.common.loud_role(),
-                     slot, connection, message);
+        tools::print(" {}: recv index {}: ep num {}, ep msg num {}\n",
+                     options_.common.upper_case_role(), slot, connection, message);
       post_receive(slot);
     }
   }
@@ -228,7 +228,7 @@ class Messages {
   const Adapter& adapter_;
   Events events_;
   std::vector<DAT_EP_HANDLE> eps_;
-  std::vector<std::uint32_t> heard_;  // messages of each connection
+  std::vector<std::uint32_t> received_counts_;  // messages of each connection
   Memory inbox_;
   Memory outbox_;
   DAT_SRQ_HANDLE srq_ = DAT_HANDLE_NULL;
@@ -244,7 +244,7 @@ void run(Options& options) {
   adapter.open(options.common.provider);
   tools::print(
       " Running RC {}SRQ test as {}: on {} with {} connections, {} bursts of {} messages\n",
-      options.srq != 0 ? "" : "none ", options.common.loud_role(), adapter.name(),
+      options.srq != 0 ? "" : "none ", options.common.upper_case_role(), adapter.name(),
       options.connections, options.bursts, options.burst);
   tools::print(" Local Address {}\n", family_and_address(adapter.address(), options.port));
   if (options.datagrams && !adapter.has(DAT_IB_ATTR_UD))
@@ -277,9 +277,10 @@ int main(int argc, char** argv) {
   CLI::App app{"Tests messages of many connections into one shared receive queue."};
   dtest::Options options;
   dtest::add_common(app, options.common);
-  app.add_option("-c", options.connections, "Connections (1)")->check(CLI::Range(1U, dtest::kMost));
+  app.add_option("-c", options.connections, "Connections (1)")
+      ->check(CLI::Range(1U, dtest::kMaxCount));
   app.add_option("-B", options.burst, "Messages of a burst and connection (1)")
-      ->check(CLI::Range(1U, dtest::kMost));
+      ->check(CLI::Range(1U, dtest::kMaxCount));
   app.add_option("-t", options.bursts, "Bursts (3)")->check(CLI::Range(1U, 1U << 30));
   app.add_option("-b", options.length, "Bytes of a message (DAT_IB_TRANSPORT_MTU of the adapter)")
       ->check(CLI::Range(dtest::kHeader, 1U << 20));

@@ -55,8 +55,8 @@ class Extensions {
   Extensions(const Options& options, const Adapter& adapter)
       : options_(options),
         adapter_(adapter),
-        mine_(options.common.server() ? kServer : kClient),
-        its_(options.common.server() ? kClient : kServer) {
+        own_values_(options.common.server() ? kServer : kClient),
+        peer_values_(options.common.server() ? kClient : kServer) {
     const auto rights = static_cast<DAT_MEM_PRIV_FLAGS>(unsigned{DAT_MEM_PRIV_REMOTE_READ_FLAG} |
                                                         unsigned{DAT_MEM_PRIV_REMOTE_WRITE_FLAG} |
                                                         unsigned{DAT_IB_MEM_PRIV_REMOTE_ATOMIC});
@@ -97,73 +97,74 @@ class Extensions {
 
   void write_immediate() {
     tools::print("\nDoing RDMA WRITE IMMEDIATE DATA\n");
-    const std::string_view text = mine_.text;
+    const std::string_view text = own_values_.text;
     std::memcpy(outbox_.at(0), text.data(), std::min<std::size_t>(options_.length, text.size()));
     DAT_LMR_TRIPLET local = outbox_.segment(0, options_.length);
     DAT_RMR_TRIPLET remote = peer_.triplet(options_.length);
     must(dat_ib_post_rdma_write_immed(connection_.ep(), 1, &local, cookie(kOperationId), &remote,
-                                      mine_.immediate, DAT_COMPLETION_DEFAULT_FLAG),
+                                      own_values_.immediate, DAT_COMPLETION_DEFAULT_FLAG),
          "posting an RDMA Write with immediate data");
     connection_.completed(kOperationId, "an RDMA Write with immediate data");
     const DAT_EVENT event = connection_.received(next_message_++, options_.length,
                                                  "the peer's Write with immediate data");
     const auto& data =
         *reinterpret_cast<const DAT_IB_EXTENSION_EVENT_DATA*>(event.event_extension_data);
-    tools::print("{} received immed_data=0x{:x}\n", mine_.name, data.val.immed.data);
-    const std::string_view wanted = its_.text;
+    tools::print("{} received immed_data=0x{:x}\n", own_values_.name, data.val.immed.data);
+    const std::string_view wanted = peer_values_.text;
     const bool right = std::memcmp(inbox_.at(0), wanted.data(),
                                    std::min<std::size_t>(options_.length, wanted.size())) == 0;
     tools::print("rdma buffer {} contains: {}\n", static_cast<const void*>(inbox_.at(0)),
                  right ? wanted : "something else");
-    verdict("RDMA_WRITE_WITH_IMMEDIATE_DATA", right && data.val.immed.data == its_.immediate);
+    verdict("RDMA_WRITE_WITH_IMMEDIATE_DATA",
+            right && data.val.immed.data == peer_values_.immediate);
   }
 
   void compare_and_swap() {
     tools::print("\nDoing CMP and SWAP\n");
-    buffer().store(mine_.before);
+    buffer().store(own_values_.before);
     step(1);
     const char* who = options_.common.server() ? "svr" : "cli";
     tools::print("dtx {} - starting cmp_swap\n", who);
     const std::uint64_t original = atomic(
         [&](DAT_LMR_TRIPLET* local, DAT_RMR_TRIPLET* remote) {
-          return dat_ib_post_cmp_and_swap(connection_.ep(), mine_.compare, mine_.swap, local,
-                                          cookie(kOperationId), remote,
+          return dat_ib_post_cmp_and_swap(connection_.ep(), own_values_.compare, own_values_.swap,
+                                          local, cookie(kOperationId), remote,
                                           DAT_COMPLETION_DEFAULT_FLAG);
         },
         "comparing and swapping");
     tools::print("dtx {} - done cmp_swap, chk status\n", who);
     step(2);
-    tools::print("{} got original data        = {:x}, expected 0x{:x}\n", mine_.name, original,
-                 its_.before);
-    tools::print("{} final result (on {}) = {:x}, expected 0x{:x}\n", its_.name, mine_.name,
-                 buffer().load(), mine_.after);
-    verdict("CMP_SWAP", original == its_.before && buffer().load() == mine_.after);
+    tools::print("{} got original data        = {:x}, expected 0x{:x}\n", own_values_.name,
+                 original, peer_values_.before);
+    tools::print("{} final result (on {}) = {:x}, expected 0x{:x}\n", peer_values_.name,
+                 own_values_.name, buffer().load(), own_values_.after);
+    verdict("CMP_SWAP", original == peer_values_.before && buffer().load() == own_values_.after);
   }
 
   void fetch_and_add() {
     tools::print("\nDoing FETCH and ADD\n");
-    buffer().store(mine_.sum);
+    buffer().store(own_values_.sum);
     step(1);
     bool right = true;
     for (unsigned i = 0; i < 2; ++i) {
       const std::uint64_t original = atomic(
           [&](DAT_LMR_TRIPLET* local, DAT_RMR_TRIPLET* remote) {
-            return dat_ib_post_fetch_and_add(connection_.ep(), mine_.add, local,
+            return dat_ib_post_fetch_and_add(connection_.ep(), own_values_.add, local,
                                              cookie(kOperationId), remote,
                                              DAT_COMPLETION_DEFAULT_FLAG);
           },
           "fetching and adding");
-      const std::uint64_t wanted = its_.sum + i * mine_.add;
+      const std::uint64_t wanted = peer_values_.sum + i * own_values_.add;
       right = right && original == wanted;
-      tools::print("{} got original data         = {:x}, expected 0x{:x}\n", mine_.name, original,
-                   wanted);
+      tools::print("{} got original data         = {:x}, expected 0x{:x}\n", own_values_.name,
+                   original, wanted);
       // The original program waits for a second before it adds again.
       if (!peer_is_ours_) step(1);
     }
     if (peer_is_ours_) step(1);
-    const std::uint64_t wanted = mine_.sum + 2 * its_.add;
-    tools::print("{} final result (on {})  = {:x}, expected 0x{:x}\n", its_.name, mine_.name,
-                 buffer().load(), wanted);
+    const std::uint64_t wanted = own_values_.sum + 2 * peer_values_.add;
+    tools::print("{} final result (on {})  = {:x}, expected 0x{:x}\n", peer_values_.name,
+                 own_values_.name, buffer().load(), wanted);
     verdict("FETCH_ADD", right && buffer().load() == wanted);
   }
 
@@ -234,8 +235,8 @@ class Extensions {
 
   const Options& options_;
   const Adapter& adapter_;
-  const Part& mine_;
-  const Part& its_;
+  const Part& own_values_;
+  const Part& peer_values_;
   Events events_;
   Connection connection_;
   RemoteBuffer peer_;

@@ -194,7 +194,8 @@ void Transfers::write() {
   if (peer_writes && options_.streaming && *inbox_.at(options_.length - 1) != count_of_writes)
     fail(
         "the last byte of the buffer is not that of the last Write: use the same -B on both sides");
-  if (peer_writes) say("{}: RDMA write buffer contains: {}", options_.common.loud_role(), its);
+  if (peer_writes)
+    say("{}: RDMA write buffer contains: {}", options_.common.upper_case_role(), its);
   // Store the data that the peer will read before it can learn that it may read.
   const std::string readable = text(server(), "read");
   if (!options_.streaming)
@@ -243,7 +244,7 @@ void Transfers::read() {
   say("Waiting for inbound message....");
   await_done("waiting for the end of the peer's Reads");
   say("inbound rdma_read; send message arrived!");
-  say("{}: RCV RDMA read buffer contains: {}", options_.common.loud_role(), its);
+  say("{}: RCV RDMA read buffer contains: {}", options_.common.upper_case_role(), its);
 }
 
 double Transfers::reads_total_us() const {

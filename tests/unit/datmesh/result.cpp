@@ -25,15 +25,15 @@ BOOST_AUTO_TEST_CASE(links_arrive_as_they_were) {
   const auto links = unpacked(packed({{12.5, 0, ""}, {0, 3.25, "no answer in 5 s"}}), 2);
   BOOST_TEST_REQUIRE(links.size() == 2U);
   BOOST_TEST(links[0].setup_us == 12.5);
-  BOOST_TEST(links[0].trouble.empty());
+  BOOST_TEST(links[0].problem.empty());
   BOOST_TEST(links[1].rate == 3.25);
-  BOOST_TEST(links[1].trouble == "no answer in 5 s");
+  BOOST_TEST(links[1].problem == "no answer in 5 s");
 }
 
 BOOST_AUTO_TEST_CASE(what_was_not_told_is_trouble) {
   const auto links = unpacked("1 2 \nnonsense\n", 3);
   BOOST_TEST_REQUIRE(links.size() == 3U);
-  BOOST_TEST(links[0].trouble.empty());
-  BOOST_TEST(!links[1].trouble.empty());
-  BOOST_TEST(!links[2].trouble.empty());
+  BOOST_TEST(links[0].problem.empty());
+  BOOST_TEST(!links[1].problem.empty());
+  BOOST_TEST(!links[2].problem.empty());
 }
