@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(trace_level_zero_is_silent) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(trace_level_three_tells_every_refusal) {
+BOOST_AUTO_TEST_CASE(trace_level_three_reports_every_refusal) {
   conf("bad line\n");
   run([] {
     ::setenv("DAT_TRACE_LEVEL", "3", 1);

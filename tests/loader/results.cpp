@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(retcode_types) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(read_conf_visits_what_a_file_has_in_its_order) {
+BOOST_AUTO_TEST_CASE(read_conf_visits_entries_in_file_order) {
   conf("bad line\n" + entry("one", stub("good")) +
        "two u2.0 nonthreadsafe nondefault l dapl.2.0 p \"\"\n");
   run([this] {

@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(both_ways_to_the_levels_are_one) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_components_have_levels_of_their_own) {
+BOOST_AUTO_TEST_CASE(each_component_has_its_own_level) {
   const Ia ia;
   const Levels restore(ia.handle);
   DAT_COUNT told = -1;

@@ -83,7 +83,7 @@ trace::Identity describe_test(const void*) noexcept { return {.ia = "ia0", .type
 
 BOOST_AUTO_TEST_SUITE(records)
 
-BOOST_AUTO_TEST_CASE(a_point_is_on_from_its_level_on) {
+BOOST_AUTO_TEST_CASE(a_point_is_enabled_from_its_level_upwards) {
   for (int level = 0; level <= trace::kMax; ++level) {
     const std::string text = output_of([level] {
       start(std::to_string(level).c_str());
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_point_is_on_from_its_level_on) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(arguments_of_a_point_that_is_off_are_not_evaluated) {
+BOOST_AUTO_TEST_CASE(arguments_of_a_disabled_point_are_not_evaluated) {
   trace::set_level(0);
   int calls = 0;
   UDAPL_TRACE(kError, "%d", ++calls);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(arguments_of_a_point_that_is_off_are_not_evaluated) {
   trace::set_level(trace::kDefaultLevel);
 }
 
-BOOST_AUTO_TEST_CASE(a_line_says_when_who_what_and_why) {
+BOOST_AUTO_TEST_CASE(a_line_has_time_object_function_and_reason) {
   static const int object = 0;
   const std::string text = output_of([] {
     start("3");
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(one_record_is_one_line_of_limited_length) {
 
 // With buffers of every size, to check that rendering neither writes beyond the end nor omits the
 // newline.
-BOOST_AUTO_TEST_CASE(rendering_stays_in_its_room) {
+BOOST_AUTO_TEST_CASE(rendering_stays_within_its_buffer) {
   for (std::uint32_t kind = 0; kind <= static_cast<std::uint32_t>(trace::Kind::kVerbsWork);
        ++kind) {
     const trace::Record record{.level = 7,
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(rendering_stays_in_its_room) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_bad_level_is_told_and_the_default_used) {
+BOOST_AUTO_TEST_CASE(a_bad_level_is_reported_and_the_default_used) {
   const std::string text = output_of([] {
     start("eleven");
     UDAPL_TRACE(kNormal, "not shown");
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(records_go_to_a_file) {
 }
 
 // On stderr an explanation is printed as it is; in a file each line has the time and the process.
-BOOST_AUTO_TEST_CASE(a_story_goes_where_records_go) {
+BOOST_AUTO_TEST_CASE(multi_line_reports_go_to_the_sinks_of_records) {
   constexpr const char* kStory = "dat: cannot open it:\ndat:   because of that\n";
   BOOST_TEST(output_of([] {
                start("1");
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_story_goes_where_records_go) {
   BOOST_TEST(lines[1].ends_with(" dapl-test error - open:   because of that"), lines[1]);
 }
 
-BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_opened_is_told) {
+BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_opened_is_reported) {
   const std::string text = output_of([] {
     ::setenv("DAPL_TRACE_SINK", "file:no/such/folder/log", 1);
     start("1");
@@ -273,7 +273,7 @@ void count_probed(const trace::Record* record) {
 }
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_probe_is_told_everything_whatever_the_level) {
+BOOST_AUTO_TEST_CASE(a_probe_gets_every_record_at_any_level) {
   trace::set_level(0);
   trace::set_probe(&count_probed);
   UDAPL_TRACE(kError, "1");

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(bad_sinks_are_reported) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_provider_writes_where_the_registry_does) {
+BOOST_AUTO_TEST_CASE(a_provider_uses_the_sinks_of_the_registry) {
   BOOST_TEST(with({{"DAT_TRACE_SINK", "syslog"}}).sinks == unsigned{kSyslog});
   BOOST_TEST(with({{"DAT_TRACE_SINK", "syslog"}, {"DAPL_TRACE_SINK", "stdout"}}).sinks ==
              unsigned{kStdout});

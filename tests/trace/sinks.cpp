@@ -117,7 +117,7 @@ void fills_up_and_tells(int reader) {
 
 BOOST_AUTO_TEST_SUITE(sinks)
 
-BOOST_AUTO_TEST_CASE(a_pipe_that_nobody_reads_holds_nothing_up_and_the_loss_is_told) {
+BOOST_AUTO_TEST_CASE(an_unread_pipe_does_not_block_and_losses_are_reported) {
   in_child([] {
     int ends[2];
     expect(::pipe(ends) == 0, 1);
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_that_nobody_reads_holds_nothing_up_and_the_loss_is_t
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_socket_that_nobody_reads_holds_nothing_up_and_the_loss_is_told) {
+BOOST_AUTO_TEST_CASE(an_unread_socket_does_not_block_and_losses_are_reported) {
   in_child([] {
     int ends[2];
     expect(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, 1);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_socket_that_nobody_reads_holds_nothing_up_and_the_loss_is
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_pipe_or_socket_without_a_reader_kills_nobody) {
+BOOST_AUTO_TEST_CASE(a_pipe_or_socket_without_a_reader_raises_no_signal) {
   for (const bool is_pipe : {true, false}) {
     in_child([is_pipe] {
       int ends[2];
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_or_socket_without_a_reader_kills_nobody) {
 
 // If the sink cannot open a file description of its own through /proc/self/fd, it writes to the
 // shared one.
-BOOST_AUTO_TEST_CASE(the_same_when_no_descriptor_is_left) {
+BOOST_AUTO_TEST_CASE(writes_without_a_free_descriptor_do_not_block) {
   in_child([] {
     int ends[2];
     expect(::pipe(ends) == 0, 1);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(the_same_when_no_descriptor_is_left) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_stopped_terminal_holds_nothing_up) {
+BOOST_AUTO_TEST_CASE(a_stopped_terminal_does_not_block) {
   for (const bool stopped : {false, true}) {
     in_child([stopped] {
       const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_terminal_holds_nothing_up) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_full_disk_loses_records_and_tells) {
+BOOST_AUTO_TEST_CASE(a_full_disk_loses_records_and_reports_it) {
   const Folder folder;
   const std::string path = folder.file("log");
   in_child([&] {
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_loses_records_and_tells) {
   BOOST_TEST(text.ends_with(": room again\n"));
 }
 
-BOOST_AUTO_TEST_CASE(a_log_daemon_that_does_not_read_holds_nothing_up) {
+BOOST_AUTO_TEST_CASE(an_unread_log_socket_does_not_block) {
   const Folder folder;
   const std::string path = folder.file("socket");
   const int daemon = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(a_log_daemon_that_does_not_read_holds_nothing_up) {
   ::close(ours);
 }
 
-BOOST_AUTO_TEST_CASE(a_file_that_is_not_ours_alone_is_refused) {
+BOOST_AUTO_TEST_CASE(a_file_with_other_owners_or_links_is_refused) {
   const Folder folder;
   const auto refused = [&](const std::string& path, const char* why) {
     in_child([&] {
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_not_ours_alone_is_refused) {
 }
 
 // The program closes all descriptors, as daemons do, and then opens its own files.
-BOOST_AUTO_TEST_CASE(a_descriptor_that_is_another_file_now_is_not_written_to) {
+BOOST_AUTO_TEST_CASE(a_reused_descriptor_is_not_written_to) {
   const Folder folder;
   const std::string precious = folder.file("precious");
   in_child([&] {
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_descriptor_that_is_another_file_now_is_not_written_to) {
   BOOST_TEST(lines(content(folder.file("log"))) == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_standard_descriptor_that_was_closed_at_start_is_never_written_to) {
+BOOST_AUTO_TEST_CASE(a_standard_descriptor_closed_at_start_is_never_written_to) {
   const Folder folder;
   const std::string precious = folder.file("precious");
   in_child([&] {
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_standard_descriptor_that_was_closed_at_start_is_never_wri
 #endif
 }
 
-BOOST_AUTO_TEST_CASE(what_a_terminal_would_obey_is_not_printed) {
+BOOST_AUTO_TEST_CASE(terminal_control_characters_are_not_printed) {
   std::string text =
       "a\x1b[2J\x07\r\n\t\x7f\x9b"
       "1m \xc3\xa4 \xc2\x9b \xe2\x82\xac \xff \xc3";
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(what_a_terminal_would_obey_is_not_printed) {
   BOOST_TEST(content(path).find('\x1b') == std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_rate_limit_lets_a_burst_pass_and_then_so_many_a_second) {
+BOOST_AUTO_TEST_CASE(the_rate_limit_allows_a_burst_and_then_a_fixed_rate) {
   trace::RateLimit limit;
   const Clock::time_point begin = Clock::now();
   const auto admitted = [&](Clock::duration at, int count) {
@@ -346,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_rate_limit_lets_a_burst_pass_and_then_so_many_a_second) {
   BOOST_TEST(admitted(std::chrono::hours(1), 1000) == trace::RateLimit::kBurst);
 }
 
-BOOST_AUTO_TEST_CASE(what_peers_cause_is_limited_unless_somebody_wants_to_see_it) {
+BOOST_AUTO_TEST_CASE(records_caused_by_peers_are_limited_unless_enabled) {
   const Folder folder;
   const std::string path = folder.file("log");
   in_child([&] {

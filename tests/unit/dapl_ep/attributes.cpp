@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(defaults_without_evds) {
   BOOST_CHECK(fake::Qp::of(ep) == nullptr);  // no PZ, no QP
 }
 
-BOOST_AUTO_TEST_CASE(what_is_asked_for_is_what_there_is) {
+BOOST_AUTO_TEST_CASE(attributes_are_granted_exactly) {
   DAT_EP_ATTR attr = Rig::attributes();
   attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
   attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(each_limit) {
 }
 
 // The adapter's limit applies, but a query returns the value that was given.
-BOOST_AUTO_TEST_CASE(limits_that_nobody_had_to_know) {
+BOOST_AUTO_TEST_CASE(adapter_limits_apply) {
   fake::settings().attributes.max_read_segments = 3;
   const OpenIa narrow;
   const DAT_PZ_HANDLE zone = narrow.pz();
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(wrong_objects) {
   refuse(pz, recv, request, cr_evd, 0x80050017);
 }
 
-BOOST_AUTO_TEST_CASE(modes_on_one_evd_mix) {
+BOOST_AUTO_TEST_CASE(one_evd_accepts_mixed_modes) {
   DAT_EP_ATTR attr = Rig::attributes();
   REQUIRE_OK(create(&attr, &ep));
   BOOST_CHECK_EQUAL(object(recv).state() & 0x30, DAT_EVD_STATE_CONFIG_THRESHOLD);

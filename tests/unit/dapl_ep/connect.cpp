@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_gid_is_an_ipv6_address_to_the_transport) {
   run();
 }
 
-BOOST_AUTO_TEST_CASE(an_ep_that_is_not_ready) {
+BOOST_AUTO_TEST_CASE(connect_and_accept_need_a_ready_ep) {
   DAT_EP_HANDLE no_evd = DAT_HANDLE_NULL;
   REQUIRE_OK(ia->ep_create_func(ia.raw, pz, nullptr, nullptr, nullptr, nullptr, &no_evd));
   CHECK_CODE(connect(no_evd), 0x80070039);
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(the_transport_refuses_at_once) {
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
 }
 
-BOOST_AUTO_TEST_CASE(the_transport_does_not_accept) {
+BOOST_AUTO_TEST_CASE(the_transport_refuses_the_accept) {
   psp();
   const Side active = side();
   const Side passive = side();
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(the_transport_does_not_accept) {
   BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-BOOST_AUTO_TEST_CASE(private_data_both_ways_and_its_life) {
+BOOST_AUTO_TEST_CASE(private_data_in_both_directions_and_its_lifetime) {
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{255}, std::size_t{256}}) {
     const Side active = side();
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(no_listener) {
   BOOST_CHECK_EQUAL(take_connection(side.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 }
 
-BOOST_AUTO_TEST_CASE(the_active_side_was_gone) {
+BOOST_AUTO_TEST_CASE(accept_after_the_active_side_has_gone) {
   psp();
   const Side active = side();
   REQUIRE_OK(connect(active.ep));

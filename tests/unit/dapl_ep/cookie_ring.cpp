@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(suppressed_ones_await_no_event) {
   BOOST_CHECK(!ring.awaits_event());
 }
 
-BOOST_AUTO_TEST_CASE(a_refused_post_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(a_refused_post_leaves_no_trace) {
   CookieRing ring(2);
   Cookie* const first = ring.claim();
   ring.commit(*first);
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(clear_frees_all) {
   BOOST_CHECK(post(ring) != nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(resizes_without_moving_what_is_posted) {
+BOOST_AUTO_TEST_CASE(resize_does_not_move_posted_cookies) {
   CookieRing ring(5);  // room for 8
   Cookie* const first = post(ring);
   first->user.as_64 = 42;

@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_drains) {
 
 // For transports whose completed requests have reached the peer: a graceful disconnect ends at once
 // if no request is outstanding. A request whose completion has not been dequeued is outstanding.
-BOOST_AUTO_TEST_CASE(graceful_disconnect_at_rest_is_over_at_once) {
+BOOST_AUTO_TEST_CASE(graceful_disconnect_of_an_idle_ep_completes_immediately) {
   const Rig rig(true, [](transport::Attributes& a) { a.completed_is_delivered = true; });
   Buffer from(rig.ia, rig.pz);
   Buffer to(rig.ia, rig.pz);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_at_rest_is_over_at_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_graceful_disconnect_can_break_or_be_cut_short) {
+BOOST_AUTO_TEST_CASE(graceful_disconnect_can_break_or_become_abrupt) {
   {
     Side side = reach(DAT_EP_STATE_DISCONNECT_PENDING);
     qp(side.ep).break_(transport::BreakReason::kTransportLost);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_graceful_disconnect_can_break_or_be_cut_short) {
   BOOST_CHECK(empty(side.connect_evd));
 }
 
-BOOST_AUTO_TEST_CASE(one_terminal_event_whoever_comes_first) {
+BOOST_AUTO_TEST_CASE(exactly_one_terminal_event_in_any_order) {
   for (int order = 0; order < 4; ++order) {
     const Side active = side();
     const Side passive = side();
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(one_terminal_event_whoever_comes_first) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_disconnect_while_established_is_on_its_way) {
+BOOST_AUTO_TEST_CASE(disconnect_before_established_is_delivered) {
   const Side active = side();
   REQUIRE_OK(connect(active.ep, 1));
   qp(active.ep).establish();

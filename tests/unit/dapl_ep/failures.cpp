@@ -24,7 +24,7 @@ int fail_each(const std::function<DAT_RETURN()>& attempt) {
 
 BOOST_FIXTURE_TEST_SUITE(failures, Rig)
 
-BOOST_AUTO_TEST_CASE(creating_an_ep) {
+BOOST_AUTO_TEST_CASE(failures_of_ep_create) {
   const DAT_EVD_HANDLE evd = ia.evd(DAT_EVD_DTO_FLAG);
   const DAT_EP_ATTR attr = attributes();
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(creating_an_ep) {
   REQUIRE_OK(ia->evd_free_func(evd));  // no reference is left
 }
 
-BOOST_AUTO_TEST_CASE(modifying_an_ep) {
+BOOST_AUTO_TEST_CASE(failures_of_ep_modify) {
   const Side side = this->side();
   Buffer buffer(ia, pz);
   REQUIRE_OK(post_recv(side.ep, buffer, 3));
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(modifying_an_ep) {
   BOOST_CHECK_EQUAL(take_dto(param.recv_evd_handle).user_cookie.as_64, 3U);
 }
 
-BOOST_AUTO_TEST_CASE(modifying_an_ep_that_the_transport_keeps_as_it_is) {
+BOOST_AUTO_TEST_CASE(ep_modify_refused_by_the_transport_changes_nothing) {
   const Side side = this->side();
   DAT_EP_PARAM param{};
   param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(modifying_an_ep_that_the_transport_keeps_as_it_is) {
   REQUIRE_OK(ia->evd_free_func(side.recv_evd));
 }
 
-BOOST_AUTO_TEST_CASE(giving_an_ep_its_pz) {
+BOOST_AUTO_TEST_CASE(failures_when_the_pz_is_set) {
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
   REQUIRE_OK(ia->ep_create_func(ia.raw, nullptr, nullptr, nullptr, nullptr, nullptr, &ep));
   DAT_EP_PARAM param{};

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(handoff_of_a_provider_ep) {
   BOOST_CHECK_EQUAL(state(fresh), DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
 }
 
-BOOST_AUTO_TEST_CASE(handoff_to_a_full_place_leaves_everything) {
+BOOST_AUTO_TEST_CASE(handoff_to_a_full_evd_changes_nothing) {
   psp();
   const DAT_EVD_HANDLE small = ia.evd(DAT_EVD_CR_FLAG, 1);
   DAT_PSP_HANDLE target = DAT_HANDLE_NULL;

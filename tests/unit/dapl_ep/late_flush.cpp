@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(waits_for_the_flush) {
   check_next_life(side);
 }
 
-BOOST_AUTO_TEST_CASE(gives_a_device_up_that_does_not_flush) {
+BOOST_AUTO_TEST_CASE(gives_up_on_a_device_that_does_not_flush) {
   const Side side = ended(-1);
   const Traced traced;
   REQUIRE_OK(ia->ep_reset_func(side.ep));

@@ -20,7 +20,7 @@ struct Merged : Rig {
 BOOST_FIXTURE_TEST_SUITE(merged_evd, Merged)
 
 // The peer's first message may overtake the last message of the handshake.
-BOOST_AUTO_TEST_CASE(established_precedes_what_came_before_it_on_a_merged_evd) {
+BOOST_AUTO_TEST_CASE(established_precedes_earlier_completions_on_a_merged_evd) {
   const DAT_EP_HANDLE ep = ep_of(merged);
   const DAT_EP_HANDLE neighbour = ep_of(merged);
   const Side active = side();
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(established_precedes_what_came_before_it_on_a_merged_evd) {
 }
 
 // When the connection ends, a completion held for ESTABLISHED is delivered before the end.
-BOOST_AUTO_TEST_CASE(what_was_early_precedes_the_end_on_a_merged_evd) {
+BOOST_AUTO_TEST_CASE(held_completions_precede_the_end_on_a_merged_evd) {
   const DAT_EP_HANDLE ep = ep_of(merged);
   const Side active = side();
   const DAT_PSP_HANDLE listening = psp();
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(what_was_early_precedes_the_end_on_a_merged_evd) {
 
 // When an EP is freed, its held completions, and only these, are dropped; their SRQ buffers become
 // available again.
-BOOST_AUTO_TEST_CASE(what_was_early_goes_with_its_ep) {
+BOOST_AUTO_TEST_CASE(held_completions_are_dropped_with_their_ep) {
   DAT_EP_HANDLE eps[] = {ep_of(merged), ep_of(merged)};
   const DAT_PSP_HANDLE listening = psp();
   for (const DAT_EP_HANDLE ep : eps) {

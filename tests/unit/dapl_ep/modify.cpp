@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(one_bad_field_changes_nothing) {
 
 // The transport may block, so no spin lock is held while it replaces the queue. A receive posted
 // meanwhile waits, and is posted to the new queue.
-BOOST_AUTO_TEST_CASE(receives_wait_without_a_lock) {
+BOOST_AUTO_TEST_CASE(receive_posts_wait_without_a_lock) {
   dapl::Ep& ep = ep_object(side.ep);
   Buffer buffer(ia, pz);
   std::thread poster;
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(without_and_with_a_pz) {
   REQUIRE_OK(post_recv(side.ep, buffer, 1));
 }
 
-BOOST_AUTO_TEST_CASE(an_evd_brings_dtos) {
+BOOST_AUTO_TEST_CASE(setting_an_evd_grants_dtos) {
   DAT_EP_HANDLE bare = DAT_HANDLE_NULL;
   REQUIRE_OK(ia->ep_create_func(ia.raw, pz, nullptr, nullptr, nullptr, nullptr, &bare));
   param.recv_evd_handle = side.recv_evd;
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(bad_handles) {
   CHECK_ERROR(modify(DAT_EP_FIELD_CONNECT_EVD_HANDLE), DAT_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(read_depths_that_nobody_asked_for_follow_the_peer) {
+BOOST_AUTO_TEST_CASE(default_read_depths_follow_the_peer) {
   const auto accept = [this](bool asked) {
     DAT_EP_ATTR small = attributes();
     small.max_rdma_read_in = 2;

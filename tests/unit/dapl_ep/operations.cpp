@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(every_operation_in_every_state) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(accept_that_names_an_ep_in_every_state) {
+BOOST_AUTO_TEST_CASE(accept_with_an_ep_in_every_state) {
   for (const DAT_EP_STATE state : kStates) {
     BOOST_TEST_CONTEXT(dapl::name(state)) {
       Rig rig;
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(close_abruptly_in_every_state) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_handle_that_is_not_an_ep) {
+BOOST_AUTO_TEST_CASE(a_handle_that_is_no_ep) {
   Rig rig;
   const Side side = rig.side();
   REQUIRE_OK(rig.ia->ep_free_func(side.ep));

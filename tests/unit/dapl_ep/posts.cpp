@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(lengths) {
 }
 
 // A transport that does not count its receives queries the core.
-BOOST_AUTO_TEST_CASE(the_core_counts_receives_until_their_completions_are_taken) {
+BOOST_AUTO_TEST_CASE(receives_count_until_their_completions_are_dequeued) {
   fake::Qp& queue = qp(passive.ep);
   BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 0);
   for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(post_recv(passive.ep, to, i));
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(slots) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_of_the_transport_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(a_post_refused_by_the_transport_leaves_no_trace) {
   qp(active.ep).refuse_posts = true;
   CHECK_ERROR(send({from.local(1)}), DAT_INSUFFICIENT_RESOURCES);
   CHECK_ERROR(post_recv(active.ep, to, 1), DAT_INSUFFICIENT_RESOURCES);
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(suppressed_successes_free_their_slots) {
 // A random mixture of suppressed and other requests, checked against a model: exactly those that
 // are not suppressed have events, in posting order, and the ring does not fill up with suppressed
 // ones.
-BOOST_AUTO_TEST_CASE(suppressed_and_others_mixed) {
+BOOST_AUTO_TEST_CASE(suppressed_and_signalled_requests_mix) {
   std::uint32_t random = 12345;
   for (int round = 0; round < 200; ++round) {
     std::vector<std::uint64_t> expected;

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(psp_free_against_its_requests) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(free_against_the_reports_of_the_transport) {
+BOOST_AUTO_TEST_CASE(free_against_transport_reports) {
   const ServiceThread service;
   psp();
   for (int round = 0; round < kRounds; ++round) {

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(free_with_work_and_completions) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(free_a_connected_ep_tells_the_peer) {
+BOOST_AUTO_TEST_CASE(freeing_a_connected_ep_notifies_the_peer) {
   const Side active = side();
   const Side passive = side();
   join(active, passive);

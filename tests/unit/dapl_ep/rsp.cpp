@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(rsp_takes_one_request) {
   REQUIRE_OK(ia->psp_free_func(successor));
 }
 
-BOOST_AUTO_TEST_CASE(rsp_rejected_gives_the_ep_back) {
+BOOST_AUTO_TEST_CASE(rsp_rejected_releases_the_ep) {
   const Side passive = side();
   Buffer buffer(ia, pz);
   REQUIRE_OK(post_recv(passive.ep, buffer, 12));

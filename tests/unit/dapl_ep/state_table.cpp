@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(every_state_with_every_input) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_legal_in_a_state) {
+BOOST_AUTO_TEST_CASE(legal_inputs_of_a_state) {
   const std::set<DAT_EP_STATE> requests = {kCon, kDis};
   const std::set<DAT_EP_STATE> pz = {kUnc, kTen};
   const std::set<DAT_EP_STATE> rest = {kUnc, kRes, kPas, kTen};
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(an_error_names_the_state) {
   BOOST_CHECK_EQUAL(wrong_state(kCon), 0x80070033U);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_state_and_no_input) {
+BOOST_AUTO_TEST_CASE(invalid_states_and_inputs) {
   const volatile int number = 0x7F;  // not an enumerator, as a C program may pass it
   const auto no_state = static_cast<DAT_EP_STATE>(number);
   BOOST_CHECK_EQUAL(std::string(name(no_state)), "(no state)");
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_state_and_no_input) {
     BOOST_CHECK(step(state, static_cast<EpInput>(kEpInputs)).verdict == EpVerdict::kIllegal);
 }
 
-BOOST_AUTO_TEST_CASE(everything_has_a_name_of_its_own) {
+BOOST_AUTO_TEST_CASE(all_names_are_distinct) {
   std::set<std::string> names;
   for (const DAT_EP_STATE state : kEpStates) names.insert(name(state));
   for (int i = 0; i < kEpInputs; ++i) names.insert(name(static_cast<EpInput>(i)));

@@ -22,7 +22,7 @@ Lines about(const Lines& lines, const void* object) {
 
 BOOST_FIXTURE_TEST_SUITE(traces, Rig)
 
-BOOST_AUTO_TEST_CASE(objects_are_made_and_freed) {
+BOOST_AUTO_TEST_CASE(object_creation_and_free) {
   const Traced traced;
   const DAT_PZ_HANDLE zone = ia.pz();
   const Lines made = about(traced.of(Kind::kCreate), zone);
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(objects_are_made_and_freed) {
   BOOST_CHECK_EQUAL(about(traced.of(Kind::kFree), zone).size(), 1U);
 }
 
-BOOST_AUTO_TEST_CASE(calls_and_what_they_return) {
+BOOST_AUTO_TEST_CASE(calls_and_return_codes) {
   const Traced traced;
   DAT_PZ_PARAM param{};
   CHECK_ERROR(ia->pz_query_func(pz, DAT_PZ_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(ipv6_addresses) {
   BOOST_CHECK(ends[0].detail.ends_with(" [2001:0:0:0:0:0:0:1]:9"));
 }
 
-BOOST_AUTO_TEST_CASE(addresses_that_are_not_known) {
+BOOST_AUTO_TEST_CASE(unknown_addresses) {
   const Side active = side();
   const Traced traced;
   dapl::point::connection(ep_object(active.ep), DAT_CONNECTION_EVENT_UNREACHABLE, {}, {});

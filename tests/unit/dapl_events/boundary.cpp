@@ -10,7 +10,7 @@ namespace udapl::test {
 
 BOOST_FIXTURE_TEST_SUITE(boundary, Providers)
 
-BOOST_AUTO_TEST_CASE(what_a_body_returns_or_throws) {
+BOOST_AUTO_TEST_CASE(body_returns_or_throws) {
   const Traced traced;
   CHECK_CODE(dapl::boundary([] { return failure(DAT_INVALID_STATE); }),
              dat_error(DAT_INVALID_STATE));

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(arguments) {
   CHECK_ERROR(ia->evd_modify_cno_func(ia.evd(kSoftware), other.cno()), DAT_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(query_tells_what_it_is_tied_to) {
+BOOST_AUTO_TEST_CASE(query_returns_ia_and_agent) {
   CountingAgent counting;
   DAT_CNO_PARAM param{};
   REQUIRE_OK(ia->cno_query_func(ia.cno(), DAT_CNO_FIELD_ALL, &param));
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(timeouts_answer_queue_empty_without_class_bits) {
   BOOST_CHECK(Clock::now() - begin >= std::chrono::microseconds(kSoon));
 }
 
-BOOST_AUTO_TEST_CASE(a_trigger_sticks_until_one_wait_takes_it) {
+BOOST_AUTO_TEST_CASE(a_trigger_stays_until_one_wait_consumes_it) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE first = ia.evd(kSoftware, 8, cno);
   const DAT_EVD_HANDLE second = ia.evd(kSoftware, 8, cno);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(the_last_evd_releases_waiters_and_not_the_agent) {
   REQUIRE_OK(ia->cno_free_func(cno));          // `counting` is destroyed before the IA is closed
 }
 
-BOOST_AUTO_TEST_CASE(a_freed_evd_is_no_hint) {
+BOOST_AUTO_TEST_CASE(a_freed_evd_is_not_returned_as_hint) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE keeps = ia.evd(kSoftware, 1, cno);
   const DAT_EVD_HANDLE goes = ia.evd(kSoftware, 1, cno);

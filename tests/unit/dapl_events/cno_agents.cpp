@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(an_agent_is_called_once_and_consumes_the_trigger) {
   BOOST_CHECK_EQUAL(counting.calls.load(), 2);
 }
 
-BOOST_AUTO_TEST_CASE(an_agent_and_a_waiter_are_both_told) {
+BOOST_AUTO_TEST_CASE(an_agent_and_a_waiter_are_both_notified) {
   CountingAgent counting;
   const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
   auto waiter = sleeper(ia, cno);

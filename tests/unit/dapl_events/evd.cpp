@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(software_events_keep_their_order_and_fill_the_queue) {
   CHECK_ERROR(ia.post(ia.evd(kDto)), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(completions_come_out_in_order_across_the_stash) {
+BOOST_AUTO_TEST_CASE(completions_are_dequeued_in_order_across_the_stash) {
   for (const bool thread_safe : {true, false}) {
     const OpenIa other(thread_safe);
     const DAT_EVD_HANDLE evd = other.evd(kDto, 100);
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(overflow_of_the_async_evd_loses_events_and_nothing_else) {
   BOOST_CHECK_EQUAL(count, 8);
 }
 
-BOOST_AUTO_TEST_CASE(lost_completions_end_waiting_but_not_dequeuing) {
+BOOST_AUTO_TEST_CASE(lost_completions_end_waits_but_not_dequeues) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 4);
   Completions completions(ia, evd);
   for (std::uint64_t i = 0; i < 5; ++i) completions.push(i);
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(lost_completions_end_waiting_but_not_dequeuing) {
 
 // dat_evd_wait dequeues an event that is already there without becoming the waiter, but not from an
 // unwaitable EVD.
-BOOST_AUTO_TEST_CASE(an_event_that_is_there_is_not_waited_for_on_an_unwaitable_evd) {
+BOOST_AUTO_TEST_CASE(a_queued_event_is_not_returned_by_wait_on_an_unwaitable_evd) {
   for (const unsigned flags : {kDto, kDto | kSoftware}) {
     const DAT_EVD_HANDLE evd = ia.evd(flags, 8);
     Completions completions(ia, evd);
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(an_event_that_is_there_is_not_waited_for_on_an_unwaitable_e
   }
 }
 
-BOOST_AUTO_TEST_CASE(resize_keeps_what_is_queued) {
+BOOST_AUTO_TEST_CASE(resize_keeps_queued_events) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto | kSoftware, 8);
   Completions completions(ia, evd);
   for (std::uintptr_t i = 0; i < 4; ++i) REQUIRE_OK(ia.post(evd, i));
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(resize_keeps_what_is_queued) {
   REQUIRE_OK(ia->evd_resize_func(evd, 1));
 }
 
-BOOST_AUTO_TEST_CASE(free_refuses_what_is_in_use) {
+BOOST_AUTO_TEST_CASE(free_refuses_an_evd_in_use) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware);
   {
     const dapl::Use<dapl::Evd> use(&object(evd));

@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(every_operation_in_every_state) {
   BOOST_CHECK_EQUAL(pairs, (16 * 3 + 8 * 2) * static_cast<int>(kOperations.size()));
 }
 
-BOOST_AUTO_TEST_CASE(operations_on_what_is_no_evd) {
+BOOST_AUTO_TEST_CASE(operations_on_an_invalid_handle) {
   const DAT_EVD_HANDLE dead = ia.evd(DAT_EVD_SOFTWARE_FLAG);
   REQUIRE_OK(ia->evd_free_func(dead));
   for (const DAT_HANDLE handle : {DAT_HANDLE{nullptr}, ia.raw, ia.cno(), dead}) {

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(waits_as_long_as_it_should) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(counts_exactly_what_is_left) {
+BOOST_AUTO_TEST_CASE(counts_remaining_events_exactly) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto | kSoftware, 100);
   Completions completions(ia, evd);
   for (std::uint64_t i = 0; i < 45; ++i) {
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(one_waiter_excludes_others) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(unwaitable_sends_the_waiter_away) {
+BOOST_AUTO_TEST_CASE(set_unwaitable_ends_the_wait) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8);
   auto waiter = sleeper(ia, evd);
   REQUIRE_OK(ia->evd_set_unwaitable_func(evd));
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(closing_the_ia_aborts_waiters) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_takes_the_notification_from_the_cno) {
+BOOST_AUTO_TEST_CASE(a_waiter_gets_the_notification_instead_of_the_cno) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kDto | kSoftware, 8, cno);
   Completions completions(ia, evd);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_takes_the_notification_from_the_cno) {
 
 // While an EVD has a waiter, its CNO is not triggered. An event that arrives after the waiter has
 // given up, but before it has left, must trigger the CNO.
-BOOST_AUTO_TEST_CASE(a_notification_that_a_leaving_waiter_missed_goes_to_the_cno) {
+BOOST_AUTO_TEST_CASE(a_notification_missed_by_a_leaving_waiter_triggers_the_cno) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 4, cno);
   auto& cq = static_cast<fake::Cq&>(*object(evd).cq());
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_notification_that_a_leaving_waiter_missed_goes_to_the_cno
 }
 
 // A wait that begins while another thread closes the IA is aborted.
-BOOST_AUTO_TEST_CASE(nobody_waits_in_an_ia_that_closes) {
+BOOST_AUTO_TEST_CASE(no_wait_begins_in_a_closing_ia) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   object(evd).abort();
   CHECK_ERROR(wait(ia, evd, kForever).code, DAT_ABORT);

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(open_makes_an_async_evd) {
   BOOST_CHECK_EQUAL(evd, ia.async);
 }
 
-BOOST_AUTO_TEST_CASE(handles_point_at_the_table_of_their_name) {
+BOOST_AUTO_TEST_CASE(handles_point_to_their_provider_table) {
   const OpenIa ia;
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware);
   for (const DAT_HANDLE handle : {ia.raw, ia.async, evd}) {
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(graceful_close_needs_everything_freed) {
   BOOST_CHECK(fake::settings().latest == nullptr);  // the adapter has been destroyed
 }
 
-BOOST_AUTO_TEST_CASE(abrupt_close_takes_everything_along) {
+BOOST_AUTO_TEST_CASE(abrupt_close_frees_all_objects) {
   OpenIa ia;
   const DAT_PZ_HANDLE pz = ia.pz();
   const DAT_CNO_HANDLE cno = ia.cno();
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(abrupt_close_takes_everything_along) {
     CHECK_ERROR(ia->get_handle_type_func(handle, &type), DAT_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(all_opens_of_a_name_hear_of_an_async_event) {
+BOOST_AUTO_TEST_CASE(all_opens_of_a_name_get_an_async_event) {
   const OpenIa one;
   const OpenIa two(false);
   fake::settings().latest->catastrophe();
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(all_opens_of_a_name_hear_of_an_async_event) {
   BOOST_CHECK_EQUAL(async_events(two, two.async, 0x8005, two.number, 1), 1);
 }
 
-BOOST_AUTO_TEST_CASE(another_name_hears_nothing) {
+BOOST_AUTO_TEST_CASE(an_open_of_another_name_gets_no_async_event) {
   const DAT_PROVIDER_INFO info = Providers::info("stranger", true);
   dapl::register_provider(fake::provider_kit(), &info, "");
   const DAT_PROVIDER* const table = fake::registered("stranger", true);

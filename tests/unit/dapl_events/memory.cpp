@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(protection_zones) {
   CHECK_ERROR(ia->pz_free_func(pz), DAT_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_reports_exactly_what_was_asked_for) {
+BOOST_AUTO_TEST_CASE(lmr_query_returns_the_requested_attributes) {
   REQUIRE_OK(create_va(memory.data() + 3, 100, DAT_MEM_PRIV_ALL_FLAG));
   BOOST_CHECK(region.lmr_context != 0);
   BOOST_CHECK(region.rmr_context != 0);
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(shared_memory) {
 
 // Without a free descriptor the mappings cannot be read. Memory that is not known to be shared is
 // refused.
-BOOST_AUTO_TEST_CASE(shared_memory_that_cannot_be_looked_at) {
+BOOST_AUTO_TEST_CASE(shared_memory_that_cannot_be_inspected) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const Pages shared(page, MAP_SHARED);
   rlimit before{};
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_behind_everything) {
   CHECK_ERROR(create_shared(reinterpret_cast<void*>(kLastPage), 4096), DAT_INVALID_STATE);
 }
 
-BOOST_AUTO_TEST_CASE(sync_wants_an_ia_and_no_more) {
+BOOST_AUTO_TEST_CASE(sync_needs_only_a_valid_ia) {
   const DAT_LMR_TRIPLET unknown{1, 100, 77};
   for (const auto sync : {ia->lmr_sync_rdma_read_func, ia->lmr_sync_rdma_write_func}) {
     REQUIRE_OK(sync(ia.raw, nullptr, 0));
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(rmr_scopes_that_the_transport_lacks) {
   CHECK_ERROR(none->rmr_create_func(none.pz(), &made), DAT_MODEL_NOT_SUPPORTED);
 }
 
-BOOST_AUTO_TEST_CASE(no_more_than_the_transport_has) {
+BOOST_AUTO_TEST_CASE(object_limits_of_the_transport) {
   fake::settings().attributes.max_lmrs = 1;
   fake::settings().attributes.max_rmrs = 1;
   const OpenIa few;

@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(one_thread_at_a_time) {
   BOOST_CHECK_EQUAL(count, long{kThreads} * kRounds);
 }
 
-BOOST_AUTO_TEST_CASE(every_sleeper_gets_it) {
+BOOST_AUTO_TEST_CASE(every_sleeper_gets_the_lock) {
   Mutex lock;
   int got = 0;
   std::vector<std::thread> threads;
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(every_sleeper_gets_it) {
   BOOST_CHECK_EQUAL(got, 8);
 }
 
-BOOST_AUTO_TEST_CASE(tried_in_vain_while_another_holds_it) {
+BOOST_AUTO_TEST_CASE(try_lock_fails_while_another_thread_holds_it) {
   Mutex lock;
   BOOST_REQUIRE(lock.try_lock());
   bool got = false;

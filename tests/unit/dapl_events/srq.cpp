@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(srq_watermark_and_failure_are_async_events) {
   BOOST_CHECK_EQUAL(param.srq_state, DAT_SRQ_STATE_ERROR);
 }
 
-BOOST_AUTO_TEST_CASE(a_watermark_that_the_transport_refuses_is_not_in_force) {
+BOOST_AUTO_TEST_CASE(a_watermark_refused_by_the_transport_is_not_set) {
   const DAT_SRQ_HANDLE srq = ia.srq(pz, 4);
   auto& queue = static_cast<fake::Srq&>(static_cast<dapl::Srq*>(srq)->queue());
   queue.refuse_watermark = true;

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(scopes_nest) {
 }
 
 // A thread that waits for what it is itself inside waits for itself.
-BOOST_AUTO_TEST_CASE(the_smallest_circle_is_one_thread) {
+BOOST_AUTO_TEST_CASE(the_smallest_cycle_is_one_thread) {
   const int one = 1;
   const Inside inside(&one);
   ForInside wait(&one);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(the_smallest_circle_is_one_thread) {
 
 // The other thread waits for a call that this thread makes; this thread wants to wait for the agent
 // that the other thread is in.
-BOOST_AUTO_TEST_CASE(a_circle_of_two_kinds) {
+BOOST_AUTO_TEST_CASE(a_cycle_of_two_kinds) {
   const int one = 1;
   const pthread_t here = ::pthread_self();
   bool holds = true;
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_circle_of_two_kinds) {
 }
 
 // The same in the other order, with a third thread in between.
-BOOST_AUTO_TEST_CASE(a_circle_of_three) {
+BOOST_AUTO_TEST_CASE(a_cycle_of_three) {
   const int one = 1;
   const int two = 2;
   const int three = 3;

@@ -34,7 +34,7 @@ bool give(Worker& worker, const void* owner, std::function<void()> step) {
 
 BOOST_AUTO_TEST_SUITE(worker)
 
-BOOST_AUTO_TEST_CASE(jobs_are_done_in_order_and_before_the_end) {
+BOOST_AUTO_TEST_CASE(jobs_run_in_order_and_before_destruction) {
   std::vector<int> done;
   {
     Worker worker("test");
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(jobs_are_done_in_order_and_before_the_end) {
   for (int i = 0; i < 100; ++i) BOOST_CHECK_EQUAL(done[i], i);
 }
 
-BOOST_AUTO_TEST_CASE(a_job_may_give_another) {
+BOOST_AUTO_TEST_CASE(a_job_may_queue_another) {
   std::atomic<int> done{0};
   {
     Worker worker("test");
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_job_may_give_another) {
 }
 
 // Jobs of another owner are kept, and so is the one that has begun.
-BOOST_AUTO_TEST_CASE(jobs_that_have_not_begun_can_be_cancelled) {
+BOOST_AUTO_TEST_CASE(queued_jobs_can_be_cancelled) {
   const int one = 1;
   const int other = 2;
   std::atomic<int> done{0};

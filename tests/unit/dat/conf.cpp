@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(duplicates_are_kept_in_order) {
   BOOST_TEST(conf.entries[1].library_path == "second.so");
 }
 
-BOOST_AUTO_TEST_CASE(no_number_of_bad_lines_hides_a_good_one) {
+BOOST_AUTO_TEST_CASE(bad_lines_do_not_hide_good_ones) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\"bad\nbad \"\"\" x\n\\\n\"\n";
   const Conf conf = parse_conf(text + std::string(kGood));

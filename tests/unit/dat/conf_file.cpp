@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(fifo_is_read) {
   BOOST_TEST(file.conf.entries.size() == 5000U);
 }
 
-BOOST_AUTO_TEST_CASE(endless_file_is_given_up) {
+BOOST_AUTO_TEST_CASE(an_endless_file_is_abandoned) {
   const ConfFile file = read_conf_file({"/dev/zero"});
   BOOST_TEST(file.path() == nullptr);
   BOOST_TEST(file.attempts.at(0).failure == "larger than 16 MiB");

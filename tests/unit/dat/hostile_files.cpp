@@ -57,20 +57,20 @@ bool has_control(const std::string& text) {
 
 BOOST_AUTO_TEST_SUITE(hostile_files)
 
-BOOST_FIXTURE_TEST_CASE(a_fifo_that_nobody_writes_to_is_given_up, Fifo) {
+BOOST_FIXTURE_TEST_CASE(a_fifo_without_a_writer_is_abandoned, Fifo) {
   const ConfFile file = read_conf_file({path}, kSoon);
   BOOST_TEST(file.path() == nullptr);
   BOOST_TEST_REQUIRE(file.attempts.size() == 1U);
   BOOST_TEST(file.attempts[0].failure == "it is a pipe or a device that delivered no data in time");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_fifo_whose_writer_says_nothing_is_given_up, Fifo) {
+BOOST_FIXTURE_TEST_CASE(a_fifo_with_a_silent_writer_is_abandoned, Fifo) {
   const Fd writer(::open(path.c_str(), O_RDWR));  // O_RDWR does not wait for a reader
   BOOST_TEST(read_conf_file({path}, kSoon).path() == nullptr);
 }
 
 // As made by bash's <(...): the writer may have ended before the pipe is opened by its name.
-BOOST_AUTO_TEST_CASE(a_pipe_by_its_number_is_read) {
+BOOST_AUTO_TEST_CASE(a_pipe_is_read_by_descriptor_number) {
   int ends[2];
   BOOST_TEST_REQUIRE(::pipe(ends) == 0);
   const Fd reader(ends[0]);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(many_entries_are_listed_in_linear_time) {
   BOOST_TEST(versions.alternatives("ia").size() == kMany);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_terminal_would_obey_is_not_handed_on) {
+BOOST_AUTO_TEST_CASE(terminal_control_characters_are_not_passed_on) {
   const ConfFile file{{{"/etc/\x1b[2J", "\x1b[31mno"}}, {}, false};
   NotFound failure{};
   failure.ia_name = "\x1b]0;name\x07";

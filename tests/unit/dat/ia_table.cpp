@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(lowest_free_number_is_reused) {
     BOOST_TEST(insert(200 + expected) == number(expected));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_in_the_table) {
+BOOST_AUTO_TEST_CASE(handles_not_in_the_table) {
   insert(0);
   for (const DAT_IA_HANDLE handle : {number(0), number(2), number(63), number(64), number(65535),
                                      number(65536), number(UINTPTR_MAX), pointer(1)}) {
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_in_the_table) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(numbers_and_pointers_are_told_apart) {
+BOOST_AUTO_TEST_CASE(numbers_and_pointers_are_distinguished) {
   BOOST_TEST(IaTable::is_number(nullptr));
   BOOST_TEST(IaTable::is_number(number(1)));
   BOOST_TEST(IaTable::is_number(number(65535)));

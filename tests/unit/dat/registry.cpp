@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(library_without_fini_stays_initialised) {
   BOOST_TEST(lib.inits == 1);
 }
 
-BOOST_AUTO_TEST_CASE(fini_that_removes_nothing_is_cleaned_up_after) {
+BOOST_AUTO_TEST_CASE(registrations_left_by_fini_are_removed) {
   fake::Library& lib = world.add_library(0, a);
   lib.fini = nullptr;
   world.configure(line("ia", 0));
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(constructors_and_opens_may_use_the_registry) {
   BOOST_TEST(b.opened == 2);
 }
 
-BOOST_AUTO_TEST_CASE(provider_that_gives_no_ia) {
+BOOST_AUTO_TEST_CASE(provider_that_returns_no_ia) {
   world.configure("");
   DAT_PROVIDER table{};
   table.ia_open_func = [](DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE*, DAT_IA_HANDLE*) {

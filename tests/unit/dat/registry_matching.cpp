@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(exact_minor_is_preferred_wherever_it_stands) {
   BOOST_TEST(world.close(ia) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(chain_passes_over_what_cannot_be_loaded) {
+BOOST_AUTO_TEST_CASE(chain_skips_libraries_that_cannot_be_loaded) {
   fake::Library& lib = world.add_library(1, b);
   world.configure(line("ia", 0) + line("ia", 1));
   BOOST_TEST(world.open("ia", &ia) == 0U);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(chain_passes_over_what_cannot_be_loaded) {
   BOOST_TEST(lib.finis == 1);
 }
 
-BOOST_AUTO_TEST_CASE(chain_passes_over_what_registers_nothing) {
+BOOST_AUTO_TEST_CASE(chain_skips_libraries_that_register_nothing) {
   fake::Library& silent = world.add_library(0);
   fake::Library& other_name = world.add_library(1);
   other_name.init = [&](const DAT_PROVIDER_INFO&, const std::string&) {
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(chain_passes_over_what_registers_nothing) {
   BOOST_TEST(world.close(ia) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(chain_passes_over_what_does_not_open) {
+BOOST_AUTO_TEST_CASE(chain_skips_providers_that_do_not_open) {
   fake::Library& first = world.add_library(0, a);
   world.add_library(1, b);
   world.configure(line("ia", 0) + line("ia", 1));

@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(open_between_last_close_and_fini) {
   BOOST_TEST(world.close(slow_ia) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(ia_is_not_closed_while_it_is_asked) {
+BOOST_AUTO_TEST_CASE(ia_is_not_closed_while_it_is_queried) {
   world.add_library(0, a);
   std::atomic<bool> asked{false}, answer{false};
   a.during_related = [&] {

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(unknown_name_is_explained) {
              "dat:   line 2: api_version is \"u2\", expected u<major>.<minor> as in u2.0\n");
 }
 
-BOOST_AUTO_TEST_CASE(entry_that_is_not_for_us_is_named) {
+BOOST_AUTO_TEST_CASE(skipped_entry_is_named) {
   const ConfFile file = file_with("hidden u2.0 nonthreadsafe nondefault l dapl.2.0 p \"\"\n");
   Report report(file);
   BOOST_TEST(contains(report.explain(unknown_name("hidden")), "line 1: marked nondefault"));
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(library_failure_gives_the_linkers_words_and_not_the_configu
   BOOST_TEST(!contains(text, "dat.conf"));
 }
 
-BOOST_AUTO_TEST_CASE(each_fact_is_told_once) {
+BOOST_AUTO_TEST_CASE(each_fact_is_reported_once) {
   const ConfFile file = file_with("bad\n");
   Report report(file);
   BOOST_TEST(!report.explain(unknown_name("a")).empty());
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(each_fact_is_told_once) {
   BOOST_TEST(contains(report.explain("soft2", failure.passed_over), "liby.so: missing"));
 }
 
-BOOST_AUTO_TEST_CASE(a_malformed_line_of_that_name_is_what_to_correct) {
+BOOST_AUTO_TEST_CASE(the_advice_is_to_correct_a_malformed_line_of_that_name) {
   const ConfFile file = file_with(
       "soft9 u2 nonthreadsafe default l dapl.2.0 p \"\"\n"
       "other u2 nonthreadsafe default l dapl.2.0 p \"\"\n");
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(long_lists_are_cut) {
   BOOST_TEST(contains(told, "and 20 more\n"));
 }
 
-BOOST_AUTO_TEST_CASE(near_names_are_near) {
+BOOST_AUTO_TEST_CASE(near_names_are_similar) {
   const std::vector<std::string> names = {"ofa-v2-ib0", "ofa-v2-ib1", "soft0", "ofa-v2-mlx5_0-1u"};
   const auto meant = [&](const std::string& wanted) { return near_names(wanted, names); };
   BOOST_TEST(meant("ofa-v2-ib2").size() == 2U);

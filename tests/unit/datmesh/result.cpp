@@ -7,7 +7,7 @@
 
 using namespace datmesh;
 
-BOOST_AUTO_TEST_CASE(everybody_meets_everybody_once) {
+BOOST_AUTO_TEST_CASE(each_pair_of_ranks_meets_once) {
   for (std::uint32_t ranks = 1; ranks < 70; ++ranks) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> met;
     for (std::uint32_t step = 0; step < steps_of(ranks); ++step)
@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(everybody_meets_everybody_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(links_arrive_as_they_were) {
+BOOST_AUTO_TEST_CASE(links_survive_packing) {
   const auto links = unpacked(packed({{12.5, 0, ""}, {0, 3.25, "no answer in 5 s"}}), 2);
   BOOST_TEST_REQUIRE(links.size() == 2U);
   BOOST_TEST(links[0].setup_us == 12.5);
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(links_arrive_as_they_were) {
   BOOST_TEST(links[1].problem == "no answer in 5 s");
 }
 
-BOOST_AUTO_TEST_CASE(what_was_not_told_is_trouble) {
+BOOST_AUTO_TEST_CASE(missing_links_are_problems) {
   const auto links = unpacked("1 2 \nnonsense\n", 3);
   BOOST_TEST_REQUIRE(links.size() == 3U);
   BOOST_TEST(links[0].problem.empty());

@@ -20,13 +20,13 @@ std::vector<double> numbers(int count) {
 
 BOOST_AUTO_TEST_SUITE(statistics)
 
-BOOST_AUTO_TEST_CASE(nothing_is_zero) {
+BOOST_AUTO_TEST_CASE(no_values_yield_zero) {
   BOOST_TEST(median_of({}) == 0);
   BOOST_TEST(distribution_of({}).maximum == 0);
   BOOST_TEST(median_interval({}).level == 0);
 }
 
-BOOST_AUTO_TEST_CASE(one_value_is_everything) {
+BOOST_AUTO_TEST_CASE(one_value_is_every_statistic) {
   const Distribution one = distribution_of({7});
   BOOST_TEST(one.minimum == 7);
   BOOST_TEST(one.median == 7);
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(p99_is_not_exceeded_by_99_of_100) {
 
 // According to the tables of the sign test, the interval is bounded by the extremes of 6 values, by
 // the second value from either end of 10, and by the sixth of 20.
-BOOST_AUTO_TEST_CASE(intervals_are_those_of_the_tables) {
+BOOST_AUTO_TEST_CASE(intervals_match_published_tables) {
   const auto check = [](int count, double low, double high, double level) {
     const Interval interval = median_interval(numbers(count));
     BOOST_TEST(interval.low == low);
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(intervals_are_those_of_the_tables) {
   check(20, 6, 15, 0.95861);
 }
 
-BOOST_AUTO_TEST_CASE(few_values_tell_their_level) {
+BOOST_AUTO_TEST_CASE(few_values_state_their_confidence_level) {
   const Interval interval = median_interval({5, 9, 7});
   BOOST_TEST(interval.low == 5);
   BOOST_TEST(interval.high == 9);

@@ -21,7 +21,7 @@ Hello member() {
 
 BOOST_AUTO_TEST_SUITE(wire)
 
-BOOST_AUTO_TEST_CASE(a_hello_arrives_as_it_was) {
+BOOST_AUTO_TEST_CASE(hello_survives_encoding) {
   const auto read = hello_of(encode(member()));
   BOOST_TEST_REQUIRE(read.has_value());
   BOOST_TEST((read->role == Role::kMember));
@@ -31,21 +31,21 @@ BOOST_AUTO_TEST_CASE(a_hello_arrives_as_it_was) {
   BOOST_TEST(read->context == member().context);
 }
 
-BOOST_AUTO_TEST_CASE(an_invitation_arrives_as_it_was) {
+BOOST_AUTO_TEST_CASE(invitation_survives_encoding) {
   const auto read = invitation_of(encode(Invitation{0xfedcba9876543210, 0x80000001}));
   BOOST_TEST_REQUIRE(read.has_value());
   BOOST_TEST(read->address == 0xfedcba9876543210);
   BOOST_TEST(read->context == 0x80000001U);
 }
 
-BOOST_AUTO_TEST_CASE(bytes_that_were_appended_do_no_harm) {
+BOOST_AUTO_TEST_CASE(appended_bytes_are_ignored) {
   const WireBytes bytes = encode(member());
   std::vector<std::byte> padded(bytes.begin(), bytes.end());
   padded.resize(196);
   BOOST_TEST(hello_of(padded).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_too_short_or_of_somebody_else_is_nothing) {
+BOOST_AUTO_TEST_CASE(short_or_foreign_messages_are_rejected) {
   WireBytes bytes = encode(member());
   BOOST_TEST(!hello_of(std::span(bytes).first(bytes.size() - 1)));
   BOOST_TEST(!hello_of({}));
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(what_is_too_short_or_of_somebody_else_is_nothing) {
   BOOST_TEST(!hello_of(bytes));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_beyond_the_limits_is_nothing) {
+BOOST_AUTO_TEST_CASE(messages_beyond_the_limits_are_rejected) {
   const auto refused = [](auto change) {
     Hello hello = member();
     change(hello.what);

@@ -82,7 +82,7 @@ struct Starved : Places {
   }
 };
 
-BOOST_FIXTURE_TEST_SUITE(want_of_memory, Starved)
+BOOST_FIXTURE_TEST_SUITE(out_of_memory, Starved)
 
 BOOST_AUTO_TEST_CASE(a_request_to_a_psp) {
   psp();
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_request_to_a_psp) {
   REQUIRE_OK(ia->cr_reject_func(take_cr(), 0, nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(a_request_that_brings_an_ep) {
+BOOST_AUTO_TEST_CASE(a_request_with_a_provider_ep) {
   psp(kService, DAT_PSP_PROVIDER_FLAG);
   int failures = 0;
   while (failures < 50 && refused(failures + 1)) ++failures;
