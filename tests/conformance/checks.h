@@ -37,7 +37,7 @@ std::string take_skip_reasons();
 std::string describe(DAT_RETURN rc);
 
 // Returns whether the code means that the function, or the type of object, is not implemented.
-bool is_lacking(DAT_RETURN rc);
+bool is_unsupported(DAT_RETURN rc);
 
 // The bodies of the macros below. They are out of line because Boost's own macros, expanded a
 // thousand times, are slow to compile. `where` is "file:line: call".

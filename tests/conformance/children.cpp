@@ -18,7 +18,7 @@ namespace conformance {
 
 namespace {
 
-constexpr unsigned kHangs = 60;  // seconds after which a child counts as hung
+constexpr unsigned kHangLimit = 60;  // seconds after which a child counts as hung
 
 // A process that runs `body` and then calls exit(), unless `body` ends it. `body` returns what went
 // wrong, or an empty string.
@@ -31,14 +31,14 @@ class Child {
     pid_ = ::fork();
     BOOST_REQUIRE_GE(pid_, 0);
     if (pid_ == 0) {
-      ::alarm(kHangs);
+      ::alarm(kHangLimit);
       ::close(ends[0]);
       const std::string wrong = body();
-      const ssize_t told = ::write(ends[1], wrong.data(), wrong.size());
-      std::exit(told < 0 ? 1 : 0);  // with all handlers and static destructors
+      const ssize_t written = ::write(ends[1], wrong.data(), wrong.size());
+      std::exit(written < 0 ? 1 : 0);  // with all handlers and static destructors
     }
     ::close(ends[1]);
-    told_ = ends[0];
+    output_fd_ = ends[0];
   }
   ~Child() {
     if (pid_ > 0) ::kill(pid_, SIGKILL);
@@ -50,7 +50,7 @@ class Child {
   void expect_good_end() {
     std::string wrong;
     char buffer[1024];
-    for (ssize_t n; (n = ::read(told_, buffer, sizeof buffer)) > 0;)
+    for (ssize_t n; (n = ::read(output_fd_, buffer, sizeof buffer)) > 0;)
       wrong.append(buffer, static_cast<std::size_t>(n));
     BOOST_TEST(wrong.empty(), wrong);
     const int status = wait();
@@ -64,12 +64,12 @@ class Child {
     int status = 0;
     BOOST_TEST(::waitpid(pid_, &status, 0) == pid_);
     pid_ = 0;
-    ::close(told_);
+    ::close(output_fd_);
     return status;
   }
 
   pid_t pid_ = 0;
-  int told_ = -1;
+  int output_fd_ = -1;
 };
 
 void transfer(Pair& pair) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kSize = 256 * 1024;
 
 // Gives messages time to arrive before a receive is posted.
-void let_it_arrive() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+void wait_for_arrival() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
 DAT_EP_ATTR deep_attr() {
   const Ia ia;
@@ -53,7 +53,7 @@ struct Early : private Deep, Pair {
   // Sends `count` messages, all of them posted before the first receive.
   void run(std::uint64_t count, std::size_t length) {
     for (std::uint64_t i = 0; i < count; ++i) REQUIRE_OK(send(i, length));
-    let_it_arrive();
+    wait_for_arrival();
     for (std::uint64_t i = 0; i < count; ++i) receive(i, length);
     for (std::uint64_t i = 0; i < count; ++i) expect_dto(active.request_evd, DAT_DTO_SUCCESS, i);
     expect_silence(passive.recv_evd);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(early_messages_among_writes) {
     REQUIRE_OK(early.send(2 * i, 500));
     REQUIRE_OK(early.active.post_write(word, early.area.remote(8, 8 * i), 2 * i + 1));
     REQUIRE_OK(early.active.post_send(early.out, 0, 100));  // arrives after the Write is placed
-    let_it_arrive();
+    wait_for_arrival();
     BOOST_CHECK(early.area.bytes[8 * i] == 0);
     early.receive(2 * i, 500);
     REQUIRE_OK(early.passive.post_recv(early.in, kSize, 200));
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(early_message_and_reads_of_both_sides) {
   early.area.fill(9);
   REQUIRE_OK(early.send(1, 5000));
   REQUIRE_OK(early.active.post_read(sink, early.area.remote(4096), 2));
-  let_it_arrive();
+  wait_for_arrival();
   REQUIRE_OK(early.passive.post_read(back, early.out.remote(4096), 3));
   expect_dto(early.passive.request_evd, DAT_DTO_SUCCESS, 3);
   BOOST_CHECK(back.holds(1, 4096));
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(early_messages_both_ways) {
     REQUIRE_OK(early.send(i, 3000));
     REQUIRE_OK(early.passive.post_send(there, 4000, 100 + i));
   }
-  let_it_arrive();
+  wait_for_arrival();
   for (std::uint64_t i = 0; i < 20; ++i) {
     REQUIRE_OK(early.active.post_recv(here, 4096, 200 + i));
     expect_dto(early.active.recv_evd, DAT_DTO_SUCCESS, 200 + i);
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(early_message_then_disconnect) {
   for (const DAT_CLOSE_FLAGS flags : {DAT_CLOSE_ABRUPT_FLAG, DAT_CLOSE_GRACEFUL_FLAG}) {
     Early early;  // the receiver ends the connection
     for (std::uint64_t i = 0; i < 5; ++i) REQUIRE_OK(early.send(i, 1000));
-    let_it_arrive();
+    wait_for_arrival();
     REQUIRE_OK(dat_ep_disconnect(early.passive.ep, flags));
     expect_connection_end(early.passive.connect_evd);
     expect_connection_end(early.active.connect_evd);
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(early_message_of_a_sender_that_disconnects) {
     return;
   }
   REQUIRE_OK(dat_ep_disconnect(early.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
-  let_it_arrive();
+  wait_for_arrival();
   early.receive(1, 1000);
   expect_connection_end(early.passive.connect_evd);
   expect_connection_end(early.active.connect_evd);
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(early_message_and_reconnect) {
     pair.connect();
     out.fill(round);
     REQUIRE_OK(pair.active.post_send(out, 64, round));
-    let_it_arrive();
+    wait_for_arrival();
     if (round % 2 == 0) {
       REQUIRE_OK(pair.passive.post_recv(in, 64, round));
       expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, round);
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(early_messages_for_an_srq) {
   }
   for (std::uint64_t n = 0; n < 4; ++n)
     for (int i = 0; i < kEps; ++i) REQUIRE_OK(senders[i]->post_send(out, 10 + n, n));
-  let_it_arrive();
+  wait_for_arrival();
   for (std::uint64_t n = 0; n < 4 * kEps; ++n) {
     DAT_LMR_TRIPLET segment = in.local();
     REQUIRE_OK(dat_srq_post_recv(srq, 1, &segment, cookie(n)));

@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(ep_status_idle_sense, *covers("ofa_2_1_13_idle_flags")) {
   BOOST_CHECK_EQUAL(status_of(end.ep).recv_idle, DAT_FALSE);
   REQUIRE_OK(with.post_stalled_send(2));
   BOOST_CHECK_EQUAL(status_of(end.ep).request_idle, DAT_FALSE);
-  with.let_go();
+  with.unblock_peer();
   expect_dto(end.request_evd, DAT_DTO_SUCCESS, 2);
   BOOST_CHECK_EQUAL(status_of(end.ep).request_idle, DAT_TRUE);
   REQUIRE_OK(dat_ep_disconnect(end.ep, DAT_CLOSE_ABRUPT_FLAG));

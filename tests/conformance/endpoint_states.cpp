@@ -98,7 +98,7 @@ DAT_RETURN dup_connect(Subject& s) {
   return dat_ep_dup_connect(s.ep, s.other_active.ep, kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT);
 }
 
-DAT_RETURN be_dup_ep(Subject& s) {
+DAT_RETURN dup_connect_to(Subject& s) {
   s.other_active.create(s.pair.ia, s.pair.pz, nullptr);
   return dat_ep_dup_connect(s.other_active.ep, s.ep, kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT);
 }
@@ -215,7 +215,7 @@ void other_is_connecting(Subject& s) {
 }
 
 // PSPs and CSPs share ports, but need not understand each other. There must be some answer.
-void has_connected_somehow(Subject& s) {
+void is_connecting_or_connected(Subject& s) {
   const DAT_EP_STATE state = ep_state(s.ep);
   BOOST_CHECK(state == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING ||
               state == DAT_EP_STATE_DISCONNECTED);
@@ -280,20 +280,20 @@ std::ostream& operator<<(std::ostream& out, const Operation& operation) {
   return out << operation.name;
 }
 
-constexpr bool kMayLack = true;
+constexpr bool kOptional = true;
 constexpr Operation kOperations[] = {
     // columns: UNC RES PAS TEN ACT CMP CON DPD DIS
     {"post_recv", "YYYYYYYYF", post_recv, nullptr, recv_is_flushed, false},
     {"post_send", "NNNNNNYNF", post_send, nullptr, request_is_flushed, false},
-    {"send_inv", "NNNNNNYNF", post_send_invalidate, nullptr, request_is_flushed, kMayLack},
+    {"send_inv", "NNNNNNYNF", post_send_invalidate, nullptr, request_is_flushed, kOptional},
     {"rdma_write", "NNNNNNYNF", post_write, nullptr, request_is_flushed, false},
     {"rdma_read", "NNNNNNYNF", post_read, nullptr, request_is_flushed, false},
-    {"read_to_rmr", "NNNNNNYNF", post_read_to_rmr, nullptr, request_is_flushed, kMayLack},
-    {"rmr_bind", "NNNNNNYNF", bind, nullptr, bind_is_flushed, kMayLack},
+    {"read_to_rmr", "NNNNNNYNF", post_read_to_rmr, nullptr, request_is_flushed, kOptional},
+    {"rmr_bind", "NNNNNNYNF", bind, nullptr, bind_is_flushed, kOptional},
     {"connect", "YNNNNNNNN", connect, is_connecting, nullptr, false},
     {"dup_connect", "YNNNNNNNN", dup_connect, is_connecting, nullptr, false},
-    {"common_connect", "YNNNNNNNN", common_connect, has_connected_somehow, nullptr, kMayLack},
-    {"be dup_ep", "NNNNNNYNN", be_dup_ep, other_is_connecting, nullptr, false},
+    {"common_connect", "YNNNNNNNN", common_connect, is_connecting_or_connected, nullptr, kOptional},
+    {"be dup_ep", "NNNNNNYNN", dup_connect_to, other_is_connecting, nullptr, false},
     {"rsp_create", "YNNNNNNNN", reserve, is_reserved, nullptr, false},
     {"cr_accept naming it", "YNNNNNNNN", accept_other, is_established, nullptr, false},
     {"cr_accept of its own CR", "--YY-----", accept_own, is_established, nullptr, false},
@@ -304,8 +304,8 @@ constexpr Operation kOperations[] = {
     {"modify PZ", "YNNYNNNNN", modify_pz, has_other_pz, nullptr, false},
     {"modify EVDs", "YYYYNNNNN", modify_evd, has_other_evd, nullptr, false},
     {"modify attributes", "YYYYNNNNN", modify_attribute, has_attribute, nullptr, false},
-    {"set_watermark", "YYYYYYYYY", set_watermark, nullptr, nullptr, kMayLack},
-    {"recv_query", "YYYYYYYYY", recv_query, nullptr, nullptr, kMayLack},
+    {"set_watermark", "YYYYYYYYY", set_watermark, nullptr, nullptr, kOptional},
+    {"recv_query", "YYYYYYYYY", recv_query, nullptr, nullptr, kOptional},
     {"query", "YYYYYYYYY", query, nullptr, nullptr, false},
     {"get_status", "YYYYYYYYY", get_status, nullptr, nullptr, false},
     {"contexts", "YYYYYYYYY", contexts, nullptr, nullptr, false},
@@ -327,12 +327,12 @@ void try_in(DAT_EP_STATE state, const Operation& operation) {
     return;
   const DAT_RETURN rc = operation.run(subject);
   if (operation.optional &&
-      skip_unless(!is_lacking(rc), std::string("the IA has no ") + operation.name))
+      skip_unless(!is_unsupported(rc), std::string("the IA has no ") + operation.name))
     return;
   const char answer = operation.answers[column(state)];
   if (answer == 'N') {
     // A race remains: if the state ends after it was checked, the result is that of the next state.
-    if (rc == DAT_SUCCESS && passes_by_itself(state) &&
+    if (rc == DAT_SUCCESS && is_transient(state) &&
         skip_unless(ep_state(subject.ep) == state, "the state passed during the call"))
       return;
     CHECK_TYPE(rc, DAT_INVALID_STATE);

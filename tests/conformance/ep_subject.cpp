@@ -16,7 +16,7 @@ Subject::Subject(DAT_EP_STATE state)
       buffer(pair.ia, pair.pz, kSize),
       other_pz(make_pz(pair.ia)),
       other_evd(make_evd(pair.ia, DAT_EVD_DTO_FLAG)) {
-  bring_to(state);
+  reach(state);
   reached = ep != DAT_HANDLE_NULL && ep_state(ep) == state;
 }
 
@@ -63,7 +63,7 @@ void Subject::use(End& one) {
   ep = one.ep;
 }
 
-void Subject::bring_to(DAT_EP_STATE state) {
+void Subject::reach(DAT_EP_STATE state) {
   use(pair.passive);
   switch (state) {
     case DAT_EP_STATE_RESERVED:

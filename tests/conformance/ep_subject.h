@@ -10,7 +10,7 @@ namespace conformance {
 
 // These two states end by themselves, but not while the peer is stopped. COMPLETION_PENDING may end
 // even then, if the adapter answers without the peer's process.
-inline bool passes_by_itself(DAT_EP_STATE state) {
+inline bool is_transient(DAT_EP_STATE state) {
   return state == DAT_EP_STATE_COMPLETION_PENDING || state == DAT_EP_STATE_DISCONNECT_PENDING;
 }
 
@@ -52,7 +52,7 @@ struct Subject {
 
  private:
   void use(End& one);
-  void bring_to(DAT_EP_STATE state);
+  void reach(DAT_EP_STATE state);
   DAT_CONN_QUAL reserve();
   // Obtains an EP created by the provider, and gives it the PZ and the EVDs that it needs.
   void take_provider_ep();

@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(evd_wait_total_timeout, *covers("ofa_2_2_02_total_timeout")
   Ia ia;
   const Evd evd = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 64);
   std::atomic<bool> stop{false};
-  std::thread teaser([&] {  // wake-ups that never satisfy the threshold must not restart the clock
+  std::thread waker([&] {  // wake-ups that never satisfy the threshold must not restart the clock
     for (int i = 0; i < 30 && !stop; ++i) {
       post_software(evd, 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -205,9 +205,9 @@ BOOST_AUTO_TEST_CASE(evd_wait_total_timeout, *covers("ofa_2_2_02_total_timeout")
   DAT_EVENT event;
   DAT_COUNT more = -1;
   CHECK_TYPE(dat_evd_wait(evd, 50 * kMillisecond, 60, &event, &more), DAT_TIMEOUT_EXPIRED);
-  BOOST_CHECK_LT(more, 30);  // the wait timed out while the teaser was still posting
+  BOOST_CHECK_LT(more, 30);  // the wait timed out while the waker was still posting
   stop = true;
-  teaser.join();
+  waker.join();
 }
 
 namespace {
@@ -223,7 +223,7 @@ DAT_EVENT repeat(Wait wait) {
 }
 
 // The next event of `evd`, obtained with waits of one microsecond each.
-DAT_EVENT by_short_waits(DAT_EVD_HANDLE evd) {
+DAT_EVENT wait_repeatedly(DAT_EVD_HANDLE evd) {
   return repeat([&](DAT_EVENT* event) {
     DAT_COUNT more = 0;
     return dat_evd_wait(evd, 1, 1, event, &more) == DAT_SUCCESS;
@@ -240,16 +240,17 @@ BOOST_AUTO_TEST_CASE(evd_wait_short_waits_make_progress) {
   REQUIRE_OK(pair.passive.post_recv(in, 64, 1));
   REQUIRE_OK(dat_ep_connect(pair.active.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
                             0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-  const DAT_EVENT request = by_short_waits(pair.cr_evd);
+  const DAT_EVENT request = wait_repeatedly(pair.cr_evd);
   BOOST_REQUIRE_EQUAL(request.event_number, DAT_CONNECTION_REQUEST_EVENT);
   REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, pair.passive.ep, 0,
                            nullptr));
   for (const End* const end : {&pair.active, &pair.passive})
-    BOOST_REQUIRE_EQUAL(by_short_waits(end->connect_evd).event_number,
+    BOOST_REQUIRE_EQUAL(wait_repeatedly(end->connect_evd).event_number,
                         DAT_CONNECTION_EVENT_ESTABLISHED);
   REQUIRE_OK(pair.active.post_send(out, 64, 2));
-  BOOST_CHECK_EQUAL(by_short_waits(pair.passive.recv_evd).event_number, DAT_DTO_COMPLETION_EVENT);
-  BOOST_CHECK_EQUAL(by_short_waits(pair.active.request_evd).event_number, DAT_DTO_COMPLETION_EVENT);
+  BOOST_CHECK_EQUAL(wait_repeatedly(pair.passive.recv_evd).event_number, DAT_DTO_COMPLETION_EVENT);
+  BOOST_CHECK_EQUAL(wait_repeatedly(pair.active.request_evd).event_number,
+                    DAT_DTO_COMPLETION_EVENT);
   pair.disconnect();
 }
 

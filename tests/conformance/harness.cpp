@@ -49,7 +49,7 @@ std::string describe(DAT_RETURN rc) {
   return text;
 }
 
-bool is_lacking(DAT_RETURN rc) {
+bool is_unsupported(DAT_RETURN rc) {
   return DAT_GET_TYPE(rc) == DAT_MODEL_NOT_SUPPORTED ||
          DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_NOT_IMPLEMENTED);
 }

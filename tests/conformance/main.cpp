@@ -224,12 +224,12 @@ void apply(const Quirks& quirks, const Command& command, const Results& results)
     ut::test_unit& unit = ut::framework::get(id, ut::TUT_CASE);
     const std::string quirk(quirks.reason(unit.full_name()));
     if (quirk.empty() && !command.fail_fast) continue;
-    unit.add_precondition([quirk, &results](ut::test_unit_id asked) {
+    unit.add_precondition([quirk, &results](ut::test_unit_id test_id) {
       std::string reason = quirk;
       if (reason.empty() && results.count(Outcome::kFailed) > 0) reason = kAfterFailure;
       boost::test_tools::assertion_result run(reason.empty());
       if (run) return run;
-      std::printf("SKIPPED %s: %s\n", ut::framework::get(asked, ut::TUT_CASE).full_name().c_str(),
+      std::printf("SKIPPED %s: %s\n", ut::framework::get(test_id, ut::TUT_CASE).full_name().c_str(),
                   reason.c_str());
       run.message() << reason;
       return run;

@@ -25,7 +25,7 @@ namespace {
 constexpr int kChannelPatience = 60'000;  // ms: longer than any step of a test
 constexpr int kFirstPatience = 5'000;     // ms: for the driver to send the name of its test
 constexpr int kMostPartners = 64;         // at a time
-constexpr int kPauseForWant = 100;        // ms: if descriptors or memory have run out
+constexpr int kRetryPause = 100;          // ms: if descriptors or memory have run out
 
 // The channel of the current test and, in the driver, the process at its other end.
 int channel = -1;
@@ -142,7 +142,7 @@ int serve(int port) {
         return 2;
       }
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-        ::poll(nullptr, 0, kPauseForWant);
+        ::poll(nullptr, 0, kRetryPause);
       continue;  // the error concerns that connection only
     }
     ::setsockopt(driver, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -78,7 +78,7 @@ bool sends_wait_for_receives() {
 }
 
 DAT_CR_HANDLE PairWithProcess::start_and_take_cr() {
-  if (!peer) peer.emplace(pair.conn_qual, kSmall, PeerProcess::Receive::kAtOnce);
+  if (!peer) peer.emplace(pair.conn_qual, kSmall, PeerProcess::Receive::kImmediately);
   const auto event = next_event(pair.cr_evd, kStartOfProcess);
   BOOST_REQUIRE_MESSAGE(event, "the peer's process did not connect");
   const DAT_CR_HANDLE cr = event->event_data.cr_arrival_event_data.cr_handle;
@@ -96,7 +96,7 @@ void PairWithProcess::connect_stalled() {
   const std::size_t size = withhold ? kSmall : kLarge;
   message.emplace(pair.ia, pair.pz, size);
   peer.emplace(pair.conn_qual, size,
-               withhold ? PeerProcess::Receive::kWhenTold : PeerProcess::Receive::kAtOnce);
+               withhold ? PeerProcess::Receive::kOnSignal : PeerProcess::Receive::kImmediately);
   REQUIRE_OK(dat_cr_accept(start_and_take_cr(), pair.passive.ep, 0, nullptr));
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   if (!withhold) peer->stop();
@@ -106,7 +106,7 @@ DAT_RETURN PairWithProcess::post_stalled_send(std::uint64_t cookie_value) {
   return pair.passive.post_send(*message, message->bytes.size(), cookie_value);
 }
 
-void PairWithProcess::let_go() {
+void PairWithProcess::unblock_peer() {
   if (sends_wait_for_receives())
     peer->post_receive();
   else
@@ -125,22 +125,22 @@ BOOST_AUTO_TEST_CASE(connect) {
   std::size_t size = 0;
   int receive = 0;
   BOOST_REQUIRE_EQUAL(std::sscanf(order, "%llu %zu %d", &conn_qual, &size, &receive), 3);
-  sigset_t told;  // blocked before the provider starts its threads, which inherit the mask
-  ::sigemptyset(&told);
-  ::sigaddset(&told, kPostReceive);
-  ::pthread_sigmask(SIG_BLOCK, &told, nullptr);
+  sigset_t signals;  // blocked before the provider starts its threads, which inherit the mask
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, kPostReceive);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   Ia ia;
   const Pz pz = make_pz(ia);
   Buffer memory(ia, pz, size);
   End end;
   end.create(ia, pz, nullptr);
-  const bool at_once = receive == static_cast<int>(PeerProcess::Receive::kAtOnce);
+  const bool at_once = receive == static_cast<int>(PeerProcess::Receive::kImmediately);
   if (at_once) REQUIRE_OK(end.post_recv(memory, size, 1));
   DAT_RMR_TRIPLET where = memory.remote(size);
   REQUIRE_OK(dat_ep_connect(end.ep, ia.attr.ia_address_ptr, conn_qual, DAT_TIMEOUT_INFINITE,
                             sizeof where, &where, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
   int signal = 0;
-  if (!at_once && ::sigwait(&told, &signal) == 0) REQUIRE_OK(end.post_recv(memory, size, 1));
+  if (!at_once && ::sigwait(&signals, &signal) == 0) REQUIRE_OK(end.post_recv(memory, size, 1));
   for (;;) ::pause();
 }
 

@@ -16,7 +16,7 @@ namespace conformance {
 // Stopping the peer holds a connection in a state that otherwise ends by itself.
 class PeerProcess {
  public:
-  enum class Receive { kAtOnce, kWhenTold };
+  enum class Receive { kImmediately, kOnSignal };
 
   PeerProcess(DAT_CONN_QUAL conn_qual, std::size_t memory, Receive receive);
   ~PeerProcess() { kill(); }
@@ -25,7 +25,7 @@ class PeerProcess {
 
   void stop();          // on return none of its threads runs
   void resume();        // after stop()
-  void post_receive();  // with Receive::kWhenTold: makes the peer post its receive soon
+  void post_receive();  // with Receive::kOnSignal: makes the peer post its receive soon
   void kill();          // with SIGKILL; on return the process has ended
 
  private:
@@ -45,11 +45,12 @@ struct PairWithProcess {
   // Starts the peer. Returns its request, which is not answered yet.
   DAT_CR_HANDLE start_and_take_cr();
 
-  // Connects passive to a peer that takes no message until let_go().
+  // Connects passive to a peer that takes no message until unblock_peer().
   void connect_stalled();
-  // Posts a Send on passive. It stays outstanding until let_go(), as do requests posted after it.
+  // Posts a Send on passive. It stays outstanding until unblock_peer(), as do requests posted after
+  // it.
   DAT_RETURN post_stalled_send(std::uint64_t cookie_value);
-  void let_go();
+  void unblock_peer();
 
   Pair pair;
   DAT_RMR_TRIPLET memory{};       // the peer's memory, once its request has arrived

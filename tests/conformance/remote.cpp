@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(rem_reject) {
 BOOST_AUTO_TEST_CASE(rem_no_listener) {
   const Side side;
   if (side.driver) {
-    const auto nobody = side.receive_value<DAT_CONN_QUAL>();
-    REQUIRE_OK(side.start_connect_to(nobody));
+    const auto unused = side.receive_value<DAT_CONN_QUAL>();
+    REQUIRE_OK(side.start_connect_to(unused));
     expect_event(side.end.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
   } else {
     side.send_value(fresh_conn_qual());
@@ -216,15 +216,15 @@ BOOST_AUTO_TEST_CASE(rem_rmr) {
   } else {
     data.fill(6);
     const DAT_LMR_TRIPLET range = data.local();
-    DAT_RMR_TRIPLET told = data.remote(4096);
+    DAT_RMR_TRIPLET window = data.remote(4096);
     const auto bind = [&](const DAT_LMR_TRIPLET& what) {
       REQUIRE_OK(dat_rmr_bind(rmr, data.lmr, &what, DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA,
                               side.end.ep, cookie(7), DAT_COMPLETION_DEFAULT_FLAG,
-                              &told.rmr_context));
+                              &window.rmr_context));
       expect_event(side.end.request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
     };
     bind(range);
-    side.send_value(told);
+    side.send_value(window);
     side.sync();
     bind(data.local(0));
     side.sync();

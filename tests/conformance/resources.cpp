@@ -70,14 +70,14 @@ namespace {
 
 using Call = std::function<DAT_RETURN()>;
 
-constexpr int kMostAllocations = 500;
+constexpr int kMaxAllocations = 500;
 constexpr const char* kOwnMemory = "the provider does not take memory from operator new here";
 
 // Lets the first, the second, ... allocation of the call fail, until the call makes fewer
 // allocations; then it must succeed. Returns how often it failed.
-int starve(const char* what, const Call& call) {
+int fail_each_allocation(const char* what, const Call& call) {
   int refusals = 0;
-  for (int n = 1; n < kMostAllocations; ++n) {
+  for (int n = 1; n < kMaxAllocations; ++n) {
     failed = 0;
     fails_at = n;
     const DAT_RETURN rc = call();
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(res_memory_ia) {
   std::string name = options().ia;
   DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-  const int refusals = starve("dat_ia_openv", [&] {
+  const int refusals = fail_each_allocation("dat_ia_openv", [&] {
     async = DAT_HANDLE_NULL;
     return dat_ia_openv(name.data(), 8, &async, &ia, DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
                         options().thread_safe);
@@ -155,17 +155,19 @@ BOOST_AUTO_TEST_CASE(res_memory_ia) {
 BOOST_AUTO_TEST_CASE(res_memory_objects) {
   const Ia ia;
   Pz pz;
-  int refusals = starve("dat_pz_create", [&] { return dat_pz_create(ia, pz.out()); });
+  int refusals = fail_each_allocation("dat_pz_create", [&] { return dat_pz_create(ia, pz.out()); });
   Cno cno;
-  refusals += starve("dat_cno_create",
-                     [&] { return dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()); });
+  refusals += fail_each_allocation("dat_cno_create", [&] {
+    return dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out());
+  });
   Cno fd_cno;
   DAT_FD fd = -1;
-  refusals += starve("dat_cno_fd_create", [&] { return dat_cno_fd_create(ia, &fd, fd_cno.out()); });
+  refusals += fail_each_allocation("dat_cno_fd_create",
+                                   [&] { return dat_cno_fd_create(ia, &fd, fd_cno.out()); });
   Evd evd;
-  refusals += starve("dat_evd_create",
-                     [&] { return dat_evd_create(ia, 16, cno, DAT_EVD_DTO_FLAG, evd.out()); });
-  refusals += starve("dat_evd_resize", [&] { return dat_evd_resize(evd, 5000); });
+  refusals += fail_each_allocation(
+      "dat_evd_create", [&] { return dat_evd_create(ia, 16, cno, DAT_EVD_DTO_FLAG, evd.out()); });
+  refusals += fail_each_allocation("dat_evd_resize", [&] { return dat_evd_resize(evd, 5000); });
   char bytes[64];
   DAT_REGION_DESCRIPTION region{};
   region.for_va = bytes;
@@ -174,22 +176,24 @@ BOOST_AUTO_TEST_CASE(res_memory_objects) {
   DAT_RMR_CONTEXT remote = 0;
   DAT_VLEN length = 0;
   DAT_VADDR address = 0;
-  refusals += starve("dat_lmr_create", [&] {
+  refusals += fail_each_allocation("dat_lmr_create", [&] {
     return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, sizeof bytes, pz, DAT_MEM_PRIV_ALL_FLAG,
                           DAT_VA_TYPE_VA, lmr.out(), &context, &remote, &length, &address);
   });
   Rmr rmr;
   Rmr rmr_for_ep;
   if (ia.attr.max_rmrs > 0)
-    refusals += starve("dat_rmr_create", [&] { return dat_rmr_create(pz, rmr.out()); });
+    refusals +=
+        fail_each_allocation("dat_rmr_create", [&] { return dat_rmr_create(pz, rmr.out()); });
   if (ia.attr.max_rmrs > 1 && (ia.provider().rmr_scope_supported & DAT_RMR_SCOPE_EP) != 0)
-    refusals += starve("dat_rmr_create_for_ep",
-                       [&] { return dat_rmr_create_for_ep(pz, rmr_for_ep.out()); });
+    refusals += fail_each_allocation("dat_rmr_create_for_ep",
+                                     [&] { return dat_rmr_create_for_ep(pz, rmr_for_ep.out()); });
   Srq srq;
   DAT_SRQ_ATTR attr{8, 1, DAT_SRQ_LW_DEFAULT};
   if (ia.attr.max_srqs > 0) {
-    refusals += starve("dat_srq_create", [&] { return dat_srq_create(ia, pz, &attr, srq.out()); });
-    refusals += starve("dat_srq_resize", [&] { return dat_srq_resize(srq, 64); });
+    refusals += fail_each_allocation("dat_srq_create",
+                                     [&] { return dat_srq_create(ia, pz, &attr, srq.out()); });
+    refusals += fail_each_allocation("dat_srq_resize", [&] { return dat_srq_resize(srq, 64); });
   }
   if (skip_unless(refusals > 0, kOwnMemory)) return;
 }
@@ -201,11 +205,11 @@ BOOST_AUTO_TEST_CASE(res_memory_ep) {
   const Evd connect_evd = make_evd(ia, DAT_EVD_CONNECTION_FLAG);
   const DAT_EP_ATTR attr = default_ep_attr(ia);
   Ep ep;
-  int refusals = starve("dat_ep_create", [&] {
+  int refusals = fail_each_allocation("dat_ep_create", [&] {
     return dat_ep_create(ia, pz, evd, evd, connect_evd, &attr, ep.out());
   });
   Ep deaf;  // without EVDs for its completions
-  refusals += starve("dat_ep_create without EVDs", [&] {
+  refusals += fail_each_allocation("dat_ep_create without EVDs", [&] {
     return dat_ep_create(ia, pz, nullptr, nullptr, connect_evd, nullptr, deaf.out());
   });
   Srq srq;
@@ -213,7 +217,7 @@ BOOST_AUTO_TEST_CASE(res_memory_ep) {
   DAT_SRQ_ATTR srq_attr{8, 1, DAT_SRQ_LW_DEFAULT};
   if (ia.attr.max_srqs > 0) {
     REQUIRE_OK(dat_srq_create(ia, pz, &srq_attr, srq.out()));
-    refusals += starve("dat_ep_create_with_srq", [&] {
+    refusals += fail_each_allocation("dat_ep_create_with_srq", [&] {
       return dat_ep_create_with_srq(ia, pz, evd, evd, connect_evd, srq, &attr, sharing.out());
     });
     REQUIRE_OK(dat_ep_free(sharing.release()));
@@ -224,22 +228,22 @@ BOOST_AUTO_TEST_CASE(res_memory_ep) {
 BOOST_AUTO_TEST_CASE(res_memory_service_points) {
   Pair pair;
   Psp psp;
-  int refusals = starve("dat_psp_create", [&] {
+  int refusals = fail_each_allocation("dat_psp_create", [&] {
     return dat_psp_create(pair.ia, fresh_conn_qual(), pair.cr_evd, DAT_PSP_CONSUMER_FLAG,
                           psp.out());
   });
   Psp any;
   DAT_CONN_QUAL conn_qual = 0;
-  refusals += starve("dat_psp_create_any", [&] {
+  refusals += fail_each_allocation("dat_psp_create_any", [&] {
     return dat_psp_create_any(pair.ia, &conn_qual, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, any.out());
   });
   Rsp rsp;
-  refusals += starve("dat_rsp_create", [&] {
+  refusals += fail_each_allocation("dat_rsp_create", [&] {
     return dat_rsp_create(pair.ia, fresh_conn_qual(), pair.passive.ep, pair.cr_evd, rsp.out());
   });
   DAT_COMM comm{pair.ia.attr.ia_address_ptr->sa_family, SOCK_STREAM, 0};
   Owner<DAT_CSP_HANDLE, dat_csp_free> csp;
-  refusals += starve("dat_csp_create", [&] {
+  refusals += fail_each_allocation("dat_csp_create", [&] {
     return dat_csp_create(pair.ia, &comm, nullptr, pair.cr_evd, csp.out());
   });
   if (skip_unless(refusals > 0, kOwnMemory)) return;
@@ -247,17 +251,17 @@ BOOST_AUTO_TEST_CASE(res_memory_service_points) {
 
 BOOST_AUTO_TEST_CASE(res_memory_connection) {
   Pair pair;
-  int refusals = starve("dat_ep_connect", [&] { return connect(pair, pair.active); });
+  int refusals = fail_each_allocation("dat_ep_connect", [&] { return connect(pair, pair.active); });
   const DAT_CR_HANDLE cr = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
                                .event_data.cr_arrival_event_data.cr_handle;
-  refusals +=
-      starve("dat_cr_accept", [&] { return dat_cr_accept(cr, pair.passive.ep, 0, nullptr); });
+  refusals += fail_each_allocation("dat_cr_accept",
+                                   [&] { return dat_cr_accept(cr, pair.passive.ep, 0, nullptr); });
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 
   End other;
   other.create(pair.ia, pair.pz, nullptr);
-  refusals += starve("dat_ep_dup_connect", [&] {
+  refusals += fail_each_allocation("dat_ep_dup_connect", [&] {
     return dat_ep_dup_connect(other.ep, pair.active.ep, kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT);
   });
   const DAT_CR_HANDLE again = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
@@ -265,11 +269,12 @@ BOOST_AUTO_TEST_CASE(res_memory_connection) {
   REQUIRE_OK(dat_cr_reject(again, 0, nullptr));
   expect_event(other.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 
-  refusals += starve("dat_ep_disconnect",
-                     [&] { return dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG); });
+  refusals += fail_each_allocation("dat_ep_disconnect", [&] {
+    return dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG);
+  });
   expect_connection_end(pair.active.connect_evd);
   expect_connection_end(pair.passive.connect_evd);
-  refusals += starve("dat_ep_reset", [&] { return dat_ep_reset(pair.active.ep); });
+  refusals += fail_each_allocation("dat_ep_reset", [&] { return dat_ep_reset(pair.active.ep); });
   BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_UNCONNECTED);
   if (skip_unless(refusals > 0, kOwnMemory)) return;
 }
@@ -286,7 +291,7 @@ BOOST_AUTO_TEST_CASE(res_memory_common_connect) {
   REQUIRE_OK(dat_ep_modify(pair.active.ep, DAT_EP_FIELD_COMM, &param));
   DAT_CSP_PARAM place{};
   REQUIRE_OK(dat_csp_query(csp, DAT_CSP_FIELD_ALL, &place));
-  starve("dat_ep_common_connect", [&] {
+  fail_each_allocation("dat_ep_common_connect", [&] {
     return dat_ep_common_connect(pair.active.ep, place.address_ptr, kPatience, 0, nullptr);
   });
   const DAT_CR_HANDLE cr = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT)

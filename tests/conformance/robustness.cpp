@@ -25,7 +25,7 @@ namespace {
 void expect_refused(const Call& call, World& world, DAT_HANDLE handle, const std::string& what) {
   const DAT_RETURN rc = call.run(world, handle);
   const bool refused =
-      DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_HANDLE) || is_lacking(rc) ||
+      DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_HANDLE) || is_unsupported(rc) ||
       (call.in_structure && DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INVALID_PARAMETER));
   BOOST_CHECK_MESSAGE(refused, call.name << " of " << what << " -> " << describe(rc));
 }
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(rob_fork_exec) {
   Cno cno;
   DAT_FD fd = -1;
   const DAT_RETURN rc = dat_cno_fd_create(pair.ia, &fd, cno.out());
-  BOOST_CHECK(rc == DAT_SUCCESS || is_lacking(rc));
+  BOOST_CHECK(rc == DAT_SUCCESS || is_unsupported(rc));
   int opened = 0;
   for (const int descriptor : descriptors()) {
     const int flags = ::fcntl(descriptor, F_GETFD);
@@ -298,23 +298,23 @@ BOOST_AUTO_TEST_CASE(rob_stub_entries, *covers("ofa_1_stubs_exported")) {
 BOOST_AUTO_TEST_CASE(rob_lacking_is_consistent) {
   Pair pair;
   Rmr rmr;
-  BOOST_CHECK_EQUAL(is_lacking(dat_rmr_create(pair.pz, rmr.out())), pair.ia.attr.max_rmrs == 0);
+  BOOST_CHECK_EQUAL(is_unsupported(dat_rmr_create(pair.pz, rmr.out())), pair.ia.attr.max_rmrs == 0);
   Srq srq;
   DAT_SRQ_ATTR attr{8, 1, DAT_SRQ_LW_DEFAULT};
-  BOOST_CHECK_EQUAL(is_lacking(dat_srq_create(pair.ia, pair.pz, &attr, srq.out())),
+  BOOST_CHECK_EQUAL(is_unsupported(dat_srq_create(pair.ia, pair.pz, &attr, srq.out())),
                     pair.ia.attr.max_srqs == 0);
   DAT_COUNT count = 0;
-  BOOST_CHECK_EQUAL(is_lacking(dat_ep_recv_query(pair.active.ep, &count, &count)),
+  BOOST_CHECK_EQUAL(is_unsupported(dat_ep_recv_query(pair.active.ep, &count, &count)),
                     pair.ia.provider().ep_recv_info_supported == 0);
-  BOOST_CHECK_EQUAL(is_lacking(dat_ep_set_watermark(pair.active.ep, DAT_WATERMARK_INFINITE, 4)),
+  BOOST_CHECK_EQUAL(is_unsupported(dat_ep_set_watermark(pair.active.ep, DAT_WATERMARK_INFINITE, 4)),
                     (pair.ia.provider().srq_watermarks_supported & 6) == 0);
   if (srq != DAT_HANDLE_NULL)
-    BOOST_CHECK_EQUAL(is_lacking(dat_srq_set_lw(srq, 1)),
+    BOOST_CHECK_EQUAL(is_unsupported(dat_srq_set_lw(srq, 1)),
                       (pair.ia.provider().srq_watermarks_supported & 1) == 0);
   // No provider has these operations.
   for (const int operation : {0x0800, 0x0FFF, 0x7FFF0FFF})
     BOOST_CHECK(
-        is_lacking(dat_extension_op(pair.active.ep, static_cast<DAT_EXTENDED_OP>(operation))));
+        is_unsupported(dat_extension_op(pair.active.ep, static_cast<DAT_EXTENDED_OP>(operation))));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

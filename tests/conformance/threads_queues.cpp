@@ -37,7 +37,7 @@ class Deadline {
 
 // Calls `post` until it finds a slot.
 template <class Post>
-bool post_patiently(const Deadline& deadline, Failures& failures, Post&& post) {
+bool post_until_deadline(const Deadline& deadline, Failures& failures, Post&& post) {
   DAT_RETURN rc = post();
   while (DAT_GET_TYPE(rc) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES) &&
          !deadline.over()) {
@@ -123,7 +123,7 @@ struct Writers {
     const DAT_RMR_TRIPLET to = in.remote(kSize);
     const DAT_EP_HANDLE ep = all[which].active;
     for (std::uint64_t i = 0; i < kEach; ++i)
-      if (!post_patiently(deadline, failures, [&] {
+      if (!post_until_deadline(deadline, failures, [&] {
             return dat_ep_post_rdma_write(ep, 1, &from, cookie(Seen::cookie_of(which, i)), &to,
                                           flags_of(i));
           }))
@@ -281,13 +281,14 @@ BOOST_AUTO_TEST_CASE(thr_receives_posted_apart) {
   in_threads(5, [&](int number) {
     if (number == 0) {
       for (std::uint64_t i = 0; i < kEach; ++i, ++posted)
-        if (!post_patiently(deadline, failures, [&] { return passive.post_recv(in, kSize, i); }))
+        if (!post_until_deadline(deadline, failures,
+                                 [&] { return passive.post_recv(in, kSize, i); }))
           return;
     } else if (number == 1) {
       for (std::uint64_t i = 0; i < kEach; ++i) {
         while (posted <= i && !deadline.over()) std::this_thread::yield();
-        if (!post_patiently(deadline, failures,
-                            [&] { return active.post_send(out, kSize, i, flags_of(i)); }))
+        if (!post_until_deadline(deadline, failures,
+                                 [&] { return active.post_send(out, kSize, i, flags_of(i)); }))
           return;
       }
     } else if (number == 2) {
@@ -344,14 +345,14 @@ BOOST_AUTO_TEST_CASE(thr_srq_buffers_posted_apart) {
     if (number == 0) {
       DAT_LMR_TRIPLET segment = in.local();
       for (std::uint64_t i = 0; i < kAll; ++i, ++posted)
-        if (!post_patiently(deadline, failures,
-                            [&] { return dat_srq_post_recv(srq, 1, &segment, cookie(i)); }))
+        if (!post_until_deadline(deadline, failures,
+                                 [&] { return dat_srq_post_recv(srq, 1, &segment, cookie(i)); }))
           return;
     } else if (number <= 2) {
       for (std::uint64_t i = 0; i < kEach; ++i) {
         const std::uint64_t mine = claimed++;
         while (posted <= mine && !deadline.over()) std::this_thread::yield();
-        if (!post_patiently(deadline, failures, [&] {
+        if (!post_until_deadline(deadline, failures, [&] {
               return active[number - 1].post_send(out, kSize, i, flags_of(i));
             }))
           return;

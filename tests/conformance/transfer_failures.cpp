@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(dto_request_queue_full) {
   CHECK_TYPE(end.post_write(buffer, part, 99), DAT_INSUFFICIENT_RESOURCES);
   CHECK_TYPE(end.post_send(buffer, 64, 99), DAT_INSUFFICIENT_RESOURCES);
   CHECK_TYPE(end.post_read(buffer, part, 99), DAT_INSUFFICIENT_RESOURCES);
-  with.let_go();
+  with.unblock_peer();
   for (DAT_COUNT i = 0; i < room; ++i)
     expect_dto(end.request_evd, DAT_DTO_SUCCESS, static_cast<std::uint64_t>(i));
   REQUIRE_OK(end.post_read(buffer, part, 100));  // recovered

@@ -22,11 +22,11 @@ void defer_report(Qp* owner, transport::ConnectionSink* sink,
   Scheduler::instance().defer(owner, [sink, report] { report(*sink); });
 }
 
-void say_disconnected(transport::ConnectionSink& sink) { sink.on_disconnected(); }
-void say_broken_locally(transport::ConnectionSink& sink) {
+void report_disconnected(transport::ConnectionSink& sink) { sink.on_disconnected(); }
+void report_broken_locally(transport::ConnectionSink& sink) {
   sink.on_broken(transport::BreakReason::kLocalFault);
 }
-void say_broken_remotely(transport::ConnectionSink& sink) {
+void report_broken_remotely(transport::ConnectionSink& sink) {
   sink.on_broken(transport::BreakReason::kRemoteFault);
 }
 
@@ -48,7 +48,7 @@ Qp::~Qp() {
   {
     const std::scoped_lock lock(world());
     if (state_ != State::kIdle && state_ != State::kError)
-      end_both_locked(nullptr, say_broken_remotely);
+      end_both_locked(nullptr, report_broken_remotely);
     if (handshake_ != nullptr) handshake_->active = nullptr;
     fake(init_.recv_cq).remove_feeder(*this);
     fake(init_.request_cq).remove_feeder(*this);
@@ -227,17 +227,17 @@ void Qp::disconnect(transport::DisconnectMode mode) noexcept {
     return;
   }
   Scheduler::instance().drop(this);
-  end_both_locked(nullptr, say_disconnected);
+  end_both_locked(nullptr, report_disconnected);
 }
 
 void Qp::finish_drain_locked() {
   if (state_ == State::kDraining && requests_.empty())
-    end_both_locked(say_disconnected, say_disconnected);
+    end_both_locked(report_disconnected, report_disconnected);
 }
 
 void Qp::peer_disconnects() {
   const std::scoped_lock lock(world());
-  end_both_locked(say_disconnected, say_disconnected);
+  end_both_locked(report_disconnected, report_disconnected);
 }
 
 void Qp::break_(transport::BreakCause cause) {
@@ -247,7 +247,7 @@ void Qp::break_(transport::BreakCause cause) {
   Scheduler::instance().defer(this, [sink = init_.sink, cause] { sink->on_broken(cause); });
   if (peer == nullptr) return;
   peer->peer_ = nullptr;
-  peer->end_locked(say_disconnected);
+  peer->end_locked(report_disconnected);
 }
 
 void Qp::break_later_locked(transport::BreakReason why) {
@@ -325,7 +325,7 @@ void Qp::complete_request(DAT_DTO_COMPLETION_STATUS status) {
   requests_.pop_front();
   complete_locked(work, status);
   if (status != DAT_DTO_SUCCESS)
-    end_both_locked(say_broken_locally, say_broken_remotely);
+    end_both_locked(report_broken_locally, report_broken_remotely);
   else
     finish_drain_locked();
 }
@@ -337,7 +337,7 @@ bool Qp::deliver(const void* data, std::size_t length, bool solicited) {
   if (solicited) work.flags = transport::kSolicited;
   const std::vector<std::byte> message(bytes, bytes + length);
   if (receive_locked(message, work) == DAT_DTO_SUCCESS) return true;
-  end_both_locked(say_broken_locally, say_broken_remotely);
+  end_both_locked(report_broken_locally, report_broken_remotely);
   return false;
 }
 

@@ -128,13 +128,13 @@ BOOST_AUTO_TEST_CASE(both_ways_to_the_levels_are_one) {
   const DAT_TRCLVL_MODIFY_FUNC modify = dat_trclvl_modify_func(&attr);
   for (const DAT_COUNT component : {DAT_TRCLVL_DAT, DAT_TRCLVL_DAPL}) {
     for (DAT_COUNT level = TRC_LVL_OFF; level <= 2; ++level) {
-      DAT_COUNT told = -1;
+      DAT_COUNT queried = -1;
       REQUIRE_OK(modify(ia.handle, component, level));
-      REQUIRE_OK(dat_trclvl_query(ia.handle, component, &told));
-      BOOST_TEST(told == level);
+      REQUIRE_OK(dat_trclvl_query(ia.handle, component, &queried));
+      BOOST_TEST(queried == level);
       REQUIRE_OK(dat_trclvl_modify(ia.handle, component, 2 - level));
-      REQUIRE_OK(query(ia.handle, component, &told));
-      BOOST_TEST(told == 2 - level);
+      REQUIRE_OK(query(ia.handle, component, &queried));
+      BOOST_TEST(queried == 2 - level);
     }
   }
 }
@@ -142,13 +142,13 @@ BOOST_AUTO_TEST_CASE(both_ways_to_the_levels_are_one) {
 BOOST_AUTO_TEST_CASE(each_component_has_its_own_level) {
   const Ia ia;
   const Levels restore(ia.handle);
-  DAT_COUNT told = -1;
+  DAT_COUNT queried = -1;
   REQUIRE_OK(dat_trclvl_modify(ia.handle, DAT_TRCLVL_DAT, 0));
   REQUIRE_OK(dat_trclvl_modify(ia.handle, DAT_TRCLVL_DAPL, 2));
-  REQUIRE_OK(dat_trclvl_query(ia.handle, DAT_TRCLVL_DAT, &told));
-  BOOST_TEST(told == 0);
-  REQUIRE_OK(dat_trclvl_query(ia.handle, DAT_TRCLVL_DAPL, &told));
-  BOOST_TEST(told == 2);
+  REQUIRE_OK(dat_trclvl_query(ia.handle, DAT_TRCLVL_DAT, &queried));
+  BOOST_TEST(queried == 0);
+  REQUIRE_OK(dat_trclvl_query(ia.handle, DAT_TRCLVL_DAPL, &queried));
+  BOOST_TEST(queried == 2);
 }
 
 BOOST_AUTO_TEST_CASE(bad_arguments_change_nothing) {

@@ -30,8 +30,8 @@ namespace {
 
 using namespace udapl;
 
-constexpr int kMany = 5000;      // records; more than any pipe or terminal holds
-constexpr unsigned kHangs = 60;  // seconds after which a hanging child is killed
+constexpr int kMany = 5000;          // records; more than any pipe or terminal holds
+constexpr unsigned kHangLimit = 60;  // seconds after which a hanging child is killed
 
 class Folder {
  public:
@@ -55,7 +55,7 @@ void in_child(const std::function<void()>& body) {
   if (child == 0) {
     ::signal(SIGPIPE, SIG_DFL);  // Boost.Test may have installed a handler
     ::signal(SIGALRM, SIG_DFL);
-    ::alarm(kHangs);
+    ::alarm(kHangLimit);
     body();
     ::_exit(0);
   }
@@ -92,7 +92,7 @@ std::string drain(int fd) {
 long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 // The number in the record that reports lost records, or 0 if there is none.
-long lost_in(const std::string& text) {
+long count_lost(const std::string& text) {
   const std::size_t at = text.find(" could not be written here");
   if (at == std::string::npos) return 0;
   const std::size_t begin = text.rfind("trace: ", at) + std::string("trace: ").size();
@@ -101,7 +101,7 @@ long lost_in(const std::string& text) {
 
 // Writes records to descriptor 2 while no process reads it; then reads everything, and writes one
 // more.
-void fills_up_and_tells(int reader) {
+void fills_and_reports_losses(int reader) {
   start();
   write_many();
   ::fcntl(reader, F_SETFL, O_NONBLOCK);
@@ -109,7 +109,7 @@ void fills_up_and_tells(int reader) {
   expect(lines(before) > 0 && lines(before) < kMany, 2);
   UDAPL_TRACE(kError, "room again");
   const std::string after = drain(reader);
-  expect(lost_in(after) == kMany - lines(before), 3);
+  expect(count_lost(after) == kMany - lines(before), 3);
   expect(after.find("room again") != std::string::npos, 4);
 }
 
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(an_unread_pipe_does_not_block_and_losses_are_reported) {
     int ends[2];
     expect(::pipe(ends) == 0, 1);
     ::dup2(ends[1], STDERR_FILENO);
-    fills_up_and_tells(ends[0]);
+    fills_and_reports_losses(ends[0]);
     expect((::fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK) == 0, 5);  // the description is shared
   });
 }
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(an_unread_socket_does_not_block_and_losses_are_reported) {
     int ends[2];
     expect(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, 1);
     ::dup2(ends[1], STDERR_FILENO);
-    fills_up_and_tells(ends[0]);
+    fills_and_reports_losses(ends[0]);
   });
 }
 
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_loses_records_and_reports_it) {
   });
   const std::string text = content(path);
   // Three lines are not counted: the truncated record, which is lost, too, and the last two.
-  BOOST_TEST(lost_in(text) == kMany - (lines(text) - 3));
+  BOOST_TEST(count_lost(text) == kMany - (lines(text) - 3));
   BOOST_TEST(text.ends_with(": room again\n"));
 }
 
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(an_unread_log_socket_does_not_block) {
                       0);
   const int ours = ::socket(AF_UNIX, SOCK_DGRAM, 0);
   trace::Output output;
-  ::alarm(kHangs);
+  ::alarm(kHangLimit);
   for (int i = 0; i < kMany; ++i) output.log(ours, path.c_str(), 11, "a record\n");
   ::alarm(0);
   char line[512];
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(an_unread_log_socket_does_not_block) {
   const ssize_t length = ::recv(daemon, line, sizeof line, 0);
   BOOST_REQUIRE_GT(length, 0);
   const std::string notice(line, static_cast<std::size_t>(length));
-  BOOST_TEST(lost_in(notice) == kMany - got, notice);
+  BOOST_TEST(count_lost(notice) == kMany - got, notice);
   BOOST_TEST(notice.starts_with("<11>"), notice);
   BOOST_TEST(::recv(daemon, line, sizeof line, 0) > 0);
   std::filesystem::remove(path);

@@ -199,14 +199,14 @@ BOOST_AUTO_TEST_CASE(bad_handles) {
 }
 
 BOOST_AUTO_TEST_CASE(default_read_depths_follow_the_peer) {
-  const auto accept = [this](bool asked) {
+  const auto accept = [this](bool with_attributes) {
     DAT_EP_ATTR small = attributes();
     small.max_rdma_read_in = 2;
     const Side active = Rig::side(small);
     DAT_EP_HANDLE passive = DAT_HANDLE_NULL;
     DAT_EP_ATTR wanted = attributes();
     REQUIRE_OK(ia->ep_create_func(ia.raw, pz, side.recv_evd, side.request_evd, side.connect_evd,
-                                  asked ? &wanted : nullptr, &passive));
+                                  with_attributes ? &wanted : nullptr, &passive));
     const DAT_PSP_HANDLE listening = psp();
     REQUIRE_OK(connect(active.ep));
     run();

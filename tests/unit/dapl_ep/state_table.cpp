@@ -62,7 +62,7 @@ const std::map<std::pair<DAT_EP_STATE, EpInput>, Go> kTransitions = {
 };
 
 // Legal, but without effect.
-const std::set<std::pair<DAT_EP_STATE, EpInput>> kNothings = {
+const std::set<std::pair<DAT_EP_STATE, EpInput>> kIgnored = {
     {kDis, EpInput::kDisconnectAbrupt},
     {kDis, EpInput::kDisconnectGraceful},
     {kDpd, EpInput::kDisconnectGraceful},
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(every_state_with_every_input) {
           continue;
         }
         const bool report = input >= EpInput::kEstablished;
-        const bool nothing = report || kNothings.contains({state, input});
+        const bool nothing = report || kIgnored.contains({state, input});
         BOOST_CHECK(actual.verdict == (nothing ? EpVerdict::kNothing : EpVerdict::kIllegal));
       }
     }

@@ -16,9 +16,9 @@ namespace udapl::test {
 namespace {
 
 // Waits for the threads that are inside `what`.
-struct ForInside final : Waiting {
-  explicit ForInside(const void* place) noexcept : what(place) {}
-  ~ForInside() { end(); }
+struct WaitForCall final : Waiting {
+  explicit WaitForCall(const void* place) noexcept : what(place) {}
+  ~WaitForCall() { end(); }
   [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     return other.is_inside(what);
   }
@@ -26,9 +26,9 @@ struct ForInside final : Waiting {
 };
 
 // Waits for a thread while `holds` is true.
-struct ForThread final : Waiting {
-  ForThread(pthread_t other, const bool& whether) noexcept : thread(other), holds(whether) {}
-  ~ForThread() { end(); }
+struct WaitForThread final : Waiting {
+  WaitForThread(pthread_t other, const bool& whether) noexcept : thread(other), holds(whether) {}
+  ~WaitForThread() { end(); }
   [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     return holds && other.is_thread(thread);
   }
@@ -45,22 +45,22 @@ class Other {
           const Inside inside(what);
           begin([this] {
             begun_.signal();
-            while (!going_) go_.wait(go_.value(), std::nullopt);
+            while (!started_) start_.wait(start_.value(), std::nullopt);
           });
         }) {
     while (begun_.value() == 0) begun_.wait(0, std::nullopt);
   }
   ~Other() {
-    going_ = true;
-    go_.signal();
+    started_ = true;
+    start_.signal();
     thread_.join();
   }
   [[nodiscard]] pthread_t id() { return thread_.native_handle(); }
 
  private:
   WaitWord begun_;
-  WaitWord go_;
-  std::atomic<bool> going_{false};
+  WaitWord start_;
+  std::atomic<bool> started_{false};
   std::thread thread_;
 };
 
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(scopes_nest) {
 BOOST_AUTO_TEST_CASE(the_smallest_cycle_is_one_thread) {
   const int one = 1;
   const Inside inside(&one);
-  ForInside wait(&one);
+  WaitForCall wait(&one);
   BOOST_CHECK(!wait.begin());
 }
 
@@ -95,17 +95,17 @@ BOOST_AUTO_TEST_CASE(a_cycle_of_two_kinds) {
   const pthread_t here = ::pthread_self();
   bool holds = true;
   Other other(&one, [&](const std::function<void()>& stay) {
-    ForThread wait(here, holds);
+    WaitForThread wait(here, holds);
     BOOST_CHECK(wait.begin());
     stay();
   });
   {
-    ForInside wait(&one);
+    WaitForCall wait(&one);
     BOOST_CHECK(!wait.begin());
   }
   // The call has ended, so the other thread no longer waits for this one.
   holds = false;
-  ForInside wait(&one);
+  WaitForCall wait(&one);
   BOOST_CHECK(wait.begin());
 }
 
@@ -117,19 +117,19 @@ BOOST_AUTO_TEST_CASE(a_cycle_of_three) {
   const bool holds = true;
   const Inside inside(&one);
   Other second(&two, [&](const std::function<void()>& stay) {
-    ForInside wait(&one);
+    WaitForCall wait(&one);
     BOOST_CHECK(wait.begin());
     stay();
   });
   Other third(&three, [&](const std::function<void()>& stay) {
-    ForInside wait(&two);
+    WaitForCall wait(&two);
     BOOST_CHECK(wait.begin());
     stay();
   });
-  ForThread closes(third.id(), holds);
+  WaitForThread closes(third.id(), holds);
   BOOST_CHECK(!closes.begin());
   const int elsewhere = 4;
-  ForInside harmless(&elsewhere);
+  WaitForCall harmless(&elsewhere);
   BOOST_CHECK(harmless.begin());
 }
 

@@ -122,10 +122,10 @@ BOOST_AUTO_TEST_CASE(terminal_control_characters_are_not_passed_on) {
                     "ad\x1bvice"}};
   failure.passed_over = failure.tried;
   Report report(file);
-  const std::string told = report.explain(failure);
-  BOOST_TEST(!told.empty());
-  BOOST_TEST(!has_control(told), told);
-  BOOST_TEST(told.find('\x9b') == std::string::npos);
+  const std::string text = report.explain(failure);
+  BOOST_TEST(!text.empty());
+  BOOST_TEST(!has_control(text), text);
+  BOOST_TEST(text.find('\x9b') == std::string::npos);
   cause::set(DAT_INTERNAL_ERROR, cause_of(file, failure));
   const std::string cause = cause::explain(DAT_INTERNAL_ERROR);
   BOOST_TEST(cause.find("ad?vice") != std::string::npos, cause);

@@ -163,9 +163,9 @@ BOOST_AUTO_TEST_CASE(open_between_last_close_and_fini) {
 
 BOOST_AUTO_TEST_CASE(ia_is_not_closed_while_it_is_queried) {
   world.add_library(0, a);
-  std::atomic<bool> asked{false}, answer{false};
+  std::atomic<bool> query_started{false}, answer{false};
   a.during_related = [&] {
-    asked = true;
+    query_started = true;
     while (!answer) std::this_thread::yield();
   };
   world.configure(line("ia", 0));
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(ia_is_not_closed_while_it_is_queried) {
     std::string one = "ia", two = "ia";
     related = world.registry().related(one.data(), two.data()).status().code();
   });
-  while (!asked) std::this_thread::yield();
+  while (!query_started) std::this_thread::yield();
   std::thread closer([&] { close = world.close(ia); });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   BOOST_TEST(a.closed == 0);

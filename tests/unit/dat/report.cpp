@@ -132,10 +132,10 @@ BOOST_AUTO_TEST_CASE(long_lists_are_cut) {
   for (int i = 0; i < 30; ++i) text += "bad\n";
   const ConfFile file = file_with(text);
   Report report(file);
-  const std::string told = report.explain(unknown_name("a"));
-  BOOST_TEST(contains(told, "line 10:"));
-  BOOST_TEST(!contains(told, "line 11:"));
-  BOOST_TEST(contains(told, "and 20 more\n"));
+  const std::string explained = report.explain(unknown_name("a"));
+  BOOST_TEST(contains(explained, "line 10:"));
+  BOOST_TEST(!contains(explained, "line 11:"));
+  BOOST_TEST(contains(explained, "and 20 more\n"));
 }
 
 BOOST_AUTO_TEST_CASE(near_names_are_similar) {
