@@ -69,7 +69,7 @@ Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
 Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
   const transport::SocketAddress& place = request.address != nullptr ? *request.address : local_;
-  auto listener = std::make_unique<TcpListener>(reactor_, settings_, offences_, sink);
+  auto listener = std::make_unique<TcpListener>(reactor_, settings_, violations_, sink);
   const Status started = listener->start(place, request.conn_qual);
   if (!started.ok()) return started;
   return std::unique_ptr<transport::Listener>(std::move(listener));

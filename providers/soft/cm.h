@@ -5,7 +5,7 @@
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
 #include "providers/reactor/reactor.h"
-#include "providers/soft/access_offences.h"
+#include "providers/soft/access_violations.h"
 #include "providers/soft/connector.h"
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/settings.h"
@@ -25,8 +25,8 @@ class ConnectionManager final : public Connector {
 
   Result<std::unique_ptr<Handshake>> connect(const transport::ConnectRequest& request,
                                              ConnectionEnd& end) override;
-  void access_offence(const transport::SocketAddress& remote) noexcept override {
-    offences_.note(remote);
+  void access_violation(const transport::SocketAddress& remote) noexcept override {
+    violations_.note(remote);
   }
 
   // transport::Adapter::listen.
@@ -37,7 +37,7 @@ class ConnectionManager final : public Connector {
   Reactor& reactor_;
   const transport::SocketAddress local_;
   const Settings settings_;
-  AccessOffences offences_;
+  AccessViolations violations_;
 };
 
 // A request that no consumer decides on (the listener is gone, or the consumer's queue is full) is

@@ -84,7 +84,7 @@ ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddres
       may_fall_back_(settings.revision1_fallback && config.revision > 1),
       timeout_(reactor, Call::to<&ActiveHandshake::on_timeout>(this)),
       retry_(reactor, Call::to<&ActiveHandshake::on_retry>(this)),
-      failed_early_(reactor, Call::to<&ActiveHandshake::tell_failure>(this)) {}
+      failed_early_(reactor, Call::to<&ActiveHandshake::report_failure>(this)) {}
 
 ActiveHandshake::~ActiveHandshake() {
   timeout_.stop();
@@ -153,7 +153,7 @@ bool ActiveHandshake::schedule_retry(int error) noexcept {
   return true;
 }
 
-void ActiveHandshake::tell_failure() noexcept {
+void ActiveHandshake::report_failure() noexcept {
   Verdict verdict;
   ConnectionEnd& end = end_;
   {

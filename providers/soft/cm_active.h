@@ -57,7 +57,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   Status begin_attempt() noexcept UDAPL_REQUIRES(lock_);
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
-  void tell_failure() noexcept;
+  void report_failure() noexcept;
   void on_retry() noexcept;
   [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
   // Schedules another attempt if `error` means that there is no listener, and attempts are left.

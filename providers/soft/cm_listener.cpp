@@ -36,11 +36,11 @@ bool has_waiting(int listener) noexcept {
 
 }  // namespace
 
-TcpListener::TcpListener(Reactor& reactor, const Settings& settings, AccessOffences& offences,
+TcpListener::TcpListener(Reactor& reactor, const Settings& settings, AccessViolations& violations,
                          transport::ListenSink& sink)
     : reactor_(reactor),
       settings_(settings),
-      offences_(offences),
+      violations_(violations),
       complete_(reactor, sink),
       retry_(reactor, Call::to<&TcpListener::on_retry>(this)) {}
 
@@ -140,7 +140,7 @@ void TcpListener::begin(Fd socket, const transport::Endpoints& endpoints) noexce
   std::unique_ptr<TcpStream> stream(new (std::nothrow)
                                         TcpStream(reactor_, std::move(socket), endpoints));
   if (stream == nullptr) return;
-  if (offences_.too_many(endpoints.remote)) return stream->abort_on_close();
+  if (violations_.too_many(endpoints.remote)) return stream->abort_on_close();
   stream->refresh_endpoints();
   stream->set_peer_timeout(settings_.peer_timeout);
   std::unique_ptr<HalfOpen> half_open(new (std::nothrow) HalfOpen(*this, std::move(stream)));
@@ -158,7 +158,7 @@ bool TcpListener::make_room() noexcept {
     const ScopedLock guard(lock_);
     if (half_open_.size() < static_cast<std::size_t>(settings_.half_open_limit)) return true;
     if (!has_waiting(socket_.get())) return false;
-    dropped = oldest_of_the_most();
+    dropped = oldest_of_largest_network();
     if (Clock::now() - dropped->since() < kRequestGrace) {
       pause(Pause::kPlace);
       return false;
@@ -172,7 +172,7 @@ bool TcpListener::make_room() noexcept {
 }
 
 // REQUIRES: there is at least one half-open connection, and there are at most kMaxHalfOpen.
-HalfOpen* TcpListener::oldest_of_the_most() noexcept {
+HalfOpen* TcpListener::oldest_of_largest_network() noexcept {
   struct Place {
     Network network;
     HalfOpen* half_open;

@@ -8,7 +8,7 @@
 #include "dapl/transport/sink.h"
 #include "providers/connecting/listening.h"
 #include "providers/reactor/reactor.h"
-#include "providers/soft/access_offences.h"
+#include "providers/soft/access_violations.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/cm_passive.h"
 #include "providers/soft/shm/offer.h"
@@ -25,7 +25,7 @@ namespace udapl::soft {
 // refuses every connection request that has not been delivered to the sink.
 class TcpListener final : public transport::Listener, private Handler {
  public:
-  TcpListener(Reactor& reactor, const Settings& settings, AccessOffences& offences,
+  TcpListener(Reactor& reactor, const Settings& settings, AccessViolations& violations,
               transport::ListenSink& sink);
   ~TcpListener() override;
 
@@ -61,7 +61,7 @@ class TcpListener final : public transport::Listener, private Handler {
   bool accept_one() noexcept;
   void begin(Fd socket, const transport::Endpoints& endpoints) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool make_room() noexcept UDAPL_EXCLUDES(lock_);
-  [[nodiscard]] HalfOpen* oldest_of_the_most() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] HalfOpen* oldest_of_largest_network() noexcept UDAPL_REQUIRES(lock_);
   void on_lack_of_descriptors(int error) noexcept UDAPL_EXCLUDES(lock_);
   void pause(Pause reason) noexcept UDAPL_REQUIRES(lock_);
   void resume() noexcept UDAPL_REQUIRES(lock_);
@@ -69,7 +69,7 @@ class TcpListener final : public transport::Listener, private Handler {
 
   Reactor& reactor_;
   const Settings settings_;
-  AccessOffences& offences_;
+  AccessViolations& violations_;
   Fd socket_;                         // unchanged after start()
   transport::SocketAddress address_;  // unchanged after start()
   DAT_CONN_QUAL conn_qual_ = 0;       // unchanged after start()

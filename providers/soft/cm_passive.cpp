@@ -109,7 +109,7 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
 
   std::unique_ptr<TcpStream> stream = take();
   if (stream != nullptr) {
-    const Status attached = hand_on(stream, *end, negotiated);
+    const Status attached = hand_over(stream, *end, negotiated);
     if (!attached.ok()) wait(std::move(stream));
     return attached;
   }
@@ -127,8 +127,8 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
 }
 
 // If the Qp does not take the stream, `stream` keeps it.
-Status TcpIncoming::hand_on(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
-                            const Negotiated& negotiated) {
+Status TcpIncoming::hand_over(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
+                              const Negotiated& negotiated) {
   std::unique_ptr<ByteStream> taken;
   TcpStream* const tcp = stream.get();
   RingStream* rings = nullptr;

@@ -56,8 +56,8 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   // Stops waiting. Returns null if the peer has gone, or the decision was already made.
   [[nodiscard]] std::unique_ptr<TcpStream> take() noexcept UDAPL_EXCLUDES(lock_);
   void wait(std::unique_ptr<TcpStream> stream) noexcept UDAPL_EXCLUDES(lock_);
-  Status hand_on(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
-                 const Negotiated& negotiated);
+  Status hand_over(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
+                   const Negotiated& negotiated);
   void answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept;
 
   Reactor& reactor_;

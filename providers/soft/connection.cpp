@@ -74,7 +74,7 @@ void Connection::shut_down() noexcept {
   std::unique_ptr<Handshake> handshake;
   {
     const QpGuard guard(lock_);
-    happens(Input::kDestroy);
+    apply(Input::kDestroy);
     handshake = std::move(handshake_);
   }
   handshake.reset();
@@ -107,7 +107,7 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
 
 }  // namespace
 
-bool Connection::happens(Input input, SinkCall outcome) noexcept {
+bool Connection::apply(Input input, SinkCall outcome) noexcept {
   const ConnectionStep step = connection_step(state_, input);
   if (step.verdict != ConnectionVerdict::kGo) return false;
   if (queue_.receives.shared() && is_connected(state_) && !is_connected(step.next))
@@ -161,13 +161,13 @@ void Connection::clear() noexcept {
 Status Connection::connect(const transport::ConnectRequest& request) {
   {
     const QpGuard guard(lock_);
-    if (!happens(Input::kConnect)) return failure(DAT_INVALID_STATE);
+    if (!apply(Input::kConnect)) return failure(DAT_INVALID_STATE);
   }
   Result<std::unique_ptr<Handshake>> started = start_handshake(connector_, request, end_);
   std::unique_ptr<Handshake> superfluous;  // destroyed without the lock
   const QpGuard guard(lock_);
   if (!started.ok()) {
-    happens(Input::kNotStarted);
+    apply(Input::kNotStarted);
     return started.status();
   }
   // The handshake may have ended meanwhile, or the consumer may have disconnected.
@@ -197,7 +197,7 @@ Status Connection::attach(std::unique_ptr<Link>& link, const Negotiated& negotia
     return failure(DAT_INVALID_STATE);
   const Status usable = use(link.get(), negotiated);
   if (!usable.ok()) {
-    if (negotiated.initiator) happens(Input::kUselessLink);
+    if (negotiated.initiator) apply(Input::kUnusableLink);
     return usable;
   }
   ended = std::move(handshake_);
@@ -227,7 +227,7 @@ Status Connection::use(Link* link, const Negotiated& negotiated) noexcept {
 }
 
 void Connection::start_responder(const Negotiated& negotiated) noexcept {
-  happens(Input::kPassiveLink);
+  apply(Input::kPassiveLink);
   if (!link_->answer(negotiated.reply)) {
     shared_.fault.raise(BreakReason::kTransportLost);
     return;
@@ -259,7 +259,7 @@ void Connection::start_initiator(const Negotiated& negotiated) noexcept {
 // From now on requests may be sent. Input stays in the socket until the sink has been notified, so
 // that no completion precedes the connection event (udapl-semantics 4.3).
 void Connection::established(Input input) noexcept {
-  happens(input);
+  apply(input);
   queue_.receives.check_watermarks();
 }
 
@@ -269,7 +269,7 @@ void Connection::connect_failed(ConnectFailure why, transport::PrivateData from_
   if (state_ != State::kConnecting) return;
   ended = std::move(handshake_);
   report_.keep(from_peer);
-  happens(Input::kSetupFailed, call_of(why));
+  apply(Input::kSetupFailed, call_of(why));
 }
 
 }  // namespace udapl::soft

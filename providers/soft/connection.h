@@ -109,8 +109,7 @@ class Connection final : private Handler {
 
   // The only place where the state changes. Returns false if the input has no effect. `outcome`:
   // how a set-up failed.
-  bool happens(Input input, SinkCall outcome = SinkCall::kNoCall) noexcept
-      UDAPL_REQUIRES(qp_locked);
+  bool apply(Input input, SinkCall outcome = SinkCall::kNoCall) noexcept UDAPL_REQUIRES(qp_locked);
 
   // connection.cpp
   void clear() noexcept UDAPL_REQUIRES(qp_locked);

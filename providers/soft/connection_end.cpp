@@ -45,8 +45,8 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   std::unique_ptr<Handshake> aborted;  // destroyed without the lock
   const QpGuard guard(lock_);
   if (mode == transport::DisconnectMode::kGraceful) {
-    if (intake_.peer_closed()) happens(Input::kPeerClosed);
-    if (!happens(Input::kDisconnectGraceful)) return;
+    if (intake_.peer_closed()) apply(Input::kPeerClosed);
+    if (!apply(Input::kDisconnectGraceful)) return;
     if (timer_.phase() == Timing::kNothing) watch_drain();  // else the kick timer starts it later
     queue_.transmit(Queue::kPassBudget);
     settle();
@@ -54,7 +54,7 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   }
   report_.cancel_outcome();
   aborted = std::move(handshake_);
-  happens(Input::kDisconnectAbrupt);
+  apply(Input::kDisconnectAbrupt);
 }
 
 Status Connection::reset() {
@@ -68,7 +68,7 @@ Status Connection::reset() {
   report_.drain_outcome();
   open_receive_.close();
   const QpGuard guard(lock_);
-  happens(Input::kReset);
+  apply(Input::kReset);
   return Status();
 }
 
@@ -77,19 +77,19 @@ void Connection::settle() noexcept {
   if (fault.raised) [[unlikely]] {
     Input input = Input::kLost;
     if (fault.terminate)
-      input = Input::kTellPeer;
+      input = Input::kReportFault;
     else if (fault.cause.why == BreakReason::kRemoteFault)
-      input = Input::kToldByPeer;
+      input = Input::kPeerReportedFault;
     break_off(input, fault.cause);
     return;
   }
   if (state_ == State::kDraining && queue_.drained()) [[unlikely]] {
-    happens(Input::kDrained);
+    apply(Input::kDrained);
     timer_.start(Timing::kHalfClosed, kCloseLimit);
   }
   // No receives will be posted for the waiting messages, and the peer's FIN follows them.
   if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
-    happens(Input::kPeerClosed);
+    apply(Input::kPeerClosed);
 }
 
 void Connection::end_of_stream() noexcept {
@@ -97,7 +97,7 @@ void Connection::end_of_stream() noexcept {
     return shared_.fault.raise(BreakReason::kTransportLost);
   UDAPL_TRACE(kDetail, "QP %p: the peer has closed", static_cast<const void*>(&shared_.qp));
   if (!intake_.waits() || state_ != State::kReady) {
-    happens(Input::kPeerClosed);
+    apply(Input::kPeerClosed);
     return;
   }
   intake_.wait_for_last();
@@ -130,7 +130,7 @@ void Connection::start_terminate() noexcept {
   UDAPL_TRACE(kNormal, "QP %p: sends Terminate: %s", static_cast<const void*>(&shared_.qp),
               iwarp::name(fault.message.code));
   if (iwarp::is_protection(fault.message.code) && fault.cause.why == BreakReason::kProtocol)
-    connector_.access_offence(endpoints_.remote);
+    connector_.access_violation(endpoints_.remote);
   intake_.stop_waiting();
   queue_.unpin();
   link_->begin_terminate(fault.message);
@@ -140,7 +140,7 @@ void Connection::start_terminate() noexcept {
 
 void Connection::continue_terminate() noexcept {
   for (;;) {
-    if (!queue_.pin_unsent()) return break_off(Input::kPeerNotTold, shared_.fault.cause);
+    if (!queue_.pin_unsent()) return break_off(Input::kFaultUnreportable, shared_.fault.cause);
     link_->build(~std::size_t{0});
     if (link_->all_sent()) break;
     const Link::Flushed flushed = link_->flush();
@@ -148,9 +148,9 @@ void Connection::continue_terminate() noexcept {
     if (flushed == Link::Flushed::kBlocked)
       return link_->want(~0U, link_->all_handed() ? 0U : Link::kRoom);
     if (flushed == Link::Flushed::kBroken)
-      return break_off(Input::kPeerNotTold, shared_.fault.cause);
+      return break_off(Input::kFaultUnreportable, shared_.fault.cause);
   }
-  break_off(Input::kPeerTold, shared_.fault.cause);
+  break_off(Input::kFaultReported, shared_.fault.cause);
 }
 
 // Ends, or begins to end, a connection that the consumer has not disconnected. `cause` is passed by
@@ -163,7 +163,7 @@ void Connection::break_off(Input input, BreakCause cause) noexcept {
     if (cause.why == BreakReason::kTransportLost) queue_.requests.blame_transport();
     report_.set_cause(cause);
   }
-  happens(input);
+  apply(input);
 }
 
 // Flushes all work to the CQs and removes the link. Makes no report.
@@ -217,10 +217,10 @@ void Connection::on_timer() noexcept {
                   static_cast<const void*>(&shared_.qp));
       return break_off(Input::kLost, {BreakReason::kTransportLost, "no progress while draining"});
     case Timing::kHalfClosed:  // the peer does not close its side
-      happens(Input::kPeerGone);
+      apply(Input::kPeerGone);
       return;
     case Timing::kTerminate:
-      return break_off(Input::kPeerNotTold, shared_.fault.cause);
+      return break_off(Input::kFaultUnreportable, shared_.fault.cause);
   }
   settle();
 }

@@ -70,7 +70,7 @@ void Connection::release_waiting() noexcept { act(intake_.release()); }
 void Connection::on_wait_over() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
-  if (intake_.wait_over() == Intake::Event::kPeerClosed) happens(Input::kPeerClosed);
+  if (intake_.wait_over() == Intake::Event::kPeerClosed) apply(Input::kPeerClosed);
   settle();
 }
 
@@ -94,10 +94,10 @@ void Connection::act(Intake::Event event) noexcept {
       end_of_stream();
       break;
     case Intake::Event::kPeerClosed:
-      happens(Input::kPeerClosed);
+      apply(Input::kPeerClosed);
       return;
     case Intake::Event::kPeerReset:
-      happens(Input::kPeerGone);
+      apply(Input::kPeerGone);
       return;
   }
   if (!shared_.fault.raised) queue_.transmit(Queue::kPassBudget);

@@ -30,24 +30,24 @@ enum class ConnectionInput : std::uint8_t {
   kReset,
   kDestroy,
 
-  kNotStarted,   // a connect failed at once
-  kSetupFailed,  // the Handshake failed
-  kActiveLink,   // an initiator got its link
-  kPassiveLink,  // a responder got its link
-  kUselessLink,  // an initiator got a link that it cannot use
+  kNotStarted,    // a connect failed at once
+  kSetupFailed,   // the Handshake failed
+  kActiveLink,    // an initiator got its link
+  kPassiveLink,   // a responder got its link
+  kUnusableLink,  // an initiator got a link that it cannot use
 
   kFirstMessage,  // the peer's first message arrived, or the peer has waited long enough for ours
   kPeerClosed,    // the peer's FIN arrived, and all its messages were handled
   kPeerGone,      // the peer closed and then reset the connection, or it does not close in time
 
-  kDrained,      // all work is done
-  kLost,         // a fault that is not reported to the peer
-  kToldByPeer,   // a fault that the peer has reported
-  kTellPeer,     // a fault that must be reported to the peer
-  kPeerTold,     // ... which was done
-  kPeerNotTold,  // ... which is not possible
+  kDrained,            // all work is done
+  kLost,               // a fault that is not reported to the peer
+  kPeerReportedFault,  // a fault that the peer has reported
+  kReportFault,        // a fault that must be reported to the peer
+  kFaultReported,      // ... which was done
+  kFaultUnreportable,  // ... which is not possible
 };
-inline constexpr int kConnectionInputs = static_cast<int>(ConnectionInput::kPeerNotTold) + 1;
+inline constexpr int kConnectionInputs = static_cast<int>(ConnectionInput::kFaultUnreportable) + 1;
 
 enum class ConnectionVerdict : std::uint8_t {
   kGo,       // go to `next`, perform the action and make the call
@@ -103,7 +103,7 @@ struct ConnectionStep {
   // For an end that the consumer has not requested.
   const SinkCall broken = state == State::kAccepted ? Call::kAcceptFailed : Call::kBroken;
   const bool has_link = state == State::kAccepted || is_connected(state);
-  const bool hears = has_link && !terminating;
+  const bool accepts_input = has_link && !terminating;
 
   switch (input) {
     case Input::kConnect:
@@ -115,7 +115,7 @@ struct ConnectionStep {
     case Input::kActiveLink:
       return idle || connecting ? go(State::kReady, Action::kPauseInput, Call::kEstablished)
                                 : illegal();
-    case Input::kUselessLink:
+    case Input::kUnusableLink:
       return idle || connecting ? go(State::kError, Action::kEndReset, Call::kRefused) : illegal();
     case Input::kPassiveLink:
       return idle ? go(State::kAccepted, Action::kAwaitFirst) : illegal();
@@ -128,15 +128,15 @@ struct ConnectionStep {
     case Input::kDrained:
       return state == State::kDraining ? go(State::kHalfClosed, Action::kFinishOutput) : nothing();
     case Input::kPeerClosed:
-      return hears && state != State::kAccepted
+      return accepts_input && state != State::kAccepted
                  ? go(State::kError, Action::kEndGently, Call::kDisconnected)
                  : nothing();
     case Input::kPeerGone:
-      return hears && state != State::kAccepted
+      return accepts_input && state != State::kAccepted
                  ? go(State::kError, Action::kEndReset, Call::kDisconnected)
                  : nothing();
 
-    case Input::kTellPeer:
+    case Input::kReportFault:
       if (state == State::kReady || state == State::kDraining)
         return go(State::kTerminating, Action::kTerminate);
       [[fallthrough]];  // nothing may be sent to the peer, or it no longer reads
@@ -145,12 +145,12 @@ struct ConnectionStep {
       // connection.
       if (state == State::kHalfClosed && input == Input::kLost)
         return go(State::kError, Action::kEndReset, Call::kDisconnected);
-      return hears ? go(State::kError, Action::kEndReset, broken) : nothing();
-    case Input::kToldByPeer:
-      return hears ? go(State::kError, Action::kEndGently, broken) : nothing();
-    case Input::kPeerTold:
+      return accepts_input ? go(State::kError, Action::kEndReset, broken) : nothing();
+    case Input::kPeerReportedFault:
+      return accepts_input ? go(State::kError, Action::kEndGently, broken) : nothing();
+    case Input::kFaultReported:
       return terminating ? go(State::kError, Action::kEndGently, Call::kBroken) : nothing();
-    case Input::kPeerNotTold:
+    case Input::kFaultUnreportable:
       return terminating ? go(State::kError, Action::kEndReset, Call::kBroken) : nothing();
 
     case Input::kDisconnectAbrupt:

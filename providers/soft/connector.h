@@ -78,7 +78,7 @@ class Connector {
   virtual Result<std::unique_ptr<Handshake>> connect(const transport::ConnectRequest& request,
                                                      ConnectionEnd& end) = 0;
   // Called when a peer named memory that it has no right to access. Any lock may be held.
-  virtual void access_offence(const transport::SocketAddress& remote) noexcept = 0;
+  virtual void access_violation(const transport::SocketAddress& remote) noexcept = 0;
 
  protected:
   ~Connector() = default;

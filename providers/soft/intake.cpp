@@ -208,7 +208,7 @@ void Intake::wait_for_last() noexcept {
 
 void Intake::stop_waiting() noexcept {
   wait_timer_.stop();
-  queue_.receives.leave_line();
+  queue_.receives.stop_waiting();
   if (shared_.link != nullptr) shared_.link->drop_held();
   waiting_ = false;
 }

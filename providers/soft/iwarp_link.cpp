@@ -199,7 +199,7 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
     if (!input.bytes.empty()) {
       if (deliver_in_place(input, *inbound, work))  // look() reports anything else that is pending
         return input.lent_follows ? Received::kMore : Received::kNothing;
-      if (!lies_for_long(input.bytes.size())) return Received::kNothing;
+      if (!front_is_stuck(input.bytes.size())) return Received::kNothing;
     }
   }
   if (inbound != nullptr && receiver_.open_bytes() != 0 && staging_.staged().empty())
@@ -299,7 +299,7 @@ bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inboun
 // Called when only the front of a frame is available, usually because the peer is about to write
 // the rest. Returns true if that takes too long, or if the ring wraps there or the peer waits for
 // room: then the front must be staged.
-bool IwarpLink::lies_for_long(std::size_t bytes) noexcept {
+bool IwarpLink::front_is_stuck(std::size_t bytes) noexcept {
   if (receiver_.stalled()) return false;
   if (bytes != cut_bytes_) {
     cut_bytes_ = bytes;

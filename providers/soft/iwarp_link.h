@@ -111,7 +111,7 @@ class IwarpLink final : public Link {
   Received fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept;
   bool deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
                         std::size_t& work) noexcept;
-  [[nodiscard]] bool lies_for_long(std::size_t bytes) noexcept;
+  [[nodiscard]] bool front_is_stuck(std::size_t bytes) noexcept;
 
   static constexpr std::uint32_t kLeastChosen = 16 * 1024;
 

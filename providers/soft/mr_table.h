@@ -211,11 +211,11 @@ class MrTable {
   void wait_unused(Entry& entry) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] static bool reached(const Entry& entry) noexcept;
   void forget_grant(shm::Grants::Grant& grant) noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] bool forget_unused(Entry& entry, bool long_since,
+  [[nodiscard]] bool forget_unused(Entry& entry, bool overdue,
                                    std::unique_ptr<shm::Grants>& over) noexcept
       UDAPL_REQUIRES(lock_);
   std::unique_ptr<shm::Grants> take_ended(shm::Grants& grants) noexcept UDAPL_REQUIRES(lock_);
-  bool forget_all_unused(shm::Grants& grants, bool long_since) noexcept UDAPL_REQUIRES(lock_);
+  bool forget_all_unused(shm::Grants& grants, bool overdue) noexcept UDAPL_REQUIRES(lock_);
   void sweep_ended() noexcept UDAPL_EXCLUDES(lock_);
 
   const std::uint32_t max_entries_;

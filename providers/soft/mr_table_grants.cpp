@@ -19,11 +19,11 @@ namespace {
 // A peer copies at most 512 KiB before it checks its grant again.
 constexpr auto kCopyTime = std::chrono::milliseconds(1);
 constexpr auto kLooksEvery = std::chrono::milliseconds(10);
-constexpr auto kFarewell = std::chrono::milliseconds(5);
+constexpr auto kEndGrantsWait = std::chrono::milliseconds(5);
 constexpr int kPauses = 64;
 
 // Spins, then yields, then sleeps; reports when it is time to check what the peer's thread does.
-class Patience {
+class Backoff {
  public:
   // Returns true if the wait has been long, once every kLooksEvery.
   bool wait() noexcept {
@@ -70,17 +70,17 @@ void MrTable::wait_unused(Entry& entry) noexcept {
   }
   if (!reached(entry)) [[likely]]
     return;
-  Patience patience;
-  bool long_since = false;
-  bool told = false;
+  Backoff backoff;
+  bool overdue = false;
+  bool reported = false;
   for (;;) {
     std::unique_ptr<shm::Grants> over;  // destroyed without the lock
     {
       const ScopedLock lock(lock_);
-      if (forget_unused(entry, long_since, over)) return;
+      if (forget_unused(entry, overdue, over)) return;
     }
-    long_since = patience.wait();
-    if (!long_since || std::exchange(told, true)) continue;
+    overdue = backoff.wait();
+    if (!overdue || std::exchange(reported, true)) continue;
     UDAPL_TRACE(kNormal, "waiting for a peer on this host that is in the middle of an RDMA access");
   }
 }
@@ -126,13 +126,13 @@ void MrTable::forget_grant(shm::Grants::Grant& grant) noexcept {
 // Frees the withdrawn grants of the entry that no peer uses. Returns true if no withdrawn grant is
 // left. If that frees the last grant of an ended connection, moves its Grants to `over`, which the
 // caller must destroy.
-bool MrTable::forget_unused(Entry& entry, bool long_since,
+bool MrTable::forget_unused(Entry& entry, bool overdue,
                             std::unique_ptr<shm::Grants>& over) noexcept {
   bool all = true;
   shm::Grants::Grant* grant = entry.grants.load(std::memory_order_relaxed);
   while (grant != nullptr) {
     shm::Grants::Grant* const next = grant->next;
-    const bool in_use = grant->withdrawn && shm::Grants::in_use(*grant, long_since);
+    const bool in_use = grant->withdrawn && shm::Grants::in_use(*grant, overdue);
     if (in_use) all = false;
     if (grant->withdrawn && !in_use) {
       shm::Grants& owner = *grant->owner;
@@ -165,27 +165,27 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
       if (grant.stag.load(std::memory_order_relaxed) != 0) shm::Grants::withdraw(grant);
     }
   }
-  Patience patience;
-  bool long_since = false;
+  Backoff backoff;
+  bool overdue = false;
   for (;;) {
     {
       const ScopedLock lock(lock_);
-      if (forget_all_unused(*grants, long_since)) return;
-      if (long_since) {
+      if (forget_all_unused(*grants, overdue)) return;
+      if (overdue) {
         grants->next = std::move(ended_grants_);
         ended_grants_ = std::move(grants);
         return;
       }
     }
-    static_cast<void>(patience.wait());
-    long_since = patience.waited() >= kFarewell;
+    static_cast<void>(backoff.wait());
+    overdue = backoff.waited() >= kEndGrantsWait;
   }
 }
 
 // Frees the grants of a connection that its peer does not use. Returns true if none is left.
-bool MrTable::forget_all_unused(shm::Grants& grants, bool long_since) noexcept {
+bool MrTable::forget_all_unused(shm::Grants& grants, bool overdue) noexcept {
   for (shm::Grants::Grant& grant : grants.all()) {
-    if (grant.stag.load(std::memory_order_relaxed) != 0 && !shm::Grants::in_use(grant, long_since))
+    if (grant.stag.load(std::memory_order_relaxed) != 0 && !shm::Grants::in_use(grant, overdue))
       forget_grant(grant);
   }
   return grants.empty();

@@ -32,11 +32,11 @@ struct Fault {
     terminate = false;
     cause = why;
   }
-  void raise(transport::BreakReason why, const iwarp::Terminate& told) noexcept {
+  void raise(transport::BreakReason why, const iwarp::Terminate& report) noexcept {
     if (raised || over) return;
-    raise({why, iwarp::name(told.code)});
+    raise({why, iwarp::name(report.code)});
     terminate = true;
-    message = told;
+    message = report;
   }
 };
 

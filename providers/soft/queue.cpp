@@ -82,10 +82,10 @@ iwarp::MpaConfig Queue::depths() const noexcept {
   iwarp::MpaConfig config;
   // With delayed acknowledgement, placement is confirmed by Reads, too. If we use it, the peer most
   // likely does so as well.
-  const std::uint32_t questions = delayed_ack_ ? 1 : 0;
+  const std::uint32_t placement_reads = delayed_ack_ ? 1 : 0;
   config.ird = static_cast<std::uint16_t>(
-      std::min<std::uint32_t>(std::max(max_read_in_, questions), iwarp::kDepthMax));
-  const std::uint32_t reads = std::max(max_read_out_, questions);
+      std::min<std::uint32_t>(std::max(max_read_in_, placement_reads), iwarp::kDepthMax));
+  const std::uint32_t reads = std::max(max_read_out_, placement_reads);
   config.ord = static_cast<std::uint16_t>(std::min<std::uint32_t>(reads, iwarp::kDepthMax));
   return config;
 }
@@ -113,7 +113,7 @@ bool Queue::drained() const noexcept {
 
 void Queue::stop() noexcept {
   send_gathered_.cancel();
-  receives.leave_line();
+  receives.stop_waiting();
   unpin();
   requests.flush();
   receives.flush();

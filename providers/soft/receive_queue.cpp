@@ -23,7 +23,7 @@ ReceiveQueue::ReceiveQueue(QpShared& shared, const transport::QpInit& init, Reac
       solicited_only_(init.solicited_only),
       receives_(srq_ != nullptr ? 0 : count_of(init.max_recv), count_of(init.max_recv_segments)),
       buffer_promised_(reactor, on_buffer),
-      srq_place_(buffer_promised_) {
+      srq_waiter_(buffer_promised_) {
   if (srq_ != nullptr)
     srq_segments_ = std::make_unique<Segment[]>(static_cast<std::size_t>(srq_->max_segments()));
 }
@@ -76,7 +76,7 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
 bool ReceiveQueue::take() noexcept {
   std::span<const Segment> segments;
   if (srq_ != nullptr) {
-    if (!srq_->take(buffer_, srq_segments_.get(), srq_place_)) return false;
+    if (!srq_->take(buffer_, srq_segments_.get(), srq_waiter_)) return false;
     segments = {srq_segments_.get(), buffer_.segment_count};
   } else {
     if (receives_.empty()) return false;
@@ -186,9 +186,9 @@ void ReceiveQueue::flush() noexcept {
   }
 }
 
-void ReceiveQueue::leave_line() noexcept {
+void ReceiveQueue::stop_waiting() noexcept {
   buffer_promised_.cancel();
-  if (srq_ != nullptr) srq_->leave(srq_place_);
+  if (srq_ != nullptr) srq_->stop_waiting(srq_waiter_);
 }
 
 // ---- watermarks ---------------------------------------------------------------------------------

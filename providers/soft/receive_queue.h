@@ -74,8 +74,8 @@ class ReceiveQueue {
   [[nodiscard]] std::uint64_t messages() const noexcept UDAPL_REQUIRES(qp_locked) {
     return messages_;
   }
-  void leave_line() noexcept UDAPL_REQUIRES(qp_locked);  // stops waiting for a buffer of the SRQ
-  void flush() noexcept UDAPL_REQUIRES(qp_locked);       // completes all remaining receives
+  void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked);  // stops waiting for a buffer of the SRQ
+  void flush() noexcept UDAPL_REQUIRES(qp_locked);         // completes all remaining receives
 
   // ---- watermarks -------------------------------------------------------------------------------
   void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked);
@@ -118,7 +118,7 @@ class ReceiveQueue {
   int unread_bound_ UDAPL_GUARDED_BY(qp_locked) = 0;
 
   Deferred buffer_promised_;
-  Srq::Waiter srq_place_;
+  Srq::Waiter srq_waiter_;
 };
 
 }  // namespace udapl::soft

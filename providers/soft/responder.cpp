@@ -51,7 +51,7 @@ Verdict Responder::invalidate(std::uint32_t stag) noexcept {
 }
 
 // Grants the peer such accesses without our part from now on, if it is able to make them.
-void Responder::let_in(const MrTable::Access& access) noexcept {
+void Responder::grant_direct_access(const MrTable::Access& access) noexcept {
   Link& link = *shared_.link;
   if (!link.peer_reaches()) [[likely]]
     return;
@@ -69,7 +69,7 @@ Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
   if (refusal != Refusal::kNone) [[unlikely]]
     return verdict_of(refusal);
   place_bytes(target.address, payload);
-  let_in(access);
+  grant_direct_access(access);
   return Verdict::kOk;
 }
 
@@ -98,7 +98,7 @@ Verdict Responder::read_request(const iwarp::ReadRequest& request, std::uint32_t
                                  kRemoteRead,         shared_.pd,        shared_.id};
     const Refusal refusal = shared_.memory.access(access, source, pin);
     if (refusal != Refusal::kNone) return verdict_of(refusal);
-    let_in(access);
+    grant_direct_access(access);
   }
   Response* const response = next();
   if (response == nullptr) return Verdict::kTooManyReads;

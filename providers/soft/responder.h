@@ -62,7 +62,7 @@ class Responder {
   }
 
  private:
-  void let_in(const MrTable::Access& access) noexcept UDAPL_REQUIRES(qp_locked);
+  void grant_direct_access(const MrTable::Access& access) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Response* next() noexcept UDAPL_REQUIRES(qp_locked);
 

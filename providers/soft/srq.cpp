@@ -36,9 +36,9 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
 
 // Promises buffers to waiting QPs, as long as there are buffers that are not promised yet.
 void Srq::promise() noexcept {
-  while (!line_.empty() && promised_ < buffers_.size()) {
-    Waiter& first = line_.front();
-    line_.pop_front();
+  while (!wait_queue_.empty() && promised_ < buffers_.size()) {
+    Waiter& first = wait_queue_.front();
+    wait_queue_.pop_front();
     first.promised_ = true;
     ++promised_;
     first.wake_.post_for_poll();
@@ -50,7 +50,7 @@ bool Srq::take(Receive& out, Segment* segments, Waiter& waiter) noexcept {
   if (std::exchange(waiter.promised_, false)) {
     --promised_;
   } else if (promised_ == buffers_.size()) {
-    if (!waiter.hook_.is_linked()) line_.push_back(waiter);
+    if (!waiter.hook_.is_linked()) wait_queue_.push_back(waiter);
     return false;
   }
   out = buffers_.at(buffers_.head());
@@ -60,9 +60,9 @@ bool Srq::take(Receive& out, Segment* segments, Waiter& waiter) noexcept {
   return true;
 }
 
-void Srq::leave(Waiter& waiter) noexcept {
+void Srq::stop_waiting(Waiter& waiter) noexcept {
   const ScopedLock lock(lock_);
-  if (waiter.hook_.is_linked()) line_.erase(line_.iterator_to(waiter));
+  if (waiter.hook_.is_linked()) wait_queue_.erase(wait_queue_.iterator_to(waiter));
   if (!std::exchange(waiter.promised_, false)) return;
   --promised_;
   promise();

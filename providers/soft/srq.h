@@ -21,7 +21,8 @@ namespace udapl::soft {
 // has waited longest. Thread-safe, leaf lock. Owned by an SRQ object.
 class Srq final : public transport::Srq {
  public:
-  // A QP's entry in that queue. Owned by the QP, which must call leave() before destroying it.
+  // A QP's entry in that queue. Owned by the QP, which must call stop_waiting() before destroying
+  // it.
   class Waiter {
    public:
     explicit Waiter(Deferred& wake) noexcept : wake_(wake) {}
@@ -53,7 +54,7 @@ class Srq final : public transport::Srq {
   [[nodiscard]] bool take(Receive& out, Segment* segments, Waiter& waiter) noexcept
       UDAPL_EXCLUDES(lock_);
   // Removes `waiter` from the queue; a buffer that it was promised is promised to the next waiter.
-  void leave(Waiter& waiter) noexcept UDAPL_EXCLUDES(lock_);
+  void stop_waiting(Waiter& waiter) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   enum Call : unsigned { kLowWatermark };
@@ -61,7 +62,7 @@ class Srq final : public transport::Srq {
   void check_low_watermark() noexcept UDAPL_REQUIRES(lock_);
   void promise() noexcept UDAPL_REQUIRES(lock_);
 
-  using Line = boost::intrusive::list<
+  using WaitQueue = boost::intrusive::list<
       Waiter,
       boost::intrusive::member_hook<Waiter, boost::intrusive::list_member_hook<>, &Waiter::hook_>>;
 
@@ -71,7 +72,7 @@ class Srq final : public transport::Srq {
   transport::SrqSink& sink_;
   mutable SpinLock lock_;
   WorkRing<Receive> buffers_ UDAPL_GUARDED_BY(lock_);
-  Line line_ UDAPL_GUARDED_BY(lock_);                   // empty if any buffer is not promised
+  WaitQueue wait_queue_ UDAPL_GUARDED_BY(lock_);        // empty if any buffer is not promised
   std::uint32_t promised_ UDAPL_GUARDED_BY(lock_) = 0;  // number of promised buffers
   std::uint32_t low_watermark_ UDAPL_GUARDED_BY(lock_) = 0;
   SinkGate gate_;

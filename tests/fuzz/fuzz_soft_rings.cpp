@@ -46,7 +46,7 @@ struct NoConnector final : soft::Connector {
                                                    soft::ConnectionEnd&) override {
     std::abort();
   }
-  void access_offence(const transport::SocketAddress&) noexcept override {}
+  void access_violation(const transport::SocketAddress&) noexcept override {}
 };
 
 // The remaining input.

@@ -172,10 +172,10 @@ void Grants::withdraw(Grant& grant) noexcept {
   grant.slot->stag.store(0, std::memory_order_seq_cst);
 }
 
-bool Grants::in_use(const Grant& grant, bool long_since) noexcept {
+bool Grants::in_use(const Grant& grant, bool overdue) noexcept {
   const std::uint32_t user = grant.slot->user.load(std::memory_order_seq_cst);
   if (user == 0) return false;
-  return !long_since || grant.owner->peer_.may_still_copy(user);
+  return !overdue || grant.owner->peer_.may_still_copy(user);
 }
 
 void Grants::free(Grant& grant) noexcept {

@@ -94,9 +94,9 @@ class Grants {
   void give(Grant& grant, std::uint32_t stag, std::uint32_t entry, const Range& range) noexcept;
   // No access begins after this.
   static void withdraw(Grant& grant) noexcept;
-  // Whether an access that had begun may still be in progress. `long_since`: it has been in
+  // Whether an access that had begun may still be in progress. `overdue`: it has been in
   // progress for long, so check what the peer's thread is doing.
-  [[nodiscard]] static bool in_use(const Grant& grant, bool long_since) noexcept;
+  [[nodiscard]] static bool in_use(const Grant& grant, bool overdue) noexcept;
   void free(Grant& grant) noexcept;  // REQUIRES: withdrawn, not in use, in no list
 
   [[nodiscard]] std::span<Grant> all() noexcept { return grants_; }

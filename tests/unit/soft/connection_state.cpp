@@ -61,16 +61,16 @@ constexpr const char* kTable[kConnectionInputs][kConnectionStates] = {
   {".",              "Er outcome",    ".",               ".",               ".",               ".",               ".",           "."},   // kSetupFailed
   {"R established",  "R established", "!",               "!",               "!",               "!",               "!",           "!"},   // kActiveLink
   {"A",              "!",             "!",               "!",               "!",               "!",               "!",           "!"},   // kPassiveLink
-  {"Er refused",     "Er refused",    "!",               "!",               "!",               "!",               "!",           "!"},   // kUselessLink
+  {"Er refused",     "Er refused",    "!",               "!",               "!",               "!",               "!",           "!"},   // kUnusableLink
   {".",              ".",             "R established",   ".",               ".",               ".",               ".",           "."},   // kFirstMessage
   {".",              ".",             ".",               "Eg disconnected", "Eg disconnected", "Eg disconnected", ".",           "."},   // kPeerClosed
   {".",              ".",             ".",               "Er disconnected", "Er disconnected", "Er disconnected", ".",           "."},   // kPeerGone
   {".",              ".",             ".",               ".",               "H",               ".",               ".",           "."},   // kDrained
   {".",              ".",             "Er accept failed", "Er broken",      "Er broken",       "Er disconnected", ".",           "."},   // kLost
-  {".",              ".",             "Eg accept failed", "Eg broken",      "Eg broken",       "Eg broken",       ".",           "."},   // kToldByPeer
-  {".",              ".",             "Er accept failed", "T",              "T",               "Er broken",       ".",           "."},   // kTellPeer
-  {".",              ".",             ".",               ".",               ".",               ".",               "Eg broken",   "."},   // kPeerTold
-  {".",              ".",             ".",               ".",               ".",               ".",               "Er broken",   "."},   // kPeerNotTold
+  {".",              ".",             "Eg accept failed", "Eg broken",      "Eg broken",       "Eg broken",       ".",           "."},   // kPeerReportedFault
+  {".",              ".",             "Er accept failed", "T",              "T",               "Er broken",       ".",           "."},   // kReportFault
+  {".",              ".",             ".",               ".",               ".",               ".",               "Eg broken",   "."},   // kFaultReported
+  {".",              ".",             ".",               ".",               ".",               ".",               "Er broken",   "."},   // kFaultUnreportable
 };
 // clang-format on
 

@@ -22,7 +22,7 @@ struct Fixture {
     Srq::Waiter waiter{wake};
   };
   Place place{*this};
-  ~Fixture() { srq.leave(place.waiter); }
+  ~Fixture() { srq.stop_waiting(place.waiter); }
 
   bool take() { return srq.take(taken, segments, place.waiter); }
   DAT_RETURN post(WorkId id, std::size_t length = 10) {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(who_finds_none_stands_in_line) {
   BOOST_TEST(taken.id == 1U);
   BOOST_TEST(!take());  // now queued behind the others
   CHECK_OK(post(2));
-  srq.leave(other.waiter);  // its promised buffer goes to the next waiter
+  srq.stop_waiting(other.waiter);  // its promised buffer goes to the next waiter
   BOOST_TEST(!take());
   BOOST_REQUIRE(srq.take(taken, segments, late.waiter));
   BOOST_TEST(taken.id == 2U);

@@ -127,10 +127,10 @@ class FakeConnector final : public Connector {
     if (!result.ok()) return result;
     return std::unique_ptr<Handshake>(new FakeHandshake(alive));
   }
-  void access_offence(const transport::SocketAddress&) noexcept override { ++offences; }
+  void access_violation(const transport::SocketAddress&) noexcept override { ++violations; }
   Status result;
   std::atomic<int> alive{0};
-  std::atomic<int> offences{0};
+  std::atomic<int> violations{0};
 };
 
 // One process: an adapter's parts and one QP.

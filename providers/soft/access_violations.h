@@ -17,12 +17,12 @@ namespace udapl::soft {
 // host that has done so kMost times within kPeriod cannot connect until the period is over. At that
 // rate, trying half of all STags takes years. Thread-safe, leaf lock. Owned by the
 // ConnectionManager.
-class AccessOffences {
+class AccessViolations {
  public:
   static constexpr int kMost = 100;
   static constexpr auto kPeriod = std::chrono::seconds(10);
 
-  AccessOffences() noexcept;
+  AccessViolations() noexcept;
   void note(const transport::SocketAddress& remote) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool too_many(const transport::SocketAddress& remote) noexcept
       UDAPL_EXCLUDES(lock_);

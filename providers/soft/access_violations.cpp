@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "providers/soft/access_offences.h"
+#include "providers/soft/access_violations.h"
 
 #include "common/tracing/trace.h"
 #include "providers/connecting/socket_address.h"
@@ -20,16 +20,16 @@ std::uint64_t random_word() noexcept {
 
 }  // namespace
 
-AccessOffences::AccessOffences() noexcept : key_(random_word()) {}
+AccessViolations::AccessViolations() noexcept : key_(random_word()) {}
 
-AccessOffences::Counter& AccessOffences::counter_of(
+AccessViolations::Counter& AccessViolations::counter_of(
     const transport::SocketAddress& remote) noexcept {
   std::uint64_t hash = key_;
   for (const std::uint8_t byte : network_of(remote, 32)) hash = (hash ^ byte) * 0x9E3779B97F4A7C15U;
   return counters_[(hash >> 32) % kCounters];
 }
 
-void AccessOffences::note(const transport::SocketAddress& remote) noexcept {
+void AccessViolations::note(const transport::SocketAddress& remote) noexcept {
   const Clock::time_point now = Clock::now();
   bool limited = false;
   {
@@ -45,7 +45,7 @@ void AccessOffences::note(const transport::SocketAddress& remote) noexcept {
                 to_text(remote).c_str(), kMost, static_cast<int>(kPeriod.count()));
 }
 
-bool AccessOffences::too_many(const transport::SocketAddress& remote) noexcept {
+bool AccessViolations::too_many(const transport::SocketAddress& remote) noexcept {
   const ScopedLock guard(lock_);
   const Counter& counter = counter_of(remote);
   return counter.count >= kMost && Clock::now() - counter.begun <= kPeriod;
