@@ -185,7 +185,7 @@ Status Connection::attach(std::unique_ptr<ByteStream>& stream,
   if (iwarp != nullptr) iwarp->start(std::move(stream));
   std::unique_ptr<Link> link = std::move(made);
   const Status attached = attach(link, negotiated);
-  if (link != nullptr) stream = iwarp->give_back();
+  if (link != nullptr) stream = iwarp->release_stream();
   return attached;
 }
 

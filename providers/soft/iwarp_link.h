@@ -22,7 +22,7 @@ class IwarpLink final : public Link {
   void start(std::unique_ptr<ByteStream> stream) noexcept;
 
   // Returns the stream if the link was refused; only the destructor may follow.
-  [[nodiscard]] std::unique_ptr<ByteStream> give_back() noexcept { return std::move(stream_); }
+  [[nodiscard]] std::unique_ptr<ByteStream> release_stream() noexcept { return std::move(stream_); }
 
   // ---- Link -------------------------------------------------------------------------------------
   Status watch(Handler& handler) noexcept override { return stream_->watch(0, handler); }

@@ -107,7 +107,7 @@ Status refuse(std::string_view word, const std::string& why) {
   return failure(DAT_INVALID_PARAMETER);
 }
 
-constexpr int kForEver = 7;  // this value of DAPL_RNR_RETRY
+constexpr int kInfiniteRetries = 7;  // this value of DAPL_RNR_RETRY
 constexpr int kDefaultPause = 12;
 
 // The pauses of InfiniBand's RNR timer codes (volume 1, table 45), in units of 10 us.
@@ -144,9 +144,9 @@ const char* name(Settings::Path path) noexcept {
 std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,
                                                           const Lookup& lookup) {
   if (settings.no_receive_breaks) return std::chrono::microseconds(0);
-  const int retries = number_of(lookup, "DAPL_RNR_RETRY", kForEver, kForEver);
+  const int retries = number_of(lookup, "DAPL_RNR_RETRY", kInfiniteRetries, kInfiniteRetries);
   const int pause = number_of(lookup, "DAPL_RNR_TIMER", 31, kDefaultPause);
-  if (retries == kForEver) return std::nullopt;
+  if (retries == kInfiniteRetries) return std::nullopt;
   return std::chrono::microseconds(10) * (retries * kPauses[pause]);
 }
 

@@ -62,7 +62,7 @@ class Staging {
     was_filled_ = false;
     if (capacity_ == 0) return;
     capacity_ = 0;
-    pool_.give_back(std::move(bytes_));
+    pool_.release(std::move(bytes_));
   }
   // If no bytes are left over, returns the memory for use by another connection.
   void release_if_empty() noexcept {
@@ -77,7 +77,7 @@ class Staging {
     end_ -= begin_;
     begin_ = 0;
     std::swap(bytes_, larger);
-    if (capacity_ != 0) pool_.give_back(std::move(larger));
+    if (capacity_ != 0) pool_.release(std::move(larger));
     capacity_ = wanted;
     return true;
   }

@@ -70,7 +70,7 @@ class StagingPool {
     return fresh;
   }
   // REQUIRES: `piece` is not empty.
-  void give_back(Piece piece) noexcept UDAPL_EXCLUDES(lock_) {
+  void release(Piece piece) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock guard(lock_);
     taken_ -= piece.size();
     Piece& spare = spare_of(piece.size());

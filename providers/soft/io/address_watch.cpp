@@ -31,7 +31,7 @@ AddressWatch::AddressWatch(Reactor& reactor, const transport::SocketAddress& add
     : address_(address),
       sink_(sink),
       is_here_(here),
-      watch_(reactor, Call::to<&AddressWatch::on_news>(this)),
+      watch_(reactor, Call::to<&AddressWatch::on_notification>(this)),
       gate_(reactor, SinkGate::to<&AddressWatch::deliver, AddressWatch>(), this),
       soon_(reactor, Call::to<&AddressWatch::look>(this)),
       later_(reactor, Call::to<&AddressWatch::look>(this)) {
@@ -39,34 +39,35 @@ AddressWatch::AddressWatch(Reactor& reactor, const transport::SocketAddress& add
 }
 
 AddressWatch::~AddressWatch() {
-  if (news_.valid()) watch_.stop();
+  if (notifications_.valid()) watch_.stop();
 }
 
 void AddressWatch::start() noexcept {
-  Fd news = Fd::made(::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
+  Fd notifications =
+      Fd::made(::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
   sockaddr_nl groups{};
   groups.nl_family = AF_NETLINK;
   groups.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-  if (!news.valid() ||
-      ::bind(news.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) {
+  if (!notifications.valid() ||
+      ::bind(notifications.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) {
     UDAPL_TRACE(kNormal, "the loss of address %s will not be noticed: %s",
                 to_text(address_).c_str(), ErrnoText(errno).c_str());
     return;
   }
-  start(std::move(news));
+  start(std::move(notifications));
 }
 
-void AddressWatch::start(Fd news) noexcept {
-  news_ = std::move(news);
-  if (!watch_.start(news_.get()).ok()) news_.reset();
+void AddressWatch::start(Fd notifications) noexcept {
+  notifications_ = std::move(notifications);
+  if (!watch_.start(notifications_.get()).ok()) notifications_.reset();
 }
 
 // The contents of the messages are ignored, and so is the loss of some: look() queries the kernel.
-void AddressWatch::on_news() noexcept {
+void AddressWatch::on_notification() noexcept {
   std::array<std::byte, 8192> dropped;
   ssize_t got = 0;
   do {
-    got = ::recv(news_.get(), dropped.data(), dropped.size(), MSG_DONTWAIT);
+    got = ::recv(notifications_.get(), dropped.data(), dropped.size(), MSG_DONTWAIT);
   } while (got > 0 || (got < 0 && errno == ENOBUFS));
   look();
   soon_.start_after(kSoon);

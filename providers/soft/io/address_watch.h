@@ -26,17 +26,17 @@ class AddressWatch {
   // address is not watched.
   void start() noexcept;
   // The same with a given descriptor, which becomes readable when addresses are added or removed.
-  void start(Fd news) noexcept;
+  void start(Fd notifications) noexcept;
 
  private:
   static bool can_be_bound(const transport::SocketAddress& address) noexcept;
-  void on_news() noexcept;
+  void on_notification() noexcept;
   void look() noexcept;
   void deliver(unsigned call) noexcept;
 
   transport::SocketAddress address_;
   transport::AdapterSink& sink_;
-  Fd news_;
+  Fd notifications_;
   const Here is_here_;
   bool here_ = true;  // used by the driving thread only
   Watch watch_;

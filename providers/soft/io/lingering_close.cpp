@@ -51,7 +51,7 @@ class Lingering {
   Mutex lock;
 
   void enter(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
-  void leave(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
+  void remove(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
 
  private:
   boost::intrusive::list<Lingerer> of_kind_[2] UDAPL_GUARDED_BY(lock);
@@ -66,7 +66,7 @@ void Lingering::enter(Lingerer& closing) noexcept {
   oldest.cut_off();
 }
 
-void Lingering::leave(Lingerer& closing) noexcept {
+void Lingering::remove(Lingerer& closing) noexcept {
   auto& queue = of_kind_[static_cast<std::size_t>(closing.kind())];
   if (closing.is_linked()) queue.erase(queue.iterator_to(closing));
 }
@@ -85,7 +85,7 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
         dismiss_(reactor_, Call::to<&LingeringClose::dismiss>(this)) {}
   ~LingeringClose() override {
     const ScopedLock guard(Lingering::instance().lock);
-    Lingering::instance().leave(*this);
+    Lingering::instance().remove(*this);
     stream_.reset();
   }
 

@@ -16,10 +16,10 @@ namespace udapl::soft {
 namespace {
 
 constexpr std::size_t kMostPieces = 64;  // of local memory in one direct access
-// The pages of the ring are freed when nothing has been sent for kIdle, if at least kWorthIt bytes
-// were sent before.
+// The pages of the ring are freed when nothing has been sent for kIdle, if at least kMinReleased
+// bytes were sent before.
 constexpr auto kIdle = std::chrono::seconds(1);
-constexpr std::uint64_t kWorthIt = 16 * 1024;
+constexpr std::uint64_t kMinReleased = 16 * 1024;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
                    rings_.bell()),
       peer_timeout_(options.peer_timeout),
       direct_(options.direct),
-      tidy_at_(kWorthIt),
+      release_at_(kMinReleased),
       timer_(reactor_, Call::to<&RingStream::on_timeout>(this)),
       idle_timer_(reactor_, Call::to<&RingStream::on_idle>(this)) {
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
@@ -56,7 +56,7 @@ RingStream::~RingStream() {
   // Like a socket that is closed before everything was read.
   if (!finished_) finish(has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
   ::shutdown(rings_.bell(), SHUT_RDWR);  // a forked child may hold it open
-  take_back_grants();
+  end_grants();
 }
 
 void RingStream::end_gently_as(std::unique_ptr<ByteStream> self) noexcept {
@@ -74,7 +74,7 @@ void RingStream::ring_bell() noexcept {
   ::send(rings_.bell(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void RingStream::hear_bell() noexcept {
+void RingStream::drain_bell() noexcept {
   // If the peer rings without end, the next call reads the rest.
   std::array<std::byte, 512> rings;
   const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
@@ -114,7 +114,7 @@ void RingStream::set_events(std::uint32_t events) noexcept {
 
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
   stay_awake();
-  if (reported != 0) hear_bell();
+  if (reported != 0) drain_bell();
   return look();
 }
 
@@ -124,12 +124,12 @@ std::uint32_t RingStream::look() noexcept {
   if (rests_) stay_awake();
   if (due_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (due(kPeerOverdue)) check_peer();
-    if (due(kMaybeIdle)) give_back_pages();
+    if (due(kMaybeIdle)) release_pages();
   }
   std::uint32_t now = 0;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
-  if (lender_.has_news()) now |= EPOLLOUT;  // awaited or not
+  if (lender_.needs_collect()) now |= EPOLLOUT;  // awaited or not
   if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
     now |= EPOLLERR;
@@ -191,7 +191,7 @@ shm::Grants* RingStream::grants(MrTable& memory) noexcept {
 }
 
 // The grants keep the pages: the peer may still be accessing some of the memory.
-void RingStream::take_back_grants() noexcept {
+void RingStream::end_grants() noexcept {
   if (grants_ == nullptr) return;
   grants_->keep(rings_.take_region());
   memory_->end_grants(std::move(grants_));
@@ -207,7 +207,7 @@ void RingStream::watch_peer() noexcept {
 }
 
 // Called by a timer. Acquires no lock of the stream's owner; look() does the work.
-void RingStream::come_soon(Due what) noexcept {
+void RingStream::schedule_check(Due what) noexcept {
   due_.fetch_or(what, std::memory_order_relaxed);
   reactor_.rouse(*handler_);
 }
@@ -224,21 +224,21 @@ void RingStream::check_peer() noexcept {
 // Starts the idle timer, unless a thread polls the reactor: for a timer, it would read the clock in
 // each of its turns.
 void RingStream::watch_pages() noexcept {
-  tidy_at_ = put_ + kWorthIt;
+  release_at_ = put_ + kMinReleased;
   if (handler_ == nullptr || reactor_.polled()) return;
-  tidy_at_ = std::numeric_limits<std::uint64_t>::max();
+  release_at_ = std::numeric_limits<std::uint64_t>::max();
   put_then_ = put_;
   idle_timer_.start_after(kIdle);
 }
 
 // Only the writer of a ring may do this, and only if everything was read.
-void RingStream::give_back_pages() noexcept {
+void RingStream::release_pages() noexcept {
   due_.fetch_and(~kMaybeIdle, std::memory_order_relaxed);
   if (put_ != put_then_) return watch_pages();
-  if (!lender_.any()) lender_.take_back();
-  const bool unread = writer_.unread() != 0 || !lender_.has_all_back();
-  tidy_at_ = unread ? put_ + 1 : put_ + kWorthIt;
-  if (!unread) rings_.give_back_pages();
+  if (!lender_.any()) lender_.reclaim();
+  const bool unread = writer_.unread() != 0 || !lender_.all_returned();
+  release_at_ = unread ? put_ + 1 : put_ + kMinReleased;
+  if (!unread) rings_.release_pages();
 }
 
 }  // namespace udapl::soft

@@ -77,7 +77,7 @@ class RingStream final : public ByteStream {
 
  private:
   void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
-  void take_back_grants() noexcept;
+  void end_grants() noexcept;
   [[nodiscard]] std::size_t append(std::span<const std::byte> piece, std::size_t& hidden) noexcept;
   [[nodiscard]] bool may_lend() const noexcept;
   [[nodiscard]] IoResult count_sent() noexcept;
@@ -87,18 +87,18 @@ class RingStream final : public ByteStream {
   void ask_for_loans() noexcept;
   [[nodiscard]] bool has_input() noexcept;
   void ring_bell() noexcept;
-  void hear_bell() noexcept;
+  void drain_bell() noexcept;
   void finish(shm::RingEnd how) noexcept;
   void stay_awake() noexcept;
   void show_sign() noexcept;
   void watch_peer() noexcept;
   void check_peer() noexcept;
-  void on_timeout() noexcept { come_soon(kPeerOverdue); }
+  void on_timeout() noexcept { schedule_check(kPeerOverdue); }
   void watch_pages() noexcept;
-  void give_back_pages() noexcept;
-  void on_idle() noexcept { come_soon(kMaybeIdle); }
+  void release_pages() noexcept;
+  void on_idle() noexcept { schedule_check(kMaybeIdle); }
   enum Due : unsigned { kPeerOverdue = 1, kMaybeIdle = 2 };
-  void come_soon(Due what) noexcept;
+  void schedule_check(Due what) noexcept;
   [[nodiscard]] bool due(unsigned what) const noexcept {
     return (due_.load(std::memory_order_relaxed) & what) != 0;
   }
@@ -133,7 +133,7 @@ class RingStream final : public ByteStream {
   std::uint64_t put_ = 0;       // bytes of the stream that were written or lent
   std::uint64_t sent_ = 0;      // ... and whose memory may be reused
   std::uint64_t taken_ = 0;     // bytes the peer had read when timer_ was started
-  std::uint64_t tidy_at_;       // value of put_ at which watch_pages() is due
+  std::uint64_t release_at_;    // value of put_ at which watch_pages() is due
   std::uint64_t put_then_ = 0;  // value of put_ when idle_timer_ was started
   std::atomic<unsigned> due_{0};
   Timer timer_;  // the timers last: they call this object

@@ -68,7 +68,7 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   if (writer_.broken() || lender_.broken()) return {IoResult::kBroken, EPROTO};
   if ((hidden != 0 || loans) && writer_.publish()) ring_bell();
   if (lender_.any() != had_loans) show_sign();
-  if (put_ >= tidy_at_) [[unlikely]]
+  if (put_ >= release_at_) [[unlikely]]
     watch_pages();
   return count_sent();
 }
@@ -92,7 +92,7 @@ void RingStream::put_frame(std::span<const std::byte> front, std::span<const std
 
 void RingStream::show_frames() noexcept {
   if (writer_.hidden() != 0 && writer_.publish()) ring_bell();
-  if (put_ >= tidy_at_) [[unlikely]]
+  if (put_ >= release_at_) [[unlikely]]
     watch_pages();
 }
 
@@ -138,7 +138,7 @@ IoResult RingStream::receive(std::span<std::byte> room) noexcept { return receiv
 
 // Reads from at most one loan, which may be smaller than the room.
 IoResult RingStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
-  if (handler_ == nullptr) hear_bell();  // the reactor does not watch it
+  if (handler_ == nullptr) drain_bell();  // the reactor does not watch it
   IoResult result = borrower_.is_next(reader_.position()) ? borrow(room, behind) : read(room);
   // The bytes behind the payload are read in the same call.
   if (result.kind != IoResult::kDone || result.bytes < room.size()) return result;
@@ -228,7 +228,7 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
 }
 
 IoResult RingStream::collect_returned() noexcept {
-  if (lender_.any()) lender_.take_back();
+  if (lender_.any()) lender_.reclaim();
   return count_sent();
 }
 

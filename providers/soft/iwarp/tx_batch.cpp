@@ -53,7 +53,7 @@ TxBatch::TxBatch(std::size_t max_spans, std::size_t arena_bytes)
       arena_(small_.get()),
       arena_size_(small_size_) {}
 
-TxBatch::~TxBatch() { give_back(); }
+TxBatch::~TxBatch() { release_large(); }
 
 bool TxBatch::more_spans() noexcept {
   if (max_spans_ >= kReferringSpans) return false;
@@ -70,7 +70,7 @@ bool TxBatch::enlarge(std::size_t bytes) noexcept {
   std::unique_ptr<std::byte[]> larger(take_spare(bytes));
   if (larger == nullptr) larger.reset(new (std::nothrow) std::byte[bytes]);
   if (larger == nullptr) return false;
-  give_back();
+  release_large();
   large_ = std::move(larger);
   arena_ = large_.get();
   arena_size_ = bytes;
@@ -80,12 +80,12 @@ bool TxBatch::enlarge(std::size_t bytes) noexcept {
 
 void TxBatch::shrink() noexcept {
   if (large_ == nullptr || !empty()) return;
-  give_back();
+  release_large();
   arena_ = small_.get();
   arena_size_ = small_size_;
 }
 
-void TxBatch::give_back() noexcept {
+void TxBatch::release_large() noexcept {
   if (large_ == nullptr) return;
   if (keep_spare(large_.get(), arena_size_))
     large_.release();

@@ -93,7 +93,7 @@ class TxBatch {
   void keep() noexcept { kept_until_ = appended_; }  // see kept(): all bytes so far
 
  private:
-  void give_back() noexcept;
+  void release_large() noexcept;
 
   std::unique_ptr<IoSpan[]> spans_;
   std::unique_ptr<std::byte[]> small_;

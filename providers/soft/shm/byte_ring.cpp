@@ -35,7 +35,7 @@ void prefetch_for_write(const void* line) noexcept {
 }
 
 // Returns whether the other side sleeps, and clears the flag so that it is woken once.
-bool take_back(std::atomic<std::uint32_t>& sleeps) noexcept {
+bool clear_sleep_flag(std::atomic<std::uint32_t>& sleeps) noexcept {
   if (sleeps.load(std::memory_order_seq_cst) == 0) [[likely]]
     return false;
   return sleeps.exchange(0, std::memory_order_seq_cst) != 0;
@@ -90,7 +90,7 @@ std::size_t RingWriter::put_in_porch(std::span<const std::byte> bytes) noexcept 
 
 // The reader has read everything, and does not see these changes before the next head.
 void RingWriter::begin_lap() noexcept {
-  if (std::exchange(cramped_, false)) window_ *= 2;
+  if (std::exchange(window_too_small_, false)) window_ *= 2;
   base_ = head_;
   look_at_ = base_ + kLap;
   control_.base.store(base_, std::memory_order_relaxed);
@@ -117,7 +117,7 @@ bool RingWriter::publish() noexcept {
   show_latest();
   shown_ = head_;
   control_.head.store(head_, std::memory_order_seq_cst);
-  return take_back(control_.reader_sleeps);
+  return clear_sleep_flag(control_.reader_sleeps);
 }
 
 RingMoved RingWriter::write(std::span<const std::byte> bytes) noexcept {
@@ -129,13 +129,13 @@ RingMoved RingWriter::write(std::span<const std::byte> bytes) noexcept {
 
 bool RingWriter::finish(RingEnd how) noexcept {
   control_.end.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
-  return take_back(control_.reader_sleeps);
+  return clear_sleep_flag(control_.reader_sleeps);
 }
 
 bool RingWriter::may_sleep() noexcept {
   control_.writer_sleeps.store(1, std::memory_order_seq_cst);
   if (look() && room() == 0) {
-    want_more();
+    request_larger_window();
     return true;
   }
   stay_awake();
@@ -151,11 +151,11 @@ bool RingWriter::has_room() noexcept {
     full_looks_ = 0;
     return true;
   }
-  if (++full_looks_ == kPatientLooks) want_more();
+  if (++full_looks_ == kPatientLooks) request_larger_window();
   return false;
 }
 
-void RingWriter::want_more() noexcept { cramped_ = window_ < data_.size(); }
+void RingWriter::request_larger_window() noexcept { window_too_small_ = window_ < data_.size(); }
 
 std::size_t RingWriter::unread() noexcept {
   look();
@@ -234,7 +234,7 @@ RingMoved RingReader::read(std::span<std::byte> room) noexcept {
     room = room.subspan(take_from_porch(room));
   if (head_ != tail_ && !take_from_window(room)) return {RingMoved::kBroken, false, 0};
   control_.tail.store(tail_, std::memory_order_seq_cst);
-  return {RingMoved::kDone, take_back(control_.writer_sleeps), tail_ - before};
+  return {RingMoved::kDone, clear_sleep_flag(control_.writer_sleeps), tail_ - before};
 }
 
 std::size_t RingReader::take_from_porch(std::span<std::byte> room) noexcept {
@@ -287,7 +287,7 @@ bool RingReader::drop(std::size_t bytes) noexcept {
   tail_ += bytes;
   piece_ -= bytes;
   control_.tail.store(tail_, std::memory_order_seq_cst);
-  return take_back(control_.writer_sleeps);
+  return clear_sleep_flag(control_.writer_sleeps);
 }
 
 bool RingReader::cut() const noexcept {

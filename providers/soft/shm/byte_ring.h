@@ -123,7 +123,7 @@ class RingWriter {
  private:
   bool look() noexcept;
   void begin_lap() noexcept;
-  void want_more() noexcept;
+  void request_larger_window() noexcept;
   [[nodiscard]] std::size_t room() const noexcept { return window_ - (head_ - tail_); }
 
   [[nodiscard]] std::size_t put_in_porch(std::span<const std::byte> bytes) noexcept;
@@ -141,7 +141,7 @@ class RingWriter {
   std::uint64_t look_at_ = 0;          // the index at which the reader's index is read again
   int full_looks_ = 0;                 // consecutive looks for room that found none
   bool keeps_up_ = true;  // whether the reader had read nearly everything when we last looked
-  bool cramped_ = false;  // the window was full for too long: it will be doubled
+  bool window_too_small_ = false;  // the window was full for too long: it will be doubled
   bool broken_ = false;
 };
 

@@ -20,7 +20,7 @@ bool Lender::may_lend_large(std::size_t bytes) noexcept {
   const std::size_t least = control_.welcome.load(std::memory_order_relaxed);
   if (least == 0 || bytes < least || bytes > kMostLent || broken_) return false;
   if (loans_ == nullptr) loans_.reset(new (std::nothrow) std::array<Loan, kLoanSlots>);
-  return loans_ != nullptr && lent_ - back_ < kLoanSlots;
+  return loans_ != nullptr && lent_ - reclaimed_ < kLoanSlots;
 }
 
 void Lender::lend(std::uint64_t position, std::uint64_t from,
@@ -36,7 +36,7 @@ void Lender::lend(std::uint64_t position, std::uint64_t from,
 }
 
 bool Lender::look() noexcept {
-  if (control_.returned.load(std::memory_order_relaxed) != back_) {
+  if (control_.returned.load(std::memory_order_relaxed) != reclaimed_) {
     looks_ = calls_ = 0;
     return true;
   }
@@ -50,13 +50,13 @@ void Lender::call_in() noexcept {
 }
 
 // The borrower's count only grows, and not beyond ours.
-void Lender::take_back() noexcept {
+void Lender::reclaim() noexcept {
   const std::uint32_t returned = control_.returned.load(std::memory_order_acquire);
-  if (returned - back_ > lent_ - back_) broken_ = true;
+  if (returned - reclaimed_ > lent_ - reclaimed_) broken_ = true;
   if (broken_) return;
-  if (returned - back_ > ours_ - back_) ours_ = returned;
-  for (; back_ != returned; ++back_) {
-    const std::uint32_t place = loan(back_).place;
+  if (returned - reclaimed_ > ours_ - reclaimed_) ours_ = returned;
+  for (; reclaimed_ != returned; ++reclaimed_) {
+    const std::uint32_t place = loan(reclaimed_).place;
     places_ &= ~place;
     if (place == 0)
       next_held_back_ = std::max(kLeastHeldBack, next_held_back_ - next_held_back_ / kForgets);
@@ -64,7 +64,7 @@ void Lender::take_back() noexcept {
 }
 
 bool Lender::collect() noexcept {
-  take_back();
+  reclaim();
   if (broken_ || !any()) return false;
   if (!called_in_ && control_.refused.load(std::memory_order_acquire) == 0) [[likely]]
     return false;

@@ -79,17 +79,17 @@ class Lender {
   [[nodiscard]] std::uint64_t oldest() const noexcept { return loan(ours_).from; }
 
   // Whether collect() has something to do. After many calls without news it calls the loans in.
-  [[nodiscard]] bool has_news() noexcept { return any() && look(); }
-  // Stops waiting for the borrower, unless it is copying right now: has_news() is true from then
-  // on.
+  [[nodiscard]] bool needs_collect() noexcept { return any() && look(); }
+  // Stops waiting for the borrower, unless it is copying right now: needs_collect() is true from
+  // then on.
   void call_in() noexcept;
   // Takes back returned loans, and copies the others if they were called in or refused. Returns
   // whether the ring's reader has to be notified. REQUIRES: the lent bytes can still be read.
   [[nodiscard]] bool collect() noexcept;
   // Only takes back returned loans.
-  void take_back() noexcept;
+  void reclaim() noexcept;
   // Whether all loans were returned, including those that were copied.
-  [[nodiscard]] bool has_all_back() const noexcept { return back_ == lent_; }
+  [[nodiscard]] bool all_returned() const noexcept { return reclaimed_ == lent_; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
@@ -114,11 +114,11 @@ class Lender {
   LoanControl& control_;
   std::span<std::byte> spare_;
   std::unique_ptr<std::array<Loan, kLoanSlots>> loans_;  // allocated with the first loan
-  // Numbers of slots: back_ <= ours_ <= lent_. Those before back_ were returned, those before ours_
-  // were returned or copied.
+  // Numbers of slots: reclaimed_ <= ours_ <= lent_. Those before reclaimed_ were returned, those
+  // before ours_ were returned or copied.
   std::uint32_t lent_ = 0;
   std::uint32_t ours_ = 0;
-  std::uint32_t back_ = 0;
+  std::uint32_t reclaimed_ = 0;
   std::uint32_t places_ = 0;   // in use
   std::size_t held_back_ = 0;  // bytes to send through the ring before anything is lent again
   std::size_t next_held_back_ = kLeastHeldBack;

@@ -145,7 +145,7 @@ bool OfferBox::open(const sockaddr& listener) noexcept {
   const Name name = name_of(listener);
   socket_ = make_socket();
   try {
-    left_.reserve(kMost + 1);
+    pending_.reserve(kMost + 1);
   } catch (const std::bad_alloc&) {
     socket_.reset();
   }
@@ -162,34 +162,34 @@ bool OfferBox::open(const sockaddr& listener) noexcept {
 void OfferBox::close() noexcept {
   if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
   socket_.reset();
-  left_.clear();
+  pending_.clear();
 }
 
 // Reads the message of an offer, if it has arrived. Returns false if the offer is unusable.
-bool OfferBox::read(Left& left) noexcept {
-  if (left.memory.valid()) return true;
-  iovec part{left.token.data(), left.token.size()};
+bool OfferBox::read(PendingOffer& offer) noexcept {
+  if (offer.memory.valid()) return true;
+  iovec part{offer.token.data(), offer.token.size()};
   Control control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = &control;
   message.msg_controllen = CMSG_LEN(sizeof(int));  // the kernel closes further descriptors
-  const ssize_t got = ::recvmsg(left.socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t got = ::recvmsg(offer.socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
       header->cmsg_len == CMSG_LEN(sizeof(int))) {
     int descriptor = -1;
     std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-    left.memory = Fd::made(descriptor);
+    offer.memory = Fd::made(descriptor);
   }
-  return got == static_cast<ssize_t>(left.token.size()) && left.memory.valid();
+  return got == static_cast<ssize_t>(offer.token.size()) && offer.memory.valid();
 }
 
 Rings OfferBox::take_from(std::size_t place) noexcept {
-  Left found = std::move(left_[place]);
-  left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(place));
+  PendingOffer found = std::move(pending_[place]);
+  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(place));
   Region region = Region::adopt(std::move(found.memory), Layout::kSize);
   if (!region.valid()) return {};
   return {std::move(found.socket), std::move(region), false};
@@ -200,11 +200,11 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   std::size_t place = 0;
   // Bounds the work if a stranger leaves offers without end.
   for (int looks = 0; looks < kMostLooks; ++looks) {
-    if (place == left_.size() && !accept_one(place)) return {};
-    Left& left = left_[place];
-    if (!read(left))
-      left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(place));
-    else if (left.memory.valid() && std::equal(token.begin(), token.end(), left.token.begin()))
+    if (place == pending_.size() && !accept_one(place)) return {};
+    PendingOffer& offer = pending_[place];
+    if (!read(offer))
+      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(place));
+    else if (offer.memory.valid() && std::equal(token.begin(), token.end(), offer.token.begin()))
       return take_from(place);
     else
       ++place;
@@ -212,15 +212,15 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   return {};
 }
 
-// Accepts the next waiting offer and appends it to left_. Returns false if there is none.
+// Accepts the next waiting offer and appends it to pending_. Returns false if there is none.
 bool OfferBox::accept_one(std::size_t& place) noexcept {
   Fd socket = Fd::made(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.valid()) return false;
-  if (left_.size() == kMost) {
-    left_.erase(left_.begin());
+  if (pending_.size() == kMost) {
+    pending_.erase(pending_.begin());
     --place;
   }
-  left_.push_back(Left{std::move(socket), Fd(), {}});
+  pending_.push_back(PendingOffer{std::move(socket), Fd(), {}});
   return true;
 }
 

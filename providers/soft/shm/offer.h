@@ -47,7 +47,7 @@ class OfferBox {
   [[nodiscard]] Rings take(std::span<const std::byte> token) noexcept;
 
  private:
-  struct Left {
+  struct PendingOffer {
     Fd socket;
     Fd memory;  // once the message has arrived
     Token token;
@@ -56,12 +56,12 @@ class OfferBox {
   static constexpr std::size_t kMost = 64;
   static constexpr int kMostLooks = 512;
 
-  static bool read(Left& left) noexcept;
+  static bool read(PendingOffer& offer) noexcept;
   bool accept_one(std::size_t& place) noexcept;
   [[nodiscard]] Rings take_from(std::size_t place) noexcept;
 
   Fd socket_;
-  std::vector<Left> left_;  // oldest first; capacity is reserved
+  std::vector<PendingOffer> pending_;  // oldest first; capacity is reserved
 };
 
 }  // namespace udapl::soft::shm

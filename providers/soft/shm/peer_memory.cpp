@@ -151,7 +151,7 @@ double best_us(int runs, Run run) noexcept {
 
 CopyCosts measure() {
   constexpr std::size_t kSize = 64 * 1024;
-  constexpr double kTooMuch = 1e6;
+  constexpr double kUnusable = 1e6;
   std::vector<std::byte> from(kSize, std::byte{1});
   std::vector<std::byte> to(kSize, std::byte{2});
   bool works = true;
@@ -168,7 +168,7 @@ CopyCosts measure() {
   // The compiler must not see that the copy is not used.
   void* (*volatile const plain)(void*, const void*, std::size_t) = std::memcpy;
   costs.memcpy_64k_us = best_us(6, [&] { plain(to.data(), from.data(), kSize); });
-  if (!works) costs.call_us = costs.per_64k_us = kTooMuch;
+  if (!works) costs.call_us = costs.per_64k_us = kUnusable;
   return costs;
 }
 
@@ -207,8 +207,8 @@ Thresholds thresholds(const CopyCosts& costs) noexcept {
     found.read_from = quick ? 0 : 4096;
     found.borrow_from = 8192;
   } else {
-    const double dearer = (costs.per_64k_us - costs.memcpy_64k_us) / kSize;
-    found.asleep_most = std::max(kSize, static_cast<std::size_t>(kWakeUp / dearer));
+    const double extra_us_per_byte = (costs.per_64k_us - costs.memcpy_64k_us) / kSize;
+    found.asleep_most = std::max(kSize, static_cast<std::size_t>(kWakeUp / extra_us_per_byte));
   }
   return found;
 }

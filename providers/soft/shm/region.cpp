@@ -55,7 +55,7 @@ Region::~Region() {
   if (valid()) ::munmap(bytes_.data(), bytes_.size());
 }
 
-void Region::give_back_pages(std::span<std::byte> whole_pages) noexcept {
+void Region::release_pages(std::span<std::byte> whole_pages) noexcept {
   ::madvise(whole_pages.data(), whole_pages.size(), MADV_REMOVE);
 }
 

@@ -32,7 +32,7 @@ class Region {
   void close_fd() noexcept { memfd_.reset(); }  // the memory stays mapped
   // Discards the contents of a part and frees its pages: it reads as zeros, and pages are allocated
   // when written. May have no effect, e.g. if memory is locked.
-  static void give_back_pages(std::span<std::byte> whole_pages) noexcept;
+  static void release_pages(std::span<std::byte> whole_pages) noexcept;
 
  private:
   Region(Fd memfd, std::span<std::byte> bytes) noexcept;

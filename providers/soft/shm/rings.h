@@ -73,9 +73,9 @@ class Rings {
   }
   // Returns the pages that this side writes to the kernel. REQUIRES: the peer has read everything
   // and has returned all loans.
-  void give_back_pages() const noexcept {
-    Region::give_back_pages(memory(maker_).data);
-    Region::give_back_pages(spare(maker_));
+  void release_pages() const noexcept {
+    Region::release_pages(memory(maker_).data);
+    Region::release_pages(spare(maker_));
   }
   // Moves the memory out, for an owner that needs it longer. Only the bell remains.
   [[nodiscard]] Region take_region() noexcept { return std::move(region_); }

@@ -76,12 +76,12 @@ BOOST_AUTO_TEST_CASE(what_is_lent_is_taken_in_its_place_and_returned) {
   BOOST_TEST(take(1000));
   BOOST_TEST(same(0, 1000));
   BOOST_TEST(lender.any());
-  BOOST_TEST(!lender.has_news());
+  BOOST_TEST(!lender.needs_collect());
   BOOST_TEST(borrower.is_next(100));
   BOOST_TEST(take(3096));
   BOOST_TEST(same(1000, 3096));
   BOOST_TEST(!borrower.is_next(100));
-  BOOST_TEST(lender.has_news());
+  BOOST_TEST(lender.needs_collect());
   BOOST_TEST(!lender.collect());
   BOOST_TEST(!lender.any());
 }
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(there_are_so_many_slots) {
 BOOST_AUTO_TEST_CASE(what_is_called_in_is_copied_and_the_memory_is_ours) {
   BOOST_REQUIRE(lend(4096));
   lender.call_in();
-  BOOST_TEST(lender.has_news());
+  BOOST_TEST(lender.needs_collect());
   BOOST_TEST(lender.collect());
   BOOST_TEST(!lender.any());
   std::ranges::fill(ours, std::byte{0});
@@ -116,9 +116,9 @@ BOOST_AUTO_TEST_CASE(a_copy_of_what_was_called_in_meanwhile_is_not_used) {
   BOOST_REQUIRE(borrower.is_next(0));
   BOOST_TEST(take(4096, [&] {
     lender.call_in();
-    BOOST_TEST(!lender.has_news());  // waits, but not for ever
+    BOOST_TEST(!lender.needs_collect());  // waits, but not for ever
     for (int i = 0; i < 100; ++i) lender.call_in();
-    BOOST_TEST(lender.has_news());
+    BOOST_TEST(lender.needs_collect());
     BOOST_TEST(lender.collect());
     std::ranges::fill(ours, std::byte{0});
     std::ranges::fill(room, std::byte{0});
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_what_was_called_in_meanwhile_is_not_used) {
 BOOST_AUTO_TEST_CASE(looking_for_long_calls_it_in) {
   BOOST_REQUIRE(lend(4096));
   int looks = 0;
-  while (!lender.has_news() && looks < 1'000'000) ++looks;
+  while (!lender.needs_collect() && looks < 1'000'000) ++looks;
   BOOST_TEST(looks > 1000);
   BOOST_TEST(lender.collect());
   BOOST_TEST(!lender.any());
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_reached_is_refused_and_copied) {
   BOOST_TEST(!take(4096));
   BOOST_TEST(!borrower.ready());
   BOOST_TEST(!lender.pays());
-  BOOST_TEST(lender.has_news());
+  BOOST_TEST(lender.needs_collect());
   BOOST_TEST(lender.collect());
   BOOST_TEST(borrower.ready());
   BOOST_TEST(take(4096));
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(returns_of_what_was_not_lent_break_the_stream) {
     BOOST_REQUIRE(fresh.may_lend(4096));
     fresh.lend(0, 0, std::span(ours).first(4096));
     control->returned = lie;
-    BOOST_TEST(fresh.has_news());
+    BOOST_TEST(fresh.needs_collect());
     BOOST_TEST(!fresh.collect());
     BOOST_TEST(fresh.broken());
     BOOST_TEST(!fresh.may_lend(4096));
