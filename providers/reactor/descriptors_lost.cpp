@@ -38,7 +38,7 @@ void Reactor::lose_descriptors(int error) noexcept {
   UDAPL_TRACE(kError,
               "the program has closed descriptors of the provider; all connections are lost: %s",
               ErrnoText(error).c_str());
-  if (tells_lost_.load(std::memory_order_acquire)) on_lost_.function(on_lost_.object);
+  if (reports_lost_.load(std::memory_order_acquire)) on_lost_.function(on_lost_.object);
 }
 
 }  // namespace udapl

@@ -13,7 +13,7 @@ namespace udapl {
 namespace {
 
 // The shortest sleep of the service thread, for when a thread drives without a lease.
-constexpr auto kAnInstant = std::chrono::microseconds(20);
+constexpr auto kShortestSleep = std::chrono::microseconds(20);
 // A lease of at least this length may be timed by the coarse clock, which ticks a hundred times a
 // second or more.
 constexpr auto kLong = std::chrono::milliseconds(20);
@@ -89,7 +89,7 @@ void Lease::summon() noexcept {
 
 Clock::rep Lease::begin_park(bool leader, const Deadline& timer, bool watches) noexcept {
   const Clock::time_point now = Clock::now();
-  const Clock::rep soon = (now + kAnInstant).time_since_epoch().count();
+  const Clock::rep soon = (now + kShortestSleep).time_since_epoch().count();
   const Clock::rep late = (now + kLongestSleep).time_since_epoch().count();
   Clock::rep until = end_.load(std::memory_order_relaxed);
   if (timer) until = std::min(until, timer->time_since_epoch().count());
@@ -116,7 +116,7 @@ bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   return false;
 }
 
-void Lease::taken_over_for(bool nothing) noexcept {
+void Lease::after_takeover(bool nothing) noexcept {
   const Clock::rep now = after_poll_.load(std::memory_order_relaxed);
   const Clock::rep next = nothing ? std::min(2 * now, Clock::duration(kLongest).count())
                                   : Clock::duration(kShortest).count();

@@ -100,20 +100,20 @@ class Lease {
 
   // ---- called by the service thread ------------------------------------------------------------
   // Sleeps until the lease ends, `timer` is due or summon() is called; with a `leader`, until
-  // summon() or for kLongestSleep. `has_news` is evaluated once summon() would take effect; if it
+  // summon() or for kLongestSleep. `has_work` is evaluated once summon() would take effect; if it
   // returns true, park() does not sleep. `others`: a descriptor whose readiness ends the sleep,
   // too, or -1. Returns true if that descriptor is ready.
-  template <class News>
-  bool park(bool leader, const Deadline& timer, int others, News has_news) noexcept {
+  template <class HasWork>
+  bool park(bool leader, const Deadline& timer, int others, HasWork has_work) noexcept {
     const std::uint32_t seen = word_.value();
     const Clock::rep until = begin_park(leader, timer, others >= 0);
-    const bool ready = !has_news() && sleep(seen, until, others);
+    const bool ready = !has_work() && sleep(seen, until, others);
     parked_.store(Parked::kNo, std::memory_order_seq_cst);
     return ready;
   }
   // Called after the service thread had taken over. `nothing`: the application came back before
   // anything happened.
-  void taken_over_for(bool nothing) noexcept;
+  void after_takeover(bool nothing) noexcept;
 
  private:
   bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: timer pushed

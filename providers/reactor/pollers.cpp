@@ -92,7 +92,7 @@ bool Reactor::begin_poller(std::size_t& place, std::size_t end, std::size_t quie
 // rest; its call has then not been ended. look() may have destroyed the poller, and other pollers
 // may have been added or removed.
 bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) noexcept {
-  bool somebody_waits = false;
+  bool has_waiters = false;
   {
     const ScopedLock guard(lock_);
     if (slots_[poller.index].generation == poller.generation && place < awake_.size() &&
@@ -101,9 +101,9 @@ bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) no
       awake.misses = found ? 0 : awake.misses + 1;
       if (awake.misses >= rest_after_) return true;
     }
-    somebody_waits = end_call_locked();
+    has_waiters = end_call_locked();
   }
-  if (somebody_waits) call_ended_.signal();
+  if (has_waiters) call_ended_.signal();
   return false;
 }
 
@@ -128,8 +128,8 @@ Reactor::Awake* Reactor::next_with_input() noexcept {
   return found != nullptr ? found : next_with_input(glanced_, kGlanced - kGlancedNext);
 }
 
-// Calls a poller that has input without making a whole turn. Every kHabit-th call is left to a turn,
-// so descriptors, timers and the lease wait for that long at most.
+// Calls a poller that has input without making a whole turn. Every kHabit-th call is left to a
+// turn, so descriptors, timers and the lease wait for that long at most.
 Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree)
     return Glance::kTurnDue;
@@ -158,8 +158,8 @@ Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   return Glance::kServed;
 }
 
-// Calls the poller and releases the role. Returns true if the poller had input. REQUIRES: the caller
-// holds the role and has begun the call.
+// Calls the poller and releases the role. Returns true if the poller had input. REQUIRES: the
+// caller holds the role and has begun the call.
 bool Reactor::serve(std::size_t place, const Poller& poller) noexcept {
   bool found = false;
   {
@@ -203,8 +203,8 @@ bool Reactor::ask_pollers() noexcept {
   std::size_t quiet = kNone;
   if (roused)
     quiet = kAll;
-  else if (asks_ % kAsksOfOne == 0 && end != place)
-    quiet = place + asks_ / kAsksOfOne % (end - place);
+  else if (asks_ % kTurnsPerQuietCall == 0 && end != place)
+    quiet = place + asks_ / kTurnsPerQuietCall % (end - place);
   bool any = false;
   Poller poller;
   // Each at most once: if a poller is removed, the one that moves to its place waits for the next

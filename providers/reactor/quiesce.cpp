@@ -13,59 +13,59 @@ namespace udapl {
 
 // A thread that waits for the end of a call.
 struct Reactor::Wait final : Waiting {
-  Wait(Reactor& reactor, const void* who) noexcept : reactor_(reactor), who_(who) {}
+  Wait(Reactor& reactor, const void* object) noexcept : reactor_(reactor), object_(object) {}
   ~Wait() { end(); }
 
   // The driver keeps this thread waiting as long as that very call runs.
   [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     const ScopedLock guard(reactor_.lock_);
     // Ending the call takes the lock, so the driver cannot change here.
-    return reactor_.running_ == who_ &&
+    return reactor_.running_ == object_ &&
            other.is_thread(reactor_.driver_.load(std::memory_order_relaxed));
   }
 
  private:
   Reactor& reactor_;
-  const void* const who_;
+  const void* const object_;
 };
 
-bool Reactor::calls(const void* who) noexcept {
+bool Reactor::calls(const void* object) noexcept {
   const ScopedLock guard(lock_);
-  return running_ == who;
+  return running_ == object;
 }
 
 // The object is being destroyed by its own call, or by a thread for which that call waits. The call
 // does not touch the object any more, and its address may soon be reused. Other threads need not
 // wait for the call, either.
-void Reactor::disown(const void* who) noexcept {
-  if (calls(who)) end_call();
+void Reactor::disown(const void* object) noexcept {
+  if (calls(object)) end_call();
 }
 
 void Reactor::end_call() noexcept {
-  bool somebody_waits = false;
+  bool has_waiters = false;
   {
     const ScopedLock guard(lock_);
-    somebody_waits = end_call_locked();
+    has_waiters = end_call_locked();
   }
-  if (somebody_waits) call_ended_.signal();
+  if (has_waiters) call_ended_.signal();
 }
 
-void Reactor::wait_while_running(const void* who) noexcept {
-  if (driven_here()) return disown(who);
-  if (!calls(who)) return;
-  Wait wait(*this, who);
+void Reactor::wait_while_running(const void* object) noexcept {
+  if (driven_here()) return disown(object);
+  if (!calls(object)) return;
+  Wait wait(*this, object);
   // The other driver is inside that call, in an application function that waits for this thread.
   // There the call itself could destroy the object, so this thread may, too.
   if (!wait.begin()) {
     UDAPL_TRACE(kDetail,
                 "a call waits for the thread that destroys its object: not waiting for that call");
-    return disown(who);
+    return disown(object);
   }
   while (true) {
     const std::uint32_t seen = call_ended_.value();
     {
       const ScopedLock guard(lock_);
-      if (running_ != who) break;
+      if (running_ != object) break;
       ++quiescers_;
     }
     call_ended_.wait(seen, std::nullopt);

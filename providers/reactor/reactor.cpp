@@ -337,7 +337,7 @@ bool Reactor::wait_or_look() noexcept {
     if (waits_saved_ < kFoundPerWait) return found;
     waits_saved_ = 0;
   }
-  if (habit_.times >= kHot && !crowded_.load(std::memory_order_relaxed) &&
+  if (habit_.times >= kHot && !contended_.load(std::memory_order_relaxed) &&
       ++habit_.looks % kLooksPerWait != 0)
     return look() || found;
   if (direct_.fd >= 0) [[unlikely]]
@@ -409,7 +409,7 @@ bool Reactor::poll_turn(std::uint32_t polls) noexcept {
     turned = true;
   } else if (glance == Glance::kTurnDue) {
     if (claim()) {
-      shut_out_.store(0, std::memory_order_relaxed);
+      blocked_polls_.store(0, std::memory_order_relaxed);
       found = lone_turn();
       turned = true;
     } else if (driven_here()) {
@@ -421,7 +421,7 @@ bool Reactor::poll_turn(std::uint32_t polls) noexcept {
   if (found) {
     polls_.store(0, std::memory_order_relaxed);
     turn_at_.store(0, std::memory_order_relaxed);
-    yield_at_.store(crowded_.load(std::memory_order_relaxed) ? kPatientPolls : kLonelyStride,
+    yield_at_.store(contended_.load(std::memory_order_relaxed) ? kPatientPolls : kUncontendedStride,
                     std::memory_order_relaxed);
     return true;
   }
@@ -434,7 +434,7 @@ bool Reactor::poll_turn(std::uint32_t polls) noexcept {
 }
 
 // Makes a turn that counts as habitual: it renews the lease, and the guard parks.
-void Reactor::take_up_polling() noexcept {
+void Reactor::start_polling() noexcept {
   if (!claim()) return;
   turns_.store(kHabit - 1, std::memory_order_relaxed);
   lone_turn();
@@ -444,9 +444,9 @@ void Reactor::take_up_polling() noexcept {
 // way, and comes back when the polls end.
 void Reactor::ask_for_role() noexcept {
   if ((role_.load(std::memory_order_relaxed) & kState) != kAsleep) return;
-  const std::uint32_t polls = shut_out_.load(std::memory_order_relaxed) + 1;
-  shut_out_.store(polls < kManyShutOut ? polls : 0, std::memory_order_relaxed);
-  if (polls < kManyShutOut) return;
+  const std::uint32_t polls = blocked_polls_.load(std::memory_order_relaxed) + 1;
+  blocked_polls_.store(polls < kMaxBlockedPolls ? polls : 0, std::memory_order_relaxed);
+  if (polls < kMaxBlockedPolls) return;
   polls_drive_.store(true, std::memory_order_seq_cst);
   wake_sleeper();
 }
@@ -465,9 +465,9 @@ bool Reactor::others_ran() noexcept {
 std::uint32_t Reactor::yield() noexcept {
   const Clock::time_point before = Clock::now();
   ::sched_yield();
-  const bool crowded = Clock::now() - before > kOthersRan && others_ran();
-  crowded_.store(crowded, std::memory_order_relaxed);
-  return crowded ? kCrowdedStride : kLonelyStride;
+  const bool contended = Clock::now() - before > kContendedYield && others_ran();
+  contended_.store(contended, std::memory_order_relaxed);
+  return contended ? kContendedStride : kUncontendedStride;
 }
 
 }  // namespace udapl

@@ -89,7 +89,7 @@ class Reactor final : private WaitWord::Waker {
   // Called by a consumer that has taken several items in a row without needing a turn. It counts as
   // polling, so that the service thread stays away.
   void found_without_poll() noexcept {
-    if (!polled()) take_up_polling();
+    if (!polled()) start_polling();
   }
   // Implements transport::Adapter::block. Makes at least one turn, unless another thread drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
@@ -118,7 +118,7 @@ class Reactor final : private WaitWord::Waker {
   // held, so it should post a SinkGate. Set it before anything is watched.
   void on_descriptors_lost(Call call) noexcept {
     on_lost_ = call;
-    tells_lost_.store(true, std::memory_order_release);
+    reports_lost_.store(true, std::memory_order_release);
   }
 
   // ---- ownership ----
@@ -140,10 +140,10 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::uint32_t kEagerPolls = 4;
   static constexpr std::uint32_t kStride = 4;
   // A long yield makes the peer wait long, so that it yields, too: hence the patience.
-  static constexpr std::uint32_t kPatientPolls = 32;   // before the first yield, if others ran
-  static constexpr std::uint32_t kCrowdedStride = 12;  // between yields, if others ran
-  static constexpr std::uint32_t kLonelyStride = 512;  // before each yield, if none ran
-  static constexpr auto kOthersRan = std::chrono::microseconds(2);
+  static constexpr std::uint32_t kPatientPolls = 32;        // before the first yield, if others ran
+  static constexpr std::uint32_t kContendedStride = 12;     // between yields, if others ran
+  static constexpr std::uint32_t kUncontendedStride = 512;  // before each yield, if none ran
+  static constexpr auto kContendedYield = std::chrono::microseconds(2);
   // While polling: a handler that was the only ready one kHot times in a row is called directly
   // (look), until that has found nothing kColdAfter times in a row; meanwhile epoll is polled only
   // every kLooksPerWait-th turn.
@@ -164,12 +164,12 @@ class Reactor final : private WaitWord::Waker {
   // kFoundPerWait-th. If some pollers rest, whose wake-ups arrive through epoll, a turn is made
   // after kGlancesIfSomeRest polls, and each turn that finds nothing polls epoll. Of the turns that
   // find something, every kFoundPerWait-th polls epoll. One poller with a quiet sign is called in
-  // every kAsksOfOne-th turn.
+  // every kTurnsPerQuietCall-th turn.
   static constexpr std::uint32_t kGlancesPerTurn = 16;
   static constexpr std::uint32_t kGlancesIfSomeRest = 2;
   static constexpr std::uint32_t kTurnsPerWait = 4;
   static constexpr std::uint32_t kFoundPerWait = 64;
-  static constexpr std::uint32_t kAsksOfOne = 8;
+  static constexpr std::uint32_t kTurnsPerQuietCall = 8;
   // If many are awake, a glance checks kGlanced signs, the first kGlancedNext of them behind the
   // poller that was served last, and a turn asks kAskedPerTurn pollers: neither takes longer the
   // more there are.
@@ -179,7 +179,7 @@ class Reactor final : private WaitWord::Waker {
   // After this many turns that found something, the timers are checked.
   static constexpr std::uint32_t kTimersPerFound = 8;
   // After this many polls in a row that find a leader asleep, the leader is asked to make way.
-  static constexpr std::uint32_t kManyShutOut = 64;
+  static constexpr std::uint32_t kMaxBlockedPolls = 64;
   // A thread that releases the role runs deferred calls at most this often; any others are left to
   // the next driver.
   static constexpr int kMostRounds = 8;
@@ -282,7 +282,7 @@ class Reactor final : private WaitWord::Waker {
   void let_pollers_rest() noexcept;              // except those that have input
   void wake_few_pollers() noexcept;              // all, if there are at most kFewPollers
   bool poll_turn(std::uint32_t polls) noexcept;  // true: there was a turn
-  void take_up_polling() noexcept;
+  void start_polling() noexcept;
   void ask_for_role() noexcept;
   [[nodiscard]] bool polls_drive() noexcept;
   std::uint32_t yield() noexcept;
@@ -303,8 +303,9 @@ class Reactor final : private WaitWord::Waker {
   void note_first_timer() noexcept UDAPL_REQUIRES(lock_);
   WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   WaitResult follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
-  // Sleeps in epoll (not if `news`) and dispatches. Returns false if a signal interrupted it.
-  bool leader_sleeps(bool news, const Deadline& deadline) noexcept;
+  // Sleeps in epoll (not if `work_pending`) and dispatches. Returns false if a signal interrupted
+  // it.
+  bool leader_sleeps(bool work_pending, const Deadline& deadline) noexcept;
   [[nodiscard]] Clock::time_point leader_wakes_at(const Deadline& deadline,
                                                   const Deadline& suspend) const noexcept;
 
@@ -334,7 +335,7 @@ class Reactor final : private WaitWord::Waker {
   bool guard_sleeps(bool& found) noexcept;
   [[nodiscard]] bool service_wanted() const noexcept;
 
-  void begin_call(const void* who) noexcept UDAPL_REQUIRES(lock_) { running_ = who; }
+  void begin_call(const void* object) noexcept UDAPL_REQUIRES(lock_) { running_ = object; }
   // quiesce.cpp
   struct Wait;
   void end_call() noexcept;
@@ -343,9 +344,9 @@ class Reactor final : private WaitWord::Waker {
     running_ = nullptr;
     return quiescers_ != 0;
   }
-  [[nodiscard]] bool calls(const void* who) noexcept;
-  void disown(const void* who) noexcept;
-  void wait_while_running(const void* who) noexcept;
+  [[nodiscard]] bool calls(const void* object) noexcept;
+  void disown(const void* object) noexcept;
+  void wait_while_running(const void* object) noexcept;
 
   const Fd epoll_;
   const Fd kick_;  // eventfd, in the epoll set
@@ -369,30 +370,30 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> lost_{false};  // the program has closed the descriptors
   WaitWord lost_word_;             // replaces epoll to sleep on once lost_
-  Call on_lost_{};                 // valid once tells_lost_
-  std::atomic<bool> tells_lost_{false};
+  Call on_lost_{};                 // valid once reports_lost_
+  std::atomic<bool> reports_lost_{false};
 
   // Written by polling threads; increments may get lost when two threads poll.
   alignas(64) std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
-  std::atomic<std::uint32_t> yield_at_{kLonelyStride};
+  std::atomic<std::uint32_t> yield_at_{kUncontendedStride};
   Habit habit_;
   // The next four: used by the thread that holds the role.
   std::uint32_t waits_saved_ = 0;  // turns without epoll_wait, weighted
   std::uint32_t turns_per_wait_ = kTurnsPerWait;
-  std::uint32_t asks_ = 0;                  // calls of ask_pollers()
-  std::size_t asked_ = 0;                   // if many are awake: where the next turn begins
-  std::uint32_t found_ = 0;                 // turns that found something, since timers were checked
-  std::atomic<std::uint32_t> glances_{0};   // polls in a row that only checked the signs
-  std::atomic<std::uint32_t> shut_out_{0};  // polls in a row that found a leader asleep
-  std::atomic<bool> polls_drive_{false};    // the leader has made way, or is asked to
-  std::atomic<bool> crowded_{false};        // others ran when the application yielded last
-  std::atomic<long> switches_{0};           // context switches of the thread that yielded last
-  std::atomic<std::uint32_t> turns_{0};     // in a row, without a wait or the service thread
+  std::uint32_t asks_ = 0;                 // calls of ask_pollers()
+  std::size_t asked_ = 0;                  // if many are awake: where the next turn begins
+  std::uint32_t found_ = 0;                // turns that found something, since timers were checked
+  std::atomic<std::uint32_t> glances_{0};  // polls in a row that only checked the signs
+  std::atomic<std::uint32_t> blocked_polls_{0};  // polls in a row that found a leader asleep
+  std::atomic<bool> polls_drive_{false};         // the leader has made way, or is asked to
+  std::atomic<bool> contended_{false};           // others ran when the application yielded last
+  std::atomic<long> switches_{0};                // context switches of the thread that yielded last
+  std::atomic<std::uint32_t> turns_{0};          // in a row, without a wait or the service thread
   Direct direct_;
   Clock::time_point slept_at_;             // when a leader that reads the clock went to sleep
   Clock::time_point led_since_;            // when the leader first read the clock
-  bool led_long_ = false;                  // it has led for some seconds, and returns to its caller
+  bool leads_for_long_ = false;            // it has led for some seconds, and returns to its caller
   std::atomic<bool> watch_others_{false};  // the service thread watches the set, or is asked to
   alignas(64) SpinLock lock_;              // a leaf lock
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);

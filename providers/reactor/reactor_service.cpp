@@ -141,7 +141,7 @@ void Reactor::guard() noexcept {
       return release();
     }
   } while (guard_sleeps(found));
-  lease_.taken_over_for(!found);
+  lease_.after_takeover(!found);
 }
 
 // Releases the role, sleeps in epoll, claims the role again and dispatches. Sets `found` if there
@@ -153,12 +153,12 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
                      std::memory_order_relaxed);
   driver_.store(pthread_t{}, std::memory_order_relaxed);
   role_.store(kGuarded, std::memory_order_seq_cst);
-  const bool news = stopping_.load(std::memory_order_seq_cst) ||
-                    has_queued() || pollers_awake() ||
-                    follower_count_.load(std::memory_order_seq_cst) != 0 || next_timer() != timer;
+  const bool work_pending =
+      stopping_.load(std::memory_order_seq_cst) || has_queued() || pollers_awake() ||
+      follower_count_.load(std::memory_order_seq_cst) != 0 || next_timer() != timer;
   epoll_event events[kEventsPerTurn];
   Clock::time_point until = Clock::now();
-  if (!news) until += kLongestSleep;
+  if (!work_pending) until += kLongestSleep;
   if (timer && *timer < until) until = *timer;
   const int count = wait(events, kEventsPerTurn, until);
   role_.fetch_and(~(kGuarded | kKicked), std::memory_order_seq_cst);

@@ -66,7 +66,7 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& d
 WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
   leader_present_.store(true, std::memory_order_seq_cst);
   led_since_ = Clock::time_point();
-  led_long_ = false;
+  leads_for_long_ = false;
   word.set_waker(this);
   auto result = WaitResult::kChanged;
   while (true) {
@@ -85,7 +85,7 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
       result = late ? WaitResult::kTimedOut : WaitResult::kInterrupted;
       break;
     }
-    if (led_long_) {
+    if (leads_for_long_) {
       result = WaitResult::kSleptLong;
       break;
     }
@@ -114,17 +114,17 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
 }
 
 // Once kAsleep is set, anything new wakes this thread. So everything is checked after that: the
-// caller has checked its own conditions (`news`), and this function checks the rest.
-bool Reactor::leader_sleeps(bool news, const Deadline& deadline) noexcept {
-  if (has_queued() || pollers_awake()) news = true;
+// caller has checked its own conditions (`work_pending`), and this function checks the rest.
+bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcept {
+  if (has_queued() || pollers_awake()) work_pending = true;
   Deadline until;
   Deadline suspend;
-  if (news || !timed_for_us(deadline) || !timed_for_us(next_timer())) {
+  if (work_pending || !timed_for_us(deadline) || !timed_for_us(next_timer())) {
     slept_at_ = Clock::now();
     if (led_since_ == Clock::time_point()) led_since_ = slept_at_;
-    led_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;
+    leads_for_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;
     suspend = lease_.suspend_at();
-    until = news || led_long_ ? slept_at_ : leader_wakes_at(deadline, suspend);
+    until = work_pending || leads_for_long_ ? slept_at_ : leader_wakes_at(deadline, suspend);
   } else {
     slept_at_ = Clock::time_point::max() - kShortWait;
   }
@@ -133,7 +133,7 @@ bool Reactor::leader_sleeps(bool news, const Deadline& deadline) noexcept {
   const int count = direct() ? wait_directly(events, until) : wait(events, kEventsPerTurn, until);
   const bool interrupted = count < 0 && errno == EINTR;
   become(kActive);
-  if (count == 0 && !news && until && until == suspend) lease_.suspend();
+  if (count == 0 && !work_pending && until && until == suspend) lease_.suspend();
   if (count > 0) note_wake(events, count);
   dispatch(events, count);
   if (pollers_awake()) ask_pollers();

@@ -39,7 +39,7 @@ class Cq final : public transport::Cq {
   [[nodiscard]] bool turn_due() noexcept {
     const std::uint32_t takes = takes_.load(std::memory_order_relaxed) + 1;
     takes_.store(takes, std::memory_order_relaxed);
-    if (takes % kTakesUnnoticed == 0) reactor_.found_without_poll();
+    if (takes % kTakesPerReport == 0) reactor_.found_without_poll();
     return takes % kTakesPerTurn == 0;
   }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_);
@@ -69,7 +69,7 @@ class Cq final : public transport::Cq {
     const Qp* owner;
   };
   static constexpr std::uint32_t kTakesPerTurn = 16;
-  static constexpr std::uint32_t kTakesUnnoticed = 4;
+  static constexpr std::uint32_t kTakesPerReport = 4;
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
   void deliver(unsigned call) noexcept;

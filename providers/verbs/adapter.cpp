@@ -162,7 +162,7 @@ void Adapter::on_cq_channel() noexcept {
 }
 
 void Adapter::on_async_fd() noexcept {
-  const trace::About nobody(nullptr);  // each event names its own object
+  const trace::About no_object(nullptr);  // each event names its own object
   ibv_async_event event{};
   while (ibv_get_async_event(context(), &event) == 0) {
     on_async_event(event);

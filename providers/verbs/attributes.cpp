@@ -28,7 +28,7 @@ std::string groups(const std::uint8_t* bytes, std::size_t count) {
   return text;
 }
 
-const char* truth(bool value) noexcept { return value ? "TRUE" : "FALSE"; }
+const char* true_or_false(bool value) noexcept { return value ? "TRUE" : "FALSE"; }
 
 // The names, spellings and order that programs for the existing providers expect.
 void name_attributes(const Device& device, const Environment& environment,
@@ -49,10 +49,10 @@ void name_attributes(const Device& device, const Environment& environment,
                          {"DAT_IB_TRANSPORT_MTU", std::to_string(mtu)},
                          {"DAT_IB_PORT_STATUS", name_of(device.port_attr.state)},
                          {"DAT_IB_PORT_NUMBER", std::to_string(device.port)},
-                         {"DAT_EXTENSION_INTERFACE", truth(!device.iwarp())},
-                         {DAT_IB_ATTR_FETCH_AND_ADD, truth(atomics)},
-                         {DAT_IB_ATTR_CMP_AND_SWAP, truth(atomics)},
-                         {DAT_IB_ATTR_IMMED_DATA, truth(!device.iwarp())}};
+                         {"DAT_EXTENSION_INTERFACE", true_or_false(!device.iwarp())},
+                         {DAT_IB_ATTR_FETCH_AND_ADD, true_or_false(atomics)},
+                         {DAT_IB_ATTR_CMP_AND_SWAP, true_or_false(atomics)},
+                         {DAT_IB_ATTR_IMMED_DATA, true_or_false(!device.iwarp())}};
 }
 
 void parse_version(const char* text, int (&version)[2]) noexcept {

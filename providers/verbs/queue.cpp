@@ -59,8 +59,8 @@ std::uint32_t count(int number, int at_least) noexcept {
 // If a device has less room for inline data than requested, it refuses the QP without reporting how
 // much it has; so this retries with less.
 Queue::Handle create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
-  constexpr std::uint32_t kWorthwhile = 16;
-  for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kWorthwhile ? bytes / 2 : 0) {
+  constexpr std::uint32_t kMinInline = 16;
+  for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kMinInline ? bytes / 2 : 0) {
     ibv_qp_init_attr attr = wanted;
     attr.cap.max_inline_data = bytes;
     Queue::Handle queue(point::made("ibv_create_qp", ::ibv_create_qp(pd, &attr)));
@@ -234,7 +234,7 @@ void Queue::clear() noexcept {
   lost_.store(false, std::memory_order_relaxed);
   serves_reads_.store(true, std::memory_order_relaxed);
   unserved_.store(0, std::memory_order_relaxed);
-  failed_status_.store(kNoTrouble, std::memory_order_relaxed);
+  failed_status_.store(kNoFailure, std::memory_order_relaxed);
 }
 
 // Posts an empty write behind the last request: when it completes, all earlier requests have
@@ -264,14 +264,14 @@ void Queue::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
   if (is_bind(wr_id)) bind_failed(wr_id);
   if (wr_id == kInternalWork) lost_.store(false, std::memory_order_release);
   if (in_error_.load(std::memory_order_relaxed)) return;
-  unsigned none = kNoTrouble;
+  unsigned none = kNoFailure;
   if (failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel))
     reports_.post();
 }
 
 std::optional<ibv_wc_status> Queue::failed() const noexcept {
   const unsigned status = failed_status_.load(std::memory_order_acquire);
-  if (status == kNoTrouble) return std::nullopt;
+  if (status == kNoFailure) return std::nullopt;
   return static_cast<ibv_wc_status>(status);
 }
 

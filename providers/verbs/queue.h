@@ -264,8 +264,8 @@ class Queue {
   bool marked_ UDAPL_GUARDED_BY(qp_locked) = false;  // the marker is posted
 
   // Findings of posts and polls, for Connection::handle_reports().
-  static constexpr unsigned kNoTrouble = ~0U;
-  std::atomic<unsigned> failed_status_{kNoTrouble};  // ibv_wc_status of the first failure
+  static constexpr unsigned kNoFailure = ~0U;
+  std::atomic<unsigned> failed_status_{kNoFailure};  // ibv_wc_status of the first failure
   std::atomic<bool> drained_{false};                 // the marker has completed
   std::atomic<bool> lost_{false};  // the peer is lost; the oldest request has not reported it yet
   std::atomic<bool> serves_reads_{true};    // the read depths of both sides are not 0

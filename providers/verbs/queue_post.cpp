@@ -94,8 +94,8 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
 [[gnu::always_inline]] inline DAT_RETURN Queue::check(RegionCache& known,
                                                       const DAT_LMR_TRIPLET& segment,
                                                       bool write) noexcept {
-  const KnownRegion* const at_hand = known.find(segment.lmr_context);
-  if (at_hand != nullptr && at_hand->contains(segment) && (!write || at_hand->writable)) [[likely]]
+  const KnownRegion* const cached = known.find(segment.lmr_context);
+  if (cached != nullptr && cached->contains(segment) && (!write || cached->writable)) [[likely]]
     return DAT_SUCCESS;
   return check_in_table(known, segment, write);
 }

@@ -135,9 +135,9 @@ template <class Otherwise>
 
 // Returns whether all segments lie in registrations that are cached, and none is empty. Most lists
 // refer to a single registration.
-[[nodiscard, gnu::always_inline]] inline bool all_at_hand(const RegionCache& known,
-                                                          const DAT_LMR_TRIPLET* list,
-                                                          DAT_COUNT count) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool all_cached(const RegionCache& known,
+                                                         const DAT_LMR_TRIPLET* list,
+                                                         DAT_COUNT count) noexcept {
   if (count < 1) [[unlikely]]
     return false;
   const DAT_LMR_TRIPLET* const end = list + count;
@@ -158,7 +158,7 @@ template <class Otherwise>
   }
 }
 
-// REQUIRES: all_at_hand(), and `flags` as for submit().
+// REQUIRES: all_cached(), and `flags` as for submit().
 [[gnu::always_inline]] inline DAT_RETURN Queue::submit_list(Prepared& prepared,
                                                             transport::WorkId id,
                                                             const DAT_LMR_TRIPLET* list,
@@ -175,7 +175,7 @@ template <class Otherwise>
 [[gnu::always_inline]] inline DAT_RETURN Queue::post_list_send(
     transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count, std::uint64_t length,
     transport::WorkFlags flags, const Otherwise& otherwise) noexcept {
-  if (!all_at_hand(request_regions_, list, count)) [[unlikely]]
+  if (!all_cached(request_regions_, list, count)) [[unlikely]]
     return otherwise();
   return submit_list(send_, id, list, count, length, flags);
 }
@@ -185,7 +185,7 @@ template <class Otherwise>
     transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count, std::uint64_t length,
     const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags,
     const Otherwise& otherwise) noexcept {
-  if (!all_at_hand(request_regions_, list, count)) [[unlikely]]
+  if (!all_cached(request_regions_, list, count)) [[unlikely]]
     return otherwise();
   for (PreparedRequest* const prepared : {&write_.inlined, &write_.plain}) {
     prepared->request.wr.rdma.remote_addr = remote.virtual_address;
@@ -198,7 +198,7 @@ template <class Otherwise>
 [[gnu::always_inline]] inline DAT_RETURN Queue::post_list_recv(
     transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
     const Otherwise& otherwise) noexcept {
-  if (special_receives() || !all_at_hand(receive_regions_, list, count)) [[unlikely]]
+  if (special_receives() || !all_cached(receive_regions_, list, count)) [[unlikely]]
     return otherwise();
   receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
   receive_.receive.sg_list = to_sge(list);

@@ -15,7 +15,7 @@ CmAction action_of(CmState state, rdma_cm_event_type event) noexcept {
   if (state == CmState::kNew) return CmAction::kIgnore;
   if (state == CmState::kAsked) return CmAction::kPeerGone;  // no other event is possible
   const bool requested = state == CmState::kRequested;
-  const bool told = requested || state == CmState::kAttached;
+  const bool contacted = requested || state == CmState::kAttached;
   switch (event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       return only_in(state == CmState::kResolvingAddress, CmAction::kResolveRoute);
@@ -28,9 +28,9 @@ CmAction action_of(CmState state, rdma_cm_event_type event) noexcept {
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
       return only_in(requested, CmAction::kReply);
     case RDMA_CM_EVENT_ESTABLISHED:
-      return only_in(told, CmAction::kEstablished);
+      return only_in(contacted, CmAction::kEstablished);
     case RDMA_CM_EVENT_REJECTED:
-      return only_in(told, CmAction::kRejected);
+      return only_in(contacted, CmAction::kRejected);
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_DISCONNECTED:

@@ -228,8 +228,8 @@ bool RdmaConnection::attributes(ibv_qp_state state, ibv_qp_attr& attr, int& mask
 void RdmaConnection::refuse() noexcept { ::rdma_reject(id_->get(), nullptr, 0); }
 
 void RdmaConnection::disconnect(bool answers) noexcept {
-  const bool told = point::ended_cm("rdma_disconnect", ::rdma_disconnect(id_->get())) == 0;
-  awaits_peer_ = told && !answers;
+  const bool requested = point::ended_cm("rdma_disconnect", ::rdma_disconnect(id_->get())) == 0;
+  awaits_peer_ = requested && !answers;
 }
 
 transport::Endpoints RdmaConnection::endpoints() const noexcept {

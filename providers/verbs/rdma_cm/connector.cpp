@@ -109,7 +109,7 @@ Result<std::unique_ptr<transport::Listener>> RdmaConnector::listen(
 
 void RdmaConnector::on_readable() noexcept {
   // About no object until an owner sets one: the driver may be an application thread that waits.
-  const trace::About nobody(nullptr);
+  const trace::About no_object(nullptr);
   for (int i = 0; i < kEventsPerTurn; ++i) {
     rdma_cm_event* event = nullptr;
     if (::rdma_get_cm_event(channel_.get(), &event) != 0) {

@@ -83,7 +83,7 @@ BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) 
   BOOST_TEST(!lease.valid(now + Lease::kAfterPolls));
   // The service thread has taken over and found work: the lease is short again, as every
   // microsecond counts.
-  lease.taken_over_for(false);
+  lease.after_takeover(false);
   lease.renew_for_poll(now += 1h);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
 }
