@@ -49,7 +49,7 @@ LocalConnection::LocalConnection(verbs::Adapter& adapter, const transport::Conne
       end_(&end),
       state_(State::kNew),
       request_(copy_of(request.private_data)),
-      told_(adapter.reactor(), Call::to<&LocalConnection::tell_next>(this)) {
+      notifier_(adapter.reactor(), Call::to<&LocalConnection::notify_next>(this)) {
   endpoints_.local = adapter.device().address;
   endpoints_.remote = request.remote;
   endpoints_.remote_port = request.conn_qual;
@@ -62,7 +62,7 @@ LocalConnection::LocalConnection(verbs::Adapter& adapter, LocalConnection& activ
       peer_(&active),
       state_(State::kAsked),
       request_(active.request_),
-      told_(adapter.reactor(), Call::to<&LocalConnection::tell_next>(this)) {
+      notifier_(adapter.reactor(), Call::to<&LocalConnection::notify_next>(this)) {
   active.peer_ = this;
   endpoints_.local = active.endpoints_.remote;
   endpoints_.local_port = transport::port_of(active.endpoints_.remote_port);
@@ -78,50 +78,50 @@ LocalConnection::~LocalConnection() {
     switch (state_) {
       case State::kAsked:    // neither accepted nor rejected
       case State::kReplied:  // the peer has not confirmed
-        tell_peer_and_part(What::kRefused);
+        notify_and_detach_peer(What::kRefused);
         break;
       case State::kRequested:
         if (peer_ != nullptr && peer_->state_ == State::kAsked) peer_->peer_gone_ = true;
-        tell_peer_and_part(What::kEnded);
+        notify_and_detach_peer(What::kEnded);
         break;
       default:
-        tell_peer_and_part(What::kEnded);
+        notify_and_detach_peer(What::kEnded);
         break;
     }
   }
-  told_.close();  // waits for a call in another thread
+  notifier_.close();  // waits for a call in another thread
 }
 
-void LocalConnection::tell(What what, Bytes data) {
-  news_.push_back({what, std::move(data)});
-  told_.post();
+void LocalConnection::notify(What what, Bytes data) {
+  notifications_.push_back({what, std::move(data)});
+  notifier_.post();
 }
 
-void LocalConnection::tell_peer_and_part(What what, Bytes data) {
+void LocalConnection::notify_and_detach_peer(What what, Bytes data) {
   state_ = State::kOver;
   LocalConnection* const peer = std::exchange(peer_, nullptr);
   if (peer == nullptr) return;
   peer->peer_ = nullptr;
-  if (peer->end_ != nullptr) peer->tell(what, std::move(data));
+  if (peer->end_ != nullptr) peer->notify(what, std::move(data));
 }
 
 // The QP may destroy this object within the call.
-void LocalConnection::tell_next() noexcept {
-  News news;
+void LocalConnection::notify_next() noexcept {
+  Notification notification;
   verbs::ConnectionEnd* end = nullptr;
   const void* context = nullptr;
   {
     const Locked lock(Exchange::of_process().lock);
-    if (news_.empty() || end_ == nullptr) return;
-    news = std::move(news_.front());
-    news_.pop_front();
-    if (!news_.empty()) told_.post();
+    if (notifications_.empty() || end_ == nullptr) return;
+    notification = std::move(notifications_.front());
+    notifications_.pop_front();
+    if (!notifications_.empty()) notifier_.post();
     end = end_;
     context = terms_.context;
   }
   const trace::About about(context);
-  const PrivateData data(news.data);
-  switch (news.what) {
+  const PrivateData data(notification.data);
+  switch (notification.what) {
     case What::kReply:
       return end->on_reply(*this, data);
     case What::kEstablished:
@@ -146,11 +146,11 @@ Result<bool> LocalConnection::start(const verbs::QpTerms& terms) {
   state_ = State::kRequested;
   const auto listener = exchange.listeners.find(transport::port_of(endpoints_.remote_port));
   if (!known)
-    tell(What::kUnreachable);
+    notify(What::kUnreachable);
   else if (listener == exchange.listeners.end())
-    tell(What::kRefused);
+    notify(What::kRefused);
   else
-    listener->second->ask(*this);
+    listener->second->queue_request(*this);
   return true;
 }
 
@@ -173,7 +173,7 @@ bool LocalConnection::reply(PrivateData data) noexcept {
   }
   state_ = State::kReplied;
   peer_->peer_terms_ = terms_;
-  peer_->tell(What::kReply, copy_of(data));
+  peer_->notify(What::kReply, copy_of(data));
   return true;
 }
 
@@ -186,7 +186,7 @@ bool LocalConnection::confirm() noexcept {
   state_ = State::kEstablished;
   if (peer_->state_ != State::kReplied) return true;  // the peer is established already
   peer_->state_ = State::kEstablished;
-  peer_->tell(What::kEstablished);
+  peer_->notify(What::kEstablished);
   return true;
 }
 
@@ -194,22 +194,22 @@ void LocalConnection::first_message_came() noexcept {
   const Locked lock(Exchange::of_process().lock);
   if (state_ != State::kReplied) return;
   state_ = State::kEstablished;
-  tell(What::kEstablished);
+  notify(What::kEstablished);
 }
 
 void LocalConnection::refuse() noexcept {
   const Locked lock(Exchange::of_process().lock);
-  tell_peer_and_part(What::kRefused);
+  notify_and_detach_peer(What::kRefused);
 }
 
 void LocalConnection::reject(PrivateData data) noexcept {
   const Locked lock(Exchange::of_process().lock);
-  tell_peer_and_part(What::kRejected, copy_of(data));
+  notify_and_detach_peer(What::kRejected, copy_of(data));
 }
 
 void LocalConnection::disconnect(bool) noexcept {
   const Locked lock(Exchange::of_process().lock);
-  tell_peer_and_part(What::kEnded);
+  notify_and_detach_peer(What::kEnded);
 }
 
 transport::Endpoints LocalConnection::endpoints() const noexcept {
@@ -316,7 +316,7 @@ Status LocalListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL
   return Status();
 }
 
-void LocalListener::ask(LocalConnection& active) {
+void LocalListener::queue_request(LocalConnection& active) {
   waiting_.push_back(std::make_unique<LocalConnection>(adapter_, active));
   gate_.post(0);
 }

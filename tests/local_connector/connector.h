@@ -76,15 +76,15 @@ class LocalConnection final : public verbs::CmConnection {
     kUnreachable,
     kEnded
   };
-  struct News {
+  struct Notification {
     What what;
     Bytes data;
   };
 
   // REQUIRES: the exchange's lock is held.
-  void tell(What what, Bytes data = {});
-  void tell_peer_and_part(What what, Bytes data = {});
-  void tell_next() noexcept;  // called by the driver, without the lock
+  void notify(What what, Bytes data = {});
+  void notify_and_detach_peer(What what, Bytes data = {});
+  void notify_next() noexcept;  // called by the driver, without the lock
 
   verbs::Adapter& adapter_;
   verbs::ConnectionEnd* end_;
@@ -95,8 +95,8 @@ class LocalConnection final : public verbs::CmConnection {
   bool peer_gone_ = false;  // before attach()
   Bytes request_;
   transport::Endpoints endpoints_;
-  std::deque<News> news_;
-  Deferred told_;
+  std::deque<Notification> notifications_;
+  Deferred notifier_;
 };
 
 class LocalIncoming final : public transport::IncomingConnection {
@@ -132,7 +132,7 @@ class LocalListener final : public transport::Listener {
     return address_;
   }
   // Queues a request. REQUIRES: the exchange's lock is held.
-  void ask(LocalConnection& active);
+  void queue_request(LocalConnection& active);
 
  private:
   void deliver(unsigned call) noexcept;

@@ -22,18 +22,18 @@ struct Kernel::Descriptor {
   sockaddr_in remote{};
   std::weak_ptr<Descriptor> peer;
   bool client = false;
-  bool closed = false;               // by the application
-  bool lingers = true;               // false: close() resets
-  bool write_closed = false;         // FIN was sent
-  bool read_closed = false;          // the peer's FIN has arrived
-  int broken = 0;                    // errno of every further call; 0: works
-  int pending_error = 0;             // SO_ERROR
-  std::string unread;                // bytes that have arrived
-  std::size_t under_way = 0;         // bytes that this end has sent and that have not arrived
-  std::uint64_t sent = 0;            // bytes, in total
-  bool silent = false;               // bytes that this end sends are lost
-  Clock::time_point deaf_until{};    // until then this end's application reads nothing
-  Clock::time_point last_arrival{};  // when the last bytes that this end has sent arrive
+  bool closed = false;                // by the application
+  bool lingers = true;                // false: close() resets
+  bool write_closed = false;          // FIN was sent
+  bool read_closed = false;           // the peer's FIN has arrived
+  int broken = 0;                     // errno of every further call; 0: works
+  int pending_error = 0;              // SO_ERROR
+  std::string unread;                 // bytes that have arrived
+  std::size_t under_way = 0;          // bytes that this end has sent and that have not arrived
+  std::uint64_t sent = 0;             // bytes, in total
+  bool silent = false;                // bytes that this end sends are lost
+  Clock::time_point stalled_until{};  // until then this end's application reads nothing
+  Clock::time_point last_arrival{};   // when the last bytes that this end has sent arrive
   std::deque<Ref> backlog;
   std::uint64_t counter = 0;  // of an event descriptor
   std::map<int, epoll_event> watched;

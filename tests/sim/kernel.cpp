@@ -24,7 +24,7 @@ Kernel& Kernel::instance() {
 void Kernel::reset(std::uint64_t seed, const Weather& weather) {
   rng_.seed(seed);
   weather_ = weather;
-  fault_happened_ = struck_ = false;
+  fault_happened_ = fault_injected_ = false;
   events_.clear();
   descriptors_.clear();
   next_descriptor_ = kFirstDescriptor;
@@ -136,9 +136,9 @@ std::uint32_t Kernel::readiness(const Descriptor& descriptor) const {
   if (descriptor.broken != 0) return EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP;
   if (descriptor.state != Descriptor::State::kConnected) return 0;
   std::uint32_t ready = 0;
-  const bool hears = descriptor.deaf_until <= now_;
-  if (hears && (!descriptor.unread.empty() || descriptor.read_closed)) ready |= EPOLLIN;
-  if (hears && descriptor.read_closed) ready |= EPOLLRDHUP;
+  const bool reads = descriptor.stalled_until <= now_;
+  if (reads && (!descriptor.unread.empty() || descriptor.read_closed)) ready |= EPOLLIN;
+  if (reads && descriptor.read_closed) ready |= EPOLLRDHUP;
   if (room(descriptor) > 0) ready |= EPOLLOUT;
   if (descriptor.read_closed && descriptor.write_closed) ready |= EPOLLHUP;
   return ready;

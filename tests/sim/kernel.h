@@ -26,11 +26,11 @@ struct Weather {
   static constexpr std::uint64_t kNever = UINT64_MAX;
   enum class Fault : std::uint8_t {
     kNone,
-    kReset,    // both ends see a reset after that many bytes of a direction
-    kSilence,  // no more bytes arrive; the ends notice after 20 and 40 seconds
-    kCorrupt,  // a bit of that byte flips
-    kDeaf,     // its reader reads nothing for a second, which must do no harm
-    kLongDeaf  // the same for a minute, which is longer than every time limit
+    kReset,          // both ends see a reset after that many bytes of a direction
+    kSilence,        // no more bytes arrive; the ends notice after 20 and 40 seconds
+    kCorrupt,        // a bit of that byte flips
+    kStalledReader,  // its reader reads nothing for a second, which must do no harm
+    kLongStall       // the same for a minute, which is longer than every time limit
   };
   static constexpr std::uint64_t kFaults = 6;
   Fault fault = Fault::kNone;
@@ -64,7 +64,7 @@ class Kernel {
   // Whether a fault has happened that may end a connection.
   [[nodiscard]] bool fault_happened() const { return fault_happened_; }
   // Whether the fault of the weather has happened, of whatever kind.
-  [[nodiscard]] bool struck() const { return struck_; }
+  [[nodiscard]] bool fault_injected() const { return fault_injected_; }
 
   // ---- the calls; on failure they return -1 and set errno
   [[nodiscard]] bool owns(int fd) const { return fd >= kFirstDescriptor; }
@@ -102,7 +102,7 @@ class Kernel {
   [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return rng_() % limit; }
   [[nodiscard]] std::size_t room(const Descriptor& sender) const;
   void transport(const Ref& sender, std::string bytes);
-  void stop_listening(const Ref& sender, const Ref& reader);
+  void stop_reading(const Ref& sender, const Ref& reader);
   void deliver(const Ref& to, std::string bytes);
   void break_both(const Ref& one, int error);
   static void break_one(Descriptor& one, int error);
@@ -113,7 +113,7 @@ class Kernel {
   Weather weather_;
   Clock::time_point now_{std::chrono::hours(1)};
   bool fault_happened_ = false;
-  bool struck_ = false;
+  bool fault_injected_ = false;
   int next_descriptor_ = kFirstDescriptor;
   std::uint16_t next_port_ = 40000;
   std::uint64_t sequence_ = 0;

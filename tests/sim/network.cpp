@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto kSenderNotices = std::chrono::seconds(20);  // TCP_USER_TIMEOUT
 constexpr auto kReaderNotices = std::chrono::seconds(40);  // keepalive
-constexpr auto kDeaf = std::chrono::seconds(1);            // shorter than every time limit
-constexpr auto kLongDeaf = std::chrono::seconds(60);       // longer than every time limit
+constexpr auto kStalledReader = std::chrono::seconds(1);   // shorter than every time limit
+constexpr auto kLongStall = std::chrono::seconds(60);      // longer than every time limit
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -150,8 +150,8 @@ void Kernel::transport(const Ref& sender, std::string bytes) {
                    sender->client == weather_.from_client && weather_.at >= begin &&
                    weather_.at < sender->sent;
   if (hit) {
-    struck_ = true;
-    fault_happened_ = fault_happened_ || weather_.fault != Weather::Fault::kDeaf;
+    fault_injected_ = true;
+    fault_happened_ = fault_happened_ || weather_.fault != Weather::Fault::kStalledReader;
     switch (weather_.fault) {
       case Weather::Fault::kCorrupt:
         bytes[weather_.at - begin] ^= static_cast<char>(1 << below(8));
@@ -171,9 +171,9 @@ void Kernel::transport(const Ref& sender, std::string bytes) {
           if (peer != nullptr) break_one(*peer, ETIMEDOUT);
         });
         break;
-      case Weather::Fault::kDeaf:
-      case Weather::Fault::kLongDeaf:
-        stop_listening(sender, peer);
+      case Weather::Fault::kStalledReader:
+      case Weather::Fault::kLongStall:
+        stop_reading(sender, peer);
         break;
       case Weather::Fault::kNone:
         break;
@@ -197,11 +197,11 @@ void Kernel::transport(const Ref& sender, std::string bytes) {
 
 // The application of the receiving end reads nothing for a while. A sender whose buffers stay full
 // for too long gives up.
-void Kernel::stop_listening(const Ref& sender, const Ref& reader) {
+void Kernel::stop_reading(const Ref& sender, const Ref& reader) {
   if (reader == nullptr) return;
-  const bool long_time = weather_.fault == Weather::Fault::kLongDeaf;
-  reader->deaf_until = now_ + (long_time ? kLongDeaf : kDeaf);
-  at(reader->deaf_until, [] {});  // so that the clock gets there
+  const bool long_time = weather_.fault == Weather::Fault::kLongStall;
+  reader->stalled_until = now_ + (long_time ? kLongStall : kStalledReader);
+  at(reader->stalled_until, [] {});  // so that the clock gets there
   if (!long_time) return;
   at(now_ + kSenderNotices, [this, sender, reader] {
     if (room(*sender) != 0) return;
@@ -238,7 +238,7 @@ void Kernel::break_both(const Ref& one, int error) {
 long Kernel::receive(int fd, void* room, std::size_t size, bool peek) {
   Descriptor* const socket = find(fd);
   if (socket == nullptr) return fail(EBADF);
-  if (socket->deaf_until > now_) return fail(EAGAIN);
+  if (socket->stalled_until > now_) return fail(EAGAIN);
   if (socket->unread.empty()) {
     if (socket->broken != 0) return fail(socket->broken);
     if (socket->state != Descriptor::State::kConnected) return fail(ENOTCONN);

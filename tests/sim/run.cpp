@@ -214,7 +214,7 @@ Outcome run(std::uint64_t seed, const Options& options) {
   play(*world);
   dapl::unregister_provider(&entry);
   world->check(Kernel::instance().open_descriptors() == 0, "descriptors are still open");
-  world->outcome.struck = Kernel::instance().struck();
+  world->outcome.fault_injected = Kernel::instance().fault_injected();
   return world->outcome;
 }
 

@@ -30,8 +30,8 @@ struct Outcome {
   std::string violation;     // empty: every invariant held
   std::uint64_t digest = 0;  // of everything that the application has seen
   std::uint64_t completions = 0;
-  std::uint64_t broken = 0;  // connections that the weather ended
-  bool struck = false;       // the fault has happened
+  std::uint64_t broken = 0;     // connections that the weather ended
+  bool fault_injected = false;  // the fault has happened
 };
 
 // The same seed gives the same run.

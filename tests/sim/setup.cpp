@@ -131,7 +131,7 @@ void expect_empty(World& world, const Node& node, DAT_EVD_HANDLE evd) {
   DAT_EVENT event{};
   if (world.check(node.table->evd_dequeue_func(evd, &event) != DAT_SUCCESS, "an unexpected event"))
     return;
-  world.tell("unexpected event", static_cast<std::uint64_t>(event.event_number));
+  world.print_step("unexpected event", static_cast<std::uint64_t>(event.event_number));
 }
 
 void free_side(World& world, Side& side) {
@@ -190,7 +190,7 @@ bool World::success(DAT_RETURN status, const char* what) {
   return false;
 }
 
-void World::tell(const char* what, std::uint64_t number) const {
+void World::print_step(const char* what, std::uint64_t number) const {
   if (!options.verbose) return;
   const auto since = Kernel::instance().now().time_since_epoch() - std::chrono::hours(1);
   std::printf("%12.3f us %s %llu\n", std::chrono::duration<double, std::micro>(since).count(), what,

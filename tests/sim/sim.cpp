@@ -130,7 +130,7 @@ class Session {
       for (const bool from_client : {true, false}) {
         for (std::uint64_t at = 0;; at += at < kEveryByte ? 1 : kStride) {
           options.strike = {static_cast<Weather::Fault>(fault), at, from_client};
-          if (!one(seed, options).struck || enough()) break;
+          if (!one(seed, options).fault_injected || enough()) break;
         }
       }
     }

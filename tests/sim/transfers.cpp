@@ -178,7 +178,7 @@ void post_receive_now(World& world, Side& side) {
   ++side.receives_posted;
 }
 
-bool puts_off(World& world) { return world.late && world.lateness() % 4 != 0; }
+bool postpones(World& world) { return world.late && world.lateness() % 4 != 0; }
 
 void post_shared_now(World& world, Node& node, std::byte* room) {
   Side owner;
@@ -196,30 +196,31 @@ void post_shared_now(World& world, Node& node, std::byte* room) {
 
 // The peer may use the receive at once, even if posting it is postponed.
 void post_receive(World& world, Side& side) {
-  if (side.receives_owed > 0 || puts_off(world))
-    ++side.receives_owed;
+  if (side.postponed_receives > 0 || postpones(world))
+    ++side.postponed_receives;
   else
     post_receive_now(world, side);
   if (side.peer != nullptr) ++side.peer->credits;
 }
 
 void post_shared(World& world, Node& node, std::byte* room) {
-  if (!node.rooms_owed.empty() || puts_off(world))
-    node.rooms_owed.push_back(room);
+  if (!node.postponed_buffers.empty() || postpones(world))
+    node.postponed_buffers.push_back(room);
   else
     post_shared_now(world, node, room);
 }
 
 void post_owed(World& world, Node& node, bool all) {
   const auto now = [&] { return all || world.lateness() % 4 == 0; };
-  while (!node.rooms_owed.empty() && world.good() && now()) {
-    post_shared_now(world, node, node.rooms_owed.front());
-    node.rooms_owed.pop_front();
+  while (!node.postponed_buffers.empty() && world.good() && now()) {
+    post_shared_now(world, node, node.postponed_buffers.front());
+    node.postponed_buffers.pop_front();
   }
   world.each_side([&](Side& side) {
     const bool connected = side.state == Side::State::kConnected && !side.disconnects;
-    while (side.node == &node && connected && side.receives_owed > 0 && world.good() && now()) {
-      --side.receives_owed;
+    while (side.node == &node && connected && side.postponed_receives > 0 && world.good() &&
+           now()) {
+      --side.postponed_receives;
       post_receive_now(world, side);
     }
   });
@@ -253,7 +254,7 @@ void act(World& world, Side& side) {
 void disconnect(World& world, Side& side) {
   if (side.state != Side::State::kConnected || side.disconnects) return;
   const bool graceful = world.chance(2);
-  world.tell(graceful ? "graceful disconnect" : "abrupt disconnect", side.next_cookie);
+  world.print_step(graceful ? "graceful disconnect" : "abrupt disconnect", side.next_cookie);
   const DAT_RETURN status = side.node->table->ep_disconnect_func(
       side.ep, graceful ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
   // The connection may have ended a moment ago; then the event is queued.

@@ -106,7 +106,7 @@ void use_dead_key(World& world, Side& side) {
                      DAT_COMPLETION_DEFAULT_FLAG),
                 "a post with a dead key"))
     return;
-  world.tell("uses a dead key", key);
+  world.print_step("uses a dead key", key);
   Request& request = posted(side, reads ? Kind::kRead : Kind::kWrite);
   request.length = sizeof kForbidden;
   request.forbidden = true;

@@ -45,7 +45,7 @@ void on_arrival(World& world, Node& node, const DAT_EVENT& event) {
   }
   Side& server = *world.servers[index];
   world.note(index);
-  world.tell("connection request", index);
+  world.print_step("connection request", index);
   // If a client lost its connection while connecting and tries again, the EP is still in use.
   if (server.state != Side::State::kIdle || world.chance(20)) {
     world.success(table->cr_reject_func(cr, 0, nullptr), "cr_reject");
@@ -57,7 +57,7 @@ void on_arrival(World& world, Node& node, const DAT_EVENT& event) {
 }
 
 std::uint64_t credits_from(const Side& side) {
-  return side.uses_srq ? kSlots : side.receives.size() + side.receives_owed;
+  return side.uses_srq ? kSlots : side.receives.size() + side.postponed_receives;
 }
 
 // Links both sides once both know of the connection.
@@ -89,7 +89,7 @@ void on_connection(World& world, const DAT_EVENT& event) {
   Side* const side = side_of(world, event.event_data.connect_event_data.ep_handle);
   if (!world.check(side != nullptr, "a connection event of no endpoint")) return;
   world.note(static_cast<std::uint64_t>(event.event_number));
-  world.tell("connection event", static_cast<std::uint64_t>(event.event_number));
+  world.print_step("connection event", static_cast<std::uint64_t>(event.event_number));
   const bool connecting = side->state == Side::State::kConnecting;
   switch (event.event_number) {
     case DAT_CONNECTION_EVENT_ESTABLISHED:
@@ -149,7 +149,7 @@ void finish_request(World& world, Side& side, bool success) {
   const Request request = side.requests.front();
   side.requests.pop_front();
   ++side.done[static_cast<std::size_t>(request.kind)];
-  world.tell(success ? "request done" : "request failed", request.cookie);
+  world.print_step(success ? "request done" : "request failed", request.cookie);
   if (request.kind == Kind::kBind) on_bound(side, request, success);
   if (success) return on_request_success(world, side, request);
   side.failed_request = true;
@@ -280,7 +280,7 @@ void on_receive_done(World& world, Side& side, const DAT_EVENT& event) {
   std::byte* const room = take_room(world, side, done.user_cookie.as_64);
   if (room == nullptr) return;
   const bool success = done.status == DAT_DTO_SUCCESS;
-  world.tell(success ? "receive done" : "receive flushed", done.user_cookie.as_64);
+  world.print_step(success ? "receive done" : "receive flushed", done.user_cookie.as_64);
   if (success) {
     world.check(!side.failed_receive, "a receive succeeds behind one that failed");
     on_message(world, side, event, room);
@@ -387,14 +387,14 @@ void prepare(World& world, Side& side) {
   side.messages.clear();
   side.posted = side.done = {};
   side.credits = side.writes_seen = side.word = 0;
-  side.receives_owed = 0;
+  side.postponed_receives = 0;
   side.receives_posted = side.receives.size();  // left if no peer has connected to the EP
   side.disconnects = side.failed_request = side.failed_receive = false;
   for (std::size_t at = 0; at < kSourceSize; ++at) side.source()[at] = pattern(99, at);
   for (std::size_t slot = 0; slot < kSlots; ++slot)
     std::memset(side.slot(kTargetArea, slot), 0, sizeof(std::uint64_t));
   side.words()[0] = 0;
-  while (!side.uses_srq && side.receives.size() + side.receives_owed < kSlots && world.good())
+  while (!side.uses_srq && side.receives.size() + side.postponed_receives < kSlots && world.good())
     post_receive(world, side);
 }
 

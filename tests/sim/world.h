@@ -28,8 +28,7 @@ inline constexpr std::uint64_t kForbidden = 0xBADBADBADBADBAD;  // a write that 
 // The parts of an endpoint's memory, which is within that of its node.
 enum Area : std::size_t { kSendArea, kReceiveArea, kWriteArea, kTargetArea, kSinkArea, kAreas };
 inline constexpr std::size_t kAreaSize = kSlots * kSlotSize;
-inline constexpr std::size_t kWordsSize =
-    4096;  // the word that atomics change, and their results
+inline constexpr std::size_t kWordsSize = 4096;  // the word that atomics change, and their results
 inline constexpr std::size_t kEndpointSize = kAreas * kAreaSize + kSourceSize + kWordsSize;
 
 [[nodiscard]] inline std::byte pattern(std::uint64_t number, std::size_t at) {
@@ -109,7 +108,7 @@ struct Side {
   std::array<std::uint64_t, kKinds> done{};
   std::array<Window, 2> windows;
   std::uint64_t receives_posted = 0;
-  std::uint64_t receives_owed = 0;  // promised to the peer, to be posted later
+  std::uint64_t postponed_receives = 0;  // promised to the peer, to be posted later
   std::uint64_t next_cookie = 1;
   std::uint64_t last_shared = 0;   // cookie of the last receive that was taken from the SRQ
   std::uint64_t credits = 0;       // receives that the peer has posted and this side has not used
@@ -153,7 +152,7 @@ struct Node {
   std::map<std::uint64_t, std::byte*> shared;  // the buffers in the SRQ, by cookie
   std::uint64_t next_shared = 1;
   std::size_t shared_total = 0;
-  std::deque<std::byte*> rooms_owed;  // buffers to be posted to the SRQ later
+  std::deque<std::byte*> postponed_buffers;  // buffers to be posted to the SRQ later
   int watermarks_armed = 0;
   int stalled = 0;  // steps in which it does nothing
 };
@@ -197,7 +196,7 @@ struct World {
   }
 
   void note(std::uint64_t value) { outcome.digest = (outcome.digest ^ value) * 0x100000001B3; }
-  void tell(const char* what, std::uint64_t number) const;
+  void print_step(const char* what, std::uint64_t number) const;
 
   template <class Do>
   void each_side(Do act) {

@@ -106,13 +106,13 @@ BOOST_AUTO_TEST_CASE(the_reason_is_in_the_line_and_in_the_cause) {
     run.finish();
     return 0;
   });
-  int told = 0;
+  int reported = 0;
   for (const std::string& line : lines) {
     if (line.find(kInvalidStag) == std::string::npos) continue;
-    ++told;
+    ++reported;
     BOOST_TEST(line.find(" mock/EP=0x") != std::string::npos, line);
   }
-  BOOST_TEST(told == 2);  // when it broke, and when dat_ep_connect was refused because of that
+  BOOST_TEST(reported == 2);  // when it broke, and when dat_ep_connect was refused because of that
 }
 
 BOOST_AUTO_TEST_CASE(peers_do_not_fill_the_log) {

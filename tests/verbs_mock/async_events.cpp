@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(errors_end_a_connection_once) {
 }
 
 // Without a connection none ends, but the consumer is notified that the EP is broken.
-BOOST_AUTO_TEST_CASE(errors_without_a_connection_are_told) {
+BOOST_AUTO_TEST_CASE(errors_without_a_connection_are_reported) {
   for (const ibv_event_type type : kErrors) {
     BOOST_TEST_INFO(ibv_event_type_str(type));
     Run run;

@@ -19,12 +19,12 @@ using faults::Pair;
 using faults::Run;
 using namespace std::chrono_literals;
 
-constexpr unsigned kDwell = 100;  // us
+constexpr unsigned kCqCallDelay = 100;  // us
 const auto kThreadModes = boost::unit_test::data::make({false, true});
 
-struct Dwell {
-  Dwell() { verbs_mock_dwell(kDwell); }
-  ~Dwell() { verbs_mock_dwell(0); }
+struct CqCallDelay {
+  CqCallDelay() { verbs_mock_delay_cq_calls(kCqCallDelay); }
+  ~CqCallDelay() { verbs_mock_delay_cq_calls(0); }
 };
 
 void check(Run& run, bool done) {
@@ -80,7 +80,7 @@ BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_scans, kThreadModes, threads
   Pair pair(run);
   bool done = pair.create();
   {
-    const Dwell dwell;
+    const CqCallDelay delay;
     done = done && drain(pair);
     BOOST_TEST(poll_for(pair.active.request_evd, 300ms) == 0U);
   }
@@ -88,7 +88,7 @@ BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_scans, kThreadModes, threads
 }
 
 // The reactor thread scans less often while all CQs are polled.
-BOOST_DATA_TEST_CASE(a_failure_that_nobody_polls_for_is_seen_after_polls, kThreadModes, threads) {
+BOOST_DATA_TEST_CASE(an_unpolled_failure_is_noticed_after_polls, kThreadModes, threads) {
   Run run("mock", threads);
   Pair pair(run);
   bool done = pair.create() && pair.connect() && post_recv(pair);
@@ -112,7 +112,7 @@ BOOST_DATA_TEST_CASE(qps_come_and_go_while_the_reactor_thread_scans, kThreadMode
   Pair pair(run);
   bool done = pair.create();
   {
-    const Dwell dwell;
+    const CqCallDelay delay;
     done = done && drain(pair);
     for (int i = 0; done && i < 200; ++i) {
       DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
@@ -132,7 +132,7 @@ BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_filters, kThreadModes, threa
   Pair pair(run);
   bool done = pair.create() && pair.connect();
   {
-    const Dwell dwell;
+    const CqCallDelay delay;
     for (int i = 0; done && i < 50; ++i) {
       DAT_EVENT event{};
       DAT_COUNT more = 0;
@@ -173,7 +173,7 @@ BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_arms, kThreadModes, threads)
   unsigned events = 0;
   constexpr unsigned kMessages = 200;
   {
-    const Dwell dwell;
+    const CqCallDelay delay;
     for (unsigned i = 0; done && i < kMessages; ++i) {
       done = post_recv(pair) && post_send(pair);
       events += poll_for(pair.active.request_evd, 1ms);

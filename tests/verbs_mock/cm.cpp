@@ -101,7 +101,7 @@ void abandon(Id& id) {
       break;
     case State::kReplied:
     case State::kAccepted:
-      if (verbs_mock_farewells_lost()) break;
+      if (verbs_mock_disconnects_lost()) break;
       peer->state = State::kOver;
       post(*peer, RDMA_CM_EVENT_REJECTED, kInvalidComm, padded(nullptr, 0, kRejectData));
       break;

@@ -175,7 +175,7 @@ int rdma_accept(rdma_cm_id* handle, rdma_conn_param* param) {
   take_parameters(id, *param);
   if (move_qp(id, IBV_QPS_RTR) != 0 || move_qp(id, IBV_QPS_RTS) != 0) return -1;
   Id* const active = id.peer;
-  if (active == nullptr && verbs_mock_farewells_lost()) {
+  if (active == nullptr && verbs_mock_disconnects_lost()) {
     id.state = State::kAccepted;
     return 0;
   }

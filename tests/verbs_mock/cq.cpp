@@ -93,8 +93,8 @@ int poll_null(ibv_cq* cq, int max, ibv_wc* out) { return take(Cq::of(cq), max, o
 
 int request_notification_null(ibv_cq*, int) { return 0; }
 
-void dwell() {
-  const std::chrono::microseconds time(device().dwell.load(std::memory_order_relaxed));
+void delay_call() {
+  const std::chrono::microseconds time(device().cq_call_delay.load(std::memory_order_relaxed));
   if (time.count() == 0) return;
   const auto end = std::chrono::steady_clock::now() + time;
   while (std::chrono::steady_clock::now() < end) {
@@ -109,7 +109,7 @@ const DataPath kNull = {&post_send_null, &post_recv_null, &post_srq_recv_null, &
 int poll_cq(ibv_cq* handle, int max, ibv_wc* out) {
   if (verbs_mock_fault("poll_cq", EIO)) return -1;
   Cq& cq = Cq::of(handle);
-  dwell();
+  delay_call();
   const Lock lock(device().mutex);
   if (cq.overflowed) return -1;
   return take(cq, max, out);
@@ -118,7 +118,7 @@ int poll_cq(ibv_cq* handle, int max, ibv_wc* out) {
 int request_notification(ibv_cq* handle, int solicited_only) {
   if (verbs_mock_fault("req_notify_cq", ENOMEM)) return ENOMEM;
   Cq& cq = Cq::of(handle);
-  dwell();
+  delay_call();
   const Lock lock(device().mutex);
   if (cq.armed != Armed::kAll) cq.armed = solicited_only != 0 ? Armed::kSolicited : Armed::kAll;
   return 0;
@@ -160,7 +160,7 @@ void verbs_mock_hold_notifications(bool hold) {
     ::eventfd_write(channel->fd, 1);
 }
 
-void verbs_mock_dwell(unsigned microseconds) { device().dwell = microseconds; }
+void verbs_mock_delay_cq_calls(unsigned microseconds) { device().cq_call_delay = microseconds; }
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   VERBS_MOCK_FAULT(EMFILE, nullptr);

@@ -145,7 +145,7 @@ struct Device {
   bool pages = false;  // on-demand paging
   bool holds_notifications = false;
   std::vector<Channel*> held_notifications;         // one entry per notification
-  std::atomic<unsigned> dwell{0};                   // us
+  std::atomic<unsigned> cq_call_delay{0};           // us
   std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
   std::unordered_map<std::uint32_t, Qp*> qps;
   std::uint32_t next_key = 0x100;

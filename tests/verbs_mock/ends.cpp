@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(answer_overtakes_the_call) {
 }
 
 // If a consumer ends its connection and never dequeues the completion, the provider polls for it.
-BOOST_AUTO_TEST_CASE(graceful_end_behind_a_send_that_nobody_reaps) {
+BOOST_AUTO_TEST_CASE(graceful_end_behind_an_unreaped_send) {
   Run run;
   Pair pair(run);
   bool done = pair.create() && pair.connect();
@@ -90,19 +90,19 @@ BOOST_AUTO_TEST_CASE(graceful_end_behind_a_send_that_nobody_reaps) {
 
 // The active side gives up while its request is in flight, and its last message is lost: the
 // passive side, which accepts, learns of it all the same.
-BOOST_AUTO_TEST_CASE(peer_gives_up_unheard) {
+BOOST_AUTO_TEST_CASE(peer_gives_up_without_notice) {
   ::setenv("DAPL_CM_RTU_TIMEOUT_MS", "150", 1);  // read when the IA is opened
   Run run;
   Pair pair(run);
   DAT_EVENT event{};
   bool done = pair.create() && pair.request();
   ::unsetenv("DAPL_CM_RTU_TIMEOUT_MS");
-  verbs_mock_lose_farewells(true);
+  verbs_mock_lose_disconnects(true);
   done = done && FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG)) &&
          FAULTS_OK(run, dat_cr_accept(pair.cr, pair.passive.ep, 0, nullptr)) &&
          run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event) &&
          run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR, &event);
-  verbs_mock_lose_farewells(false);
+  verbs_mock_lose_disconnects(false);
   // Both sides can connect again, and an established connection is not ended.
   done = done && connect_again(pair);
   std::this_thread::sleep_for(300ms);

@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(on_demand_paging) {
     BOOST_REQUIRE(run.open());
     DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
     BOOST_REQUIRE_EQUAL(dat_pz_create(run.ia, &pz), DAT_SUCCESS);
-    run.owe("dat_pz_free", [pz] { return dat_pz_free(pz); });
+    run.on_finish("dat_pz_free", [pz] { return dat_pz_free(pz); });
     char memory[4096];
     DAT_REGION_DESCRIPTION region{};
     region.for_va = memory;
@@ -164,10 +164,10 @@ BOOST_AUTO_TEST_CASE(siw_wakes_for_solicited_messages_and_failures) {
       DAT_SUCCESS);
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
   BOOST_REQUIRE_EQUAL(dat_cno_create(run.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno), DAT_SUCCESS);
-  run.owe("dat_cno_free", [cno] { return dat_cno_free(cno); });
+  run.on_finish("dat_cno_free", [cno] { return dat_cno_free(cno); });
   BOOST_REQUIRE_EQUAL(dat_evd_modify_cno(pair.passive.recv_evd, cno), DAT_SUCCESS);
-  run.owe("dat_evd_modify_cno",
-          [evd = pair.passive.recv_evd] { return dat_evd_modify_cno(evd, DAT_HANDLE_NULL); });
+  run.on_finish("dat_evd_modify_cno",
+                [evd = pair.passive.recv_evd] { return dat_evd_modify_cno(evd, DAT_HANDLE_NULL); });
   BOOST_REQUIRE(pair.connect());
   DAT_LMR_TRIPLET to = pair.local(1024, 64);
   DAT_LMR_TRIPLET from = pair.local(0, 32);

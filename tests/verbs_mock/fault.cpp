@@ -24,7 +24,7 @@ std::atomic<unsigned> fail_at{0};
 std::atomic<unsigned> disconnect_delay{0};
 std::atomic<unsigned> resolutions_to_lose{0};
 std::atomic<unsigned> tos_set{0};
-std::atomic<bool> farewells_lost{false};
+std::atomic<bool> disconnects_lost{false};
 std::atomic<const char*> failed{nullptr};
 
 char always[64];      // the call that always fails
@@ -84,9 +84,9 @@ void verbs_mock_delay_disconnect(unsigned microseconds) { disconnect_delay = mic
 
 unsigned verbs_mock_disconnect_delay() noexcept { return disconnect_delay; }
 
-void verbs_mock_lose_farewells(bool lose) { farewells_lost = lose; }
+void verbs_mock_lose_disconnects(bool lose) { disconnects_lost = lose; }
 
-bool verbs_mock_farewells_lost() noexcept { return farewells_lost; }
+bool verbs_mock_disconnects_lost() noexcept { return disconnects_lost; }
 
 const char* verbs_mock_failed_call() { return failed; }
 

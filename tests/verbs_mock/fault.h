@@ -34,8 +34,8 @@ bool verbs_mock_loses_resolution() noexcept;
 void verbs_mock_note_tos(unsigned tos) noexcept;
 // See verbs_mock_delay_disconnect().
 unsigned verbs_mock_disconnect_delay() noexcept;
-// See verbs_mock_lose_farewells().
-bool verbs_mock_farewells_lost() noexcept;
+// See verbs_mock_lose_disconnects().
+bool verbs_mock_disconnects_lost() noexcept;
 // Whether the device has IP addresses.
 bool verbs_mock_has_ip() noexcept;
 // The port that has the IP addresses.

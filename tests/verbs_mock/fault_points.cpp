@@ -52,14 +52,14 @@ bool accept(Pair& pair, DAT_CR_HANDLE cr, DAT_EP_HANDLE ep) {
 bool make_cr_evd(Run& run, DAT_EVD_HANDLE* evd) {
   if (!FAULTS_OK(run, dat_evd_create(run.ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, evd)))
     return false;
-  run.owe("dat_evd_free", [evd = *evd] { return dat_evd_free(evd); });
+  run.on_finish("dat_evd_free", [evd = *evd] { return dat_evd_free(evd); });
   return true;
 }
 
 bool make_psp(Run& run, DAT_CONN_QUAL where, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags) {
   DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
   if (!FAULTS_OK(run, dat_psp_create(run.ia, where, evd, flags, &psp))) return false;
-  run.owe("dat_psp_free", [psp] { return dat_psp_free(psp); });
+  run.on_finish("dat_psp_free", [psp] { return dat_psp_free(psp); });
   return true;
 }
 
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(any_qualifier) {
     if (!FAULTS_OK(pair.run, dat_psp_create_any(pair.run.ia, &where, pair.cr_evd,
                                                 DAT_PSP_CONSUMER_FLAG, &psp)))
       return false;
-    pair.run.owe("dat_psp_free", [psp] { return dat_psp_free(psp); });
+    pair.run.on_finish("dat_psp_free", [psp] { return dat_psp_free(psp); });
     DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
     return connect_to(pair, where) && take_request(pair, pair.cr_evd, &cr) &&
            accept(pair, cr, pair.passive.ep);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(provider_makes_the_ep) {
         !FAULTS_OK(run, dat_ep_query(request.local_ep_handle, DAT_EP_FIELD_ALL, &param)))
       return false;
     const DAT_EP_HANDLE made = request.local_ep_handle;
-    run.owe("dat_ep_free", [made] { return dat_ep_free(made); });
+    run.on_finish("dat_ep_free", [made] { return dat_ep_free(made); });
     param.pz_handle = pair.pz;
     param.recv_evd_handle = pair.passive.recv_evd;
     param.request_evd_handle = pair.passive.request_evd;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(reserved) {
       return false;
     DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
     if (!connect_to(pair, kOther) || !take_request(pair, pair.cr_evd, &cr)) {
-      pair.run.owe("dat_rsp_free", [rsp] { return dat_rsp_free(rsp); });
+      pair.run.on_finish("dat_rsp_free", [rsp] { return dat_rsp_free(rsp); });
       return false;
     }
     return accept(pair, cr, DAT_HANDLE_NULL) && send(pair);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(common) {
     auto* const address = reinterpret_cast<DAT_IA_ADDRESS_PTR>(&storage);
     DAT_CSP_HANDLE csp = DAT_HANDLE_NULL;
     if (!FAULTS_OK(run, dat_csp_create(run.ia, &comm, address, pair.cr_evd, &csp))) return false;
-    run.owe("dat_csp_free", [csp] { return dat_csp_free(csp); });
+    run.on_finish("dat_csp_free", [csp] { return dat_csp_free(csp); });
     DAT_EP_PARAM param{};
     param.comm = comm;
     DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(cno_with_waiter) {
     DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
     if (!FAULTS_OK(run, dat_cno_create(run.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno))) return false;
     const DAT_EVD_HANDLE evd = pair.passive.recv_evd;
-    run.owe("dat_cno_free", [cno, evd] {
+    run.on_finish("dat_cno_free", [cno, evd] {
       (void)dat_evd_modify_cno(evd, DAT_HANDLE_NULL);
       return dat_cno_free(cno);
     });
@@ -265,14 +265,14 @@ BOOST_AUTO_TEST_CASE(cno_with_agent_and_descriptor) {
       return dat_cno_free(of);
     };
     if (!FAULTS_OK(run, dat_cno_create(run.ia, agent, &cno))) return false;
-    run.owe("dat_cno_free", [=] { return detach_and_free(evds[0], cno); });
+    run.on_finish("dat_cno_free", [=] { return detach_and_free(evds[0], cno); });
     if (!FAULTS_OK(run, dat_cno_fd_create(run.ia, &fd, &with_fd))) return false;
-    run.owe("dat_cno_free", [=] { return detach_and_free(evds[1], with_fd); });
+    run.on_finish("dat_cno_free", [=] { return detach_and_free(evds[1], with_fd); });
     if (!FAULTS_OK(run, dat_evd_modify_cno(evds[0], cno)) ||
         !FAULTS_OK(run, dat_evd_modify_cno(evds[1], with_fd)) || !pair.connect() || !send(pair))
       return false;
-    DAT_EVD_HANDLE told = DAT_HANDLE_NULL;
-    return FAULTS_OK(run, dat_cno_trigger(with_fd, &told));
+    DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+    return FAULTS_OK(run, dat_cno_trigger(with_fd, &triggered));
   });
 }
 

@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(binds) {
     DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
     if (!pair.create() || !pair.connect() || !FAULTS_OK(run, dat_rmr_create(pair.pz, &rmr)))
       return false;
-    run.owe("dat_rmr_free", [rmr] { return dat_rmr_free(rmr); });
+    run.on_finish("dat_rmr_free", [rmr] { return dat_rmr_free(rmr); });
     DAT_RMR_TRIPLET window{};
     return bind(pair, rmr, &window) && write_to(pair, window);
   });
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(invalidates) {
     DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
     if (!pair.create() || !pair.connect() || !FAULTS_OK(run, dat_rmr_create_for_ep(pair.pz, &rmr)))
       return false;
-    run.owe("dat_rmr_free", [rmr] { return dat_rmr_free(rmr); });
+    run.on_finish("dat_rmr_free", [rmr] { return dat_rmr_free(rmr); });
     DAT_RMR_TRIPLET window{};
     DAT_LMR_TRIPLET to = pair.local(1024, 64);
     DAT_LMR_TRIPLET from = pair.local(0, 32);

@@ -224,14 +224,15 @@ BOOST_AUTO_TEST_CASE(unknown_peer) {
   Run run("device");
   Pair pair(run);
   BOOST_REQUIRE(pair.create());
-  sockaddr_in6 nobody{};
-  nobody.sin6_family = AF_INET6;
-  std::memcpy(&nobody.sin6_addr, kGid, sizeof kGid);
-  nobody.sin6_addr.s6_addr[15] = 99;
-  BOOST_REQUIRE_EQUAL(dat_ep_connect(pair.active.ep, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&nobody),
-                                     faults::conn_qual(), 5000000, 0, nullptr, DAT_QOS_BEST_EFFORT,
-                                     DAT_CONNECT_DEFAULT_FLAG),
-                      DAT_SUCCESS);
+  sockaddr_in6 unused_gid{};
+  unused_gid.sin6_family = AF_INET6;
+  std::memcpy(&unused_gid.sin6_addr, kGid, sizeof kGid);
+  unused_gid.sin6_addr.s6_addr[15] = 99;
+  BOOST_REQUIRE_EQUAL(
+      dat_ep_connect(pair.active.ep, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&unused_gid),
+                     faults::conn_qual(), 5000000, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                     DAT_CONNECT_DEFAULT_FLAG),
+      DAT_SUCCESS);
   DAT_EVENT event{};
   BOOST_CHECK(run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE, &event));
   check_clean(run);

@@ -67,7 +67,7 @@ void verbs_mock_lose_resolutions(unsigned n);
 // bytes), which a port with a smaller MTU refuses.
 
 // Calls that poll or arm a CQ take this long, so that calls of other threads overlap with them.
-void verbs_mock_dwell(unsigned microseconds);
+void verbs_mock_delay_cq_calls(unsigned microseconds);
 // From now on every call of that name fails with `error`; null: none. Also set by
 // VERBS_MOCK_FAIL=CALL or CALL=ERRNO in the environment.
 void verbs_mock_fail_always(const char* call, int error);
@@ -78,7 +78,7 @@ void verbs_mock_delay_disconnect(unsigned microseconds);
 
 // While set, ids of connections that are being set up are destroyed without notifying the peer, as
 // if the connection manager's message were lost.
-void verbs_mock_lose_farewells(bool lose);
+void verbs_mock_lose_disconnects(bool lose);
 
 // While held, completion channels do not report their events; afterwards they report all of them.
 void verbs_mock_hold_notifications(bool hold);

@@ -55,12 +55,12 @@ bool Run::open() {
 
 void Run::finish() {
   bool all_free = true;
-  for (; !debts_.empty(); debts_.pop_back()) {
-    const DAT_RETURN code = debts_.back().second();
+  for (; !cleanups_.empty(); cleanups_.pop_back()) {
+    const DAT_RETURN code = cleanups_.back().second();
     if (code == DAT_SUCCESS) continue;
     all_free = false;
     if (!documented(code))
-      complain(std::string(debts_.back().first) + " fails without an error: " + describe(code));
+      complain(std::string(cleanups_.back().first) + " fails without an error: " + describe(code));
   }
   if (ia == DAT_HANDLE_NULL) return;
   const DAT_CLOSE_FLAGS how = all_free ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG;
@@ -124,7 +124,7 @@ bool make_evd(Run& run, DAT_COUNT length, int flags, DAT_EVD_HANDLE* evd) {
   if (!FAULTS_OK(run, dat_evd_create(run.ia, length, DAT_HANDLE_NULL,
                                      static_cast<DAT_EVD_FLAGS>(flags), evd)))
     return false;
-  run.owe("dat_evd_free", [evd = *evd] { return dat_evd_free(evd); });
+  run.on_finish("dat_evd_free", [evd = *evd] { return dat_evd_free(evd); });
   return true;
 }
 
@@ -156,7 +156,7 @@ bool make(Run& run, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq, End& end) {
                               : dat_ep_create_with_srq(run.ia, pz, end.recv_evd, end.request_evd,
                                                        end.connect_evd, srq, &attr, &end.ep);
   if (!run.ok(code, "dat_ep_create")) return false;
-  run.owe("dat_ep_free", [ep = end.ep] { return dat_ep_free(ep); });
+  run.on_finish("dat_ep_free", [ep = end.ep] { return dat_ep_free(ep); });
   return true;
 }
 
@@ -168,7 +168,7 @@ Pair::Pair(Run& owner) : run(owner), memory(4096) {
 
 bool Pair::create(bool shared) {
   if (!run.open() || !FAULTS_OK(run, dat_pz_create(run.ia, &pz))) return false;
-  run.owe("dat_pz_free", [this] { return dat_pz_free(pz); });
+  run.on_finish("dat_pz_free", [this] { return dat_pz_free(pz); });
   DAT_REGION_DESCRIPTION region{};
   region.for_va = memory.data();
   DAT_VLEN size = 0;
@@ -179,21 +179,21 @@ bool Pair::create(bool shared) {
                  dat_lmr_create(run.ia, DAT_MEM_TYPE_VIRTUAL, region, memory.size(), pz, privileges,
                                 DAT_VA_TYPE_VA, &lmr, &lmr_context, &rmr_context, &size, &address)))
     return false;
-  run.owe("dat_lmr_free", [this] { return dat_lmr_free(lmr); });
+  run.on_finish("dat_lmr_free", [this] { return dat_lmr_free(lmr); });
   if (shared) {
     DAT_SRQ_ATTR attr{};
     attr.max_recv_dtos = 16;
     attr.max_recv_iov = 1;
     attr.low_watermark = DAT_SRQ_LW_DEFAULT;
     if (!FAULTS_OK(run, dat_srq_create(run.ia, pz, &attr, &srq))) return false;
-    run.owe("dat_srq_free", [this] { return dat_srq_free(srq); });
+    run.on_finish("dat_srq_free", [this] { return dat_srq_free(srq); });
   }
   if (!make(run, pz, DAT_HANDLE_NULL, active) || !make(run, pz, srq, passive) ||
       !make_evd(run, 8, DAT_EVD_CR_FLAG, &cr_evd))
     return false;
   if (!FAULTS_OK(run, dat_psp_create(run.ia, conn_qual(), cr_evd, DAT_PSP_CONSUMER_FLAG, &psp)))
     return false;
-  run.owe("dat_psp_free", [this] { return dat_psp_free(psp); });
+  run.on_finish("dat_psp_free", [this] { return dat_psp_free(psp); });
   return true;
 }
 

@@ -36,8 +36,8 @@ class Run {
   // error.
   [[nodiscard]] bool ok(DAT_RETURN code, const char* call);
   // Registers a call for finish(). Call it if the object was created.
-  void owe(const char* call, std::function<DAT_RETURN()> undo) {
-    debts_.emplace_back(call, std::move(undo));
+  void on_finish(const char* call, std::function<DAT_RETURN()> undo) {
+    cleanups_.emplace_back(call, std::move(undo));
   }
   // Waits for `number` on `evd`. Returns false if another event arrived first on `evd`, or on
   // `also`, where an error may be reported instead; that event is recorded as the outcome.
@@ -64,7 +64,7 @@ class Run {
     if (outcome_.empty()) outcome_ = outcome;
   }
 
-  std::vector<std::pair<const char*, std::function<DAT_RETURN()>>> debts_;
+  std::vector<std::pair<const char*, std::function<DAT_RETURN()>>> cleanups_;
   std::vector<std::string> complaints_;
   std::string outcome_;
   DAT_EVD_HANDLE kept_from_ = DAT_HANDLE_NULL;  // the EVD of kept_, which arrived early

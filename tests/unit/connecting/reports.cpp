@@ -62,7 +62,7 @@ struct Reporting {
   void all_of(const std::vector<SinkCall>& calls) {
     for (const SinkCall call : calls) report.post(call);
   }
-  [[nodiscard]] bool told(std::size_t count) {
+  [[nodiscard]] bool received(std::size_t count) {
     return eventually([&] { return sink.count == count; });
   }
 };
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(in_the_order_of_their_numbers) {
     r.all_of({SinkCall::kSrqReleased, SinkCall::kSoftWatermark, SinkCall::kBroken,
               SinkCall::kAsyncError, SinkCall::kEstablished, SinkCall::kNoCall});
   }
-  BOOST_REQUIRE(r.told(6));
+  BOOST_REQUIRE(r.received(6));
   r.report.close();
   std::erase(r.sink.calls, "after");  // its position among the others does not matter here
   const std::vector<std::string> expected = {
@@ -116,26 +116,26 @@ BOOST_AUTO_TEST_CASE(every_call_reaches_its_function) {
   for (const auto& [call, name] : all) {
     expected.push_back(name);
     r.report.post(call);
-    BOOST_REQUIRE(r.told(expected.size()));
+    BOOST_REQUIRE(r.received(expected.size()));
   }
   r.report.close();
   BOOST_TEST(r.sink.calls == expected, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(with_what_the_peer_said_as_far_as_there_is_room) {
+BOOST_AUTO_TEST_CASE(peer_data_is_truncated_to_the_room) {
   Reporting r;
   {
     const QpGuard guard(r.lock);
     r.report.keep(bytes_of("more than eight bytes"));
   }
   r.report.post(SinkCall::kEstablished);
-  BOOST_REQUIRE(r.told(2));
+  BOOST_REQUIRE(r.received(2));
   {
     const QpGuard guard(r.lock);
     r.report.forget();
   }
   r.report.post(SinkCall::kRejected);
-  BOOST_REQUIRE(r.told(3));
+  BOOST_REQUIRE(r.received(3));
   r.report.close();
   const std::vector<std::string> expected = {"established more tha", "after", "rejected "};
   BOOST_TEST(r.sink.calls == expected, boost::test_tools::per_element());
@@ -149,20 +149,20 @@ BOOST_AUTO_TEST_CASE(with_the_cause_until_it_is_forgotten) {
     r.report.set_cause({BreakReason::kProtocol, " bad"});
   }
   r.report.post(SinkCall::kBroken);
-  BOOST_REQUIRE(r.told(1));
+  BOOST_REQUIRE(r.received(1));
   {
     const QpGuard guard(r.lock);
     r.report.forget();
   }
   r.report.post(SinkCall::kBroken);
-  BOOST_REQUIRE(r.told(2));
+  BOOST_REQUIRE(r.received(2));
   r.report.close();
   BOOST_TEST(r.sink.calls[0] == "broken " + why(BreakReason::kProtocol) + " bad");
   BOOST_TEST(r.sink.calls[1] == "broken " + why(BreakReason::kTransportLost));
 }
 
 // An abrupt disconnect cancels the report of the connection's end, but no report about the QP.
-BOOST_AUTO_TEST_CASE(an_outcome_that_is_cancelled_is_not_told) {
+BOOST_AUTO_TEST_CASE(a_cancelled_outcome_is_not_reported) {
   Reporting r;
   {
     const Held held(*r.reactor);
@@ -172,18 +172,18 @@ BOOST_AUTO_TEST_CASE(an_outcome_that_is_cancelled_is_not_told) {
               SinkCall::kSoftWatermark, SinkCall::kSrqReleased});
     r.report.cancel_outcome();
   }
-  BOOST_REQUIRE(r.told(3));
+  BOOST_REQUIRE(r.received(3));
   r.report.close();
   const std::vector<std::string> expected = {"async error", "soft watermark", "srq released"};
   BOOST_TEST(r.sink.calls == expected, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(after_close_nothing_is_told) {
+BOOST_AUTO_TEST_CASE(nothing_is_reported_after_close) {
   Reporting r;
   r.report.close();
   r.report.post(SinkCall::kBroken);
   r.after.post();
-  BOOST_REQUIRE(r.told(1));
+  BOOST_REQUIRE(r.received(1));
   BOOST_TEST(r.sink.calls[0] == "after");
 }
 

@@ -63,7 +63,7 @@ struct Listening {
 
 BOOST_AUTO_TEST_SUITE(requests)
 
-BOOST_AUTO_TEST_CASE(each_is_told_once_and_in_order) {
+BOOST_AUTO_TEST_CASE(each_is_reported_once_and_in_order) {
   Listening l;
   std::vector<int> expected;
   for (int i = 0; i < 100; ++i) {

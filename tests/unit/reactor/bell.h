@@ -61,7 +61,7 @@ class Bell final : public Handler {
 
 // Makes short waits for one bell until the leader sleeps on its descriptor, outside the epoll set.
 // Returns false if that does not happen within kPatience.
-[[nodiscard]] inline bool goes_direct(Reactor& reactor, Bell& bell) {
+[[nodiscard]] inline bool enters_direct_mode(Reactor& reactor, Bell& bell) {
   WaitWord word;
   bell.word = &word;
   bool direct = false;

@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(rare_turns_in_a_row_of_empty_polls_lose_nothing) {
 
 // The guard's wake-up is not lost if another thread takes the driving role before the guard is
 // awake.
-BOOST_AUTO_TEST_CASE(guard_hears_although_a_poller_was_faster) {
+BOOST_AUTO_TEST_CASE(guard_is_notified_although_a_poller_was_faster) {
   for (int round = 0; round < 100; ++round) {
     const auto reactor = make_reactor();
     Counter counter;

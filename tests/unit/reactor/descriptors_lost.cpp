@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_notices_in_time) {
     reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
     {
       Bell bell(*reactor);
-      if (!goes_direct(*reactor, bell)) return 1;
+      if (!enters_direct_mode(*reactor, bell)) return 1;
       WaitWord word;
       std::atomic<bool> done{false};
       std::thread leader([&] {

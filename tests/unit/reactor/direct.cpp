@@ -21,11 +21,11 @@ struct Waker {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(who_has_stopped_waiting_leaves_the_descriptor_to_the_service_thread) {
+BOOST_AUTO_TEST_CASE(former_waiter_leaves_the_descriptor_to_the_service_thread) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   for (int round = 0; round < 20; ++round) {
-    BOOST_REQUIRE(goes_direct(*reactor, bell));
+    BOOST_REQUIRE(enters_direct_mode(*reactor, bell));
     const int before = bell.rung;
     bell.ring();
     BOOST_REQUIRE(eventually([&] { return bell.rung == before + 1; }));
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_poll_sees_the_descriptor) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   for (int round = 0; round < 20; ++round) {
-    BOOST_REQUIRE(goes_direct(*reactor, bell));
+    BOOST_REQUIRE(enters_direct_mode(*reactor, bell));
     const int before = bell.rung;
     bell.ring();
     reactor->progress();
@@ -45,14 +45,14 @@ BOOST_AUTO_TEST_CASE(a_poll_sees_the_descriptor) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_direct_leader_hears_of_everything_else) {
+BOOST_AUTO_TEST_CASE(a_direct_leader_notices_everything_else) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   Bell other(*reactor);
   Waker waker;
   other.word = &waker.word;
   for (int round = 0; round < 120; ++round) {
-    BOOST_REQUIRE(goes_direct(*reactor, bell));
+    BOOST_REQUIRE(enters_direct_mode(*reactor, bell));
     Timer timer(*reactor, Call::to<&Waker::call>(&waker));
     Deferred deferred(*reactor, Call::to<&Waker::call>(&waker));
     const auto seen = waker.word.value();
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_keeps_its_deadline) {
   WaitWord word;
   for (const Clock::duration time : {0us, 100us, 3000us, 50000us}) {
     for (int round = 0; round < 5; ++round) {
-      BOOST_REQUIRE(goes_direct(*reactor, bell));
+      BOOST_REQUIRE(enters_direct_mode(*reactor, bell));
       const auto deadline = Clock::now() + time;
       BOOST_TEST((block_out(*reactor, word, deadline) == WaitResult::kTimedOut));
       BOOST_TEST((Clock::now() >= deadline));
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(sleepers_return_after_some_seconds) {
   Sleeper follower(*reactor);
   const auto other = make_reactor();
   Bell bell(*other);
-  BOOST_REQUIRE(goes_direct(*other, bell));
+  BOOST_REQUIRE(enters_direct_mode(*other, bell));
   WaitWord word;
   BOOST_TEST((block_out(*other, word, std::nullopt) == WaitResult::kSleptLong));
   leader.thread.join();
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_descriptor_that_is_not_watched_any_more_is_not_slept_on) 
   const auto reactor = make_reactor();
   for (int round = 0; round < 50; ++round) {
     auto bell = std::make_unique<Bell>(*reactor);
-    BOOST_REQUIRE(goes_direct(*reactor, *bell));
+    BOOST_REQUIRE(enters_direct_mode(*reactor, *bell));
     Waker waker;
     std::thread changer([&] {
       if (round % 2 != 0) std::this_thread::sleep_for(500us);

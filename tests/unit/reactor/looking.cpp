@@ -77,7 +77,7 @@ void make_habit(Reactor& reactor, Looker& looker) {
 
 BOOST_AUTO_TEST_SUITE(reactor_looking)
 
-BOOST_AUTO_TEST_CASE(who_is_ready_again_and_again_is_asked_itself) {
+BOOST_AUTO_TEST_CASE(repeatedly_ready_handler_is_called_directly) {
   const auto reactor = make_reactor();
   Looker looker(*reactor);
   make_habit(*reactor, looker);
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(who_is_ready_again_and_again_is_asked_itself) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(others_are_served_beside_it) {
+BOOST_AUTO_TEST_CASE(other_handlers_are_served_too) {
   const auto reactor = make_reactor();
   Looker looker(*reactor);
   Bell bell(*reactor);
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(others_are_served_beside_it) {
 }
 
 // look() is no longer called when there is no more input.
-BOOST_AUTO_TEST_CASE(who_finds_nothing_is_asked_no_longer) {
+BOOST_AUTO_TEST_CASE(handler_without_input_is_not_called_any_more) {
   const auto reactor = make_reactor();
   Looker looker(*reactor);
   make_habit(*reactor, looker);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(who_finds_nothing_is_asked_no_longer) {
   BOOST_TEST(drive_until(*reactor, [&] { return looker.served == looker.rung; }));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_gone_is_not_asked) {
+BOOST_AUTO_TEST_CASE(destroyed_handler_is_not_called) {
   const auto reactor = make_reactor();
   auto former = std::make_unique<Looker>(*reactor);
   make_habit(*reactor, *former);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(who_has_gone_is_not_asked) {
   BOOST_TEST(drive_until(*reactor, [&] { return next.served == 1; }));
 }
 
-BOOST_AUTO_TEST_CASE(who_does_not_look_is_told) {
+BOOST_AUTO_TEST_CASE(handler_without_look_is_notified) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   for (int i = 1; i <= 200; ++i) {

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_awake_needs_no_bell) {
   BOOST_TEST(box.looks >= 999);
 }
 
-BOOST_AUTO_TEST_CASE(of_many_those_that_find_nothing_for_long_rest) {
+BOOST_AUTO_TEST_CASE(of_many_pollers_the_idle_ones_rest) {
   const auto reactor = make_reactor();
   std::vector<std::unique_ptr<Mailbox>> boxes;
   for (int i = 0; i < 20; ++i) boxes.push_back(std::make_unique<Mailbox>(*reactor));
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(few_are_awake_as_long_as_a_thread_polls) {
 }
 
 // epoll costs a system call, so it is called ever more rarely while it reports nothing.
-BOOST_AUTO_TEST_CASE(descriptors_are_asked_beside_one_that_finds_nothing) {
+BOOST_AUTO_TEST_CASE(idle_poller_does_not_delay_descriptors) {
   const auto reactor = make_reactor();
   Mailbox quiet(*reactor);
   Mailbox other(*reactor);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(descriptors_are_asked_beside_one_that_finds_nothing) {
 
 // Instead of making a turn, a poll calls a poller whose sign shows input. However much its peer
 // sends, other pollers, descriptors and timers are served within a bounded number of polls.
-BOOST_AUTO_TEST_CASE(one_that_always_has_input_delays_nobody_else) {
+BOOST_AUTO_TEST_CASE(one_that_always_has_input_delays_no_other) {
   constexpr int kSoon = 2000;  // polls
   const auto reactor = make_reactor();
   Mailbox flooded(*reactor);
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(each_of_many_is_found) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(nobody_drives_and_nothing_is_lost) {
+BOOST_AUTO_TEST_CASE(nothing_is_lost_without_a_driver) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
   for (int i = 1; i <= 500; ++i) {
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(habit_is_known_without_any_event) {
   BOOST_TEST(drive_until(*reactor, [&] { return reactor->polled(); }));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_roused_is_asked) {
+BOOST_AUTO_TEST_CASE(roused_poller_is_called) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
   for (int i = 1; i <= 200; ++i) {
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(waits_end) {
 }
 
 // The leader yields to a thread that polls, and leads again when the polling stops.
-BOOST_AUTO_TEST_CASE(waiter_makes_way_for_who_polls) {
+BOOST_AUTO_TEST_CASE(waiter_makes_way_for_a_polling_thread) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
   WaitWord word;
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(waiter_makes_way_for_who_polls) {
   waiter.join();
 }
 
-BOOST_AUTO_TEST_CASE(they_come_and_go_while_others_are_asked) {
+BOOST_AUTO_TEST_CASE(pollers_come_and_go_while_others_are_served) {
   const auto reactor = make_reactor();
   Mailbox steady(*reactor);
   std::atomic<bool> over{false};

@@ -181,9 +181,9 @@ BOOST_AUTO_TEST_CASE(disconnects_under_traffic) {
       pair.a.reactor->progress();
       reap();
     }
-    const auto who = random() % 3;
-    if (who != 0) pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);
-    if (who != 1) pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
+    const auto choice = random() % 3;
+    if (choice != 0) pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);
+    if (choice != 1) pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
     // Ends a side that is still connected; everything is flushed when these calls return.
     pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);

@@ -95,7 +95,7 @@ struct Walk {
 
 // Explores every reachable state: each setup reports one outcome, each connection reports one end,
 // and an end that the core requested itself is not reported.
-BOOST_AUTO_TEST_CASE(each_connection_is_told_once) {
+BOOST_AUTO_TEST_CASE(each_connection_is_reported_once) {
   std::set<Walk> seen;
   std::set<Walk> open{Walk{}};
   while (!open.empty()) {

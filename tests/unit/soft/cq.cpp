@@ -51,14 +51,14 @@ BOOST_AUTO_TEST_CASE(oldest_first_in_pieces) {
 
 // If Writes complete as soon as they are posted, no dequeue finds the queue empty. A turn of the
 // reactor is still due every 16th time, so that gathered requests are sent and input is noticed.
-BOOST_AUTO_TEST_CASE(who_always_finds_something_drives_now_and_then) {
+BOOST_AUTO_TEST_CASE(successful_polls_drive_now_and_then) {
   int due = 0;
   for (int take = 0; take < 160; ++take)
     if (cq->turn_due()) ++due;
   BOOST_TEST(due == 10);
 }
 
-BOOST_AUTO_TEST_CASE(who_always_finds_something_is_known_to_poll) {
+BOOST_AUTO_TEST_CASE(successful_polls_count_as_polling) {
   std::this_thread::sleep_for(10ms);  // the service thread goes to sleep in epoll
   const auto end = Clock::now() + kPatience;
   bool known = false;
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(never_calls_the_sink_from_push) {
   BOOST_TEST((thread_sink.thread != here));
 }
 
-BOOST_AUTO_TEST_CASE(overflow_is_told_once_and_loses_no_earlier_completion) {
+BOOST_AUTO_TEST_CASE(overflow_is_reported_once_and_loses_no_earlier_completion) {
   for (WorkId id = 1; id <= 8; ++id) BOOST_TEST(push(id));
   BOOST_TEST(!push(9));
   BOOST_TEST(!push(10));

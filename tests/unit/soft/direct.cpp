@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(nothing_overtakes_what_the_peer_has_not_seen) {
   BOOST_TEST(wait([&] { return same(64); }));
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_was_freed_is_refused_as_ever) {
+BOOST_AUTO_TEST_CASE(access_to_freed_memory_is_still_refused) {
   acquaint();
   const DAT_RMR_TRIPLET gone = remote(far_mr->rmr_context(), far.data(), 8);
   far_mr.reset();
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(memory_that_was_freed_is_refused_as_ever) {
   BOOST_TEST(wait([&] { return a.sink.ended() && b.sink.ended(); }));
 }
 
-BOOST_AUTO_TEST_CASE(what_lies_outside_is_refused_as_ever) {
+BOOST_AUTO_TEST_CASE(access_outside_the_memory_is_still_refused) {
   acquaint();
   const auto segment = local(*near_mr, near.data(), 8);
   REQUIRE_OK(a.qp->post_rdma_read(

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(receive_too_small) {
   BOOST_TEST(a.sink.calls() == "established broken");
 }
 
-BOOST_AUTO_TEST_CASE(send_that_is_still_unreported_gets_the_blame) {
+BOOST_AUTO_TEST_CASE(unreported_send_gets_the_error) {
   REQUIRE_OK(receive(1, 99));
   REQUIRE_OK(read(9, remote(far_mr->rmr_context(), far.data(), 4096)));
   REQUIRE_OK(send(10, 100));

@@ -65,7 +65,7 @@ struct Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(grants, Fixture)
 
-BOOST_AUTO_TEST_CASE(a_grant_says_what_the_entry_allows) {
+BOOST_AUTO_TEST_CASE(a_grant_describes_what_the_entry_allows) {
   const MrRef ref = reg();
   const shm::GrantSlot* const slot = grant(stag(ref));
   BOOST_REQUIRE(slot != nullptr);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(there_are_more_registrations_than_slots) {
   BOOST_TEST(peer.grants->empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_slot_that_the_peer_is_at_is_not_given_away) {
+BOOST_AUTO_TEST_CASE(a_slot_in_use_by_the_peer_is_not_reused) {
   const MrRef first = reg();
   shm::GrantSlot* const slot = grant(stag(first));
   slot->user = static_cast<std::uint32_t>(::gettid());
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(revocation_does_not_wait_for_a_thread_that_has_gone) {
   BOOST_TEST(peer.grants->empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_window_is_granted_to_its_connection_and_taken_back_with_it) {
+BOOST_AUTO_TEST_CASE(a_window_is_granted_to_its_connection_and_revoked_with_it) {
   const MrRef ref = reg();
   auto window = table.create_window(kPd, transport::WindowScope::kQp);
   BOOST_REQUIRE(window.ok());
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_window_is_granted_to_its_connection_and_taken_back_with_i
   table.revoke(ref);
 }
 
-BOOST_AUTO_TEST_CASE(the_end_of_a_connection_takes_all_back) {
+BOOST_AUTO_TEST_CASE(the_end_of_a_connection_revokes_all_grants) {
   const MrRef first = reg();
   const MrRef second = reg();
   grant(stag(first));
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_connection_takes_all_back) {
 
 // A peer in the middle of an access does not delay the end of the connection, but freeing the
 // memory waits for it.
-BOOST_AUTO_TEST_CASE(a_peer_that_is_at_the_memory_outlasts_the_connection) {
+BOOST_AUTO_TEST_CASE(access_in_progress_outlasts_the_connection) {
   const MrRef ref = reg();
   shm::GrantSlot* const slot = grant(stag(ref));
   slot->user = static_cast<std::uint32_t>(::gettid());

@@ -42,9 +42,9 @@ struct Held {
 
 struct Decision {
   const char* name;
-  void (*reach)(Held&);  // returns when the call is held up, or about to be
-  const char* before;    // the sink calls before it
-  const char* told;      // the sink call that it makes; "" for a timer
+  void (*reach)(Held&);   // returns when the call is held up, or about to be
+  const char* before;     // the sink calls before it
+  const char* sink_call;  // the sink call that it makes; "" for a timer
 };
 
 const Decision kDecisions[] = {
@@ -149,15 +149,15 @@ BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
         held.call->release();
         core.join();
         // The sink call of the held-up call, if any, is made once and after the earlier ones.
-        const std::string told = decision.told;
+        const std::string sink_call = decision.sink_call;
         std::string expected = decision.before;
-        if (!told.empty()) expected += (expected.empty() ? "" : " ") + told;
+        if (!sink_call.empty()) expected += (expected.empty() ? "" : " ") + sink_call;
         if (action.silences) {
           // The held-up call was made before the action returned, or not at all.
           BOOST_TEST((at_return == expected || at_return == decision.before), at_return);
           std::this_thread::sleep_for(5ms);
           BOOST_TEST(held.side.sink.calls() == at_return);
-        } else if (!told.empty()) {
+        } else if (!sink_call.empty()) {
           // The call is made: these actions do not cancel it.
           BOOST_REQUIRE(eventually([&] { return held.side.sink.calls().starts_with(expected); }));
         }

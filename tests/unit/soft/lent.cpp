@@ -193,7 +193,7 @@ BOOST_FIXTURE_TEST_CASE(a_peer_that_stands_still_does_not_hold_up_sends, Fixture
   BOOST_TEST(end_while_lent([] {}) == DAT_DTO_SUCCESS);
 }
 
-BOOST_FIXTURE_TEST_CASE(an_abrupt_end_takes_back_what_is_lent, Fixture) {
+BOOST_FIXTURE_TEST_CASE(an_abrupt_end_revokes_loans, Fixture) {
   end_while_lent([&] { a.qp->disconnect(transport::DisconnectMode::kAbrupt); });
   BOOST_TEST(wait([&] { return b.sink.ended(); }));
 }
@@ -205,7 +205,7 @@ BOOST_FIXTURE_TEST_CASE(memory_that_is_freed_while_it_is_lent_breaks_the_connect
   BOOST_TEST(wait([&] { return a.sink.ended() && b.sink.ended(); }));
 }
 
-BOOST_FIXTURE_TEST_CASE(an_answer_overtakes_our_look_at_what_came_back, Fixture) {
+BOOST_FIXTURE_TEST_CASE(an_answer_overtakes_our_check_for_returned_loans, Fixture) {
   acquaint();
   std::vector<std::byte> back(64);
   const auto back_mr = a.reg(back);
@@ -239,7 +239,7 @@ BOOST_FIXTURE_TEST_CASE(an_answer_comes_behind_the_completion, Fixture) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_had_what_it_was_lent, Fixture) {
+BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_has_read_its_loans, Fixture) {
   acquaint();
   receive(5);
   send_and_look_away(5, [&] { b.qp->disconnect(transport::DisconnectMode::kGraceful); });

@@ -32,16 +32,16 @@ BOOST_AUTO_TEST_CASE(reset_waits_for_a_decided_sink_call) {
   Parked call(Decided::kSinkCall);
   side.qp->connect_failed(ConnectFailure::kTimedOut, {});
   BOOST_REQUIRE(call.reached());
-  std::string told;
+  std::string calls;
   std::thread resetter([&] {
     CHECK_OK(side.qp->reset().code());
-    told = side.sink.calls();
+    calls = side.sink.calls();
     CHECK_OK(side.qp->connect({}).code());
   });
   std::this_thread::sleep_for(50ms);  // lets the reset get as far as it can
   call.release();
   resetter.join();
-  BOOST_TEST(told == "timed_out");
+  BOOST_TEST(calls == "timed_out");
   std::this_thread::sleep_for(5ms);
   BOOST_TEST(side.sink.calls() == "timed_out");
 }
@@ -68,15 +68,15 @@ BOOST_AUTO_TEST_CASE(the_destructor_waits_for_a_decided_sink_call) {
   Parked call(Decided::kSinkCall);
   side.qp->connect_failed(ConnectFailure::kRefused, {});
   BOOST_REQUIRE(call.reached());
-  std::string told;
+  std::string calls;
   std::thread destroyer([&] {
     side.qp.reset();
-    told = side.sink.calls();
+    calls = side.sink.calls();
   });
   std::this_thread::sleep_for(20ms);
   call.release();
   destroyer.join();
-  BOOST_TEST(told == "refused");
+  BOOST_TEST(calls == "refused");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -118,7 +118,7 @@ BOOST_FIXTURE_TEST_CASE(more_than_there_is_room_for, Fixture) {
 }
 
 // The memory of a Send may be reused as soon as the Send has completed.
-BOOST_FIXTURE_TEST_CASE(what_was_sent_is_what_was_there, Fixture) {
+BOOST_FIXTURE_TEST_CASE(memory_may_be_reused_after_completion, Fixture) {
   for (WorkId id = 0; id < 200; ++id) REQUIRE_OK(receive(id));
   for (WorkId id = 0; id < 200; ++id) {
     REQUIRE_OK(send(id, 40, id % 2 + 1));

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(low_watermark_fires_once_for_each_arming) {
 }
 
 // Waiters are served in FIFO order; a newcomer does not get a promised buffer.
-BOOST_AUTO_TEST_CASE(who_finds_none_stands_in_line) {
+BOOST_AUTO_TEST_CASE(qp_without_a_buffer_is_queued) {
   Place other(*this);
   Place late(*this);
   BOOST_TEST(!take());

@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(bind_checks) {
   BOOST_TEST(w->rmr_context() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(rebind_gives_a_new_context_and_kills_the_old) {
+BOOST_AUTO_TEST_CASE(rebind_gives_a_new_context_and_invalidates_the_old) {
   auto mr = reg();
   auto w = window();
   const auto first = bind(request(*w, mr.get(), base, 100));
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(bind_of_a_destroyed_window_or_registration_fails) {
   BOOST_TEST(!w->binding().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(registration_that_goes_takes_its_windows_along) {
+BOOST_AUTO_TEST_CASE(destroyed_registration_ends_its_bindings) {
   auto mr = reg();
   auto w = window();
   const auto stag = bind(request(*w, mr.get(), base, 50));

@@ -86,8 +86,7 @@ BOOST_FIXTURE_TEST_CASE(pin_set_grows, Memory) {
   const MrRef other = *table.register_memory(
       1, {reinterpret_cast<DAT_VADDR>(bytes.data()), bytes.size(), kAll, DAT_VA_TYPE_VA});
   std::size_t count = 0;
-  for (; pins.has_room(1); ++count)
-    BOOST_REQUIRE(pins.add(table, count % 2 == 0 ? ref : other));
+  for (; pins.has_room(1); ++count) BOOST_REQUIRE(pins.add(table, count % 2 == 0 ? ref : other));
   BOOST_TEST(count == PinSet::kMany);
   pins.clear();
   table.revoke(ref);  // would hang if a pin were left
@@ -121,7 +120,7 @@ BOOST_AUTO_TEST_CASE(staging_keeps_bytes_over_compaction_and_growth) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(staging_holds_nothing_while_it_is_empty_and_stops_growing_in_a_crowd) {
+BOOST_AUTO_TEST_CASE(staging_holds_nothing_while_empty_and_stops_growing_at_the_limit) {
   StagingPool pool(Staging::kStart);
   Staging first(pool);
   BOOST_REQUIRE(first.reserve(2));

@@ -120,13 +120,13 @@ BOOST_AUTO_TEST_CASE(everything_is_made_and_a_blocked_thread_gets_its_outcome) {
   auto qp = adapter->create_qp(init);
   BOOST_REQUIRE(qp.ok());
 
-  DAT_CONN_QUAL nobody = 0;
+  DAT_CONN_QUAL unused_qual = 0;
   {
     auto listener = adapter->listen({0, nullptr}, sinks);
     BOOST_REQUIRE(listener.ok());
-    nobody = (*listener)->conn_qual();
+    unused_qual = (*listener)->conn_qual();
   }
-  BOOST_REQUIRE((*qp)->connect({adapter->attributes().address, nobody, 20'000'000, {}}).ok());
+  BOOST_REQUIRE((*qp)->connect({adapter->attributes().address, unused_qual, 20'000'000, {}}).ok());
   const auto end = Clock::now() + kPatience;
   while (true) {
     const auto seen = sinks.word.value();  // read each time, because the reactor signals it, too

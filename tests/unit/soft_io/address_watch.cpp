@@ -57,7 +57,7 @@ struct Fixture {
     watch->start(Fd(ends[1]));
   }
   // Sends the kernel's notification of a change.
-  void tell() { BOOST_REQUIRE(::send(kernel.get(), "", 1, 0) == 1); }
+  void notify() { BOOST_REQUIRE(::send(kernel.get(), "", 1, 0) == 1); }
   CountingSink sink;
   std::unique_ptr<Reactor> reactor;
   std::optional<AddressWatch> watch;
@@ -66,34 +66,34 @@ struct Fixture {
 
 BOOST_AUTO_TEST_SUITE(address_watch)
 
-BOOST_FIXTURE_TEST_CASE(address_that_is_gone_only_after_the_news, Fixture) {
+BOOST_FIXTURE_TEST_CASE(address_that_is_gone_shortly_after_the_notification, Fixture) {
   looks_until_change = 2;
-  tell();
+  notify();
   BOOST_TEST(soon([&] { return sink.losses == 1; }));
   BOOST_TEST(looks >= 2);
 }
 
-BOOST_FIXTURE_TEST_CASE(address_that_is_gone_long_after_the_news, Fixture) {
+BOOST_FIXTURE_TEST_CASE(address_that_is_gone_long_after_the_notification, Fixture) {
   looks_until_change = 3;
-  tell();
+  notify();
   BOOST_TEST(soon([&] { return sink.losses == 1; }));
 }
 
-BOOST_FIXTURE_TEST_CASE(address_that_returns_only_after_the_news, Fixture) {
+BOOST_FIXTURE_TEST_CASE(address_that_returns_only_after_the_notification, Fixture) {
   here = false;
-  tell();
+  notify();
   BOOST_TEST(soon([&] { return sink.losses == 1; }));
   BOOST_TEST(soon([&] { return looks == 3; }));
   looks_until_change = 2;
-  tell();
+  notify();
   BOOST_TEST(soon([&] { return looks == 6; }));
   here = false;
-  tell();
+  notify();
   BOOST_TEST(soon([&] { return sink.losses == 2; }));
 }
 
 BOOST_FIXTURE_TEST_CASE(ends_while_looks_are_to_follow, Fixture) {
-  tell();
+  notify();
   BOOST_TEST(soon([&] { return looks >= 1; }));
   watch.reset();
   const int before = looks;

@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(accept_with_private_data_of_every_size_class) {
     BOOST_REQUIRE(incoming != nullptr);
     BOOST_TEST((question == incoming->private_data()));
     BOOST_REQUIRE(incoming->accept(passive, answer).ok());
-    BOOST_TEST(eventually([&] { return active.told() == 1; }));
+    BOOST_TEST(eventually([&] { return active.outcomes() == 1; }));
     BOOST_TEST(active.attached());
     BOOST_TEST((active.data() == answer));
     BOOST_TEST(passive.attached());
@@ -42,12 +42,12 @@ BOOST_AUTO_TEST_CASE(private_data_beyond_a_frame_is_refused_and_changes_nothing)
   FakeQp passive;
   BOOST_TEST(active.start(cm, request(listener->conn_qual(), pattern(509))).code() ==
              dat_error(DAT_INVALID_PARAMETER));
-  BOOST_TEST(active.told() == 0);
+  BOOST_TEST(active.outcomes() == 0);
   start(active, request(listener->conn_qual()));
   const auto incoming = desk.next();
   BOOST_REQUIRE(incoming != nullptr);
   BOOST_TEST((incoming->accept(passive, pattern(509)).type() == DAT_INVALID_PARAMETER));
-  BOOST_TEST(passive.told() == 0);
+  BOOST_TEST(passive.outcomes() == 0);
   BOOST_TEST(incoming->accept(passive, pattern(508)).ok());
   BOOST_TEST(eventually([&] { return active.attached(); }));
 }
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(reject_carries_private_data) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(request_that_nobody_decides_is_refused_once) {
+BOOST_AUTO_TEST_CASE(undecided_request_is_refused_once) {
   Desk desk;
   desk.drop_all = true;
   const auto listener = listen(desk);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(failed_accept_leaves_the_request) {
   const auto incoming = desk.next();
   BOOST_REQUIRE(incoming != nullptr);
   BOOST_TEST((incoming->accept(busy, {}).type() == DAT_INVALID_STATE));
-  BOOST_TEST(active.told() == 0);
+  BOOST_TEST(active.outcomes() == 0);
   FakeQp passive;
   BOOST_TEST(incoming->accept(passive, {}).ok());
   BOOST_TEST(eventually([&] { return active.attached(); }));
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(addresses_that_never_can_be_reached) {
     auto to = request(7000);
     to.remote = remote;
     BOOST_TEST((active.start(cm, to).type() == DAT_INVALID_ADDRESS), to_text(remote));
-    BOOST_TEST(active.told() == 0);
+    BOOST_TEST(active.outcomes() == 0);
   }
 }
 
@@ -237,12 +237,12 @@ BOOST_AUTO_TEST_CASE(time_runs_out_while_the_consumer_thinks) {
     const IoResult got = passive.stream().receive(std::span(&one, 1));
     return got.kind == IoResult::kEnd || got.kind == IoResult::kBroken;
   }));
-  BOOST_TEST(active.told() == 1);
+  BOOST_TEST(active.outcomes() == 1);
 }
 
 BOOST_AUTO_TEST_CASE(time_runs_out_before_tcp_is_connected) {
-  RawSocket deaf;
-  const auto place = deaf.listen(0);
+  RawSocket never_accepts;
+  const auto place = never_accepts.listen(0);
   RawSocket first;  // fills the backlog, so that further SYNs are dropped
   BOOST_REQUIRE(first.connect(place));
   FakeQp active;
@@ -274,10 +274,10 @@ BOOST_AUTO_TEST_CASE(handshake_may_go_at_any_time) {
     if (incoming != nullptr) static_cast<void>(incoming->accept(passive, {}));
     std::this_thread::sleep_for(std::chrono::microseconds(round * 5));
     active.drop_handshake();
-    const int told = active.told();
-    BOOST_TEST(told <= 1);
+    const int outcomes = active.outcomes();
+    BOOST_TEST(outcomes <= 1);
     std::this_thread::sleep_for(100us);
-    BOOST_TEST(active.told() == told);  // no later call
+    BOOST_TEST(active.outcomes() == outcomes);  // no later call
   }
 }
 

@@ -37,7 +37,7 @@ struct CmFixture {
   }
   // Waits for the failure of a connect and returns its reason.
   ConnectFailure outcome(FakeQp& qp) {
-    BOOST_REQUIRE(eventually([&] { return qp.told() == 1; }));
+    BOOST_REQUIRE(eventually([&] { return qp.outcomes() == 1; }));
     BOOST_REQUIRE(qp.failed().has_value());
     return *qp.failed();
   }

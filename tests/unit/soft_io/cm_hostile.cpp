@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(networks_that_hold_as_much_lose_the_oldest_of_all) {
 
 // The peer disconnects before the consumer has decided. The accept succeeds, as if the peer had
 // disconnected just afterwards.
-BOOST_AUTO_TEST_CASE(request_of_a_lost_peer_gives_its_descriptor_back) {
+BOOST_AUTO_TEST_CASE(request_of_a_lost_peer_releases_its_descriptor) {
   Desk desk;
   const auto listener = listen(desk);
   const auto lowest_free = [] {

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(peer_that_hangs_up_on_revision_2_gets_revision_1) {
   FakeQp active;
   active.config.unnegotiated_ord = 3;
   start(active, request(server.conn_qual()));
-  BOOST_REQUIRE(eventually([&] { return active.told() == 1; }));
+  BOOST_REQUIRE(eventually([&] { return active.outcomes() == 1; }));
   server.join();
   BOOST_TEST(active.attached());
   BOOST_TEST((active.data() == data));
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(reply_in_single_bytes_is_collected) {
   RawSocket peer = listener.accept();
   peer.receive(24);
   for (const std::byte byte : reply_to(good_request())) peer.send(std::span(&byte, 1));
-  BOOST_TEST(eventually([&] { return active.told() == 1; }));
+  BOOST_TEST(eventually([&] { return active.outcomes() == 1; }));
   BOOST_TEST(active.attached());
 }
 

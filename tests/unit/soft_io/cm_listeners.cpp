@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(port_of_an_outgoing_connection_does_not_keep_a_listener_off
   BOOST_TEST(could_listen);
 }
 
-BOOST_AUTO_TEST_CASE(listening_elsewhere_on_this_machine_and_not_on_others) {
+BOOST_AUTO_TEST_CASE(listening_only_on_other_addresses_of_this_machine) {
   Desk desk;
   const auto other = ipv4("127.0.0.5");
   auto listener = cm.listen({0, &other}, desk);

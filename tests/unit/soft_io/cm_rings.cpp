@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(path_shm_is_that_or_nothing) {
 
 // The bit for rings is a reserved one of the protocol. Data that has the form of a token is removed
 // from the private data even if the token is unknown.
-BOOST_AUTO_TEST_CASE(token_that_nobody_left) {
+BOOST_AUTO_TEST_CASE(unknown_token) {
   for (ConnectionManager* const at : {&cm, &tcp}) {
     Desk desk;
     auto listener = at->listen({0, nullptr}, desk);
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(little_traffic_takes_one_page) {
 
 // The pages used for a large transfer are released after all of it has been read; later transfers
 // still arrive.
-BOOST_AUTO_TEST_CASE(idle_connection_gives_pages_back) {
+BOOST_AUTO_TEST_CASE(idle_connection_releases_pages) {
   Half half;
   Listener listener(*half.stream);
   begin(listener);
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(ends_that_are_told) {
+BOOST_AUTO_TEST_CASE(reported_ends) {
   const auto end_of = [](auto&& finish) {
     Half half;
     const Bytes word = pattern(5);
@@ -365,7 +365,7 @@ BOOST_AUTO_TEST_CASE(peer_that_makes_no_room_is_lost_in_time) {
   stop(half, listener);
 }
 
-BOOST_AUTO_TEST_CASE(peer_that_lies_breaks_the_stream) {
+BOOST_AUTO_TEST_CASE(inconsistent_peer_breaks_the_stream) {
   Half half;
   shm::RingWriter writer = half.theirs.writer();
   for (int i = 0; i < 3; ++i)

@@ -39,7 +39,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     if (!started.ok()) return started.status();
     std::unique_ptr<Handshake> superfluous;
     const std::lock_guard guard(lock_);
-    (told_ == 0 ? handshake_ : superfluous) = *std::move(started);
+    (outcomes_ == 0 ? handshake_ : superfluous) = *std::move(started);
     return Status();
   }
   void drop_handshake() {
@@ -49,9 +49,9 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
       dropped = std::move(handshake_);
     }
   }
-  [[nodiscard]] int told() const {
+  [[nodiscard]] int outcomes() const {
     const std::lock_guard guard(lock_);
-    return told_;
+    return outcomes_;
   }
   [[nodiscard]] bool attached() const {
     const std::lock_guard guard(lock_);
@@ -94,7 +94,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     const std::lock_guard guard(lock_);
     ++attempts;
     if (refuse_stream) return failure(DAT_INVALID_STATE);
-    ++told_;
+    ++outcomes_;
     ended = std::move(handshake_);
     stream_ = std::move(stream);
     agreed_ = negotiated.agreed;
@@ -105,7 +105,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
   void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept override {
     std::unique_ptr<Handshake> ended;
     const std::lock_guard guard(lock_);
-    ++told_;
+    ++outcomes_;
     ended = std::move(handshake_);
     failure_ = why;
     data_.assign(from_peer.begin(), from_peer.end());
@@ -151,7 +151,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
  private:
   static constexpr DAT_RETURN kNo = dat_error(DAT_NOT_IMPLEMENTED);
   mutable std::mutex lock_;
-  int told_ = 0;
+  int outcomes_ = 0;
   std::optional<ConnectFailure> failure_;
   iwarp::Agreed agreed_;
   Bytes data_;

@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(each_is_read) {
   BOOST_TEST((read_settings("lo 0 drain=86400")->drain_limit == 24h));
 }
 
-BOOST_AUTO_TEST_CASE(mistakes_are_told) {
+BOOST_AUTO_TEST_CASE(mistakes_are_reported) {
   constexpr struct {
     const char* text;
     const char* reason;

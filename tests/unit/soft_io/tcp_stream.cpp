@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(list_longer_than_the_system_takes_is_sent_in_part) {
   BOOST_TEST((stream->send(spans, 0).bytes == 1024U));
 }
 
-BOOST_AUTO_TEST_CASE(receive_tells_nothing_data_and_end_apart) {
+BOOST_AUTO_TEST_CASE(receive_distinguishes_nothing_data_and_end) {
   std::array<std::byte, 16> room;
   BOOST_TEST((stream->receive(room).kind == IoResult::kBlocked));
   peer.send(pattern(3));

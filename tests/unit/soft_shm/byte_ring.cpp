@@ -151,7 +151,8 @@ BOOST_AUTO_TEST_CASE(few_bytes_are_whole) {
   const Bytes sent = pattern(kBytes + 64);
   std::jthread writer([&] {
     for (std::size_t at = 0, n = 0; at < kBytes; ++n) {
-      const std::size_t bytes = ring.writer.write(std::span(sent).subspan(at, n * 7 % 56 + 4)).bytes;
+      const std::size_t bytes =
+          ring.writer.write(std::span(sent).subspan(at, n * 7 % 56 + 4)).bytes;
       at += bytes;
       if (bytes == 0 || n % 64 == 0) std::this_thread::yield();
     }
@@ -212,7 +213,7 @@ BOOST_AUTO_TEST_CASE(the_end_comes_behind_what_was_written) {
   BOOST_TEST(ring.reader.read(room).kind == RingMoved::kEnd);
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_is_woken_once) {
+BOOST_AUTO_TEST_CASE(sleeping_side_is_woken_once) {
   Ring<16> ring;
   Bytes room(16);
   BOOST_TEST(ring.reader.may_sleep());

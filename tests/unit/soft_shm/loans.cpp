@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(what_is_lent_is_taken_in_its_place_and_returned) {
   BOOST_TEST(!lender.any());
 }
 
-BOOST_AUTO_TEST_CASE(there_are_so_many_slots) {
+BOOST_AUTO_TEST_CASE(number_of_slots_is_limited) {
   for (std::size_t i = 0; i < kLoanSlots; ++i) BOOST_REQUIRE(lend(4096, i));
   BOOST_TEST(!lend(4096, 99));
   BOOST_TEST(lender.oldest() == 0U);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(there_are_so_many_slots) {
   BOOST_TEST(lend(4096, 99));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_called_in_is_copied_and_the_memory_is_ours) {
+BOOST_AUTO_TEST_CASE(loans_called_in_are_copied_and_the_memory_is_released) {
   BOOST_REQUIRE(lend(4096));
   lender.call_in();
   BOOST_TEST(lender.needs_collect());
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_what_was_called_in_meanwhile_is_not_used) {
   BOOST_TEST(same(0, 4096));
 }
 
-BOOST_AUTO_TEST_CASE(looking_for_long_calls_it_in) {
+BOOST_AUTO_TEST_CASE(waiting_for_long_calls_a_loan_in) {
   BOOST_REQUIRE(lend(4096));
   int looks = 0;
   while (!lender.needs_collect() && looks < 1'000'000) ++looks;

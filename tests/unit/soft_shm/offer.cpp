@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(ipv6_has_names_of_its_own) {
   BOOST_TEST(box.take(left.token).valid());
 }
 
-BOOST_AUTO_TEST_CASE(nobody_there_or_not_on_this_host) {
+BOOST_AUTO_TEST_CASE(no_listener_or_not_on_this_host) {
   offer(ipv4(), "no listener there accepts offers of shared memory");
   // Any process can take the name for any address.
   OfferBox squatter;
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(nobody_there_or_not_on_this_host) {
   BOOST_TEST(second.open(elsewhere.any));
 }
 
-BOOST_AUTO_TEST_CASE(what_strangers_leave_is_not_taken) {
+BOOST_AUTO_TEST_CASE(offers_of_strangers_are_not_taken) {
   OfferBox box;
   const Place place = ipv4();
   BOOST_REQUIRE(box.open(place.any));

@@ -156,32 +156,32 @@ BOOST_FIXTURE_TEST_SUITE(peer_memory, Fixture)
 
 // ---- access control -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_process_of_ours_is_reached_and_says_so) {
+BOOST_AUTO_TEST_CASE(process_of_the_same_user_is_reached_and_reports_it) {
   start([](PeerMemory& peer) { return suits(peer) ? 0 : 1; });
   BOOST_TEST(status() == 0);
   BOOST_TEST(theirs.reaches == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(who_says_nothing_of_itself_is_left_alone) {
+BOOST_AUTO_TEST_CASE(peer_without_a_nonce_is_not_accessed) {
   ours.nonce_at = 0;
   start([](PeerMemory& peer) { return suits(peer) ? 1 : 0; });
   BOOST_TEST(status() == 0);
   BOOST_TEST(theirs.reaches == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_not_who_it_says_is_left_alone) {
+BOOST_AUTO_TEST_CASE(peer_with_a_wrong_nonce_is_not_accessed) {
   ours.nonce[1] = ours.nonce[1] + 1;
   start([](PeerMemory& peer) { return suits(peer) ? 1 : 0; });
   BOOST_TEST(status() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_nonce_that_lies_nowhere_is_no_harm) {
+BOOST_AUTO_TEST_CASE(unmapped_nonce_address_does_no_harm) {
   ours.nonce_at = 4096;
   start([](PeerMemory& peer) { return suits(peer) ? 1 : 0; });
   BOOST_TEST(status() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(where_seccomp_forbids_it_there_is_none) {
+BOOST_AUTO_TEST_CASE(no_direct_access_where_seccomp_forbids_it) {
   start([](PeerMemory& peer) { return suits(peer) ? 1 : 0; }, forbid_with_seccomp);
   BOOST_TEST(status() == 0);
   BOOST_TEST(theirs.reaches == 0U);
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(a_forked_child_copies_under_its_own_id) {
 
 // The owner's values are not trusted. All it can achieve is an access to an invalid address in its
 // own process.
-BOOST_AUTO_TEST_CASE(an_owner_that_lies_gets_no_copy) {
+BOOST_AUTO_TEST_CASE(inconsistent_owner_gets_no_copy) {
   give(~std::size_t{0});
   slots[grant_places(kStag)].address = 4096;
   start([&](PeerMemory& peer) {

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(every_event_in_every_state_of_a_qp) {
 }
 
 // Every setup and every connection ends with one sink call, unless the core itself has ended it.
-BOOST_AUTO_TEST_CASE(what_ends_is_told) {
+BOOST_AUTO_TEST_CASE(ends_are_reported) {
   for (int s = 0; s < kQpStates; ++s) {
     for (int e = 0; e < kQpEvents; ++e) {
       const QpStep is = step(static_cast<S>(s), static_cast<E>(e));

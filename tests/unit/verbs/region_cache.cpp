@@ -24,7 +24,7 @@ DAT_LMR_TRIPLET segment(DAT_VADDR address, DAT_SEG_LENGTH length) {
 
 BOOST_AUTO_TEST_SUITE(region_cache)
 
-BOOST_AUTO_TEST_CASE(a_region_contains_what_lies_inside_to_the_last_byte) {
+BOOST_AUTO_TEST_CASE(a_region_contains_each_byte_up_to_its_last) {
   BOOST_CHECK(kRegion.contains(segment(0x10000, 100)));
   BOOST_CHECK(kRegion.contains(segment(0x10000 + 99, 1)));
   BOOST_CHECK(!kRegion.contains(segment(0x10000 + 99, 2)));

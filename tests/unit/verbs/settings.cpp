@@ -173,22 +173,23 @@ BOOST_AUTO_TEST_CASE(environment_page) {
   std::ifstream file(UDAPL_ENVIRONMENT_PAGE);
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   BOOST_REQUIRE(!page.empty());
-  std::set<std::string> asked;
+  std::set<std::string> queried;
   const auto note = [&](const char* name) -> const char* {
-    asked.insert(name);
+    queried.insert(name);
     return nullptr;
   };
   (void)Environment::from(note);
   (void)ineffective(note, Addressing::kIpOnEthernet);
-  std::set<std::string> told;
+  std::set<std::string> documented;
   const std::regex name("`(DAPL_[A-Z_]+)`");
   for (std::sregex_iterator i(page.begin(), page.end(), name), end; i != end; ++i)
-    told.insert((*i)[1]);
+    documented.insert((*i)[1]);
   // The variables for traces are read elsewhere.
   for (const char* trace :
        {"DAPL_TRACE_LEVEL", "DAPL_TRACE_SINK", "DAPL_DBG_TYPE", "DAPL_DBG_LEVEL", "DAPL_DBG_DEST"})
-    BOOST_CHECK_EQUAL(told.erase(trace), 1U);
-  BOOST_CHECK_EQUAL_COLLECTIONS(told.begin(), told.end(), asked.begin(), asked.end());
+    BOOST_CHECK_EQUAL(documented.erase(trace), 1U);
+  BOOST_CHECK_EQUAL_COLLECTIONS(documented.begin(), documented.end(), queried.begin(),
+                                queried.end());
 }
 
 BOOST_AUTO_TEST_CASE(addresses_by_number) {

@@ -16,10 +16,10 @@ namespace {
 // A callback that reschedules itself, and counts the calls for which a ring of the bell has been
 // pending.
 template <class Callback>
-class GoesOn {
+class SelfRescheduling {
  public:
-  GoesOn(Reactor& reactor, const Bell& bell)
-      : bell_(bell), callback_(reactor, Call::to<&GoesOn::call>(this)) {}
+  SelfRescheduling(Reactor& reactor, const Bell& bell)
+      : bell_(bell), callback_(reactor, Call::to<&SelfRescheduling::call>(this)) {}
   void start() { again(); }
   void end() {
     ended_ = true;
@@ -78,14 +78,14 @@ struct Fixture {
   WaitWord word;
   std::unique_ptr<Reactor> reactor = make_reactor();
   Bell bell{*reactor};
-  GoesOn<Callback> work{*reactor, bell};
+  SelfRescheduling<Callback> work{*reactor, bell};
 };
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(reactor_going_on)
+BOOST_AUTO_TEST_SUITE(reactor_rescheduling)
 
-BOOST_FIXTURE_TEST_CASE(service_thread_hears_bells, Fixture<Timer>) {
+BOOST_FIXTURE_TEST_CASE(service_thread_serves_descriptors, Fixture<Timer>) {
   work.start();
   for (int round = 1; round <= 20; ++round) {
     ring();
@@ -93,7 +93,7 @@ BOOST_FIXTURE_TEST_CASE(service_thread_hears_bells, Fixture<Timer>) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(polling_thread_hears_bells_and_goes_on, Fixture<Timer>) {
+BOOST_FIXTURE_TEST_CASE(polling_thread_serves_descriptors_and_callbacks, Fixture<Timer>) {
   work.start();
   for (int i = 0; i < 100; ++i) reactor->poll();
   for (int round = 1; round <= 20; ++round) {
@@ -104,7 +104,7 @@ BOOST_FIXTURE_TEST_CASE(polling_thread_hears_bells_and_goes_on, Fixture<Timer>) 
 }
 
 // Behaves like a server that dequeues one event of many after each wait.
-BOOST_FIXTURE_TEST_CASE(threads_that_wait_hear_bells, Fixture<Timer>) {
+BOOST_FIXTURE_TEST_CASE(waiting_threads_serve_descriptors, Fixture<Timer>) {
   bell.word = &word;
   std::atomic<bool> stop{false};
   std::thread other([&] {
@@ -121,7 +121,7 @@ BOOST_FIXTURE_TEST_CASE(threads_that_wait_hear_bells, Fixture<Timer>) {
 }
 
 // The lease of a thread that has waited lasts for a while; the work does not wait for its end.
-BOOST_FIXTURE_TEST_CASE(service_thread_goes_on_for_who_waited, Fixture<Timer>) {
+BOOST_FIXTURE_TEST_CASE(service_thread_runs_callbacks_for_waiters, Fixture<Timer>) {
   bell.word = &word;
   for (int round = 1; round <= 200; ++round) {
     ring();
@@ -134,7 +134,7 @@ BOOST_FIXTURE_TEST_CASE(service_thread_goes_on_for_who_waited, Fixture<Timer>) {
 
 // A deferred call that posts itself again is run by the next turns; it does not prolong one turn
 // for ever.
-BOOST_FIXTURE_TEST_CASE(turns_end_though_calls_post_themselves, Fixture<Deferred>) {
+BOOST_FIXTURE_TEST_CASE(self_posting_calls_do_not_prolong_a_turn, Fixture<Deferred>) {
   for (int i = 0; i < 100; ++i) reactor->poll();
   work.start();
   for (int round = 1; round <= 20; ++round) {
