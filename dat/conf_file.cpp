@@ -36,11 +36,11 @@ bool is_want(int error) { return error == EMFILE || error == ENFILE || error == 
 // reads forward, so that pipes work, as long as their input arrives by `until`: a FIFO may have no
 // writer, and a terminal no user.
 std::string read_file(const std::string& path, Clock::time_point until, std::string& text,
-                      bool& starved) {
+                      bool& resources_exhausted) {
   const Fd file = Fd::made(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   struct stat status {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0) {
-    starved = is_want(errno);
+    resources_exhausted = is_want(errno);
     return describe(errno);
   }
   // If read at once, a FIFO that has no writer yet would seem to be empty.
@@ -89,10 +89,10 @@ ConfFile read_conf_file(const std::vector<std::string>& locations, Clock::durati
   const Clock::time_point until = Clock::now() + limit;
   for (const std::string& path : locations) {
     std::string text;
-    std::string failure = read_file(path, until, text, result.starved);
+    std::string failure = read_file(path, until, text, result.resources_exhausted);
     const bool read = failure.empty();
     result.attempts.push_back({path, std::move(failure)});
-    if (result.starved) break;
+    if (result.resources_exhausted) break;
     if (!read) continue;
     result.conf = parse_conf(text);
     break;

@@ -21,7 +21,8 @@ struct ConfAttempt {
 struct ConfFile {
   std::vector<ConfAttempt> attempts;  // in order; at most the last one succeeded
   Conf conf;                          // empty if none succeeded
-  bool starved = false;  // the last one failed for lack of descriptors or memory: temporary
+  // The last one failed for lack of descriptors or memory, which is temporary.
+  bool resources_exhausted = false;
 
   // The file that was read, nullptr if there is none.
   [[nodiscard]] const std::string* path() const noexcept {

@@ -14,7 +14,7 @@ namespace udapl::dat {
 
 // Thrown by a body if a resource is temporarily exhausted and the cause was noted. The function
 // returns INSUFFICIENT_RESOURCES.
-struct Starved {};
+struct ResourcesExhausted {};
 
 // Runs the body of an API function that may allocate. None of our exceptions leaves it; the
 // cancellation of a thread, which GCC implements as an exception, must. The call and its return are
@@ -30,7 +30,7 @@ DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
                   "out of memory");
     return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
-  } catch (const Starved&) {
+  } catch (const ResourcesExhausted&) {
     return dat_error(DAT_INSUFFICIENT_RESOURCES);
   } catch (abi::__forced_unwind&) {
     throw;

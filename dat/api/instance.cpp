@@ -42,11 +42,11 @@ Registry* make_registry() {
   trace::init("dat", "DAT_TRACE_LEVEL");
   load_probes();
   ConfFile configuration = read_configuration();
-  if (configuration.starved) {
+  if (configuration.resources_exhausted) {
     const ConfAttempt& failed = configuration.attempts.back();
     UDAPL_EXPLAIN(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), "cannot read %s: %s",
                   failed.path.c_str(), failed.failure.c_str());
-    throw Starved();  // the next call reads again
+    throw ResourcesExhausted();  // the next call reads again
   }
   auto loader = std::make_unique<DlLoader>();
   auto* const made = new Registry(std::move(configuration), *loader, ia_table());
