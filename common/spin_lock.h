@@ -35,7 +35,7 @@ class UDAPL_CAPABILITY("spin lock") SpinLock {
            !held_.exchange(true, std::memory_order_acquire);
   }
   // For callers that expect to acquire it: does not check first.
-  bool try_lock_at_once() noexcept UDAPL_TRY_ACQUIRE(true) {
+  bool try_lock_unchecked() noexcept UDAPL_TRY_ACQUIRE(true) {
     return !held_.exchange(true, std::memory_order_acquire);
   }
   void unlock() noexcept UDAPL_RELEASE() { held_.store(false, std::memory_order_release); }

@@ -15,7 +15,7 @@ namespace udapl::dapl {
 struct TakeLock {
   static constexpr bool kThreadSafe = true;
   static bool try_lock(SpinLock& lock) noexcept UDAPL_TRY_ACQUIRE(true, lock) {
-    return lock.try_lock_at_once();
+    return lock.try_lock_unchecked();
   }
   static void unlock(SpinLock& lock) noexcept UDAPL_RELEASE(lock) { lock.unlock(); }
   class UDAPL_SCOPED_CAPABILITY Scope {
