@@ -3,8 +3,8 @@
 
 namespace udapl {
 
-void tell(transport::ConnectionSink& sink, SinkCall call, transport::PrivateData from_peer,
-          transport::BreakCause cause) noexcept {
+void make_call(transport::ConnectionSink& sink, SinkCall call, transport::PrivateData from_peer,
+               transport::BreakCause cause) noexcept {
   switch (call) {
     case SinkCall::kEstablished:
       return sink.on_established(from_peer);

@@ -15,8 +15,8 @@
 namespace udapl {
 
 // Makes sink call `call` with its arguments, as its last act.
-void tell(transport::ConnectionSink& sink, SinkCall call, transport::PrivateData from_peer,
-          transport::BreakCause cause) noexcept;
+void make_call(transport::ConnectionSink& sink, SinkCall call, transport::PrivateData from_peer,
+               transport::BreakCause cause) noexcept;
 
 // Reports the connections of a QP to the core: keeps the pending sink calls and their arguments (up
 // to kRoom bytes of the peer's private data, and why a connection broke). The calls are made
@@ -83,7 +83,7 @@ class ConnectionReport {
     }
     const auto call = static_cast<SinkCall>(number);
     if (call == SinkCall::kEstablished && after_established_ != nullptr) after_established_->post();
-    tell(sink_, call, from_peer, cause);
+    make_call(sink_, call, from_peer, cause);
   }
 
   transport::ConnectionSink& sink_;

@@ -215,7 +215,7 @@ class Queue {
   DAT_RETURN post_without_empty(ibv_send_wr& request) noexcept;
   DAT_RETURN post_nothing(std::uint64_t wr_id, transport::WorkFlags flags) noexcept;
   DAT_RETURN post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept;
-  DAT_RETURN post_recv_slowly(ibv_recv_wr& receive) noexcept;
+  DAT_RETURN post_recv_slow_path(ibv_recv_wr& receive) noexcept;
 
   // queue_bind.cpp
   DAT_RETURN post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,

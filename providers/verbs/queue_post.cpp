@@ -249,7 +249,7 @@ DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
       return checked;
   }
   if (special) [[unlikely]]
-    return post_recv_slowly(receive);
+    return post_recv_slow_path(receive);
   if (count == 1) expect_receives_like(*list);
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_recv(qp_, &receive, &bad);
@@ -274,7 +274,7 @@ DAT_RETURN Queue::post_trimmed_read(ibv_send_wr& request, std::uint32_t length) 
   return submit(request);
 }
 
-DAT_RETURN Queue::post_recv_slowly(ibv_recv_wr& receive) noexcept {
+DAT_RETURN Queue::post_recv_slow_path(ibv_recv_wr& receive) noexcept {
   if (!own_receives_) return dat_error(DAT_INVALID_STATE);
   CompactList list(receive.sg_list, receive.num_sge, UINT64_MAX);
   if (!list.fits) return kTooMany;

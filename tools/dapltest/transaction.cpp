@@ -208,17 +208,17 @@ bool Transaction::exchange_memory(Lane& lane) {
 
 // The server sends its Syncs first; the client sends its own once it has received all of them.
 bool Transaction::synchronize() {
-  const auto tell = [&] {
+  const auto send_all = [&] {
     return std::all_of(lanes_.begin(), lanes_.end(), [&](Lane& lane) {
       return lane.endpoint->post_send(
                  lane.endpoint->memory().span(sync_offset_, wire::kSyncSize)) &&
              lane.endpoint->reap_request();
     });
   };
-  const auto hear = [&] {
+  const auto receive_all = [&] {
     return std::all_of(lanes_.begin(), lanes_.end(), [&](Lane& lane) { return receive(lane); });
   };
-  return server_ ? tell() && hear() : hear() && tell();
+  return server_ ? send_all() && receive_all() : receive_all() && send_all();
 }
 
 // ---- Operations
