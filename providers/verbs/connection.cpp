@@ -147,8 +147,9 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
   const trace::About about(shared_.init.context);
   // On iWARP the kernel has flushed the QP by now, which is no failure.
   if (const std::optional<ibv_wc_status> failed = queue_.failed();
-      failed.has_value() && *failed != IBV_WC_WR_FLUSH_ERR && connected())
-    return handle_failure(*failed);
+      why == Loss::kEndedByPeer && connected() && failed.has_value() &&
+      *failed != IBV_WC_WR_FLUSH_ERR)
+    return handle_failure(*failed, QpEvent::kPeerBroke);
   const bool drained = queue_.drained();
   if (why == Loss::kEndedByPeer && state_ == QpState::kDraining && drained)
     return take(QpEvent::kDrained);  // all requests had completed before the peer ended it

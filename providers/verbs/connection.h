@@ -90,7 +90,7 @@ class Connection final : private ConnectionEnd {
   void take(QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
   void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_failure() noexcept UDAPL_EXCLUDES(qp_locked);
-  void handle_failure(ibv_wc_status status) noexcept UDAPL_REQUIRES(qp_locked);
+  void handle_failure(ibv_wc_status status, QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_drain() noexcept UDAPL_EXCLUDES(qp_locked);
   void check_watermarks() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(qp_locked) {

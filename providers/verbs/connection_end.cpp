@@ -136,10 +136,11 @@ void Connection::look_for_drain() noexcept {
 
 // ---- reports and events ------------------------------------------------------------------------
 
-void Connection::handle_failure(ibv_wc_status status) noexcept {
+void Connection::handle_failure(ibv_wc_status status, QpEvent event) noexcept {
   UDAPL_TRACE(kNormal, "QP %p: work failed: %s (%s)", static_cast<const void*>(&shared_.qp),
               ::ibv_wc_status_str(status), name_of(status));
-  break_connection({reason_of(status), ::ibv_wc_status_str(status)});
+  report_.set_cause({reason_of(status), ::ibv_wc_status_str(status)});
+  take(event);
 }
 
 // Called by the reactor thread: handles the findings of polls and posts.
@@ -148,7 +149,7 @@ void Connection::handle_reports() noexcept {
   const trace::About about(shared_.init.context);
   if (!connected()) return check_watermarks();
   const std::optional<ibv_wc_status> failed = queue_.failed();
-  if (failed.has_value()) return handle_failure(*failed);
+  if (failed.has_value()) return handle_failure(*failed, QpEvent::kBroken);
   if (state_ == QpState::kDraining && queue_.drained()) return take(QpEvent::kDrained);
   check_watermarks();
 }

@@ -60,6 +60,8 @@ constexpr QpStep connected(QpState state, QpEvent event) noexcept {
   switch (event) {
     case QpEvent::kPeerEnded:
       return fail(kDisconnected, Ending::kAnswer);
+    case QpEvent::kPeerBroke:
+      return fail(kBroken, Ending::kAnswer);
     case QpEvent::kPeerLost:
     case QpEvent::kBroken:
       return fail(kBroken, Ending::kDisconnect);

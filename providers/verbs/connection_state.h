@@ -27,6 +27,7 @@ enum class QpEvent : std::uint8_t {
   kRefused,      //
   kUnreachable,  //
   kPeerEnded,    // Loss::kEndedByPeer
+  kPeerBroke,    // Loss::kEndedByPeer, of a connection that had broken here
   kPeerLost,     // any other Loss
   kTooLate,      // the set-up has timed out
   kDrain,        // a graceful disconnect
@@ -35,7 +36,7 @@ enum class QpEvent : std::uint8_t {
   kAbort,        // an abrupt disconnect, or the QP is about to be destroyed
   kReset
 };
-inline constexpr int kQpEvents = 14;
+inline constexpr int kQpEvents = 15;
 
 // What happens to the CmConnection.
 enum class Ending : std::uint8_t {

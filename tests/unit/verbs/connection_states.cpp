@@ -49,12 +49,14 @@ const std::map<std::pair<S, E>, Expected> kSteps = {
     {{S::kAccepting, E::kAbort}, {S::kError, kNoCall, Ending::kDrop}},
 
     {{S::kReady, E::kPeerEnded}, {S::kError, kDisconnected, Ending::kAnswer}},
+    {{S::kReady, E::kPeerBroke}, {S::kError, kBroken, Ending::kAnswer}},
     {{S::kReady, E::kPeerLost}, {S::kError, kBroken, Ending::kDisconnect}},
     {{S::kReady, E::kBroken}, {S::kError, kBroken, Ending::kDisconnect}},
     {{S::kReady, E::kDrain}, {S::kDraining, kNoCall, Ending::kNone}},
     {{S::kReady, E::kAbort}, {S::kError, kNoCall, Ending::kDisconnect}},
 
     {{S::kDraining, E::kPeerEnded}, {S::kError, kDisconnected, Ending::kAnswer}},
+    {{S::kDraining, E::kPeerBroke}, {S::kError, kBroken, Ending::kAnswer}},
     {{S::kDraining, E::kPeerLost}, {S::kError, kBroken, Ending::kDisconnect}},
     {{S::kDraining, E::kBroken}, {S::kError, kBroken, Ending::kDisconnect}},
     {{S::kDraining, E::kDrained}, {S::kError, kDisconnected, Ending::kDisconnect}},
