@@ -190,8 +190,10 @@ void MrTable::revoke(MrRef ref) noexcept {
 
 // ---- local access ------------------------------------------------------------------------------
 
-DAT_RETURN MrTable::resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uint32_t right,
-                            Segment& out) const noexcept {
+[[gnu::always_inline]] inline DAT_RETURN MrTable::resolve_to(End end,
+                                                             const DAT_LMR_TRIPLET& segment,
+                                                             ScopeId pd, std::uint32_t right,
+                                                             Segment& out) const noexcept {
   const std::uint32_t index = segment.lmr_context >> kGenerationBits;
   const Entry* const entry = find(index);
   if (entry == nullptr) [[unlikely]]
@@ -212,14 +214,28 @@ DAT_RETURN MrTable::resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uin
 
   // For an address below the start, the offset wraps to a value larger than any length.
   const std::uint64_t offset = segment.virtual_address - (zero_based ? 0 : address);
-  if (offset > length || segment.segment_length > length - offset) [[unlikely]]
+  if (offset > length) [[unlikely]]
     return dat_error(DAT_INVALID_PARAMETER);
+  out.length = segment.segment_length;
+  if (segment.segment_length > length - offset) [[unlikely]] {
+    if (end == End::kSegment) return dat_error(DAT_INVALID_PARAMETER);
+    out.length = static_cast<std::uint32_t>(length - offset);
+  }
   if ((rights & right) != right) [[unlikely]]
     return dat_error(DAT_PRIVILEGES_VIOLATION);
   out.address = reinterpret_cast<std::byte*>(address + offset);
-  out.length = segment.segment_length;
   out.ref = {index, generation};
   return DAT_SUCCESS;
+}
+
+DAT_RETURN MrTable::resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uint32_t right,
+                            Segment& out) const noexcept {
+  return resolve_to(End::kSegment, segment, pd, right, out);
+}
+
+DAT_RETURN MrTable::resolve_receive(const DAT_LMR_TRIPLET& segment, ScopeId pd,
+                                    Segment& out) const noexcept {
+  return resolve_to(End::kRegistration, segment, pd, kLocalWrite, out);
 }
 
 // ---- remote access -----------------------------------------------------------------------------

@@ -131,6 +131,10 @@ class MrTable {
   // translates it: PRIVILEGES_VIOLATION, PROTECTION_VIOLATION, INVALID_PARAMETER. Lock-free.
   [[nodiscard]] DAT_RETURN resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uint32_t right,
                                    Segment& out) const noexcept;
+  // As resolve(), for a segment of a receive, which may reach beyond its registration: `out` then
+  // ends where the registration does.
+  [[nodiscard]] DAT_RETURN resolve_receive(const DAT_LMR_TRIPLET& segment, ScopeId pd,
+                                           Segment& out) const noexcept;
 
   // Keeps one entry from being revoked, until destroyed.
   class Pin {
@@ -196,6 +200,10 @@ class MrTable {
   };
 
   [[nodiscard]] Entry* find(std::uint32_t index) const noexcept;
+  // kRegistration: a segment that reaches beyond its registration is cut off there.
+  enum class End : std::uint8_t { kSegment, kRegistration };
+  [[nodiscard]] DAT_RETURN resolve_to(End end, const DAT_LMR_TRIPLET& segment, ScopeId pd,
+                                      std::uint32_t right, Segment& out) const noexcept;
   [[nodiscard]] Entry& at(std::uint32_t index) const noexcept;  // REQUIRES: the entry exists
   [[nodiscard]] Result<std::uint32_t> allocate(Kind kind, ScopeId pd) UDAPL_EXCLUDES(lock_);
   void release(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);

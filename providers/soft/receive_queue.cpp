@@ -62,8 +62,8 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
     return DAT_SUCCESS;
   }
   const DAT_RETURN checked =
-      resolve_list(shared_.memory, shared_.pd, kLocalWrite, list, receives_.max_segments(),
-                   receives_.segments(receives_.tail()), receive.segment_count, receive.room);
+      resolve_receive(shared_.memory, shared_.pd, list, receives_.max_segments(),
+                      receives_.segments(receives_.tail()), receive);
   if (checked != DAT_SUCCESS) [[unlikely]]
     return checked;
   receives_.push();
@@ -123,8 +123,15 @@ Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t len
     }
   }
   if (segment.offset + std::uint64_t{length} > buffer_.room) {
-    buffer_status_ = DAT_DTO_ERR_LOCAL_LENGTH;
     shared_.refused_why = BreakReason::kLocalFault;
+    if (buffer_.cut_off) [[unlikely]] {
+      UDAPL_TRACE(
+          kNormal, "QP %p: a message of more than %llu bytes reaches beyond the LMR of its receive",
+          static_cast<const void*>(&shared_.qp), static_cast<unsigned long long>(buffer_.room));
+      buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
+      return Verdict::kCatastrophic;
+    }
+    buffer_status_ = DAT_DTO_ERR_LOCAL_LENGTH;
     return Verdict::kTooLong;
   }
   return Verdict::kOk;

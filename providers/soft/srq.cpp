@@ -25,9 +25,8 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
   receive.id = id;
   receive.flags = transport::kSignalled;
   const DAT_RETURN checked =
-      resolve_list(memory_, pd_, kLocalWrite, {segments, static_cast<std::size_t>(count)},
-                   buffers_.max_segments(), buffers_.segments(buffers_.tail()),
-                   receive.segment_count, receive.room);
+      resolve_receive(memory_, pd_, {segments, static_cast<std::size_t>(count)},
+                      buffers_.max_segments(), buffers_.segments(buffers_.tail()), receive);
   if (checked != DAT_SUCCESS) return checked;
   buffers_.push();
   promise();

@@ -45,6 +45,26 @@ DAT_RETURN resolve_list(const MrTable& memory, ScopeId pd, std::uint32_t right,
   return DAT_SUCCESS;
 }
 
+DAT_RETURN resolve_receive(const MrTable& memory, ScopeId pd, std::span<const DAT_LMR_TRIPLET> list,
+                           std::uint32_t max, Segment* out, Receive& receive) noexcept {
+  receive.segment_count = 0;
+  receive.room = 0;
+  receive.cut_off = false;
+  for (const DAT_LMR_TRIPLET& segment : list) {
+    if (segment.segment_length == 0) continue;
+    if (receive.segment_count == max) return dat_error(DAT_INVALID_PARAMETER);
+    Segment checked;
+    const DAT_RETURN code = memory.resolve_receive(segment, pd, checked);
+    if (code != DAT_SUCCESS) return code;
+    if (receive.cut_off) continue;  // no message reaches this segment
+    receive.cut_off = checked.length != segment.segment_length;
+    if (checked.length == 0) continue;
+    out[receive.segment_count++] = checked;
+    receive.room += checked.length;
+  }
+  return DAT_SUCCESS;
+}
+
 bool Scatter::place(MrTable& memory, std::span<const std::byte> bytes) noexcept {
   while (!bytes.empty()) {
     const Segment& segment = segments_[index_];

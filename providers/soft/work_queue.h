@@ -112,6 +112,7 @@ struct Receive {
   transport::WorkFlags flags;
   std::uint32_t segment_count;
   std::uint64_t room;  // bytes
+  bool cut_off;        // posted with more bytes, which are outside their LMR
   ScopeId pd;          // the PD that its segments were checked against; unused in an SRQ
 };
 
@@ -125,13 +126,19 @@ struct Response {
   std::uint64_t end;  // once built: its end in the outgoing stream
 };
 
-// Checks and translates the segment list of a receive or request, leaving out empty segments. On
-// success, sets `count` and `total` (bytes). INVALID_PARAMETER if there are more than `max`
-// segments; otherwise the errors of MrTable::resolve.
+// Checks and translates the segment list of a request, leaving out empty segments. On success, sets
+// `count` and `total` (bytes). INVALID_PARAMETER if there are more than `max` segments; otherwise
+// the errors of MrTable::resolve.
 [[nodiscard]] DAT_RETURN resolve_list(const MrTable& memory, ScopeId pd, std::uint32_t right,
                                       std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max,
                                       Segment* out, std::uint32_t& count,
                                       std::uint64_t& total) noexcept;
+
+// The same for a receive. As with the packaged library, a segment may reach beyond its LMR. The
+// receive then ends where the LMR does, and a longer message fails.
+[[nodiscard]] DAT_RETURN resolve_receive(const MrTable& memory, ScopeId pd,
+                                         std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max,
+                                         Segment* out, Receive& receive) noexcept;
 
 // Copies a byte stream that arrives in order into a list of segments.
 class Scatter {

@@ -16,6 +16,9 @@ struct KnownRegion {
   DAT_VLEN length;
   bool writable;
 
+  [[nodiscard]] bool contains_start_of(const DAT_LMR_TRIPLET& segment) const noexcept {
+    return segment.virtual_address - first <= length;
+  }
   [[nodiscard]] bool contains(const DAT_LMR_TRIPLET& segment) const noexcept {
     const DAT_VLEN offset = segment.virtual_address - first;
     return offset <= length && segment.segment_length <= length - offset;

@@ -203,6 +203,18 @@ BOOST_AUTO_TEST_CASE(srq_full_and_resize, *covers("srq_resize_below_outstanding"
   for (std::size_t i = 0; i < cookies.size(); ++i) BOOST_CHECK_EQUAL(cookies[i], i);
 }
 
+BOOST_AUTO_TEST_CASE(srq_recv_beyond_lmr, *covers("srq_two_eps_share")) {
+  Fixture fixture;
+  if (skip_unless(fixture.made, kNoSrq)) return;
+  DAT_LMR_TRIPLET beyond = fixture.buffer.local();
+  beyond.segment_length *= 2;
+  REQUIRE_OK(dat_srq_post_recv(fixture.srq, 1, &beyond, cookie(7)));
+  fixture.connect(0);
+  fixture.send(0, 64);
+  BOOST_CHECK_EQUAL(expect_dto(fixture.passive[0].recv_evd, DAT_DTO_SUCCESS, 7).transfered_length,
+                    64U);
+}
+
 BOOST_AUTO_TEST_CASE(srq_free_in_use) {
   Fixture fixture;
   if (skip_unless(fixture.made, kNoSrq)) return;

@@ -183,6 +183,28 @@ BOOST_AUTO_TEST_CASE(dto_recv_before_connect) {
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
 }
 
+// Programs post receives that reach beyond their LMR (a header and a payload of the largest size,
+// the rest of a buffer) and rely on messages being shorter.
+BOOST_AUTO_TEST_CASE(dto_recv_beyond_lmr, *covers("dto_send_recv_sizes")) {
+  Pair pair;
+  Buffer out(pair.ia, pair.pz, kPage);
+  Buffer in(pair.ia, pair.pz, kPage);
+  out.fill(7);
+  pair.connect();
+  DAT_LMR_TRIPLET beyond = in.local(2 * kPage);
+  REQUIRE_OK(post_recv_segments(pair.passive.ep, {beyond}, 1));
+  beyond.virtual_address += 100;
+  REQUIRE_OK(post_recv_segments(pair.passive.ep, {in.local(100), beyond}, 2));
+  for (const std::uint64_t value : {1U, 2U}) {
+    REQUIRE_OK(pair.active.post_send(out, kPage, value));
+    BOOST_CHECK_EQUAL(expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, value).transfered_length,
+                      kPage);
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, value);
+    BOOST_CHECK(in.holds(7, kPage));
+    in.fill(0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(dto_cookie_roundtrip) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);

@@ -90,6 +90,17 @@ BOOST_AUTO_TEST_CASE(dto_recv_too_small_unpolled, *covers("dto_recv_too_small"))
   expect_dto_failure(pair.passive.recv_evd, 1);
 }
 
+BOOST_AUTO_TEST_CASE(dto_message_beyond_lmr, *covers("dto_recv_too_small")) {
+  Pair pair;
+  const Buffer out(pair.ia, pair.pz, 2 * kPage);
+  const Buffer in(pair.ia, pair.pz, kPage);
+  pair.connect();
+  REQUIRE_OK(pair.passive.post_recv(in, 2 * kPage, 1));
+  REQUIRE_OK(pair.active.post_send(out, kPage + 1, 2));
+  expect_dto_failure(pair.passive.recv_evd, 1);  // the device decides on the status
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+}
+
 BOOST_AUTO_TEST_CASE(dto_post_disconnected_flush, *covers("ofa_2_1_10_posts_when_disconnected")) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);

@@ -40,18 +40,16 @@ using Bytes = std::vector<std::byte>;
   return bytes;
 }
 
-// Returns false if a segment is not writable. REQUIRES: the segments have room for `bytes`.
+// Returns false if a segment is not writable. As with devices, only the part that `bytes` reach
+// counts. REQUIRES: the segments have room for `bytes`.
 [[nodiscard]] bool scatter(const Qp& qp, const std::vector<ibv_sge>& segments, const Bytes& bytes) {
-  for (const ibv_sge& segment : segments)
-    if (segment.length != 0 && translate(qp, segment.lkey, segment.addr, segment.length,
-                                         IBV_ACCESS_LOCAL_WRITE) == nullptr)
-      return false;
   std::size_t done = 0;
   for (const ibv_sge& segment : segments) {
     const std::size_t part = std::min<std::size_t>(segment.length, bytes.size() - done);
     if (part == 0) continue;
-    std::memcpy(translate(qp, segment.lkey, segment.addr, part, IBV_ACCESS_LOCAL_WRITE),
-                bytes.data() + done, part);
+    std::byte* const to = translate(qp, segment.lkey, segment.addr, part, IBV_ACCESS_LOCAL_WRITE);
+    if (to == nullptr) return false;
+    std::memcpy(to, bytes.data() + done, part);
     done += part;
   }
   return true;

@@ -90,14 +90,16 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send_with_invalidate(
  *
  * @param[in] ep_handle         in any state, without SRQ; if DISCONNECTED the buffer is flushed
  * @param[in] num_segments      number of segments, up to max_recv_iov
- * @param[in] local_iov         segments, filled front to back
+ * @param[in] local_iov         segments, filled front to back; a segment may reach beyond its LMR: a
+ *                              message that does fails
  * @param[in] user_cookie       for the completion event
  * @param[in] completion_flags  UNSIGNALLED
  *
  * Events: completion with operation DAT_DTO_RECEIVE or DAT_DTO_RECEIVE_WITH_INVALIDATE.
  *
  * @retval DAT_INVALID_HANDLE          `ep_handle`
- * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR
+ * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment that begins outside
+ *                                     its LMR
  * @retval DAT_INVALID_STATE           the EP receives from an SRQ
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally

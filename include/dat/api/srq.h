@@ -138,7 +138,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_srq_set_lw(DAT_SRQ_HANDLE srq_handle, DAT_COUN
  * @param[in] user_cookie   for the completion event
  *
  * @retval DAT_INVALID_HANDLE          `srq_handle`
- * @retval DAT_INVALID_PARAMETER       number of segments, null array, or a segment outside its LMR
+ * @retval DAT_INVALID_PARAMETER       number of segments, null array, or a segment that begins
+ *                                     outside its LMR
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone than the SRQ
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally
  * @retval DAT_INSUFFICIENT_RESOURCES  the SRQ is full

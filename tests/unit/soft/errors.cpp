@@ -182,7 +182,10 @@ BOOST_AUTO_TEST_CASE(bad_local_segments_are_refused_at_the_post) {
   const DAT_RETURN invalid = dat_error(DAT_INVALID_PARAMETER);
   expect({reinterpret_cast<DAT_VADDR>(near.data()), 8, 0xFFFFFFFF}, privileges, privileges);
   expect(local(*foreign, near), protection, protection);
-  expect(local(*near_mr, near.data() + 1, 4096), invalid, invalid);
+  expect(local(*near_mr, near.data() + 4097, 8), invalid, invalid);
+  const auto beyond = local(*near_mr, near.data() + 1, 4096);  // would do for a receive
+  BOOST_TEST(a.qp->post_send(1, &beyond, 1, kSignalled) == invalid);
+  BOOST_TEST(a.qp->post_rdma_read(1, &beyond, 1, to, kSignalled) == invalid);
   const auto readable = local(*read_only, near.data(), 8);
   BOOST_TEST(a.qp->post_recv(1, &readable, 1, kSignalled) == privileges);
   BOOST_TEST(a.qp->post_rdma_read(1, &readable, 1, remote(far_mr->rmr_context(), far.data(), 8),

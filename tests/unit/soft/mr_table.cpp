@@ -59,6 +59,26 @@ BOOST_AUTO_TEST_CASE(local_segment_one_byte_outside_is_refused) {
   BOOST_TEST(resolve(UINT64_MAX - 10, UINT32_MAX, context) == invalid);
 }
 
+BOOST_AUTO_TEST_CASE(receive_segment_ends_with_its_registration) {
+  const DAT_LMR_CONTEXT context = MrTable::lmr_context(reg());
+  Segment out{};
+  const auto length = [&](DAT_VADDR address, std::uint32_t bytes) {
+    CHECK_OK(table.resolve_receive({address, bytes, context}, kPd, out));
+    return out.length;
+  };
+  BOOST_TEST(length(base, 4096) == 4096U);
+  BOOST_TEST(length(base, 4097) == 4096U);
+  BOOST_TEST(length(base + 4000, UINT32_MAX) == 96U);
+  BOOST_TEST((out.address == memory.data() + 4000));
+  BOOST_TEST(length(base + 4096, 1) == 0U);
+  const DAT_RETURN invalid = dat_error(DAT_INVALID_PARAMETER);
+  BOOST_TEST(table.resolve_receive({base + 4097, 1, context}, kPd, out) == invalid);
+  BOOST_TEST(table.resolve_receive({base - 1, 2, context}, kPd, out) == invalid);
+  const DAT_LMR_CONTEXT read_only = MrTable::lmr_context(reg(DAT_MEM_PRIV_LOCAL_READ_FLAG));
+  BOOST_TEST(table.resolve_receive({base, 5000, read_only}, kPd, out) ==
+             dat_error(DAT_PRIVILEGES_VIOLATION));
+}
+
 BOOST_AUTO_TEST_CASE(local_checks_come_in_the_documented_order) {
   const DAT_LMR_CONTEXT context = MrTable::lmr_context(reg(DAT_MEM_PRIV_LOCAL_READ_FLAG));
   // The order of the checks: context, domain, range, privilege (udapl-semantics 6.4).

@@ -60,9 +60,10 @@ BOOST_AUTO_TEST_CASE(full_queue_and_bad_segments_leave_nothing_behind) {
   BOOST_TEST(srq.post_recv(4, nullptr, 0) ==
              dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
   BOOST_REQUIRE(take());
-  BOOST_TEST(post(5, 101) == dat_error(DAT_INVALID_PARAMETER));
+  auto segment = local(*mr, bytes.data() + bytes.size() + 1, 10);
+  BOOST_TEST(srq.post_recv(5, &segment, 1) == dat_error(DAT_INVALID_PARAMETER));
   const auto read_only = side.reg(bytes, DAT_MEM_PRIV_LOCAL_READ_FLAG);
-  auto segment = local(*read_only, bytes);
+  segment = local(*read_only, bytes);
   BOOST_TEST(srq.post_recv(5, &segment, 1) == dat_error(DAT_PRIVILEGES_VIOLATION));
   const auto foreign = side.reg(bytes.data(), 100, kAll, DAT_VA_TYPE_VA, 2);
   segment = local(*foreign, bytes);
