@@ -189,7 +189,7 @@ Status Ep::check_ready() const {
 Status Ep::apply(EpInput input) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), input);
-  if (change.verdict != EpVerdict::kGo) {
+  if (change.verdict != EpVerdict::kProceed) {
     const Status status(wrong_state(state()));
     UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: %s in state %s", static_cast<void*>(this),
                   name(input), name(state()));
@@ -207,7 +207,7 @@ void Ep::set_endpoints(const transport::Endpoints& ends) {
 Status Ep::begin_free() {
   const ScopedLock lock(mutex_);
   const DAT_EP_STATE now = posting_state();
-  if (now == kResetting || step(now, EpInput::kFree).verdict != EpVerdict::kGo)
+  if (now == kResetting || step(now, EpInput::kFree).verdict != EpVerdict::kProceed)
     UDAPL_REFUSE(DAT_INVALID_STATE, wrong_state(state()) & DAT_SUBTYPE_MASK,
                  "ep %p: free in state %s", static_cast<void*>(this), name(state()));
   if (!invalidate(*this))

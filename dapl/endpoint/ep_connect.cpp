@@ -27,7 +27,7 @@ Status illegal(const Ep& ep, EpInput input) noexcept {
 Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags, bool common) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), EpInput::kConnect);
-  if (change.verdict != EpVerdict::kGo) return illegal(*this, EpInput::kConnect);
+  if (change.verdict != EpVerdict::kProceed) return illegal(*this, EpInput::kConnect);
   if (const Status status = check_ready(); !status.ok()) return status;
   if (common && config_.comm.domain == 0)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY, "ep %p has no communicator",
@@ -85,7 +85,7 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
                   EpInput how, transport::PrivateData data) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), how);
-  if (change.verdict != EpVerdict::kGo) return illegal(*this, how);
+  if (change.verdict != EpVerdict::kProceed) return illegal(*this, how);
   if (const Status status = check_ready(); !status.ok()) return status;
   negotiate_read_depths(incoming);
   peer_data_.clear();

@@ -46,7 +46,7 @@ void Ep::report(EpInput input, transport::PrivateData data) noexcept {
   Upcall upcall;  // runs last, when the EP may already be freed
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), input);
-  if (change.verdict != EpVerdict::kGo) {
+  if (change.verdict != EpVerdict::kProceed) {
     UDAPL_TRACE(kDetail, "ep %p: %s ignored in state %s", static_cast<void*>(this), name(input),
                 name(state()));
     return;

@@ -38,7 +38,7 @@ enum class EpInput : std::uint8_t {
 inline constexpr int kEpInputs = static_cast<int>(EpInput::kBroken) + 1;
 
 enum class EpVerdict : std::uint8_t {
-  kGo,       // to `next`, and post `event` if there is one
+  kProceed,  // to `next`, and post `event` if there is one
   kNothing,  // legal (or a report that lost a race): no effect
   kIllegal   // INVALID_STATE
 };
@@ -76,15 +76,15 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
     return EpStep{EpVerdict::kNothing, DAT_EP_STATE_UNCONNECTED, kNoEvent};
   };
   constexpr auto go = [](DAT_EP_STATE next, DAT_EVENT_NUMBER event = kNoEvent) {
-    return EpStep{EpVerdict::kGo, next, event};
+    return EpStep{EpVerdict::kProceed, next, event};
   };
   constexpr auto go_if = [](bool legal, DAT_EP_STATE next) {
-    return legal ? EpStep{EpVerdict::kGo, next, kNoEvent}
+    return legal ? EpStep{EpVerdict::kProceed, next, kNoEvent}
                  : EpStep{EpVerdict::kIllegal, DAT_EP_STATE_UNCONNECTED, kNoEvent};
   };
   // A report of the transport that lost the race against a local call is ignored.
   constexpr auto ended = [](bool expected, DAT_EVENT_NUMBER event) {
-    return expected ? EpStep{EpVerdict::kGo, DAT_EP_STATE_DISCONNECTED, event}
+    return expected ? EpStep{EpVerdict::kProceed, DAT_EP_STATE_DISCONNECTED, event}
                     : EpStep{EpVerdict::kNothing, DAT_EP_STATE_UNCONNECTED, kNoEvent};
   };
   const bool active = state == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING;

@@ -79,7 +79,7 @@ void Lease::suspend() noexcept {
   if (parked()) arm((Clock::now() + kLongestSleep).time_since_epoch().count());
 }
 
-void Lease::summon() noexcept {
+void Lease::wake_service_thread() noexcept {
   if (parked_.exchange(Parked::kNo, std::memory_order_seq_cst) == Parked::kNo) return;
   itimerspec setting{};
   setting.it_value.tv_nsec = 1;

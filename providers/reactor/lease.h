@@ -96,13 +96,14 @@ class Lease {
   [[nodiscard]] int timer() const noexcept { return timer_.get(); }
   // Wakes the service thread if it sleeps here. The wake-up may be lost if the holder of the role
   // renews the lease concurrently; but that thread looks for work before it releases the role.
-  void summon() noexcept;
+  void wake_service_thread() noexcept;
 
   // ---- called by the service thread ------------------------------------------------------------
-  // Sleeps until the lease ends, `timer` is due or summon() is called; with a `leader`, until
-  // summon() or for kLongestSleep. `has_work` is evaluated once summon() would take effect; if it
-  // returns true, park() does not sleep. `others`: a descriptor whose readiness ends the sleep,
-  // too, or -1. Returns true if that descriptor is ready.
+  // Sleeps until the lease ends, `timer` is due or wake_service_thread() is called; with a
+  // `leader`, until wake_service_thread() or for kLongestSleep. `has_work` is evaluated once
+  // wake_service_thread() would take effect; if it returns true, park() does not sleep. `others`: a
+  // descriptor whose readiness ends the sleep, too, or -1. Returns true if that descriptor is
+  // ready.
   template <class HasWork>
   bool park(bool leader, const Deadline& timer, int others, HasWork has_work) noexcept {
     const std::uint32_t seen = word_.value();

@@ -57,14 +57,14 @@ void Reactor::wake_few_pollers() noexcept {
   }
 }
 
-void Reactor::rouse(Handler& poller) noexcept {
+void Reactor::request_call(Handler& poller) noexcept {
   {
     const ScopedLock guard(lock_);
     const std::uint32_t index = poller.watch_slot.index_;
     if (index == WatchSlot::kNone) return;
     wake_poller(index);
   }
-  roused_.store(true, std::memory_order_seq_cst);
+  call_requested_.store(true, std::memory_order_seq_cst);
   announce_work();
 }
 
@@ -176,8 +176,8 @@ bool Reactor::serve(std::size_t place, const Poller& poller) noexcept {
   return found;
 }
 
-// Puts the poller to rest, unless it has input. REQUIRES: its call has begun. A concurrent rouse()
-// finds it resting.
+// Puts the poller to rest, unless it has input. REQUIRES: its call has begun. A concurrent
+// request_call() finds it resting.
 void Reactor::let_rest(const Poller& poller) noexcept {
   {
     const ScopedLock guard(lock_);
@@ -190,18 +190,18 @@ void Reactor::let_rest(const Poller& poller) noexcept {
 }
 
 bool Reactor::ask_pollers() noexcept {
-  const bool roused =
-      roused_.load(std::memory_order_relaxed) && roused_.exchange(false, std::memory_order_seq_cst);
+  const bool requested = call_requested_.load(std::memory_order_relaxed) &&
+                         call_requested_.exchange(false, std::memory_order_seq_cst);
   ++asks_;
   const std::size_t count = awake_count_.load(std::memory_order_relaxed);
   std::size_t place = 0;
   std::size_t end = count;
-  if (!roused && count > kAskedPerTurn) {  // a piece of the list in each turn
+  if (!requested && count > kAskedPerTurn) {  // a piece of the list in each turn
     place = asked_ < count ? asked_ : 0;
     asked_ = end = std::min(place + kAskedPerTurn, count);
   }
   std::size_t quiet = kNone;
-  if (roused)
+  if (requested)
     quiet = kAll;
   else if (asks_ % kTurnsPerQuietCall == 0 && end != place)
     quiet = place + asks_ / kTurnsPerQuietCall % (end - place);

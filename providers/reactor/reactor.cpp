@@ -145,7 +145,7 @@ void Reactor::release() noexcept {
       break;
     }
     if (!claim()) break;
-    if (roused_.load(std::memory_order_relaxed)) ask_pollers();
+    if (call_requested_.load(std::memory_order_relaxed)) ask_pollers();
     run_deferred();
   }
   // A polling thread will make the next turn itself.
@@ -170,12 +170,12 @@ bool Reactor::driven_here() const noexcept {
 void Reactor::announce_work() noexcept {
   if (wake_sleeper()) return;
   // An active driver checks the queues before it sleeps or leaves.
-  if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) lease_.summon();
+  if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) lease_.wake_service_thread();
 }
 
 // Wakes the sleeping thread if it would sleep past `when`.
 void Reactor::announce_timer(Clock::time_point when) noexcept {
-  if (!wake_sleeper() && lease_.ends_after(when)) lease_.summon();
+  if (!wake_sleeper() && lease_.ends_after(when)) lease_.wake_service_thread();
 }
 
 bool Reactor::has_work() const noexcept {

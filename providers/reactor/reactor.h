@@ -54,14 +54,14 @@ class Reactor final : private WaitWord::Waker {
   // A handler watches one descriptor at a time. INSUFFICIENT_RESOURCES.
   //
   // A poller is either resting or awake; its descriptor announces input only while it rests. It
-  // starts out resting. Once its descriptor was ready, or it was roused, it is awake: each turn of
-  // a driver calls look() until it has found nothing for long, or the driver goes to sleep; then
-  // rest() is called.
+  // starts out resting. Once its descriptor was ready, or request_call() named it, it is awake:
+  // each turn of a driver calls look() until it has found nothing for long, or the driver goes to
+  // sleep; then rest() is called.
   enum class Kind : std::uint8_t { kByDescriptor, kPoller };
   Status watch(int fd, std::uint32_t events, Handler& handler,
                Kind kind = Kind::kByDescriptor) noexcept;
   // Wakes a poller that rests: a driver will call it.
-  void rouse(Handler& poller) noexcept;
+  void request_call(Handler& poller) noexcept;
   void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // if watched
   // Afterwards no new on_ready begins; one that has begun in another thread may still run.
   void unwatch(int fd, Handler& handler) noexcept;
@@ -294,9 +294,10 @@ class Reactor final : private WaitWord::Waker {
   }
   bool run_all_deferred() noexcept;
   [[nodiscard]] Deadline next_timer() const noexcept;
-  [[nodiscard]] bool has_queued() const noexcept {  // deferred calls, or a poller that was roused
+  // Whether there are deferred calls, or request_call() named a poller.
+  [[nodiscard]] bool has_queued() const noexcept {
     return deferred_count_.load(std::memory_order_seq_cst) != 0 ||
-           roused_.load(std::memory_order_seq_cst);
+           call_requested_.load(std::memory_order_seq_cst);
   }
   [[nodiscard]] bool has_work() const noexcept;  // the same, or a timer that is due
   void look_around() noexcept;
@@ -312,7 +313,7 @@ class Reactor final : private WaitWord::Waker {
   // reactor_direct.cpp
   [[nodiscard]] bool direct() const noexcept;  // whether leaders sleep on a descriptor
   // Whether the leader need not watch the clock for `when`, because the service thread does.
-  [[nodiscard]] bool timed_for_us(const Deadline& when) const noexcept {
+  [[nodiscard]] bool service_thread_times(const Deadline& when) const noexcept {
     return direct_.fd >= 0 && watch_others_.load(std::memory_order_relaxed) &&
            lease_.watches_until(when);
   }
@@ -362,7 +363,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> awake_count_{0};  // of awake_
   std::uint32_t pollers_ UDAPL_GUARDED_BY(lock_) = 0;
   std::atomic<bool> some_rest_{false};
-  std::atomic<bool> roused_{false};  // a poller; no driver has called it since
+  std::atomic<bool> call_requested_{false};  // of a poller; no driver has called it since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};
   std::atomic<bool> next_turn_{false};             // a timer was started by start_next_turn

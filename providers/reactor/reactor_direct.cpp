@@ -92,7 +92,7 @@ void Reactor::go_direct() noexcept {
   }
   if (watch_others_.load(std::memory_order_relaxed)) return;
   watch_others_.store(true, std::memory_order_seq_cst);
-  lease_.summon();
+  lease_.wake_service_thread();
 }
 
 bool Reactor::names_watched() const noexcept {

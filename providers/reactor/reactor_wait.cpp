@@ -70,14 +70,14 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   word.set_waker(this);
   auto result = WaitResult::kChanged;
   while (true) {
-    if (!timed_for_us(next_timer())) fire_timers();
+    if (!service_thread_times(next_timer())) fire_timers();
     run_deferred();
     if (pollers_awake()) {
       ask_pollers();
       if (word.value() == seen) let_pollers_rest();
     }
     become(kAsleep);
-    const bool late = !timed_for_us(deadline) && expired(deadline);
+    const bool late = !service_thread_times(deadline) && expired(deadline);
     const bool uninterrupted = leader_sleeps(late || word.value() != seen, deadline);
     run_deferred();
     if (word.value() != seen) break;
@@ -119,7 +119,7 @@ bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcep
   if (has_queued() || pollers_awake()) work_pending = true;
   Deadline until;
   Deadline suspend;
-  if (work_pending || !timed_for_us(deadline) || !timed_for_us(next_timer())) {
+  if (work_pending || !service_thread_times(deadline) || !service_thread_times(next_timer())) {
     slept_at_ = Clock::now();
     if (led_since_ == Clock::time_point()) led_since_ = slept_at_;
     leads_for_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;

@@ -109,7 +109,7 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
 
 bool Connection::apply(Input input, SinkCall outcome) noexcept {
   const ConnectionStep step = connection_step(state_, input);
-  if (step.verdict != ConnectionVerdict::kGo) return false;
+  if (step.verdict != ConnectionVerdict::kProceed) return false;
   if (queue_.receives.shared() && is_connected(state_) && !is_connected(step.next))
     report_.post(SinkCall::kSrqReleased);
   UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name(state_),

@@ -157,7 +157,7 @@ void Connection::continue_terminate() noexcept {
 // value because the fault is cleared meanwhile.
 void Connection::break_off(Input input, BreakCause cause) noexcept {
   const ConnectionStep step = connection_step(state_, input);
-  if (step.next == State::kError && step.verdict == ConnectionVerdict::kGo) {
+  if (step.next == State::kError && step.verdict == ConnectionVerdict::kProceed) {
     UDAPL_TRACE(kNormal, "QP %p: connection broken: %s%s%s", static_cast<const void*>(&shared_.qp),
                 name(cause.why), *cause.detail != '\0' ? ": " : "", cause.detail);
     if (cause.why == BreakReason::kTransportLost) queue_.requests.blame_transport();

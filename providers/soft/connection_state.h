@@ -50,7 +50,7 @@ enum class ConnectionInput : std::uint8_t {
 inline constexpr int kConnectionInputs = static_cast<int>(ConnectionInput::kFaultUnreportable) + 1;
 
 enum class ConnectionVerdict : std::uint8_t {
-  kGo,       // go to `next`, perform the action and make the call
+  kProceed,  // go to `next`, perform the action and make the call
   kNothing,  // no effect: legal, or too late
   kIllegal   // INVALID_STATE
 };
@@ -89,7 +89,7 @@ struct ConnectionStep {
   using Call = SinkCall;
   constexpr auto go = [](State next, Action action = Action::kNone,
                          SinkCall call = SinkCall::kNoCall) {
-    return ConnectionStep{Verdict::kGo, next, action, call};
+    return ConnectionStep{Verdict::kProceed, next, action, call};
   };
   constexpr auto nothing = [] {
     return ConnectionStep{Verdict::kNothing, State::kIdle, Action::kNone, SinkCall::kNoCall};

@@ -208,9 +208,9 @@ BOOST_AUTO_TEST_CASE(res_memory_ep) {
   int refusals = fail_each_allocation("dat_ep_create", [&] {
     return dat_ep_create(ia, pz, evd, evd, connect_evd, &attr, ep.out());
   });
-  Ep deaf;  // without EVDs for its completions
+  Ep without_evds;
   refusals += fail_each_allocation("dat_ep_create without EVDs", [&] {
-    return dat_ep_create(ia, pz, nullptr, nullptr, connect_evd, nullptr, deaf.out());
+    return dat_ep_create(ia, pz, nullptr, nullptr, connect_evd, nullptr, without_evds.out());
   });
   Srq srq;
   Ep sharing;

@@ -109,7 +109,7 @@ void RingStream::set_events(std::uint32_t events) noexcept {
   events_ = events;
   show_sign();
   if (blocks) watch_peer();
-  if (rests_ && !rest()) reactor_.rouse(*handler_);
+  if (rests_ && !rest()) reactor_.request_call(*handler_);
 }
 
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
@@ -209,7 +209,7 @@ void RingStream::watch_peer() noexcept {
 // Called by a timer. Acquires no lock of the stream's owner; look() does the work.
 void RingStream::schedule_check(Due what) noexcept {
   due_.fetch_or(what, std::memory_order_relaxed);
-  reactor_.rouse(*handler_);
+  reactor_.request_call(*handler_);
 }
 
 void RingStream::check_peer() noexcept {

@@ -185,7 +185,7 @@ void RingStream::drop(std::size_t bytes) noexcept {
 std::uint32_t RingStream::effective_mss() const noexcept { return kMss; }
 
 std::uint32_t RingStream::lent_mss() const noexcept {
-  return may_lend() && lender_.pays() ? kLentMss : kMss;
+  return may_lend() && lender_.worthwhile() ? kLentMss : kMss;
 }
 
 // Nothing is lent to a sleeping reader: the ring is filled while it wakes up. Nothing is lent while

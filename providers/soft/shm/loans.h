@@ -61,7 +61,7 @@ class Lender {
 
   // Whether the peer borrows, and will probably return a loan before we call it in. After a loan
   // that had to be called in, false until some bytes have been sent.
-  [[nodiscard]] bool pays() const noexcept {
+  [[nodiscard]] bool worthwhile() const noexcept {
     return held_back_ == 0 && control_.welcome.load(std::memory_order_relaxed) != 0;
   }
   // Must be called for each piece of payload; pieces that may not be lent go through the ring.

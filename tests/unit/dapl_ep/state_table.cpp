@@ -79,13 +79,13 @@ BOOST_AUTO_TEST_CASE(every_state_with_every_input) {
         const EpStep actual = step(state, input);
         if (input == EpInput::kFree) {
           const bool owned = state == kRes || state == kPas || state == kTen;
-          BOOST_CHECK(actual.verdict == (owned ? EpVerdict::kIllegal : EpVerdict::kGo));
+          BOOST_CHECK(actual.verdict == (owned ? EpVerdict::kIllegal : EpVerdict::kProceed));
           BOOST_CHECK_EQUAL(actual.event, kNoEvent);
           continue;
         }
         const auto found = kTransitions.find({state, input});
         if (found != kTransitions.end()) {
-          BOOST_CHECK(actual.verdict == EpVerdict::kGo);
+          BOOST_CHECK(actual.verdict == EpVerdict::kProceed);
           BOOST_CHECK_EQUAL(actual.next, found->second.next);
           BOOST_CHECK_EQUAL(static_cast<int>(actual.event), found->second.event);
           continue;

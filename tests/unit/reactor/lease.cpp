@@ -28,7 +28,7 @@ struct Parked {
     service = std::jthread([this] { lease.park(false, std::nullopt, -1, [] { return false; }); });
     BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
   }
-  ~Parked() { lease.summon(); }
+  ~Parked() { lease.wake_service_thread(); }
 };
 
 }  // namespace

@@ -258,12 +258,12 @@ BOOST_AUTO_TEST_CASE(habit_is_known_without_any_event) {
   BOOST_TEST(drive_until(*reactor, [&] { return reactor->polled(); }));
 }
 
-BOOST_AUTO_TEST_CASE(roused_poller_is_called) {
+BOOST_AUTO_TEST_CASE(poller_is_called_on_request) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
   for (int i = 1; i <= 200; ++i) {
     box.sent.fetch_add(1);  // without a bell
-    reactor->rouse(box);
+    reactor->request_call(box);
     BOOST_REQUIRE(eventually([&] { return box.taken == i; }));
     if (i % 2 == 0) BOOST_REQUIRE(drive_until(*reactor, [&] { return box.resting.load(); }));
   }

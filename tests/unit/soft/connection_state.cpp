@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(each_connection_is_reported_once) {
     for (int i = 0; i != kConnectionInputs; ++i) {
       const auto input = static_cast<Input>(i);
       const ConnectionStep step = connection_step(from.state, input);
-      if (step.verdict != Verdict::kGo) continue;
+      if (step.verdict != Verdict::kProceed) continue;
       BOOST_TEST_CONTEXT("state " << name(from.state) << ", input " << i) {
         BOOST_TEST((step.next == State::kError) ==
                    (step.action == Action::kEndGently || step.action == Action::kEndReset));

@@ -135,9 +135,9 @@ BOOST_AUTO_TEST_CASE(waiting_for_long_calls_a_loan_in) {
   BOOST_TEST(lender.collect());
   BOOST_TEST(!lender.any());
   // Nothing is lent to such a peer for some time.
-  BOOST_TEST(!lender.pays());
+  BOOST_TEST(!lender.worthwhile());
   BOOST_TEST(!lender.may_lend(4096));
-  for (int i = 0; i < 10'000 && !lender.pays(); ++i) static_cast<void>(lender.may_lend(4096));
+  for (int i = 0; i < 10'000 && !lender.worthwhile(); ++i) static_cast<void>(lender.may_lend(4096));
   BOOST_REQUIRE(borrower.is_next(0));
   BOOST_TEST(take(4096));
   BOOST_TEST(lend(4096, 1));
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_reached_is_refused_and_copied) {
   BOOST_REQUIRE(borrower.is_next(0));
   BOOST_TEST(!take(4096));
   BOOST_TEST(!borrower.ready());
-  BOOST_TEST(!lender.pays());
+  BOOST_TEST(!lender.worthwhile());
   BOOST_TEST(lender.needs_collect());
   BOOST_TEST(lender.collect());
   BOOST_TEST(borrower.ready());
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_reached_is_refused_and_copied) {
 BOOST_AUTO_TEST_CASE(copies_find_room_while_others_wait) {
   const auto turn = [&](std::uint64_t first) {
     for (std::uint64_t i = 0; i < kLoanSlots / 2; ++i) {
-      while (!lender.pays()) static_cast<void>(lender.may_lend(kMostLent));
+      while (!lender.worthwhile()) static_cast<void>(lender.may_lend(kMostLent));
       BOOST_REQUIRE(lend(kMostLent, first + i));
     }
     lender.call_in();
