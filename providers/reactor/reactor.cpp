@@ -242,6 +242,7 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
     handler->on_ready(events[i].events);
     end_call();
   }
+  if (count < kEventsPerTurn) ++looks_;
 }
 
 Deadline Reactor::next_timer() const noexcept {
@@ -345,6 +346,7 @@ bool Reactor::wait_or_look() noexcept {
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
   if (count == 0) {
+    ++looks_;
     turns_per_wait_ = std::min(2 * turns_per_wait_, kFoundPerWait);
     return found;
   }

@@ -104,6 +104,9 @@ class Reactor final : private WaitWord::Waker {
   void works_long() noexcept {
     if (lease_.parked()) lease_.extend(Clock::now());
   }
+  // Counts the looks at the descriptors after which all that were ready had been called. For calls
+  // of the reactor only.
+  [[nodiscard]] std::uint32_t looks() const noexcept { return looks_; }
   // Returns whether the calling thread is inside one of the reactor's calls.
   [[nodiscard]] bool driven_here() const noexcept;
 
@@ -379,7 +382,8 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kUncontendedStride};
   Habit habit_;
-  // The next four: used by the thread that holds the role.
+  // The next five: used by the thread that holds the role.
+  std::uint32_t looks_ = 0;        // at the descriptors
   std::uint32_t waits_saved_ = 0;  // turns without epoll_wait, weighted
   std::uint32_t turns_per_wait_ = kTurnsPerWait;
   std::uint32_t asks_ = 0;                 // calls of ask_pollers()

@@ -163,9 +163,14 @@ Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, i
 }
 
 Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpInit& init) {
-  const QpEnvironment environment{
-      *reactor_,        memory_, cm_, staging_, settings_.drain_limit, settings_.peer_timeout,
-      no_receive_limit_};
+  const QpEnvironment environment{*reactor_,
+                                  memory_,
+                                  cm_,
+                                  staging_,
+                                  accepted_,
+                                  settings_.drain_limit,
+                                  settings_.peer_timeout,
+                                  no_receive_limit_};
   return std::unique_ptr<transport::Qp>(std::make_unique<Qp>(environment, init));
 }
 

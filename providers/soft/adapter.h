@@ -5,6 +5,7 @@
 #include "dapl/transport/adapter.h"
 #include "providers/reactor/reactor.h"
 #include "providers/reactor/sink_gate.h"
+#include "providers/soft/accepted_connections.h"
 #include "providers/soft/cm.h"
 #include "providers/soft/io/address_watch.h"
 #include "providers/soft/mr_table.h"
@@ -65,6 +66,7 @@ class Adapter final : public transport::Adapter {
   const std::unique_ptr<Reactor> reactor_;  // destroyed after the members that use it
   MrTable memory_;
   StagingPool staging_;
+  AcceptedConnections accepted_;
   ConnectionManager cm_;
   AddressWatch address_watch_;
   std::atomic<ScopeId> last_pd_{0};

@@ -56,6 +56,7 @@ Connection::Connection(const QpEnvironment& environment, transport::ConnectionSi
     : reactor_(environment.reactor),
       connector_(environment.connector),
       staging_(environment.staging),
+      accepted_(environment.accepted),
       drain_limit_(environment.drain_limit),
       end_(end),
       shared_(shared),
@@ -114,6 +115,8 @@ bool Connection::apply(Input input, SinkCall outcome) noexcept {
     report_.post(SinkCall::kSrqReleased);
   UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name(state_),
               name(step.next));
+  if (state_ == State::kAccepted) accepted_.remove();
+  if (step.next == State::kAccepted) accepted_.add();
   state_ = step.next;
   queue_.set_mode(mode_of(state_));
   switch (step.action) {
@@ -152,6 +155,7 @@ void Connection::clear() noexcept {
   shared_.fault = Fault{};
   report_.forget();
   kicks_ = 0;
+  put_off_ = PutOff{};
   queue_.clear();
   intake_.clear();
 }

@@ -6,6 +6,7 @@
 #include "providers/connecting/connection_report.h"
 #include "providers/connecting/phase_timer.h"
 #include "providers/reactor/reactor.h"
+#include "providers/soft/accepted_connections.h"
 #include "providers/soft/connection_state.h"
 #include "providers/soft/connector.h"
 #include "providers/soft/intake.h"
@@ -27,6 +28,7 @@ struct QpEnvironment {
   MrTable& memory;
   Connector& connector;
   StagingPool& staging;
+  AcceptedConnections& accepted;
   Clock::duration drain_limit = Settings{}.drain_limit;
   Clock::duration peer_timeout = Settings{}.peer_timeout;
   std::optional<Clock::duration> no_receive_limit{};
@@ -96,6 +98,13 @@ class Connection final : private Handler {
 
   using State = ConnectionState;
   using Input = ConnectionInput;
+  // An end of the stream that is put off, and what was true at the last look at the descriptors.
+  struct PutOff {
+    Intake::Event end = Intake::Event::kNone;
+    int turns = 0;  // 0: it is not put off
+    int accepted = 0;
+    std::uint32_t looks = 0;
+  };
   // The purpose of the one timer.
   enum class Timing : std::uint8_t {
     kNothing,
@@ -129,6 +138,7 @@ class Connection final : private Handler {
   void on_wait_over() noexcept UDAPL_EXCLUDES(qp_locked);
   void release_waiting() noexcept UDAPL_REQUIRES(qp_locked);
   void act(Intake::Event event) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool puts_off(Intake::Event end) noexcept UDAPL_REQUIRES(qp_locked);
 
   // connection_end.cpp
   void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
@@ -143,6 +153,7 @@ class Connection final : private Handler {
   Reactor& reactor_;
   Connector& connector_;
   StagingPool& staging_;
+  AcceptedConnections& accepted_;
   const Clock::duration drain_limit_;  // 0: none
   ConnectionEnd& end_;
   QpShared& shared_;
@@ -154,6 +165,7 @@ class Connection final : private Handler {
   std::unique_ptr<Link> link_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   int kicks_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  PutOff put_off_ UDAPL_GUARDED_BY(qp_locked);
   Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);  // at the last check of a drain
   int still_looks_ UDAPL_GUARDED_BY(qp_locked) = 0;   // checks since anything moved
   Intake intake_;

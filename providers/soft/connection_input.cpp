@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Connection: the functions that the driver calls when there is input, and the handling of events.
+#include "common/errno_text.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/connection.h"
 
 namespace udapl::soft {
+
+using transport::BreakReason;
 
 void Connection::open_receive() noexcept {
   const QpGuard guard(lock_);
@@ -23,6 +26,8 @@ void Connection::on_ready(std::uint32_t events) noexcept {
 
 void Connection::go_on(unsigned what) noexcept {
   if (state_ == State::kTerminating) return continue_terminate();
+  if (put_off_.turns != 0) [[unlikely]]
+    return;
   queue_.new_turn();
   act(intake_.on_ready(what));
 }
@@ -51,12 +56,14 @@ bool Connection::rest() noexcept {
   return link_ == nullptr || link_->rest();
 }
 
-// Called after the other sockets had their turn, if the previous pass used up its budget.
+// Called after the other sockets had their turn, if the previous pass used up its budget or the end
+// was put off.
 void Connection::continue_receive() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
   if (link_ == nullptr || !intake_.reading() || state_ == State::kTerminating) return;
-  act(intake_.continue_pass());
+  // An end that was put off must not be read again: the peer may have reset the stream since.
+  act(put_off_.turns != 0 ? put_off_.end : intake_.continue_pass());
 }
 
 void Connection::on_srq_buffer() noexcept {
@@ -82,6 +89,26 @@ void Connection::on_debt_due() noexcept {
   settle();
 }
 
+// The descriptors are not reported in the order in which they became ready, and a program may rely
+// on this: what its peer did first on one connection is reported first, also on another connection.
+// (It waits for N connections to be established and takes the next N events for their ends.) So
+// while accepted connections are not established, the end waits until all that the peers have sent
+// so far was looked at, for as long as that establishes some of them.
+bool Connection::puts_off(Intake::Event end) noexcept {
+  constexpr int kMostTurns = 1000;  // some turns do not look at the descriptors
+  const int accepted = accepted_.count();
+  const bool looked = put_off_.turns != 0 && put_off_.looks != reactor_.looks();
+  if (accepted == 0 || state_ == State::kAccepted || put_off_.turns == kMostTurns ||
+      (looked && accepted >= put_off_.accepted)) {
+    put_off_ = PutOff{};
+    return false;
+  }
+  if (put_off_.turns == 0 || looked) put_off_ = {end, put_off_.turns, accepted, reactor_.looks()};
+  ++put_off_.turns;
+  intake_.put_off_end();
+  return true;
+}
+
 // Handles the event, then sends whatever has become due because of the input.
 void Connection::act(Intake::Event event) noexcept {
   switch (event) {
@@ -91,7 +118,12 @@ void Connection::act(Intake::Event event) noexcept {
       established(Input::kFirstMessage);
       break;
     case Intake::Event::kEndOfStream:
+      if (puts_off(event)) return;
       end_of_stream();
+      break;
+    case Intake::Event::kLost:
+      if (puts_off(event)) return;
+      shared_.fault.raise({BreakReason::kTransportLost, errno_words(link_->error())});
       break;
     case Intake::Event::kPeerClosed:
       apply(Input::kPeerClosed);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/intake.h"
 
-#include "common/errno_text.h"
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
 
@@ -94,8 +93,7 @@ Intake::Event Intake::receive() noexcept {
       case Link::Received::kEnd:
         return Event::kEndOfStream;
       case Link::Received::kBroken:
-        shared_.fault.raise({BreakReason::kTransportLost, errno_words(link.error())});
-        return Event::kNone;
+        return Event::kLost;
       case Link::Received::kNoMemory: {
         static constinit trace::RateLimit limit;
         UDAPL_TRACE_LIMITED(limit, kError, "QP %p: no memory for the receive buffer",
@@ -198,6 +196,11 @@ Intake::Event Intake::wait_over() noexcept {
   shared_.link->refuse_held();
   shared_.fault.raise(BreakReason::kNoReceive, shared_.link->failure());
   return Event::kNone;
+}
+
+void Intake::put_off_end() noexcept {
+  shared_.link->want(Link::kInput | Link::kPeerEnd, 0);
+  continue_pass_.start_next_turn();
 }
 
 void Intake::wait_for_last() noexcept {

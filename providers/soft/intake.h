@@ -23,7 +23,8 @@ class Intake {
     kFirstMessage,  // only while the first message is awaited
     kEndOfStream,   // the peer has closed; its last messages are delivered, or wait for receives
     kPeerClosed,    // ... earlier, and now no message waits any more, or one has waited too long
-    kPeerReset      // ... earlier, and now it has reset the connection
+    kPeerReset,     // ... earlier, and now it has reset the connection
+    kLost           // the link is broken: Link::error() says why
   };
   struct Limits {
     Clock::duration peer_timeout;               // 0: none
@@ -48,6 +49,9 @@ class Intake {
   // Fast path for short messages. Returns false if on_ready() has to handle the input.
   [[nodiscard]] bool receive_short() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
+  // At the end of the stream: stops watching it, and causes a call of continue_pass after the other
+  // descriptors had their turn.
+  void put_off_end() noexcept UDAPL_REQUIRES(qp_locked);
   // At the end of set-up: reads until the first message is complete, and keeps it. Then nothing is
   // read until input may be delivered.
   void await_first() noexcept UDAPL_REQUIRES(qp_locked) { set_input(Input::kFirst); }

@@ -226,6 +226,7 @@ class World {
                             .memory = memory_,
                             .connector = connector_,
                             .staging = staging_,
+                            .accepted = accepted_,
                             .drain_limit = std::chrono::milliseconds(100),
                             .peer_timeout = {},
                             .no_receive_limit = std::nullopt},
@@ -361,6 +362,7 @@ class World {
   soft::MrTable memory_;
   soft::Pd pd_{1};
   soft::StagingPool staging_;
+  soft::AcceptedConnections accepted_;
   std::unique_ptr<soft::Cq> cq_;
   std::unique_ptr<soft::Mr> open_mr_, secret_mr_, large_mr_;
   int posted_ = 0;

@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(destroyed_qp_leaves_no_completions) {
   auto init = side.init(other_sink);
   init.recv_cq = cq.get();
   auto qp = std::make_unique<Qp>(
-      QpEnvironment{*side.reactor, side.memory, side.connector, side.staging}, init);
+      QpEnvironment{*side.reactor, side.memory, side.connector, side.staging, side.accepted}, init);
   qp->disconnect(transport::DisconnectMode::kAbrupt);  // puts the QP into kError
   BOOST_TEST(push(1));
   for (WorkId id = 2; id <= 5; ++id) CHECK_OK(qp->post_recv(id, nullptr, 0, kSignalled));

@@ -319,7 +319,8 @@ BOOST_AUTO_TEST_CASE(sink_may_destroy_its_qp) {
       auto init = side.init(side.sink);
       init.sink = &sink;
       sink.qp = std::make_unique<Qp>(
-          QpEnvironment{*side.reactor, side.memory, side.connector, side.staging}, init);
+          QpEnvironment{*side.reactor, side.memory, side.connector, side.staging, side.accepted},
+          init);
       REQUIRE_OK(sink.qp->post_recv(1, nullptr, 0, kSignalled));
       auto [active, passive] = tcp_pair();
       auto n = negotiated(false, iwarp::kRtrNone);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // From the socket to the connected QP: both sides of the connection setup, and its failures.
+#include "providers/soft/iwarp/sender.h"
+#include "tests/unit/soft/support.h"
+
 #include <sys/ioctl.h>
 
-#include "tests/unit/soft/support.h"
+#include <mutex>
 
 namespace udapl::soft::test {
 namespace {
@@ -108,6 +111,85 @@ BOOST_AUTO_TEST_CASE(private_data_and_addresses_reach_the_sink) {
   const auto endpoints = side.qp->endpoints();
   BOOST_TEST(endpoints.local.family() == AF_INET);
   BOOST_TEST(endpoints.remote.port() != 0);
+}
+
+// Records the calls of several QPs in order, and holds up the driver in its first call.
+class OrderSink final : public transport::ConnectionSink {
+ public:
+  struct Log {
+    std::mutex mutex;
+    std::string calls;
+    std::atomic<bool> held{false};
+    std::atomic<bool> released{false};
+    void add(char who, const char* what) {
+      const std::scoped_lock lock(mutex);
+      calls += (calls.empty() ? "" : " ") + std::string(1, who) + ":" + what;
+    }
+    std::string text() {
+      const std::scoped_lock lock(mutex);
+      return calls;
+    }
+  };
+  OrderSink(Log& log, char who) : log_(log), who_(who) {}
+  void on_established(transport::PrivateData) noexcept override {
+    log_.add(who_, "established");
+    if (log_.held.exchange(true)) return;
+    while (!log_.released) std::this_thread::yield();
+  }
+  void on_disconnected() noexcept override { log_.add(who_, "disconnected"); }
+  void on_broken(transport::BreakCause) noexcept override { log_.add(who_, "broken"); }
+  void on_accept_failed() noexcept override { log_.add(who_, "accept_failed"); }
+  void on_rejected(transport::PrivateData) noexcept override {}
+  void on_refused() noexcept override {}
+  void on_unreachable() noexcept override {}
+  void on_timed_out() noexcept override {}
+  void on_soft_watermark() noexcept override {}
+  void on_async_error() noexcept override {}
+
+ private:
+  Log& log_;
+  const char who_;
+};
+
+// A client establishes two connections, then ends one. The server has handled the first message of
+// that one only, so epoll reports its end before the first message of the other one.
+BOOST_AUTO_TEST_CASE(connections_are_established_before_later_ends) {
+  Side side;
+  OrderSink::Log log;
+  OrderSink sinks[] = {{log, 'a'}, {log, 'b'}};
+  std::unique_ptr<Qp> qps[2];
+  Fd peers[2];
+  for (int i = 0; i < 2; ++i) {
+    auto init = side.init(side.sink);
+    init.sink = &sinks[i];
+    qps[i] = std::make_unique<Qp>(
+        QpEnvironment{*side.reactor, side.memory, side.connector, side.staging, side.accepted},
+        init);
+    auto [active, passive] = tcp_pair();
+    auto n = negotiated(false, iwarp::kRtrWrite);
+    n.reply = kReply;
+    std::unique_ptr<ByteStream> stream =
+        std::make_unique<TcpStream>(*side.reactor, std::move(passive), transport::Endpoints{});
+    REQUIRE_OK(qps[i]->attach(stream, n).code());
+    read_reply(active.get());
+    peers[i] = std::move(active);
+  }
+  const auto first_message = [](int fd) {
+    iwarp::Sender sender{iwarp::SenderConfig{}};
+    iwarp::TxBatch batch{256, 65536};
+    sender.begin_write(1, 0, {}, 0);
+    BOOST_REQUIRE(sender.fill(batch) == iwarp::Sender::Fill::kDone);
+    for (const iwarp::IoSpan& s : batch.spans())
+      BOOST_REQUIRE(::send(fd, s.data, s.size, 0) == static_cast<ssize_t>(s.size));
+  };
+  first_message(peers[0].get());
+  BOOST_REQUIRE(eventually([&] { return log.held.load(); }));
+  first_message(peers[1].get());
+  peers[0].reset();
+  std::this_thread::sleep_for(20ms);  // until both sockets are ready
+  log.released = true;
+  BOOST_REQUIRE(eventually([&] { return log.text().ends_with("a:disconnected"); }));
+  BOOST_TEST(log.text() == "a:established b:established a:disconnected");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -184,6 +184,7 @@ struct Side {
                                               .memory = memory,
                                               .connector = connector,
                                               .staging = staging,
+                                              .accepted = accepted,
                                               .drain_limit = options.drain_limit,
                                               .peer_timeout = options.peer_timeout,
                                               .no_receive_limit = options.no_receive_limit},
@@ -209,6 +210,7 @@ struct Side {
   Pd pd;
   FakeConnector connector;
   StagingPool staging;
+  AcceptedConnections accepted;
   CountingCqSink recv_sink;
   CountingCqSink request_sink;
   CountingSrqSink srq_sink;
