@@ -125,9 +125,13 @@ void Queue::stop() noexcept {
 bool Queue::send_now() noexcept {
   if (!transmits_) return false;
   gathered_bytes_ += requests.last_length();
-  if (blocked_) return false;
+  if (blocked_) {
+    requests.copy_last();
+    return false;
+  }
   if (posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
       requests.unbuilt() < kGatheredRequests && reactor_.polled()) {
+    requests.copy_last();
     send_gathered_.post_for_poll();
     return false;
   }

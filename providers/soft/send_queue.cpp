@@ -75,7 +75,7 @@ DAT_RETURN SendQueue::post(RequestKind kind, WorkId id, WorkFlags flags, Fill fi
   request.id = id;
   request.flags = flags;
   request.kind = kind;
-  request.invalidate = request.write_sent = request.done = false;
+  request.invalidate = request.write_sent = request.done = request.copied = false;
   request.segment_count = 0;
   request.length = 0;
   request.status = DAT_DTO_SUCCESS;
@@ -117,6 +117,24 @@ DAT_RETURN SendQueue::post_message(RequestKind kind, WorkId id, Triplets list,
     request.operand[0] = immediate;
     return DAT_RETURN{DAT_SUCCESS};
   });
+}
+
+// Not with a fence: the data may still be written by an earlier Read.
+void SendQueue::copy_last() noexcept {
+  const std::uint64_t last = requests_.tail() - 1;
+  Request& request = requests_.at(last);
+  const bool message = request.kind == RequestKind::kSend || request.kind == RequestKind::kWrite;
+  if (!message || request.segment_count == 0 || request.length > Request::kMostCopied ||
+      (request.flags & transport::kFence) != 0)
+    return;
+  std::byte* to = request.copy;
+  const std::span segments(requests_.segments(last), request.segment_count);
+  for (const Segment& segment : segments) {
+    const MrTable::Pin pin = shared_.memory.pin(segment.ref);
+    if (!pin) return;  // begin() reports it
+    to = std::copy_n(segment.address, segment.length, to);
+  }
+  request.copied = true;
 }
 
 DAT_RETURN SendQueue::post_send_invalidate(WorkId id, Triplets list, DAT_RMR_CONTEXT context,
@@ -204,7 +222,8 @@ bool SendQueue::pin_unsent(PinSet& pins) noexcept {
 
 bool SendQueue::pin(std::uint64_t position, PinSet& pins) noexcept {
   const Request& request = requests_.at(position);
-  if (expects_response(request.kind)) return true;  // the link does not read its memory
+  // The link does not read the memory of these.
+  if (expects_response(request.kind) || request.copied) return true;
   const Segment* const segments = requests_.segments(position);
   for (std::uint32_t i = 0; i < request.segment_count; ++i) {
     if (pins.add(shared_.memory, segments[i].ref)) continue;
@@ -232,6 +251,9 @@ bool SendQueue::begin(Outgoing& out) noexcept {
       return false;
     }
     begin_query(request);
+  } else if (request.copied) {
+    out.spans[0] = {request.copy, request.length};
+    begin_payload(request, 1, out);
   } else {
     const Segment* const segments = requests_.segments(built_);
     for (std::uint32_t i = 0; i < request.segment_count; ++i) {
@@ -241,13 +263,13 @@ bool SendQueue::begin(Outgoing& out) noexcept {
       }
       out.spans[i] = {segments[i].address, segments[i].length};
     }
-    begin_payload(request, out);
+    begin_payload(request, request.segment_count, out);
   }
   return true;
 }
 
-void SendQueue::begin_payload(Request& request, const Outgoing& out) noexcept {
-  const std::span<const iwarp::IoSpan> payload(out.spans.data(), request.segment_count);
+void SendQueue::begin_payload(Request& request, std::size_t spans, const Outgoing& out) noexcept {
+  const std::span<const iwarp::IoSpan> payload(out.spans.data(), spans);
   const bool solicited = (request.flags & transport::kSolicited) != 0;
   if (request.kind == RequestKind::kSend) {
     shared_.link->begin_send(iwarp::send_opcode(solicited, request.invalidate),

@@ -62,6 +62,8 @@ class SendQueue {
   [[nodiscard]] std::uint32_t last_length() noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.at(requests_.tail() - 1).length;
   }
+  // Called when the request that was posted last is not begun yet: copies it if it is short.
+  void copy_last() noexcept UDAPL_REQUIRES(qp_locked);
   // Whether the first request that has not been built may start now.
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
   // Builds that request at once if it is short; Link::flush_short() and sent() must follow. Returns
@@ -128,7 +130,8 @@ class SendQueue {
   DAT_RETURN post_unconnected(RequestKind kind, transport::WorkId id,
                               transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
-  void begin_payload(Request& request, const Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
+  void begin_payload(Request& request, std::size_t spans, const Outgoing& out) noexcept
+      UDAPL_REQUIRES(qp_locked);
   void begin_query(Request& request) noexcept UDAPL_REQUIRES(qp_locked);
   void fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) noexcept
       UDAPL_REQUIRES(qp_locked);

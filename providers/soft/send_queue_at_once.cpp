@@ -21,7 +21,10 @@ bool SendQueue::send_short(PinSet& pins) noexcept {
                       request.to,
                       {}};
   const Segment* const segments = requests_.segments(built_);
-  if (request.segment_count == 1) [[likely]] {
+  if (request.copied) {
+    message.payload = {request.copy, request.length};
+    if (!shared_.link->send_short(message)) return false;
+  } else if (request.segment_count == 1) [[likely]] {
     message.payload = {segments[0].address, segments[0].length};
     if (!pin_for_copy(pins, segments[0]) || !shared_.link->send_short(message)) return false;
   } else {
@@ -64,13 +67,19 @@ bool SendQueue::reach(Outgoing& out) noexcept {
       reads_in_flight_ != 0 || (!write && ord_ == 0) || !shared_.link->all_sent())
     return false;
   out.pins.clear();
-  const Segment* const segments = requests_.segments(built_);
-  for (std::uint32_t i = 0; i < request.segment_count; ++i) {
-    if (!out.pins.add(shared_.memory, segments[i].ref)) return false;  // begin() reports it
-    out.spans[i] = {segments[i].address, segments[i].length};
+  std::size_t spans = request.segment_count;
+  if (request.copied) {
+    out.spans[0] = {request.copy, request.length};
+    spans = 1;
+  } else {
+    const Segment* const segments = requests_.segments(built_);
+    for (std::uint32_t i = 0; i < request.segment_count; ++i) {
+      if (!out.pins.add(shared_.memory, segments[i].ref)) return false;  // begin() reports it
+      out.spans[i] = {segments[i].address, segments[i].length};
+    }
   }
   if (!shared_.link->reach({write, request.stag, request.to, request.length},
-                           {out.spans.data(), request.segment_count}))
+                           {out.spans.data(), spans}))
     return false;
   out.pins.clear();
   request.done = true;

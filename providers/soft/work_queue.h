@@ -88,14 +88,18 @@ constexpr bool expects_response(RequestKind kind) noexcept {
 }
 [[nodiscard]] DAT_DTOS operation_of(RequestKind kind) noexcept;
 
-// A posted request.
+// A posted request. A short message that waits is copied, so that programs may reuse its memory
+// after the post, as they may with an adapter that takes short messages inline.
 struct Request {
+  static constexpr std::uint32_t kMostCopied = 64;  // bytes
+
   transport::WorkId id;
   transport::WorkFlags flags;
   RequestKind kind;
   bool invalidate;  // Send: the peer invalidates `stag`
   bool write_sent;  // kWriteImmediate: the first of its two messages is built
   bool done;        // only its completion remains to be reported
+  bool copied;      // the payload is in `copy`; the segments are not used
   std::uint32_t segment_count;
   std::uint32_t length;              // bytes moved
   DAT_DTO_COMPLETION_STATUS status;  // if it failed: the reason
@@ -104,6 +108,7 @@ struct Request {
   std::uint64_t end;         // once built: its end in the outgoing stream
   std::uint64_t operand[2];  // add; compare, swap; immediate
   MrTable::PendingBind bind;
+  std::byte copy[kMostCopied];
 };
 
 // A posted receive.
