@@ -22,13 +22,27 @@ ServicePoint::ServicePoint(Ia& owner, DAT_HANDLE_TYPE type, Evd& evd,
                            transport::ListenSink& sink) noexcept
     : ObjectHeader(owner.provider, type, &owner), evd_(&evd), sink_(sink) {}
 
+// As with the packaged library, the code has no class bits if not this IA uses the port, but
+// another program: those that look for a free port compare it with DAT_CONN_QUAL_IN_USE.
+Status ServicePoint::in_use(DAT_CONN_QUAL conn_qual) const noexcept {
+  bool here = false;
+  const auto look = [&, port = transport::port_of(conn_qual)](const ServicePoint& place) {
+    here |= &place != this && transport::port_of(place.conn_qual()) == port;
+  };
+  ia->for_each<Psp>(look);
+  ia->for_each<Csp>(look);
+  ia->for_each<Rsp>(look);
+  return here ? failure(DAT_CONN_QUAL_IN_USE) : Status(DAT_CONN_QUAL_IN_USE);
+}
+
 Status ServicePoint::listen(const transport::ListenRequest& request) noexcept try {
   conn_qual_.store(request.conn_qual, std::memory_order_relaxed);  // for requests during listen()
   auto listener = ia->adapter().listen(request, sink_);
   if (!listener.ok()) {
     UDAPL_TRACE(kNormal, "cannot listen on 0x%llx: 0x%x",
                 static_cast<unsigned long long>(request.conn_qual), listener.status().code());
-    return listener.status();
+    return listener.status().type() == DAT_CONN_QUAL_IN_USE ? in_use(request.conn_qual)
+                                                            : listener.status();
   }
   listener_ = *std::move(listener);
   conn_qual_.store(listener_->conn_qual(), std::memory_order_relaxed);

@@ -38,6 +38,8 @@ class ServicePoint : public ObjectHeader {
   ~ServicePoint() = default;
 
  private:
+  [[nodiscard]] Status in_use(DAT_CONN_QUAL conn_qual) const noexcept;
+
   Use<Evd> evd_;
   transport::ListenSink& sink_;
   std::atomic<DAT_CONN_QUAL> conn_qual_{0};

@@ -75,9 +75,12 @@ Status Ia::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE
 Status Ia::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
   Evd* evd = nullptr;
   if (*async_evd == DAT_HANDLE_NULL) {
-    // A request for more events than the adapter supports does not prevent opening.
+    // Programs ask for 8 events, and have dozens of EPs that each may cause one. A request for more
+    // than the adapter supports does not prevent opening.
+    constexpr DAT_COUNT kLeastEvents = 256;
     auto made =
-        Evd::create(*this, std::min(qlen, attributes().max_evd_qlen), DAT_EVD_ASYNC_FLAG, nullptr);
+        Evd::create(*this, std::min(std::max(qlen, kLeastEvents), attributes().max_evd_qlen),
+                    DAT_EVD_ASYNC_FLAG, nullptr);
     if (!made.ok()) return made.status();
     evd = own_async_evd_ = &adopt(*std::move(made));
     *async_evd = evd;

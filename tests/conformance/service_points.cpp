@@ -121,6 +121,17 @@ BOOST_AUTO_TEST_CASE(conn_common_connect,
   REQUIRE_OK(dat_csp_free(csp));
 }
 
+// Programs look for a free port by comparing the code with DAT_CONN_QUAL_IN_USE, without
+// DAT_GET_TYPE.
+BOOST_AUTO_TEST_CASE(psp_qual_of_another_program, *covers("psp_qual_in_use")) {
+  Pair pair;
+  Ia second;
+  const Evd requests = make_evd(second, DAT_EVD_CR_FLAG);
+  DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+  BOOST_CHECK_EQUAL(dat_psp_create(second, pair.conn_qual, requests, DAT_PSP_CONSUMER_FLAG, &psp),
+                    static_cast<DAT_RETURN>(DAT_CONN_QUAL_IN_USE));
+}
+
 BOOST_AUTO_TEST_CASE(psp_qual_in_use) {
   Pair pair;
   DAT_PSP_HANDLE second = DAT_HANDLE_NULL;

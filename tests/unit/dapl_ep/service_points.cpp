@@ -24,6 +24,9 @@ BOOST_AUTO_TEST_CASE(psp_arguments) {
   CHECK_ERROR(ia->evd_free_func(cr_evd), DAT_INVALID_STATE);
   DAT_PSP_HANDLE second = DAT_HANDLE_NULL;
   CHECK_CODE(create(ia.raw, kService, cr_evd, 0, &second), dat_error(DAT_CONN_QUAL_IN_USE));
+  const OpenIa elsewhere;
+  CHECK_CODE(create(elsewhere.raw, kService, elsewhere.evd(DAT_EVD_CR_FLAG), 0, &second),
+             DAT_CONN_QUAL_IN_USE);
   DAT_PSP_PARAM param{};
   REQUIRE_OK(ia->psp_query_func(made, raw_enum<DAT_PSP_PARAM_MASK>(0x10), &param));
   CHECK_CODE(ia->psp_query_func(made, DAT_PSP_FIELD_ALL, nullptr), 0x80060027);

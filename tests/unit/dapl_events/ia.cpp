@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(open_makes_an_async_evd) {
   BOOST_CHECK_EQUAL(fake::settings().latest_params, "device 1");
   DAT_EVD_PARAM param{};
   REQUIRE_OK(ia->evd_query_func(ia.async, DAT_EVD_FIELD_ALL, &param));
-  BOOST_CHECK_EQUAL(param.evd_qlen, 5);
+  BOOST_CHECK_EQUAL(param.evd_qlen, 256);
   BOOST_CHECK(param.cno_handle == DAT_HANDLE_NULL);
   BOOST_CHECK_EQUAL(static_cast<unsigned>(param.evd_flags), 0x100U);
   BOOST_CHECK_EQUAL(param.evd_state & 0xF, 0x5);
