@@ -21,7 +21,7 @@ void Evd::reserve_early(std::size_t qlen) {
 // A completion is also early if older completions of its EP are still held.
 bool Evd::is_early(const transport::Completion& completion) const noexcept {
   const void* const ep = ep_of(completion);
-  return (ep != nullptr && static_cast<const Ep*>(ep)->awaits_established()) ||
+  return (ep != nullptr && static_cast<const Ep*>(ep)->awaits_established_on(*this)) ||
          std::any_of(held_.begin(), held_.end(),
                      [&](const transport::Completion& older) { return ep_of(older) == ep; });
 }
@@ -35,7 +35,7 @@ void Evd::release_held() noexcept {
     const bool behind =
         std::any_of(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(kept),
                     [&](const transport::Completion& older) { return ep_of(older) == ep; });
-    if (behind || ring_.full() || static_cast<const Ep*>(ep)->awaits_established())
+    if (behind || ring_.full() || static_cast<const Ep*>(ep)->awaits_established_on(*this))
       held_[kept++] = completion;
     else
       move_to_ring(completion);

@@ -208,7 +208,7 @@ template <class Q, Shape kShape, class Call>
     UDAPL_REQUIRES(queue.lock) {
   if constexpr (kShape == Shape::kAny) {
     const DAT_EP_STATE state = ep.posting_state();
-    if (!takes_requests(state) && !ep.may_answer(state)) [[unlikely]]
+    if (!takes_requests(state)) [[unlikely]]
       return {wrong_state(state), "the EP is not connected"};
   }
   // A suppressed request that must complete anyway has the shape kAny.

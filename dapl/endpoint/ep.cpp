@@ -168,8 +168,6 @@ void Ep::set_state(DAT_EP_STATE to, EpInput why) noexcept {
 void Ep::store_state(DAT_EP_STATE to) noexcept {
   const bool quick = takes_requests(to) && qp_ != nullptr && config_.request_evd != nullptr;
   request_gate.store(quick ? 0 : kShut, std::memory_order_relaxed);
-  if (to == DAT_EP_STATE_COMPLETION_PENDING)
-    accepted_at_.store(receives.cookies.oldest(), std::memory_order_relaxed);
   state_.store(to, std::memory_order_release);
 }
 

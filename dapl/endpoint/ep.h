@@ -96,21 +96,11 @@ class Ep : public ObjectHeader {
   [[nodiscard]] DAT_EP_STATE posting_state() const noexcept {
     return state_.load(std::memory_order_relaxed);
   }
-  // An EP that has received a message of its peer may answer, even if the connection manager has
-  // not reported the connection yet. Not detected for an EP with an SRQ, which has no receives of
-  // its own.
-  [[nodiscard]] bool may_answer(DAT_EP_STATE state) noexcept {
-    if (state != DAT_EP_STATE_COMPLETION_PENDING ||
-        receives.cookies.oldest() == accepted_at_.load(std::memory_order_relaxed))
-      return false;
-    accepted_at_.store(nullptr, std::memory_order_relaxed);  // so that a ring wrap does not matter
-    return true;
-  }
   [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
-  // Whether the EP is connecting and ESTABLISHED is not queued yet in the EVD that its receives
-  // complete on. If so, its completions are early there.
-  [[nodiscard]] bool awaits_established() const noexcept {
-    return awaits_established_.load(std::memory_order_acquire);
+  // Whether the EP is connecting, and its ESTABLISHED is going to be queued in this EVD. If so, its
+  // completions are early there.
+  [[nodiscard]] bool awaits_established_on(const Evd& evd) const noexcept {
+    return awaits_established_on_.load(std::memory_order_acquire) == &evd;
   }
   // Why the transport broke the last connection, "" if it did not; and its detail, or "". Strings
   // of static lifetime.
@@ -218,8 +208,7 @@ class Ep : public ObjectHeader {
   void store_state(DAT_EP_STATE to) noexcept UDAPL_REQUIRES(mutex_);
   void keep(transport::PrivateData data) noexcept UDAPL_REQUIRES(mutex_);
   void await_established(bool awaits) noexcept UDAPL_REQUIRES(mutex_) {
-    awaits_established_.store(awaits && config_.connect_evd == config_.recv_evd,
-                              std::memory_order_release);
+    awaits_established_on_.store(awaits ? config_.connect_evd : nullptr, std::memory_order_release);
   }
   [[nodiscard]] Status check_ready() const UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status set_up() UDAPL_REQUIRES(mutex_);
@@ -240,8 +229,7 @@ class Ep : public ObjectHeader {
   void negotiate_read_depths(const transport::IncomingConnection& peer) UDAPL_REQUIRES(mutex_);
 
   const bool has_srq_;
-  std::atomic<bool> awaits_established_{false};
-  std::atomic<const Cookie*> accepted_at_{nullptr};  // the oldest receive when it was accepted
+  std::atomic<const Evd*> awaits_established_on_{nullptr};
   std::atomic<const char*> broken_by_{nullptr};
   std::atomic<const char*> break_detail_{""};
   Mutex mutex_;

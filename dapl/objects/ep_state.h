@@ -147,9 +147,12 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
   return illegal();
 }
 
-// Whether requests (send, RDMA, bind, atomics) may be posted; in DISCONNECTED they are flushed.
+// Whether requests (send, RDMA, bind, atomics) may be posted; in DISCONNECTED they are flushed. In
+// COMPLETION_PENDING because the connection manager may be slower than the peer's first data: a
+// program that finds these in its memory may answer before ESTABLISHED is reported.
 [[nodiscard]] constexpr bool takes_requests(DAT_EP_STATE s) noexcept {
-  return s == DAT_EP_STATE_CONNECTED || s == DAT_EP_STATE_DISCONNECTED;
+  return s == DAT_EP_STATE_COMPLETION_PENDING || s == DAT_EP_STATE_CONNECTED ||
+         s == DAT_EP_STATE_DISCONNECTED;
 }
 // Whether dat_ep_modify may change the PZ.
 [[nodiscard]] constexpr bool pz_modifiable(DAT_EP_STATE s) noexcept {

@@ -41,8 +41,9 @@ struct ReceiveCounts {
 
 // One end of a reliable connection. States: idle (work may be received into posted buffers once
 // connected; requests are refused by the core) -> connecting -> ready -> draining -> error; reset()
-// leads back to idle. In error every post completes at once as FLUSHED, in order, behind what was
-// flushed before.
+// leads back to idle. A QP that was accepted takes requests while it is connecting; they are sent
+// as soon as the peer may receive them. In error every post completes at once as FLUSHED, in order,
+// behind what was flushed before.
 //
 // Thread safety: the caller serialises posts of one direction; everything else may run concurrently
 // with anything. Owned by an Ep. The destructor aborts work in flight (the peer sees a broken

@@ -90,8 +90,9 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
   switch (state) {
     case ConnectionState::kIdle:
     case ConnectionState::kConnecting:
-    case ConnectionState::kAccepted:
       return {Posts::kRefused, false, true, false};
+    case ConnectionState::kAccepted:
+      return {Posts::kQueued, false, true, false};
     case ConnectionState::kReady:
       return {Posts::kQueued, true, true, true};
     case ConnectionState::kDraining:

@@ -268,7 +268,7 @@ void bind_is_flushed(Subject& s) {
 struct Operation {
   const char* name;
   // One result per column of kStates: Y carried out, F accepted and flushed, N refused, 0 no
-  // effect, - not reachable.
+  // effect, - not reachable, E refused, or accepted and completed by a disconnect at the latest.
   const char* answers;
   DAT_RETURN (*run)(Subject&);
   void (*done)(Subject&);     // checks the result of Y; null: the state is unchanged
@@ -284,12 +284,12 @@ constexpr bool kOptional = true;
 constexpr Operation kOperations[] = {
     // columns: UNC RES PAS TEN ACT CMP CON DPD DIS
     {"post_recv", "YYYYYYYYF", post_recv, nullptr, recv_is_flushed, false},
-    {"post_send", "NNNNNNYNF", post_send, nullptr, request_is_flushed, false},
-    {"send_inv", "NNNNNNYNF", post_send_invalidate, nullptr, request_is_flushed, kOptional},
-    {"rdma_write", "NNNNNNYNF", post_write, nullptr, request_is_flushed, false},
-    {"rdma_read", "NNNNNNYNF", post_read, nullptr, request_is_flushed, false},
-    {"read_to_rmr", "NNNNNNYNF", post_read_to_rmr, nullptr, request_is_flushed, kOptional},
-    {"rmr_bind", "NNNNNNYNF", bind, nullptr, bind_is_flushed, kOptional},
+    {"post_send", "NNNNNEYNF", post_send, nullptr, request_is_flushed, false},
+    {"send_inv", "NNNNNEYNF", post_send_invalidate, nullptr, request_is_flushed, kOptional},
+    {"rdma_write", "NNNNNEYNF", post_write, nullptr, request_is_flushed, false},
+    {"rdma_read", "NNNNNEYNF", post_read, nullptr, request_is_flushed, false},
+    {"read_to_rmr", "NNNNNEYNF", post_read_to_rmr, nullptr, request_is_flushed, kOptional},
+    {"rmr_bind", "NNNNNEYNF", bind, nullptr, bind_is_flushed, kOptional},
     {"connect", "YNNNNNNNN", connect, is_connecting, nullptr, false},
     {"dup_connect", "YNNNNNNNN", dup_connect, is_connecting, nullptr, false},
     {"common_connect", "YNNNNNNNN", common_connect, is_connecting_or_connected, nullptr, kOptional},
@@ -339,11 +339,19 @@ void try_in(DAT_EP_STATE state, const Operation& operation) {
     BOOST_CHECK_EQUAL(ep_state(subject.ep), state);
     return;
   }
+  if (answer == 'E' && rc != DAT_SUCCESS) {
+    CHECK_TYPE(rc, DAT_INVALID_STATE);
+    return;
+  }
   REQUIRE_OK(rc);
   if (answer == 'Y' && operation.done != nullptr)
     operation.done(subject);
   else
     BOOST_CHECK_EQUAL(ep_state(subject.ep), state);
+  if (answer == 'E') {
+    REQUIRE_OK(dat_ep_disconnect(subject.ep, DAT_CLOSE_ABRUPT_FLAG));
+    BOOST_CHECK(next_event(subject.end->request_evd));
+  }
   if (answer == 'F') operation.flushed(subject);
 }
 

@@ -48,6 +48,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM
 /**
  * Accept: begin to establish the connection. On success the CR is destroyed and the EP is
  * COMPLETION_PENDING. Post receives before this call: the peer may send as soon as it is connected.
+ * Requests may be posted after it; they are sent as soon as the peer is connected.
  * If the call fails, nothing changes for the CR, the EP or the peer.
  *
  * @param[in] cr_handle

@@ -17,7 +17,8 @@
  *   ignored.
  * - An EP accepts at least 4 segments, if the adapter can, whatever its attributes say.
  *
- * Requests, that is all posts but receives, need an EP that is CONNECTED. If it is DISCONNECTED,
+ * Requests, that is all posts but receives, need an EP that is CONNECTED, or was accepted and is
+ * COMPLETION_PENDING: then they are sent as soon as the peer is connected. If it is DISCONNECTED,
  * they are accepted and complete with FLUSHED. A request that fails breaks the connection. One that
  * succeeds with its event suppressed occupies its queue slot until a later request completes.
  *
@@ -47,7 +48,8 @@ DAT_BEGIN_DECLS
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null array, a segment outside its LMR,
  *                                     longer than max_message_size of the IA
- * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
+ * @retval DAT_INVALID_STATE           the EP is not COMPLETION_PENDING, CONNECTED or
+ *                                     DISCONNECTED
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
@@ -132,7 +134,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUN
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
  *                                     over max_rdma_size
- * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
+ * @retval DAT_INVALID_STATE           the EP is not COMPLETION_PENDING, CONNECTED or
+ *                                     DISCONNECTED
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be written locally; on iWARP
  *                                     remote writing is needed too (rdma_write_for_rdma_read_req)
@@ -195,7 +198,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_hand
  * @retval DAT_INVALID_HANDLE          `ep_handle`
  * @retval DAT_INVALID_PARAMETER       number of segments, null pointer, a segment outside its LMR,
  *                                     over max_rdma_size
- * @retval DAT_INVALID_STATE           the EP is neither CONNECTED nor DISCONNECTED
+ * @retval DAT_INVALID_STATE           the EP is not COMPLETION_PENDING, CONNECTED or
+ *                                     DISCONNECTED
  * @retval DAT_PROTECTION_VIOLATION    an LMR of another zone
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding

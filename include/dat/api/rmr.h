@@ -101,7 +101,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rmr_query(DAT_RMR_HANDLE rmr_handle,
  * @param[in]  lmr_triplet       the part to open, within the region; length 0 to unbind
  * @param[in]  mem_priv          what peers may do; only remote privileges count
  * @param[in]  va_type           meaning of the addresses that peers use
- * @param[in]  ep_handle         EP of the same zone, CONNECTED or DISCONNECTED
+ * @param[in]  ep_handle         EP of the same zone, in a state that allows requests
  * @param[in]  user_cookie       for the completion event
  * @param[in]  completion_flags  as for any request: SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  * @param[out] context           receives the new context; undefined when unbinding

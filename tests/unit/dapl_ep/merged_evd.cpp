@@ -45,6 +45,28 @@ BOOST_AUTO_TEST_CASE(established_precedes_earlier_completions_on_a_merged_evd) {
   REQUIRE_OK(ia->psp_free_func(listening));
 }
 
+// Requests may be posted, and complete, before ESTABLISHED is reported. Completions in another EVD
+// are not held.
+BOOST_AUTO_TEST_CASE(established_precedes_completed_requests_on_a_merged_evd) {
+  const DAT_EP_ATTR attr = attributes();
+  DAT_EVD_HANDLE recv_evd = ia.evd(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG, 64);
+  DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+  REQUIRE_OK(ia->ep_create_func(ia.raw, pz, recv_evd, merged, merged, &attr, &ep));
+  const Side active = side();
+  const DAT_PSP_HANDLE listening = psp();
+  REQUIRE_OK(connect(active.ep));
+  run();
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), ep, 0, nullptr));
+  Completions(ia, merged).push_of(static_cast<dapl::Ep*>(ep), 1);
+  Completions(ia, recv_evd).push_of(static_cast<dapl::Ep*>(ep), 2);
+  BOOST_CHECK_EQUAL(take_dto(recv_evd).user_cookie.as_64, 2U);
+  BOOST_CHECK(empty(merged));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(merged), DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(take_dto(merged).user_cookie.as_64, 1U);
+  REQUIRE_OK(ia->psp_free_func(listening));
+}
+
 // When the connection ends, a completion held for ESTABLISHED is delivered before the end.
 BOOST_AUTO_TEST_CASE(held_completions_precede_the_end_on_a_merged_evd) {
   const DAT_EP_HANDLE ep = ep_of(merged);

@@ -29,7 +29,8 @@ constexpr std::array<DAT_EP_STATE, 9> kStates = {DAT_EP_STATE_UNCONNECTED,
                                                  DAT_EP_STATE_DISCONNECT_PENDING,
                                                  DAT_EP_STATE_DISCONNECTED};
 
-constexpr auto kNo = std::array<char, 9>{'N', 'N', 'N', 'N', 'N', 'N', 'Y', 'N', 'F'};
+// Requests: beyond the specification, an EP takes them as soon as it is accepted.
+constexpr auto kRequest = std::array<char, 9>{'N', 'N', 'N', 'N', 'N', 'Y', 'Y', 'N', 'F'};
 
 DAT_RETURN modify(Rig& rig, DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
   return rig.ia->ep_modify_func(ep, mask, &param);
@@ -55,36 +56,36 @@ const std::vector<Operation>& operations() {
       {"post_recv",  // a TENTATIVE EP has no PZ yet
        {'Y', 'Y', 'Y', 'N', 'Y', 'Y', 'Y', 'Y', 'F'},
        [](Rig& rig, const Side& side) { return rig.post_recv(side.ep, memory(rig), 7); }},
-      {"post_send", kNo,
+      {"post_send", kRequest,
        [](Rig& rig, const Side& side) { return rig.post_send(side.ep, memory(rig), 7); }},
-      {"post_send_with_invalidate", kNo,
+      {"post_send_with_invalidate", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET segment = memory(rig).local(8);
          return rig.ia->ep_post_send_with_invalidate_func(side.ep, 1, &segment, cookie_of(7),
                                                           kDefault, DAT_TRUE, 1);
        }},
-      {"post_rdma_write", kNo,
+      {"post_rdma_write", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET segment = memory(rig).local(8);
          const DAT_RMR_TRIPLET remote = buffer->remote(8);
          return rig.ia->ep_post_rdma_write_func(side.ep, 1, &segment, cookie_of(7), &remote,
                                                 kDefault);
        }},
-      {"post_rdma_read", kNo,
+      {"post_rdma_read", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET segment = memory(rig).local(8);
          const DAT_RMR_TRIPLET remote = buffer->remote(8);
          return rig.ia->ep_post_rdma_read_func(side.ep, 1, &segment, cookie_of(7), &remote,
                                                kDefault);
        }},
-      {"post_rdma_read_to_rmr", kNo,
+      {"post_rdma_read_to_rmr", kRequest,
        [](Rig& rig, const Side& side) {
          const DAT_RMR_TRIPLET local = memory(rig).remote(8);
          const DAT_RMR_TRIPLET remote = buffer->remote(8);
          return rig.ia->ep_post_rdma_read_to_rmr_func(side.ep, &local, cookie_of(7), &remote,
                                                       kDefault);
        }},
-      {"rmr_bind", kNo,
+      {"rmr_bind", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET range = memory(rig).local(8);
          REQUIRE_OK(rig.ia->rmr_create_func(rig.pz, &rmr));
@@ -92,7 +93,7 @@ const std::vector<Operation>& operations() {
          return rig.ia->rmr_bind_func(rmr, buffer->lmr, &range, DAT_MEM_PRIV_ALL_FLAG,
                                       DAT_VA_TYPE_VA, side.ep, cookie_of(7), kDefault, &context);
        }},
-      {"fetch_and_add", kNo,
+      {"fetch_and_add", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET segment = memory(rig).local(8);
          DAT_RMR_TRIPLET remote = buffer->remote(8);

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(every_state_with_every_input) {
 }
 
 BOOST_AUTO_TEST_CASE(legal_inputs_of_a_state) {
-  const std::set<DAT_EP_STATE> requests = {kCon, kDis};
+  const std::set<DAT_EP_STATE> requests = {kCmp, kCon, kDis};
   const std::set<DAT_EP_STATE> pz = {kUnc, kTen};
   const std::set<DAT_EP_STATE> rest = {kUnc, kRes, kPas, kTen};
   for (const DAT_EP_STATE state : kEpStates) {
