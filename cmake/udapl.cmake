@@ -48,6 +48,22 @@ if(UDAPL_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # the fuzzer is guided by coverage of our libraries
 endif()
 
+# ---- optimization at link time ---------------------------------------------------------------
+
+# Layers are optimized together when a shared library is linked (docs/adr/0038). Their objects are fat, that is, also
+# have ordinary code, which programs use that link the layers: the unit tests. Clang has no fat objects before 17.
+set(udapl_lto FALSE)
+if(UDAPL_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT UDAPL_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(udapl_lto TRUE)
+endif()
+
+function(udapl_optimize_at_link target)
+  if(udapl_lto)
+    target_compile_options(${target} PRIVATE -flto=auto -ffat-lto-objects)
+    target_link_options(${target} INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-fno-lto>)
+  endif()
+endfunction()
+
 # ---- folders and layers ----------------------------------------------------------------------
 
 # udapl_add_folder(<folder>): add_subdirectory if the folder has a CMakeLists.txt.
@@ -72,6 +88,9 @@ function(udapl_layer target folder)
   else()
     target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${root}>)
     target_compile_options(${target} PUBLIC $<BUILD_INTERFACE:-ffile-prefix-map=${root}/=>)
+    if(type STREQUAL "STATIC_LIBRARY" AND NOT folder MATCHES "^tests/")
+      udapl_optimize_at_link(${target})
+    endif()
     # For script/demo. Not with tests: there, each source has to include what it uses.
     if(UDAPL_PRECOMPILE AND NOT UDAPL_BUILD_TESTS)
       foreach(header IN ITEMS algorithm atomic chrono functional memory mutex optional string vector)
@@ -87,7 +106,9 @@ endfunction()
 #                      [LIBS <target>...] [COMPONENT <name>] [PROVIDER] [LOADED_BY_NAME])
 #
 # Builds and installs lib<name>.so.<x.y.z> with the SONAME lib<name>.so.<x>. The library exports only
-# the names in the version script <file>, binds at load time, and binds its own symbols first.
+# the names in the version script <file>, binds at load time, and binds its own symbols first. The
+# layers among LIBS are optimized as a whole, but not SOURCES: the entry points of the providers are
+# flattened and would take in every function that they may reach.
 # LIBS are linked PRIVATE. COMPONENT: the install component, "runtime" unless given; the development
 # name lib<name>.so belongs to "devel". LOADED_BY_NAME: no program links it, so it has no development
 # name. PROVIDER: like LOADED_BY_NAME, but loaded only by libdat2, whose registry functions it imports
@@ -116,6 +137,9 @@ function(udapl_shared_library target)
     OUTPUT_NAME ${arg_NAME} VERSION ${arg_VERSION} SOVERSION ${major} LINK_DEPENDS ${arg_MAP})
   target_link_options(${target} PRIVATE
     -Wl,--version-script=${arg_MAP} -Wl,-z,now -Wl,-z,relro -Wl,-Bsymbolic -Wl,--exclude-libs,ALL)
+  if(udapl_lto)
+    target_link_options(${target} PRIVATE -flto=auto)
+  endif()
   # Sanitizer run times are linked only into programs, so their symbols are undefined in a sanitized library.
   if(NOT arg_PROVIDER AND NOT UDAPL_SANITIZE AND NOT UDAPL_FUZZ)
     target_link_options(${target} PRIVATE -Wl,--no-undefined)

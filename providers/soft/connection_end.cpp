@@ -72,7 +72,7 @@ Status Connection::reset() {
   return Status();
 }
 
-void Connection::settle() noexcept {
+[[gnu::noinline]] void Connection::settle() noexcept {
   const Fault& fault = shared_.fault;
   if (fault.raised) [[unlikely]] {
     Input input = Input::kLost;

@@ -104,8 +104,8 @@ void Qp::send_gathered() noexcept {
   connection_.settle();
 }
 
-DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT count,
-                         WorkFlags flags) noexcept {
+[[gnu::flatten]] DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* segments,
+                                          DAT_COUNT count, WorkFlags flags) noexcept {
   return post([&](SendQueue& requests) UDAPL_REQUIRES(qp_locked) {
     return requests.post_message(RequestKind::kSend, id, list_of(segments, count), {}, 0, flags);
   });
@@ -118,8 +118,9 @@ DAT_RETURN Qp::post_send_invalidate(WorkId id, const DAT_LMR_TRIPLET* segments, 
   });
 }
 
-DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT count,
-                               const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+[[gnu::flatten]] DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* segments,
+                                                DAT_COUNT count, const DAT_RMR_TRIPLET& remote,
+                                                WorkFlags flags) noexcept {
   return post([&](SendQueue& requests) UDAPL_REQUIRES(qp_locked) {
     return requests.post_message(RequestKind::kWrite, id, list_of(segments, count), remote, 0,
                                  flags);

@@ -160,7 +160,7 @@ bool Queue::send_short() noexcept {
   return (requests.unbuilt() == 0 && link.all_sent()) || shared_.fault.raised;
 }
 
-void Queue::transmit(std::size_t budget) noexcept {
+[[gnu::noinline]] void Queue::transmit(std::size_t budget) noexcept {
   if (!transmits_) return;
   if (gathered_bytes_ < kLongWork && send_short()) {
     gathered_bytes_ = 0;
