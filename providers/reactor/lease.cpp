@@ -47,7 +47,8 @@ void Lease::arm(Clock::rep when) noexcept {
 
 bool Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
   const Clock::rep wanted = (now + length).time_since_epoch().count();
-  const Clock::rep end = std::max(wanted, extended_.load(std::memory_order_relaxed));
+  const Clock::rep end = std::max({wanted, extended_.load(std::memory_order_relaxed),
+                                   takes_until_.load(std::memory_order_relaxed)});
   end_.store(end, std::memory_order_relaxed);
   if (!parked()) return false;
   // An extension alone does not push the timer, or each large message would.

@@ -31,6 +31,9 @@ class Lease {
   // of the time for which it has polled.
   static constexpr auto kAfterPolls = std::chrono::microseconds(240);
   static constexpr std::uint32_t kPushesToGrow = 256;  // by kShortest
+  // While a consumer takes one item after the other. It comes back for the next one, but what it
+  // does with each may take some microseconds.
+  static constexpr auto kAfterTakes = kAfterPolls;
   // After a wait. It grows to kAfterWaits while a consumer waits again and again, as renewing it
   // costs a system call each time half of it has run down.
   static constexpr auto kAfterWait = std::chrono::milliseconds(1);
@@ -71,6 +74,18 @@ class Lease {
     const Clock::rep end = (now + kLongWork).time_since_epoch().count();
     extended_.store(end, std::memory_order_relaxed);
     if (end_.load(std::memory_order_relaxed) < end) end_.store(end, std::memory_order_relaxed);
+  }
+  // The same for a consumer that takes one item after the other: extends the lease to kAfterTakes
+  // from now, until end_takes().
+  void extend_for_takes(Clock::time_point now) noexcept {
+    const Clock::rep end = (now + kAfterTakes).time_since_epoch().count();
+    takes_until_.store(end, std::memory_order_relaxed);
+    if (end_.load(std::memory_order_relaxed) < end) end_.store(end, std::memory_order_relaxed);
+  }
+  // Called when the consumer has found nothing more: the next renewal may end the lease earlier.
+  void end_takes() noexcept {
+    if (takes_until_.load(std::memory_order_relaxed) != 0)
+      takes_until_.store(0, std::memory_order_relaxed);
   }
   [[nodiscard]] bool valid(Clock::time_point now) const noexcept {
     return now.time_since_epoch().count() < end_.load(std::memory_order_relaxed);
@@ -126,8 +141,9 @@ class Lease {
 
   const Fd timer_;
   std::atomic<Clock::rep> end_{0};
-  std::atomic<Clock::rep> extended_{0};  // end_ is not set to an earlier time
-  std::atomic<Clock::rep> armed_{0};     // when the timer fires
+  std::atomic<Clock::rep> extended_{0};     // end_ is not set to an earlier time
+  std::atomic<Clock::rep> takes_until_{0};  // likewise; 0: the consumer has found nothing more
+  std::atomic<Clock::rep> armed_{0};        // when the timer fires
   std::atomic<Clock::rep> after_poll_{Clock::duration(kShortest).count()};
   std::atomic<std::uint32_t> waits_{0};   // in a row
   std::atomic<std::uint32_t> pushes_{0};  // by polls, in a row

@@ -404,6 +404,7 @@ void Reactor::progress() noexcept {
 }
 
 bool Reactor::poll_turn(std::uint32_t polls) noexcept {
+  if (polls != polled_among_takes_.load(std::memory_order_relaxed)) lease_.end_takes();
   bool found = false;
   bool turned = false;
   const Glance glance = glance_at_pollers(found);
@@ -433,6 +434,15 @@ bool Reactor::poll_turn(std::uint32_t polls) noexcept {
     return turned;
   yield_at_.store(polls + yield(), std::memory_order_relaxed);
   return true;  // other threads have run, and may have found something
+}
+
+void Reactor::found_many() noexcept {
+  const Clock::time_point now = Clock::now();
+  const Clock::rep before =
+      found_many_at_.exchange(now.time_since_epoch().count(), std::memory_order_relaxed);
+  if (now - Clock::time_point(Clock::duration(before)) < Lease::kAfterTakes)
+    lease_.extend_for_takes(now);
+  polled_among_takes_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 // Makes a turn that counts as habitual: it renews the lease, and the guard parks.

@@ -91,6 +91,10 @@ class Reactor final : private WaitWord::Waker {
   void found_without_poll() noexcept {
     if (!polled()) start_polling();
   }
+  // Called by such a consumer after every several items, before it polls. If the last call was not
+  // long ago, the service thread stays away for longer: it would only get in the way of a consumer
+  // that is posting for each item that it takes.
+  void found_many() noexcept;
   // Implements transport::Adapter::block. Makes at least one turn, unless another thread drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   // Returns whether the application is polling at present, so that it will drive again very soon. A
@@ -376,6 +380,9 @@ class Reactor final : private WaitWord::Waker {
   WaitWord lost_word_;             // replaces epoll to sleep on once lost_
   Call on_lost_{};                 // valid once reports_lost_
   std::atomic<bool> reports_lost_{false};
+
+  std::atomic<Clock::rep> found_many_at_{0};          // the last call of found_many()
+  std::atomic<std::uint32_t> polled_among_takes_{0};  // the value of polls_ in the poll after it
 
   // Written by polling threads; increments may get lost when two threads poll.
   alignas(64) std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing

@@ -39,8 +39,11 @@ class Cq final : public transport::Cq {
   [[nodiscard]] bool turn_due() noexcept {
     const std::uint32_t takes = takes_.load(std::memory_order_relaxed) + 1;
     takes_.store(takes, std::memory_order_relaxed);
-    if (takes % kTakesPerReport == 0) reactor_.found_without_poll();
-    return takes % kTakesPerTurn == 0;
+    if (takes % kTakesPerReport != 0) return false;
+    reactor_.found_without_poll();
+    if (takes % kTakesPerTurn != 0) return false;
+    reactor_.found_many();
+    return true;
   }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);

@@ -161,7 +161,7 @@ class Queue final : public iwarp::Inbound {
   // at the next poll, at most this many requests or bytes at a time.
   static constexpr int kPostsInPlace = 2;
   static constexpr std::uint64_t kGatheredRequests = 64;
-  static constexpr std::uint64_t kGatheredBytes = 16 * 1024;
+  static constexpr std::uint64_t kGatheredBytes = 64 * 1024;
 
   // Makes sure that an answer is not seen before the completion of the Send that it answers.
   void complete_returned() noexcept UDAPL_REQUIRES(qp_locked) {

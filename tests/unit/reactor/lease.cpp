@@ -54,6 +54,22 @@ BOOST_AUTO_TEST_CASE(long_work_between_two_polls_does_not_end_it) {
   BOOST_TEST(!lease.valid(later + Lease::kShortest));
 }
 
+BOOST_AUTO_TEST_CASE(it_is_longer_while_a_consumer_takes_items) {
+  Lease lease{Fd()};
+  const Clock::time_point start = Clock::now();
+  lease.renew_for_poll(start);
+  lease.extend_for_takes(start);
+  BOOST_TEST(lease.valid(start + Lease::kAfterTakes - 1us));
+  BOOST_TEST(!lease.valid(start + Lease::kAfterTakes));
+  // The turn among the takes.
+  lease.renew_for_poll(start + 1us);
+  BOOST_TEST(lease.valid(start + Lease::kAfterTakes - 1us));
+  // Nothing more was found.
+  lease.end_takes();
+  lease.renew_for_poll(start + 2us);
+  BOOST_TEST(!lease.valid(start + 2us + Lease::kShortest));
+}
+
 // Postponing the timer is a system call that takes microseconds.
 BOOST_FIXTURE_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time, Parked) {
   const auto work = [&](Clock::time_point now) {
