@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 
-#include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/call_probe.h"
@@ -111,110 +108,6 @@ void Reactor::dismiss(Adopted& object) noexcept {
     adopted_.erase(adopted_.iterator_to(object));
   }
   delete &object;
-}
-
-// ---- the drive role ----------------------------------------------------------------------------
-//
-// The role and the queues are the two sides of Dekker's handshake, hence the sequentially
-// consistent accesses: a thread that queues something checks the role afterwards; a thread that
-// sleeps or leaves changes the role first and checks the queues afterwards. At least one of them
-// sees the other.
-
-bool Reactor::claim() noexcept {
-  std::uint32_t role = role_.load(std::memory_order_relaxed);
-  do {
-    if ((role & kState) != kFree) return false;
-  } while (!role_.compare_exchange_weak(role, role | kActive, std::memory_order_seq_cst));
-  driver_.store(::pthread_self(), std::memory_order_relaxed);
-  return true;
-}
-
-void Reactor::become(Role state) noexcept {
-  std::uint32_t role = role_.load(std::memory_order_relaxed);
-  while (!role_.compare_exchange_weak(role, (role & ~kState) | state, std::memory_order_seq_cst)) {
-  }
-}
-
-void Reactor::release() noexcept {
-  for (int rounds = 0;; ++rounds) {
-    driver_.store(pthread_t{}, std::memory_order_relaxed);
-    become(kFree);
-    if (!has_queued()) break;
-    if (rounds == kMostRounds) {
-      announce_work();
-      break;
-    }
-    if (!claim()) break;
-    if (call_requested_.load(std::memory_order_relaxed)) ask_pollers();
-    run_deferred();
-  }
-  // A polling thread will make the next turn itself.
-  if (next_turn_.load(std::memory_order_seq_cst) &&
-      turns_.load(std::memory_order_relaxed) < kHabit && !in_service_thread())
-    announce_work();
-  // Input of awake pollers does not wake a sleeping guard, and a timer that was started meanwhile
-  // may be due before the guard wakes.
-  if (pollers_awake() ||
-      first_timer_.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
-    wake_guard();
-}
-
-void Reactor::wake_guard() noexcept {
-  if ((role_.load(std::memory_order_seq_cst) & (kState | kGuarded)) == kGuarded) wake_sleeper();
-}
-
-bool Reactor::driven_here() const noexcept {
-  return driver_.load(std::memory_order_relaxed) == ::pthread_self();
-}
-
-void Reactor::announce_work() noexcept {
-  if (wake_sleeper()) return;
-  // An active driver checks the queues before it sleeps or leaves.
-  if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) lease_.wake_service_thread();
-}
-
-// Wakes the sleeping thread if it would sleep past `when`.
-void Reactor::announce_timer(Clock::time_point when) noexcept {
-  if (!wake_sleeper() && lease_.ends_after(when)) lease_.wake_service_thread();
-}
-
-bool Reactor::has_work() const noexcept {
-  return has_queued() || next_turn_.load(std::memory_order_seq_cst) || expired(next_timer());
-}
-
-void Reactor::wake() noexcept { wake_sleeper(); }
-
-// Prefers the leader if a guard sleeps at the same time. Kicks once per sleep.
-bool Reactor::wake_sleeper() noexcept {
-  std::uint32_t role = role_.load(std::memory_order_seq_cst);
-  std::uint32_t awake = 0;
-  do {
-    if ((role & kState) == kAsleep)
-      awake = (role & ~kState) | kActive;
-    else if ((role & kState) == kFree && (role & kGuarded) != 0)
-      awake = role | kKicked;
-    else
-      return false;
-    if (awake == role) return true;
-  } while (!role_.compare_exchange_weak(role, awake, std::memory_order_seq_cst));
-  const std::uint64_t one = 1;
-  if (::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN) [[unlikely]]
-    lose_descriptors(errno);
-  if (lost_.load(std::memory_order_acquire)) [[unlikely]]
-    lost_word_.signal();
-  return true;
-}
-
-// The follower returns to its caller, which waits again and then finds the role free. The word is
-// signalled under the lock, because a follower leaves the list before its word may be destroyed.
-void Reactor::nominate_follower() noexcept {
-  if (follower_count_.load(std::memory_order_seq_cst) == 0) return;
-  const ScopedLock guard(lock_);
-  if (!followers_.empty()) followers_.front().word->signal();
-}
-
-bool Reactor::application_drives() const noexcept {
-  return leader_present_.load(std::memory_order_seq_cst) || lease_.valid(Clock::now());
 }
 
 // ---- driving -----------------------------------------------------------------------------------
@@ -401,85 +294,6 @@ bool Reactor::lone_turn() noexcept {
 
 void Reactor::progress() noexcept {
   if (claim()) lone_turn();
-}
-
-bool Reactor::poll_turn(std::uint32_t polls) noexcept {
-  if (polls != polled_among_takes_.load(std::memory_order_relaxed)) lease_.end_takes();
-  bool found = false;
-  bool turned = false;
-  const Glance glance = glance_at_pollers(found);
-  if (glance == Glance::kServed) {
-    turned = true;
-  } else if (glance == Glance::kTurnDue) {
-    if (claim()) {
-      blocked_polls_.store(0, std::memory_order_relaxed);
-      found = lone_turn();
-      turned = true;
-    } else if (driven_here()) {
-      return false;
-    } else {
-      ask_for_role();
-    }
-  }
-  if (found) {
-    polls_.store(0, std::memory_order_relaxed);
-    turn_at_.store(0, std::memory_order_relaxed);
-    yield_at_.store(contended_.load(std::memory_order_relaxed) ? kPatientPolls : kUncontendedStride,
-                    std::memory_order_relaxed);
-    return true;
-  }
-  const bool eager = glance == Glance::kQuiet || polls < kEagerPolls;
-  turn_at_.store(eager ? polls + 1 : (polls / kStride + 1) * kStride, std::memory_order_relaxed);
-  if (static_cast<std::int32_t>(polls - yield_at_.load(std::memory_order_relaxed)) < 0)
-    return turned;
-  yield_at_.store(polls + yield(), std::memory_order_relaxed);
-  return true;  // other threads have run, and may have found something
-}
-
-void Reactor::found_many() noexcept {
-  const Clock::time_point now = Clock::now();
-  const Clock::rep before =
-      found_many_at_.exchange(now.time_since_epoch().count(), std::memory_order_relaxed);
-  if (now - Clock::time_point(Clock::duration(before)) < Lease::kAfterTakes)
-    lease_.extend_for_takes(now);
-  polled_among_takes_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
-// Makes a turn that counts as habitual: it renews the lease, and the guard parks.
-void Reactor::start_polling() noexcept {
-  if (!claim()) return;
-  turns_.store(kHabit - 1, std::memory_order_relaxed);
-  lone_turn();
-}
-
-// If one thread waits and another polls, the thread that is awake should drive: the leader makes
-// way, and comes back when the polls end.
-void Reactor::ask_for_role() noexcept {
-  if ((role_.load(std::memory_order_relaxed) & kState) != kAsleep) return;
-  const std::uint32_t polls = blocked_polls_.load(std::memory_order_relaxed) + 1;
-  blocked_polls_.store(polls < kMaxBlockedPolls ? polls : 0, std::memory_order_relaxed);
-  if (polls < kMaxBlockedPolls) return;
-  polls_drive_.store(true, std::memory_order_seq_cst);
-  wake_sleeper();
-}
-
-// Returns whether other threads ran since the last call. In a virtual machine, a yield may take
-// long even if none did.
-bool Reactor::others_ran() noexcept {
-  rusage usage{};
-  if (::getrusage(RUSAGE_THREAD, &usage) != 0) return true;
-  const long switches = usage.ru_nvcsw + usage.ru_nivcsw;
-  return switches != switches_.exchange(switches, std::memory_order_relaxed);
-}
-
-// Yields the processor and returns after how many polls the next yield is due: later if no other
-// thread was ready to run.
-std::uint32_t Reactor::yield() noexcept {
-  const Clock::time_point before = Clock::now();
-  ::sched_yield();
-  const bool contended = Clock::now() - before > kContendedYield && others_ran();
-  contended_.store(contended, std::memory_order_relaxed);
-  return contended ? kContendedStride : kUncontendedStride;
 }
 
 }  // namespace udapl
