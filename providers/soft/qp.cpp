@@ -104,6 +104,8 @@ void Qp::send_gathered() noexcept {
   connection_.settle();
 }
 
+// The posts of most messages are flattened when the library is linked (docs/adr/0038), down to
+// Queue::transmit and Connection::settle.
 [[gnu::flatten]] DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* segments,
                                           DAT_COUNT count, WorkFlags flags) noexcept {
   return post([&](SendQueue& requests) UDAPL_REQUIRES(qp_locked) {
