@@ -77,8 +77,8 @@ DEFECTS = [
      "inline constexpr auto kRdmaFlags = ~std::uint32_t{0};", "return_codes"),
     # ---- EP and connections ----
     ("no_requests_when_disconnected", "dapl/objects/ep_state.h",
-     "takes_requests(DAT_EP_STATE s) noexcept {\n  return s == DAT_EP_STATE_CONNECTED || s == DAT_EP_STATE_DISCONNECTED;",
-     "takes_requests(DAT_EP_STATE s) noexcept {\n  return s == DAT_EP_STATE_CONNECTED;", "transfer"),
+     "return s == DAT_EP_STATE_COMPLETION_PENDING || s == DAT_EP_STATE_CONNECTED ||\n         s == DAT_EP_STATE_DISCONNECTED;",
+     "return s == DAT_EP_STATE_COMPLETION_PENDING || s == DAT_EP_STATE_CONNECTED;", "transfer"),
     ("graceful_never_ends", "dapl/objects/ep_state.h",
      "return ended(is_connected(state), DAT_CONNECTION_EVENT_DISCONNECTED);",
      "return ended(state == DAT_EP_STATE_CONNECTED, DAT_CONNECTION_EVENT_DISCONNECTED);", "disconnect"),
