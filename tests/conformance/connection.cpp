@@ -326,6 +326,22 @@ BOOST_AUTO_TEST_CASE(conn_requests_while_completion_pending) {
   BOOST_CHECK(std::memcmp(in.bytes.data(), out.bytes.data(), 2 * kHalf) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(conn_requests_of_a_failed_accept) {
+  PairWithProcess with;
+  Pair& pair = with.pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  const DAT_CR_HANDLE cr = with.start_and_take_cr();
+  with.peer->stop();
+  REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, 0, nullptr));
+  const DAT_RETURN rc = pair.passive.post_send(buffer, 64, 1);
+  if (skip_unless(rc == DAT_SUCCESS && ep_state(pair.passive.ep) == DAT_EP_STATE_COMPLETION_PENDING,
+                  "the IA takes no requests before ESTABLISHED"))
+    return;
+  with.peer->kill();
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+  expect_dto(pair.passive.request_evd, DAT_DTO_ERR_FLUSHED, 1);
+}
+
 BOOST_AUTO_TEST_CASE(conn_peer_killed_before_accept, *covers("conn_accept_after_peer_timeout")) {
   PairWithProcess with;
   Pair& pair = with.pair;

@@ -59,7 +59,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM
  *                               is 0; not kept
  *
  * Events, on the connect EVD of the EP: ESTABLISHED, and the EP is CONNECTED; or
- * ACCEPT_COMPLETION_ERROR, and the EP is DISCONNECTED and its receives are flushed.
+ * ACCEPT_COMPLETION_ERROR, and the EP is DISCONNECTED and its receives and requests are flushed.
  *
  * @retval DAT_INVALID_HANDLE          `cr_handle`; `ep_handle`, or it is null and the CR has no EP,
  *                                     or not null and the CR has one
