@@ -125,12 +125,14 @@ void Queue::stop() noexcept {
 bool Queue::send_now() noexcept {
   if (!transmits_) return false;
   gathered_bytes_ += requests.last_length();
+  ++burst_;
   if (blocked_) {
     requests.copy_last();
     return false;
   }
-  if (posts_in_place_ >= kPostsInPlace && gathered_bytes_ < kGatheredBytes &&
-      requests.unbuilt() < kGatheredRequests && reactor_.polled()) {
+  const bool gathers = long_bursts_ || posts_in_place_ >= kPostsInPlace;
+  if (gathers && gathered_bytes_ < kGatheredBytes && requests.unbuilt() < kGatheredRequests &&
+      reactor_.polled()) {
     requests.copy_last();
     send_gathered_.post_for_poll();
     return false;

@@ -82,7 +82,12 @@ class Queue final : public iwarp::Inbound {
   // Whether all requests are done and all answers have been sent.
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
   void stop() noexcept UDAPL_REQUIRES(qp_locked);  // completes everything: the connection has ended
-  void new_turn() noexcept UDAPL_REQUIRES(qp_locked) { posts_in_place_ = 0; }
+  // The driver has come to this queue: the posts that follow are a new burst.
+  void new_turn() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (burst_ != 0) long_bursts_ = burst_ >= kLongBurst;
+    burst_ = 0;
+    posts_in_place_ = 0;
+  }
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
     return requests.unbuilt() != 0 || controls_ != 0 || responder_.owes() ||
@@ -158,8 +163,10 @@ class Queue final : public iwarp::Inbound {
   enum class Current : std::uint8_t { kNone, kControl, kRequest, kResponse, kDone };
 
   // While the application polls, all but the first posts of a burst are gathered and sent together
-  // at the next poll, at most this many requests or bytes at a time.
+  // at the next poll, at most this many requests or bytes at a time. The first ones, too, are
+  // gathered if the last burst had kLongBurst posts or more.
   static constexpr int kPostsInPlace = 2;
+  static constexpr int kLongBurst = 4;
   static constexpr std::uint64_t kGatheredRequests = 64;
   static constexpr std::uint64_t kGatheredBytes = 64 * 1024;
 
@@ -192,7 +199,9 @@ class Queue final : public iwarp::Inbound {
   std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // a set of Control: not begun yet
   int responses_in_a_row_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;    // waits until the link has room
-  int posts_in_place_ UDAPL_GUARDED_BY(qp_locked) = 0;  // posts since the last turn sent at once
+  int posts_in_place_ UDAPL_GUARDED_BY(qp_locked) = 0;  // of this burst: sent at once
+  int burst_ UDAPL_GUARDED_BY(qp_locked) = 0;           // posts since the last turn
+  bool long_bursts_ UDAPL_GUARDED_BY(qp_locked) = false;
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
 };

@@ -160,6 +160,31 @@ BOOST_FIXTURE_TEST_CASE(gathered_short_messages_keep_what_was_posted, Fixture) {
   }
 }
 
+// A program that has posted many requests between two polls is expected to do so again. In a round
+// in which the service thread takes over, all posts are sent at once.
+BOOST_FIXTURE_TEST_CASE(after_a_long_burst_the_first_posts_are_gathered_too, Fixture) {
+  // Returns how many of the requests were sent by the posts themselves.
+  const auto sent_by_posts = [&](WorkId posts) {
+    for (WorkId id = 0; id < posts; ++id) REQUIRE_OK(receive(id));
+    BOOST_REQUIRE(wait([&] { return a.reactor->polled(); }));
+    for (WorkId id = 0; id < posts; ++id) REQUIRE_OK(send(id));
+    const int sent = a.request_cq->size();
+    BOOST_REQUIRE(wait([&] { return b.recv_cq->size() == static_cast<int>(posts); }));
+    for (WorkId id = 0; id < posts; ++id) {
+      BOOST_TEST(next(*a.request_cq).id == id);
+      BOOST_TEST(next(*b.recv_cq).id == id);
+    }
+    return sent;
+  };
+  int gathered = 0;
+  for (int round = 0; round < 50; ++round) {
+    if (sent_by_posts(6) == 6 || sent_by_posts(2) != 0) continue;
+    ++gathered;
+    BOOST_TEST(sent_by_posts(1) == 1);
+  }
+  BOOST_TEST(gathered > 0);
+}
+
 // A graceful disconnect sends the gathered requests.
 BOOST_FIXTURE_TEST_CASE(gathered_requests_at_a_disconnect, Fixture) {
   for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(receive(id));
