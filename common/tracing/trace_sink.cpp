@@ -17,6 +17,7 @@
 #include "common/errno_text.h"
 #include "common/fd.h"
 #include "common/nonblocking/system_log.h"
+#include "common/not_cancelled.h"
 #include "common/printable.h"
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_output.h"
@@ -131,12 +132,14 @@ void write_sinks(int level, const char* text, std::size_t length) noexcept {
 }
 
 void write_standard_streams(const char* text, std::size_t length) noexcept {
+  const NotCancelled scope;
   const unsigned chosen = sinks.load(std::memory_order_acquire);
   if ((chosen & kStderr) != 0) to_stderr.write(STDERR_FILENO, {text, length});
   if ((chosen & kStdout) != 0) to_stdout.write(STDOUT_FILENO, {text, length});
 }
 
 void write_logs(int level, const char* text, std::size_t length) noexcept {
+  const NotCancelled scope;
   const unsigned chosen = sinks.load(std::memory_order_acquire);
   if ((chosen & kFile) != 0) to_file.write_to(file, file_identity, {text, length});
   if ((chosen & kSyslog) != 0)

@@ -190,8 +190,8 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT thresh
     if (evd != nullptr && evd->try_dequeue<C>(event, more)) [[likely]]
       return DAT_SUCCESS;
   }
-  return kTraced<evd_wait_slow_path, "evd_wait", trace::kDetail>(handle, timeout, threshold, event,
-                                                                 more);
+  return kTraced<evd_wait_slow_path, "evd_wait", trace::kDetail, Defers::kNothing>(
+      handle, timeout, threshold, event, more);
 }
 
 }  // namespace calls

@@ -2,6 +2,7 @@
 #include "dapl/memory/shared_mapping.h"
 
 #include "common/errno_text.h"
+#include "common/not_cancelled.h"
 #include "common/tracing/trace.h"
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 namespace udapl::dapl {
 
 bool is_shared_mapping(DAT_VADDR address, DAT_VLEN length) noexcept {
+  const NotCancelled scope;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"),
                                                              &std::fclose);
   if (maps == nullptr) {

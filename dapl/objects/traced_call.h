@@ -3,6 +3,7 @@
 
 #include <dat/udat.h>
 
+#include "common/not_cancelled.h"
 #include "common/tracing/refusal.h"
 #include "common/tracing/trace.h"
 
@@ -43,18 +44,30 @@ template <CallName Name, trace::Level At, class Body, class First>
   return code;
 }
 
-template <auto Entry, CallName Name, trace::Level At, class Type = decltype(Entry)>
+// Whether an entry defers the cancellation of its thread. Not those that make no system call, nor
+// the waits, which are cancellation points.
+enum class Defers : bool { kNothing, kCancellation };
+template <Defers>
+struct DeferredScope {};
+template <>
+struct DeferredScope<Defers::kCancellation> {
+  NotCancelled scope;
+};
+
+template <auto Entry, CallName Name, trace::Level At, Defers D, class Type = decltype(Entry)>
 struct TracedEntry;
 
-template <auto Entry, CallName Name, trace::Level At, class First, class... Rest>
-struct TracedEntry<Entry, Name, At, DAT_RETURN (*)(First, Rest...)> {
+template <auto Entry, CallName Name, trace::Level At, Defers D, class First, class... Rest>
+struct TracedEntry<Entry, Name, At, D, DAT_RETURN (*)(First, Rest...)> {
   static DAT_RETURN call(First first, Rest... rest) {
+    [[maybe_unused]] const DeferredScope<D> deferred;
     return traced<Name, At>([&] { return Entry(first, rest...); }, first);
   }
 };
-template <auto Entry, CallName Name, trace::Level At, class First, class... Rest>
-struct TracedEntry<Entry, Name, At, DAT_RETURN (*)(First, Rest...) noexcept> {
+template <auto Entry, CallName Name, trace::Level At, Defers D, class First, class... Rest>
+struct TracedEntry<Entry, Name, At, D, DAT_RETURN (*)(First, Rest...) noexcept> {
   static DAT_RETURN call(First first, Rest... rest) noexcept {
+    [[maybe_unused]] const DeferredScope<D> deferred;
     return traced<Name, At>([&] { return Entry(first, rest...); }, first);
   }
 };
@@ -77,12 +90,13 @@ template <auto Entry, CallName Name, class... Args>
 struct SetupEntry<Entry, Name, DAT_RETURN (*)(Args...) noexcept>
     : SetupEntry<Entry, Name, DAT_RETURN (*)(Args...)> {};
 
-template <auto Entry, CallName Name>
+template <auto Entry, CallName Name, Defers D = Defers::kCancellation>
 inline constexpr auto kTracedSetup =
-    &TracedEntry<&SetupEntry<Entry, Name>::call, Name, trace::kCalls>::call;
+    &TracedEntry<&SetupEntry<Entry, Name>::call, Name, trace::kCalls, D>::call;
 
 // `Entry` wrapped for a provider table, traced from level `At` on.
-template <auto Entry, CallName Name, trace::Level At = trace::kCalls>
-inline constexpr auto kTraced = &TracedEntry<Entry, Name, At>::call;
+template <auto Entry, CallName Name, trace::Level At = trace::kCalls,
+          Defers D = Defers::kCancellation>
+inline constexpr auto kTraced = &TracedEntry<Entry, Name, At, D>::call;
 
 }  // namespace udapl::dapl

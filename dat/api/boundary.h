@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "common/not_cancelled.h"
 #include "common/result.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
@@ -16,11 +17,12 @@ namespace udapl::dat {
 // returns INSUFFICIENT_RESOURCES.
 struct ResourcesExhausted {};
 
-// Runs the body of an API function that may allocate. None of our exceptions leaves it; the
-// cancellation of a thread, which GCC implements as an exception, must. The call and its return are
+// Runs the body of an API function that may allocate. None of our exceptions leaves it; the end of
+// a thread by pthread_exit, which GCC implements as an exception, must. The call and its return are
 // traced under the name of the calling function.
 template <class Body>
 DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
+  const NotCancelled scope;
   try {
     if (!trace::enabled(trace::kCalls)) [[likely]]
       return body();

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "providers/reactor/not_cancelled.h"
+#include "common/not_cancelled.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {

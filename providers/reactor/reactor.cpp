@@ -9,9 +9,9 @@
 
 #include "common/call_probe.h"
 #include "common/errno_text.h"
+#include "common/not_cancelled.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
-#include "providers/reactor/not_cancelled.h"
 
 namespace udapl {
 

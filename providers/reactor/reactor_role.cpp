@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "common/not_cancelled.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {
@@ -91,6 +92,7 @@ bool Reactor::wake_sleeper() noexcept {
       return false;
     if (awake == role) return true;
   } while (!role_.compare_exchange_weak(role, awake, std::memory_order_seq_cst));
+  const NotCancelled scope;
   const std::uint64_t one = 1;
   if (::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN) [[unlikely]]
     lose_descriptors(errno);

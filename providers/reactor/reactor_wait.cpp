@@ -3,7 +3,7 @@
 // Reactor: threads of the application that wait. One leads, the others follow.
 #include <cerrno>
 
-#include "providers/reactor/not_cancelled.h"
+#include "common/not_cancelled.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include <pthread.h>
@@ -70,6 +71,82 @@ BOOST_AUTO_TEST_CASE(thr_waiters_are_cancelled) {
       BOOST_CHECK_EQUAL(event.event_number, DAT_SOFTWARE_EVENT);
     }
   }
+}
+
+// Runs `work` in a thread whose cancellation is pending, and would take effect afterwards.
+void in_cancelled_thread(const std::function<void()>& work) {
+  struct Worker {
+    const std::function<void()>& work;
+    std::atomic<bool> cancelled{false};
+    bool finished = false;
+
+    static void* run(void* argument) {
+      auto& self = *static_cast<Worker*>(argument);
+      while (!self.cancelled) {  // no cancellation point
+      }
+      self.work();
+      int state = PTHREAD_CANCEL_DISABLE;
+      ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+      self.finished = state == PTHREAD_CANCEL_ENABLE;
+      return nullptr;
+    }
+  };
+  Worker worker{work};
+  pthread_t thread{};
+  BOOST_REQUIRE_EQUAL(::pthread_create(&thread, nullptr, &Worker::run, &worker), 0);
+  BOOST_REQUIRE_EQUAL(::pthread_cancel(thread), 0);
+  worker.cancelled = true;
+  BOOST_REQUIRE_EQUAL(::pthread_join(thread, nullptr), 0);
+  BOOST_CHECK(worker.finished);
+}
+
+// Calls that do not wait are no cancellation points: a thread whose cancellation is pending
+// finishes them.
+BOOST_AUTO_TEST_CASE(thr_calls_of_a_cancelled_thread_are_finished) {
+  Pair pair;
+  pair.connect();
+  Failures failures;
+  in_cancelled_thread([&] {
+    DAT_PZ_HANDLE pz = nullptr;
+    failures.ok(dat_pz_create(pair.ia, &pz), "dat_pz_create");
+    DAT_EVD_HANDLE evd = nullptr;
+    constexpr auto kStreams = DAT_EVD_FLAGS(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
+    failures.ok(dat_evd_create(pair.ia, 8, DAT_HANDLE_NULL, kStreams, &evd), "dat_evd_create");
+    DAT_EP_HANDLE ep = nullptr;
+    failures.ok(dat_ep_create(pair.ia, pz, evd, evd, evd, nullptr, &ep), "dat_ep_create");
+    DAT_CNO_HANDLE cno = nullptr;
+    failures.ok(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno), "dat_cno_create");
+    DAT_CONN_QUAL qualifier = 0;
+    DAT_PSP_HANDLE psp = nullptr;
+    failures.ok(dat_psp_create_any(pair.ia, &qualifier, pair.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+                "dat_psp_create_any");
+    failures.ok(dat_psp_free(psp), "dat_psp_free");
+    failures.ok(dat_ep_connect(ep, pair.ia.attr.ia_address_ptr, qualifier, kPatience, 0, nullptr,
+                               DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+                "dat_ep_connect");
+    failures.ok(dat_cno_free(cno), "dat_cno_free");
+    failures.ok(dat_ep_free(ep), "dat_ep_free");
+    failures.ok(dat_evd_free(evd), "dat_evd_free");
+    failures.ok(dat_pz_free(pz), "dat_pz_free");
+    failures.ok(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG), "dat_ep_disconnect");
+  });
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+// What such a thread posts is sent.
+BOOST_AUTO_TEST_CASE(thr_posts_of_a_cancelled_thread_are_finished) {
+  constexpr std::uint64_t kSends = 8;
+  Pair pair;
+  const Buffer from(pair.ia, pair.pz, kSize);
+  const Buffer into(pair.ia, pair.pz, kSize);
+  for (std::uint64_t i = 0; i != kSends; ++i) REQUIRE_OK(pair.passive.post_recv(into, kSize, i));
+  pair.connect();
+  Failures failures;
+  in_cancelled_thread([&] {
+    for (std::uint64_t i = 0; i != kSends; ++i)
+      failures.ok(pair.active.post_send(from, kSize, i), "dat_ep_post_send");
+  });
+  for (std::uint64_t i = 0; i != kSends; ++i) expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

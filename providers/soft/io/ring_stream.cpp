@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/io/ring_stream.h"
 
+#include "common/not_cancelled.h"
 #include "providers/soft/mr_table.h"
 
 #include <array>
@@ -70,6 +71,7 @@ std::unique_ptr<TcpStream> RingStream::take_apart(shm::Rings& rings) noexcept {
 }
 
 void RingStream::ring_bell() noexcept {
+  const NotCancelled scope;
   // If this fails, the bell is ringing already (the buffer is full) or the peer has closed its end.
   ::send(rings_.bell(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "common/fork.h"
+#include "common/not_cancelled.h"
 #include "providers/soft/io/lingering_close.h"
 
 namespace udapl::soft {
@@ -106,6 +107,7 @@ IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans, std::size_t) noex
   // sendmsg only reads the list and what it points to.
   message.msg_iov = const_cast<iovec*>(reinterpret_cast<const iovec*>(spans.data()));
   message.msg_iovlen = std::min(spans.size(), kMaxSpans);
+  const NotCancelled scope;
   return outcome(::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 

@@ -5,8 +5,9 @@
 
 namespace udapl {
 
-// Defers pthread_cancel of the calling thread, which holds a role or a lock that other threads
-// need, to the first cancellation point after this object's lifetime.
+// Defers pthread_cancel of the calling thread to the first cancellation point after this object's
+// lifetime. Used around system calls: a thread that holds a lock or a role which other threads need
+// must not end there, and one that is inside a noexcept function would end the program.
 class NotCancelled {
  public:
   NotCancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
