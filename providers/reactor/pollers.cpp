@@ -143,12 +143,13 @@ Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   Poller poller;
   {
     const ScopedLock guard(lock_);
-    const Awake* const awake = next_with_input();
+    Awake* const awake = next_with_input();
     if (awake == nullptr) return Glance::kQuiet;
     const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
     if (!awake->sign->shows_input() || turns <= kHabit || turns % kHabit == 0 || !claim())
       return Glance::kTurnDue;
     turns_.store(turns, std::memory_order_relaxed);
+    awake->misses = 0;
     place = served_ = static_cast<std::size_t>(awake - awake_.data());
     const Slot& slot = slots_[awake->slot];
     poller = {slot.handler, awake->slot, slot.generation};
@@ -158,22 +159,27 @@ Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   return Glance::kServed;
 }
 
-// Calls the poller and releases the role. Returns true if the poller had input. REQUIRES: the
-// caller holds the role and has begun the call.
+// Calls the poller, which shows input, and releases the role. Returns true if it had input.
+// REQUIRES: the caller holds the role and has begun the call.
 bool Reactor::serve(std::size_t place, const Poller& poller) noexcept {
-  bool found = false;
-  {
+  const bool found = poller.handler->look() == Handler::Look::kFound;
+  ++found_;
+  ++waits_saved_;
+  if (!found) [[unlikely]] {
     const NotCancelled scope;
-    found = poller.handler->look() == Handler::Look::kFound;
-    if (end_poller(place, poller, found)) {
+    if (end_poller(place, poller, false)) {
       let_rest(poller);
       end_call();
     }
+    release();
+    return false;
   }
-  ++found_;
-  ++waits_saved_;
+  // The same as end_call(), without the lock: see wait_while_running().
+  running_.store(nullptr, std::memory_order_release);
   release();
-  return found;
+  if (quiescers_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    call_ended_.signal();
+  return true;
 }
 
 // Puts the poller to rest, unless it has input. REQUIRES: its call has begun. A concurrent

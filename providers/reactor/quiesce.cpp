@@ -19,8 +19,8 @@ struct Reactor::Wait final : Waiting {
   // The driver keeps this thread waiting as long as that very call runs.
   [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     const ScopedLock guard(reactor_.lock_);
-    // Ending the call takes the lock, so the driver cannot change here.
-    return reactor_.running_ == object_ &&
+    // If the call ends meanwhile, the answer does not matter: the waiting thread will find that.
+    return reactor_.running_.load(std::memory_order_relaxed) == object_ &&
            other.is_thread(reactor_.driver_.load(std::memory_order_relaxed));
   }
 
@@ -31,7 +31,7 @@ struct Reactor::Wait final : Waiting {
 
 bool Reactor::calls(const void* object) noexcept {
   const ScopedLock guard(lock_);
-  return running_ == object;
+  return running_.load(std::memory_order_acquire) == object;  // pairs with serve()
 }
 
 // The object is being destroyed by its own call, or by a thread for which that call waits. The call
@@ -65,12 +65,16 @@ void Reactor::wait_while_running(const void* object) noexcept {
     const std::uint32_t seen = call_ended_.value();
     {
       const ScopedLock guard(lock_);
-      if (running_ != object) break;
-      ++quiescers_;
+      if (running_.load(std::memory_order_acquire) != object) break;
+      quiescers_.fetch_add(1, std::memory_order_relaxed);
     }
-    call_ended_.wait(seen, std::nullopt);
+    // The driver ends a call, changes the role, then looks for waiting threads; we are counted as
+    // one, change the role, too, then look for the call. The later change sees what preceded the
+    // earlier one, so either we see the end, or the driver sees us.
+    role_.fetch_or(0, std::memory_order_seq_cst);
+    if (calls(object)) call_ended_.wait(seen, std::nullopt);
     const ScopedLock guard(lock_);
-    --quiescers_;
+    quiescers_.fetch_sub(1, std::memory_order_relaxed);
   }
 }
 

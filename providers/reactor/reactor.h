@@ -343,14 +343,16 @@ class Reactor final : private WaitWord::Waker {
   bool guard_sleeps(bool& found) noexcept;
   [[nodiscard]] bool service_wanted() const noexcept;
 
-  void begin_call(const void* object) noexcept UDAPL_REQUIRES(lock_) { running_ = object; }
+  void begin_call(const void* object) noexcept UDAPL_REQUIRES(lock_) {
+    running_.store(object, std::memory_order_relaxed);
+  }
   // quiesce.cpp
   struct Wait;
   void end_call() noexcept;
   // Returns true if call_ended_ must be signalled after the lock is released.
   [[nodiscard]] bool end_call_locked() noexcept UDAPL_REQUIRES(lock_) {
-    running_ = nullptr;
-    return quiescers_ != 0;
+    running_.store(nullptr, std::memory_order_relaxed);
+    return quiescers_.load(std::memory_order_relaxed) != 0;
   }
   [[nodiscard]] bool calls(const void* object) noexcept;
   void disown(const void* object) noexcept;
@@ -418,8 +420,10 @@ class Reactor final : private WaitWord::Waker {
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);
   List<Follower, &Follower::hook> followers_ UDAPL_GUARDED_BY(lock_);
   List<Adopted, &Adopted::hook_> adopted_ UDAPL_GUARDED_BY(lock_);
-  const void* running_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Handler, Timer or Deferred called
-  std::uint32_t quiescers_ UDAPL_GUARDED_BY(lock_) = 0;
+  // The Handler, Timer or Deferred that is called, and the number of threads that wait for the end
+  // of a call. Changed under lock_, except that serve() ends a call without it.
+  std::atomic<const void*> running_{nullptr};
+  std::atomic<std::uint32_t> quiescers_{0};
   WaitWord call_ended_;
 };
 

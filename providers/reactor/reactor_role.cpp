@@ -40,6 +40,7 @@ void Reactor::release() noexcept {
       break;
     }
     if (!claim()) break;
+    const NotCancelled scope;
     if (call_requested_.load(std::memory_order_relaxed)) ask_pollers();
     run_deferred();
   }

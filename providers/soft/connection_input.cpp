@@ -2,6 +2,7 @@
 //
 // Connection: the functions that the driver calls when there is input, and the handling of events.
 #include "common/errno_text.h"
+#include "common/not_cancelled.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/connection.h"
 
@@ -39,10 +40,13 @@ Handler::Look Connection::look() noexcept {
   if (link_ == nullptr) return Look::kNothing;
   if (state_ == State::kReady && intake_.receive_short()) {
     queue_.new_turn();
-    if (shared_.fault.raised || queue_.has_unsent()) [[unlikely]]
+    if (shared_.fault.raised || queue_.has_unsent()) [[unlikely]] {
+      const NotCancelled scope;
       act(Intake::Event::kNone);
+    }
     return Look::kFound;
   }
+  const NotCancelled scope;
   const unsigned what = link_->look();
   if (what == 0) return Look::kNothing;
   const std::uint64_t before = link_->incoming().bytes;

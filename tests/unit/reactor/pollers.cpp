@@ -20,7 +20,9 @@ namespace {
 // The input is a counter in memory. The descriptor is written only while the handler rests, once.
 class Mailbox final : public Handler {
  public:
-  explicit Mailbox(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
+  // `inside`: if not null, counts the threads that are in look().
+  explicit Mailbox(Reactor& reactor, std::atomic<int>* inside = nullptr)
+      : reactor_(reactor), inside_(inside), fd_(::eventfd(0, EFD_NONBLOCK)) {
     BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this, Reactor::Kind::kPoller).ok());
   }
   ~Mailbox() {
@@ -46,8 +48,11 @@ class Mailbox final : public Handler {
   }
   Look look() noexcept override {
     ++looks;
+    if (inside_ != nullptr) ++*inside_;
     resting.store(false);
-    return take() ? Look::kFound : Look::kNothing;
+    const bool found = take();
+    if (inside_ != nullptr) --*inside_;
+    return found ? Look::kFound : Look::kNothing;
   }
   bool rest() noexcept override {
     if (restless) return false;
@@ -78,6 +83,7 @@ class Mailbox final : public Handler {
   }
 
   Reactor& reactor_;
+  std::atomic<int>* const inside_;
   Fd fd_;
   std::atomic<std::uint64_t> written_{0};
 };
@@ -95,6 +101,29 @@ bool drive_until(Reactor& reactor, Condition condition) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(pollers)
+
+// The thread that destroys a poller waits for the poll that is serving it.
+BOOST_AUTO_TEST_CASE(one_is_destroyed_while_another_thread_polls) {
+  const auto reactor = make_reactor();
+  std::atomic<int> inside{0};
+  std::atomic<bool> stop{false};
+  std::thread consumer([&] {
+    while (!stop) reactor->poll();
+  });
+  for (int round = 0; round < 1000; ++round) {
+    auto box = std::make_unique<Mailbox>(*reactor, &inside);
+    box->show_sign();
+    const auto end = Clock::now() + kPatience;
+    for (long sent = 1; sent <= 20; ++sent) {
+      box->put();
+      while (sent % 4 == 0 && box->taken < sent && Clock::now() < end) std::this_thread::yield();
+    }
+    box.reset();
+    BOOST_REQUIRE(inside == 0);
+  }
+  stop = true;
+  consumer.join();
+}
 
 BOOST_AUTO_TEST_CASE(one_that_is_awake_needs_no_bell) {
   const auto reactor = make_reactor();
