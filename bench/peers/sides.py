@@ -10,7 +10,7 @@ import time
 
 PROGRAMS = {"ucx": "ucx_perftest of ucx-utils", "libfabric": "built with libfabric-dev, or fi_pingpong of libfabric-bin"}
 ENTRIES = {"shm": "path=shm", "tcp": "path=tcp", "tcp-no-crc": "path=tcp crc=off"}
-FIRST_PORT = 47300
+FIRST_PORT = 27300  # below the ports that the kernel gives to sockets that connect
 LIMIT = 60  # seconds; a sample that takes longer hangs
 
 
