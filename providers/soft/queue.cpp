@@ -59,7 +59,8 @@ void Queue::clear() noexcept {
   current_ = Current::kNone;
   controls_ = 0;
   blocked_ = false;
-  posts_in_place_ = 0;
+  burst_ = 0;
+  long_bursts_ = false;
   gathered_bytes_ = 0;
 }
 
@@ -130,14 +131,13 @@ bool Queue::send_now() noexcept {
     requests.copy_last();
     return false;
   }
-  const bool gathers = long_bursts_ || posts_in_place_ >= kPostsInPlace;
+  const bool gathers = long_bursts_ || burst_ > kPostsInPlace;
   if (gathers && gathered_bytes_ < kGatheredBytes && requests.unbuilt() < kGatheredRequests &&
       reactor_.polled()) {
     requests.copy_last();
     send_gathered_.post_for_poll();
     return false;
   }
-  ++posts_in_place_;
   return true;
 }
 

@@ -86,7 +86,6 @@ class Queue final : public iwarp::Inbound {
   void new_turn() noexcept UDAPL_REQUIRES(qp_locked) {
     if (burst_ != 0) long_bursts_ = burst_ >= kLongBurst;
     burst_ = 0;
-    posts_in_place_ = 0;
   }
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
@@ -165,8 +164,8 @@ class Queue final : public iwarp::Inbound {
   // While the application polls, all but the first posts of a burst are gathered and sent together
   // at the next poll, at most this many requests or bytes at a time. The first ones, too, are
   // gathered if the last burst had kLongBurst posts or more.
-  static constexpr int kPostsInPlace = 2;
-  static constexpr int kLongBurst = 4;
+  static constexpr std::uint32_t kPostsInPlace = 2;
+  static constexpr std::uint32_t kLongBurst = 4;
   static constexpr std::uint64_t kGatheredRequests = 64;
   static constexpr std::uint64_t kGatheredBytes = 64 * 1024;
 
@@ -198,9 +197,8 @@ class Queue final : public iwarp::Inbound {
   Current current_ UDAPL_GUARDED_BY(qp_locked) = Current::kNone;
   std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // a set of Control: not begun yet
   int responses_in_a_row_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;    // waits until the link has room
-  int posts_in_place_ UDAPL_GUARDED_BY(qp_locked) = 0;  // of this burst: sent at once
-  int burst_ UDAPL_GUARDED_BY(qp_locked) = 0;           // posts since the last turn
+  bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;     // waits until the link has room
+  std::uint32_t burst_ UDAPL_GUARDED_BY(qp_locked) = 0;  // posts since the last turn; may wrap
   bool long_bursts_ UDAPL_GUARDED_BY(qp_locked) = false;
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
