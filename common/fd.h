@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "common/not_cancelled.h"
+
 namespace udapl {
 
 // Owns a file descriptor and closes it. Movable, not copyable. -1 is "none".
@@ -29,6 +31,7 @@ class Fd {
       return Fd(fd);
     const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     const int error = errno;
+    const NotCancelled scope;
     ::close(fd);
     errno = error;
     return Fd(moved);
@@ -38,7 +41,10 @@ class Fd {
   [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) {
+      const NotCancelled scope;  // close() is a cancellation point
+      ::close(fd_);
+    }
     fd_ = fd;
   }
 

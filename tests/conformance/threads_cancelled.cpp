@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include <pthread.h>
 
@@ -106,9 +107,24 @@ BOOST_AUTO_TEST_CASE(thr_calls_of_a_cancelled_thread_are_finished) {
   Pair pair;
   pair.connect();
   Failures failures;
+  std::vector<std::uint8_t> memory(kSize);
   in_cancelled_thread([&] {
+    DAT_EVD_HANDLE async = nullptr;
+    DAT_IA_HANDLE other = nullptr;
+    failures.ok(dat_ia_open(const_cast<char*>(options().ia.c_str()), 8, &async, &other),
+                "dat_ia_open");
+    failures.ok(dat_ia_close(other, DAT_CLOSE_GRACEFUL_FLAG), "dat_ia_close");
     DAT_PZ_HANDLE pz = nullptr;
     failures.ok(dat_pz_create(pair.ia, &pz), "dat_pz_create");
+    DAT_REGION_DESCRIPTION region{};
+    region.for_va = memory.data();
+    DAT_LMR_HANDLE lmr = nullptr;
+    DAT_LMR_CONTEXT lmr_context = 0;
+    failures.ok(dat_lmr_create(pair.ia, DAT_MEM_TYPE_VIRTUAL, region, memory.size(), pz,
+                               DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr, &lmr_context, nullptr,
+                               nullptr, nullptr),
+                "dat_lmr_create");
+    failures.ok(dat_lmr_free(lmr), "dat_lmr_free");
     DAT_EVD_HANDLE evd = nullptr;
     constexpr auto kStreams = DAT_EVD_FLAGS(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG);
     failures.ok(dat_evd_create(pair.ia, 8, DAT_HANDLE_NULL, kStreams, &evd), "dat_evd_create");
