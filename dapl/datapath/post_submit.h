@@ -191,7 +191,7 @@ template <Shape kShape>
   Signalling how{work_flags(flags), suppressed, 0};
   if (!suppressed) return how;
   // Every few requests one completes without a notification, so that slots become free again.
-  how.work |= transport::kQuiet;
+  how.work |= transport::kQuiet | transport::kUnseen;
   if (queue.silent < queue.max_silent) {
     how.silent = queue.silent + 1;
     how.work &= ~transport::WorkFlags{transport::kSignalled};

@@ -21,7 +21,8 @@ enum WorkFlag : std::uint32_t {
   kSolicited = 1U << 1,  // Send only: the peer's receive completion is a solicited one
   kFence =
       1U << 2,  // start only after all earlier RDMA Reads and atomics of this QP have completed
-  kQuiet = 1U << 3,  // a successful completion is queued, but is not a notification
+  kQuiet = 1U << 3,   // a successful completion is queued, but is not a notification
+  kUnseen = 1U << 4,  // the consumer does not see a successful completion: it only frees places
 };
 using WorkFlags = std::uint32_t;
 

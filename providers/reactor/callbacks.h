@@ -36,23 +36,37 @@ class Sign {
     word_.store(word, std::memory_order_release);
   }
   void seen(std::uint64_t value) noexcept { seen_.store(value, std::memory_order_relaxed); }
+  // A second word, which changes the sign once it has reached `value`. Null: none.
+  void also(const std::atomic<std::uint64_t>* word, std::uint64_t value) noexcept {
+    awaited_.store(value, std::memory_order_relaxed);
+    second_.store(word, std::memory_order_release);
+  }
   // Where the next input will probably arrive: only a prefetch hint.
   void next_at(const void* place) noexcept { next_.store(place, std::memory_order_relaxed); }
   [[nodiscard]] bool quiet() const noexcept {
     const std::atomic<std::uint64_t>* const word = word_.load(std::memory_order_acquire);
     if (word == nullptr) return false;
-    if (word->load(std::memory_order_relaxed) == seen_.load(std::memory_order_relaxed)) return true;
+    if (word->load(std::memory_order_relaxed) == seen_.load(std::memory_order_relaxed))
+      return !second_reached();
     __builtin_prefetch(next_.load(std::memory_order_relaxed));
     return false;
   }
-  // Of one that is not quiet: whether that is so because the word has changed.
+  // Of one that is not quiet: whether that is so because a word has changed.
   [[nodiscard]] bool shows_input() const noexcept {
     return word_.load(std::memory_order_relaxed) != nullptr;
   }
 
  private:
+  [[nodiscard]] bool second_reached() const noexcept {
+    const std::atomic<std::uint64_t>* const word = second_.load(std::memory_order_acquire);
+    return word != nullptr &&
+           word->load(std::memory_order_relaxed) >= awaited_.load(std::memory_order_relaxed);
+  }
+
   std::atomic<const std::atomic<std::uint64_t>*> word_{nullptr};
   std::atomic<std::uint64_t> seen_{0};
+  std::atomic<const std::atomic<std::uint64_t>*> second_{nullptr};
+  std::atomic<std::uint64_t> awaited_{0};
   std::atomic<const void*> next_{nullptr};
 };
 

@@ -4,6 +4,7 @@
 // that rest are woken by their descriptors and cost nothing.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "common/not_cancelled.h"
 #include "providers/reactor/reactor.h"
@@ -55,6 +56,24 @@ void Reactor::wake_few_pollers() noexcept {
   for (std::uint32_t i = 0; i != slots_.size(); ++i) {
     if (slots_[i].handler != nullptr && slots_[i].poller) wake_poller(i);
   }
+}
+
+void Reactor::call_when_polled(Handler& poller) noexcept {
+  const ScopedLock guard(lock_);
+  const std::uint32_t index = poller.watch_slot.index_;
+  if (index == WatchSlot::kNone || std::exchange(slots_[index].when_polled, true)) return;
+  called_when_polled_.push_back(index);
+  some_when_polled_.store(true, std::memory_order_relaxed);
+}
+
+void Reactor::wake_for_poll() noexcept {
+  const ScopedLock guard(lock_);
+  for (const std::uint32_t index : called_when_polled_) {
+    slots_[index].when_polled = false;
+    if (slots_[index].handler != nullptr && slots_[index].poller) wake_poller(index);
+  }
+  called_when_polled_.clear();
+  some_when_polled_.store(false, std::memory_order_relaxed);
 }
 
 void Reactor::request_call(Handler& poller) noexcept {

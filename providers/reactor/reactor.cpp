@@ -35,6 +35,7 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler, Kind kind)
       try {
         slots_.emplace_back();
         awake_.reserve(slots_.capacity());
+        called_when_polled_.reserve(slots_.capacity());
       } catch (const std::bad_alloc&) {
         return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
       }
@@ -280,6 +281,8 @@ bool Reactor::turn() noexcept {
 // A turn of a thread that may not come back: pollers stay awake only if the application polls
 // habitually.
 bool Reactor::lone_turn() noexcept {
+  if (some_when_polled_.load(std::memory_order_relaxed)) [[unlikely]]
+    wake_for_poll();
   const bool found = turn();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed);
   const bool habit = turns >= kHabit;

@@ -62,6 +62,8 @@ class Reactor final : private WaitWord::Waker {
                Kind kind = Kind::kByDescriptor) noexcept;
   // Wakes a poller that rests: a driver will call it.
   void request_call(Handler& poller) noexcept;
+  // The same once the application polls: no thread is woken for it.
+  void call_when_polled(Handler& poller) noexcept;
   void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // if watched
   // Afterwards no new on_ready begins; one that has begun in another thread may still run.
   void unwatch(int fd, Handler& handler) noexcept;
@@ -209,6 +211,7 @@ class Reactor final : private WaitWord::Waker {
     std::uint32_t next_free = WatchSlot::kNone;
     bool poller = false;
     bool awake = false;
+    bool when_polled = false;  // in called_when_polled_
   };
   // A poller that is awake. Every turn walks through all of them, so they are stored contiguously.
   struct Awake {
@@ -289,6 +292,7 @@ class Reactor final : private WaitWord::Waker {
   void let_pollers_rest() noexcept;              // except those that have input
   void wake_few_pollers() noexcept;              // all, if there are at most kFewPollers
   bool poll_turn(std::uint32_t polls) noexcept;  // true: there was a turn
+  void wake_for_poll() noexcept;
   void start_polling() noexcept;
   void ask_for_role() noexcept;
   [[nodiscard]] bool polls_drive() noexcept;
@@ -372,6 +376,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> awake_count_{0};  // of awake_
   std::uint32_t pollers_ UDAPL_GUARDED_BY(lock_) = 0;
   std::atomic<bool> some_rest_{false};
+  std::atomic<bool> some_when_polled_{false};
   std::atomic<bool> call_requested_{false};  // of a poller; no driver has called it since
   std::atomic<bool> leader_present_{false};
   std::atomic<Clock::rep> first_timer_{kNoTimer};
@@ -412,9 +417,11 @@ class Reactor final : private WaitWord::Waker {
   alignas(64) SpinLock lock_;              // a leaf lock
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
-  std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);  // watch() reserves
-  std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;    // the place in awake_ that was served last
-  std::size_t glanced_ UDAPL_GUARDED_BY(lock_) = 0;   // if many are awake: the place checked last
+  // watch() reserves these two.
+  std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);
+  std::vector<std::uint32_t> called_when_polled_ UDAPL_GUARDED_BY(lock_);  // slots
+  std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;   // the place in awake_ that was served last
+  std::size_t glanced_ UDAPL_GUARDED_BY(lock_) = 0;  // if many are awake: the place checked last
   std::uint32_t rest_after_ UDAPL_GUARDED_BY(lock_) = UINT32_MAX;  // misses
   Timers timers_ UDAPL_GUARDED_BY(lock_);
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);

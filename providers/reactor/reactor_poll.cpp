@@ -12,6 +12,8 @@ bool Reactor::poll_turn(std::uint32_t polls) noexcept {
   if (polls != polled_among_takes_.load(std::memory_order_relaxed)) lease_.end_takes();
   bool found = false;
   bool turned = false;
+  if (some_when_polled_.load(std::memory_order_relaxed)) [[unlikely]]
+    wake_for_poll();
   const Glance glance = glance_at_pollers(found);
   if (glance == Glance::kServed) {
     turned = true;

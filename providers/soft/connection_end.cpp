@@ -176,6 +176,7 @@ void Connection::finish(Close how) noexcept {
   if (link_ != nullptr) {  // before the completions of the requests are reported
     link_->recall();
     queue_.requests.sent(link_->sent());
+    queue_.requests.collect_placed();
   }
   queue_.stop();
   if (link_ == nullptr) return;

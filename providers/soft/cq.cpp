@@ -31,8 +31,17 @@ int Cq::poll(transport::Completion* out, int max) noexcept {
 }
 
 void Cq::arm() noexcept {
-  const ScopedLock push_guard(push_lock_);
-  armed_ = true;
+  {
+    const ScopedLock push_guard(push_lock_);
+    demand_.wanted.store(true, std::memory_order_seq_cst);
+  }
+  if (demand_.sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    wake_sleepers();
+}
+
+void Cq::wake_sleepers() noexcept {
+  const ScopedLock qps_guard(qps_lock_);
+  for (Qp* const qp : qps_) qp->on_completion_wanted();
 }
 
 int Cq::size() noexcept {
@@ -75,8 +84,8 @@ bool Cq::push(const transport::Completion& completion, const Qp& owner, bool not
     }
     slots_[tail & mask_] = {completion, &owner};
     tail_.store(tail + 1, std::memory_order_release);
-    fire = notify && armed_;
-    if (fire) armed_ = false;
+    fire = notify && demand_.wanted.load(std::memory_order_relaxed);
+    if (fire) demand_.wanted.store(false, std::memory_order_relaxed);
   }
   if (fire) gate_.post(kNotify);
   return true;

@@ -7,6 +7,7 @@
 #include "dapl/transport/cq.h"
 #include "dapl/transport/sink.h"
 #include "providers/reactor/sink_gate.h"
+#include "providers/soft/completion_demand.h"
 
 #include <atomic>
 #include <cstdint>
@@ -45,7 +46,7 @@ class Cq final : public transport::Cq {
     reactor_.found_many();
     return true;
   }
-  void arm() noexcept override UDAPL_EXCLUDES(push_lock_);
+  void arm() noexcept override UDAPL_EXCLUDES(push_lock_, qps_lock_);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   Status resize(int depth) override UDAPL_EXCLUDES(lock, push_lock_);
   [[nodiscard]] int depth() const noexcept override UDAPL_EXCLUDES(push_lock_);
@@ -56,11 +57,14 @@ class Cq final : public transport::Cq {
   // QP must break its connection. The caller holds its Qp lock.
   [[nodiscard]] bool push(const transport::Completion& completion, const Qp& owner,
                           bool notify) noexcept UDAPL_EXCLUDES(push_lock_);
-  // Registers a QP to be notified of an overflow; called once for each role that the QP has. detach
-  // waits for a running call of Qp::on_cq_overflow: no Qp lock may be held. attach throws
+  // Registers a QP to be notified of an overflow, and by arm(); called once for each role that the
+  // QP has. detach waits for a running call: no Qp lock may be held. attach throws
   // std::bad_alloc.
   void attach(Qp& qp) UDAPL_EXCLUDES(qps_lock_);
   void detach(Qp& qp) noexcept UDAPL_EXCLUDES(qps_lock_);
+  // For requests that complete when their peers say so. arm() calls Qp::on_completion_wanted if
+  // there are sleepers.
+  [[nodiscard]] CompletionDemand& demand() noexcept { return demand_; }
   // Returns the number of queued receive completions of `qp`.
   [[nodiscard]] int receives_of(const Qp& qp) const noexcept UDAPL_EXCLUDES(push_lock_);
   // Removes the completions of `qp`; the others keep their order.
@@ -77,6 +81,7 @@ class Cq final : public transport::Cq {
   enum Call : unsigned { kNotify, kOverflow };
   void deliver(unsigned call) noexcept;
   void break_qps() noexcept UDAPL_EXCLUDES(qps_lock_);
+  void wake_sleepers() noexcept UDAPL_EXCLUDES(qps_lock_);
 
   Reactor& reactor_;
   transport::CqSink& sink_;
@@ -91,7 +96,7 @@ class Cq final : public transport::Cq {
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   mutable SpinLock push_lock_ UDAPL_ACQUIRED_AFTER(lock);  // of the producers
   std::uint64_t depth_ UDAPL_GUARDED_BY(push_lock_);
-  bool armed_ UDAPL_GUARDED_BY(push_lock_) = false;
+  CompletionDemand demand_;  // `wanted`: armed; changed under push_lock_
   bool overflowed_ UDAPL_GUARDED_BY(push_lock_) = false;
 
   Mutex qps_lock_;  // outside all Qp locks

@@ -48,7 +48,7 @@ void Intake::stop() noexcept {
 // Does nothing while complete FPDUs are staged: continue_pass() will process those.
 Intake::Event Intake::on_ready(unsigned what) noexcept {
   if (unfinished_ || input_ == Input::kClosed) return Event::kNone;
-  if ((what & ~Link::kRoom) == 0) return Event::kNone;
+  if ((what & ~(Link::kRoom | Link::kPlaced)) == 0) return Event::kNone;
   if (reads()) return receive();
   if ((what & Link::kBroken) != 0) {
     if (peer_closed_) return Event::kPeerReset;

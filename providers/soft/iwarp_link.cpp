@@ -72,6 +72,7 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   if (stream_->receives_in_place()) receiver_.set_in_place();
   peer_reaches_ = stream_->peer_reaches();
   may_reach_ = peer_reaches_ != nullptr;
+  confirms_ = stream_->confirms();
   in_frames_ = stream_->most_frame() != 0 && sender_.builds_plainly();
   if (in_frames_) {
     most_short_send_ = stream_->most_frame();
@@ -185,7 +186,8 @@ unsigned IwarpLink::look() noexcept { return meaning(stream_->look()); }
 unsigned IwarpLink::meaning(std::uint32_t events) noexcept {
   unsigned what = 0;
   if ((events & EPOLLOUT) != 0) what |= kRoom;
-  if ((events & ~EPOLLOUT) != 0) what |= kInput;
+  if ((events & ~(EPOLLOUT | ByteStream::kPlaced)) != 0) what |= kInput;
+  if ((events & ByteStream::kPlaced) != 0) what |= kPlaced;
   if ((events & EPOLLRDHUP) != 0) what |= kPeerEnd;
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) what |= kBroken;
   return what;
@@ -246,9 +248,9 @@ bool IwarpLink::receive_short(iwarp::Inbound& inbound) noexcept {
   if (!in_place_ || !staging_.staged().empty()) return false;
   const std::size_t used = receiver_.feed_plain(stream_->only_input(), inbound);
   if (used == 0) return false;
-  stream_->drop(used);
+  stream_->drop(used, receiver_.placed());
   incoming_.bytes += used;
-  note_incoming();
+  note_state();
   return true;
 }
 
@@ -288,7 +290,7 @@ bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inboun
     work += left;
     if (used == 0) break;
     any = true;
-    stream_->drop(used);
+    stream_->drop(used, receiver_.placed());
     input.bytes = input.bytes.subspan(used);
     incoming_.bytes += used;
   }
@@ -330,6 +332,11 @@ void IwarpLink::drop_held() noexcept {
 }
 
 void IwarpLink::note_incoming() noexcept {
+  note_state();
+  stream_->placed(receiver_.placed());
+}
+
+void IwarpLink::note_state() noexcept {
   Incoming& in = incoming_;
   in.waits = receiver_.waits();
   in.full = receiver_.stalled();
@@ -339,7 +346,6 @@ void IwarpLink::note_incoming() noexcept {
   in.mid_frame = (in.staged != 0 || receiver_.opened()) && in.staged < receiver_.needed();
   in.mid_message = receiver_.mid_fpdu() || receiver_.mid_message();
   in.frames = receiver_.fpdus();
-  if (in.staged == 0 && !in.waits) stream_->delivered();
 }
 
 }  // namespace udapl::soft

@@ -72,6 +72,14 @@ class IwarpLink final : public Link {
     collect_returned();
     stream_->recall();
   }
+  [[nodiscard]] std::uint64_t peer_placed() const noexcept override {
+    return stream_->peer_placed();
+  }
+  [[nodiscard]] std::uint64_t answered() const noexcept override { return stream_->answered(); }
+  void await_placed(std::uint64_t position, CompletionDemand& demand) noexcept override {
+    stream_->await_placed(position, demand);
+  }
+  void completion_wanted() noexcept override { stream_->completion_wanted(); }
   [[nodiscard]] std::size_t unacknowledged() const noexcept override {
     return stream_->unacknowledged();
   }
@@ -108,6 +116,7 @@ class IwarpLink final : public Link {
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;
+  void note_state() noexcept;
   Received fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept;
   bool deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
                         std::size_t& work) noexcept;

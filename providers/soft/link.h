@@ -4,6 +4,7 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
+#include "providers/soft/completion_demand.h"
 #include "providers/soft/iwarp/inbound.h"
 #include "providers/soft/iwarp/rdmap.h"
 #include "providers/soft/iwarp/terminate.h"
@@ -46,7 +47,8 @@ class Link {
     kRoom = 1,     // more can be sent
     kInput = 2,    // there is input, or the end of the stream
     kPeerEnd = 4,  // the peer has closed; unread input may come before that
-    kBroken = 8    // always waited for
+    kBroken = 8,   // always waited for
+    kPlaced = 16   // see await_placed()
   };
   enum class Received : std::uint8_t {
     kMore,
@@ -147,6 +149,15 @@ class Link {
   // The same, at the end of the link. Afterwards the peer no longer reads the memory of messages,
   // and discards what it has read of incomplete ones.
   virtual void recall() noexcept {}
+  // Whether the peer reports what it has placed. Then peer_placed() is the position in the outgoing
+  // stream up to which it has carried out everything, and answered() the same as of the last
+  // message received. kPlaced is pending once the awaited position has been reached (0: none), but
+  // no thread is woken for it while no completion is wanted: call completion_wanted() once one is.
+  [[nodiscard]] bool confirms() const noexcept { return confirms_; }
+  [[nodiscard]] virtual std::uint64_t peer_placed() const noexcept { return 0; }
+  [[nodiscard]] virtual std::uint64_t answered() const noexcept { return 0; }
+  virtual void await_placed(std::uint64_t, CompletionDemand&) noexcept {}
+  virtual void completion_wanted() noexcept {}
   // Whether what is built refers to the memory of messages.
   [[nodiscard]] bool refers() const noexcept { return refers_; }
   // Bytes that the peer's host has not acknowledged.
@@ -219,6 +230,7 @@ class Link {
   std::uint64_t lent_ = 0;
   bool refers_ = false;
   bool may_reach_ = false;
+  bool confirms_ = false;
   std::size_t most_short_send_ = 0;
   std::size_t most_short_write_ = 0;
   const std::atomic<std::uint32_t>* peer_reaches_ = nullptr;  // lives as long as the link

@@ -217,6 +217,11 @@ iwarp::MpaConfig Qp::mpa_config() const noexcept {
   return queue_.depths();
 }
 
+void Qp::on_completion_wanted() noexcept {
+  const QpGuard guard(lock_);
+  if (shared_.link != nullptr) shared_.link->completion_wanted();
+}
+
 void Qp::on_cq_overflow() noexcept {
   const QpGuard guard(lock_);
   if (!connection_.connected()) return;

@@ -83,6 +83,7 @@ class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
 
   // Called by a Cq, without locks, when a completion queue that this QP fills has overflowed.
   void on_cq_overflow() noexcept UDAPL_EXCLUDES(qp_locked);
+  void on_completion_wanted() noexcept UDAPL_EXCLUDES(qp_locked);
 
  private:
   Status exchange_resources(const transport::QpInit& init, Cq*& recv_cq, Cq*& request_cq)

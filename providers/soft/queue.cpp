@@ -109,7 +109,7 @@ void Queue::set_mode(const QueueMode& mode) noexcept {
 }
 
 bool Queue::drained() const noexcept {
-  return requests.empty() && responder_.empty() && shared_.link->all_sent();
+  return requests.drained() && responder_.empty() && shared_.link->all_sent();
 }
 
 void Queue::stop() noexcept {
@@ -147,7 +147,7 @@ bool Queue::send_now() noexcept {
 // is left to send, or sending has failed.
 bool Queue::send_short() noexcept {
   Link& link = *shared_.link;
-  if (controls_ != 0 || current_ != Current::kNone || blocked_ || delayed_ack_ ||
+  if (controls_ != 0 || current_ != Current::kNone || blocked_ || requests.asks_for_placement() ||
       responder_.owes() || !link.all_sent())
     return false;
   bool any = false;
@@ -286,6 +286,7 @@ void Queue::end_message(std::uint64_t end) noexcept {
 void Queue::terminated(const iwarp::Terminate& reason) {
   UDAPL_TRACE(kNormal, "QP %p: the peer sent Terminate: %s", static_cast<const void*>(&shared_.qp),
               iwarp::name(reason.code));
+  requests.collect_placed();  // those are not to blame
   requests.blame(reason, current_ == Current::kRequest);
   shared_.fault.raise({BreakReason::kRemoteFault, iwarp::name(reason.code)});
 }

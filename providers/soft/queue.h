@@ -169,13 +169,14 @@ class Queue final : public iwarp::Inbound {
   static constexpr std::uint64_t kGatheredRequests = 64;
   static constexpr std::uint64_t kGatheredBytes = 64 * 1024;
 
-  // Makes sure that an answer is not seen before the completion of the Send that it answers.
+  // Makes sure that an answer is not seen before the completion of the request that it answers.
   void complete_returned() noexcept UDAPL_REQUIRES(qp_locked) {
-    if (!shared_.link->waits_for_loans()) [[likely]]
-      return;
-    shared_.link->collect_returned();
-    requests.sent(shared_.link->sent());
-    responder_.sent(shared_.link->sent());
+    if (shared_.link->waits_for_loans()) [[unlikely]] {
+      shared_.link->collect_returned();
+      requests.sent(shared_.link->sent());
+      responder_.sent(shared_.link->sent());
+    }
+    requests.collect_answered();
   }
   [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
   void fill(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);

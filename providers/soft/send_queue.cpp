@@ -54,11 +54,20 @@ void SendQueue::clear() noexcept {
   reads_in_flight_ = 0;
   opening_read_in_flight_ = placement_read_in_flight_ = false;
   asked_ = acknowledged_ = 0;
+  placed_ = unplaced_end_ = released_end_ = awaited_ = confirmed_ = 0;
 }
 
+// An RDMA Write is not reported as done before the peer has placed it, if the link can tell: the
+// consumer may announce it over another connection (docs/adr/0039).
 void SendQueue::start(std::uint32_t ord) noexcept {
+  constexpr auto bit = [](RequestKind kind) { return 1U << static_cast<unsigned>(kind); };
+  constexpr unsigned kWrites = bit(RequestKind::kWrite) | bit(RequestKind::kWriteImmediate);
   read_stag_ = shared_.memory.ephemeral_stag();
   ord_ = ord;
+  const bool confirms = shared_.link->confirms();
+  asks_for_placement_ = delayed_ack_ && !confirms;
+  kinds_placed_ = static_cast<std::uint8_t>((confirms || delayed_ack_ ? kWrites : 0) |
+                                            (delayed_ack_ ? bit(RequestKind::kSend) : 0));
 }
 
 // ---- posting ------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ class Cq;
 // under the lock of the Qp. Owned by a Queue.
 //
 // send_queue.cpp: posting and starting. send_queue_at_once.cpp: requests that are done at once.
-// send_queue_done.cpp: answers and completions.
+// send_queue_placed.cpp: requests that the peer has placed. send_queue_done.cpp: answers and
+// completions.
 class SendQueue {
  public:
   // Throws std::bad_alloc.
@@ -80,13 +81,31 @@ class SendQueue {
   [[nodiscard]] bool execute_binds(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Called when the link has sent everything up to `end`.
   void sent(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
+  // Completes what the link has confirmed meanwhile (Link::confirms), or with its last input.
+  void collect_placed() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (some_unplaced()) [[unlikely]]
+      placed(shared_.link->peer_placed());
+  }
+  void collect_answered() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (some_unplaced()) [[unlikely]]
+      placed(shared_.link->answered());
+  }
+  // Whether everything was sent and answered; some of it may not be confirmed yet.
+  [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return requests_.empty() ||
+           (some_unplaced() && sent_ == requests_.tail() && reads_in_flight_ == 0);
+  }
   [[nodiscard]] bool pin_unsent(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_current(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked) {
     return pin(built_, pins);
   }
 
   // Reads without a request of the consumer: the one that opens a connection, and, with delayed
-  // acknowledgement (docs/adr/0013), one whose answer confirms what has been placed.
+  // acknowledgement over a link that does not confirm (docs/adr/0013), one whose answer confirms
+  // what has been placed.
+  [[nodiscard]] bool asks_for_placement() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return asks_for_placement_;
+  }
   [[nodiscard]] bool placement_due() noexcept UDAPL_REQUIRES(qp_locked);
   void opening_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
   void placement_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
@@ -136,7 +155,18 @@ class SendQueue {
   void fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool placement_is_next() noexcept UDAPL_REQUIRES(qp_locked);
-  void placed() noexcept UDAPL_REQUIRES(qp_locked);
+  void placement_read_done() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool waits_for_placement(const Request& request) const noexcept
+      UDAPL_REQUIRES(qp_locked) {
+    return (kinds_placed_ >> static_cast<unsigned>(request.kind) & 1U) != 0;
+  }
+  [[nodiscard]] bool some_unplaced() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return unplaced_end_ > placed_;
+  }
+  void placed(std::uint64_t position) noexcept UDAPL_REQUIRES(qp_locked);
+  void await_placed(std::uint64_t position) noexcept UDAPL_REQUIRES(qp_locked);
+  void await_next_seen() noexcept UDAPL_REQUIRES(qp_locked);
+  void release_unseen() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Request* oldest_unanswered() noexcept UDAPL_REQUIRES(qp_locked);
   void answered(Request& request) noexcept UDAPL_REQUIRES(qp_locked);
   void report_done() noexcept UDAPL_REQUIRES(qp_locked);
@@ -158,8 +188,21 @@ class SendQueue {
   std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t read_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sink of all our Reads
   bool opening_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
-  // Delayed acknowledgement: requests before acknowledged_ are placed; those before asked_ are
-  // placed once the Read in flight is answered.
+  // The kinds of requests (a bit for each) that are done when the peer has placed their data, not
+  // when they are sent.
+  std::uint8_t kinds_placed_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  // If the link confirms, positions in the outgoing stream: everything before placed_ is confirmed;
+  // the last request that waits for that ends at unplaced_end_, the last one that was released
+  // nevertheless at released_end_; the next completion that the consumer sees needs awaited_ (0:
+  // none is due). The requests before confirmed_ are done.
+  std::uint64_t placed_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t unplaced_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t released_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t awaited_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t confirmed_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  // If it does not: requests before acknowledged_ are placed; those before asked_ are placed once
+  // the Read in flight is answered.
+  bool asks_for_placement_ UDAPL_GUARDED_BY(qp_locked) = false;
   bool placement_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
   std::uint64_t asked_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t acknowledged_ UDAPL_GUARDED_BY(qp_locked) = 0;

@@ -19,50 +19,6 @@ void SendQueue::fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) n
                       iwarp::make_terminate(TerminateCode::kRdmapLocalCatastrophic));
 }
 
-// ---- delayed acknowledgement --------------------------------------------------------------------
-
-// Returns whether to send a Read whose answer confirms that everything sent before it is placed.
-// Only one such Read is in flight at a time; many requests share it.
-bool SendQueue::placement_due() noexcept {
-  if (!delayed_ack_ || placement_read_in_flight_ || reads_in_flight_ >= std::max(ord_, 1U))
-    return false;
-  if (built_ - acknowledged_ < kUnacknowledged && startable()) return false;
-  acknowledged_ = std::max(acknowledged_, requests_.head());
-  while (acknowledged_ != built_ && (expects_response(requests_.at(acknowledged_).kind) ||
-                                     requests_.at(acknowledged_).kind == RequestKind::kBind))
-    ++acknowledged_;
-  return acknowledged_ != built_;
-}
-
-// Returns whether the next answer of the peer is the one to that Read.
-bool SendQueue::placement_is_next() noexcept {
-  if (!placement_read_in_flight_) return false;
-  const Request* const request = oldest_unanswered();
-  return request == nullptr || unanswered_ >= asked_;
-}
-
-void SendQueue::placed() noexcept {
-  placement_read_in_flight_ = false;
-  --reads_in_flight_;
-  for (std::uint64_t i = std::max(acknowledged_, requests_.head()); i != asked_; ++i) {
-    Request& request = requests_.at(i);
-    if (!expects_response(request.kind)) request.done = true;
-  }
-  acknowledged_ = asked_;
-  report_done();
-}
-
-void SendQueue::opening_read_begun() noexcept {
-  opening_read_in_flight_ = true;
-  ++reads_in_flight_;
-}
-
-void SendQueue::placement_read_begun() noexcept {
-  placement_read_in_flight_ = true;
-  asked_ = built_;
-  ++reads_in_flight_;
-}
-
 // ---- completions --------------------------------------------------------------------------------
 
 // The memory of a Send or Write that was sent may be reused, so the request is done, unless it has
@@ -70,16 +26,25 @@ void SendQueue::placement_read_begun() noexcept {
 void SendQueue::sent(std::uint64_t end) noexcept {
   while (sent_ != built_ && requests_.at(sent_).end <= end) {
     Request& request = requests_.at(sent_++);
-    if (!expects_response(request.kind) && (!delayed_ack_ || request.kind == RequestKind::kBind))
-      request.done = true;
+    if (!waits_for_placement(request) || request.end <= placed_) {
+      if (!expects_response(request.kind)) request.done = true;
+    } else if (!request.done && !asks_for_placement_) {
+      unplaced_end_ = request.end;
+    }
+    if (some_unplaced() && awaited_ == 0 && cq_ != nullptr && is_seen(request))
+      await_placed(unplaced_end_);
   }
+  if (some_unplaced() && requests_.size() > requests_.depth() / 2) release_unseen();
   report_done();
 }
 
 // Reports completions in posted order: a request that is done waits for earlier ones that are not.
 void SendQueue::report_done() noexcept {
   while (requests_.head() != sent_ && requests_.at(requests_.head()).done) {
-    report(requests_.at(requests_.head()), DAT_DTO_SUCCESS);
+    const Request& request = requests_.at(requests_.head());
+    if (released_end_ > placed_ && is_seen(request)) [[unlikely]]
+      return;
+    report(request, DAT_DTO_SUCCESS);
     requests_.pop();
   }
 }
@@ -100,6 +65,7 @@ void SendQueue::report(const Request& request, DAT_DTO_COMPLETION_STATUS status)
 // A request that has failed is reported with its own status, all others as flushed: nothing
 // succeeds after a failure (udapl-semantics 3.4).
 void SendQueue::flush() noexcept {
+  unplaced_end_ = placed_;
   for (; !requests_.empty(); requests_.pop()) {
     const Request& request = requests_.at(requests_.head());
     if (request.kind == RequestKind::kBind && requests_.head() >= built_)
@@ -228,7 +194,7 @@ void SendQueue::read_done() noexcept {
     --reads_in_flight_;
     return;
   }
-  if (placement_is_next()) return placed();
+  if (placement_is_next()) return placement_read_done();
   answered(requests_.at(unanswered_));
 }
 

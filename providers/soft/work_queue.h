@@ -111,6 +111,11 @@ struct Request {
   std::byte copy[kMostCopied];
 };
 
+// Whether the consumer sees the completion of this request even if it succeeds.
+constexpr bool is_seen(const Request& request) noexcept {
+  return (request.flags & (transport::kSignalled | transport::kUnseen)) == transport::kSignalled;
+}
+
 // A posted receive.
 struct Receive {
   transport::WorkId id;

@@ -4,6 +4,7 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
+#include "providers/soft/completion_demand.h"
 #include "providers/soft/iwarp/tx_batch.h"
 #include "providers/soft/reach.h"
 
@@ -81,19 +82,31 @@ class ByteStream {
   }
   [[nodiscard]] virtual bool receives_in_place() const noexcept { return false; }
   // The contiguous input, in place; the peer may still write there. Empty if there is none, or if
-  // only receive() can read it. drop() consumes its first bytes.
+  // only receive() can read it. drop() consumes its first bytes, and includes placed().
   struct Input {
     std::span<const std::byte> bytes;
     bool lent_follows = false;  // the bytes that follow are lent: receive() them in place
   };
   [[nodiscard]] virtual Input input() noexcept { return {}; }
-  virtual void drop(std::size_t) noexcept {}
+  virtual void drop(std::size_t, [[maybe_unused]] std::uint64_t placed) noexcept {}
   // Like input(), but empty if anything else is pending as well; look() then returns what.
   [[nodiscard]] virtual std::span<const std::byte> only_input() noexcept { return {}; }
   // Whether input() cannot grow before some of it is consumed by drop() or receive().
   [[nodiscard]] virtual bool cut() const noexcept { return false; }
-  // Called when everything received has been processed.
-  virtual void delivered() noexcept {}
+  // Called when everything received up to this position, in bytes since the beginning, has been
+  // processed.
+  virtual void placed(std::uint64_t) noexcept {}
+  // Whether the peer reports that in turn. Then peer_placed() is the position up to which it has
+  // processed what was sent, answered() the same as of the input that was seen last, which costs
+  // less. After await_placed(position) look() and ready() return kPlaced once that position has
+  // been processed (0: never).
+  static constexpr std::uint32_t kPlaced = 1U << 20;  // not an event of epoll
+  [[nodiscard]] virtual bool confirms() const noexcept { return false; }
+  [[nodiscard]] virtual std::uint64_t peer_placed() const noexcept { return 0; }
+  [[nodiscard]] virtual std::uint64_t answered() const noexcept { return 0; }
+  // While no completion is wanted, the stream may sleep through that: call completion_wanted().
+  virtual void await_placed(std::uint64_t, CompletionDemand&) noexcept {}
+  virtual void completion_wanted() noexcept {}
   // See Link. Only for rings.
   [[nodiscard]] virtual bool reach(const Reach&, std::span<const iwarp::IoSpan>) noexcept {
     return false;

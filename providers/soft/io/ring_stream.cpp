@@ -45,12 +45,14 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
 
 // What was sent remains readable for the peer, however long that takes.
 RingStream::~RingStream() {
+  sleep_unawares(false);
   timer_.stop();
   idle_timer_.stop();
   if (!rings_.valid()) return;
   if (handler_ != nullptr) {
     reactor_.unwatch(rings_.bell(), *handler_);
     handler_->sign.watch(nullptr);
+    handler_->sign.also(nullptr, 0);
   }
   if (aborts_) finish(shm::RingEnd::kReset);
   recall();
@@ -114,6 +116,48 @@ void RingStream::set_events(std::uint32_t events) noexcept {
   if (rests_ && !rest()) reactor_.request_call(*handler_);
 }
 
+// ---- the peer's confirmation of what it has placed ----------------------------------------------
+
+void RingStream::await_placed(std::uint64_t position, CompletionDemand& demand) noexcept {
+  if (awaited_ != 0 && answered() >= awaited_) habit_.came_with_answer();
+  sleep_unawares(false);
+  awaited_ = position;
+  demand_ = &demand;
+  if (handler_ == nullptr) return;
+  show_placed(position != 0 && habit_.looks());
+  if (position != 0 && rests_ && !rest_until_placed()) reactor_.request_call(*handler_);
+}
+
+void RingStream::completion_wanted() noexcept {
+  if (unaware_ && !rest_until_placed()) reactor_.request_call(*handler_);
+}
+
+// If nobody waits for the completion, the bell would only wake the service thread, which takes the
+// processor from those that poll: their polls look for the confirmation. Returns false if it has
+// arrived and is wanted.
+bool RingStream::rest_until_placed() noexcept {
+  if (awaited_ == 0) return true;
+  sleep_unawares(true);
+  if (!demand_->wanted.load(std::memory_order_seq_cst)) {
+    show_placed(true);
+    reactor_.call_when_polled(*handler_);
+    return true;
+  }
+  sleep_unawares(false);
+  return writer_.may_sleep_until(awaited_);
+}
+
+void RingStream::sleep_unawares(bool on) noexcept {
+  if (on == unaware_) return;
+  unaware_ = on;
+  demand_->sleepers.fetch_add(on ? 1U : ~0U, std::memory_order_seq_cst);
+}
+
+// Whether polls look for the confirmation.
+void RingStream::show_placed(bool on) noexcept {
+  handler_->sign.also(on ? &writer_.delivered_word() : nullptr, awaited_);
+}
+
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
   stay_awake();
   if (reported != 0) drain_bell();
@@ -121,14 +165,19 @@ std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
 }
 
 std::uint32_t RingStream::look() noexcept {
+  std::uint32_t placed = 0;
+  if (awaited_ != 0 && peer_placed() >= awaited_) {
+    placed = kPlaced;
+    if (answered() < awaited_) habit_.came_alone();
+  }
   if (only_input_matters()) [[likely]]
-    return has_input() ? std::uint32_t{EPOLLIN} : 0U;
+    return has_input() ? placed | EPOLLIN : placed;
   if (rests_) stay_awake();
   if (due_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (due(kPeerOverdue)) check_peer();
     if (due(kMaybeIdle)) release_pages();
   }
-  std::uint32_t now = 0;
+  std::uint32_t now = placed;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
   if (lender_.needs_collect()) now |= EPOLLOUT;  // awaited or not
@@ -149,6 +198,7 @@ void RingStream::show_sign() noexcept {
 
 void RingStream::stay_awake() noexcept {
   if (!std::exchange(rests_, false)) return;
+  sleep_unawares(false);
   reader_.stay_awake();
   writer_.stay_awake();
 }
@@ -160,9 +210,10 @@ bool RingStream::rest() noexcept {
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
   const bool room = !wants(EPOLLOUT) || writer_.may_sleep();
+  const bool unplaced = rest_until_placed();
   // The return of a loan causes no wake-up, so loans are copied before this side sleeps.
   if (lender_.any()) lender_.call_in();
-  if (input && end && room && !lender_.any()) return true;
+  if (input && end && room && unplaced && !lender_.any()) return true;
   stay_awake();
   return false;
 }
@@ -174,7 +225,7 @@ bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) 
   const std::uint32_t right = what.write ? kRemoteWrite : kRemoteRead;
   const shm::PeerMemory::Access access{what.write, what.stag, what.to, what.length, right};
   if (!direct_ || !peer_memory_.suits(access, writer_.reader_sleeps()) || peer_gone_ ||
-      !writer_.all_delivered())
+      writer_.delivered() != put_)
     return false;
   std::array<iovec, kMostPieces> pieces;
   if (local.size() > pieces.size()) return false;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "providers/soft/io/byte_stream.h"
+#include "providers/soft/io/confirmation_habit.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/shm/rings.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -52,11 +54,24 @@ class RingStream final : public ByteStream {
   IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
   [[nodiscard]] Input input() noexcept override;
   [[nodiscard]] std::span<const std::byte> only_input() noexcept override;
-  void drop(std::size_t bytes) noexcept override;
+  void drop(std::size_t bytes, std::uint64_t placed) noexcept override;
   [[nodiscard]] bool cut() const noexcept override {
     return peer_gone_ || lent_follows_ || reader_.cut();
   }
-  void delivered() noexcept override { reader_.delivered(); }
+  void placed(std::uint64_t position) noexcept override {
+    writer_.acknowledge(position);
+    if (reader_.delivered(position)) ring_bell();
+  }
+  [[nodiscard]] bool confirms() const noexcept override { return true; }
+  // A peer that lies only deceives itself, but it cannot confirm what was not sent.
+  [[nodiscard]] std::uint64_t peer_placed() const noexcept override {
+    return std::min(writer_.delivered(), put_);
+  }
+  [[nodiscard]] std::uint64_t answered() const noexcept override {
+    return std::min(reader_.acknowledged(), put_);
+  }
+  void await_placed(std::uint64_t position, CompletionDemand& demand) noexcept override;
+  void completion_wanted() noexcept override;
   [[nodiscard]] bool reach(const Reach& what,
                            std::span<const iwarp::IoSpan> local) noexcept override;
   [[nodiscard]] const std::atomic<std::uint32_t>* peer_reaches() const noexcept override {
@@ -90,6 +105,9 @@ class RingStream final : public ByteStream {
   void drain_bell() noexcept;
   void finish(shm::RingEnd how) noexcept;
   void stay_awake() noexcept;
+  [[nodiscard]] bool rest_until_placed() noexcept;
+  void sleep_unawares(bool on) noexcept;
+  void show_placed(bool on) noexcept;
   void show_sign() noexcept;
   void watch_peer() noexcept;
   void check_peer() noexcept;
@@ -128,10 +146,14 @@ class RingStream final : public ByteStream {
   bool lost_ = false;  // ... without having read all that we sent
   bool finished_ = false;
   bool aborts_ = false;
-  bool asked_ = false;          // ask_for_loans() was called
-  bool lent_follows_ = false;   // behind input()
-  std::uint64_t put_ = 0;       // bytes of the stream that were written or lent
-  std::uint64_t sent_ = 0;      // ... and whose memory may be reused
+  bool asked_ = false;                  // ask_for_loans() was called
+  bool lent_follows_ = false;           // behind input()
+  std::uint64_t put_ = 0;               // bytes of the stream that were written or lent
+  std::uint64_t sent_ = 0;              // ... and whose memory may be reused
+  std::uint64_t awaited_ = 0;           // see await_placed()
+  CompletionDemand* demand_ = nullptr;  // of the completion that depends on it
+  bool unaware_ = false;                // sleeps, and is not woken when it is reached
+  ConfirmationHabit habit_;
   std::uint64_t taken_ = 0;     // bytes the peer had read when timer_ was started
   std::uint64_t release_at_;    // value of put_ at which watch_pages() is due
   std::uint64_t put_then_ = 0;  // value of put_ when idle_timer_ was started

@@ -173,8 +173,9 @@ bool RingStream::has_input() noexcept {
   return borrower_.ready();
 }
 
-void RingStream::drop(std::size_t bytes) noexcept {
-  if (reader_.drop(bytes)) ring_bell();
+void RingStream::drop(std::size_t bytes, std::uint64_t placed) noexcept {
+  writer_.acknowledge(placed);
+  if (reader_.drop(bytes, placed)) ring_bell();
   if (handler_ == nullptr) return;
   handler_->sign.seen(reader_.position());
   handler_->sign.next_at(reader_.next());

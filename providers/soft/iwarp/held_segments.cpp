@@ -13,6 +13,7 @@ constexpr std::size_t kUsualChunk = 65536;
 
 // Precedes each ULPDU in a chunk.
 struct Record {
+  std::uint64_t position;
   std::uint16_t length;
   bool first;
 };
@@ -43,8 +44,8 @@ bool HeldSegments::add_chunk(std::size_t size) noexcept {
 }
 
 bool HeldSegments::push(std::span<const std::byte> front, std::span<const std::byte> rest,
-                        bool first) noexcept {
-  const Record record{static_cast<std::uint16_t>(front.size() + rest.size()), first};
+                        bool first, std::uint64_t position) noexcept {
+  const Record record{position, static_cast<std::uint16_t>(front.size() + rest.size()), first};
   const std::size_t size = sizeof record + record.length;
   if (!fits_newest(size) && !add_chunk(chunk_size(size))) return false;
   std::byte* const to = newest_->bytes.get() + newest_->end;
@@ -59,7 +60,7 @@ HeldSegments::Held HeldSegments::front() const noexcept {
   const std::byte* const from = oldest_->bytes.get() + oldest_->begin;
   Record record;
   std::memcpy(&record, from, sizeof record);
-  return {from + sizeof record, record.length, record.first};
+  return {from + sizeof record, record.length, record.first, record.position};
 }
 
 void HeldSegments::pop() noexcept {

@@ -19,8 +19,9 @@ class HeldSegments {
 
   struct Held {
     const std::byte* ulpdu;
-    std::uint16_t length;  // of the ULPDU
-    bool first;            // segment of its message
+    std::uint16_t length;    // of the ULPDU
+    bool first;              // segment of its message
+    std::uint64_t position;  // in the stream
   };
 
   HeldSegments() noexcept = default;
@@ -34,7 +35,7 @@ class HeldSegments {
   // Appends a copy of a ULPDU that is given in two parts. Returns false if out of memory. REQUIRES:
   // has_room() for the sum of both.
   [[nodiscard]] bool push(std::span<const std::byte> front, std::span<const std::byte> rest,
-                          bool first) noexcept;
+                          bool first, std::uint64_t position) noexcept;
   // Returns the oldest segment, whose bytes remain valid until pop(). REQUIRES: !empty().
   Held front() const noexcept;
   void pop() noexcept;

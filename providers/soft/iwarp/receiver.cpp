@@ -172,6 +172,7 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
       ++fpdus_;
       note_size(plain);
       used += plain;
+      consumed_ += plain;
       work -= std::min(work, plain + kFpduWork);
       continue;
     }
@@ -192,6 +193,7 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
           !open(front.data() + kFpduLengthSize, available - kFpduLengthSize, length, inbound))
         break;
       used += fpdu_size(length) - open_ - trailer_;
+      consumed_ += fpdu_size(length) - open_ - trailer_;
       continue;
     }
     if (crc_ && !crc_good(fpdu, total)) {
@@ -208,11 +210,12 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
     ++fpdus_;
     note_size(total);
     used += total;
+    consumed_ += total;
     work -= std::min(work, total + kFpduWork);
   }
   if (state_ != State::kOpen) {
     used = staged.size();
-    held_.clear();
+    discard_held();
   }
   left_over_ = staged.size() - used;
   return used;
@@ -227,6 +230,7 @@ std::size_t Receiver::feed_plain(std::span<const std::byte> staged, Inbound& inb
       left_over_ = 0;
       return staged.size();
     }
+    consumed_ += plain;
     ++fpdus_;
     note_size(plain);
   }

@@ -102,7 +102,7 @@ class Receiver {
   // Fails the waiting message for lack of a receive. REQUIRES: waits().
   void refuse_held() noexcept;
   void drop_held() noexcept {
-    held_.clear();
+    discard_held();
     stalled_ = false;
   }
   bool waits() const noexcept { return !held_.empty(); }
@@ -127,6 +127,12 @@ class Receiver {
   // The size of the incomplete FPDU, as far as known: the staging buffer must hold this much before
   // feed() can make progress. Always in 2..kMaxFpduSize.
   std::size_t needed() const noexcept { return needed_; }
+
+  // The position in the stream up to which everything has been carried out: excludes what is held
+  // back, the message that has failed, and everything behind those.
+  std::uint64_t placed() const noexcept {
+    return held_.empty() ? consumed_ : held_.front().position;
+  }
 
   // FPDUs accepted so far. > 0 means that the peer has received our Reply (MPA start-up; the first
   // FPDU is the RTR message if one was agreed).
@@ -178,6 +184,10 @@ class Receiver {
   bool accept(const Segment& s, Verdict verdict) noexcept;
   void fail(const Segment& s, TerminateCode code) noexcept;
   void note_size(std::size_t total) noexcept;
+  void discard_held() noexcept {
+    consumed_ = placed();
+    held_.clear();
+  }
 
   const void* owner_;
   bool crc_;
@@ -185,6 +195,7 @@ class Receiver {
   std::size_t left_over_ = 0;
   std::size_t needed_ = kFpduLengthSize;
   std::uint64_t fpdus_ = 0;
+  std::uint64_t consumed_ = 0;  // bytes, up to the end of what was accepted
   std::uint32_t next_msn_[kQueueCount] = {1, 1, 1, 1};
   TaggedMessage tagged_;
   UntaggedMessage untagged_;

@@ -22,8 +22,8 @@ bool Receiver::deliver_in_order(const Segment& s, bool first, Inbound& inbound) 
 
 bool Receiver::hold(const Segment& s, bool first) noexcept {
   const std::size_t front = std::min<std::size_t>(s.length, kMaxFront);
-  if (held_.push({s.front, front}, {s.payload + (front - s.header_size()), s.length - front},
-                 first))
+  if (held_.push({s.front, front}, {s.payload + (front - s.header_size()), s.length - front}, first,
+                 consumed_))
     return true;
   UDAPL_TRACE(kError, "EP %p: no memory to hold a message back", owner_);
   return accept(s, Verdict::kCatastrophic);
@@ -35,17 +35,19 @@ bool Receiver::release(Inbound& inbound) noexcept {
     const HeldSegments::Held held = held_.front();
     const Segment s = Segment::of(held.ulpdu, held.ulpdu, held.length);
     if (deliver(s, held.first, inbound) == Delivery::kWaits) break;
-    held_.pop();
+    if (state_ != State::kOpen)
+      discard_held();
+    else
+      held_.pop();
     moved = true;
   }
-  if (state_ != State::kOpen) held_.clear();
   return moved;
 }
 
 void Receiver::refuse_held() noexcept {
   const HeldSegments::Held held = held_.front();
   accept(Segment::of(held.ulpdu, held.ulpdu, held.length), Verdict::kNoBuffer);
-  held_.clear();
+  discard_held();
 }
 
 Receiver::Delivery Receiver::delivered(const Segment& s, Verdict verdict) noexcept {

@@ -74,7 +74,9 @@ bool Receiver::put(Inbound& inbound, Payload& payload) noexcept {
 // An Inbound that has provided memory for a segment once does not return kWait for the rest of it.
 // If no byte could be placed nevertheless, the rest is staged.
 void Receiver::fill(Inbound& inbound, Payload& payload) noexcept {
+  const std::uint16_t before = open_;
   if (!put(inbound, payload)) scattered_ = true;
+  consumed_ += before - open_;
 }
 
 // Consumes staged bytes of the opened segment and returns their number. If open_ is 0 afterwards,
@@ -102,6 +104,7 @@ std::size_t Receiver::close(std::span<const std::byte> staged, Inbound& inbound,
   process(s, inbound);
   if (state_ == State::kFailed) return used;
   used += std::size_t{open_} + trailer_;
+  consumed_ += std::size_t{open_} + trailer_;
   open_ = 0;
   ++fpdus_;
   large_ = kLargeAhead;

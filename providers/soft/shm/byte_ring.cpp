@@ -8,7 +8,8 @@
 
 // No wake-up is lost: a side that publishes stores its index and then reads whether the other
 // sleeps; a side that goes to sleep stores that and then reads the index. All four accesses are
-// sequentially consistent, so at least one of the two sees the other's store.
+// sequentially consistent, so at least one of the two sees the other's store. `delivered` may be
+// stored before `tail` instead, whose store is; so a writer that awaits it reads `tail` first.
 
 namespace udapl::soft::shm {
 
@@ -33,6 +34,10 @@ void prefetch_for_write(const void* line) noexcept {
   __builtin_prefetch(line, 1);
 #endif
 }
+
+// Values of writer_sleeps, may be or-ed.
+constexpr std::uint32_t kAwaitsRoom = 1;
+constexpr std::uint32_t kAwaitsDelivery = 2;
 
 // Returns whether the other side sleeps, and clears the flag so that it is woken once.
 bool clear_sleep_flag(std::atomic<std::uint32_t>& sleeps) noexcept {
@@ -115,6 +120,7 @@ void RingWriter::show_latest() noexcept {
 
 bool RingWriter::publish() noexcept {
   show_latest();
+  control_.acknowledged.store(acknowledged_, std::memory_order_release);
   shown_ = head_;
   control_.head.store(head_, std::memory_order_seq_cst);
   return clear_sleep_flag(control_.reader_sleeps);
@@ -133,11 +139,20 @@ bool RingWriter::finish(RingEnd how) noexcept {
 }
 
 bool RingWriter::may_sleep() noexcept {
-  control_.writer_sleeps.store(1, std::memory_order_seq_cst);
+  control_.writer_sleeps.fetch_or(kAwaitsRoom, std::memory_order_seq_cst);
   if (look() && room() == 0) {
     request_larger_window();
     return true;
   }
+  stay_awake();
+  return false;
+}
+
+bool RingWriter::may_sleep_until(std::uint64_t position) noexcept {
+  control_.awaited.store(position, std::memory_order_relaxed);
+  control_.writer_sleeps.fetch_or(kAwaitsDelivery, std::memory_order_seq_cst);
+  look();
+  if (control_.delivered.load(std::memory_order_seq_cst) < position) return true;
   stay_awake();
   return false;
 }
@@ -234,7 +249,7 @@ RingMoved RingReader::read(std::span<std::byte> room) noexcept {
     room = room.subspan(take_from_porch(room));
   if (head_ != tail_ && !take_from_window(room)) return {RingMoved::kBroken, false, 0};
   control_.tail.store(tail_, std::memory_order_seq_cst);
-  return {RingMoved::kDone, clear_sleep_flag(control_.writer_sleeps), tail_ - before};
+  return {RingMoved::kDone, wakes_writer(), tail_ - before};
 }
 
 std::size_t RingReader::take_from_porch(std::span<std::byte> room) noexcept {
@@ -283,11 +298,28 @@ std::span<const std::byte> RingReader::input() noexcept {
   return window.subspan(at, piece_);
 }
 
-bool RingReader::drop(std::size_t bytes) noexcept {
+bool RingReader::drop(std::size_t bytes, std::uint64_t delivered) noexcept {
   tail_ += bytes;
   piece_ -= bytes;
+  delivered_ = delivered;
+  control_.delivered.store(delivered, std::memory_order_release);
   control_.tail.store(tail_, std::memory_order_seq_cst);
-  return clear_sleep_flag(control_.writer_sleeps);
+  return wakes_writer();
+}
+
+bool RingReader::publish_delivered(std::uint64_t position) noexcept {
+  delivered_ = position;
+  control_.delivered.store(position, std::memory_order_seq_cst);
+  return wakes_writer();
+}
+
+bool RingReader::wakes_writer() noexcept {
+  const std::uint32_t sleeps = control_.writer_sleeps.load(std::memory_order_seq_cst);
+  if (sleeps == 0) [[likely]]
+    return false;
+  const bool awaits_more =
+      sleeps == kAwaitsDelivery && delivered_ < control_.awaited.load(std::memory_order_relaxed);
+  return !awaits_more && control_.writer_sleeps.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 bool RingReader::cut() const noexcept {

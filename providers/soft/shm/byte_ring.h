@@ -25,7 +25,7 @@ namespace udapl::soft::shm {
 // A few bytes that are published together are also stored beside the index, so that a waiting
 // reader gets them with one cache line.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
-inline constexpr std::size_t kLatestWords = 6;
+inline constexpr std::size_t kLatestWords = 5;
 
 // How a stream ends, after its last byte.
 enum class RingEnd : std::uint32_t {
@@ -41,17 +41,22 @@ struct RingControl {
   // valid index.
   std::atomic<std::uint64_t> latest_from;
   std::array<std::atomic<std::uint64_t>, kLatestWords> latest;
+  // `delivered` of the other direction when `head` was stored.
+  std::atomic<std::uint64_t> acknowledged;
   // Written by the writer, rarely.
   alignas(kLineSize / 2) std::atomic<std::uint64_t> base;  // the index at the window's beginning
   std::atomic<std::uint32_t> window;                       // its size, a power of two
   std::atomic<std::uint32_t> end;                          // a RingEnd: nothing follows `head`
   // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
-  std::atomic<std::uint64_t> delivered;                // bytes read and processed
+  // Bytes of the stream that were processed; those that did not pass through the ring count, too.
+  std::atomic<std::uint64_t> delivered;
   // Set by the side that goes to sleep, cleared by the other. Read with every message, rarely
   // written.
-  alignas(kLineSize) std::atomic<std::uint32_t> writer_sleeps;  // 1: ring its bell if there is room
-  std::atomic<std::uint32_t> reader_sleeps;                     // 1: ... if there is input
+  // 1: ring its bell if there is room; 2: if `delivered` has reached `awaited`; 3: if either is so.
+  alignas(kLineSize) std::atomic<std::uint32_t> writer_sleeps;
+  std::atomic<std::uint32_t> reader_sleeps;  // 1: ... if there is input
+  std::atomic<std::uint64_t> awaited;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
                   std::atomic<std::uint32_t>::is_always_lock_free,
@@ -95,6 +100,8 @@ class RingWriter {
   [[nodiscard]] bool has_room_for(std::size_t bytes) noexcept {
     return !broken_ && (room() >= bytes || (look() && room() >= bytes));
   }
+  // The next publish() also tells the reader how much of the other direction was delivered.
+  void acknowledge(std::uint64_t delivered) noexcept { acknowledged_ = delivered; }
   // Bytes that have been appended and not published.
   [[nodiscard]] std::size_t hidden() const noexcept { return head_ - shown_; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
@@ -105,16 +112,22 @@ class RingWriter {
   [[nodiscard]] bool has_room() noexcept;  // or is broken
   // Declares that the writer sleeps until there is room. Returns false if there is room already.
   [[nodiscard]] bool may_sleep() noexcept;
-  void stay_awake() noexcept;  // reverts may_sleep()
+  void stay_awake() noexcept;  // reverts may_sleep() and may_sleep_until()
   // The index of the next byte.
   [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
   // Bytes that the reader has not read, as far as known.
   [[nodiscard]] std::size_t unread() noexcept;
   // Bytes that it has read since the beginning.
   [[nodiscard]] std::uint64_t taken() noexcept;
-  // Whether everything has been read and processed.
-  [[nodiscard]] bool all_delivered() const noexcept {
-    return control_.delivered.load(std::memory_order_acquire) == head_;
+  // The position in the stream up to which the reader has processed everything, as it claims.
+  [[nodiscard]] std::uint64_t delivered() const noexcept {
+    return control_.delivered.load(std::memory_order_acquire);
+  }
+  // Declares that the writer sleeps until delivered() has reached `position`, which is not 0.
+  // Returns false if it has already. May be combined with may_sleep().
+  [[nodiscard]] bool may_sleep_until(std::uint64_t position) noexcept;
+  [[nodiscard]] const std::atomic<std::uint64_t>& delivered_word() const noexcept {
+    return control_.delivered;
   }
   [[nodiscard]] bool reader_sleeps() const noexcept {
     return control_.reader_sleeps.load(std::memory_order_relaxed) != 0;
@@ -134,8 +147,9 @@ class RingWriter {
   std::span<std::byte> data_;
   std::size_t window_;
   std::uint64_t base_ = 0;
-  std::uint64_t head_ = 0;             // ours
-  std::uint64_t shown_ = 0;            // what was last published
+  std::uint64_t head_ = 0;   // ours
+  std::uint64_t shown_ = 0;  // what was last published
+  std::uint64_t acknowledged_ = 0;
   const std::byte* latest_ = nullptr;  // what was appended since then, if it is contiguous
   std::uint64_t tail_ = 0;             // the reader's index when it was last read
   std::uint64_t look_at_ = 0;          // the index at which the reader's index is read again
@@ -154,19 +168,27 @@ class RingReader {
   // The readable bytes that are contiguous; valid until the next call. A hostile writer may change
   // them at any time. If empty, read() returns the reason.
   [[nodiscard]] std::span<const std::byte> input() noexcept;
-  // Marks the first `bytes` of input() as read. Returns whether to ring the writer's bell.
-  [[nodiscard]] bool drop(std::size_t bytes) noexcept;
+  // Marks the first `bytes` of input() as read, and everything up to `delivered` of the stream as
+  // processed. Returns whether to ring the writer's bell.
+  [[nodiscard]] bool drop(std::size_t bytes, std::uint64_t delivered) noexcept;
   // Whether input() cannot grow before some of it is read: it ends with the window, the writer has
   // no room, or the stream has ended.
   [[nodiscard]] bool cut() const noexcept;
-  // Publishes that everything read has been processed.
-  void delivered() noexcept { control_.delivered.store(tail_, std::memory_order_release); }
+  // Publishes that everything up to `position` of the stream has been processed. Returns whether to
+  // ring the writer's bell.
+  [[nodiscard]] bool delivered(std::uint64_t position) noexcept {
+    return position != delivered_ && publish_delivered(position);
+  }
   // Readable bytes, as far as known; looks for more if there are none.
   [[nodiscard]] std::size_t seen() noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   // The index up to which everything was read. written() is the word in which the writer publishes
   // its own index.
   [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
+  // What the writer has acknowledged with the input that was seen.
+  [[nodiscard]] std::uint64_t acknowledged() const noexcept {
+    return control_.acknowledged.load(std::memory_order_acquire);
+  }
   // The place where the next input will be stored, or null if it is not known.
   [[nodiscard]] const void* next() const noexcept { return next_; }
   [[nodiscard]] const std::atomic<std::uint64_t>& written() const noexcept { return control_.head; }
@@ -184,6 +206,8 @@ class RingReader {
   bool find(std::span<const std::byte>& window, std::size_t& at) noexcept;
   [[nodiscard]] std::size_t take_from_porch(std::span<std::byte> room) noexcept;
   [[nodiscard]] bool take_from_window(std::span<std::byte> room) noexcept;
+  [[nodiscard]] bool publish_delivered(std::uint64_t position) noexcept;
+  [[nodiscard]] bool wakes_writer() noexcept;
   RingMoved nothing() noexcept;
 
   RingControl& control_;
@@ -191,7 +215,8 @@ class RingReader {
   std::span<const std::byte> data_;
   std::uint64_t tail_ = 0;  // ours
   std::uint64_t head_ = 0;  // the writer's index when it was last read
-  std::size_t piece_ = 0;   // size of input()
+  std::uint64_t delivered_ = 0;
+  std::size_t piece_ = 0;  // size of input()
   const std::byte* next_ = nullptr;
   std::array<std::uint64_t, kLatestWords> latest_;  // a copy
   bool broken_ = false;

@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(held_segments_are_a_queue) {
     const std::size_t size = random() % 3 == 0 ? random() % 65000 : random() % 200;
     if ((i / 500) % 2 == 0 && held.has_room(static_cast<std::uint16_t>(size))) {
       model.push_back(pattern(size, static_cast<unsigned>(i)));
-      BOOST_REQUIRE(held.push({}, {model.back().data(), size}, size % 2 == 0));
+      BOOST_REQUIRE(held.push({}, {model.back().data(), size}, size % 2 == 0, bytes));
       bytes += size;
       BOOST_REQUIRE(bytes <= HeldSegments::kLimit);
     } else if (!model.empty()) {

@@ -301,6 +301,50 @@ BOOST_AUTO_TEST_CASE(poller_is_called_on_request) {
   }
 }
 
+// No thread is woken, but the next polls call it, however many pollers there are.
+BOOST_AUTO_TEST_CASE(poller_is_called_when_polled) {
+  const auto reactor = make_reactor();
+  Mailbox box(*reactor);
+  std::vector<std::unique_ptr<Mailbox>> others;
+  for (int i = 0; i < 20; ++i) others.push_back(std::make_unique<Mailbox>(*reactor));
+  const auto all_rest = [&] {
+    return box.resting &&
+           std::ranges::all_of(others, [](auto& other) { return other->resting.load(); });
+  };
+  for (int i = 1; i <= 20; ++i) {
+    BOOST_REQUIRE(eventually(all_rest));
+    box.sent.fetch_add(1);  // without a bell
+    reactor->call_when_polled(box);
+    reactor->call_when_polled(box);
+    if (i % 4 == 0) std::this_thread::sleep_for(2ms);
+    BOOST_TEST(box.taken == i - 1);
+    BOOST_REQUIRE(drive_until(*reactor, [&] { return box.taken == i; }));
+  }
+  // It may be gone by then, and another one have its slot.
+  auto gone = std::make_unique<Mailbox>(*reactor);
+  reactor->call_when_polled(*gone);
+  gone.reset();
+  const Mailbox next(*reactor);
+  for (int i = 0; i < 100; ++i) reactor->poll();
+}
+
+BOOST_AUTO_TEST_CASE(a_second_word_changes_the_sign) {
+  std::atomic<std::uint64_t> first{7};
+  std::atomic<std::uint64_t> second{4};
+  Sign sign;
+  sign.watch(&first);
+  sign.seen(7);
+  BOOST_TEST(sign.quiet());
+  sign.also(&second, 5);
+  BOOST_TEST(sign.quiet());
+  second = 6;
+  BOOST_TEST(!sign.quiet());
+  sign.also(nullptr, 0);
+  BOOST_TEST(sign.quiet());
+  first = 8;
+  BOOST_TEST(!sign.quiet());
+}
+
 // One thread waits and another one puts: the wait ends, whatever state both are in.
 BOOST_AUTO_TEST_CASE(waits_end) {
   const auto reactor = make_reactor();

@@ -78,7 +78,6 @@ BOOST_AUTO_TEST_CASE(nothing_overtakes_a_send_that_waits) {
   BOOST_TEST(next(*a.request_cq).id == 4);
   std::this_thread::sleep_for(20ms);
   write(5, 64);
-  BOOST_TEST(next(*a.request_cq).id == 5);
   BOOST_TEST(quiet(*a.request_cq));
   BOOST_TEST(!same(64));
   std::vector<std::byte> in(100);
@@ -86,7 +85,8 @@ BOOST_AUTO_TEST_CASE(nothing_overtakes_a_send_that_waits) {
   const auto receive = local(*in_mr, in);
   REQUIRE_OK(b.qp->post_recv(6, &receive, 1, kSignalled));
   BOOST_TEST(next(*b.recv_cq).id == 6);
-  BOOST_TEST(wait([&] { return same(64); }));
+  BOOST_TEST(next(*a.request_cq).id == 5);
+  BOOST_TEST(same(64));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_overtakes_what_the_peer_has_not_seen) {
@@ -101,11 +101,11 @@ BOOST_AUTO_TEST_CASE(nothing_overtakes_what_the_peer_has_not_seen) {
     REQUIRE_OK(a.qp->post_send(4, &segment, 1, kSignalled));
     write(5, 64);
     BOOST_TEST(only_a().id == 4);
-    BOOST_TEST(only_a().id == 5);
     BOOST_TEST(!same(64));
   }
   BOOST_TEST(next(*b.recv_cq).id == 6);
-  BOOST_TEST(wait([&] { return same(64); }));
+  BOOST_TEST(next(*a.request_cq).id == 5);
+  BOOST_TEST(same(64));
 }
 
 BOOST_AUTO_TEST_CASE(access_to_freed_memory_is_still_refused) {

@@ -68,9 +68,9 @@ BOOST_AUTO_TEST_CASE(porch_comes_first) {
   BOOST_TEST(ring.reader.input().size() == 10U);
   BOOST_TEST(ring.reader.cut());  // the rest is in the ring
   BOOST_TEST(std::ranges::equal(ring.reader.input(), std::span(sent).first(10)));
-  BOOST_TEST(!ring.reader.drop(4));
+  BOOST_TEST(!ring.reader.drop(4, 0));
   BOOST_TEST(std::ranges::equal(ring.reader.input(), std::span(sent).subspan(4, 6)));
-  BOOST_TEST(!ring.reader.drop(6));
+  BOOST_TEST(!ring.reader.drop(6, 0));
   BOOST_TEST(std::ranges::equal(ring.reader.input(), std::span(sent).subspan(10, 6)));
   BOOST_TEST(!ring.reader.cut());
 }
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(input_lies_in_pieces) {
     const std::span<const std::byte> input = ring.reader.input();
     const std::size_t count = std::min(most, input.size());
     got.insert(got.end(), input.begin(), input.begin() + static_cast<long>(count));
-    BOOST_TEST(!ring.reader.drop(count));
+    BOOST_TEST(!ring.reader.drop(count, 0));
     return input.size();
   };
   BOOST_TEST(ring.reader.input().empty());
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
     BOOST_TEST(begins(ring.reader, 0, size));
     std::ranges::copy(kept, ring.data().begin());
     if (size == 1) continue;
-    BOOST_TEST(!ring.reader.drop(1));
+    BOOST_TEST(!ring.reader.drop(1, 0));
     BOOST_TEST(begins(ring.reader, 1, size - 1));  // from the ring
   }
   Ring<128> ring;
@@ -133,15 +133,15 @@ BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
   };
   write(0, kMost + 1);
   BOOST_TEST(begins(ring.reader, 0, kMost + 1));
-  BOOST_TEST(!ring.reader.drop(kMost + 1));
+  BOOST_TEST(!ring.reader.drop(kMost + 1, 0));
   write(kMost + 1, 20);
   write(kMost + 21, 20);
   BOOST_TEST(begins(ring.reader, kMost + 1, 40));
-  BOOST_TEST(!ring.reader.drop(39));
-  write(kMost + 41, 42);  // wraps around
+  BOOST_TEST(!ring.reader.drop(39, 0));
+  write(kMost + 41, 50);  // wraps around
   BOOST_TEST(begins(ring.reader, kMost + 40, 128 - kMost - 40));
-  BOOST_TEST(!ring.reader.drop(128 - kMost - 40));
-  BOOST_TEST(begins(ring.reader, 128, kMost + 41 + 42 - 128));
+  BOOST_TEST(!ring.reader.drop(128 - kMost - 40, 0));
+  BOOST_TEST(begins(ring.reader, 128, kMost + 41 + 50 - 128));
 }
 
 // The writer continues while the reader reads.
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(few_bytes_are_whole) {
     same = same && std::ranges::equal(input, std::span(sent).subspan(at, input.size()));
     at += input.size();
     if (input.empty()) std::this_thread::yield();
-    static_cast<void>(ring.reader.drop(input.size()));
+    static_cast<void>(ring.reader.drop(input.size(), 0));
   }
   BOOST_TEST(same);
 }

@@ -67,9 +67,86 @@ bool read_all(RingControl& control, std::span<std::byte> data, const Bell& ours,
   }
 }
 
+// Sleeps after each piece until the reader has delivered it.
+void write_delivered(RingControl& control, std::span<std::byte> data, const Bell& ours,
+                     const Bell& theirs) {
+  RingWriter writer(control, {{}, data}, data.size());
+  const Bytes sent = pattern(40);
+  for (std::size_t done = 0; done < kTotal / 16;) {
+    const RingMoved moved = writer.write(std::span(sent).first(done % 40 + 1));
+    if (moved.wake) theirs.ring();
+    done += moved.bytes;
+    while (writer.delivered() < done)
+      if (writer.may_sleep_until(done)) ours.wait();
+  }
+  if (writer.finish()) theirs.ring();
+}
+
+// Announces the delivery with the consumption and after it, in turn.
+void read_delivered(RingControl& control, std::span<std::byte> data, const Bell& ours,
+                    const Bell& theirs) {
+  RingReader reader(control, {{}, data});
+  std::uint64_t delivered = 0;
+  for (int turn = 0; reader.end() == RingEnd::kNone || reader.has_input(); ++turn) {
+    const std::size_t size = reader.input().size();
+    if (size == 0) {
+      if (reader.end() != RingEnd::kNone) return;
+      if (reader.may_sleep()) ours.wait();
+      continue;
+    }
+    const std::uint64_t before = delivered;
+    delivered += size;
+    if (reader.drop(size, turn % 2 == 0 ? delivered : before)) theirs.ring();
+    if (reader.delivered(delivered)) theirs.ring();
+  }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(sleeping)
+
+BOOST_AUTO_TEST_CASE(a_writer_sleeps_until_its_bytes_are_delivered) {
+  Ring<kRing> ring;
+  Bytes room(10);
+  static_cast<void>(ring.writer.write(pattern(10)));
+  BOOST_TEST(ring.writer.may_sleep_until(10));
+  BOOST_TEST(!ring.reader.read(room).wake);  // read, but not processed
+  BOOST_TEST(!ring.reader.delivered(9));
+  BOOST_TEST(ring.reader.delivered(10));
+  BOOST_TEST(ring.writer.delivered() == 10U);
+  BOOST_TEST(!ring.reader.delivered(10));
+  BOOST_TEST(!ring.writer.may_sleep_until(10));
+  static_cast<void>(ring.writer.write(pattern(10)));
+  BOOST_TEST(ring.writer.may_sleep_until(20));
+  BOOST_TEST(ring.reader.input().size() == 10U);
+  BOOST_TEST(!ring.reader.drop(5, 15));
+  BOOST_TEST(ring.reader.drop(5, 20));
+  // It may be waiting for room as well, and for one of both only.
+  static_cast<void>(ring.writer.write(pattern(kRing)));
+  BOOST_TEST(ring.writer.may_sleep());
+  BOOST_TEST(ring.writer.may_sleep_until(20 + kRing));
+  BOOST_TEST(ring.reader.read(room).wake);
+  BOOST_TEST(!ring.reader.delivered(20 + kRing));  // it is awake
+  BOOST_TEST(!ring.writer.may_sleep_until(20 + kRing));
+}
+
+BOOST_AUTO_TEST_CASE(a_message_tells_what_was_delivered) {
+  Ring<kRing> ring;
+  ring.writer.acknowledge(77);
+  BOOST_TEST(ring.reader.acknowledged() == 0U);
+  static_cast<void>(ring.writer.write(pattern(3)));
+  BOOST_TEST(ring.reader.acknowledged() == 77U);
+}
+
+BOOST_AUTO_TEST_CASE(two_threads_and_delivery) {
+  Ring<kRing> ring;
+  const Bell writers;
+  const Bell readers;
+  std::thread other([&] { write_delivered(ring.control, ring.data(), writers, readers); });
+  read_delivered(ring.control, ring.data(), readers, writers);
+  other.join();
+  BOOST_TEST(ring.control.delivered.load() == ring.control.head.load());
+}
 
 BOOST_AUTO_TEST_CASE(two_threads) {
   Ring<kRing> ring;

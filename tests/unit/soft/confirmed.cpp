@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// RDMA Writes over shared memory complete when the peer has placed them (docs/adr/0039). The peer
+// stands still while nothing may be placed.
+#include "tests/unit/soft/standstill.h"
+#include "tests/unit/soft/support.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace udapl::soft::test {
+namespace {
+
+struct Fixture : Pair {
+  Fixture() { b_stands.emplace(*b.reactor); }
+
+  std::vector<std::byte> near = pattern(256 * 1024, 3);
+  std::vector<std::byte> far{256 * 1024};
+  std::vector<std::byte> inbox{4096};
+  std::unique_ptr<Mr> near_mr = a.reg(near);
+  std::unique_ptr<Mr> far_mr = b.reg(far);
+  std::unique_ptr<Mr> inbox_mr = b.reg(inbox);
+  std::optional<Standstill> b_stands;
+
+  DAT_RETURN write(WorkId id, std::size_t length, WorkFlags flags = kSignalled) {
+    const auto segment = local(*near_mr, near.data(), length);
+    return a.qp->post_rdma_write(id, &segment, 1, remote(*far_mr, far), flags);
+  }
+  DAT_RETURN write_outside(WorkId id, WorkFlags flags = kSignalled) {
+    const auto segment = local(*near_mr, near.data(), 64);
+    return a.qp->post_rdma_write(id, &segment, 1, remote(0xBAD, far.data(), 64), flags);
+  }
+  DAT_RETURN send(WorkId id, WorkFlags flags = kSignalled) {
+    const auto segment = local(*near_mr, near.data(), 64);
+    return a.qp->post_send(id, &segment, 1, flags);
+  }
+  DAT_RETURN receive(WorkId id) {
+    const auto segment = local(*inbox_mr, inbox.data(), 64);
+    return b.qp->post_recv(id, &segment, 1, kSignalled);
+  }
+  // Whether a completion comes while only a is driven.
+  [[nodiscard]] bool completes() {
+    for (int i = 0; i < 50; ++i) {
+      a.reactor->progress();
+      if (a.request_cq->size() != 0) return true;
+      std::this_thread::sleep_for(100us);
+    }
+    return false;
+  }
+  void expect(WorkId id, DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS) {
+    const Completion c = next(*a.request_cq);
+    BOOST_TEST(c.id == id);
+    BOOST_TEST(c.status == status);
+  }
+  // The rings' pages are mapped twice here, so ThreadSanitizer does not see their ordering.
+  [[nodiscard, gnu::no_sanitize("thread")]] bool placed(std::size_t length) const {
+    const volatile std::byte* const here = near.data();
+    const volatile std::byte* const there = far.data();
+    for (std::size_t i = 0; i != length; ++i)
+      if (here[i] != there[i]) return false;
+    return true;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(confirmed, Fixture)
+
+BOOST_AUTO_TEST_CASE(a_write_completes_once_it_is_placed) {
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{8}, std::size_t{4096}, near.size()}) {
+    if (!b_stands) b_stands.emplace(*b.reactor);
+    std::ranges::copy(pattern(near.size(), static_cast<unsigned>(length)), near.begin());
+    REQUIRE_OK(write(1, length));
+    BOOST_TEST((!completes() || placed(length)));  // it may have been placed directly
+    b_stands.reset();
+    expect(1);
+    BOOST_TEST(placed(length));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_send_does_not_wait) {
+  REQUIRE_OK(receive(9));
+  REQUIRE_OK(send(1));
+  BOOST_TEST(completes());
+  expect(1);
+}
+
+// It may be the only signalled request of a batch, and then tells that all of them are done.
+BOOST_AUTO_TEST_CASE(a_send_behind_a_write_waits) {
+  REQUIRE_OK(receive(9));
+  for (WorkId id = 1; id <= 10; ++id) REQUIRE_OK(write(id, 500, 0));
+  REQUIRE_OK(send(11));
+  BOOST_TEST(!completes());
+  b_stands.reset();
+  expect(11);
+  BOOST_TEST(placed(500));
+  BOOST_TEST(quiet(*a.request_cq));
+}
+
+BOOST_AUTO_TEST_CASE(one_before_a_message_without_a_receive_completes) {
+  REQUIRE_OK(write(1, 64));
+  REQUIRE_OK(send(2, 0));
+  REQUIRE_OK(write(3, 4096));
+  REQUIRE_OK(send(4, 0));
+  REQUIRE_OK(write(5, 8000));
+  b_stands.reset();
+  expect(1);
+  BOOST_TEST(quiet(*a.request_cq));
+  REQUIRE_OK(receive(9));
+  expect(3);
+  BOOST_TEST(placed(4096));
+  BOOST_TEST(quiet(*a.request_cq));
+  BOOST_TEST(!placed(8000));
+  REQUIRE_OK(receive(9));
+  expect(5);
+  BOOST_TEST(placed(8000));
+}
+
+// No side is driven: a's service thread sleeps until b's wakes it, because a's completion is wanted
+// before or after it has gone to sleep.
+BOOST_AUTO_TEST_CASE(a_sleeping_writer_is_woken) {
+  for (WorkId id = 1; id <= 20; ++id) {
+    if (!b_stands) b_stands.emplace(*b.reactor);
+    if (id % 4 == 0) a.request_cq->arm();
+    REQUIRE_OK(write(2 * id, id % 2 == 0 ? 100 : near.size(), 0));
+    REQUIRE_OK(write(2 * id + 1, 64));
+    std::this_thread::sleep_for(5ms);
+    if (!kDirect) BOOST_TEST(a.request_cq->size() == 0U);
+    if (id % 4 == 1) a.request_cq->arm();
+    b_stands.reset();
+    if (id % 4 == 2) std::this_thread::sleep_for(5ms);
+    if (id % 4 >= 2) a.request_cq->arm();
+    BOOST_REQUIRE(eventually([&] { return a.request_cq->size() == 1; }));
+    expect(2 * id + 1);
+  }
+}
+
+// Nobody waits, so no thread is woken, but the next poll finds it.
+BOOST_AUTO_TEST_CASE(polls_find_what_has_woken_nobody) {
+  b_stands.reset();
+  for (WorkId id = 1; id <= 10; ++id) {
+    REQUIRE_OK(write(id, 64));
+    std::this_thread::sleep_for(2ms);
+    BOOST_REQUIRE(eventually([&] { return a.request_cq->size() == 1; }, {&a}));
+    expect(id);
+  }
+}
+
+// Among requests that wait for an answer, or for nothing.
+BOOST_AUTO_TEST_CASE(completions_keep_their_order) {
+  std::vector<std::byte> sink(64);
+  const auto sink_mr = a.reg(sink);
+  const auto segment = local(*sink_mr, sink);
+  b_stands.reset();
+  for (int round = 0; round < 50; ++round) {
+    for (WorkId id = 0; id < 5; ++id) REQUIRE_OK(receive(id));
+    for (WorkId id = 0; id < 20; ++id) {
+      if (id % 4 == 0)
+        REQUIRE_OK(send(id));
+      else if (id % 4 == 1)
+        REQUIRE_OK(a.qp->post_rdma_read(id, &segment, 1,
+                                        remote(far_mr->rmr_context(), far.data(), 64), kSignalled));
+      else
+        REQUIRE_OK(write(id, id % 4 == 2 ? 8 : 20'000,
+                         id % 8 == 3 ? WorkFlags{0} : WorkFlags{kSignalled}));
+    }
+    for (WorkId id = 0; id < 20; ++id)
+      if (id % 8 != 3) expect(id);
+  }
+  BOOST_TEST(quiet(*a.request_cq));
+}
+
+// The consumer may post any number of requests whose completion it does not see, but what it sees
+// still tells that they are done.
+BOOST_AUTO_TEST_CASE(suppressed_ones_do_not_fill_the_queue) {
+  REQUIRE_OK(receive(9));
+  for (WorkId id = 1; id <= 1000; ++id)
+    REQUIRE_OK(write(id, 64, id % 10 == 0 ? kSignalled | kUnseen : 0U));
+  REQUIRE_OK(write(1001, 128, 0));
+  REQUIRE_OK(send(1002));
+  Completion c{};
+  for (bool more = true; more;) {
+    a.reactor->progress();
+    more = a.request_cq->poll(&c, 1) == 1;
+    BOOST_TEST((!more || c.id != 1002));
+  }
+  b_stands.reset();
+  do {
+    c = next(*a.request_cq);
+    BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+  } while (c.id != 1002);
+  BOOST_TEST(placed(128));
+}
+
+// The peer reports why: it is the Write's own error, and those before it have succeeded.
+BOOST_AUTO_TEST_CASE(a_refused_write_never_succeeds) {
+  REQUIRE_OK(write(1, 64));
+  REQUIRE_OK(write(2, 64, 0));
+  REQUIRE_OK(write_outside(3));
+  REQUIRE_OK(write(4, 64));
+  REQUIRE_OK(send(5));
+  b_stands.reset();
+  expect(1);
+  expect(3, DAT_DTO_ERR_REMOTE_ACCESS);
+  expect(4, DAT_DTO_ERR_FLUSHED);
+  expect(5, DAT_DTO_ERR_FLUSHED);
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_write_is_reported_even_if_suppressed) {
+  REQUIRE_OK(write_outside(1, 0));
+  b_stands.reset();
+  expect(1, DAT_DTO_ERR_REMOTE_ACCESS);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_the_peer_never_reads_does_not_succeed) {
+  REQUIRE_OK(write(1, 64));
+  REQUIRE_OK(write(2, 64));
+  b.qp->disconnect(transport::DisconnectMode::kAbrupt);
+  b_stands.reset();
+  BOOST_TEST(next(*a.request_cq).status != DAT_DTO_SUCCESS);
+  expect(2, DAT_DTO_ERR_FLUSHED);
+}
+
+BOOST_AUTO_TEST_CASE(a_graceful_disconnect_does_not_wait) {
+  REQUIRE_OK(write(1, 64));
+  REQUIRE_OK(send(2));  // no receive: the peer will never get past it
+  REQUIRE_OK(write(3, 64));
+  a.qp->disconnect(transport::DisconnectMode::kGraceful);
+  b_stands.reset();
+  BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
+  BOOST_TEST(a.sink.calls() == "established disconnected");
+  expect(1);
+  expect(2);
+  expect(3, DAT_DTO_ERR_FLUSHED);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::soft::test
