@@ -87,7 +87,7 @@ class Pages {
     const auto word = static_cast<std::uint32_t>(value);
     soft::shm::LoanControl& loans = layout().loans[field % 2];
     soft::shm::LoanSlot& loan = loans.slots[word / 2 % soft::shm::kLoanSlots];
-    switch (field / 2 % 19) {
+    switch (field / 2 % 21) {
       case 0:
         ring.head = value;
         break;
@@ -142,8 +142,14 @@ class Pages {
       case 17:
         loan.copied_to = word / 64;
         break;
-      default:
+      case 18:
         ring.reader_sleeps = word;
+        break;
+      case 19:
+        ring.acknowledged = value;
+        break;
+      default:
+        ring.awaited = value;
         break;
     }
   }
