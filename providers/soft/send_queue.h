@@ -183,14 +183,10 @@ class SendQueue {
   WorkRing<Request> requests_ UDAPL_GUARDED_BY(qp_locked);
   std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t sent_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all before it are answered
-  std::uint32_t reads_in_flight_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  std::uint32_t read_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sink of all our Reads
-  bool opening_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
   // The kinds of requests (a bit for each) that are done when the peer has placed their data, not
   // when they are sent.
   std::uint8_t kinds_placed_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  bool asks_for_placement_ UDAPL_GUARDED_BY(qp_locked) = false;  // by Reads: the link cannot tell
   // If the link confirms, positions in the outgoing stream: everything before placed_ is confirmed;
   // the last request that waits for that ends at unplaced_end_, the last one that was released
   // nevertheless at released_end_; the next completion that the consumer sees needs awaited_ (0:
@@ -200,9 +196,13 @@ class SendQueue {
   std::uint64_t released_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t awaited_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t confirmed_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  // If it does not: requests before acknowledged_ are placed; those before asked_ are placed once
-  // the Read in flight is answered.
-  bool asks_for_placement_ UDAPL_GUARDED_BY(qp_locked) = false;
+  std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all before it are answered
+  std::uint32_t reads_in_flight_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint32_t read_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sink of all our Reads
+  bool opening_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
+  // If asks_for_placement_: requests before acknowledged_ are placed; those before asked_ are
+  // placed once the Read in flight is answered.
   bool placement_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
   std::uint64_t asked_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t acknowledged_ UDAPL_GUARDED_BY(qp_locked) = 0;
