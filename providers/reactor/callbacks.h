@@ -74,9 +74,7 @@ class Sign {
 // lock held and never concurrently. Does bounded work, makes no sink call except
 // AdapterSink::on_catastrophic (all others go through a SinkGate), and may destroy the object it
 // belongs to as its last act.
-//
-// Aligned so that a glance at its sign reads one cache line.
-class alignas(64) Handler {
+class Handler {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Level-triggered: input that is left
   // unread is reported again.
