@@ -40,14 +40,7 @@ struct Fixture : Pair {
     BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
     return c;
   }
-  // b's service thread may be storing the bytes at the same time, so this data race is intended.
-  [[nodiscard, gnu::no_sanitize("thread")]] bool same(std::size_t length) const {
-    const volatile std::byte* const here = near.data();
-    const volatile std::byte* const there = far.data();
-    for (std::size_t i = 0; i != length; ++i)
-      if (here[i] != there[i]) return false;
-    return true;
-  }
+  [[nodiscard]] bool same(std::size_t length) const { return same_bytes(near, far, length); }
 };
 
 BOOST_FIXTURE_TEST_SUITE(direct, Fixture)

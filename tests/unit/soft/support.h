@@ -56,6 +56,17 @@ inline std::vector<std::byte> pattern(std::size_t size, unsigned seed = 1) {
   return bytes;
 }
 
+// Whether the first `length` bytes are equal. The peer's thread may be writing some of them at the
+// same time, so this data race is intended.
+[[nodiscard, gnu::no_sanitize("thread")]] inline bool same_bytes(
+    const std::vector<std::byte>& one, const std::vector<std::byte>& other, std::size_t length) {
+  const volatile std::byte* const here = one.data();
+  const volatile std::byte* const there = other.data();
+  for (std::size_t i = 0; i != length; ++i)
+    if (here[i] != there[i]) return false;
+  return true;
+}
+
 class CountingCqSink final : public transport::CqSink {
  public:
   void on_notify() noexcept override { ++notified; }
