@@ -50,12 +50,15 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
 
   // ---- called by the thread that holds the drive role ------------------------------------------
-  void renew_for_poll(Clock::time_point now) noexcept {
+  // `contended`: other threads have run while the consumer yielded its processor. If they do so
+  // after each of its polls, it polls too seldom for a short lease.
+  void renew_for_poll(Clock::time_point now, bool contended = false) noexcept {
     const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
     const Clock::duration grown = (1 + pushes / kPushesToGrow) * Clock::duration(kShortest);
+    const Clock::duration least =
+        contended ? kLongest : std::min(grown, Clock::duration(kAfterPolls));
     const Clock::duration length(after_poll_.load(std::memory_order_relaxed));
-    if (renew(now, std::max(length, std::min(grown, Clock::duration(kAfterPolls)))))
-      pushes_.store(pushes + 1, std::memory_order_relaxed);
+    if (renew(now, std::max(length, least))) pushes_.store(pushes + 1, std::memory_order_relaxed);
   }
   // `timer`: the earliest pending timer. Returns the current time, as exactly as the lease needs
   // it.

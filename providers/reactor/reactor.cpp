@@ -274,7 +274,8 @@ bool Reactor::turn() noexcept {
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);
   // A find is not delayed by renewing the lease, as long as enough turns find nothing.
-  if (turns >= kHabit && (!found || turns % kHabit == 0)) lease_.renew_for_poll(Clock::now());
+  if (turns >= kHabit && (!found || turns % kHabit == 0))
+    lease_.renew_for_poll(Clock::now(), contended_.load(std::memory_order_relaxed));
   return found;
 }
 

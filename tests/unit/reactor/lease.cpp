@@ -70,6 +70,18 @@ BOOST_AUTO_TEST_CASE(it_is_longer_while_a_consumer_takes_items) {
   BOOST_TEST(!lease.valid(start + 2us + Lease::kShortest));
 }
 
+// Several polling processes on one processor: each gets it back after the others' turns.
+BOOST_AUTO_TEST_CASE(it_is_longer_while_others_run_between_polls) {
+  Lease lease{Fd()};
+  const Clock::time_point start = Clock::now();
+  lease.renew_for_poll(start, true);
+  BOOST_TEST(lease.valid(start + Lease::kLongest - 1us));
+  BOOST_TEST(!lease.valid(start + Lease::kLongest));
+  // They have ended.
+  lease.renew_for_poll(start + 1us, false);
+  BOOST_TEST(!lease.valid(start + 1us + Lease::kShortest));
+}
+
 // Postponing the timer is a system call that takes microseconds.
 BOOST_FIXTURE_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time, Parked) {
   const auto work = [&](Clock::time_point now) {
