@@ -25,7 +25,7 @@ DAT_RETURN bad_handle(DAT_HANDLE handle, const char* call, DAT_RETURN subtype) n
 namespace {
 
 template <class Queue>
-Cookie* reclaim_in(Queue& queue) noexcept UDAPL_REQUIRES(queue.lock) {
+Cookie* claim_reaped(Queue& queue) noexcept UDAPL_REQUIRES(queue.lock) {
   if (queue.discard != nullptr)
     queue.discard->drain();
   else if (queue.evd != nullptr)
@@ -35,8 +35,15 @@ Cookie* reclaim_in(Queue& queue) noexcept UDAPL_REQUIRES(queue.lock) {
 
 }  // namespace
 
-Cookie* reclaim(RequestQueue& queue) noexcept { return reclaim_in(queue); }
-Cookie* reclaim(ReceiveQueue& queue) noexcept { return reclaim_in(queue); }
+// As with hardware, completions appear without a poll.
+Cookie* reclaim(RequestQueue& queue, transport::Qp& qp) noexcept {
+  Cookie* const cookie = claim_reaped(queue);
+  if (cookie != nullptr) return cookie;
+  qp.complete_requests();
+  return claim_reaped(queue);
+}
+
+Cookie* reclaim(ReceiveQueue& queue) noexcept { return claim_reaped(queue); }
 
 Outcome no_receive_queue(Ep& ep) noexcept {
   if (ep.has_srq())

@@ -84,6 +84,11 @@ class Qp {
                                        const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                        std::uint64_t swap, WorkFlags) noexcept = 0;
 
+  // Called by a post that finds as many requests outstanding as may be. Does what a poll would do
+  // for those of this QP: sends what waits to be sent with others, and reports on the CQ what is
+  // known to be done. Does not block. The core's lock of the queue may be held.
+  virtual void complete_requests() noexcept {}
+
   // Changes everything but context, sink and srq. Only while idle. Receives that are posted stay
   // posted. INVALID_STATE where the transport cannot do that with receives posted.
   virtual Status modify(const QpInit& init) = 0;

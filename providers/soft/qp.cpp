@@ -104,6 +104,15 @@ void Qp::send_gathered() noexcept {
   connection_.settle();
 }
 
+void Qp::complete_requests() noexcept {
+  const QpGuard guard(lock_);
+  if (shared_.link == nullptr) return;
+  queue_.requests.collect_placed();
+  if (queue_.blocked()) return;
+  queue_.transmit(Queue::kPostBudget);
+  connection_.settle();
+}
+
 // The posts of most messages are flattened when the library is linked (docs/adr/0038), down to
 // Queue::transmit and Connection::settle.
 [[gnu::flatten]] DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* segments,

@@ -53,6 +53,8 @@ class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
                                const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                std::uint64_t swap, transport::WorkFlags) noexcept override;
 
+  void complete_requests() noexcept override;
+
   // ---- transport::Qp: control -------------------------------------------------------------------
   Status modify(const transport::QpInit& init) override;
   Status connect(const transport::ConnectRequest& request) override {

@@ -72,6 +72,9 @@ class Qp final : public transport::Qp {
   DAT_RETURN post_compare_swap(transport::WorkId, const DAT_LMR_TRIPLET&, const DAT_RMR_TRIPLET&,
                                std::uint64_t, std::uint64_t,
                                transport::WorkFlags) noexcept override;
+  void complete_requests() noexcept override {
+    if (completes_if_asked) hold(false);
+  }
 
   Status modify(const transport::QpInit& init) override;
   Status connect(const transport::ConnectRequest& request) override;
@@ -101,6 +104,8 @@ class Qp final : public transport::Qp {
   void async_error();
   // Held requests stay queued; hold(false) executes them.
   void hold(bool held);
+  // Whether complete_requests() executes them.
+  bool completes_if_asked = false;
   [[nodiscard]] int queued_requests() const;
   // Completes the oldest queued request with this status; a failure breaks the connection.
   void complete_request(DAT_DTO_COMPLETION_STATUS status);

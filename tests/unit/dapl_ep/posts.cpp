@@ -194,6 +194,18 @@ BOOST_AUTO_TEST_CASE(slots) {
   }
 }
 
+// What a poll would complete makes room without one, as what hardware completes.
+BOOST_AUTO_TEST_CASE(a_post_that_finds_no_slot_asks_the_transport) {
+  for (const bool thread_safe : {true, false}) {
+    Transfers t(thread_safe);
+    t.qp(t.active.ep).completes_if_asked = true;
+    for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(t.post_recv(t.passive.ep, t.to, i));
+    t.qp(t.active.ep).hold(true);
+    for (int i = 0; i < 8; ++i) REQUIRE_OK(t.send({t.from.local(1)}));
+    REQUIRE_OK(t.send({t.from.local(1)}));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_post_refused_by_the_transport_leaves_no_trace) {
   qp(active.ep).refuse_posts = true;
   CHECK_ERROR(send({from.local(1)}), DAT_INSUFFICIENT_RESOURCES);

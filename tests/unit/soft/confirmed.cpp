@@ -201,6 +201,35 @@ BOOST_AUTO_TEST_CASE(suppressed_ones_do_not_fill_the_queue) {
   BOOST_TEST(placed(128));
 }
 
+// A program that has seen the peer's reaction in memory may post again without a poll.
+BOOST_AUTO_TEST_CASE(a_full_queue_looks_for_the_confirmation) {
+  for (WorkId id = 1; id <= 4; ++id) REQUIRE_OK(write(id, 64));
+  const Standstill a_stands(*a.reactor);
+  b_stands.reset();
+  BOOST_REQUIRE(wait([&] {
+    b.reactor->progress();
+    return same_bytes(near, far, 64);
+  }));
+  BOOST_REQUIRE(wait([&] {
+    a.qp->complete_requests();
+    return a.request_cq->size() == 4;
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_queue_sends_what_was_gathered) {
+  b_stands.reset();
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 8; ++i) REQUIRE_OK(receive(9));
+    BOOST_REQUIRE(wait([&] { return a.reactor->polled(); }));
+    for (WorkId id = 1; id <= 8; ++id) REQUIRE_OK(send(id));
+    a.qp->complete_requests();
+    BOOST_TEST(a.request_cq->size() == 8);
+    for (WorkId id = 1; id <= 8; ++id) expect(id);
+    BOOST_REQUIRE(wait([&] { return b.recv_cq->size() == 8; }));
+    for (int i = 0; i < 8; ++i) (void)next(*b.recv_cq);
+  }
+}
+
 // ... but what it sees tells that they are done, also if they have given up their places just now.
 BOOST_AUTO_TEST_CASE(the_next_completion_waits_for_suppressed_ones) {
   const int half = a.options.max_request / 2;
