@@ -183,9 +183,30 @@ void MrTable::revoke(MrRef ref) noexcept {
     const ScopedLock lock(lock_);
     withdraw(ref.index);
   }
+  ask_keepers(entry, ref);
   wait_unused(entry);
   const ScopedLock lock(lock_);
   release(ref.index);
+}
+
+void MrTable::add(Keeper& keeper) noexcept {
+  const ScopedLock lock(keepers_lock_);
+  keepers_.push_back(keeper);
+}
+
+void MrTable::remove(Keeper& keeper) noexcept {
+  const ScopedLock lock(keepers_lock_);
+  keepers_.erase(keepers_.iterator_to(keeper));
+}
+
+// Once each is enough: pin() fails for an entry that was withdrawn, so no keeper gets a new pin.
+void MrTable::ask_keepers(const Entry& entry, MrRef ref) noexcept {
+  if (entry.users.load(std::memory_order_seq_cst) == 0) return;
+  const ScopedLock lock(keepers_lock_);
+  for (Keeper& keeper : keepers_) {
+    keeper.let_go(ref);
+    if (entry.users.load(std::memory_order_relaxed) == 0) break;
+  }
 }
 
 // ---- local access ------------------------------------------------------------------------------
@@ -257,20 +278,34 @@ Refusal MrTable::access(const Access& request, Segment& out, Pin& pin) noexcept 
         entry->scope == transport::WindowScope::kQp)
       bound_qp = entry->qp;
   }
-  if (entry->pd.load(std::memory_order_relaxed) != request.pd ||
-      (bound_qp != 0 && bound_qp != request.qp))
-    return Refusal::kNotThisStream;
+  if (bound_qp != 0 && bound_qp != request.qp) return Refusal::kNotThisStream;
+  const Refusal refusal = check(*entry, request, out);
+  if (refusal == Refusal::kNone) pin = std::move(held);
+  return refusal;
+}
+
+Refusal MrTable::access_kept(MrRef kept, const Access& request, Segment& out) const noexcept {
+  out.ref = kept;
+  return check(at(kept.index), request, out);
+}
+
+bool MrTable::is_registration(MrRef ref) const noexcept {
+  return at(ref.index).kind.load(std::memory_order_relaxed) == Kind::kRegistration;
+}
+
+// REQUIRES: the entry is pinned, or found valid under the lock.
+Refusal MrTable::check(const Entry& entry, const Access& request, Segment& out) noexcept {
+  if (entry.pd.load(std::memory_order_relaxed) != request.pd) return Refusal::kNotThisStream;
   if (request.to + request.length < request.to) return Refusal::kToWrap;
-  const std::uint64_t address = entry->address.load(std::memory_order_relaxed);
-  const std::uint64_t length = entry->length.load(std::memory_order_relaxed);
+  const std::uint64_t address = entry.address.load(std::memory_order_relaxed);
+  const std::uint64_t length = entry.length.load(std::memory_order_relaxed);
   const std::uint64_t offset =
-      request.to - (entry->zero_based.load(std::memory_order_relaxed) ? 0 : address);
+      request.to - (entry.zero_based.load(std::memory_order_relaxed) ? 0 : address);
   if (offset > length || request.length > length - offset) return Refusal::kBounds;
-  if ((entry->rights.load(std::memory_order_relaxed) & request.right) != request.right)
+  if ((entry.rights.load(std::memory_order_relaxed) & request.right) != request.right)
     return Refusal::kAccess;
   out.address = reinterpret_cast<std::byte*>(address + offset);
   out.length = request.length;
-  pin = std::move(held);
   return Refusal::kNone;
 }
 

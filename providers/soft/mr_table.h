@@ -9,6 +9,8 @@
 #include "providers/soft/shm/grants.h"
 #include "providers/soft/stag.h"
 
+#include <boost/intrusive/list.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +49,7 @@ enum class Refusal : std::uint8_t {
 struct MrRef {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;  // 0: names nothing
+  bool operator==(const MrRef&) const = default;
 };
 
 // A piece of registered memory of this process.
@@ -61,7 +64,8 @@ struct Segment {
 // An entry is found by an lmr_context (local, O(1), no lock), by an STag (from the wire, one short
 // lock), or by an MrRef (from an earlier look-up, no lock). An access pins the entry, copies, and
 // unpins. Revocation first makes the entry invalid and then waits until all pins are released, so
-// that afterwards no byte is touched. A thread that holds a pin must neither block nor revoke.
+// that afterwards no byte is touched. A thread that holds a pin must neither block nor revoke. Pins
+// of registrations may be held for longer by a Keeper, which revocation asks to let go.
 //
 // Thread-safe. Owned by the adapter; outlives all Mr, Window, Srq and Qp objects. Entries are
 // stored in chunks that live as long as the table. Spec: RFC 5042 6.1-6.3, udapl-semantics 6.3-6.6.
@@ -159,6 +163,22 @@ class MrTable {
   // Returns an empty Pin if that life of the entry is over. Lock-free.
   [[nodiscard]] Pin pin(MrRef ref) noexcept;
 
+  // Holds pins of registrations from one access to the next.
+  class Keeper {
+   public:
+    virtual ~Keeper() = default;
+    // Releases the pin of this registration, if there is one, once no access uses it. Called while
+    // it is being revoked, by any thread, which holds no pin and no lock of a Qp.
+    virtual void let_go(MrRef ref) noexcept = 0;
+
+   private:
+    friend class MrTable;
+    boost::intrusive::list_member_hook<> hook_;
+  };
+  void add(Keeper& keeper) noexcept UDAPL_EXCLUDES(keepers_lock_);
+  // REQUIRES: the keeper soon releases its pins. No let_go() runs afterwards.
+  void remove(Keeper& keeper) noexcept UDAPL_EXCLUDES(keepers_lock_);
+
   // ---- remote access ---------------------------------------------------------------------------
   struct Access {
     std::uint32_t stag;
@@ -171,6 +191,11 @@ class MrTable {
   // If it returns kNone, `out` describes the memory and `pin` holds it.
   [[nodiscard]] Refusal access(const Access& request, Segment& out, Pin& pin) noexcept
       UDAPL_EXCLUDES(lock_);
+  // The same if the caller has kept a pin of `kept`, which is a registration with this STag.
+  // Lock-free.
+  [[nodiscard]] Refusal access_kept(MrRef kept, const Access& request, Segment& out) const noexcept;
+  // Whether an entry, which must be pinned, is a registration, so that its pin may be kept.
+  [[nodiscard]] bool is_registration(MrRef ref) const noexcept;
 
   // ---- peers that access memory by themselves (shm/grants.h) -----------------------------------
   // Adds to `grants`, if there is room, the entry of `request`, which access() has just allowed.
@@ -216,6 +241,8 @@ class MrTable {
   template <class Matches>
   void withdraw_windows_if(Matches matches) noexcept UDAPL_EXCLUDES(lock_);
   void unbind_windows_of(MrRef mr) noexcept UDAPL_EXCLUDES(lock_);
+  static Refusal check(const Entry& entry, const Access& request, Segment& out) noexcept;
+  void ask_keepers(const Entry& entry, MrRef ref) noexcept UDAPL_EXCLUDES(lock_, keepers_lock_);
   void wait_unused(Entry& entry) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] static bool reached(const Entry& entry) noexcept;
   void forget_grant(shm::Grants::Grant& grant) noexcept UDAPL_REQUIRES(lock_);
@@ -235,6 +262,11 @@ class MrTable {
   // STag -> entry, chained. Zeroed by the kernel, so that unused pages cost no memory.
   const std::unique_ptr<std::uint32_t[], Free> buckets_ UDAPL_GUARDED_BY(lock_);
   const std::unique_ptr<std::atomic<Entry*>[]> chunks_;
+  // Held while a Keeper acquires the lock of its Qp.
+  Mutex keepers_lock_;
+  boost::intrusive::list<Keeper, boost::intrusive::member_hook<
+                                     Keeper, boost::intrusive::list_member_hook<>, &Keeper::hook_>>
+      keepers_ UDAPL_GUARDED_BY(keepers_lock_);
   // Grants of connections that have ended, while the peers still use some of the memory.
   std::unique_ptr<shm::Grants> ended_grants_ UDAPL_GUARDED_BY(lock_);
 };

@@ -40,6 +40,7 @@ Qp::Qp(const QpEnvironment& environment, const transport::QpInit& init)
       connection_(environment, *init.sink, *this, shared_, lock_, queue_) {
   if (init.recv_cq != nullptr) static_cast<Cq*>(init.recv_cq)->attach(*this);
   if (init.request_cq != nullptr) static_cast<Cq*>(init.request_cq)->attach(*this);
+  shared_.memory.add(*this);
 }
 
 Qp::~Qp() {
@@ -57,6 +58,7 @@ Qp::~Qp() {
     cq->purge(*this);
   }
   queue_.close();
+  shared_.memory.remove(*this);
 }
 
 Status Qp::modify(const transport::QpInit& init) {
@@ -224,6 +226,11 @@ transport::ReceiveCounts Qp::receive_counts() const noexcept {
 iwarp::MpaConfig Qp::mpa_config() const noexcept {
   const QpGuard guard(lock_);
   return queue_.depths();
+}
+
+void Qp::let_go(MrRef ref) noexcept {
+  const QpGuard guard(lock_);
+  queue_.let_go(ref);
 }
 
 void Qp::on_completion_wanted() noexcept {

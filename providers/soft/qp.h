@@ -18,7 +18,10 @@ class Pd;
 // One end of a connection: a Queue of work, and the Connection that puts a link below it. One lock
 // protects both. A post sends as much as the link accepts at once; the reactor's driver sends the
 // remainder. Thread-safe as described at transport::Qp. Owned by an Ep.
-class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
+class Qp final : public transport::Qp,
+                 public ConnectionEnd,
+                 private QueueEnd,
+                 private MrTable::Keeper {
  public:
   // Allocates everything that posting and transferring need, except for the memory of the link.
   // Throws std::bad_alloc.
@@ -94,6 +97,7 @@ class Qp final : public transport::Qp, public ConnectionEnd, private QueueEnd {
   DAT_RETURN post(Post post) noexcept UDAPL_EXCLUDES(qp_locked);
   void send_gathered() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_srq_buffer() noexcept { connection_.on_srq_buffer(); }
+  void let_go(MrRef ref) noexcept override UDAPL_EXCLUDES(qp_locked);
   void on_soft_watermark() noexcept override { connection_.report_soft_watermark(); }
 
   mutable QpLock lock_;

@@ -81,6 +81,12 @@ class Queue final : public iwarp::Inbound {
   void unpin() noexcept UDAPL_REQUIRES(qp_locked) { out_.pins.clear(); }
   // Whether all requests are done and all answers have been sent.
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
+  // Releases kept pins of a registration that is being revoked.
+  void let_go(MrRef ref) noexcept UDAPL_REQUIRES(qp_locked) {
+    requests.let_go(ref);
+    receives.let_go(ref);
+    responder_.let_go(ref);
+  }
   void stop() noexcept UDAPL_REQUIRES(qp_locked);  // completes everything: the connection has ended
   // The driver has come to this queue: the posts that follow are a new burst.
   void new_turn() noexcept UDAPL_REQUIRES(qp_locked) {

@@ -107,7 +107,7 @@ Verdict ReceiveQueue::fill_send(const iwarp::SendSegment& segment, std::uint32_t
 Verdict ReceiveQueue::place_send(const iwarp::SendSegment& segment) noexcept {
   const Verdict prepared = prepare(segment, segment.payload.size());
   if (prepared != Verdict::kOk) return prepared;
-  return placed(scatter_.place(shared_.memory, segment.payload));
+  return placed(scatter_.place(shared_.memory, kept_, segment.payload));
 }
 
 // If this is the first segment, takes a receive. Checks that `length` bytes of the segment fit.

@@ -74,6 +74,7 @@ class ReceiveQueue {
   [[nodiscard]] std::uint64_t messages() const noexcept UDAPL_REQUIRES(qp_locked) {
     return messages_;
   }
+  void let_go(MrRef ref) noexcept UDAPL_REQUIRES(qp_locked) { kept_.let_go(ref); }
   void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked);  // stops waiting for a buffer of the SRQ
   void flush() noexcept UDAPL_REQUIRES(qp_locked);         // completes all remaining receives
 
@@ -110,6 +111,7 @@ class ReceiveQueue {
   DAT_DTO_COMPLETION_STATUS buffer_status_ UDAPL_GUARDED_BY(qp_locked) = DAT_DTO_SUCCESS;
   std::unique_ptr<Segment[]> srq_segments_ UDAPL_GUARDED_BY(qp_locked);
   Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);
+  KeptPin kept_ UDAPL_GUARDED_BY(qp_locked);                // of the receives
   std::uint64_t messages_ UDAPL_GUARDED_BY(qp_locked) = 0;  // received so far
 
   int soft_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;

@@ -59,13 +59,28 @@ void Responder::grant_direct_access(const MrTable::Access& access) noexcept {
   if (grants != nullptr && !grants->has(access.stag)) shared_.memory.grant(access, *grants);
 }
 
+// As MrTable::access(). The pins of windows are not kept: they are unbound under the lock of a Qp.
+Refusal Responder::reach_target(const MrTable::Access& access, Segment& target,
+                                MrTable::Pin& pin) noexcept {
+  MrTable& memory = shared_.memory;
+  if (access.stag == kept_stag_ && targets_.kept() != MrRef()) [[likely]]
+    return memory.access_kept(targets_.kept(), access, target);
+  const Refusal refusal = memory.access(access, target, pin);
+  if (refusal == Refusal::kNone && memory.is_registration(target.ref) &&
+      targets_.uses_again(target.ref)) {
+    targets_.keep(target.ref, std::move(pin));
+    kept_stag_ = access.stag;
+  }
+  return refusal;
+}
+
 Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
                                std::span<const std::byte> payload) noexcept {
   Segment target;
   MrTable::Pin pin;
   const MrTable::Access access{stag,         to,         static_cast<std::uint32_t>(payload.size()),
                                kRemoteWrite, shared_.pd, shared_.id};
-  const Refusal refusal = shared_.memory.access(access, target, pin);
+  const Refusal refusal = reach_target(access, target, pin);
   if (refusal != Refusal::kNone) [[unlikely]]
     return verdict_of(refusal);
   place_bytes(target.address, payload);

@@ -43,6 +43,8 @@ class Responder {
   iwarp::Verdict atomic_request(const iwarp::AtomicRequest& request) noexcept
       UDAPL_REQUIRES(qp_locked);
 
+  void let_go(MrRef ref) noexcept UDAPL_REQUIRES(qp_locked) { targets_.let_go(ref); }
+
   // ---- sending: as in SendQueue -----------------------------------------------------------------
   [[nodiscard]] bool empty() const noexcept UDAPL_REQUIRES(qp_locked) { return responses_.empty(); }
   [[nodiscard]] bool owes() const noexcept UDAPL_REQUIRES(qp_locked) {
@@ -62,6 +64,8 @@ class Responder {
   }
 
  private:
+  [[nodiscard]] Refusal reach_target(const MrTable::Access& access, Segment& target,
+                                     MrTable::Pin& pin) noexcept UDAPL_REQUIRES(qp_locked);
   void grant_direct_access(const MrTable::Access& access) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Response* next() noexcept UDAPL_REQUIRES(qp_locked);
@@ -71,6 +75,8 @@ class Responder {
   std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all before it are built
   std::uint32_t ird_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool answers_ UDAPL_GUARDED_BY(qp_locked) = true;
+  KeptPin targets_ UDAPL_GUARDED_BY(qp_locked);  // of RDMA Writes
+  std::uint32_t kept_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;
 };
 
 }  // namespace udapl::soft

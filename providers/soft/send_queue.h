@@ -118,6 +118,11 @@ class SendQueue {
   iwarp::Verdict atomic_response(const iwarp::AtomicResponse& response) noexcept
       UDAPL_REQUIRES(qp_locked);
 
+  void let_go(MrRef ref) noexcept UDAPL_REQUIRES(qp_locked) {
+    sources_.let_go(ref);
+    sinks_.let_go(ref);
+  }
+
   // ---- the end ----------------------------------------------------------------------------------
   // Called when the peer's answer to a request was invalid.
   void blame_answer() noexcept UDAPL_REQUIRES(qp_locked);
@@ -208,6 +213,8 @@ class SendQueue {
   std::uint64_t acknowledged_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool has_bound_ UDAPL_GUARDED_BY(qp_locked) = false;
   Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);  // of the answer
+  KeptPin sources_ UDAPL_GUARDED_BY(qp_locked);  // of short messages
+  KeptPin sinks_ UDAPL_GUARDED_BY(qp_locked);    // of answers
 };
 
 }  // namespace udapl::soft

@@ -42,6 +42,7 @@ bool SendQueue::send_short(PinSet& pins) noexcept {
 // usually share a registration, and so its pin: acquiring and releasing one for each message would
 // wait, each time, for the ring's cache line.
 bool SendQueue::pin_for_copy(PinSet& pins, const Segment& segment) noexcept {
+  if (sources_.holds(shared_.memory, segment.ref)) return true;
   if (!pins.has_room(1)) pins.clear();
   return pins.add(shared_.memory, segment.ref);
 }

@@ -174,7 +174,7 @@ bool SendQueue::oldest_read(iwarp::ReadSink& sink) noexcept {
 }
 
 Verdict SendQueue::place_read(std::span<const std::byte> payload) noexcept {
-  return read_placed(scatter_.place(shared_.memory, payload));
+  return read_placed(scatter_.place(shared_.memory, sinks_, payload));
 }
 
 Verdict SendQueue::fill_read(iwarp::Payload& payload) noexcept {
@@ -207,7 +207,7 @@ Verdict SendQueue::atomic_response(const iwarp::AtomicResponse& response) noexce
   std::byte bytes[sizeof response.original];
   std::memcpy(bytes, &response.original, sizeof bytes);
   scatter_.start({requests_.segments(unanswered_), 1});
-  if (!scatter_.place(shared_.memory, bytes)) {
+  if (!scatter_.place(shared_.memory, sinks_, bytes)) {
     request->status = DAT_DTO_ERR_LOCAL_PROTECTION;
     shared_.refused_why = BreakReason::kLocalFault;
     return Verdict::kCatastrophic;

@@ -65,13 +65,16 @@ DAT_RETURN resolve_receive(const MrTable& memory, ScopeId pd, std::span<const DA
   return DAT_SUCCESS;
 }
 
-bool Scatter::place(MrTable& memory, std::span<const std::byte> bytes) noexcept {
+bool Scatter::place(MrTable& memory, KeptPin& kept, std::span<const std::byte> bytes) noexcept {
   while (!bytes.empty()) {
     const Segment& segment = segments_[index_];
     const std::size_t n = std::min<std::size_t>(bytes.size(), segment.length - offset_);
     {
-      const MrTable::Pin pin = memory.pin(segment.ref);
-      if (!pin) return false;
+      MrTable::Pin pin;
+      if (!kept.holds(memory, segment.ref)) {
+        pin = memory.pin(segment.ref);
+        if (!pin) return false;
+      }
       place_bytes(segment.address + offset_, bytes.first(n));
     }
     bytes = bytes.subspan(n);

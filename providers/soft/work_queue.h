@@ -4,6 +4,7 @@
 #include "dapl/transport/types.h"
 #include "providers/soft/iwarp/inbound.h"
 #include "providers/soft/iwarp/rdmap.h"
+#include "providers/soft/kept_pin.h"
 #include "providers/soft/mr_table.h"
 
 #include <algorithm>
@@ -160,7 +161,8 @@ class Scatter {
   }
   // Returns false if the memory is no longer registered; then nothing more may be placed. REQUIRES:
   // `bytes` fit into the rest of the segments.
-  [[nodiscard]] bool place(MrTable& memory, std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] bool place(MrTable& memory, KeptPin& kept,
+                           std::span<const std::byte> bytes) noexcept;
   // Lets `payload` put the next bytes, at most to the end of the current segment. Returns false as
   // above. REQUIRES: the segments are not full.
   [[nodiscard]] bool fill(MrTable& memory, iwarp::Payload& payload) noexcept;

@@ -3,6 +3,8 @@
 // Every operation between two QPs: data, lengths, completions.
 #include "tests/unit/soft/support.h"
 
+#include <sys/mman.h>
+
 #include <numeric>
 
 namespace udapl::soft::test {
@@ -51,6 +53,76 @@ BOOST_AUTO_TEST_CASE(sends_of_all_sizes_arrive) {
       BOOST_TEST((room[size] == std::byte{0}));
     }
   }
+}
+
+// A QP keeps what it uses again and again pinned; freeing such memory must not wait for it.
+BOOST_AUTO_TEST_CASE(memory_of_earlier_messages_can_be_freed) {
+  Pair pair;
+  for (int round = 0; round < 20; ++round) {
+    const auto data = pattern(64, static_cast<unsigned>(round));
+    std::vector<std::byte> inbox(64);
+    std::vector<std::byte> target(64);
+    std::vector<std::byte> copy(64);
+    auto from = pair.a.reg(data);
+    auto to = pair.b.reg(inbox);
+    auto there = pair.b.reg(target);
+    auto back = pair.a.reg(copy);
+    const auto send = local(*from, data.data(), 64);
+    const auto receive = local(*to, inbox.data(), 64);
+    const auto read = local(*back, copy.data(), 64);
+    for (WorkId id = 1; id <= 4; ++id) {
+      REQUIRE_OK(pair.b.qp->post_recv(id, &receive, 1, kSignalled));
+      REQUIRE_OK(pair.a.qp->post_rdma_write(id, &send, 1, remote(*there, target), kSignalled));
+      REQUIRE_OK(pair.a.qp->post_send(id, &send, 1, kSignalled));
+      REQUIRE_OK(pair.a.qp->post_rdma_read(id, &read, 1, remote(*there, target), kSignalled));
+      check_success(pair.next(*pair.a.request_cq), id, DAT_DTO_RDMA_WRITE, 64);
+      check_success(pair.next(*pair.a.request_cq), id, DAT_DTO_SEND, 64);
+      check_success(pair.next(*pair.a.request_cq), id, DAT_DTO_RDMA_READ, 64);
+      check_success(pair.next(*pair.b.recv_cq), id, DAT_DTO_RECEIVE, 64);
+    }
+    BOOST_TEST((inbox == data && target == data && copy == data));
+  }
+}
+
+// ... nor does it afterwards touch memory that another thread has freed meanwhile.
+BOOST_AUTO_TEST_CASE(memory_is_freed_while_the_queue_is_used) {
+  Pair pair;
+  const auto data = pattern(64);
+  std::vector<std::byte> inbox(64);
+  auto from = pair.a.reg(data);
+  auto to = pair.b.reg(inbox);
+  const auto receive = local(*to, inbox.data(), 64);
+  std::atomic<bool> over{false};
+  std::atomic<int> freed{0};
+  std::jthread other([&] {
+    while (!over) {
+      void* const pages =
+          ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (pages == MAP_FAILED) return;
+      {
+        auto mr = pair.a.reg(pages, 64);
+        const auto send = local(*mr, static_cast<const std::byte*>(pages), 64);
+        for (int i = 0; i < 3; ++i) (void)pair.a.qp->post_send(2, &send, 1, 0);
+      }
+      ::munmap(pages, 4096);  // whoever reads it now crashes
+      ++freed;
+      std::this_thread::yield();
+    }
+  });
+  const auto send = local(*from, data.data(), 64);
+  int ended = 0;
+  for (int i = 0; i < 2000 || freed < 50; ++i) {
+    (void)pair.b.qp->post_recv(1, &receive, 1, kSignalled);
+    (void)pair.a.qp->post_send(1, &send, 1, 0);
+    pair.a.reactor->progress();
+    pair.b.reactor->progress();
+    Completion c{};
+    while (pair.b.recv_cq->poll(&c, 1) == 1) ++ended;
+    if (ended > 100000) break;
+  }
+  over = true;
+  other.join();
+  BOOST_TEST(freed >= 50);
 }
 
 BOOST_AUTO_TEST_CASE(sends_in_the_other_direction) {

@@ -31,8 +31,21 @@ BOOST_AUTO_TEST_CASE(ring_of_any_depth_holds_exactly_that_many) {
   }
 }
 
-struct Memory {
+struct Memory : MrTable::Keeper {
+  Memory() { table.add(*this); }
+  ~Memory() override { table.remove(*this); }
+  void let_go(MrRef gone) noexcept override {
+    ++asked;
+    kept.let_go(gone);
+  }
+  MrRef another() {
+    return *table.register_memory(
+        1, {reinterpret_cast<DAT_VADDR>(bytes.data()), bytes.size(), kAll, DAT_VA_TYPE_VA});
+  }
+
   MrTable table;
+  KeptPin kept;
+  int asked = 0;
   std::vector<std::byte> bytes = std::vector<std::byte>(1000);
   MrRef ref = *table.register_memory(
       1, {reinterpret_cast<DAT_VADDR>(bytes.data()), bytes.size(), kAll, DAT_VA_TYPE_VA});
@@ -47,8 +60,8 @@ BOOST_FIXTURE_TEST_CASE(scatter_fills_segments_front_to_back, Memory) {
     Scatter scatter;
     scatter.start(segments);
     for (std::size_t at = 0; at < 100; at += step)
-      BOOST_REQUIRE(
-          scatter.place(table, std::span(data).subspan(at, std::min(step, std::size_t{100} - at))));
+      BOOST_REQUIRE(scatter.place(
+          table, kept, std::span(data).subspan(at, std::min(step, std::size_t{100} - at))));
     BOOST_TEST((std::memcmp(&bytes[500], data.data(), 3) == 0));
     BOOST_TEST((std::memcmp(bytes.data(), &data[3], 10) == 0));
     BOOST_TEST((std::memcmp(&bytes[100], &data[13], 87) == 0));
@@ -62,10 +75,52 @@ BOOST_FIXTURE_TEST_CASE(scatter_stops_when_the_memory_goes, Memory) {
   const auto data = pattern(10);
   Scatter scatter;
   scatter.start(segments);
-  BOOST_TEST(scatter.place(table, std::span(data).first(4)));
+  BOOST_TEST(scatter.place(table, kept, std::span(data).first(4)));
   table.revoke(ref);
-  BOOST_TEST(!scatter.place(table, std::span(data).subspan(4)));
+  BOOST_TEST(!scatter.place(table, kept, std::span(data).subspan(4)));
   BOOST_TEST((bytes[4] == std::byte{0}));
+}
+
+// A revocation that did not ask the keeper would never end.
+BOOST_FIXTURE_TEST_CASE(kept_pin_is_let_go_when_the_memory_goes, Memory) {
+  const Segment segments[] = {{bytes.data(), 10, ref}};
+  const auto data = pattern(10);
+  Scatter scatter;
+  scatter.start(segments);
+  for (std::size_t at = 0; at < 4; ++at)
+    BOOST_TEST(scatter.place(table, kept, std::span(data).subspan(at, 1)));
+  BOOST_TEST((kept.kept() == ref));
+  table.revoke(ref);
+  BOOST_TEST(asked == 1);
+  BOOST_TEST((kept.kept() == MrRef()));
+  BOOST_TEST(!scatter.place(table, kept, std::span(data).subspan(4)));
+  BOOST_TEST((bytes[4] == std::byte{0}));
+}
+
+// Programs that register memory for each message use each registration once.
+BOOST_FIXTURE_TEST_CASE(memory_that_is_used_once_is_not_kept, Memory) {
+  for (int i = 0; i < 10; ++i) {
+    const MrRef once = another();
+    BOOST_TEST(!kept.holds(table, once));
+    table.revoke(once);
+  }
+  BOOST_TEST(asked == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(kept_pin_gives_way_to_what_is_used_instead, Memory) {
+  const MrRef other = another();
+  BOOST_TEST(!kept.holds(table, ref));
+  BOOST_TEST(kept.holds(table, ref));
+  BOOST_TEST(!kept.holds(table, other));
+  BOOST_TEST(kept.holds(table, ref));
+  BOOST_TEST(kept.holds(table, other));
+  table.revoke(ref);  // no pin is left
+  BOOST_TEST(asked == 0);
+  BOOST_TEST(kept.holds(table, other));
+  table.revoke(other);
+  BOOST_TEST(asked == 1);
+  BOOST_TEST(!kept.holds(table, other));
+  BOOST_TEST(!kept.holds(table, other));
 }
 
 BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_a_run_of_the_same, Memory) {

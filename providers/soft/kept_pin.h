@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/soft/mr_table.h"
+
+#include <utility>
+
+namespace udapl::soft {
+
+// The pin of a registration that one part of a QP uses again and again. It is kept between the
+// messages, because acquiring and releasing it takes two locked instructions. A registration is
+// kept only at its second use, if no other one was used between: otherwise a program that registers
+// memory for each message would pay for letting go of each. Not thread-safe: used under the lock of
+// the Qp, which is the MrTable::Keeper.
+class KeptPin {
+ public:
+  // Returns whether the memory is pinned until the next call. If not, the caller needs a pin of its
+  // own for each access.
+  [[nodiscard]] bool holds(MrTable& memory, MrRef ref) noexcept {
+    return ref == kept_ || (uses_again(ref) && keep(ref, memory.pin(ref)));
+  }
+  // The registration whose pin is kept.
+  [[nodiscard]] MrRef kept() const noexcept { return kept_; }
+  // Counts a use of a registration that is not kept. Returns whether it is the second one, so that
+  // keep() is worth while.
+  [[nodiscard]] bool uses_again(MrRef ref) noexcept {
+    return std::exchange(last_, ref) == ref && ref.generation != 0;
+  }
+  // Returns false if the pin is empty; then the one that was kept remains.
+  bool keep(MrRef ref, MrTable::Pin pin) noexcept {
+    if (!pin) return false;
+    pin_ = std::move(pin);
+    kept_ = ref;
+    return true;
+  }
+  void let_go(MrRef ref) noexcept {
+    if (ref != kept_) return;
+    pin_ = MrTable::Pin();
+    kept_ = MrRef();
+  }
+
+ private:
+  MrTable::Pin pin_;
+  MrRef kept_;
+  MrRef last_;
+};
+
+}  // namespace udapl::soft
