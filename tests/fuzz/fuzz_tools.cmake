@@ -16,6 +16,7 @@ udapl_fuzzer(fuzz_dapltest_server QUIET
   LIBS dat_headers fmt::fmt Threads::Threads)
 udapl_fuzzer(fuzz_dapltest_words QUIET
   SOURCES fuzz_dapltest_words.cpp ${dapltest}/command_line.cpp ${dapltest}/options.cpp
+    ${dapltest}/words.cpp
   LIBS dat_headers fmt::fmt)
 set(datperf ${tools}/datperf)
 udapl_fuzzer(fuzz_datperf_server QUIET

@@ -4,44 +4,15 @@
 #include "../program.h"
 #include "options.h"
 #include "usage.h"
+#include "words.h"
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 namespace dapltest {
 namespace {
-
-const std::vector<std::string>& qos_names() {
-  static const std::vector<std::string> names{"BE", "HT", "LL", "EC", "PM"};
-  return names;
-}
-
-DAT_QOS qos_of(const std::string& text) {
-  static constexpr DAT_QOS kValues[] = {DAT_QOS_BEST_EFFORT, DAT_QOS_HIGH_THROUGHPUT,
-                                        DAT_QOS_LOW_LATENCY, DAT_QOS_ECONOMY, DAT_QOS_PREMIUM};
-  const auto found = std::find(qos_names().begin(), qos_names().end(), text);
-  return kValues[found - qos_names().begin()];
-}
-
-bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-std::optional<std::uint32_t> number(const std::string& text) {
-  std::uint32_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || text.empty()) {
-    return std::nullopt;
-  }
-  return value;
-}
 
 // Parses the words of a command line. Keeps the first error only.
 class Parser {
@@ -221,11 +192,10 @@ class Parser {
         options_.feature = value;
         return;
       case 'R':
-        if (!is_one_of(value, qos_names())) {
+        if (const auto qos = qos_of(value))
+          options_.qos = *qos;
+        else
           error_ = fmt::format("-R {}: must be one of BE, HT, LL, EC and PM", value);
-          return;
-        }
-        options_.qos = qos_of(value);
         return;
       case 'm':
         if (options_.test == Test::kLimit) {
@@ -349,28 +319,6 @@ class Parser {
   bool help_ = false;
   bool version_ = false;
 };
-
-// Replaces "-f file" with the words in that file.
-bool read_script(std::vector<std::string>& arguments) {
-  if (arguments.size() != 2 || arguments[0] != "-f") {
-    return true;
-  }
-  std::ifstream file(arguments[1]);
-  if (!file) {
-    tools::print(stderr, "dapltest: cannot read '{}'\n", arguments[1]);
-    return false;
-  }
-  arguments.clear();
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    for (std::string word; words >> word;) {
-      if (word != "dapltest" || !arguments.empty()) {
-        arguments.push_back(word);
-      }
-    }
-  }
-  return true;
-}
 
 }  // namespace
 
