@@ -35,11 +35,12 @@ Cookie* claim_reaped(Queue& queue) noexcept UDAPL_REQUIRES(queue.lock) {
 
 }  // namespace
 
-// As with hardware, completions appear without a poll.
-Cookie* reclaim(RequestQueue& queue, transport::Qp& qp) noexcept {
+// As with hardware, completions appear without a poll. In every state that takes requests there is
+// a QP.
+Cookie* reclaim(RequestQueue& queue) noexcept {
   Cookie* const cookie = claim_reaped(queue);
   if (cookie != nullptr) return cookie;
-  qp.complete_requests();
+  queue.qp->complete_requests();
   return claim_reaped(queue);
 }
 

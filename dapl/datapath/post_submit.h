@@ -67,7 +67,7 @@ inline constexpr int kRemotePrivileges =
 [[gnu::cold, gnu::noinline]] DAT_RETURN bad_handle(DAT_HANDLE handle, const char* call,
                                                    DAT_RETURN subtype) noexcept;
 // For a full ring: collects completions, then claims again.
-[[gnu::cold, gnu::noinline]] Cookie* reclaim(RequestQueue& queue, transport::Qp& qp) noexcept
+[[gnu::cold, gnu::noinline]] Cookie* reclaim(RequestQueue& queue) noexcept
     UDAPL_REQUIRES(queue.lock);
 [[gnu::cold, gnu::noinline]] Cookie* reclaim(ReceiveQueue& queue) noexcept
     UDAPL_REQUIRES(queue.lock);
@@ -217,7 +217,7 @@ template <class Q, Shape kShape, class Call>
   Cookie* cookie = claim<kShape>(queue.cookies);
   if (cookie == nullptr) [[unlikely]] {
     if constexpr (kShape != Shape::kAny) return kTryAgain;
-    cookie = queue.qp != nullptr ? reclaim(queue, *queue.qp) : nullptr;
+    cookie = reclaim(queue);
     if (cookie == nullptr)
       return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
               "max_request_dtos are outstanding"};
