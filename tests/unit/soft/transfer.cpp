@@ -94,6 +94,7 @@ BOOST_AUTO_TEST_CASE(memory_is_freed_while_the_queue_is_used) {
   const auto receive = local(*to, inbox.data(), 64);
   std::atomic<bool> over{false};
   std::atomic<int> freed{0};
+  std::atomic<int> posted{0};  // from memory that was then freed
   std::jthread other([&] {
     while (!over) {
       void* const pages =
@@ -102,7 +103,8 @@ BOOST_AUTO_TEST_CASE(memory_is_freed_while_the_queue_is_used) {
       {
         auto mr = pair.a.reg(pages, 64);
         const auto send = local(*mr, static_cast<const std::byte*>(pages), 64);
-        for (int i = 0; i < 3; ++i) (void)pair.a.qp->post_send(2, &send, 1, 0);
+        for (int i = 0; i < 3; ++i)
+          if (pair.a.qp->post_send(2, &send, 1, 0) == DAT_SUCCESS) ++posted;
       }
       ::munmap(pages, 4096);  // whoever reads it now crashes
       ++freed;
@@ -123,6 +125,9 @@ BOOST_AUTO_TEST_CASE(memory_is_freed_while_the_queue_is_used) {
   over = true;
   other.join();
   BOOST_TEST(freed >= 50);
+  BOOST_TEST(posted >= 50);
+  BOOST_TEST(ended >= 50);
+  BOOST_TEST(pair.a.sink.calls() == "established");
 }
 
 BOOST_AUTO_TEST_CASE(sends_in_the_other_direction) {
