@@ -10,6 +10,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <CLI/CLI.hpp>
+
 #include <array>
 #include <cstdlib>
 

@@ -10,8 +10,6 @@
 #include <dat/udat.h>
 #include <sys/socket.h>
 
-#include <CLI/CLI.hpp>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +20,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace dtest {
 

@@ -7,6 +7,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 namespace dtest {
 namespace {
 

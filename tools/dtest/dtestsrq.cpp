@@ -12,6 +12,8 @@
 #include <endian.h>
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 
 namespace dtest {
