@@ -64,6 +64,18 @@ function(udapl_optimize_at_link target)
   endif()
 endfunction()
 
+# ---- precompiled headers ---------------------------------------------------------------------
+
+# udapl_precompile(<target>): with UDAPL_PRECOMPILE, reads the headers of the standard library once per target, for
+# script/demo and the sanitizers. Not in other builds with tests: there, each source has to include what it uses.
+function(udapl_precompile target)
+  if(UDAPL_PRECOMPILE AND (UDAPL_SANITIZE OR NOT UDAPL_BUILD_TESTS))
+    foreach(header IN ITEMS algorithm atomic chrono functional memory mutex optional string vector)
+      target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>)
+    endforeach()
+  endif()
+endfunction()
+
 # ---- folders and layers ----------------------------------------------------------------------
 
 # udapl_add_folder(<folder>): add_subdirectory if the folder has a CMakeLists.txt.
@@ -91,12 +103,7 @@ function(udapl_layer target folder)
     if(type STREQUAL "STATIC_LIBRARY" AND NOT folder MATCHES "^tests/")
       udapl_optimize_at_link(${target})
     endif()
-    # For script/demo. Not with tests: there, each source has to include what it uses.
-    if(UDAPL_PRECOMPILE AND NOT UDAPL_BUILD_TESTS)
-      foreach(header IN ITEMS algorithm atomic chrono functional memory mutex optional string vector)
-        target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>)
-      endforeach()
-    endif()
+    udapl_precompile(${target})
   endif()
 endfunction()
 
@@ -182,36 +189,64 @@ function(udapl_test name)
   endif()
 
   add_executable(${name} ${arg_SOURCES})
-  udapl_test_code(${name})
+  udapl_test_code(${name} LINKED)
   target_compile_definitions(${name} PRIVATE BOOST_TEST_DYN_LINK)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} Boost::unit_test_framework)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   udapl_test_environment(${name} ${arg_ENV})
+  if("unit" IN_LIST arg_LABELS)
+    udapl_checked_for_races(${name})
+  endif()
 endfunction()
 
-# udapl_test_code(<target>): compiles test code for short compile time rather than for speed. The code under test
-# keeps its optimisation and its sanitizers; the undefined-behaviour checks in the expansions of Boost's
-# macros alone would take most of a sanitizer build. UDAPL_PRECOMPILE: Boost.Test's headers are read once per
-# program instead of once per file, which halves the compile time of such a file. It does not work with ccache.
+# udapl_checked_for_races(<target>...): the tests that the preset tsan runs need these programs; for that preset,
+# script/test builds nothing else.
+function(udapl_checked_for_races)
+  if(NOT TARGET checked_for_races)
+    add_custom_target(checked_for_races)
+  endif()
+  add_dependencies(checked_for_races ${ARGN})
+endfunction()
+
+# udapl_test_code(<target> [LINKED]): compiles test code for short compile time rather than for speed. The code under
+# test keeps its optimisation and its sanitizers; the undefined-behaviour checks in the expansions of Boost's macros
+# alone would take most of a sanitizer build. UDAPL_PRECOMPILE: Boost.Test's headers are read once per program, which
+# halves the compile time of a file; or, for programs that link Boost.Test (LINKED), once for all of them. It does not
+# work with ccache.
 function(udapl_test_code target)
-  target_compile_options(${target} PRIVATE -O0)
+  set(options -O0)
+  if(UDAPL_SANITIZE MATCHES "undefined")
+    list(APPEND options -fno-sanitize=undefined)
+  endif()
+  target_compile_options(${target} PRIVATE ${options})
+  if(NOT UDAPL_PRECOMPILE)
+    return()
+  endif()
+
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
-  if(UDAPL_PRECOMPILE AND count GREATER 3)
-    target_precompile_headers(${target} PRIVATE
-      <boost/test/unit_test.hpp> <atomic> <chrono> <functional> <memory> <string> <thread> <vector>)
-    foreach(source IN LISTS sources)  # these define Boost.Test's main()
-      cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
-      file(STRINGS ${path} defines_main REGEX "BOOST_TEST_MODULE|included/unit_test")
-      if(defines_main)
-        set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-      endif()
-    endforeach()
+  set(headers <boost/test/unit_test.hpp> <atomic> <chrono> <functional> <memory> <string> <thread> <vector>)
+  if(ARGN STREQUAL "LINKED")
+    if(NOT TARGET udapl_test_headers)
+      file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cpp CONTENT "int main() {}\n")
+      add_executable(udapl_test_headers ${PROJECT_BINARY_DIR}/test_headers.cpp)
+      target_compile_options(udapl_test_headers PRIVATE ${options})
+      target_compile_definitions(udapl_test_headers PRIVATE BOOST_TEST_DYN_LINK)
+      target_link_libraries(udapl_test_headers PRIVATE Boost::unit_test_framework)
+      target_precompile_headers(udapl_test_headers PRIVATE ${headers})
+    endif()
+    target_precompile_headers(${target} REUSE_FROM udapl_test_headers)
+  elseif(count GREATER 3)
+    target_precompile_headers(${target} PRIVATE ${headers})
   endif()
-  if(UDAPL_SANITIZE MATCHES "undefined")
-    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
-  endif()
+  foreach(source IN LISTS sources)  # these define Boost.Test's main()
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+    file(STRINGS ${path} defines_main REGEX "BOOST_TEST_MODULE|included/unit_test")
+    if(defines_main)
+      set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endif()
+  endforeach()
 endfunction()
 
 # udapl_test_environment(<test> [<NAME=value>...]): sets the environment of a test: sanitizer options
