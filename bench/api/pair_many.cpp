@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,11 @@ constexpr unsigned kSettle =
 // Sends and receives on one connection after the other, with one message in flight.
 class Turns {
  public:
-  explicit Turns(PairMember& member)
-      : member_(member), in_(member.adapter, kSize), out_(member.adapter, kSize) {
+  explicit Turns(PairMember& member, bool scattered = false)
+      : member_(member),
+        scattered_(scattered),
+        in_(member.adapter, kSize),
+        out_(member.adapter, kSize) {
     for (const End& end : member.ends) end.post_recv(in_, kSize);
     member.meet();
   }
@@ -47,8 +51,8 @@ class Turns {
 
  private:
   const End& next() {
-    at_ = at_ + 1 < member_.ends.size() ? at_ + 1 : 0;
-    return member_.ends[at_];
+    at_ = scattered_ ? order_() : at_ + 1;
+    return member_.ends[at_ % member_.ends.size()];
   }
   void send(const End& end) const {
     end.post_send(out_, kSize);
@@ -60,6 +64,8 @@ class Turns {
   }
 
   PairMember& member_;
+  const bool scattered_;
+  std::minstd_rand order_;  // the same in both processes
   Buffer in_;
   Buffer out_;
   std::size_t at_ = 0;
@@ -100,18 +106,18 @@ double added_memory(std::string_view what, PairMember& member, void (Turns::*tur
 
 }  // namespace
 
-void take_turns(int connections) {
+void take_turns(int connections, bool scattered) {
   run_pair(
       [&](Meeting& meeting) {
         PairMember member(PairMember::kPassive, meeting, connections);
         member.connect();
-        Turns turns(member);
+        Turns turns(member, scattered);
         while (true) turns.answer();
       },
       [&](Meeting& meeting) {
         PairMember member(PairMember::kActive, meeting, connections);
         member.connect();
-        Turns turns(member);
+        Turns turns(member, scattered);
         for (int i = 0; i < std::max(connections, kPart); ++i) turns.ask();
         std::vector<double> parts;
         for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {

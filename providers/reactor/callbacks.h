@@ -30,6 +30,12 @@ class WatchSlot {
 // thread while the poller is watched; set by the poller under its own lock.
 class Sign {
  public:
+  // Forgets everything.
+  void clear() noexcept {
+    watch(nullptr);
+    also(nullptr, 0);
+    next_at(nullptr);
+  }
   // Null: the poller has no such word and must be called. The word must stay valid until the next
   // call of watch(), or until Reactor::unwatch().
   void watch(const std::atomic<std::uint64_t>* word) noexcept {
@@ -91,7 +97,7 @@ class Handler {
   virtual bool rest() noexcept { return true; }
 
   WatchSlot watch_slot;
-  Sign sign;  // of a poller
+  Sign* sign = nullptr;  // of a poller, from Reactor::watch() until unwatch()
 
  protected:
   Handler() = default;

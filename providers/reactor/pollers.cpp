@@ -38,7 +38,7 @@ void Reactor::wake_poller(std::uint32_t index) noexcept {
     return;
   }
   slot.awake = true;
-  awake_.push_back({&slot.handler->sign, index, 0});
+  awake_.push_back({slot.handler->sign, index, 0});
   count_awake();
 }
 

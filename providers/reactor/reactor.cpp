@@ -31,15 +31,16 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler, Kind kind)
   std::uint32_t index = WatchSlot::kNone;
   {
     const ScopedLock guard(lock_);
-    if (free_slot_ == WatchSlot::kNone) {
-      try {
+    try {
+      if (free_slot_ == WatchSlot::kNone) {
         slots_.emplace_back();
         awake_.reserve(slots_.capacity());
         called_when_polled_.reserve(slots_.capacity());
-      } catch (const std::bad_alloc&) {
-        return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+        free_slot_ = static_cast<std::uint32_t>(slots_.size() - 1);
       }
-      free_slot_ = static_cast<std::uint32_t>(slots_.size() - 1);
+      if (kind == Kind::kPoller) handler.sign = &sign_of(free_slot_);
+    } catch (const std::bad_alloc&) {
+      return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
     }
     index = free_slot_;
     Slot& slot = slots_[index];
@@ -59,6 +60,17 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler, Kind kind)
                 ErrnoText(errno).c_str());
   forget(handler);
   return failure(DAT_INSUFFICIENT_RESOURCES);
+}
+
+// May throw std::bad_alloc.
+Sign& Reactor::sign_of(std::uint32_t slot) {
+  const std::size_t size = std::tuple_size_v<Signs>;
+  const std::size_t place = slot / size;
+  if (place >= signs_.size()) signs_.resize(place + 1);
+  if (signs_[place] == nullptr) signs_[place] = std::make_unique<Signs>();
+  Sign& sign = (*signs_[place])[slot % size];
+  sign.clear();
+  return sign;
 }
 
 void Reactor::rewatch(int fd, std::uint32_t events, Handler& handler) noexcept {

@@ -16,6 +16,7 @@
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -219,6 +220,8 @@ class Reactor final : private WaitWord::Waker {
     std::uint32_t slot;
     std::uint32_t misses;  // in a row
   };
+  // Allocated together, because each poll reads the signs of many pollers.
+  using Signs = std::array<Sign, 64>;
   // The handler that was ready last. Used by the thread that holds the role.
   struct Habit {
     std::uint64_t data = kKickData;
@@ -247,6 +250,7 @@ class Reactor final : private WaitWord::Waker {
   Reactor(Fd epoll, Fd kick, Fd timer) noexcept;
   bool start_service(const char* name) noexcept;
   bool forget(Handler& handler) noexcept;
+  Sign& sign_of(std::uint32_t slot) UDAPL_REQUIRES(lock_);  // a clear one
 
   // The drive role.
   bool claim() noexcept;
@@ -417,6 +421,8 @@ class Reactor final : private WaitWord::Waker {
   alignas(64) SpinLock lock_;              // a leaf lock
   std::vector<Slot> slots_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t free_slot_ UDAPL_GUARDED_BY(lock_) = WatchSlot::kNone;
+  // By slot; null: they have had no poller.
+  std::vector<std::unique_ptr<Signs>> signs_ UDAPL_GUARDED_BY(lock_);
   // watch() reserves these two.
   std::vector<Awake> awake_ UDAPL_GUARDED_BY(lock_);
   std::vector<std::uint32_t> called_when_polled_ UDAPL_GUARDED_BY(lock_);  // slots

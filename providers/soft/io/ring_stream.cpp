@@ -49,11 +49,7 @@ RingStream::~RingStream() {
   timer_.stop();
   idle_timer_.stop();
   if (!rings_.valid()) return;
-  if (handler_ != nullptr) {
-    reactor_.unwatch(rings_.bell(), *handler_);
-    handler_->sign.watch(nullptr);
-    handler_->sign.also(nullptr, 0);
-  }
+  if (handler_ != nullptr) reactor_.unwatch(rings_.bell(), *handler_);
   if (aborts_) finish(shm::RingEnd::kReset);
   recall();
   // Like a socket that is closed before everything was read.
@@ -86,7 +82,7 @@ void RingStream::drain_bell() noexcept {
   // Nothing more arrives on this socket, and level-triggered epoll would report its end again and
   // again.
   peer_gone_ = true;
-  if (handler_ != nullptr) handler_->sign.watch(nullptr);
+  if (handler_ != nullptr) handler_->sign->watch(nullptr);
   lost_ = reader_.end() != shm::RingEnd::kFinished && writer_.unread() != 0;
   if (handler_ != nullptr) reactor_.rewatch(rings_.bell(), EPOLLET, *handler_);
 }
@@ -155,7 +151,7 @@ void RingStream::sleep_unawares(bool on) noexcept {
 
 // Whether polls look for the confirmation.
 void RingStream::show_placed(bool on) noexcept {
-  handler_->sign.also(on ? &writer_.delivered_word() : nullptr, awaited_);
+  handler_->sign->also(on ? &writer_.delivered_word() : nullptr, awaited_);
 }
 
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
@@ -192,8 +188,8 @@ std::uint32_t RingStream::look() noexcept {
 void RingStream::show_sign() noexcept {
   const bool only_input = events_ == EPOLLIN && due_.load(std::memory_order_relaxed) == 0 &&
                           !lender_.any() && !borrower_.is_next(reader_.position());
-  handler_->sign.seen(reader_.position());
-  handler_->sign.watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
+  handler_->sign->seen(reader_.position());
+  handler_->sign->watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
 }
 
 void RingStream::stay_awake() noexcept {

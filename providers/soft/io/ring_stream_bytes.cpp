@@ -177,8 +177,8 @@ void RingStream::drop(std::size_t bytes, std::uint64_t placed) noexcept {
   writer_.acknowledge(placed);
   if (reader_.drop(bytes, placed)) ring_bell();
   if (handler_ == nullptr) return;
-  handler_->sign.seen(reader_.position());
-  handler_->sign.next_at(reader_.next());
+  handler_->sign->seen(reader_.position());
+  handler_->sign->next_at(reader_.next());
 }
 
 // ---- payload that is lent ----------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Mailbox final : public Handler {
     reactor_.quiesce(*this);
   }
   // From now on the reactor can see whether there is input without calling look().
-  void show_sign() { sign.watch(&written_); }
+  void show_sign() { sign->watch(&written_); }
   // Any thread.
   void put() {
     sent.fetch_add(1);
@@ -73,7 +73,7 @@ class Mailbox final : public Handler {
 
  private:
   bool take() noexcept {
-    sign.seen(written_.load());
+    sign->seen(written_.load());
     if (endless) written_.fetch_add(1);
     const long now = sent.load();
     if (endless) return true;
@@ -326,6 +326,23 @@ BOOST_AUTO_TEST_CASE(poller_is_called_when_polled) {
   gone.reset();
   const Mailbox next(*reactor);
   for (int i = 0; i < 100; ++i) reactor->poll();
+}
+
+// A poller that takes the place of an earlier one does not take over its sign, whose words are
+// gone.
+BOOST_AUTO_TEST_CASE(a_sign_is_not_inherited) {
+  const auto reactor = make_reactor();
+  const Sign* before = nullptr;
+  {
+    Mailbox box(*reactor);
+    box.show_sign();
+    before = box.sign;
+  }
+  Mailbox box(*reactor);
+  BOOST_TEST(box.sign == before);
+  BOOST_TEST(!box.sign->shows_input());
+  box.put();
+  BOOST_TEST(drive_until(*reactor, [&] { return box.taken == 1; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_second_word_changes_the_sign) {
