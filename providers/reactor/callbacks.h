@@ -97,7 +97,10 @@ class Handler {
   virtual bool rest() noexcept { return true; }
 
   WatchSlot watch_slot;
-  Sign* sign = nullptr;  // of a poller, from Reactor::watch() until unwatch()
+  // Of a poller, in the reactor's table: valid from Reactor::watch() to unwatch(). Another poller
+  // may get it as soon as unwatch() has returned, so a call of look() that is still running must
+  // not write it: keep the two apart by the poller's lock.
+  Sign* sign = nullptr;
 
  protected:
   Handler() = default;
