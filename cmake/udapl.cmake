@@ -36,9 +36,19 @@ if(UDAPL_SANITIZE)
     -fno-omit-frame-pointer -fno-optimize-sibling-calls)
   add_link_options(-fsanitize=${UDAPL_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    # Our C programs link C++ libraries, whose checks need the C++ part of the sanitizer run time.
-    add_link_options($<$<LINK_LANGUAGE:C>:-fsanitize-link-c++-runtime>)
+    # Our C programs link C++ libraries, whose checks need the C++ part of the sanitizer run time. That of the thread
+    # sanitizer is only operator new and delete, which some tests replace.
+    if(NOT UDAPL_SANITIZE MATCHES "thread")
+      add_link_options($<$<LINK_LANGUAGE:C>:-fsanitize-link-c++-runtime>)
+    endif()
     link_libraries($<$<LINK_LANGUAGE:C>:stdc++>)
+    # GCC says by these macros which sanitizer is on.
+    foreach(sanitizer IN ITEMS address thread)
+      string(TOUPPER __SANITIZE_${sanitizer}__ macro)
+      if(UDAPL_SANITIZE MATCHES ${sanitizer})
+        add_compile_definitions(${macro}=1)
+      endif()
+    endforeach()
   endif()
 endif()
 if(UDAPL_FUZZ)
@@ -200,6 +210,28 @@ function(udapl_test name)
   endif()
 endfunction()
 
+# udapl_replaces_new(<target>): a program with an operator new of its own. Clang links that of the thread sanitizer into
+# each C++ program, so link it like a C program.
+function(udapl_replaces_new target)
+  if(UDAPL_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+  endif()
+endfunction()
+
+# udapl_test_objects(<name> SOURCES <file>... LIBS <target>...): tests that several programs of udapl_test run, which name
+# it among their LIBS.
+function(udapl_test_objects name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  find_package(Boost REQUIRED COMPONENTS unit_test_framework)
+  add_library(${name} OBJECT ${arg_SOURCES})
+  # Like the programs, because they share a precompiled header.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE)
+  udapl_test_code(${name} LINKED)
+  target_compile_definitions(${name} PRIVATE BOOST_TEST_DYN_LINK)
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} Boost::unit_test_framework)
+endfunction()
+
 # udapl_checked_for_races(<target>...): the tests that the preset tsan runs need these programs; for that preset,
 # script/test builds nothing else.
 function(udapl_checked_for_races)
@@ -218,6 +250,9 @@ function(udapl_test_code target)
   set(options -O0)
   if(UDAPL_SANITIZE MATCHES "undefined")
     list(APPEND options -fno-sanitize=undefined)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    list(APPEND options -Wno-thread-safety)  # a test that is the only thread needs no lock
   endif()
   target_compile_options(${target} PRIVATE ${options})
   if(NOT UDAPL_PRECOMPILE)

@@ -11,7 +11,6 @@ namespace {
 constexpr unsigned kSuppress = DAT_COMPLETION_SUPPRESS_FLAG;
 constexpr unsigned kSolicited = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
 constexpr unsigned kUnsignalled = DAT_COMPLETION_UNSIGNALLED_FLAG;
-constexpr unsigned kFence = DAT_COMPLETION_BARRIER_FENCE_FLAG;
 
 BOOST_FIXTURE_TEST_SUITE(posts, Transfers)
 

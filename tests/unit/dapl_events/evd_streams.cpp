@@ -10,7 +10,6 @@ namespace udapl::test {
 namespace {
 
 constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
-constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
 constexpr unsigned kConnection = DAT_EVD_CONNECTION_FLAG;
 
 }  // namespace

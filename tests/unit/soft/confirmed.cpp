@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_write_completes_once_it_is_placed) {
     std::ranges::copy(pattern(near.size(), static_cast<unsigned>(length)), near.begin());
     REQUIRE_OK(write(1, length));
     const bool early = completes();
-    BOOST_TEST((!early || (kDirect && placed(length))));  // done by direct access
+    BOOST_TEST((!early || (is_direct() && placed(length))));  // done by direct access
     b_stands.reset();
     expect(1);
     BOOST_TEST(placed(length));
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_sleeping_writer_is_woken) {
     REQUIRE_OK(write(2 * id, 100, 0));
     REQUIRE_OK(write(2 * id + 1, 64));
     std::this_thread::sleep_for(5ms);
-    if (!kDirect) BOOST_TEST(a.request_cq->size() == 0U);
+    if (!is_direct()) BOOST_TEST(a.request_cq->size() == 0U);
     if (id % 4 == 1) a.request_cq->arm();
     b_stands.reset();
     if (id % 4 == 2) std::this_thread::sleep_for(5ms);
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(the_next_completion_waits_for_suppressed_ones) {
     for (int i = 0; i < count; ++i) REQUIRE_OK(write(1, 64, 0));
     REQUIRE_OK(send(2));
     const bool early = completes();
-    BOOST_TEST((!early || (kDirect && placed(64))));
+    BOOST_TEST((!early || (is_direct() && placed(64))));
     b_stands.reset();
     expect(2);
     BOOST_TEST(placed(64));

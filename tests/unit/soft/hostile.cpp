@@ -221,7 +221,8 @@ BOOST_AUTO_TEST_CASE(terminate_while_the_peer_does_not_read) {
 }
 
 // Reads memory that a peer may be writing, as programs that poll memory do.
-[[gnu::no_sanitize("thread")]] bool holds(const volatile std::byte& place, std::byte value) {
+__attribute__((no_sanitize("thread"))) bool holds(const volatile std::byte& place,
+                                                  std::byte value) {
   return place == value;
 }
 

@@ -201,14 +201,14 @@ BOOST_FIXTURE_TEST_CASE(gathered_requests_at_a_disconnect, Fixture) {
 
 BOOST_FIXTURE_TEST_CASE(full_queues_refuse_and_recover, DepthOne) {
   // Reads queue up behind the first one faster than the peer answers them, unless they are executed
-  // without the peer (kDirect).
+  // without the peer.
   int posted = 0;
   DAT_RETURN refused = DAT_SUCCESS;
   for (int i = 0; i < 1000 && refused == DAT_SUCCESS; ++i) {
     refused = read(static_cast<WorkId>(i), 30000);
     if (refused == DAT_SUCCESS) ++posted;
   }
-  if (!kDirect)
+  if (!is_direct())
     BOOST_TEST((refused & DAT_TYPE_MASK) == static_cast<DAT_RETURN>(DAT_INSUFFICIENT_RESOURCES));
   BOOST_TEST(posted >= a.options.max_request);
   for (int i = 0; i < posted; ++i) BOOST_TEST(next(*a.request_cq).id == static_cast<WorkId>(i));

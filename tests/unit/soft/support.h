@@ -10,6 +10,7 @@
 #include "providers/soft/shm/offer.h"
 #include "providers/soft/srq.h"
 #include "tests/unit/soft/memory_link.h"
+#include "tests/unit/soft/path.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -58,7 +59,7 @@ inline std::vector<std::byte> pattern(std::size_t size, unsigned seed = 1) {
 
 // Whether the first `length` bytes are equal. The peer's thread may be writing some of them at the
 // same time, so this data race is intended.
-[[nodiscard, gnu::no_sanitize("thread")]] inline bool same_bytes(
+[[nodiscard]] __attribute__((no_sanitize("thread"))) inline bool same_bytes(
     const std::vector<std::byte>& one, const std::vector<std::byte>& other, std::size_t length) {
   const volatile std::byte* const here = one.data();
   const volatile std::byte* const there = other.data();
@@ -284,28 +285,6 @@ inline void attach_initiator(Side& side, Fd socket, const Negotiated& n) {
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 
-// Some test programs are built several times: for TCP, for shared-memory rings, and for the
-// in-process link.
-#ifdef UDAPL_TEST_IN_PROCESS
-inline constexpr bool kInProcess = true;
-#else
-inline constexpr bool kInProcess = false;
-#endif
-#ifdef UDAPL_TEST_RINGS
-inline constexpr bool kRings = true;
-#else
-inline constexpr bool kRings = false;
-#endif
-
-#ifdef UDAPL_TEST_DIRECT
-inline constexpr bool kDirect = true;
-#else
-inline constexpr bool kDirect = false;
-#endif
-
-// Whether an RDMA Write completes only when the peer has placed it (docs/adr/0039).
-inline constexpr bool kConfirms = kRings;
-
 // Rings for the two ends of a TCP connection: first the connecting end's, then the accepting end's.
 inline std::pair<shm::Rings, shm::Rings> ring_pair(int accepted) {
   sockaddr_storage place{};
@@ -330,7 +309,7 @@ inline void attach_rings(Side& side, Fd socket, shm::Rings rings, Negotiated n) 
   n.agreed.crc = false;
   auto tcp = std::make_unique<TcpStream>(*side.reactor, std::move(socket), transport::Endpoints{});
   std::unique_ptr<ByteStream> stream = std::make_unique<RingStream>(
-      std::move(tcp), std::move(rings), RingStream::Options{0ms, kDirect});
+      std::move(tcp), std::move(rings), RingStream::Options{0ms, is_direct()});
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 
@@ -370,11 +349,11 @@ struct Pair {
                    depth(std::min(std::max(a.options.read_out, a.options.delayed_ack ? 1 : 0),
                                   b.options.read_in)),
                    crc);
-    if (kInProcess) {
+    if (kPath == Path::kInProcess) {
       auto wire = std::make_shared<Wire>();
       attach_memory(b, wire, 1, passive);
       attach_memory(a, wire, 0, active);
-    } else if (kRings) {
+    } else if (has_rings()) {
       auto [active_socket, passive_socket] = tcp_pair();
       auto [active_rings, passive_rings] = ring_pair(passive_socket.get());
       attach_rings(b, std::move(passive_socket), std::move(passive_rings), passive);

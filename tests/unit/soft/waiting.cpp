@@ -129,7 +129,7 @@ BOOST_FIXTURE_TEST_CASE(a_write_stays_behind_the_send, Fixture) {
   REQUIRE_OK(send(1, 100));
   REQUIRE_OK(write(2, 4096));
   REQUIRE_OK(send(3, 200));
-  const WorkId sent = kConfirms ? 1 : 3;
+  const WorkId sent = confirms_writes() ? 1 : 3;
   for (WorkId id = 1; id <= sent; ++id) expect_sent(id);
   BOOST_TEST(quiet(*b.recv_cq));
   BOOST_TEST(quiet(*a.request_cq));
@@ -229,12 +229,12 @@ BOOST_FIXTURE_TEST_CASE(a_held_write_whose_memory_is_freed, Fixture) {
   REQUIRE_OK(send(1, 100));
   REQUIRE_OK(write(2, 64));
   expect_sent(1);
-  if (!kConfirms) expect_sent(2);
+  if (!confirms_writes()) expect_sent(2);
   BOOST_TEST(quiet(*b.recv_cq));
   area_mr.reset();
   REQUIRE_OK(receive(1, 100));
   expect_received(1, 100);
-  if (kConfirms) {
+  if (confirms_writes()) {
     const Completion refused = next(*a.request_cq);
     BOOST_TEST(refused.id == 2U);
     BOOST_TEST(refused.status == DAT_DTO_ERR_REMOTE_ACCESS);

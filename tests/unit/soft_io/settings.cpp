@@ -65,7 +65,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_reported) {
   };
   for (const auto& [text, reason] : kCases) {
     DAT_RETURN code = DAT_SUCCESS;
-    const std::string errors = errors_of([&] { code = read_settings(text).status().code(); });
+    const auto read = [&code, &line = text] { code = read_settings(line).status().code(); };
+    const std::string errors = errors_of(read);
     BOOST_TEST(code == dat_error(DAT_INVALID_PARAMETER), text);
     BOOST_TEST(errors.find(reason) != std::string::npos, text << ": " << errors);
   }
