@@ -5,8 +5,9 @@
 #include <boost/test/tree/visitor.hpp>
 
 #include <algorithm>
-#include <iterator>
 #include <sstream>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace conformance {
@@ -472,9 +473,13 @@ std::vector<std::string> unknown_covers() {
 std::span<const Assertion> checklist() { return kChecklist; }
 
 const Assertion* find_assertion(std::string_view id) {
-  const auto* const found = std::find_if(std::begin(kChecklist), std::end(kChecklist),
-                                         [&](const Assertion& a) { return a.id == id; });
-  return found == std::end(kChecklist) ? nullptr : found;
+  static const auto by_id = [] {
+    std::unordered_map<std::string_view, const Assertion*> result;
+    for (const Assertion& assertion : kChecklist) result.emplace(assertion.id, &assertion);
+    return result;
+  }();
+  const auto found = by_id.find(id);
+  return found == by_id.end() ? nullptr : found->second;
 }
 
 }  // namespace conformance

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <span>
 
 // Protection zones and local memory regions: checklist 10.3 of the semantics reference.
 namespace conformance {
@@ -166,7 +167,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_no_remote_ctx) {
 BOOST_AUTO_TEST_CASE(lmr_create_from_lmr, *covers("lmr_from_lmr_source_freed")) {
   Pair pair;
   auto source = std::make_unique<Buffer>(pair.ia, pair.pz, 64);
-  std::vector<std::uint8_t>& bytes = source->bytes;
+  const std::span<std::uint8_t> bytes = source->bytes;
   DAT_REGION_DESCRIPTION region{};
   region.for_lmr_handle = source->lmr;
   Registration derived;

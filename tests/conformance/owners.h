@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,7 +92,12 @@ struct Buffer {
   [[nodiscard]] DAT_LMR_TRIPLET local() const { return local(bytes.size()); }
   [[nodiscard]] DAT_RMR_TRIPLET remote(std::size_t length, std::size_t offset = 0) const;
 
-  std::vector<std::uint8_t> bytes;
+  struct Free {
+    void operator()(void* allocated) const noexcept { std::free(allocated); }
+  };
+  // Zero, but not touched, because a stalled Send has 64 MB.
+  std::unique_ptr<std::uint8_t[], Free> memory;
+  std::span<std::uint8_t> bytes;  // all of it
   LmrHandle lmr;
   DAT_LMR_CONTEXT lmr_context = 0;
   DAT_RMR_CONTEXT rmr_context = 0;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <random>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -31,7 +32,7 @@ std::uint8_t load(const std::uint8_t& byte) {
 // Polls a piece of memory continuously.
 class Poller {
  public:
-  explicit Poller(const std::vector<std::uint8_t>& memory)
+  explicit Poller(std::span<const std::uint8_t> memory)
       : memory_(memory), thread_([this] { run(); }) {}
   ~Poller() {
     over_ = true;
@@ -68,7 +69,7 @@ class Poller {
     }
   }
 
-  const std::vector<std::uint8_t>& memory_;
+  std::span<const std::uint8_t> memory_;
   std::atomic<std::uint64_t> where_{0};
   std::atomic<std::uint64_t> looks_{0};
   std::atomic<std::uint64_t> stale_{0};
