@@ -67,12 +67,12 @@ def transactions(emulated):
     yield transaction("many_segments", "-i 50 -V", "client SR 512 4 server SR 512 4 client RW 512 4")
 
 
-def threads():
+def threads(emulated):
     """Its threads post and dequeue on the nonthreadsafe entry, where the machine is busy with other things."""
     for count, eps in ((2, 2), (4, 8)):
         case = transaction(f"SR.threads.t{count}.w{eps}", f"-i 50 -t {count} -w {eps}",
                            "client SR 4096 1 server SR 4096 1", timeout=60)
-        yield replace(case, rounds=5, busy=2)
+        yield replace(case, rounds=2 if emulated else 5, busy=2)
 
 
 def performances(emulated):
@@ -143,9 +143,9 @@ def dtests(emulated):
 
 def all_cases(emulated=False):
     """emulated: for a machine of emulated processors, which moves 100 MB/s; less data, the same operations."""
-    for group in (dtests, transactions, performances):
+    for group in (dtests, transactions, performances, threads):
         yield from group(emulated)
-    for group in (threads, limits, features):
+    for group in (limits, features):
         yield from group()
 
 
