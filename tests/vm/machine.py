@@ -8,10 +8,12 @@ shared folders.
 
 import fcntl
 import glob
+import lzma
 import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -62,7 +64,7 @@ def checked(*command, **options):
 @dataclass
 class Kernel:
     version: str
-    image: str
+    image: str  # as QEMU boots it: not compressed, if possible
     root: str  # the unpacked package: lib/modules/VERSION is below it
 
 
@@ -89,11 +91,31 @@ def download(package, folder):
     return glob.glob(os.path.join(folder, package.partition("=")[0] + "_*.deb"))[0]
 
 
+def decompressed(image):
+    """The kernel inside the compressed image, as the file vmlinux-VERSION beside it: an emulated processor would need
+    half of the boot to start in 16-bit mode and decompress it. The image itself, if it is not compressed by XZ."""
+    target = image.replace("vmlinuz-", "vmlinux-")
+    if not os.path.exists(target):
+        with open(image, "rb") as file:
+            data = file.read()
+        setup_sectors = data[0x1f1] or 4  # Linux, Documentation/arch/x86/boot.rst: setup_sects, payload_offset
+        offset, length = struct.unpack_from("<II", data, 0x248)
+        begin = (setup_sectors + 1) * 512 + offset
+        try:
+            kernel = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(data[begin:begin + length])
+        except lzma.LZMAError:
+            return image
+        with open(target + ".new", "wb") as file:
+            file.write(kernel)
+        os.rename(target + ".new", target)
+    return target
+
+
 def unpacked_kernel(cache):
     """The unpacked kernel. An existing one is kept; to get a newer package, delete the cache."""
     for image in sorted(glob.glob(os.path.join(cache, "kernel", "boot", "vmlinuz-*"))):
         version = os.path.basename(image).removeprefix("vmlinuz-")
-        return Kernel(version, image, os.path.join(cache, "kernel"))
+        return Kernel(version, decompressed(image), os.path.join(cache, "kernel"))
     with tempfile.TemporaryDirectory(dir=cache) as work:
         package = download(kernel_package(), work)
         root = os.path.join(work, "kernel")
@@ -233,11 +255,11 @@ class Machine:
         write("output", "")
 
     def _qemu(self, kernel, initramfs, exchange, console):
-        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm", "-smp", str(self.processors),
+        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm,-la57", "-smp", str(self.processors),
                    "-m", str(self.memory), "-display", "none", "-monitor", "none", "-no-reboot", "-nodefaults",
                    "-serial", f"file:{console}", "-kernel", kernel.image, "-initrd", initramfs,
                    "-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog clearcpuid=rep_good "
-                              "random.trust_cpu=on cryptomgr.notests no_timer_check "
+                              "tsc=reliable random.trust_cpu=on cryptomgr.notests no_timer_check "
                               f"udapl.next={os.path.join(FOLDER, 'guest', 'setup')}",
                    "-device", "virtio-rng-pci"]
         shared = [("hostroot", "/", True), ("exchange", exchange, False)]
