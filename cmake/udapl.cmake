@@ -51,11 +51,8 @@ if(UDAPL_SANITIZE)
     endforeach()
   endif()
 endif()
-if(UDAPL_FUZZ)
-  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "UDAPL_FUZZ needs clang (libFuzzer): use the preset 'fuzz'")
-  endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)  # the fuzzer is guided by coverage of our libraries
+if(UDAPL_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "UDAPL_FUZZ needs clang (libFuzzer): use the preset 'fuzz'")
 endif()
 
 # ---- optimization at link time ---------------------------------------------------------------
@@ -112,6 +109,9 @@ function(udapl_layer target folder)
     target_compile_options(${target} PUBLIC $<BUILD_INTERFACE:-ffile-prefix-map=${root}/=>)
     if(type STREQUAL "STATIC_LIBRARY" AND NOT folder MATCHES "^tests/")
       udapl_optimize_at_link(${target})
+      if(UDAPL_FUZZ)
+        target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)  # coverage of the layers guides the fuzzers
+      endif()
     endif()
     udapl_precompile(${target})
   endif()
@@ -158,7 +158,7 @@ function(udapl_shared_library target)
     target_link_options(${target} PRIVATE -flto=auto)
   endif()
   # Sanitizer run times are linked only into programs, so their symbols are undefined in a sanitized library.
-  if(NOT arg_PROVIDER AND NOT UDAPL_SANITIZE AND NOT UDAPL_FUZZ)
+  if(NOT arg_PROVIDER AND NOT UDAPL_SANITIZE)
     target_link_options(${target} PRIVATE -Wl,--no-undefined)
   endif()
   set_property(GLOBAL APPEND PROPERTY UDAPL_SHARED_LIBRARIES ${target})
@@ -178,13 +178,14 @@ endfunction()
 # ---- tests -----------------------------------------------------------------------------------
 
 # udapl_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [TIMEOUT <seconds>]
-#            [ARGS <argument>...] [ENV <NAME=value>...])
+#            [ARGS <argument>...] [ENV <NAME=value>...] [HEADERS <target>])
 #
-# A Boost.Test program (one source defines BOOST_TEST_MODULE) and a ctest entry of the same name.
+# A Boost.Test program (one source defines BOOST_TEST_MODULE) and a ctest entry of the same name. HEADERS: a target of
+# udapl_test_headers.
 # TIMEOUT is 120 seconds unless given. Without LABELS the label is the folder below tests/, "unit" for
 # all of tests/unit/*.
 function(udapl_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ARGS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;HEADERS" "SOURCES;LIBS;LABELS;ARGS;ENV")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR "udapl_test(${name}): bad arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -199,7 +200,7 @@ function(udapl_test name)
   endif()
 
   add_executable(${name} ${arg_SOURCES})
-  udapl_test_code(${name} LINKED)
+  udapl_test_code(${name} LINKED HEADERS ${arg_HEADERS})
   target_compile_definitions(${name} PRIVATE BOOST_TEST_DYN_LINK)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} Boost::unit_test_framework)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
@@ -218,18 +219,40 @@ function(udapl_replaces_new target)
   endif()
 endfunction()
 
-# udapl_test_objects(<name> SOURCES <file>... LIBS <target>...): tests that several programs of udapl_test run, which name
-# it among their LIBS.
+# udapl_test_objects(<name> SOURCES <file>... LIBS <target>... [HEADERS <target>]): tests that several programs of
+# udapl_test run, which name it among their LIBS.
 function(udapl_test_objects name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
-  find_package(Boost REQUIRED COMPONENTS unit_test_framework)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS" "SOURCES;LIBS")
   add_library(${name} OBJECT ${arg_SOURCES})
-  # Like the programs, because they share a precompiled header.
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE -fPIE)
-  udapl_test_code(${name} LINKED)
-  target_compile_definitions(${name} PRIVATE BOOST_TEST_DYN_LINK)
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} Boost::unit_test_framework)
+  udapl_compile_like_tests(${name} ${arg_LIBS})
+  udapl_test_code(${name} LINKED HEADERS ${arg_HEADERS})
+endfunction()
+
+# udapl_test_headers(<name> HEADERS <header>... [LIBS <target>...]): headers that many sources of tests include. With
+# UDAPL_PRECOMPILE, they and those of Boost.Test are read once for all tests that name <name> as their HEADERS. LIBS:
+# whose include paths the headers need.
+function(udapl_test_headers name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LIBS")
+  if(UDAPL_PRECOMPILE)
+    set(source ${PROJECT_BINARY_DIR}/test_headers.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "namespace {}\n")
+    add_library(${name} OBJECT ${source})
+    udapl_compile_like_tests(${name} ${arg_LIBS})
+    udapl_compile_fast(${name})
+    target_precompile_headers(${name} PRIVATE ${udapl_common_test_headers} ${arg_HEADERS})
+  endif()
+endfunction()
+set(udapl_common_test_headers
+  <boost/test/unit_test.hpp> <atomic> <chrono> <functional> <memory> <string> <thread> <vector>)
+
+# udapl_compile_like_tests(<objects> [<lib>...]): compiles objects with the options of the programs of udapl_test: a
+# precompiled header can be shared only between targets of the same options.
+function(udapl_compile_like_tests target)
+  find_package(Boost REQUIRED COMPONENTS unit_test_framework)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIE)
+  target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK)
+  target_link_libraries(${target} PRIVATE ${ARGN} Boost::unit_test_framework)
 endfunction()
 
 # udapl_checked_for_races(<target>...): the tests that the preset tsan runs need these programs; for that preset,
@@ -241,12 +264,10 @@ function(udapl_checked_for_races)
   add_dependencies(checked_for_races ${ARGN})
 endfunction()
 
-# udapl_test_code(<target> [LINKED]): compiles test code for short compile time rather than for speed. The code under
-# test keeps its optimisation and its sanitizers; the undefined-behaviour checks in the expansions of Boost's macros
-# alone would take most of a sanitizer build. UDAPL_PRECOMPILE: Boost.Test's headers are read once per program, which
-# halves the compile time of a file; or, for programs that link Boost.Test (LINKED), once for all of them. It does not
-# work with ccache.
-function(udapl_test_code target)
+# udapl_compile_fast(<target>): compiles test code for short compile time rather than for speed. The code under test
+# keeps its optimisation and its sanitizers; the undefined-behaviour checks in the expansions of Boost's macros alone
+# would take most of a sanitizer build.
+function(udapl_compile_fast target)
   set(options -O0)
   if(UDAPL_SANITIZE MATCHES "undefined")
     list(APPEND options -fno-sanitize=undefined)
@@ -255,25 +276,29 @@ function(udapl_test_code target)
     list(APPEND options -Wno-thread-safety)  # a test that is the only thread needs no lock
   endif()
   target_compile_options(${target} PRIVATE ${options})
+endfunction()
+
+# udapl_test_code(<target> [LINKED] [HEADERS <target>]): compiles test code fast. UDAPL_PRECOMPILE: Boost.Test's headers
+# are read once per program, which halves the compile time of a file; or, for programs that link Boost.Test (LINKED),
+# once for all of them, or for all with the same HEADERS (udapl_test_headers). It does not work with ccache.
+function(udapl_test_code target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LINKED" "HEADERS" "")
+  udapl_compile_fast(${target})
   if(NOT UDAPL_PRECOMPILE)
     return()
   endif()
 
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
-  set(headers <boost/test/unit_test.hpp> <atomic> <chrono> <functional> <memory> <string> <thread> <vector>)
-  if(ARGN STREQUAL "LINKED")
-    if(NOT TARGET udapl_test_headers)
-      file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cpp CONTENT "int main() {}\n")
-      add_executable(udapl_test_headers ${PROJECT_BINARY_DIR}/test_headers.cpp)
-      target_compile_options(udapl_test_headers PRIVATE ${options})
-      target_compile_definitions(udapl_test_headers PRIVATE BOOST_TEST_DYN_LINK)
-      target_link_libraries(udapl_test_headers PRIVATE Boost::unit_test_framework)
-      target_precompile_headers(udapl_test_headers PRIVATE ${headers})
+  if(arg_HEADERS)
+    target_precompile_headers(${target} REUSE_FROM ${arg_HEADERS})
+  elseif(arg_LINKED)
+    if(NOT TARGET test_headers)
+      udapl_test_headers(test_headers)
     endif()
-    target_precompile_headers(${target} REUSE_FROM udapl_test_headers)
+    target_precompile_headers(${target} REUSE_FROM test_headers)
   elseif(count GREATER 3)
-    target_precompile_headers(${target} PRIVATE ${headers})
+    target_precompile_headers(${target} PRIVATE ${udapl_common_test_headers})
   endif()
   foreach(source IN LISTS sources)  # these define Boost.Test's main()
     cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
