@@ -30,7 +30,7 @@ inline std::vector<ParsedSegment> parse(std::span<const std::byte> stream, bool 
     std::size_t length_at = at;
     const auto take = [&](std::size_t bytes) {
       while (bytes != 0) {
-        BOOST_REQUIRE_LT(at, stream.size());
+        if (at >= stream.size()) BOOST_FAIL("the stream ends inside an FPDU");
         if (markers && at % 512 == 0) {
           const std::size_t pointer = content.empty() ? 0 : at - length_at;
           BOOST_REQUIRE_EQUAL(load16(&stream[at]), 0);
