@@ -13,7 +13,7 @@ namespace udapl::soft::shm {
 
 namespace {
 
-constexpr char kPrefix[] = "udapl-soft/4/";
+constexpr char kPrefix[] = "udapl-soft/5/";
 constexpr char kMark[] = "udaplshm";
 constexpr std::size_t kMarkSize = sizeof kMark - 1;
 static_assert(kMarkSize + 16 == kTokenSize);

@@ -27,7 +27,9 @@ struct Layout {
   static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
   static constexpr std::size_t kFirstWindow = 1024 * 1024;
   static constexpr std::size_t kSparesAt = kRingsAt + 2 * kRingSize;
-  static constexpr std::size_t kSize = kSparesAt + 2 * kSpareSize;
+  // An odd number of pages. The page that a poll checks is the first of each connection: at even
+  // distances, those of many connections would share half of the places in a TLB, or fewer.
+  static constexpr std::size_t kSize = kSparesAt + 2 * kSpareSize + kPage;
   std::array<RingControl, 2> control;
   std::array<Greeting, 2> greeting;
   std::array<LoanControl, 2> loans;  // by writing side
@@ -36,6 +38,7 @@ struct Layout {
 };
 static_assert(sizeof(Layout) == Layout::kRingsAt);
 static_assert(offsetof(Layout, granted) == Layout::kPage);
+static_assert(Layout::kSize / Layout::kPage % 2 == 1);
 
 // One side's mapping of it, and the socket that is the bell of both sides: input on it means "check
 // the rings", its end means that the peer is gone. Invalid if default-constructed.
