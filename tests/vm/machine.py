@@ -64,7 +64,8 @@ def checked(*command, **options):
 @dataclass
 class Kernel:
     version: str
-    image: str  # as QEMU boots it: not compressed, if possible
+    image: str
+    bootable: str  # what QEMU boots: the same, not compressed, if possible
     root: str  # the unpacked package: lib/modules/VERSION is below it
 
 
@@ -115,7 +116,7 @@ def unpacked_kernel(cache):
     """The unpacked kernel. An existing one is kept; to get a newer package, delete the cache."""
     for image in sorted(glob.glob(os.path.join(cache, "kernel", "boot", "vmlinuz-*"))):
         version = os.path.basename(image).removeprefix("vmlinuz-")
-        return Kernel(version, decompressed(image), os.path.join(cache, "kernel"))
+        return Kernel(version, image, decompressed(image), os.path.join(cache, "kernel"))
     with tempfile.TemporaryDirectory(dir=cache) as work:
         package = download(kernel_package(), work)
         root = os.path.join(work, "kernel")
@@ -257,7 +258,7 @@ class Machine:
     def _qemu(self, kernel, initramfs, exchange, console):
         command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm,-la57", "-smp", str(self.processors),
                    "-m", str(self.memory), "-display", "none", "-monitor", "none", "-no-reboot", "-nodefaults",
-                   "-serial", f"file:{console}", "-kernel", kernel.image, "-initrd", initramfs,
+                   "-serial", f"file:{console}", "-kernel", kernel.bootable, "-initrd", initramfs,
                    "-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog clearcpuid=rep_good "
                               "tsc=reliable random.trust_cpu=on cryptomgr.notests no_timer_check "
                               f"udapl.next={os.path.join(FOLDER, 'guest', 'setup')}",
