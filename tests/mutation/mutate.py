@@ -77,7 +77,8 @@ class Tree:
                  if any(re.fullmatch(re.escape(LIBRARY) + r"[.\d]*", word) for word in command) and "-shared" in command]
         if len(links) != 1:
             sys.exit(f"{self.build}: no command that links {LIBRARY}")
-        self.link = [word for word in links[0] if word not in (":", "&&")]
+        # Without the optimization of the whole library, which would take most of the time.
+        self.link = [word for word in links[0] if word not in (":", "&&")] + ["-fno-lto"]
         self.deps = self.read_deps()
 
     def ninja(self, tool, *arguments):
@@ -89,7 +90,7 @@ class Tree:
     def read_deps(self):
         """Returns a map from each object to the files from which it was compiled."""
         deps = {}
-        for line in self.ninja("deps").splitlines():
+        for line in self.ninja("deps", *self.compilers).splitlines():
             if line.startswith(" "):
                 deps[name].add(line.strip())
             elif ": #deps" in line:
