@@ -180,10 +180,9 @@ endfunction()
 # udapl_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [TIMEOUT <seconds>]
 #            [ARGS <argument>...] [ENV <NAME=value>...] [HEADERS <target>])
 #
-# A Boost.Test program (one source defines BOOST_TEST_MODULE) and a ctest entry of the same name. HEADERS: a target of
-# udapl_test_headers.
-# TIMEOUT is 120 seconds unless given. Without LABELS the label is the folder below tests/, "unit" for
-# all of tests/unit/*.
+# A Boost.Test program (one source defines BOOST_TEST_MODULE) and a ctest entry of the same name. TIMEOUT is 120 seconds
+# unless given. Without LABELS the label is the folder below tests/, "unit" for all of tests/unit/*. HEADERS: a target
+# of udapl_test_headers.
 function(udapl_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;HEADERS" "SOURCES;LIBS;LABELS;ARGS;ENV")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
