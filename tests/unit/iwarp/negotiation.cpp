@@ -66,8 +66,10 @@ void for_each_config(Visit visit) {
 }
 
 // BOOST_REQUIRE for a million combinations: it costs nothing while the condition holds.
-#define HOLDS(condition) \
-  if (!(condition)) BOOST_FAIL(#condition)
+#define HOLDS(condition)                      \
+  do {                                        \
+    if (!(condition)) BOOST_FAIL(#condition); \
+  } while (false)
 
 void check_reply(const MpaConfig& c, const MpaFrame& request, const ReplyDecision& d) {
   const MpaFrame& reply = d.reply;
