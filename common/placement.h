@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/copy_bytes.h"
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -32,7 +34,7 @@ void store_word(std::byte* to, const std::byte* from) noexcept {
 // message that are placed one after the other become visible in that order.
 inline void place_bytes(std::byte* to, std::span<const std::byte> from) noexcept {
   const std::size_t rest = from.size() - std::min(from.size(), kPlacedLast);
-  if (rest != 0) std::memcpy(to, from.data(), rest);
+  if (rest != 0) copy_bytes(to, from.data(), rest);
   for (std::size_t at = rest; at != from.size();) {
     const auto address = reinterpret_cast<std::uintptr_t>(to + at);
     const std::size_t alignment = std::size_t{1} << std::countr_zero(address | kPlacedLast);

@@ -3,6 +3,8 @@
 // RingStream: bytes that pass through the ring, and payload that is lent instead.
 #include "providers/soft/io/ring_stream.h"
 
+#include "common/copy_bytes.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -218,8 +220,8 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
            reader_.end() != shm::RingEnd::kReset;
   };
   const auto put = [&](std::span<const std::byte> copy) {
-    std::memcpy(room.data(), copy.data(), first);
-    if (second != 0) std::memcpy(behind.data(), copy.data() + first, second);
+    copy_bytes(room.data(), copy.data(), first);
+    if (second != 0) copy_bytes(behind.data(), copy.data() + first, second);
   };
   if (borrower_.take(first + second, fetch, put)) return {IoResult::kDone, 0, first + second};
   if (borrower_.broken()) return {IoResult::kBroken, EPROTO};

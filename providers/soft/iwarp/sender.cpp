@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "common/copy_bytes.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/iwarp/crc32c.h"
 
@@ -52,7 +53,7 @@ class MarkedFpdu {
   void put_bytes(const std::byte* data, std::size_t bytes) noexcept {
     for_each_run(data, bytes, [this](const std::byte* run, std::size_t n) {
       std::byte* const copy = batch_.arena_end();
-      std::memcpy(copy, run, n);
+      copy_bytes(copy, run, n);
       update_crc(copy, n);
       batch_.append_arena(n);
     });
@@ -382,7 +383,7 @@ void Sender::build_plain(TxBatch& batch, const Segment& segment) noexcept {
     take_payload(segment.bytes, [&](const std::byte* data, std::size_t n) {
       while (n != 0) {
         const std::size_t now = std::min(n, kCopyStep);
-        std::memcpy(p, data, now);
+        copy_bytes(p, data, now);
         crc = crc32c_update(crc, p, now);
         data += now;
         p += now;

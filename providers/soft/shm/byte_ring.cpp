@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/shm/byte_ring.h"
 
+#include "common/copy_bytes.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -77,8 +79,8 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   const std::size_t at = (head_ - base_) & (window_ - 1);
   const std::size_t first = std::min(bytes.size(), window_ - at);
   if (alone && first == count && window_ - at >= kMostLatest) latest_ = window.data() + at;
-  std::memcpy(window.data() + at, bytes.data(), first);
-  if (first < bytes.size()) std::memcpy(window.data(), bytes.data() + first, bytes.size() - first);
+  copy_bytes(window.data() + at, bytes.data(), first);
+  if (first < bytes.size()) copy_bytes(window.data(), bytes.data() + first, bytes.size() - first);
   head_ += bytes.size();
   // The reader has used these lines in the previous lap, so its cache holds them.
   prefetch_for_write(window.data() + ((at + bytes.size() + kPrefetched) & (window_ - 1)));
@@ -266,8 +268,8 @@ bool RingReader::take_from_window(std::span<std::byte> room) noexcept {
   if (!find(window, at)) return false;
   const std::size_t count = std::min({std::size_t{head_ - tail_}, room.size(), window.size()});
   const std::size_t first = std::min(count, window.size() - at);
-  std::memcpy(room.data(), window.data() + at, first);
-  if (first < count) std::memcpy(room.data() + first, window.data(), count - first);
+  copy_bytes(room.data(), window.data() + at, first);
+  if (first < count) copy_bytes(room.data() + first, window.data(), count - first);
   tail_ += count;
   return true;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/shm/loans.h"
 
+#include "common/copy_bytes.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -83,7 +85,7 @@ void Lender::copy(std::uint32_t number) noexcept {
   const int place = std::countr_one(places_);
   copied.place = std::uint32_t{1} << place;
   places_ |= copied.place;
-  std::memcpy(spare_.data() + place * kMostLent, copied.bytes.data(), copied.bytes.size());
+  copy_bytes(spare_.data() + place * kMostLent, copied.bytes.data(), copied.bytes.size());
   control_.slots[number % kLoanSlots].copied_to.exchange(static_cast<std::uint32_t>(place) + 1,
                                                          std::memory_order_seq_cst);
 }

@@ -8,12 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <new>
-#include <vector>
 
 #include <sys/random.h>
 #include <unistd.h>
@@ -136,62 +133,9 @@ class Use {
   bool granted_ = false;
 };
 
-// The minimum of several runs: other load on the machine only adds to them.
-template <class Run>
-double best_us(int runs, Run run) noexcept {
-  double best = std::numeric_limits<double>::max();
-  for (int i = 0; i < runs; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    run();
-    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-    best = std::min(best, took.count());
-  }
-  return best;
-}
-
-CopyCosts measure() {
-  constexpr std::size_t kSize = 64 * 1024;
-  constexpr double kUnusable = 1e6;
-  std::vector<std::byte> from(kSize, std::byte{1});
-  std::vector<std::byte> to(kSize, std::byte{2});
-  bool works = true;
-  const auto copy = [&](std::size_t size) {
-    const iovec local{to.data(), size};
-    const iovec remote{from.data(), size};
-    works =
-        ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size) &&
-        works;
-  };
-  CopyCosts costs;
-  costs.call_us = best_us(16, [&] { copy(sizeof(std::uint64_t)); });
-  costs.per_64k_us = best_us(6, [&] { copy(kSize); });
-  // The compiler must not see that the copy is not used.
-  void* (*volatile const plain)(void*, const void*, std::size_t) = std::memcpy;
-  costs.memcpy_64k_us = best_us(6, [&] { plain(to.data(), from.data(), kSize); });
-  if (!works) costs.call_us = costs.per_64k_us = kUnusable;
-  return costs;
-}
-
-CopyCosts measure_once() noexcept {
-  try {
-    const CopyCosts found = measure();
-    UDAPL_TRACE(kDetail,
-                "process_vm_readv takes %.2f us for 8 bytes, %.1f us for 64 KiB; memcpy %.1f us",
-                found.call_us, found.per_64k_us, found.memcpy_64k_us);
-    return found;
-  } catch (const std::bad_alloc&) {
-    return CopyCosts{1.5, 6.4, 1.4};  // of a typical machine
-  }
-}
-
 }  // namespace
 
-// ---- calibration --------------------------------------------------------------------------------
-
-const CopyCosts& copy_costs() noexcept {
-  static const CopyCosts costs = measure_once();
-  return costs;
-}
+// ---- thresholds ---------------------------------------------------------------------------------
 
 // A copy through the ring costs the peer one memcpy, in turns with ours, and a fraction of a
 // microsecond for each cache line that the two sides exchange; an RDMA Read needs two messages.
@@ -271,12 +215,7 @@ std::size_t PeerMemory::borrows_from() noexcept {
 
 bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noexcept {
   if (state_ != State::kReached) return false;  // we have not asked for loans
-  std::size_t size = 0;
-  for (const iovec& piece : local) size += piece.iov_len;
-  const iovec remote{at_address(address), size};
-  errno = 0;
-  const ssize_t got = ::process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0);
-  if (got == static_cast<ssize_t>(size)) [[likely]]
+  if (read_process(pid_, address, local)) [[likely]]
     return true;
   if (errno == ESRCH) return false;  // the process is gone, which is reported elsewhere
   UDAPL_TRACE(kNormal, "messages of process %d have to be copied twice: process_vm_readv%s%s",
@@ -296,18 +235,6 @@ GrantSlot* PeerMemory::find(std::uint32_t stag) noexcept {
 bool PeerMemory::copy(const Access& access, std::span<const iovec> local) noexcept {
   GrantSlot* const slot = access.stag != 0 ? find(access.stag) : nullptr;
   return slot != nullptr && copy_some(*slot, access, local);
-}
-
-// A write in two pieces becomes visible in that order.
-ssize_t PeerMemory::move(bool write, std::uint64_t to, std::size_t body, std::size_t tail,
-                         std::span<const iovec> local) const noexcept {
-  errno = 0;
-  const std::array<iovec, 2> apart{iovec{at_address(to), body}, iovec{at_address(to + body), tail}};
-  const iovec whole{at_address(to), body + tail};
-  if (!write) return ::process_vm_readv(pid_, local.data(), local.size(), &whole, 1, 0);
-  if (body == 0 || tail == 0)
-    return ::process_vm_writev(pid_, local.data(), local.size(), &whole, 1, 0);
-  return ::process_vm_writev(pid_, local.data(), local.size(), apart.data(), apart.size(), 0);
 }
 
 // Copies in steps; the last one includes the tail.
@@ -336,9 +263,10 @@ bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
     const Use use(slot, access.stag, thread);
     const std::uint64_t place = use.granted() ? place_of(slot, access) : 0;
     if (place == 0) return false;
-    const std::size_t bytes = body + tail.size;
-    if (move(access.write, place + done, body, tail.size, {pieces.data(), count}) !=
-        static_cast<ssize_t>(bytes)) {
+    const std::span<const iovec> memory(pieces.data(), count);
+    const bool copied = access.write ? write_process(pid_, place + done, memory, tail.size)
+                                     : read_process(pid_, place + done, memory);
+    if (!copied) {
       if (errno == EPERM || errno == ESRCH || errno == ENOSYS)
         give_up("direct access is no longer possible", errno);
       return false;

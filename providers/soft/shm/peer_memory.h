@@ -2,6 +2,7 @@
 #pragma once
 
 #include "providers/soft/shm/grants.h"
+#include "providers/soft/shm/kernel_copy.h"
 
 #include <array>
 #include <atomic>
@@ -28,15 +29,6 @@ struct Greeting {
 
 // Publishes our random number and its address: only for a peer of the same user. Thread-safe.
 void greet(Greeting& ours) noexcept;
-
-// What process_vm_readv costs on this machine compared with memcpy. Measured at the first call,
-// which takes some 100 us. Thread-safe.
-struct CopyCosts {
-  double call_us = 0;        // a call for eight bytes
-  double per_64k_us = 0;     // a call for 64 KiB
-  double memcpy_64k_us = 0;  // 64 KiB by memcpy, in the caches
-};
-[[nodiscard]] const CopyCosts& copy_costs() noexcept;
 
 // The sizes, in bytes, for which these costs make direct copies worthwhile.
 struct Thresholds {
@@ -81,8 +73,6 @@ class PeerMemory {
   void try_once() noexcept;
   void give_up(const char* why, int error) noexcept;
   [[nodiscard]] GrantSlot* find(std::uint32_t stag) noexcept;
-  [[nodiscard]] ssize_t move(bool write, std::uint64_t to, std::size_t body, std::size_t tail,
-                             std::span<const iovec> local) const noexcept;
   [[nodiscard]] bool copy_some(GrantSlot& slot, const Access& access,
                                std::span<const iovec> local) noexcept;
 

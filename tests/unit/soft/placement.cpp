@@ -58,6 +58,22 @@ BOOST_AUTO_TEST_CASE(every_size_and_alignment_is_copied) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(every_distance_is_copied) {
+  const auto from = pattern(20'000);
+  std::vector<std::byte> to(30'000);
+  for (std::size_t distance = 0; distance < 4096; distance += distance < 40 ? 1 : 64)
+    for (const std::size_t size : {2047U, 2048U, 2049U, 4096U, 6145U, 20'000U}) {
+      const std::uintptr_t lack = reinterpret_cast<std::uintptr_t>(from.data()) + distance -
+                                  reinterpret_cast<std::uintptr_t>(to.data());
+      std::byte* const start = to.data() + lack % 4096;
+      BOOST_REQUIRE(slow_distance(start, from.data()) == (distance > 0 && distance < 32));
+      std::fill(to.begin(), to.end(), std::byte{0xEE});
+      copy_bytes(start, from.data(), size);
+      BOOST_REQUIRE(std::equal(start, start + size, from.begin()));
+      BOOST_REQUIRE((start[size] == std::byte{0xEE}));
+    }
+}
+
 #ifndef __SANITIZE_THREAD__  // TSan has its own copy function; the second case races on purpose
 
 // The last bytes are on the read-only page. When the store to them faults, all others have been

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+// Copies between processes by process_vm_readv and process_vm_writev.
+namespace udapl::soft::shm {
+
+// What process_vm_readv costs on this machine compared with memcpy. Measured at the first call,
+// which takes some 200 us. Thread-safe.
+struct CopyCosts {
+  double call_us = 0;        // a call for eight bytes
+  double per_64k_us = 0;     // a call for 64 KiB
+  double memcpy_64k_us = 0;  // 64 KiB by memcpy, in the caches
+  double slow_64k_us = 0;    // a call for 64 KiB at a slow distance (common/copy_bytes.h)
+
+  // Whether a copy at a slow distance takes less time through memory at another distance.
+  [[nodiscard]] bool detours_pay() const noexcept {
+    return slow_64k_us > per_64k_us + 3 * (call_us + memcpy_64k_us);
+  }
+};
+[[nodiscard]] const CopyCosts& copy_costs() noexcept;
+// For tests: these are the costs. Must precede the first call of copy_costs().
+void assume_copy_costs(const CopyCosts& costs) noexcept;
+
+// Copies from `address` of a process into all of `local`, in any order. Returns false if not
+// everything could be copied; errno is then the reason, or 0. Some bytes may have been copied.
+[[nodiscard]] bool read_process(pid_t pid, std::uint64_t address,
+                                std::span<const iovec> local) noexcept;
+// The same in the other direction. The last `last` bytes become visible after all others.
+[[nodiscard]] bool write_process(pid_t pid, std::uint64_t address, std::span<const iovec> local,
+                                 std::size_t last) noexcept;
+
+// The same through memory of our own. Called by these functions if it pays.
+[[nodiscard]] bool read_by_detour(pid_t pid, std::uint64_t address,
+                                  std::span<const iovec> local) noexcept;
+[[nodiscard]] bool write_by_detour(pid_t pid, std::uint64_t address, std::span<const iovec> local,
+                                   std::size_t last) noexcept;
+
+}  // namespace udapl::soft::shm
