@@ -52,7 +52,8 @@ class Reactor final : private WaitWord::Waker {
   Reactor& operator=(const Reactor&) = delete;
 
   // ---- descriptors. Any lock may be held. ----
-  // A handler watches one descriptor at a time. INSUFFICIENT_RESOURCES.
+  // A handler watches one descriptor at a time. With EPOLLET in `events` each edge is reported, at
+  // least once. INSUFFICIENT_RESOURCES.
   //
   // A poller is either resting or awake; its descriptor announces input only while it rests. It
   // starts out resting. Once its descriptor was ready, or request_call() named it, it is awake:
@@ -207,7 +208,9 @@ class Reactor final : private WaitWord::Waker {
 
   struct Slot {
     Handler* handler = nullptr;
-    int fd = -1;  // valid only if WatchSlot::only_reads
+    int fd = -1;
+    std::uint32_t events = 0;
+    bool only_reads = false;
     std::uint32_t generation = 0;
     std::uint32_t next_free = WatchSlot::kNone;
     bool poller = false;
@@ -250,6 +253,7 @@ class Reactor final : private WaitWord::Waker {
   Reactor(Fd epoll, Fd kick, Fd timer) noexcept;
   bool start_service(const char* name) noexcept;
   bool forget(Handler& handler) noexcept;
+  void report_again(const epoll_event* events, int count) noexcept;
   Sign& sign_of(std::uint32_t slot) UDAPL_REQUIRES(lock_);  // a clear one
 
   // The drive role.

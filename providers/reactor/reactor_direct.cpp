@@ -106,9 +106,10 @@ bool Reactor::names_watched() const noexcept {
 bool Reactor::take_out() noexcept {
   const ScopedLock guard(lock_);
   if (!names_watched()) return false;
-  const int fd = slots_[static_cast<std::uint32_t>(direct_.data)].fd;
+  const Slot& slot = slots_[static_cast<std::uint32_t>(direct_.data)];
+  const int fd = slot.fd;
   epoll_event unused{};
-  if (fd < 0 || ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, &unused) != 0) return false;
+  if (!slot.only_reads || ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, &unused) != 0) return false;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, kick_.get(), &unused);
   direct_.fd = fd;
   return true;

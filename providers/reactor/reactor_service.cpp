@@ -162,7 +162,10 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
   if (timer && *timer < until) until = *timer;
   const int count = wait(events, kEventsPerTurn, until);
   role_.fetch_and(~(kGuarded | kKicked), std::memory_order_seq_cst);
-  if (application_drives() || !claim()) return false;
+  if (application_drives() || !claim()) {
+    report_again(events, count);
+    return false;
+  }
   dispatch(events, count);
   found |= count > 0;
   if (pollers_awake()) found |= ask_pollers();

@@ -103,6 +103,7 @@ class RingStream final : public ByteStream {
   [[nodiscard]] bool has_input() noexcept;
   void ring_bell() noexcept;
   void drain_bell() noexcept;
+  void lose_peer() noexcept;
   void finish(shm::RingEnd how) noexcept;
   void stay_awake() noexcept;
   [[nodiscard]] bool rest_until_placed() noexcept;
@@ -142,6 +143,7 @@ class RingStream final : public ByteStream {
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool rests_ = true;  // like new rings
+  std::uint32_t rests_since_drained_ = 0;
   bool peer_gone_ = false;
   bool lost_ = false;  // ... without having read all that we sent
   bool finished_ = false;

@@ -18,9 +18,10 @@ namespace udapl::test {
 // A watched eventfd; its handler empties it and counts the rings.
 class Bell final : public Handler {
  public:
-  explicit Bell(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
-    watch_slot.only_reads = true;
-    BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this).ok());
+  explicit Bell(Reactor& reactor, std::uint32_t events = EPOLLIN)
+      : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
+    watch_slot.only_reads = events == EPOLLIN;
+    BOOST_REQUIRE(reactor_.watch(fd_.get(), events, *this).ok());
   }
   ~Bell() {
     reactor_.unwatch(fd_.get(), *this);

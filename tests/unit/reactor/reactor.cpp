@@ -95,6 +95,31 @@ BOOST_AUTO_TEST_CASE(polling_thread_takes_over_from_the_service_thread) {
   BOOST_TEST(eventually([&] { return bell.rung == 201; }));
 }
 
+// The service thread may have seen the edge when it finds that a thread of the application drives.
+BOOST_AUTO_TEST_CASE(no_edge_is_lost_between_two_threads) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor, EPOLLIN | EPOLLET);
+  std::atomic<int> round{0};
+  std::atomic<bool> over{false};
+  std::jthread ringer([&] {
+    for (int rung = 0; !over;) {
+      if (rung == round) continue;
+      ++rung;
+      bell.ring();
+    }
+  });
+  for (int i = 1; i <= 4000; ++i) {
+    std::this_thread::sleep_for(60us);  // the service thread takes over
+    round = i;
+    for (int turns = 0; turns < 20; ++turns) reactor->progress();
+    if (!eventually([&] { return bell.rung == i; })) {
+      BOOST_TEST(bell.rung == i);
+      break;
+    }
+  }
+  over = true;
+}
+
 BOOST_AUTO_TEST_CASE(progress_from_a_call_of_the_reactor_returns) {
   const auto reactor = make_reactor();
   struct Nested {
