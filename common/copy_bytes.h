@@ -14,14 +14,16 @@ inline constexpr std::size_t kSmallCopy = 2048;  // memcpy does not use `rep mov
 
 }  // namespace detail
 
-// Whether AMD's Zen 3 executes `rep movsb` some twenty times slower for these addresses: the
-// destination lies 1 to 31 bytes behind the source, modulo the page size.
-[[nodiscard]] inline bool slow_distance(const void* to, const void* from) noexcept {
+// Whether AMD's Zen 3 executes `rep movsb` some twenty times slower if the destination lies this
+// many bytes behind the source: 1 to 31, modulo the page size.
+[[nodiscard]] constexpr bool is_slow_distance(std::uintptr_t distance) noexcept {
   constexpr std::uintptr_t kPage = 4096;
   constexpr std::uintptr_t kSlow = 32;
-  const std::uintptr_t distance =
-      reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
   return (distance - 1) % kPage < kSlow - 1;
+}
+[[nodiscard]] inline bool slow_distance(const void* to, const void* from) noexcept {
+  return is_slow_distance(reinterpret_cast<std::uintptr_t>(to) -
+                          reinterpret_cast<std::uintptr_t>(from));
 }
 
 // memcpy for payload, which often lies a header's length behind the place to which or from which it

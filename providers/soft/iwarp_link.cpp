@@ -70,6 +70,7 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   stream_ = std::move(stream);
   sender_.set_emss(stream_->effective_mss());
   if (stream_->receives_in_place()) receiver_.set_in_place();
+  if (!sender_.checksums()) sender_.copy_below(stream_->copied_first());
   peer_reaches_ = stream_->peer_reaches();
   may_reach_ = peer_reaches_ != nullptr;
   confirms_ = stream_->confirms();

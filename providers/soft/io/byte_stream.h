@@ -75,6 +75,9 @@ class ByteStream {
   virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
                          std::span<const std::byte>) noexcept {}
   virtual void show_frames() noexcept {}
+  // Of the payload that is sent after a pause, this many bytes should be copied first: send() would
+  // take longer if it got them in the application's memory.
+  [[nodiscard]] virtual std::size_t copied_first() const noexcept { return 0; }
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
   // The same, into two pieces. The first may be registered memory, if receives_in_place().
   virtual IoResult receive_both(std::span<std::byte> room, std::span<std::byte>) noexcept {

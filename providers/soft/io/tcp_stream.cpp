@@ -15,6 +15,7 @@
 #include "common/fork.h"
 #include "common/not_cancelled.h"
 #include "providers/soft/io/lingering_close.h"
+#include "providers/soft/shm/kernel_copy.h"
 
 namespace udapl::soft {
 
@@ -113,6 +114,13 @@ IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans, std::size_t) noex
 
 IoResult TcpStream::send(std::span<const std::byte> bytes) noexcept {
   return outcome(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+// After a pause, the kernel copies to the beginning of a page. A header's length behind that, the
+// payload often lies at a slow distance (common/copy_bytes.h), until there have been two headers.
+std::size_t TcpStream::copied_first() const noexcept {
+  constexpr std::size_t kTwoFrames = 96 * 1024;
+  return shm::copy_costs().detours_pay() ? kTwoFrames : 0;
 }
 
 IoResult TcpStream::receive(std::span<std::byte> room) noexcept {

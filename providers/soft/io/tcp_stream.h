@@ -44,6 +44,7 @@ class TcpStream final : public ByteStream {
   [[nodiscard]] std::uint32_t look() noexcept override { return EPOLLIN; }
   // One sendmsg.
   IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
+  [[nodiscard]] std::size_t copied_first() const noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;  // one recv
   IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
   [[nodiscard]] bool receives_in_place() const noexcept override { return true; }

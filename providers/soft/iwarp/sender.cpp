@@ -264,8 +264,19 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
   return Fill::kBudget;
 }
 
+// Whether a copy of the next payload to a page, behind `before` bytes and its header, takes long.
+bool Sender::is_slow(std::size_t before) const noexcept {
+  if (piece_ == payload_.size()) return false;
+  const std::size_t header =
+      (is_tagged(opcode_) ? kTaggedHeaderSize : kUntaggedHeaderSize) + kFpduLengthSize + body_size_;
+  const std::uintptr_t from =
+      reinterpret_cast<std::uintptr_t>(payload_[piece_].data) + piece_offset_;
+  return is_slow_distance(before + header - from);
+}
+
 bool Sender::make_room(TxBatch& batch, Segment& segment) const noexcept {
-  segment.copied = crc_ || segment.bytes <= kCopyLimit;
+  segment.copied = crc_ || segment.bytes <= kCopyLimit ||
+                   (batch.pending_bytes() < copy_below_ && is_slow(batch.pending_bytes()));
   const std::size_t spans = segment.copied ? kCopiedSpans : markers_ ? kMarkedSpans : kPlainSpans;
   if (batch.free_spans() < spans && !batch.more_spans()) {
     if (!batch.empty()) return false;
@@ -384,7 +395,7 @@ void Sender::build_plain(TxBatch& batch, const Segment& segment) noexcept {
       while (n != 0) {
         const std::size_t now = std::min(n, kCopyStep);
         copy_bytes(p, data, now);
-        crc = crc32c_update(crc, p, now);
+        if (crc_) crc = crc32c_update(crc, p, now);
         data += now;
         p += now;
         n -= now;

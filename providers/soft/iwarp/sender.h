@@ -49,7 +49,7 @@ class Sender {
   // Segments with at most this much payload are copied next to their header: the CRC is then one
   // pass over contiguous bytes and the FPDU one iovec, cheaper than two entries for the kernel.
   static constexpr std::size_t kCopyLimit = 64;
-  // With a CRC, up to about this many bytes are copied ahead of what TCP has accepted.
+  // If payload is copied, up to about this many bytes are copied ahead of what TCP has accepted.
   static constexpr std::size_t kCopyArena = 256 * 1024;
 
   enum class Fill : std::uint8_t {
@@ -59,6 +59,10 @@ class Sender {
   };
 
   explicit Sender(const SenderConfig& config) noexcept;
+
+  // The next payload is also copied, as it always is with a CRC, if fewer bytes than these are
+  // pending, and if sendmsg will probably copy it at a slow distance (common/copy_bytes.h).
+  void copy_below(std::size_t pending) noexcept { copy_below_ = pending; }
 
   // The TCP effective MSS changed: applies from the next FPDU on.
   void set_emss(std::uint32_t emss) noexcept;
@@ -94,6 +98,7 @@ class Sender {
   // Whether frames can be written piecewise: without CRC and markers, no byte of a frame depends on
   // others.
   bool builds_plainly() const noexcept { return !crc_ && !markers_; }
+  bool checksums() const noexcept { return crc_; }
   // Writes the bytes in front of the payload and returns their end. The payload is followed by
   // zeros, as many as the frame has bytes of pad and CRC. REQUIRES: builds_plainly().
   std::byte* write_short_front(std::byte* out, const Short& message, std::uint32_t length) noexcept;
@@ -131,6 +136,7 @@ class Sender {
   // Makes room for the segment and decides whether its payload is copied; may shorten the segment
   // if memory is short. Returns false if the batch has no room.
   [[nodiscard]] bool make_room(TxBatch& batch, Segment& segment) const noexcept;
+  [[nodiscard]] bool is_slow(std::size_t before) const noexcept;
   void begin_short(const Short& message, std::uint32_t length) noexcept;
   void build_plain(TxBatch& batch, const Segment& segment) noexcept;
   void build_marked(TxBatch& batch, const Segment& segment) noexcept;
@@ -143,6 +149,7 @@ class Sender {
   // Per connection.
   const void* owner_;
   bool crc_;
+  std::size_t copy_below_ = 0;
   bool markers_;
   std::size_t max_ulpdu_;
   std::array<std::uint32_t, kQueueCount> next_msn_{1, 1, 1, 1};

@@ -224,6 +224,30 @@ BOOST_AUTO_TEST_CASE(payload_without_a_crc_stays_where_it_is) {
   BOOST_TEST(batch.spans().size() == 2 * 70 + 1U);
 }
 
+BOOST_AUTO_TEST_CASE(payload_at_a_slow_distance_is_copied_after_a_pause) {
+  const Bytes memory = pattern(4096 + 10'000, 7);
+  const std::size_t page = -reinterpret_cast<std::uintptr_t>(memory.data()) % 4096;
+  for (const std::size_t offset : {0U, 16U, 19U, 20U, 100U}) {
+    Tx tx({.crc = false, .markers = false, .emss = 16448});
+    tx.sender.copy_below(9000);
+    const IoSpan piece{memory.data() + page + offset, 8000};
+    std::vector<bool> refers;
+    for (int message = 0; message < 3; ++message) {
+      tx.sender.begin_send(Opcode::kSend, 0, {&piece, 1}, 8000);
+      BOOST_REQUIRE((tx.sender.fill(tx.batch) == Sender::Fill::kDone));
+      refers.push_back(tx.batch.refers());
+    }
+    // A frame has 8024 bytes, so the payload of the second would be copied to place 3948.
+    BOOST_TEST(refers[0] == (offset >= 20));
+    BOOST_TEST(refers[1] == true);
+    tx.drain();
+    BOOST_REQUIRE_EQUAL(tx.out.size(), 3U * 8024);
+    const std::byte* const payload = memory.data() + page + offset;
+    for (std::size_t frame = 0; frame != 3; ++frame)
+      BOOST_TEST(std::equal(payload, payload + 8000, tx.out.data() + frame * 8024 + 20));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(small_messages_share_one_entry) {
   Sender sender({});
   TxBatch batch;
