@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace udapl::soft {
@@ -84,6 +85,12 @@ void RingStream::drain_bell() noexcept {
   std::array<std::byte, 512> rings;
   const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lose_peer();
+}
+
+// What was reported may come late, and concern the previous stream of the same handler.
+bool RingStream::bell_ended() const noexcept {
+  pollfd bell{rings_.bell(), POLLRDHUP, 0};
+  return ::poll(&bell, 1, 0) > 0;
 }
 
 void RingStream::lose_peer() noexcept {
@@ -162,7 +169,7 @@ void RingStream::show_placed(bool on) noexcept {
 
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
   stay_awake();
-  if ((reported & ~EPOLLIN) != 0) lose_peer();
+  if ((reported & ~EPOLLIN) != 0 && bell_ended()) lose_peer();
   return look();
 }
 

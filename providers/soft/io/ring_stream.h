@@ -103,6 +103,7 @@ class RingStream final : public ByteStream {
   [[nodiscard]] bool has_input() noexcept;
   void ring_bell() noexcept;
   void drain_bell() noexcept;
+  [[nodiscard]] bool bell_ended() const noexcept;
   void lose_peer() noexcept;
   void finish(shm::RingEnd how) noexcept;
   void stay_awake() noexcept;

@@ -324,6 +324,36 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
   }
 }
 
+// A QP has one handler for all its streams, one after the other.
+BOOST_AUTO_TEST_CASE(late_report_of_another_stream_does_not_end_this_one) {
+  Half half;
+  Listener listener(*half.stream);
+  begin(listener);
+  listener.on_ready(EPOLLIN | EPOLLHUP | EPOLLRDHUP);
+  const auto receive = [](RingStream& stream) {
+    std::array<std::byte, 8> room;
+    return stream.receive(room);
+  };
+  BOOST_TEST((listener.locked(receive).kind == IoResult::kBlocked));
+  half.theirs = shm::Rings();
+  BOOST_TEST(eventually([&] { return listener.locked(receive).kind == IoResult::kEnd; }));
+  stop(half, listener);
+}
+
+// A bell that is full would not be reported again.
+BOOST_AUTO_TEST_CASE(rings_do_not_fill_the_bell) {
+  Half half;
+  Listener listener(*half.stream);
+  begin(listener);
+  for (int i = 0; i < 2000; ++i) {
+    for (int rings = 0; rings < 2; ++rings)
+      BOOST_REQUIRE(::send(half.theirs.bell(), "", 1, MSG_DONTWAIT) == 1);
+    static_cast<void>(listener.look());
+    static_cast<void>(listener.rest());
+  }
+  stop(half, listener);
+}
+
 BOOST_AUTO_TEST_CASE(reported_ends) {
   const auto end_of = [](auto&& finish) {
     Half half;
