@@ -100,7 +100,7 @@ DAT_RETURN Qp::post(Post post) noexcept {
 
 void Qp::send_gathered() noexcept {
   const QpGuard guard(lock_);
-  queue_.new_turn();
+  queue_.begin_gathered();
   if (queue_.blocked()) return;
   queue_.transmit(Queue::kPassBudget);
   connection_.settle();

@@ -114,6 +114,7 @@ bool Queue::drained() const noexcept {
 
 void Queue::stop() noexcept {
   send_gathered_.cancel();
+  call_pending_ = false;
   receives.stop_waiting();
   unpin();
   requests.flush();
@@ -135,7 +136,7 @@ bool Queue::send_now() noexcept {
   if (gathers && gathered_bytes_ < kGatheredBytes && requests.unbuilt() < kGatheredRequests &&
       reactor_.polled()) {
     requests.copy_last();
-    send_gathered_.post_for_poll();
+    if (!std::exchange(call_pending_, true)) send_gathered_.post_for_poll();
     return false;
   }
   return true;

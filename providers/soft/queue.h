@@ -103,6 +103,11 @@ class Queue final : public iwarp::Inbound {
   // Called after a post. Returns whether to send now; otherwise the request waits to be sent
   // together with later ones.
   [[nodiscard]] bool send_now() noexcept UDAPL_REQUIRES(qp_locked);
+  // Called first when they are to be sent.
+  void begin_gathered() noexcept UDAPL_REQUIRES(qp_locked) {
+    call_pending_ = false;
+    new_turn();
+  }
   [[nodiscard]] bool blocked() const noexcept UDAPL_REQUIRES(qp_locked) { return blocked_; }
 
   SendQueue requests;
@@ -209,6 +214,9 @@ class Queue final : public iwarp::Inbound {
   bool long_bursts_ UDAPL_GUARDED_BY(qp_locked) = false;
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
+  // It was posted, and has not acquired the lock yet. Posting it again would take the reactor's
+  // lock for nothing.
+  bool call_pending_ UDAPL_GUARDED_BY(qp_locked) = false;
 };
 
 }  // namespace udapl::soft

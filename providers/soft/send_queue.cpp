@@ -139,8 +139,11 @@ void SendQueue::copy_last() noexcept {
   std::byte* to = request.copy;
   const std::span segments(requests_.segments(last), request.segment_count);
   for (const Segment& segment : segments) {
-    const MrTable::Pin pin = shared_.memory.pin(segment.ref);
-    if (!pin) return;  // begin() reports it
+    MrTable::Pin pin;
+    if (!sources_.holds(shared_.memory, segment.ref)) {
+      pin = shared_.memory.pin(segment.ref);
+      if (!pin) return;  // begin() reports it
+    }
     to = std::copy_n(segment.address, segment.length, to);
   }
   request.copied = true;
