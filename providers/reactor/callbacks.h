@@ -82,8 +82,9 @@ class Sign {
 // belongs to as its last act.
 class Handler {
  public:
-  // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Level-triggered: input that is left
-  // unread is reported again.
+  // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Input that is left unread is reported
+  // again, unless it is watched with EPOLLET. A handler that may watch another descriptor by now
+  // must check whether they concern that one.
   virtual void on_ready(std::uint32_t events) noexcept = 0;
 
   // Called instead of epoll_wait if this handler was ready several times in a row while the
