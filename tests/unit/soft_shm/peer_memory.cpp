@@ -414,48 +414,6 @@ BOOST_AUTO_TEST_CASE(a_peer_that_a_debugger_holds_before_a_copy_may_still_copy) 
   ::ptrace(PTRACE_DETACH, child, nullptr, nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(copies_by_detour_are_complete) {
-  constexpr std::size_t kMost = 100'000;
-  std::vector<std::byte> there(kMost + 64);
-  std::vector<std::byte> here(kMost + 64);
-  std::vector<std::byte> pieces_of(kMost);
-  const auto address = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at); };
-  const auto fill = [](std::span<std::byte> bytes, std::size_t seed) {
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
-  };
-  const pid_t self = ::getpid();
-  for (const std::size_t size :
-       {1UL, 7UL, 8UL, 9UL, 4096UL, 32'768UL, 32'770UL, 32'776UL, 65'536UL, kMost}) {
-    for (const std::size_t offset : {0UL, 3UL, 32UL}) {
-      const std::size_t first = size / 3;
-      const std::array<iovec, 3> pieces{iovec{here.data() + 1, first}, iovec{nullptr, 0},
-                                        iovec{pieces_of.data(), size - first}};
-      const auto together = [&] {
-        std::vector<std::byte> all(here.begin() + 1,
-                                   here.begin() + 1 + static_cast<std::ptrdiff_t>(first));
-        all.insert(all.end(), pieces_of.begin(),
-                   pieces_of.begin() + static_cast<std::ptrdiff_t>(size - first));
-        return all;
-      };
-      const std::span<std::byte> target(there.data() + offset, size);
-      fill(target, size);
-      BOOST_REQUIRE(read_by_detour(self, address(target.data()), pieces));
-      BOOST_TEST(std::ranges::equal(together(), target));
-
-      fill(here, offset);
-      fill(pieces_of, offset + 5);
-      const std::byte behind = there[offset + size];
-      BOOST_REQUIRE(write_by_detour(self, address(target.data()), pieces, std::min(size, 8UL)));
-      BOOST_TEST(std::ranges::equal(together(), target));
-      BOOST_TEST((there[offset + size] == behind));
-    }
-  }
-  const iovec piece{here.data(), 4096};
-  BOOST_TEST(!read_by_detour(self, 4096, {&piece, 1}));
-  BOOST_TEST(!write_by_detour(self, 4096, {&piece, 1}, 8));
-  BOOST_TEST(errno == EFAULT);
-}
-
 // ---- when a direct copy pays off ----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(thresholds_follow_from_the_costs) {
@@ -468,11 +426,6 @@ BOOST_AUTO_TEST_CASE(thresholds_follow_from_the_costs) {
   const Thresholds far = thresholds({1.5, 6.4, 0.6});
   BOOST_TEST((far.read_from > 1U << 30 && far.write_from > 1U << 30));
   BOOST_TEST((far.asleep_most >= 64U * 1024 && far.asleep_most < 1U << 20));
-  BOOST_TEST((copy_costs().call_us > 0 && copy_costs().slow_64k_us > 0));
-  CopyCosts costs{1.5, 7, 1.5, 29};
-  BOOST_TEST(costs.detours_pay());
-  costs.slow_64k_us = 8;
-  BOOST_TEST(!costs.detours_pay());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
