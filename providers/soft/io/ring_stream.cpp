@@ -28,6 +28,13 @@ constexpr std::uint64_t kMinReleased = 16 * 1024;
 // rest, and the buffer of the socket holds far more rings than these.
 constexpr std::uint32_t kRestsPerDrain = 8;
 
+// ThreadSanitizer sees no order through pages that are mapped twice, but it does through the bell.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kReadsEachRing = true;
+#else
+constexpr bool kReadsEachRing = false;
+#endif
+
 }  // namespace
 
 RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
@@ -169,6 +176,7 @@ void RingStream::show_placed(bool on) noexcept {
 
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
   stay_awake();
+  if (kReadsEachRing && reported != 0) drain_bell();
   if ((reported & ~EPOLLIN) != 0 && bell_ended()) lose_peer();
   return look();
 }
