@@ -8,12 +8,6 @@
 
 namespace udapl {
 
-namespace detail {
-
-inline constexpr std::size_t kSmallCopy = 2048;  // memcpy does not use `rep movsb` up to here
-
-}  // namespace detail
-
 // Whether AMD's Zen 3 executes `rep movsb` some twenty times slower if the destination lies this
 // many bytes behind the source: 1 to 31, modulo the page size.
 [[nodiscard]] constexpr bool is_slow_distance(std::uintptr_t distance) noexcept {
@@ -30,11 +24,12 @@ inline constexpr std::size_t kSmallCopy = 2048;  // memcpy does not use `rep mov
 // is copied. glibc uses `rep movsb` for 2 KiB to 1 MiB; at a slow distance, smaller pieces are
 // copied.
 inline void copy_bytes(void* to, const void* from, std::size_t size) noexcept {
-  if (size > detail::kSmallCopy && slow_distance(to, from)) [[unlikely]] {
+  constexpr std::size_t kSmall = 2048;  // memcpy does not use `rep movsb` up to here
+  if (size > kSmall && slow_distance(to, from)) [[unlikely]] {
     auto* target = static_cast<std::byte*>(to);
     const auto* source = static_cast<const std::byte*>(from);
     while (size != 0) {
-      const std::size_t piece = std::min(size, detail::kSmallCopy);
+      const std::size_t piece = std::min(size, kSmall);
       std::memcpy(target, source, piece);
       target += piece;
       source += piece;

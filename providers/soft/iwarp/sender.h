@@ -6,7 +6,7 @@
 // With a CRC, the payload is copied into the batch and the checksum is computed over the copy. So
 // if the consumer's memory changes meanwhile (as it may while a peer reads it), the frame holds one
 // state or another, but its CRC is valid. Without a CRC, payload above kCopyLimit is sent directly
-// from the consumer's memory. Spec: RFC 5040, 5041, 5044, 7306.
+// from the consumer's memory; for an exception see copy_below(). Spec: RFC 5040, 5041, 5044, 7306.
 //
 // How to drive it (one Sender and one TxBatch per connection, after the MPA start-up frames):
 //
