@@ -5,6 +5,8 @@
 // deferred calls keep working without them.
 #include <cerrno>
 
+#include <poll.h>
+
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
 #include "providers/reactor/epoll_wait.h"
@@ -21,6 +23,17 @@ int Reactor::wait(epoll_event* events, int max, const Deadline& until) noexcept 
     return 0;
   }
   return count;
+}
+
+void Reactor::wait_for_any(const Deadline& until) noexcept {
+  if (lost_.load(std::memory_order_acquire)) [[unlikely]] {
+    wait_without_descriptors(until);
+    return;
+  }
+  pollfd set{epoll_.get(), POLLIN, 0};
+  const timespec left = until ? time_until(*until) : timespec{};
+  if (::ppoll(&set, 1, until ? &left : nullptr, nullptr) > 0 && (set.revents & POLLNVAL) != 0)
+    lose_descriptors(EBADF);
 }
 
 // A wake-up before the role is read has changed the role; a later one changes the word.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/reactor/epoll_wait.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -35,6 +36,15 @@ bool precise_wait(int, epoll_event*, int, Clock::duration, int&) noexcept { retu
 #endif
 
 }  // namespace
+
+timespec time_until(Clock::time_point when) noexcept {
+  const Clock::duration left = std::max(when - Clock::now(), Clock::duration::zero());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  timespec result{};
+  result.tv_sec = seconds.count();
+  result.tv_nsec = std::chrono::nanoseconds(left - seconds).count();
+  return result;
+}
 
 int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept {
   if (!until) return ::epoll_wait(epoll, events, max, -1);

@@ -3,6 +3,8 @@
 
 #include "common/wait_word.h"
 
+#include <ctime>
+
 #include <sys/epoll.h>
 
 namespace udapl {
@@ -11,5 +13,8 @@ namespace udapl {
 // epoll_pwait2 (Linux 5.11), otherwise rounded up to a millisecond: never early. Returns what
 // epoll_wait returns.
 int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept;
+
+// The time that is left, for ppoll; 0 if there is none.
+timespec time_until(Clock::time_point when) noexcept;
 
 }  // namespace udapl

@@ -46,9 +46,7 @@ Status Reactor::watch(int fd, std::uint32_t events, Handler& handler, Kind kind)
     Slot& slot = slots_[index];
     free_slot_ = slot.next_free;
     slot.handler = &handler;
-    slot.fd = fd;
-    slot.events = events;
-    slot.only_reads = handler.watch_slot.only_reads;
+    slot.fd = handler.watch_slot.only_reads ? fd : -1;
     slot.poller = kind == Kind::kPoller;
     if (slot.poller) {
       ++pollers_;
@@ -82,26 +80,9 @@ void Reactor::rewatch(int fd, std::uint32_t events, Handler& handler) noexcept {
     const ScopedLock guard(lock_);
     const std::uint32_t index = handler.watch_slot.index_;
     if (index == WatchSlot::kNone) return;
-    slots_[index].events = events;
     event.data.u64 = event_data(index, slots_[index].generation);
   }
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
-}
-
-// For events that epoll_wait has returned and that will not be dispatched: an edge would be lost.
-void Reactor::report_again(const epoll_event* events, int count) noexcept {
-  const ScopedLock guard(lock_);
-  for (int i = 0; i < count; ++i) {
-    const std::uint64_t data = events[i].data.u64;
-    if (data == kKickData) continue;
-    const Slot& slot = slots_[static_cast<std::uint32_t>(data)];
-    if (slot.handler == nullptr || slot.generation != data >> 32 || (slot.events & EPOLLET) == 0)
-      continue;
-    epoll_event event{};
-    event.events = slot.events;
-    event.data.u64 = data;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, slot.fd, &event);
-  }
 }
 
 void Reactor::unwatch(int fd, Handler& handler) noexcept {

@@ -208,9 +208,7 @@ class Reactor final : private WaitWord::Waker {
 
   struct Slot {
     Handler* handler = nullptr;
-    int fd = -1;
-    std::uint32_t events = 0;
-    bool only_reads = false;
+    int fd = -1;  // valid only if WatchSlot::only_reads
     std::uint32_t generation = 0;
     std::uint32_t next_free = WatchSlot::kNone;
     bool poller = false;
@@ -253,7 +251,6 @@ class Reactor final : private WaitWord::Waker {
   Reactor(Fd epoll, Fd kick, Fd timer) noexcept;
   bool start_service(const char* name) noexcept;
   bool forget(Handler& handler) noexcept;
-  void report_again(const epoll_event* events, int count) noexcept;
   Sign& sign_of(std::uint32_t slot) UDAPL_REQUIRES(lock_);  // a clear one
 
   // The drive role.
@@ -346,6 +343,7 @@ class Reactor final : private WaitWord::Waker {
 
   // descriptors_lost.cpp
   int wait(epoll_event* events, int max, const Deadline& until) noexcept;  // like epoll_wait
+  void wait_for_any(const Deadline& until) noexcept;  // the same, but takes no event
   int wait_without_descriptors(const Deadline& until) noexcept;
   void lose_descriptors(int error) noexcept;
 

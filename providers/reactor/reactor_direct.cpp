@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "providers/reactor/epoll_wait.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {
@@ -41,12 +42,7 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   pollfd fds[] = {{direct_.fd, POLLIN, 0}, {kick_.get(), POLLIN, 0}, {third, POLLIN, 0}};
   int ready = 0;
   if (until) {
-    timespec left{};
-    if (const Clock::duration time = *until - Clock::now(); time > Clock::duration::zero()) {
-      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-      left.tv_sec = seconds.count();
-      left.tv_nsec = std::chrono::nanoseconds(time - seconds).count();
-    }
+    const timespec left = time_until(*until);
     ready = ::ppoll(fds, 3, &left, nullptr);
   } else {
     ready = ::poll(fds, 3, -1);
@@ -106,10 +102,9 @@ bool Reactor::names_watched() const noexcept {
 bool Reactor::take_out() noexcept {
   const ScopedLock guard(lock_);
   if (!names_watched()) return false;
-  const Slot& slot = slots_[static_cast<std::uint32_t>(direct_.data)];
-  const int fd = slot.fd;
+  const int fd = slots_[static_cast<std::uint32_t>(direct_.data)].fd;
   epoll_event unused{};
-  if (!slot.only_reads || ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, &unused) != 0) return false;
+  if (fd < 0 || ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, &unused) != 0) return false;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, kick_.get(), &unused);
   direct_.fd = fd;
   return true;

@@ -156,16 +156,15 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
   const bool work_pending =
       stopping_.load(std::memory_order_seq_cst) || has_queued() || pollers_awake() ||
       follower_count_.load(std::memory_order_seq_cst) != 0 || next_timer() != timer;
-  epoll_event events[kEventsPerTurn];
   Clock::time_point until = Clock::now();
   if (!work_pending) until += kLongestSleep;
   if (timer && *timer < until) until = *timer;
-  const int count = wait(events, kEventsPerTurn, until);
+  // An edge that this thread took could not be given back if it did not get the role.
+  wait_for_any(until);
   role_.fetch_and(~(kGuarded | kKicked), std::memory_order_seq_cst);
-  if (application_drives() || !claim()) {
-    report_again(events, count);
-    return false;
-  }
+  if (application_drives() || !claim()) return false;
+  epoll_event events[kEventsPerTurn];
+  const int count = wait(events, kEventsPerTurn, Clock::now());
   dispatch(events, count);
   found |= count > 0;
   if (pollers_awake()) found |= ask_pollers();

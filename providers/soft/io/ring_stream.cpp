@@ -24,9 +24,11 @@ constexpr auto kIdle = std::chrono::seconds(1);
 constexpr std::uint64_t kMinReleased = 16 * 1024;
 
 // The bell is watched edge-triggered, and seldom read: reading it after each ring would take a
-// tenth of the time that a message takes if both sides sleep. The peer rings at most twice per
-// rest, and the buffer of the socket holds far more rings than these.
-constexpr std::uint32_t kRestsPerDrain = 8;
+// tenth of the time that a message takes if both sides sleep. Some rings may not be reported one by
+// one; the peer rings at most twice per rest, and the buffer of the socket holds far more rings
+// than these.
+constexpr std::uint32_t kReportsPerDrain = 8;
+constexpr std::uint32_t kRestsPerDrain = 32;
 
 // ThreadSanitizer sees no order through pages that are mapped twice, but it does through the bell.
 #ifdef __SANITIZE_THREAD__
@@ -89,6 +91,7 @@ void RingStream::ring_bell() noexcept {
 
 // If the peer rings without end, the next call reads the rest.
 void RingStream::drain_bell() noexcept {
+  reports_since_drained_ = rests_since_drained_ = 0;
   std::array<std::byte, 512> rings;
   const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lose_peer();
@@ -176,7 +179,8 @@ void RingStream::show_placed(bool on) noexcept {
 
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
   stay_awake();
-  if (kReadsEachRing && reported != 0) drain_bell();
+  if (reported != 0 && (++reports_since_drained_ >= kReportsPerDrain || kReadsEachRing))
+    drain_bell();
   if ((reported & ~EPOLLIN) != 0 && bell_ended()) lose_peer();
   return look();
 }
@@ -222,10 +226,7 @@ void RingStream::stay_awake() noexcept {
 
 // Once the peer is gone, nothing would wake this side.
 bool RingStream::rest() noexcept {
-  if (++rests_since_drained_ == kRestsPerDrain) {
-    rests_since_drained_ = 0;
-    drain_bell();
-  }
+  if (++rests_since_drained_ >= kRestsPerDrain) drain_bell();
   if (due_.load(std::memory_order_relaxed) != 0 || (peer_gone_ && look() != 0)) return false;
   rests_ = true;
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());

@@ -144,6 +144,7 @@ class RingStream final : public ByteStream {
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool rests_ = true;  // like new rings
+  std::uint32_t reports_since_drained_ = 0;
   std::uint32_t rests_since_drained_ = 0;
   bool peer_gone_ = false;
   bool lost_ = false;  // ... without having read all that we sent
