@@ -132,11 +132,13 @@ BOOST_AUTO_TEST_CASE(disc_success_before_event) {
   Ep passive;
   REQUIRE_OK(dat_ep_create(ia, pz, active_evd, active_evd, active_evd, nullptr, active.out()));
   REQUIRE_OK(dat_ep_create(ia, pz, passive_evd, passive_evd, passive_evd, nullptr, passive.out()));
-  Buffer buffer(ia, pz, 64);
-  DAT_LMR_TRIPLET segment = buffer.local();
+  Buffer out(ia, pz, 64);
+  Buffer in(ia, pz, 64);
+  DAT_LMR_TRIPLET sent = out.local();
+  DAT_LMR_TRIPLET received = in.local();
   constexpr std::uint64_t kCount = 8;
   for (std::uint64_t i = 0; i < kCount; ++i)
-    REQUIRE_OK(dat_ep_post_recv(passive, 1, &segment, cookie(i), DAT_COMPLETION_DEFAULT_FLAG));
+    REQUIRE_OK(dat_ep_post_recv(passive, 1, &received, cookie(i), DAT_COMPLETION_DEFAULT_FLAG));
   REQUIRE_OK(dat_ep_connect(active, ia.attr.ia_address_ptr, conn_qual, kPatience, 0, nullptr,
                             DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
   const DAT_EVENT request = expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
@@ -144,7 +146,7 @@ BOOST_AUTO_TEST_CASE(disc_success_before_event) {
       dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive, 0, nullptr));
   expect_event(active_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   for (std::uint64_t i = 0; i < kCount; ++i)
-    REQUIRE_OK(dat_ep_post_send(active, 1, &segment, cookie(i), DAT_COMPLETION_DEFAULT_FLAG));
+    REQUIRE_OK(dat_ep_post_send(active, 1, &sent, cookie(i), DAT_COMPLETION_DEFAULT_FLAG));
   REQUIRE_OK(dat_ep_disconnect(active, DAT_CLOSE_GRACEFUL_FLAG));
   // One EVD delivers ESTABLISHED first, then the receives, then the end of the connection.
   expect_event(passive_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
