@@ -34,6 +34,11 @@ class Lease {
   // While a consumer takes one item after the other. It comes back for the next one, but what it
   // does with each may take some microseconds.
   static constexpr auto kAfterTakes = kAfterPolls;
+  // If many pollers are awake, it grows faster: by this for each, within kPushesToGrowMany, but at
+  // most to kLongest. The service thread would put all of them to rest, and waking one costs its
+  // peer a system call and the driver some more: together, about this time.
+  static constexpr auto kPerPoller = std::chrono::microseconds(4);
+  static constexpr std::uint32_t kPushesToGrowMany = 64;
   // After a wait. It grows to kAfterWaits while a consumer waits again and again, as renewing it
   // costs a system call each time half of it has run down.
   static constexpr auto kAfterWait = std::chrono::milliseconds(1);
@@ -51,12 +56,16 @@ class Lease {
 
   // ---- called by the thread that holds the drive role ------------------------------------------
   // `contended`: other threads have run while the consumer yielded its processor. If they do so
-  // after each of its polls, it polls too seldom for a short lease.
-  void renew_for_poll(Clock::time_point now, bool contended = false) noexcept {
+  // after each of its polls, it polls too seldom for a short lease. `pollers`: how many are awake.
+  void renew_for_poll(Clock::time_point now, bool contended = false,
+                      std::uint32_t pollers = 0) noexcept {
     const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
     const Clock::duration grown = (1 + pushes / kPushesToGrow) * Clock::duration(kShortest);
-    const Clock::duration least =
-        contended ? kLongest : std::min(grown, Clock::duration(kAfterPolls));
+    const Clock::duration many = pollers * Clock::duration(kPerPoller) *
+                                 std::min(pushes, kPushesToGrowMany) / kPushesToGrowMany;
+    const Clock::duration usual = std::max(std::min(grown, Clock::duration(kAfterPolls)),
+                                           std::min(many, Clock::duration(kLongest)));
+    const Clock::duration least = contended ? kLongest : usual;
     const Clock::duration length(after_poll_.load(std::memory_order_relaxed));
     if (renew(now, std::max(length, least))) pushes_.store(pushes + 1, std::memory_order_relaxed);
   }

@@ -287,7 +287,8 @@ bool Reactor::turn() noexcept {
   turns_.store(turns, std::memory_order_relaxed);
   // A find is not delayed by renewing the lease, as long as enough turns find nothing.
   if (turns >= kHabit && (!found || turns % kHabit == 0))
-    lease_.renew_for_poll(Clock::now(), contended_.load(std::memory_order_relaxed));
+    lease_.renew_for_poll(Clock::now(), contended_.load(std::memory_order_relaxed),
+                          awake_count_.load(std::memory_order_relaxed));
   return found;
 }
 

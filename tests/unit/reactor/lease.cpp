@@ -116,6 +116,28 @@ BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) 
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
 }
 
+// To put many pollers to rest and to wake them again takes long. But a consumer that polls only
+// some times before it spins on memory gets no longer lease for them.
+BOOST_FIXTURE_TEST_CASE(it_grows_faster_if_many_pollers_are_awake, Parked) {
+  constexpr std::uint32_t kPollers = 100;
+  constexpr auto kGrown = kPollers * Lease::kPerPoller;
+  Clock::time_point now = start;
+  const auto poll_until = [&](Clock::time_point end, std::uint32_t pollers) {
+    for (; now < end; now += 1us) lease.renew_for_poll(now, false, pollers);
+  };
+  poll_until(start + 30us, kPollers);
+  BOOST_TEST(!lease.valid(now + 2 * Lease::kShortest));
+  poll_until(start + 30ms, kPollers);
+  BOOST_TEST(lease.valid(now + kGrown / 2));
+  BOOST_TEST(!lease.valid(now + kGrown));
+  poll_until(now + 30ms, 100 * kPollers);
+  BOOST_TEST(lease.valid(now + Lease::kLongest / 2));
+  BOOST_TEST(!lease.valid(now + Lease::kLongest));
+  lease.after_takeover(false);
+  lease.renew_for_poll(now += 1h, false, kPollers);
+  BOOST_TEST(!lease.valid(now + Lease::kShortest));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test
