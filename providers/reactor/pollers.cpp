@@ -38,7 +38,7 @@ void Reactor::wake_poller(std::uint32_t index) noexcept {
     return;
   }
   slot.awake = true;
-  awake_.push_back({slot.handler->sign, index, 0});
+  awake_.push_back({slot.handler->sign, index, 0, 0});
   count_awake();
 }
 
@@ -135,20 +135,43 @@ Reactor::Awake* Reactor::next_with_input(std::size_t& place, std::size_t most) n
   return nullptr;
 }
 
-// Round robin, so that a peer that sends without end does not keep the others waiting. If many are
-// awake, a glance checks only some: first those behind the one that was served last, because a
-// program that uses its connections in turn finds the next one there, then a further part of the
-// list.
+// A program that uses its connections in turn probably gets its next input where it came after this
+// one the last time. As long as that proves right, the next glances check only there: the signs of
+// many others would displace what the program needs from the caches.
+//
+// Otherwise round robin, so that a peer that sends without end does not keep the others waiting. If
+// many are awake, a glance checks only some: first those behind the one that was served last, then
+// a further part of the list.
 Reactor::Awake* Reactor::next_with_input() noexcept {
   const std::size_t count = awake_.size();
+  if (served_ >= count) served_ = 0;
   std::size_t place = served_;
+  if (count <= kFewPollers) return next_with_input(place, count);
+  const std::size_t expected = awake_[served_].follower;
+  if (expected < count && !awake_[expected].sign->quiet()) return &awake_[expected];
+  if (expectant_ != 0) {
+    --expectant_;
+    return nullptr;
+  }
   if (count <= kGlanced) return next_with_input(place, count);
   Awake* const found = next_with_input(place, kGlancedNext);
   return found != nullptr ? found : next_with_input(glanced_, kGlanced - kGlancedNext);
 }
 
-// Calls a poller that has input without making a whole turn. Every kHabit-th call is left to a
-// turn, so descriptors, timers and the lease wait for that long at most.
+// Called when the poller at this place has input.
+void Reactor::note_served(std::size_t place) noexcept {
+  if (served_ < awake_.size()) {
+    std::uint32_t& follower = awake_[served_].follower;
+    trust_ = follower == place ? std::min(trust_ + 1, kMostTrust) : 0;
+    follower = static_cast<std::uint32_t>(place);
+  }
+  expectant_ = trust_;
+  served_ = place;
+}
+
+// Calls a poller that has input without making a whole turn. The next poll after every kHabit-th
+// call makes one, so descriptors, timers, the lease and the other pollers wait for that long at
+// most.
 Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree)
     return Glance::kTurnDue;
@@ -165,11 +188,12 @@ Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
     Awake* const awake = next_with_input();
     if (awake == nullptr) return Glance::kQuiet;
     const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
-    if (!awake->sign->shows_input() || turns <= kHabit || turns % kHabit == 0 || !claim())
-      return Glance::kTurnDue;
+    if (!awake->sign->shows_input() || turns <= kHabit || !claim()) return Glance::kTurnDue;
     turns_.store(turns, std::memory_order_relaxed);
+    if (turns % kHabit == 0) glances_.store(kGlancesPerTurn, std::memory_order_relaxed);
     awake->misses = 0;
-    place = served_ = static_cast<std::size_t>(awake - awake_.data());
+    place = static_cast<std::size_t>(awake - awake_.data());
+    note_served(place);
     const Slot& slot = slots_[awake->slot];
     poller = {slot.handler, awake->slot, slot.generation};
     begin_call(poller.handler);

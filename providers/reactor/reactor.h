@@ -187,6 +187,9 @@ class Reactor final : private WaitWord::Waker {
   static constexpr std::size_t kGlanced = 64;
   static constexpr std::size_t kGlancedNext = 8;
   static constexpr std::size_t kAskedPerTurn = 128;
+  // If the last n guesses which poller has input next were right, as many glances check only that
+  // one, kMostTrust at most.
+  static constexpr std::uint32_t kMostTrust = 16;
   // After this many turns that found something, the timers are checked.
   static constexpr std::uint32_t kTimersPerFound = 8;
   // After this many polls in a row that find a leader asleep, the leader is asked to make way.
@@ -219,7 +222,8 @@ class Reactor final : private WaitWord::Waker {
   struct Awake {
     const Sign* sign;
     std::uint32_t slot;
-    std::uint32_t misses;  // in a row
+    std::uint32_t misses;    // in a row
+    std::uint32_t follower;  // the place that had input after this one the last time: a hint
   };
   // Allocated together, because each poll reads the signs of many pollers.
   using Signs = std::array<Sign, 64>;
@@ -291,6 +295,7 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] Awake* next_with_input() noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] Awake* next_with_input(std::size_t& place, std::size_t most) noexcept
       UDAPL_REQUIRES(lock_);
+  void note_served(std::size_t place) noexcept UDAPL_REQUIRES(lock_);
   bool serve(std::size_t place, const Poller& poller) noexcept;
   void let_rest(const Poller& poller) noexcept;
   bool ask_pollers() noexcept;                   // true: one had input
@@ -430,6 +435,8 @@ class Reactor final : private WaitWord::Waker {
   std::vector<std::uint32_t> called_when_polled_ UDAPL_GUARDED_BY(lock_);  // slots
   std::size_t served_ UDAPL_GUARDED_BY(lock_) = 0;   // the place in awake_ that was served last
   std::size_t glanced_ UDAPL_GUARDED_BY(lock_) = 0;  // if many are awake: the place checked last
+  std::uint32_t trust_ UDAPL_GUARDED_BY(lock_) = 0;  // right guesses in a row, at most kMostTrust
+  std::uint32_t expectant_ UDAPL_GUARDED_BY(lock_) = 0;  // glances that still check only the guess
   std::uint32_t rest_after_ UDAPL_GUARDED_BY(lock_) = UINT32_MAX;  // misses
   Timers timers_ UDAPL_GUARDED_BY(lock_);
   List<Deferred, &Deferred::hook_> deferred_ UDAPL_GUARDED_BY(lock_);
