@@ -1,105 +1,17 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The reactor: handlers whose input arrives through memory.
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <random>
 #include <thread>
 #include <vector>
 
 #include "tests/unit/reactor/bell.h"
+#include "tests/unit/reactor/mailbox.h"
 #include "tests/unit/reactor/support.h"
 
 namespace udapl::test {
-
-namespace {
-
-// The input is a counter in memory. The descriptor is written only while the handler rests, once.
-class Mailbox final : public Handler {
- public:
-  // `inside`: if not null, counts the threads that are in look().
-  explicit Mailbox(Reactor& reactor, std::atomic<int>* inside = nullptr)
-      : reactor_(reactor), inside_(inside), fd_(::eventfd(0, EFD_NONBLOCK)) {
-    BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this, Reactor::Kind::kPoller).ok());
-  }
-  ~Mailbox() {
-    reactor_.unwatch(fd_.get(), *this);
-    reactor_.quiesce(*this);
-  }
-  // From now on the reactor can see whether there is input without calling look().
-  void show_sign() { sign->watch(&written_); }
-  // Any thread.
-  void put() {
-    sent.fetch_add(1);
-    written_.fetch_add(1);
-    if (!resting.exchange(false)) return;
-    ++bells;
-    const std::uint64_t one = 1;
-    if (::write(fd_.get(), &one, sizeof one) != sizeof one) std::abort();
-  }
-
-  void on_ready(std::uint32_t) noexcept override {
-    std::uint64_t value = 0;
-    [[maybe_unused]] const auto got = ::read(fd_.get(), &value, sizeof value);
-    take();
-  }
-  Look look() noexcept override {
-    ++looks;
-    if (inside_ != nullptr) ++*inside_;
-    resting.store(false);
-    const bool found = take();
-    if (inside_ != nullptr) --*inside_;
-    return found ? Look::kFound : Look::kNothing;
-  }
-  bool rest() noexcept override {
-    if (restless) return false;
-    resting.store(true);
-    if (sent.load() == taken.load()) return true;
-    resting.store(false);
-    return false;
-  }
-
-  std::atomic<long> sent{0};
-  std::atomic<long> taken{0};
-  std::atomic<long> looks{0};
-  std::atomic<long> bells{0};
-  std::atomic<bool> resting{true};
-  std::atomic<bool> restless{false};
-  std::atomic<bool> endless{false};  // each look finds input, and leaves input
-  WaitWord* word = nullptr;
-
- private:
-  bool take() noexcept {
-    sign->seen(written_.load());
-    if (endless) written_.fetch_add(1);
-    const long now = sent.load();
-    if (endless) return true;
-    if (taken.exchange(now) == now) return false;
-    if (word != nullptr) word->signal();
-    return true;
-  }
-
-  Reactor& reactor_;
-  std::atomic<int>* const inside_;
-  Fd fd_;
-  std::atomic<std::uint64_t> written_{0};
-};
-
-template <class Condition>
-bool drive_until(Reactor& reactor, Condition condition) {
-  const auto end = Clock::now() + kPatience;
-  while (!condition()) {
-    if (Clock::now() > end) return false;
-    reactor.progress();
-  }
-  return true;
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(pollers)
 
@@ -193,74 +105,6 @@ BOOST_AUTO_TEST_CASE(idle_poller_does_not_delay_descriptors) {
   }
 }
 
-// Instead of making a turn, a poll calls a poller whose sign shows input. However much its peer
-// sends, other pollers, descriptors and timers are served after a bounded number of calls of that
-// poller.
-void flood_one(int bystanders) {
-  constexpr long kSoon = 2000;  // services of the flooded one
-  const auto reactor = make_reactor();
-  Mailbox flooded(*reactor);
-  Mailbox other(*reactor);
-  std::vector<std::unique_ptr<Mailbox>> others;
-  for (int i = 0; i < bystanders; ++i) {
-    others.push_back(std::make_unique<Mailbox>(*reactor));
-    others.back()->show_sign();
-    others.back()->put();
-  }
-  Bell bell(*reactor);
-  struct Shot {
-    void fire() noexcept { ++fired; }
-    std::atomic<int> fired{0};
-  } shot;
-  Timer timer(*reactor, Call::to<&Shot::fire>(&shot));
-  flooded.show_sign();
-  other.show_sign();
-  flooded.endless = true;
-  flooded.put();
-  BOOST_REQUIRE(drive_until(*reactor, [&] { return flooded.looks > 1000; }));
-  // Not counted in polls: most do nothing while another thread that drives has no processor.
-  const auto soon = [&](auto condition) {
-    const Clock::time_point most = Clock::now() + std::chrono::minutes(1);
-    const long served = flooded.looks;
-    while (!condition() && flooded.looks - served < kSoon && Clock::now() < most) reactor->poll();
-    return condition();
-  };
-  for (int i = 1; i <= 200; ++i) {
-    other.put();
-    BOOST_REQUIRE(soon([&] { return other.taken == i; }));
-    bell.ring();
-    BOOST_REQUIRE(soon([&] { return bell.rung == i; }));
-    timer.start(Clock::now());
-    BOOST_REQUIRE(soon([&] { return shot.fired == i; }));
-  }
-  flooded.endless = false;
-}
-
-BOOST_AUTO_TEST_CASE(one_that_always_has_input_delays_no_other) { flood_one(0); }
-BOOST_AUTO_TEST_CASE(nor_if_the_poll_guesses_who_is_next) { flood_one(40); }
-
-// More pollers than one glance covers, in an unpredictable order, in every state between awake and
-// at rest.
-BOOST_AUTO_TEST_CASE(each_of_many_is_found) {
-  for (const int count : {65, 300, 1100}) {
-    const auto reactor = make_reactor();
-    std::vector<std::unique_ptr<Mailbox>> boxes;
-    for (int i = 0; i < count; ++i) {
-      boxes.push_back(std::make_unique<Mailbox>(*reactor));
-      boxes.back()->show_sign();
-    }
-    std::vector<long> sent(boxes.size());
-    for (int i = 0; i < 4 * count; ++i) {
-      const auto place = static_cast<std::size_t>(i) * 7919 % boxes.size();
-      boxes[place]->put();
-      ++sent[place];
-      const auto end = Clock::now() + kPatience;
-      while (boxes[place]->taken != sent[place] && Clock::now() < end) reactor->poll();
-      BOOST_REQUIRE_EQUAL(boxes[place]->taken.load(), sent[place]);
-    }
-  }
-}
-
 BOOST_AUTO_TEST_CASE(nothing_is_lost_without_a_driver) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
@@ -336,41 +180,6 @@ BOOST_AUTO_TEST_CASE(poller_is_called_when_polled) {
   gone.reset();
   const Mailbox next(*reactor);
   for (int i = 0; i < 100; ++i) reactor->poll();
-}
-
-// A program that uses many connections in a fixed order gets its input where it came the last time.
-// A poll that only searched would check the signs of a part of them.
-BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
-  constexpr std::size_t kBoxes = 300;
-  const auto reactor = make_reactor();
-  std::vector<std::unique_ptr<Mailbox>> boxes;
-  for (std::size_t i = 0; i != kBoxes; ++i) {
-    boxes.push_back(std::make_unique<Mailbox>(*reactor));
-    boxes.back()->show_sign();
-  }
-  // Returns how many the first poll found.
-  const auto lap = [&] {
-    const auto end = Clock::now() + kPatience;
-    std::size_t at_once = 0;
-    for (const auto& box : boxes) {
-      const long before = box->taken;
-      box->put();
-      reactor->poll();
-      if (box->taken != before) ++at_once;
-      while (box->taken == before && Clock::now() < end) reactor->poll();
-    }
-    return at_once;
-  };
-  // If the service thread takes over during a lap, the pollers are awake in another order.
-  std::minstd_rand random;
-  std::size_t best = 0;
-  for (int attempt = 0; attempt != 10 && best < kBoxes * 3 / 4; ++attempt) {
-    lap();
-    std::ranges::shuffle(boxes, random);
-    lap();
-    best = std::max(best, lap());
-  }
-  BOOST_TEST(best >= kBoxes * 3 / 4);
 }
 
 // A poller that takes the place of an earlier one does not take over its sign, whose words are
