@@ -53,16 +53,6 @@ class Looker final : public Handler {
   Fd fd_;
 };
 
-template <class Condition>
-bool drive_until(Reactor& reactor, Condition condition) {
-  const auto end = Clock::now() + kPatience;
-  while (!condition()) {
-    if (Clock::now() > end) return false;
-    reactor.progress();
-  }
-  return true;
-}
-
 // Rings repeatedly until the reactor calls look().
 void make_habit(Reactor& reactor, Looker& looker) {
   const auto end = Clock::now() + kPatience;

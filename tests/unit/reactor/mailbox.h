@@ -82,14 +82,4 @@ class Mailbox final : public Handler {
   std::atomic<std::uint64_t> written_{0};
 };
 
-template <class Condition>
-bool drive_until(Reactor& reactor, Condition condition) {
-  const auto end = Clock::now() + kPatience;
-  while (!condition()) {
-    if (Clock::now() > end) return false;
-    reactor.progress();
-  }
-  return true;
-}
-
 }  // namespace udapl::test

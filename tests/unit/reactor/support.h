@@ -34,4 +34,15 @@ template <class Condition>
   return true;
 }
 
+// Waits until condition(), driving the reactor.
+template <class Condition>
+bool drive_until(Reactor& reactor, Condition condition) {
+  const auto end = Clock::now() + kPatience;
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    reactor.progress();
+  }
+  return true;
+}
+
 }  // namespace udapl::test
