@@ -110,16 +110,19 @@ BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
     }
     return at_once;
   };
-  // If the service thread takes over during a lap, the pollers are awake in another order.
+  // Once awake, they stay so: if they rested and woke again, the reactor's list would have their
+  // order.
+  lap();
+  for (const auto& box : boxes) box->restless = true;
+  // The service thread may take over during a lap.
   std::minstd_rand random;
   std::size_t best = 0;
-  for (int attempt = 0; attempt != 10 && best < kBoxes * 3 / 4; ++attempt) {
-    lap();
+  for (int attempt = 0; attempt != 10 && best < kBoxes / 2; ++attempt) {
     std::ranges::shuffle(boxes, random);
     lap();
     best = std::max(best, lap());
   }
-  BOOST_TEST(best >= kBoxes * 3 / 4);
+  BOOST_TEST(best >= kBoxes / 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
