@@ -110,17 +110,31 @@ BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
     }
     return at_once;
   };
-  // Once awake, they stay so: if they rested and woke again, the reactor's list would have their
-  // order.
-  lap();
-  for (const auto& box : boxes) box->restless = true;
-  // The service thread may take over during a lap.
+  const auto bells = [&] {
+    long sum = 0;
+    for (const auto& box : boxes) sum += box->bells;
+    return sum;
+  };
+  // An attempt counts if none has rested meanwhile: those that wake again are awake in the order of
+  // their use, and are found without a guess.
   std::minstd_rand random;
   std::size_t best = 0;
-  for (int attempt = 0; attempt != 10 && best < kBoxes / 2; ++attempt) {
+  int attempts = 0;
+  for (const auto end = Clock::now() + kPatience;
+       attempts < 5 && best < kBoxes / 2 && Clock::now() < end;) {
     std::ranges::shuffle(boxes, random);
+    const long before = bells();
+    // Meanwhile the lease grows.
+    for (const auto polls_end = Clock::now() + 10ms; Clock::now() < polls_end;) reactor->poll();
     lap();
-    best = std::max(best, lap());
+    const std::size_t found = lap();
+    if (bells() != before) continue;
+    best = std::max(best, found);
+    ++attempts;
+  }
+  if (attempts == 0) {
+    BOOST_WARN_MESSAGE(false, "the machine is too busy: the pollers rested in each attempt");
+    return;
   }
   BOOST_TEST(best >= kBoxes / 2);
 }
