@@ -103,6 +103,7 @@ BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
     std::size_t at_once = 0;
     for (const auto& box : boxes) {
       const long before = box->taken;
+      reactor->works_long();  // keeps the service thread away
       box->put();
       reactor->poll();
       if (box->taken != before) ++at_once;
@@ -132,10 +133,7 @@ BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
     best = std::max(best, found);
     ++attempts;
   }
-  if (attempts == 0) {
-    BOOST_WARN_MESSAGE(false, "the machine is too busy: the pollers rested in each attempt");
-    return;
-  }
+  BOOST_TEST(attempts != 0);
   BOOST_TEST(best >= kBoxes / 2);
 }
 
