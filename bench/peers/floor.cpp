@@ -10,10 +10,13 @@
 //   peers_floor eventfd                  both asleep
 //   peers_floor read|write BYTES         process_vm_readv or _writev of a process that sleeps; time
 //                                        of the whole call
+//   peers_floor token PROCESSES          a counter in shared memory that the processes increase in
+//                                        turn, on two processors; each yields while it waits
 #include "two_processes.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -217,6 +220,46 @@ double foreign_access(std::size_t size, bool writes) {
   return time;
 }
 
+// Waits for the turn of process `self` of `count`, and passes the token on. Longer or shorter
+// spinning between two yields was not faster.
+void pass(std::atomic<std::uint64_t>& token, std::size_t self, std::size_t count) {
+  constexpr int kSpins = 4;
+  for (int spins = 1; token.load(std::memory_order_acquire) % count != self; ++spins)
+    if (spins % kSpins == 0) ::sched_yield();
+  token.fetch_add(1, std::memory_order_release);
+}
+
+double token(std::size_t count) {
+  cpu_set_t two;
+  CPU_ZERO(&two);
+  CPU_SET(0, &two);
+  CPU_SET(1, &two);
+  if (::sched_setaffinity(0, sizeof two, &two) != 0) fail("sched_setaffinity");
+  std::atomic<std::uint64_t>& word = share().direction[0].written.value;
+  std::vector<pid_t> others;
+  for (std::size_t self = 1; self != count; ++self) {
+    others.push_back(::fork());
+    if (others.back() < 0) fail("fork");
+    if (others.back() != 0) continue;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (true) pass(word, self, count);
+  }
+  const auto begin = Clock::now();
+  std::vector<double> laps;
+  while (Clock::now() < begin + 2 * kDuration) {
+    const auto before = Clock::now();
+    pass(word, 0, count);  // waits for the whole lap
+    if (before > begin + kDuration)
+      laps.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
+  }
+  for (const pid_t other : others) {
+    ::kill(other, SIGKILL);
+    ::waitpid(other, nullptr, 0);
+  }
+  std::ranges::nth_element(laps, laps.begin() + static_cast<long>(laps.size() / 2));
+  return laps[laps.size() / 2] / static_cast<double>(count);
+}
+
 double run(std::string_view what, std::size_t size, bool blocks) {
   if (what == "probe" || what == "ring") {
     Shared& shared = share();
@@ -229,9 +272,10 @@ double run(std::string_view what, std::size_t size, bool blocks) {
   }
   if (what == "eventfd") return sleepers();
   if (what == "read" || what == "write") return foreign_access(size, what == "write");
+  if (what == "token" && size > 1) return token(size);
   std::fprintf(stderr,
                "peers_floor probe | ring BYTES | socket BYTES [block] | eventfd | read BYTES | "
-               "write BYTES\n");
+               "write BYTES | token PROCESSES\n");
   std::exit(2);
 }
 

@@ -101,7 +101,8 @@ def sockets(here):
 def many(here):
     """Many connections, many processes."""
     def token(path):
-        return {"ours": lambda: here.ring(path, 8), "2 processes": lambda: here.ring(path, 2)}
+        return {"ours": lambda: here.ring(path, 8), "2 processes": lambda: here.ring(path, 2),
+                "machine": lambda: here.floor("token", 8)}
 
     def turns(path, count):
         return lambda: here.pair(path, "turns", count)

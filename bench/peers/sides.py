@@ -144,7 +144,7 @@ class Sides:
             server.wait()
 
     def ring(self, path, processes):
-        output = run(on("0,1", self.program("dat_ring"), f"--ia={path}", f"--processes={processes}", "--laps=200"),
+        output = run(on("0,1", self.program("dat_ring"), f"--ia={path}", f"--processes={processes}", "--laps=2000"),
                      self.environment)
         return float(re.search(r"([0-9.]+) us per hop", output).group(1))
 
