@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // dat_pair [--ia=NAME] read|write|placed BYTES
-// dat_pair [--ia=NAME] turns|scattered|fresh|resident|proportional CONNECTIONS
+// dat_pair [--ia=NAME] turns|scattered|few|fresh|resident|proportional CONNECTIONS
 //
 // Measures between two processes, each on a processor of its own. Prints one number:
 //   read BYTES    an RDMA Read from a process that sleeps in pause(2) and makes no DAT call, from
@@ -10,6 +10,7 @@
 //   turns N         a message of 8 bytes in each direction on one of N connections after the other;
 //                   both sides poll; microseconds one way
 //   scattered N     the same, in an order that looks random
+//   few N           the same, with 16 of the connections; the others have never been used
 //   fresh N         memory that one of N connections adds to its process before anything was sent
 //                   on it, in KiB (VmRSS), in the process where that is larger
 //   resident N      the same, after a message each way
@@ -128,8 +129,12 @@ void measure_access(std::string_view what, int number) {
 }
 
 bool measure(std::string_view what, int number) {
-  if (what == "turns" || what == "scattered")
-    bench::take_turns(number, what == "scattered");
+  if (what == "turns")
+    bench::take_turns(number, bench::Order::kTurns);
+  else if (what == "scattered")
+    bench::take_turns(number, bench::Order::kScattered);
+  else if (what == "few")
+    bench::take_turns(number, bench::Order::kFew);
   else if (what == "fresh" || what == "resident" || what == "proportional")
     bench::hold_idle(what, number);
   else if (what == "read" || what == "write" || (what == "placed" && number >= 8))
@@ -154,7 +159,7 @@ int main(int argc, char** argv) {
   if (number > 0 && measure(argv[next], number)) return 0;
   std::fputs(
       "dat_pair [--ia=NAME] read|write|placed BYTES\n"
-      "dat_pair [--ia=NAME] turns|scattered|fresh|resident|proportional CONNECTIONS\n",
+      "dat_pair [--ia=NAME] turns|scattered|few|fresh|resident|proportional CONNECTIONS\n",
       stderr);
   return 2;
 }

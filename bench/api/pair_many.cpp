@@ -23,15 +23,18 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kSize = 8;
 constexpr auto kDuration = std::chrono::milliseconds(300);
 constexpr int kPart = 256;  // round trips that are timed together
+constexpr std::size_t kFew = 16;
 constexpr unsigned kSettle =
     1'500'000;  // us, after which an idle connection has released what it can
 
-// Sends and receives on one connection after the other, with one message in flight.
+// Sends and receives on one connection after the other, with one message in flight. Any other order
+// begins when each connection has been used once.
 class Turns {
  public:
-  explicit Turns(PairMember& member, bool scattered = false)
+  explicit Turns(PairMember& member, Order order = Order::kTurns)
       : member_(member),
-        scattered_(scattered),
+        used_(order == Order::kFew ? std::min(member.ends.size(), kFew) : member.ends.size()),
+        scattered_(order != Order::kTurns),
         in_(member.adapter, kSize),
         out_(member.adapter, kSize) {
     for (const End& end : member.ends) end.post_recv(in_, kSize);
@@ -51,8 +54,9 @@ class Turns {
 
  private:
   const End& next() {
-    at_ = scattered_ ? order_() : at_ + 1;
-    return member_.ends[at_ % member_.ends.size()];
+    if (started_ != used_) return member_.ends[started_++];
+    at_ = scattered_ ? random_() : at_ + 1;
+    return member_.ends[at_ % used_];
   }
   void send(const End& end) const {
     end.post_send(out_, kSize);
@@ -64,10 +68,12 @@ class Turns {
   }
 
   PairMember& member_;
+  const std::size_t used_;
   const bool scattered_;
-  std::minstd_rand order_;  // the same in both processes
+  std::minstd_rand random_;  // the same in both processes
   Buffer in_;
   Buffer out_;
+  std::size_t started_ = 0;
   std::size_t at_ = 0;
 };
 
@@ -106,18 +112,18 @@ double added_memory(std::string_view what, PairMember& member, void (Turns::*tur
 
 }  // namespace
 
-void take_turns(int connections, bool scattered) {
+void take_turns(int connections, Order order) {
   run_pair(
       [&](Meeting& meeting) {
         PairMember member(PairMember::kPassive, meeting, connections);
         member.connect();
-        Turns turns(member, scattered);
+        Turns turns(member, order);
         while (true) turns.answer();
       },
       [&](Meeting& meeting) {
         PairMember member(PairMember::kActive, meeting, connections);
         member.connect();
-        Turns turns(member, scattered);
+        Turns turns(member, order);
         for (int i = 0; i < std::max(connections, kPart); ++i) turns.ask();
         std::vector<double> parts;
         for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
