@@ -175,8 +175,9 @@ void Reactor::note_served(std::size_t place) noexcept {
 Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
   if (!pollers_awake() || (role_.load(std::memory_order_relaxed) & kState) != kFree)
     return Glance::kTurnDue;
-  const std::uint32_t most =
-      some_rest_.load(std::memory_order_relaxed) ? kGlancesIfSomeRest : kGlancesPerTurn;
+  const std::uint32_t most = some_rest_.load(std::memory_order_relaxed)
+                                 ? glances_if_some_rest_.load(std::memory_order_relaxed)
+                                 : kGlancesPerTurn;
   const std::uint32_t glances = glances_.load(std::memory_order_relaxed) + 1;
   glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
   if (glances >= most || has_queued() || next_turn_.load(std::memory_order_relaxed))

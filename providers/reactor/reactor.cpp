@@ -139,6 +139,7 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
     {
       const ScopedLock guard(lock_);
       const auto index = static_cast<std::uint32_t>(data);
+      if (index >= slots_.size()) continue;  // a descriptor of the program's, see lose_descriptors
       const Slot& slot = slots_[index];
       if (slot.handler == nullptr || slot.generation != data >> 32) continue;
       handler = slot.handler;
@@ -249,14 +250,19 @@ bool Reactor::wait_or_look() noexcept {
     return look() || found;
   if (direct_.fd >= 0) [[unlikely]]
     end_direct();
+  if (lost_.load(std::memory_order_relaxed)) [[unlikely]]  // the number may be another descriptor's
+    return found;
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
   if (count == 0) {
     ++looks_;
     turns_per_wait_ = std::min(2 * turns_per_wait_, kFoundPerWait);
+    const std::uint32_t glances = glances_if_some_rest_.load(std::memory_order_relaxed);
+    glances_if_some_rest_.store(std::min(2 * glances, kGlancesPerTurn), std::memory_order_relaxed);
     return found;
   }
   turns_per_wait_ = kTurnsPerWait;
+  glances_if_some_rest_.store(kGlancesIfSomeRest, std::memory_order_relaxed);
   if (count < 0) {
     if (errno != EINTR) [[unlikely]]
       lose_descriptors(errno);
@@ -285,8 +291,9 @@ bool Reactor::turn() noexcept {
   found |= run_deferred();
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);
-  // A find is not delayed by renewing the lease, as long as enough turns find nothing.
-  if (turns >= kHabit && (!found || turns % kHabit == 0))
+  // A find is not delayed by renewing the lease, as long as enough turns find nothing. If each poll
+  // finds something, the only turns are those behind every kHabit-th glance.
+  if (turns >= kHabit && (!found || turns % kHabit <= 1))
     lease_.renew_for_poll(Clock::now(), contended_.load(std::memory_order_relaxed),
                           awake_count_.load(std::memory_order_relaxed));
   return found;
@@ -303,6 +310,7 @@ bool Reactor::lone_turn() noexcept {
   if (turns % kWakeFewEvery == kWakeFewAfter) wake_few_pollers();
   if (!habit && pollers_awake()) let_pollers_rest();
   release();
+  if (!habit) nominate_follower();  // it has found the role taken, and this thread may not come back
   // A guard that no descriptor wakes does not notice the polls; it must park, so that polled() is
   // true.
   if (habit) wake_guard();

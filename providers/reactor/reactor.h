@@ -84,8 +84,8 @@ class Reactor final : private WaitWord::Waker {
   bool poll() noexcept {
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
-    const std::uint32_t turn_at = turn_at_.load(std::memory_order_relaxed);
-    if (static_cast<std::int32_t>(polls - turn_at) >= 0 ||
+    // Another thread's poll that has begun before polls_ was reset may set turn_at_ far ahead.
+    if (turn_at_.load(std::memory_order_relaxed) - polls - 1 >= kStride ||
         deferred_count_.load(std::memory_order_relaxed) != 0)
       return poll_turn(polls);
     return false;
@@ -172,10 +172,11 @@ class Reactor final : private WaitWord::Waker {
   // While a poller is awake, a polling thread only checks the signs in most polls, and makes a turn
   // at the latest after kGlancesPerTurn of them. Epoll is polled in every kTurnsPerWait-th turn
   // that finds nothing, and half as often each time it reports nothing, down to every
-  // kFoundPerWait-th. If some pollers rest, whose wake-ups arrive through epoll, a turn is made
-  // after kGlancesIfSomeRest polls, and each turn that finds nothing polls epoll. Of the turns that
-  // find something, every kFoundPerWait-th polls epoll. One poller with a quiet sign is called in
-  // every kTurnsPerQuietCall-th turn.
+  // kFoundPerWait-th. If some pollers rest, whose wake-ups arrive through epoll, each turn that
+  // finds nothing polls epoll: after kGlancesIfSomeRest polls, and after twice as many each time it
+  // reports nothing, up to kGlancesPerTurn. Of the turns that find something, every
+  // kFoundPerWait-th polls epoll. One poller with a quiet sign is called in every
+  // kTurnsPerQuietCall-th turn.
   static constexpr std::uint32_t kGlancesPerTurn = 16;
   static constexpr std::uint32_t kGlancesIfSomeRest = 2;
   static constexpr std::uint32_t kTurnsPerWait = 4;
@@ -415,6 +416,7 @@ class Reactor final : private WaitWord::Waker {
   std::size_t asked_ = 0;                  // if many are awake: where the next turn begins
   std::uint32_t found_ = 0;                // turns that found something, since timers were checked
   std::atomic<std::uint32_t> glances_{0};  // polls in a row that only checked the signs
+  std::atomic<std::uint32_t> glances_if_some_rest_{kGlancesIfSomeRest};  // ... before a turn
   std::atomic<std::uint32_t> blocked_polls_{0};  // polls in a row that found a leader asleep
   std::atomic<bool> polls_drive_{false};         // the leader has made way, or is asked to
   std::atomic<bool> contended_{false};           // others ran when the application yielded last

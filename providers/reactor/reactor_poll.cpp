@@ -37,8 +37,8 @@ bool Reactor::poll_turn(std::uint32_t polls) noexcept {
   }
   const bool eager = glance == Glance::kQuiet || polls < kEagerPolls;
   turn_at_.store(eager ? polls + 1 : (polls / kStride + 1) * kStride, std::memory_order_relaxed);
-  if (static_cast<std::int32_t>(polls - yield_at_.load(std::memory_order_relaxed)) < 0)
-    return turned;
+  // Not if it is too far ahead: see poll().
+  if (yield_at_.load(std::memory_order_relaxed) - polls - 1 < kUncontendedStride) return turned;
   yield_at_.store(polls + yield(), std::memory_order_relaxed);
   return true;  // other threads have run, and may have found something
 }

@@ -95,7 +95,8 @@ bool Reactor::wake_sleeper() noexcept {
   } while (!role_.compare_exchange_weak(role, awake, std::memory_order_seq_cst));
   const NotCancelled scope;
   const std::uint64_t one = 1;
-  if (::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN) [[unlikely]]
+  if (!lost_.load(std::memory_order_acquire) && ::write(kick_.get(), &one, sizeof one) < 0 &&
+      errno != EAGAIN) [[unlikely]]
     lose_descriptors(errno);
   if (lost_.load(std::memory_order_acquire)) [[unlikely]]
     lost_word_.signal();

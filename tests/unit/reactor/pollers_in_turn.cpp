@@ -137,6 +137,61 @@ BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
   BOOST_TEST(best >= kBoxes / 2);
 }
 
+// The service thread would put the pollers to rest. It takes over now and then if this thread gets
+// no processor, but not in each of these periods.
+BOOST_AUTO_TEST_CASE(polls_that_all_find_something_keep_the_service_thread_away) {
+  const auto reactor = make_reactor();
+  Mailbox one(*reactor);
+  Mailbox other(*reactor);
+  one.show_sign();
+  other.show_sign();
+  bool undisturbed = false;
+  const auto end = Clock::now() + kPatience;
+  for (long sent = 0; !undisturbed && Clock::now() < end;) {
+    const long bells = one.bells + other.bells;
+    for (const auto period_end = Clock::now() + 10ms; Clock::now() < period_end; ++sent) {
+      Mailbox& box = sent % 2 == 0 ? one : other;
+      box.put();
+      while (box.taken.load() != box.sent.load() && Clock::now() < end) reactor->poll();
+    }
+    undisturbed = one.bells + other.bells == bells;
+  }
+  BOOST_TEST(undisturbed);
+}
+
+// Bells are heard by looking at the descriptors, which takes a system call: often only as long as
+// some are heard. A period counts if all that were awake still are.
+BOOST_AUTO_TEST_CASE(descriptors_are_seldom_looked_at_for_pollers_that_keep_resting) {
+  constexpr std::size_t kAwake = 10;
+  constexpr std::uint32_t kPolls = 800;
+  const auto reactor = make_reactor();
+  std::vector<std::unique_ptr<Mailbox>> boxes;
+  for (std::size_t i = 0; i != kAwake + 1; ++i) {
+    boxes.push_back(std::make_unique<Mailbox>(*reactor));
+    boxes.back()->show_sign();
+  }
+  const auto any_rests = [&] {
+    return std::any_of(boxes.begin() + 1, boxes.end(),
+                       [](const auto& box) { return box->resting.load(); });
+  };
+  std::uint32_t fewest = kPolls;
+  for (const auto end = Clock::now() + kPatience; fewest > kPolls / 8 && Clock::now() < end;) {
+    for (std::size_t i = 1; i != boxes.size(); ++i) {
+      boxes[i]->put();
+      while (boxes[i]->taken != boxes[i]->sent && Clock::now() < end) reactor->poll();
+    }
+    for (int i = 0; i != 100; ++i) reactor->poll();
+    reactor->works_long();  // keeps the service thread away
+    const std::uint32_t looks = reactor->looks();
+    for (std::uint32_t i = 0; i != kPolls; ++i) reactor->poll();
+    if (!any_rests()) fewest = std::min(fewest, reactor->looks() - looks);
+  }
+  BOOST_TEST(fewest <= kPolls / 8);
+  BOOST_TEST(boxes[0]->resting.load());
+  boxes[0]->put();
+  BOOST_TEST(drive_until(*reactor, [&] { return boxes[0]->taken == 1; }));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test
