@@ -130,12 +130,10 @@ DAT_RETURN Cno::wait(const Deadline& deadline, std::optional<unsigned>& releases
         // Without class bits, as existing consumers expect (docs/compatibility.md).
         code = DAT_QUEUE_EMPTY;
         break;
-      case WaitResult::kInterrupted:
-        code = dat_error(DAT_INTERRUPTED_CALL);
-        break;
       case WaitResult::kSleptLong:
         code = kWaitAgain;
         break;
+      case WaitResult::kInterrupted:  // docs/compatibility.md
       case WaitResult::kChanged:
         if (expired(deadline)) code = DAT_QUEUE_EMPTY;
         break;

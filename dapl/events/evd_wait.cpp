@@ -98,6 +98,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
       const WaitResult result = ia->adapter().block(word_, seen, deadline);
       if (result == WaitResult::kChanged || notified_.load(std::memory_order_acquire)) continue;
       if (result == WaitResult::kSleptLong) return kWaitAgain;
+      if (result == WaitResult::kInterrupted && cq_ == nullptr) continue;  // docs/compatibility.md
       return soft_error(cq_.get(), result == WaitResult::kInterrupted ? DAT_INTERRUPTED_CALL
                                                                       : DAT_TIMEOUT_EXPIRED);
     }
@@ -124,8 +125,8 @@ DAT_RETURN Evd::wait(const Deadline& deadline, DAT_COUNT threshold, DAT_EVENT* e
     code = wait_for(enough, deadline);
     // The completions may be gone again, together with an EP that was freed.
   } while (code == DAT_SUCCESS && !dequeue_any(event));
-  *more = count_rest();
   release_waiter(code != DAT_SUCCESS);
+  *more = count_rest();  // now each event that is not counted notifies
   return code;
 }
 

@@ -131,15 +131,28 @@ BOOST_AUTO_TEST_CASE(rc_cno_modify_agent) {
   REQUIRE_OK(dat_cno_modify_agent(cno, data_without_function()));  // no agent
 }
 
-// Section 1.7: a provider may also restart the wait.
+// Section 1.7: a provider may also restart the wait, as the packaged one does here.
 BOOST_AUTO_TEST_CASE(rc_cno_wait_interrupted) {
   const Ia ia;
   Cno cno;
   REQUIRE_OK(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
   DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
-  CHECK_TYPE_OR(interrupted([&] { return dat_cno_wait(cno, 300 * kMillisecond, &evd); }),
-                DAT_INTERRUPTED_CALL, DAT_QUEUE_EMPTY);
+  CHECK_TYPE(interrupted([&] { return dat_cno_wait(cno, 300 * kMillisecond, &evd); }),
+             DAT_QUEUE_EMPTY);
   CHECK_TYPE(dat_cno_wait(cno, 0, &evd), DAT_QUEUE_EMPTY);  // it can still be waited on
+}
+
+// Programs with timers or children wait for connections.
+BOOST_AUTO_TEST_CASE(rc_evd_wait_interrupted) {
+  const Ia ia;
+  for (const DAT_EVD_FLAGS flag :
+       {DAT_EVD_DTO_FLAG, DAT_EVD_CONNECTION_FLAG, DAT_EVD_CR_FLAG, DAT_EVD_SOFTWARE_FLAG}) {
+    const Evd evd = make_evd(ia, flag, 8);
+    DAT_EVENT event;
+    DAT_COUNT more = 0;
+    CHECK_TYPE(interrupted([&] { return dat_evd_wait(evd, 300 * kMillisecond, 1, &event, &more); }),
+               flag == DAT_EVD_DTO_FLAG ? DAT_INTERRUPTED_CALL : DAT_TIMEOUT_EXPIRED);
+  }
 }
 
 // ---- connections: 2.5, 2.7 ----

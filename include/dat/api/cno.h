@@ -143,7 +143,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_query(DAT_CNO_HANDLE cno_handle,
  *                         closed, or the last EVD of the CNO was freed.
  *
  * @retval DAT_QUEUE_EMPTY        not triggered in time
- * @retval DAT_INTERRUPTED_CALL   a signal arrived
+ * @retval DAT_INTERRUPTED_CALL   a signal arrived; libdaplofa and libdaplsoft go on waiting instead
  * @retval DAT_INVALID_HANDLE     `cno_handle`
  * @retval DAT_INVALID_PARAMETER  `evd_handle` is null
  * @retval DAT_INVALID_STATE      the CNO is being destroyed (DAT_INVALID_STATE_CNO_DEAD)

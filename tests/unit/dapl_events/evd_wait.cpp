@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(set_unwaitable_ends_the_wait) {
   CHECK_CODE(again.get().code, 0x80070000);
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_interrupts) {
+BOOST_AUTO_TEST_CASE(a_signal_interrupts_only_waits_for_completions) {
   struct sigaction action {};
   action.sa_handler = [](int) {};
   struct sigaction before {};
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_signal_interrupts) {
     Outcome outcome{};
     std::atomic<bool> done{false};
     std::thread waiter([&] {
-      outcome = wait(ia, evd, kLate);
+      outcome = wait(ia, evd, flags == kDto ? kLate : 1'000'000);
       done = true;
     });
     await_waiter(evd);
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_signal_interrupts) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     waiter.join();
-    CHECK_CODE(outcome.code, flags == kDto ? 0x00130000U : 0x80130000U);
+    CHECK_CODE(outcome.code, flags == kDto ? 0x00130000U : 0x800F0000U);
     BOOST_CHECK_EQUAL(outcome.more, 0);
   }
   sigaction(SIGUSR1, &before, nullptr);
