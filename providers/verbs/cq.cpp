@@ -23,9 +23,10 @@ namespace udapl::verbs {
 Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
                                                   transport::CqSink& sink) {
   auto cq = std::make_unique<Cq>(adapter, sink);
+  cq->spare_ = cq->spare_for(depth);
   cq->cq_ = point::made("ibv_create_cq",
-                        ibv_create_cq(adapter.context(), depth, cq.get(), adapter.cq_channel(),
-                                      adapter.next_completion_vector()));
+                        ibv_create_cq(adapter.context(), depth + cq->spare_, cq.get(),
+                                      adapter.cq_channel(), adapter.next_completion_vector()));
   if (cq->cq_ == nullptr) {
     const int error = errno;
     const Status status = failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
@@ -280,17 +281,28 @@ void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
 
 // ---- size --------------------------------------------------------------------------------------
 
-int Cq::depth() const noexcept { return cq_->cqe; }
+int Cq::depth() const noexcept { return cq_->cqe - spare_.load(std::memory_order_relaxed); }
+
+// The consumer sizes an EVD for its own requests. Those of the Queues complete here, too: the
+// marker of a graceful disconnect, and invalidations that are flushed.
+int Cq::spare_for(int depth) const noexcept {
+  constexpr int kSpare = 64;
+  return std::clamp(adapter_.device().attr.orig_attr.max_cqe - depth, 0, kSpare);
+}
 
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
-  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth));
-  if (error == 0) return Status();
+  const int spare = spare_for(depth);
+  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth + spare));
+  if (error == 0) {
+    spare_.store(spare, std::memory_order_relaxed);
+    return Status();
+  }
   // Shrinking is optional; completions in the queue are never lost.
-  if (depth <= cq_->cqe && error != EINVAL) return Status();
+  if (depth <= this->depth() && error != EINVAL) return Status();
   const Status status = error == EINVAL || error == EBUSY ? failure(DAT_INVALID_STATE)
                                                           : status_of(error, DAT_RESOURCE_MEMORY);
-  UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_resize_cq from %d to %d", cq_->cqe,
+  UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_resize_cq from %d to %d", this->depth(),
                       depth);
   return status;
 }

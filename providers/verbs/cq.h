@@ -63,6 +63,7 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
   Status resize(int depth) override;
+  // Without the spare entries for internal requests.
   [[nodiscard]] int depth() const noexcept override;
 
   // ---- for Queue -------------------------------------------------------------------------------
@@ -137,6 +138,9 @@ class Cq final : public transport::Cq {
     bool notifies;
   };
 
+  // How many entries beyond `depth` the verbs CQ is asked for.
+  [[nodiscard]] int spare_for(int depth) const noexcept;
+
   ibv_cq* cq_ = nullptr;
   const unsigned invalidate_flags_;              // Device's
   bool careful_ UDAPL_GUARDED_BY(lock) = false;  // held_ is not empty, or stale_
@@ -156,6 +160,7 @@ class Cq final : public transport::Cq {
   transport::CqSink& sink_;
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};
+  std::atomic<int> spare_{0};           // entries of the verbs CQ for internal requests
   std::atomic<std::uint32_t> arms_{0};  // armings and their ends
 
   Mutex qps_lock_ UDAPL_ACQUIRED_BEFORE(lock);  // held by attach and detach

@@ -41,6 +41,32 @@ BOOST_AUTO_TEST_CASE(disc_graceful_drains, *covers("ofa_1_graceful ofa_2_3_20_gr
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+// The request EVD is as long as the EP's queue, and full: whatever the provider needs for the
+// disconnect finds room elsewhere.
+BOOST_AUTO_TEST_CASE(disc_graceful_full_evd) {
+  Pair pair;
+  constexpr DAT_COUNT kCount = 15;
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  DAT_EP_ATTR attr = default_ep_attr(pair.ia);
+  attr.max_request_dtos = kCount;
+  REQUIRE_OK(dat_ep_free(pair.active.ep.release()));
+  pair.active.request_evd = make_evd(pair.ia, DAT_EVD_DTO_FLAG, kCount);
+  REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, pair.active.recv_evd, pair.active.request_evd,
+                           pair.active.connect_evd, &attr, pair.active.ep.out()));
+  pair.connect();
+  for (std::uint64_t i = 0; i < kCount; ++i) REQUIRE_OK(pair.passive.post_recv(in, 64, i));
+  for (std::uint64_t i = 0; i < kCount; ++i) REQUIRE_OK(pair.active.post_send(out, 8, i));
+  for (std::uint64_t i = 0; i < kCount; ++i) expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the sends have completed
+  REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+  for (std::uint64_t i = 0; i < kCount; ++i)
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
+  expect_silence(pair.ia.async_evd);
+}
+
 BOOST_AUTO_TEST_CASE(disc_graceful_no_new, *covers("disc_graceful_twice")) {
   Pair pair;
   constexpr std::size_t kSize = 8U << 20;

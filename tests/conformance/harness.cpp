@@ -396,4 +396,14 @@ int drain(DAT_EVD_HANDLE evd) {
   return count;
 }
 
+void send_many(const End& end, const Buffer& from, DAT_COUNT count) {
+  DAT_LMR_TRIPLET segment = from.local(1);
+  for (DAT_COUNT sent = 0; sent < count && ep_state(end.ep) == DAT_EP_STATE_CONNECTED;) {
+    if (dat_ep_post_send(end.ep, 1, &segment, cookie(1), DAT_COMPLETION_DEFAULT_FLAG) ==
+        DAT_SUCCESS)
+      ++sent;
+    drain(end.request_evd);
+  }
+}
+
 }  // namespace conformance

@@ -100,4 +100,10 @@ struct Pair {
 // Empties an EVD; returns how many events it held.
 int drain(DAT_EVD_HANDLE evd);
 
+// How many completions more than its length an EVD may hold: providers may need entries for
+// themselves.
+inline constexpr DAT_COUNT kSpareEntries = 128;
+// Sends `count` times a byte of `from`, or until the connection breaks. Takes the completions.
+void send_many(const End& end, const Buffer& from, DAT_COUNT count);
+
 }  // namespace conformance

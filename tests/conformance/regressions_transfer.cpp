@@ -274,6 +274,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_11_async_evd_overflows) {
       const Evd tiny = make_evd(ia, DAT_EVD_DTO_FLAG, 1);
       REQUIRE_OK(dat_evd_query(tiny, DAT_EVD_FIELD_ALL, &param));
       DAT_EP_ATTR attr = default_ep_attr(pair.ia);
+      attr.max_recv_dtos = std::min(param.evd_qlen + kSpareEntries, pair.ia.attr.max_dto_per_ep);
       if (skip_unless(param.evd_qlen < attr.max_recv_dtos,
                       "the smallest EVD cannot be made to overflow"))
         break;
@@ -287,8 +288,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_11_async_evd_overflows) {
       REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, ep, 0, nullptr));
       expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
       expect_event(connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-      for (DAT_COUNT i = 0; i < attr.max_recv_dtos; ++i)
-        if (pair.active.post_send(out, 64, 1) != DAT_SUCCESS) break;
+      send_many(pair.active, out, attr.max_recv_dtos);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG);
       expect_connection_end(pair.active.connect_evd);
