@@ -105,7 +105,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   if (!success) {
     point::failed_work(from, entry.context);
     entry.queue->on_failed_work(from.wr_id, status);
-  } else if (from.wr_id == kInternalWork) {
+  } else if (from.wr_id == kMarker) {
     entry.queue->on_marker();
   }
   if (receive && entry.srq != nullptr) entry.srq->taken();

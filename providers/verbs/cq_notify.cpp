@@ -107,7 +107,7 @@ void Cq::deliver(unsigned call) noexcept {
               static_cast<void*>(this), depth());
   {
     const ScopedLock guard(lock);
-    qps_.for_each([](Queue& queue) { queue.on_failed_work(kInternalWork, IBV_WC_FATAL_ERR); });
+    qps_.for_each([](Queue& queue) { queue.on_failed_work(kMarker, IBV_WC_FATAL_ERR); });
   }
   sink_.on_overflow();
 }

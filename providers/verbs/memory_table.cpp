@@ -92,14 +92,29 @@ std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) noexce
   return Region{{key, init.address, init.length, writable}, found->get()->pd};
 }
 
+void MemoryTable::bind_failed(std::uint64_t number) noexcept {
+  const ScopedLock lock(lock_);
+  for (Window* const window : windows_) window->bind_failed(number);
+}
+
 void MemoryTable::invalidated(std::uint32_t key) noexcept {
   const ScopedLock lock(lock_);
-  for (Window* const window : windows_) window->bind_failed(key);
+  for (Window* const window : windows_) window->invalidated(key);
 }
 
 void MemoryTable::qp_ends(const Queue& queue) noexcept {
   const ScopedLock lock(lock_);
   for (Window* const window : windows_) window->qp_ends(queue);
+}
+
+void MemoryTable::renew_stale_windows() noexcept {
+  const ScopedLock lock(lock_);
+  for (Window* const window : windows_) window->renew_if_stale();
+}
+
+void MemoryTable::renew_windows_formerly_of(DAT_LMR_CONTEXT lkey) noexcept {
+  const ScopedLock lock(lock_);
+  for (Window* const window : windows_) window->renew_if_formerly(lkey);
 }
 
 }  // namespace udapl::verbs

@@ -10,6 +10,7 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -68,17 +69,29 @@ class MemoryTable {
   void add(QueueRegions& cache) noexcept UDAPL_EXCLUDES(lock_);
   void remove(QueueRegions& cache) noexcept UDAPL_EXCLUDES(lock_);
 
-  // The peer has invalidated `key`. Any lock but a Window's may be held.
+  // A number for a bind or unbind that is about to be posted. Keys do not identify posts: an unbind
+  // creates none.
+  [[nodiscard]] std::uint64_t next_post() noexcept {
+    return posts_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  // The bind or unbind with this number has failed or was flushed. Any lock but a Window's may be
+  // held, here and for invalidated().
+  void bind_failed(std::uint64_t number) noexcept UDAPL_EXCLUDES(lock_);
+  // The peer has invalidated `key`.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
   struct Region : KnownRegion {
     const ibv_pd* pd;
   };
   [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) noexcept UDAPL_EXCLUDES(lock_);
   // `queue` is about to destroy its ibv_qp: unbinds the windows that are bound through it, because
-  // devices may refuse to destroy a QP with windows. Blocks.
+  // devices may refuse to destroy a QP with windows. Blocks, as do the two below.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
+  // For a registration that the device does not give up.
+  void renew_stale_windows() noexcept UDAPL_EXCLUDES(lock_);
+  void renew_windows_formerly_of(DAT_LMR_CONTEXT lkey) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
+  std::atomic<std::uint64_t> posts_{0};
   mutable Mutex lock_;
   std::unordered_set<Window*> windows_ UDAPL_GUARDED_BY(lock_);
   MrsByKey mrs_ UDAPL_GUARDED_BY(lock_);

@@ -136,11 +136,23 @@ Mr::~Mr() {
     deregister_later(error);
 }
 
-// An unbind that is still in flight holds the registration.
+// A stale window holds the registration, or an unbind that is still in flight. The peer must not
+// reach the memory any more, so windows whose unbind takes too long are renewed, although the
+// connection breaks when it is executed after all.
 void Mr::deregister_later(int error) noexcept {
+  MemoryTable& memory = adapter_.memory();
+  const auto hopeful = [&] { return error != 0 && error != EIO && !adapter_.dead(); };
   const auto deadline = Clock::now() + kUnbindTime;
-  while (error != 0 && error != EIO && !adapter_.dead() && Clock::now() < deadline) {
+  const DAT_LMR_CONTEXT lkey = mr_->lkey;
+  memory.renew_stale_windows();
+  error = ibv_dereg_mr(mr_);
+  while (hopeful() && Clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    memory.renew_stale_windows();
+    error = ibv_dereg_mr(mr_);
+  }
+  if (hopeful()) {
+    memory.renew_windows_formerly_of(lkey);
     error = ibv_dereg_mr(mr_);
   }
   if (error != 0) UDAPL_TRACE(kError, "ibv_dereg_mr: %s", ErrnoText(error).c_str());
@@ -197,36 +209,72 @@ std::optional<transport::Binding> Window::binding() const noexcept {
 void Window::release() noexcept {
   if (mr_ != nullptr) mr_->windows_.fetch_sub(1, std::memory_order_release);
   mr_ = nullptr;
-  queue_ = nullptr;
   binding_.reset();
 }
 
-void Window::posted(const transport::BindRequest& request, std::uint32_t key,
-                    const Queue& queue) noexcept {
-  release();
-  context_ = key;
-  if (key == 0) return;
-  mr_ = static_cast<Mr*>(request.mr);
-  mr_->windows_.fetch_add(1, std::memory_order_relaxed);
-  queue_ = &queue;
-  binding_ = transport::Binding{request.range, request.privileges, request.va_type};
-}
-
-void Window::bind_failed(std::uint32_t key) noexcept {
-  const ScopedLock lock(lock_);
-  if (context_ == key) release();
-}
-
-void Window::qp_ends(const Queue& queue) noexcept {
-  const ScopedLock lock(lock_);
-  if (!type2() || queue_ != &queue) return;
-  if (const int error = ibv_dealloc_mw(mw_); error != 0) {
+// Only with the old ibv_mw gone is it known that nobody reaches memory through the window.
+void Window::renew() noexcept {
+  const int error = mw_ == nullptr ? 0 : ibv_dealloc_mw(mw_);
+  if (error != 0) {
     UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", ErrnoText(error).c_str());
     return;
   }
   release();
+  former_ = 0;
+  queue_ = nullptr;
   mw_ = ibv_alloc_mw(pd_, type_);
-  if (mw_ == nullptr) UDAPL_TRACE(kError, "ibv_alloc_mw: %s", ErrnoText(errno).c_str());
+  stale_ = mw_ == nullptr;
+  if (stale_) UDAPL_TRACE(kError, "ibv_alloc_mw: %s", ErrnoText(errno).c_str());
+}
+
+bool Window::prepare(const Queue& queue) noexcept {
+  const bool elsewhere = type2() && bound() && queue_ != &queue;
+  if (!stale_ && !elsewhere) [[likely]]
+    return true;
+  renew();
+  return !stale_ && !bound();
+}
+
+void Window::posted(const transport::BindRequest& request, std::uint32_t key, const Queue& queue,
+                    std::uint64_t number) noexcept {
+  if (mr_ != nullptr) former_ = mr_->lmr_context();
+  release();
+  queue_ = &queue;
+  last_post_ = number;
+  context_ = key;
+  if (key == 0) return;
+  if (type2()) mw_->rkey = key;  // ibv_bind_mw does so for type 1, ibv_post_send does not
+  mr_ = static_cast<Mr*>(request.mr);
+  mr_->windows_.fetch_add(1, std::memory_order_relaxed);
+  binding_ = transport::Binding{request.range, request.privileges, request.va_type};
+}
+
+void Window::bind_failed(std::uint64_t number) noexcept {
+  const ScopedLock lock(lock_);
+  if (last_post_ != number) return;
+  release();
+  stale_ = true;
+}
+
+void Window::invalidated(std::uint32_t key) noexcept {
+  const ScopedLock lock(lock_);
+  if (context_ == key) release();
+}
+
+// An unbind, or an invalidation, may have been flushed: then the device still has the binding.
+void Window::qp_ends(const Queue& queue) noexcept {
+  const ScopedLock lock(lock_);
+  if (type2() && mw_ != nullptr && (stale_ || queue_ == &queue)) renew();
+}
+
+void Window::renew_if_stale() noexcept {
+  const ScopedLock lock(lock_);
+  if (stale_ && mw_ != nullptr) renew();
+}
+
+void Window::renew_if_formerly(DAT_LMR_CONTEXT lkey) noexcept {
+  const ScopedLock lock(lock_);
+  if (former_ == lkey && mw_ != nullptr) renew();
 }
 
 }  // namespace udapl::verbs

@@ -84,9 +84,14 @@ class Mr final : public transport::Mr {
 // A memory window: type 2B for scope kQp if the device has them, otherwise type 1 (which works over
 // all QPs of its protection domain). Thread-safe. Owned by an RMR.
 //
-// For a post_bind, a Queue acquires lock(), checks type2(), bound() etc., posts accordingly, and
-// calls posted() after success. When a bind has failed or was flushed, it calls bind_failed();
-// before it destroys its ibv_qp, MemoryTable::qp_ends().
+// For a post_bind, a Queue acquires lock(), calls prepare(), checks type2(), bound() etc., posts
+// accordingly, and calls posted() after success. When a bind has failed or was flushed, it calls
+// MemoryTable::bind_failed(); before it destroys its ibv_qp, MemoryTable::qp_ends().
+//
+// After a failed bind, nobody knows what the device has made of it: the former binding may still be
+// in force there, or the key may be another one. The window is then stale. It is renewed, that is,
+// it gets a new ibv_mw, which revokes whatever the old one granted, before the next bind, before
+// the QP is destroyed, and when a registration cannot be removed.
 class Window final : public transport::Window {
  public:
   static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
@@ -105,7 +110,9 @@ class Window final : public transport::Window {
   // if bound(); unbind with the IBV_WR_LOCAL_INV alone, or with nothing if not bound().
   [[nodiscard]] bool type2() const noexcept { return type_ == IBV_MW_TYPE_2; }
   Mutex& lock() const noexcept UDAPL_TSA(lock_returned(lock_)) { return lock_; }
-  // Null if the device had no window left for qp_ends(): the bind is then refused.
+  // Renews the window if it is stale, or a type 2 window bound through another queue, over which
+  // alone it could be invalidated. Returns false if that fails: the bind is then refused.
+  [[nodiscard]] bool prepare(const Queue& queue) noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] ibv_mw* get() const noexcept UDAPL_REQUIRES(lock_) { return mw_; }
   [[nodiscard]] bool bound() const noexcept UDAPL_REQUIRES(lock_) { return binding_.has_value(); }
   // REQUIRES: bound().
@@ -114,28 +121,40 @@ class Window final : public transport::Window {
   [[nodiscard]] std::uint32_t next_key() const noexcept UDAPL_REQUIRES(lock_) {
     return ibv_inc_rkey(mw_->rkey);
   }
-  // The request was posted on `queue`; `key` is its new key, 0 for an unbind.
-  void posted(const transport::BindRequest& request, std::uint32_t key, const Queue& queue) noexcept
-      UDAPL_REQUIRES(lock_);
-  // The bind that created `key` has failed or was flushed, or the peer has invalidated `key`:
-  // marks the window as unbound. A no-op if a later bind was posted.
-  void bind_failed(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+  // The request was posted on `queue`, with a number of MemoryTable::next_post(); `key` is its new
+  // key, 0 for an unbind.
+  void posted(const transport::BindRequest& request, std::uint32_t key, const Queue& queue,
+              std::uint64_t number) noexcept UDAPL_REQUIRES(lock_);
 
-  // ---- for MemoryTable -------------------------------------------------------------------------
-  // If the window is bound through `queue`, unbinds it without the QP, by allocating a new ibv_mw.
+  // ---- for MemoryTable: no-ops if another window is meant ---------------------------------------
+  // The bind or unbind that was posted last has this number, and has failed or was flushed: marks
+  // the window as unbound and stale.
+  void bind_failed(std::uint64_t number) noexcept UDAPL_EXCLUDES(lock_);
+  // The peer has invalidated `key`: marks the window as unbound.
+  void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+  // Renews a type 2 window that the device may have bound through `queue`.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
+  void renew_if_stale() noexcept UDAPL_EXCLUDES(lock_);
+  // Renews a window that was bound to the registration `lkey` before.
+  void renew_if_formerly(DAT_LMR_CONTEXT lkey) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   void release() noexcept UDAPL_REQUIRES(lock_);
+  void renew() noexcept UDAPL_REQUIRES(lock_);
 
   Adapter& adapter_;
   ibv_pd* const pd_;
   const ibv_mw_type type_;
   mutable Mutex lock_;
-  ibv_mw* mw_ UDAPL_GUARDED_BY(lock_);
+  ibv_mw* mw_ UDAPL_GUARDED_BY(lock_);  // null if renewing it has failed
   DAT_RMR_CONTEXT context_ UDAPL_GUARDED_BY(lock_) = 0;
   Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Mr that it is bound, or being bound, to
-  const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;
+  // What the device may still have while a later request is posted, or after it has failed: the
+  // lkey of the Mr that it was bound to before, and the queue of the last post.
+  DAT_LMR_CONTEXT former_ UDAPL_GUARDED_BY(lock_) = 0;
+  const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;  // never dereferenced
+  std::uint64_t last_post_ UDAPL_GUARDED_BY(lock_) = 0;
+  bool stale_ UDAPL_GUARDED_BY(lock_) = false;
   std::optional<transport::Binding> binding_ UDAPL_GUARDED_BY(lock_);
 };
 

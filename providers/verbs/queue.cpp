@@ -241,7 +241,7 @@ void Queue::clear() noexcept {
 // (docs/adr/0010).
 void Queue::post_marker() noexcept {
   ibv_send_wr marker{};
-  marker.wr_id = kInternalWork;
+  marker.wr_id = kMarker;
   marker.opcode = IBV_WR_RDMA_WRITE;
   // The fence: some devices complete a write before a read that was posted first.
   marker.send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
@@ -255,14 +255,14 @@ void Queue::on_marker() noexcept {
 }
 
 ibv_wc_status Queue::meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept {
-  const bool unserved = status != IBV_WC_WR_FLUSH_ERR && wr_id != kInternalWork &&
+  const bool unserved = status != IBV_WC_WR_FLUSH_ERR && wr_id != kMarker &&
                         wr_id == unserved_.load(std::memory_order_acquire);
   return unserved ? IBV_WC_REM_OP_ERR : status;
 }
 
 void Queue::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
   if (is_bind(wr_id)) bind_failed(wr_id);
-  if (wr_id == kInternalWork) lost_.store(false, std::memory_order_release);
+  if (wr_id == kMarker) lost_.store(false, std::memory_order_release);
   if (in_error_.load(std::memory_order_relaxed)) return;
   unsigned none = kNoFailure;
   if (failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel))

@@ -160,7 +160,7 @@ class Queue {
   [[nodiscard]] bool takes_loss() noexcept {
     return lost_.load(std::memory_order_acquire) && lost_.exchange(false);
   }
-  // The marker (kInternalWork) has completed successfully.
+  // The marker (kMarker) has completed successfully.
   void on_marker() noexcept;
 
  private:
@@ -180,7 +180,7 @@ class Queue {
   };
   struct PostedBind {
     std::uint64_t wr_id;
-    std::uint32_t key;  // the key that the bind creates
+    std::uint64_t number;  // of MemoryTable::next_post()
   };
 
   // queue_post.h
@@ -222,12 +222,14 @@ class Queue {
 
   // queue_bind.cpp
   DAT_RETURN post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,
-                             transport::WorkFlags flags, Window& window,
+                             transport::WorkFlags flags, Window& window, std::uint64_t number,
                              std::uint32_t* key) noexcept UDAPL_REQUIRES(window.lock());
   DAT_RETURN post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
                              transport::WorkFlags flags, Window& window,
                              std::uint32_t* key) noexcept UDAPL_REQUIRES(window.lock());
-  void remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept UDAPL_EXCLUDES(binds_lock_);
+  void remember_bind(std::uint64_t wr_id, std::uint64_t number) noexcept
+      UDAPL_EXCLUDES(binds_lock_);
+  void forget_last_bind() noexcept UDAPL_EXCLUDES(binds_lock_);
   void bind_failed(std::uint64_t wr_id) noexcept UDAPL_EXCLUDES(binds_lock_);
 
   // queue.cpp

@@ -53,23 +53,30 @@ DAT_RETURN Queue::post_bind(WorkId id, const transport::BindRequest& bind, WorkF
   const std::uint64_t wr_id = bind_wr_id(id, flags);
   std::uint32_t key = 0;
   const ScopedLock lock(window.lock());
-  if (window.get() == nullptr) return dat_error(DAT_INSUFFICIENT_RESOURCES);
-  const DAT_RETURN posted = window.type2() ? post_bind_type2(wr_id, bind, flags, window, &key)
-                                           : post_bind_type1(wr_id, bind, flags, window, &key);
-  if (posted != DAT_SUCCESS) return posted;
-  remember_bind(wr_id, key);
+  if (!window.prepare(*this)) return dat_error(DAT_INSUFFICIENT_RESOURCES);
+  // Before the post, because another thread may poll its failure before this one continues.
+  const std::uint64_t number = memory_.next_post();
+  remember_bind(wr_id, number);
+  const DAT_RETURN posted = window.type2()
+                                ? post_bind_type2(wr_id, bind, flags, window, number, &key)
+                                : post_bind_type1(wr_id, bind, flags, window, &key);
+  if (posted != DAT_SUCCESS) {
+    forget_last_bind();
+    return posted;
+  }
   const bool unbind = bind.range.segment_length == 0;
   *context = unbind ? 0 : key;
-  window.posted(bind, *context, *this);
+  window.posted(bind, *context, *this, number);
   return DAT_SUCCESS;
 }
 
 // A type 2 window is invalidated before it is bound again; later work starts after both.
 DAT_RETURN Queue::post_bind_type2(std::uint64_t wr_id, const transport::BindRequest& bind,
-                                  WorkFlags flags, Window& window, std::uint32_t* key) noexcept {
+                                  WorkFlags flags, Window& window, std::uint64_t number,
+                                  std::uint32_t* key) noexcept {
   const bool unbind = bind.range.segment_length == 0;
   ibv_send_wr invalidate{};
-  invalidate.wr_id = unbind ? wr_id : kInternalWork;
+  invalidate.wr_id = unbind ? wr_id : kInvalidation;
   invalidate.opcode = IBV_WR_LOCAL_INV;
   invalidate.invalidate_rkey = window.key();
   invalidate.send_flags = unbind ? send_flags(flags) : 0U;
@@ -94,7 +101,7 @@ DAT_RETURN Queue::post_bind_type2(std::uint64_t wr_id, const transport::BindRequ
     const int error = ibv_post_send(qp_, &invalidate, &bad);
     if (error == 0) return DAT_SUCCESS;
     // Only the invalidation was posted: the window is now unbound.
-    if (bad == &request) window.posted({&window, nullptr, {}, {}, bind.va_type}, 0, *this);
+    if (bad == &request) window.posted({&window, nullptr, {}, {}, bind.va_type}, 0, *this, number);
     return point::refused("ibv_post_send", error);
   }
   return submit(request);
@@ -129,24 +136,28 @@ DAT_RETURN Queue::post_bind_type1(std::uint64_t wr_id, const transport::BindRequ
 }
 
 // At most max_binds_ are outstanding, so an overwritten entry belongs to a completed bind.
-void Queue::remember_bind(std::uint64_t wr_id, std::uint32_t key) noexcept {
+void Queue::remember_bind(std::uint64_t wr_id, std::uint64_t number) noexcept {
   const ScopedLock lock(binds_lock_);
-  binds_[next_bind_] = {wr_id, key};
+  binds_[next_bind_] = {wr_id, number};
   next_bind_ = (next_bind_ + 1) % binds_.size();
 }
 
+void Queue::forget_last_bind() noexcept {
+  const ScopedLock lock(binds_lock_);
+  next_bind_ = (next_bind_ + binds_.size() - 1) % binds_.size();
+  binds_[next_bind_] = {};
+}
+
+// Entries of binds that succeeded stay until they are overwritten, and a wr_id is used again: the
+// latest bind with this wr_id is the one that failed.
 void Queue::bind_failed(std::uint64_t wr_id) noexcept {
-  std::uint32_t key = 0;
+  std::uint64_t number = 0;
   {
     const ScopedLock lock(binds_lock_);
-    const auto found = std::find_if(binds_.begin(), binds_.end(), [wr_id](const PostedBind& bind) {
-      return bind.wr_id == wr_id;
-    });
-    if (found == binds_.end()) return;
-    key = found->key;
-    found->wr_id = 0;
+    for (const PostedBind& bind : binds_)
+      if (bind.wr_id == wr_id) number = std::max(number, bind.number);
   }
-  memory_.invalidated(key);
+  if (number != 0) memory_.bind_failed(number);
 }
 
 }  // namespace udapl::verbs

@@ -15,11 +15,14 @@ inline constexpr std::uint64_t kBindTag = 4;     // a bind or unbind of a window
                                                  // posted to an SRQ
 inline constexpr std::uint64_t kTags = 7;
 
-// The wr_id of internal requests, whose completions are not handed out: an invalidation before a
-// bind, which is unsignalled, so that it completes only if it failed or was flushed; and the marker
-// behind the last request of a graceful disconnect, whose success is reported to
+// The wr_ids of internal requests, whose completions are not handed out. No WorkId is 0, so they
+// are no binds.
+// The marker behind the last request of a graceful disconnect; its success is reported to
 // Queue::on_marker().
-inline constexpr std::uint64_t kInternalWork = 4;  // no WorkId is 0, so this is no bind
+inline constexpr std::uint64_t kMarker = kBindTag;
+// An invalidation before a bind. It is unsignalled, so it completes only if it failed or was
+// flushed.
+inline constexpr std::uint64_t kInvalidation = kBindTag | kQuietTag;
 
 static_assert(transport::kQuiet == kQuietTag << 2);
 [[nodiscard]] constexpr std::uint64_t request_wr_id(transport::WorkId id,

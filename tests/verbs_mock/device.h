@@ -80,6 +80,7 @@ struct Mr : ibv_mr {
 };
 
 struct Mw : ibv_mw {
+  std::uint32_t device_key = 0;  // `rkey` is the application's idea of it
   Region region{};
   Mr* bound = nullptr;
 };
@@ -120,6 +121,7 @@ struct Request {
   ibv_send_wr wr;
   std::vector<ibv_sge> segments;  // for inline data: one, which is `data`
   std::vector<std::byte> data;
+  std::uint32_t window_key = 0;  // of a bind: the window's `rkey` at the post, as drivers pass it
 };
 
 struct Qp : ibv_qp, EventSource {
@@ -147,6 +149,7 @@ struct Device {
   std::vector<Channel*> held_notifications;         // one entry per notification
   std::atomic<unsigned> cq_call_delay{0};           // us
   std::unordered_map<std::uint32_t, Region*> keys;  // local and remote
+  std::unordered_map<std::uint32_t, Mw*> windows;   // by the upper part of their keys
   std::unordered_map<std::uint32_t, Qp*> qps;
   std::uint32_t next_key = 0x100;
   std::uint32_t next_qp = 0x11;
@@ -178,7 +181,9 @@ void wake_senders(const Qp& receiver);
                                    std::uint64_t length, int access);
 // Removes a binding; the key is invalid afterwards.
 void unbind(Mw& window);
-// Binds the window and sets its new remote key. EINVAL.
+// The window with this key, bound or not; null: none.
+[[nodiscard]] Mw* find_window(std::uint32_t key);
+// Binds the window and sets the device's key of it. EINVAL.
 [[nodiscard]] int bind(Mw& window, const ibv_mw_bind_info& info, std::uint32_t key,
                        std::uint32_t qp_num);
 

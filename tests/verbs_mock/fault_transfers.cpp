@@ -130,6 +130,27 @@ BOOST_AUTO_TEST_CASE(invalidates) {
   });
 }
 
+// A window of type 2 over two connections, between which a bind is flushed.
+BOOST_AUTO_TEST_CASE(rebinds) {
+  for_every_fault([](Pair& pair) {
+    Run& run = pair.run;
+    DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
+    if (!pair.create() || !pair.connect() || !FAULTS_OK(run, dat_rmr_create_for_ep(pair.pz, &rmr)))
+      return false;
+    run.on_finish("dat_rmr_free", [rmr] { return dat_rmr_free(rmr); });
+    DAT_RMR_TRIPLET window{};
+    const auto bind_twice = [&] {
+      const bool once = bind(pair, rmr, &window);
+      return once && bind(pair, rmr, &window);
+    };
+    if (!bind_twice() || !write_to(pair, window) || !pair.disconnect(DAT_CLOSE_ABRUPT_FLAG))
+      return false;
+    return bind_twice() && FAULTS_OK(run, dat_ep_reset(pair.active.ep)) &&
+           FAULTS_OK(run, dat_ep_reset(pair.passive.ep)) && pair.connect() &&
+           bind(pair, rmr, &window) && write_to(pair, window);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(shared_receives) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;

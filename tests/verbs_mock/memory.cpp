@@ -79,9 +79,15 @@ std::byte* translate(const Qp& qp, std::uint32_t key, std::uint64_t address, std
 
 void unbind(Mw& window) {
   if (window.bound == nullptr) return;
-  device().keys.erase(window.rkey);
+  device().keys.erase(window.device_key);
   --window.bound->windows;
   window.bound = nullptr;
+}
+
+Mw* find_window(std::uint32_t key) {
+  const auto found = device().windows.find(key >> 8);
+  return found != device().windows.end() && found->second->device_key == key ? found->second
+                                                                             : nullptr;
 }
 
 int bind(Mw& window, const ibv_mw_bind_info& info, std::uint32_t key, std::uint32_t qp_num) {
@@ -98,7 +104,7 @@ int bind(Mw& window, const ibv_mw_bind_info& info, std::uint32_t key, std::uint3
       return EINVAL;
   }
   unbind(window);
-  window.rkey = key;
+  window.device_key = key;
   if (info.length == 0) return 0;
   const bool zero_based = (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0;
   window.region = {.pd = mr->region.pd,
@@ -122,7 +128,8 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   window->type = type;
   const Lock lock(device().mutex);
   window->handle = device().next_handle++;
-  window->rkey = take_key();
+  window->rkey = window->device_key = take_key();
+  device().windows.emplace(window->rkey >> 8, window);
   ++static_cast<Pd*>(pd)->uses;
   verbs_mock_count(Kind::kMw, 1);
   return window;
@@ -132,6 +139,7 @@ int dealloc_mw(ibv_mw* mw) {
   auto* const window = static_cast<Mw*>(mw);
   const Lock lock(device().mutex);
   unbind(*window);
+  device().windows.erase(window->device_key >> 8);
   --static_cast<Pd*>(window->pd)->uses;
   delete window;
   verbs_mock_count(Kind::kMw, -1);

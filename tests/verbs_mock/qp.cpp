@@ -115,6 +115,7 @@ int check_request(const Qp& qp, const ibv_send_wr& wr) {
 [[nodiscard]] Request copy(const ibv_send_wr& wr) {
   Request request{wr, {wr.sg_list, wr.sg_list + wr.num_sge}, {}};
   request.wr.next = nullptr;
+  if (wr.opcode == IBV_WR_BIND_MW) request.window_key = wr.bind_mw.mw->rkey;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     for (const ibv_sge& segment : request.segments) {
       const auto* const from = reinterpret_cast<const std::byte*>(segment.addr);
@@ -133,7 +134,6 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
     const Lock lock(device().mutex);
     const int error = check_request(qp, *wr);
     if (error != 0) return error;
-    // A type 2 bind is checked when it is posted; from then on its key is valid for later requests.
     qp.requests.push_back(copy(*wr));
     if (qp.now == IBV_QPS_ERR)
       break_qp(qp);
@@ -194,14 +194,13 @@ int bind_mw(ibv_qp* handle, ibv_mw* mw, ibv_mw_bind* request) {
   const Lock lock(device().mutex);
   const int error = check_request(qp, wr);
   if (error != 0) return error;
-  const std::uint32_t key = take_key();
-  wr.bind_mw.rkey = key;
+  wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
   qp.requests.push_back(copy(wr));
   if (qp.now == IBV_QPS_ERR)
     break_qp(qp);
   else
     advance(qp);
-  mw->rkey = key;
+  mw->rkey = wr.bind_mw.rkey;  // whatever becomes of the request
   return 0;
 }
 
@@ -229,9 +228,12 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
                 init->cap, init->qp_type, init->sq_sig_all != 0);
 }
 
+// Devices may wait here for ever until no type 2 window is bound through the QP.
 int ibv_destroy_qp(ibv_qp* handle) {
   Qp& qp = *static_cast<Qp*>(handle);
   Lock lock(device().mutex);
+  for (const auto& [index, window] : device().windows)
+    if (window->bound != nullptr && window->region.qp_num == qp.qp_num) return EBUSY;
   drain_events(lock, qp.context, qp);
   clear(qp);
   device().qps.erase(qp.qp_num);

@@ -210,13 +210,16 @@ Outcome atomic(Qp& from, Qp& to, const Request& request) {
 }
 
 ibv_wc_status bind_window(Qp& qp, const Request& request) {
-  Mw& window = *static_cast<Mw*>(request.wr.bind_mw.mw);
-  const bool second = window.type == IBV_MW_TYPE_2;
+  Mw* const window = find_window(request.window_key);
+  if (window == nullptr) return IBV_WC_MW_BIND_ERR;
+  const bool second = window->type == IBV_MW_TYPE_2;
   const std::uint32_t key = request.wr.bind_mw.rkey;
-  // A type 2 window keeps the upper part of its key, and must be invalid.
-  if (second && (window.bound != nullptr || (key >> 8) != (window.rkey >> 8)))
+  // A window keeps the upper part of its key. One of type 2 must be invalid, and is not unbound by
+  // a bind.
+  if ((key >> 8) != (request.window_key >> 8) ||
+      (second && (window->bound != nullptr || request.wr.bind_mw.bind_info.length == 0)))
     return IBV_WC_MW_BIND_ERR;
-  return bind(window, request.wr.bind_mw.bind_info, key, second ? qp.qp_num : 0) == 0
+  return bind(*window, request.wr.bind_mw.bind_info, key, second ? qp.qp_num : 0) == 0
              ? IBV_WC_SUCCESS
              : IBV_WC_MW_BIND_ERR;
 }

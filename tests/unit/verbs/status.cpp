@@ -73,7 +73,11 @@ BOOST_AUTO_TEST_CASE(tags_leave_the_id_alone) {
     BOOST_CHECK_EQUAL(work_id(wr_id), id);
   BOOST_CHECK_EQUAL(receive_wr_id(id, transport::kQuiet), id | kReceiveTag | kQuietTag);
   BOOST_CHECK_EQUAL(request_wr_id(id, transport::kSignalled | transport::kFence), id);
-  BOOST_CHECK_EQUAL(work_id(kInternalWork), 0U);
+  for (const std::uint64_t internal : {kMarker, kInvalidation}) {
+    BOOST_CHECK_EQUAL(work_id(internal), 0U);
+    BOOST_CHECK(!is_bind(internal));
+  }
+  BOOST_CHECK_NE(kMarker, kInvalidation);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
