@@ -231,6 +231,11 @@ class Queue {
       UDAPL_EXCLUDES(binds_lock_);
   void forget_last_bind() noexcept UDAPL_EXCLUDES(binds_lock_);
   void bind_failed(std::uint64_t wr_id) noexcept UDAPL_EXCLUDES(binds_lock_);
+  // Whether there may be binds that have not completed.
+  [[nodiscard]] bool has_binds() noexcept UDAPL_EXCLUDES(binds_lock_) {
+    const ScopedLock lock(binds_lock_);
+    return !binds_.empty();
+  }
 
   // queue.cpp
   void attach(const ibv_qp& qp, const transport::QpInit& init);

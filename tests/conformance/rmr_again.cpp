@@ -181,6 +181,32 @@ BOOST_AUTO_TEST_CASE(rmr_flushed_rebind) {
   }
 }
 
+// The completion of the flushed bind is lost with its EP.
+BOOST_AUTO_TEST_CASE(rmr_bind_after_lost_completion) {
+  for (const bool for_ep : {false, true}) {
+    Fixture fixture(for_ep);
+    if (skip_unless(fixture.made, kNoRmr)) continue;
+    Pair& pair = fixture.pair;
+    Buffer other(pair.ia, pair.pz, kSize);
+    End next;
+    next.create(pair.ia, pair.pz, nullptr);
+    REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, 1));
+    fixture.expect_bound(1);
+    pair.disconnect();
+    DAT_LMR_TRIPLET range = other.local();
+    REQUIRE_OK(dat_rmr_bind(fixture.rmr, other.lmr, &range, kRead, DAT_VA_TYPE_VA, pair.passive.ep,
+                            cookie(2), DAT_COMPLETION_DEFAULT_FLAG, &fixture.context));
+    REQUIRE_OK(dat_ep_free(pair.passive.ep.release()));
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    std::swap(pair.passive, next);
+    pair.connect();
+    REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, 3));
+    fixture.expect_bound(3);
+    expect_readable(fixture, 4);
+    REQUIRE_OK(dat_lmr_free(other.lmr.release()));
+  }
+}
+
 // As many rebinds as the request EVD has room for are flushed.
 BOOST_AUTO_TEST_CASE(rmr_flushed_rebinds_fit) {
   constexpr DAT_COUNT kCount = 15;
