@@ -18,7 +18,8 @@
 #include <vector>
 
 // An in-process link: a bounded queue of whole messages and a doorbell per direction, without
-// sockets or framing.
+// sockets or framing. It reads the memory of a message when that is built, or, if it `refers`, when
+// the message is handed over.
 namespace udapl::soft::test {
 
 struct Message {
@@ -58,8 +59,8 @@ struct Wire {
 
 class MemoryLink final : public Link {
  public:
-  MemoryLink(Reactor& reactor, std::shared_ptr<Wire> wire, int side)
-      : reactor_(reactor), wire_(std::move(wire)), side_(side) {}
+  MemoryLink(Reactor& reactor, std::shared_ptr<Wire> wire, int side, bool refers = false)
+      : reactor_(reactor), wire_(std::move(wire)), side_(side), may_refer_(refers) {}
   ~MemoryLink() override { close(Close::kReset); }
 
   Status watch(Handler& handler) noexcept override {
@@ -115,13 +116,12 @@ class MemoryLink final : public Link {
   bool build(std::size_t) noexcept override {
     if (!building_) return true;
     building_ = false;
-    for (const iwarp::IoSpan& piece : payload_) {
-      const auto* const data = static_cast<const std::byte*>(piece.data);
-      current_.payload.insert(current_.payload.end(), data, data + piece.size);
-    }
-    built_ += current_.payload.size() + 1;  // + 1: so that an empty message has an end, too
-    ends_.push_back(built_);
-    pending_.push_back(std::move(current_));
+    std::size_t size = 0;
+    for (const iwarp::IoSpan& piece : payload_) size += piece.size;
+    built_ += size + 1;  // + 1: so that an empty message has an end, too
+    pending_.push_back({std::move(current_), {payload_.begin(), payload_.end()}, built_});
+    if (!may_refer_) pending_.back().read();
+    refers_ = may_refer_;
     return true;
   }
   Flushed flush() noexcept override {
@@ -131,11 +131,12 @@ class MemoryLink final : public Link {
     if ((theirs().lost || mine().lost) && mine().row.empty() && staged_.empty())
       return Flushed::kBroken;
     while (!pending_.empty() && theirs().row.size() != Wire::kRoom) {
-      theirs().row.push_back(std::move(pending_.front()));
+      pending_.front().read();
+      theirs().row.push_back(std::move(pending_.front().message));
+      sent_ = pending_.front().end;
       pending_.pop_front();
-      sent_ = ends_.front();
-      ends_.pop_front();
     }
+    refers_ = may_refer_ && !pending_.empty();
     wire_->ring(1 - side_);
     return pending_.empty() ? Flushed::kDone : Flushed::kBlocked;
   }
@@ -216,6 +217,19 @@ class MemoryLink final : public Link {
 
  private:
   using Verdict = iwarp::Verdict;
+  struct Built {
+    Message message;
+    std::vector<iwarp::IoSpan> pieces;  // not read yet
+    std::uint64_t end;
+
+    void read() {
+      for (const iwarp::IoSpan& piece : pieces) {
+        const auto* const data = static_cast<const std::byte*>(piece.data);
+        message.payload.insert(message.payload.end(), data, data + piece.size);
+      }
+      pieces.clear();
+    }
+  };
 
   Wire::Direction& mine() noexcept { return wire_->to[static_cast<unsigned>(side_)]; }
   Wire::Direction& theirs() noexcept { return wire_->to[static_cast<unsigned>(1 - side_)]; }
@@ -287,13 +301,13 @@ class MemoryLink final : public Link {
   Reactor& reactor_;
   const std::shared_ptr<Wire> wire_;
   const int side_;
+  const bool may_refer_;
   Handler* handler_ = nullptr;
   unsigned wanted_ = 0;
   Message current_{iwarp::Opcode::kSend};
   Payload payload_;
   bool building_ = false;
-  std::deque<Message> pending_;
-  std::deque<std::uint64_t> ends_;
+  std::deque<Built> pending_;
   std::deque<Message> staged_;
   std::deque<Message> held_;
   bool over_ = false;

@@ -313,9 +313,11 @@ inline void attach_rings(Side& side, Fd socket, shm::Rings rings, Negotiated n) 
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 
-inline void attach_memory(Side& side, std::shared_ptr<Wire> wire, int end, Negotiated n) {
+inline void attach_memory(Side& side, std::shared_ptr<Wire> wire, int end, Negotiated n,
+                          bool refers = false) {
   if (!n.initiator) n.reply = kReply;
-  std::unique_ptr<Link> link = std::make_unique<MemoryLink>(*side.reactor, std::move(wire), end);
+  std::unique_ptr<Link> link =
+      std::make_unique<MemoryLink>(*side.reactor, std::move(wire), end, refers);
   BOOST_REQUIRE(side.qp->attach(link, n).ok());
 }
 

@@ -123,29 +123,35 @@ BOOST_FIXTURE_TEST_CASE(kept_pin_gives_way_to_what_is_used_instead, Memory) {
   BOOST_TEST(!kept.holds(table, other));
 }
 
-BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_a_run_of_the_same, Memory) {
+BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_each_registration, Memory) {
   PinSet pins;
-  for (int i = 0; i < 1000; ++i) BOOST_REQUIRE(pins.add(table, ref));
-  BOOST_TEST(pins.has_room(PinSet::kMany - 1));
-  BOOST_TEST(!pins.has_room(PinSet::kMany));
+  const MrRef other = another();
+  for (int i = 0; i < 1000; ++i) BOOST_REQUIRE(pins.add(table, i % 2 == 0 ? ref : other));
+  BOOST_TEST(pins.has_room(PinSet::kMany - 2));
+  BOOST_TEST(!pins.has_room(PinSet::kMany - 1));
   pins.clear();
   BOOST_TEST(pins.empty());
   table.revoke(ref);  // would hang if a pin were left
   BOOST_TEST(!pins.add(table, ref));
   BOOST_TEST(pins.empty());
+  table.revoke(other);
 }
 
 // More pins than a few are stored in allocated memory; the earlier ones are kept.
 BOOST_FIXTURE_TEST_CASE(pin_set_grows, Memory) {
   PinSet pins;
-  const MrRef other = *table.register_memory(
-      1, {reinterpret_cast<DAT_VADDR>(bytes.data()), bytes.size(), kAll, DAT_VA_TYPE_VA});
-  std::size_t count = 0;
-  for (; pins.has_room(1); ++count) BOOST_REQUIRE(pins.add(table, count % 2 == 0 ? ref : other));
-  BOOST_TEST(count == PinSet::kMany);
+  std::vector<MrRef> refs;
+  for (std::size_t i = 0; i < PinSet::kMany; ++i) {
+    refs.push_back(another());
+    BOOST_REQUIRE(pins.add(table, refs.back()));
+  }
+  BOOST_TEST(!pins.has_room(1));
+  BOOST_TEST(!pins.add(table, ref));
+  for (const MrRef again : refs) BOOST_REQUIRE(pins.add(table, again));
   pins.clear();
-  table.revoke(ref);  // would hang if a pin were left
-  table.revoke(other);
+  for (auto i = refs.rbegin(); i != refs.rend(); ++i) BOOST_REQUIRE(pins.add(table, *i));
+  pins.clear();
+  for (const MrRef pinned : refs) table.revoke(pinned);  // would hang if a pin were left
   BOOST_TEST(pins.has_room(PinSet::kMany));
 }
 
