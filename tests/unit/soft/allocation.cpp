@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Posting, transferring, polling and notifying do not allocate once a connection has warmed up. A
-// separate program, because it replaces the global operator new.
+// Posting, transferring, polling and notifying do not allocate once a connection has warmed up, and
+// go on without memory for more pins. A separate program, because it replaces the global operator
+// new.
 #define BOOST_TEST_MODULE soft_allocation
 #include <cstdlib>
 #include <new>
 
-#include "tests/unit/soft/support.h"
+#include "tests/unit/soft/unsent.h"
 
 namespace {
+std::atomic<bool> no_memory{false};  // for those who can do without
 std::atomic<bool> counting{false};
 std::atomic<int> allocations{0};
 
@@ -32,11 +34,11 @@ void* counted(std::size_t size, std::size_t alignment = 0) {
 }
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   if (counting) ++allocations;
-  return std::malloc(size);
+  return no_memory ? nullptr : std::malloc(size);
 }
 [[gnu::noinline]] void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   if (counting) ++allocations;
-  return std::malloc(size);
+  return no_memory ? nullptr : std::malloc(size);
 }
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete[](void* p) noexcept { std::free(p); }
@@ -132,6 +134,26 @@ BOOST_AUTO_TEST_CASE(steady_state_does_not_allocate) {
   }
   BOOST_TEST(good);
   BOOST_TEST(last == 0);
+}
+
+// The answers that find no room for their pins are sent after the others.
+BOOST_AUTO_TEST_CASE(more_pins_than_there_is_memory_for) {
+  constexpr int kReads = 100;
+  Unsent unsent(kReads);
+  const auto bytes = pattern(Unsent::kSize);
+  std::vector<std::unique_ptr<Mr>> mrs;
+  for (int i = 0; i < kReads; ++i) {
+    mrs.push_back(unsent.side.reg(bytes));
+    unsent.read(*mrs.back(), bytes);
+  }
+  no_memory = true;
+  unsent.give();
+  REQUIRE_OK(unsent.send(1, *mrs[0], bytes));
+  const std::deque<Message> sent = unsent.take(kReads + 1);
+  no_memory = false;
+  for (const Message& message : sent) BOOST_REQUIRE(message.payload == bytes);
+  BOOST_TEST(unsent.done(1) == DAT_DTO_SUCCESS);
+  BOOST_TEST(unsent.side.sink.calls() == "established");
 }
 
 }  // namespace
