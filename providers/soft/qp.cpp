@@ -93,6 +93,8 @@ DAT_RETURN Qp::post(Post post) noexcept {
     return posted;
   if (queue_.send_now()) {
     queue_.transmit(Queue::kPostBudget);
+    if (queue_.requests.unbuilt() != 0) [[unlikely]]  // it waits for a Read, a bind or room
+      queue_.requests.copy_last();
     connection_.settle();
   }
   return DAT_SUCCESS;

@@ -125,7 +125,10 @@ void Queue::stop() noexcept {
 // Small requests are gathered, because for each of them a system call, or a write to a cache line
 // that the peer polls, would cost more than everything else.
 bool Queue::send_now() noexcept {
-  if (!transmits_) return false;
+  if (!transmits_) [[unlikely]] {  // accepted and not yet established, or ending
+    requests.copy_last();
+    return false;
+  }
   gathered_bytes_ += requests.last_length();
   ++burst_;
   if (blocked_) {

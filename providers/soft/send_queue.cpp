@@ -130,23 +130,29 @@ DAT_RETURN SendQueue::post_message(RequestKind kind, WorkId id, Triplets list,
 
 // Not with a fence: the data may still be written by an earlier Read.
 void SendQueue::copy_last() noexcept {
+  if (requests_.empty()) return;  // it was flushed
   const std::uint64_t last = requests_.tail() - 1;
-  Request& request = requests_.at(last);
-  const bool message = request.kind == RequestKind::kSend || request.kind == RequestKind::kWrite;
-  if (!message || request.segment_count == 0 || request.length > Request::kMostCopied ||
-      (request.flags & transport::kFence) != 0)
-    return;
+  const Request& request = requests_.at(last);
+  if (!request.copied && (request.flags & transport::kFence) == 0) static_cast<void>(copy(last));
+}
+
+// Returns false if the request is no short message, or its memory is no longer registered.
+bool SendQueue::copy(std::uint64_t position) noexcept {
+  Request& request = requests_.at(position);
+  if (expects_response(request.kind) || request.kind == RequestKind::kBind ||
+      request.segment_count == 0 || request.length > Request::kMostCopied)
+    return false;
   std::byte* to = request.copy;
-  const std::span segments(requests_.segments(last), request.segment_count);
+  const std::span segments(requests_.segments(position), request.segment_count);
   for (const Segment& segment : segments) {
     MrTable::Pin pin;
     if (!sources_.holds(shared_.memory, segment.ref)) {
       pin = shared_.memory.pin(segment.ref);
-      if (!pin) return;  // begin() reports it
+      if (!pin) return false;
     }
     to = std::copy_n(segment.address, segment.length, to);
   }
-  request.copied = true;
+  return request.copied = true;
 }
 
 DAT_RETURN SendQueue::post_send_invalidate(WorkId id, Triplets list, DAT_RMR_CONTEXT context,
@@ -254,6 +260,7 @@ bool SendQueue::startable() noexcept {
   return true;
 }
 
+// Copies a short message even if it is begun during its post, because it may not be built then.
 bool SendQueue::begin(Outgoing& out) noexcept {
   Request& request = requests_.at(built_);
   if (!out.pins.has_room(request.segment_count + 1)) return false;
@@ -263,7 +270,7 @@ bool SendQueue::begin(Outgoing& out) noexcept {
       return false;
     }
     begin_query(request);
-  } else if (request.copied) {
+  } else if (request.copied || copy(built_)) {
     out.spans[0] = {request.copy, request.length};
     begin_payload(request, 1, out);
   } else {

@@ -63,7 +63,7 @@ class SendQueue {
   [[nodiscard]] std::uint32_t last_length() noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.at(requests_.tail() - 1).length;
   }
-  // Called when the request that was posted last is not begun yet: copies it if it is short.
+  // Called after a post that has not sent its request, or has flushed it: copies a short message.
   void copy_last() noexcept UDAPL_REQUIRES(qp_locked);
   // Whether the first request that has not been built may start now.
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
@@ -144,6 +144,7 @@ class SendQueue {
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
                   Fill fill) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool copy(std::uint64_t position) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_for_copy(PinSet& pins, const Segment& segment) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool gather(std::span<const Segment> segments, PinSet& pins,

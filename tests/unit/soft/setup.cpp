@@ -6,6 +6,7 @@
 
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace udapl::soft::test {
@@ -111,6 +112,27 @@ BOOST_AUTO_TEST_CASE(private_data_and_addresses_reach_the_sink) {
   const auto endpoints = side.qp->endpoints();
   BOOST_TEST(endpoints.local.family() == AF_INET);
   BOOST_TEST(endpoints.remote.port() != 0);
+}
+
+// Regression: a short message that was posted before the connection was established was not copied,
+// so what was overwritten after the post arrived.
+BOOST_AUTO_TEST_CASE(memory_of_a_short_message_may_be_reused_before_establishment) {
+  Side a;
+  Side b;
+  std::vector<std::byte> near = pattern(64);
+  std::vector<std::byte> far(64);
+  const auto near_mr = b.reg(near);
+  const auto far_mr = a.reg(far);
+  const auto source = local(*near_mr, near);
+  const auto sink = local(*far_mr, far);
+  auto [active, passive] = tcp_pair();
+  attach_responder(b, std::move(passive), negotiated(false));
+  REQUIRE_OK(b.qp->post_send(1, &source, 1, kSignalled));
+  std::ranges::fill(near, std::byte{0xEE});
+  REQUIRE_OK(a.qp->post_recv(1, &sink, 1, kSignalled));
+  attach_initiator(a, std::move(active), negotiated(true));
+  BOOST_REQUIRE(eventually([&] { return a.recv_cq->size() == 1; }, {&a, &b}));
+  BOOST_TEST((far == pattern(64)));
 }
 
 // Records the calls of several QPs in order, and holds up the driver in its first call.

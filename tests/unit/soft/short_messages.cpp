@@ -4,6 +4,7 @@
 // it.
 #include <random>
 
+#include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
 namespace udapl::soft::test {
@@ -20,7 +21,9 @@ Side::Options deep() {
 
 // Many messages from a to b, one after the other, each with different bytes.
 struct Fixture : Pair {
-  Fixture() : Pair(deep(), deep()) { BOOST_REQUIRE(pattern_of(7) != pattern_of(8)); }
+  explicit Fixture(const Side::Options& options = deep()) : Pair(options, options) {
+    BOOST_REQUIRE(pattern_of(7) != pattern_of(8));
+  }
 
   static std::vector<std::byte> pattern_of(WorkId id) {
     return pattern(kRoom, static_cast<unsigned>(id) + 1);
@@ -58,6 +61,16 @@ struct Fixture : Pair {
   std::vector<std::byte> far = std::vector<std::byte>(kMessages * kRoom);
   std::unique_ptr<Mr> near_mr = a.reg(near);
   std::unique_ptr<Mr> far_mr = b.reg(far);
+};
+
+Side::Options one_read() {
+  Side::Options o = deep();
+  o.read_in = o.read_out = 1;
+  return o;
+}
+
+struct OneRead : Fixture {
+  OneRead() : Fixture(one_read()) {}
 };
 
 BOOST_AUTO_TEST_SUITE(short_messages)
@@ -126,6 +139,48 @@ BOOST_FIXTURE_TEST_CASE(memory_may_be_reused_after_completion, Fixture) {
     std::fill_n(near_of(id), 40, std::byte{0xEE});
   }
   for (WorkId id = 0; id < 200; ++id) arrives(id, 40);
+}
+
+// Regression: what was overwritten after the post arrived, because only messages that waited for
+// room, or to be gathered, were copied.
+BOOST_FIXTURE_TEST_CASE(memory_may_be_reused_while_a_message_waits_for_a_read, OneRead) {
+  constexpr std::uint32_t kLength = 64;
+  const auto sink = local(*near_mr, near_of(100), 8);
+  const auto source = remote(far_mr->rmr_context(), far_of(100), 8);
+  for (const WorkId id : {2, 4}) REQUIRE_OK(receive(id));
+  {
+    const Standstill b_stands(*b.reactor);
+    for (WorkId id = 0; id < 2; ++id)
+      REQUIRE_OK(a.qp->post_rdma_read(id, &sink, 1, source, kSignalled));
+    REQUIRE_OK(send(2, kLength, 2));
+    for (const WorkId id : {3, 4}) {
+      std::copy_n(pattern_of(id).data(), kLength, near_of(id));
+      const auto segment = local(*near_mr, near_of(id), kLength);
+      const auto target = remote(far_mr->rmr_context(), far_of(id), kLength);
+      REQUIRE_OK(id == 3 ? a.qp->post_rdma_write(id, &segment, 1, target, kSignalled)
+                         : a.qp->post_write_immediate(id, &segment, 1, target, 7, kSignalled));
+    }
+    for (const WorkId id : {2, 3, 4}) std::fill_n(near_of(id), kLength, std::byte{0xEE});
+  }
+  arrives(2, kLength);
+  BOOST_TEST(next(*b.recv_cq).id == 4U);
+  for (const WorkId id : {3, 4})
+    BOOST_TEST(std::memcmp(far_of(id), pattern_of(id).data(), kLength) == 0);
+  for (WorkId id = 0; id < 5; ++id) BOOST_TEST(next(*a.request_cq).id == id);
+}
+
+// With a fence, the data may come from the Read.
+BOOST_FIXTURE_TEST_CASE(a_fenced_message_has_the_data_of_the_read_before_it, OneRead) {
+  REQUIRE_OK(receive(2));
+  std::copy_n(pattern_of(2).data(), 40, far_of(100));
+  const auto sink = local(*near_mr, near_of(2), 40);
+  {
+    const Standstill b_stands(*b.reactor);
+    REQUIRE_OK(a.qp->post_rdma_read(1, &sink, 1, remote(far_mr->rmr_context(), far_of(100), 40),
+                                    kSignalled));
+    REQUIRE_OK(a.qp->post_send(2, &sink, 1, kSignalled | kFence));
+  }
+  arrives(2, 40);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

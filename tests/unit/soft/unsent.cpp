@@ -72,6 +72,16 @@ BOOST_AUTO_TEST_CASE(more_registrations_than_a_set_holds) {
   BOOST_TEST(unsent.side.sink.calls() == "established");
 }
 
+BOOST_AUTO_TEST_CASE(memory_of_a_short_message_may_be_reused) {
+  Unsent unsent(4);
+  auto bytes = pattern(64);
+  const auto mr = unsent.side.reg(bytes);
+  REQUIRE_OK(unsent.send(1, *mr, bytes));
+  std::ranges::fill(bytes, std::byte{0xEE});
+  BOOST_TEST((unsent.take(1).front().payload == pattern(64)));
+  BOOST_TEST(unsent.done(1) == DAT_DTO_SUCCESS);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
