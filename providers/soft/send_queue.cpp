@@ -232,7 +232,8 @@ DAT_RETURN SendQueue::post_atomic(RequestKind kind, WorkId id, const DAT_LMR_TRI
 // ---- sending ------------------------------------------------------------------------------------
 
 bool SendQueue::pin_unsent(PinSet& pins) noexcept {
-  for (std::uint64_t i = sent_; i != built_; ++i) {
+  const std::uint64_t end = half_built() ? built_ + 1 : built_;
+  for (std::uint64_t i = sent_; i != end; ++i) {
     if (!pin(i, pins)) return false;
   }
   return true;

@@ -144,6 +144,10 @@ class SendQueue {
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
                   Fill fill) noexcept UDAPL_REQUIRES(qp_locked);
+  // Whether the first of the two messages of the next request is built.
+  [[nodiscard]] bool half_built() noexcept UDAPL_REQUIRES(qp_locked) {
+    return built_ != requests_.tail() && requests_.at(built_).write_sent;
+  }
   [[nodiscard]] bool copy(std::uint64_t position) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_for_copy(PinSet& pins, const Segment& segment) noexcept
       UDAPL_REQUIRES(qp_locked);

@@ -145,7 +145,7 @@ void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
       break;
   }
   // Considers only requests that have been sent at least in part.
-  const std::uint64_t end = built_ + (building ? 1 : 0);
+  const std::uint64_t end = built_ + (building || half_built() ? 1 : 0);
   for (std::uint64_t i = requests_.head(); i != end; ++i) {
     Request& request = requests_.at(i);
     if (request.kind == RequestKind::kBind || !blamed(request.kind)) continue;

@@ -4,6 +4,7 @@
 #include "tests/unit/soft/unsent.h"
 
 #include "providers/soft/pin_set.h"
+#include "tests/unit/soft/standstill.h"
 
 #include <algorithm>
 
@@ -80,6 +81,39 @@ BOOST_AUTO_TEST_CASE(memory_of_a_short_message_may_be_reused) {
   std::ranges::fill(bytes, std::byte{0xEE});
   BOOST_TEST((unsent.take(1).front().payload == pattern(64)));
   BOOST_TEST(unsent.done(1) == DAT_DTO_SUCCESS);
+}
+
+// Regression: between the two messages of an RDMA Write with immediate data, no pin was held for
+// the first, so the memory could be freed and was read nevertheless.
+BOOST_AUTO_TEST_CASE(memory_that_is_freed_between_two_messages_is_not_read) {
+  constexpr std::size_t kMoreThanAPass = 300'000;
+  Unsent unsent(4);
+  auto bytes = pattern(kMoreThanAPass, 1);
+  auto mr = unsent.side.reg(bytes);
+  const auto source = pattern(kMoreThanAPass, 2);
+  const auto source_mr = unsent.side.reg(source);
+  const auto segment = local(*mr, bytes);
+  {
+    const Standstill nothing_is_sent(*unsent.side.reactor);
+    REQUIRE_OK(unsent.side.qp->post_write_immediate(
+        1, &segment, 1, remote(77, nullptr, bytes.size()), 5, kSignalled));
+    mr.reset();
+    std::ranges::fill(bytes, std::byte{0xEE});
+    unsent.read(*source_mr, source);  // the answer has its turn before the second message
+    const std::scoped_lock guard(unsent.wire->lock);
+    unsent.wire->to[1].row.clear();
+  }
+  std::deque<Message> sent;
+  BOOST_REQUIRE(unsent.wait([&] {
+    const std::scoped_lock guard(unsent.wire->lock);
+    auto& from = unsent.wire->to[1].row;
+    for (; !from.empty(); from.pop_front()) sent.push_back(std::move(from.front()));
+    unsent.wire->ring(0);
+    return unsent.side.sink.ended();
+  }));
+  for (const Message& message : sent)
+    BOOST_TEST((message.payload.empty() || message.payload == source));
+  BOOST_TEST(unsent.done(1) == DAT_DTO_ERR_LOCAL_PROTECTION);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
