@@ -238,6 +238,7 @@ class MrTable {
   void withdraw(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void withdraw_window(std::uint32_t index) noexcept UDAPL_REQUIRES(lock_);
   void drop_window_of(MrRef mr) noexcept UDAPL_REQUIRES(lock_);
+  void cancel(const PendingBind& bind) noexcept UDAPL_REQUIRES(lock_);
   template <class Matches>
   void withdraw_windows_if(Matches matches) noexcept UDAPL_EXCLUDES(lock_);
   void unbind_windows_of(MrRef mr) noexcept UDAPL_EXCLUDES(lock_);

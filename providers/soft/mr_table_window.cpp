@@ -109,7 +109,7 @@ bool MrTable::commit_bind(const PendingBind& bind, ScopeId qp) noexcept {
       Segment covered;
       const bool alive = entry.life == bind.window_life;
       if (!alive || (bind.stag != 0 && resolve(bind.range, 0, 0, covered) != DAT_SUCCESS)) {
-        drop_window_of(bind.mr);
+        cancel(bind);
         return false;
       }
       if (entry.current.load(std::memory_order_relaxed) != 0) {
@@ -134,7 +134,15 @@ bool MrTable::commit_bind(const PendingBind& bind, ScopeId qp) noexcept {
 
 void MrTable::cancel_bind(const PendingBind& bind) noexcept {
   const ScopedLock lock(lock_);
+  cancel(bind);
+}
+
+// If no later bind was posted, the current binding is the latest again.
+void MrTable::cancel(const PendingBind& bind) noexcept {
   drop_window_of(bind.mr);
+  Entry& entry = at(bind.window);
+  if (entry.life == bind.window_life && entry.latest.load(std::memory_order_relaxed) == bind.stag)
+    entry.latest.store(entry.stag.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 Refusal MrTable::invalidate(std::uint32_t stag, ScopeId pd, ScopeId qp) noexcept {

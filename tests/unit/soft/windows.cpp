@@ -174,6 +174,32 @@ BOOST_AUTO_TEST_CASE(posted_bind_holds_the_registration_until_it_is_cancelled) {
   BOOST_TEST((access(stag, base, 1) == Refusal::kInvalidStag));
 }
 
+// Regression: the STag of a bind that was flushed was reported, though the old binding was in
+// force.
+BOOST_AUTO_TEST_CASE(context_is_that_of_the_binding_when_later_binds_are_flushed) {
+  auto mr = reg();
+  auto w = window();
+  const auto stag = bind(request(*w, mr.get(), base, 100));
+  MrTable::PendingBind first;
+  MrTable::PendingBind second;
+  REQUIRE_OK(prepare(request(*w, mr.get(), base, 50), first));
+  REQUIRE_OK(prepare(request(*w, mr.get(), base, 60), second));
+  BOOST_TEST(w->rmr_context() == second.stag);
+  table.cancel_bind(first);
+  BOOST_TEST(w->rmr_context() == second.stag);
+  table.cancel_bind(second);
+  BOOST_TEST(w->rmr_context() == stag);
+  REQUIRE_OK(prepare(request(*w, nullptr, 0, 0), first));
+  BOOST_TEST(w->rmr_context() == 0U);
+  table.cancel_bind(first);
+  BOOST_TEST(w->rmr_context() == stag);
+
+  auto unbound = window();
+  REQUIRE_OK(prepare(request(*unbound, mr.get(), base, 50), first));
+  table.cancel_bind(first);
+  BOOST_TEST(unbound->rmr_context() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(bind_of_a_destroyed_window_or_registration_fails) {
   auto mr = reg();
   auto w = window();
