@@ -48,11 +48,12 @@ Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATT
   // A direction without an EVD has DTOs by default as well: the old library accepts posts there.
   config.attr =
       attributes != nullptr ? *attributes : default_attributes(ia.attributes(), kDefaultDtos);
-  // Programs leave fields that they do not know uninitialised, so these attributes are ignored.
-  // dat_ep_modify, which checks more strictly, is the way to set them.
+  // Programs leave fields that they do not know uninitialised, so nothing in the named attributes
+  // is an error. dat_ep_modify checks them if its mask selects them.
   config.attr.ep_transport_specific_count = 0;
+  config.attr.ep_transport_specific = nullptr;
   config.delayed_ack = ia.attributes().delayed_ack_by_default;
-  adopt_ep_attributes(ia.attributes(), &config);
+  adopt_ep_attributes(ia.attributes(), config.attr, &config);
   if (config.srq != nullptr && config.srq->uses.load(std::memory_order_relaxed) >=
                                    static_cast<std::uint32_t>(ia.attributes().max_eps_per_srq))
     UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ, "already %d EPs use the SRQ",

@@ -64,8 +64,22 @@ void copy_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATT
   copy(DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW, from.srq_soft_hw, &to->srq_soft_hw);
   copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV, from.max_rdma_read_iov, &to->max_rdma_read_iov);
   copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV, from.max_rdma_write_iov, &to->max_rdma_write_iov);
-  copy(DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR, from.ep_transport_specific_count,
-       &to->ep_transport_specific_count);
+}
+
+// With all attributes in the mask, programs pass what they filled in once for dat_ep_create, whose
+// named attributes may never have been initialised.
+Status name_attributes(DAT_EP_PARAM_MASK mask, const transport::Attributes& adapter,
+                       const DAT_EP_ATTR& from, EpConfig* wanted) {
+  if ((mask & DAT_EP_FIELD_EP_ATTR_ALL) == DAT_EP_FIELD_EP_ATTR_ALL) {
+    adopt_ep_attributes(adapter, from, wanted);
+    return Status();
+  }
+  if ((mask & DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR) != 0 &&
+      from.ep_transport_specific_count != 0)  // no transport has any
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "%d transport attributes by name",
+                 from.ep_transport_specific_count);
+  if ((mask & DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR) == 0) return Status();
+  return apply_ep_attributes(adapter, from, DAT_INVALID_ARG3, wanted);
 }
 
 // A direction without DTOs, as in an EP made by the provider, gets the default number with its EVD.
@@ -132,11 +146,9 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
   if (const Status status = read_handles(mask, param, &wanted); !status.ok()) return status;
   if ((mask & DAT_EP_FIELD_COMM) != 0) wanted.comm = param.comm;
   copy_attributes(mask, param.ep_attr, &wanted.attr);
-  if ((mask & DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR) != 0) {
-    const Status named =
-        apply_ep_attributes(ia->attributes(), param.ep_attr, DAT_INVALID_ARG3, &wanted);
-    if (!named.ok()) return named;
-  }
+  if (const Status named = name_attributes(mask, ia->attributes(), param.ep_attr, &wanted);
+      !named.ok())
+    return named;
   default_dtos(mask, ia->attributes(), &wanted);
   if ((mask & (DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN | DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT)) !=
       0)

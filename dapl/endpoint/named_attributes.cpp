@@ -3,6 +3,8 @@
 
 #include <dat/dat_trclvl.h>
 
+#include "common/fault_safe_copy.h"
+#include "common/printable.h"
 #include "common/tracing/trace.h"
 #include "dapl/endpoint/ep_config.h"
 #include "dapl/objects/boundary.h"
@@ -11,6 +13,7 @@
 
 #include <strings.h>
 
+#include <cstdint>
 #include <cstring>
 
 // Other registries lack these functions.
@@ -73,19 +76,46 @@ std::vector<DAT_NAMED_ATTR> vendor_attributes(const transport::Attributes& adapt
 
 namespace {
 
-// Applies one attribute of an EP. Returns null on success, otherwise a description of the error.
-const char* apply(const transport::Attributes& adapter, const DAT_NAMED_ATTR& attribute,
-                  EpConfig* config) noexcept {
-  if (attribute.name == nullptr || attribute.value == nullptr || !adapter.delayed_ack ||
-      std::strcmp(attribute.name, DAT_EP_ATTR_DELAYED_ACK) != 0)
+// A named attribute of the consumer as text. Longer texts are neither names nor values of ours.
+struct Text {
+  static constexpr std::size_t kRoom = 64;
+  char name[kRoom];
+  char value[kRoom];
+};
+
+// Element `i` of a list at any address.
+const DAT_NAMED_ATTR* element(const DAT_NAMED_ATTR* list, DAT_COUNT i) noexcept {
+  const auto offset = static_cast<std::uintptr_t>(i) * sizeof *list;
+  return reinterpret_cast<const DAT_NAMED_ATTR*>(reinterpret_cast<std::uintptr_t>(list) + offset);
+}
+
+// Copies the attribute: pointers that were never initialised must not be followed. False: they do
+// not lead to texts.
+bool read(const DAT_NAMED_ATTR* from, Text* text) noexcept {
+  DAT_NAMED_ATTR pointers;
+  if (!copy_fault_safe(&pointers, from, sizeof pointers) ||
+      !copy_text_fault_safe(text->name, pointers.name, Text::kRoom) ||
+      !copy_text_fault_safe(text->value, pointers.value, Text::kRoom)) {
+    *text = {};
+    return false;
+  }
+  make_printable(text->name, std::strlen(text->name));
+  make_printable(text->value, std::strlen(text->value));
+  return true;
+}
+
+// Applies one attribute of an EP, and copies it to `text`. Returns null on success, otherwise a
+// description of the error.
+const char* apply(const transport::Attributes& adapter, const DAT_NAMED_ATTR* attribute,
+                  EpConfig* config, Text* text) noexcept {
+  if (!read(attribute, text)) return "unreadable";
+  if (!adapter.delayed_ack || std::strcmp(text->name, DAT_EP_ATTR_DELAYED_ACK) != 0)
     return "no such attribute";
-  const bool wanted = ::strcasecmp(attribute.value, kTrue) == 0;
-  if (!wanted && ::strcasecmp(attribute.value, kFalse) != 0) return "must be true or false";
+  const bool wanted = ::strcasecmp(text->value, kTrue) == 0;
+  if (!wanted && ::strcasecmp(text->value, kFalse) != 0) return "must be true or false";
   config->delayed_ack = wanted;
   return nullptr;
 }
-
-const char* shown(const char* text) noexcept { return text != nullptr ? text : ""; }
 
 }  // namespace
 
@@ -96,23 +126,27 @@ Status apply_ep_attributes(const transport::Attributes& adapter, const DAT_EP_AT
   if (count < 0 || (count > 0 && list == nullptr))
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d provider-specific attributes at %p", count,
                  static_cast<const void*>(list));
+  Text text{};
   for (DAT_COUNT i = 0; i < count; ++i)
-    if (const char* const wrong = apply(adapter, list[i], config); wrong != nullptr)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "EP attribute \"%s\" = \"%s\" on %s: %s",
-                   shown(list[i].name), shown(list[i].value), adapter.device_name.c_str(), wrong);
+    if (const char* const wrong = apply(adapter, element(list, i), config, &text); wrong != nullptr)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "EP attribute \"%s\" = \"%s\" on %s: %s", text.name,
+                   text.value, adapter.device_name.c_str(), wrong);
   show_ep_attributes(adapter, config);
   return Status();
 }
 
-void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept {
+void adopt_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATTR& from,
+                         EpConfig* config) noexcept {
   constexpr DAT_COUNT kMaxPlausible = 16;  // larger numbers are treated as garbage
-  const DAT_COUNT count = config->attr.ep_provider_specific_count;
-  const DAT_NAMED_ATTR* const list = config->attr.ep_provider_specific;
+  const DAT_COUNT count = from.ep_provider_specific_count;
+  const DAT_NAMED_ATTR* const list = from.ep_provider_specific;
+  Text text{};
   if (list != nullptr && count > 0 && count <= kMaxPlausible)
     for (DAT_COUNT i = 0; i < count; ++i)
-      if (const char* const wrong = apply(adapter, list[i], config); wrong != nullptr)
-        UDAPL_TRACE(kNormal, "ignored: EP attribute \"%s\" = \"%s\" on %s: %s", shown(list[i].name),
-                    shown(list[i].value), adapter.device_name.c_str(), wrong);
+      if (const char* const wrong = apply(adapter, element(list, i), config, &text);
+          wrong != nullptr)
+        UDAPL_TRACE(kNormal, "ignored: EP attribute \"%s\" = \"%s\" on %s: %s", text.name,
+                    text.value, adapter.device_name.c_str(), wrong);
   show_ep_attributes(adapter, config);
 }
 

@@ -21,9 +21,10 @@ struct EpConfig;
 // Unnamed ones stay as they are. Then puts the array that queries show into `config`.
 [[nodiscard]] Status apply_ep_attributes(const transport::Attributes& adapter,
                                          const DAT_EP_ATTR& from, DAT_RETURN arg, EpConfig* config);
-// The same for the attributes that an EP is created with, which are in `config`: invalid ones are
-// ignored, as existing providers do (docs/compatibility.md).
-void adopt_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept;
+// The same where programs pass attributes that they never initialised: invalid and unreadable ones
+// are ignored, as existing providers do (docs/compatibility.md). `from` may be config->attr.
+void adopt_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATTR& from,
+                         EpConfig* config) noexcept;
 void show_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept;
 
 }  // namespace udapl::dapl

@@ -210,22 +210,6 @@ BOOST_AUTO_TEST_CASE(ep_create_careless, *covers("ep_create_attr_exceeds")) {
   }
 }
 
-// Uninitialised counts and pointers of named attributes.
-BOOST_AUTO_TEST_CASE(ep_create_uninitialised_names, *covers("ep_create_attr_exceeds")) {
-  Pair pair;
-  for (const DAT_COUNT count : {-1, 1, 0x7fffffff}) {
-    DAT_EP_ATTR attr = default_ep_attr(pair.ia);
-    attr.ep_transport_specific_count = count;
-    attr.ep_provider_specific_count = count;
-    if (count > 1)
-      attr.ep_transport_specific = attr.ep_provider_specific =
-          reinterpret_cast<DAT_NAMED_ATTR*>(std::uintptr_t{0x5a5a5a5a});
-    Ep ep;
-    REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, pair.active.recv_evd, pair.active.request_evd,
-                             pair.active.connect_evd, &attr, ep.out()));
-  }
-}
-
 BOOST_AUTO_TEST_CASE(ep_create_at_limits) {
   Ia ia;
   const Pz pz = make_pz(ia);
@@ -303,28 +287,6 @@ BOOST_AUTO_TEST_CASE(ep_modify_readonly_fields) {
   CHECK_TYPE(dat_ep_modify(pair.active.ep, DAT_EP_FIELD_PZ_HANDLE, nullptr), DAT_INVALID_PARAMETER);
   REQUIRE_OK(dat_ep_modify(pair.active.ep, 0, &before));
   check_same(before, query_ep(pair.active.ep));
-}
-
-BOOST_AUTO_TEST_CASE(ep_modify_named_attributes) {
-  Pair pair;
-  char name[] = "no_such_attribute";
-  char value[] = "true";
-  DAT_NAMED_ATTR unknown[] = {{name, value}};
-  DAT_EP_PARAM param = query_ep(pair.active.ep);
-  param.ep_attr.ep_provider_specific_count = 1;
-  param.ep_attr.ep_provider_specific = unknown;
-  param.ep_attr.ep_transport_specific_count = 1;
-  param.ep_attr.ep_transport_specific = unknown;
-  CHECK_TYPE(dat_ep_modify(pair.active.ep,
-                           DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR |
-                               DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR,
-                           &param),
-             DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_ep_modify(pair.active.ep,
-                           DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR |
-                               DAT_EP_FIELD_EP_ATTR_TRANSPORT_SPECIFIC_ATTR,
-                           &param),
-             DAT_INVALID_PARAMETER);
 }
 
 // Tries every bad field together with good ones: no field changes, and the EP works as before.

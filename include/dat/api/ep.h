@@ -210,7 +210,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM
  * @param[in] ep_handle
  * @param[in] ep_param_mask  fields to change
  * @param[in] ep_param       their new values; not kept. Arrays of named attributes contain only
- *                           those to change.
+ *                           those to change; with DAT_EP_FIELD_EP_ATTR_ALL errors there are ignored
  *
  * @retval DAT_INVALID_HANDLE     `ep_handle`, or a handle in `ep_param`
  * @retval DAT_INVALID_PARAMETER  unknown bit or a field that never changes (DAT_INVALID_ARG2); a
