@@ -4,12 +4,9 @@
 #include "dapl/events/wait_cancellably.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
-#include "dapl/objects/ending.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/require.h"
-
-#include <sched.h>
 
 namespace udapl::dapl {
 
@@ -179,17 +176,6 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen) {
 
 DAT_RETURN evd_post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
   return boundary([&] { return post_se(handle, event); });
-}
-
-DAT_RETURN evd_free(DAT_EVD_HANDLE handle) {
-  return boundary([&]() -> Status {
-    const auto evd = require<Evd>(handle);
-    if (evd == nullptr) return evd.refusal();
-    while (evd->uses.load(std::memory_order_acquire) != 0 && Ending::any()) ::sched_yield();
-    if (const Status status = evd->check_free(); !status.ok()) return status;
-    evd->ia->destroy(*evd);
-    return Status();
-  });
 }
 
 }  // namespace calls

@@ -35,7 +35,7 @@ Entry<DAT_CNO_WAIT_FUNC> cno_wait;
 Entry<DAT_CNO_TRIGGER_FUNC> cno_trigger;
 Entry<DAT_CNO_FREE_FUNC> cno_free;
 
-// evd_calls.cpp
+// evd_calls.cpp, service/evd_free.cpp
 Entry<DAT_EVD_CREATE_FUNC> evd_create;
 Entry<DAT_EVD_QUERY_FUNC> evd_query;
 Entry<DAT_EVD_MODIFY_CNO_FUNC> evd_modify_cno;

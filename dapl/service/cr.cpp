@@ -82,7 +82,20 @@ Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
   return ep;
 }
 
+void reject(Decision& decision, Cr& cr, transport::PrivateData data) noexcept {
+  cr.request()->reject(data);
+  release_ep(*cr.ia, cr.ep(), cr.provider_ep());
+  decision.complete();
+}
+
 }  // namespace
+
+void reject_lost(DAT_CR_HANDLE handle) noexcept {
+  Cr* const cr = handle_cast<Cr>(handle);
+  if (cr == nullptr) return;
+  Decision decision(*cr);
+  if (decision.claimed()) reject(decision, *cr, {});
+}
 
 namespace calls {
 
@@ -132,9 +145,7 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
     if (!data.ok()) return data.status();
     Decision decision(**cr);
     if (!decision.claimed()) return being_decided(handle);
-    (*cr)->request()->reject(*data);
-    release_ep(*(*cr)->ia, (*cr)->ep(), (*cr)->provider_ep());
-    decision.complete();
+    reject(decision, **cr, *data);
     return Status();
   });
 }

@@ -51,4 +51,9 @@ class Cr : public ObjectHeader {
   std::atomic<bool> claimed_{false};
 };
 
+// Rejects the request of `handle`, whose event the consumer can no longer dequeue, without private
+// data, and releases its EP. No effect if the handle is no CR, or another thread decides about it.
+// REQUIRES: no lock held.
+void reject_lost(DAT_CR_HANDLE handle) noexcept;
+
 }  // namespace udapl::dapl

@@ -116,9 +116,12 @@ Status Ia::close(DAT_CLOSE_FLAGS flags) {
   return Status();
 }
 
+// The consumer has not created connection requests and the EPs that the provider made for them.
 bool Ia::has_consumer_objects() noexcept {
   const ScopedLock lock(lock_);
-  const std::size_t own = own_async_evd_ == nullptr ? 0 : 1;
+  std::size_t own = own_async_evd_ == nullptr ? 0 : 1;
+  for (const Cr* cr = list<Cr>().front(); cr != nullptr; cr = ObjectList<Cr>::next(*cr))
+    own += cr->provider_ep() ? 2 : 1;
   return std::apply([](const auto&... list) { return (list.size() + ...); }, lists_) > own;
 }
 

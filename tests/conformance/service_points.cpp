@@ -320,6 +320,53 @@ BOOST_AUTO_TEST_CASE(rsp_reject_returns_ep) {
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
 }
 
+// A program frees the EVD before it has seen the request: nobody else can answer it.
+BOOST_AUTO_TEST_CASE(conn_request_of_a_freed_evd) {
+  Pair pair;
+  Cno cno;
+  REQUIRE_OK(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+  Evd requests = make_evd(pair.ia, DAT_EVD_CR_FLAG, 8, cno);
+  const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
+  Psp psp;
+  REQUIRE_OK(dat_psp_create(pair.ia, conn_qual, requests, DAT_PSP_CONSUMER_FLAG, psp.out()));
+  const auto arrive = [&] {
+    REQUIRE_OK(connect_to(pair, conn_qual));
+    DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+    REQUIRE_OK(dat_cno_wait(cno, kPatience, &triggered));
+  };
+  arrive();
+  CHECK_TYPE(dat_evd_free(requests), DAT_INVALID_STATE);
+  REQUIRE_OK(dat_psp_free(psp.release()));
+  REQUIRE_OK(dat_evd_free(requests.release()));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+
+  requests = make_evd(pair.ia, DAT_EVD_CR_FLAG, 8, cno);
+  DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
+  REQUIRE_OK(dat_rsp_create(pair.ia, conn_qual, pair.passive.ep, requests, &rsp));
+  REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  arrive();
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+  REQUIRE_OK(dat_evd_free(requests.release()));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+  BOOST_CHECK_EQUAL(ep_state(pair.passive.ep), DAT_EP_STATE_UNCONNECTED);
+}
+
+// The consumer has not created the request, and so need not free it.
+BOOST_AUTO_TEST_CASE(conn_request_when_the_ia_closes) {
+  Pair pair;
+  Ia server;
+  const DAT_CONN_QUAL conn_qual = fresh_conn_qual();
+  {
+    const Evd requests = make_evd(server, DAT_EVD_CR_FLAG, 8);
+    Psp psp;
+    REQUIRE_OK(dat_psp_create(server, conn_qual, requests, DAT_PSP_CONSUMER_FLAG, psp.out()));
+    REQUIRE_OK(connect_to(pair, conn_qual));
+    expect_event(requests, DAT_CONNECTION_REQUEST_EVENT);
+  }
+  REQUIRE_OK(server.close(DAT_CLOSE_GRACEFUL_FLAG));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace conformance

@@ -249,7 +249,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVE
 DAT_EXPORT DAT_RETURN DAT_API dat_evd_post_se(DAT_EVD_HANDLE evd_handle, const DAT_EVENT* event);
 
 /**
- * Destroy an EVD together with the events in it.
+ * Destroy an EVD together with the events in it. Connection requests among them are rejected.
  *
  * @param[in] evd_handle
  *

@@ -92,9 +92,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ia_query(DAT_IA_HANDLE ia_handle,
 /**
  * Close an IA. When the call returns, no agent runs any more; other IAs are not affected.
  *
- * Abrupt: everything that belongs to the IA is destroyed with it. Connections are broken, threads
- * in dat_evd_wait() return DAT_ABORT, those in dat_cno_wait() return with a null EVD, and agents
- * are called with a null EVD. Graceful: only if the application has freed everything it created.
+ * Abrupt: all that belongs to the IA is destroyed with it. Connections are broken, dat_evd_wait()
+ * returns DAT_ABORT, dat_cno_wait() a null EVD, and agents are called with a null EVD. Graceful:
+ * only if the application has freed all it created; requests without an answer are rejected.
  *
  * @param[in] ia_handle
  * @param[in] close_flags  DAT_CLOSE_ABRUPT_FLAG or DAT_CLOSE_GRACEFUL_FLAG

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// dat_evd_free. In this layer, because requests whose events are still queued are rejected.
+#include "dapl/events/evd.h"
+#include "dapl/objects/boundary.h"
+#include "dapl/objects/calls.h"
+#include "dapl/objects/ending.h"
+#include "dapl/objects/ia.h"
+#include "dapl/objects/require.h"
+#include "dapl/service/cr.h"
+
+#include <sched.h>
+
+namespace udapl::dapl {
+
+namespace {
+
+// No event can follow, as nothing uses the EVD any more. The program cannot answer the requests
+// among the last ones, whose peers wait.
+void reject_queued_requests(Evd& evd) noexcept {
+  DAT_EVENT event;
+  while (evd.dequeue_from_ring(&event))
+    if (event.event_number == DAT_CONNECTION_REQUEST_EVENT)
+      reject_lost(event.event_data.cr_arrival_event_data.cr_handle);
+}
+
+}  // namespace
+
+DAT_RETURN calls::evd_free(DAT_EVD_HANDLE handle) {
+  return boundary([&]() -> Status {
+    const auto evd = require<Evd>(handle);
+    if (evd == nullptr) return evd.refusal();
+    while (evd->uses.load(std::memory_order_acquire) != 0 && Ending::any()) ::sched_yield();
+    if (const Status status = evd->check_free(); !status.ok()) return status;
+    reject_queued_requests(*evd);
+    evd->ia->destroy(*evd);
+    return Status();
+  });
+}
+
+}  // namespace udapl::dapl
