@@ -160,9 +160,6 @@ DAT_RETURN calls::ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE* async_evd,
                    static_cast<unsigned long long>(ia_mask));
     if (ia_mask != 0 && ia_attr == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null IA attributes");
-    if ((provider_mask & ~DAT_PROVIDER_FIELD_ALL) != 0)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "provider attribute mask 0x%llx",
-                   static_cast<unsigned long long>(provider_mask));
     if (provider_mask != 0 && provider_attr == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6, "null provider attributes");
     if (async_evd != nullptr) *async_evd = ia->async_evd();
