@@ -49,6 +49,7 @@ Ep::~Ep() {
 }
 
 Result<Ep*> Ep::make(Ia& ia, const EpConfig& config, DAT_EP_STATE state) {
+  if (const Status status = check_directions(config, DAT_INVALID_ARG6); !status.ok()) return status;
   if (const Status status = check_config(ia, config, DAT_INVALID_ARG6); !status.ok()) return status;
   if (ia.full<Ep>(ia.attributes().max_eps))
     UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP, "already %d EPs",

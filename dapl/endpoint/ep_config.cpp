@@ -57,23 +57,6 @@ Status check_limits(const transport::Attributes& limits, const EpConfig& config,
   if (attr.max_rdma_size > limits.max_rdma_size)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "max_rdma_size %u, at most %u", attr.max_rdma_size,
                  limits.max_rdma_size);
-  // No transport has named attributes, so every name is unknown.
-  if (attr.ep_transport_specific_count != 0)
-    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "%d transport attributes by name",
-                 attr.ep_transport_specific_count);
-  return Status();
-}
-
-// An EVD for a direction requires that the direction can be used. The reverse is fine: completions
-// without an EVD are discarded.
-Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept {
-  const DAT_EP_ATTR& attr = config.attr;
-  if (config.srq == nullptr && config.recv_evd != nullptr &&
-      (attr.max_recv_dtos == 0 || attr.max_recv_iov == 0))
-    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "a receive EVD with max_recv_dtos %d, max_recv_iov %d",
-                 attr.max_recv_dtos, attr.max_recv_iov);
-  if (config.request_evd != nullptr && attr.max_request_dtos == 0)
-    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "a request EVD with max_request_dtos 0");
   return Status();
 }
 
@@ -159,13 +142,23 @@ Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexce
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "recv_completion_flags 0x%x: SUPPRESS",
                  static_cast<unsigned>(attr.recv_completion_flags));
   if (const Status status = check_limits(limits, config, arg); !status.ok()) return status;
-  if (const Status status = check_directions(config, arg); !status.ok()) return status;
   if (config.srq != nullptr && config.pz != nullptr && config.pz != &config.srq->pz() &&
       !limits.srq_pz_may_differ)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "EP and SRQ belong to different PZs");
   if (config.comm.domain != 0 && !is_supported(config.comm))
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "communicator {%d, %d, %d}", config.comm.domain,
                  config.comm.type, config.comm.protocol);
+  return Status();
+}
+
+Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept {
+  const DAT_EP_ATTR& attr = config.attr;
+  if (config.srq == nullptr && config.recv_evd != nullptr &&
+      (attr.max_recv_dtos == 0 || attr.max_recv_iov == 0))
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "a receive EVD with max_recv_dtos %d, max_recv_iov %d",
+                 attr.max_recv_dtos, attr.max_recv_iov);
+  if (config.request_evd != nullptr && attr.max_request_dtos == 0)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg, "a request EVD with max_request_dtos 0");
   return Status();
 }
 

@@ -50,6 +50,9 @@ struct EpLimits {
 // Checks that the objects belong together and the attributes are within the limits. Traces why not.
 // INVALID_HANDLE with the object's subtype, INVALID_PARAMETER with subtype `arg`.
 [[nodiscard]] Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexcept;
+// For a new EP: an EVD for a direction requires that the direction can be used. The reverse is
+// fine: completions without an EVD are discarded. INVALID_PARAMETER with subtype `arg`.
+[[nodiscard]] Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept;
 
 // The completion mode in an attribute's flags. Bits that are no mode are ignored, as existing
 // providers do (docs/compatibility.md).

@@ -174,6 +174,22 @@ BOOST_AUTO_TEST_CASE(setting_an_evd_grants_dtos) {
   CHECK_ERROR(post_recv(bare, buffer, 16), DAT_INSUFFICIENT_RESOURCES);
 }
 
+// Programs pass attributes in which they have filled in what they need.
+BOOST_AUTO_TEST_CASE(no_dtos_and_segments) {
+  param.ep_attr.max_recv_dtos = param.ep_attr.max_request_dtos = 0;
+  param.ep_attr.max_recv_iov = param.ep_attr.max_request_iov = 0;
+  REQUIRE_OK(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV));
+  Buffer buffer(ia, pz);
+  REQUIRE_OK(post_recv(side.ep, buffer, 1));
+  const Side fresh = Rig::side();
+  REQUIRE_OK(ia->ep_modify_func(
+      fresh.ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS,
+      &param));
+  CHECK_CODE(post_recv(fresh.ep, buffer, 1), 0x80030002);
+  join(side, fresh);
+  CHECK_CODE(post_send(fresh.ep, buffer, 1), 0x80030002);
+}
+
 BOOST_AUTO_TEST_CASE(communicator) {
   param.comm = {AF_INET, SOCK_DGRAM, 0};
   CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
