@@ -20,8 +20,7 @@ Ep::Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state)
                config.srq != nullptr ? 0 : static_cast<std::uint32_t>(config.attr.max_recv_dtos)),
       has_srq_(config.srq != nullptr),
       config_(config) {
-  if (config.srq != nullptr && config.attr.srq_soft_hw > 0)
-    soft_watermark_ = config.attr.srq_soft_hw;
+  preset_soft_watermark();
 }
 
 Ep::~Ep() {
@@ -49,8 +48,8 @@ Ep::~Ep() {
 }
 
 Result<Ep*> Ep::make(Ia& ia, const EpConfig& config, DAT_EP_STATE state) {
-  if (const Status status = check_directions(config, DAT_INVALID_ARG6); !status.ok()) return status;
   if (const Status status = check_config(ia, config, DAT_INVALID_ARG6); !status.ok()) return status;
+  if (const Status status = check_directions(config, DAT_INVALID_ARG6); !status.ok()) return status;
   if (ia.full<Ep>(ia.attributes().max_eps))
     UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP, "already %d EPs",
                  ia.attributes().max_eps);
@@ -236,6 +235,14 @@ bool Ep::receives_idle() noexcept {
 
 // ---- watermarks -------------------------------------------------------------------------------
 
+// Programs leave the attribute uninitialised, as existing providers do not read it, so it has no
+// effect without an SRQ; 0 is no mark either (docs/compatibility.md).
+void Ep::preset_soft_watermark() noexcept {
+  if (config_.srq == nullptr) return;
+  const DAT_COUNT mark = config_.attr.srq_soft_hw;
+  soft_watermark_ = mark > 0 ? mark : DAT_WATERMARK_INFINITE;
+}
+
 void Ep::arm_watermarks() noexcept {
   if (qp_ != nullptr &&
       (soft_watermark_ != DAT_WATERMARK_INFINITE || hard_watermark_ != DAT_WATERMARK_INFINITE))
@@ -255,7 +262,7 @@ Status Ep::set_watermarks(DAT_COUNT soft, DAT_COUNT hard) {
   if (bad(hard))
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "hard watermark %d, at most %d", hard,
                  most);
-  soft_watermark_ = soft;
+  soft_watermark_ = config_.attr.srq_soft_hw = soft;
   hard_watermark_ = hard;
   if (qp_ != nullptr) qp_->set_watermarks(soft, hard);
   return Status();
@@ -273,7 +280,7 @@ transport::ReceiveCounts Ep::receive_counts() {
 void Ep::Sink::on_soft_watermark() noexcept {
   {
     const ScopedLock lock(ep_.mutex_);
-    ep_.soft_watermark_ = DAT_WATERMARK_INFINITE;
+    ep_.soft_watermark_ = ep_.config_.attr.srq_soft_hw = DAT_WATERMARK_INFINITE;
   }
   ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT);
 }

@@ -222,6 +222,8 @@ class Ep : public ObjectHeader {
   [[nodiscard]] transport::QpInit qp_init(const EpConfig& config, DiscardCq* discard) noexcept;
   // Makes configuration and QP visible to posts.
   void publish() noexcept UDAPL_REQUIRES(mutex_);
+  // Takes the soft watermark of the attributes.
+  void preset_soft_watermark() noexcept UDAPL_REQUIRES(mutex_);
   void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);

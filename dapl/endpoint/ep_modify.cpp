@@ -170,9 +170,8 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
   }
   if (mask == 0) return Status();
   if (const Status status = configure(wanted, retired); !status.ok()) return status;
-  if ((mask & DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW) != 0) {
-    soft_watermark_ =
-        wanted.attr.srq_soft_hw > 0 ? wanted.attr.srq_soft_hw : DAT_WATERMARK_INFINITE;
+  if ((mask & DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW) != 0 && wanted.srq != nullptr) {
+    preset_soft_watermark();
     if (qp_ != nullptr) qp_->set_watermarks(soft_watermark_, hard_watermark_);
   }
   return Status();

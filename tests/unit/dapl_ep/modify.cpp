@@ -190,6 +190,28 @@ BOOST_AUTO_TEST_CASE(no_dtos_and_segments) {
   CHECK_CODE(post_send(fresh.ep, buffer, 1), 0x80030002);
 }
 
+// Also a soft watermark, which existing providers do not read.
+BOOST_AUTO_TEST_CASE(soft_watermark_without_an_srq) {
+  DAT_EP_ATTR attr = attributes();
+  attr.srq_soft_hw = 1;
+  const Side made = Rig::side(attr);
+  param.ep_attr.srq_soft_hw = 1;
+  REQUIRE_OK(modify(DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW));
+  BOOST_CHECK_EQUAL(query().ep_attr.srq_soft_hw, 1);
+  Buffer buffer(ia, pz);
+  for (const DAT_EP_HANDLE ep : {made.ep, side.ep})
+    for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(post_recv(ep, buffer, i));
+  run();
+  BOOST_CHECK(empty(ia.async));
+  // The call has an effect, and the attribute shows it until the mark is exceeded.
+  REQUIRE_OK(ia->ep_set_watermark_func(side.ep, 3, DAT_WATERMARK_INFINITE));
+  BOOST_CHECK_EQUAL(query().ep_attr.srq_soft_hw, 3);
+  REQUIRE_OK(post_recv(side.ep, buffer, 3));
+  run();
+  BOOST_CHECK(!empty(ia.async));
+  BOOST_CHECK_EQUAL(query().ep_attr.srq_soft_hw, DAT_WATERMARK_INFINITE);
+}
+
 BOOST_AUTO_TEST_CASE(communicator) {
   param.comm = {AF_INET, SOCK_DGRAM, 0};
   CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
