@@ -55,12 +55,14 @@ template <HotQp Q>
       });
 }
 
+// Stands for a null remote triplet: a transfer of length 0 needs no remote range.
+inline constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
+
 template <HotQp Q, Guard G, Shape kShape>
 [[nodiscard, gnu::always_inline]] inline Outcome rdma_write(Ep& ep, const Segments& local,
                                                             DAT_DTO_COOKIE cookie,
                                                             const DAT_RMR_TRIPLET* remote,
                                                             DAT_COMPLETION_FLAGS flags) noexcept {
-  static constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
   RequestQueue& queue = ep.requests;
   const typename G::Scope lock(queue.lock);
   if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
@@ -71,7 +73,7 @@ template <HotQp Q, Guard G, Shape kShape>
   if (remote == nullptr) [[unlikely]] {
     if constexpr (kGated<kShape>) return kTryAgain;
     if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
-    remote = &kNoRemoteRange;  // a zero-length write needs no remote range
+    remote = &kNoRemoteRange;
   }
   if (length > queue.max_rdma) [[unlikely]]
     return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
@@ -100,9 +102,12 @@ template <HotQp Q, Guard G, Shape kShape>
     return kTryAgain;
   if (!kOneSegment<kShape> && !local.fit(queue.max_read_segments)) [[unlikely]]
     return bad(DAT_INVALID_ARG2, "bad segment count or list");
-  if (remote == nullptr) [[unlikely]]
-    return bad(DAT_INVALID_ARG5, "no remote triplet");
   const std::uint64_t length = local.total();
+  if (remote == nullptr) [[unlikely]] {
+    if constexpr (kGated<kShape>) return kTryAgain;
+    if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
+    remote = &kNoRemoteRange;
+  }
   if (length > queue.max_rdma) [[unlikely]]
     return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
   if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags & kRdmaFlags);

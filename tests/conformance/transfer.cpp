@@ -384,8 +384,12 @@ BOOST_AUTO_TEST_CASE(dto_rdma_zero_length) {
                                     DAT_COMPLETION_DEFAULT_FLAG));
   REQUIRE_OK(dat_ep_post_rdma_read(pair.active.ep, 0, nullptr, cookie(2), &nothing,
                                    DAT_COMPLETION_DEFAULT_FLAG));
-  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1);
-  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 2);
+  // Programs pass no remote triplet where there is nothing to transfer.
+  REQUIRE_OK(dat_ep_post_rdma_write(pair.active.ep, 0, nullptr, cookie(3), nullptr,
+                                    DAT_COMPLETION_DEFAULT_FLAG));
+  REQUIRE_OK(dat_ep_post_rdma_read(pair.active.ep, 0, nullptr, cookie(4), nullptr,
+                                   DAT_COMPLETION_DEFAULT_FLAG));
+  for (std::uint64_t i = 1; i <= 4; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
 }
 
 BOOST_AUTO_TEST_CASE(dto_send_invalidate_false) {

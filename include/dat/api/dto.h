@@ -127,7 +127,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUN
  * @param[in] local_iov         segments, filled front to back; their total length is what is read
  * @param[in] user_cookie       for the completion event
  * @param[in] remote_iov        where in the peer's memory, with a context that allows remote
- *                              reading; its length is ignored; not kept
+ *                              reading; its length is ignored; null for no data; not kept
  * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  *
  * Events: completion with operation DAT_DTO_RDMA_READ.
@@ -191,7 +191,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_hand
  * @param[in] local_iov         segments; together up to max_rdma_size bytes
  * @param[in] user_cookie       for the completion event
  * @param[in] remote_iov        where in the peer's memory, with a context that allows remote
- *                              writing; its length is ignored; not kept
+ *                              writing; its length is ignored; null for no data; not kept
  * @param[in] completion_flags  SUPPRESS, UNSIGNALLED, BARRIER_FENCE
  *
  * Events: completion with operation DAT_DTO_RDMA_WRITE.
