@@ -57,14 +57,14 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM* comm, DAT_IA_ADDRESS_PT
         !status.ok())
       return status;
     if (comm == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null communicator");
+    if (!is_supported(*comm))
+      UDAPL_REFUSE(DAT_COMM_NOT_SUPPORTED, DAT_NO_SUBTYPE, "communicator {%d, %d, %d}",
+                   comm->domain, comm->type, comm->protocol);
     if (address != nullptr && address->sa_family != comm->domain)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "address family %d, communicator's %d",
                    address->sa_family, comm->domain);
     if (csp == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null pointer for the CSP");
-    if (!is_supported(*comm))
-      UDAPL_REFUSE(DAT_COMM_NOT_SUPPORTED, DAT_NO_SUBTYPE, "communicator {%d, %d, %d}",
-                   comm->domain, comm->type, comm->protocol);
     transport::SocketAddress place;
     if (address != nullptr) place = transport::SocketAddress::from(address);
     const bool anywhere = address == nullptr || is_wildcard(place);

@@ -224,8 +224,8 @@ typedef struct dat_ib_extension_event_data {
  * ia_mask, ia_attr      as in dat_ia_query()
  * prov_mask, prov_attr  as in dat_ia_query()
  *
- * Results: DAT_INVALID_PARAMETER, DAT_PROVIDER_NOT_FOUND; others as dat_ia_openv(). Blocking: as
- * dat_ia_openv(). Threads: safe.
+ * Results: DAT_INVALID_HANDLE (null name), DAT_INVALID_PARAMETER (another null pointer),
+ * DAT_PROVIDER_NOT_FOUND; others as dat_ia_openv(). Blocking: as dat_ia_openv(). Threads: safe.
  */
 #define dat_ib_open_query(name, ia_handle, ia_mask, ia_attr, prov_mask, prov_attr)                 \
   dat_extension_op(DAT_HANDLE_NULL, (DAT_EXTENDED_OP)DAT_IB_OPEN_QUERY_OP, (DAT_NAME_PTR)(name),   \

@@ -84,8 +84,8 @@ typedef int DAT_EXTENDED_OP;
  * @param[in] operation  a value of DAT_IB_OP or DAT_IW_OP
  * @param[in] ...        as the operation requires
  *
- * @retval DAT_INVALID_HANDLE      `handle` is null, and this is not an open operation
- * @retval DAT_INVALID_PARAMETER   open operation: the name is null (DAT_INVALID_ARG1)
+ * @retval DAT_INVALID_HANDLE      `handle` is null; open operation: the name is (DAT_INVALID_ARG3)
+ * @retval DAT_INVALID_PARAMETER   an argument of the operation
  * @retval DAT_PROVIDER_NOT_FOUND  open operation: nothing provides that name
  * @retval DAT_NOT_IMPLEMENTED     no provider with extensions is open, or this one does not know
  *                                 the operation

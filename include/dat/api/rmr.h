@@ -110,8 +110,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rmr_query(DAT_RMR_HANDLE rmr_handle,
  * the bind fails, the connection is broken.
  *
  * @retval DAT_INVALID_HANDLE          `rmr_handle`, `lmr_handle` or `ep_handle`
- * @retval DAT_INVALID_PARAMETER       part not within the region, unknown privilege or flag, null
- *                                     pointer
+ * @retval DAT_INVALID_PARAMETER       part not within the region, unknown privilege, null pointer;
+ *                                     unknown completion flags are ignored
  * @retval DAT_INVALID_STATE           the EP is in another state
  * @retval DAT_PROTECTION_VIOLATION    the zones of RMR, LMR and EP differ
  * @retval DAT_PRIVILEGES_VIOLATION    the LMR lacks the local privilege that the remote one needs

@@ -230,7 +230,7 @@ typedef enum dat_csp_param_mask {
  *                                     (DAT_INVALID_HANDLE_EVD_CR)
  * @retval DAT_INVALID_PARAMETER       address not usable, null pointer
  * @retval DAT_PORT_IN_USE             something listens there
- * @retval DAT_COMM_NOT_SUPPORTED      the provider does not support this protocol
+ * @retval DAT_COMM_NOT_SUPPORTED      the provider does not support this protocol with any address
  * @retval DAT_MODEL_NOT_SUPPORTED     the provider has no CSPs
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *

@@ -237,6 +237,8 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
   CHECK_CODE(create(&comm, place.get(), cr_evd, nullptr), 0x80060029);
   DAT_COMM datagrams{AF_INET, SOCK_DGRAM, 0};
   CHECK_CODE(create(&datagrams, place.get(), cr_evd, &made), dat_error(DAT_COMM_NOT_SUPPORTED));
+  DAT_COMM local{AF_UNIX, SOCK_STREAM, 0};  // whatever the address
+  CHECK_CODE(create(&local, place.get(), cr_evd, &made), dat_error(DAT_COMM_NOT_SUPPORTED));
   DAT_COMM six{AF_INET6, SOCK_STREAM, 0};
   CHECK_CODE(create(&six, place.get(), cr_evd, &made), 0x80060027);
   REQUIRE_OK(create(&comm, place.get(), cr_evd, &made));
