@@ -21,7 +21,7 @@ namespace {
 // Generous: memory or the process's descriptor limit is exhausted first.
 constexpr int kMaxObjects = 65536;
 constexpr int kMaxMemoryObjects = 1 << 19;  // registrations, and as many windows
-constexpr int kMaxWork = 32768;             // per queue
+constexpr int kMaxWork = 65536;             // per queue
 constexpr int kMaxReads = 128;              // per QP and direction, as kernel siw
 constexpr int kMaxSegments = 32;            // each needs one of the 1024 iovecs of a sendmsg
 constexpr int kMaxEvents = 1 << 20;
