@@ -16,7 +16,7 @@ bool watch(Handler in_child) noexcept;
 [[nodiscard]] unsigned generation() noexcept;
 
 // Whether a related process may share descriptors with this one; then closing one does not end its
-// connection.
+// connection. One that was forked a moment ago still does (unshared_fd.h).
 [[nodiscard]] bool descriptors_may_be_shared() noexcept;
 
 }  // namespace udapl::forks

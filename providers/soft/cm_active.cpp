@@ -26,9 +26,10 @@ constexpr int kRetries = 4;
 constexpr auto kFirstRetry = std::chrono::milliseconds(5);
 
 // Returns a socket that will connect from the host address `local`.
-Fd make_socket(const transport::SocketAddress& local) noexcept {
-  Fd fd =
-      Fd::made(::socket(local.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+UnsharedFd make_socket(const transport::SocketAddress& local) noexcept {
+  UnsharedFd fd = UnsharedFd::made([&] {
+    return ::socket(local.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+  });
   if (!fd.valid()) return fd;
   const int on = 1;
   // Lets connect() choose the local port: it has more ports to choose from than bind(), and does
@@ -47,7 +48,7 @@ Fd make_socket(const transport::SocketAddress& local) noexcept {
 
 // Returns 0 if the socket is connected or will report the outcome later. bind() has shown that the
 // local address exists, so EADDRNOTAVAIL from connect() means that no port is free.
-int begin_connect(const Fd& fd, const transport::SocketAddress& to) noexcept {
+int begin_connect(const UnsharedFd& fd, const transport::SocketAddress& to) noexcept {
   if (::connect(fd.get(), to.get(), to.size()) == 0 || errno == EINPROGRESS) return 0;
   return errno == EADDRNOTAVAIL ? EADDRINUSE : errno;
 }
@@ -115,7 +116,7 @@ Status ActiveHandshake::begin_attempt() noexcept {
   endpoints_.remote = remote_;
   endpoints_.remote_port = remote_.port();
   endpoints_.local = local_;
-  Fd fd = make_socket(local_);
+  UnsharedFd fd = make_socket(local_);
   int error = fd.valid() ? 0 : errno;
   if (error == 0) {
     error = begin_connect(fd, remote_);

@@ -51,7 +51,7 @@ TcpListener::~TcpListener() {
   }
   reactor_.unwatch(socket_.get(), *this);
   reactor_.quiesce(*this);
-  // A forked child keeps the socket open.
+  // A new child may still keep the socket open.
   if (forks::descriptors_may_be_shared()) ::shutdown(socket_.get(), SHUT_RD);
   socket_.reset();
   while (true) {
@@ -72,8 +72,9 @@ Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qua
   place.set_port(transport::port_of(conn_qual));
   const int on = 1;
   int error = 0;
-  socket_ =
-      Fd::made(::socket(place.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  socket_ = UnsharedFd::made([&] {
+    return ::socket(place.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+  });
   if (socket_.valid()) {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (place.family() == AF_INET6)
@@ -123,8 +124,9 @@ bool TcpListener::accept_one() noexcept {
   if (!make_room()) return false;
   transport::Endpoints endpoints;
   socklen_t size = sizeof endpoints.remote.storage;
-  Fd fd = Fd::made(
-      ::accept4(socket_.get(), endpoints.remote.get(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  UnsharedFd fd = UnsharedFd::made([&] {
+    return ::accept4(socket_.get(), endpoints.remote.get(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  });
   if (fd.valid()) {
     begin(std::move(fd), endpoints);
     return true;
@@ -136,7 +138,7 @@ bool TcpListener::accept_one() noexcept {
 }
 
 // Connections that do not become a HalfOpen are closed.
-void TcpListener::begin(Fd socket, const transport::Endpoints& endpoints) noexcept {
+void TcpListener::begin(UnsharedFd socket, const transport::Endpoints& endpoints) noexcept {
   std::unique_ptr<TcpStream> stream(new (std::nothrow)
                                         TcpStream(reactor_, std::move(socket), endpoints));
   if (stream == nullptr) return;

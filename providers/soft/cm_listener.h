@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/annotations.h"
-#include "common/fd.h"
 #include "common/mutex.h"
+#include "common/unshared_fd.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
 #include "providers/connecting/listening.h"
@@ -59,7 +59,8 @@ class TcpListener final : public transport::Listener, private Handler {
   void open_box() noexcept;
   void on_ready(std::uint32_t events) noexcept override;
   bool accept_one() noexcept;
-  void begin(Fd socket, const transport::Endpoints& endpoints) noexcept UDAPL_EXCLUDES(lock_);
+  void begin(UnsharedFd socket, const transport::Endpoints& endpoints) noexcept
+      UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool make_room() noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] HalfOpen* oldest_of_largest_network() noexcept UDAPL_REQUIRES(lock_);
   void on_lack_of_descriptors(int error) noexcept UDAPL_EXCLUDES(lock_);
@@ -70,7 +71,7 @@ class TcpListener final : public transport::Listener, private Handler {
   Reactor& reactor_;
   const Settings settings_;
   AccessViolations& violations_;
-  Fd socket_;                         // unchanged after start()
+  UnsharedFd socket_;                 // unchanged after start()
   transport::SocketAddress address_;  // unchanged after start()
   DAT_CONN_QUAL conn_qual_ = 0;       // unchanged after start()
   shm::OfferBox offers_;              // after start(), used by the driving thread only

@@ -69,7 +69,7 @@ RingStream::~RingStream() {
   recall();
   // Like a socket that is closed before everything was read.
   if (!finished_) finish(has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
-  ::shutdown(rings_.bell(), SHUT_RDWR);  // a forked child may hold it open
+  ::shutdown(rings_.bell(), SHUT_RDWR);  // a new child may still hold it open
   end_grants();
 }
 

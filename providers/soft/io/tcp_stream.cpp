@@ -52,7 +52,8 @@ IoResult receive_flags(int fd, std::span<std::byte> room, int flags) noexcept {
 
 }  // namespace
 
-TcpStream::TcpStream(Reactor& reactor, Fd socket, const transport::Endpoints& endpoints) noexcept
+TcpStream::TcpStream(Reactor& reactor, UnsharedFd socket,
+                     const transport::Endpoints& endpoints) noexcept
     : reactor_(reactor), socket_(std::move(socket)), endpoints_(endpoints) {
   set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -70,8 +71,8 @@ TcpStream::~TcpStream() {
   if (forks::descriptors_may_be_shared()) end_without_close();
 }
 
-// A forked child keeps the socket open when we close it, so the peer must be notified explicitly
-// with the FIN or RST that close() would send.
+// A child that has just been forked may still keep the socket open when we close it. So the peer is
+// notified explicitly, with the FIN or RST that close() would send.
 void TcpStream::end_without_close() noexcept {
   int unread = 0;
   if (!aborts_ && (::ioctl(fd(), FIONREAD, &unread) != 0 || unread == 0)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "common/fd.h"
+#include "common/unshared_fd.h"
 #include "providers/soft/io/byte_stream.h"
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace udapl::soft {
 class TcpStream final : public ByteStream {
  public:
   // Takes ownership of the socket and sets its options; `endpoints` as far as known.
-  TcpStream(Reactor& reactor, Fd socket, const transport::Endpoints& endpoints) noexcept;
+  TcpStream(Reactor& reactor, UnsharedFd socket, const transport::Endpoints& endpoints) noexcept;
   ~TcpStream() override;
 
   // If the peer does not acknowledge sent bytes for this long, the connection is lost; 0: TCP's
@@ -64,7 +64,7 @@ class TcpStream final : public ByteStream {
   void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
 
   Reactor& reactor_;
-  Fd socket_;
+  UnsharedFd socket_;
   transport::Endpoints endpoints_;
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;

@@ -54,8 +54,9 @@ Name name_of(const sockaddr& listener) noexcept {
   return name;
 }
 
-Fd make_socket() noexcept {
-  return Fd::made(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+UnsharedFd make_socket() noexcept {
+  return UnsharedFd::made(
+      [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
 }
 
 // Whether this is an address of this host. Any local process may have bound the abstract name, even
@@ -113,7 +114,7 @@ bool looks_like_token(std::span<const std::byte> bytes) noexcept {
 
 std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noexcept {
   const Name name = name_of(listener);
-  Fd socket = make_socket();
+  UnsharedFd socket = make_socket();
   if (!socket.valid() || ::connect(socket.get(), name.get(), name.size) != 0) {
     why = "no listener there accepts offers of shared memory";
     return std::nullopt;
@@ -158,7 +159,7 @@ bool OfferBox::open(const sockaddr& listener) noexcept {
   return false;
 }
 
-// A forked child may keep the socket open, hence shutdown().
+// A new child may still keep the socket open, hence shutdown().
 void OfferBox::close() noexcept {
   if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
   socket_.reset();
@@ -214,7 +215,8 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
 
 // Accepts the next waiting offer and appends it to pending_. Returns false if there is none.
 bool OfferBox::accept_one(std::size_t& place) noexcept {
-  Fd socket = Fd::made(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  UnsharedFd socket = UnsharedFd::made(
+      [this] { return ::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
   if (!socket.valid()) return false;
   if (pending_.size() == kMost) {
     pending_.erase(pending_.begin());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/fd.h"
+#include "common/unshared_fd.h"
 #include "providers/soft/shm/rings.h"
 
 #include <array>
@@ -48,7 +49,7 @@ class OfferBox {
 
  private:
   struct PendingOffer {
-    Fd socket;
+    UnsharedFd socket;
     Fd memory;  // once the message has arrived
     Token token;
   };
@@ -60,7 +61,7 @@ class OfferBox {
   bool accept_one(std::size_t& place) noexcept;
   [[nodiscard]] Rings take_from(std::size_t place) noexcept;
 
-  Fd socket_;
+  UnsharedFd socket_;
   std::vector<PendingOffer> pending_;  // oldest first; capacity is reserved
 };
 

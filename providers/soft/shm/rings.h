@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "common/fd.h"
+#include "common/unshared_fd.h"
 #include "providers/soft/shm/byte_ring.h"
 #include "providers/soft/shm/grants.h"
 #include "providers/soft/shm/loans.h"
@@ -46,7 +46,7 @@ class Rings {
  public:
   Rings() noexcept = default;
   // `region`: Layout::kSize bytes, in which the maker has marked both readers as asleep.
-  Rings(Fd bell, Region region, bool maker) noexcept
+  Rings(UnsharedFd bell, Region region, bool maker) noexcept
       : bell_(std::move(bell)), region_(std::move(region)), maker_(maker) {
     region_.close_fd();
   }
@@ -103,7 +103,7 @@ class Rings {
                                     Layout::kRingSize)};
   }
 
-  Fd bell_;
+  UnsharedFd bell_;
   Region region_;
   bool maker_ = false;
 };
