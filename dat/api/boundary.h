@@ -10,6 +10,7 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "dat/api/forward.h"
+#include "dat/api/instance.h"
 
 namespace udapl::dat {
 
@@ -23,6 +24,7 @@ struct ResourcesExhausted {};
 template <class Body>
 DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
   const NotCancelled scope;
+  ensure_tracing();
   try {
     if (!trace::enabled(trace::kCalls)) [[likely]]
       return body();

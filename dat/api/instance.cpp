@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include <dlfcn.h>
@@ -39,8 +41,6 @@ void load_probes() {
 }
 
 Registry* make_registry() {
-  trace::init("dat", "DAT_TRACE_LEVEL");
-  load_probes();
   ConfFile configuration = read_configuration();
   if (configuration.resources_exhausted) {
     const ConfAttempt& failed = configuration.attempts.back();
@@ -58,6 +58,20 @@ Registry* make_registry() {
 
 constinit Immortal<IaTable> process_ia_table;
 constinit Immortal<KnownTables> process_known_tables;
+constinit std::atomic<bool> tracing_started{false};
+
+void start_tracing() noexcept {
+  static std::once_flag once;
+  try {
+    std::call_once(once, [] {
+      trace::init("dat", "DAT_TRACE_LEVEL");
+      load_probes();
+      tracing_started.store(true, std::memory_order_release);
+    });
+  } catch (const std::exception&) {
+    // Cannot happen with POSIX threads; the levels remain unchanged.
+  }
+}
 
 Registry* registry() {
   static Registry* const instance = make_registry();
@@ -86,6 +100,7 @@ DAT_RETURN trace_return(const char* function, DAT_HANDLE handle, DAT_RETURN code
 
 DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle, DAT_RETURN_SUBTYPE subtype,
                          trace::Level level) noexcept {
+  ensure_tracing();  // a program's first call may be one with a bad handle
   const DAT_RETURN code = dat_error(DAT_INVALID_HANDLE, subtype);
   if (trace::enabled(level))
     trace::write_error(level, code, function, "%p is not a handle", handle);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <atomic>
+
 #include "dat/ia_table.h"
 #include "dat/known_tables.h"
 #include "dat/registry.h"
@@ -24,6 +26,19 @@ extern constinit Immortal<IaTable> process_ia_table;
 
 extern constinit Immortal<KnownTables> process_known_tables;
 [[nodiscard]] inline KnownTables& known_tables() noexcept { return process_known_tables.object; }
+
+// Whether the trace variables have been read.
+extern constinit std::atomic<bool> tracing_started;
+// Reads the trace variables and loads the LTTng probes. Thread safe; only the first call has an
+// effect.
+[[gnu::cold, gnu::noinline]] void start_tracing() noexcept;
+
+// What every API function does first that may be a program's first: so the first call is traced
+// as well, and variables that a program sets before that call count.
+[[gnu::always_inline]] inline void ensure_tracing() noexcept {
+  if (!tracing_started.load(std::memory_order_acquire)) [[unlikely]]
+    start_tracing();
+}
 
 // The first call creates the registry and reads dat.conf. Returns null once the destructors of this
 // library have run. Thread safe.

@@ -132,4 +132,29 @@ BOOST_AUTO_TEST_CASE(trace_level_three_reports_every_refusal) {
   });
 }
 
+// The variables are read in the first call, so those that a program sets itself count.
+BOOST_AUTO_TEST_CASE(the_first_call_is_traced) {
+  conf(entry("ia", stub("good")));
+  run([] {
+    ::setenv("DAT_TRACE_LEVEL", "5", 1);
+    const StderrCapture captured;
+    DAT_IA_HANDLE ia = nullptr;
+    BOOST_TEST(open_ia("ia", &ia) == 0U);
+    const std::string text = captured.text();
+    BOOST_TEST_INFO(text);
+    BOOST_TEST(contains(text, " dat_ia_openv: called\n"));
+    BOOST_TEST(contains(text, " dat_ia_openv: returns DAT_SUCCESS"));
+    BOOST_TEST(close_ia(ia) == 0U);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_first_call_with_a_bad_handle_is_traced) {
+  run([] {
+    ::setenv("DAT_TRACE_LEVEL", "3", 1);
+    const StderrCapture captured;
+    dat_ep_free(nullptr);
+    BOOST_TEST(contains(captured.text(), "dat_ep_free"));
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
