@@ -220,7 +220,7 @@ class Datperf(unittest.TestCase):
     def server(self, port):
         """A server for two clients; killed at the end of the test in any case."""
         with subprocess.Popen([PROGRAM, "server", "--port", port, "--clients", "2"], stdout=subprocess.PIPE,
-                              text=True, env=self.environment) as process:
+                              stderr=subprocess.PIPE, text=True, env=self.environment) as process:
             try:
                 yield process
             finally:
@@ -239,12 +239,13 @@ class Datperf(unittest.TestCase):
         port = str(free_port())
         with self.server(port) as server:
             server.stdout.readline()
-            with subprocess.Popen([PROGRAM, "client", "--port", port, "--sizes", "64", "--seconds", "60", "127.0.0.1"],
-                                  stdout=subprocess.PIPE, env=self.environment) as client:
-                time.sleep(0.5)  # the client may be anywhere by then
+            with subprocess.Popen([PROGRAM, "client", "--port", port, "--sizes", "64", "--seconds", "0.1", "127.0.0.1"],
+                                  stdout=subprocess.PIPE, text=True, env=self.environment) as client:
+                client.stdout.readline()  # a first row: it is connected
                 client.kill()
             self.good("client", "--port", port, *SHORT, "--sizes", "64", "127.0.0.1")
-            self.assertEqual(server.wait(TIMEOUT_S), 0)
+            self.assertEqual(server.wait(TIMEOUT_S), 1)
+            self.assertRegex(server.stderr.read(), r"datperf: soft: a client ended before it had finished \(DAT_CONNECTION_EVENT_\w+\)\n")
 
     def test_what_goes_wrong_is_said(self):
         port = str(free_port())

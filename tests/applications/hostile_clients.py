@@ -25,8 +25,8 @@ MPA_REQUEST = b"MPA ID Req Frame"
 CRC = 0x40
 DATTX_HELLO = struct.pack(">8I", 0x64747831, 2, 4096, 0, 0, 0, 0, 0)
 # One of two connections of a group whose other connection never arrives, and one that requests too much.
-DATPERF_HELLO = struct.pack(">12I", 0x64707231, 2 << 24, 4096, 16, 2, 7, 7, 0, 0, 0, 0, 0)
-DATPERF_GREEDY = struct.pack(">12I", 0x64707231, 2 << 24, 64 << 20, 1024, 256, 8, 8, 0, 0, 0, 0, 0)
+DATPERF_HELLO = struct.pack(">12I", 0x64707232, 2 << 24, 4096, 16, 2, 7, 7, 0, 0, 0, 0, 0)
+DATPERF_GREEDY = struct.pack(">12I", 0x64707232, 2 << 24, 64 << 20, 1024, 256, 8, 8, 0, 0, 0, 0, 0)
 DATPERF_PLACES = 256
 HELLOS = {"dattx": [DATTX_HELLO], "datperf": [DATPERF_HELLO, DATPERF_GREEDY]}
 

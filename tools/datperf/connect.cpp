@@ -81,13 +81,19 @@ void part(const dat::Endpoint& endpoint, const dat::Queue& queue, std::chrono::s
 }
 
 Session::Session(const Device& device, const Target& target)
-    : zone_(device.adapter),
+    : patience_(target.patience),
+      zone_(device.adapter),
       queue_(device.adapter, DAT_EVD_CONNECTION_FLAG | DAT_EVD_DTO_FLAG, 8),
       endpoint_(device.adapter, zone_, queue_, queue_, queue_) {
   request(endpoint_, target, Hello{});
   const dat::Established answer = established_of(queue_.wait(target.patience), target);
   if (!invitation_of(answer.private_data))
     throw Trouble(fmt::format("{}: not a datperf server of this version", place(target)));
+}
+
+void Session::finish() const {
+  endpoint_.post_send(dat::Segments());
+  part(endpoint_, queue_, patience_);
 }
 
 }  // namespace datperf

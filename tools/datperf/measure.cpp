@@ -149,6 +149,7 @@ void measure_all(const Plan& plan, const Sink& sink) {
       add("sockets", [&] { return make_socket_runner(sockets, what); });
     sink(what, rows);
   }
+  for (const Column& column : columns) column.session.finish();
 }
 
 }  // namespace datperf

@@ -71,8 +71,11 @@ struct Target {
 class Session {
  public:
   Session(const Device& device, const Target& target);
+  /** Tells the server that the client has finished. Without it the server counts it as lost. */
+  void finish() const;
 
  private:
+  std::chrono::seconds patience_;
   dat::Zone zone_;
   dat::Queue queue_;
   dat::Endpoint endpoint_;

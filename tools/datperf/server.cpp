@@ -23,7 +23,7 @@ class IaServer {
         patience_(plan.timeout_s),
         device_(ia),
         zone_(device_.adapter),
-        transfers_(device_.adapter, DAT_EVD_DTO_FLAG, 64),
+        transfers_(device_.adapter, DAT_EVD_DTO_FLAG, static_cast<DAT_COUNT>(limits.bare) + 64),
         events_(device_.adapter, DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG, 2048),
         listener_(device_.adapter, port, events_) {}
 
@@ -35,7 +35,8 @@ class IaServer {
   void admit(const dat::Arrival& arrival);
   void admit_bare(dat::Request request, bool session);
   void admit_member(dat::Request request, const Hello& hello);
-  void ended(DAT_EP_HANDLE endpoint);
+  void ended(const dat::Ended& end);
+  void take_farewells();
   void reap();
   std::optional<dat::Event> next_event();
   void complain(const std::string& what) {
@@ -46,6 +47,7 @@ class IaServer {
   struct Bare {
     dat::Endpoint endpoint;
     bool session;
+    bool finished = false;  // the client has said so
   };
 
   std::string name_;
@@ -66,10 +68,9 @@ void IaServer::run(std::uint32_t clients) {
   while (clients == 0 || served_ < clients) {
     const std::optional<dat::Event> event = next_event();
     if (event)
-      std::visit(
-          dat::Handlers{[this](const dat::Arrival& arrival) { admit(arrival); },
-                        [this](const dat::Ended& end) { ended(end.endpoint); }, [](const auto&) {}},
-          *event);
+      std::visit(dat::Handlers{[this](const dat::Arrival& arrival) { admit(arrival); },
+                               [this](const dat::Ended& end) { ended(end); }, [](const auto&) {}},
+                 *event);
     reap();
   }
 }
@@ -104,6 +105,7 @@ void IaServer::admit_bare(dat::Request request, bool session) {
   if (bare_.size() >= limits_.bare) throw Trouble("refused a connection: there are too many");
   const DAT_EP_ATTR attributes = endpoint_attributes(device_, 64, 1, 1);
   dat::Endpoint endpoint(device_.adapter, zone_, transfers_, transfers_, events_, &attributes);
+  if (session) endpoint.post_recv(dat::Segments());
   request.accept(endpoint, encode(Invitation{}));
   const DAT_EP_HANDLE handle = endpoint.handle();
   bare_.emplace(handle, Bare{std::move(endpoint), session});
@@ -122,10 +124,25 @@ void IaServer::admit_member(dat::Request request, const Hello& hello) {
   groups_.emplace_back(device_, hello, patience_).accept(std::move(request), hello);
 }
 
-void IaServer::ended(DAT_EP_HANDLE endpoint) {
-  const auto found = bare_.find(endpoint);
+void IaServer::take_farewells() {
+  DAT_EVENT event;
+  while (transfers_.poll(event)) {
+    const dat::Completion done = dat::completion_of(event);
+    const auto found = bare_.find(done.endpoint);
+    if (found != bare_.end() && done.good()) found->second.finished = true;
+  }
+}
+
+// The end of a killed client's connection may look like a disconnect: the kernel closes its socket.
+void IaServer::ended(const dat::Ended& end) {
+  const auto found = bare_.find(end.endpoint);
   if (found == bare_.end()) return;
-  if (found->second.session) ++served_;
+  if (found->second.session) {
+    take_farewells();
+    ++served_;
+    if (!found->second.finished)
+      complain(fmt::format("a client ended before it had finished ({})", end.name()));
+  }
   bare_.erase(found);
 }
 

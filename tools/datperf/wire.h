@@ -12,12 +12,12 @@
 
 namespace datperf {
 
-inline constexpr std::uint32_t kMagic = 0x64707231;  // "dpr1": protocol version 1
+inline constexpr std::uint32_t kMagic = 0x64707232;  // "dpr2": protocol version 2
 inline constexpr std::size_t kWords = 12;
 using WireBytes = std::array<std::byte, kWords * 4>;
 
 enum class Role : std::uint8_t {
-  kSession,  // represents a client as long as it runs; carries no data
+  kSession,  // represents a client as long as it runs; an empty message says that all went well
   kProbe,    // only its set-up is measured; carries no data
   kMember,   // belongs to a group
 };
