@@ -196,6 +196,8 @@ def script_file(bench):
         bench.run("-f", path, expect=[r"PZs created: 3"])
     finally:
         os.remove(path)
+    for bad, why in (("/", "Is a directory"), ("/nonexistent/script", "No such file or directory")):
+        bench.run("-f", bad, status=2, expect=[rf"dapltest: cannot read '{bad}': {why}\n"])
 
 
 def without_adapters(bench):

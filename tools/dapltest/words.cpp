@@ -4,8 +4,10 @@
 #include "../program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -46,11 +48,9 @@ bool read_script(std::vector<std::string>& arguments) {
   if (arguments.size() != 2 || arguments[0] != "-f") {
     return true;
   }
-  std::ifstream file(arguments[1]);
-  if (!file) {
-    tools::print(stderr, "dapltest: cannot read '{}'\n", arguments[1]);
-    return false;
-  }
+  const std::string name = arguments[1];
+  errno = 0;
+  std::ifstream file(name);
   arguments.clear();
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line.substr(0, line.find('#')));
@@ -60,7 +60,13 @@ bool read_script(std::vector<std::string>& arguments) {
       }
     }
   }
-  return true;
+  // A folder can be opened, but not read.
+  if (file.eof() && !file.bad()) {
+    return true;
+  }
+  tools::print(stderr, "dapltest: cannot read '{}': {}\n", name,
+               std::strerror(errno != 0 ? errno : EIO));
+  return false;
 }
 
 }  // namespace dapltest
