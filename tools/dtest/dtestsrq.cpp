@@ -120,7 +120,7 @@ class Messages {
       for (const DAT_EP_HANDLE ep : eps_)
         must(dat_ep_disconnect(ep, DAT_CLOSE_GRACEFUL_FLAG), "disconnecting");
     }
-    for (std::uint32_t i = 0; i < options_.connections; ++i)
+    for (std::uint32_t i = ends_seen_; i < options_.connections; ++i)
       static_cast<void>(
           events_.expect(connect_evd_, DAT_CONNECTION_EVENT_DISCONNECTED, "disconnecting"));
     for (const DAT_EP_HANDLE ep : eps_) must(dat_ep_free(ep), "freeing an endpoint");
@@ -218,8 +218,29 @@ class Messages {
     }
   }
 
+  // Waits for a completion. The receives of a shared queue outlive their connections, so nothing
+  // would complete if the peer has gone: the events of connections are looked at as well.
+  DAT_EVENT completion(DAT_EVD_HANDLE evd, std::string_view what) const {
+    constexpr std::chrono::milliseconds kStep{100};
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    while (Clock::now() < deadline) {
+      std::optional<DAT_EVENT> event = events_.next(evd, kStep);
+      if (!event) {
+        DAT_EVENT end{};
+        if (dat_evd_dequeue(connect_evd_, &end) != DAT_SUCCESS) continue;
+        event = events_.next(evd, std::chrono::microseconds(0));
+        if (!event)
+          fail(fmt::format("{}: the connection has ended: {}", what,
+                           tools::event_name(end.event_number)));
+        ++ends_seen_;
+      }
+      return *event;
+    }
+    fail(fmt::format("{}: timed out", what));
+  }
+
   DAT_DTO_COMPLETION_EVENT_DATA done(DAT_EVD_HANDLE evd, std::string_view what) const {
-    const DAT_EVENT event = events_.expect(evd, DAT_DTO_COMPLETION_EVENT, what);
+    const DAT_EVENT event = completion(evd, what);
     const DAT_DTO_COMPLETION_EVENT_DATA& data = event.event_data.dto_completion_event_data;
     if (data.status != DAT_DTO_SUCCESS)
       fail(fmt::format("{}: {}", what, tools::status_name(data.status)));
@@ -231,6 +252,7 @@ class Messages {
   Events events_;
   std::vector<DAT_EP_HANDLE> eps_;
   std::vector<std::uint32_t> received_counts_;  // messages of each connection
+  mutable std::uint32_t ends_seen_ = 0;         // events that completion() took
   Memory inbox_;
   Memory outbox_;
   DAT_SRQ_HANDLE srq_ = DAT_HANDLE_NULL;
