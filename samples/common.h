@@ -155,9 +155,13 @@ static inline void accept_client(struct connection* c, DAT_CONN_QUAL port, void*
 /* Client: connects to the server. Returns the server's private data. */
 static inline DAT_CONNECTION_EVENT_DATA connect_to(struct connection* c, const char* host,
                                                    DAT_CONN_QUAL port) {
-  const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-  struct addrinfo* found;
-  const int error = getaddrinfo(host, NULL, &hints, &found);
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+  DAT_IA_ATTR attributes;
+  int error;
+  /* An adapter reaches addresses of its own family: IPv4 or IPv6. */
+  CHECK(dat_ia_query(c->ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attributes, 0, NULL));
+  hints.ai_family = attributes.ia_address_ptr->sa_family;
+  error = getaddrinfo(host, NULL, &hints, &found);
   if (error != 0) {
     fprintf(stderr, "%s: %s\n", host, gai_strerror(error));
     exit(1);

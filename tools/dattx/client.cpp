@@ -338,6 +338,7 @@ int run(const Settings& settings, const Plan& plan) {
                settings.poll ? "polling" : "sleeping");
   tools::print("{:<16} {:>9} {:>7} {:>12} {:>10}  {}\n", "operation", "bytes", "count",
                "latency us", "MB/s", "verified");
+  tools::flush();
   bool all_verified = true;
   Client client(connection, plan);
   for (const Operation operation : plan.operations) {

@@ -3,6 +3,7 @@
 #include "../names.h"
 #include "../program.h"
 
+#include <dat/dat_diagnosis_extensions.h>
 #include <fmt/core.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,10 +18,9 @@ bool ok(DAT_RETURN status, std::string_view what) {
   if (status == DAT_SUCCESS) {
     return true;
   }
-  const char* major = "unknown error";
-  const char* minor = "";
-  dat_strerror(status, &major, &minor);
-  tools::print(stderr, "dattx: {}: {} {} ({:#010x})\n", what, major, minor, status);
+  const char* cause = "";
+  dat_last_cause(status, &cause);
+  tools::print(stderr, "dattx: {}: {}\n", what, cause);
   return false;
 }
 
@@ -170,8 +170,10 @@ bool Connection::create_endpoint() {
 }
 
 bool Connection::connect(const std::string& host, const Hello& hello) {
+  // An adapter reaches addresses of its own family.
+  const int family = adapter_.attributes().ia_address_ptr->sa_family;
   addrinfo hints{};
-  hints.ai_family = AF_INET;
+  hints.ai_family = family == AF_INET || family == AF_INET6 ? family : AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
@@ -238,6 +240,15 @@ bool Connection::wait_established() {
     invitation_ = Invitation::decode(*words);
   }
   return true;
+}
+
+bool Connection::was_disconnected() {
+  const auto event = adapter_.next_event(connect_evd_.get(), "the end of the connection");
+  if (event && event->event_number != DAT_CONNECTION_EVENT_DISCONNECTED) {
+    tools::print(stderr, "dattx: the connection broke ({})\n",
+                 tools::event_name(event->event_number));
+  }
+  return event && event->event_number == DAT_CONNECTION_EVENT_DISCONNECTED;
 }
 
 bool Connection::disconnect() {

@@ -65,6 +65,9 @@ class Connection {
   [[nodiscard]] bool accept(DAT_CR_HANDLE cr);
   // Ends the connection and waits until it has ended.
   [[nodiscard]] bool disconnect();
+  // Waits for the end of the connection. Returns whether the peer has disconnected; reports another
+  // end on stderr.
+  [[nodiscard]] bool was_disconnected();
 
   // Waits for the next message. Returns nullopt if the peer has disconnected (closed() is true) or
   // on failure.

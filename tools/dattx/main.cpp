@@ -43,7 +43,10 @@ const std::map<std::string, Operation>& operations() {
 }
 
 void add_client_options(CLI::App& client, dattx::Plan& plan, std::vector<std::string>& chosen) {
-  client.add_option("host", plan.host, "Name or IPv4 address of the server")->required();
+  client
+      .add_option("host", plan.host,
+                  "Name or address of the server, of the family of the adapter's address")
+      ->required();
   // Each option takes one word only: a second one could be meant as the host.
   client.add_option("--operations", chosen, "Some of sr,rw,rr,pp (all)")
       ->delimiter(',')

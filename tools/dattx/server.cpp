@@ -35,7 +35,13 @@ class Session {
         return false;
       }
     }
-    return connection_.closed() && data_left_ == 0;
+    if (!connection_.closed() || !connection_.was_disconnected()) {
+      return false;
+    }
+    if (data_left_ > 0) {
+      tools::print(stderr, "dattx: the client disconnected with {} messages to come\n", data_left_);
+    }
+    return data_left_ == 0;
   }
 
  private:
@@ -112,7 +118,10 @@ bool serve_one(const Adapter& adapter, DAT_CR_HANDLE cr) {
   const Hello hello = words ? Hello::decode(*words) : Hello{};
   Connection connection(adapter);
   if (!acceptable(hello) || !connection.create(hello)) {
-    tools::print(stderr, "dattx: client refused\n");
+    if (!acceptable(hello)) {
+      tools::print(stderr, "dattx: the client {}\n",
+                   words ? "requests too much" : "is no dattx of this version");
+    }
     static_cast<void>(ok(dat_cr_reject(cr, 0, nullptr), "refusing a client"));
     return false;
   }
@@ -143,7 +152,11 @@ int serve(const Settings& settings, std::uint32_t clients) {
     }
     const bool good = serve_one(adapter, event->event_data.cr_arrival_event_data.cr_handle);
     all_good = all_good && good;
-    tools::print("dattx: client {} {}\n", served + 1, good ? "done" : "failed");
+    if (good) {
+      tools::print("dattx: client {} done\n", served + 1);
+    } else {
+      tools::print(stderr, "dattx: client {} failed\n", served + 1);
+    }
     tools::flush();
   }
   return all_good ? 0 : 1;
