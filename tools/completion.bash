@@ -3,14 +3,37 @@
 # Completion for bash: options and commands are taken from the program's --help, names of adapters
 # from dat.conf; everything else completes to files.
 
-_udapl_adapters() {
+# The dat.conf that the registry reads: DAT_OVERRIDE alone, or the first one that can be read.
+_udapl_conf() {
   local file
-  for file in "${DAT_OVERRIDE-}" /etc/dat.conf /etc/rdma/dat.conf; do
+  if [ -n "${DAT_OVERRIDE-}" ]; then
+    printf '%s' "$DAT_OVERRIDE"
+    return
+  fi
+  for file in '@UDAPL_SYSCONFDIR@/dat.conf' /etc/dat.conf /etc/rdma/dat.conf; do
     [ -r "$file" ] || continue
-    # The first field of each entry, without its quotes; names that contain blanks are omitted.
-    sed -n -E 's/^[[:blank:]]*"?([^"#[:blank:]]+)"?[[:blank:]].*/\1/p' "$file"
+    printf '%s' "$file"
     return
   done
+}
+
+_udapl_adapters() {
+  local file
+  file=$(_udapl_conf)
+  # Only a file: a pipe without a writer would make the shell wait.
+  [ -f "$file" ] && [ -r "$file" ] || return 0
+  # The first field of each entry, without its quotes; names that contain blanks are omitted.
+  sed -n -E 's/^[[:blank:]]*"?([^"#[:blank:]]+)"?[[:blank:]].*/\1/p' "$file"
+}
+
+# Offers the lines of $1 that begin with the word $2. Not with compgen -W, which expands its words: a
+# name in dat.conf could contain a command. Readline quotes what it inserts (complete -o filenames).
+_udapl_offer() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    [[ -n $line && $line == "$2"* ]] && COMPREPLY+=("$line")
+  done <<<"$1"
 }
 
 _udapl() {
@@ -18,7 +41,7 @@ _udapl() {
   COMPREPLY=()
   case $before in
     --ia | -D | -P | --device)
-      mapfile -t COMPREPLY < <(compgen -W "$(_udapl_adapters)" -- "$word")
+      _udapl_offer "$(_udapl_adapters)" "$word"
       return
       ;;
   esac
@@ -37,7 +60,7 @@ _udapl() {
       [ "$command" != list ] || words=$(_udapl_adapters)
       ;;
   esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  _udapl_offer "$words" "$word"
   [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- "$word")
 }
 
