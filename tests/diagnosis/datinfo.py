@@ -9,6 +9,8 @@ import json
 import os
 import pathlib
 import re
+import signal
+import subprocess
 import time
 
 from support import differences, entry, main
@@ -213,7 +215,7 @@ def check_of_settings(world):
     return ended(status, 1, err) + differences(
         f"{other}:2: error: ia_params: delayed_ack=yes: must be one of on|off\n"
         f"{other}:3: error: ia_params: no such setting: delayed_ak=on\n"
-        f"{other}:4: error: ia_params: drain=1s: must be a number\n"
+        f"{other}:4: error: ia_params: drain=1s: must be a number from 0 to 86400\n"
         f"{other}:6: error: ia_params: delayed_ack=1: must be one of on|off\n"
         f"{other}: entries: 6, errors: 4\n", out)
 
@@ -271,6 +273,77 @@ def check_knows_the_settings_of_the_manual(world):
     world.conf(*(entry(word, world.soft, "127.0.0.1 0 " + word) for word in words))
     status, out, err = world.run(world.datinfo, "check")
     return complaints + ended(status, 0, out + err)
+
+
+@case
+def check_agrees_with_list(world):
+    """`check` finds a mistake in exactly those devices and settings with which the software RNIC does not open."""
+    devices = ["lo 0", "lo", "127.0.0.1 0", "127.0.0.9 0", "0.0.0.0 0", ":: 0", "lo:1 0", "255.255.255.255 0", "224.0.0.1 0"]
+    words = [f"{name}={value}" for name in ("drain", "peer_timeout", "half_open", "staging")
+             for value in ("", "0", "1", "1024", "1025", "86400", "86401", "1048576", "1048577", "007", "+1", "-1", "0x1",
+                           "99999999999999999999", "1s")]
+    words += ["crc=on crc=on", "crc=on crc=off", "word", "crc", "crc=on word", "=", "=on", "crc=", "path=TCP", "drain=1 staging=1"]
+    params = devices + ["lo 0 " + word for word in words] + ["lo crc=on"]
+    world.conf(*(entry(f"ia{i}", world.soft, text) for i, text in enumerate(params)))
+    listed = json.loads(world.run(world.datinfo, "--json")[1])["adapters"]
+    found = {one["line"] for one in json.loads(world.run(world.datinfo, "check", "--json")[1])["findings"]}
+    return [f"{text!r}: opens {one['opens']}, check finds a mistake: {one['line'] in found}"
+            for text, one in zip(params, listed) if one["opens"] == (one["line"] in found)]
+
+
+@case
+def check_of_libraries(world):
+    with open(world.soft, "rb") as file:
+        cut = world.write("cut.so", file.read(4096))
+    other = world.write("libraries.conf", "\n".join(
+        [entry("a", world.stub("no_init"), "x 0"), entry("b", cut, "x 0"), entry("c", world.stub("good"), "x 0")]) + "\n")
+    status, out, err = world.run(world.datinfo, "check", other)
+    lines = out.splitlines()
+    complaints = differences(f"{other}:1: warning: the library {world.stub('no_init')} has no function "
+                             "dat_provider_init, so it is not a provider", lines[0])
+    if not lines[1].startswith(f"{other}:2: warning: the library {cut} cannot be loaded: ") or len(lines) != 3:
+        complaints.append(out)
+    return ended(status, 0, err) + complaints
+
+
+@case
+def check_of_bytes(world):
+    """What an editor may leave in the file."""
+    line = entry("a", world.soft, "lo 0")
+    other = world.write("bytes.conf", f"\ufeff{line}\r\n# one\r# two\n# three\r")
+    status, out, err = world.run(world.datinfo, "check", other)
+    return ended(status, 0, err) + differences(
+        f"{other}:1: warning: begins with a byte order mark, which becomes part of the first word. try: sed -i "
+        "'1s/^\\xEF\\xBB\\xBF//'\n"
+        f"{other}:1: warning: ends with CR LF, as on Windows; older DAT libraries lose every such entry. try: sed -i "
+        "'s/\\r$//'\n"
+        f"{other}:2: warning: contains a CR without LF, which does not end the line. try: tr '\\r' '\\n'\n"
+        f"{other}: entries: 1, errors: 0\n", out)
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
+@case
+def a_killed_program_leaves_no_child(world):
+    world.conf(entry("ia", world.stub("good"), "hangs"))
+    program = subprocess.Popen([world.datinfo, "--timeout", "60"], stdout=subprocess.DEVNULL,
+                               env=dict(os.environ, DAT_OVERRIDE=world.conf_path))
+    end = time.monotonic() + 10
+    children = []
+    while not children and time.monotonic() < end:
+        children = children_of(program.pid)
+    time.sleep(0.2)  # it is inside the provider
+    program.kill()
+    program.wait()
+    while any(os.path.exists(f"/proc/{child}/exe") for child in children) and time.monotonic() < end:
+        time.sleep(0.02)
+    left = [child for child in children if os.path.exists(f"/proc/{child}/exe")]
+    for child in left:
+        os.kill(int(child), signal.SIGKILL)
+    return ([] if children else ["it had no child"]) + [f"process {child} is left" for child in left]
 
 
 @case

@@ -5,10 +5,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "../json.h"
@@ -39,64 +42,93 @@ Severity severity_of(const Remark& remark, bool file_was_read) {
   return remark.kind == DAT_CONF_ERROR ? Severity::kError : Severity::kRemark;
 }
 
-// The first line that ends with CR LF; 0 if there is none. Older libraries take the CR for a ninth
-// field and drop the entry.
-std::uint32_t first_line_with_cr(const std::string& path) {
+// The first line that ends with CR LF, and the first that contains another CR; 0: none. Older
+// libraries take the CR before LF for a ninth field and drop the entry; a CR alone ends no line.
+struct CarriageReturns {
+  std::uint32_t before_lf = 0;
+  std::uint32_t alone = 0;
+};
+CarriageReturns carriage_returns(const std::string& path) {
+  CarriageReturns found;
   std::ifstream in(path, std::ios::binary);
   std::string line;
-  for (std::uint32_t number = 1; std::getline(in, line); ++number)
-    if (!line.empty() && line.back() == '\r') return number;
-  return 0;
+  for (std::uint32_t number = 1; std::getline(in, line); ++number) {
+    if (!in.eof() && line.ends_with('\r')) {
+      if (found.before_lf == 0) found.before_lf = number;
+      line.pop_back();
+    }
+    if (found.alone == 0 && line.find('\r') != std::string::npos) found.alone = number;
+  }
+  return found;
 }
 
-// The settings that our providers accept after "<device> <port>", and their values.
+// Whether the file begins with the byte order mark of UTF-8.
+bool has_byte_order_mark(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  char start[3] = {};
+  return in.read(start, sizeof start) && std::string_view(start, sizeof start) == "\xEF\xBB\xBF";
+}
+
+// The settings that our providers accept after "<device> <port>", and their values. Programs know
+// only the public API; the test check_agrees_with_list compares this with the provider's parser.
 struct Setting {
   const char* name;
-  const char* values;  // words separated by bars; null: a number
+  const char* values;  // words separated by bars; null: a number within the limits
+  int least = 0;
+  int most = 0;
 };
 struct Settings {
   const char* library;
-  bool ignores_unknown;
+  bool strict;  // refuses unknown and repeated settings and other words
   std::vector<Setting> known;
 };
 const std::vector<Settings>& all_settings() {
   static const std::vector<Settings> settings = {
       {"libdaplsoft.so",
-       false,
+       true,
        {{"crc", "on|off"},
         {"direct", "on|off"},
         {"fallback", "on|off"},
         {"delayed_ack", "on|off"},
-        {"drain", nullptr},
-        {"half_open", nullptr},
+        {"drain", nullptr, 0, 86400},
+        {"half_open", nullptr, 1, 1024},
         {"no_receive", "wait|break"},
         {"path", "tcp|auto|shm"},
-        {"peer_timeout", nullptr},
-        {"staging", nullptr}}},
-      {"libdaplofa.so", true, {{"delayed_ack", "on|off"}}}};
+        {"peer_timeout", nullptr, 0, 86400},
+        {"staging", nullptr, 1, 1048576}}},
+      {"libdaplofa.so", false, {{"delayed_ack", "on|off"}}}};
   return settings;
+}
+
+bool is_number(const std::string& text, int least, int most) {
+  int value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && stop == end && value >= least && value <= most;
 }
 
 // Returns what is wrong with the word "name=value", or an empty string.
 std::string wrong_setting(const Settings& settings, const std::string& word) {
   const std::size_t equals = word.find('=');
-  if (equals == std::string::npos) return {};
+  if (equals == std::string::npos)
+    return settings.strict ? word + ": only settings may follow device and port, as in crc=off"
+                           : std::string();
   const std::string wanted = word.substr(0, equals);
   const std::string value = word.substr(equals + 1);
   const auto found = std::find_if(settings.known.begin(), settings.known.end(),
                                   [&](const Setting& setting) { return setting.name == wanted; });
   if (found == settings.known.end())
-    return settings.ignores_unknown ? std::string() : "no such setting: " + word;
-  const bool good =
-      found->values == nullptr
-          ? !value.empty() && value.find_first_not_of("0123456789") == std::string::npos
-          : value.find('|') == std::string::npos &&
-                ('|' + std::string(found->values) + '|').find('|' + value + '|') !=
-                    std::string::npos;
+    return settings.strict ? "no such setting: " + word : std::string();
+  const bool good = found->values == nullptr
+                        ? is_number(value, found->least, found->most)
+                        : value.find('|') == std::string::npos &&
+                              ('|' + std::string(found->values) + '|').find('|' + value + '|') !=
+                                  std::string::npos;
   if (good) return {};
   return word + ": " +
-         (found->values == nullptr ? "must be a number"
-                                   : std::string("must be one of ") + found->values);
+         (found->values == nullptr
+              ? fmt::format("must be a number from {} to {}", found->least, found->most)
+              : std::string("must be one of ") + found->values);
 }
 
 class Checker {
@@ -109,11 +141,7 @@ class Checker {
       findings_.push_back(
           {severity_of(remark, !conf_.file.empty()), remark.file, remark.line, remark.text});
     if (conf_.file.empty()) return findings_;
-    if (const std::uint32_t line = first_line_with_cr(conf_.file); line != 0)
-      add_finding(
-          Severity::kWarning, line,
-          "ends with CR LF, as on Windows; older DAT libraries lose every such entry. try: sed -i "
-          "'s/\\r$//'");
+    check_bytes();
     for (auto entry = conf_.entries.begin(); entry != conf_.entries.end(); ++entry) {
       check_entry(*entry);
       const auto earlier = std::find_if(conf_.entries.begin(), entry, [&](const Entry& other) {
@@ -134,6 +162,22 @@ class Checker {
   }
 
  private:
+  void check_bytes() {
+    if (has_byte_order_mark(conf_.file))
+      add_finding(Severity::kWarning, 1,
+                  "begins with a byte order mark, which becomes part of the first word. try: sed "
+                  "-i '1s/^\\xEF\\xBB\\xBF//'");
+    const CarriageReturns found = carriage_returns(conf_.file);
+    if (found.before_lf != 0)
+      add_finding(
+          Severity::kWarning, found.before_lf,
+          "ends with CR LF, as on Windows; older DAT libraries lose every such entry. try: sed -i "
+          "'s/\\r$//'");
+    if (found.alone != 0)
+      add_finding(Severity::kWarning, found.alone,
+                  "contains a CR without LF, which does not end the line. try: tr '\\r' '\\n'");
+  }
+
   static std::string quoted(const std::string& text) { return '"' + printable(text) + '"'; }
 
   void check_entry(const Entry& entry) {
@@ -176,9 +220,18 @@ class Checker {
     for (const Settings& settings : all_settings()) {
       if (entry.library.find(settings.library) == std::string::npos) continue;
       std::istringstream words(entry.ia_params);
-      for (std::string word; words >> word;)
-        if (const std::string wrong = wrong_setting(settings, word); !wrong.empty())
+      std::set<std::string> seen;
+      std::string word;
+      words >> word;  // the device
+      for (bool first = true; words >> word; first = false) {
+        const std::size_t equals = word.find('=');
+        if (first && equals == std::string::npos) continue;  // the port
+        std::string wrong = wrong_setting(settings, word);
+        if (wrong.empty() && settings.strict && !seen.insert(word.substr(0, equals)).second)
+          wrong = word + ": the setting is given twice";
+        if (!wrong.empty())
           add_finding(Severity::kError, entry.line, "ia_params: " + printable(wrong));
+      }
     }
   }
 

@@ -9,6 +9,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -87,22 +89,28 @@ std::string why_not_loadable(const std::string& path) {
 }
 
 [[noreturn]] void try_to_load(const std::string& library, int answer_fd) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   constexpr unsigned kPatience = 10;  // seconds; a library may run code while it is loaded
   ::alarm(kPatience);
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ::dup2(nowhere, STDOUT_FILENO);
   ::dup2(nowhere, STDERR_FILENO);
   std::string text = "loaded";
-  if (::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
+  void* const loaded = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (loaded == nullptr) {
     text = ::dlerror();
     if (const std::string prefix = library + ": "; text.starts_with(prefix))
       text.erase(0, prefix.size());
+    text = "cannot be loaded: " + text;
+  } else if (::dlsym(loaded, "dat_provider_init") == nullptr) {
+    text = "has no function dat_provider_init, so it is not a provider";
   }
   const ssize_t written = ::write(answer_fd, text.data(), text.size());
   ::_exit(written > 0 ? 0 : 1);
 }
 
-std::string why_not_found(const std::string& library) {
+// Loads the library in a child process.
+std::string why_not_usable(const std::string& library) {
   std::array<int, 2> answer{-1, -1};
   if (::pipe2(answer.data(), O_CLOEXEC) != 0) return {};
   const pid_t pid = ::fork();
@@ -119,8 +127,7 @@ std::string why_not_found(const std::string& library) {
   while (pid > 0 && ::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   if (pid < 0 || text == "loaded") return {};
-  return text.empty() ? "cannot be loaded: the process that tried has ended"
-                      : "cannot be loaded: " + text;
+  return text.empty() ? "cannot be loaded: the process that tried has ended" : text;
 }
 
 // "4: ACTIVE" -> "ACTIVE"
@@ -144,6 +151,28 @@ std::string netdev_of(const fs::path& device, int port) {
   }
   if (names.size() == 1) return names.front();
   return first_line(device / "parent");  // software devices
+}
+
+// Whether an interface of that name has an IP address.
+bool has_address(const std::string& name) {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return false;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, ::freeifaddrs);
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next)
+    if (one->ifa_addr != nullptr && name == one->ifa_name &&
+        (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6))
+      return true;
+  return false;
+}
+
+// Wildcards, which can be bound to but belong to no host.
+bool is_no_host(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    const auto bits = ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr);
+    return bits == INADDR_ANY || bits == INADDR_BROADCAST || IN_MULTICAST(bits);
+  }
+  const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  return IN6_IS_ADDR_UNSPECIFIED(&six) || IN6_IS_ADDR_MULTICAST(&six);
 }
 
 std::string limit_text(rlim_t limit) {
@@ -175,13 +204,15 @@ std::vector<Netdev> netdevs() {
 }
 
 bool is_of_this_machine(const std::string& device) {
-  if (::if_nametoindex(device.c_str()) != 0) return true;
+  // Not if_nametoindex(), which takes "lo:1" for lo.
+  if (has_address(device)) return true;
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   if (::getaddrinfo(device.c_str(), nullptr, &hints, &found) != 0) return false;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    if (is_no_host(one->ai_addr)) continue;
     // Only addresses of this machine can be bound to.
     const int fd = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
@@ -193,8 +224,9 @@ bool is_of_this_machine(const std::string& device) {
 }
 
 std::string library_obstacle(const std::string& library) {
-  return library.find('/') == std::string::npos ? why_not_found(library)
-                                                : why_not_loadable(library);
+  if (library.find('/') != std::string::npos)
+    if (std::string why = why_not_loadable(library); !why.empty()) return why;
+  return why_not_usable(library);
 }
 
 std::vector<RdmaPort> rdma_ports(const fs::path& sysfs) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,6 +97,8 @@ std::string answer_for(const Entry& entry) {
 }
 
 [[noreturn]] void child(const Entry& entry, int answer_fd, int output_fd) {
+  // It ends with its parent, even if the provider hangs.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::dup2(output_fd, STDOUT_FILENO);
   ::dup2(output_fd, STDERR_FILENO);
   // Close all other descriptors, so that the provider finds only one descriptor fewer than in a
