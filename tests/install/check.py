@@ -12,6 +12,7 @@ DESTDIR, `uninstall`. Exit status 0: everything passed, 1: not.
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ share/bash-completion/completions/datinfo share/bash-completion/completions/datt
 share/man/man1/dapltest.1 share/man/man1/dtest.1 share/man/man1/dtestsrq.1 share/man/man1/dattrace.1
 share/man/man1/datinfo.1 share/man/man1/dattx.1 share/man/man1/datperf.1 share/man/man3/dat_ia.3 share/man/man3/dat_ia_openv.3
 share/man/man3/dat_last_cause.3 share/man/man5/dat.conf.5 share/man/man7/dat.7
-share/doc/udapl/README.md share/doc/udapl/cpp.md share/doc/udapl/examples/echo.cpp share/doc/udapl/examples/common.h
+share/doc/udapl/README.md share/doc/udapl/docs/cpp.md share/doc/udapl/examples/echo.cpp share/doc/udapl/examples/common.h
 """.split()
 
 CONSUMER = """
@@ -62,6 +63,17 @@ def check_layout(prefix):
     for name in ("lib/libdaplsoft.so", "lib/libdaplofa.so", "lib/libudapl-lttng.so"):
         if os.path.lexists(os.path.join(prefix, name)):
             raise RuntimeError(f"{name} should not be installed: no program links it")
+
+
+def check_links(prefix):
+    """The documents link only to what is installed."""
+    dead = []
+    for path in glob.glob(os.path.join(prefix, "share/doc/udapl/**/*.md"), recursive=True):
+        with open(path, encoding="utf-8") as file:
+            links = re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", re.sub(r"```.*?```|`[^`]*`", "", file.read(), flags=re.S))
+        dead += [f"{path}: {link}" for link in links if not os.path.exists(os.path.join(os.path.dirname(path), link))]
+    if dead:
+        raise RuntimeError("dead links:\n" + "\n".join(dead))
 
 
 def build_with_pkg_config(prefix, sample, work):
@@ -183,6 +195,7 @@ def main():
         prefix = os.path.join(work, "moved")  # nothing may depend on the location
         shutil.move(first, prefix)
         check_layout(prefix)
+        check_links(prefix)
         environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
         environment["DAT_OVERRIDE"] = os.path.join(prefix, "etc/dat.conf")
         server = build_with_pkg_config(prefix, sample, work)

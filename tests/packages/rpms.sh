@@ -59,7 +59,7 @@ done
 check "udapl-utils needs no PMIx" no_pmix udapl-utils
 check "udapl-utils takes the place of dapl-utils" says udapl-utils --obsoletes 'dapl-utils < 2.1.11'
 check "udapl-lttng has the probes" has udapl-lttng '/libudapl-lttng\.so\.1'
-check "udapl-doc has documents" has udapl-doc '/udapl-doc/cpp\.md$'
+check "udapl-doc has documents" has udapl-doc '/udapl-doc/docs/cpp\.md$'
 check "udapl-doc has samples" has udapl-doc '/examples/echo\.cpp$'
 check "udapl-doc has the reference" has udapl-doc '/html/index\.html$'
 check "no file is in two packages" in_one
