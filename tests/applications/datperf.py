@@ -245,7 +245,8 @@ class Datperf(unittest.TestCase):
                 client.kill()
             self.good("client", "--port", port, *SHORT, "--sizes", "64", "127.0.0.1")
             self.assertEqual(server.wait(TIMEOUT_S), 1)
-            self.assertRegex(server.stderr.read(), r"datperf: soft: a client ended before it had finished \(DAT_CONNECTION_EVENT_\w+\)\n")
+            self.assertRegex(server.stderr.read(),
+                             r"datperf: soft: a client ended before it had finished \(DAT_CONNECTION_EVENT_\w+\)\n")
 
     def test_what_goes_wrong_is_said(self):
         port = str(free_port())
@@ -259,6 +260,12 @@ class Datperf(unittest.TestCase):
                 result = self.run_it(*words)
                 self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertRegex(result.stderr, f"datperf: (.*){why}")
+
+    def test_a_report_that_cannot_be_written_is_noticed_first(self):
+        for kind in ("json", "csv", "html"):
+            result = self.run_it("both", "--port", str(free_port()), *SHORT, "--sizes", "8", "--" + kind, "/nowhere/x")
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertEqual(result.stderr, "datperf: /nowhere/x: No such file or directory\n")
 
     def test_wrong_arguments(self):
         for words, why in ((["both", "--operations", "send,shove"], "shove"), (["both", "--sizes", "0"], "0"),

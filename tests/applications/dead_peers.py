@@ -40,7 +40,8 @@ class DeadPeers(unittest.TestCase):
         port = free_port()
         server = self.started(DATTX, "server", "--port", port, "--clients", 1)
         line_with(server, "listens")
-        client = self.started(DATTX, "client", "--port", port, "--operations", "pp", "--sizes", 4, "--count", 10000000, "127.0.0.1")
+        client = self.started(DATTX, "client", "--port", port,
+                              "--operations", "pp", "--sizes", 4, "--count", 10000000, "127.0.0.1")
         line_with(client, "latency")
         time.sleep(0.3)  # a series of messages has begun
         client.kill()

@@ -140,6 +140,9 @@ Result run_isolated(const std::string& path, std::vector<std::string> arguments,
   else if (!complete)
     result = failed(path, "the process ended during the test, exit status " +
                               std::to_string(WEXITSTATUS(status)));
+  else if (WEXITSTATUS(status) != 0)
+    result = failed(path, "the test was over, but its process failed, exit status " +
+                              std::to_string(WEXITSTATUS(status)));
   if (!in_time || !complete) result.seconds = seconds;
   return result;
 }

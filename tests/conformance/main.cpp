@@ -11,14 +11,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "boost_init.h"
 #include "checklist.h"
+#include "command_line.h"
 #include "harness.h"
 #include "isolate.h"
+#include "observe.h"
 #include "partner.h"
 #include "quirks.h"
 #include "results.h"
@@ -59,119 +62,6 @@ Boost.Test's, such as --log_level=test_suite or --list_content.
 
 constexpr int kFailedStatus = 1;
 constexpr int kUsageStatus = 2;
-
-struct Command {
-  Options options;
-  std::string junit;
-  std::string quirks;
-  std::string observe;
-  int isolate = 0;  // seconds; 0: do not isolate
-  int jobs = 1;     // with isolate
-  int listen = 0;   // port; 0: do not listen
-  int result_fd = -1;
-  int partner_fd = -1;
-  bool list = false;
-  bool coverage = false;
-  bool fail_fast = false;
-  bool help = false;
-  bool version = false;
-  std::string wrong;        // an error in the arguments; empty if none
-  std::vector<char*> rest;  // arguments for Boost.Test
-};
-
-// Parses an integer within the limits; sets command.wrong if it is none.
-int number(Command& command, std::string_view name, std::string_view text, int low, int high) {
-  char* end = nullptr;
-  const std::string copy(text);
-  const long value = std::strtol(copy.c_str(), &end, 10);
-  if (copy.empty() || *end != '\0' || value < low || value > high)
-    command.wrong = std::string(name) + ": not a number of " + std::to_string(low) + " to " +
-                    std::to_string(high) + ": " + copy;
-  return static_cast<int>(value);
-}
-
-// Reads datconform's own arguments, as "--name value" or "--name=value".
-class Reader {
- public:
-  Reader(int argc, char** argv) : argc_(argc), argv_(argv) {}
-
-  Command read() {
-    command_.rest.push_back(argv_[0]);
-    // datconform prints its own summary. Both options of Boost.Test can still be given.
-    if (!has("--report_level")) command_.rest.push_back(no_report_);
-    if (!has("--color_output")) command_.rest.push_back(no_colour_);
-    for (at_ = 1; at_ < argc_; ++at_)
-      if (!take()) command_.rest.push_back(argv_[at_]);
-    return std::move(command_);
-  }
-
- private:
-  [[nodiscard]] bool has(std::string_view name) const {
-    return std::any_of(argv_ + 1, argv_ + argc_, [&](const char* argument) {
-      return std::string_view(argument).substr(0, name.size()) == name;
-    });
-  }
-
-  bool take() {
-    return value("--ia", command_.options.ia) || value("--peer", command_.options.peer) ||
-           value("--junit", command_.junit) || value("--quirks", command_.quirks) ||
-           value("--observe", command_.observe) || flag("--list", command_.list) ||
-           flag("--coverage", command_.coverage) || flag("--fail-fast", command_.fail_fast) ||
-           flag("--help", command_.help) || flag("-h", command_.help) ||
-           flag("--version", command_.version) || thread_safe() ||
-           counted("--isolate", command_.isolate, 60, 1, 86400) ||
-           counted("--jobs", command_.jobs, 1, 1, 256) ||
-           counted("--listen", command_.listen, kDefaultPort, 1, 65535) ||
-           counted("--result-fd", command_.result_fd, -1, 0, 1 << 20) ||
-           counted("--partner-fd", command_.partner_fd, -1, 0, 1 << 20);
-  }
-
-  bool value(std::string_view name, std::string& into) {
-    const std::string_view argument(argv_[at_]);
-    if (argument.substr(0, name.size()) != name) return false;
-    if (argument.size() > name.size()) {
-      if (argument[name.size()] != '=') return false;
-      into = argument.substr(name.size() + 1);
-    } else if (at_ + 1 < argc_) {
-      into = argv_[++at_];
-    } else {
-      command_.wrong = std::string(name) + " needs a value";
-    }
-    if (into.empty()) command_.wrong = std::string(name) + " needs a value";
-    return true;
-  }
-  bool flag(std::string_view name, bool& into) {
-    if (argv_[at_] != name) return false;
-    into = true;
-    return true;
-  }
-  bool thread_safe() {
-    bool is = false;
-    if (!flag("--threadsafe", is)) return false;
-    command_.options.thread_safe = DAT_TRUE;
-    return true;
-  }
-  // Reads "--name" or "--name=N".
-  bool counted(std::string_view name, int& into, int otherwise, int low, int high) {
-    const std::string_view argument(argv_[at_]);
-    if (argument == name) {
-      into = otherwise;
-      return true;
-    }
-    if (argument.substr(0, name.size()) != name || argument.size() == name.size() ||
-        argument[name.size()] != '=')
-      return false;
-    into = number(command_, name, argument.substr(name.size() + 1), low, high);
-    return true;
-  }
-
-  int argc_;
-  char** argv_;
-  static inline char no_report_[] = "--report_level=no";
-  static inline char no_colour_[] = "--color_output=no";
-  int at_ = 0;
-  Command command_;
-};
 
 // ---- what the program is asked for ----
 
@@ -301,7 +191,23 @@ bool ia_opens(const Options& chosen) {
   return child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != kFailedStatus;
 }
 
+// Says so if a file cannot be written.
+bool is_writable(const std::string& file) {
+  errno = 0;
+  if (file.empty() || std::ofstream(file, std::ios::app)) return true;
+  std::fprintf(stderr, "datconform: %s: %s\n", file.c_str(), std::strerror(errno));
+  return false;
+}
+
+bool observed_all(const Command& command) {
+  if (observe_error() == 0) return true;
+  std::fprintf(stderr, "datconform: %s: %s\n", command.observe.c_str(),
+               std::strerror(observe_error()));
+  return false;
+}
+
 int run(Command& command) {
+  if (!is_writable(command.junit)) return kUsageStatus;  // before the tests, not after them
   // Skip this check if a report of each test, or only the first failure, was requested.
   const bool by_person = command.partner_fd < 0 && command.result_fd < 0 && command.junit.empty() &&
                          !command.fail_fast;
@@ -326,8 +232,10 @@ int run(Command& command) {
     apply(quirks, command, results);
     ut::framework::run();
   }
+  const bool complete = observed_all(command);
   if (command.partner_fd >= 0) return report_to_driver(results) ? 0 : kFailedStatus;
-  if (command.result_fd >= 0) return report_to(command.result_fd, results) ? 0 : kFailedStatus;
+  if (command.result_fd >= 0)
+    return report_to(command.result_fd, results) && complete ? 0 : kFailedStatus;
   std::printf("\nconformance of IA \"%s\"\n", command.options.ia.c_str());
   results.print_summary(stdout);
   if (!command.junit.empty() && !results.write_junit(command.junit)) {
@@ -335,11 +243,12 @@ int run(Command& command) {
     return kUsageStatus;
   }
   // A run without any test is a mistake in the filter and not a success.
-  return results.count(Outcome::kFailed) > 0 || results.all().empty() ? kFailedStatus : 0;
+  const bool good = complete && results.count(Outcome::kFailed) == 0 && !results.all().empty();
+  return good ? 0 : kFailedStatus;
 }
 
 int main_of(int argc, char** argv) {
-  Command command = Reader(argc, argv).read();
+  Command command = read_command(argc, argv);
   if (!command.wrong.empty()) {
     std::fprintf(stderr, "datconform: %s\nTry 'datconform --help'.\n", command.wrong.c_str());
     return kUsageStatus;
@@ -383,6 +292,9 @@ int guarded(int argc, char** argv) {
     return status == 0 ? kFailedStatus : status;
   } catch (const ut::framework::nothing_to_test& end) {  // --help of Boost.Test and similar
     return end.m_result_code == 0 ? 0 : kUsageStatus;
+  } catch (const ut::framework::setup_error& error) {  // the filter selects no test
+    std::fprintf(stderr, "datconform: %s\n", error.what());
+    return kFailedStatus;
   } catch (const std::exception& error) {  // from Boost.Test: an unknown option, a wrong filter
     std::fprintf(stderr, "datconform: %s\n", error.what());
     return kUsageStatus;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <mutex>
 #include <string>
@@ -19,6 +20,7 @@ namespace conformance {
 namespace {
 
 std::atomic<int> file{-1};
+int error = 0;
 std::mutex lock;
 // The codes seen since the last test ended. The size is fixed, because a test may have used up all
 // memory; no test fills half of it.
@@ -56,7 +58,13 @@ void end_observed_test(const char* test) {
     seen_count = 0;
   }
   // Use a single write, so that lines of several processes do not mix.
-  if (::write(file, lines.data(), lines.size()) < 0) file = -1;
+  errno = 0;
+  if (::write(file, lines.data(), lines.size()) != static_cast<ssize_t>(lines.size())) {
+    error = errno != 0 ? errno : EIO;
+    file = -1;
+  }
 }
+
+int observe_error() { return error; }
 
 }  // namespace conformance

@@ -13,6 +13,8 @@ namespace conformance {
 // it once, before the first test.
 bool observe_into(const char* file);
 void end_observed_test(const char* test);
+// The errno with which writing has failed, or 0.
+int observe_error();
 
 // Any thread. Returns `rc`.
 DAT_RETURN observed(const char* function, DAT_RETURN rc);

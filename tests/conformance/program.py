@@ -82,11 +82,16 @@ class Program(unittest.TestCase):
 
     def test_wrong_usage(self):
         for arguments in (["--ia"], ["--isolate=x"], ["--isolate=0"], ["--jobs=0"], ["--listen=99999"], ["--junit="],
-                          ["--quirks", "/nonexistent"], ["--no-such-option"]):
+                          ["--quirks", "/nonexistent"], ["--quirks", "/"], ["--quirks", "/dev/zero"],
+                          ["--no-such-option"], ["soft"], ["--threadsafe", "soft"], [FAST, "soft"]):
             self.assertEqual(run(*arguments).returncode, 2, arguments)
+        self.assertEqual(run("--ia=soft", "-l", "error", FAST).returncode, 0)  # a value of Boost.Test's
 
     def test_no_test_is_no_success(self):
-        self.assertNotEqual(run("--run_test=no_such_suite").returncode, 0)
+        for filter_of_none in ("no_such_suite", "ia/no_such_test"):
+            result = run("--ia=soft", "--run_test=" + filter_of_none)
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn("datconform: ", result.stdout)
 
     def test_help(self):
         result = run("--help")
@@ -123,6 +128,12 @@ class Program(unittest.TestCase):
             self.assertIn("dat_ia_openv\tDAT_INVALID_PARAMETER\tia/ia_open_qlen_zero", lines)
         self.assertEqual(run("--ia=soft", FAST, "--observe=/nonexistent/x").returncode, 2)
 
+    def test_observe_on_a_full_disk(self):
+        for extra in ([], ["--isolate"]):
+            result = run("--ia=soft", FAST, "--observe=/dev/full", *extra)
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn("datconform: /dev/full: No space left on device\n", result.stdout)
+
     def test_quirks(self):
         quirks = self.file("quirks", "# a comment\n\nia/ia_open_* its opening is odd\n")
         for extra in ([], ["--isolate"]):
@@ -156,7 +167,9 @@ class Program(unittest.TestCase):
         self.assertIn("PROVIDER_NOT_FOUND", next(suite.iter("failure")).get("message"))
 
     def test_junit_that_cannot_be_written(self):
-        self.assertEqual(run("--ia=soft", FAST, "--junit=/nonexistent/x.xml").returncode, 2)
+        result = run("--ia=soft", FAST, "--junit=/nonexistent/x.xml")
+        self.assertEqual(result.returncode, 2)
+        self.assertIsNone(row(result.stdout, "ia"))  # no test has run
 
     def test_partner_over_tcp(self):
         port = free_port()

@@ -18,9 +18,17 @@ bool matches(std::string_view pattern, std::string_view path) {
 }
 
 std::string Quirks::load(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) return file + ": " + std::strerror(errno);
-  return read(in, file);
+  constexpr std::size_t kMaxSize = 1 << 20;  // a device may be endless
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  std::string text(kMaxSize + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // A folder can be opened, but not read.
+  if (!in.is_open() || in.bad()) return file + ": " + std::strerror(errno != 0 ? errno : EIO);
+  if (!in.eof()) return file + ": larger than 1 MiB";
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::istringstream lines(text);
+  return read(lines, file);
 }
 
 std::string Quirks::read(std::istream& lines, const std::string& name) {

@@ -39,7 +39,17 @@ bool save(const std::string& name, const std::string& text) {
   return false;
 }
 
+// Whether a report can be written there; if not, says why.
+bool is_writable(const std::string& name) {
+  errno = 0;
+  if (name.empty() || name == "-" || std::ofstream(name, std::ios::app)) return true;
+  tools::print(stderr, "datperf: {}: {}\n", name, std::strerror(errno != 0 ? errno : EIO));
+  return false;
+}
+
 int run_client(const Options& options, const std::string& command) {
+  for (const std::string& name : {options.json, options.csv, options.html})
+    if (!is_writable(name)) return 1;  // before anything is measured
   const Plan& plan = options.plan;
   Report report = describe_machine();
   report.command = command;
