@@ -50,7 +50,7 @@ class Edges(unittest.TestCase):
 
     def test_full_disk(self):
         for name in PROGRAMS:
-            for arguments in ([["--help"]] if name != "dattrace-chart" else []) + [PRINTING.get(name)]:
+            for arguments in (["--help"], PRINTING.get(name), ["--version"] if name == "dattrace-chart" else None):
                 if arguments is None:
                     continue
                 with self.subTest(f"{name} {' '.join(arguments)}"), open("/dev/full", "w", encoding="utf-8") as full:
