@@ -55,8 +55,9 @@ Status Ia::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE
   Owned<Ia> opened = make_object<Ia>(provider, &provider.table());
   auto adapter = provider.open_adapter()(provider.ia_params(), opened->sink_);
   if (!adapter.ok()) {
-    UDAPL_TRACE(kError, "IA \"%s\" with parameters \"%s\" could not be opened: 0x%x",
-                provider.info().ia_name, provider.ia_params().c_str(), adapter.status().code());
+    UDAPL_TRACE_ERROR(kError, adapter.status().code(),
+                      "IA \"%s\" with parameters \"%s\" could not be opened",
+                      provider.info().ia_name, provider.ia_params().c_str());
     return adapter.status();
   }
   opened->adapter_ = *std::move(adapter);

@@ -581,5 +581,12 @@ def verbs_mtu_of_the_peer(world):
     return [] if wanted in err else [err]
 
 
+@case
+def traces_have_the_name_of_the_code(world):
+    world.conf(entry("soft", world.soft, "lo 0 crc=maybe"))
+    _, _, err = world.run(world.open_ia, "soft", environment={"DAPL_TRACE_LEVEL": "1"})
+    return [] if re.search(r'"lo 0 crc=maybe" could not be opened \[DAT_INVALID_PARAMETER', err) else [err]
+
+
 if __name__ == "__main__":
     main(CASES)
