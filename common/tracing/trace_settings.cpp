@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "common/tracing/trace_settings.h"
 
-#include <charconv>
 #include <cstdlib>
 
 #include <unistd.h>
@@ -50,13 +49,10 @@ class Reader {
   void read_level(Settings& settings) const {
     settings.level = kDefaultLevel;
     if (const char* const text = value("_TRACE_LEVEL"); text != nullptr) {
-      const std::string_view number(text);
-      int level = -1;
-      const auto [end, error] =
-          std::from_chars(number.data(), number.data() + number.size(), level);
-      if (error == std::errc() && end == number.data() + number.size() && level >= 0 &&
-          level <= kMax) {
-        settings.level = level;
+      char* end = nullptr;
+      const unsigned long level = std::strtoul(text, &end, 0);  // C syntax, as every variable
+      if (*text >= '0' && *text <= '9' && *end == '\0' && level <= kMax) {
+        settings.level = static_cast<int>(level);
         return;
       }
       settings.complaints.push_back(prefix_ + "_TRACE_LEVEL=\"" + text +

@@ -47,9 +47,15 @@ BOOST_AUTO_TEST_CASE(every_legal_level) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(levels_in_c_syntax) {
+  BOOST_TEST(with({{"DAPL_TRACE_LEVEL", "0x3"}}).level == 3);
+  BOOST_TEST(with({{"DAPL_TRACE_LEVEL", "0xA"}}).level == 10);
+  BOOST_TEST(with({{"DAPL_TRACE_LEVEL", "007"}}).level == 7);
+}
+
 BOOST_AUTO_TEST_CASE(bad_levels_are_reported_and_not_used) {
-  for (const char* bad :
-       {"", "11", "-1", "7x", "x", " 7", "0x3", "99999999999999999999", "detail"}) {
+  for (const char* bad : {"", "11", "-1", "+7", "7x", "x", " 7", "0x", "0xb", "08",
+                          "99999999999999999999", "detail"}) {
     const Settings settings = with({{"DAPL_TRACE_LEVEL", bad}});
     BOOST_TEST(settings.level == kDefaultLevel, bad);
     BOOST_REQUIRE_EQUAL(settings.complaints.size(), 1);
