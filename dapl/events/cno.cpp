@@ -2,6 +2,7 @@
 #include "dapl/events/cno.h"
 
 #include "common/errno_text.h"
+#include "common/not_cancelled.h"
 #include "common/tracing/trace.h"
 #include "dapl/events/evd.h"
 #include "dapl/events/wait_cancellably.h"
@@ -74,6 +75,7 @@ void Cno::set_triggered(bool triggered) noexcept {
   triggered_ = triggered;
   if (triggered) word_.signal();
   if (!fd_.valid()) return;
+  const NotCancelled scope;
   // The counter is 0 or 1 and the descriptor does not block, so neither call can fail or wait.
   std::uint64_t count = 1;
   const ssize_t done = triggered ? ::write(fd_.get(), &count, sizeof count)

@@ -5,6 +5,7 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include "common/not_cancelled.h"
 #include "dapl/datapath/post.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
@@ -153,6 +154,7 @@ DAT_RETURN open_query(DAT_HANDLE handle, va_list args) {
   auto* const ia_attr = va_arg(args, DAT_IA_ATTR*);
   const auto provider_mask = va_arg(args, DAT_PROVIDER_ATTR_MASK);
   auto* const provider_attr = va_arg(args, DAT_PROVIDER_ATTR*);
+  const NotCancelled scope;
   return boundary([&]() -> Status {
     const auto* const ia_name = static_cast<const char*>(handle);
     if (ia_name == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1, "null IA name");
@@ -176,6 +178,11 @@ DAT_RETURN open_query(DAT_HANDLE handle, va_list args) {
   });
 }
 
+DAT_RETURN close_query(DAT_HANDLE handle) {
+  const NotCancelled scope;
+  return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
+}
+
 }  // namespace
 
 DAT_RETURN extended_operation(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) noexcept {
@@ -189,7 +196,7 @@ DAT_RETURN extended_operation(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_l
     case DAT_IB_OPEN_QUERY_OP:
       return open_query(handle, args);
     case DAT_IB_CLOSE_QUERY_OP:
-      return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
+      return close_query(handle);
     default:
       // Without class bits, as programs that probe for operations expect.
       UDAPL_EXPLAIN(kNormal, DAT_NOT_IMPLEMENTED, "extended operation 0x%x is not implemented",

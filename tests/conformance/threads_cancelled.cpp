@@ -165,6 +165,41 @@ BOOST_AUTO_TEST_CASE(thr_posts_of_a_cancelled_thread_are_finished) {
   for (std::uint64_t i = 0; i != kSends; ++i) expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
 }
 
+// A provider may reach the memory of a peer on this host directly. It tries that at the first large
+// RDMA Write, with system calls that are cancellation points. Freeing the memory ends the access.
+BOOST_AUTO_TEST_CASE(thr_rdma_of_a_cancelled_thread_is_finished) {
+  constexpr std::size_t kLarge = 65536;
+  constexpr std::uint64_t kPosts = 8;
+  Pair pair;
+  const Buffer from(pair.ia, pair.pz, kLarge);
+  Buffer into(pair.ia, pair.pz, kLarge);
+  REQUIRE_OK(pair.passive.post_recv(into, kSize, 0));
+  pair.connect();
+  REQUIRE_OK(pair.active.post_send(from, kSize, 0));  // afterwards the posting thread sends itself
+  expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 0);
+  expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 0);
+  Failures failures;
+  in_cancelled_thread([&] {
+    const auto completes = [&](std::uint64_t cookie_value) {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      DAT_EVENT event;
+      while (dat_evd_dequeue(pair.active.request_evd, &event) != DAT_SUCCESS) {
+        if (!failures.expect(std::chrono::steady_clock::now() < limit, "no completion")) return;
+      }
+      const auto& dto = event.event_data.dto_completion_event_data;
+      failures.expect(dto.status == DAT_DTO_SUCCESS && dto.user_cookie.as_64 == cookie_value,
+                      "another completion");
+    };
+    for (std::uint64_t i = 0; i != kPosts; ++i) {
+      failures.ok(pair.active.post_write(from, into.remote(kLarge), i), "dat_ep_post_rdma_write");
+      completes(i);
+      failures.ok(pair.active.post_read(from, into.remote(kLarge), i), "dat_ep_post_rdma_read");
+      completes(i);
+    }
+    failures.ok(dat_lmr_free(into.lmr.release()), "dat_lmr_free");
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace conformance

@@ -92,6 +92,7 @@ void RingStream::ring_bell() noexcept {
 // If the peer rings without end, the next call reads the rest.
 void RingStream::drain_bell() noexcept {
   reports_since_drained_ = rests_since_drained_ = 0;
+  const NotCancelled scope;
   std::array<std::byte, 512> rings;
   const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lose_peer();
@@ -99,6 +100,7 @@ void RingStream::drain_bell() noexcept {
 
 // What was reported may come late, and concern the previous stream of the same handler.
 bool RingStream::bell_ended() const noexcept {
+  const NotCancelled scope;
   pollfd bell{rings_.bell(), POLLRDHUP, 0};
   return ::poll(&bell, 1, 0) > 0;
 }

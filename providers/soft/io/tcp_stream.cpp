@@ -79,6 +79,7 @@ void TcpStream::end_without_close() noexcept {
     ::shutdown(fd(), SHUT_WR);
     return;
   }
+  const NotCancelled scope;
   sockaddr nowhere{};
   nowhere.sa_family = AF_UNSPEC;
   ::connect(fd(), &nowhere, sizeof nowhere);  // RST

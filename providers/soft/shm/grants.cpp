@@ -2,6 +2,7 @@
 #include "providers/soft/shm/grants.h"
 
 #include "common/fd.h"
+#include "common/not_cancelled.h"
 
 #include <array>
 #include <cstdio>
@@ -26,6 +27,7 @@ using Text = std::array<char, 512>;
 
 // Reads the beginning of a file below /proc; empty if it is missing or unreadable.
 Text read_text(const char* path) noexcept {
+  const NotCancelled scope;
   Text text{};
   const Fd file = Fd::made(::open(path, O_RDONLY | O_CLOEXEC));
   if (file.valid() && ::read(file.get(), text.data(), text.size() - 1) < 0) text[0] = '\0';

@@ -2,6 +2,7 @@
 #include "providers/soft/shm/peer_memory.h"
 
 #include "common/errno_text.h"
+#include "common/not_cancelled.h"
 #include "common/placement.h"
 #include "common/thread_id.h"
 #include "common/tracing/trace.h"
@@ -38,6 +39,7 @@ const std::array<std::uint64_t, 2>* nonce() noexcept {
   const std::scoped_lock guard(lock);
   const pid_t self = ::getpid();
   if (ours.owner != self) {
+    const NotCancelled scope;
     if (::getrandom(ours.value.data(), sizeof ours.value, GRND_NONBLOCK) !=
         static_cast<ssize_t>(sizeof ours.value))
       return nullptr;
