@@ -13,7 +13,9 @@
 
 namespace udapl::dapl {
 
-// Entries that make no system call (those of an LMR: none that is a cancellation point).
+// Entries that make no system call. Those of an LMR or a PZ make some: verbs calls ioctl, which is
+// no cancellation point; where one waits for the end of accesses, it defers the cancellation
+// itself.
 inline constexpr Defers kQuick = Defers::kNothing;
 
 // The table of a provider whose transport has these final classes, with all 79 slots filled, in

@@ -3,6 +3,7 @@
 // The part of MrTable that deals with accesses in progress: our own pins, and peers on this host
 // that access the memory by themselves.
 #include "common/mutex.h"
+#include "common/not_cancelled.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/mr_entry.h"
 #include "providers/soft/mr_table.h"
@@ -37,7 +38,7 @@ class Backoff {
       ::sched_yield();
       return false;
     }
-    std::this_thread::sleep_for(kCopyTime);
+    sleep();
     if (now - looked_ < kLooksEvery) return false;
     looked_ = now;
     return true;
@@ -48,6 +49,11 @@ class Backoff {
   }
 
  private:
+  static void sleep() noexcept {
+    const NotCancelled scope;
+    std::this_thread::sleep_for(kCopyTime);
+  }
+
   using Time = std::chrono::steady_clock::time_point;
   int turns_ = 0;
   Time since_{};

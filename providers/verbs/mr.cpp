@@ -4,6 +4,7 @@
 #include <dat/dat_ib_extensions.h>
 
 #include "common/errno_text.h"
+#include "common/not_cancelled.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
@@ -140,6 +141,7 @@ Mr::~Mr() {
 // reach the memory any more, so windows whose unbind takes too long are renewed, although the
 // connection breaks when it is executed after all.
 void Mr::deregister_later(int error) noexcept {
+  const NotCancelled scope;
   MemoryTable& memory = adapter_.memory();
   const auto hopeful = [&] { return error != 0 && error != EIO && !adapter_.dead(); };
   const auto deadline = Clock::now() + kUnbindTime;

@@ -5,10 +5,13 @@
 #include "providers/soft/shm/rings.h"
 #include "tests/unit/soft/support.h"
 
+#include <pthread.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
+#include <thread>
 
 namespace udapl::soft::test {
 namespace {
@@ -132,6 +135,29 @@ BOOST_AUTO_TEST_CASE(revocation_waits_for_the_peer) {
   BOOST_TEST(slot->stag == 0U);
   slot->user = 0;
   BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
+}
+
+// The owner of the memory may be cancelled meanwhile. Revoking is noexcept, and sleeps.
+BOOST_AUTO_TEST_CASE(revocation_is_no_cancellation_point) {
+  const MrRef ref = reg();
+  shm::GrantSlot* const slot = grant(stag(ref));
+  slot->user = static_cast<std::uint32_t>(::gettid());
+  std::atomic<bool> cancelled{false};
+  std::atomic<bool> revoked{false};
+  std::thread revoker([&] {
+    while (!cancelled) {  // no cancellation point
+    }
+    table.revoke(ref);
+    revoked = true;
+  });
+  BOOST_TEST(::pthread_cancel(revoker.native_handle()) == 0);
+  cancelled = true;
+  std::this_thread::sleep_for(50ms);
+  BOOST_TEST(!revoked);
+  slot->user = 0;
+  revoker.join();
+  BOOST_TEST(revoked);
+  BOOST_TEST(peer.grants->empty());
 }
 
 BOOST_AUTO_TEST_CASE(revocation_does_not_wait_for_a_thread_that_has_gone) {
