@@ -65,6 +65,7 @@ DAT_RETURN dat_last_cause(DAT_RETURN, const char** cause) {
   return DAT_SUCCESS;
 }
 const char* dat_dto_status_name(DAT_DTO_COMPLETION_STATUS) { return ""; }
+const char* dat_event_name(DAT_EVENT_NUMBER) { return ""; }
 
 DAT_RETURN dat_pz_create(DAT_IA_HANDLE, DAT_PZ_HANDLE* pz) { return give(pz); }
 DAT_RETURN dat_pz_free(DAT_PZ_HANDLE) { return DAT_SUCCESS; }
