@@ -9,7 +9,6 @@
 #include "dapl/objects/upcall.h"
 #include "dapl/transport/cq.h"
 
-#include <optional>
 #include <vector>
 
 namespace udapl::dapl {
@@ -49,11 +48,8 @@ class Cno : public ObjectHeader {
 
   // ---- for the consumer ------------------------------------------------------------------------
 
-  // dat_cno_wait with a checked pointer. Blocks.
-  // `releases`: empty at first, kept between calls of one wait. kWaitAgain: nothing has happened
-  // for some seconds, and the caller no longer waits.
-  [[nodiscard]] DAT_RETURN wait(const Deadline& deadline, std::optional<unsigned>& releases,
-                                DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
+  // One call of dat_cno_wait: cno.cpp.
+  class Wait;
   // The latest trigger, which it consumes; null if there is none.
   [[nodiscard]] Evd* consume() noexcept UDAPL_EXCLUDES(lock_);
   Status set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept UDAPL_EXCLUDES(lock_);
@@ -71,10 +67,11 @@ class Cno : public ObjectHeader {
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
   void remove(Evd& evd) noexcept UDAPL_REQUIRES(lock_);
   void release_waiters() noexcept UDAPL_REQUIRES(lock_);
-  // Registers a waiter; returns `releases_`, which the waiter passes to leave().
+  // Registers a waiter; returns `releases_`, which the waiter passes to take().
   [[nodiscard]] unsigned enter() noexcept UDAPL_EXCLUDES(lock_);
-  // If the waiter may return SUCCESS, ends its wait, sets *evd and returns true.
-  [[nodiscard]] bool leave(unsigned releases, DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
+  // If the waiter may return SUCCESS, sets *evd and returns true.
+  [[nodiscard]] bool take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
+  void leave() noexcept UDAPL_EXCLUDES(lock_);
 
   mutable Mutex lock_;
   std::vector<Evd*> evds_ UDAPL_GUARDED_BY(lock_);

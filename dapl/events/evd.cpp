@@ -249,7 +249,8 @@ Status Evd::check_free() const noexcept {
   if (uses.load(std::memory_order_acquire) != 0)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE, "EVD %p is in use",
                  static_cast<const void*>(this));
-  if (waited())
+  // In this order: release_waiter() counts before it clears.
+  if (waited() || leaving_.load(std::memory_order_acquire) != 0)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER, "EVD %p has a waiter",
                  static_cast<const void*>(this));
   return Status();

@@ -130,10 +130,8 @@ class Evd : public ObjectHeader {
   template <class Cq>
   [[nodiscard]] bool try_dequeue(DAT_EVENT* event, DAT_COUNT* more) noexcept
       UDAPL_EXCLUDES(cq_->lock, ring_lock_);
-  // Implements dat_evd_wait, with checked pointers. Blocks. kWaitAgain: nothing has happened for
-  // some seconds, and the caller is no longer the waiter.
-  [[nodiscard]] DAT_RETURN wait(const Deadline& deadline, DAT_COUNT threshold, DAT_EVENT* event,
-                                DAT_COUNT* more) noexcept UDAPL_EXCLUDES(cq_->lock, notify_lock_);
+  // One call of dat_evd_wait: evd_wait.cpp.
+  class Wait;
   // Called when the IA closes: the waiter returns ABORT, and so do later ones.
   void abort() noexcept UDAPL_EXCLUDES(notify_lock_);
 
@@ -239,7 +237,8 @@ class Evd : public ObjectHeader {
       UDAPL_EXCLUDES(cq_->lock, notify_lock_);
   // Why the waiter has to return; SUCCESS if it need not.
   [[nodiscard]] DAT_RETURN interruption() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  // Ends the wait. If `pass_on`, a notification that the waiter did not act upon goes to the CNO.
+  // Ends the wait, except that the caller is counted in leaving_. If `pass_on`, a notification that
+  // the waiter did not act upon goes to the CNO.
   Upcall release_waiter(bool pass_on) noexcept UDAPL_EXCLUDES(notify_lock_);
 
   // Bits of dequeue_gate: why a dequeue has to check more than the completions.
@@ -272,6 +271,7 @@ class Evd : public ObjectHeader {
   std::atomic<bool> enabled_{true};                               // written under notify_lock_
   // True if unwaitable, aborted, or completions were lost. Written under notify_lock_.
   std::atomic<bool> wait_refused_{false};
+  std::atomic<int> leaving_{0};        // threads that are no longer the waiter, but use the EVD
   std::atomic<bool> notified_{false};  // a notification arrived since the waiter last checked
   WaitWord word_;                      // the waiter sleeps on it
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/events/cno.h"
 #include "dapl/events/evd.h"
-#include "dapl/events/wait_cancellably.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
@@ -148,20 +147,6 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE handle) {
     const auto evd = require<Evd>(handle);
     if (evd != nullptr) evd->set_waitable(true);
     return evd.refusal();
-  });
-}
-
-DAT_RETURN evd_wait_slow_path(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-                              DAT_EVENT* event, DAT_COUNT* more) {
-  return wait_cancellably(timeout, [&](const Deadline& deadline) -> Status {
-    const auto evd = require<Evd>(handle);
-    if (evd == nullptr) return evd.refusal();
-    if (threshold < 1 || threshold > evd->qlen())
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "threshold %d, queue length %d",
-                   threshold, evd->qlen());
-    if (event == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null event");
-    if (more == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null count");
-    return Status(evd->wait(deadline, threshold, event, more));
   });
 }
 

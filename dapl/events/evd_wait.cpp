@@ -3,8 +3,10 @@
 #include "dapl/events/cno.h"
 #include "dapl/events/evd.h"
 #include "dapl/events/wait_cancellably.h"
+#include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
 #include "dapl/objects/trace_points.h"
 
 #include <algorithm>
@@ -107,6 +109,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
 
 Upcall Evd::release_waiter(bool pass_on) noexcept {
   const ScopedLock lock(notify_lock_);
+  leaving_.fetch_add(1, std::memory_order_relaxed);
   dequeue_gate.fetch_and(~kWaited, std::memory_order_release);
   arm_for_cno();
   if (pass_on && notified_.load(std::memory_order_relaxed) && cno_ &&
@@ -115,19 +118,71 @@ Upcall Evd::release_waiter(bool pass_on) noexcept {
   return Upcall();
 }
 
-DAT_RETURN Evd::wait(const Deadline& deadline, DAT_COUNT threshold, DAT_EVENT* event,
-                     DAT_COUNT* more) noexcept {
-  const Visit visit(ia->visits());
-  const auto enough = static_cast<std::size_t>(threshold);
-  if (const Status status = claim_waiter(enough); !status.ok()) return status.code();
-  DAT_RETURN code = DAT_SUCCESS;
-  do {
-    code = wait_for(enough, deadline);
-    // The completions may be gone again, together with an EP that was freed.
-  } while (code == DAT_SUCCESS && !dequeue_any(event));
-  release_waiter(code != DAT_SUCCESS);
-  *more = count_rest();  // now each event that is not counted notifies
-  return code;
+// The EVD's waiter from the first call of sleep() that gets so far until end(), or until its thread
+// is cancelled. While its thread looks for a cancellation it stays the waiter: dat_evd_free must not
+// succeed then. Used by one thread.
+class Evd::Wait {
+ public:
+  Wait() = default;
+  ~Wait() {
+    DAT_COUNT more = 0;
+    end(dat_error(DAT_INTERRUPTED_CALL), &more);
+  }
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+
+  // Blocks. kWaitAgain: nothing has happened for some seconds.
+  [[nodiscard]] DAT_RETURN sleep(Evd& evd, const Deadline& deadline, DAT_COUNT threshold,
+                                 DAT_EVENT* event) noexcept {
+    const auto enough = static_cast<std::size_t>(threshold);
+    if (evd_ == nullptr) {
+      evd.ia->visits().enter();
+      if (const Status status = evd.claim_waiter(enough); !status.ok()) {
+        evd.ia->visits().leave();
+        return status.code();
+      }
+      evd_ = &evd;
+    }
+    DAT_RETURN code = DAT_SUCCESS;
+    do {
+      code = evd.wait_for(enough, deadline);
+      // The completions may be gone again, together with an EP that was freed.
+    } while (code == DAT_SUCCESS && !evd.dequeue_any(event));
+    return code;
+  }
+  void end(DAT_RETURN code, DAT_COUNT* more) noexcept {
+    if (evd_ == nullptr) return;
+    Ia& ia = *evd_->ia;
+    evd_->release_waiter(code != DAT_SUCCESS);
+    *more = evd_->count_rest();  // now each event that is not counted notifies
+    evd_->leaving_.fetch_sub(1, std::memory_order_release);
+    evd_ = nullptr;
+    ia.visits().leave();
+  }
+
+ private:
+  Evd* evd_ = nullptr;  // if begun
+};
+
+namespace calls {
+
+DAT_RETURN evd_wait_slow_path(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+                              DAT_EVENT* event, DAT_COUNT* more) {
+  Evd::Wait wait;
+  return wait_cancellably(
+      timeout,
+      [&](const Deadline& deadline) -> Status {
+        const auto evd = require<Evd>(handle);
+        if (evd == nullptr) return evd.refusal();
+        if (threshold < 1 || threshold > evd->qlen())
+          UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "threshold %d, queue length %d",
+                       threshold, evd->qlen());
+        if (event == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null event");
+        if (more == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null count");
+        return Status(wait.sleep(*evd, deadline, threshold, event));
+      },
+      [&](DAT_RETURN code) { wait.end(code, more); });
 }
 
+}  // namespace calls
 }  // namespace udapl::dapl

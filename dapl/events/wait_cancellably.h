@@ -15,13 +15,15 @@ namespace udapl::dapl {
 // Returned by waits to wait_cancellably() only: call again. Not a DAT code.
 inline constexpr DAT_RETURN kWaitAgain = 0x7FFFFFFF;
 
-// The body of dat_evd_wait and dat_cno_wait: calls `wait(deadline)` until it has a result. The call
-// is a cancellation point, since programs end threads that wait by pthread_cancel. A thread that
-// sleeps is not woken for that: it notices when Adapter::block() returns after some seconds, or, if
-// it permits cancellation at any time, within kCancellationDelay. Not noexcept: a cancelled thread
-// is unwound from here.
-template <class Wait>
-[[nodiscard]] DAT_RETURN wait_cancellably(DAT_TIMEOUT timeout, Wait wait) {
+// The body of dat_evd_wait and dat_cno_wait: calls `wait(deadline)` until it has a result, then
+// `end(result)`. The call is a cancellation point, since programs end threads that wait by
+// pthread_cancel. A thread that sleeps is not woken for that: it notices when Adapter::block()
+// returns after some seconds, or, if it permits cancellation at any time, within
+// kCancellationDelay. Not noexcept: a cancelled thread is unwound from here, without end(). Between
+// the calls of `wait` the thread may stay registered as a waiter; a destructor in the caller then
+// has to end that.
+template <class Wait, class End>
+[[nodiscard]] DAT_RETURN wait_cancellably(DAT_TIMEOUT timeout, Wait wait, End end) {
   constexpr auto kCancellationDelay = std::chrono::milliseconds(100);
   CancellationPoint point;
   point.begin();
@@ -36,6 +38,7 @@ template <class Wait>
     const DAT_RETURN type = DAT_GET_TYPE(code);
     const bool timed_out = type == DAT_TIMEOUT_EXPIRED || type == DAT_QUEUE_EMPTY;
     if (code != kWaitAgain && !(timed_out && until != deadline)) {
+      end(code);
       point.end();
       return code;
     }

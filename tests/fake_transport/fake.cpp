@@ -193,6 +193,10 @@ Result<std::unique_ptr<transport::Listener>> Adapter::listen(
 
 WaitResult Adapter::block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
   if (settings().drive && Scheduler::instance().run() > 0) return WaitResult::kChanged;
+  if (settings().sleep_briefly) {
+    ++settings().sleeps;
+    return WaitResult::kSleptLong;
+  }
   return word.wait(seen, deadline);
 }
 
@@ -218,6 +222,8 @@ Settings& settings() {
 void Settings::reset() {
   fail_from = 0;
   drive = false;
+  sleep_briefly = false;
+  sleeps = 0;
   refuse_open = false;
   before_request = nullptr;
   transport::Attributes a;

@@ -56,6 +56,9 @@ struct Settings {
   // The n-th creation from now on fails with INSUFFICIENT_RESOURCES, and all later ones; 0: none.
   std::atomic<int> fail_from{0};
   std::atomic<bool> drive{false};  // block() runs the scheduler
+  // block() returns kSleptLong at once, as if it had slept for some seconds.
+  std::atomic<bool> sleep_briefly{false};
+  std::atomic<int> sleeps{0};  // of block(), while sleep_briefly
   std::atomic<bool> refuse_open{false};
   std::function<void()> before_request;  // called before the core is notified of a request
   Adapter* latest = nullptr;             // the adapter opened last

@@ -299,6 +299,20 @@ BOOST_AUTO_TEST_CASE(close_waits_for_a_running_agent) {
   BOOST_CHECK(slow.done.load());
 }
 
+BOOST_AUTO_TEST_CASE(a_waiter_that_checks_for_cancellation_keeps_its_cno) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
+  fake::settings().sleep_briefly = true;
+  auto waiter = sleeper(ia, cno);
+  int lost = 0;
+  while (lost == 0 && fake::settings().sleeps < 100'000)
+    lost += ia->cno_free_func(cno) == DAT_SUCCESS ? 1 : 0;
+  BOOST_REQUIRE_EQUAL(lost, 0);
+  REQUIRE_OK(ia->evd_modify_cno_func(evd, cno));
+  REQUIRE_OK(ia.post(evd));
+  BOOST_CHECK_EQUAL(waiter.get().code, 0U);
+}
+
 // The protocol of udapl-semantics 5.7: drain, wait, drain.
 BOOST_AUTO_TEST_CASE(the_consumer_protocol_never_hangs) {
   const ServiceThread service;

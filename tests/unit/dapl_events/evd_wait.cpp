@@ -299,6 +299,20 @@ BOOST_AUTO_TEST_CASE(completions_lost_while_waiting_end_the_wait) {
   CHECK_ERROR(waiter.get().code, DAT_INVALID_STATE);
 }
 
+// A waiter looks now and then whether it was cancelled. It remains the waiter meanwhile.
+BOOST_AUTO_TEST_CASE(a_waiter_that_checks_for_cancellation_keeps_its_evd) {
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
+  fake::settings().sleep_briefly = true;
+  auto waiter = sleeper(ia, evd, kForever);
+  int lost = 0;
+  while (fake::settings().sleeps < 100'000) lost += object(evd).waited() ? 0 : 1;
+  BOOST_CHECK_EQUAL(lost, 0);
+  CHECK_ERROR(ia->evd_free_func(evd), DAT_INVALID_STATE);
+  REQUIRE_OK(ia.post(evd));
+  BOOST_CHECK_EQUAL(waiter.get().code, 0U);
+  REQUIRE_OK(ia->evd_free_func(evd));
+}
+
 BOOST_AUTO_TEST_CASE(no_wake_up_is_lost) {
   const ServiceThread service;
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 256);
