@@ -6,6 +6,7 @@
 #include <new>
 #include <type_traits>
 
+#include "common/fork.h"
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 
@@ -16,7 +17,7 @@ namespace udapl {
 // call these functions. One per type and library, never destroyed. Thread-safe. Under
 // AddressSanitizer nothing is kept, so that it detects uses of freed objects.
 template <class T>
-class BlockCache {
+class BlockCache : private forks::Cache {
  public:
   [[nodiscard]] static void* allocate() {  // throws std::bad_alloc
     static_assert(std::is_final_v<T> && alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
@@ -25,6 +26,7 @@ class BlockCache {
       const ScopedLock lock(cache.lock_);
       if (cache.count_ != 0) return cache.blocks_[--cache.count_];
     }
+    cache.watch_forks();
     return ::operator new(sizeof(T));
   }
   static void release(void* block) noexcept {
@@ -44,6 +46,13 @@ class BlockCache {
  private:
   static constexpr std::size_t kBlocks = 32;
 
+  constexpr BlockCache() noexcept : Cache(&BlockCache::repair) {}
+
+  static void repair(forks::Cache& base) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
+    auto& cache = static_cast<BlockCache&>(base);
+    cache.count_ = 0;
+    cache.lock_.unlock();
+  }
   static BlockCache& instance() noexcept {
     static constinit BlockCache cache;
     return cache;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <atomic>
+
 // Detects forks, for this copy of the library. Thread-safe. Children that are not made by fork()
 // (posix_spawn, vfork) share nothing with us and do not count.
 namespace udapl::forks {
@@ -11,6 +13,30 @@ using Handler = void (*)() noexcept;
 // only access memory of this library: the other threads of the parent are gone, but the locks that
 // they held are not released. Called once per process. Returns false if out of memory.
 bool watch(Handler in_child) noexcept;
+
+// A cache of this library that has a lock: in a child, another thread of the parent may have held
+// it at the fork. A base class.
+class Cache {
+ public:
+  // Has repair() run in every child before fork() returns there, for the rest of the process. Call
+  // it before the lock is first held with something in the cache. Thread-safe; cheap.
+  void watch_forks() noexcept {
+    if (!watched_.load(std::memory_order_relaxed)) [[unlikely]]
+      enlist();
+  }
+
+ protected:
+  using Repair = void (*)(Cache&) noexcept;  // empties the cache and unlocks it
+  explicit constexpr Cache(Repair repair) noexcept : repair_(repair) {}
+
+ private:
+  friend void repair_caches() noexcept;
+  void enlist() noexcept;
+
+  const Repair repair_;
+  std::atomic<bool> watched_{false};
+  Cache* next_ = nullptr;
+};
 
 // The number of forks between the process that called watch() and this one.
 [[nodiscard]] unsigned generation() noexcept;

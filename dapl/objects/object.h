@@ -5,6 +5,7 @@
 
 #include <dat/dat_registry.h>
 
+#include "common/fork.h"
 #include "common/mutex.h"
 #include "common/result.h"
 #include "common/spin_lock.h"
@@ -113,9 +114,9 @@ inline std::mutex& consumed_lock() noexcept {
 
 // Memory for handle objects of type T. Blocks are never returned to the system, and a freed block
 // is reused as late as practical: after at least kQuarantine other frees. Thread-safe; one per type
-// and provider library. Only allocate() needs memory.
+// and provider library. Only allocate() needs memory. Empty in a forked child.
 template <class T>
-class ObjectPool {
+class ObjectPool : private forks::Cache {
  public:
   static constexpr std::size_t kQuarantine = 64;
 
@@ -136,6 +137,7 @@ class ObjectPool {
         return block;
       }
     }
+    watch_forks();
     if constexpr (alignof(T) > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
       return ::operator new(sizeof(T), std::align_val_t(alignof(T)));
     else
@@ -150,6 +152,14 @@ class ObjectPool {
   }
 
  private:
+  constexpr ObjectPool() noexcept : Cache(&ObjectPool::repair) {}
+
+  static void repair(forks::Cache& base) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
+    auto& pool = static_cast<ObjectPool&>(base);
+    pool.count_ = 0;
+    pool.lock_.unlock();
+  }
+
   SpinLock lock_;
   ObjectHeader* oldest_ UDAPL_GUARDED_BY(lock_) = nullptr;
   ObjectHeader* latest_ UDAPL_GUARDED_BY(lock_) = nullptr;
