@@ -31,21 +31,21 @@ constexpr std::string_view kGenerate =
 std::string advice_for_library(std::string_view path, std::string_view failure) {
   if (path.empty()) return "the name of a provider library in the fifth field";
   if (has(failure, "undefined symbol") || has(failure, "version `"))
-    return "a build of " + quoted(path) + " that fits the libraries of this machine";
+    return "a build of " + in_quotes(path) + " that fits the libraries of this machine";
   if (has(failure, "invalid ELF header") || has(failure, "file too short") ||
       has(failure, "wrong ELF class") || has(failure, "not a dynamic"))
-    return "a shared library for this processor: " + quoted(path) + " is not one";
+    return "a shared library for this processor: " + in_quotes(path) + " is not one";
   if (has(failure, "failed to map segment") || has(failure, "Cannot allocate memory"))
     return "higher limits of memory for this process (ulimit -v), or a file system that permits "
            "programs";
   if (has_error(failure, EMFILE))
     return "a higher limit of open files for this process (ulimit -n)";
   if (has_error(failure, EACCES))
-    return "permission to read and execute " + quoted(path) + " for this user";
+    return "permission to read and execute " + in_quotes(path) + " for this user";
   if (has_error(failure, ENOENT) && !failure.starts_with(path))
-    return "the package that has the library which " + quoted(path) + " needs (ldd shows them)";
+    return "the package that has the library which " + in_quotes(path) + " needs (ldd shows them)";
   if (has_error(failure, ENOENT) && path.find('/') == std::string_view::npos)
-    return "the package that has " + quoted(path) +
+    return "the package that has " + in_quotes(path) +
            ", or its folder in LD_LIBRARY_PATH, or its whole path in the fifth field";
   if (has_error(failure, ENOENT))
     return "the right path in the fifth field, or a bare library name";
@@ -53,7 +53,7 @@ std::string advice_for_library(std::string_view path, std::string_view failure) 
 }
 
 std::string advice_for_no_entry_points(std::string_view path) {
-  return "the library of a DAT 2.0 provider in the fifth field: " + quoted(path) + " is not one";
+  return "the library of a DAT 2.0 provider in the fifth field: " + in_quotes(path) + " is not one";
 }
 
 std::string advice_for_no_registration() {
@@ -81,8 +81,8 @@ std::string advice_for_status(DAT_RETURN status, bool reason_given) {
 
 std::string advice_for_file(std::string_view path, std::string_view failure) {
   if (has_error(failure, EACCES))
-    return "permission to read " + quoted(path, 256) + " and to enter its folders for this user";
-  if (has_error(failure, EISDIR)) return "a file, " + quoted(path, 256) + " is a folder";
+    return "permission to read " + in_quotes(path, 256) + " and to enter its folders for this user";
+  if (has_error(failure, EISDIR)) return "a file, " + in_quotes(path, 256) + " is a folder";
   if (has_error(failure, EMFILE))
     return "a higher limit of open files for this process (ulimit -n)";
   return std::string(kGenerate);

@@ -117,7 +117,7 @@ class LineParser {
       return;
     if (kernel_ || nondefault_) {
       say(ConfIssue::kSkipped,
-          kernel_ ? "api_version " + quoted(fields_[1]) + " is a kernel provider, ignored"
+          kernel_ ? "api_version " + in_quotes(fields_[1]) + " is a kernel provider, ignored"
                   : std::string("marked nondefault, ignored"));
       return;
     }
@@ -146,7 +146,7 @@ class LineParser {
           break;
       }
     }
-    return bad("more than 8 fields, the first superfluous one is " + quoted(extra));
+    return bad("more than 8 fields, the first superfluous one is " + in_quotes(extra));
   }
 
   bool check_name() {
@@ -190,14 +190,14 @@ class LineParser {
       return wrong(index, std::string(yes) + " or " + std::string(no));
     value = is_yes != Keyword::kNo;
     if (is_yes != Keyword::kExact && is_no != Keyword::kExact)
-      say(ConfIssue::kTolerated, std::string(kFieldNames[index]) + " " + quoted(field) +
+      say(ConfIssue::kTolerated, std::string(kFieldNames[index]) + " " + in_quotes(field) +
                                      " taken as " + std::string(value ? yes : no));
     return true;
   }
 
   bool wrong(std::size_t index, const std::string& expected) {
-    return bad(std::string(kFieldNames[index]) + " is " + quoted(fields_[index]) + ", expected " +
-               expected);
+    return bad(std::string(kFieldNames[index]) + " is " + in_quotes(fields_[index]) +
+               ", expected " + expected);
   }
 
   bool bad(std::string reason) {

@@ -33,7 +33,7 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
   if (in_turn()) {
     UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_STATE),
                   "open of %s from inside a provider's init or fini refused",
-                  quoted(wanted.name).c_str());
+                  in_quotes(wanted.name).c_str());
     return failure(DAT_INVALID_STATE);
   }
   std::vector<Candidate> candidates;
@@ -79,13 +79,13 @@ Status Registry::open_ia(const Registration& registration, const OpenRequest& re
                         request.async_evd != nullptr ? &async_evd : nullptr, &ia);
   if (code != DAT_SUCCESS) {
     UDAPL_TRACE(kNormal, "the provider's open of %s returned 0x%x (%s)",
-                quoted(request.name).c_str(), code, error_text(code).c_str());
+                in_quotes(request.name).c_str(), code, error_text(code).c_str());
     return Status(code);
   }
   if (IaTable::is_number(ia)) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INTERNAL_ERROR),
                   "the provider of %s reported success without an IA handle: %p",
-                  quoted(request.name).c_str(), ia);
+                  in_quotes(request.name).c_str(), ia);
     return failure(DAT_INTERNAL_ERROR);
   }
   Result<DAT_IA_HANDLE> number = table_.insert(ia);
@@ -174,8 +174,8 @@ Status Registry::add(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* info
   Entry* owner = turn_thread_ == std::this_thread::get_id() ? turn_entry_ : nullptr;
   const Status status = tables_.add(*provider, *info, owner);
   if (!status.ok())
-    UDAPL_EXPLAIN(kNormal, status.code(), "provider of %s: %s", quoted(key_of(*info).name).c_str(),
-                  error_text(status.code()).c_str());
+    UDAPL_EXPLAIN(kNormal, status.code(), "provider of %s: %s",
+                  in_quotes(key_of(*info).name).c_str(), error_text(status.code()).c_str());
   return status;
 }
 
@@ -190,8 +190,8 @@ Status Registry::remove(const DAT_PROVIDER* provider, const DAT_PROVIDER_INFO* i
   const Entry* caller = turn_thread_ == std::this_thread::get_id() ? turn_entry_ : nullptr;
   const Status status = tables_.remove(*provider, *info, caller);
   if (!status.ok())
-    UDAPL_EXPLAIN(kNormal, status.code(), "provider of %s: %s", quoted(key_of(*info).name).c_str(),
-                  error_text(status.code()).c_str());
+    UDAPL_EXPLAIN(kNormal, status.code(), "provider of %s: %s",
+                  in_quotes(key_of(*info).name).c_str(), error_text(status.code()).c_str());
   return status;
 }
 

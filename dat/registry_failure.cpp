@@ -19,8 +19,8 @@ PassedOver Registry::refusal(const Candidate& candidate, Status status) const {
   if (candidate.entry != nullptr) {
     const ConfEntry& conf = candidate.entry->conf;
     refused.subject = conf.library_path;
-    refused.reason = place_of(*candidate.entry) + ": " + quoted(conf.library_path, 256) +
-                     " did not open " + quoted(conf.ia_params) + ": ";
+    refused.reason = place_of(*candidate.entry) + ": " + in_quotes(conf.library_path, 256) +
+                     " did not open " + in_quotes(conf.ia_params) + ": ";
   } else {
     refused.reason = "the provider that the program registered did not open: ";
   }
@@ -48,7 +48,7 @@ NotFound Registry::describe_failure(const IaKey& wanted, Status status) {
     failure.alternatives = tables_.alternatives(wanted.name);
     failure.known_names = tables_.names();
   }
-  UDAPL_TRACE(kNormal, "%s %u.%u: %s", quoted(wanted.name).c_str(), wanted.major, wanted.minor,
+  UDAPL_TRACE(kNormal, "%s %u.%u: %s", in_quotes(wanted.name).c_str(), wanted.major, wanted.minor,
               error_text(failure.code).c_str());
   return failure;
 }

@@ -159,12 +159,12 @@ Lease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
       return take(&entry, *registration);
     }
   }
-  const std::string library = quoted(entry.conf.library_path);
+  const std::string library = in_quotes(entry.conf.library_path);
   const bool has_init = entry.entry_points.init != nullptr;
   std::string reason = library + " has no function dat_provider_init";
   if (has_init)
     reason = library + " did not register this name and version; does it accept its ia_params " +
-             quoted(entry.conf.ia_params) + "?";
+             in_quotes(entry.conf.ia_params) + "?";
   if (call_init && *cause::text() != '\0') reason += std::string(" It says: ") + cause::text();
   UDAPL_TRACE(kNormal, "%s: %s", place_of(entry).c_str(), reason.c_str());
   passed_over.push_back({entry.conf.ia_name + '\n' + entry.conf.library_path,

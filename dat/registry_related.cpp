@@ -35,7 +35,7 @@ Result<DAT_HA_RELATIONSHIP> Registry::related(DAT_NAME_PTR name_a, DAT_NAME_PTR 
     for (const DAT_NAME_PTR name : {name_a, name_b}) {
       if (tables_.contains(name)) continue;
       UDAPL_EXPLAIN(kNormal, dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
-                    "%s is not registered", quoted(name).c_str());
+                    "%s is not registered", in_quotes(name).c_str());
       return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
     }
   }

@@ -34,8 +34,8 @@ std::string joined(const std::vector<std::string>& parts) {
 }
 
 std::string headline(const NotFound& failure) {
-  return "cannot open " + quoted(failure.ia_name) + " (version " + std::to_string(failure.major) +
-         '.' + std::to_string(failure.minor) +
+  return "cannot open " + in_quotes(failure.ia_name) + " (version " +
+         std::to_string(failure.major) + '.' + std::to_string(failure.minor) +
          (failure.thread_safe ? ", threadsafe): " : ", nonthreadsafe): ") +
          error_text(failure.code);
 }
@@ -54,7 +54,7 @@ Lines unused_lines(const ConfFile& file, const NotFound& failure, bool malformed
 Lines quoted_near_names(const NotFound& failure) {
   Lines names;
   for (const std::string& name : near_names(failure.ia_name, failure.known_names))
-    names.push_back(quoted(name));
+    names.push_back(in_quotes(name));
   return names;
 }
 
@@ -136,7 +136,7 @@ std::string Report::explain(const std::string& ia_name,
   std::string details;
   add_passed_over(passed_over, details);
   if (details.empty()) return {};
-  return "dat: entries for " + quoted(ia_name) + " that could not be used:\n" + details;
+  return "dat: entries for " + in_quotes(ia_name) + " that could not be used:\n" + details;
 }
 
 void Report::add_passed_over(const std::vector<PassedOver>& passed_over, std::string& text) {

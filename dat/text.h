@@ -12,7 +12,7 @@ namespace udapl::dat {
 
 // `text` in double quotes, safe for a terminal: characters other than printable ASCII become '?',
 // and whatever is beyond `limit` becomes "...".
-[[nodiscard]] std::string quoted(std::string_view text, std::size_t limit = 64);
+[[nodiscard]] std::string in_quotes(std::string_view text, std::size_t limit = 64);
 
 // Up to three of `names`, best first, that a user who typed `wanted` may have meant.
 [[nodiscard]] std::vector<std::string> near_names(std::string_view wanted,

@@ -150,9 +150,10 @@ class Checker {
       if (earlier == entry) continue;
       const bool same =
           earlier->library == entry->library && earlier->ia_params == entry->ia_params;
-      add_finding(same ? Severity::kWarning : Severity::kRemark, entry->line,
-                  fmt::format("{} is in line {} already: {}", quoted(entry->ia_name), earlier->line,
-                              same ? "the same entry twice" : "tried if that one does not open"));
+      add_finding(
+          same ? Severity::kWarning : Severity::kRemark, entry->line,
+          fmt::format("{} is in line {} already: {}", in_quotes(entry->ia_name), earlier->line,
+                      same ? "the same entry twice" : "tried if that one does not open"));
     }
     if (conf_.entries.empty())
       add_finding(Severity::kError, 0, "no usable entry. try: datinfo generate");
@@ -178,7 +179,7 @@ class Checker {
                   "contains a CR without LF, which does not end the line. try: tr '\\r' '\\n'");
   }
 
-  static std::string quoted(const std::string& text) { return '"' + printable(text) + '"'; }
+  static std::string in_quotes(const std::string& text) { return '"' + printable(text) + '"'; }
 
   void check_entry(const Entry& entry) {
     if (entry.ia_name.empty()) add_finding(Severity::kWarning, entry.line, "the ia_name is empty");
@@ -211,7 +212,7 @@ class Checker {
                               [&](const RdmaPort& port) { return port.device == device; })))
       return;
     add_finding(Severity::kWarning, entry.line,
-                quoted(device) +
+                in_quotes(device) +
                     (soft ? " is not a network interface or address of this machine"
                           : " is not a network interface, address or RDMA device of this machine"));
   }

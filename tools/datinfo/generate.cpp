@@ -10,7 +10,7 @@ namespace datinfo {
 namespace {
 
 // Quotes a field as in dat.conf.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -25,8 +25,8 @@ std::string entries(const std::string& name, const std::string& library,
                     const std::string& netdev) {
   std::string text;
   for (const char* safety : {"nonthreadsafe", "threadsafe"})
-    text += fmt::format("{} u2.0 {} default {} dapl.2.0 {} \"\"\n", quoted(name), safety, library,
-                        quoted(netdev + " 0"));
+    text += fmt::format("{} u2.0 {} default {} dapl.2.0 {} \"\"\n", in_quotes(name), safety,
+                        library, in_quotes(netdev + " 0"));
   return text;
 }
 

@@ -44,7 +44,7 @@ void add_row(Json& json, const Row& row) {
 }
 
 // Quotes a CSV field as in RFC 4180.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -76,8 +76,8 @@ std::string csv_of(const Report& report) {
   for (const Row& row : report.rows) {
     const Case& what = row.what;
     const bool transfers = what.measure != Measure::kConnections;
-    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},", quoted(row.column), name_of(what.measure),
-                       what.operation_name(), name_of(what.waiting),
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},", in_quotes(row.column),
+                       name_of(what.measure), what.operation_name(), name_of(what.waiting),
                        transfers ? std::to_string(what.size) : "",
                        transfers ? std::to_string(what.window) : "", what.endpoints, what.threads,
                        unit_of(what.measure), row.operations);

@@ -9,10 +9,10 @@
 
 using udapl::dat::cause_of;
 using udapl::dat::ConfFile;
+using udapl::dat::in_quotes;
 using udapl::dat::near_names;
 using udapl::dat::NotFound;
 using udapl::dat::parse_conf;
-using udapl::dat::quoted;
 using udapl::dat::Report;
 
 namespace {
@@ -151,9 +151,9 @@ BOOST_AUTO_TEST_CASE(near_names_are_similar) {
 }
 
 BOOST_AUTO_TEST_CASE(quoted_text_is_safe_for_a_terminal) {
-  BOOST_TEST(quoted("a b") == "\"a b\"");
-  BOOST_TEST(quoted("\x1b[2J\n\t\x80") == "\"?[2J???\"");
-  BOOST_TEST(quoted(std::string(100, 'x'), 10) == "\"xxxxxxxxxx...\"");
+  BOOST_TEST(in_quotes("a b") == "\"a b\"");
+  BOOST_TEST(in_quotes("\x1b[2J\n\t\x80") == "\"?[2J???\"");
+  BOOST_TEST(in_quotes(std::string(100, 'x'), 10) == "\"xxxxxxxxxx...\"");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
