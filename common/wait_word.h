@@ -41,7 +41,8 @@ class WaitWord {
   };
 
   [[nodiscard]] std::uint32_t value() const noexcept {
-    return word_.load(std::memory_order_acquire);  // pairs with signal()
+    // Pairs with signal(). seq_cst: a driver reads it after it said that it is going to sleep.
+    return word_.load(std::memory_order_seq_cst);
   }
   void signal() noexcept;
 

@@ -104,7 +104,8 @@ class Reactor final : private WaitWord::Waker {
   // Returns whether the application is polling at present, so that it will drive again very soon. A
   // hint; while it is true, the service thread takes over when the lease ends.
   [[nodiscard]] bool polled() const noexcept {
-    return role_.load(std::memory_order_relaxed) == kFree && lease_.parked();
+    // seq_cst: a caller that has queued work either sees the driver, or the driver sees the work.
+    return role_.load(std::memory_order_seq_cst) == kFree && lease_.parked();
   }
   // Called by an application thread that moves so much data that this takes longer than the lease
   // after a poll, and that is going to poll again: keeps the service thread from taking over
