@@ -61,7 +61,10 @@ class KnownTables {
 #else
   constexpr std::uintptr_t kBeyond = UINTPTR_MAX;
 #endif
-  const auto address = reinterpret_cast<std::uintptr_t>(handle);
+  auto address = reinterpret_cast<std::uintptr_t>(handle);
+#if defined(__aarch64__)
+  address &= (std::uintptr_t{1} << 56U) - 1;  // the processor ignores the top byte: it may be a tag
+#endif
   return address >= kLowest && address < kBeyond && address % alignof(void*) == 0;
 }
 

@@ -69,7 +69,10 @@ inline void shut_gates(ObjectHeader& object) noexcept {
 [[nodiscard]] inline bool is_address(DAT_HANDLE handle) noexcept {
   using Address = std::conditional_t<sizeof(void*) == 8, std::intptr_t, std::uintptr_t>;
   constexpr Address kLowestAddress = 65536;
-  const auto address = reinterpret_cast<Address>(handle);
+  auto address = reinterpret_cast<Address>(handle);
+#if defined(__aarch64__)
+  if ((address >> 48) != -1) address &= (Address{1} << 56) - 1;  // without a tag
+#endif
   return address >= kLowestAddress && (address & (alignof(ObjectHeader) - 1)) == 0;
 }
 

@@ -20,7 +20,13 @@ namespace udapl::soft::shm {
 // reads from the second. A connection with little traffic uses the first page only.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
+  // Idle connections give back the pages of their rings, which therefore begin with a page of any
+  // size that the processor may have.
+#if defined(__x86_64__) || defined(__i386__)
   static constexpr std::size_t kRingsAt = 2 * kPage;
+#else
+  static constexpr std::size_t kRingsAt = 64 * 1024;
+#endif
   static constexpr std::size_t kPorchSize = 512;
   // When processors are oversubscribed, each side runs seldom, and moves at most a ring of bytes
   // each time. Pages are allocated only when used.
@@ -36,7 +42,7 @@ struct Layout {
   std::array<std::array<std::byte, kPorchSize>, 2> porch;
   alignas(kPage) std::array<GrantSlots, 2> granted;  // by granting side
 };
-static_assert(sizeof(Layout) == Layout::kRingsAt);
+static_assert(sizeof(Layout) <= Layout::kRingsAt);
 static_assert(offsetof(Layout, granted) == Layout::kPage);
 static_assert(Layout::kSize / Layout::kPage % 2 == 1);
 
