@@ -11,6 +11,18 @@
 
 namespace udapl {
 
+namespace {
+
+// The system call that takes a `timespec` as the C library has it: on 32-bit processors its seconds
+// may have 64 bits.
+#if defined(SYS_futex_time64)
+constexpr long kFutex = sizeof(timespec::tv_sec) > sizeof(long) ? SYS_futex_time64 : SYS_futex;
+#else
+constexpr long kFutex = SYS_futex;
+#endif
+
+}  // namespace
+
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
 Deadline deadline_after(std::uint32_t timeout_us) noexcept {
@@ -22,7 +34,7 @@ void WaitWord::signal() noexcept {
   // seq_cst on both sides: either the sleeper sees the new word or we see the sleeper.
   word_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0)
-    ::syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    ::syscall(kFutex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
   if (Waker* const waker = waker_.load(std::memory_order_seq_cst)) waker->wake();
 }
 
@@ -37,7 +49,7 @@ WaitResult WaitWord::wait(std::uint32_t seen, const Deadline& deadline) noexcept
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, which is what steady_clock is on
   // Linux.
-  const long result = ::syscall(SYS_futex, &word_, FUTEX_WAIT_BITSET_PRIVATE, seen,
+  const long result = ::syscall(kFutex, &word_, FUTEX_WAIT_BITSET_PRIVATE, seen,
                                 deadline ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
   const int error = result == 0 ? 0 : errno;
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
