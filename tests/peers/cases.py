@@ -121,6 +121,11 @@ def dtests(emulated):
     yield dtest("data_check", buffers + "-D", timeout=140)
     yield dtest("write_streaming", buffers + "-w")
     yield dtest("write_pingpong", buffers + "-W")
+    # -W and -D set the number of Writes where they stand; -W sets the size only without -D.
+    yield dtest("burst_before_pingpong", "-B 3 -W", expect=(r"\(1000 x 1\)",))
+    yield dtest("burst_before_data_check", "-B 3 -b 4000 -D", expect=(r"\(1000 x 4000\)",))
+    yield dtest("burst_after_data_check", "-D -B 3 -b 4000", expect=(r"\(3 x 4000\)",))
+    yield dtest("pingpong_and_data_check", "-W -D -B 2", expect=(r"\(2 x 4194304\)",))
     yield dtest("unidirectional", buffers + "-u -w")
     # Its server listens only after it has told the client where: the client may be too early.
     yield Case(name="dtestx.rc", attempts=3, server=["dtestx", "-P", "{ia}", "-s"], ready=None,

@@ -14,16 +14,25 @@ namespace {
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("-b", options.length,
-                 "Bytes of a transfer; with -a the largest (4194304; with -W alone 1)")
+                 "Bytes of a transfer; with -a the largest (4194304; 1 with -W without -a and -D)")
       ->check(CLI::Range(1U, 1U << 30));
-  app.add_option("-B", options.burst, "RDMA Writes in a row (1000)")
-      ->check(CLI::Range(1U, 1U << 30));
+  // The last of -B, -W and -D decides, so that both sides agree if one is the original program.
+  app.add_option("-B", options.burst, "RDMA Writes in a row (1000); if needed, after -W and -D")
+      ->check(CLI::Range(1U, 1U << 30))
+      ->trigger_on_parse();
   app.add_option("-S", options.signal_rate, "With -w: every so many Writes one completion (10)")
       ->check(CLI::Range(1U, 1U << 30));
   app.add_flag("-u", options.one_way, "Only the client writes");
   app.add_flag("-w", options.streaming, "RDMA Writes only, in a row");
-  app.add_flag("-W", options.pingpong, "RDMA Writes only, to and fro");
-  app.add_flag("-D", options.data_check, "As -W, and compare all data");
+  const auto add_pingpong = [&](const char* name, bool& chosen, const char* help) {
+    const auto choose = [&options, &chosen] {
+      chosen = true;
+      options.burst = Options::kBurst;
+    };
+    app.add_flag_callback(name, choose, help)->trigger_on_parse();
+  };
+  add_pingpong("-W", options.pingpong, "RDMA Writes only, to and fro; sets -B to 1000");
+  add_pingpong("-D", options.data_check, "As -W, and compare all data");
   app.add_flag("-a", options.all_sizes, "With -W or -D: all sizes, around each power of two");
   app.add_option("-i", options.increment, "With -a: around each multiple of this")
       ->check(CLI::Range(1U, 1U << 30));
@@ -105,7 +114,8 @@ int main(int argc, char** argv) {
     tools::print(stderr, "dtest: -a needs -W or -D\nTry 'dtest --help'.\n");
     return 2;
   }
-  if (options.length == 0) options.length = options.pingpong && !options.all_sizes ? 1 : 4U << 20;
+  const bool smallest = options.pingpong && !options.all_sizes && !options.data_check;
+  if (options.length == 0) options.length = smallest ? 1 : 4U << 20;
   dtest::failed_line = fmt::format("\n{}: DAPL Test Complete. FAILED\n", ::getpid());
   dtest::run(options);
   return tools::ended("dtest", 0);

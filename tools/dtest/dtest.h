@@ -19,9 +19,11 @@ namespace dtest {
 inline constexpr DAT_CONN_QUAL kConnQual = 45248;
 
 struct Options {
+  static constexpr std::uint32_t kBurst = 1000;
+
   Common common;
   std::uint32_t length = 0;  // 0: not given
-  std::uint32_t burst = 1000;
+  std::uint32_t burst = kBurst;
   std::uint32_t signal_rate = 10;
   std::uint32_t increment = 0;  // 0: powers of two
   unsigned delay_s = 0;
