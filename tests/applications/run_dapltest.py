@@ -310,6 +310,9 @@ def interoperate(bench, server_program, client_program):
             check("Validation Error" not in text, "data are wrong")
         for words in ("RW 4096 2", "-m p -p 8 RR 100"):
             server.client("P", "-i", 300, *words.split(), program=client_program, expect=[r"raw: R[RW], 300"])
+        if not client_program:  # a QoS that the adapter does not have: the server must be able to quit afterwards
+            server.client("T", "-i", 5, "-R", "LL", *MIXED, status=1, expect=[
+                rf"FAILED: transaction: connecting to {HOST} port {server.port}: DAT_MODEL_NOT_SUPPORTED"])
     return 0
 
 

@@ -207,7 +207,9 @@ bool run_client(const Options& options, Json& json) {
   Adapter adapter;
   Control control;
   wire::Info info;
-  if (!adapter.open(options.device) || !control.create(adapter, options.timeout_s)) {
+  // The control connection has the QoS of the test: if the adapter refuses it, that fails before
+  // the server waits for the test's connections, and the packaged server waits forever.
+  if (!adapter.open(options.device) || !control.create(adapter, options.timeout_s, options.qos)) {
     return false;
   }
   say("DT_cs_Client: Starting Test ... ");

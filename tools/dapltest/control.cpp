@@ -21,11 +21,12 @@ std::uint32_t number_on_wire(Test test) {
 
 }  // namespace
 
-bool Control::create(const Adapter& adapter, std::uint32_t timeout_s) {
+bool Control::create(const Adapter& adapter, std::uint32_t timeout_s, DAT_QOS qos) {
   EndpointPlan plan;
   plan.requests = 2;
   plan.receives = 2;
   plan.largest = wire::kControlSize;
+  plan.qos = qos;
   plan.timeout_s = timeout_s;
   return endpoint_.create(adapter, plan, kSlots * wire::kControlSize) &&
          endpoint_.post_receive(message(kReceiveFirst)) &&

@@ -14,7 +14,9 @@ namespace dapltest {
 // version and its command, the server returns the conn quals that it has reserved. Not thread-safe.
 class Control {
  public:
-  [[nodiscard]] bool create(const Adapter& adapter, std::uint32_t timeout_s);
+  // `qos` is for the connection of a client.
+  [[nodiscard]] bool create(const Adapter& adapter, std::uint32_t timeout_s,
+                            DAT_QOS qos = DAT_QOS_BEST_EFFORT);
 
   // Client: requests a test. Stores the answer in `info`; fails if the server has another version.
   [[nodiscard]] bool request(Address& server, const Options& options, wire::Info& info);
