@@ -90,12 +90,13 @@ Status Registry::open_ia(const Registration& registration, const OpenRequest& re
   }
   Result<DAT_IA_HANDLE> number = table_.insert(ia);
   if (!number.ok()) {
-    provider_of(ia).ia_close_func(ia, DAT_CLOSE_ABRUPT_FLAG);
+    call_slot<&DAT_PROVIDER::ia_close_func>("dat_ia_close", ia, DAT_CLOSE_ABRUPT_FLAG);
     return number.status();
   }
   opened = {*number, async_evd};
   DAT_IA_ATTR attr{};
-  if (provider_of(ia).ia_query_func(ia, nullptr, DAT_IA_FIELD_ALL, &attr, DAT_PROVIDER_FIELD_NONE,
+  if (provider_of(ia).ia_query_func != nullptr &&
+      provider_of(ia).ia_query_func(ia, nullptr, DAT_IA_FIELD_ALL, &attr, DAT_PROVIDER_FIELD_NONE,
                                     nullptr) == DAT_SUCCESS &&
       attr.extension_supported != DAT_EXTENSION_NONE)
     extensions_in_use_.store(true, std::memory_order_relaxed);
@@ -142,7 +143,8 @@ Status Registry::close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) {
     while (record->pins != 0) changed_.wait(mutex_);
   }
   const DAT_IA_HANDLE provider_ia = table_.pointer_of(number);
-  const DAT_RETURN code = provider_of(provider_ia).ia_close_func(provider_ia, flags);
+  const DAT_RETURN code =
+      call_slot<&DAT_PROVIDER::ia_close_func>("dat_ia_close", provider_ia, flags);
   std::list<OpenIa> closed;
   {
     ScopedLock lock(mutex_);

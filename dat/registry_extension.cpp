@@ -35,7 +35,7 @@ DAT_RETURN Registry::extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list
   if (ia != nullptr) handle = ia;
   if (!is_object_address(handle))
     return refuse(op, dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1));
-  return provider_of(handle).handle_extendedop_func(handle, op, args);
+  return call_slot<&DAT_PROVIDER::handle_extendedop_func>("dat_extension_op", handle, op, args);
 }
 
 // The provider gets the name in place of the handle; what it opens is not an IA of the table but an
@@ -63,7 +63,8 @@ DAT_RETURN Registry::extension_close(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_l
     return refuse(op, dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
   const DAT_PROVIDER& provider = provider_of(handle);
   const std::string name = provider.device_name != nullptr ? provider.device_name : "";
-  const DAT_RETURN code = provider.handle_extendedop_func(handle, op, args);
+  const DAT_RETURN code =
+      call_slot<&DAT_PROVIDER::handle_extendedop_func>("dat_extension_op", handle, op, args);
   if (code != DAT_SUCCESS) return code;
   std::list<Lease> ended;
   ScopedLock lock(mutex_);

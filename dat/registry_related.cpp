@@ -22,7 +22,8 @@ Status Registry::query_related(DAT_NAME_PTR queried, DAT_NAME_PTR about, DAT_BOO
     ++record->pins;
   }
   const DAT_IA_HANDLE ia = table_.pointer_of(record->number);
-  const DAT_RETURN code = provider_of(ia).ia_ha_related_func(ia, about, &answer);
+  const DAT_RETURN code = call_slot<&DAT_PROVIDER::ia_ha_related_func>(
+      "dat_registry_providers_related", ia, about, &answer);
   ScopedLock lock(mutex_);
   --record->pins;
   changed_.notify_all();

@@ -37,7 +37,7 @@ template <auto Slot, auto... Others>
 inline constexpr bool kIsOneOf = (std::is_same_v<Constant<Slot>, Constant<Others>> || ...);
 
 // The data path: of the invalid handles only null and IA numbers are detected; no instruction is
-// spent on others.
+// spent on others, nor on slots that the provider left empty.
 template <auto Slot>
 inline constexpr bool kIsHot =
     kIsOneOf<Slot, &DAT_PROVIDER::ep_post_send_func,
@@ -84,10 +84,13 @@ inline DAT_RETURN call_provider([[maybe_unused]] const char* function,
   if constexpr (!kIsFrequent<Slot>) {
     if (trace::enabled(trace::kCalls)) [[unlikely]] {
       trace_call(function, handle);
-      return trace_return(function, handle, (provider_of(object).*Slot)(object, args...));
+      return trace_return(function, handle, call_slot<Slot>(function, object, args...));
     }
   }
-  return (provider_of(object).*Slot)(object, args...);
+  if constexpr (kIsHot<Slot>)
+    return (provider_of(object).*Slot)(object, args...);
+  else
+    return call_slot<Slot>(function, object, args...);
 }
 
 // The first argument is an object of the provider, whose first word points to the table with the

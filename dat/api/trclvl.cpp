@@ -27,9 +27,10 @@ DAT_RETURN query(const char* function, DAT_IA_HANDLE ia, Target& target) noexcep
   target.ia = ia_table().resolve(ia);
   if (target.ia == nullptr) return refuse_handle(function, ia, DAT_INVALID_HANDLE_IA);
   target.attr = DAT_IA_ATTR{};
-  return provider_of(target.ia).ia_query_func(
-      target.ia, nullptr, DAT_IA_FIELD_IA_NUM_VENDOR_ATTR | DAT_IA_FIELD_IA_VENDOR_ATTR,
-      &target.attr, 0, nullptr);
+  constexpr DAT_IA_ATTR_MASK kVendorAttributes =
+      DAT_IA_FIELD_IA_NUM_VENDOR_ATTR | DAT_IA_FIELD_IA_VENDOR_ATTR;
+  return call_slot<&DAT_PROVIDER::ia_query_func>(function, target.ia, nullptr, kVendorAttributes,
+                                                 &target.attr, 0, nullptr);
 }
 
 DAT_RETURN no_levels() noexcept {

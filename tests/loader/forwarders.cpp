@@ -13,6 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -23,6 +24,7 @@
 namespace {
 
 constexpr DAT_RETURN kReturned = 0x1234FACEU;  // returned by every slot: not a DAT code
+constexpr DAT_RETURN kMissing = DAT_CLASS_ERROR | DAT_NOT_IMPLEMENTED;
 
 // The last call of a slot.
 struct Recorded {
@@ -282,6 +284,40 @@ BOOST_AUTO_TEST_CASE(handles_that_are_no_ia) {
       }
     }
   }
+}
+
+// A provider may leave slots empty. On the data path, nothing looks for that.
+BOOST_AUTO_TEST_CASE(empty_slots) {
+  static DAT_PROVIDER table{};
+  static const DAT_PROVIDER* object = &table;
+  table.ia_open_func = [](DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE*, DAT_IA_HANDLE* opened) {
+    *opened = &object;
+    return static_cast<DAT_RETURN>(DAT_SUCCESS);
+  };
+  DAT_PROVIDER_INFO info{};
+  std::strcpy(info.ia_name, "empty");
+  info.dapl_version_major = 2;
+  BOOST_TEST_REQUIRE(dat_registry_add_provider(&table, &info) == 0U);
+  char name[] = "empty";
+  DAT_IA_HANDLE ia = nullptr;
+  BOOST_TEST_REQUIRE(dat_ia_openv(name, 8, nullptr, &ia, 2, 0, DAT_FALSE) == 0U);
+  constexpr std::array<std::string_view, 9> kDataPath = {
+      "ep_post_send_func",       "ep_post_send_with_invalidate_func",
+      "ep_post_recv_func",       "ep_post_rdma_read_func",
+      "ep_post_rdma_write_func", "ep_post_rdma_read_to_rmr_func",
+      "rmr_bind_func",           "srq_post_recv_func",
+      "evd_dequeue_func"};
+  for (const Case& test : all_cases()) BOOST_TEST_CONTEXT(test.function) {
+      if (std::find(kDataPath.begin(), kDataPath.end(), test.slot) != kDataPath.end()) continue;
+      std::vector<unsigned char> expected;
+      if (test.kind != Kind::kIa) BOOST_TEST(test.call(&object, nullptr, expected) == kMissing);
+      if (test.kind != Kind::kPlain) BOOST_TEST(test.call(ia, nullptr, expected) == kMissing);
+    }
+  BOOST_TEST(dat_extension_op(ia, 5) == kMissing);
+  BOOST_TEST(dat_extension_op(&object, 5) == kMissing);
+  BOOST_TEST(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == kMissing);
+  table.ia_close_func = [](DAT_IA_HANDLE, DAT_CLOSE_FLAGS) { return DAT_RETURN{DAT_SUCCESS}; };
+  BOOST_TEST(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(every_slot_has_its_own_function) {

@@ -323,6 +323,8 @@ BOOST_AUTO_TEST_CASE(related) {
   BOOST_TEST(answer() == DAT_HA_TRUE);
   a.related_code = 0x00090000U;
   BOOST_TEST(ask(ia_name, other_name).status().code() == 0x80090000U);
+  a.table.ia_ha_related_func = c.table.ia_ha_related_func = nullptr;  // no provider can answer
+  BOOST_TEST(ask(ia_name, other_name).status().code() == 0x80090000U);
   BOOST_TEST(world.close(ia) == 0U);
   BOOST_TEST(world.close(other_ia) == 0U);
 }

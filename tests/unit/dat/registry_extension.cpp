@@ -53,6 +53,22 @@ BOOST_AUTO_TEST_CASE(an_object_is_found_by_its_table_or_its_name) {
   }
 }
 
+// An IA without extensions, in a process that uses those of another one.
+BOOST_AUTO_TEST_CASE(an_object_of_a_provider_without_extensions) {
+  world.add_library(0, a);
+  world.add_library(1, b);
+  world.configure(line("ia", 0) + line("other", 1));
+  a.table.handle_extendedop_func = &extended;
+  opened.table = &a.table;
+  std::string name = "ia";
+  DAT_HANDLE object = nullptr;
+  BOOST_TEST(extension_op(world, nullptr, DAT_OPEN_EXTENSION_BASE, name.data(), &object) == 0U);
+  Opened without{&b.table};
+  BOOST_TEST(extension_op(world, &without, 5) == kNotImplemented);
+  BOOST_TEST(extension_op(world, &without, DAT_CLOSE_EXTENSION_BASE) == kNotImplemented);
+  BOOST_TEST(extension_op(world, object, DAT_CLOSE_EXTENSION_BASE) == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_close_that_the_provider_refuses_keeps_it) {
   fake::Library& lib = world.add_library(0, a);
   world.configure(line("ia", 0));

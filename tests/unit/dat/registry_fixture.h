@@ -16,6 +16,7 @@ inline constexpr DAT_RETURN kInvalidState = 0x80070000U;
 inline constexpr DAT_RETURN kInvalidIa = 0x8005000BU;
 inline constexpr DAT_RETURN kAlreadyRegistered = 0x80100000U;
 inline constexpr DAT_RETURN kInUse = 0x80110000U;
+inline constexpr DAT_RETURN kNotImplemented = 0xBFFF0000U;
 inline constexpr DAT_RETURN kUnreachable =
     0x00120000U;  // without class bits, as old providers return it
 
