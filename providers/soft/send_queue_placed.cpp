@@ -10,7 +10,8 @@ namespace udapl::soft {
 
 // ---- placement, confirmed by the link -----------------------------------------------------------
 
-// The link has confirmed everything up to `position`.
+// The link has confirmed everything up to `position`. There is no CQ while the Qp is being
+// destroyed.
 void SendQueue::placed(std::uint64_t position) noexcept {
   if (position <= placed_) return;
   placed_ = position;
@@ -20,7 +21,7 @@ void SendQueue::placed(std::uint64_t position) noexcept {
     if (waits_for_placement(request)) request.done = true;
   }
   report_done();
-  if (awaited_ != 0 && awaited_ <= position) await_next_seen();
+  if (awaited_ != 0 && awaited_ <= position && cq_ != nullptr) await_next_seen();
 }
 
 void SendQueue::await_placed(std::uint64_t position) noexcept {

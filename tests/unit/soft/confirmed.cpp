@@ -289,6 +289,18 @@ BOOST_AUTO_TEST_CASE(a_graceful_disconnect_does_not_wait) {
   expect(3, DAT_DTO_ERR_FLUSHED);
 }
 
+// The end of the connection finds the first Write confirmed and the other one not.
+BOOST_AUTO_TEST_CASE(a_qp_is_destroyed_while_the_peer_holds_a_write) {
+  REQUIRE_OK(write(1, 64));
+  REQUIRE_OK(send(2));  // no receive: the peer will never get past it
+  REQUIRE_OK(write(3, 4096));
+  const Standstill a_stands(*a.reactor);
+  b_stands.reset();
+  BOOST_REQUIRE(eventually([&] { return placed(64); }, {&b}));
+  a.qp.reset();
+  BOOST_TEST(a.request_cq->size() == 0U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::soft::test
