@@ -7,9 +7,11 @@
 #include <limits>
 #include <string>
 
+#include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/soft/cq.h"
+#include "providers/soft/memory_fault.h"
 #include "providers/soft/mr.h"
 #include "providers/soft/qp.h"
 #include "providers/soft/srq.h"
@@ -139,6 +141,14 @@ Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() {
 
 Result<std::unique_ptr<transport::Mr>> Adapter::register_memory(transport::Pd& pd,
                                                                 const transport::MrInit& init) {
+  constexpr std::uint32_t kWrites = kLocalWrite | kRemoteWrite | kRemoteAtomic;
+  const bool writes = (static_cast<std::uint32_t>(init.privileges) & kWrites) != 0;
+  if (const char* const fault = memory_fault(init.address, init.length, writes); fault != nullptr) {
+    UDAPL_EXPLAIN(kNormal, dat_error(DAT_PRIVILEGES_VIOLATION), "%llu bytes of memory at %p: %s",
+                  static_cast<unsigned long long>(init.length),
+                  reinterpret_cast<const void*>(static_cast<std::uintptr_t>(init.address)), fault);
+    return failure(DAT_PRIVILEGES_VIOLATION);
+  }
   Result<MrRef> ref = memory_.register_memory(id_of(pd), init);
   if (!ref.ok()) return ref.status();
   return std::unique_ptr<transport::Mr>(std::make_unique<Mr>(memory_, *ref));

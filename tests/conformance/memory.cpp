@@ -89,6 +89,34 @@ BOOST_AUTO_TEST_CASE(
     CHECK_TYPE(dat_pz_free(pz), DAT_INVALID_STATE);
 }
 
+// Only the rights that the privileges need are needed.
+BOOST_AUTO_TEST_CASE(lmr_create_unusable_memory) {
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  constexpr std::size_t kPart = 1U << 20;
+  void* const mapped = ::mmap(nullptr, 3 * kPart, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  BOOST_REQUIRE(mapped != MAP_FAILED);
+  char* const bytes = static_cast<char*>(mapped);
+  const auto create = [&](void* address, std::size_t length, unsigned privileges) {
+    Registration made;
+    return made.create(ia, DAT_MEM_TYPE_VIRTUAL, virtual_region(address), length, pz,
+                       static_cast<DAT_MEM_PRIV_FLAGS>(privileges));
+  };
+  constexpr unsigned kRead = DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG;
+  BOOST_CHECK_EQUAL(create(bytes, 3 * kPart, kRead), DAT_SUCCESS);
+  CHECK_TYPE(create(bytes, 8, kLocal), DAT_PRIVILEGES_VIOLATION);
+  CHECK_TYPE(create(bytes, 3 * kPart, kRead | DAT_MEM_PRIV_REMOTE_WRITE_FLAG),
+             DAT_PRIVILEGES_VIOLATION);
+  BOOST_REQUIRE_EQUAL(::mprotect(bytes, kPart, PROT_READ | PROT_WRITE), 0);
+  BOOST_CHECK_EQUAL(create(bytes, kPart, kLocal), DAT_SUCCESS);
+  CHECK_TYPE(create(bytes + kPart - 8, 16, kLocal), DAT_PRIVILEGES_VIOLATION);
+  BOOST_REQUIRE_EQUAL(::munmap(bytes + kPart, kPart), 0);
+  CHECK_TYPE(create(bytes, 3 * kPart, kRead), DAT_PRIVILEGES_VIOLATION);  // with a hole
+  CHECK_TYPE(create(bytes + kPart, 8, kRead), DAT_PRIVILEGES_VIOLATION);
+  BOOST_CHECK_EQUAL(create(bytes + 2 * kPart, kPart, kRead), DAT_SUCCESS);
+  BOOST_REQUIRE_EQUAL(::munmap(bytes, 3 * kPart), 0);
+}
+
 BOOST_AUTO_TEST_CASE(lmr_create_virtual, *covers("lmr_create_remote_ctx lmr_query_all")) {
   Ia ia;
   const Pz pz = make_pz(ia);

@@ -65,7 +65,9 @@ typedef enum dat_lmr_param_mask {
 /**
  * Register memory, and pin it if the adapter needs that.
  *
- * The memory still belongs to the application, and must stay mapped until dat_lmr_free().
+ * The memory still belongs to the application, and must stay mapped, with the rights that the
+ * privileges need, until dat_lmr_free(). The software RNIC pins nothing: if a peer or a request
+ * uses memory that was unmapped or protected meanwhile, the process gets SIGSEGV or SIGBUS.
  *
  * @param[in]  ia_handle
  * @param[in]  mem_type            what `region_description` describes
@@ -88,6 +90,8 @@ typedef enum dat_lmr_param_mask {
  * @retval DAT_INVALID_PARAMETER       unknown memory type; length beyond the limit;
  *                                     address null or wrapping around; `lmr_handle` is null
  * @retval DAT_INVALID_STATE           shared memory type, and the memory is not a shared mapping
+ * @retval DAT_PRIVILEGES_VIOLATION    the memory is not mapped, or cannot be written although a
+ *                                     privilege to write is requested
  * @retval DAT_MODEL_NOT_SUPPORTED     no such memory type, or no DAT_VA_TYPE_ZB
  * @retval DAT_NOT_IMPLEMENTED         the same, from some providers
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory, lockable memory or device regions; from some
