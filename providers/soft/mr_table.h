@@ -114,8 +114,8 @@ class MrTable {
   [[nodiscard]] DAT_RETURN prepare_bind(ScopeId qp_pd, std::uint32_t window, const MrRef* mr,
                                         const transport::BindRequest& request,
                                         PendingBind& out) noexcept UDAPL_EXCLUDES(lock_);
-  // Returns false if the window or the registration is gone; the bind is then cancelled. May wait
-  // for accesses in progress in other threads.
+  // Returns false if the window or the registration is gone; the bind is then cancelled. An unbind
+  // of a window that is gone succeeds. May wait for accesses in progress in other threads.
   [[nodiscard]] bool commit_bind(const PendingBind& bind, ScopeId qp) noexcept
       UDAPL_EXCLUDES(lock_);
   void cancel_bind(const PendingBind& bind) noexcept UDAPL_EXCLUDES(lock_);

@@ -108,6 +108,8 @@ bool MrTable::commit_bind(const PendingBind& bind, ScopeId qp) noexcept {
       const ScopedLock lock(lock_);
       Segment covered;
       const bool alive = entry.life == bind.window_life;
+      // The binding has ended with the window. destroy_window() waits for the accesses.
+      if (!alive && bind.stag == 0) return true;
       if (!alive || (bind.stag != 0 && resolve(bind.range, 0, 0, covered) != DAT_SUCCESS)) {
         cancel(bind);
         return false;

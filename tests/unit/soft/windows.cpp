@@ -215,6 +215,21 @@ BOOST_AUTO_TEST_CASE(bind_of_a_destroyed_window_or_registration_fails) {
   BOOST_TEST(!w->binding().has_value());
 }
 
+// Programs free an RMR without waiting for the completion of its unbind.
+BOOST_AUTO_TEST_CASE(unbind_of_a_destroyed_window_succeeds) {
+  auto mr = reg();
+  auto w = window();
+  bind(request(*w, mr.get(), base, 50));
+  MrTable::PendingBind pending;
+  REQUIRE_OK(prepare(request(*w, nullptr, 0, 0), pending));
+  w.reset();
+  BOOST_TEST(!mr->has_windows());
+  w = window();
+  const auto stag = bind(request(*w, mr.get(), base, 50));
+  BOOST_TEST(table.commit_bind(pending, kQp));
+  BOOST_TEST((access(stag, base, 1) == Refusal::kNone));
+}
+
 BOOST_AUTO_TEST_CASE(destroyed_registration_ends_its_bindings) {
   auto mr = reg();
   auto w = window();
