@@ -18,6 +18,23 @@ bool is_providers(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
   return known_tables().has(table) && table->handle_extendedop_func != nullptr;
 }
 
+// Whether the handle, which is neither an IA's number nor the name of something to open, is no
+// object.
+bool is_no_object(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
+  return (operation & DAT_OPEN_EXTENSION_BASE) == 0 && is_object_address(handle) &&
+         !is_object<&DAT_PROVIDER::handle_extendedop_func>(handle);
+}
+
+DAT_RETURN call_registry(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) {
+  if (is_no_object(handle, operation))
+    return refuse_handle("dat_extension_op", handle, DAT_INVALID_HANDLE1);
+  return boundary([&]() -> DAT_RETURN {
+    Registry* reg = registry();
+    if (reg == nullptr) return dat_error(DAT_INVALID_STATE);
+    return reg->extension_op(handle, operation, args);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -27,11 +44,7 @@ UDAPL_API DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operati
   va_start(args, operation);
   const DAT_RETURN code = is_providers(handle, operation)
                               ? provider_of(handle).handle_extendedop_func(handle, operation, args)
-                              : boundary([&]() -> DAT_RETURN {
-                                  Registry* reg = registry();
-                                  if (reg == nullptr) return dat_error(DAT_INVALID_STATE);
-                                  return reg->extension_op(handle, operation, args);
-                                });
+                              : call_registry(handle, operation, args);
   va_end(args);
   return code;
 }

@@ -220,6 +220,10 @@ BOOST_AUTO_TEST_CASE(ext_open_query_refused) {
   CHECK_TYPE(dat_ib_open_query(name.data(), nullptr, DAT_IA_FIELD_ALL, &attr, 0, nullptr),
              DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_ib_close_query(DAT_HANDLE_NULL), DAT_INVALID_HANDLE);
+  std::array<std::uint64_t, 64> zeroed{};
+  CHECK_TYPE(dat_ib_close_query(zeroed.data()), DAT_INVALID_HANDLE);
+  CHECK_TYPE(dat_extension_op(zeroed.data(), static_cast<DAT_EXTENDED_OP>(0x0800)),
+             DAT_INVALID_HANDLE);
 }
 
 // Extensions for other transports are refused and do not crash.
