@@ -65,7 +65,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUN
 /**
  * Send a message that invalidates an RMR of the peer: when the peer's receive completes, the
  * context of the RMR is no longer valid. A context that is not bound for this connection breaks the
- * connection.
+ * connection. So may an RDMA Read through the RMR that was posted before and is not yet answered:
+ * pass DAT_COMPLETION_BARRIER_FENCE_FLAG, or wait for the completion of the Read.
  *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_request_iov
