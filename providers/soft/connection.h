@@ -144,6 +144,8 @@ class Connection final : private Handler {
   void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
   void end_of_stream() noexcept UDAPL_REQUIRES(qp_locked);
   void watch_drain() noexcept UDAPL_REQUIRES(qp_locked);
+  void continue_drain() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] Clock::duration drain_look() const noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool drain_stands_still() noexcept UDAPL_REQUIRES(qp_locked);
   void start_terminate() noexcept UDAPL_REQUIRES(qp_locked);
   void continue_terminate() noexcept UDAPL_REQUIRES(qp_locked);
@@ -166,8 +168,8 @@ class Connection final : private Handler {
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   int kicks_ UDAPL_GUARDED_BY(qp_locked) = 0;
   PutOff put_off_ UDAPL_GUARDED_BY(qp_locked);
-  Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);  // at the last check of a drain
-  int still_looks_ UDAPL_GUARDED_BY(qp_locked) = 0;   // checks since anything moved
+  Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);     // at the last check of a drain
+  Clock::duration still_ UDAPL_GUARDED_BY(qp_locked){};  // since anything moved
   Intake intake_;
 
   // Last, so that these are destroyed first: they call the other members.

@@ -5,6 +5,7 @@
 #include "providers/soft/connection.h"
 #include "providers/soft/cq.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -20,6 +21,7 @@ constexpr int kMaxKicks = 5;
 constexpr auto kCloseLimit = std::chrono::milliseconds(2000);
 constexpr auto kTerminateLimit = std::chrono::milliseconds(250);
 constexpr int kDrainLooks = 4;  // checks within the time limit of a drain
+constexpr Clock::duration kDeliveryLook = std::chrono::milliseconds(250);
 
 const char* name(BreakReason why) noexcept {
   switch (why) {
@@ -76,6 +78,7 @@ Status Connection::reset() {
   const Fault& fault = shared_.fault;
   if (fault.raised) [[unlikely]] {
     Input input = Input::kLost;
+    if (state_ == State::kHalfClosed && link_->undelivered() != 0) input = Input::kLostUndelivered;
     if (fault.terminate)
       input = Input::kReportFault;
     else if (fault.cause.why == BreakReason::kRemoteFault)
@@ -85,7 +88,7 @@ Status Connection::reset() {
   }
   if (state_ == State::kDraining && queue_.drained()) [[unlikely]] {
     apply(Input::kDrained);
-    timer_.start(Timing::kHalfClosed, kCloseLimit);
+    watch_drain();
   }
   // No receives will be posted for the waiting messages, and the peer's FIN follows them.
   if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
@@ -108,21 +111,34 @@ void Connection::end_of_stream() noexcept {
 // limit, the connection counts as lost. Without this limit, a frame whose length was damaged would
 // make both sides wait for ever (docs/adr/0017).
 void Connection::watch_drain() noexcept {
-  if (drain_limit_ == Clock::duration::zero()) return;
   moved_ = link_->movement();
-  still_looks_ = 0;
-  timer_.start(Timing::kDrain, drain_limit_ / kDrainLooks);
+  still_ = Clock::duration::zero();
+  continue_drain();
+}
+
+// When our end is sent, messages that were reported as sent may still be on their way, so the drain
+// goes on until they have reached the peer's host. Only then does the time limit for the peer's end
+// begin.
+void Connection::continue_drain() noexcept {
+  if (state_ == State::kHalfClosed && link_->undelivered() == 0)
+    return timer_.start(Timing::kHalfClosed, kCloseLimit);
+  if (state_ == State::kHalfClosed || drain_limit_ != Clock::duration::zero())
+    timer_.start(Timing::kDrain, drain_look());
+}
+
+// The time between two checks.
+Clock::duration Connection::drain_look() const noexcept {
+  const Clock::duration part = drain_limit_ / kDrainLooks;
+  if (state_ == State::kDraining) return part;
+  return drain_limit_ == Clock::duration::zero() ? kDeliveryLook : std::min(kDeliveryLook, part);
 }
 
 // Checks the progress of the drain. Returns true if its time limit has passed without any.
 bool Connection::drain_stands_still() noexcept {
-  if (link_->movement() != moved_) {
-    watch_drain();
-    return false;
-  }
-  if (++still_looks_ >= kDrainLooks) return true;
-  timer_.start(Timing::kDrain, drain_limit_ / kDrainLooks);
-  return false;
+  const Link::Movement now = link_->movement();
+  still_ = now == moved_ ? still_ + drain_look() : Clock::duration::zero();
+  moved_ = now;
+  return drain_limit_ != Clock::duration::zero() && still_ >= drain_limit_;
 }
 
 void Connection::start_terminate() noexcept {
@@ -213,12 +229,13 @@ void Connection::on_timer() noexcept {
       queue_.transmit(Queue::kPassBudget);
       break;
     case Timing::kDrain:
-      if (!drain_stands_still()) return;
+      if (!drain_stands_still()) return continue_drain();
       UDAPL_TRACE(kNormal, "QP %p: no progress while draining",
                   static_cast<const void*>(&shared_.qp));
-      return break_off(Input::kLost, {BreakReason::kTransportLost, "no progress while draining"});
-    case Timing::kHalfClosed:  // the peer does not close its side
-      apply(Input::kPeerGone);
+      return break_off(Input::kLostUndelivered,
+                       {BreakReason::kTransportLost, "no progress while draining"});
+    case Timing::kHalfClosed:  // the peer has everything, and does not close its side
+      apply(Input::kPeerClosed);
       return;
     case Timing::kTerminate:
       return break_off(Input::kFaultUnreportable, shared_.fault.cause);

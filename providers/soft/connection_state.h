@@ -37,11 +37,12 @@ enum class ConnectionInput : std::uint8_t {
   kUnusableLink,  // an initiator got a link that it cannot use
 
   kFirstMessage,  // the peer's first message arrived, or the peer has waited long enough for ours
-  kPeerClosed,    // the peer's FIN arrived, and all its messages were handled
-  kPeerGone,      // the peer closed and then reset the connection, or it does not close in time
+  kPeerClosed,    // the peer's FIN arrived and all its messages were handled, or no FIN in time
+  kPeerGone,      // the peer closed and then reset the connection
 
   kDrained,            // all work is done
   kLost,               // a fault that is not reported to the peer
+  kLostUndelivered,    // ... while not all that we sent had reached the peer's host
   kPeerReportedFault,  // a fault that the peer has reported
   kReportFault,        // a fault that must be reported to the peer
   kFaultReported,      // ... which was done
@@ -141,10 +142,12 @@ struct ConnectionStep {
         return go(State::kTerminating, Action::kTerminate);
       [[fallthrough]];  // nothing may be sent to the peer, or it no longer reads
     case Input::kLost:
-      // All our work was done and our end was sent. A peer with unfinished work may then reset the
-      // connection.
+      // All our work was done and has reached the peer. A peer with unfinished work may then reset
+      // the connection.
       if (state == State::kHalfClosed && input == Input::kLost)
         return go(State::kError, Action::kEndReset, Call::kDisconnected);
+      [[fallthrough]];
+    case Input::kLostUndelivered:
       return accepts_input ? go(State::kError, Action::kEndReset, broken) : nothing();
     case Input::kPeerReportedFault:
       return accepts_input ? go(State::kError, Action::kEndGently, broken) : nothing();

@@ -83,6 +83,7 @@ class IwarpLink final : public Link {
   [[nodiscard]] std::size_t unacknowledged() const noexcept override {
     return stream_->unacknowledged();
   }
+  [[nodiscard]] std::size_t undelivered() const noexcept override { return stream_->undelivered(); }
 
   [[nodiscard]] bool reach(const Reach& what, Payload local) noexcept override {
     return all_sent() && !sender_.busy() && stream_->reach(what, local);

@@ -132,6 +132,9 @@ class ByteStream {
   [[nodiscard]] virtual std::uint32_t lent_mss() const noexcept { return effective_mss(); }
   // Bytes that were sent and that the peer's host has not acknowledged.
   [[nodiscard]] virtual std::size_t unacknowledged() noexcept = 0;
+  // Of what was sent, the bytes that have not reached the peer's host: they are lost with the
+  // stream.
+  [[nodiscard]] virtual std::size_t undelivered() noexcept { return 0; }
   [[nodiscard]] virtual const transport::Endpoints& endpoints() const noexcept = 0;
 
  protected:

@@ -143,7 +143,10 @@ IoResult TcpStream::peek(std::span<std::byte> room) noexcept {
   return receive_flags(fd(), room, MSG_DONTWAIT | MSG_PEEK);
 }
 
-void TcpStream::shutdown_write() noexcept { ::shutdown(fd(), SHUT_WR); }
+void TcpStream::shutdown_write() noexcept {
+  ::shutdown(fd(), SHUT_WR);
+  finished_ = true;
+}
 
 void TcpStream::end_gently_as(std::unique_ptr<ByteStream> self) noexcept {
   static_cast<void>(self.release());  // it is this
@@ -172,6 +175,12 @@ std::size_t TcpStream::unacknowledged() noexcept {
   int bytes = 0;
   if (::ioctl(fd(), SIOCOUTQ, &bytes) != 0 || bytes < 0) return 0;
   return static_cast<std::size_t>(bytes);
+}
+
+// The kernel counts the FIN as a byte.
+std::size_t TcpStream::undelivered() noexcept {
+  const std::size_t bytes = unacknowledged();
+  return finished_ && bytes != 0 ? bytes - 1 : bytes;
 }
 
 int TcpStream::pending_error() noexcept {

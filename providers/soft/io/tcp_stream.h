@@ -55,6 +55,7 @@ class TcpStream final : public ByteStream {
   void abort_on_close() noexcept override;
   [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
   [[nodiscard]] std::size_t unacknowledged() noexcept override;
+  [[nodiscard]] std::size_t undelivered() noexcept override;
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept override {
     return endpoints_;
   }
@@ -69,6 +70,7 @@ class TcpStream final : public ByteStream {
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool aborts_ = false;
+  bool finished_ = false;  // shutdown_write() was called
 };
 
 }  // namespace udapl::soft

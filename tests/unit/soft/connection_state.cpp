@@ -67,6 +67,7 @@ constexpr const char* kTable[kConnectionInputs][kConnectionStates] = {
   {".",              ".",             ".",               "Er disconnected", "Er disconnected", "Er disconnected", ".",           "."},   // kPeerGone
   {".",              ".",             ".",               ".",               "H",               ".",               ".",           "."},   // kDrained
   {".",              ".",             "Er accept failed", "Er broken",      "Er broken",       "Er disconnected", ".",           "."},   // kLost
+  {".",              ".",             "Er accept failed", "Er broken",      "Er broken",       "Er broken",       ".",           "."},   // kLostUndelivered
   {".",              ".",             "Eg accept failed", "Eg broken",      "Eg broken",       "Eg broken",       ".",           "."},   // kPeerReportedFault
   {".",              ".",             "Er accept failed", "T",              "T",               "Er broken",       ".",           "."},   // kReportFault
   {".",              ".",             ".",               ".",               ".",               ".",               "Eg broken",   "."},   // kFaultReported

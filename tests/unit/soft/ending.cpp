@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Disconnects of both kinds, reset, modify, destruction.
+#include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
+
+#include <optional>
 
 namespace udapl::soft::test {
 namespace {
@@ -90,6 +93,58 @@ BOOST_FIXTURE_TEST_CASE(graceful_disconnect_from_both_sides_at_once, Fixture) {
   both_end();
   BOOST_TEST(a.sink.calls() == "established disconnected");
   BOOST_TEST(b.sink.calls() == "established disconnected");
+}
+
+// The peer stands still for longer than we wait for its end of the stream: in the first case, its
+// host takes all messages meanwhile, in the second it does not.
+BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_stands_still) {
+  for (const std::size_t length : {100U, 16384U}) {
+    constexpr WorkId kCount = 20;
+    Fixture f;
+    for (WorkId id = 0; id < kCount; ++id) {
+      const auto receive = local(*f.far_mr, &f.far[id * length], length);
+      REQUIRE_OK(f.b.qp->post_recv(id, &receive, 1, kSignalled));
+    }
+    std::optional<Standstill> stands(*f.b.reactor);
+    for (WorkId id = 0; id < kCount; ++id) {
+      const auto send = local(*f.near_mr, &f.near[id * length], length);
+      REQUIRE_OK(f.a.qp->post_send(id, &send, 1, kSignalled));
+    }
+    f.a.qp->disconnect(DisconnectMode::kGraceful);
+    for (const auto end = Clock::now() + 2500ms; Clock::now() < end;) {
+      f.a.reactor->progress();
+      std::this_thread::sleep_for(1ms);
+    }
+    stands.reset();
+    for (WorkId id = 0; id < kCount; ++id) {
+      BOOST_TEST(f.next(*f.a.request_cq).status == DAT_DTO_SUCCESS);
+      BOOST_TEST(f.next(*f.b.recv_cq).status == DAT_DTO_SUCCESS);
+    }
+    f.both_end();
+    BOOST_TEST(f.a.sink.calls() == "established disconnected");
+    BOOST_TEST(f.b.sink.calls() == "established disconnected");
+    BOOST_TEST(same_bytes(f.near, f.far, kCount * length));
+  }
+}
+
+// What a Send reported as done may be lost, so this is no orderly end.
+BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_never_reads) {
+  Side side({.drain_limit = 100ms});
+  auto [active, passive] = tcp_pair();
+  attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrNone));
+  read_reply(active.get());
+  BOOST_REQUIRE(eventually([&] { return side.sink.calls() == "established"; }, {&side}));
+  const auto bytes = pattern(320 * 1024);
+  const auto mr = side.reg(bytes);
+  const auto send = local(*mr, bytes);
+  REQUIRE_OK(side.qp->post_send(1, &send, 1, kSignalled));
+  side.qp->disconnect(DisconnectMode::kGraceful);
+  Completion c{};
+  BOOST_REQUIRE(eventually([&] { return side.request_cq->poll(&c, 1) == 1; }, {&side}));
+  BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+  BOOST_REQUIRE(eventually([&] { return side.sink.ended(); }, {&side}));
+  BOOST_TEST(side.sink.calls() == "established broken");
+  BOOST_TEST((side.sink.reason == transport::BreakReason::kTransportLost));
 }
 
 BOOST_AUTO_TEST_CASE(graceful_disconnect_ends_though_the_peer_never_closes) {
