@@ -79,7 +79,8 @@ ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddres
       remote_(remote),
       private_data_(private_data.begin(), private_data.end()),
       end_(end),
-      ring_options_{settings.peer_timeout, settings.direct},
+      peer_timeout_(settings.peer_timeout),
+      direct_(settings.direct),
       path_(settings.path),
       config_(config),
       may_fall_back_(settings.revision1_fallback && config.revision > 1),
@@ -127,7 +128,6 @@ Status ActiveHandshake::begin_attempt() noexcept {
     }
   }
   if (error == 0) {
-    stream_->set_peer_timeout(ring_options_.peer_timeout);
     stream_->refresh_endpoints();
     endpoints_.local = stream_->endpoints().local;
     endpoints_.local_port = stream_->endpoints().local_port;

@@ -80,7 +80,8 @@ class ActiveHandshake final : public Handshake, private Handler {
   const transport::SocketAddress remote_;
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
-  const RingStream::Options ring_options_;
+  const std::chrono::milliseconds peer_timeout_;
+  const bool direct_;
   const Settings::Path path_;
 
   mutable Mutex lock_;

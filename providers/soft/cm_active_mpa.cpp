@@ -42,6 +42,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
     if (!schedule_retry(error)) fail(meaning(error), verdict);
     return;
   }
+  stream_->set_peer_timeout(peer_timeout_);
   stream_->refresh_endpoints();
   endpoints_ = stream_->endpoints();
   if (!offer_rings()) return fail(ConnectFailure::kUnreachable, verdict);
@@ -84,7 +85,7 @@ bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) 
     return path_ != Settings::Path::kShm;
   }
   auto* const rings =
-      new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), ring_options_);
+      new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), direct_);
   verdict.stream.reset(rings);
   verdict.agreed.crc = verdict.agreed.markers_to_send = false;
   UDAPL_TRACE(kNormal, "shared memory with %s", to_text(remote_).c_str());

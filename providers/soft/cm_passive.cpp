@@ -46,7 +46,7 @@ TcpIncoming::TcpIncoming(std::unique_ptr<TcpStream> stream, const MpaReader& rea
       request_(without_token(reader_.frame())),
       endpoints_(stream->endpoints()),
       crc_(settings.crc),
-      ring_options_{settings.peer_timeout, settings.direct},
+      direct_(settings.direct),
       rings_(std::move(rings)) {
   wait(std::move(stream));
 }
@@ -133,7 +133,7 @@ Status TcpIncoming::hand_over(std::unique_ptr<TcpStream>& stream, ConnectionEnd&
   TcpStream* const tcp = stream.get();
   RingStream* rings = nullptr;
   if (rings_.valid()) {
-    rings = new (std::nothrow) RingStream(std::move(stream), std::move(rings_), ring_options_);
+    rings = new (std::nothrow) RingStream(std::move(stream), std::move(rings_), direct_);
     if (rings == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
     taken.reset(rings);
   } else {

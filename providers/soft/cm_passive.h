@@ -66,7 +66,7 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   const iwarp::MpaFrame request_;
   const transport::Endpoints endpoints_;
   const bool crc_;
-  const RingStream::Options ring_options_;
+  const bool direct_;
   shm::Rings rings_;
   Mutex lock_;
   State state_ UDAPL_GUARDED_BY(lock_) = State::kWaiting;

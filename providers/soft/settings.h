@@ -45,8 +45,9 @@ struct Settings {
   // half_open=N: the maximum number of connections per listener whose MPA Request is not complete.
   // Further ones wait in the TCP backlog, or replace the oldest one of the network that has most.
   int half_open_limit = 128;
-  // peer_timeout=SECONDS: the connection is broken if the peer, for this long, accepts no data, or
-  // does not continue a frame, or a message in a buffer of an SRQ, that it has begun; 0: never.
+  // peer_timeout=SECONDS: the connection is broken if the peer, for this long, does not continue a
+  // frame, or a message in a buffer of an SRQ, that it has begun, or if its host, for this long,
+  // does not answer (docs/adr/0042); 0: never.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(20);
   // staging=MB: memory for input that was received but not yet processed, for all connections
   // together. If it is exceeded, buffers do not grow, and a peer that stalls within a frame is

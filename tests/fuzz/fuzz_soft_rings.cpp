@@ -254,9 +254,8 @@ class World {
     negotiated.reply = kReply;
     auto tcp =
         std::make_unique<soft::TcpStream>(*reactor_, std::move(socket), transport::Endpoints{});
-    std::unique_ptr<soft::ByteStream> stream = std::make_unique<soft::RingStream>(
-        std::move(tcp), std::move(rings),
-        soft::RingStream::Options{std::chrono::milliseconds(0), true});
+    std::unique_ptr<soft::ByteStream> stream =
+        std::make_unique<soft::RingStream>(std::move(tcp), std::move(rings), true);
     require(qp.attach(stream, negotiated).ok());
   }
 

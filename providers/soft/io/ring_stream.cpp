@@ -39,8 +39,7 @@ constexpr bool kReadsEachRing = false;
 
 }  // namespace
 
-RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
-                       const Options& options) noexcept
+RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool direct) noexcept
     : reactor_(tcp->reactor()),
       tcp_(std::move(tcp)),
       rings_(std::move(rings)),
@@ -50,10 +49,8 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
       borrower_(rings_.borrower()),
       peer_memory_(rings_.their_greeting(), rings_.our_greeting(), rings_.granted_by_them(),
                    rings_.bell()),
-      peer_timeout_(options.peer_timeout),
-      direct_(options.direct),
+      direct_(direct),
       release_at_(kMinReleased),
-      timer_(reactor_, Call::to<&RingStream::on_timeout>(this)),
       idle_timer_(reactor_, Call::to<&RingStream::on_idle>(this)) {
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
 }
@@ -61,7 +58,6 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings,
 // What was sent remains readable for the peer, however long that takes.
 RingStream::~RingStream() {
   sleep_unawares(false);
-  timer_.stop();
   idle_timer_.stop();
   if (!rings_.valid()) return;
   if (handler_ != nullptr) reactor_.unwatch(rings_.bell(), *handler_);
@@ -130,10 +126,8 @@ Status RingStream::watch(std::uint32_t events, Handler& handler) noexcept {
 
 void RingStream::set_events(std::uint32_t events) noexcept {
   if (handler_ == nullptr || events == events_) return;
-  const bool blocks = (events & ~events_ & EPOLLOUT) != 0;
   events_ = events;
   show_sign();
-  if (blocks) watch_peer();
   if (rests_ && !rest()) reactor_.request_call(*handler_);
 }
 
@@ -196,10 +190,8 @@ std::uint32_t RingStream::look() noexcept {
   if (only_input_matters()) [[likely]]
     return has_input() ? placed | EPOLLIN : placed;
   if (rests_) stay_awake();
-  if (due_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    if (due(kPeerOverdue)) check_peer();
-    if (due(kMaybeIdle)) release_pages();
-  }
+  if (idle_due_.load(std::memory_order_relaxed)) [[unlikely]]
+    release_pages();
   std::uint32_t now = placed;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
@@ -213,7 +205,7 @@ std::uint32_t RingStream::look() noexcept {
 // Sets the handler's sign, through which the reactor detects input without a call, if input is the
 // only possible event. The sign does not show the peer's end of the stream, but that is not urgent.
 void RingStream::show_sign() noexcept {
-  const bool only_input = events_ == EPOLLIN && due_.load(std::memory_order_relaxed) == 0 &&
+  const bool only_input = events_ == EPOLLIN && !idle_due_.load(std::memory_order_relaxed) &&
                           !lender_.any() && !borrower_.is_next(reader_.position());
   handler_->sign->seen(reader_.position());
   handler_->sign->watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
@@ -229,7 +221,7 @@ void RingStream::stay_awake() noexcept {
 // Once the peer is gone, nothing would wake this side.
 bool RingStream::rest() noexcept {
   if (++rests_since_drained_ >= kRestsPerDrain) drain_bell();
-  if (due_.load(std::memory_order_relaxed) != 0 || (peer_gone_ && look() != 0)) return false;
+  if (idle_due_.load(std::memory_order_relaxed) || (peer_gone_ && look() != 0)) return false;
   rests_ = true;
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
@@ -274,28 +266,6 @@ void RingStream::end_grants() noexcept {
   memory_->end_grants(std::move(grants_));
 }
 
-// ---- a peer that makes no room ------------------------------------------------------------------
-
-void RingStream::watch_peer() noexcept {
-  if (peer_timeout_ == std::chrono::milliseconds::zero()) return;
-  taken_ = writer_.taken();
-  due_.fetch_and(~kPeerOverdue, std::memory_order_relaxed);
-  timer_.start_after(peer_timeout_);
-}
-
-// Called by a timer. Acquires no lock of the stream's owner; look() does the work.
-void RingStream::schedule_check(Due what) noexcept {
-  due_.fetch_or(what, std::memory_order_relaxed);
-  reactor_.request_call(*handler_);
-}
-
-void RingStream::check_peer() noexcept {
-  due_.fetch_and(~kPeerOverdue, std::memory_order_relaxed);
-  if (!wants(EPOLLOUT)) return;
-  if (writer_.has_room() || writer_.taken() != taken_) return watch_peer();
-  peer_gone_ = lost_ = true;
-}
-
 // ---- pages of a connection that has become idle -------------------------------------------------
 
 // Starts the idle timer, unless a thread polls the reactor: for a timer, it would read the clock in
@@ -308,9 +278,15 @@ void RingStream::watch_pages() noexcept {
   idle_timer_.start_after(kIdle);
 }
 
+// Called by a timer. Acquires no lock of the stream's owner; look() does the work.
+void RingStream::on_idle() noexcept {
+  idle_due_.store(true, std::memory_order_relaxed);
+  reactor_.request_call(*handler_);
+}
+
 // Only the writer of a ring may do this, and only if everything was read.
 void RingStream::release_pages() noexcept {
-  due_.fetch_and(~kMaybeIdle, std::memory_order_relaxed);
+  idle_due_.store(false, std::memory_order_relaxed);
   if (put_ != put_then_) return watch_pages();
   if (!lender_.any()) lender_.reclaim();
   const bool unread = writer_.unread() != 0 || !lender_.all_returned();

@@ -23,13 +23,9 @@ namespace udapl::soft {
 // end of that socket when the peer dies.
 class RingStream final : public ByteStream {
  public:
-  struct Options {
-    // The connection is lost if the peer frees no room for this long; 0: never.
-    std::chrono::milliseconds peer_timeout;
-    bool direct = true;  // each side may access the other's memory directly
-  };
-  // Takes ownership of `tcp` and `rings`.
-  RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, const Options& options) noexcept;
+  // Takes ownership of `tcp` and `rings`. `direct`: each side may access the other's memory
+  // directly.
+  RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool direct) noexcept;
   ~RingStream() override;
 
   // Undoes the constructor. No other function may have been called before; only the destructor may
@@ -111,22 +107,14 @@ class RingStream final : public ByteStream {
   void sleep_unawares(bool on) noexcept;
   void show_placed(bool on) noexcept;
   void show_sign() noexcept;
-  void watch_peer() noexcept;
-  void check_peer() noexcept;
-  void on_timeout() noexcept { schedule_check(kPeerOverdue); }
   void watch_pages() noexcept;
   void release_pages() noexcept;
-  void on_idle() noexcept { schedule_check(kMaybeIdle); }
-  enum Due : unsigned { kPeerOverdue = 1, kMaybeIdle = 2 };
-  void schedule_check(Due what) noexcept;
-  [[nodiscard]] bool due(unsigned what) const noexcept {
-    return (due_.load(std::memory_order_relaxed) & what) != 0;
-  }
+  void on_idle() noexcept;
   [[nodiscard]] bool wants(std::uint32_t event) const noexcept { return (events_ & event) != 0; }
   // Whether nothing but input can be ready. The end of the stream is found when the input is read.
   [[nodiscard]] bool only_input_matters() const noexcept {
     return events_ == EPOLLIN && !rests_ && !lender_.any() && !peer_gone_ &&
-           due_.load(std::memory_order_relaxed) == 0;
+           !idle_due_.load(std::memory_order_relaxed);
   }
 
   Reactor& reactor_;
@@ -139,7 +127,6 @@ class RingStream final : public ByteStream {
   shm::PeerMemory peer_memory_;
   MrTable* memory_ = nullptr;            // set by the first grants()
   std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants
-  const std::chrono::milliseconds peer_timeout_;
   const bool direct_;
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
@@ -158,12 +145,10 @@ class RingStream final : public ByteStream {
   CompletionDemand* demand_ = nullptr;  // of the completion that depends on it
   bool unaware_ = false;                // sleeps, and is not woken when it is reached
   ConfirmationHabit habit_;
-  std::uint64_t taken_ = 0;     // bytes the peer had read when timer_ was started
   std::uint64_t release_at_;    // value of put_ at which watch_pages() is due
   std::uint64_t put_then_ = 0;  // value of put_ when idle_timer_ was started
-  std::atomic<unsigned> due_{0};
-  Timer timer_;  // the timers last: they call this object
-  Timer idle_timer_;
+  std::atomic<bool> idle_due_{false};
+  Timer idle_timer_;  // last: it calls this object
 };
 
 }  // namespace udapl::soft

@@ -26,17 +26,10 @@ static_assert(sizeof(iwarp::IoSpan) == sizeof(iovec) &&
 
 namespace {
 
-constexpr std::size_t kMaxSpans = 1024;  // UIO_MAXIOV
-constexpr int kKeepIdleSeconds = 20;
-constexpr int kKeepIntervalSeconds = 5;
-constexpr int kKeepCount = 4;
+constexpr std::size_t kMaxSpans = 1024;   // UIO_MAXIOV
 constexpr std::uint32_t kLeastMss = 536;  // RFC 9293 §3.7.1
 constexpr std::uint32_t kHalfWindow = 16384;
 constexpr std::uint32_t kMostHeaders = 40 + 20 + 12;  // IPv6, TCP, timestamps
-
-void set_option(int fd, int level, int option, int value) noexcept {
-  ::setsockopt(fd, level, option, &value, sizeof value);
-}
 
 IoResult outcome(ssize_t moved) noexcept {
   if (moved >= 0) return {IoResult::kDone, 0, static_cast<std::size_t>(moved)};
@@ -44,26 +37,16 @@ IoResult outcome(ssize_t moved) noexcept {
   return {IoResult::kBroken, errno, 0};
 }
 
-IoResult receive_flags(int fd, std::span<std::byte> room, int flags) noexcept {
-  const ssize_t moved = ::recv(fd, room.data(), room.size(), flags);
-  if (moved == 0 && !room.empty()) return {IoResult::kEnd, 0, 0};
-  return outcome(moved);
-}
-
 }  // namespace
 
 TcpStream::TcpStream(Reactor& reactor, UnsharedFd socket,
                      const transport::Endpoints& endpoints) noexcept
-    : reactor_(reactor), socket_(std::move(socket)), endpoints_(endpoints) {
-  set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
-  set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
-  set_option(fd(), IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
-}
-
-void TcpStream::set_peer_timeout(std::chrono::milliseconds limit) noexcept {
-  set_option(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+    : reactor_(reactor),
+      socket_(std::move(socket)),
+      endpoints_(endpoints),
+      peer_watch_(reactor, socket_.get()) {
+  const int on = 1;
+  ::setsockopt(fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 TcpStream::~TcpStream() {
@@ -111,11 +94,16 @@ IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans, std::size_t) noex
   message.msg_iov = const_cast<iovec*>(reinterpret_cast<const iovec*>(spans.data()));
   message.msg_iovlen = std::min(spans.size(), kMaxSpans);
   const NotCancelled scope;
-  return outcome(::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+  const IoResult result = outcome(::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+  peer_watch_.sent();
+  return result;
 }
 
 IoResult TcpStream::send(std::span<const std::byte> bytes) noexcept {
-  return outcome(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  const IoResult result =
+      outcome(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  peer_watch_.sent();
+  return result;
 }
 
 // After a pause, the kernel copies to the beginning of a page. A header's length behind that, the
@@ -125,8 +113,14 @@ std::size_t TcpStream::copied_first() const noexcept {
   return shm::copy_costs().detours_pay() ? kTwoFrames : 0;
 }
 
+IoResult TcpStream::outcome_of_receive(ssize_t moved, bool had_room) noexcept {
+  if (moved != 0 || !had_room) return outcome(moved);
+  if (peer_watch_.gave_up()) return {IoResult::kBroken, ETIMEDOUT, 0};
+  return {IoResult::kEnd, 0, 0};
+}
+
 IoResult TcpStream::receive(std::span<std::byte> room) noexcept {
-  return receive_flags(fd(), room, MSG_DONTWAIT);
+  return outcome_of_receive(::recv(fd(), room.data(), room.size(), MSG_DONTWAIT), !room.empty());
 }
 
 IoResult TcpStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
@@ -134,13 +128,12 @@ IoResult TcpStream::receive_both(std::span<std::byte> room, std::span<std::byte>
   msghdr message{};
   message.msg_iov = pieces;
   message.msg_iovlen = behind.empty() ? 1 : 2;
-  const ssize_t moved = ::recvmsg(fd(), &message, MSG_DONTWAIT);
-  if (moved == 0 && !room.empty()) return {IoResult::kEnd, 0, 0};
-  return outcome(moved);
+  return outcome_of_receive(::recvmsg(fd(), &message, MSG_DONTWAIT), !room.empty());
 }
 
 IoResult TcpStream::peek(std::span<std::byte> room) noexcept {
-  return receive_flags(fd(), room, MSG_DONTWAIT | MSG_PEEK);
+  return outcome_of_receive(::recv(fd(), room.data(), room.size(), MSG_DONTWAIT | MSG_PEEK),
+                            !room.empty());
 }
 
 void TcpStream::shutdown_write() noexcept {

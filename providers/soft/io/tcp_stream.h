@@ -3,6 +3,7 @@
 
 #include "common/unshared_fd.h"
 #include "providers/soft/io/byte_stream.h"
+#include "providers/soft/io/peer_watch.h"
 
 #include <chrono>
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace udapl::soft {
 
-// A connected (or connecting) TCP socket: non-blocking, close-on-exec, no Nagle, keepalive. The
+// A connected (or connecting) TCP socket: non-blocking, close-on-exec, no Nagle. The
 // only place with socket calls on the data path.
 //
 // Owned by a handshake of the connection manager, then by a Qp. The destructor closes the socket:
@@ -23,9 +24,8 @@ class TcpStream final : public ByteStream {
   TcpStream(Reactor& reactor, UnsharedFd socket, const transport::Endpoints& endpoints) noexcept;
   ~TcpStream() override;
 
-  // If the peer does not acknowledge sent bytes for this long, the connection is lost; 0: TCP's
-  // default.
-  void set_peer_timeout(std::chrono::milliseconds limit) noexcept;
+  // The time limit of PeerWatch, from which on the connection is lost.
+  void set_peer_timeout(std::chrono::milliseconds limit) noexcept { peer_watch_.start(limit); }
 
   // Stops the reports to the handler.
   void unwatch() noexcept;
@@ -61,6 +61,7 @@ class TcpStream final : public ByteStream {
   }
 
  private:
+  IoResult outcome_of_receive(ssize_t moved, bool had_room) noexcept;
   void end_without_close() noexcept;
   void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
 
@@ -71,6 +72,7 @@ class TcpStream final : public ByteStream {
   std::uint32_t events_ = 0;
   bool aborts_ = false;
   bool finished_ = false;  // shutdown_write() was called
+  PeerWatch peer_watch_;   // destroyed before the socket
 };
 
 }  // namespace udapl::soft

@@ -179,11 +179,6 @@ std::size_t RingWriter::unread() noexcept {
   return head_ - tail_;
 }
 
-std::uint64_t RingWriter::taken() noexcept {
-  look();
-  return tail_;
-}
-
 // ---- reader -------------------------------------------------------------------------------------
 
 // The writer's index only grows, and is at most a ring's size ahead of ours.

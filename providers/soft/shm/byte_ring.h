@@ -117,8 +117,6 @@ class RingWriter {
   [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
   // Bytes that the reader has not read, as far as known.
   [[nodiscard]] std::size_t unread() noexcept;
-  // Bytes that it has read since the beginning.
-  [[nodiscard]] std::uint64_t taken() noexcept;
   // The position in the stream up to which the reader has processed everything, as it claims.
   [[nodiscard]] std::uint64_t delivered() const noexcept {
     return control_.delivered.load(std::memory_order_acquire);

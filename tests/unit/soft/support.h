@@ -308,8 +308,8 @@ inline void attach_rings(Side& side, Fd socket, shm::Rings rings, Negotiated n) 
     n.reply = kReply;
   n.agreed.crc = false;
   auto tcp = std::make_unique<TcpStream>(*side.reactor, std::move(socket), transport::Endpoints{});
-  std::unique_ptr<ByteStream> stream = std::make_unique<RingStream>(
-      std::move(tcp), std::move(rings), RingStream::Options{0ms, is_direct()});
+  std::unique_ptr<ByteStream> stream =
+      std::make_unique<RingStream>(std::move(tcp), std::move(rings), is_direct());
   BOOST_REQUIRE(side.qp->attach(stream, n).ok());
 }
 

@@ -3,6 +3,7 @@
 // TcpStream: moving bytes, errors, the gentle close.
 #include "providers/soft/io/lingering_close.h"
 
+#include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
@@ -26,6 +27,28 @@ struct Pair {
     BOOST_REQUIRE(::ioctl(fd.get(), FIONBIO, &on) == 0);
     stream = std::make_unique<TcpStream>(*reactor, std::move(fd), transport::Endpoints{});
   }
+  // Sends until nothing more is accepted, and returns the number of bytes.
+  std::size_t fill() {
+    const Bytes block = pattern(50'000);
+    std::size_t sent = 0;
+    IoResult result;
+    while ((result = stream->send(block)).kind == IoResult::kDone) sent += result.bytes;
+    return sent;
+  }
+  // From now on the peer's kernel ignores what arrives, as if its host had gone.
+  void vanish() const {
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program{1, &nothing};
+    BOOST_REQUIRE(::setsockopt(peer.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) ==
+                  0);
+  }
+  [[nodiscard]] bool is_given_up() {
+    std::array<std::byte, 16> room;
+    IoResult result;
+    return eventually(
+               [&] { return (result = stream->receive(room)).kind != IoResult::kBlocked; }) &&
+           result.kind == IoResult::kBroken && result.error == ETIMEDOUT;
+  }
   std::unique_ptr<Reactor> reactor = make_reactor();
   RawSocket peer;
   std::unique_ptr<TcpStream> stream;
@@ -44,10 +67,12 @@ BOOST_FIXTURE_TEST_SUITE(tcp_stream, Pair)
 
 BOOST_AUTO_TEST_CASE(options_for_low_latency_and_dead_peers) {
   BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_NODELAY) == 1);
-  BOOST_TEST(option(*stream, SOL_SOCKET, SO_KEEPALIVE) == 1);
-  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
   stream->set_peer_timeout(3s);
-  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT) == 3000);
+  BOOST_TEST(option(*stream, SOL_SOCKET, SO_KEEPALIVE) == 1);
+  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_KEEPINTVL) == 5);
+  stream->set_peer_timeout(100s);
+  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_KEEPINTVL) == 20);
+  BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
   BOOST_TEST(stream->effective_mss() >= 536U);
 }
 
@@ -95,6 +120,43 @@ BOOST_AUTO_TEST_CASE(reset_by_the_peer_breaks_both_directions) {
   result = stream->send(pattern(1));  // without a SIGPIPE
   BOOST_TEST((result.kind == IoResult::kBroken));
   BOOST_TEST(result.error == EPIPE);
+}
+
+// Its program may not have posted a receive yet, or be stopped in a debugger (docs/adr/0042).
+BOOST_AUTO_TEST_CASE(peer_that_does_not_read_is_waited_for) {
+  stream->set_peer_timeout(1s);  // the least that dat.conf accepts
+  const std::size_t sent = fill();
+  std::this_thread::sleep_for(4s);
+  std::array<std::byte, 16> room;
+  BOOST_TEST((stream->receive(room).kind == IoResult::kBlocked));
+  BOOST_TEST(peer.receive(sent).size() == sent);
+  BOOST_TEST(eventually([&] { return stream->unacknowledged() == 0; }));
+  BOOST_TEST((stream->send(pattern(1)).kind == IoResult::kDone));
+}
+
+BOOST_AUTO_TEST_CASE(host_that_does_not_answer_is_given_up) {
+  stream->set_peer_timeout(200ms);
+  vanish();
+  BOOST_REQUIRE((stream->send(pattern(1000)).kind == IoResult::kDone));
+  BOOST_TEST(is_given_up());
+}
+
+BOOST_AUTO_TEST_CASE(host_that_stops_answering_with_its_window_closed_is_given_up) {
+  stream->set_peer_timeout(500ms);
+  fill();
+  std::this_thread::sleep_for(1s);  // the window is closed, and probed now and then
+  vanish();
+  BOOST_TEST(is_given_up());
+}
+
+BOOST_AUTO_TEST_CASE(host_that_never_gets_anything_is_not_missed) {
+  stream->set_peer_timeout(50ms);
+  BOOST_REQUIRE((stream->send(pattern(1000)).kind == IoResult::kDone));
+  BOOST_TEST(eventually([&] { return stream->unacknowledged() == 0; }));
+  vanish();
+  std::this_thread::sleep_for(200ms);
+  std::array<std::byte, 16> room;
+  BOOST_TEST((stream->receive(room).kind == IoResult::kBlocked));
 }
 
 BOOST_AUTO_TEST_CASE(abort_resets) {
