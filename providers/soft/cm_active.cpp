@@ -106,9 +106,9 @@ transport::Endpoints ActiveHandshake::endpoints() const noexcept {
 
 Status ActiveHandshake::start(DAT_TIMEOUT timeout_us) noexcept {
   const ScopedLock guard(lock_);  // delays the first event until everything is set up
+  limited_ = timeout_us != DAT_TIMEOUT_INFINITE;
   const Status status = begin_attempt();
-  if (status.ok() && timeout_us != DAT_TIMEOUT_INFINITE)
-    timeout_.start_after(std::chrono::microseconds(timeout_us));
+  if (status.ok() && limited_) timeout_.start_after(std::chrono::microseconds(timeout_us));
   return status;
 }
 
@@ -148,9 +148,14 @@ Status ActiveHandshake::begin_attempt() noexcept {
 }
 
 bool ActiveHandshake::schedule_retry(int error) noexcept {
-  if (error != ECONNREFUSED || retries_ == kRetries) return false;
+  Clock::duration pause = kFirstRetry;
+  if (error == ECONNREFUSED && retries_ != kRetries)
+    pause *= 1 << retries_++;
+  else if (error != ETIMEDOUT || !limited_)
+    return false;
   stream_.reset();
-  retry_.start_after(kFirstRetry * (1 << retries_++));
+  state_ = State::kConnecting;
+  retry_.start_after(pause);
   return true;
 }
 

@@ -27,8 +27,9 @@ namespace udapl::soft {
 // The active side of connection setup: TCP connect, MPA Request, MPA Reply. If the peer hangs up on
 // MPA revision 2, it is tried once more with revision 1. If there is no listener, the connect is
 // repeated a few times within 75 ms, because some servers inform their clients before they listen
-// (dtestx does). Ends with one call of its ConnectionEnd, made by the driving thread. Thread-safe.
-// Owned by the Qp; see Handshake.
+// (dtestx does). If TCP gives the peer's host up before the time limit, it is tried again; without
+// a time limit, the host is unreachable. Ends with one call of its ConnectionEnd, made by the
+// driving thread. Thread-safe. Owned by the Qp; see Handshake.
 class ActiveHandshake final : public Handshake, private Handler {
  public:
   ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
@@ -60,8 +61,8 @@ class ActiveHandshake final : public Handshake, private Handler {
   void report_failure() noexcept;
   void on_retry() noexcept;
   [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
-  // Schedules another attempt if `error` means that there is no listener, and attempts are left.
-  // Returns whether it did.
+  // Schedules another attempt if `error` means that there is no listener, and attempts are left, or
+  // that TCP has given up before the time limit. Returns whether it did.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   // Offers shared memory to the peer, if possible. Returns whether the Request may be sent: false
@@ -88,6 +89,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
   bool may_fall_back_ UDAPL_GUARDED_BY(lock_);
   int retries_ UDAPL_GUARDED_BY(lock_) = 0;
+  bool limited_ UDAPL_GUARDED_BY(lock_) = false;  // there is a time limit
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
   ConnectFailure early_failure_ UDAPL_GUARDED_BY(lock_) = ConnectFailure::kUnreachable;
   std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);

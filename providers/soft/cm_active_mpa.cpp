@@ -112,6 +112,7 @@ void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
 // A peer that knows only revision 1 closes the connection without an answer (RFC 6581 §6).
 void ActiveHandshake::hung_up(int error, Verdict& verdict) noexcept {
   const bool closed = error == ECONNRESET || error == EPIPE;
+  if (error == ETIMEDOUT && reader_.empty() && schedule_retry(error)) return;
   if (!closed || !may_fall_back_ || !reader_.empty()) return fail(meaning(error), verdict);
   UDAPL_TRACE(kNormal, "%s closed the connection: retrying with MPA revision 1",
               to_text(remote_).c_str());

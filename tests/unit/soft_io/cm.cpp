@@ -3,6 +3,9 @@
 // The connection manager over loopback, on both sides: every outcome of a connect.
 #include "providers/soft/cm.h"
 
+#include <linux/filter.h>
+
+#include <iterator>
 #include <thread>
 
 #include "providers/connecting/socket_address.h"
@@ -248,6 +251,40 @@ BOOST_AUTO_TEST_CASE(time_runs_out_before_tcp_is_connected) {
   FakeQp active;
   start(active, request(place.port(), {}, 50'000));
   BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+}
+
+// Regression: the connect ended after peer_timeout, as UNREACHABLE.
+BOOST_AUTO_TEST_CASE(time_limit_may_be_longer_than_that_for_silent_peers) {
+  ConnectionManager impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
+  RawSocket never_accepts;
+  const auto place = never_accepts.listen(0);
+  RawSocket first;
+  BOOST_REQUIRE(first.connect(place));
+  FakeQp active;
+  BOOST_REQUIRE(active.start(impatient, request(place.port(), {}, 1'500'000)).ok());
+  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+}
+
+// The peer's kernel accepts the connection and ignores the Request, as if its host had gone. TCP
+// gives up long before the time limit, and the host returns.
+BOOST_AUTO_TEST_CASE(host_that_was_given_up_is_tried_again) {
+  ConnectionManager impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
+  RawSocket server;
+  const auto place = server.listen();
+  sock_filter headers_only[] = {BPF_STMT(BPF_LD | BPF_LEN, 0),
+                                BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 44, 1, 0),
+                                BPF_STMT(BPF_RET | BPF_K, 4096), BPF_STMT(BPF_RET | BPF_K, 0)};
+  const sock_fprog program{std::size(headers_only), headers_only};
+  BOOST_REQUIRE(::setsockopt(server.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) ==
+                0);
+  FakeQp active;
+  BOOST_REQUIRE(active.start(impatient, request(place.port())).ok());
+  RawSocket lost = server.accept();  // its filter is a copy
+  const int none = 0;
+  BOOST_REQUIRE(::setsockopt(server.fd(), SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none) == 0);
+  RawSocket peer = server.accept();
+  BOOST_TEST(peer.receive(24).size() == 24U);
+  BOOST_TEST(active.outcomes() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(peer_that_never_answers_times_out) {
