@@ -160,6 +160,7 @@ Link::Flushed IwarpLink::flush() noexcept {
   const IoResult result = stream_->send(batch_.spans(), batch_.kept());
   if (result.kind == IoResult::kBroken) return Flushed::kBroken;
   count_sent(result);
+  if (result.kind == IoResult::kEnd) return Flushed::kNoReader;
   return result.kind == IoResult::kDone ? Flushed::kDone : Flushed::kBlocked;
 }
 

@@ -58,7 +58,12 @@ class Link {
     kBroken,   // error() says why
     kNoMemory
   };
-  enum class Flushed : std::uint8_t { kDone, kBlocked, kBroken };
+  enum class Flushed : std::uint8_t {
+    kDone,
+    kBlocked,
+    kNoReader,  // the peer has gone: nothing can be sent, and the input tells how it has ended
+    kBroken
+  };
 
   // The state of the input, as far as others need it.
   struct Incoming {

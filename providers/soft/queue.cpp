@@ -191,6 +191,7 @@ bool Queue::send_short() noexcept {
     }
     requests.sent(link.sent());
     responder_.sent(link.sent());
+    if (flushed == Link::Flushed::kNoReader) return await_end();
     budget -= std::min<std::uint64_t>(budget, link.handed() - before);
     large = link.handed() - before >= kLongWork;
     unfinished = !link.all_handed() || budget == 0;
@@ -201,6 +202,13 @@ bool Queue::send_short() noexcept {
   if (unfinished == blocked_ || shared_.fault.raised) return;
   blocked_ = unfinished;
   link.want(Link::kRoom, blocked_ ? Link::kRoom : 0U);
+}
+
+// What the peer sent before it left arrives first, then the end of the input ends the connection.
+void Queue::await_end() noexcept {
+  blocked_ = true;
+  shared_.link->end_pass();
+  shared_.link->want(Link::kRoom, 0);
 }
 
 // Pins the memory of messages that are built by reference, and of the message being built. It may

@@ -194,6 +194,7 @@ class Queue final : public iwarp::Inbound {
   [[nodiscard]] bool begin_message() noexcept UDAPL_REQUIRES(qp_locked);
   void begin_control() noexcept UDAPL_REQUIRES(qp_locked);
   void end_message(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
+  void await_end() noexcept UDAPL_REQUIRES(qp_locked);
 
   QpShared& shared_;
   Reactor& reactor_;

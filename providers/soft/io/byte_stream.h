@@ -25,7 +25,7 @@ struct IoResult {
   enum Kind : std::uint8_t {
     kDone,     // `bytes` > 0 were moved, perhaps fewer than requested
     kBlocked,  // nothing can be moved now
-    kEnd,      // receive only: the peer has ended its direction
+    kEnd,      // the peer has ended its direction; send: it reads no more, the input tells why
     kBroken    // `error` is the errno value; the connection is dead
   };
   Kind kind = kBlocked;

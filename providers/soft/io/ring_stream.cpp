@@ -195,7 +195,7 @@ std::uint32_t RingStream::look() noexcept {
   std::uint32_t now = placed;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
-  if (lender_.needs_collect()) now |= EPOLLOUT;  // awaited or not
+  if (!peer_gone_ && lender_.needs_collect()) now |= EPOLLOUT;  // awaited or not
   if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
     now |= EPOLLERR;
@@ -228,8 +228,9 @@ bool RingStream::rest() noexcept {
   const bool room = !wants(EPOLLOUT) || writer_.may_sleep();
   const bool unplaced = rest_until_placed();
   // The return of a loan causes no wake-up, so loans are copied before this side sleeps.
-  if (lender_.any()) lender_.call_in();
-  if (input && end && room && unplaced && !lender_.any()) return true;
+  const bool lends = lender_.any() && !peer_gone_;
+  if (lends) lender_.call_in();
+  if (input && end && room && unplaced && !lends) return true;
   stay_awake();
   return false;
 }

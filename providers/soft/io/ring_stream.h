@@ -92,6 +92,7 @@ class RingStream final : public ByteStream {
   [[nodiscard]] std::size_t append(std::span<const std::byte> piece, std::size_t& hidden) noexcept;
   [[nodiscard]] bool may_lend() const noexcept;
   [[nodiscard]] IoResult count_sent() noexcept;
+  [[nodiscard]] IoResult send_to_nobody() noexcept;
   void collect_loans() noexcept;
   IoResult borrow(std::span<std::byte> room, std::span<std::byte> behind) noexcept;
   IoResult read(std::span<std::byte> room) noexcept;

@@ -42,7 +42,8 @@ std::size_t RingStream::append(std::span<const std::byte> piece, std::size_t& hi
 }
 
 IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept {
-  if (peer_gone_) return {IoResult::kBroken, EPIPE};
+  if (peer_gone_) [[unlikely]]
+    return send_to_nobody();
   const bool had_loans = lender_.any();
   if (had_loans) collect_loans();
   std::size_t hidden = 0;  // not published yet
@@ -73,6 +74,13 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   if (put_ >= release_at_) [[unlikely]]
     watch_pages();
   return count_sent();
+}
+
+// What the peer sent before it left is still to be read, and behind it the reason.
+IoResult RingStream::send_to_nobody() noexcept {
+  IoResult result = collect_returned();
+  result.kind = IoResult::kEnd;
+  return result;
 }
 
 // Payload of up to this size is never lent.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Disconnects of both kinds, reset, modify, destruction.
+#include "tests/unit/soft/parked.h"
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
@@ -55,6 +56,37 @@ BOOST_FIXTURE_TEST_CASE(abrupt_disconnect_in_the_middle_of_a_send, Fixture) {
   }
   BOOST_TEST(expected == 10U);
   BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
+}
+
+// Regression: a peer on this host that was sending when it saw the other side leave dropped what it
+// had not read, and reported the connection broken.
+BOOST_FIXTURE_TEST_CASE(what_was_sent_before_an_abrupt_disconnect_arrives_at_a_sender, Fixture) {
+  constexpr WorkId kCount = 9;
+  const auto small = local(*near_mr, near.data(), 64);
+  const auto large = local(*far_mr, far);
+  for (WorkId id = 0; id < kCount; ++id) {
+    const auto receive = local(*far_mr, far.data() + id * 64, 64);
+    REQUIRE_OK(b.qp->post_recv(id, &receive, 1, kSignalled));
+  }
+  b.recv_cq->arm();
+  {
+    Parked notice(Decided::kSinkCall);  // of the first Send: the driver of b reads no more
+    REQUIRE_OK(a.qp->post_send(0, &small, 1, kSignalled));
+    BOOST_REQUIRE(notice.reached());
+    REQUIRE_OK(b.qp->post_send(100, &large, 1, kSignalled));
+    for (WorkId id = 1; id < kCount; ++id)
+      REQUIRE_OK(a.qp->post_send(id, &small, 1, kSignalled));
+    for (WorkId id = 0; id < kCount; ++id) {
+      Completion c{};
+      BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
+      BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+    }
+    a.qp->disconnect(DisconnectMode::kAbrupt);
+  }
+  BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
+  BOOST_TEST(b.sink.calls() == "established disconnected");
+  for (WorkId id = 0; id < kCount; ++id) BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);
+  BOOST_TEST(next(*b.request_cq).status == DAT_DTO_ERR_FLUSHED);
 }
 
 BOOST_FIXTURE_TEST_CASE(graceful_disconnect_finishes_what_is_posted, Fixture) {

@@ -126,10 +126,7 @@ class MemoryLink final : public Link {
   }
   Flushed flush() noexcept override {
     const std::scoped_lock guard(wire_->lock);
-    // The link is not reported as lost while there is unread input: that may hold the peer's reason
-    // for closing.
-    if ((theirs().lost || mine().lost) && mine().row.empty() && staged_.empty())
-      return Flushed::kBroken;
+    if (theirs().lost || mine().lost) return Flushed::kNoReader;
     while (!pending_.empty() && theirs().row.size() != Wire::kRoom) {
       pending_.front().read();
       theirs().row.push_back(std::move(pending_.front().message));
