@@ -41,6 +41,7 @@ Ep::~Ep() {
     if (config_.srq != nullptr && config_.recv_evd != nullptr) config_.recv_evd->reap();
     if (discard_ != nullptr) discard_->drain();
     qp = std::move(qp_);
+    store_state(DAT_EP_STATE_DISCONNECTED);  // also if the IA is closed: reports have no effect
   }
   qp.reset();  // waits for a running report, which acquires the lock
   const ScopedLock lock(mutex_);

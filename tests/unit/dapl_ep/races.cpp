@@ -211,6 +211,25 @@ BOOST_AUTO_TEST_CASE(close_against_everything) {
   }
 }
 
+// Regression: the report used the QP, which the closing thread had already taken from the EP.
+BOOST_AUTO_TEST_CASE(close_against_a_report_that_has_begun) {
+  Rig other;
+  const Side active = other.side();
+  other.psp(kService + 10);
+  REQUIRE_OK(other.connect(active.ep, kService + 10));
+  run();
+  fake::Qp& qp = Rig::qp(active.ep);
+  std::atomic<bool> begun{false};
+  fake::Scheduler::instance().defer(&qp, [&begun, sink = qp.init().sink, ep = active.ep] {
+    begun = true;
+    while (fake::Qp::of(ep) != nullptr) std::this_thread::yield();  // ~Qp waits for this call
+    sink->on_established({});
+  });
+  const ServiceThread service;
+  while (!begun) std::this_thread::yield();
+  CHECK_CODE(other.ia.close(), DAT_SUCCESS);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
