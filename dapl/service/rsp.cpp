@@ -17,10 +17,8 @@ namespace udapl::dapl {
 
 bool Rsp::begin_delivery() noexcept {
   for (;;) {
-    Phase seen = Phase::kListening;
-    if (phase_.compare_exchange_strong(seen, Phase::kDelivering, std::memory_order_acq_rel))
-      return true;
-    if (seen != Phase::kStarting) return false;
+    const Phase seen = claim_delivery();
+    if (seen != Phase::kStarting) return seen == Phase::kListening;
     ::sched_yield();
   }
 }

@@ -26,7 +26,9 @@ class Rsp : public ServicePoint {
   // Listening has begun: requests may be delivered, so the RSP may be freed at any time.
   void start() noexcept { phase_.store(Phase::kListening, std::memory_order_release); }
   // Claims the right to deliver the one request. Returns false if the RSP has ended, or another
-  // thread delivers. Waits for start(), which does not take long.
+  // thread delivers, or start() has not been called.
+  [[nodiscard]] bool try_begin_delivery() noexcept { return claim_delivery() == Phase::kListening; }
+  // The same, but waits for start(), which may need the lock of the IA.
   [[nodiscard]] bool begin_delivery() noexcept;
   // Delivers the request, after begin_delivery(). On success the RSP is freed: the caller must not
   // touch it. On failure it keeps listening, and the caller still owns the request.
@@ -38,6 +40,12 @@ class Rsp : public ServicePoint {
 
  private:
   enum class Phase : int { kStarting, kListening, kDelivering, kGone };
+  // Returns the phase so far, from which kListening was left for kDelivering.
+  [[nodiscard]] Phase claim_delivery() noexcept {
+    Phase seen = Phase::kListening;
+    phase_.compare_exchange_strong(seen, Phase::kDelivering, std::memory_order_acq_rel);
+    return seen;
+  }
 
   struct Sink final : transport::ListenSink {
     explicit Sink(Rsp& owner) noexcept : rsp(owner) {}

@@ -118,7 +118,8 @@ Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try 
 
 Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
                  std::unique_ptr<transport::IncomingConnection>& request, Upcall& upcall) noexcept {
-  // A Use keeps a PSP or CSP from being freed; an RSP is kept by claiming its only delivery.
+  // A Use keeps a PSP or CSP from being freed; an RSP is kept by claiming its only delivery. One
+  // that does not listen yet counts as absent: if it fails, it needs the lock that is held here.
   Use<Psp> psp;
   Use<Csp> csp;
   Rsp* rsp = nullptr;
@@ -134,7 +135,7 @@ Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
     });
   if (!psp && !csp)
     ia.for_each<Rsp>([&](Rsp& place) {
-      if (matches(place) && place.begin_delivery()) rsp = &place;
+      if (matches(place) && place.try_begin_delivery()) rsp = &place;
     });
   if (psp) return psp->receive(request, upcall);
   if (csp) return csp->receive(request, upcall);

@@ -178,6 +178,7 @@ Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpIni
 
 Result<std::unique_ptr<transport::Listener>> Adapter::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
+  if (settings().before_listen) settings().before_listen();
   if (!may_create()) return no_resources();
   std::unique_ptr<Listener> listener;  // destroyed without the lock
   const std::scoped_lock lock(world());
@@ -226,6 +227,7 @@ void Settings::reset() {
   sleeps = 0;
   refuse_open = false;
   before_request = nullptr;
+  before_listen = nullptr;
   transport::Attributes a;
   a.device_name = "fake0";
   a.vendor_name = "udapl tests";

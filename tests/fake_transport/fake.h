@@ -61,6 +61,7 @@ struct Settings {
   std::atomic<int> sleeps{0};  // of block(), while sleep_briefly
   std::atomic<bool> refuse_open{false};
   std::function<void()> before_request;  // called before the core is notified of a request
+  std::function<void()> before_listen;   // called in Adapter::listen()
   Adapter* latest = nullptr;             // the adapter opened last
   std::string latest_params;
 

@@ -89,6 +89,24 @@ BOOST_AUTO_TEST_CASE(handoff_to_a_full_evd_changes_nothing) {
   BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
+// Regression: the handoff waited for the RSP, with a lock that dat_rsp_create needs if it fails.
+BOOST_AUTO_TEST_CASE(handoff_to_an_rsp_that_is_being_created_finds_none) {
+  psp();
+  const Side active = request();
+  const DAT_CR_HANDLE cr = take_cr();
+  DAT_RETURN handed = DAT_SUCCESS;
+  fake::settings().before_listen = [&] { handed = ia->cr_handoff_func(cr, kService + 1); };
+  const Side second = side();
+  static_cast<void>(rsp(second.ep, kService + 1));
+  fake::settings().before_listen = nullptr;
+  CHECK_CODE(handed, 0x80060026);
+  BOOST_CHECK(empty(cr_evd));
+  REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));  // now it listens
+  REQUIRE_OK(ia->cr_accept_func(take_cr(), nullptr, 0, nullptr));
+  run();
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
