@@ -63,9 +63,13 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
       ia->destroy(*arrival.ep);
     else
       static_cast<void>(ep_->apply(EpInput::kRequestLost));
-    if (!listen({conn_qual(), nullptr}).ok())
-      UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
+    const bool listens = listen({conn_qual(), nullptr}).ok();
+    Ia& owner = *ia;
     phase_.store(Phase::kListening, std::memory_order_release);
+    if (!listens) {  // the consumer may free the RSP at once: it serves as a name only
+      UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
+      owner.report(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this, DAT_IA_OTHER_ERROR);
+    }
     return status;
   }
   // Null if ~Ia has already taken the RSP: ~Rsp then waits for kGone.

@@ -31,7 +31,8 @@ class Rsp : public ServicePoint {
   // The same, but waits for start(), which may need the lock of the IA.
   [[nodiscard]] bool begin_delivery() noexcept;
   // Delivers the request, after begin_delivery(). On success the RSP is freed: the caller must not
-  // touch it. On failure it keeps listening, and the caller still owns the request.
+  // touch it. On failure it keeps listening, and the caller still owns the request; if listening
+  // has failed as well, the async EVDs get an event that names the RSP.
   [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
                                Upcall& upcall) noexcept;
   // Acquires the right to free it. False: the request came first. Waits for a running delivery to

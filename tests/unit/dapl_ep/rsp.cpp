@@ -102,6 +102,28 @@ BOOST_AUTO_TEST_CASE(rsp_with_a_full_evd_listens_on) {
   BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
 }
 
+// Regression: the program was not told.
+BOOST_AUTO_TEST_CASE(rsp_that_cannot_listen_on_is_reported) {
+  const DAT_PSP_HANDLE other = psp(kService + 1);
+  for (int i = 0; i < 8; ++i) static_cast<void>(request(kService + 1));
+  REQUIRE_OK(ia->psp_free_func(other));
+  const Side passive = side();
+  const DAT_RSP_HANDLE place = rsp(passive.ep);
+  const Side active = side();
+  REQUIRE_OK(connect(active.ep));
+  fake::settings().fail_from = 1;
+  run();
+  fake::settings().fail_from = 0;
+  BOOST_CHECK_EQUAL(take_connection(active.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  DAT_EVENT event{};
+  REQUIRE_OK(ia->evd_dequeue_func(ia.async, &event));
+  BOOST_CHECK_EQUAL(static_cast<int>(event.event_number),
+                    static_cast<int>(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR));
+  BOOST_CHECK_EQUAL(event.event_data.asynch_error_event_data.dat_handle, place);
+  REQUIRE_OK(ia->rsp_free_func(place));
+  BOOST_CHECK_EQUAL(state(passive.ep), DAT_EP_STATE_UNCONNECTED);
+}
+
 BOOST_AUTO_TEST_CASE(rsp_without_ep) {
   const DAT_RSP_HANDLE place = rsp(DAT_HANDLE_NULL);
   DAT_RSP_PARAM param{};
