@@ -6,12 +6,15 @@
 #include "dapl/table/provider.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace udapl::dapl {
 
 AsyncEvds& AsyncEvds::instance() noexcept {
-  static auto* const all = new AsyncEvds;  // outlives every static destructor on purpose
-  return *all;
+  static constinit AsyncEvds all;
+  // Outlives every static destructor, and needs no memory.
+  static_assert(std::is_trivially_destructible_v<AsyncEvds>);
+  return all;
 }
 
 void AsyncEvds::join(Ia& ia, Evd* evd) noexcept {

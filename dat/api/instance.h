@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "common/immortal.h"
 #include "dat/ia_table.h"
 #include "dat/known_tables.h"
 #include "dat/registry.h"
@@ -11,15 +12,6 @@ namespace udapl::dat {
 
 // The objects of the process. None is ever destroyed: applications and providers may call
 // from their own destructors, in any order.
-
-// An object that is constant-initialised, so usable from the first instruction on, and never
-// destroyed.
-template <class T>
-union Immortal {
-  constexpr Immortal() noexcept : object() {}
-  ~Immortal() {}
-  T object;
-};
 
 extern constinit Immortal<IaTable> process_ia_table;
 [[nodiscard]] inline IaTable& ia_table() noexcept { return process_ia_table.object; }

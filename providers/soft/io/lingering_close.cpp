@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/annotations.h"
+#include "common/immortal.h"
 #include "common/mutex.h"
 #include "providers/soft/io/descriptor_limit.h"
 
@@ -45,8 +46,8 @@ class Lingerer : public boost::intrusive::list_base_hook<> {
 class Lingering {
  public:
   static Lingering& instance() noexcept {
-    static Lingering& lingering = *new Lingering;
-    return lingering;
+    static Immortal<Lingering> all;
+    return all.object;
   }
   Mutex lock;
 

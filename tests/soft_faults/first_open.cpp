@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// The first dat_ia_open of a process makes what all later ones use. Each of its allocations fails
+// once, in a process of its own.
+#define BOOST_TEST_MODULE soft_first_open
+#include <dat/udat.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "mock_control.h"
+
+namespace {
+
+constexpr unsigned kHangs = 60;  // seconds
+constexpr unsigned kMostCalls = 5000;
+
+enum Outcome : int {
+  kOpened,   // although a call failed, perhaps
+  kRefused,  // and opened by the next attempt
+  kWrongCode,
+  kRefusedAgain,
+  kNotClosed,
+  kNothingFailed
+};
+
+DAT_RETURN open(DAT_IA_HANDLE& ia) {
+  std::string name = "mock";
+  DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+  return dat_ia_open(name.data(), 8, &async_evd, &ia);
+}
+
+// A provider cannot tell the registry why it does not register an IA.
+bool is_documented(DAT_RETURN code) {
+  return code == DAT_SUCCESS || DAT_GET_TYPE(code) == DAT_INSUFFICIENT_RESOURCES ||
+         code == (DAT_CLASS_ERROR | DAT_PROVIDER_NOT_FOUND | DAT_NAME_NOT_REGISTERED);
+}
+
+Outcome open_first(unsigned n) {
+  DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+  verbs_mock_fail_at(n);
+  const DAT_RETURN first = open(ia);
+  const bool failed = verbs_mock_failed_call() != nullptr;
+  verbs_mock_fail_at(0);
+  if (!is_documented(first)) return kWrongCode;
+  if (first != DAT_SUCCESS && open(ia) != DAT_SUCCESS) return kRefusedAgain;
+  if (dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG) != DAT_SUCCESS) return kNotClosed;
+  if (!failed) return kNothingFailed;
+  return first == DAT_SUCCESS ? kOpened : kRefused;
+}
+
+// Returns the exit status of the process.
+int in_process(unsigned n) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGALRM, SIG_DFL);
+    ::alarm(kHangs);
+    ::_exit(open_first(n));
+  }
+  int status = 0;
+  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
+  BOOST_REQUIRE_MESSAGE(WIFEXITED(status), "call " << n << ": signal " << WTERMSIG(status));
+  return WEXITSTATUS(status);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
+  unsigned refused = 0;
+  for (unsigned n = 1; n < kMostCalls; ++n) {
+    const int outcome = in_process(n);
+    if (outcome == kNothingFailed) {
+      BOOST_TEST(refused > 0U);
+      return;
+    }
+    BOOST_TEST((outcome == kOpened || outcome == kRefused), "call " << n << ": " << outcome);
+    if (outcome == kRefused) ++refused;
+  }
+  BOOST_FAIL("it never succeeds");
+}
+
+}  // namespace
