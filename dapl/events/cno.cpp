@@ -217,11 +217,16 @@ Status Cno::check_free() const noexcept {
   return Status();
 }
 
-Upcall Cno::abort() noexcept {
+void Cno::abort() noexcept {
   const ScopedLock lock(lock_);
   aborted_ = true;
+  owes_last_call_ = agent_.proxy_agent_func != nullptr;
   release_waiters();
-  if (agent_.proxy_agent_func == nullptr) return Upcall();
+}
+
+Upcall Cno::last_call() noexcept {
+  const ScopedLock lock(lock_);
+  if (!std::exchange(owes_last_call_, false) || agent_.proxy_agent_func == nullptr) return Upcall();
   return Upcall(*ia, std::exchange(agent_, kNoAgent), nullptr, this);
 }
 

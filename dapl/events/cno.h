@@ -56,9 +56,10 @@ class Cno : public ObjectHeader {
   void query(DAT_CNO_PARAM* param) const noexcept UDAPL_EXCLUDES(lock_);
   // Whether dat_cno_free may proceed; INVALID_STATE if not.
   [[nodiscard]] Status check_free() const noexcept UDAPL_EXCLUDES(lock_);
-  // For closing the IA: waiters return and the agent is called, both with a null EVD. No more
-  // triggers are accepted.
-  Upcall abort() noexcept UDAPL_EXCLUDES(lock_);
+  // For closing the IA: waiters return with a null EVD, and no more triggers are accepted.
+  void abort() noexcept UDAPL_EXCLUDES(lock_);
+  // After abort(): calls the agent with a null EVD, if there is one and it has not been called so.
+  [[nodiscard]] Upcall last_call() noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   // Clears the trigger and arms the EVDs; returns the latest trigger.
@@ -79,6 +80,7 @@ class Cno : public ObjectHeader {
   const Fd fd_;
   bool triggered_ UDAPL_GUARDED_BY(lock_) = false;
   bool aborted_ UDAPL_GUARDED_BY(lock_) = false;
+  bool owes_last_call_ UDAPL_GUARDED_BY(lock_) = false;
   Evd* latest_ UDAPL_GUARDED_BY(lock_) = nullptr;  // a hint; never followed
   int waiters_ UDAPL_GUARDED_BY(lock_) = 0;
   unsigned releases_ UDAPL_GUARDED_BY(lock_) = 0;  // how often all waiters were released

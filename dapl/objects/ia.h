@@ -135,9 +135,8 @@ class Ia : public ObjectHeader {
   // Makes or finds the async EVD; *async_evd in and out as in dat_ia_open.
   [[nodiscard]] Status choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd);
   [[nodiscard]] bool has_consumer_objects() noexcept UDAPL_EXCLUDES(lock_);
-  // Ends waits with ABORT or a null EVD and calls the agents a last time. If it throws bad_alloc,
-  // nothing has changed.
-  void evict_visitors() UDAPL_EXCLUDES(lock_);
+  // Ends waits with ABORT or a null EVD and calls the agents a last time. Needs no memory.
+  void evict_visitors() noexcept UDAPL_EXCLUDES(lock_);
 
   Provider& owner_;
   const unsigned generation_ = forks::generation();

@@ -126,16 +126,17 @@ bool Ia::has_consumer_objects() noexcept {
   return std::apply([](const auto&... list) { return (list.size() + ...); }, lists_) > own;
 }
 
-void Ia::evict_visitors() {
-  std::vector<Upcall> upcalls;
-  {
-    const ScopedLock lock(lock_);
-    upcalls.reserve(list<Cno>().size());
-  }
+// All waits end before the first agent is called: it may wait for their threads.
+void Ia::evict_visitors() noexcept {
   for_each<Evd>([](Evd& evd) { evd.abort(); });
-  // Consumers do not create CNOs while they close the IA, so the reserved capacity suffices.
-  for_each<Cno>([&upcalls](Cno& cno) { upcalls.push_back(cno.abort()); });
-  upcalls.clear();  // calls the agents
+  for_each<Cno>([](Cno& cno) { cno.abort(); });
+  for (;;) {
+    Upcall last_call;  // runs at the end of each round, without the lock
+    for_each<Cno>([&last_call](Cno& cno) {
+      if (last_call.empty()) last_call = cno.last_call();
+    });
+    if (last_call.empty()) break;
+  }
   visits_.wait_until_empty();
 }
 
