@@ -271,7 +271,9 @@ class Datperf(unittest.TestCase):
         for words, why in ((["both", "--operations", "send,shove"], "shove"), (["both", "--sizes", "0"], "0"),
                            (["both", "--sizes", "67108865"], "67108865"), (["both", "--threads", "none"], "none"),
                            (["both", "--waiting", "sleep"], "sleep"), (["both", "--rounds", "0"], "0"),
-                           (["both", "--seconds", "-1"], "-1"), (["both", "--ia", ""], "1 to 255"),
+                           (["both", "--seconds", "-1"], "-1"), (["both", "--seconds", "nan"], "nan"),
+                           (["both", "--warm-up", "-nan"], "nan"), (["both", "--warm-up", "inf"], "inf"),
+                           (["both", "--ia", ""], "1 to 255"),
                            (["both", "--ia", "soft,soft"], "twice"), (["client"], "host is required"),
                            (["client", "a,b,c"], "one for each"), (["server", "--clients", "x"], "x"), ([], "required"),
                            (["both", "--json", "-", "--csv", "-"], "standard output"), (["measure"], "measure")):

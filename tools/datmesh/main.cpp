@@ -3,6 +3,7 @@
 // datmesh - connects every rank of a job to every other over DAT, verifies data, measures, and
 // draws a heat map.
 #include "../program.h"
+#include "../real_range.h"
 #include "node.h"
 #include "report.h"
 
@@ -114,7 +115,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--below", options.slow,
                  "Share of the median rate below which a direction is slow")
       ->default_str("0.5")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(tools::real_range(0.0, 1.0));
   app.add_option("--netns", options.netns,
                  "Network namespace; NAME%N: NAME0 to NAMEn, the ranks spread over N of them");
   app.add_option("--json", options.json, "Write JSON")->option_text("FILE");

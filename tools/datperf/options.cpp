@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "options.h"
 #include "../program.h"
+#include "../real_range.h"
 
 #include <dat/udat.h>
 
@@ -81,10 +82,10 @@ void add_effort(CLI::App& command, Effort& effort) {
       ->check(CLI::Range(1U, 1000U));
   command.add_option("--seconds", effort.seconds, "Length of a round")
       ->default_str("0.05")
-      ->check(CLI::Range(0.001, 3600.0));
+      ->check(tools::real_range(0.001, 3600.0));
   command.add_option("--warm-up", effort.warm_up, "Seconds before the first round")
       ->default_str("0.05")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(tools::real_range(0.0, 3600.0));
   command.add_option("--count", effort.count, "Operations of a round, instead of a time")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
 }
