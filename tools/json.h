@@ -7,8 +7,8 @@
 namespace tools {
 
 // Writes JSON, indented by two blanks. The caller is responsible for the order: key before value,
-// and a close() for every open(). Bytes other than printable ASCII are escaped one by one, so the
-// result is valid for any input.
+// and a close() for every open(). Texts are UTF-8; control characters, and bytes that are not
+// UTF-8, are escaped one by one, so the result is valid for any input.
 class Json {
  public:
   Json& open(char bracket) {

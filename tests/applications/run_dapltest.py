@@ -148,6 +148,8 @@ def results_as_json(bench):
     result = bench.run("-T", "T", "-s", HOST, "-D", "not \"there\"", "--json", *MIXED, status=1)
     result = json.loads(result.splitlines()[-1])
     check(result["verdict"] == "FAILED" and "opening the adapter" in result["reason"], "no reason")
+    result = bench.run("-T", "T", "-s", HOST, "-D", "M\u00fcller", "--json", *MIXED, status=1)
+    check("M\u00fcller" in json.loads(result.splitlines()[-1])["reason"], "the name of the adapter is not whole")
 
 
 def limits(bench):

@@ -87,7 +87,7 @@ def json_of_everything(world):
             soft["attributes"]["address"], soft["attributes"]["max_message_size"],
             soft["attributes"]["is_thread_safe"], soft["attributes"]["dapl_version"], other["opens"], other["status"], other["advice"], other["attributes"],
             other["causes"][0].endswith("a tab here"),
-            other["name"].encode("latin-1").decode()]
+            other["name"]]
     wanted = [world.conf_path, [f"{world.conf_path}:1: only 1 of 8 fields, api_version is missing"], "soft", 2,
               True, [], "127.0.0.1", 1 << 31, False, "2.0", False, "DAT_INSUFFICIENT_RESOURCES", [], {}, True, name]
     return ended(status, 0, err) + differences(repr(wanted), repr(seen))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "report.h"
+#include "../json.h"
 #include "../program.h"
 
 #include <dat/dat_diagnosis_extensions.h>
@@ -156,22 +157,7 @@ void Progress::advance(std::uint64_t steps) {
 
 // ---- Json
 
-std::string Json::quote(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (c == '\n') {
-      result += "\\n";
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
+std::string Json::quote(std::string_view text) { return tools::Json().text(text).result(); }
 
 void Json::add_raw(std::string_view key, const std::string& json) {
   if (!body_.empty()) {
