@@ -9,9 +9,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
+#include <type_traits>
 
 // The work of a Qp. Nothing here is thread-safe: the owner's lock protects it. All memory is
 // allocated by the constructors.
@@ -19,6 +22,19 @@ namespace udapl::soft {
 
 constexpr std::uint32_t count_of(int value) noexcept {
   return static_cast<std::uint32_t>(std::max(value, 0));
+}
+
+// An array that is not initialized: its pages take memory only when they are used.
+struct Deallocate {
+  void operator()(void* memory) const noexcept { ::operator delete(memory); }
+};
+template <class T>
+using Untouched = std::unique_ptr<T[], Deallocate>;
+template <class T>
+[[nodiscard]] Untouched<T> make_untouched(std::size_t count) {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  return Untouched<T>(static_cast<T*>(::operator new(count * sizeof(T))));
 }
 
 // A ring buffer of T, with a fixed number of segments for each item. Positions only ever increase;
@@ -30,9 +46,8 @@ class WorkRing {
       : depth_(depth),
         mask_(std::bit_ceil(depth == 0 ? 1U : depth) - 1),
         max_segments_(max_segments),
-        items_(std::make_unique_for_overwrite<T[]>(mask_ + 1)),
-        segments_(
-            std::make_unique_for_overwrite<Segment[]>((std::size_t{mask_} + 1) * max_segments)) {}
+        items_(make_untouched<T>(std::size_t{mask_} + 1)),
+        segments_(make_untouched<Segment>((std::size_t{mask_} + 1) * max_segments)) {}
 
   [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
   [[nodiscard]] std::uint32_t max_segments() const noexcept { return max_segments_; }
@@ -60,8 +75,8 @@ class WorkRing {
   std::uint32_t max_segments_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
-  std::unique_ptr<T[]> items_;
-  std::unique_ptr<Segment[]> segments_;
+  Untouched<T> items_;
+  Untouched<Segment> segments_;
 };
 
 // Moves all items to the empty ring `to`, which must have room for them.

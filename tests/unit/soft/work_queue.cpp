@@ -5,6 +5,9 @@
 #include "providers/soft/staging.h"
 #include "tests/unit/soft/support.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 namespace udapl::soft::test {
 namespace {
 
@@ -28,6 +31,19 @@ BOOST_AUTO_TEST_CASE(ring_of_any_depth_holds_exactly_that_many) {
       }
       BOOST_TEST(ring.empty());
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(places_that_were_never_used_take_no_memory) {
+  constexpr std::uint32_t kDepth = 65536;
+  WorkRing<Request> ring(kDepth, 4);
+  for (void* const place :
+       {static_cast<void*>(&ring.at(kDepth / 2)), static_cast<void*>(ring.segments(kDepth / 2))}) {
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(place) & ~(page - 1);
+    unsigned char present = 1;
+    BOOST_REQUIRE_EQUAL(::mincore(reinterpret_cast<void*>(start), page, &present), 0);
+    BOOST_TEST((present & 1) == 0);
   }
 }
 
