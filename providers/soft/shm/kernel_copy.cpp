@@ -32,25 +32,64 @@ std::size_t size_of(std::span<const iovec> list) noexcept {
   return size;
 }
 
-bool read_plainly(pid_t pid, std::uint64_t address, std::span<const iovec> local,
-                  std::size_t size) noexcept {
-  const iovec remote{at_address(address), size};
-  errno = 0;
-  return ::process_vm_readv(pid, local.data(), local.size(), &remote, 1, 0) ==
-         static_cast<ssize_t>(size);
+// A list of spans of which the first is the mark, if there is one.
+template <std::size_t kMost>
+class Marked {
+ public:
+  Marked(const Remote& remote, void* mark) noexcept {
+    if (remote.mark_at != 0) add({mark, sizeof remote.mark});
+  }
+  void add(const iovec& span) noexcept { spans_[count_++] = span; }
+  [[nodiscard]] const iovec* data() const noexcept { return spans_.data(); }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+ private:
+  std::array<iovec, kMost + 1> spans_;
+  std::size_t count_ = 0;
+};
+
+// Whether a call has copied everything, after the mark. Otherwise sets errno.
+bool is_whole(const Remote& remote, ssize_t copied, std::size_t size) noexcept {
+  const std::size_t mark = remote.mark_at != 0 ? sizeof remote.mark : 0;
+  if (copied == static_cast<ssize_t>(mark + size)) return true;
+  if (mark != 0 && copied < 0 && errno == EFAULT) errno = ESRCH;  // there is no mark
+  return false;
 }
 
-// A write in two pieces becomes visible in that order.
-bool write_plainly(pid_t pid, std::uint64_t address, std::span<const iovec> local, std::size_t size,
-                   std::size_t last) noexcept {
-  const std::size_t first = size - last;
-  const std::array<iovec, 2> remote{iovec{at_address(address), first},
-                                    iovec{at_address(address + first), last}};
-  const std::span<const iovec> both(remote);
-  const std::span<const iovec> used = first == 0 ? both.last(1) : both.first(last == 0 ? 1 : 2);
+// All bytes of a call come from the same memory.
+bool read_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
+                  std::size_t size) noexcept {
+  if (local.size() > kMostLocalPieces) return false;
+  Remote::Mark mark;
+  Marked<kMostLocalPieces> to(remote, &mark);
+  for (const iovec& piece : local) to.add(piece);
+  Marked<1> from(remote, at_address(remote.mark_at));
+  from.add({at_address(address), size});
   errno = 0;
-  return ::process_vm_writev(pid, local.data(), local.size(), used.data(), used.size(), 0) ==
-         static_cast<ssize_t>(size);
+  if (!is_whole(remote,
+                ::process_vm_readv(remote.pid, to.data(), to.count(), from.data(), from.count(), 0),
+                size))
+    return false;
+  if (remote.mark_at == 0 || mark == remote.mark) return true;
+  errno = ESRCH;
+  return false;
+}
+
+// The pieces become visible in this order. The mark is written over itself: where it is not mapped,
+// the call ends.
+bool write_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
+                   std::size_t size, std::size_t last) noexcept {
+  if (local.size() > kMostLocalPieces) return false;
+  Marked<kMostLocalPieces> from(remote, const_cast<Remote::Mark*>(&remote.mark));
+  for (const iovec& piece : local) from.add(piece);
+  Marked<2> to(remote, at_address(remote.mark_at));
+  const std::size_t first = size - last;
+  if (first != 0) to.add({at_address(address), first});
+  if (last != 0) to.add({at_address(address + first), last});
+  errno = 0;
+  return is_whole(
+      remote, ::process_vm_writev(remote.pid, from.data(), from.count(), to.data(), to.count(), 0),
+      size);
 }
 
 // Whether some of the pieces are copied slowly. Short ones do not matter.
@@ -136,7 +175,8 @@ CopyCosts measure() {
   bool works = true;
   const auto copy = [&](std::byte* into, std::size_t size) {
     const iovec local{into, size};
-    works = read_plainly(::getpid(), reinterpret_cast<std::uintptr_t>(from), {&local, 1}, size) &&
+    works = read_plainly(Remote{::getpid()}, reinterpret_cast<std::uintptr_t>(from), {&local, 1},
+                         size) &&
             works;
   };
   CopyCosts costs;
@@ -177,29 +217,31 @@ void assume_copy_costs(const CopyCosts& costs) noexcept { assumed = costs; }
 
 // ---- copies -------------------------------------------------------------------------------------
 
-bool read_process(pid_t pid, std::uint64_t address, std::span<const iovec> local) noexcept {
+bool read_process(const Remote& remote, std::uint64_t address,
+                  std::span<const iovec> local) noexcept {
   if (is_slow(address, local, false) && copy_costs().detours_pay())
-    return read_by_detour(pid, address, local);
-  return read_plainly(pid, address, local, size_of(local));
+    return read_by_detour(remote, address, local);
+  return read_plainly(remote, address, local, size_of(local));
 }
 
-bool write_process(pid_t pid, std::uint64_t address, std::span<const iovec> local,
+bool write_process(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                    std::size_t last) noexcept {
   if (is_slow(address, local, true) && copy_costs().detours_pay())
-    return write_by_detour(pid, address, local, last);
-  return write_plainly(pid, address, local, size_of(local), last);
+    return write_by_detour(remote, address, local, last);
+  return write_plainly(remote, address, local, size_of(local), last);
 }
 
-bool read_by_detour(pid_t pid, std::uint64_t address, std::span<const iovec> local) noexcept {
+bool read_by_detour(const Remote& remote, std::uint64_t address,
+                    std::span<const iovec> local) noexcept {
   const Detour detour;
   const std::size_t size = size_of(local);
-  if (!detour.valid()) return read_plainly(pid, address, local, size);
+  if (!detour.valid()) return read_plainly(remote, address, local, size);
   Pieces pieces(local);
   for (std::size_t done = 0; done != size;) {
     const std::size_t bytes = std::min(size - done, Detour::kSize);
     std::byte* const between = detour.beside(address + done);
     const iovec piece{between, bytes};
-    if (!read_plainly(pid, address + done, {&piece, 1}, bytes)) return false;
+    if (!read_plainly(remote, address + done, {&piece, 1}, bytes)) return false;
     pieces.each(bytes, [between](std::byte* to, std::size_t offset, std::size_t count) {
       copy_bytes(to, between + offset, count);
     });
@@ -208,12 +250,12 @@ bool read_by_detour(pid_t pid, std::uint64_t address, std::span<const iovec> loc
   return true;
 }
 
-bool write_by_detour(pid_t pid, std::uint64_t address, std::span<const iovec> local,
+bool write_by_detour(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                      std::size_t last) noexcept {
   const Detour detour;
   const std::size_t size = size_of(local);
   if (!detour.valid() || last > Detour::kMostLast)
-    return write_plainly(pid, address, local, size, last);
+    return write_plainly(remote, address, local, size, last);
   Pieces pieces(local);
   for (std::size_t done = 0; done != size;) {
     std::size_t bytes = std::min(size - last - done, Detour::kSize);
@@ -224,7 +266,7 @@ bool write_by_detour(pid_t pid, std::uint64_t address, std::span<const iovec> lo
       copy_bytes(between + offset, from, count);
     });
     const iovec piece{between, bytes};
-    if (!write_plainly(pid, address + done, {&piece, 1}, bytes, behind)) return false;
+    if (!write_plainly(remote, address + done, {&piece, 1}, bytes, behind)) return false;
     done += bytes;
   }
   return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,7 +9,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-// Copies between processes by process_vm_readv and process_vm_writev.
+// Copies between processes by process_vm_readv and process_vm_writev. These find the process by its
+// number, which stands for other memory once the process has called exec, or another one has got
+// the number. So each call copies a mark as well, which only the right memory has (docs/adr/0044).
 namespace udapl::soft::shm {
 
 // What process_vm_readv costs on this machine compared with memcpy. Measured at the first call,
@@ -28,18 +31,29 @@ struct CopyCosts {
 // For tests: these are the costs. Must precede the first call of copy_costs().
 void assume_copy_costs(const CopyCosts& costs) noexcept;
 
+// The other process.
+struct Remote {
+  using Mark = std::array<std::uint64_t, 2>;
+  pid_t pid = 0;
+  std::uint64_t mark_at = 0;  // the address of its mark, in writable memory; 0: it has none
+  Mark mark{};
+};
+
+inline constexpr std::size_t kMostLocalPieces = 65;
+
 // Copies from `address` of a process into all of `local`, in any order. Returns false if not
-// everything could be copied; errno is then the reason, or 0. Some bytes may have been copied.
-[[nodiscard]] bool read_process(pid_t pid, std::uint64_t address,
+// everything could be copied; errno is then the reason, or 0, and ESRCH if its memory is not what
+// it was. Some bytes may have been copied.
+[[nodiscard]] bool read_process(const Remote& remote, std::uint64_t address,
                                 std::span<const iovec> local) noexcept;
 // The same in the other direction. The last `last` bytes become visible after all others.
-[[nodiscard]] bool write_process(pid_t pid, std::uint64_t address, std::span<const iovec> local,
-                                 std::size_t last) noexcept;
+[[nodiscard]] bool write_process(const Remote& remote, std::uint64_t address,
+                                 std::span<const iovec> local, std::size_t last) noexcept;
 
 // The same through memory of our own. Called by these functions if it pays.
-[[nodiscard]] bool read_by_detour(pid_t pid, std::uint64_t address,
+[[nodiscard]] bool read_by_detour(const Remote& remote, std::uint64_t address,
                                   std::span<const iovec> local) noexcept;
-[[nodiscard]] bool write_by_detour(pid_t pid, std::uint64_t address, std::span<const iovec> local,
-                                   std::size_t last) noexcept;
+[[nodiscard]] bool write_by_detour(const Remote& remote, std::uint64_t address,
+                                   std::span<const iovec> local, std::size_t last) noexcept;
 
 }  // namespace udapl::soft::shm

@@ -22,7 +22,7 @@ namespace {
 
 // The maximum that one call copies: revocation waits for it, and the lock of the QP is held.
 constexpr std::size_t kMostAtOnce = 512 * 1024;
-constexpr std::size_t kMostPieces = 64;  // of local memory in one call
+constexpr std::size_t kMostPieces = kMostLocalPieces - 1;  // of local memory in one call
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 // ---- our identity -------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ void PeerMemory::give_up(const char* why, int error) noexcept {
   state_ = State::kOutOfReach;
   UDAPL_TRACE(
       kNormal, "RDMA Reads and Writes need process %d to take part: %s%s%s%s",
-      static_cast<int>(pid_), why, error != 0 ? ": " : "",
+      static_cast<int>(peer_.pid), why, error != 0 ? ": " : "",
       error != 0 ? ErrnoText(error).c_str() : "",
       error == EPERM ? "; try: kernel.yama.ptrace_scope=0, or the capability SYS_PTRACE" : "");
 }
@@ -185,22 +185,24 @@ void PeerMemory::try_once() noexcept {
   if (at == 0)
     return give_up("it offers no direct access, perhaps because its dat.conf says direct=off", 0);
   const Process peer = Process::at_end_of(bell_);
-  pid_ = peer.pid();
+  peer_.pid = peer.pid();
   if (!peer.valid()) return give_up("it belongs to another user or is not visible from here", 0);
-  std::array<std::uint64_t, 2> found{};
+  Remote::Mark found{};
   const iovec local{found.data(), sizeof found};
   const iovec remote{at_address(at), sizeof found};
-  if (::process_vm_readv(pid_, &local, 1, &remote, 1, 0) != static_cast<ssize_t>(sizeof found))
+  if (::process_vm_readv(peer_.pid, &local, 1, &remote, 1, 0) != static_cast<ssize_t>(sizeof found))
     return give_up("process_vm_readv", errno);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] != theirs_.nonce[i].load(std::memory_order_relaxed))
       return give_up("the process found is not the peer", 0);
   }
+  peer_.mark_at = at;
+  peer_.mark = found;
   thresholds_ = thresholds(copy_costs());
   state_ = State::kReached;
   ours_.reaches.store(1, std::memory_order_release);
   UDAPL_TRACE(kNormal, "RDMA Reads and Writes reach process %d without its threads",
-              static_cast<int>(pid_));
+              static_cast<int>(peer_.pid));
 }
 
 bool PeerMemory::suits(const Access& access, bool asleep) noexcept {
@@ -219,11 +221,11 @@ std::size_t PeerMemory::borrows_from() noexcept {
 
 bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noexcept {
   if (state_ != State::kReached) return false;  // we have not asked for loans
-  if (read_process(pid_, address, local)) [[likely]]
+  if (read_process(peer_, address, local)) [[likely]]
     return true;
   if (errno == ESRCH) return false;  // the process is gone, which is reported elsewhere
   UDAPL_TRACE(kNormal, "messages of process %d have to be copied twice: process_vm_readv%s%s",
-              static_cast<int>(pid_), errno != 0 ? ": " : " read only a part",
+              static_cast<int>(peer_.pid), errno != 0 ? ": " : " read only a part",
               errno != 0 ? ErrnoText(errno).c_str() : "");
   return false;
 }
@@ -268,8 +270,8 @@ bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
     const std::uint64_t place = use.granted() ? place_of(slot, access) : 0;
     if (place == 0) return false;
     const std::span<const iovec> memory(pieces.data(), count);
-    const bool copied = access.write ? write_process(pid_, place + done, memory, tail.size)
-                                     : read_process(pid_, place + done, memory);
+    const bool copied = access.write ? write_process(peer_, place + done, memory, tail.size)
+                                     : read_process(peer_, place + done, memory);
     if (!copied) {
       if (errno == EPERM || errno == ESRCH || errno == ENOSYS)
         give_up("direct access is no longer possible", errno);

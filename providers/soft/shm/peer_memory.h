@@ -81,7 +81,7 @@ class PeerMemory {
   GrantSlots& granted_;
   const int bell_;
   State state_ = State::kUntried;
-  pid_t pid_ = 0;
+  Remote peer_;
   Thresholds thresholds_;
 };
 

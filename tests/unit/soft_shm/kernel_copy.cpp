@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(copies_by_detour_are_complete) {
   const auto fill = [](std::span<std::byte> bytes, std::size_t seed) {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
   };
-  const pid_t self = ::getpid();
+  const Remote self{::getpid()};
   for (const std::size_t size :
        {1UL, 7UL, 8UL, 9UL, 4096UL, 32'768UL, 32'770UL, 32'776UL, 65'536UL, kMost}) {
     for (const std::size_t offset : {0UL, 3UL, 32UL}) {

@@ -23,6 +23,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -76,6 +77,7 @@ struct Fixture {
   Meeting meeting;
   pid_t child = 0;
   Fd bell;
+  int childs_bell = -1;  // in the child
   std::vector<std::byte> memory = std::vector<std::byte>(1024 * 1024 + 64, std::byte{0x11});
 
   Fixture() {
@@ -96,6 +98,7 @@ struct Fixture {
     if (child == 0) {
       if (before) before();
       const Fd socket = meeting.connect();
+      childs_bell = socket.get();
       PeerMemory peer(ours, theirs, slots, socket.get());
       ::_exit(socket.valid() ? child_does(peer) : 99);
     }
@@ -116,6 +119,21 @@ struct Fixture {
     slot.rights = rights;
     slot.stag = kStag;
   }
+};
+
+// The mark of this process, at a place of its own.
+struct Mark {
+  explicit Mark(Greeting& greeting) noexcept {
+    const auto value = std::array{greeting.nonce[0].load(), greeting.nonce[1].load()};
+    std::memcpy(page, &value, sizeof value);
+    greeting.nonce_at = reinterpret_cast<std::uintptr_t>(page);
+  }
+  void remove(bool keep_mapped) const noexcept {
+    std::memset(page, 0, kSize);
+    if (!keep_mapped) ::munmap(page, kSize);
+  }
+  static constexpr std::size_t kSize = 4096;
+  void* page = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 };
 
 PeerMemory::Access access(bool write, std::size_t length, std::uint64_t to = 0) {
@@ -287,6 +305,34 @@ BOOST_AUTO_TEST_CASE(what_was_not_granted_is_not_touched) {
   });
   BOOST_TEST(status() == 0);
   for (const GrantSlot& slot : slots) BOOST_TEST(slot.user == 0U);
+}
+
+// Of a process that calls exec, the number remains, and stands for the memory of another program.
+// It has no mark at the address of the old one.
+BOOST_AUTO_TEST_CASE(memory_of_another_program_is_not_accessed) {
+  for (const bool mapped : {false, true}) {
+    const Mark mark(ours);
+    give(memory.size());
+    start([&](PeerMemory& peer) {
+      std::array<std::byte, 16> bytes{};
+      const iovec piece{bytes.data(), bytes.size()};
+      const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+      if (!suits(peer) || !peer.fetch(at, {&piece, 1}) || !copy(peer, access(true, 16), bytes))
+        return 1;
+      char byte = 0;
+      if (::send(childs_bell, "", 1, 0) != 1 || ::recv(childs_bell, &byte, 1, 0) != 1) return 2;
+      if (peer.fetch(at, {&piece, 1})) return 3;
+      bytes.fill(std::byte{0x33});
+      if (!mapped && copy(peer, access(true, 16), bytes)) return 4;
+      return copy(peer, access(false, 16), bytes) ? 5 : 0;
+    });
+    char byte = 0;
+    BOOST_REQUIRE(::recv(bell.get(), &byte, 1, 0) == 1);
+    mark.remove(mapped);
+    BOOST_REQUIRE(::send(bell.get(), "", 1, MSG_NOSIGNAL) == 1);
+    BOOST_TEST(status() == 0);
+    BOOST_TEST((memory[0] != std::byte{0x33}));
+  }
 }
 
 // The owner uses the id to find out whether the copying thread still exists.
