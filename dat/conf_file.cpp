@@ -2,7 +2,6 @@
 #include "dat/conf_file.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 
@@ -45,9 +44,12 @@ std::string read_file(const std::string& path, Clock::time_point until, std::str
   }
   // If read at once, a FIFO that has no writer yet would seem to be empty.
   if (S_ISFIFO(status.st_mode) && !await_input(file.get(), until)) return kNoInputInTime;
-  std::array<char, 16384> buffer;
+  constexpr std::size_t kPiece = 16384;  // not on the stack, which may be small
   for (;;) {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    const std::size_t before = text.size();
+    text.resize(before + kPiece);
+    const ssize_t got = ::read(file.get(), text.data() + before, kPiece);
+    text.resize(before + static_cast<std::size_t>(got > 0 ? got : 0));
     if (got == 0) return {};
     if (got < 0) {
       if (errno == EINTR) continue;
@@ -55,7 +57,6 @@ std::string read_file(const std::string& path, Clock::time_point until, std::str
       if (!await_input(file.get(), until)) return kNoInputInTime;
       continue;
     }
-    text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > kMaxFileSize) return "larger than 16 MiB";
   }
 }

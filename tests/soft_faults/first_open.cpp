@@ -7,10 +7,15 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <string>
 
 #include "mock_control.h"
@@ -19,6 +24,11 @@ namespace {
 
 constexpr unsigned kHangs = 60;  // seconds
 constexpr unsigned kMostCalls = 5000;
+#ifdef UDAPL_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 
 enum Outcome : int {
   kOpened,   // although a call failed, perhaps
@@ -55,23 +65,43 @@ Outcome open_first(unsigned n) {
 }
 
 // Returns the exit status of the process.
-int in_process(unsigned n) {
+int in_process(const char* what, std::size_t n, const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGALRM, SIG_DFL);
     ::alarm(kHangs);
-    ::_exit(open_first(n));
+    ::_exit(body());
   }
   int status = 0;
   BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
-  BOOST_REQUIRE_MESSAGE(WIFEXITED(status), "call " << n << ": signal " << WTERMSIG(status));
+  BOOST_REQUIRE_MESSAGE(WIFEXITED(status), what << ' ' << n << ": signal " << WTERMSIG(status));
   return WEXITSTATUS(status);
+}
+
+void* open_and_close(void*) {
+  DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+  static int opened;
+  opened = open(ia) == DAT_SUCCESS && dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG) == DAT_SUCCESS;
+  return opened != 0 ? &opened : nullptr;
+}
+
+// Returns 0 if a thread with a stack of that size can open an IA.
+int open_on_stack(std::size_t bytes) {
+  pthread_attr_t attributes;
+  pthread_t thread{};
+  void* opened = nullptr;
+  if (::pthread_attr_init(&attributes) != 0 ||
+      ::pthread_attr_setstacksize(&attributes, bytes) != 0 ||
+      ::pthread_create(&thread, &attributes, &open_and_close, nullptr) != 0 ||
+      ::pthread_join(thread, &opened) != 0)
+    return 1;
+  return opened != nullptr ? 0 : 2;
 }
 
 BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
   unsigned refused = 0;
   for (unsigned n = 1; n < kMostCalls; ++n) {
-    const int outcome = in_process(n);
+    const int outcome = in_process("call", n, [n] { return open_first(n); });
     if (outcome == kNothingFailed) {
       BOOST_TEST(refused > 0U);
       return;
@@ -80,6 +110,14 @@ BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
     if (outcome == kRefused) ++refused;
   }
   BOOST_FAIL("it never succeeds");
+}
+
+// getifaddrs of the C library alone takes 8 KiB, and its thread takes some for itself.
+BOOST_AUTO_TEST_CASE(the_first_open_needs_a_small_stack) {
+  if (kSanitized) return;  // code with checks needs more
+  const auto least = static_cast<std::size_t>(PTHREAD_STACK_MIN);
+  const std::size_t bytes = std::max<std::size_t>(least, 24 * 1024);
+  BOOST_TEST(in_process("stack", bytes, [bytes] { return open_on_stack(bytes); }) == 0);
 }
 
 }  // namespace

@@ -63,8 +63,9 @@ void AddressWatch::start(Fd notifications) noexcept {
 }
 
 // The contents of the messages are ignored, and so is the loss of some: look() queries the kernel.
+// The rest of a message that is longer than the buffer is dropped by the kernel.
 void AddressWatch::on_notification() noexcept {
-  std::array<std::byte, 8192> dropped;
+  std::array<std::byte, 64> dropped;
   ssize_t got = 0;
   do {
     got = ::recv(notifications_.get(), dropped.data(), dropped.size(), MSG_DONTWAIT);
