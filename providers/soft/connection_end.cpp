@@ -163,7 +163,7 @@ void Connection::continue_terminate() noexcept {
     queue_.unpin();
     if (flushed == Link::Flushed::kBlocked)
       return link_->want(~0U, link_->all_handed() ? 0U : Link::kRoom);
-    if (flushed == Link::Flushed::kBroken || flushed == Link::Flushed::kNoReader)
+    if (flushed != Link::Flushed::kDone)
       return break_off(Input::kFaultUnreportable, shared_.fault.cause);
   }
   break_off(Input::kFaultReported, shared_.fault.cause);

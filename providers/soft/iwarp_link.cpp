@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -158,7 +159,11 @@ bool IwarpLink::build(std::size_t limit) noexcept {
 
 Link::Flushed IwarpLink::flush() noexcept {
   const IoResult result = stream_->send(batch_.spans(), batch_.kept());
-  if (result.kind == IoResult::kBroken) return Flushed::kBroken;
+  if (result.kind == IoResult::kBroken) {
+    const bool ended =
+        result.error == EPIPE || result.error == ECONNRESET || result.error == ETIMEDOUT;
+    return ended ? Flushed::kNoReader : Flushed::kBroken;
+  }
   count_sent(result);
   if (result.kind == IoResult::kEnd) return Flushed::kNoReader;
   return result.kind == IoResult::kDone ? Flushed::kDone : Flushed::kBlocked;

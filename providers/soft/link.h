@@ -61,7 +61,7 @@ class Link {
   enum class Flushed : std::uint8_t {
     kDone,
     kBlocked,
-    kNoReader,  // the peer has gone: nothing can be sent, and the input tells how it has ended
+    kNoReader,  // the peer takes no more; the input ends, too, and tells how
     kBroken
   };
 

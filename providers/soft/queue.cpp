@@ -148,7 +148,7 @@ bool Queue::send_now() noexcept {
 // ---- sending ------------------------------------------------------------------------------------
 
 // Fast path: sends short messages if nothing else must be sent before them. Returns true if nothing
-// is left to send, or sending has failed.
+// is left to send, or nothing can be sent any more.
 bool Queue::send_short() noexcept {
   Link& link = *shared_.link;
   if (controls_ != 0 || current_ != Current::kNone || blocked_ || requests.asks_for_placement() ||
@@ -158,12 +158,13 @@ bool Queue::send_short() noexcept {
   while (requests.startable() && requests.send_short(out_.pins)) any = true;
   unpin();
   if (any) {
-    if (link.flush_short() == Link::Flushed::kBroken)
-      shared_.fault.raise(BreakReason::kTransportLost);
+    const Link::Flushed flushed = link.flush_short();
+    if (flushed >= Link::Flushed::kNoReader) [[unlikely]]
+      stop_sending(flushed);
     requests.sent(link.sent());
     link.end_pass();
   }
-  return (requests.unbuilt() == 0 && link.all_sent()) || shared_.fault.raised;
+  return (requests.unbuilt() == 0 && link.all_sent()) || shared_.fault.raised || !transmits_;
 }
 
 [[gnu::noinline]] void Queue::transmit(std::size_t budget) noexcept {
@@ -185,13 +186,11 @@ bool Queue::send_short() noexcept {
     const std::uint64_t before = link.handed();
     const Link::Flushed flushed = link.flush();
     unpin();
-    if (flushed == Link::Flushed::kBroken) {
-      shared_.fault.raise(BreakReason::kTransportLost);
-      break;
-    }
+    if (flushed >= Link::Flushed::kNoReader) [[unlikely]]
+      stop_sending(flushed);
     requests.sent(link.sent());
     responder_.sent(link.sent());
-    if (flushed == Link::Flushed::kNoReader) return await_end();
+    if (flushed >= Link::Flushed::kNoReader) break;
     budget -= std::min<std::uint64_t>(budget, link.handed() - before);
     large = link.handed() - before >= kLongWork;
     unfinished = !link.all_handed() || budget == 0;
@@ -204,11 +203,11 @@ bool Queue::send_short() noexcept {
   link.want(Link::kRoom, blocked_ ? Link::kRoom : 0U);
 }
 
-// What the peer sent before it left arrives first, then the end of the input ends the connection.
-void Queue::await_end() noexcept {
-  blocked_ = true;
-  shared_.link->end_pass();
-  shared_.link->want(Link::kRoom, 0);
+// What the peer sent before it left, or refused our messages, is still to be read, and the end
+// behind it tells how the connection ends.
+void Queue::stop_sending(Link::Flushed why) noexcept {
+  if (why == Link::Flushed::kBroken) shared_.fault.raise(BreakReason::kTransportLost);
+  transmits_ = false;
 }
 
 // Pins the memory of messages that are built by reference, and of the message being built. It may

@@ -192,9 +192,9 @@ class Queue final : public iwarp::Inbound {
   [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
   void fill(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool begin_message() noexcept UDAPL_REQUIRES(qp_locked);
+  void stop_sending(Link::Flushed why) noexcept UDAPL_REQUIRES(qp_locked);
   void begin_control() noexcept UDAPL_REQUIRES(qp_locked);
   void end_message(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
-  void await_end() noexcept UDAPL_REQUIRES(qp_locked);
 
   QpShared& shared_;
   Reactor& reactor_;

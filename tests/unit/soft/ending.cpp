@@ -2,6 +2,7 @@
 //
 // Disconnects of both kinds, reset, modify, destruction.
 #include "tests/unit/soft/parked.h"
+#include "tests/unit/soft/raw_peer.h"
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
@@ -294,6 +295,32 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed) {
   BOOST_TEST(c.status == DAT_DTO_ERR_TRANSPORT);
   BOOST_REQUIRE(lonely.request_cq->poll(&c, 1) == 1);
   BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
+}
+
+// The peer sends, closes, and refuses our request, all before we look.
+BOOST_AUTO_TEST_CASE(last_message_of_a_peer_that_has_gone) {
+  RawPeer raw;
+  std::vector<std::byte> room(100);
+  const auto room_mr = raw.side.reg(room);
+  const auto receive = local(*room_mr, room);
+  REQUIRE_OK(raw.side.qp->post_recv(1, &receive, 1, kSignalled));
+  std::optional<Standstill> stands(*raw.side.reactor);
+  const auto message = pattern(100, 5);
+  const iwarp::IoSpan span{message.data(), message.size()};
+  raw.sender.begin_send(iwarp::Opcode::kSend, 0, {&span, 1}, 100);
+  raw.flush();
+  raw.peer.reset();
+  for (WorkId id = 2; id < 10; ++id) {  // the first one causes a RST, the next one finds it
+    REQUIRE_OK(raw.side.qp->post_send(id, nullptr, 0, kSignalled));
+    std::this_thread::sleep_for(5ms);
+  }
+  stands.reset();
+  Completion c{};
+  BOOST_REQUIRE(raw.wait([&] { return raw.side.recv_cq->poll(&c, 1) == 1; }));
+  BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+  BOOST_TEST((room == message));
+  BOOST_REQUIRE(raw.wait([&] { return raw.side.sink.ended(); }));
+  BOOST_TEST(raw.side.sink.calls() == "established disconnected");
 }
 
 // ---- modify ------------------------------------------------------------------------------------
