@@ -16,8 +16,6 @@ class Inside {
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 
-  // Whether the calling thread is inside any such call.
-  [[nodiscard]] static bool any() noexcept { return innermost_ != nullptr; }
   // Whether the calling thread is inside a call on behalf of `what`.
   [[nodiscard]] static bool of(const void* what) noexcept { return among(innermost_, what); }
 

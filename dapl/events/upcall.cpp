@@ -65,11 +65,6 @@ struct Upcall::Later final : Worker::Job {
   Upcall upcall;
 };
 
-bool Upcall::runs_here() const noexcept {
-  return agent_.proxy_agent_func == nullptr || evd_ == nullptr ||
-         (!Inside::any() && ia_->adapter().in_service_thread());
-}
-
 // Returns false without memory or a thread: calling the agent here is better than not at all.
 bool Upcall::hand_over() noexcept {
   Worker& agents = ia_->agents();
@@ -86,7 +81,8 @@ void Upcall::forget() noexcept {
 }
 
 void Upcall::run() noexcept {
-  if (ia_ == nullptr || (!runs_here() && hand_over())) return;
+  const bool calls_agent = agent_.proxy_agent_func != nullptr && evd_ != nullptr;
+  if (ia_ == nullptr || (calls_agent && hand_over())) return;
   run_here();
 }
 

@@ -113,7 +113,7 @@ class Ia : public ObjectHeader {
   void report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept;
 
   [[nodiscard]] Visits& visits() noexcept { return visits_; }
-  // Calls the proxy agents that must not be called in the thread that posted the event.
+  // Calls the proxy agents, one after the other.
   [[nodiscard]] Worker& agents() noexcept { return agents_; }
 
  private:

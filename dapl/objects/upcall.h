@@ -59,8 +59,8 @@ class Closing final : public Waiting {
 // Work left to do after an event was posted, once no lock is held: calling the application's proxy
 // agent, or notifying the async EVDs that an EVD overflowed. Usually empty.
 //
-// Runs when it is destroyed, an agent in a thread of the provider's: an application may call DAT
-// with a lock that its agent takes, or out of an agent (docs/adr/0027). So `evd.post(event);`
+// Runs when it is destroyed, an agent in the IA's agent thread: the agent may wait, for a lock or
+// in DAT, for what other threads do in DAT meanwhile (docs/adr/0043). So `evd.post(event);`
 // suffices where no lock is held; code that holds one declares `Upcall upcall;` before the lock's
 // scope and assigns to it inside. Movable. Not thread-safe. It keeps the Ia (not the EVD) from
 // being closed until it has run.
@@ -89,7 +89,6 @@ class Upcall {
 
  private:
   struct Later;
-  [[nodiscard]] bool runs_here() const noexcept;
   bool hand_over() noexcept;
   void forget() noexcept;  // without running
 

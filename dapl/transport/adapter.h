@@ -98,9 +98,6 @@ class Adapter {
   // that needs its callers' threads drives progress here.
   virtual WaitResult block(WaitWord& word, std::uint32_t seen,
                            const Deadline& deadline) noexcept = 0;
-
-  // Whether the calling thread is the service thread, and so in no call of the application's.
-  [[nodiscard]] virtual bool in_service_thread() const noexcept = 0;
 };
 
 }  // namespace udapl::transport

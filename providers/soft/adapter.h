@@ -54,7 +54,6 @@ class Adapter final : public transport::Adapter {
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
     return reactor_->block(word, seen, deadline);
   }
-  bool in_service_thread() const noexcept override { return reactor_->in_service_thread(); }
 
  private:
   void descriptors_lost() noexcept { gate_.post(0); }

@@ -52,7 +52,6 @@ class Adapter final : public transport::Adapter {
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
     return reactor_->block(word, seen, deadline);
   }
-  bool in_service_thread() const noexcept override { return reactor_->in_service_thread(); }
 
   // ---- for the objects made here ---------------------------------------------------------------
   // The adapter's own context, so that its asynchronous events concern this adapter only. QPs, CQs,

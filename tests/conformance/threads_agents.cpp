@@ -3,13 +3,83 @@
 #include "threads.h"
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <thread>
 
-// Several threads: agents of two IAs that free and close objects of the other IA.
+// Several threads: agents that wait for other threads, and agents of two IAs that free and close
+// objects of the other IA.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(threads)
+
+// While an agent runs, the IA works on: the agent waits for a message, or for a lock that another
+// thread holds until it has received one.
+BOOST_AUTO_TEST_CASE(thr_agent_waits) {
+  enum class How { kWait, kPoll };
+  struct Exchange {
+    void run() {
+      if (!failures.ok(link.active.post_send(link.out, kSize, 1, DAT_COMPLETION_SUPPRESS_FLAG),
+                       "send"))
+        return;
+      DAT_EVENT event;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(kPatience);
+      DAT_RETURN rc = DAT_QUEUE_EMPTY;
+      if (how == How::kWait) rc = Link::wait(link.passive.recv_evd, &event);
+      while (DAT_GET_TYPE(rc) == DAT_QUEUE_EMPTY && std::chrono::steady_clock::now() < end)
+        rc = dat_evd_dequeue(link.passive.recv_evd, &event);
+      failures.ok(rc, "the message");
+    }
+    Link& link;
+    How how;
+    Failures& failures;
+  };
+  struct Agent {
+    static void called(DAT_PVOID self, DAT_EVD_HANDLE) { static_cast<Agent*>(self)->run(); }
+    void run() {
+      begun = true;
+      {
+        const std::lock_guard guard(lock);
+        if (exchanges) exchange.run();
+      }
+      done = true;
+    }
+    Exchange exchange;
+    bool exchanges;
+    std::mutex lock;
+    std::atomic<bool> begun{false};
+    std::atomic<bool> done{false};
+  };
+  const auto until = [](const std::atomic<bool>& flag) {
+    for (int i = 0; i < 20'000 && !flag; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return flag.load();
+  };
+  for (const How how : {How::kWait, How::kPoll}) {
+    for (const bool exchanges : {true, false}) {
+      Failures failures;
+      Ia ia;
+      const Pz pz = make_pz(ia);
+      Cno cno;
+      Link calls(ia, pz);
+      Link messages(ia, pz);
+      BOOST_REQUIRE(calls.connect(failures) && messages.connect(failures));
+      Agent agent{{messages, how, failures}, exchanges, {}};
+      REQUIRE_OK(dat_cno_create(ia, {&agent, &Agent::called}, cno.out()));
+      REQUIRE_OK(dat_evd_modify_cno(calls.passive.recv_evd, cno));
+      REQUIRE_OK(calls.passive.post_recv(calls.in, kSize, 1));
+      REQUIRE_OK(messages.passive.post_recv(messages.in, kSize, 1));
+      {
+        std::unique_lock guard(agent.lock);
+        REQUIRE_OK(calls.active.post_send(calls.out, kSize, 1, DAT_COMPLETION_SUPPRESS_FLAG));
+        BOOST_CHECK(until(agent.begun));
+        if (!exchanges) agent.exchange.run();
+      }
+      BOOST_CHECK(until(agent.done));
+      REQUIRE_OK(dat_evd_modify_cno(calls.passive.recv_evd, DAT_HANDLE_NULL));
+    }
+  }
+}
 
 // Two connections of two IAs end, and the proxy agent of each frees the EP of the other, while the
 // other agent is running: they must not wait for each other forever.

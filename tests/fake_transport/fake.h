@@ -39,7 +39,6 @@ class Adapter final : public transport::Adapter {
   // Sleeps on the word. Runs the scheduler first if Settings::drive is set.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override;
   // The thread that drives the scheduler takes the place of the service thread.
-  bool in_service_thread() const noexcept override { return true; }
 
   // ---- for tests
   void catastrophe();

@@ -178,7 +178,6 @@ class NullAdapter final : public transport::Adapter {
   WaitResult block(WaitWord&, std::uint32_t, const Deadline&) noexcept override {
     return WaitResult::kChanged;
   }
-  bool in_service_thread() const noexcept override { return true; }
 
  private:
   transport::Attributes attributes_;

@@ -146,12 +146,9 @@ BOOST_AUTO_TEST_CASE(freed_from_inside_its_own_event) {
     join(side, peer);
     REQUIRE_OK(ia->evd_modify_cno_func(side.connect_evd, ia.cno(agent.agent())));
     agent.ep = side.ep;
-    if (by_disconnect) {  // the agent runs in this thread, inside dat_ep_disconnect
-      REQUIRE_OK(ia->ep_disconnect_func(side.ep, DAT_CLOSE_ABRUPT_FLAG));
-    } else {  // inside the transport's report
-      REQUIRE_OK(ia->ep_disconnect_func(peer.ep, DAT_CLOSE_ABRUPT_FLAG));
-      run();
-    }
+    REQUIRE_OK(ia->ep_disconnect_func(by_disconnect ? side.ep : peer.ep, DAT_CLOSE_ABRUPT_FLAG));
+    if (!by_disconnect) run();
+    finish_agents(ia);
     CHECK_CODE(agent.code, DAT_SUCCESS);
     BOOST_CHECK(dapl::handle_cast<dapl::Ep>(side.ep) == nullptr);
     run();

@@ -289,6 +289,7 @@ BOOST_AUTO_TEST_CASE(psp_freed_from_inside_its_own_event) {
   REQUIRE_OK(ia->evd_modify_cno_func(cr_evd, ia.cno(shot.agent())));
   shot.psp = psp();
   const Side active = request();
+  finish_agents(ia);
   CHECK_CODE(shot.code, DAT_SUCCESS);
   BOOST_REQUIRE(shot.cr != DAT_HANDLE_NULL);
   REQUIRE_OK(ia->cr_accept_func(shot.cr, side().ep, 0, nullptr));

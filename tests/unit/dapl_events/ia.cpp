@@ -252,6 +252,7 @@ BOOST_AUTO_TEST_CASE(async_events_trigger_a_cno) {
   REQUIRE_OK(ia->evd_modify_cno_func(ia.async, ia.cno(counting.agent())));
   fake::settings().latest->catastrophe();
   fake::Scheduler::instance().run();
+  finish_agents(ia);
   BOOST_CHECK_EQUAL(counting.calls.load(), 1);
   BOOST_CHECK_EQUAL(counting.latest.load(), ia.async);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
 
 namespace udapl::test {
@@ -188,6 +189,18 @@ int Completions::outstanding() const {
 
 void await_waiter(DAT_EVD_HANDLE evd) {
   while (!object(evd).waited()) std::this_thread::yield();
+}
+
+void finish_agents(const OpenIa& ia) {
+  struct Last final : Worker::Job {
+    explicit Last(std::promise<void>& promise) : Job(nullptr), done(promise) {}
+    void run() noexcept override { done.set_value(); }
+    std::promise<void>& done;
+  };
+  std::promise<void> done;
+  std::unique_ptr<Worker::Job> last = std::make_unique<Last>(done);
+  BOOST_REQUIRE(dapl::handle_cast<dapl::Ia>(ia.raw)->agents().give(last));
+  done.get_future().wait();
 }
 
 ServiceThread::ServiceThread()

@@ -163,6 +163,9 @@ class ServiceThread {
   std::thread thread_;
 };
 
+// Waits until the agent calls that are queued now have returned.
+void finish_agents(const OpenIa& ia);
+
 // A proxy agent that counts its calls.
 struct CountingAgent {
   std::atomic<int> calls{0};
