@@ -89,6 +89,16 @@ Status Ep::make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* disc
   return Status();
 }
 
+namespace {
+
+// Of so many suppressed requests in a row, the last one completes, so that slots become free again.
+std::uint32_t silent_run(const DAT_EP_ATTR& attr) noexcept {
+  constexpr DAT_COUNT kLongest = 32;
+  return static_cast<std::uint32_t>(std::clamp(attr.max_request_dtos / 2, 1, kLongest));
+}
+
+}  // namespace
+
 transport::QpInit Ep::qp_init(const EpConfig& config, DiscardCq* discard) noexcept {
   const DAT_EP_ATTR& attr = config.attr;
   const EpLimits limits = effective_limits(ia->attributes(), config);
@@ -101,6 +111,7 @@ transport::QpInit Ep::qp_init(const EpConfig& config, DiscardCq* discard) noexce
   init.srq = config.srq != nullptr ? &config.srq->queue() : nullptr;
   init.max_recv = config.srq != nullptr ? 0 : attr.max_recv_dtos;
   init.max_request = attr.max_request_dtos;
+  init.max_unseen = attr.max_request_dtos / static_cast<int>(silent_run(attr)) + 1;
   init.max_recv_segments = limits.recv_segments;
   init.max_request_segments =
       std::max({limits.request_segments, limits.read_segments, limits.write_segments});
@@ -113,7 +124,6 @@ transport::QpInit Ep::qp_init(const EpConfig& config, DiscardCq* discard) noexce
 }
 
 void Ep::publish() noexcept {
-  constexpr DAT_COUNT kMaxSilent = 32;
   const DAT_EP_ATTR& attr = config_.attr;
   const transport::Attributes& limits = ia->attributes();
   const EpLimits own = effective_limits(limits, config_);
@@ -133,8 +143,7 @@ void Ep::publish() noexcept {
     requests.max_message = limits.max_message_size;
     requests.max_rdma = limits.max_rdma_size;
     requests.silent = 0;
-    requests.max_silent =
-        static_cast<std::uint32_t>(std::clamp(attr.max_request_dtos / 2, 1, kMaxSilent) - 1);
+    requests.max_silent = silent_run(attr) - 1;
     requests.can_invalidate = limits.send_invalidate;
     requests.can_read_to_rmr = limits.read_to_rmr;
     requests.evd = config_.request_evd;

@@ -39,8 +39,8 @@ class Cq {
   // Completions waiting now. A snapshot.
   [[nodiscard]] virtual int size() noexcept UDAPL_REQUIRES(lock) = 0;
 
-  // Changes the capacity to at least `depth` without losing completions. INVALID_STATE if more than
-  // `depth` are waiting.
+  // Changes the capacity, without the room for QpInit::max_unseen, to at least `depth` without
+  // losing completions. INVALID_STATE if more than `depth` are waiting.
   virtual Status resize(int depth) = 0;
   [[nodiscard]] virtual int depth() const noexcept = 0;
 };

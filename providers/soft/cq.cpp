@@ -16,7 +16,8 @@ Cq::Cq(Reactor& reactor, int depth, transport::CqSink& sink)
       sink_(sink),
       slots_(std::make_unique_for_overwrite<Slot[]>(std::bit_ceil(static_cast<unsigned>(depth)))),
       mask_(std::bit_ceil(static_cast<unsigned>(depth)) - 1),
-      depth_(static_cast<std::uint64_t>(depth)),
+      depth_(depth),
+      capacity_(static_cast<std::uint64_t>(depth)),
       gate_(reactor, SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 int Cq::poll(transport::Completion* out, int max) noexcept {
@@ -41,7 +42,7 @@ void Cq::arm() noexcept {
 
 void Cq::wake_sleepers() noexcept {
   const ScopedLock qps_guard(qps_lock_);
-  for (Qp* const qp : qps_) qp->on_completion_wanted();
+  for (const Attached& attached : qps_) attached.qp->on_completion_wanted();
 }
 
 int Cq::size() noexcept {
@@ -51,23 +52,33 @@ int Cq::size() noexcept {
 
 int Cq::depth() const noexcept {
   const ScopedLock push_guard(push_lock_);
-  return static_cast<int>(depth_);
+  return depth_;
 }
 
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
-  const std::uint64_t size = std::bit_ceil(static_cast<unsigned>(depth));
-  auto slots = std::make_unique_for_overwrite<Slot[]>(size);
+  const ScopedLock qps_guard(qps_lock_);
+  return set_capacity(depth, unseen_);
+}
+
+Status Cq::set_capacity(int depth, int unseen) {
+  const auto capacity = static_cast<std::uint64_t>(depth) + static_cast<std::uint64_t>(unseen);
+  const std::uint64_t size = std::bit_ceil(capacity);
+  const bool fits = size == mask_ + 1;
+  auto slots = fits ? nullptr : std::make_unique_for_overwrite<Slot[]>(size);
   {
     const ScopedLock guard(lock);
     const ScopedLock push_guard(push_lock_);
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - head > static_cast<std::uint64_t>(depth)) return failure(DAT_INVALID_STATE);
-    for (std::uint64_t i = head; i != tail; ++i) slots[i & (size - 1)] = slots_[i & mask_];
-    slots_.swap(slots);
-    mask_ = size - 1;
-    depth_ = static_cast<std::uint64_t>(depth);
+    if (tail - head > capacity) return failure(DAT_INVALID_STATE);
+    if (!fits) {
+      for (std::uint64_t i = head; i != tail; ++i) slots[i & (size - 1)] = slots_[i & mask_];
+      slots_.swap(slots);
+      mask_ = size - 1;
+    }
+    depth_ = depth;
+    capacity_ = capacity;
   }
   return Status();
 }
@@ -77,7 +88,7 @@ bool Cq::push(const transport::Completion& completion, const Qp& owner, bool not
   {
     const ScopedLock push_guard(push_lock_);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    if (overflowed_ || tail - head_.load(std::memory_order_acquire) >= depth_) [[unlikely]] {
+    if (overflowed_ || tail - head_.load(std::memory_order_acquire) >= capacity_) [[unlikely]] {
       if (!overflowed_) gate_.post(kOverflow);
       overflowed_ = true;
       return false;
@@ -91,15 +102,26 @@ bool Cq::push(const transport::Completion& completion, const Qp& owner, bool not
   return true;
 }
 
-void Cq::attach(Qp& qp) {
+void Cq::attach(Qp& qp, int unseen) {
   const ScopedLock qps_guard(qps_lock_);
-  qps_.push_back(&qp);
+  qps_.reserve(qps_.size() + 1);
+  // It cannot fail: the capacity grows.
+  if (unseen != 0) (void)set_capacity(depth(), unseen_ + unseen);
+  unseen_ += unseen;
+  qps_.push_back({&qp, unseen});
 }
 
 void Cq::detach(Qp& qp) noexcept {
   const ScopedLock qps_guard(qps_lock_);
-  const auto found = std::find(qps_.begin(), qps_.end(), &qp);
-  if (found != qps_.end()) qps_.erase(found);
+  const auto found = std::find_if(qps_.begin(), qps_.end(),
+                                  [&](const Attached& attached) { return attached.qp == &qp; });
+  if (found == qps_.end()) return;
+  unseen_ -= found->unseen;
+  {
+    const ScopedLock push_guard(push_lock_);
+    capacity_ -= static_cast<std::uint64_t>(found->unseen);
+  }
+  qps_.erase(found);
 }
 
 int Cq::receives_of(const Qp& qp) const noexcept {
@@ -143,7 +165,7 @@ void Cq::deliver(unsigned call) noexcept {
 
 void Cq::break_qps() noexcept {
   const ScopedLock qps_guard(qps_lock_);
-  for (Qp* const qp : qps_) qp->on_cq_overflow();
+  for (const Attached& attached : qps_) attached.qp->on_cq_overflow();
 }
 
 }  // namespace udapl::soft

@@ -48,7 +48,7 @@ class Cq final : public transport::Cq {
   }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_, qps_lock_);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
-  Status resize(int depth) override UDAPL_EXCLUDES(lock, push_lock_);
+  Status resize(int depth) override UDAPL_EXCLUDES(lock, push_lock_, qps_lock_);
   [[nodiscard]] int depth() const noexcept override UDAPL_EXCLUDES(push_lock_);
 
   // ---- for Qp ----------------------------------------------------------------------------------
@@ -58,9 +58,9 @@ class Cq final : public transport::Cq {
   [[nodiscard]] bool push(const transport::Completion& completion, const Qp& owner,
                           bool notify) noexcept UDAPL_EXCLUDES(push_lock_);
   // Registers a QP to be notified of an overflow, and by arm(); called once for each role that the
-  // QP has. detach waits for a running call: no Qp lock may be held. attach throws
-  // std::bad_alloc.
-  void attach(Qp& qp) UDAPL_EXCLUDES(qps_lock_);
+  // QP has. `unseen`: QpInit::max_unseen if the role is that of a requester. detach waits for a
+  // running call: no Qp lock may be held. attach throws std::bad_alloc.
+  void attach(Qp& qp, int unseen = 0) UDAPL_EXCLUDES(lock, push_lock_, qps_lock_);
   void detach(Qp& qp) noexcept UDAPL_EXCLUDES(qps_lock_);
   // For requests that complete when their peers say so. arm() calls Qp::on_completion_wanted if
   // there are sleepers.
@@ -75,6 +75,10 @@ class Cq final : public transport::Cq {
     transport::Completion completion;
     const Qp* owner;
   };
+  struct Attached {
+    Qp* qp;
+    int unseen;
+  };
   static constexpr std::uint32_t kTakesPerTurn = 16;
   static constexpr std::uint32_t kTakesPerReport = 4;
   // Sink calls.
@@ -82,6 +86,9 @@ class Cq final : public transport::Cq {
   void deliver(unsigned call) noexcept;
   void break_qps() noexcept UDAPL_EXCLUDES(qps_lock_);
   void wake_sleepers() noexcept UDAPL_EXCLUDES(qps_lock_);
+  // INVALID_STATE: more completions than that are waiting. Throws std::bad_alloc.
+  Status set_capacity(int depth, int unseen) UDAPL_REQUIRES(qps_lock_)
+      UDAPL_EXCLUDES(lock, push_lock_);
 
   Reactor& reactor_;
   transport::CqSink& sink_;
@@ -95,12 +102,14 @@ class Cq final : public transport::Cq {
   std::atomic<std::uint32_t> takes_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   mutable SpinLock push_lock_ UDAPL_ACQUIRED_AFTER(lock);  // of the producers
-  std::uint64_t depth_ UDAPL_GUARDED_BY(push_lock_);
+  int depth_ UDAPL_GUARDED_BY(push_lock_);
+  std::uint64_t capacity_ UDAPL_GUARDED_BY(push_lock_);  // depth_ and room for unseen_
   CompletionDemand demand_;  // `wanted`: armed; changed under push_lock_
   bool overflowed_ UDAPL_GUARDED_BY(push_lock_) = false;
 
   Mutex qps_lock_;  // outside all Qp locks
-  std::vector<Qp*> qps_ UDAPL_GUARDED_BY(qps_lock_);
+  std::vector<Attached> qps_ UDAPL_GUARDED_BY(qps_lock_);
+  int unseen_ UDAPL_GUARDED_BY(qps_lock_) = 0;  // the sum over qps_
   SinkGate gate_;
 };
 

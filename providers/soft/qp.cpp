@@ -39,7 +39,7 @@ Qp::Qp(const QpEnvironment& environment, const transport::QpInit& init)
           {udapl::Call::to<&Qp::send_gathered>(this), udapl::Call::to<&Qp::on_srq_buffer>(this)}),
       connection_(environment, *init.sink, *this, shared_, lock_, queue_) {
   if (init.recv_cq != nullptr) static_cast<Cq*>(init.recv_cq)->attach(*this);
-  if (init.request_cq != nullptr) static_cast<Cq*>(init.request_cq)->attach(*this);
+  if (init.request_cq != nullptr) static_cast<Cq*>(init.request_cq)->attach(*this, init.max_unseen);
   shared_.memory.add(*this);
 }
 
@@ -65,7 +65,7 @@ Status Qp::modify(const transport::QpInit& init) {
   auto* recv_cq = static_cast<Cq*>(init.recv_cq);
   auto* request_cq = static_cast<Cq*>(init.request_cq);
   if (recv_cq != nullptr) recv_cq->attach(*this);
-  if (request_cq != nullptr) request_cq->attach(*this);
+  if (request_cq != nullptr) request_cq->attach(*this, init.max_unseen);
   const Status changed = exchange_resources(init, recv_cq, request_cq);
   // Detach the CQs that are not used: the old ones, or after a failure the new ones.
   if (recv_cq != nullptr) recv_cq->detach(*this);

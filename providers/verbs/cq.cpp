@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -283,11 +284,34 @@ void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
 
 int Cq::depth() const noexcept { return cq_->cqe - spare_.load(std::memory_order_relaxed); }
 
-// The consumer sizes an EVD for its own requests. Those of the Queues complete here, too: the
-// marker of a graceful disconnect, and invalidations that are flushed.
+// The consumer sizes an EVD for the events that it expects. Others complete here, too: the marker
+// of a graceful disconnect, invalidations that are flushed, and suppressed requests. Some of these
+// last fit into the usual spare entries; for more the queue grows in large steps, not with each QP.
 int Cq::spare_for(int depth) const noexcept {
   constexpr int kSpare = 64;
-  return std::clamp(adapter_.device().attr.orig_attr.max_cqe - depth, 0, kSpare);
+  const int unseen = unseen_.load(std::memory_order_relaxed);
+  const int more =
+      unseen <= kSpare / 2 ? 0 : static_cast<int>(std::bit_ceil(static_cast<unsigned>(unseen)));
+  return std::clamp(adapter_.device().attr.orig_attr.max_cqe - depth, 0, kSpare + more);
+}
+
+void Cq::expect_unseen(int count) noexcept {
+  const ScopedLock qps_guard(qps_lock_);
+  unseen_.fetch_add(count, std::memory_order_relaxed);
+  const int depth = this->depth();
+  const int spare = spare_for(depth);
+  if (spare <= spare_.load(std::memory_order_relaxed)) return;
+  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth + spare));
+  if (error == 0)
+    spare_.store(spare, std::memory_order_relaxed);
+  else
+    UDAPL_TRACE(kNormal, "ibv_resize_cq from %d to %d for suppressed requests: %s", cq_->cqe,
+                depth + spare, ErrnoText(error).c_str());
+}
+
+void Cq::end_unseen(int count) noexcept {
+  const ScopedLock qps_guard(qps_lock_);
+  unseen_.fetch_sub(count, std::memory_order_relaxed);
 }
 
 Status Cq::resize(int depth) {

@@ -75,6 +75,10 @@ class Cq final : public transport::Cq {
   void attach(Queue& queue, std::uint32_t number, void* context, Role role, bool solicited_only,
               Srq* srq = nullptr) UDAPL_EXCLUDES(lock);
   void detach(std::uint32_t number, Role role, bool solicited_only) noexcept UDAPL_EXCLUDES(lock);
+  // A requester with this QpInit::max_unseen was attached, or detached. If the device
+  // cannot make the queue larger, it stays as it is.
+  void expect_unseen(int count) noexcept UDAPL_EXCLUDES(qps_lock_);
+  void end_unseen(int count) noexcept UDAPL_EXCLUDES(qps_lock_);
   // Work with kQuiet is about to be posted.
   void expect_quiet() noexcept {
     if (!filters_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -166,6 +170,7 @@ class Cq final : public transport::Cq {
   Mutex qps_lock_ UDAPL_ACQUIRED_BEFORE(lock);  // held by attach and detach
   int solicited_receivers_ UDAPL_GUARDED_BY(qps_lock_) = 0;
   int others_ UDAPL_GUARDED_BY(qps_lock_) = 0;  // requests, and receivers of all messages
+  std::atomic<int> unseen_{0};                  // expected; changed under qps_lock_
 
   SpinLock events_lock_;
   bool closing_ UDAPL_GUARDED_BY(events_lock_) = false;

@@ -132,19 +132,22 @@ Result<Queue::Handle> Queue::make(const QpInit& init) {
 }
 
 void Queue::attach(const ibv_qp& qp, const QpInit& init) {
-  cq_of(init.request_cq).attach(*this, qp.qp_num, init.context, Cq::Role::kRequest, false);
+  Cq& request_cq = cq_of(init.request_cq);
+  request_cq.attach(*this, qp.qp_num, init.context, Cq::Role::kRequest, false);
   try {
     cq_of(init.recv_cq)
         .attach(*this, qp.qp_num, init.context, Cq::Role::kReceive,
                 solicited_only(shared_.adapter, init), static_cast<Srq*>(init.srq));
   } catch (...) {
-    cq_of(init.request_cq).detach(qp.qp_num, Cq::Role::kRequest, false);
+    request_cq.detach(qp.qp_num, Cq::Role::kRequest, false);
     throw;
   }
+  request_cq.expect_unseen(init.max_unseen);
 }
 
 void Queue::detach(std::uint32_t number, const QpInit& init) noexcept {
   cq_of(init.request_cq).detach(number, Cq::Role::kRequest, false);
+  cq_of(init.request_cq).end_unseen(init.max_unseen);
   cq_of(init.recv_cq).detach(number, Cq::Role::kReceive, solicited_only(shared_.adapter, init));
 }
 

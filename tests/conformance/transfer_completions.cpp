@@ -54,6 +54,24 @@ BOOST_AUTO_TEST_CASE(dto_suppress_success) {
   expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 999);
 }
 
+// The queue is sized for the events that the program sees, one at a time. Suppressed requests must
+// not fill it.
+BOOST_AUTO_TEST_CASE(dto_suppress_small_queue, *covers("dto_suppress_success")) {
+  Pair pair;
+  const auto burst = static_cast<std::uint64_t>(query_ep(pair.active.ep).ep_attr.max_request_dtos);
+  REQUIRE_OK(dat_evd_resize(pair.active.request_evd, 1));
+  Buffer out(pair.ia, pair.pz, 64);
+  Buffer in(pair.ia, pair.pz, 64);
+  pair.connect();
+  for (int round = 0; round < 4; ++round) {
+    for (std::uint64_t i = 1; i < burst; ++i)
+      REQUIRE_OK(pair.active.post_write(out, in.remote(64), i, DAT_COMPLETION_SUPPRESS_FLAG));
+    REQUIRE_OK(pair.active.post_write(out, in.remote(64), burst));
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, burst);
+  }
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_CONNECTED);
+}
+
 BOOST_AUTO_TEST_CASE(dto_suppress_failure) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);

@@ -130,6 +130,22 @@ BOOST_AUTO_TEST_CASE(overflow_is_reported_once_and_loses_no_earlier_completion) 
   BOOST_TEST(sink.overflowed == 1);
 }
 
+// Those of suppressed requests do not count.
+BOOST_AUTO_TEST_CASE(attached_qps_have_room_for_unseen_completions) {
+  cq->attach(*side.qp, 3);
+  cq->attach(*other, 2);
+  BOOST_TEST(cq->depth() == 8);
+  BOOST_REQUIRE(cq->resize(4).ok());
+  BOOST_TEST(cq->depth() == 4);
+  for (WorkId id = 1; id <= 9; ++id) BOOST_TEST(push(id));
+  BOOST_TEST((poll(2) == Ids{1, 2}));
+  cq->detach(*other);
+  BOOST_TEST((poll() == Ids{3, 4, 5, 6, 7, 8, 9}));
+  for (WorkId id = 1; id <= 7; ++id) BOOST_TEST(push(id));
+  BOOST_TEST(!push(8));
+  cq->detach(*side.qp);
+}
+
 BOOST_AUTO_TEST_CASE(purge_removes_one_qp_and_keeps_the_order) {
   for (WorkId id = 0; id < 8; ++id) BOOST_TEST(push(id, true, id % 3 == 1 ? other.get() : nullptr));
   BOOST_TEST((poll(1) == Ids{0}));

@@ -189,6 +189,7 @@ struct Side {
             .max_request_segments = options.max_segments,
             .max_rdma_read_in = options.read_in,
             .max_rdma_read_out = options.read_out,
+            .max_unseen = 0,
             .solicited_only = options.solicited_only,
             .delayed_ack = options.delayed_ack};
   }
