@@ -77,11 +77,16 @@ bool Evd::dequeue_oldest(DAT_EVENT* event) noexcept {
 }
 
 // If a completion was not early before the ring was read, the ESTABLISHED event of its EP is in the
-// ring or has been dequeued from it.
+// ring or has been dequeued from it. A consumer may answer each software event with another one:
+// therefore a completion takes the place of each in the ring.
 bool Evd::dequeue_merged(DAT_EVENT* event) noexcept {
   for (;;) {
     hold_until_established();
-    if (dequeue_from_ring(event) || dequeue_stashed(event)) return true;
+    if (dequeue_from_ring(event)) {
+      if (event->event_number == DAT_SOFTWARE_EVENT) move_to_ring(ring_.size() + 1);
+      return true;
+    }
+    if (dequeue_stashed(event)) return true;
     restash(cq_->poll(stash_, kStash));
     if (stashed_ == 0) return false;
   }

@@ -419,6 +419,24 @@ BOOST_AUTO_TEST_CASE(free_refuses_an_evd_in_use) {
   CHECK_ERROR(ia->evd_free_func(ia.async), DAT_INVALID_STATE);
 }
 
+// A consumer that answers each software event with another one still gets its completions.
+BOOST_AUTO_TEST_CASE(software_events_do_not_starve_completions) {
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 4);
+  Completions completions(ia, evd);
+  for (int i = 0; i < 4; ++i) REQUIRE_OK(ia.post(evd));
+  for (std::uint64_t i = 0; i < 3; ++i) completions.push(i);
+  std::uint64_t taken = 0;
+  for (int i = 0; i < 20; ++i) {
+    DAT_EVENT event{};
+    REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+    if (event.event_number == DAT_SOFTWARE_EVENT)
+      (void)ia.post(evd);  // the queue may be full
+    else
+      BOOST_CHECK_EQUAL(cookie(event), taken++);
+  }
+  BOOST_CHECK_EQUAL(taken, 3U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test
