@@ -45,22 +45,6 @@ bool Worker::give(std::unique_ptr<Job>& job) noexcept {
   return true;
 }
 
-void Worker::cancel(const void* owner) noexcept {
-  std::unique_ptr<Job> cancelled;  // destroyed without the lock
-  const ScopedLock lock(lock_);
-  std::unique_ptr<Job>* place = &first_;
-  while (*place != nullptr) {
-    if ((*place)->owner_ != owner) {
-      place = &(*place)->next_;
-      continue;
-    }
-    std::unique_ptr<Job> job = std::move(*place);
-    *place = std::move(job->next_);
-    job->next_ = std::move(cancelled);
-    cancelled = std::move(job);
-  }
-}
-
 void Worker::work() noexcept {
   for (;;) {
     std::unique_ptr<Job> job;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "common/annotations.h"
 #include "common/mutex.h"
@@ -36,7 +37,13 @@ class Worker {
   // Returns false if no thread can be created; the caller then keeps the job.
   bool give(std::unique_ptr<Job>& job) noexcept UDAPL_EXCLUDES(lock_);
   // Destroys the jobs of `owner` that have not begun.
-  void cancel(const void* owner) noexcept UDAPL_EXCLUDES(lock_);
+  void cancel(const void* owner) noexcept UDAPL_EXCLUDES(lock_) {
+    cancel_if(owner, [](Job&) { return true; });
+  }
+  // The same for those for which `unwanted(job)` returns true. Called with the lock held, so it may
+  // also change a job.
+  template <class Unwanted>
+  void cancel_if(const void* owner, Unwanted unwanted) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   bool start() noexcept UDAPL_REQUIRES(lock_);
@@ -49,5 +56,22 @@ class Worker {
   bool stopping_ UDAPL_GUARDED_BY(lock_) = false;
   std::thread thread_;
 };
+
+template <class Unwanted>
+void Worker::cancel_if(const void* owner, Unwanted unwanted) noexcept {
+  std::unique_ptr<Job> cancelled;  // destroyed without the lock
+  const ScopedLock lock(lock_);
+  std::unique_ptr<Job>* place = &first_;
+  while (*place != nullptr) {
+    if ((*place)->owner_ != owner || !unwanted(**place)) {
+      place = &(*place)->next_;
+      continue;
+    }
+    std::unique_ptr<Job> job = std::move(*place);
+    *place = std::move(job->next_);
+    job->next_ = std::move(cancelled);
+    cancelled = std::move(job);
+  }
+}
 
 }  // namespace udapl

@@ -52,8 +52,29 @@ void Cno::detach(Evd& evd) noexcept {
 void Cno::detach_freed(Evd& evd) noexcept {
   const ScopedLock lock(lock_);
   remove(evd);
-  if (latest_ == &evd) latest_ = nullptr;
+  replace(evd);
   if (evds_.empty()) release_waiters();
+}
+
+void Cno::forget(const Evd& evd) noexcept {
+  const ScopedLock lock(lock_);
+  if (!aborted_) replace(evd);
+}
+
+Evd* Cno::find_pending() noexcept {
+  const auto found =
+      std::find_if(evds_.begin(), evds_.end(), [](Evd* evd) { return evd->has_pending(); });
+  return found == evds_.end() ? nullptr : *found;
+}
+
+// Arms before it looks for events: those that arrive afterwards notify.
+void Cno::replace(const Evd& evd) noexcept {
+  if (latest_ == &evd) latest_ = nullptr;
+  if (!Upcall::is_queued(*ia, this, evd)) return;
+  arm_all();
+  // A dropped call was none: the agent stays installed.
+  if (Upcall::redirect(*ia, this, evd, find_pending()) && agent_.proxy_agent_func == nullptr)
+    agent_ = called_;
 }
 
 Upcall Cno::trigger(Evd& evd) noexcept {
@@ -64,7 +85,8 @@ Upcall Cno::trigger(Evd& evd) noexcept {
   latest_ = &evd;
   set_triggered(true);
   if (agent_.proxy_agent_func == nullptr) return Upcall();
-  Upcall upcall(*ia, std::exchange(agent_, kNoAgent), &evd, this);
+  called_ = std::exchange(agent_, kNoAgent);
+  Upcall upcall(*ia, called_, &evd, this);
   // Without a waiting thread, the agent consumes the trigger: the next event triggers again.
   if (waiters_ == 0) consume_trigger();
   return upcall;
@@ -90,6 +112,7 @@ void Cno::set_triggered(bool triggered) noexcept {
 Evd* Cno::consume_trigger() noexcept {
   arm_all();
   set_triggered(false);
+  if (latest_ == nullptr) return find_pending();
   return std::exchange(latest_, nullptr);
 }
 

@@ -22,7 +22,8 @@ class Evd;
 // The CQs of its EVDs are armed while it is not triggered. While it is triggered, further
 // notifications change nothing, so the CQs stay disarmed: consuming the trigger arms them again.
 //
-// Thread-safe; its lock comes after those of an Evd, and only the transport's come after it. Owned
+// Thread-safe; its lock comes after the notify_lock_ of an Evd. Only those of the queues (the CQ's
+// and ring_lock_), of Ia::agents() and of the transport come after it. Owned
 // by an Ia.
 class Cno : public ObjectHeader {
  public:
@@ -38,11 +39,14 @@ class Cno : public ObjectHeader {
 
   // Throws std::bad_alloc.
   void attach(Evd& evd) UDAPL_EXCLUDES(lock_);
-  // For dat_evd_modify_cno.
+  // For dat_evd_modify_cno. What the EVD has triggered stays.
   void detach(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
   // Detaches an EVD that is being freed. If it was the last, waiters return with a null EVD. The
   // agent is not called: programs free the data it uses before they free the EVDs.
   void detach_freed(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
+  // An EVD that may have been attached is being freed and triggers no more: waiters and the agent
+  // are told of another EVD that has events, or of none.
+  void forget(const Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
   // Handles a notification of `evd`: wakes a waiter, or returns an Upcall that calls the agent.
   Upcall trigger(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
 
@@ -62,10 +66,15 @@ class Cno : public ObjectHeader {
   [[nodiscard]] Upcall last_call() noexcept UDAPL_EXCLUDES(lock_);
 
  private:
-  // Clears the trigger and arms the EVDs; returns the latest trigger.
+  // Clears the trigger and arms the EVDs; returns the latest trigger. If that was freed meanwhile,
+  // another EVD that has events, or null.
   Evd* consume_trigger() noexcept UDAPL_REQUIRES(lock_);
   void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
+  // An attached EVD that has events for the CNO, or null.
+  [[nodiscard]] Evd* find_pending() noexcept UDAPL_REQUIRES(lock_);
+  // The steps that detach_freed() and forget() share.
+  void replace(const Evd& evd) noexcept UDAPL_REQUIRES(lock_);
   void remove(Evd& evd) noexcept UDAPL_REQUIRES(lock_);
   void release_waiters() noexcept UDAPL_REQUIRES(lock_);
   // Registers a waiter; returns `releases_`, which the waiter passes to take().
@@ -77,6 +86,7 @@ class Cno : public ObjectHeader {
   mutable Mutex lock_;
   std::vector<Evd*> evds_ UDAPL_GUARDED_BY(lock_);
   DAT_OS_WAIT_PROXY_AGENT agent_ UDAPL_GUARDED_BY(lock_);
+  DAT_OS_WAIT_PROXY_AGENT called_ UDAPL_GUARDED_BY(lock_){};  // the agent of the latest Upcall
   const Fd fd_;
   bool triggered_ UDAPL_GUARDED_BY(lock_) = false;
   bool aborted_ UDAPL_GUARDED_BY(lock_) = false;

@@ -45,7 +45,12 @@ Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
     dequeue_gate.fetch_or(kMerged, std::memory_order_relaxed);
 }
 
-Evd::~Evd() { detach_from_cno(); }
+// A sink call that runs may still trigger the former CNO. Earlier CNOs may name the EVD, too.
+Evd::~Evd() {
+  detach_from_cno();
+  cq_.reset();  // waits for a running sink call
+  ia->for_each<Cno>([this](Cno& cno) { cno.forget(*this); });
+}
 
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
   Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);

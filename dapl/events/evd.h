@@ -30,8 +30,8 @@ class Ep;
 //
 // Thread safety: every function may be called by any thread, with at most the locks of an Ia or Ep
 // held. Lock order: the lock of the CQ (polling, the stash, the order in which completions become
-// events) before ring_lock_; notify_lock_ (waiter and CNO) before the Cno's lock; notify_lock_ is
-// never held together with the other two. Owned by an Ia.
+// events) before ring_lock_; notify_lock_ (waiter and CNO) before the Cno's lock, and that before
+// the other two. Owned by an Ia.
 class Evd : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EVD;
@@ -108,6 +108,11 @@ class Evd : public ObjectHeader {
   // Whether the CQ should be armed for the CNO. Called by the Cno, with its lock held.
   [[nodiscard]] bool needs_arming() const noexcept {
     return cq_ != nullptr && enabled_.load(std::memory_order_relaxed) && !waited();
+  }
+
+  // Whether there are events of which the CNO should know. Called by the Cno, with its lock held.
+  [[nodiscard]] bool has_pending() noexcept UDAPL_EXCLUDES(cq_->lock) {
+    return enabled_.load(std::memory_order_relaxed) && !waited() && count_events(1) != 0;
   }
 
   void set_enabled(bool enabled) noexcept UDAPL_EXCLUDES(notify_lock_);

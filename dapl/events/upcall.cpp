@@ -76,6 +76,27 @@ bool Upcall::hand_over() noexcept {
   return false;
 }
 
+bool Upcall::is_queued(Ia& ia, const void* owner, const Evd& evd) noexcept {
+  bool found = false;
+  ia.agents().cancel_if(owner, [&](Worker::Job& job) {
+    found |= static_cast<Later&>(job).upcall.evd_ == &evd;
+    return false;
+  });
+  return found;
+}
+
+bool Upcall::redirect(Ia& ia, const void* owner, const Evd& evd, Evd* to) noexcept {
+  bool dropped = false;
+  ia.agents().cancel_if(owner, [&](Worker::Job& job) {
+    Upcall& upcall = static_cast<Later&>(job).upcall;
+    if (upcall.evd_ != &evd) return false;
+    upcall.evd_ = to;
+    dropped |= to == nullptr;
+    return to == nullptr;
+  });
+  return dropped;
+}
+
 void Upcall::forget() noexcept {
   if (Ia* const ia = std::exchange(ia_, nullptr); ia != nullptr) ia->visits().leave();
 }

@@ -84,6 +84,12 @@ class Upcall {
   void run_here() noexcept;
   [[nodiscard]] bool empty() const noexcept { return ia_ == nullptr; }
 
+  // Whether a call of an agent of `owner` with `evd` has not begun.
+  [[nodiscard]] static bool is_queued(Ia& ia, const void* owner, const Evd& evd) noexcept;
+  // Makes such calls name `to` instead; if it is null, there are none. Returns whether one was
+  // dropped.
+  static bool redirect(Ia& ia, const void* owner, const Evd& evd, Evd* to) noexcept;
+
   // Whether the calling thread is running an agent of `ia`.
   [[nodiscard]] static bool running_in_this_thread(const Ia& ia) noexcept;
 

@@ -209,6 +209,28 @@ BOOST_AUTO_TEST_CASE(a_freed_evd_is_not_returned_as_hint) {
   BOOST_CHECK_EQUAL(wait(ia, cno).evd, keeps);
 }
 
+BOOST_AUTO_TEST_CASE(the_hint_is_another_evd_that_has_events) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE keeps = ia.evd(kSoftware, 1, cno);
+  const DAT_EVD_HANDLE goes = ia.evd(kSoftware, 1, cno);
+  REQUIRE_OK(ia.post(keeps));
+  REQUIRE_OK(ia.post(goes));
+  REQUIRE_OK(ia->evd_free_func(goes));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, keeps);
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
+}
+
+BOOST_AUTO_TEST_CASE(an_evd_that_has_moved_and_was_freed_is_not_returned) {
+  const DAT_CNO_HANDLE before = ia.cno();
+  const DAT_EVD_HANDLE keeps = ia.evd(kSoftware, 1, before);
+  const DAT_EVD_HANDLE moves = ia.evd(kSoftware, 1, before);
+  REQUIRE_OK(ia.post(keeps));
+  REQUIRE_OK(ia.post(moves));
+  REQUIRE_OK(ia->evd_modify_cno_func(moves, ia.cno()));
+  REQUIRE_OK(ia->evd_free_func(moves));
+  BOOST_CHECK_EQUAL(wait(ia, before).evd, keeps);
+}
+
 BOOST_AUTO_TEST_CASE(a_descriptor_is_readable_exactly_while_triggered) {
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
   DAT_FD fd = -1;

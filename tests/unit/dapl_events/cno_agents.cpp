@@ -95,6 +95,58 @@ BOOST_AUTO_TEST_CASE(agents_may_call_back) {
   BOOST_CHECK_EQUAL(ia.take(busy.other), 1);
 }
 
+// The first call keeps the agent thread busy, so that the second one has not begun when its EVD is
+// freed. Then the agent is called for another EVD that has events, or for the next event.
+BOOST_AUTO_TEST_CASE(a_queued_call_does_not_name_a_freed_evd) {
+  struct Slow {
+    std::promise<void> begun;
+    std::promise<void> go;
+    static void call(DAT_PVOID self, DAT_EVD_HANDLE) {
+      auto& slow = *static_cast<Slow*>(self);
+      slow.begun.set_value();
+      slow.go.get_future().wait();
+    }
+  };
+  for (const bool other_has_events : {false, true}) {
+    Slow slow;
+    CountingAgent counting;
+    const DAT_CNO_HANDLE busy = ia.cno({&slow, &Slow::call});
+    const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
+    const DAT_EVD_HANDLE first = ia.evd(kDto, 8, busy);
+    const DAT_EVD_HANDLE freed = ia.evd(kDto, 8, cno);
+    const DAT_EVD_HANDLE other = ia.evd(kDto, 8, cno);
+    Completions first_completions(ia, first);
+    Completions other_completions(ia, other);
+    {
+      Completions completions(ia, freed);
+      first_completions.push(1);
+      fake::Scheduler::instance().run();
+      slow.begun.get_future().wait();
+      completions.push(2);
+      fake::Scheduler::instance().run();
+      if (other_has_events) other_completions.push(3);
+      fake::Scheduler::instance().run();
+      DAT_EVENT event{};
+      REQUIRE_OK(ia->evd_dequeue_func(freed, &event));
+    }
+    REQUIRE_OK(ia->evd_free_func(freed));
+    slow.go.set_value();
+    finish_agents(ia);
+    BOOST_CHECK_EQUAL(counting.calls.load(), other_has_events ? 1 : 0);
+    if (!other_has_events) {
+      other_completions.push(4);
+      fake::Scheduler::instance().run();
+      finish_agents(ia);
+    }
+    BOOST_CHECK_EQUAL(counting.calls.load(), 1);
+    BOOST_CHECK_EQUAL(counting.latest.load(), other);
+    REQUIRE_OK(ia->evd_modify_cno_func(other, DAT_HANDLE_NULL));
+    REQUIRE_OK(ia->cno_free_func(cno));  // `counting` is destroyed before the IA is closed
+    REQUIRE_OK(ia->evd_modify_cno_func(first, DAT_HANDLE_NULL));
+    REQUIRE_OK(ia->cno_free_func(busy));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test
