@@ -25,15 +25,15 @@ int Reactor::wait(epoll_event* events, int max, const Deadline& until) noexcept 
   return count;
 }
 
-void Reactor::wait_for_any(const Deadline& until) noexcept {
-  if (lost_.load(std::memory_order_acquire)) [[unlikely]] {
-    wait_without_descriptors(until);
-    return;
-  }
+int Reactor::wait_for_any(const Deadline& until) noexcept {
+  if (lost_.load(std::memory_order_acquire)) [[unlikely]]
+    return wait_without_descriptors(until);
   pollfd set{epoll_.get(), POLLIN, 0};
   const timespec left = until ? time_until(*until) : timespec{};
-  if (::ppoll(&set, 1, until ? &left : nullptr, nullptr) > 0 && (set.revents & POLLNVAL) != 0)
-    lose_descriptors(EBADF);
+  const int ready = ::ppoll(&set, 1, until ? &left : nullptr, nullptr);
+  if (ready <= 0 || (set.revents & POLLNVAL) == 0) return ready;
+  lose_descriptors(EBADF);
+  return 0;
 }
 
 // A wake-up before the role is read has changed the role; a later one changes the word.

@@ -340,7 +340,9 @@ class Reactor final : private WaitWord::Waker {
     return direct_.fd >= 0 && watch_others_.load(std::memory_order_relaxed) &&
            lease_.watches_until(when);
   }
-  int wait_directly(epoll_event* events, const Deadline& until) noexcept;  // like wait()
+  // Both like wait(), but not interrupted unless a signal handler ran.
+  int wait_in_epoll(epoll_event* events, const Deadline& until) noexcept;
+  int wait_directly(epoll_event* events, const Deadline& until) noexcept;
   void note_wake(const epoll_event* events, int count) noexcept;
   void go_direct() noexcept;   // and has the other descriptors watched
   void end_direct() noexcept;  // back into epoll
@@ -350,7 +352,9 @@ class Reactor final : private WaitWord::Waker {
 
   // descriptors_lost.cpp
   int wait(epoll_event* events, int max, const Deadline& until) noexcept;  // like epoll_wait
-  void wait_for_any(const Deadline& until) noexcept;  // the same, but takes no event
+  // The same, but takes no event, and is not interrupted unless a signal handler ran. Returns 1 if
+  // there may be an event.
+  int wait_for_any(const Deadline& until) noexcept;
   int wait_without_descriptors(const Deadline& until) noexcept;
   void lose_descriptors(int error) noexcept;
 

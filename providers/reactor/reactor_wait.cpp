@@ -113,6 +113,16 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
   return until;
 }
 
+// epoll_wait also fails with EINTR when a process continues that was stopped, as by Ctrl-Z or a
+// debugger; poll does not, and a wait must not end then. The price is a system call.
+int Reactor::wait_in_epoll(epoll_event* events, const Deadline& until) noexcept {
+  if (!expired(until)) {
+    const int ready = wait_for_any(until);
+    if (ready <= 0) return ready;
+  }
+  return wait(events, kEventsPerTurn, Clock::time_point());
+}
+
 // Once kAsleep is set, anything new wakes this thread. So everything is checked after that: the
 // caller has checked its own conditions (`work_pending`), and this function checks the rest.
 bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcept {
@@ -130,7 +140,7 @@ bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcep
   }
 
   epoll_event events[kEventsPerTurn];
-  const int count = direct() ? wait_directly(events, until) : wait(events, kEventsPerTurn, until);
+  const int count = direct() ? wait_directly(events, until) : wait_in_epoll(events, until);
   const bool interrupted = count < 0 && errno == EINTR;
   become(kActive);
   if (count == 0 && !work_pending && until && until == suspend) lease_.suspend();

@@ -2,8 +2,10 @@
 //
 // The reactor: which thread drives while threads block and poll, and that no thread wakes up
 // without a reason.
+#include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -75,6 +77,38 @@ BOOST_AUTO_TEST_CASE(block_returns_for_a_changed_word_a_deadline_and_a_signal) {
   ::sigaction(SIGUSR1, &before, nullptr);
   BOOST_TEST((result == WaitResult::kInterrupted));
 }
+
+#ifndef __SANITIZE_THREAD__  // threads in a forked child confuse TSan
+// A process that is stopped and continues, as by Ctrl-Z, has not handled a signal.
+BOOST_AUTO_TEST_CASE(a_stop_does_not_interrupt) {
+  int ends[2];
+  BOOST_REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[1]);  // if the parent dies, there will be input
+    auto made = Reactor::create("reactor-test");
+    if (!made.ok()) ::_exit(2);
+    WaitWord word;
+    pollfd end{ends[0], POLLIN, 0};
+    while (::poll(&end, 1, 0) == 0)
+      if ((*made)->block(word, word.value(), within(50ms)) == WaitResult::kInterrupted) ::_exit(1);
+    ::_exit(0);
+  }
+  ::close(ends[0]);
+  int status = 0;
+  for (int stops = 0; stops < 20; ++stops) {
+    std::this_thread::sleep_for(10ms);
+    ::kill(child, SIGSTOP);
+    ::waitpid(child, &status, WUNTRACED);
+    if (!WIFSTOPPED(status)) break;  // it has ended
+    ::kill(child, SIGCONT);
+  }
+  ::close(ends[1]);
+  if (WIFSTOPPED(status)) ::waitpid(child, &status, 0);
+  BOOST_TEST(WIFEXITED(status));
+  BOOST_TEST(WEXITSTATUS(status) == 0);
+}
+#endif
 
 // No wake-up is lost, whichever thread leads: every thread waits for each ring of its own bell.
 BOOST_AUTO_TEST_CASE(leadership_passes_between_threads) {
