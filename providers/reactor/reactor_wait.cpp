@@ -41,6 +41,14 @@ WaitResult wait_some_seconds(WaitWord& word, std::uint32_t seen,
   return result == WaitResult::kTimedOut ? WaitResult::kSleptLong : result;
 }
 
+// For a wait that found nothing, a long poll: what its thread does next may take longer than its
+// waits, and other threads wait for what arrives meanwhile. Returns the current time.
+Clock::time_point renew_for_poll(Lease& lease) noexcept {
+  const Clock::time_point now = Clock::now();
+  lease.renew_for_poll(now);
+  return now;
+}
+
 }  // namespace
 
 // Sleeps while another thread drives.
@@ -94,7 +102,9 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   word.set_waker(nullptr);
   leader_present_.store(false, std::memory_order_seq_cst);
   turns_.store(0, std::memory_order_relaxed);
-  const Clock::time_point now = lease_.renew_after_wait(next_timer());
+  const Clock::time_point now = result == WaitResult::kTimedOut
+                                    ? renew_for_poll(lease_)
+                                    : lease_.renew_after_wait(next_timer());
   if (now > slept_at_ + kShortWait)
     direct_.times = 0;
   else if (direct_.times >= kManyWakes)
@@ -134,6 +144,8 @@ bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcep
     if (led_since_ == Clock::time_point()) led_since_ = slept_at_;
     leads_for_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;
     suspend = lease_.suspend_at();
+    // If the wait ends before the timer fires, the lease is renewed in time.
+    if (suspend && deadline && *deadline <= *suspend + Lease::kMargin) suspend = std::nullopt;
     until = work_pending || leads_for_long_ ? slept_at_ : leader_wakes_at(deadline, suspend);
   } else {
     slept_at_ = Clock::time_point::max() - kShortWait;

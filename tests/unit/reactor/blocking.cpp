@@ -110,6 +110,23 @@ BOOST_AUTO_TEST_CASE(a_stop_does_not_interrupt) {
 }
 #endif
 
+// A thread that waits briefly and often, and does other things in between, does not keep the
+// service thread away.
+BOOST_AUTO_TEST_CASE(waits_in_vain_do_not_grow_the_lease) {
+  const auto reactor = make_reactor();
+  Bell bell(*reactor);
+  WaitWord word;
+  int soon = 0;
+  for (int round = 1; round <= 20; ++round) {
+    for (int i = 0; i < 400; ++i) (void)block_out(*reactor, word, Clock::now());
+    bell.ring();
+    std::this_thread::sleep_for(5ms);
+    soon += bell.rung == round ? 1 : 0;
+    BOOST_REQUIRE(eventually([&] { return bell.rung == round; }));
+  }
+  BOOST_TEST(soon > 0);
+}
+
 // No wake-up is lost, whichever thread leads: every thread waits for each ring of its own bell.
 BOOST_AUTO_TEST_CASE(leadership_passes_between_threads) {
   constexpr int kThreads = 4;
