@@ -340,7 +340,7 @@ class Reactor final : private WaitWord::Waker {
     return direct_.fd >= 0 && watch_others_.load(std::memory_order_relaxed) &&
            lease_.watches_until(when);
   }
-  // Both like wait(), but not interrupted unless a signal handler ran.
+  // Both like wait(), but after a moment not interrupted unless a signal handler ran.
   int wait_in_epoll(epoll_event* events, const Deadline& until) noexcept;
   int wait_directly(epoll_event* events, const Deadline& until) noexcept;
   void note_wake(const epoll_event* events, int count) noexcept;

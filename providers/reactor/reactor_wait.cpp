@@ -124,13 +124,16 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
 }
 
 // epoll_wait also fails with EINTR when a process continues that was stopped, as by Ctrl-Z or a
-// debugger; poll does not, and a wait must not end then. The price is a system call.
+// debugger; poll does not, and a wait must not end then. But poll takes one more system call to get
+// the events, so it is used only after a moment, when latency no longer matters.
 int Reactor::wait_in_epoll(epoll_event* events, const Deadline& until) noexcept {
-  if (!expired(until)) {
-    const int ready = wait_for_any(until);
-    if (ready <= 0) return ready;
-  }
-  return wait(events, kEventsPerTurn, Clock::time_point());
+  constexpr auto kMoment = std::chrono::milliseconds(5);
+  const Clock::time_point moment = Clock::now() + kMoment;
+  const bool brief = until && *until <= moment;
+  const int count = wait(events, kEventsPerTurn, brief ? until : moment);
+  if (count != 0 || brief) return count;
+  const int ready = wait_for_any(until);
+  return ready <= 0 ? ready : wait(events, kEventsPerTurn, Clock::time_point());
 }
 
 // Once kAsleep is set, anything new wakes this thread. So everything is checked after that: the

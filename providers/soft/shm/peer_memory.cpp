@@ -2,6 +2,7 @@
 #include "providers/soft/shm/peer_memory.h"
 
 #include "common/errno_text.h"
+#include "common/fd.h"
 #include "common/not_cancelled.h"
 #include "common/placement.h"
 #include "common/thread_id.h"
@@ -13,6 +14,8 @@
 #include <limits>
 #include <mutex>
 
+#include <fcntl.h>
+#include <sys/personality.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -24,6 +27,8 @@ namespace {
 constexpr std::size_t kMostAtOnce = 512 * 1024;
 constexpr std::size_t kMostPieces = kMostLocalPieces - 1;  // of local memory in one call
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+// Below, programs have memory at addresses that they were linked for; above, all is random.
+constexpr std::uint64_t kRandomFrom = std::uint64_t{1} << 32U;
 
 // ---- our identity -------------------------------------------------------------------------------
 
@@ -46,6 +51,20 @@ const std::array<std::uint64_t, 2>* nonce() noexcept {
     ours.owner = self;
   }
   return &ours.value;
+}
+
+// Whether address randomisation is off, for this process or for the system.
+bool has_fixed_addresses() noexcept {
+  static const bool fixed = [] {
+    const NotCancelled scope;
+    constexpr unsigned long kQuery = 0xffffffff;
+    const int persona = ::personality(kQuery);
+    if (persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0) return true;
+    const Fd file = Fd::made(::open("/proc/sys/kernel/randomize_va_space", O_RDONLY | O_CLOEXEC));
+    char digit = '2';
+    return file.valid() && ::read(file.get(), &digit, 1) == 1 && digit != '2';
+  }();
+  return fixed;
 }
 
 // ---- pieces of local memory ---------------------------------------------------------------------
@@ -166,6 +185,7 @@ void greet(Greeting& ours) noexcept {
   if (number == nullptr) return;
   for (std::size_t i = 0; i < number->size(); ++i)
     ours.nonce[i].store((*number)[i], std::memory_order_relaxed);
+  ours.fixed.store(has_fixed_addresses() ? 1 : 0, std::memory_order_relaxed);
   ours.nonce_at.store(reinterpret_cast<std::uintptr_t>(number->data()), std::memory_order_release);
 }
 
@@ -196,6 +216,7 @@ void PeerMemory::try_once() noexcept {
     if (found[i] != theirs_.nonce[i].load(std::memory_order_relaxed))
       return give_up("the process found is not the peer", 0);
   }
+  unmarked_.pid = peer_.pid;
   peer_.mark_at = at;
   peer_.mark = found;
   thresholds_ = thresholds(copy_costs());
@@ -219,9 +240,16 @@ std::size_t PeerMemory::borrows_from() noexcept {
                                                                         : 0;
 }
 
+// A mark costs a fifth of a short copy, so it is left out where a new program would have the
+// address by chance only: then the kernel refuses the copy (docs/adr/0044).
+const Remote& PeerMemory::process_for(std::uint64_t address) const noexcept {
+  return address < kRandomFrom || theirs_.fixed.load(std::memory_order_relaxed) != 0 ? peer_
+                                                                                     : unmarked_;
+}
+
 bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noexcept {
   if (state_ != State::kReached) return false;  // we have not asked for loans
-  if (read_process(peer_, address, local)) [[likely]]
+  if (read_process(process_for(address), address, local)) [[likely]]
     return true;
   if (errno == ESRCH) return false;  // the process is gone, which is reported elsewhere
   UDAPL_TRACE(kNormal, "messages of process %d have to be copied twice: process_vm_readv%s%s",
@@ -270,8 +298,9 @@ bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
     const std::uint64_t place = use.granted() ? place_of(slot, access) : 0;
     if (place == 0) return false;
     const std::span<const iovec> memory(pieces.data(), count);
-    const bool copied = access.write ? write_process(peer_, place + done, memory, tail.size)
-                                     : read_process(peer_, place + done, memory);
+    const Remote& process = process_for(place + done);
+    const bool copied = access.write ? write_process(process, place + done, memory, tail.size)
+                                     : read_process(process, place + done, memory);
     if (!copied) {
       if (errno == EPERM || errno == ESRCH || errno == ENOSYS)
         give_up("direct access is no longer possible", errno);

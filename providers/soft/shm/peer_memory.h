@@ -25,6 +25,7 @@ struct Greeting {
   alignas(128) std::atomic<std::uint64_t> nonce_at;
   std::array<std::atomic<std::uint64_t>, 2> nonce;
   std::atomic<std::uint32_t> reaches;  // 1: this side can reach the other's memory and wants grants
+  std::atomic<std::uint32_t> fixed;    // 1: its memory is at the same addresses in every run
 };
 
 // Publishes our random number and its address: only for a peer of the same user. Thread-safe.
@@ -72,6 +73,7 @@ class PeerMemory {
   enum class State : std::uint8_t { kUntried, kReached, kOutOfReach };
   void try_once() noexcept;
   void give_up(const char* why, int error) noexcept;
+  [[nodiscard]] const Remote& process_for(std::uint64_t address) const noexcept;
   [[nodiscard]] GrantSlot* find(std::uint32_t stag) noexcept;
   [[nodiscard]] bool copy_some(GrantSlot& slot, const Access& access,
                                std::span<const iovec> local) noexcept;
@@ -81,7 +83,8 @@ class PeerMemory {
   GrantSlots& granted_;
   const int bell_;
   State state_ = State::kUntried;
-  Remote peer_;
+  Remote peer_;      // with its mark
+  Remote unmarked_;  // without
   Thresholds thresholds_;
 };
 

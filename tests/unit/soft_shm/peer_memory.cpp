@@ -127,6 +127,7 @@ struct Mark {
     const auto value = std::array{greeting.nonce[0].load(), greeting.nonce[1].load()};
     std::memcpy(page, &value, sizeof value);
     greeting.nonce_at = reinterpret_cast<std::uintptr_t>(page);
+    greeting.fixed = 1;  // as the buffers of the tests are not below 4 GiB
   }
   void remove(bool keep_mapped) const noexcept {
     std::memset(page, 0, kSize);
