@@ -39,8 +39,7 @@ DEFECTS = [
     # ---- CNO ----
     ("cno_forgets_the_evd", "dapl/events/cno.cpp", "  latest_ = &evd;\n", "", "cno"),
     ("cno_agent_stays", "dapl/events/cno.cpp",
-     "Upcall upcall(*ia, std::exchange(agent_, kNoAgent), &evd, this);", "Upcall upcall(*ia, agent_, &evd, this);",
-     "cno"),
+     "called_ = std::exchange(agent_, kNoAgent);", "called_ = agent_;", "cno"),
     ("cno_descriptor_stays_readable", "dapl/events/cno.cpp",
      "if (!fd_.valid()) return;", "if (!fd_.valid() || !triggered) return;", "cno"),
     ("cno_hears_disabled_evds", "dapl/events/evd.cpp",
