@@ -12,7 +12,7 @@ set(dapltest ${tools}/dapltest)
 udapl_fuzzer(fuzz_dapltest_server QUIET
   SOURCES fuzz_dapltest_server.cpp ${fake} ${dapltest}/adapter.cpp ${dapltest}/control.cpp
     ${dapltest}/endpoint.cpp ${dapltest}/options.cpp ${dapltest}/performance.cpp ${dapltest}/report.cpp
-    ${dapltest}/transaction.cpp ${dapltest}/wire.cpp
+    ${dapltest}/transaction.cpp ${dapltest}/wire.cpp ${tools}/json.cpp
   LIBS dat_headers fmt::fmt Threads::Threads)
 udapl_fuzzer(fuzz_dapltest_words QUIET
   SOURCES fuzz_dapltest_words.cpp ${dapltest}/command_line.cpp ${dapltest}/options.cpp
