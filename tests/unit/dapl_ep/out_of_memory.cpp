@@ -26,10 +26,17 @@ void* allocate(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// The other forms in the standard library call these.
+// The other forms in the standard library call these; with a sanitizer, not the one with nothrow.
 [[gnu::noinline]] void* operator new(std::size_t size) { return allocate(size, 1); }
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
+}
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return allocate(size, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

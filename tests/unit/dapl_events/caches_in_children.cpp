@@ -19,7 +19,9 @@ namespace {
 
 struct Block final : dapl::ObjectHeader {};
 
-void use_block_cache() { BlockCache<Block>::release(BlockCache<Block>::allocate()); }
+[[maybe_unused]] void use_block_cache() {
+  BlockCache<Block>::release(BlockCache<Block>::allocate());
+}
 
 void use_object_pool() {
   auto& pool = dapl::ObjectPool<Block>::instance();
@@ -55,7 +57,9 @@ BOOST_AUTO_TEST_SUITE(caches_in_children)
 
 BOOST_AUTO_TEST_CASE(locks_held_at_a_fork_do_not_hang_children) {
   BOOST_REQUIRE(forks::watch([]() noexcept {}));
+#if !defined(__SANITIZE_ADDRESS__)  // nothing is kept then, and its malloc may hang a child
   BOOST_CHECK_EQUAL(hung_children(&use_block_cache), 0);
+#endif
   BOOST_CHECK_EQUAL(hung_children(&use_object_pool), 0);
 }
 
