@@ -76,7 +76,7 @@ std::string entry(const std::string& name, const std::string& library, const std
          "\" stub.1.0 \"" + params + "\" \"\"\n";
 }
 
-const StubLog& log_of(const std::string& variant) {
+const StubLog& log_of(const char* variant) {
   void* library = ::dlopen(stub(variant).c_str(), RTLD_NOW | RTLD_NOLOAD);
   BOOST_TEST_REQUIRE(library != nullptr, "stub_" << variant << " is not loaded");
   auto* function = reinterpret_cast<StubLogFunction*>(::dlsym(library, "stub_log"));

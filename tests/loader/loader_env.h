@@ -40,7 +40,7 @@ std::string entry(const std::string& name, const std::string& library,
                   const std::string& default_word = "default");
 
 // The record of a stub library that is loaded in this process.
-const StubLog& log_of(const std::string& variant);
+const StubLog& log_of(const char* variant);
 
 // Calls dat_ia_openv with a queue length of 8; by default version 2.0 and not thread-safe.
 DAT_RETURN open_ia(const std::string& name, DAT_IA_HANDLE* ia, DAT_UINT32 major = 2,
