@@ -105,7 +105,7 @@ bool Cq::push(const transport::Completion& completion, const Qp& owner, bool not
 void Cq::attach(Qp& qp, int unseen) {
   const ScopedLock qps_guard(qps_lock_);
   qps_.reserve(qps_.size() + 1);
-  // It cannot fail: the capacity grows.
+  // Refused if more completions wait, of QPs that have left: then there is room enough.
   if (unseen != 0) (void)set_capacity(depth(), unseen_ + unseen);
   unseen_ += unseen;
   qps_.push_back({&qp, unseen});
@@ -116,11 +116,9 @@ void Cq::detach(Qp& qp) noexcept {
   const auto found = std::find_if(qps_.begin(), qps_.end(),
                                   [&](const Attached& attached) { return attached.qp == &qp; });
   if (found == qps_.end()) return;
+  // The capacity stays until the next QP is attached: completions of this one may still wait, and
+  // must take no room of the others'.
   unseen_ -= found->unseen;
-  {
-    const ScopedLock push_guard(push_lock_);
-    capacity_ -= static_cast<std::uint64_t>(found->unseen);
-  }
   qps_.erase(found);
 }
 

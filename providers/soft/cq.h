@@ -103,7 +103,7 @@ class Cq final : public transport::Cq {
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   mutable SpinLock push_lock_ UDAPL_ACQUIRED_AFTER(lock);  // of the producers
   int depth_ UDAPL_GUARDED_BY(push_lock_);
-  std::uint64_t capacity_ UDAPL_GUARDED_BY(push_lock_);  // depth_ and room for unseen_
+  std::uint64_t capacity_ UDAPL_GUARDED_BY(push_lock_);  // depth_ and room for unseen_, at least
   CompletionDemand demand_;  // `wanted`: armed; changed under push_lock_
   bool overflowed_ UDAPL_GUARDED_BY(push_lock_) = false;
 

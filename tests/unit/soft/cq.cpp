@@ -139,11 +139,25 @@ BOOST_AUTO_TEST_CASE(attached_qps_have_room_for_unseen_completions) {
   BOOST_TEST(cq->depth() == 4);
   for (WorkId id = 1; id <= 9; ++id) BOOST_TEST(push(id));
   BOOST_TEST((poll(2) == Ids{1, 2}));
-  cq->detach(*other);
   BOOST_TEST((poll() == Ids{3, 4, 5, 6, 7, 8, 9}));
-  for (WorkId id = 1; id <= 7; ++id) BOOST_TEST(push(id));
-  BOOST_TEST(!push(8));
+  cq->detach(*other);
+  cq->attach(*other, 1);
+  for (WorkId id = 1; id <= 8; ++id) BOOST_TEST(push(id));
+  BOOST_TEST(!push(9));
+  cq->detach(*other);
   cq->detach(*side.qp);
+}
+
+// A QP is detached before its completions are purged, or is moved to another queue without them.
+BOOST_AUTO_TEST_CASE(unseen_completions_of_a_detached_qp_take_no_room_of_others) {
+  cq->attach(*other, 20);
+  for (WorkId id = 1; id <= 20; ++id) BOOST_TEST(push(id, true, other.get()));
+  cq->detach(*other);
+  for (WorkId id = 21; id <= 28; ++id) BOOST_TEST(push(id));
+  cq->attach(*side.qp, 3);
+  cq->detach(*side.qp);
+  BOOST_TEST(!push(29));
+  BOOST_TEST(cq->depth() == 8);
 }
 
 BOOST_AUTO_TEST_CASE(purge_removes_one_qp_and_keeps_the_order) {
