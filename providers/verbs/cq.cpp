@@ -316,6 +316,7 @@ void Cq::end_unseen(int count) noexcept {
 
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
+  const ScopedLock qps_guard(qps_lock_);  // expect_unseen() resizes, too
   const int spare = spare_for(depth);
   const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth + spare));
   if (error == 0) {

@@ -62,7 +62,7 @@ class Cq final : public transport::Cq {
   void arm() noexcept override UDAPL_EXCLUDES(lock);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
-  Status resize(int depth) override;
+  Status resize(int depth) override UDAPL_EXCLUDES(qps_lock_);
   // Without the spare entries for internal requests.
   [[nodiscard]] int depth() const noexcept override;
 
