@@ -13,7 +13,7 @@ namespace udapl::sim {
 
 namespace {
 
-constexpr auto kSenderNotices = std::chrono::seconds(20);  // TCP_USER_TIMEOUT
+constexpr auto kSenderNotices = std::chrono::seconds(20);  // peer_timeout
 constexpr auto kReaderNotices = std::chrono::seconds(40);  // keepalive
 constexpr auto kStalledReader = std::chrono::seconds(1);   // shorter than every time limit
 constexpr auto kLongStall = std::chrono::seconds(60);      // longer than every time limit
