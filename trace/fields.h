@@ -22,9 +22,12 @@
   UDAPL_TEXT(type)      \
   UDAPL_HANDLE(object, object)
 
-// Fields: a member of the record under its own name, or under another name.
-#define UDAPL_TEXT(member) lttng_ust_field_string(member, r->member)
-#define UDAPL_TEXT_AS(field, member) lttng_ust_field_string(field, r->member)
+// Fields: a member of the record under its own name, or under another name. A text that a record
+// does not have is recorded as "-": where a string is empty, Babeltrace 2.0.4 shows that of an
+// earlier event.
+#define UDAPL_TEXT(member) UDAPL_TEXT_AS(member, member)
+#define UDAPL_TEXT_AS(field, member) \
+  lttng_ust_field_string(field, r->member[0] != '\0' ? r->member : "-")
 #define UDAPL_NUMBER(type, field, member) lttng_ust_field_integer(std::type, field, r->member)
 #define UDAPL_HEX(type, field, member) lttng_ust_field_integer_hex(std::type, field, r->member)
 #define UDAPL_HANDLE(field, member) \

@@ -175,7 +175,7 @@ VERBS_ACTIVE = [("dapl:verbs_call", {"call": "rdma_resolve_addr", "status": "ok"
                 ("dapl:verbs_call", {"call": "ibv_modify_qp", "what": "RTS"}),
                 ("dapl:verbs_call", {"call": "rdma_establish"}),
                 ("dapl:connection", {"event": "DAT_CONNECTION_EVENT_ESTABLISHED"})]
-VERBS_PASSIVE = [("dapl:verbs_event", {"event": "RDMA_CM_EVENT_CONNECT_REQUEST", "object": "0x0"}),
+VERBS_PASSIVE = [("dapl:verbs_event", {"event": "RDMA_CM_EVENT_CONNECT_REQUEST", "object": "0x0", "type": "-"}),
                  ("dapl:verbs_call", {"call": "ibv_modify_qp", "what": "RTS", "type": "EP"})]
 # The return of rdma_accept is traced by the calling thread, its result by another thread, possibly earlier.
 VERBS_ACCEPTED = (("dapl:verbs_call", {"call": "rdma_accept", "status": "ok", "type": "EP"}),
@@ -194,6 +194,9 @@ def check_verbs(events, pid):
                    ("rdma_create_event_channel", "EMFILE"), ("rdma_connect", "ENOMEM")):
         if wanted not in refused:
             raise Failed(f"no {wanted} among {sorted(refused)}")
+    of_nothing = {f["what"] for name, _, f in events if name == "dapl:verbs_call" and f["call"] == "ibv_alloc_pd"}
+    if of_nothing != {"-"}:
+        raise Failed(f"ibv_alloc_pd of {of_nothing}")
     failed = [f for name, _, f in events if name == "dapl:verbs_completion"]
     if not any(f["status"] == "IBV_WC_WR_FLUSH_ERR" and f["code"] == "5" and f["qp"] != "0" and
                f["queue"] == "receive" for f in failed):
