@@ -6,6 +6,7 @@
 #include "tests/unit/soft/support.h"
 
 #include <functional>
+#include <string_view>
 
 namespace udapl::soft::test {
 namespace {
@@ -153,8 +154,11 @@ BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
         std::string expected = decision.before;
         if (!sink_call.empty()) expected += (expected.empty() ? "" : " ") + sink_call;
         if (action.silences) {
-          // The held-up call was made before the action returned, or not at all.
-          BOOST_TEST((at_return == expected || at_return == decision.before), at_return);
+          // Each call was made before the action returned, or not at all. If a timer is held up,
+          // the calls before it may not have been made either: timers may come first.
+          const std::string_view at_least = sink_call.empty() ? "" : decision.before;
+          BOOST_TEST(expected.starts_with(at_return), "calls: " << at_return);
+          BOOST_TEST(at_return.starts_with(at_least), "calls: " << at_return);
           std::this_thread::sleep_for(5ms);
           BOOST_TEST(held.side.sink.calls() == at_return);
         } else if (!sink_call.empty()) {
