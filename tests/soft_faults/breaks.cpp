@@ -6,8 +6,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,12 +17,14 @@
 #include <vector>
 
 #include "every_fault.h"
+#include "tests/child/in_child.h"
 
 namespace {
 
 using faults::cookie;
 using faults::Pair;
 using faults::Run;
+using udapl::test::in_child;
 
 constexpr const char* kTooLong = "DDP untagged: message too long for the receive";
 constexpr const char* kInvalidStag = "protocol error: DDP tagged: invalid STag";
@@ -35,19 +35,12 @@ std::vector<std::string> records_of(const std::function<int()>& body) {
   std::string path = "breaks.XXXXXX";
   const int file = ::mkstemp(path.data());
   BOOST_REQUIRE_GE(file, 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::signal(SIGALRM, SIG_DFL);
-    ::alarm(100);
+  in_child([&] {
     ::setenv("DAT_TRACE_SINK", ("file:" + path).c_str(), 1);
     ::unsetenv("DAT_TRACE_LEVEL");
     ::unsetenv("DAPL_TRACE_LEVEL");
-    ::_exit(body());
-  }
-  int status = 0;
-  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
-  BOOST_TEST(WIFEXITED(status), "killed by signal " << WTERMSIG(status));
-  BOOST_TEST(WEXITSTATUS(status) == 0, "check " << WEXITSTATUS(status) << " failed");
+    return body();
+  });
   std::vector<std::string> lines;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) lines.push_back(line);

@@ -4,38 +4,22 @@
 #include <boost/test/unit_test.hpp>
 
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <set>
 #include <string>
 
 #include "every_fault.h"
+#include "tests/child/in_child.h"
 
 namespace {
 
 using faults::Pair;
 using faults::Run;
-
-constexpr unsigned kHangs = 60;  // seconds
-
-void in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::signal(SIGALRM, SIG_DFL);
-    ::alarm(kHangs);
-    ::_exit(body());
-  }
-  int status = 0;
-  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
-  BOOST_TEST(WIFEXITED(status), "killed by signal " << WTERMSIG(status));
-  BOOST_TEST(WEXITSTATUS(status) == 0, "check " << WEXITSTATUS(status) << " failed");
-}
+using udapl::test::in_child;
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 

@@ -9,20 +9,19 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <string>
 
 #include "mock_control.h"
+#include "tests/child/in_child.h"
 
 namespace {
 
-constexpr unsigned kHangs = 60;  // seconds
+using udapl::test::in_child;
+using udapl::test::status_in_child;
+
 constexpr unsigned kMostCalls = 5000;
 #ifdef UDAPL_SANITIZED
 constexpr bool kSanitized = true;
@@ -64,20 +63,6 @@ Outcome open_first(unsigned n) {
   return first == DAT_SUCCESS ? kOpened : kRefused;
 }
 
-// Returns the exit status of the process.
-int in_process(const char* what, std::size_t n, const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::signal(SIGALRM, SIG_DFL);
-    ::alarm(kHangs);
-    ::_exit(body());
-  }
-  int status = 0;
-  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
-  BOOST_REQUIRE_MESSAGE(WIFEXITED(status), what << ' ' << n << ": signal " << WTERMSIG(status));
-  return WEXITSTATUS(status);
-}
-
 void* open_and_close(void*) {
   DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
   static int opened;
@@ -101,7 +86,9 @@ int open_on_stack(std::size_t bytes) {
 BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
   unsigned refused = 0;
   for (unsigned n = 1; n < kMostCalls; ++n) {
-    const int outcome = in_process("call", n, [n] { return open_first(n); });
+    int outcome = kNotClosed;
+    BOOST_TEST_CONTEXT("call " << n)
+    outcome = status_in_child([n] { return open_first(n); });
     if (outcome == kNothingFailed) {
       BOOST_TEST(refused > 0U);
       return;
@@ -117,7 +104,7 @@ BOOST_AUTO_TEST_CASE(the_first_open_needs_a_small_stack) {
   if (kSanitized) return;  // code with checks needs more
   const auto least = static_cast<std::size_t>(PTHREAD_STACK_MIN);
   const std::size_t bytes = std::max<std::size_t>(least, 24 * 1024);
-  BOOST_TEST(in_process("stack", bytes, [bytes] { return open_on_stack(bytes); }) == 0);
+  in_child([bytes] { return open_on_stack(bytes); });
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
 #include "common/tracing/trace_output.h"
+#include "tests/child/in_child.h"
 
 namespace {
 
@@ -51,18 +51,7 @@ void expect(bool condition, int status) {
 
 // Runs `body` in a child process, which must end normally.
 void in_child(const std::function<void()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::signal(SIGPIPE, SIG_DFL);  // Boost.Test may have installed a handler
-    ::signal(SIGALRM, SIG_DFL);
-    ::alarm(kHangLimit);
-    body();
-    ::_exit(0);
-  }
-  int status = 0;
-  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
-  BOOST_TEST(WIFEXITED(status), "killed by signal " << WTERMSIG(status));
-  BOOST_TEST(WEXITSTATUS(status) == 0, "a check of the child failed: " << WEXITSTATUS(status));
+  test::in_child([&] { return body(), 0; });
 }
 
 void start(const char* sink = "stderr") {

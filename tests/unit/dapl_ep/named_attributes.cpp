@@ -5,13 +5,13 @@
 #include <dat/dat_trclvl.h>
 
 #include "common/fault_safe_copy.h"
+#include "tests/child/in_child.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,17 +29,6 @@ bool forbid() {
   const sock_fprog filter{program.size(), program.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0;
-}
-
-// Runs f() in a child; returns the number of the first step that failed, 0 if none did.
-template <class F>
-int in_child(F&& f) {
-  const pid_t child = ::fork();
-  BOOST_REQUIRE(child >= 0);
-  if (child == 0) ::_exit(f());
-  int status = 0;
-  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
-  return status;
 }
 
 bool reads(const void* from) {
@@ -62,7 +51,7 @@ BOOST_AUTO_TEST_CASE(texts_of_any_address) {
 }
 
 BOOST_AUTO_TEST_CASE(without_process_vm_readv) {
-  BOOST_CHECK_EQUAL(in_child([] {
+  BOOST_CHECK_EQUAL(status_in_child([] {
                       if (!forbid()) return 1;
                       const char text[16] = "abc";
                       char to[16] = {};
@@ -78,7 +67,7 @@ BOOST_AUTO_TEST_CASE(without_process_vm_readv) {
 
 // Ignoring the attributes is better than a crash.
 BOOST_AUTO_TEST_CASE(without_process_vm_readv_and_descriptors) {
-  BOOST_CHECK_EQUAL(in_child([] {
+  BOOST_CHECK_EQUAL(status_in_child([] {
                       if (!forbid()) return 1;
                       const rlimit none{0, 0};
                       if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 2;

@@ -3,31 +3,17 @@
 // The application closes the reactor's descriptors.
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <functional>
 #include <thread>
 
+#include "tests/child/in_child.h"
 #include "tests/unit/reactor/bell.h"
 
 namespace udapl::test {
 
 namespace {
-
-// Runs `body` in a child process, whose descriptors can be closed.
-void in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    ::_exit(body());
-  }
-  int status = 0;
-  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
-  BOOST_TEST(WIFEXITED(status), "killed by signal " << WTERMSIG(status));
-  BOOST_TEST(WEXITSTATUS(status) == 0, "check " << WEXITSTATUS(status) << " failed");
-}
 
 // Closes them while other threads use them, which is what is tested. A raw system call, to hide
 // that race from ThreadSanitizer.

@@ -15,14 +15,16 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <thread>
 #include <vector>
 
+#include "tests/child/in_child.h"
 #include "tests/unit/soft_io/raw_socket.h"
 
 namespace udapl::soft::test {
 namespace {
+
+using udapl::test::status_in_child;
 
 int make_socket() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
@@ -38,19 +40,6 @@ int count_sockets() {
   int count = 0;
   for (int fd = 0; fd < kMost; ++fd) count += is_socket(fd) ? 1 : 0;
   return count;
-}
-
-// Returns what `body` returns in a forked child.
-int in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(30);
-    ::_exit(body());
-  }
-  int status = 0;
-  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
-  BOOST_TEST(WIFEXITED(status));
-  return WEXITSTATUS(status);
 }
 
 struct Ends {
@@ -91,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_child_keeps_no_connection_open) {
 BOOST_AUTO_TEST_CASE(in_a_child_the_number_stays_taken) {
   Ends ends;
   Ends others;
-  BOOST_TEST(in_child([&] {
+  BOOST_TEST(status_in_child([&] {
                for (UnsharedFd* const fd : {&ends.ours, &others.ours}) {
                  const int number = fd->get();
                  if (is_socket(number)) return 1;
@@ -114,7 +103,7 @@ BOOST_AUTO_TEST_CASE(descriptors_that_move_are_followed) {
   UnsharedFd& itself = list[2].ours;
   list[2].ours = std::move(itself);
   list.pop_back();
-  BOOST_TEST(in_child([&] {
+  BOOST_TEST(status_in_child([&] {
                for (const Ends& ends : list)
                  if (ends.ours.valid() && is_socket(ends.ours.get())) return 1;
                return 0;
@@ -130,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_number_that_the_program_reuses_is_left_alone) {
   ::close(number);
   const Fd theirs(::eventfd(7, EFD_CLOEXEC));
   BOOST_REQUIRE(theirs.get() == number);
-  BOOST_TEST(in_child([&] {
+  BOOST_TEST(status_in_child([&] {
                std::uint64_t value = 0;
                return ::read(number, &value, sizeof value) == sizeof value && value == 7 ? 0 : 1;
              }) == 0);
@@ -138,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_number_that_the_program_reuses_is_left_alone) {
 
 BOOST_AUTO_TEST_CASE(so_is_one_that_a_child_reuses_before_it_forks) {
   const Ends ends;
-  BOOST_TEST(in_child([&] {
+  BOOST_TEST(status_in_child([&] {
                const int number = ends.ours.get();
                if (::close(number) != 0 || make_socket() != number) return 1;
                const pid_t grandchild = ::fork();
@@ -158,7 +147,7 @@ BOOST_AUTO_TEST_CASE(it_works_without_a_free_descriptor) {
   BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
   const rlimit full{static_cast<rlim_t>(last), limit.rlim_max};
   BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &full) == 0);
-  const int result = in_child([&] {
+  const int result = status_in_child([&] {
     for (const Ends* const one : {&ends, &others})
       if (is_socket(one->ours.get()) || !is_open(one->ours.get())) return 1;
     return 0;
@@ -180,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_fork_beside_other_threads_shares_nothing) {
     }
   });
   int most = 0;
-  for (int i = 0; i != 200; ++i) most = std::max(most, in_child(&count_sockets));
+  for (int i = 0; i != 200; ++i) most = std::max(most, status_in_child(&count_sockets));
   stop = true;
   other.join();
   BOOST_TEST(most == before);
