@@ -3,22 +3,13 @@
 
 #include <atomic>
 
-#include <sched.h>
-
 #include "common/annotations.h"
+#include "common/backoff.h"
 
 namespace udapl {
 
-inline void cpu_pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// A lock for sections of some tens of instructions that never block or call out. Spins, then yields
-// the CPU, so that a holder that was preempted can finish. Not recursive.
+// A lock for sections of some tens of instructions that never block or call out. Who finds it held
+// waits as Backoff does, so a holder that was preempted can finish. Not recursive.
 class UDAPL_CAPABILITY("spin lock") SpinLock {
  public:
   SpinLock() = default;
@@ -42,13 +33,9 @@ class UDAPL_CAPABILITY("spin lock") SpinLock {
 
  private:
   [[gnu::cold, gnu::noinline]] void lock_contended() noexcept {
+    Backoff backoff;
     do {
-      for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
-        if (spins < 64)
-          cpu_pause();
-        else
-          ::sched_yield();
-      }
+      while (held_.load(std::memory_order_relaxed)) backoff.wait();
     } while (held_.exchange(true, std::memory_order_acquire));
   }
 

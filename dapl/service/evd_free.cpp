@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // dat_evd_free. In this layer, because requests whose events are still queued are rejected.
+#include "common/backoff.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
@@ -7,8 +8,6 @@
 #include "dapl/objects/ia.h"
 #include "dapl/objects/require.h"
 #include "dapl/service/cr.h"
-
-#include <sched.h>
 
 namespace udapl::dapl {
 
@@ -29,7 +28,8 @@ DAT_RETURN calls::evd_free(DAT_EVD_HANDLE handle) {
   return boundary([&]() -> Status {
     const auto evd = require<Evd>(handle);
     if (evd == nullptr) return evd.refusal();
-    while (evd->uses.load(std::memory_order_acquire) != 0 && Ending::any()) ::sched_yield();
+    Backoff backoff;
+    while (evd->uses.load(std::memory_order_acquire) != 0 && Ending::any()) backoff.wait();
     if (const Status status = evd->check_free(); !status.ok()) return status;
     reject_queued_requests(*evd);
     evd->ia->destroy(*evd);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/service/rsp.h"
 
+#include "common/backoff.h"
 #include "dapl/endpoint/ep.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/ending.h"
@@ -11,26 +12,22 @@
 
 #include <mutex>
 
-#include <sched.h>
-
 namespace udapl::dapl {
 
 bool Rsp::begin_delivery() noexcept {
-  for (;;) {
+  for (Backoff backoff;; backoff.wait()) {
     const Phase seen = claim_delivery();
     if (seen != Phase::kStarting) return seen == Phase::kListening;
-    ::sched_yield();
   }
 }
 
 bool Rsp::begin_free() noexcept {
-  for (;;) {
+  for (Backoff backoff;; backoff.wait()) {
     Phase seen = phase_.load(std::memory_order_acquire);
     if (seen == Phase::kGone) return false;
     if (seen != Phase::kDelivering &&
         phase_.compare_exchange_strong(seen, Phase::kGone, std::memory_order_acq_rel))
       return true;
-    ::sched_yield();
   }
 }
 

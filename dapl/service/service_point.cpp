@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/service/service_point.h"
 
+#include "common/backoff.h"
 #include "dapl/endpoint/ep.h"
 #include "dapl/endpoint/named_attributes.h"
 #include "dapl/objects/ia.h"
@@ -13,8 +14,6 @@
 
 #include <algorithm>
 #include <new>
-
-#include <sched.h>
 
 namespace udapl::dapl {
 
@@ -56,7 +55,8 @@ Status ServicePoint::listen(const transport::ListenRequest& request) noexcept tr
 
 void ServicePoint::wait_for_users() const noexcept {
   // acquire: pairs with ~Use.
-  while (uses.load(std::memory_order_acquire) != 0) ::sched_yield();
+  Backoff backoff;
+  while (uses.load(std::memory_order_acquire) != 0) backoff.wait();
 }
 
 namespace {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+namespace udapl {
+
+inline void cpu_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// How a thread waits until another one has executed a few more instructions: it pauses, then yields
+// its processor, so that one that was preempted can go on, and then sleeps, because the yield of a
+// thread with a real-time priority lets none of a lower priority run. Not a cancellation point.
+class Backoff {
+ public:
+  void wait() noexcept {
+    if (turns_ < kPauses)
+      cpu_pause();
+    else
+      let_others_run();
+    ++turns_;
+  }
+
+ private:
+  static constexpr int kPauses = 64;
+  static constexpr int kYields = 64;
+
+  [[gnu::cold, gnu::noinline]] void let_others_run() noexcept;
+
+  int turns_ = 0;
+};
+
+}  // namespace udapl
