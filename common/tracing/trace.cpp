@@ -2,6 +2,7 @@
 #include "common/tracing/trace.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -141,8 +142,47 @@ void emit(Record record) noexcept {
 
 const char* component() noexcept { return component_name.load(std::memory_order_relaxed); }
 
+namespace {
+
+// The name of a function, or of the one around the lambda with that signature.
+class FunctionName {
+ public:
+  explicit FunctionName(const char* given) noexcept : name_(given) {
+    std::string_view text(given);
+    const std::size_t lambda = std::min(text.find("::<lambda"), text.find("::(anonymous class)"));
+    if (lambda == std::string_view::npos) return;
+    text = text.substr(0, lambda);
+    text = text.substr(0, text.find(" [with "));
+    text = text.substr(0, parameters_of(text));
+    text.remove_prefix(text.find_last_of(" :*&") + 1);  // npos + 1 is 0
+    cut_.at(text.copy(cut_.data(), cut_.size() - 1)) = '\0';
+    name_ = cut_.data();
+  }
+  FunctionName(const FunctionName&) = delete;
+  FunctionName& operator=(const FunctionName&) = delete;
+
+  [[nodiscard]] const char* c_str() const noexcept { return name_; }
+
+ private:
+  // Where the list of parameters begins, which may contain other parentheses.
+  static std::size_t parameters_of(std::string_view text) noexcept {
+    int depth = 0;
+    for (std::size_t at = text.rfind(')'); at < text.size(); --at) {
+      if (text[at] == ')') ++depth;
+      if (text[at] == '(' && --depth == 0) return at;
+    }
+    return text.size();
+  }
+
+  std::array<char, 64> cut_;
+  const char* name_;
+};
+
+}  // namespace
+
 void write(Level level, const char* function, const char* format, ...) noexcept {
   const int saved_errno = errno;
+  const FunctionName name(function);
   char text[kLine];
   va_list args;
   va_start(args, format);
@@ -151,7 +191,7 @@ void write(Level level, const char* function, const char* format, ...) noexcept 
   make_printable(text, std::strlen(text));
   emit(Record{.level = level,
               .kind = level <= kError ? Kind::kError : Kind::kMessage,
-              .function = function,
+              .function = name.c_str(),
               .text = text});
   errno = saved_errno;
 }
@@ -160,6 +200,7 @@ void write(Level level, const char* function, const char* format, ...) noexcept 
 void write_limited(RateLimit& limit, Level level, const char* function, const char* format,
                    ...) noexcept {
   const int saved_errno = errno;
+  const FunctionName name(function);
   unsigned suppressed = 0;
   const bool limited = trace::level() < kNormal;
   const bool admitted = !limited || limit.admit(Clock::now(), suppressed);
@@ -173,7 +214,7 @@ void write_limited(RateLimit& limit, Level level, const char* function, const ch
   const auto used = std::min(static_cast<std::size_t>(std::max(length, 0)), sizeof text - 1);
   if (suppressed != 0)
     std::snprintf(text + used, sizeof text - used, " (%u more like this suppressed)", suppressed);
-  Record record{.level = level, .kind = Kind::kError, .function = function, .text = text};
+  Record record{.level = level, .kind = Kind::kError, .function = name.c_str(), .text = text};
   complete(record);
   send(record, admitted ? write_sinks : discard_text);
   errno = saved_errno;
@@ -182,6 +223,7 @@ void write_limited(RateLimit& limit, Level level, const char* function, const ch
 void write_error(Level level, DAT_RETURN code, const char* function, const char* format,
                  ...) noexcept {
   const int saved_errno = errno;
+  const FunctionName name(function);
   char text[kLine];
   va_list args;
   va_start(args, format);
@@ -197,7 +239,7 @@ void write_error(Level level, DAT_RETURN code, const char* function, const char*
   emit(Record{.level = level,
               .kind = Kind::kError,
               .code = code,
-              .function = function,
+              .function = name.c_str(),
               .text = text,
               .status = names});
   if (level <= trace::level()) Refusal::mark_shown();

@@ -89,7 +89,12 @@ class About {
 
 // ---- records -----------------------------------------------------------------------------------
 
-// Writes one record; errno is preserved. Called through the macros.
+[[nodiscard]] constexpr bool is_lambda(std::string_view function) noexcept {
+  return function == "operator()";
+}
+
+// Writes one record; errno is preserved. Called through the macros. `function` is a name, or the
+// signature of a lambda.
 [[gnu::format(printf, 3, 4), gnu::cold]] void write(Level level, const char* function,
                                                     const char* format, ...) noexcept;
 // Like write(), for events that a peer can cause as often as it likes: no more records are written
@@ -112,29 +117,32 @@ void report(const char* function, std::string_view prefix, std::string_view text
 
 }  // namespace udapl::trace
 
+// The function that a trace point is in. In a lambda, __func__ is "operator()", but the signature
+// names the function around it.
+#define UDAPL_TRACED_FUNCTION (::udapl::trace::is_lambda(__func__) ? __PRETTY_FUNCTION__ : __func__)
+
 // UDAPL_TRACE(kNormal, "connect refused, state %s", ...). Arguments are evaluated only when the
 // point is on.
-#define UDAPL_TRACE(level, ...)                                                        \
-  do {                                                                                 \
-    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                   \
-      ::udapl::trace::write(::udapl::trace::level, static_cast<const char*>(__func__), \
-                            __VA_ARGS__);                                              \
+#define UDAPL_TRACE(level, ...)                                                         \
+  do {                                                                                  \
+    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                    \
+      ::udapl::trace::write(::udapl::trace::level, UDAPL_TRACED_FUNCTION, __VA_ARGS__); \
   } while (false)
 
 // Like UDAPL_TRACE, at most as often as a RateLimit (common/tracing/trace_limit.h) allows.
-#define UDAPL_TRACE_LIMITED(limit, level, ...)                                        \
-  do {                                                                                \
-    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                  \
-      ::udapl::trace::write_limited(limit, ::udapl::trace::level,                     \
-                                    static_cast<const char*>(__func__), __VA_ARGS__); \
+#define UDAPL_TRACE_LIMITED(limit, level, ...)                                           \
+  do {                                                                                   \
+    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                     \
+      ::udapl::trace::write_limited(limit, ::udapl::trace::level, UDAPL_TRACED_FUNCTION, \
+                                    __VA_ARGS__);                                        \
   } while (false)
 
 // Like UDAPL_TRACE, for an operation that failed with `code`.
-#define UDAPL_TRACE_ERROR(level, code, ...)                                                        \
-  do {                                                                                             \
-    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                               \
-      ::udapl::trace::write_error(::udapl::trace::level, code, static_cast<const char*>(__func__), \
-                                  __VA_ARGS__);                                                    \
+#define UDAPL_TRACE_ERROR(level, code, ...)                                           \
+  do {                                                                                \
+    if (::udapl::trace::enabled(::udapl::trace::level)) [[unlikely]]                  \
+      ::udapl::trace::write_error(::udapl::trace::level, code, UDAPL_TRACED_FUNCTION, \
+                                  __VA_ARGS__);                                       \
   } while (false)
 
 // UDAPL_POINT(kDetail, .kind = trace::Kind::kArm, .object = this, .text = "..."): a record with

@@ -18,7 +18,7 @@ UDAPL_API DAT_RETURN dat_ia_openv(const DAT_NAME_PTR provider, DAT_COUNT asynch_
     Registry* reg = registry();
     if (reg == nullptr) return dat_error(DAT_INVALID_STATE);
     if (provider == nullptr || ::strnlen(provider, DAT_NAME_MAX_LENGTH) == DAT_NAME_MAX_LENGTH) {
-      UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1),
+      UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1),
                     "the name is null or longer than 255 characters");
       return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
     }

@@ -119,9 +119,22 @@ BOOST_AUTO_TEST_CASE(a_line_has_time_object_function_and_reason) {
     if (errno != ECONNREFUSED) ::_exit(1);
   });
   const std::regex form(
-      R"(\d\d:\d\d:\d\d\.\d{6} \d+/\d+ dapl-test normal ia0/EP=0x[0-9a-f]+ operator\(\): )"
+      R"(\d\d:\d\d:\d\d\.\d{6} \d+/\d+ dapl-test normal ia0/EP=0x[0-9a-f]+ test_method: )"
       R"(no way: Connection refused \(ECONNREFUSED\) \[DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED 0x[0-9a-f]+\]\n)");
   BOOST_TEST(std::regex_match(text, form), text);
+}
+
+void takes_a_function(void (*)(int)) {
+  const auto inner = [] { UDAPL_TRACE(kNormal, "inside"); };
+  inner();
+}
+
+BOOST_AUTO_TEST_CASE(a_record_of_a_lambda_names_the_function_around_it) {
+  const std::string text = output_of([] {
+    start("3");
+    takes_a_function(nullptr);
+  });
+  BOOST_TEST(text.find(" takes_a_function: inside\n") != std::string::npos, text);
 }
 
 BOOST_AUTO_TEST_CASE(the_innermost_object_counts) {
