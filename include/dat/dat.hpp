@@ -17,6 +17,10 @@
 /// Exceptions: dat::Error if a C call fails; std::bad_alloc. Destructors do not throw.
 #pragma once
 
+#if __cplusplus < 201709L
+#error "<dat/dat.hpp> needs C++20 (-std=c++20; with CMake: target_compile_features(... cxx_std_20))"
+#endif
+
 #include <dat/dat_diagnosis_extensions.h>
 #include <dat/udat.h>
 
