@@ -56,6 +56,10 @@ class Messages {
         received_counts_(options.connections) {
     const auto room = static_cast<DAT_COUNT>(options.messages()) + 8;
     cr_evd_ = adapter.evd(room, DAT_EVD_CR_FLAG);
+    // Clients that arrive while the memory is being prepared wait for their answer.
+    if (options.common.server())
+      must(dat_psp_create(adapter.ia(), options.port, cr_evd_, DAT_PSP_CONSUMER_FLAG, &psp_),
+           fmt::format("listening on port {}", options.port));
     connect_evd_ = adapter.evd(2 * room, DAT_EVD_CONNECTION_FLAG);
     request_evd_ = adapter.evd(room, DAT_EVD_DTO_FLAG);
     receive_evd_ = adapter.evd(room, DAT_EVD_DTO_FLAG);
@@ -71,8 +75,6 @@ class Messages {
   }
 
   void serve() {
-    must(dat_psp_create(adapter_.ia(), options_.port, cr_evd_, DAT_PSP_CONSUMER_FLAG, &psp_),
-         fmt::format("listening on port {}", options_.port));
     tools::print(" server ready on port {}\n Accepting...\n", options_.port);
     tools::flush();
     for (std::uint32_t i = 0; i < options_.connections; ++i) {
