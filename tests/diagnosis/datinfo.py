@@ -136,6 +136,25 @@ def noise_of_a_provider_is_shown_apart(world):
 
 
 @case
+def entries_that_fail_alike_share_a_reason(world):
+    """The registry explains a failure on stderr as well: that was shown as the provider's, with the line of the entry."""
+    world.conf(entry("one", "libmissing.so.7", "x 0"), entry("two", "libmissing.so.7", "x 0"))
+    status, out, err = world.run(world.datinfo, environment={"DAT_TRACE_LEVEL": "1"})
+    return ended(status, 1, err) + [out] * ("wrote" in out or out.count("cannot open shared object file") != 1)
+
+
+@case
+def empty_parameters(world):
+    """Our providers always refuse them; what others do is unknown."""
+    complaints = []
+    for library, severity, expected in ((world.soft, "error", 1), (world.stub("good"), "warning", 0)):
+        world.conf(entry("ia", library, ""))
+        status, out, err = world.run(world.datinfo, "check")
+        complaints += ended(status, expected, err) + [out] * (f":1: {severity}: the ia_params are empty" not in out)
+    return complaints
+
+
+@case
 def shipped_names(world):
     """Every name in the shipped file, with the providers that this machine has."""
     begin = time.monotonic()

@@ -111,6 +111,14 @@ class Chart(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertEqual(result.stderr, f"dattrace-chart: {folder}: no trace of LTTng in this folder\n")
 
+    def test_help_that_cannot_be_written(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for unbuffered in ("", "1"):
+                result = subprocess.run([sys.executable, CHART, "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                        env=dict(os.environ, PYTHONUNBUFFERED=unbuffered), check=False)
+                self.assertEqual(result.returncode, 1)
+                self.assertEqual(result.stderr, "dattrace-chart: standard output: No space left on device\n")
+
     def test_broken_trace(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "metadata"), "w", encoding="utf-8") as file:

@@ -184,7 +184,7 @@ class Checker {
   void check_entry(const Entry& entry) {
     if (entry.ia_name.empty()) add_finding(Severity::kWarning, entry.line, "the ia_name is empty");
     if (entry.ia_params.empty())
-      add_finding(Severity::kWarning, entry.line,
+      add_finding(is_ours(entry) ? Severity::kError : Severity::kWarning, entry.line,
                   "the ia_params are empty; providers want a device, as in \"eth0 0\"");
     check_settings(entry);
     if (entry.major != 2 || entry.minor != 0)
@@ -201,10 +201,18 @@ class Checker {
     check_device(entry);
   }
 
+  static bool is_soft(const Entry& entry) {
+    return entry.library.find("libdaplsoft.so") != std::string::npos;
+  }
+
+  static bool is_ours(const Entry& entry) {
+    return is_soft(entry) || entry.library.find("libdaplofa.so") != std::string::npos;
+  }
+
   // Checks our own providers only: which devices others accept is unknown here.
   void check_device(const Entry& entry) {
-    const bool soft = entry.library.find("libdaplsoft.so") != std::string::npos;
-    if (!soft && entry.library.find("libdaplofa.so") == std::string::npos) return;
+    const bool soft = is_soft(entry);
+    if (!is_ours(entry)) return;
     const std::string device = entry.ia_params.substr(0, entry.ia_params.find_first_of(" \t"));
     if (device.empty() || is_of_this_machine(device)) return;
     if (!soft && (device.find(':') != std::string::npos ||  // a GID

@@ -70,8 +70,9 @@ std::vector<std::string> reasons_of(const Adapter& adapter, const std::string& f
   auto before_advice = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
     return line.starts_with("try: ");
   });
+  // The registry's own records repeat the cause.
   for (const std::string& line : lines_of(outcome.output))
-    if (!line.empty())
+    if (!line.empty() && !line.starts_with("dat: "))
       before_advice =
           1 + lines.insert(before_advice, "the provider wrote: " + printable(without_prefix(line)));
   return lines;
