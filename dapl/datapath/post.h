@@ -6,7 +6,7 @@
 #include "dapl/memory/rmr.h"
 
 // The steps of each post on an EP: under the lock of its queue it checks its arguments in the order
-// of semantics 0.3, then takes the steps that all posts share.
+// of docs/semantics.md#order-of-checks, then takes the steps that all posts share.
 namespace udapl::dapl::post {
 
 template <HotQp Q, Guard G, Shape kShape>

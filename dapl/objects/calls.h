@@ -9,8 +9,9 @@
 
 // The provider-table entries for IAs, events and memory that are not hot, one per slot, with the
 // name of the slot; ep_calls.h has those of EPs. The dat_* function of the same name in
-// include/dat/api documents each. Each checks its arguments in the order of semantics 0.3 and lets
-// no exception out. evd_dequeue and evd_wait are templates: datapath_evd.h.
+// include/dat/api documents each. Each checks its arguments in the order of
+// docs/semantics.md#order-of-checks and lets no exception out. evd_dequeue and evd_wait are
+// templates: datapath_evd.h.
 namespace udapl::dapl::calls {
 
 template <class Slot>

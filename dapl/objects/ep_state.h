@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-// The EP state machine as a pure table: no object, no lock, no I/O. Spec: semantics 3.2
-// (transitions) and 3.3 (legal calls per state). tests/unit/dapl_ep enumerates every pair.
+// The EP state machine as a pure table: no object, no lock, no I/O. docs/semantics.md#ep-states has
+// the transitions and the legal calls per state; tests/unit/dapl_ep enumerates every pair.
 namespace udapl::dapl {
 
 // The inputs of the state machine: first the consumer's calls, then the transport's reports.

@@ -54,8 +54,8 @@ class Qp {
   virtual ~Qp() = default;
 
   // Hot functions: they copy the segment list, check segments where the transport can (the order of
-  // udapl-semantics 6.4), queue, start the work if they can do so without blocking, and return. No
-  // allocation. A refused post leaves nothing behind. Zero-length segments are skipped.
+  // docs/semantics.md#local-memory), queue, start the work if they can do so without blocking, and
+  // return. No allocation. A refused post leaves nothing behind. Zero-length segments are skipped.
   virtual DAT_RETURN post_recv(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT, WorkFlags) noexcept = 0;
   virtual DAT_RETURN post_send(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT, WorkFlags) noexcept = 0;
   virtual DAT_RETURN post_send_invalidate(WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,

@@ -27,7 +27,7 @@ constexpr int kMaxWork = 65536;             // per queue
 constexpr int kMaxReads = 128;              // per QP and direction, as kernel siw
 constexpr int kMaxSegments = 32;            // each needs one of the 1024 iovecs of a sendmsg
 constexpr int kMaxEvents = 1 << 20;
-constexpr int kMaxPrivateData = 252;  // every iWARP peer accepts this much (soft-transport 1.12)
+constexpr int kMaxPrivateData = 252;  // every iWARP peer takes this: docs/semantics.md#iwarp-peers
 constexpr std::uint32_t kMaxMessage = 1U << 31;
 
 static_assert(kMaxMemoryObjects * 2 <= static_cast<int>(MrTable::kMaxEntries));

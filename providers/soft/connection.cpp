@@ -263,7 +263,7 @@ void Connection::start_initiator(const Negotiated& negotiated) noexcept {
 }
 
 // From now on requests may be sent. Input stays in the socket until the sink has been notified, so
-// that no completion precedes the connection event (udapl-semantics 4.3).
+// that no completion precedes the connection event (docs/semantics.md#order-of-events).
 void Connection::established(Input input) noexcept {
   apply(input);
   queue_.receives.check_watermarks();

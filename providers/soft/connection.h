@@ -91,7 +91,7 @@ class Connection final : private Handler {
   void report_soft_watermark() noexcept { report_.post(SinkCall::kSoftWatermark); }
 
  private:
-  // soft-transport 1.1, 1.10, 1.12.
+  // The grace period and the kick: docs/semantics.md#iwarp-peers.
   static constexpr auto kFirstMessageLimit = std::chrono::milliseconds(5000);
   static constexpr auto kGracePeriod = std::chrono::milliseconds(50);
   static constexpr auto kFirstKick = std::chrono::milliseconds(5);

@@ -16,8 +16,7 @@ using transport::BreakReason;
 
 namespace {
 
-// soft-transport 1.8, 1.10, 1.12.
-constexpr int kMaxKicks = 5;
+constexpr int kMaxKicks = 5;  // docs/semantics.md#iwarp-peers
 constexpr auto kCloseLimit = std::chrono::milliseconds(2000);
 constexpr auto kTerminateLimit = std::chrono::milliseconds(250);
 constexpr int kDrainLooks = 4;  // checks within the time limit of a drain
@@ -218,7 +217,7 @@ void Connection::on_timer() noexcept {
       if (link_->unacknowledged() != 0) return timer_.start(Timing::kGrace, kGracePeriod);
       established(Input::kFirstMessage);
       break;
-    case Timing::kKick:  // works around a wake-up that kernel siw loses (soft-transport 1.12)
+    case Timing::kKick:  // wakes kernel siw: docs/semantics.md#iwarp-peers
       if (link_->incoming().frames != 0 || link_->incoming().staged != 0 || kicks_ == kMaxKicks) {
         if (state_ == State::kDraining) watch_drain();
         return;

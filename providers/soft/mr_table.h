@@ -35,7 +35,7 @@ enum Right : std::uint32_t {
 };
 inline constexpr std::uint32_t kRemoteRights = kRemoteRead | kRemoteWrite | kRemoteAtomic;
 
-// Why a remote access was refused, in the order of the checks (soft-transport 1.8).
+// Why a remote access was refused, in the order of the checks (docs/semantics.md#remote-access).
 enum class Refusal : std::uint8_t {
   kNone,
   kInvalidStag,
@@ -68,7 +68,8 @@ struct Segment {
 // of registrations may be held for longer by a Keeper, which revocation asks to let go.
 //
 // Thread-safe. Owned by the adapter; outlives all Mr, Window, Srq and Qp objects. Entries are
-// stored in chunks that live as long as the table. Spec: RFC 5042 6.1-6.3, udapl-semantics 6.3-6.6.
+// stored in chunks that live as long as the table. Spec: RFC 5042 6.1-6.3,
+// docs/semantics.md#local-memory and the two sections behind it.
 class MrTable {
  public:
   static constexpr std::uint32_t kIndexBits = 20;
@@ -110,7 +111,7 @@ class MrTable {
     DAT_LMR_TRIPLET range{};
   };
   // `mr` may be null for an unbind (range of length 0). PROTECTION_VIOLATION, INVALID_PARAMETER
-  // (range, foreign lmr_context), PRIVILEGES_VIOLATION: udapl-semantics 6.5.
+  // (range, foreign lmr_context), PRIVILEGES_VIOLATION: docs/semantics.md#binding-an-rmr.
   [[nodiscard]] DAT_RETURN prepare_bind(ScopeId qp_pd, std::uint32_t window, const MrRef* mr,
                                         const transport::BindRequest& request,
                                         PendingBind& out) noexcept UDAPL_EXCLUDES(lock_);
@@ -131,8 +132,9 @@ class MrTable {
       UDAPL_EXCLUDES(lock_);
 
   // ---- local access ----------------------------------------------------------------------------
-  // Checks a segment of a consumer's list (udapl-semantics 6.4, without the zero-length rule) and
-  // translates it: PRIVILEGES_VIOLATION, PROTECTION_VIOLATION, INVALID_PARAMETER. Lock-free.
+  // Checks a segment of a consumer's list (docs/semantics.md#local-memory, without the zero-length
+  // rule) and translates it: PRIVILEGES_VIOLATION, PROTECTION_VIOLATION, INVALID_PARAMETER.
+  // Lock-free.
   [[nodiscard]] DAT_RETURN resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd, std::uint32_t right,
                                    Segment& out) const noexcept;
   // As resolve(), for a segment of a receive, which may reach beyond its registration: `out` then

@@ -11,8 +11,8 @@
 namespace udapl::soft {
 namespace {
 
-// Returns the rights that a registration needs for a window that grants `remote` (udapl-semantics
-// 6.5).
+// Returns the rights that a registration needs for a window that grants `remote`
+// (docs/semantics.md#binding-an-rmr).
 std::uint32_t local_rights_for(std::uint32_t remote) noexcept {
   std::uint32_t local = 0;
   if ((remote & kRemoteRead) != 0) local |= kLocalRead;

@@ -13,8 +13,8 @@ using transport::BreakReason;
 
 namespace {
 
-// Read Responses have priority, but after this many our own requests get a turn (soft-transport
-// 4.2).
+// Read Responses have priority, but after this many our own requests get a turn
+// (docs/semantics.md#iwarp-peers).
 constexpr int kMaxResponsesInARow = 4;
 
 }  // namespace

@@ -63,7 +63,7 @@ void SendQueue::report(const Request& request, DAT_DTO_COMPLETION_STATUS status)
 }
 
 // A request that has failed is reported with its own status, all others as flushed: nothing
-// succeeds after a failure (udapl-semantics 3.4).
+// succeeds after a failure (docs/semantics.md#disconnecting).
 void SendQueue::flush() noexcept {
   unplaced_end_ = placed_;
   for (; !requests_.empty(); requests_.pop()) {

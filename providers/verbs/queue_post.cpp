@@ -104,7 +104,7 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
 DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
                                  Use use) noexcept {
   const std::uint64_t forgotten = known.forgotten();
-  // In the order of udapl-semantics 6.4.
+  // In the order of docs/semantics.md#local-memory.
   const std::optional<MemoryTable::Region> region = memory_.find(segment.lmr_context);
   if (!region.has_value()) return dat_error(DAT_PRIVILEGES_VIOLATION);
   if (region->pd != qp_->pd) return dat_error(DAT_PROTECTION_VIOLATION);

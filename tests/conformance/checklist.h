@@ -9,12 +9,13 @@
 #include <string_view>
 #include <vector>
 
-// The checklist of the semantics reference, section 10, and the tests that prove its lines.
+// The checklist: what DAT asks of a provider (docs/conformance.md), and the tests that prove its
+// lines. Its sections are numbered 10.1 to 10.13.
 namespace conformance {
 
 struct Assertion {
   int number;
-  std::string_view section;  // of the reference
+  std::string_view section;  // "10.7", or of which program: "ofa 2.1"
   std::string_view id;
   std::string_view title;
   // Where it is proven if not here: "tests/FOLDER/FILE:TEST", or a sentence. Null if a test of this

@@ -8,8 +8,8 @@
 #include <chrono>
 #include <thread>
 
-// Consumer notification objects: checklist 10.5 of the semantics reference. The test names are
-// those of the checklist.
+// Consumer notification objects: section 10.5 of the checklist (checklist.cpp), whose names the
+// tests have.
 namespace conformance {
 
 namespace {

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <iterator>
 
-// Connections: checklist 10.7 of the semantics reference. The test names are those of the
-// checklist. Service points have a file of their own.
+// Connections: section 10.7 of the checklist (checklist.cpp), whose names the tests have. Service
+// points have a file of their own.
 namespace conformance {
 
 namespace {

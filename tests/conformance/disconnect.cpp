@@ -5,8 +5,8 @@
 
 #include <thread>
 
-// Disconnecting and resetting: checklist 10.8 of the semantics reference. The test names are those
-// of the checklist.
+// Disconnecting and resetting: section 10.8 of the checklist (checklist.cpp), whose names the tests
+// have.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(disconnect)

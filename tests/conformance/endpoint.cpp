@@ -3,9 +3,9 @@
 #include "harness.h"
 #include "peer.h"
 
-// Creating and configuring EPs: checklist 10.6 of the semantics reference. The test names are those
-// of the checklist. Tests that depend on the state (ep_modify_pz_states, ep_modify_evd_states,
-// ep_reset_states and the rest of section 3.3) are in endpoint_states, ep_reset_* in disconnect,
+// Creating and configuring EPs: section 10.6 of the checklist (checklist.cpp), whose names the
+// tests have. Tests that depend on the state (ep_modify_pz_states, ep_modify_evd_states,
+// ep_reset_states and the rest) are in endpoint_states, ep_reset_* in disconnect,
 // ep_query_remote_connected in connection.
 namespace conformance {
 

@@ -10,7 +10,7 @@
 #include <ostream>
 #include <vector>
 
-// Every operation in every state of an EP: the table of section 3.3 of the semantics reference.
+// Every operation in every state of an EP: the second table of docs/semantics.md#ep-states.
 // There is one test per state; each of its cases brings a fresh EP into the state and tries one
 // operation. They cover these lines of the checklist: conn_bad_state, disc_invalid_states,
 // dto_post_bad_states, dto_recv_in_all_states, ep_modify_pz_states, ep_modify_evd_states,

@@ -5,8 +5,8 @@
 #include <set>
 #include <thread>
 
-// Event dispatchers, except for waiting (evd_wait.cpp): checklist 10.4 of the semantics reference.
-// The test names are those of the checklist.
+// Event dispatchers, except for waiting (evd_wait.cpp): section 10.4 of the checklist
+// (checklist.cpp), whose names the tests have.
 namespace conformance {
 
 namespace {

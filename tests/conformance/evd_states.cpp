@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-// Every operation in every state of an EVD: section 5.1 of the semantics reference. An EVD is
+// Every operation in every state of an EVD: docs/semantics.md#states-of-an-evd. An EVD is
 // enabled or disabled, waitable or unwaitable, in one of three configurations, empty, partly filled
 // or full, and with or without a waiter. The tests derive the expected result of an operation from
 // the state, independently of the provider. There is one test per operation, which tries all

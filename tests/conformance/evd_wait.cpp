@@ -9,8 +9,7 @@
 #include <csignal>
 #include <thread>
 
-// dat_evd_wait: checklist 10.4 of the semantics reference. The test names are those of the
-// checklist.
+// dat_evd_wait: section 10.4 of the checklist (checklist.cpp), whose names the tests have.
 namespace conformance {
 
 namespace {

@@ -364,7 +364,7 @@ Pair::Pair(const DAT_EP_ATTR* attr)
   passive.create(ia, pz, attr);
 }
 
-Pair::~Pair() = default;  // the order of the members is the order of section 1.4
+Pair::~Pair() = default;  // members in the order of docs/semantics.md#teardown
 
 DAT_CR_HANDLE Pair::connect_and_take_cr(DAT_TIMEOUT timeout, std::string_view private_data) {
   REQUIRE_OK(dat_ep_connect(active.ep, ia.attr.ia_address_ptr, conn_qual, timeout,

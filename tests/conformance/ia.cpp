@@ -10,8 +10,7 @@
 #include <iterator>
 #include <thread>
 
-// The interface adapter: checklist 10.2 of the semantics reference. The test names are those of the
-// checklist.
+// The interface adapter: section 10.2 of the checklist (checklist.cpp), whose names the tests have.
 namespace conformance {
 
 namespace {

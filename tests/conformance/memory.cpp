@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 
-// Protection zones and local memory regions: checklist 10.3 of the semantics reference.
+// Protection zones and local memory regions: section 10.3 of the checklist (checklist.cpp).
 namespace conformance {
 
 namespace {

@@ -6,8 +6,8 @@
 
 #include <chrono>
 
-// Two processes, on this host or on two (--peer). What section 7 of the semantics reference and its
-// checklist 10.7 to 10.9 say about the other side must also hold if the two sides share nothing.
+// Two processes, on this host or on two (--peer). What sections 10.7 to 10.9 of the checklist
+// (checklist.cpp) say about the other side must also hold if the two sides share nothing.
 // The driver connects, the partner accepts.
 namespace conformance {
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <new>
 
-// INSUFFICIENT_RESOURCES, which section 2 of the semantics reference lists for nearly every
+// INSUFFICIENT_RESOURCES, which the specification and include/dat/api list for nearly every
 // function that creates something. The tests let memory and file descriptors run out at every point
 // where the provider allocates them. The call must report that, leave nothing behind (every IA here
 // is closed gracefully), and work once the resource is available again.

@@ -10,8 +10,8 @@
 
 #include <pthread.h>
 
-// Return codes of section 2 of the semantics reference that no line of its checklist requires. The
-// option --observe records which test sees which code of which function.
+// Return codes that include/dat/api documents and no line of the checklist (checklist.cpp)
+// requires. The option --observe records which test sees which code of which function.
 namespace conformance {
 
 namespace {
@@ -131,7 +131,8 @@ BOOST_AUTO_TEST_CASE(rc_cno_modify_agent) {
   REQUIRE_OK(dat_cno_modify_agent(cno, data_without_function()));  // no agent
 }
 
-// Section 1.7: a provider may also restart the wait, as the packaged one does here.
+// A provider may also restart the wait, as the packaged one does:
+// docs/semantics.md#threads-and-signals.
 BOOST_AUTO_TEST_CASE(rc_cno_wait_interrupted) {
   const Ia ia;
   Cno cno;

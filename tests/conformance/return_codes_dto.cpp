@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-// Return codes of data transfer and memory, sections 2.8 to 2.12 of the semantics reference, that
-// no line of its checklist requires.
+// Return codes of data transfer and memory that include/dat/api documents and no line of the
+// checklist (checklist.cpp) requires.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(return_codes)
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(rc_dto_solicited_rdma) {
   pair.disconnect();
 }
 
-// Section 2.7: dat_ep_reset may lose completions, but it must release the slots of their requests.
+// Completions may be lost, but not the slots of their requests: docs/semantics.md#disconnecting.
 BOOST_AUTO_TEST_CASE(rc_dto_reset_empties_the_queue) {
   Pair pair;
   Evd evd;
@@ -193,8 +193,8 @@ BOOST_AUTO_TEST_CASE(rc_dto_calls_of_2_0) {
 
 namespace {
 
-// Section 2.8: memory may be checked immediately or when the operation is executed. A silent
-// success is never allowed.
+// Memory may be checked immediately or when the operation is executed, but a silent success is
+// never allowed: docs/semantics.md#local-memory.
 template <class Post>
 void check_memory(Pair& pair, DAT_EVD_HANDLE evd, const char* what, DAT_RETURN at_once, Post post) {
   BOOST_TEST_CONTEXT(what) {
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(rc_srq) {
              DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_srq_post_recv(srq, -1, segments.data(), cookie(1)), DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_srq_post_recv(srq, 1, nullptr, cookie(1)), DAT_INVALID_PARAMETER);
-  // Checked immediately or when a message arrives (section 6.4); none arrives here.
+  // Checked immediately or when a message arrives (docs/semantics.md#local-memory); none does.
   DAT_LMR_TRIPLET segment = foreign.local();
   DAT_RETURN rc = dat_srq_post_recv(srq, 1, &segment, cookie(1));
   BOOST_CHECK_MESSAGE(rc == DAT_SUCCESS || DAT_GET_TYPE(rc) == DAT_PROTECTION_VIOLATION,

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-// Remote memory regions: checklist 10.10 of the semantics reference. The test names are those of
-// the checklist.
+// Remote memory regions: section 10.10 of the checklist (checklist.cpp), whose names the tests
+// have.
 namespace conformance {
 
 namespace {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-// Bad arguments of every function: the rob_ lines of checklist 10.12 of the semantics reference.
+// Bad arguments of every function: the rob_ lines of the checklist (checklist.cpp).
 // (rob_layout is in tests/abi.)
 namespace conformance {
 

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <tuple>
 
-// Shared receive queues and watermarks: checklist 10.11 of the semantics reference. The test names
-// are those of the checklist.
+// Shared receive queues and watermarks: section 10.11 of the checklist (checklist.cpp), whose names
+// the tests have.
 namespace conformance {
 
 namespace {
@@ -168,7 +168,8 @@ BOOST_AUTO_TEST_CASE(srq_counts) {
   check(2, 2);
 }
 
-// Section 2.12: a receive stays outstanding until its completion has been dequeued.
+// A receive stays outstanding until its completion is dequeued:
+// docs/semantics.md#shared-receive-queues.
 BOOST_AUTO_TEST_CASE(srq_resize_below_what_is_not_dequeued,
                      *covers("srq_resize_below_outstanding")) {
   Fixture fixture(4);

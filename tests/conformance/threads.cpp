@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-// Several threads: the thr_ lines of checklist 10.12 of the semantics reference, and races between
-// calls of different threads. Calls on one object that are not marked Safe need a thread-safe IA
+// Several threads: the thr_ lines of the checklist (checklist.cpp), and races between calls of
+// different threads. Calls on one object that are not marked Safe need a thread-safe IA
 // (--threadsafe) or are serialised.
 namespace conformance {
 
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
   }
 }
 
-// Several threads wait on one CNO and share its EVDs, following the protocol of section 5.7.
+// Several threads wait on one CNO and share its EVDs: docs/semantics.md#waiting-on-a-cno.
 BOOST_AUTO_TEST_CASE(thr_waiters_of_one_cno) {
   constexpr int kWaiters = 3;
   constexpr int kEvents = 3000;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-// Data transfer: checklist 10.9 of the semantics reference. The test names are those of the
-// checklist. Failures and completion flags have files of their own.
+// Data transfer: section 10.9 of the checklist (checklist.cpp), whose names the tests have.
+// Failures and completion flags have files of their own.
 namespace conformance {
 
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string>
 
-// Vendor attributes: section 8.4 and checklist 10.13 of the semantics reference. A provider need
-// not have them, but what it advertises must work.
+// Vendor attributes: section 10.13 of the checklist (checklist.cpp). A provider need not have them,
+// but what it advertises must work.
 namespace conformance {
 
 namespace {

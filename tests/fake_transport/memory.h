@@ -64,7 +64,7 @@ class MemoryTable {
   void unbind(Window& window);
   [[nodiscard]] Window* find_window(DAT_RMR_CONTEXT context);
 
-  // udapl-semantics 6.4, for one segment list; pd null: any.
+  // docs/semantics.md#local-memory, for one segment list; pd null: any.
   [[nodiscard]] DAT_RETURN check(const DAT_LMR_TRIPLET* segments, DAT_COUNT count, const Pd* pd,
                                  unsigned privilege);
   // The memory for a remote access to `target` over `qp`; null: refused.

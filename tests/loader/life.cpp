@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The life of a provider: init, registration, opens, closes, fini. Names are those of the checklist
-// in the semantics reference.
+// The life of a provider: init, registration, opens, closes, fini. Names are those of
+// tests/conformance/checklist.cpp.
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <thread>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dat_registry_list_providers and its use of dat.conf. Names are those of the checklist in the
-// semantics reference.
+// dat_registry_list_providers and its use of dat.conf. Names are those of
+// tests/conformance/checklist.cpp.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <limits>

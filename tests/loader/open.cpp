@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Opening through the C API: which library is used, and which error is returned. Names are those of
-// the checklist in the semantics reference.
+// tests/conformance/checklist.cpp.
 #include <boost/test/unit_test.hpp>
 #include <string>
 

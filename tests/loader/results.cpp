@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Return codes and their names. Names are those of the checklist in the
-// semantics reference.
+// Return codes and their names. Names are those of
+// tests/conformance/checklist.cpp.
 #include <dat/dat_diagnosis_extensions.h>
 #include <dat/dat_ib_extensions.h>
 

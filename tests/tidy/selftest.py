@@ -102,6 +102,31 @@ class TreeTest(unittest.TestCase):
             self.assertEqual([e.split(":")[0] for e in errors], [name], check.__name__)
 
 
+    def test_citations(self):
+        self.write("docs/adr/0001-a-decision.md", "\n# 0001. A decision\n")
+        self.write("docs/rules.md", "\n## The order of checks, always\n\n```\n# no heading\n```\n")
+        for text, errors in (
+                ("// docs/rules.md#the-order-of-checks-always, and adr\n// 0001", 0),
+                ("// docs/rules.md", 0),
+                ("// docs/missing.md", 1),
+                ("// docs/rules.md#the-order", 1),
+                ("// docs/rules.md#no-heading", 1),
+                ("// [adr 0002]", 1),
+                ("// in the order of semantics 0.3", 1),
+                ("// some-transport\n// 1.12", 1),
+                ("// ADR\n// 0003", 1)):
+            self.write("common/cites.h", text + "\n")
+            self.assertEqual(len(tree.citations(self.root)[0]), errors, text)
+        os.remove(os.path.join(self.root, "common/cites.h"))
+        for text, errors in (
+                ("[rules](../docs/rules.md#the-order-of-checks-always) [decision](adr/0001-a-decision.md)", 0),
+                ("`[code](missing.md)` [outside](https://example.org/a.md)", 0),
+                ("[gone](missing.md)", 1),
+                ("[here](#no-such-heading)", 1)):
+            self.write("docs/page.md", text + "\n")
+            self.assertEqual(len(tree.citations(self.root)[0]), errors, text)
+
+
 class ExportsTest(unittest.TestCase):
     WANTED = {"soname": "libx.so.2", "nodes": {"X_2.0"}, "exports": {("X_2.0", "f")}, "imports": {"dat_g"}}
 

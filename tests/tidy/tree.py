@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Checks of the source tree that need no compiler.
 
-usage: tree.py ROOT includes|licences|paths|marks|sizes
+usage: tree.py ROOT includes|licences|paths|marks|citations|sizes
 
   includes  every #include obeys the layer table below
   licences  every source and script names the licence in its first line (scripts: after "#!")
   paths     no file contains a path of a developer's machine
   marks     no unfinished marks
+  citations documents of this repository that a file names exist, with the heading (FILE.md#heading) or the number
+            (adr 0025) that it names; so do the targets of links in Markdown; no section of another reference is named
   sizes     warnings about files and functions beyond the size guide (never fails)
 
 Looks at the files git tracks, or at all of them where there is no git. Exit status 0: clean, 1: not.
@@ -80,6 +82,13 @@ NAMES_RDMA_CM = re.compile(r"\b(rdma_(?:cm_|event_|conn_|get_|set_|ack_|create_|
 # Written in two pieces, so that this file does not match itself.
 MARKS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 PLACES = re.compile(r"(?<![\w.$}])/(?:wor" r"k|hom" r"e|roo" r"t|Use" r"rs|tm" r"p)/[\w.$]")
+
+# What names a document. An ADR's number may be in the next line of a comment.
+DOCUMENT = re.compile(r"(?<![\w/.-])(docs/[\w/-]+\.(?:md|svg))(?:#([\w-]+))?")
+ADR = re.compile(r"\badrs?(?:\s|//|\*|#)+(\d{4})\b", re.IGNORECASE)
+ELSEWHERE = re.compile(r"\b(?:[a-z]+-)?(?:semantics|transport|reference)(?:\s|//|\()+(?:sections?\s+)?\d+\.\d+\b")
+LINK = re.compile(r"\]\(([^)\s#:]*)(?:#([^)\s]+))?\)")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 TEMPORARY = re.compile(r"/tm" r"p/[\w.-]*X{3,}")  # a mktemp template
 
 
@@ -229,6 +238,49 @@ def marks(root):
     return errors, f"{count} files"
 
 
+def anchors(root, name):
+    """The headings of a Markdown file, as they are named in links."""
+    headings = re.findall(r"^#+ (.*)$", CODE.sub("", read(root, name) or ""), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def cited(name, text):
+    """(offset, file or None, heading or None, what is written) of each document that `text` names."""
+    for match in DOCUMENT.finditer(text):
+        yield match.start(), match[1], match[2], match[0]
+    if not name.endswith(".md"):
+        return
+    for match in LINK.finditer(CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)):
+        target = os.path.normpath(os.path.join(os.path.dirname(name), match[1])) if match[1] else name
+        yield match.start(), target, match[2], match[0][1:]
+
+
+def citations(root):
+    errors, count = [], 0
+    adrs = {match[1] for name in tracked_files(root) if (match := re.match(r"docs/adr/(\d{4})-", name))}
+    for name in tracked_files(root):
+        if name.startswith(("LICENSES/", "tests/tidy/")):
+            continue
+        text = read(root, name) or ""
+
+        def complain(offset, what):
+            errors.append(f"{name}:{text.count(chr(10), 0, offset) + 1}: {what}")
+
+        for match in ADR.finditer(text):
+            count += 1
+            if match[1] not in adrs:
+                complain(match.start(), f"there is no adr {match[1]}")
+        for match in ELSEWHERE.finditer(text):
+            complain(match.start(), f"{' '.join(match[0].split())}: a section of no document of this repository")
+        for offset, target, heading, written in cited(name, text):
+            count += 1
+            if not os.path.exists(os.path.join(root, target)):
+                complain(offset, f"{written}: there is no {target}")
+            elif heading and target.endswith(".md") and heading not in anchors(root, target):
+                complain(offset, f"{written}: {target} has no such heading")
+    return errors, f"{count} citations"
+
+
 def long_functions(text):
     """(line, length) of blocks beyond 70 lines that start at the left margin or in a class."""
     start = None
@@ -259,7 +311,8 @@ def sizes(root):
 
 
 def main():
-    checks = {"includes": includes, "licences": licences, "paths": paths, "marks": marks, "sizes": sizes}
+    checks = {"includes": includes, "licences": licences, "paths": paths, "marks": marks,
+              "citations": citations, "sizes": sizes}
     if len(sys.argv) != 3 or sys.argv[2] not in checks:
         print(__doc__, file=sys.stderr)
         return 2

@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_checks_for_cancellation_keeps_its_cno) {
   BOOST_CHECK_EQUAL(waiter.get().code, 0U);
 }
 
-// The protocol of udapl-semantics 5.7: drain, wait, drain.
+// The protocol of docs/semantics.md#waiting-on-a-cno: drain, wait, drain.
 BOOST_AUTO_TEST_CASE(the_consumer_protocol_never_hangs) {
   const ServiceThread service;
   const DAT_CNO_HANDLE cno = ia.cno();

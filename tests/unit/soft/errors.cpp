@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What each side sees when something fails: the table of udapl-semantics 4.5.
+// What each side sees when something fails: the table of docs/semantics.md#failed-transfers.
 #include "tests/unit/soft/support.h"
 
 namespace udapl::soft::test {

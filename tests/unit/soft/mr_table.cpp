@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(receive_segment_ends_with_its_registration) {
 
 BOOST_AUTO_TEST_CASE(local_checks_come_in_the_documented_order) {
   const DAT_LMR_CONTEXT context = MrTable::lmr_context(reg(DAT_MEM_PRIV_LOCAL_READ_FLAG));
-  // The order of the checks: context, domain, range, privilege (udapl-semantics 6.4).
+  // The order of the checks: context, domain, range, privilege (docs/semantics.md#local-memory).
   BOOST_TEST(resolve(base, 5000, context ^ 1, kPd + 1, kLocalWrite) ==
              dat_error(DAT_PRIVILEGES_VIOLATION));
   BOOST_TEST(resolve(base, 5000, context, kPd + 1, kLocalWrite) ==

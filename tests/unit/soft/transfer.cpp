@@ -158,7 +158,7 @@ void writes_and_reads_of_all_sizes(bool crc) {
     const auto sink = local(*back_mr, back.data(), size);
     REQUIRE_OK(pair.a.qp->post_rdma_write(
         1, &source, 1, remote(to->rmr_context(), target.data(), size), kSignalled));
-    // A Read is executed after the Write (soft-transport 1.6).
+    // A Read is executed after the Write (docs/semantics.md#iwarp-peers).
     REQUIRE_OK(pair.a.qp->post_rdma_read(
         2, &sink, 1, remote(to->rmr_context(), target.data(), size), kSignalled));
     check_success(pair.next(*pair.a.request_cq), 1, DAT_DTO_RDMA_WRITE, size);
