@@ -21,7 +21,7 @@ class Ia;
 [[nodiscard]] Result<transport::SocketAddress> check_peer(DAT_IA_ADDRESS_PTR address,
                                                           DAT_RETURN arg) noexcept;
 
-// Only best effort is supported. INVALID_PARAMETER with `arg` for a value that is no QoS.
+// Only best effort is supported. MODEL_NOT_SUPPORTED for every other value.
 [[nodiscard]] Status check_qos(DAT_QOS qos) noexcept;
 
 }  // namespace udapl::dapl

@@ -164,13 +164,14 @@ class Evd : public ObjectHeader {
 
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-  // Dequeue the oldest completion of the stash, or of the CQ. kSpecial: dequeue_oldest() has to do
-  // it.
+  // The next three have no analysis of locks, which does not know that `cq` is *cq_.
+  // Moves `count` completions, which `cq` has polled, into the stash.
   template <class Cq>
   void stash_batch(Cq& cq, int count) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
+  // Dequeues the oldest completion of the stash, or of the CQ. kSpecial: dequeue_oldest() has to do
+  // it.
   template <class Cq>
-  // The analysis does not know that `cq` is *cq_.
   [[nodiscard]] Dequeued dequeue_next(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
   // The first half of try_dequeue(). kSpecial: dequeue_counting() has to do it.

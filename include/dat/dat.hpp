@@ -47,8 +47,7 @@
 
 namespace dat {
 
-// ---- errors
-// --------------------------------------------------------------------------------------
+// ---- errors ------------------------------------------------------------------------------------
 
 /// A failed DAT call. what() is "<call>: <cause>", with the reason from dat_last_cause().
 class Error : public std::runtime_error {
@@ -80,8 +79,7 @@ inline void check(DAT_RETURN status, const char* call) {
     fail(status, call);
 }
 
-// ---- time
-// ----------------------------------------------------------------------------------------
+// ---- time --------------------------------------------------------------------------------------
 
 using Duration = std::chrono::microseconds;
 /// No time limit.
@@ -95,8 +93,7 @@ inline constexpr Duration kForever = Duration::max();
   return static_cast<DAT_TIMEOUT>(duration.count());
 }
 
-// ---- what objects share
-// --------------------------------------------------------------------------
+// ---- what objects share ------------------------------------------------------------------------
 
 namespace detail {
 
@@ -185,8 +182,7 @@ class Adapter : public Object {
   DAT_EVD_HANDLE async_evd_ = DAT_HANDLE_NULL;
 };
 
-// ---- events
-// --------------------------------------------------------------------------------------
+// ---- events ------------------------------------------------------------------------------------
 
 /// A transfer is complete.
 struct Completion {
@@ -355,8 +351,7 @@ class Queue : public Object {
   DAT_EVD_HANDLE created_ = DAT_HANDLE_NULL;
 };
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory ------------------------------------------------------------------------------------
 
 /// A protection zone: determines which memory endpoints may access.
 class Zone : public Object {
@@ -413,8 +408,7 @@ class Memory : public Object {
   DAT_RMR_CONTEXT remote_ = 0;
 };
 
-// ---- connections
-// ---------------------------------------------------------------------------------
+// ---- connections -------------------------------------------------------------------------------
 
 using Segments = std::span<const DAT_LMR_TRIPLET>;
 
@@ -561,8 +555,7 @@ class Request {
   DAT_CR_HANDLE cr_;
 };
 
-// ---- event loop
-// ----------------------------------------------------------------------------------
+// ---- event loop --------------------------------------------------------------------------------
 
 /// An event loop over queues with one handler each, for one thread. Runs by itself with run(), or
 /// inside another loop, which polls fd() and calls dispatch() when it is readable.

@@ -413,7 +413,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<std::uint32_t> turn_at_{0};            // the poll that makes the next turn
   std::atomic<std::uint32_t> yield_at_{kUncontendedStride};
   Habit habit_;
-  // The next five: used by the thread that holds the role.
+  // Down to found_: used by the thread that holds the role.
   std::uint32_t looks_ = 0;        // at the descriptors
   std::uint32_t waits_saved_ = 0;  // turns without epoll_wait, weighted
   std::uint32_t turns_per_wait_ = kTurnsPerWait;

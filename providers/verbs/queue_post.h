@@ -29,8 +29,7 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
          ((flags & transport::kFence) >> 2);
 }
 
-// ---- one segment
-// ----------------------------------------------------------------------------------
+// ---- one segment ------------------------------------------------------------------------------
 
 // The tag with which the cache of receives is primed: key and length, as most receives have the
 // same length. The cache of requests is primed with the key alone and allows inline segments.
@@ -130,8 +129,7 @@ template <class Otherwise>
   return DAT_SUCCESS;
 }
 
-// ---- lists
-// ----------------------------------------------------------------------------------
+// ---- lists ------------------------------------------------------------------------------------
 
 // Returns whether all segments lie in registrations that are cached, and none is empty. Most lists
 // refer to a single registration.

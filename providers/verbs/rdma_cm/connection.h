@@ -34,8 +34,7 @@ class RdmaConnection final : public CmConnection, private CmOwner {
   RdmaConnection(const RdmaConnection&) = delete;
   RdmaConnection& operator=(const RdmaConnection&) = delete;
 
-  // ---- CmConnection
-  // ------------------------------------------------------------------------------
+  // ---- CmConnection -----------------------------------------------------------------------------
   Result<bool> start(const QpTerms& terms) override UDAPL_EXCLUDES(lock_);
   void attach(ConnectionEnd& end, const QpTerms& terms) noexcept override UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool peer_gone() const noexcept override UDAPL_EXCLUDES(lock_);
