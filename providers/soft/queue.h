@@ -174,7 +174,7 @@ class Queue final : public iwarp::Inbound {
 
   // While the application polls, all but the first posts of a burst are gathered and sent together
   // at the next poll, at most this many requests or bytes at a time. The first ones, too, are
-  // gathered if the last burst had kLongBurst posts or more.
+  // gathered if the last burst had kLongBurst posts or more: adr 0047.
   static constexpr std::uint32_t kPostsInPlace = 2;
   static constexpr std::uint32_t kLongBurst = 4;
   static constexpr std::uint64_t kGatheredRequests = 64;

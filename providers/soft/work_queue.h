@@ -105,7 +105,7 @@ constexpr bool expects_response(RequestKind kind) noexcept {
 [[nodiscard]] DAT_DTOS operation_of(RequestKind kind) noexcept;
 
 // A posted request. A short message that waits is copied, so that programs may reuse its memory
-// after the post, as they may with an adapter that takes short messages inline.
+// after the post, as they may with an adapter that takes short messages inline: adr 0048.
 struct Request {
   static constexpr std::uint32_t kMostCopied = 64;  // bytes
 

@@ -14,7 +14,8 @@ class Cq;
 
 // Scans the CQs that no thread polls. Two facts cannot be learned in any other way: that a request
 // has failed, which ends its connection, while the consumer waits only for connection events; and
-// how many buffers of an SRQ have been consumed. Thread-safe. Owned by the Adapter.
+// how many buffers of an SRQ have been consumed. Thread-safe. Owned by the Adapter. Why:
+// adr 0049.
 class IdleCqScanner {
  public:
   // The longest time for which a failure may go unnoticed. The interval grows while all CQs are

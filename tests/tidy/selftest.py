@@ -104,6 +104,8 @@ class TreeTest(unittest.TestCase):
 
     def test_citations(self):
         self.write("docs/adr/0001-a-decision.md", "\n# 0001. A decision\n")
+        self.assertEqual(len(tree.citations(self.root)[0]), 1, "no index")
+        self.write("docs/adr/README.md", "\n[0001](0001-a-decision.md)\n")
         self.write("docs/rules.md", "\n## The order of checks, always\n\n```\n# no heading\n```\n")
         for text, errors in (
                 ("// docs/rules.md#the-order-of-checks-always, and adr\n// 0001", 0),

@@ -9,7 +9,8 @@ usage: tree.py ROOT includes|licences|paths|marks|citations|sizes
   paths     no file contains a path of a developer's machine
   marks     no unfinished marks
   citations documents of this repository that a file names exist, with the heading (FILE.md#heading) or the number
-            (adr 0025) that it names; so do the targets of links in Markdown; no section of another reference is named
+            (adr 0025) that it names; so do the targets of links in Markdown; no section of another reference is
+            named; every ADR is in the index
   sizes     warnings about files and functions beyond the size guide (never fails)
 
 Looks at the files git tracks, or at all of them where there is no git. Exit status 0: clean, 1: not.
@@ -256,8 +257,12 @@ def cited(name, text):
 
 
 def citations(root):
-    errors, count = [], 0
-    adrs = {match[1] for name in tracked_files(root) if (match := re.match(r"docs/adr/(\d{4})-", name))}
+    pages = [name for name in tracked_files(root) if re.match(r"docs/adr/\d{4}-", name)]
+    adrs = {os.path.basename(name)[:4] for name in pages}
+    has_index = os.path.exists(os.path.join(root, "docs/adr/README.md"))
+    index = read(root, "docs/adr/README.md") if has_index else ""
+    errors = [f"{name}:1: not in docs/adr/README.md" for name in pages if f"({os.path.basename(name)})" not in index]
+    count = len(pages)
     for name in tracked_files(root):
         if name.startswith(("LICENSES/", "tests/tidy/")):
             continue
