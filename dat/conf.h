@@ -15,7 +15,7 @@ namespace udapl::dat {
 //   ia_name api_version threadsafety default lib_path provider_version ia_params platform_params
 // A field is a bare word or a quoted string in which a backslash makes the next character literal.
 // '#' where a field could begin starts a comment. Lines end with LF or CRLF.
-// Deviations from the older parser are listed in docs/compatibility.md, section "Registry".
+// Deviations from OpenFabrics' parser are listed in docs/compatibility.md#registry-and-loading.
 
 // One usable line: a user-level ("u") provider marked "default".
 struct ConfEntry {

@@ -56,7 +56,7 @@ class IaTable {
   [[nodiscard]] DAT_IA_HANDLE number_of(DAT_IA_HANDLE provider_ia) const noexcept;
 
   // Like pointer_of, but a provider's pointer of an open IA is accepted too and returned unchanged:
-  // old providers put such pointers into asynchronous error events.
+  // OpenFabrics providers put such pointers into asynchronous error events.
   [[nodiscard]] DAT_IA_HANDLE resolve(DAT_IA_HANDLE handle) const noexcept {
     const DAT_IA_HANDLE pointer = pointer_of(handle);
     if (pointer != nullptr) [[likely]]

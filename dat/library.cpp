@@ -10,9 +10,9 @@ namespace udapl::dat {
 
 namespace {
 
-// Existing providers import the registry functions without naming the library that contains them,
-// so they must be in the global scope. They are not if the application loaded this library with
-// RTLD_LOCAL (as plug-ins do): opening it again adds it. The handle is never closed, since the
+// OpenFabrics providers import the registry functions without naming the library that contains
+// them, so they must be in the global scope. They are not if the application loaded this library
+// with RTLD_LOCAL (as plug-ins do): opening it again adds it. The handle is never closed, since the
 // providers are bound to this library.
 void make_registry_global() {
   Dl_info self{};

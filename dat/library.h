@@ -34,7 +34,8 @@ class Loader {
   virtual LoadResult load(const std::string& path) = 0;
 };
 
-// The dynamic linker: symbols are bound at once and globally visible, as existing providers need.
+// The dynamic linker: symbols are bound at once and globally visible, as OpenFabrics providers
+// need.
 class DlLoader final : public Loader {
  public:
   LoadResult load(const std::string& path) override;

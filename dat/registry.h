@@ -75,8 +75,8 @@ struct OpenedIa {
 // process; tests make their own, with their own Loader.
 //
 // Thread safe. Provider code is called with no lock held that a registry function acquires.
-// dat_provider_init and dat_provider_fini run one at a time (existing providers rely on that) and
-// may call add and remove; open and close from inside them are refused with INVALID_STATE.
+// dat_provider_init and dat_provider_fini run one at a time (OpenFabrics providers rely on that)
+// and may call add and remove; open and close from inside them are refused with INVALID_STATE.
 class Registry {
  public:
   // REQUIRES: `loader` and `table` outlive the registry.

@@ -127,7 +127,7 @@ bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
 }
 
 // Called after an init that did not register the requested key. An init that registered nothing at
-// all has failed: existing providers crash in the fini of a name that they did not register.
+// all has failed: OpenFabrics providers crash in the fini of a name that they did not register.
 void Registry::undo_init(Entry& entry) {
   {
     ScopedLock lock(mutex_);

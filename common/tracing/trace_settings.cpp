@@ -27,7 +27,7 @@ constexpr OldClass kProviderClasses[] = {
     {0x20320, kCalls},     // utilities, API calls and returns, extensions
     {0x5854, kDetail}};    // EVD, EP, upcalls, SRQ, counters, threads
 
-// A number in C syntax; anything else counts as 0, as it did in the old libraries.
+// A number in C syntax; anything else counts as 0, as in OpenFabrics.
 unsigned long old_number(const char* text) noexcept { return std::strtoul(text, nullptr, 0); }
 
 template <std::size_t N>

@@ -62,7 +62,7 @@ inline void retire(const transport::Completion& completion) noexcept {
       extension.type = DAT_IB_RDMA_WRITE_IMMED_DATA;
       extension.val.immed.data = completion.immediate;
   }
-  // The status of the event is the DTO status, as existing consumers know it.
+  // The status of the event is the DTO status, as existing programs know it.
   extension.status = static_cast<DAT_IB_STATUS>(completion.status);
   event->event_number = static_cast<DAT_EVENT_NUMBER>(DAT_IB_DTO_EVENT);
   static_assert(sizeof extension <= sizeof event->event_extension_data);

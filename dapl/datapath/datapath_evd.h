@@ -161,7 +161,7 @@ template <CompletionQueue C>
 namespace calls {
 
 // An empty EVD with a CQ returns QUEUE_EMPTY without class bits, any other EVD with them: consumers
-// compare with the codes that existing providers return (docs/compatibility.md).
+// compare with the codes that OpenFabrics returns (docs/compatibility.md C18).
 template <CompletionQueue C>
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
   // The call was dispatched through the first word of the object.

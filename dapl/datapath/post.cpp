@@ -78,7 +78,7 @@ DAT_RETURN check_bind_rights(const Bind& bind, const Pz* ep_pz) noexcept {
   if (bind.lmr == nullptr || bind.range.segment_length == 0) return DAT_SUCCESS;
   const int has = bind.lmr->privileges();
   const int wants = bind.privileges;
-  // Local reading needs no privilege (docs/compatibility.md).
+  // Local reading needs no privilege (docs/compatibility.md C1).
   if ((wants & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) != 0 && (has & DAT_MEM_PRIV_LOCAL_WRITE_FLAG) == 0)
     return dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE);
   return DAT_SUCCESS;

@@ -51,7 +51,7 @@ inline constexpr int kRemotePrivileges =
     DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
 // The effective subset of a program's flags. Flags that mean nothing for the request, or that the
-// EP's attributes do not allow, have never been refused (docs/compatibility.md).
+// EP's attributes do not allow, have never been refused (docs/compatibility.md C101).
 [[nodiscard]] constexpr DAT_COMPLETION_FLAGS legal(DAT_COMPLETION_FLAGS flags,
                                                    std::uint32_t mask) noexcept {
   return static_cast<DAT_COMPLETION_FLAGS>(static_cast<std::uint32_t>(flags) & mask);

@@ -139,7 +139,7 @@ void Ep::publish() noexcept {
     requests.max_read_segments = static_cast<std::uint32_t>(own.read_segments);
     requests.max_write_segments = static_cast<std::uint32_t>(own.write_segments);
     // These are the transport's limits. The sizes in the consumer's attributes are not enforced, as
-    // existing providers never did (docs/compatibility.md).
+    // OpenFabrics never did (docs/compatibility.md C78).
     requests.max_message = limits.max_message_size;
     requests.max_rdma = limits.max_rdma_size;
     requests.silent = 0;
@@ -245,8 +245,8 @@ bool Ep::receives_idle() noexcept {
 
 // ---- watermarks -------------------------------------------------------------------------------
 
-// Programs leave the attribute uninitialised, as existing providers do not read it, so it has no
-// effect without an SRQ; 0 is no mark either (docs/compatibility.md).
+// Programs leave the attribute uninitialised, as OpenFabrics does not read it, so it has no effect
+// without an SRQ; 0 is no mark either (docs/compatibility.md C79, docs/compatibility.md C80).
 void Ep::preset_soft_watermark() noexcept {
   if (config_.srq == nullptr) return;
   const DAT_COUNT mark = config_.attr.srq_soft_hw;
@@ -300,7 +300,7 @@ void Ep::Sink::on_async_error() noexcept {
 }
 
 // Verbs devices report the last work request of such an EP as an asynchronous event, and programs
-// wait for it before they free the EP (docs/compatibility.md).
+// wait for it before they free the EP (docs/compatibility.md C2).
 void Ep::Sink::on_srq_released() noexcept {
   ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_OTHER_ERROR);
 }

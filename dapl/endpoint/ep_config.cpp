@@ -117,7 +117,7 @@ EpLimits effective_limits(const transport::Attributes& limits, const EpConfig& c
   const auto own = [&attr](DAT_COUNT requested) {
     return requested > 0 ? requested : attr.max_request_iov;
   };
-  // Some programs request the adapter's total, since existing providers report only one number.
+  // Some programs request the adapter's total, since OpenFabrics reports only one number.
   const auto depth = [](DAT_COUNT requested, DAT_COUNT most) {
     return requested < 0 ? most : std::min(requested, most);
   };

@@ -34,8 +34,8 @@ inline constexpr DAT_COUNT kDefaultDtos = 16;
                                              DAT_COUNT dtos) noexcept;
 
 // The effective numbers of the attributes: existing programs never had to set these carefully, so
-// values beyond the adapter's limit are clamped to it (docs/compatibility.md). Queries return them
-// as they were set.
+// values beyond the adapter's limit are clamped to it (docs/compatibility.md C67). Queries return
+// them as they were set.
 struct EpLimits {
   DAT_COUNT recv_segments;
   DAT_COUNT request_segments;
@@ -54,8 +54,8 @@ struct EpLimits {
 // fine: completions without an EVD are discarded. INVALID_PARAMETER with subtype `arg`.
 [[nodiscard]] Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept;
 
-// The completion mode in an attribute's flags. Bits that are no mode are ignored, as existing
-// providers do (docs/compatibility.md).
+// The completion mode in an attribute's flags. Bits that are no mode are ignored, as
+// OpenFabrics does (docs/compatibility.md C69).
 [[nodiscard]] constexpr DAT_COMPLETION_FLAGS completion_mode(DAT_COMPLETION_FLAGS flags) noexcept {
   if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return DAT_COMPLETION_UNSIGNALLED_FLAG;
   if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return DAT_COMPLETION_SOLICITED_WAIT_FLAG;

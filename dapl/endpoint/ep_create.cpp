@@ -45,7 +45,7 @@ Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATT
               DAT_EP_HANDLE* ep) {
   if (const Status status = resolve_all(handles, &config); !status.ok()) return status;
   config.default_read_depths = attributes == nullptr;
-  // A direction without an EVD has DTOs by default as well: the old library accepts posts there.
+  // A direction without an EVD has DTOs by default as well: OpenFabrics accepts posts there.
   config.attr =
       attributes != nullptr ? *attributes : default_attributes(ia.attributes(), kDefaultDtos);
   // Programs leave fields that they do not know uninitialised, so nothing in the named attributes

@@ -162,13 +162,13 @@ class Cno::Wait {
       if (code != DAT_SUCCESS) break;
       switch (cno.ia->adapter().block(cno.word_, seen, deadline)) {
         case WaitResult::kTimedOut:
-          // Without class bits, as existing consumers expect (docs/compatibility.md).
+          // Without class bits, as existing programs expect (docs/compatibility.md C21).
           code = DAT_QUEUE_EMPTY;
           break;
         case WaitResult::kSleptLong:
           code = kWaitAgain;
           break;
-        case WaitResult::kInterrupted:  // docs/compatibility.md
+        case WaitResult::kInterrupted:  // docs/compatibility.md C23
         case WaitResult::kChanged:
           if (expired(deadline)) code = DAT_QUEUE_EMPTY;
           break;

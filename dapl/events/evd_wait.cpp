@@ -19,8 +19,8 @@ namespace udapl::dapl {
 
 namespace {
 
-// If an EVD has a CQ, existing consumers compare its codes without class bits
-// (docs/compatibility.md).
+// If an EVD has a CQ, existing programs compare its codes without class bits
+// (docs/compatibility.md C19, docs/compatibility.md C20).
 DAT_RETURN soft_error(const transport::Cq* cq, DAT_RETURN type) noexcept {
   return cq != nullptr ? type : dat_error(type);
 }
@@ -100,7 +100,8 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
       const WaitResult result = ia->adapter().block(word_, seen, deadline);
       if (result == WaitResult::kChanged || notified_.load(std::memory_order_acquire)) continue;
       if (result == WaitResult::kSleptLong) return kWaitAgain;
-      if (result == WaitResult::kInterrupted && cq_ == nullptr) continue;  // docs/compatibility.md
+      if (result == WaitResult::kInterrupted && cq_ == nullptr)
+        continue;  // docs/compatibility.md C20
       return soft_error(cq_.get(), result == WaitResult::kInterrupted ? DAT_INTERRUPTED_CALL
                                                                       : DAT_TIMEOUT_EXPIRED);
     }
@@ -119,8 +120,8 @@ Upcall Evd::release_waiter(bool pass_on) noexcept {
 }
 
 // The EVD's waiter from the first call of sleep() that gets so far until end(), or until its thread
-// is cancelled. While its thread looks for a cancellation it stays the waiter: dat_evd_free must not
-// succeed then. Used by one thread.
+// is cancelled. While its thread looks for a cancellation it stays the waiter: dat_evd_free must
+// not succeed then. Used by one thread.
 class Evd::Wait {
  public:
   Wait() = default;

@@ -35,7 +35,7 @@ Status check_range(DAT_VADDR address, DAT_VLEN length, const transport::Attribut
 }
 
 // The known bits of what a program passes: unknown ones are ignored, as they always were
-// (docs/compatibility.md).
+// (docs/compatibility.md C60).
 DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
                                     const transport::Attributes& attributes) noexcept {
   unsigned known = DAT_MEM_PRIV_ALL_FLAG;

@@ -71,7 +71,8 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
   }
   // Null if ~Ia has already taken the RSP: ~Rsp then waits for kGone.
   const Owned<Rsp> last = ia->release(*this);
-  // Existing programs free the RSP when they are done with the connection (docs/compatibility.md).
+  // Existing programs free the RSP when they are done with the connection (docs/compatibility.md
+  // C4).
   tag.store(ObjectHeader::kConsumed, std::memory_order_relaxed);
   phase_.store(Phase::kGone, std::memory_order_release);
   return status;

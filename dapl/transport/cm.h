@@ -40,7 +40,7 @@ struct SocketAddress {
 };
 
 // The port that a connection qualifier maps to. Programs use process ids and random 64-bit values
-// as qualifiers: a value that is no port is folded into 33534..65534 as existing providers do, so
+// as qualifiers: a value that is no port is folded into 33534..65534 as OpenFabrics does, so
 // that both ends agree. Two qualifiers that map to one port cannot be listened on at the same time.
 [[nodiscard]] constexpr std::uint16_t port_of(DAT_CONN_QUAL qualifier) noexcept {
   constexpr DAT_CONN_QUAL kPorts = 65536;

@@ -72,7 +72,7 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
   a.rmr_scope = DAT_RMR_SCOPE_ANY;
   a.extension = DAT_EXTENSION_IB;
   a.extension_version = DAT_IB_EXTENSION_VERSION;
-  // The names and spellings that programs written for the existing providers expect.
+  // The names and spellings that programs written for OpenFabrics expect.
   a.provider_specific = {{"DAT_IB_PROVIDER_NAME", "SOFT"},
                          {"DAT_IB_DEVICE_NAME", netdev.name},
                          {"DAT_IB_CONNECTIVITY_MODE", "DIRECT"},

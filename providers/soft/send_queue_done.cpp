@@ -105,7 +105,7 @@ void SendQueue::answered(Request& request) noexcept {
 
 // The peer has ended the stream because of one of our requests: the oldest request of the kind that
 // the Terminate refers to gets a status of its own. A Send or Write that was already reported as
-// done cannot be blamed any more (docs/compatibility.md).
+// done cannot be blamed any more (docs/compatibility.md C6).
 void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
   DAT_DTO_COMPLETION_STATUS status = DAT_DTO_ERR_REMOTE_RESPONDER;
   bool (*blamed)(RequestKind) = [](RequestKind) { return true; };

@@ -30,7 +30,7 @@ std::string groups(const std::uint8_t* bytes, std::size_t count) {
 
 const char* true_or_false(bool value) noexcept { return value ? "TRUE" : "FALSE"; }
 
-// The names, spellings and order that programs for the existing providers expect.
+// The names, spellings and order that programs for OpenFabrics expect.
 void name_attributes(const Device& device, const Environment& environment,
                      transport::Attributes& a) {
   int mtu = bytes_of(device.port_attr.active_mtu);

@@ -131,7 +131,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
     to.rmr_context = from.invalidated_rkey;
     adapter_.memory().invalidated(from.invalidated_rkey);
   } else if ((from.wc_flags & IBV_WC_WITH_IMM) != 0) {
-    to.immediate = from.imm_data;  // not byte-swapped, as with the old provider
+    to.immediate = from.imm_data;  // not byte-swapped, as in OpenFabrics
     to.operation =
         static_cast<DAT_DTOS>(from.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DAT_IB_DTO_RECV_IMMED
                                                                        : DAT_IB_DTO_RECV_MSG_IMMED);

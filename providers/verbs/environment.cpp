@@ -65,13 +65,14 @@ constexpr const char* kPathMtu =
 constexpr const char* kServiceLevel =
     "the subnet administrator sets it for the path and may take DAPL_CM_TOS into account";
 constexpr const char* kRoute = "rdma_cm makes the route; DAPL_CM_TOS is its traffic class";
-constexpr const char* kCmTimes = "rdma_cm has its own, and the existing provider did not use it";
+constexpr const char* kCmTimes =
+    "rdma_cm has its own, and OpenFabrics' provider for it did not use it";
 constexpr const char* kNoSockets = "dat.conf names the interface, and connections use no TCP";
 constexpr const char* kUcm = "it concerns messages of the UCM provider";
 constexpr const char* kMcm = "it concerns the proxy of the MCM provider";
 constexpr const char* kNothing = "no provider uses it";
 
-// Variables of the existing providers that this one does not use.
+// Variables of the OpenFabrics providers that this one does not use.
 constexpr Ineffective kIneffective[] = {{"DAPL_IB_MTU", kPathMtu},
                                         {"DAPL_IB_SL", kServiceLevel},
                                         {"DAPL_GLOBAL_ROUTING", kRoute},

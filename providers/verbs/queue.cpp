@@ -28,7 +28,7 @@ namespace {
 constexpr int kSpareRequests = 16;
 // Index in the partition table, used until the connection manager knows the partition.
 constexpr std::uint16_t kFirstPkey = 0;
-// 0.64 ms, as existing providers request on InfiniBand; rdma_cm's own value 0 means 0.65 s.
+// 0.64 ms, as OpenFabrics requests on InfiniBand; rdma_cm's own value 0 means 0.65 s.
 constexpr std::uint8_t kRnrTimer = 12;
 
 std::uint8_t depth(int ours, int limit) noexcept {

@@ -298,7 +298,7 @@ DAT_RETURN Queue::post_recv_slow_path(ibv_recv_wr& receive) noexcept {
   if (!extensions_) return dat_error(DAT_MODEL_NOT_SUPPORTED);
   ibv_send_wr request;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  request.imm_data = immediate;  // not byte-swapped, as with the old provider
+  request.imm_data = immediate;  // not byte-swapped, as in OpenFabrics
   request.wr.rdma.remote_addr = remote.virtual_address;
   request.wr.rdma.rkey = remote.rmr_context;
   return post_message(request, id, list, count, flags);

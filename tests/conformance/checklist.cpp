@@ -307,7 +307,7 @@ constexpr Assertion kChecklist[] = {
     {276, "10.10", "rmr_free_bound", "free while bound succeeds and revokes", nullptr},
     {277, "10.10", "rmr_scope_ep", "EP-scoped context refused on another EP", nullptr},
     // 10.11 SRQ and watermarks
-    {278, "10.11", "srq_create_attrs", "actual sizes >= requested, state OPERATIONAL; a watermark is ignored (ours, as the old provider)", nullptr},
+    {278, "10.11", "srq_create_attrs", "actual sizes >= requested, state OPERATIONAL; a watermark is ignored (ours, as OpenFabrics)", nullptr},
     {279, "10.11", "srq_post_recv_ep_illegal", "post_recv on SRQ EP rejected", nullptr},
     {280, "10.11", "srq_event_ep_handle", "receive completion names the consuming EP", nullptr},
     {281, "10.11", "srq_two_eps_share", "buffers consumed by both EPs, per-connection order kept", nullptr},
@@ -372,7 +372,7 @@ constexpr Assertion kChecklist[] = {
     {335, "ofa 2.1", "ofa_2_1_11_async_evd_overflows", "overflow: wrong handle; of the async EVD: the process ends", nullptr},
     {336, "ofa 2.1", "ofa_2_1_12_port_events", "events of the port have undefined numbers", "no program can make a port change; the mapping is in providers/verbs and its unit tests"},
     {337, "ofa 2.1", "ofa_2_1_13_idle_flags", "idle flags are inverted", nullptr},
-    {338, "ofa 2.1", "ofa_2_1_14_class_bits", "one condition, two codes: QUEUE_EMPTY and TIMEOUT_EXPIRED", "kept for existing programs (docs/compatibility.md); both forms are of one type, which evd_states/dequeue and evd_states/wait look at"},
+    {338, "ofa 2.1", "ofa_2_1_14_class_bits", "one condition, two codes: QUEUE_EMPTY and TIMEOUT_EXPIRED", "kept for existing programs (docs/compatibility.md C18, docs/compatibility.md C19); both forms are of one type, which evd_states/dequeue and evd_states/wait look at"},
     {339, "ofa 2.1", "ofa_2_1_15_cno_timeout", "a CNO that times out says QUEUE_EMPTY", nullptr},
     // ofa 2.2 EVDs
     {340, "ofa 2.2", "ofa_2_2_01_resize_of_a_dto_evd", "resize of a DTO EVD deadlocks", nullptr},

@@ -55,7 +55,7 @@ constexpr Change kExcesses[] = {
      [](const Ia&, DAT_EP_ATTR* a) { a->recv_completion_flags = DAT_COMPLETION_SUPPRESS_FLAG; }},
 };
 
-// Attributes that programs need not set with care, because existing providers ignore them. Programs
+// Attributes that programs need not set with care, because OpenFabrics ignores them. Programs
 // leave some of them uninitialised.
 constexpr Change kCareless[] = {
     {"max_rdma_read_iov", DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV,

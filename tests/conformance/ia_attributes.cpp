@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(ia_query_arguments,
              DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_ia_query(ia, nullptr, DAT_IA_FIELD_ALL + 1, &attr, 0, nullptr),
              DAT_INVALID_PARAMETER);
-  DAT_PROVIDER_ATTR provider{};  // existing providers refuse unknown bits only of the IA's mask
+  DAT_PROVIDER_ATTR provider{};  // OpenFabrics refuses unknown bits only of the IA's mask
   REQUIRE_OK(dat_ia_query(ia, nullptr, 0, nullptr, ~DAT_PROVIDER_ATTR_MASK{0}, &provider));
 }
 

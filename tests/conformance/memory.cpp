@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(lmr_create_refused, *covers("lmr_create_bad_priv")) {
              DAT_INVALID_HANDLE);
 }
 
-// Existing providers ignore these arguments, and programs pass such values.
+// OpenFabrics ignores these arguments, and programs pass such values.
 BOOST_AUTO_TEST_CASE(lmr_create_careless, *covers("lmr_create_zero_length lmr_create_bad_priv")) {
   Ia ia;
   const Pz pz = make_pz(ia);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// dat_extension_op, step by step as existing libraries do it.
+// dat_extension_op, step by step as OpenFabrics does it.
 #include <boost/test/unit_test.hpp>
 #include <string>
 

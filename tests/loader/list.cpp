@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(reg_list_zero_max) {
   });
 }
 
-// Neither "all" nor an error, as in the old library.
+// Neither "all" nor an error, as in OpenFabrics.
 BOOST_AUTO_TEST_CASE(reg_list_negative_max) {
   conf(numbered_entries(3));
   run([] {

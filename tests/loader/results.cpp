@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(retcode_class_bits) {
     std::string absent = "absent", unknown = "unknown";
     const DAT_PROVIDER_INFO info = make_info("ia");
     const DAT_PROVIDER provider{};
-    // Not checked: dat_strerror, and codes from providers, see docs/compatibility.md.
+    // Not checked: dat_strerror, and codes from providers, see docs/compatibility.md R42.
     const DAT_RETURN codes[] = {
         open_ia("absent", &ia),
         open_ia("unknown", &ia),

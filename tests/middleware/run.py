@@ -7,7 +7,7 @@
 
 CASE is a name or a pattern (mpi.*). MODE is nonthreadsafe (default), threadsafe or both: which entry of dat.conf the
 programs open. --repeat runs each case N times in a row; --load keeps N processes busy meanwhile. --without leaves out
-the cases that need what an old provider does not do (cases.FEATURE below). Exit status 0 only if all passed.
+the cases that need what an OpenFabrics provider does not do (cases.FEATURE below). Exit status 0 only if all passed.
 """
 
 import argparse

@@ -118,7 +118,7 @@ apt_get install "${libraries[@]}" dapl2-utils
 is installed "${libraries[@]}" dapl2-utils
 gone libdapl2
 uses_dapltest
-echo "ok: the old programs run on the new libraries"
+echo "ok: the programs of dapl2-utils run on our libraries"
 apt_get purge libdapl2 dapl2-utils "${libraries[@]}" udapl-utils
 apt_get autoremove --purge
 [ ! -e /etc/dat.conf ]

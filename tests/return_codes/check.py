@@ -32,7 +32,7 @@ TABLES = {"nonthreadsafe": [], "threadsafe": ["--threadsafe"]}
 # The suites with tests that are skipped for the nonthreadsafe table.
 THREADED = ["evd", "threads", "races"]
 
-# Functions that an RDMA device may lack. An unknown extended operation is NOT_IMPLEMENTED, as in the old libraries.
+# Functions that an RDMA device may lack. An unknown extended operation is NOT_IMPLEMENTED, as in OpenFabrics.
 DEVICE_LIMITS = {"dat_ep_connect", "dat_ep_dup_connect", "dat_ep_post_rdma_read_to_rmr", "dat_ep_post_send_with_invalidate", "dat_lmr_create",
                  "dat_rmr_create", "dat_rmr_create_for_ep", "dat_srq_create"}
 UNKNOWN_OPERATION = "dat_extension_op"

@@ -10,7 +10,7 @@
 //   nothing         init registers nothing
 //   twice           init registers twice
 //   other_minor     init registers minor version 9
-//   open_fails      its open fails with DAT_INVALID_ADDRESS without class bits, as old providers do
+//   open_fails      its open fails with DAT_INVALID_ADDRESS without class bits, as OpenFabrics does
 //   says_why        its open fails with DAT_INSUFFICIENT_RESOURCES and reports the rest of the
 //                   ia_params as the cause
 //   writes          its open fails and writes to stdout, as OpenFabrics providers do

@@ -119,7 +119,18 @@ class TreeTest(unittest.TestCase):
                 ("// ADR\n// 0003", 1)):
             self.write("common/cites.h", text + "\n")
             self.assertEqual(len(tree.citations(self.root)[0]), errors, text)
+        self.write("docs/compatibility.md", "\n## Loading\n\n| | area |\n|---|---|\n| R1 | a |\n| R2 | b |\n")
+        for text, errors in (
+                ("// docs/compatibility.md R1, docs/compatibility.md\n// R2", 0),
+                ("// docs/compatibility.md#loading", 0),
+                ("// docs/compatibility.md R3", 1),
+                ("// docs/compatibility.md", 1)):
+            self.write("common/cites.h", text + "\n")
+            self.assertEqual(len(tree.citations(self.root)[0]), errors, text)
         os.remove(os.path.join(self.root, "common/cites.h"))
+        self.write("docs/compatibility.md", "\n| | area |\n|---|---|\n| R1 | a |\n| R1 | b |\n| c |\n")
+        self.assertEqual(len(tree.citations(self.root)[0]), 2, "rows")
+        os.remove(os.path.join(self.root, "docs/compatibility.md"))
         for text, errors in (
                 ("[rules](../docs/rules.md#the-order-of-checks-always) [decision](adr/0001-a-decision.md)", 0),
                 ("`[code](missing.md)` [outside](https://example.org/a.md)", 0),

@@ -8,9 +8,9 @@ usage: tree.py ROOT includes|licences|paths|marks|citations|sizes
   licences  every source and script names the licence in its first line (scripts: after "#!")
   paths     no file contains a path of a developer's machine
   marks     no unfinished marks
-  citations documents of this repository that a file names exist, with the heading (FILE.md#heading) or the number
-            (adr 0025) that it names; so do the targets of links in Markdown; no section of another reference is
-            named; every ADR is in the index
+  citations documents of this repository that a file names exist, with the heading (FILE.md#heading), the number
+            (adr 0025) or the row (docs/compatibility.md C12) that it names; so do the targets of links in Markdown;
+            no section of another reference is named; every ADR is in the index, and every row has its number
   sizes     warnings about files and functions beyond the size guide (never fails)
 
 Looks at the files git tracks, or at all of them where there is no git. Exit status 0: clean, 1: not.
@@ -85,8 +85,10 @@ MARKS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 PLACES = re.compile(r"(?<![\w.$}])/(?:wor" r"k|hom" r"e|roo" r"t|Use" r"rs|tm" r"p)/[\w.$]")
 
 # What names a document. An ADR's number may be in the next line of a comment.
+ROWS = "docs/compatibility.md"  # a citation by a source names one of its rows, or a heading
 DOCUMENT = re.compile(r"(?<![\w/.-])(docs/[\w/-]+\.(?:md|svg))(?:#([\w-]+))?")
 ADR = re.compile(r"\badrs?(?:\s|//|\*|#)+(\d{4})\b", re.IGNORECASE)
+ROW = re.compile(r"(?:\s|//|\*|#)*([A-Z]\d+)\b")
 ELSEWHERE = re.compile(r"\b(?:[a-z]+-)?(?:semantics|transport|reference)(?:\s|//|\()+(?:sections?\s+)?\d+\.\d+\b")
 LINK = re.compile(r"\]\(([^)\s#:]*)(?:#([^)\s]+))?\)")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -240,15 +242,36 @@ def marks(root):
 
 
 def anchors(root, name):
-    """The headings of a Markdown file, as they are named in links."""
+    """The headings of a Markdown file, as they are named in links, and the numbers of rows of compatibility.md."""
+    numbers = row_numbers(root) if name == ROWS else []
     headings = re.findall(r"^#+ (.*)$", CODE.sub("", read(root, name) or ""), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}.union(numbers)
+
+
+def row_numbers(root):
+    return re.findall(r"^\| ([A-Z]\d+) \|", read(root, ROWS) or "", re.MULTILINE)
+
+
+def rows(root):
+    """Rows of compatibility.md without a number, or with that of another one."""
+    if not os.path.exists(os.path.join(root, ROWS)):
+        return []
+    errors, seen = [], set()
+    for number, line in enumerate(read(root, ROWS).split("\n"), 1):
+        match = re.match(r"\| ([A-Z]\d+) \|", line)
+        if line.startswith("| ") and not match and not line.startswith("| | "):
+            errors.append(f"{ROWS}:{number}: a row without a number")
+        if match and match[1] in seen:
+            errors.append(f"{ROWS}:{number}: a second row {match[1]}")
+        seen.add(match and match[1])
+    return errors
 
 
 def cited(name, text):
     """(offset, file or None, heading or None, what is written) of each document that `text` names."""
     for match in DOCUMENT.finditer(text):
-        yield match.start(), match[1], match[2], match[0]
+        row = ROW.match(text, match.end()) if match[1] == ROWS else None
+        yield match.start(), match[1], row[1] if row else match[2], match[0]
     if not name.endswith(".md"):
         return
     for match in LINK.finditer(CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)):
@@ -262,6 +285,7 @@ def citations(root):
     has_index = os.path.exists(os.path.join(root, "docs/adr/README.md"))
     index = read(root, "docs/adr/README.md") if has_index else ""
     errors = [f"{name}:1: not in docs/adr/README.md" for name in pages if f"({os.path.basename(name)})" not in index]
+    errors += rows(root)
     count = len(pages)
     for name in tracked_files(root):
         if name.startswith(("LICENSES/", "tests/tidy/")):
@@ -282,7 +306,9 @@ def citations(root):
             if not os.path.exists(os.path.join(root, target)):
                 complain(offset, f"{written}: there is no {target}")
             elif heading and target.endswith(".md") and heading not in anchors(root, target):
-                complain(offset, f"{written}: {target} has no such heading")
+                complain(offset, f"{written}: {target} has no {heading}")
+            elif target == ROWS and not heading and name.endswith(SOURCE):
+                complain(offset, f"{written}: name the row")
     return errors, f"{count} citations"
 
 

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_provider_uses_the_sinks_of_the_registry) {
   BOOST_TEST(with({{"DAPL_TRACE_SINK", "syslog"}}, "DAT").sinks == unsigned{kStderr});
 }
 
-// The debug classes of the old libraries, bit by bit.
+// The debug classes of OpenFabrics, bit by bit.
 BOOST_AUTO_TEST_CASE(old_classes_of_the_registry) {
   const std::pair<const char*, int> classes[] = {
       {"0", 0},         {"1", kError},    {"0x2", kNormal}, {"04", kNormal}, {"8", kNormal},

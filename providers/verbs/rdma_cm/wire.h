@@ -54,14 +54,14 @@ struct Message {
   std::array<std::byte, 255> bytes;
   std::uint8_t size = 0;
   // In a request, announces that the last byte holds the size (rdma_conn_param::flow_control 0,
-  // which no device reads and which existing providers set to 1).
+  // which no device reads and which OpenFabrics sets to 1).
   bool sized = false;
 };
 
 // REQUIRES: data.size() <= request_room(carrier).
 [[nodiscard]] Message make_request(transport::PrivateData data, Carrier carrier) noexcept;
 [[nodiscard]] Message make_reply(transport::PrivateData data, Carrier carrier) noexcept;
-// A rejection by the consumer: begins with the header that existing providers send and expect.
+// A rejection by the consumer: begins with the header that OpenFabrics sends and expects.
 [[nodiscard]] Message make_reject(transport::PrivateData data, Carrier carrier) noexcept;
 
 // The data that the peer's consumer sent; includes the padding if the peer does not send the size.

@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(bind_arguments) {
       dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
   BOOST_CHECK_EQUAL(ep_object(active.ep).requests.cookies.outstanding(), 0U);
 
-  // Local reading needs no privilege (docs/compatibility.md).
+  // Local reading needs no privilege (docs/compatibility.md C1).
   Buffer write_only(ia, pz, 64, DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
   const DAT_LMR_TRIPLET writable = write_only.local(16);
   REQUIRE_OK(bind(rmr, write_only.lmr, &writable, kRead, 0, active.ep, &context));

@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(no_dtos_and_segments) {
   CHECK_CODE(post_send(fresh.ep, buffer, 1), 0x80030002);
 }
 
-// Also a soft watermark, which existing providers do not read.
+// Also a soft watermark, which OpenFabrics does not read.
 BOOST_AUTO_TEST_CASE(soft_watermark_without_an_srq) {
   DAT_EP_ATTR attr = attributes();
   attr.srq_soft_hw = 1;

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(lengths) {
   for (const DAT_SEG_LENGTH expected : {11U, 0U, 0U, 10U, 9U, 0U, 16U})
     BOOST_CHECK_EQUAL(take_dto(active.request_evd).transfered_length, expected);
 
-  // The adapter's limits are enforced; the EP's own are only requests (docs/compatibility.md).
+  // The adapter's limits are enforced; the EP's own are only requests (docs/compatibility.md C78).
   DAT_EP_ATTR attr = attributes();
   attr.max_message_size = attr.max_rdma_size = 20;
   Transfers small(true, attr, [](transport::Attributes& limits) {
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(directions_without_evd) {
   }
 }
 
-// As many as the old library accepts.
+// As many as OpenFabrics accepts.
 BOOST_AUTO_TEST_CASE(receives_of_an_ep_without_attributes_and_evds) {
   Transfers t(true);
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;

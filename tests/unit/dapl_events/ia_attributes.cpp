@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(query_checks_masks_and_pointers) {
   };
   CHECK_CODE(query(DAT_IA_FIELD_ALL + 1, &attr, 0, nullptr), 0x80060027);
   CHECK_CODE(query(DAT_IA_FIELD_ALL, nullptr, 0, nullptr), 0x80060028);
-  // The old library refuses unknown bits in the first mask only.
+  // OpenFabrics refuses unknown bits in the first mask only.
   CHECK_CODE(query(0, nullptr, DAT_PROVIDER_FIELD_ALL + 1, &provider), DAT_SUCCESS);
   BOOST_CHECK_EQUAL(provider.dapl_version_major, 2U);
   CHECK_CODE(query(0, nullptr, DAT_PROVIDER_FIELD_ALL + 1, nullptr), 0x8006002A);

@@ -18,7 +18,7 @@ inline constexpr DAT_RETURN kAlreadyRegistered = 0x80100000U;
 inline constexpr DAT_RETURN kInUse = 0x80110000U;
 inline constexpr DAT_RETURN kNotImplemented = 0xBFFF0000U;
 inline constexpr DAT_RETURN kUnreachable =
-    0x00120000U;  // without class bits, as old providers return it
+    0x00120000U;  // without class bits, as OpenFabrics returns it
 
 inline std::string line(const std::string& name, int library, const std::string& version = "u2.0",
                         const std::string& safety = "nonthreadsafe") {

@@ -54,7 +54,7 @@ struct Fixture : Pair {
     BOOST_TEST(b.recv_cq->size() == 0);
     BOOST_TEST(b.request_cq->size() == 0);
   }
-  // A refused Write, which may already have been reported as a success (docs/compatibility.md).
+  // A refused Write, which may already have been reported as a success (docs/compatibility.md C6).
   void write_refused(const DAT_RMR_TRIPLET& to) {
     const auto before = far;
     REQUIRE_OK(write(1, to));
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(bad_local_segments_are_refused_at_the_post) {
   BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);
 }
 
-// As on verbs devices (docs/compatibility.md).
+// As on verbs devices (docs/compatibility.md C1).
 BOOST_AUTO_TEST_CASE(reading_ones_own_memory_needs_no_right) {
   auto write_only = a.reg(near, DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
   const auto segment = local(*write_only, near.data(), 100);

@@ -13,7 +13,7 @@ namespace udapl::verbs {
 
 BOOST_AUTO_TEST_SUITE(status)
 
-// Every status of verbs, translated as existing consumers expect.
+// Every status of verbs, translated as programs for OpenFabrics expect.
 BOOST_AUTO_TEST_CASE(completions) {
   const std::pair<ibv_wc_status, int> table[] = {
       {IBV_WC_SUCCESS, DAT_DTO_SUCCESS},
