@@ -11,61 +11,94 @@
 // classes, so that the transport's own function is called directly and may be inlined.
 namespace udapl::dapl::calls {
 
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline]] DAT_RETURN any_post_send(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                                      DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-                                                      DAT_COMPLETION_FLAGS flags) noexcept {
-  Ep* const ep = handle_cast<Ep>(handle);
-  if (ep == nullptr) [[unlikely]]
-    return post::bad_handle(handle, "post_send", DAT_INVALID_HANDLE_EP);
-  return post::finish(handle, "post_send",
-                      post::send<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, flags));
-}
+// A post on an EP, as a ladder of functions. plain() is the table's entry. Each of the first three
+// has a condition that answers most of a post's questions, and is compiled without the checks for
+// them. What meets no condition, or cannot be posted in that shape now, reaches any(), which checks
+// everything. Each is a function of its own, so that a plain post saves no registers for the
+// others.
+//
+// Post: which post it is (post.h). Remote: the argument for the remote memory, if there is one. It
+// stands where the call has it, so that no argument changes its register on the way.
+template <class Post, HotQp Q, Guard G, class... Remote>
+class Ladder {
+ public:
+  // One segment, default flags.
+  [[gnu::flatten]] static DAT_RETURN plain(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                           DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                           Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
+    auto& object = *static_cast<ObjectHeader*>(handle);
+    if (post::gate_allows<Shape::kPlain>(object.*Post::kGate, flags)) [[likely]] {
+      if (!post::has_list<Shape::kPlain>(count, local)) [[unlikely]]
+        return list(handle, count, local, cookie, remote..., flags);
+      const post::Outcome outcome = Post::template run<Q, G, Shape::kPlain>(
+          static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
+      if (outcome.why != post::kTryAgain.why) [[likely]]
+        return post::finish(handle, Post::kName, outcome);
+    }
+    if constexpr (Post::kSuppressible)
+      return suppressed(handle, count, local, cookie, remote..., flags);
+    else
+      return any(handle, count, local, cookie, remote..., flags);
+  }
+
+ private:
+  using Shape = post::Shape;
+
+  // Several segments, default flags. plain() has checked gate and flags.
+  [[nodiscard, gnu::noinline, gnu::flatten]] static DAT_RETURN list(
+      DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+      Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
+    auto& object = *static_cast<ObjectHeader*>(handle);
+    if (post::has_list<Shape::kList>(count, local)) [[likely]] {
+      const post::Outcome outcome = Post::template run<Q, G, Shape::kList>(
+          static_cast<Ep&>(object), {local, count}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
+      if (outcome.why != post::kTryAgain.why) [[likely]]
+        return post::finish(handle, Post::kName, outcome);
+    }
+    return any(handle, count, local, cookie, remote..., flags);
+  }
+
+  // One segment, a suppressed completion.
+  [[nodiscard, gnu::noinline, gnu::flatten]] static DAT_RETURN suppressed(
+      DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+      Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
+    auto& object = *static_cast<ObjectHeader*>(handle);
+    if (post::has_shape<Shape::kSuppressed>(object.*Post::kGate, count, local, flags)) {
+      const post::Outcome outcome = Post::template run<Q, G, Shape::kSuppressed>(
+          static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_SUPPRESS_FLAG);
+      if (outcome.why != post::kTryAgain.why) [[likely]]
+        return post::finish(handle, Post::kName, outcome);
+    }
+    return any(handle, count, local, cookie, remote..., flags);
+  }
+
+  [[nodiscard, gnu::noinline]] static DAT_RETURN any(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                     DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                                     Remote... remote,
+                                                     DAT_COMPLETION_FLAGS flags) noexcept {
+    Ep* const ep = handle_cast<Ep>(handle);
+    if (ep == nullptr) [[unlikely]]
+      return post::bad_handle(handle, Post::kName, DAT_INVALID_HANDLE_EP);
+    for (;;) {
+      const post::Outcome outcome =
+          Post::template run<Q, G, Shape::kAny>(*ep, {local, count}, cookie, remote..., flags);
+      if (outcome.why != post::kTryAgain.why) [[likely]]
+        return post::finish(handle, Post::kName, outcome);
+      post::yield();  // another thread is replacing the queue
+    }
+  }
+};
 
 template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN suppressed_post_send(
-    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-    DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::has_shape<post::Shape::kSuppressed>(object.request_gate, count, local, flags)) {
-    const post::Outcome outcome = post::send<Q, G, post::Shape::kSuppressed>(
-        static_cast<Ep&>(object), {local, 1}, cookie, DAT_COMPLETION_SUPPRESS_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_send", outcome);
-  }
-  return any_post_send<Q, G>(handle, count, local, cookie, flags);
-}
-
-// For several segments. The callers of this function and those below have checked gate and flags.
+inline constexpr auto* ep_post_send = &Ladder<post::Send, Q, G>::plain;
 template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_send(
-    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-    DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
-    const post::Outcome outcome = post::send<Q, G, post::Shape::kList>(
-        static_cast<Ep&>(object), {local, count}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_send", outcome);
-  }
-  return any_post_send<Q, G>(handle, count, local, cookie, flags);
-}
-
+inline constexpr auto* ep_post_recv = &Ladder<post::Receive, Q, G>::plain;
 template <HotQp Q, Guard G>
-[[gnu::flatten]] DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                         DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-                                         DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_allows<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
-    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
-      return list_post_send<Q, G>(handle, count, local, cookie, flags);
-    const post::Outcome outcome = post::send<Q, G, post::Shape::kPlain>(
-        static_cast<Ep&>(object), {local, 1}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_send", outcome);
-  }
-  return suppressed_post_send<Q, G>(handle, count, local, cookie, flags);
-}
+inline constexpr auto* ep_post_rdma_write =
+    &Ladder<post::RdmaWrite, Q, G, const DAT_RMR_TRIPLET*>::plain;
+template <HotQp Q, Guard G>
+inline constexpr auto* ep_post_rdma_read =
+    &Ladder<post::RdmaRead, Q, G, const DAT_RMR_TRIPLET*>::plain;
 
 template <HotQp Q, Guard G>
 DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT count,
@@ -83,170 +116,6 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT count,
     outcome = post::send_invalidate<Q>(*ep, queue, {local, count}, cookie, flags, context);
   }
   return post::finish(handle, "post_send_with_invalidate", outcome);
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline]] DAT_RETURN any_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                                      DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-                                                      DAT_COMPLETION_FLAGS flags) noexcept {
-  Ep* const ep = handle_cast<Ep>(handle);
-  if (ep == nullptr) [[unlikely]]
-    return post::bad_handle(handle, "post_recv", DAT_INVALID_HANDLE_EP);
-  for (;;) {
-    const post::Outcome outcome =
-        post::receive<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, flags);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_recv", outcome);
-    post::yield();
-  }
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_recv(
-    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-    DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
-    const post::Outcome outcome = post::receive<Q, G, post::Shape::kList>(
-        static_cast<Ep&>(object), {local, count}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_recv", outcome);
-  }
-  return any_post_recv<Q, G>(handle, count, local, cookie, flags);
-}
-
-template <HotQp Q, Guard G>
-[[gnu::flatten]] DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                         DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-                                         DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_allows<post::Shape::kPlain>(object.receive_gate, flags)) [[likely]] {
-    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
-      return list_post_recv<Q, G>(handle, count, local, cookie, flags);
-    const post::Outcome outcome = post::receive<Q, G, post::Shape::kPlain>(
-        static_cast<Ep&>(object), {local, 1}, cookie, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_recv", outcome);
-  }
-  return any_post_recv<Q, G>(handle, count, local, cookie, flags);
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline]] DAT_RETURN any_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                                            DAT_LMR_TRIPLET* local,
-                                                            DAT_DTO_COOKIE cookie,
-                                                            const DAT_RMR_TRIPLET* remote,
-                                                            DAT_COMPLETION_FLAGS flags) noexcept {
-  Ep* const ep = handle_cast<Ep>(handle);
-  if (ep == nullptr) [[unlikely]]
-    return post::bad_handle(handle, "post_rdma_write", DAT_INVALID_HANDLE_EP);
-  return post::finish(
-      handle, "post_rdma_write",
-      post::rdma_write<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, remote, flags));
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN suppressed_post_rdma_write(
-    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::has_shape<post::Shape::kSuppressed>(object.request_gate, count, local, flags)) {
-    const post::Outcome outcome = post::rdma_write<Q, G, post::Shape::kSuppressed>(
-        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_SUPPRESS_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_rdma_write", outcome);
-  }
-  return any_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_rdma_write(
-    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
-    const post::Outcome outcome = post::rdma_write<Q, G, post::Shape::kList>(
-        static_cast<Ep&>(object), {local, count}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_rdma_write", outcome);
-  }
-  return any_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
-}
-
-template <HotQp Q, Guard G>
-[[gnu::flatten]] DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                               DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-                                               const DAT_RMR_TRIPLET* remote,
-                                               DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_allows<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
-    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
-      return list_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
-    const post::Outcome outcome = post::rdma_write<Q, G, post::Shape::kPlain>(
-        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_rdma_write", outcome);
-  }
-  return suppressed_post_rdma_write<Q, G>(handle, count, local, cookie, remote, flags);
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline]] DAT_RETURN any_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                                           DAT_LMR_TRIPLET* local,
-                                                           DAT_DTO_COOKIE cookie,
-                                                           const DAT_RMR_TRIPLET* remote,
-                                                           DAT_COMPLETION_FLAGS flags) noexcept {
-  Ep* const ep = handle_cast<Ep>(handle);
-  if (ep == nullptr) [[unlikely]]
-    return post::bad_handle(handle, "post_rdma_read", DAT_INVALID_HANDLE_EP);
-  return post::finish(
-      handle, "post_rdma_read",
-      post::rdma_read<Q, G, post::Shape::kAny>(*ep, {local, count}, cookie, remote, flags));
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN suppressed_post_rdma_read(
-    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::has_shape<post::Shape::kSuppressed>(object.request_gate, count, local, flags)) {
-    const post::Outcome outcome = post::rdma_read<Q, G, post::Shape::kSuppressed>(
-        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_SUPPRESS_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_rdma_read", outcome);
-  }
-  return any_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
-}
-
-template <HotQp Q, Guard G>
-[[nodiscard, gnu::noinline, gnu::flatten]] DAT_RETURN list_post_rdma_read(
-    DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-    const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::has_list<post::Shape::kList>(count, local)) [[likely]] {
-    const post::Outcome outcome = post::rdma_read<Q, G, post::Shape::kList>(
-        static_cast<Ep&>(object), {local, count}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_rdma_read", outcome);
-  }
-  return any_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
-}
-
-template <HotQp Q, Guard G>
-[[gnu::flatten]] DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                              DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-                                              const DAT_RMR_TRIPLET* remote,
-                                              DAT_COMPLETION_FLAGS flags) noexcept {
-  auto& object = *static_cast<ObjectHeader*>(handle);
-  if (post::gate_allows<post::Shape::kPlain>(object.request_gate, flags)) [[likely]] {
-    if (!post::has_list<post::Shape::kPlain>(count, local)) [[unlikely]]
-      return list_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
-    const post::Outcome outcome = post::rdma_read<Q, G, post::Shape::kPlain>(
-        static_cast<Ep&>(object), {local, 1}, cookie, remote, DAT_COMPLETION_DEFAULT_FLAG);
-    if (outcome.why != post::kTryAgain.why) [[likely]]
-      return post::finish(handle, "post_rdma_read", outcome);
-  }
-  return suppressed_post_rdma_read<Q, G>(handle, count, local, cookie, remote, flags);
 }
 
 template <HotQp Q, Guard G>

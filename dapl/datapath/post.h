@@ -7,12 +7,26 @@
 
 // The steps of each post on an EP: under the lock of its queue it checks its arguments in the order
 // of docs/semantics.md#order-of-checks, then takes the steps that all posts share.
+//
+// Send, Receive, RdmaWrite and RdmaRead are posted by calls::Ladder (datapath.h). Each tells the
+// name of its call for traces, the gate in the header of its EP, whether its completion can be
+// suppressed, and in run() the steps for each shape. run() returns kTryAgain only if nothing has
+// been done.
 namespace udapl::dapl::post {
 
+struct Send {
+  static constexpr const char* kName = "post_send";
+  static constexpr auto kGate = &ObjectHeader::request_gate;
+  static constexpr bool kSuppressible = true;
+  template <HotQp Q, Guard G, Shape kShape>
+  [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE cookie,
+                                   DAT_COMPLETION_FLAGS flags) noexcept;
+};
+
 template <HotQp Q, Guard G, Shape kShape>
-[[nodiscard, gnu::always_inline]] inline Outcome send(Ep& ep, const Segments& local,
-                                                      DAT_DTO_COOKIE cookie,
-                                                      DAT_COMPLETION_FLAGS flags) noexcept {
+[[gnu::always_inline]] inline Outcome Send::run(Ep& ep, const Segments& local,
+                                                DAT_DTO_COOKIE cookie,
+                                                DAT_COMPLETION_FLAGS flags) noexcept {
   RequestQueue& queue = ep.requests;
   const typename G::Scope lock(queue.lock);
   if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
@@ -58,11 +72,21 @@ template <HotQp Q>
 // Stands for a null remote triplet: a transfer of length 0 needs no remote range.
 inline constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
 
+struct RdmaWrite {
+  static constexpr const char* kName = "post_rdma_write";
+  static constexpr auto kGate = &ObjectHeader::request_gate;
+  static constexpr bool kSuppressible = true;
+  template <HotQp Q, Guard G, Shape kShape>
+  [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE cookie,
+                                   const DAT_RMR_TRIPLET* remote,
+                                   DAT_COMPLETION_FLAGS flags) noexcept;
+};
+
 template <HotQp Q, Guard G, Shape kShape>
-[[nodiscard, gnu::always_inline]] inline Outcome rdma_write(Ep& ep, const Segments& local,
-                                                            DAT_DTO_COOKIE cookie,
-                                                            const DAT_RMR_TRIPLET* remote,
-                                                            DAT_COMPLETION_FLAGS flags) noexcept {
+[[gnu::always_inline]] inline Outcome RdmaWrite::run(Ep& ep, const Segments& local,
+                                                     DAT_DTO_COOKIE cookie,
+                                                     const DAT_RMR_TRIPLET* remote,
+                                                     DAT_COMPLETION_FLAGS flags) noexcept {
   RequestQueue& queue = ep.requests;
   const typename G::Scope lock(queue.lock);
   if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
@@ -91,11 +115,21 @@ template <HotQp Q, Guard G, Shape kShape>
       });
 }
 
+struct RdmaRead {
+  static constexpr const char* kName = "post_rdma_read";
+  static constexpr auto kGate = &ObjectHeader::request_gate;
+  static constexpr bool kSuppressible = true;
+  template <HotQp Q, Guard G, Shape kShape>
+  [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE cookie,
+                                   const DAT_RMR_TRIPLET* remote,
+                                   DAT_COMPLETION_FLAGS flags) noexcept;
+};
+
 template <HotQp Q, Guard G, Shape kShape>
-[[nodiscard, gnu::always_inline]] inline Outcome rdma_read(Ep& ep, const Segments& local,
-                                                           DAT_DTO_COOKIE cookie,
-                                                           const DAT_RMR_TRIPLET* remote,
-                                                           DAT_COMPLETION_FLAGS flags) noexcept {
+[[gnu::always_inline]] inline Outcome RdmaRead::run(Ep& ep, const Segments& local,
+                                                    DAT_DTO_COOKIE cookie,
+                                                    const DAT_RMR_TRIPLET* remote,
+                                                    DAT_COMPLETION_FLAGS flags) noexcept {
   RequestQueue& queue = ep.requests;
   const typename G::Scope lock(queue.lock);
   if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
@@ -189,10 +223,19 @@ template <HotQp Q>
       });
 }
 
+struct Receive {
+  static constexpr const char* kName = "post_recv";
+  static constexpr auto kGate = &ObjectHeader::receive_gate;
+  static constexpr bool kSuppressible = false;
+  template <HotQp Q, Guard G, Shape kShape>
+  [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE user,
+                                   DAT_COMPLETION_FLAGS flags) noexcept;
+};
+
 template <HotQp Q, Guard G, Shape kShape>
-[[nodiscard, gnu::always_inline]] inline Outcome receive(Ep& ep, const Segments& local,
-                                                         DAT_DTO_COOKIE user,
-                                                         DAT_COMPLETION_FLAGS flags) noexcept {
+[[gnu::always_inline]] inline Outcome Receive::run(Ep& ep, const Segments& local,
+                                                   DAT_DTO_COOKIE user,
+                                                   DAT_COMPLETION_FLAGS flags) noexcept {
   ReceiveQueue& queue = ep.receives;
   const typename G::Scope lock(queue.lock);
   if (!still_has_shape<kShape, G>(ep.receive_gate)) [[unlikely]]
