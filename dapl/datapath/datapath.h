@@ -32,7 +32,7 @@ class Ladder {
         return list(handle, count, local, cookie, remote..., flags);
       const post::Outcome outcome = Post::template run<Q, G, Shape::kPlain>(
           static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
-      if (outcome.why != post::kTryAgain.why) [[likely]]
+      if (post::is_final(outcome)) [[likely]]
         return post::finish(handle, Post::kName, outcome);
     }
     if constexpr (Post::kSuppressible)
@@ -52,7 +52,7 @@ class Ladder {
     if (post::has_list<Shape::kList>(count, local)) [[likely]] {
       const post::Outcome outcome = Post::template run<Q, G, Shape::kList>(
           static_cast<Ep&>(object), {local, count}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
-      if (outcome.why != post::kTryAgain.why) [[likely]]
+      if (post::is_final(outcome)) [[likely]]
         return post::finish(handle, Post::kName, outcome);
     }
     return any(handle, count, local, cookie, remote..., flags);
@@ -66,7 +66,7 @@ class Ladder {
     if (post::has_shape<Shape::kSuppressed>(object.*Post::kGate, count, local, flags)) {
       const post::Outcome outcome = Post::template run<Q, G, Shape::kSuppressed>(
           static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_SUPPRESS_FLAG);
-      if (outcome.why != post::kTryAgain.why) [[likely]]
+      if (post::is_final(outcome)) [[likely]]
         return post::finish(handle, Post::kName, outcome);
     }
     return any(handle, count, local, cookie, remote..., flags);
@@ -82,7 +82,7 @@ class Ladder {
     for (;;) {
       const post::Outcome outcome =
           Post::template run<Q, G, Shape::kAny>(*ep, {local, count}, cookie, remote..., flags);
-      if (outcome.why != post::kTryAgain.why) [[likely]]
+      if (post::is_final(outcome)) [[likely]]
         return post::finish(handle, Post::kName, outcome);
       post::yield();  // another thread is replacing the queue
     }

@@ -40,9 +40,16 @@ struct Outcome {
 };
 inline constexpr Outcome kPosted{DAT_SUCCESS, nullptr};
 // Not a final outcome: nothing has been done, and the post must be retried in the shape kAny, or
-// after the queue has been replaced. Recognised by `why` alone, which the compiler knows on each
-// path through a post.
-inline constexpr Outcome kTryAgain{DAT_SUCCESS, "again"};
+// after the queue has been replaced. Its code is none of DAT's, as every refusal is an error, but
+// is_final() recognises it by the address in `why`: on each path through a post the compiler knows
+// that, but not the code that a transport returns. A check of the code, or of a flag beside it,
+// takes a post four to thirty instructions more.
+inline constexpr char kAgain[] = "again";
+inline constexpr Outcome kTryAgain{0x7FFFFFFF, kAgain};
+static_assert(kTryAgain.code != DAT_SUCCESS && (kTryAgain.code & DAT_CLASS_ERROR) == 0);
+[[nodiscard, gnu::always_inline]] constexpr bool is_final(const Outcome& outcome) noexcept {
+  return outcome.why != kAgain;
+}
 inline constexpr Outcome kNotSupported{dat_error(DAT_MODEL_NOT_SUPPORTED),
                                        "not supported by the transport"};
 // The subset of a send's flags that other requests may carry.
