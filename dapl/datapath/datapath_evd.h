@@ -38,11 +38,13 @@ concept PollsBatches = requires(C& cq, transport::Completion& only, transport::C
   { cq.poll_batch() } -> std::same_as<int>;
   { cq.take_only(only) } -> std::same_as<bool>;
   { cq.convert_batch(1, out) } -> std::same_as<int>;
+  { C::kBatch } -> std::convertible_to<int>;  // the largest batch
 };
 
 // Out of line, so that the check of an empty queue needs no registers for it.
 template <class C>
 [[gnu::noinline]] void Evd::stash_batch(C& cq, int count) noexcept {
+  static_assert(C::kBatch <= kStash);
   restash(cq.convert_batch(count, stash_));
 }
 

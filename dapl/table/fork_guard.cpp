@@ -2,6 +2,7 @@
 #include "dapl/table/fork_guard.h"
 
 #include <atomic>
+#include <cstddef>
 #include <type_traits>
 
 #include "common/fork.h"
@@ -51,6 +52,9 @@ struct InChild<Slot, DAT_RETURN (*)(DAT_HANDLE, Rest...)> {
 
 template <auto... Slots>
 void exchange(DAT_PROVIDER& table) noexcept {
+  constexpr std::size_t kFunctions = (sizeof(DAT_PROVIDER) - offsetof(DAT_PROVIDER, ia_open_func)) /
+                                     sizeof(DAT_PROVIDER::ia_open_func);
+  static_assert(sizeof...(Slots) == kFunctions - 1);
   ((table.*Slots = &InChild<Slots>::call), ...);
 }
 
@@ -70,8 +74,8 @@ void exchange_all(DAT_PROVIDER& table) noexcept {
            &P::lmr_create_func, &P::lmr_query_func, &P::lmr_free_func, &P::rmr_create_func,
            &P::rmr_query_func, &P::rmr_bind_func, &P::rmr_free_func, &P::psp_create_func,
            &P::psp_query_func, &P::psp_free_func, &P::rsp_create_func, &P::rsp_query_func,
-           &P::rsp_free_func, &P::pz_create_func, &P::pz_query_func, &P::pz_free_func>(table);
-  exchange<&P::psp_create_any_func, &P::ep_reset_func, &P::evd_set_unwaitable_func,
+           &P::rsp_free_func, &P::pz_create_func, &P::pz_query_func, &P::pz_free_func,
+           &P::psp_create_any_func, &P::ep_reset_func, &P::evd_set_unwaitable_func,
            &P::evd_clear_unwaitable_func, &P::lmr_sync_rdma_read_func, &P::lmr_sync_rdma_write_func,
            &P::ep_create_with_srq_func, &P::ep_recv_query_func, &P::ep_set_watermark_func,
            &P::srq_create_func, &P::srq_free_func, &P::srq_post_recv_func, &P::srq_query_func,
