@@ -158,8 +158,8 @@ void Ep::publish() noexcept {
   receives.evd = config_.recv_evd;
   receives.discard = config_.recv_evd == nullptr ? discard_.get() : nullptr;
   receives.qp = config_.srq == nullptr ? qp_.get() : nullptr;
-  const bool quick = receives.qp != nullptr && receives.max_segments != 0;
-  receive_gate.store(quick ? 0 : kShut, std::memory_order_relaxed);
+  const bool open = receives.qp != nullptr && receives.max_segments != 0;
+  receive_gate.store(open ? 0 : kShut, std::memory_order_relaxed);
 }
 
 void Ep::forget_completions() noexcept {
@@ -176,8 +176,8 @@ void Ep::set_state(DAT_EP_STATE to, EpInput why) noexcept {
 }
 
 void Ep::store_state(DAT_EP_STATE to) noexcept {
-  const bool quick = takes_requests(to) && qp_ != nullptr && config_.request_evd != nullptr;
-  request_gate.store(quick ? 0 : kShut, std::memory_order_relaxed);
+  const bool open = takes_requests(to) && qp_ != nullptr && config_.request_evd != nullptr;
+  request_gate.store(open ? 0 : kShut, std::memory_order_relaxed);
   state_.store(to, std::memory_order_release);
 }
 

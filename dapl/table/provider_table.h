@@ -13,10 +13,10 @@
 
 namespace udapl::dapl {
 
-// Entries that make no system call. Those of an LMR or a PZ make some: verbs calls ioctl, which is
-// no cancellation point; where one waits for the end of accesses, it defers the cancellation
-// itself.
-inline constexpr Defers kQuick = Defers::kNothing;
+// For entries that make no system call, so that their thread cannot be cancelled in them. Those of
+// an LMR or a PZ make some: verbs calls ioctl, which is no cancellation point; where one waits for
+// the end of accesses, it defers the cancellation itself.
+inline constexpr Defers kNotDeferred = Defers::kNothing;
 
 // The table of a provider whose transport has these final classes, with all 79 slots filled, in
 // their order. Calls that are not hot are traced, those that programs make in loops only from
@@ -30,11 +30,11 @@ inline constexpr DAT_PROVIDER kProviderTable = {
     .ia_query_func = kTraced<calls::ia_query, "ia_query">,
     .ia_close_func = kTraced<calls::ia_close, "ia_close">,
     .set_consumer_context_func =
-        kTraced<calls::set_consumer_context, "set_consumer_context", trace::kDetail, kQuick>,
+        kTraced<calls::set_consumer_context, "set_consumer_context", trace::kDetail, kNotDeferred>,
     .get_consumer_context_func =
-        kTraced<calls::get_consumer_context, "get_consumer_context", trace::kDetail, kQuick>,
+        kTraced<calls::get_consumer_context, "get_consumer_context", trace::kDetail, kNotDeferred>,
     .get_handle_type_func =
-        kTraced<calls::get_handle_type, "get_handle_type", trace::kDetail, kQuick>,
+        kTraced<calls::get_handle_type, "get_handle_type", trace::kDetail, kNotDeferred>,
     .cno_create_func = kTracedSetup<calls::cno_create, "cno_create">,
     .cno_modify_agent_func = kTracedSetup<calls::cno_modify_agent, "cno_modify_agent">,
     .cno_query_func = kTraced<calls::cno_query, "cno_query">,
@@ -64,11 +64,12 @@ inline constexpr DAT_PROVIDER kProviderTable = {
     .ep_post_recv_func = calls::ep_post_recv<Q, G>,
     .ep_post_rdma_read_func = calls::ep_post_rdma_read<Q, G>,
     .ep_post_rdma_write_func = calls::ep_post_rdma_write<Q, G>,
-    .ep_get_status_func = kTraced<calls::ep_get_status, "ep_get_status", trace::kDetail, kQuick>,
+    .ep_get_status_func =
+        kTraced<calls::ep_get_status, "ep_get_status", trace::kDetail, kNotDeferred>,
     .ep_free_func = kTraced<calls::ep_free, "ep_free">,
-    .lmr_create_func = kTracedSetup<calls::lmr_create, "lmr_create", kQuick>,
+    .lmr_create_func = kTracedSetup<calls::lmr_create, "lmr_create", kNotDeferred>,
     .lmr_query_func = kTraced<calls::lmr_query, "lmr_query">,
-    .lmr_free_func = kTraced<calls::lmr_free, "lmr_free", trace::kCalls, kQuick>,
+    .lmr_free_func = kTraced<calls::lmr_free, "lmr_free", trace::kCalls, kNotDeferred>,
     .rmr_create_func = kTracedSetup<calls::rmr_create, "rmr_create">,
     .rmr_query_func = kTraced<calls::rmr_query, "rmr_query">,
     .rmr_bind_func = calls::rmr_bind<Q, G>,
@@ -79,9 +80,9 @@ inline constexpr DAT_PROVIDER kProviderTable = {
     .rsp_create_func = kTracedSetup<calls::rsp_create, "rsp_create">,
     .rsp_query_func = kTraced<calls::rsp_query, "rsp_query">,
     .rsp_free_func = kTraced<calls::rsp_free, "rsp_free">,
-    .pz_create_func = kTracedSetup<calls::pz_create, "pz_create", kQuick>,
+    .pz_create_func = kTracedSetup<calls::pz_create, "pz_create", kNotDeferred>,
     .pz_query_func = kTraced<calls::pz_query, "pz_query">,
-    .pz_free_func = kTraced<calls::pz_free, "pz_free", trace::kCalls, kQuick>,
+    .pz_free_func = kTraced<calls::pz_free, "pz_free", trace::kCalls, kNotDeferred>,
     .psp_create_any_func = kTracedSetup<calls::psp_create_any, "psp_create_any">,
     .ep_reset_func = kTraced<calls::ep_reset, "ep_reset">,
     .evd_set_unwaitable_func = kTraced<calls::evd_set_unwaitable, "evd_set_unwaitable">,
