@@ -181,6 +181,9 @@ class Ep : public ObjectHeader {
     [[nodiscard]] int receives_held() const noexcept override {
       return static_cast<int>(ep_.receives.cookies.outstanding());
     }
+    [[nodiscard]] int requests_held() const noexcept override {
+      return static_cast<int>(ep_.requests.cookies.outstanding());
+    }
 
    private:
     Ep& ep_;

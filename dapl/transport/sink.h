@@ -64,10 +64,11 @@ class ConnectionSink {
   // ended the connection, including a local disconnect.
   virtual void on_srq_released() noexcept {}
 
-  // A query, not a report; any lock may be held. Returns the number of posted receives of the QP's
-  // own queue, including those whose completions have not been taken. For transports that do not
-  // count them.
+  // Queries, not reports; any lock may be held. Return the number of posted receives of the QP's
+  // own queue, and of posted requests, including those whose completions have not been taken. For
+  // transports that do not count them.
   [[nodiscard]] virtual int receives_held() const noexcept { return 0; }
+  [[nodiscard]] virtual int requests_held() const noexcept { return 0; }
 
  protected:
   ~ConnectionSink() = default;

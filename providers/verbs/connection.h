@@ -92,6 +92,8 @@ class Connection final : private ConnectionEnd {
   void look_for_failure() noexcept UDAPL_EXCLUDES(qp_locked);
   void handle_failure(ibv_wc_status status, QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_drain() noexcept UDAPL_EXCLUDES(qp_locked);
+  // `left`: requests that have not completed.
+  [[nodiscard]] bool drain_is_stuck(int left) noexcept UDAPL_REQUIRES(qp_locked);
   void check_watermarks() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(qp_locked) {
     return state_ == QpState::kReady || state_ == QpState::kDraining;
@@ -106,7 +108,11 @@ class Connection final : private ConnectionEnd {
   std::unique_ptr<CmConnection> cm_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   DAT_TIMEOUT request_timeout_us_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};  // between scans of the CQ
+  // Of a graceful disconnect: the time between scans of the CQ, the least number of requests that
+  // a scan found unfinished, and for how long it has not become less.
+  Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};
+  int drain_left_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  Clock::duration drain_still_ UDAPL_GUARDED_BY(qp_locked){};
 
   // Last, so that they are destroyed first: they call this object.
   PhaseTimer<Timing> timer_ UDAPL_GUARDED_BY(qp_locked);

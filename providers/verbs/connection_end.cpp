@@ -60,6 +60,8 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
       if (state_ != QpState::kReady) return;
       take(QpEvent::kDrain);
       drain_pause_ = kFirstLook;
+      drain_left_ = shared_.sink.requests_held();
+      drain_still_ = {};
       queue_.post_marker();
       return timer_.start(Timing::kDrain, drain_pause_);
     }
@@ -120,18 +122,40 @@ void Connection::look_for_failure() noexcept {
 
 // ---- graceful disconnect -----------------------------------------------------------------------
 
+// Counts the pauses between scans, not the time: a process that was stopped had no chance to scan.
+bool Connection::drain_is_stuck(int left) noexcept {
+  const auto limit = std::chrono::milliseconds(shared_.adapter.environment().drain_timeout_ms);
+  drain_still_ = left < drain_left_ ? Clock::duration::zero() : drain_still_ + drain_pause_;
+  drain_left_ = std::min(drain_left_, left);
+  return limit != limit.zero() && drain_still_ >= limit;
+}
+
 // Scans the CQ for a consumer that does not poll.
 void Connection::look_for_drain() noexcept {
   Cq* cq = nullptr;
+  std::uint32_t number = 0;
+  int left = 0;
   {
     const QpGuard guard(lock_);
     if (state_ != QpState::kDraining) return;
     if (!queue_.marked()) queue_.post_marker();
     cq = &queue_.request_cq();
-    drain_pause_ = std::min<Clock::duration>(drain_pause_ + drain_pause_ / kSlowdown, kSlowestLook);
-    timer_.start(Timing::kDrain, drain_pause_);
+    number = queue_.number();
+    // Before the scan: too high if the consumer polls meanwhile, but never too low.
+    left = shared_.sink.requests_held();
   }
-  cq->scan();
+  left -= cq->scan_for(number);
+  const QpGuard guard(lock_);
+  const trace::About about(shared_.init.context);
+  if (state_ != QpState::kDraining || queue_.drained()) return;  // drained: that is reported
+  if (drain_is_stuck(left)) {
+    UDAPL_TRACE(kNormal, "QP %p: no request completed for %u ms: the disconnect becomes abrupt",
+                static_cast<const void*>(&shared_.qp),
+                shared_.adapter.environment().drain_timeout_ms);
+    return take(QpEvent::kTooLate);
+  }
+  drain_pause_ = std::min<Clock::duration>(drain_pause_ + drain_pause_ / kSlowdown, kSlowestLook);
+  timer_.start(Timing::kDrain, drain_pause_);
 }
 
 // ---- reports and events ------------------------------------------------------------------------

@@ -68,6 +68,7 @@ constexpr QpStep connected(QpState state, QpEvent event) noexcept {
     case QpEvent::kDrain:
       return draining ? kIgnored : to(QpState::kDraining);
     case QpEvent::kDrained:
+    case QpEvent::kTooLate:
       return draining ? fail(kDisconnected, Ending::kDisconnect) : kIgnored;
     case QpEvent::kAbort:
       return fail(kNoCall, Ending::kDisconnect);

@@ -29,7 +29,7 @@ enum class QpEvent : std::uint8_t {
   kPeerEnded,    // Loss::kEndedByPeer
   kPeerBroke,    // Loss::kEndedByPeer, of a connection that had broken here
   kPeerLost,     // any other Loss
-  kTooLate,      // the set-up has timed out
+  kTooLate,      // the set-up, or a graceful disconnect, has timed out
   kDrain,        // a graceful disconnect
   kDrained,      // all requests have completed
   kBroken,       // a request or the device failed, or a watermark was exceeded

@@ -191,7 +191,8 @@ int Cq::hold() noexcept {
     const ibv_wc& work = work_[static_cast<std::size_t>(i)];
     transport::Completion completion;
     if (convert(work, completion))
-      held_.push_back({completion, work.qp_num, is_notification(work)});
+      held_.push_back(
+          {completion, work.qp_num, (work.wr_id & kReceiveTag) == 0, is_notification(work)});
   }
   update_careful();
   return count;
@@ -222,6 +223,14 @@ void Cq::update_careful() noexcept { careful_ = stale_ || held_begin_ != held_.s
 void Cq::scan() noexcept {
   const ScopedLock guard(lock);
   hold_all();
+}
+
+int Cq::scan_for(std::uint32_t number) noexcept {
+  const ScopedLock guard(lock);
+  hold_all();
+  return static_cast<int>(std::count_if(
+      held_.begin() + static_cast<std::ptrdiff_t>(held_begin_), held_.end(),
+      [number](const Held& held) { return held.request && held.qp_number == number; }));
 }
 
 Cq::Scan Cq::scan_if_idle() noexcept {

@@ -88,6 +88,8 @@ class Cq final : public transport::Cq {
   // ---- for IdleCqScanner -----------------------------------------------------------------------
   // Takes all completions off the verbs CQ, and so notices failures and consumed buffers.
   void scan() noexcept UDAPL_EXCLUDES(lock);
+  // Like scan(). Returns how many completions of requests of this QP wait for the next poll.
+  [[nodiscard]] int scan_for(std::uint32_t number) noexcept UDAPL_EXCLUDES(lock);
   enum class Scan : std::uint8_t { kNoQps, kPolled, kIdle };
   // Like scan(), but only if the CQ has QPs and was not polled since the last scan.
   [[nodiscard]] Scan scan_if_idle() noexcept UDAPL_EXCLUDES(lock);
@@ -139,6 +141,7 @@ class Cq final : public transport::Cq {
   struct Held {
     transport::Completion completion;
     std::uint32_t qp_number;
+    bool request;
     bool notifies;
   };
 

@@ -117,6 +117,7 @@ Environment Environment::from(const Lookup& lookup) {
   read.number("DAPL_CM_ROUTE_TIMEOUT_MS", e.route_timeout_ms, 1, kMaxMilliseconds);
   read.number("DAPL_CM_ROUTE_RETRY_COUNT", e.route_retries, 0, kMaxRetries);
   read.number("DAPL_CM_RTU_TIMEOUT_MS", e.rtu_timeout_ms, 1, kMaxMilliseconds);
+  read.number("DAPL_DRAIN_TIMEOUT_MS", e.drain_timeout_ms, 0, kMaxMilliseconds);
   read.number("DAPL_CM_TOS", e.tos, 0, 255);
   read.number("DAPL_ACK_RETRY", e.retry_count, 0, 7);
   read.number("DAPL_RNR_RETRY", e.rnr_retry, 0, 7);

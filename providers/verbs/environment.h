@@ -24,6 +24,7 @@ struct Environment {
   std::uint32_t route_timeout_ms = 4000;  // DAPL_CM_ROUTE_TIMEOUT_MS, per try
   std::uint32_t route_retries = 15;       // DAPL_CM_ROUTE_RETRY_COUNT
   std::uint32_t rtu_timeout_ms = 15000;   // DAPL_CM_RTU_TIMEOUT_MS
+  std::uint32_t drain_timeout_ms = 5000;  // DAPL_DRAIN_TIMEOUT_MS; 0: no limit
   std::uint8_t tos = 0;                   // DAPL_CM_TOS; 0: not set
   std::uint8_t retry_count = 7;           // DAPL_ACK_RETRY, 0..7
   std::uint8_t rnr_retry = 7;             // DAPL_RNR_RETRY, 0..7 (7: forever)

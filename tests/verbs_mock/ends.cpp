@@ -88,6 +88,62 @@ BOOST_AUTO_TEST_CASE(graceful_end_behind_an_unreaped_send) {
   check(run, done);
 }
 
+// The peer posts no receive: after a time the disconnect becomes an abrupt one, whether the
+// consumer waits for its event or for the completions.
+BOOST_AUTO_TEST_CASE(graceful_end_without_a_receive) {
+  constexpr int kSends = 3;
+  for (const bool polls : {false, true}) {
+    ::setenv("DAPL_DRAIN_TIMEOUT_MS", "100", 1);  // read when the IA is opened
+    Run run("mock", true);
+    Pair pair(run);
+    DAT_EVENT event{};
+    bool done = pair.create() && pair.connect();
+    ::unsetenv("DAPL_DRAIN_TIMEOUT_MS");
+    DAT_LMR_TRIPLET from = pair.local(0, 64);
+    for (int i = 0; i < kSends; ++i)
+      done = done && FAULTS_OK(run, dat_ep_post_send(pair.active.ep, 1, &from, DAT_DTO_COOKIE{},
+                                                     DAT_COMPLETION_DEFAULT_FLAG));
+    done = done && FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+    if (!polls) done = done && ended(pair);
+    for (int i = 0; done && i < kSends; ++i) {
+      done = run.expect(pair.active.request_evd, DAT_DTO_COMPLETION_EVENT, &event);
+      BOOST_CHECK_EQUAL(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+    }
+    if (polls) done = done && ended(pair);
+    check(run, done);
+  }
+}
+
+// A drain lasts longer than its limit if requests complete now and then, whether the consumer
+// dequeues the completions or not.
+BOOST_AUTO_TEST_CASE(graceful_end_that_is_slow) {
+  constexpr int kSends = 4;
+  for (const bool polls : {false, true}) {
+    ::setenv("DAPL_DRAIN_TIMEOUT_MS", "1500", 1);
+    Run run("mock", true);
+    Pair pair(run);
+    bool done = pair.create() && pair.connect();
+    ::unsetenv("DAPL_DRAIN_TIMEOUT_MS");
+    DAT_LMR_TRIPLET from = pair.local(0, 64);
+    DAT_LMR_TRIPLET to = pair.local(64, 64);
+    for (int i = 0; i < kSends; ++i)
+      done = done && FAULTS_OK(run, dat_ep_post_send(pair.active.ep, 1, &from, DAT_DTO_COOKIE{},
+                                                     DAT_COMPLETION_DEFAULT_FLAG));
+    done = done && FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG));
+    for (int i = 0; i < kSends; ++i) {
+      std::this_thread::sleep_for(500ms);
+      done = done && FAULTS_OK(run, dat_ep_post_recv(pair.passive.ep, 1, &to, DAT_DTO_COOKIE{},
+                                                     DAT_COMPLETION_DEFAULT_FLAG));
+      if (polls) done = done && run.expect_done(pair.active.request_evd, pair.active.connect_evd);
+    }
+    done = done && ended(pair);
+    if (!polls)
+      for (int i = 0; i < kSends; ++i)
+        done = done && run.expect_done(pair.active.request_evd, pair.active.connect_evd);
+    check(run, done);
+  }
+}
+
 // The active side gives up while its request is in flight, and its last message is lost: the
 // passive side, which accepts, learns of it all the same.
 BOOST_AUTO_TEST_CASE(peer_gives_up_without_notice) {

@@ -60,6 +60,7 @@ const std::map<std::pair<S, E>, Expected> kSteps = {
     {{S::kDraining, E::kPeerLost}, {S::kError, kBroken, Ending::kDisconnect}},
     {{S::kDraining, E::kBroken}, {S::kError, kBroken, Ending::kDisconnect}},
     {{S::kDraining, E::kDrained}, {S::kError, kDisconnected, Ending::kDisconnect}},
+    {{S::kDraining, E::kTooLate}, {S::kError, kDisconnected, Ending::kDisconnect}},
     {{S::kDraining, E::kAbort}, {S::kError, kNoCall, Ending::kDisconnect}},
 
     {{S::kError, E::kReset}, {S::kIdle, kNoCall, Ending::kNone}},

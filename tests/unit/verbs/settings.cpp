@@ -109,6 +109,7 @@ BOOST_AUTO_TEST_CASE(environment_defaults) {
   BOOST_CHECK_EQUAL(e.arp_retries, 15U);
   BOOST_CHECK_EQUAL(e.route_timeout_ms, 4000U);
   BOOST_CHECK_EQUAL(e.route_retries, 15U);
+  BOOST_CHECK_EQUAL(e.drain_timeout_ms, 5000U);
   BOOST_CHECK_EQUAL(e.retry_count, 7);
   BOOST_CHECK_EQUAL(e.rnr_retry, 7);
   BOOST_CHECK_EQUAL(e.max_inline, 64U);
