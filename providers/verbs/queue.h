@@ -194,6 +194,7 @@ class Queue {
                          transport::WorkFlags flags) noexcept;
   // queue_post.cpp
   DAT_RETURN submit(ibv_send_wr& request) noexcept;
+  DAT_RETURN submit(ibv_recv_wr& receive) noexcept;
   void prepare_requests() noexcept;
   // What the device does with a segment. As with the packaged library, a segment of a receive may
   // reach beyond its LMR: the device reports a message that does.

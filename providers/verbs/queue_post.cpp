@@ -4,46 +4,14 @@
 // receives on a QP in error.
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
+#include "providers/verbs/compact_list.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/trace_points.h"
-
-#include <algorithm>
 
 namespace udapl::verbs {
 
 using transport::WorkFlags;
 using transport::WorkId;
-
-namespace {
-
-// More segments than any device accepts in one request.
-constexpr std::size_t kMaxSegments = 256;
-
-// The non-empty segments of a list, up to `limit` bytes in total. Devices mistake an empty segment
-// for one of 2 GiB, or refuse it.
-struct CompactList {
-  CompactList(const ibv_sge* list, int count, std::uint64_t limit) noexcept {
-    for (int i = 0; i < count && limit != 0; ++i) {
-      if (list[i].length == 0) continue;
-      if (size == kMaxSegments) {
-        fits = false;
-        return;
-      }
-      ibv_sge& segment = segments[size++];
-      segment = list[i];
-      segment.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(limit, segment.length));
-      limit -= segment.length;
-    }
-  }
-
-  std::size_t size = 0;
-  bool fits = true;
-  ibv_sge segments[kMaxSegments];
-};
-
-constexpr DAT_RETURN kTooMany = dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
-
-}  // namespace
 
 void Queue::prepare_requests() noexcept {
   const auto prepare = [](Prepared& prepared, ibv_wr_opcode opcode) {
@@ -68,6 +36,16 @@ DAT_RETURN Queue::submit(ibv_send_wr& request) noexcept {
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp_, &request, &bad);
   if (error != 0) return point::refused("ibv_post_send", error);
+  return DAT_SUCCESS;
+}
+
+[[gnu::always_inline]] inline DAT_RETURN Queue::submit(ibv_recv_wr& receive) noexcept {
+  const int error = post_receive(receive, [this](ibv_recv_wr& ready) {
+    ibv_recv_wr* bad = nullptr;
+    return ibv_post_recv(qp_, &ready, &bad);
+  });
+  if (error != 0) [[unlikely]]
+    return point::refused("ibv_post_recv", error);
   return DAT_SUCCESS;
 }
 
@@ -254,16 +232,12 @@ DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
   if (special) [[unlikely]]
     return post_recv_slow_path(receive);
   if (count == 1) expect_receives_like(*list);
-  ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(qp_, &receive, &bad);
-  if (error != 0) [[unlikely]]
-    return point::refused("ibv_post_recv", error);
-  return DAT_SUCCESS;
+  return submit(receive);
 }
 
 DAT_RETURN Queue::post_without_empty(ibv_send_wr& request) noexcept {
   CompactList list(request.sg_list, request.num_sge, UINT64_MAX);
-  if (!list.fits) return kTooMany;
+  if (!list.fits) return CompactList::kTooMany;
   request.sg_list = list.segments;
   request.num_sge = static_cast<int>(list.size);
   return submit(request);
@@ -271,7 +245,7 @@ DAT_RETURN Queue::post_without_empty(ibv_send_wr& request) noexcept {
 
 DAT_RETURN Queue::post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept {
   CompactList list(request.sg_list, request.num_sge, length);
-  if (!list.fits) return kTooMany;
+  if (!list.fits) return CompactList::kTooMany;
   request.sg_list = list.segments;
   request.num_sge = static_cast<int>(list.size);
   return submit(request);
@@ -280,12 +254,11 @@ DAT_RETURN Queue::post_trimmed_read(ibv_send_wr& request, std::uint32_t length) 
 DAT_RETURN Queue::post_recv_slow_path(ibv_recv_wr& receive) noexcept {
   if (!own_receives_) return dat_error(DAT_INVALID_STATE);
   CompactList list(receive.sg_list, receive.num_sge, UINT64_MAX);
-  if (!list.fits) return kTooMany;
+  if (!list.fits) return CompactList::kTooMany;
   receive.sg_list = list.segments;
   receive.num_sge = static_cast<int>(list.size);
-  ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(qp_, &receive, &bad);
-  if (error != 0) return point::refused("ibv_post_recv", error);
+  const DAT_RETURN code = submit(receive);
+  if (code != DAT_SUCCESS) return code;
   if (in_error_.load(std::memory_order_acquire)) flush();
   // The core holds its lock of this queue, so a sink call must neither be made nor waited for here.
   if (watermarked_.load(std::memory_order_relaxed)) reports_.post();

@@ -5,14 +5,12 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
+#include "providers/verbs/compact_list.h"
 #include "providers/verbs/queue.h"
 #include "providers/verbs/status.h"
 #include "providers/verbs/trace_points.h"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 
 namespace udapl::verbs {
 
@@ -56,24 +54,21 @@ Srq::~Srq() {
 // ---- buffers -----------------------------------------------------------------------------------
 
 DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
-  ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_srq_recv(srq_, &receive, &bad);
+  const int error = post_receive(receive, [this](ibv_recv_wr& ready) {
+    ibv_recv_wr* bad = nullptr;
+    return ibv_post_srq_recv(srq_, &ready, &bad);
+  });
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_srq_recv", error);
   posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return DAT_SUCCESS;
 }
 
-// Devices mistake an empty segment for one of 2 GiB, or refuse it.
 DAT_RETURN Srq::post_without_empty(ibv_recv_wr& receive) noexcept {
-  std::array<ibv_sge, 256> segments;
-  const ibv_sge* const end = receive.sg_list + receive.num_sge;
-  if (static_cast<std::size_t>(receive.num_sge) > segments.size())
-    return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
-  auto* const last = std::copy_if(static_cast<const ibv_sge*>(receive.sg_list), end,
-                                  segments.data(), [](const ibv_sge& s) { return s.length != 0; });
-  receive.sg_list = segments.data();
-  receive.num_sge = static_cast<int>(last - segments.data());
+  CompactList list(receive.sg_list, receive.num_sge, UINT64_MAX);
+  if (!list.fits) return CompactList::kTooMany;
+  receive.sg_list = list.segments;
+  receive.num_sge = static_cast<int>(list.size);
   return submit(receive);
 }
 

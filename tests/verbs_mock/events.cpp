@@ -196,6 +196,29 @@ BOOST_AUTO_TEST_CASE(siw_wakes_for_solicited_messages_and_failures) {
   check_clean(run);
 }
 
+// libsiw refuses a receive without segments, which is what is left of one whose segments are empty.
+BOOST_AUTO_TEST_CASE(siw_takes_receives_without_data) {
+  const Siw siw;
+  for (const bool shared : {false, true}) {
+    for (const DAT_COUNT segments : {0, 1, 2}) {
+      Run run;
+      Pair pair(run);
+      BOOST_REQUIRE(pair.create(shared) && pair.connect());
+      DAT_LMR_TRIPLET to[] = {pair.local(1024, 0), pair.local(2048, 0)};
+      DAT_LMR_TRIPLET from = pair.local(0, 0);
+      const DAT_RETURN posted =
+          shared ? dat_srq_post_recv(pair.srq, segments, to, {})
+                 : dat_ep_post_recv(pair.passive.ep, segments, to, {}, DAT_COMPLETION_DEFAULT_FLAG);
+      BOOST_REQUIRE_EQUAL(posted, DAT_SUCCESS);
+      BOOST_REQUIRE_EQUAL(
+          dat_ep_post_send(pair.active.ep, 1, &from, {}, DAT_COMPLETION_DEFAULT_FLAG), DAT_SUCCESS);
+      BOOST_CHECK(run.expect_done(pair.active.request_evd, pair.active.connect_evd));
+      BOOST_CHECK(run.expect_done(pair.passive.recv_evd, pair.passive.connect_evd));
+      check_clean(run);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

@@ -29,8 +29,9 @@ enum verbs_mock_fabric {
 void verbs_mock_set_fabric(verbs_mock_fabric fabric);
 
 // The device identifies itself as soft-iWARP of Linux. Like that, it does not mark solicited
-// messages and failures: a CQ that is armed for these alone never fires. The identity applies to
-// contexts that are opened from now on, the behaviour at once.
+// messages and failures: a CQ that is armed for these alone never fires; and it refuses receives
+// without segments. The identity applies to contexts that are opened from now on, the behaviour at
+// once.
 void verbs_mock_set_siw(bool siw);
 
 // The attributes of a QP at the time it became ready to send.

@@ -143,14 +143,18 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
   return 0;
 }
 
+// Whether a receive has as many segments as it may have. libsiw requires one.
+[[nodiscard]] bool fits(const ibv_recv_wr& wr, std::uint32_t most) {
+  return wr.num_sge >= (is_siw() ? 1 : 0) && static_cast<std::uint32_t>(wr.num_sge) <= most;
+}
+
 int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   Qp& qp = *static_cast<Qp*>(handle);
   for (; wr != nullptr; wr = wr->next) {
     *bad = wr;
     if (verbs_mock_fault("post_recv", ENOMEM)) return ENOMEM;
     const Lock lock(device().mutex);
-    if (qp.now == IBV_QPS_RESET || qp.srq != nullptr || wr->num_sge < 0 ||
-        static_cast<std::uint32_t>(wr->num_sge) > qp.cap.max_recv_sge)
+    if (qp.now == IBV_QPS_RESET || qp.srq != nullptr || !fits(*wr, qp.cap.max_recv_sge))
       return EINVAL;
     if (qp.receives.size() >= qp.cap.max_recv_wr) return ENOMEM;
     qp.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
@@ -168,7 +172,7 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     *bad = wr;
     if (verbs_mock_fault("post_srq_recv", ENOMEM)) return ENOMEM;
     const Lock lock(device().mutex);
-    if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > srq.max_sge) return EINVAL;
+    if (!fits(*wr, srq.max_sge)) return EINVAL;
     if (srq.receives.size() >= srq.max_wr) return ENOMEM;
     srq.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
     for (const auto& [number, qp] : device().qps)
