@@ -149,6 +149,7 @@ class Connection final : private Handler {
   [[nodiscard]] bool drain_stands_still() noexcept UDAPL_REQUIRES(qp_locked);
   void start_terminate() noexcept UDAPL_REQUIRES(qp_locked);
   void continue_terminate() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool prepare_end() noexcept UDAPL_REQUIRES(qp_locked);
   void finish(Close how) noexcept UDAPL_REQUIRES(qp_locked);
   void break_off(Input input, transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
 

@@ -94,8 +94,9 @@ Status Connection::reset() {
     apply(Input::kPeerClosed);
 }
 
+// A peer may leave in the middle of a message: its disconnect is abrupt then, but no fault.
 void Connection::end_of_stream() noexcept {
-  if (state_ == State::kAccepted || link_->incoming().mid_message)
+  if (state_ == State::kAccepted || link_->incoming().torn)
     return shared_.fault.raise(BreakReason::kTransportLost);
   UDAPL_TRACE(kDetail, "QP %p: the peer has closed", static_cast<const void*>(&shared_.qp));
   if (!intake_.waits() || state_ != State::kReady) {
@@ -181,6 +182,10 @@ void Connection::break_off(Input input, BreakCause cause) noexcept {
   apply(input);
 }
 
+bool Connection::prepare_end() noexcept {
+  return (!link_->refers() || queue_.pin_unsent()) && link_->prepare_end();
+}
+
 // Flushes all work to the CQs and removes the link. Makes no report.
 void Connection::finish(Close how) noexcept {
   shared_.fault = Fault{};
@@ -189,9 +194,10 @@ void Connection::finish(Close how) noexcept {
   open_receive_.cancel();
   intake_.stop();
   if (link_ != nullptr) {  // before the completions of the requests are reported
-    link_->recall();
+    link_->recall(how);
     queue_.requests.sent(link_->sent());
     queue_.requests.collect_placed();
+    if (how == Close::kGently && !prepare_end()) how = Close::kReset;
   }
   queue_.stop();
   if (link_ == nullptr) return;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace udapl::soft {
@@ -64,6 +65,7 @@ IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const vo
     : sender_(iwarp::SenderConfig{
           .crc = agreed.crc, .markers = agreed.markers_to_send, .owner = owner}),
       batch_(0, 0),
+      frame_end_(agreed.markers_to_send),
       receiver_(agreed.crc, owner),
       staging_(staging) {}
 
@@ -84,9 +86,23 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   }
 }
 
+// A FIN after an incomplete FPDU would look like an accident, so that one is completed first.
+bool IwarpLink::prepare_end() noexcept {
+  const std::size_t size = stream_->ends_anywhere() ? 0 : frame_end_.missing(batch_);
+  if (size == 0) return true;
+  rest_.bytes.reset(new (std::nothrow) std::byte[size]);
+  if (rest_.bytes == nullptr) return false;
+  for (const iwarp::IoSpan& span : batch_.spans()) {
+    const std::size_t part = std::min(span.size, size - rest_.size);
+    std::memcpy(rest_.bytes.get() + rest_.size, span.data, part);
+    rest_.size += part;
+    if (rest_.size == size) break;
+  }
+  return true;
+}
+
 void IwarpLink::close(Close how) noexcept {
-  // A FIN after an incomplete FPDU would look like a fault of ours, so the stream is reset then.
-  if (how == Close::kGently && all_sent()) return ByteStream::end_gently(std::move(stream_));
+  if (how == Close::kGently) return ByteStream::end_gently(std::move(stream_), std::move(rest_));
   stream_->abort_on_close();
   stream_.reset();
 }
@@ -170,6 +186,8 @@ Link::Flushed IwarpLink::flush() noexcept {
 }
 
 void IwarpLink::count_sent(const IoResult& result) noexcept {
+  if (result.bytes != 0 && result.bytes != batch_.pending_bytes() && !stream_->ends_anywhere())
+    frame_end_.advance(batch_, result.bytes);
   batch_.consume(result.bytes);
   sent_ = batch_.sent();
   lent_ = result.lent;
@@ -231,7 +249,7 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   }
   const IoResult result = stream_->receive(room);
   if (result.kind == IoResult::kBlocked) return Received::kNothing;
-  if (result.kind == IoResult::kEnd) return Received::kEnd;
+  if (result.kind == IoResult::kEnd) return end_of_stream();
   if (result.kind == IoResult::kBroken) {
     error_ = result.error;
     return Received::kBroken;
@@ -248,6 +266,11 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   }
   const bool filled = ahead ? result.bytes == room.size() : staging_.was_filled();
   return filled ? Received::kMore : Received::kNothing;
+}
+
+Link::Received IwarpLink::end_of_stream() noexcept {
+  incoming_.torn = receiver_.mid_fpdu() && !stream_->ended_on_purpose();
+  return Received::kEnd;
 }
 
 // Delivers the messages in place, from where the peer has written them.
@@ -268,7 +291,7 @@ Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work
   StreamPayload payload(*stream_, receiver_.open_bytes(), behind);
   receiver_.fill(inbound, payload);
   const IoResult& result = payload.result();
-  if (result.kind == IoResult::kEnd) return Received::kEnd;
+  if (result.kind == IoResult::kEnd) return end_of_stream();
   if (result.kind == IoResult::kBroken) {
     error_ = result.error;
     return Received::kBroken;
@@ -351,7 +374,6 @@ void IwarpLink::note_state() noexcept {
   in.failed_in_answer = receiver_.failed_in_answer();
   in.staged = staging_.staged().size();
   in.mid_frame = (in.staged != 0 || receiver_.opened()) && in.staged < receiver_.needed();
-  in.mid_message = receiver_.mid_fpdu() || receiver_.mid_message();
   in.frames = receiver_.fpdus();
 }
 

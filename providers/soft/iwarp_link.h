@@ -2,6 +2,7 @@
 #pragma once
 
 #include "providers/soft/io/byte_stream.h"
+#include "providers/soft/iwarp/frame_end.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/iwarp/receiver.h"
 #include "providers/soft/iwarp/sender.h"
@@ -31,6 +32,7 @@ class IwarpLink final : public Link {
   }
   [[nodiscard]] bool answer(std::span<const std::byte> reply) noexcept override;
   void finish_output() noexcept override { stream_->shutdown_write(); }
+  [[nodiscard]] bool prepare_end() noexcept override;
   void close(Close how) noexcept override;
 
   void begin_write(std::uint32_t stag, std::uint64_t to, Payload payload,
@@ -68,8 +70,9 @@ class IwarpLink final : public Link {
   Flushed flush() noexcept override;
   void end_pass() noexcept override { batch_.shrink(); }
   void collect_returned() noexcept override { count_sent(stream_->collect_returned()); }
-  void recall() noexcept override {
+  void recall(Close how) noexcept override {
     collect_returned();
+    if (how == Close::kReset) stream_->abort_on_close();
     stream_->recall();
   }
   [[nodiscard]] std::uint64_t peer_placed() const noexcept override {
@@ -113,6 +116,7 @@ class IwarpLink final : public Link {
       sender_.set_emss(may_lend ? stream_->lent_mss() : stream_->effective_mss());
   }
   void count_sent(const IoResult& result) noexcept;
+  [[nodiscard]] Received end_of_stream() noexcept;
   [[nodiscard]] bool put_short(const Short& message) noexcept;
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
@@ -129,6 +133,8 @@ class IwarpLink final : public Link {
   iwarp::Sender sender_;
   // Has the minimum size at first, because there may be many idle connections; grows when needed.
   iwarp::TxBatch batch_;
+  iwarp::FrameEnd frame_end_;
+  KeptBytes rest_;  // of the last frame, see prepare_end()
   iwarp::Receiver receiver_;
   Staging staging_;
   bool in_frames_ = false;     // short messages are put into the stream without the batch

@@ -25,7 +25,7 @@ class Grants;
 
 // How a link ends.
 enum class Close : std::uint8_t {
-  kGently,  // everything sent before still arrives
+  kGently,  // everything sent before still arrives, and the peer finds an orderly end
   kReset
 };
 
@@ -72,7 +72,7 @@ class Link {
     bool failed = false;            // the input was invalid; failure() must be sent to the peer
     bool failed_in_answer = false;  // ... it was an answer to a Read or atomic of ours
     bool mid_frame = false;         // an incomplete frame has arrived
-    bool mid_message = false;       // part of an unfinished message was delivered
+    bool torn = false;              // the stream has ended within a frame, and not on purpose
     std::size_t staged = 0;         // bytes read and not yet delivered
     std::uint64_t frames = 0;       // delivered since the beginning
     std::uint64_t bytes = 0;        // read since the beginning
@@ -99,6 +99,9 @@ class Link {
   [[nodiscard]] virtual bool answer(std::span<const std::byte> reply) noexcept = 0;
   // No more messages will be sent.
   virtual void finish_output() noexcept = 0;
+  // Called before close(kGently), with the memory of messages pinned if refers(): keeps what the
+  // peer needs to find an orderly end, even within a message. Returns false if that is impossible.
+  [[nodiscard]] virtual bool prepare_end() noexcept { return true; }
   // Only the destructor may follow.
   virtual void close(Close how) noexcept = 0;
 
@@ -151,9 +154,9 @@ class Link {
   [[nodiscard]] bool waits_for_loans() const noexcept { return lent_ != 0; }
   // Counts what the peer has returned by now as sent.
   virtual void collect_returned() noexcept {}
-  // The same, at the end of the link. Afterwards the peer no longer reads the memory of messages,
-  // and discards what it has read of incomplete ones.
-  virtual void recall() noexcept {}
+  // The same, at the end of the link, before close(how). Afterwards the peer no longer reads the
+  // memory of messages, and discards what it has read of incomplete ones.
+  virtual void recall(Close) noexcept {}
   // Whether the peer reports what it has placed. Then peer_placed() is the position in the outgoing
   // stream up to which it has carried out everything, and answered() the same as of the last
   // message received. kPlaced is pending once the awaited position has been reached (0: none), but

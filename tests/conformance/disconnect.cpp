@@ -202,6 +202,9 @@ BOOST_AUTO_TEST_CASE(disc_no_success_after_failure) {
       BOOST_CHECK(!failed || dto.status != DAT_DTO_SUCCESS);
     }
   }
+  // An end in the middle of a message is orderly, too.
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
 BOOST_AUTO_TEST_CASE(disc_marker) {

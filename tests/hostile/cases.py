@@ -163,14 +163,16 @@ def wrong_answer_to_a_read_is_a_bad_response(setup):
 
 
 @case
-def end_inside_a_message_is_broken(setup):
-    """FIN after a complete FPDU that is not the last one of its message."""
-    with setup.victim() as victim, victim.bystander(), peers(1, victim.address) as (peer,):
-        require(peer.connect(), "not accepted")
-        peer.push(wire.send(1, b"half", last=False))
-        peer.close()
-        eventually(lambda: victim.count("ended"), "the end is told")
-        require(victim.ends() == ["broken"], f"told as {victim.ends()}")
+def end_inside_a_message_is_orderly(setup):
+    """FIN after a complete FPDU that is not the last one of its message, and FIN inside one."""
+    half = wire.send(1, b"half", last=False)
+    for sent, end in (half, "disconnected"), (half[:-1], "broken"):
+        with setup.victim() as victim, victim.bystander(), peers(1, victim.address) as (peer,):
+            require(peer.connect(), "not accepted")
+            peer.push(sent)
+            peer.close()
+            eventually(lambda: victim.count("ended"), "the end is told")
+            require(victim.ends() == [end], f"told as {victim.ends()}")
 
 
 @case

@@ -21,6 +21,12 @@ namespace shm {
 class Grants;
 }
 
+// Bytes that a stream keeps a copy of.
+struct KeptBytes {
+  std::unique_ptr<std::byte[]> bytes;
+  std::size_t size = 0;
+};
+
 struct IoResult {
   enum Kind : std::uint8_t {
     kDone,     // `bytes` > 0 were moved, perhaps fewer than requested
@@ -64,7 +70,8 @@ class ByteStream {
   virtual IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept = 0;
   // Like send() without new bytes, but does not call loans in.
   virtual IoResult collect_returned() noexcept { return {}; }
-  // Revokes all loans; the peer finds the stream broken.
+  // Revokes all loans. If there are any, the stream ends there: with a reset after
+  // abort_on_close().
   virtual void recall() noexcept {}
   // Fast path for short frames, while no send() is pending. most_frame(): the longest payload; 0 if
   // there is no fast path. takes_frame(): whether a frame of this many bytes fits now (`write`: it
@@ -124,8 +131,12 @@ class ByteStream {
   virtual void shutdown_write() noexcept = 0;  // ends the stream after what was sent
   // Makes the destructor reset the stream, whatever was sent: the peer finds it broken.
   virtual void abort_on_close() noexcept = 0;
-  // Destroys `stream`; what was sent still arrives. Does not block.
-  static void end_gently(std::unique_ptr<ByteStream> stream) noexcept;
+  // Whether the end of the stream has a mark that tells it from an accident. If so, it may end
+  // within a frame, and ended_on_purpose() tells whether the peer has ended it in this way.
+  [[nodiscard]] virtual bool ends_anywhere() const noexcept { return false; }
+  [[nodiscard]] virtual bool ended_on_purpose() const noexcept { return false; }
+  // Destroys `stream`; what was sent still arrives, and behind it `rest`. Does not block.
+  static void end_gently(std::unique_ptr<ByteStream> stream, KeptBytes rest = {}) noexcept;
 
   [[nodiscard]] virtual std::uint32_t effective_mss() const noexcept = 0;  // bytes
   // The same for messages that may be lent.
@@ -141,13 +152,13 @@ class ByteStream {
   ByteStream() = default;
 
  private:
-  virtual void end_gently_as(std::unique_ptr<ByteStream> self) noexcept = 0;
+  virtual void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept = 0;
 };
 
-inline void ByteStream::end_gently(std::unique_ptr<ByteStream> stream) noexcept {
+inline void ByteStream::end_gently(std::unique_ptr<ByteStream> stream, KeptBytes rest) noexcept {
   if (stream == nullptr) return;
   ByteStream& self = *stream;
-  self.end_gently_as(std::move(stream));
+  self.end_gently_as(std::move(stream), std::move(rest));
 }
 
 }  // namespace udapl::soft

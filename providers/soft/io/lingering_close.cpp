@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "common/annotations.h"
@@ -76,13 +77,15 @@ void Lingering::remove(Lingerer& closing) noexcept {
 // thread.
 class LingeringClose final : public Adopted, public Lingerer, private Handler {
  public:
-  LingeringClose(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::duration limit) noexcept
+  LingeringClose(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::duration limit,
+                 KeptBytes rest) noexcept
       : Lingerer(kind),
         reactor_(stream->reactor()),
         limit_(limit),
         stream_(std::move(stream)),
+        rest_(std::move(rest)),
         begin_(reactor_, Call::to<&LingeringClose::begin>(this)),
-        timer_(reactor_, Call::to<&LingeringClose::finish>(this)),
+        timer_(reactor_, Call::to<&LingeringClose::time_is_over>(this)),
         dismiss_(reactor_, Call::to<&LingeringClose::dismiss>(this)) {}
   ~LingeringClose() override {
     const ScopedLock guard(Lingering::instance().lock);
@@ -110,8 +113,7 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
     {
       const ScopedLock guard(Lingering::instance().lock);
       if (stream_ == nullptr) return;
-      stream_->shutdown_write();
-      over = !stream_->watch(EPOLLIN, *this).ok();
+      over = !finish_output() || !stream_->watch(events(), *this).ok();
     }
     if (over) return dismiss();
     timer_.start_after(limit_);
@@ -122,19 +124,62 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
     {
       const ScopedLock guard(Lingering::instance().lock);
       if (stream_ == nullptr) return;
-      std::array<std::byte, 16 * 1024> dropped;
-      const IoResult result = stream_->receive(dropped);
-      if (result.kind != IoResult::kEnd && result.kind != IoResult::kBroken) return;
+      bool over = !finish_output();
+      if (!over && !peer_ended_) over = drop_input() == IoResult::kBroken;
+      if (!over && (!peer_ended_ || rest_sent_ != rest_.size)) return stream_->set_events(events());
     }
     dismiss();
   }
 
-  void finish() noexcept { dismiss(); }
+  // Sends what is left, and FIN behind it. Returns false if the connection is lost.
+  bool finish_output() noexcept {
+    while (rest_sent_ != rest_.size) {
+      const IoResult result = stream_->send(
+          std::span<const std::byte>(rest_.bytes.get() + rest_sent_, rest_.size - rest_sent_));
+      if (result.kind == IoResult::kBroken) return false;
+      if (result.kind == IoResult::kBlocked) return true;
+      rest_sent_ += result.bytes;
+    }
+    if (!std::exchange(finished_, true)) stream_->shutdown_write();
+    return true;
+  }
+
+  IoResult::Kind drop_input() noexcept {
+    std::array<std::byte, 16 * 1024> dropped;
+    const IoResult result = stream_->receive(dropped);
+    if (result.kind == IoResult::kEnd) peer_ended_ = true;
+    return result.kind;
+  }
+
+  [[nodiscard]] std::uint32_t events() const noexcept {
+    return (peer_ended_ ? 0U : std::uint32_t{EPOLLIN}) |
+           (rest_sent_ != rest_.size ? std::uint32_t{EPOLLOUT} : 0U);
+  }
+  [[nodiscard]] bool waits_for_peer() noexcept {
+    return rest_sent_ != rest_.size || stream_->unacknowledged() != 0;
+  }
+
+  void time_is_over() noexcept {
+    {
+      const ScopedLock guard(Lingering::instance().lock);
+      if (stream_ == nullptr) return;
+      if (kind() == LingerKind::kConnection && ++limits_passed_ < kMostLimits && waits_for_peer())
+        return timer_.start_after(limit_);
+    }
+    dismiss();
+  }
   void dismiss() noexcept { reactor_.dismiss(*this); }
+
+  static constexpr int kMostLimits = 30;
 
   Reactor& reactor_;
   const Clock::duration limit_;
   std::unique_ptr<TcpStream> stream_;  // null: cut off
+  const KeptBytes rest_;
+  std::size_t rest_sent_ = 0;
+  bool finished_ = false;    // FIN was sent
+  bool peer_ended_ = false;  // the peer's was received
+  int limits_passed_ = 0;
   Deferred begin_;
   Timer timer_;
   Deferred dismiss_;
@@ -142,12 +187,12 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
 
 }  // namespace
 
-void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind,
-                  Clock::duration limit) noexcept {
+void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::duration limit,
+                  KeptBytes rest) noexcept {
   if (stream == nullptr) return;
   stream->unwatch();
-  std::unique_ptr<LingeringClose> closing(new (std::nothrow)
-                                              LingeringClose(std::move(stream), kind, limit));
+  std::unique_ptr<LingeringClose> closing(
+      new (std::nothrow) LingeringClose(std::move(stream), kind, limit, std::move(rest)));
   if (closing != nullptr) LingeringClose::launch(std::move(closing));  // else closed at once
 }
 

@@ -14,11 +14,14 @@ enum class LingerKind : std::uint8_t {
   kStranger     // a request that was refused or rejected: anyone can cause these
 };
 
-// Ends the stream so that what was sent arrives: sends FIN, then reads (and drops) until the peer's
-// FIN, for at most `limit`, then closes. Returns at once; the reactor owns the stream. Null is
-// ignored. When too many streams linger in the process (a sixteenth of its descriptors for
+inline constexpr Clock::duration kLinger = std::chrono::seconds(1);
+
+// Ends the stream so that what was sent arrives: sends `rest` and FIN, then reads (and drops) until
+// the peer's FIN, for at most `limit`, then closes. A connection lingers for up to 30 times as long
+// if the peer's host has not taken everything. Returns at once; the reactor owns the stream. Null
+// is ignored. When too many streams linger in the process (a sixteenth of its descriptors for
 // strangers and at most 128, a quarter for connections) the oldest of the kind is reset.
 void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind = LingerKind::kConnection,
-                  Clock::duration limit = std::chrono::seconds(1)) noexcept;
+                  Clock::duration limit = kLinger, KeptBytes rest = {}) noexcept;
 
 }  // namespace udapl::soft

@@ -69,7 +69,7 @@ RingStream::~RingStream() {
   end_grants();
 }
 
-void RingStream::end_gently_as(std::unique_ptr<ByteStream> self) noexcept {
+void RingStream::end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes) noexcept {
   finish(shm::RingEnd::kFinished);
   self.reset();
 }

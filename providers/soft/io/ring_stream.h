@@ -79,6 +79,10 @@ class RingStream final : public ByteStream {
   }
   void shutdown_write() noexcept override { finish(shm::RingEnd::kFinished); }
   void abort_on_close() noexcept override { aborts_ = true; }
+  [[nodiscard]] bool ends_anywhere() const noexcept override { return true; }
+  [[nodiscard]] bool ended_on_purpose() const noexcept override {
+    return reader_.end() == shm::RingEnd::kFinished;
+  }
   [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
   [[nodiscard]] std::uint32_t lent_mss() const noexcept override;
   [[nodiscard]] std::size_t unacknowledged() noexcept override { return writer_.unread(); }
@@ -87,7 +91,7 @@ class RingStream final : public ByteStream {
   }
 
  private:
-  void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
+  void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
   void end_grants() noexcept;
   [[nodiscard]] std::size_t append(std::span<const std::byte> piece, std::size_t& hidden) noexcept;
   [[nodiscard]] bool may_lend() const noexcept;

@@ -223,9 +223,9 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   if (first + second == 0) return {};
   const auto fetch = [&](std::uint64_t address) {
     const std::array<iovec, 2> pieces{iovec{room.data(), first}, iovec{behind.data(), second}};
-    // If the writer gave up during the copy, it may have changed the bytes.
+    // If the writer left during the copy, it may have changed the bytes.
     return peer_memory_.fetch(address, {pieces.data(), second != 0 ? 2U : 1U}) &&
-           reader_.end() != shm::RingEnd::kReset;
+           reader_.end() == shm::RingEnd::kNone;
   };
   const auto put = [&](std::span<const std::byte> copy) {
     copy_bytes(room.data(), copy.data(), first);
@@ -233,6 +233,7 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   };
   if (borrower_.take(first + second, fetch, put)) return {IoResult::kDone, 0, first + second};
   if (borrower_.broken()) return {IoResult::kBroken, EPROTO};
+  if (ended_on_purpose()) return {IoResult::kEnd};
   // If the peer is still there, it must copy the bytes into the spare memory first.
   if (peer_gone_ || reader_.end() != shm::RingEnd::kNone) return {IoResult::kBroken, ECONNRESET};
   return {};
@@ -245,7 +246,7 @@ IoResult RingStream::collect_returned() noexcept {
 
 // What the peer has copied so far is intact, and it does not use what it copies from now on.
 void RingStream::recall() noexcept {
-  if (lender_.any()) finish(shm::RingEnd::kReset);
+  if (lender_.any()) finish(aborts_ ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
 }
 
 }  // namespace udapl::soft

@@ -141,9 +141,9 @@ void TcpStream::shutdown_write() noexcept {
   finished_ = true;
 }
 
-void TcpStream::end_gently_as(std::unique_ptr<ByteStream> self) noexcept {
+void TcpStream::end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept {
   static_cast<void>(self.release());  // it is this
-  close_gently(std::unique_ptr<TcpStream>(this));
+  close_gently(std::unique_ptr<TcpStream>(this), LingerKind::kConnection, kLinger, std::move(rest));
 }
 
 void TcpStream::abort_on_close() noexcept {

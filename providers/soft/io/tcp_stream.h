@@ -63,7 +63,7 @@ class TcpStream final : public ByteStream {
  private:
   IoResult outcome_of_receive(ssize_t moved, bool had_room) noexcept;
   void end_without_close() noexcept;
-  void end_gently_as(std::unique_ptr<ByteStream> self) noexcept override;
+  void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
 
   Reactor& reactor_;
   UnsharedFd socket_;

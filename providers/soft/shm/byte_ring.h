@@ -30,7 +30,7 @@ inline constexpr std::size_t kLatestWords = 5;
 // How a stream ends, after its last byte.
 enum class RingEnd : std::uint32_t {
   kNone,
-  kFinished,  // the end
+  kFinished,  // the writer has left; if a frame is incomplete there, it is void
   kReset      // the writer gave up; any other value that a peer stores counts as a reset, too
 };
 

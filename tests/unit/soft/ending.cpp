@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Disconnects of both kinds, reset, modify, destruction.
+// Disconnects of both kinds, destruction. In the middle of a transfer: leaving.cpp.
 #include "tests/unit/soft/parked.h"
 #include "tests/unit/soft/raw_peer.h"
 #include "tests/unit/soft/standstill.h"
@@ -75,8 +75,7 @@ BOOST_FIXTURE_TEST_CASE(what_was_sent_before_an_abrupt_disconnect_arrives_at_a_s
     REQUIRE_OK(a.qp->post_send(0, &small, 1, kSignalled));
     BOOST_REQUIRE(notice.reached());
     REQUIRE_OK(b.qp->post_send(100, &large, 1, kSignalled));
-    for (WorkId id = 1; id < kCount; ++id)
-      REQUIRE_OK(a.qp->post_send(id, &small, 1, kSignalled));
+    for (WorkId id = 1; id < kCount; ++id) REQUIRE_OK(a.qp->post_send(id, &small, 1, kSignalled));
     for (WorkId id = 0; id < kCount; ++id) {
       Completion c{};
       BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
@@ -250,29 +249,6 @@ BOOST_FIXTURE_TEST_CASE(destroying_a_qp_ends_the_peers_connection, Fixture) {
   BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_FLUSHED);
 }
 
-BOOST_FIXTURE_TEST_CASE(reset_and_connect_again_many_times, Fixture) {
-  for (int round = 0; round < 20; ++round) {
-    REQUIRE_OK(b.qp->post_recv(1, nullptr, 0, kSignalled));
-    REQUIRE_OK(a.qp->post_send(2, nullptr, 0, kSignalled));
-    BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);
-    BOOST_TEST(next(*a.request_cq).status == DAT_DTO_SUCCESS);
-    BOOST_TEST(a.qp->reset().code() == dat_error(DAT_INVALID_STATE));
-    Side& ender = round % 2 == 0 ? a : b;
-    Side& other = round % 2 == 0 ? b : a;
-    const std::string before = other.sink.calls();
-    ender.qp->disconnect(DisconnectMode::kAbrupt);
-    // A late "established" from the start of the connection must not be mistaken for its end.
-    BOOST_REQUIRE(wait([&] {
-      const std::string now = other.sink.calls();
-      return now != before && !now.ends_with("established");
-    }));
-    REQUIRE_OK(a.qp->reset().code());
-    REQUIRE_OK(b.qp->reset().code());
-    REQUIRE_OK(a.qp->reset().code());  // no effect on an idle QP
-    connect();
-  }
-}
-
 BOOST_AUTO_TEST_CASE(peer_that_is_killed) {
   Pair pair;
   auto bytes = pattern(100);
@@ -321,82 +297,6 @@ BOOST_AUTO_TEST_CASE(last_message_of_a_peer_that_has_gone) {
   BOOST_TEST((room == message));
   BOOST_REQUIRE(raw.wait([&] { return raw.side.sink.ended(); }));
   BOOST_TEST(raw.side.sink.calls() == "established disconnected");
-}
-
-// ---- modify ------------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(modify_keeps_posted_receives) {
-  Pair pair;
-  pair.b.qp->disconnect(DisconnectMode::kAbrupt);
-  BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended(); }));
-  REQUIRE_OK(pair.a.qp->reset().code());
-  REQUIRE_OK(pair.b.qp->reset().code());
-  auto data = pattern(10);
-  std::vector<std::byte> room(10);
-  auto from = pair.a.reg(data);
-  auto to = pair.b.reg(room);
-  for (WorkId id = 0; id < 10; ++id) {
-    const auto one = local(*to, &room[id], 1);
-    REQUIRE_OK(pair.b.qp->post_recv(id, &one, 1, kSignalled));
-  }
-  auto init = pair.b.init(pair.b.sink);
-  init.max_recv = 5;
-  BOOST_TEST(pair.b.qp->modify(init).code() == dat_error(DAT_INVALID_PARAMETER));
-  CountingCqSink other_sink;
-  auto other_cq = std::make_unique<Cq>(*pair.b.reactor, 100, other_sink);
-  init.max_recv = 100;
-  init.max_recv_segments = 1;
-  init.max_request = 200;
-  init.recv_cq = other_cq.get();
-  REQUIRE_OK(pair.b.qp->modify(init).code());
-  for (WorkId id = 10; id < 100; ++id) REQUIRE_OK(pair.b.qp->post_recv(id, nullptr, 0, kSignalled));
-  pair.connect();
-  BOOST_TEST(pair.b.qp->modify(init).code() == dat_error(DAT_INVALID_STATE));
-  for (WorkId id = 0; id < 10; ++id) {
-    const auto one = local(*from, &data[id], 1);
-    REQUIRE_OK(pair.a.qp->post_send(id, &one, 1, 0));
-  }
-  for (WorkId id = 0; id < 10; ++id) BOOST_TEST(pair.next(*other_cq).id == id);
-  BOOST_TEST((room == data));
-  BOOST_TEST(pair.b.recv_cq->size() == 0);
-  pair.b.qp.reset();
-}
-
-// After the QP has changed its protection domain, a receive posted in the old domain fails and does
-// not write into memory.
-BOOST_AUTO_TEST_CASE(modify_of_the_domain_ends_the_receives_of_the_old_one) {
-  for (const bool back : {false, true}) {
-    Pair pair;
-    pair.b.qp->disconnect(DisconnectMode::kAbrupt);
-    BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended(); }));
-    REQUIRE_OK(pair.a.qp->reset().code());
-    REQUIRE_OK(pair.b.qp->reset().code());
-    auto data = pattern(10);
-    std::vector<std::byte> room(10);
-    auto from = pair.a.reg(data);
-    auto to = pair.b.reg(room);
-    const auto sink = local(*to, room);
-    REQUIRE_OK(pair.b.qp->post_recv(1, nullptr, 0, kSignalled));  // without memory
-    REQUIRE_OK(pair.b.qp->post_recv(2, &sink, 1, kSignalled));
-    Pd other(77);
-    auto init = pair.b.init(pair.b.sink);
-    init.pd = &other;
-    REQUIRE_OK(pair.b.qp->modify(init).code());
-    if (back) REQUIRE_OK(pair.b.qp->modify(pair.b.init(pair.b.sink)).code());
-    pair.connect();
-    REQUIRE_OK(pair.a.qp->post_send(1, nullptr, 0, 0));
-    BOOST_TEST(pair.next(*pair.b.recv_cq).status == DAT_DTO_SUCCESS);
-    const auto source = local(*from, data);
-    REQUIRE_OK(pair.a.qp->post_send(2, &source, 1, 0));
-    const Completion c = pair.next(*pair.b.recv_cq);
-    BOOST_TEST(c.id == 2U);
-    BOOST_TEST(c.status == (back ? DAT_DTO_SUCCESS : DAT_DTO_ERR_LOCAL_PROTECTION));
-    BOOST_TEST((room == data) == back);
-    if (back) continue;
-    BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended() && pair.b.sink.ended(); }));
-    BOOST_TEST(pair.b.sink.calls().ends_with("established broken"));
-    BOOST_TEST((pair.b.sink.reason == transport::BreakReason::kLocalFault));
-  }
 }
 
 // ---- sinks that call back ----------------------------------------------------------------------

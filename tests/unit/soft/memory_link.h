@@ -79,7 +79,7 @@ class MemoryLink final : public Link {
     reactor_.unwatch(mine().bell.get(), *handler_);
     handler_ = nullptr;
     const std::scoped_lock guard(wire_->lock);
-    (how == Close::kGently && all_sent() ? theirs().ended : theirs().lost) = true;
+    (how == Close::kGently ? theirs().ended : theirs().lost) = true;
     mine().lost = true;  // the peer's writes fail
     wire_->ring(1 - side_);
   }

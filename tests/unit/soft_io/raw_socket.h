@@ -85,6 +85,11 @@ class RawSocket {
     const auto got = ::recv(fd_.get(), &one, 1, 0);
     return got == 0 || (got < 0 && errno == ECONNRESET);
   }
+  // Returns whether the peer closed the connection, and did not reset it, without sending anything.
+  [[nodiscard]] bool ended() {
+    std::byte one;
+    return ::recv(fd_.get(), &one, 1, 0) == 0;
+  }
   void reset_on_close() {
     const linger hard{1, 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);

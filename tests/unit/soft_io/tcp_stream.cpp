@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -206,6 +207,32 @@ BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
     ::getsockopt(peer.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
     return error == ECONNRESET || error == EPIPE;
   }));
+}
+
+BOOST_AUTO_TEST_CASE(gentle_close_sends_the_rest_to_a_peer_that_reads_late) {
+  const std::size_t sent = fill();
+  const Bytes last = pattern(60'000, 9);
+  KeptBytes rest{std::make_unique<std::byte[]>(last.size()), last.size()};
+  std::ranges::copy(last, rest.bytes.get());
+  close_gently(std::move(stream), LingerKind::kConnection, 200ms, std::move(rest));
+  std::this_thread::sleep_for(400ms);  // longer than the limit, and much less than thirty times
+  BOOST_TEST(peer.receive(sent).size() == sent);
+  BOOST_TEST((peer.receive(last.size()) == last));
+  BOOST_TEST(peer.ended());
+}
+
+// The peer has ended its direction, as in a graceful disconnect of both sides.
+BOOST_AUTO_TEST_CASE(gentle_close_sends_the_rest_after_the_peers_end) {
+  const std::size_t sent = fill();
+  const Bytes last = pattern(60'000, 9);
+  KeptBytes rest{std::make_unique<std::byte[]>(last.size()), last.size()};
+  std::ranges::copy(last, rest.bytes.get());
+  BOOST_REQUIRE(::shutdown(peer.fd(), SHUT_WR) == 0);
+  close_gently(std::move(stream), LingerKind::kConnection, kLinger, std::move(rest));
+  std::this_thread::sleep_for(20ms);
+  BOOST_TEST(peer.receive(sent).size() == sent);
+  BOOST_TEST((peer.receive(last.size()) == last));
+  BOOST_TEST(peer.ended());
 }
 
 BOOST_AUTO_TEST_CASE(gentle_close_does_not_outlive_the_reactor) {
