@@ -176,8 +176,12 @@ void ActiveHandshake::on_timeout() noexcept {
   {
     const ScopedLock guard(lock_);
     if (state_ == State::kOver) return;
-    UDAPL_TRACE(kNormal, "connecting to %s: timed out", to_text(remote_).c_str());
-    fail(ConnectFailure::kTimedOut, verdict);
+    // While the process was stopped, the Reply may have arrived and not been read.
+    if (state_ == State::kAwaitingReply) receive_reply(verdict);
+    if (verdict.what == Verdict::kNothing) {
+      UDAPL_TRACE(kNormal, "connecting to %s: timed out", to_text(remote_).c_str());
+      fail(ConnectFailure::kTimedOut, verdict);
+    }
   }
   announce(end, verdict);
 }

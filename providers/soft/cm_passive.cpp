@@ -189,10 +189,12 @@ Status HalfOpen::start(Clock::duration limit) noexcept {
   return reactor_.watch(fd_, EPOLLIN, *this);
 }
 
-void HalfOpen::on_ready(std::uint32_t) noexcept {
+void HalfOpen::on_ready(std::uint32_t) noexcept { static_cast<void>(collect()); }
+
+bool HalfOpen::collect() noexcept {
   std::unique_ptr<TcpIncoming> request;
   const MpaReader::Progress progress = reader_.read(*stream_);
-  if (progress == MpaReader::Progress::kMore) return;
+  if (progress == MpaReader::Progress::kMore) return true;
   if (progress == MpaReader::Progress::kFrame) {
     reactor_.unwatch(fd_, *this);
     request = make_request();
@@ -202,6 +204,7 @@ void HalfOpen::on_ready(std::uint32_t) noexcept {
                                                       : "it closed the connection");
   }
   listener_.ended(*this, std::move(request));
+  return false;
 }
 
 // Returns null if memory runs out, or if path=shm is set and the peer has left no shared memory.
@@ -220,7 +223,9 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
 }
 
 void HalfOpen::on_timeout() noexcept {
-  // Does not use stream_: a request that arrived a moment ago may have taken it.
+  if (stream_ == nullptr) return;  // a Request that arrived a moment ago has taken it
+  // While the process was stopped, the Request may have arrived and not been read.
+  if (!collect()) return;
   UDAPL_TRACE(kNormal, "dropping %s: no complete MPA Request in time", to_text(remote_).c_str());
   listener_.ended(*this, nullptr);
 }

@@ -92,6 +92,9 @@ class HalfOpen final : private Handler {
  private:
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
+  // Reads. Returns whether the Request is still incomplete; otherwise *this may have been
+  // destroyed.
+  [[nodiscard]] bool collect() noexcept;
   [[nodiscard]] std::unique_ptr<TcpIncoming> make_request() noexcept;
 
   TcpListener& listener_;

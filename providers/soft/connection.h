@@ -133,6 +133,8 @@ class Connection final : private Handler {
   Look look() noexcept override UDAPL_EXCLUDES(qp_locked);
   bool rest() noexcept override UDAPL_EXCLUDES(qp_locked);
   void go_on(unsigned what) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool awaits_input() const noexcept UDAPL_REQUIRES(qp_locked);
+  void catch_up() noexcept UDAPL_REQUIRES(qp_locked);
   void continue_receive() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_debt_due() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_wait_over() noexcept UDAPL_EXCLUDES(qp_locked);

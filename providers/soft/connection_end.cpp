@@ -215,6 +215,8 @@ void Connection::on_timer() noexcept {
     case Timing::kNothing:  // the call stems from an earlier start
       return;
     case Timing::kFirstMessage:
+      catch_up();
+      if (state_ != State::kAccepted) return;
       UDAPL_TRACE(kNormal, "QP %p: the peer's first message did not arrive in time",
                   static_cast<const void*>(&shared_.qp));
       return break_off(Input::kLost,
@@ -240,6 +242,8 @@ void Connection::on_timer() noexcept {
       return break_off(Input::kLostUndelivered,
                        {BreakReason::kTransportLost, "no progress while draining"});
     case Timing::kHalfClosed:  // the peer has everything, and does not close its side
+      catch_up();
+      if (state_ != State::kHalfClosed) return;
       apply(Input::kPeerClosed);
       return;
     case Timing::kTerminate:

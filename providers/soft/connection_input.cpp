@@ -97,9 +97,20 @@ void Connection::on_wait_over() noexcept {
 void Connection::on_debt_due() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
-  if (link_ == nullptr || !intake_.reading() || state_ == State::kTerminating) return;
+  catch_up();
+  if (!awaits_input()) return;
   intake_.debt_due();
   settle();
+}
+
+bool Connection::awaits_input() const noexcept {
+  return link_ != nullptr && intake_.reading() && state_ != State::kTerminating &&
+         put_off_.turns == 0;
+}
+
+// Reads what has arrived, before the peer is judged to be silent. May end the connection.
+void Connection::catch_up() noexcept {
+  if (awaits_input()) act(intake_.catch_up());
 }
 
 // The descriptors are not reported in the order in which they became ready, and a program may rely

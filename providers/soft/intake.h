@@ -49,6 +49,11 @@ class Intake {
   // Fast path for short messages. Returns false if on_ready() has to handle the input.
   [[nodiscard]] bool receive_short() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
+  // To be called before the peer is judged to be silent: reads what has arrived. Timers may run
+  // before the descriptors are looked at; after the process was stopped, all that are due do.
+  [[nodiscard]] Event catch_up() noexcept UDAPL_REQUIRES(qp_locked) {
+    return reads() ? receive() : Event::kNone;
+  }
   // At the end of the stream: stops watching it, and causes a call of continue_pass after the other
   // descriptors had their turn.
   void put_off_end() noexcept UDAPL_REQUIRES(qp_locked);
@@ -63,7 +68,7 @@ class Intake {
   // Called when a receive was posted or promised: delivers what can now be delivered.
   [[nodiscard]] Event release() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event wait_over() noexcept UDAPL_REQUIRES(qp_locked);
-  void debt_due() noexcept UDAPL_REQUIRES(qp_locked);
+  void debt_due() noexcept UDAPL_REQUIRES(qp_locked);  // after catch_up()
 
   // Whether a message waits for a receive.
   [[nodiscard]] bool waits() const noexcept UDAPL_REQUIRES(qp_locked) { return waiting_; }

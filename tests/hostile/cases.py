@@ -4,6 +4,8 @@ bystander runs. Latencies are printed and not judged, because machines are noisy
 
 import contextlib
 import multiprocessing
+import os
+import signal
 import subprocess
 import time
 
@@ -139,6 +141,38 @@ def silent_start_is_limited(setup):
                 require(peer.connect(**how), "not accepted")
                 peer.push(wire.send(1, b"hello")[:3])
                 eventually(lambda: victim.count("ended"), "the silent peer is given up")
+
+
+@case
+def stopped_program_keeps_its_peers(setup):
+    """The program is stopped, as by a debugger, for longer than peers may be silent. All that they owe has arrived
+    when it continues: a Request, the first message, the rest of a frame."""
+    message = wire.send(1, b"message")
+    with setup.victim(settings="peer_timeout=1") as victim, contextlib.ExitStack() as stack:
+        sending, starting, requesting = [], [], []
+        for some in (sending, starting, requesting):
+            some += stack.enter_context(peers(100, victim.address))
+            for peer in some:
+                if some is starting:
+                    peer.push(wire.request()).reply()
+                if some is sending:
+                    require(peer.connect(), "not accepted")
+        for peer in sending:
+            peer.push(message[:9])
+        time.sleep(0.2)  # the victim has read all of it
+        os.kill(victim.process.pid, signal.SIGSTOP)
+        for peer in requesting:
+            peer.push(wire.request())
+        for peer in starting:
+            peer.push(wire.read_request(1, 1, 0, 0))
+        for peer in sending:
+            peer.push(message[9:])
+        time.sleep(5.5)
+        os.kill(victim.process.pid, signal.SIGCONT)
+        for name, some, answer in (("requesting", requesting, wire.Peer.reply), ("starting", starting, wire.Peer.frame),
+                                   ("sending", sending, wire.Peer.frame)):
+            lost = sum(1 for peer in some if answer(peer) is None)
+            require(lost == 0, f"{lost} of {len(some)} {name} peers are lost")
 
 
 # ---- on a connection ----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ struct RawPeer {
   std::vector<std::byte> secret = pattern(4096, 10);
   std::unique_ptr<Mr> secret_mr = side.reg(secret, kLocalOnly);
 
-  RawPeer() { open(); }
+  explicit RawPeer(const Side::Options& options = {}) : side(options) { open(); }
   void open(iwarp::RtrSet rtr = iwarp::kRtrWrite) {
     const std::string before = side.sink.calls();
     auto [active, passive] = tcp_pair();
