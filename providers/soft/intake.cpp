@@ -233,9 +233,10 @@ void Intake::watch_debt() noexcept {
   if (!owed.frame && !owed.message) return;
   debt_watched_ = true;
   seen_debt_ = owed;
-  debt_timer_.start_after(pool_.crowded()
-                              ? std::min<Clock::duration>(kWhenCrowded, limits_.peer_timeout)
-                              : limits_.peer_timeout);
+  const bool hurry =
+      shared_.link->incoming().buffer > StagingPool::kLeast && pool_.crowded_by_readers();
+  debt_timer_.start_after(hurry ? std::min<Clock::duration>(kWhenCrowded, limits_.peer_timeout)
+                                : limits_.peer_timeout);
 }
 
 // Treats a peer that sends only a trickle of bytes like one that sends nothing.

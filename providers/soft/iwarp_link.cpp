@@ -66,7 +66,7 @@ IwarpLink::IwarpLink(const iwarp::Agreed& agreed, StagingPool& staging, const vo
           .crc = agreed.crc, .markers = agreed.markers_to_send, .owner = owner}),
       batch_(0, 0),
       frame_end_(agreed.markers_to_send),
-      receiver_(agreed.crc, owner),
+      receiver_(agreed.crc, owner, &staging),
       staging_(staging) {}
 
 void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {

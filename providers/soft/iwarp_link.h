@@ -100,7 +100,10 @@ class IwarpLink final : public Link {
   Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept override;
   [[nodiscard]] bool receive_short(iwarp::Inbound& inbound) noexcept override;
   void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept override;
-  void end_receive_pass() noexcept override { staging_.release_if_empty(); }
+  void end_receive_pass() noexcept override {
+    staging_.end_pass(receiver_.needed(), receiver_.stalled());
+    incoming_.buffer = staging_.capacity();
+  }
   bool release(iwarp::Inbound& inbound) noexcept override;
   void refuse_held() noexcept override;
   void drop_held() noexcept override;

@@ -74,6 +74,7 @@ class Link {
     bool mid_frame = false;         // an incomplete frame has arrived
     bool torn = false;              // the stream has ended within a frame, and not on purpose
     std::size_t staged = 0;         // bytes read and not yet delivered
+    std::size_t buffer = 0;         // ... the memory that holds them, at the end of a pass
     std::uint64_t frames = 0;       // delivered since the beginning
     std::uint64_t bytes = 0;        // read since the beginning
   };

@@ -29,12 +29,13 @@ class Staging {
   // Makes room behind the staged bytes for at least one read, and for the rest of an FPDU of
   // `needed` bytes. Returns false if out of memory.
   [[nodiscard]] bool reserve(std::size_t needed) noexcept {
+    end_wait();
     if (begin_ == end_) begin_ = end_ = 0;
     std::size_t wanted = std::max(capacity_, kStart);
     while (wanted < needed) wanted *= 2;
     if (was_filled_ && wanted == capacity_ && wanted < kMax && !pool_.crowded()) wanted *= 2;
     was_filled_ = false;
-    if (wanted > capacity_) return grow(wanted);
+    if (wanted > capacity_) return move_to(wanted);
     if (begin_ != 0 && capacity_ - end_ < capacity_ / 2) {
       std::memmove(bytes_.get(), bytes_.get() + begin_, end_ - begin_);
       end_ -= begin_;
@@ -60,24 +61,44 @@ class Staging {
   void free() noexcept {
     clear();
     was_filled_ = false;
+    end_wait();
     if (capacity_ == 0) return;
     capacity_ = 0;
     pool_.release(std::move(bytes_));
   }
-  // If no bytes are left over, returns the memory for use by another connection.
-  void release_if_empty() noexcept {
-    if (begin_ == end_) free();
+  // Called at the end of a pass. If no bytes are left over, returns the memory for use by another
+  // connection. `needed`: of an FPDU that is left over incomplete. `waits`: nothing will be read
+  // until a receive is posted.
+  void end_pass(std::size_t needed, bool waits) noexcept {
+    if (begin_ == end_) return free();
+    end_wait();
+    if (capacity_ > kStart && (waits || pool_.crowded())) shrink(waits ? 0 : needed);
+    if (!waits) return;
+    waits_ = true;
+    pool_.begin_wait(capacity_);
   }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
  private:
-  bool grow(std::size_t wanted) noexcept {
-    StagingPool::Piece larger = pool_.take(wanted);
-    if (larger.get() == nullptr) return capacity_ != 0 && end_ != capacity_;
-    if (end_ != begin_) std::memcpy(larger.get(), bytes_.get() + begin_, end_ - begin_);
+  void end_wait() noexcept {
+    if (!waits_) return;
+    waits_ = false;
+    pool_.end_wait(capacity_);
+  }
+  void shrink(std::size_t needed) noexcept {
+    needed = std::max(needed, end_ - begin_);
+    std::size_t wanted = kStart;
+    while (wanted < needed) wanted *= 2;
+    if (wanted < capacity_) move_to(wanted);
+  }
+  bool move_to(std::size_t wanted) noexcept {
+    StagingPool::Piece other = pool_.take(wanted);
+    if (other.get() == nullptr) return capacity_ != 0 && end_ != capacity_;
+    if (end_ != begin_) std::memcpy(other.get(), bytes_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
-    std::swap(bytes_, larger);
-    if (capacity_ != 0) pool_.release(std::move(larger));
+    std::swap(bytes_, other);
+    if (capacity_ != 0) pool_.release(std::move(other));
     capacity_ = wanted;
     return true;
   }
@@ -88,6 +109,7 @@ class Staging {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool was_filled_ = false;
+  bool waits_ = false;  // counted by the pool as waiting
 };
 
 }  // namespace udapl::soft

@@ -4,6 +4,7 @@
 #include "common/annotations.h"
 #include "common/mutex.h"
 #include "common/spin_lock.h"
+#include "providers/soft/iwarp/held_segments.h"
 
 #include <array>
 #include <cstddef>
@@ -13,10 +14,11 @@
 
 namespace udapl::soft {
 
-// The memory of an adapter for the buffers between recv and the FPDU parser. A connection holds a
-// piece only while it is being read or is in the middle of an FPDU; one free piece of each size is
+// The memory of an adapter for input: the buffers between recv and the FPDU parser, and messages
+// that wait for a receive, which are only counted here. A connection holds a piece only while it is
+// being read, is in the middle of an FPDU or waits for receives; one free piece of each size is
 // kept for reuse. Thread-safe, leaf lock. Owned by the Adapter; outlives its QPs.
-class StagingPool {
+class StagingPool final : public iwarp::HeldSegments::Budget {
  public:
   // Separate pages, which the destructor returns to the system; freed heap memory might stay in the
   // process.
@@ -77,11 +79,39 @@ class StagingPool {
     if (spare.get() == nullptr) spare = std::move(piece);
   }
 
-  // Whether the total is used up. If so, buffers do not grow beyond what they need, and a peer that
-  // does not continue its FPDU is dropped sooner.
-  [[nodiscard]] bool crowded() const noexcept UDAPL_EXCLUDES(lock_) {
+  // Whether the total is used up. If so, buffers do not grow beyond what they need, and fewer
+  // messages wait for receives.
+  [[nodiscard]] bool crowded() const noexcept override UDAPL_EXCLUDES(lock_) {
+    const ScopedLock guard(lock_);
+    return taken_ + waiting_ + held_ >= total_;
+  }
+  // Whether it is used up by buffers of connections that are being read. If so, a peer that holds a
+  // large one and does not continue its FPDU is dropped sooner.
+  [[nodiscard]] bool crowded_by_readers() const noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock guard(lock_);
     return taken_ >= total_;
+  }
+  // A piece of this size belongs to a connection that is not read while it waits for receives:
+  // nothing that its peer does would make it return the piece. Before release(): end_wait().
+  void begin_wait(std::size_t size) noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock guard(lock_);
+    taken_ -= size;
+    waiting_ += size;
+  }
+  void end_wait(std::size_t size) noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock guard(lock_);
+    waiting_ -= size;
+    taken_ += size;
+  }
+
+  // ---- iwarp::HeldSegments::Budget --------------------------------------------------------------
+  void hold(std::size_t bytes) noexcept override UDAPL_EXCLUDES(lock_) {
+    const ScopedLock guard(lock_);
+    held_ += bytes;
+  }
+  void give_back(std::size_t bytes) noexcept override UDAPL_EXCLUDES(lock_) {
+    const ScopedLock guard(lock_);
+    held_ -= bytes;
   }
 
  private:
@@ -93,7 +123,10 @@ class StagingPool {
 
   const std::size_t total_;
   mutable SpinLock lock_;
+  // The bytes of pieces, and of messages that wait.
   std::size_t taken_ UDAPL_GUARDED_BY(lock_) = 0;
+  std::size_t waiting_ UDAPL_GUARDED_BY(lock_) = 0;
+  std::size_t held_ UDAPL_GUARDED_BY(lock_) = 0;
   std::array<Piece, 4> spares_ UDAPL_GUARDED_BY(lock_);
   static_assert(kLeast << 3 == kMost);
 };

@@ -223,6 +223,34 @@ def half_messages_do_not_starve_a_shared_queue(setup):
 
 
 @case
+def stalled_peers_leave_time_and_memory_to_others(setup):
+    """Peers send more than the program receives, so their connections stall, and use up the staging memory. Another
+    peer may still pause in a frame, and what the stalled ones hold is limited."""
+    count = 40
+    message = wire.send(1, b"message")
+    flood = b"".join(wire.send(msn, bytes(4000)) for msn in range(1, 501))
+    with setup.victim(settings="staging=1") as victim, peers(count, victim.address) as made:
+        with peers(1, victim.address) as (good,):
+            for peer in (good, *made):
+                require(peer.connect(), "not accepted")
+            eventually(lambda: victim.count("established") == count + 1, "all connections")
+            before = victim.resident()
+            victim.command("busy")  # no receives are posted again
+            for peer in made:
+                peer.push(flood)
+            time.sleep(0.5)
+            good.push(message[:9])
+            time.sleep(2.5)
+            each = (victim.resident() - before) // count
+            print(f"  {each} bytes for each stalled connection")
+            good.push(message[9:])
+            victim.command("serve")
+            require(good.frame() is not None, "a peer that paused in a frame is lost")
+            if not setup.sanitized:
+                require(each <= 256 * 1024, f"{each} bytes for each stalled connection")
+
+
+@case
 def hard_watermark_counts_on_a_shared_queue(setup):
     """A peer that consumes more than its share of the buffers is dropped; others are not."""
     with setup.victim("--srq", "32") as victim, victim.bystander():

@@ -27,7 +27,9 @@ std::size_t HeldSegments::chunk_size(std::size_t record) const noexcept {
 
 bool HeldSegments::has_room(std::uint16_t length) const noexcept {
   const std::size_t record = sizeof(Record) + length;
-  return fits_newest(record) || allocated_ + chunk_size(record) <= kLimit;
+  if (fits_newest(record)) return true;
+  const bool crowded = budget_ != nullptr && budget_->crowded();
+  return allocated_ + chunk_size(record) <= (crowded ? kLimitWhenCrowded : kLimit);
 }
 
 bool HeldSegments::add_chunk(std::size_t size) noexcept {
@@ -37,6 +39,7 @@ bool HeldSegments::add_chunk(std::size_t size) noexcept {
   if (chunk->bytes == nullptr) return false;
   chunk->size = size;
   allocated_ += size;
+  if (budget_ != nullptr) budget_->hold(size);
   Chunk* const added = chunk.get();
   (newest_ == nullptr ? oldest_ : newest_->next) = std::move(chunk);
   newest_ = added;
@@ -65,16 +68,18 @@ HeldSegments::Held HeldSegments::front() const noexcept {
 
 void HeldSegments::pop() noexcept {
   oldest_->begin += sizeof(Record) + front().length;
-  if (oldest_->begin != oldest_->end) return;
+  if (oldest_->begin == oldest_->end) drop_oldest();
+}
+
+void HeldSegments::drop_oldest() noexcept {
   allocated_ -= oldest_->size;
+  if (budget_ != nullptr) budget_->give_back(oldest_->size);
   oldest_ = std::move(oldest_->next);
   if (oldest_ == nullptr) newest_ = nullptr;
 }
 
 void HeldSegments::clear() noexcept {
-  while (oldest_ != nullptr) oldest_ = std::move(oldest_->next);
-  newest_ = nullptr;
-  allocated_ = 0;
+  while (oldest_ != nullptr) drop_oldest();
 }
 
 }  // namespace udapl::iwarp

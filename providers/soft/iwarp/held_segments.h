@@ -3,7 +3,8 @@
 // Segments of one connection that wait for a receive to be posted: copies, oldest first.
 //
 // Not thread-safe. Owner: a Receiver. Allocates memory in chunks as it fills, at most kLimit bytes
-// per connection, and frees the chunks as it empties.
+// per connection, or kLimitWhenCrowded while the Budget is used up, and frees the chunks as it
+// empties.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,18 @@ namespace udapl::iwarp {
 class HeldSegments {
  public:
   static constexpr std::size_t kLimit = 1024 * 1024;
+  static constexpr std::size_t kLimitWhenCrowded = 64 * 1024;
+
+  // Counts the memory of all connections of an adapter. Thread-safe.
+  class Budget {
+   public:
+    [[nodiscard]] virtual bool crowded() const noexcept = 0;
+    virtual void hold(std::size_t bytes) noexcept = 0;
+    virtual void give_back(std::size_t bytes) noexcept = 0;
+
+   protected:
+    ~Budget() = default;
+  };
 
   struct Held {
     const std::byte* ulpdu;
@@ -24,7 +37,8 @@ class HeldSegments {
     std::uint64_t position;  // in the stream
   };
 
-  HeldSegments() noexcept = default;
+  // `budget`: outlives this object; null: none.
+  explicit HeldSegments(Budget* budget = nullptr) noexcept : budget_(budget) {}
   ~HeldSegments() { clear(); }
   HeldSegments(const HeldSegments&) = delete;
   HeldSegments& operator=(const HeldSegments&) = delete;
@@ -55,7 +69,9 @@ class HeldSegments {
     return newest_ != nullptr && newest_->size - newest_->end >= record;
   }
   bool add_chunk(std::size_t size) noexcept;
+  void drop_oldest() noexcept;
 
+  Budget* const budget_;
   std::unique_ptr<Chunk> oldest_;
   Chunk* newest_ = nullptr;
   std::size_t allocated_ = 0;

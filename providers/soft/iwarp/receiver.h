@@ -57,8 +57,10 @@ class Receiver {
     kTerminated,  // the peer sent a Terminate; further input is dropped
   };
 
-  // `owner` identifies the connection in traces.
-  explicit Receiver(bool crc, const void* owner = nullptr) noexcept : owner_(owner), crc_(crc) {}
+  // `owner` identifies the connection in traces. `budget`: see HeldSegments.
+  explicit Receiver(bool crc, const void* owner = nullptr,
+                    HeldSegments::Budget* budget = nullptr) noexcept
+      : owner_(owner), crc_(crc), held_(budget) {}
 
   // Processes the complete FPDUs at the front of `staged` and returns the number of bytes that the
   // caller may drop: always all of them once the state is no longer kOpen.

@@ -178,6 +178,35 @@ BOOST_FIXTURE_TEST_CASE(the_bound, Late) {
   BOOST_TEST(log().ends_with("read done\n"));
 }
 
+// Connections share a budget. While that is used up, each may hold a little, at least one segment.
+BOOST_AUTO_TEST_CASE(held_segments_within_a_budget) {
+  struct Budget final : HeldSegments::Budget {
+    [[nodiscard]] bool crowded() const noexcept override { return used >= 200'000; }
+    void hold(std::size_t bytes) noexcept override { used += bytes; }
+    void give_back(std::size_t bytes) noexcept override { used -= bytes; }
+    std::size_t used = 0;
+  } budget;
+  const Bytes bytes = pattern(10'000);
+  const auto fill = [&](HeldSegments& held) {
+    std::size_t count = 0;
+    do {
+      BOOST_REQUIRE(held.push({}, bytes, true, 0));
+      ++count;
+    } while (count != 30 && held.has_room(10'000));
+    return count;
+  };
+  HeldSegments first(&budget);
+  HeldSegments second(&budget);
+  BOOST_TEST(fill(first) > 15U);
+  const std::size_t crowded = fill(second);
+  BOOST_TEST(crowded >= 1U);
+  BOOST_TEST(crowded <= HeldSegments::kLimitWhenCrowded / bytes.size());
+  while (!first.empty()) first.pop();
+  BOOST_TEST(fill(second) > 10U);
+  second.clear();
+  BOOST_TEST(budget.used == 0U);
+}
+
 // HeldSegments compared with a std::deque.
 BOOST_AUTO_TEST_CASE(held_segments_are_a_queue) {
   HeldSegments held;

@@ -206,13 +206,57 @@ BOOST_AUTO_TEST_CASE(staging_holds_nothing_while_empty_and_stops_growing_at_the_
   first.drop(Staging::kStart);
   BOOST_REQUIRE(first.reserve(2));  // was filled, and would double if the pool were not crowded
   BOOST_TEST(first.room().size() == Staging::kStart);
-  first.release_if_empty();
+  first.end_pass(2, false);
   BOOST_TEST(!pool.crowded());
   BOOST_REQUIRE(first.reserve(2));
   first.filled(1);
-  first.release_if_empty();
+  first.end_pass(2, false);
   BOOST_TEST(first.staged().size() == 1U);
   BOOST_TEST(pool.crowded());
+}
+
+// Regression: connections that waited for receives held their pieces for good, which cut the time
+// of all others.
+BOOST_AUTO_TEST_CASE(staging_that_waits_does_not_crowd_those_that_read) {
+  StagingPool pool(2 * Staging::kStart);
+  Staging waiting(pool);
+  BOOST_REQUIRE(waiting.reserve(2 * Staging::kStart));
+  waiting.filled(3);
+  BOOST_TEST(pool.crowded_by_readers());
+  waiting.end_pass(2, true);
+  BOOST_TEST(waiting.capacity() == Staging::kStart);
+  BOOST_TEST(!pool.crowded());
+  pool.hold(Staging::kStart);
+  BOOST_TEST(pool.crowded());
+  BOOST_TEST(!pool.crowded_by_readers());
+  pool.give_back(Staging::kStart);
+  Staging reading(pool);
+  BOOST_REQUIRE(reading.reserve(2));
+  BOOST_TEST(pool.crowded());
+  BOOST_TEST(!pool.crowded_by_readers());
+  BOOST_REQUIRE(waiting.reserve(2));  // a receive came
+  BOOST_TEST(pool.crowded_by_readers());
+  BOOST_TEST(waiting.staged().size() == 3U);
+}
+
+// In the middle of a frame.
+BOOST_AUTO_TEST_CASE(staging_shrinks_to_its_frame_if_memory_is_used_up) {
+  StagingPool pool(Staging::kMax);
+  Staging first(pool);
+  const auto data = pattern(Staging::kStart);
+  BOOST_REQUIRE(first.reserve(Staging::kMax / 2));
+  std::ranges::copy(data, first.room().begin());
+  first.filled(data.size());
+  first.drop(1);
+  first.end_pass(2, false);
+  BOOST_TEST(first.capacity() == Staging::kMax / 2);
+  Staging second(pool);
+  BOOST_REQUIRE(second.reserve(Staging::kMax / 2));
+  first.end_pass(Staging::kStart + 1, false);
+  BOOST_TEST(first.capacity() == 2 * Staging::kStart);
+  first.end_pass(2, false);
+  BOOST_TEST(first.capacity() == 2 * Staging::kStart);  // there is enough memory again
+  BOOST_TEST(std::ranges::equal(first.staged(), std::span(data).subspan(1)));
 }
 
 BOOST_AUTO_TEST_CASE(staging_makes_room_for_the_longest_fpdu) {
