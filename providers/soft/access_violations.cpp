@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/access_violations.h"
 
-#include "common/tracing/trace.h"
-#include "providers/connecting/socket_address.h"
-#include "providers/soft/network.h"
+#include <algorithm>
 
 #include <sys/random.h>
+
+#include "common/tracing/trace.h"
+#include "providers/connecting/socket_address.h"
 
 namespace udapl::soft {
 
@@ -13,7 +14,7 @@ namespace {
 
 std::uint64_t random_word() noexcept {
   std::uint64_t word = 0;
-  // Without a random key, a peer can find out which hosts share its counter. That harms only them.
+  // Without a random key, hosts can find out which of them share a set of counters, and use it up.
   [[maybe_unused]] const ssize_t got = ::getrandom(&word, sizeof word, GRND_NONBLOCK);
   return word;
 }
@@ -22,21 +23,37 @@ std::uint64_t random_word() noexcept {
 
 AccessViolations::AccessViolations() noexcept : key_(random_word()) {}
 
-AccessViolations::Counter& AccessViolations::counter_of(
-    const transport::SocketAddress& remote) noexcept {
+AccessViolations::Set& AccessViolations::set_of(const Network& host) noexcept {
   std::uint64_t hash = key_;
-  for (const std::uint8_t byte : network_of(remote, 32)) hash = (hash ^ byte) * 0x9E3779B97F4A7C15U;
-  return counters_[(hash >> 32) % kCounters];
+  for (const std::uint8_t byte : host) hash = (hash ^ byte) * 0x9E3779B97F4A7C15U;
+  return counters_[(hash >> 32) % kSets];
+}
+
+// Returns the counter of the host; null if it has none. Counters whose period is over become
+// unused.
+AccessViolations::Counter* AccessViolations::find(Set& set, const Network& host,
+                                                  Clock::time_point now) noexcept {
+  Counter* found = nullptr;
+  for (Counter& counter : set) {
+    if (now - counter.begun > kPeriod) counter.count = 0;
+    if (counter.count != 0 && counter.host == host) found = &counter;
+  }
+  return found;
 }
 
 void AccessViolations::note(const transport::SocketAddress& remote) noexcept {
   const Clock::time_point now = Clock::now();
+  const Network host = network_of(remote, 32);
   bool limited = false;
   {
     const ScopedLock guard(lock_);
-    Counter& counter = counter_of(remote);
-    if (counter.count == 0 || now - counter.begun > kPeriod) counter = {now, 0};
-    limited = ++counter.count == kMost;
+    Set& set = set_of(host);
+    Counter* counter = find(set, host, now);
+    if (counter == nullptr) {
+      counter = &*std::ranges::min_element(set, {}, &Counter::count);
+      *counter = {host, now, 0};
+    }
+    limited = ++counter->count == kMost;
   }
   if (limited)
     UDAPL_TRACE(kNormal,
@@ -46,9 +63,10 @@ void AccessViolations::note(const transport::SocketAddress& remote) noexcept {
 }
 
 bool AccessViolations::too_many(const transport::SocketAddress& remote) noexcept {
+  const Network host = network_of(remote, 32);
   const ScopedLock guard(lock_);
-  const Counter& counter = counter_of(remote);
-  return counter.count >= kMost && Clock::now() - counter.begun <= kPeriod;
+  const Counter* const counter = find(set_of(host), host, Clock::now());
+  return counter != nullptr && counter->count >= kMost;
 }
 
 }  // namespace udapl::soft

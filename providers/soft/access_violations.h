@@ -5,6 +5,7 @@
 #include "common/mutex.h"
 #include "common/wait_word.h"
 #include "dapl/transport/cm.h"
+#include "providers/soft/network.h"
 
 #include <array>
 #include <cstddef>
@@ -28,18 +29,23 @@ class AccessViolations {
       UDAPL_EXCLUDES(lock_);
 
  private:
-  // A hash with a secret key spreads hosts over a fixed number of counters.
-  static constexpr std::size_t kCounters = 512;
+  // The number of counters is fixed. A hash with a secret key gives each host a set of them. If all
+  // of a set are in use, a host that is new takes the one that has counted least: more hosts than
+  // there are counters are not all limited, but no host is ever limited for what others did.
+  static constexpr std::size_t kSets = 64;
+  static constexpr std::size_t kPerSet = 8;
   struct Counter {
+    Network host{};
     Clock::time_point begun;
-    int count = 0;
+    int count = 0;  // 0: unused
   };
-  [[nodiscard]] Counter& counter_of(const transport::SocketAddress& remote) noexcept
-      UDAPL_REQUIRES(lock_);
+  using Set = std::array<Counter, kPerSet>;
+  [[nodiscard]] Set& set_of(const Network& host) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] static Counter* find(Set& set, const Network& host, Clock::time_point now) noexcept;
 
   const std::uint64_t key_;
   Mutex lock_;
-  std::array<Counter, kCounters> counters_ UDAPL_GUARDED_BY(lock_);
+  std::array<Set, kSets> counters_ UDAPL_GUARDED_BY(lock_);
 };
 
 }  // namespace udapl::soft

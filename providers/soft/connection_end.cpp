@@ -145,7 +145,8 @@ void Connection::start_terminate() noexcept {
   const Fault& fault = shared_.fault;
   UDAPL_TRACE(kNormal, "QP %p: sends Terminate: %s", static_cast<const void*>(&shared_.qp),
               iwarp::name(fault.message.code));
-  if (iwarp::is_protection(fault.message.code) && fault.cause.why == BreakReason::kProtocol)
+  if (iwarp::is_protection(fault.message.code) && fault.cause.why == BreakReason::kProtocol &&
+      !shared_.refused_as_late)
     connector_.access_violation(endpoints_.remote);
   intake_.stop_waiting();
   queue_.unpin();

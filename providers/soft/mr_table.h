@@ -124,6 +124,12 @@ class MrTable {
   // through it.
   void unbind_all(ScopeId qp) noexcept UDAPL_EXCLUDES(lock_);
 
+  // Whether the STag is or was one of this table's.
+  [[nodiscard]] bool was_issued(std::uint32_t stag) const noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock lock(lock_);
+    return stags_.issued(stag);
+  }
+
   // Performs a peer's Send with Invalidate on QP `qp` of domain `pd`. Only a window of QP scope
   // that is bound through this QP can be invalidated. Otherwise returns kInvalidStag,
   // kNotThisStream, or kAccess (a registration or a window of PD scope, which other streams may be

@@ -62,6 +62,9 @@ struct QpShared {
   // The reason why an Inbound call of the queue has refused input from the peer.
   transport::BreakReason refused_why UDAPL_GUARDED_BY(qp_locked) =
       transport::BreakReason::kProtocol;
+  // Whether the refused access named an STag that was valid once: the peer is late and has not
+  // guessed.
+  bool refused_as_late UDAPL_GUARDED_BY(qp_locked) = false;
 };
 
 }  // namespace udapl::soft

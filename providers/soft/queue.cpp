@@ -55,6 +55,7 @@ void Queue::clear() noexcept {
   responder_.clear();
   receives.clear();
   shared_.refused_why = BreakReason::kProtocol;
+  shared_.refused_as_late = false;
   responses_in_a_row_ = 0;
   current_ = Current::kNone;
   controls_ = 0;

@@ -46,8 +46,13 @@ void Responder::clear() noexcept {
 
 // ---- requests of the peer -----------------------------------------------------------------------
 
+Verdict Responder::verdict(std::uint32_t stag, Refusal refusal) noexcept {
+  if (refusal == Refusal::kInvalidStag) shared_.refused_as_late = shared_.memory.was_issued(stag);
+  return verdict_of(refusal);
+}
+
 Verdict Responder::invalidate(std::uint32_t stag) noexcept {
-  return verdict_of(shared_.memory.invalidate(stag, shared_.pd, shared_.id));
+  return verdict(stag, shared_.memory.invalidate(stag, shared_.pd, shared_.id));
 }
 
 // Grants the peer such accesses without our part from now on, if it is able to make them.
@@ -82,7 +87,7 @@ Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
                                kRemoteWrite, shared_.pd, shared_.id};
   const Refusal refusal = reach_target(access, target, pin);
   if (refusal != Refusal::kNone) [[unlikely]]
-    return verdict_of(refusal);
+    return verdict(stag, refusal);
   place_bytes(target.address, payload);
   grant_direct_access(access);
   return Verdict::kOk;
@@ -96,7 +101,7 @@ Verdict Responder::fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_
   const Refusal refusal =
       shared_.memory.access({stag, to, length, kRemoteWrite, shared_.pd, shared_.id}, target, pin);
   if (refusal == Refusal::kNone) payload.put({target.address, target.length});
-  return verdict_of(refusal);
+  return verdict(stag, refusal);
 }
 
 // Returns null if the peer has more Reads outstanding than we agreed to.
@@ -112,7 +117,7 @@ Verdict Responder::read_request(const iwarp::ReadRequest& request, std::uint32_t
     const MrTable::Access access{request.source_stag, request.source_to, request.size,
                                  kRemoteRead,         shared_.pd,        shared_.id};
     const Refusal refusal = shared_.memory.access(access, source, pin);
-    if (refusal != Refusal::kNone) return verdict_of(refusal);
+    if (refusal != Refusal::kNone) return verdict(request.source_stag, refusal);
     grant_direct_access(access);
   }
   Response* const response = next();
@@ -131,7 +136,7 @@ Verdict Responder::atomic_request(const iwarp::AtomicRequest& request) noexcept 
   const Refusal refusal = shared_.memory.access(
       {request.stag, request.to, sizeof(std::uint64_t), kRemoteAtomic, shared_.pd, shared_.id},
       target, pin);
-  if (refusal != Refusal::kNone) return verdict_of(refusal);
+  if (refusal != Refusal::kNone) return verdict(request.stag, refusal);
   // A zero-based registration need not begin at an aligned address.
   if (reinterpret_cast<std::uintptr_t>(target.address) % sizeof(std::uint64_t) != 0)
     return Verdict::kMisaligned;
@@ -175,6 +180,7 @@ bool Responder::begin(Outgoing& out) noexcept {
     const iwarp::ReadRequest& request = response.request;
     if (request.size != 0) {
       if (!out.pins.add(shared_.memory, response.source.ref)) {
+        shared_.refused_as_late = true;
         shared_.fault.raise(
             BreakReason::kProtocol,
             iwarp::make_read_terminate(TerminateCode::kRdmapInvalidStag, request, response.msn, 0));

@@ -64,6 +64,8 @@ class Responder {
   }
 
  private:
+  [[nodiscard]] iwarp::Verdict verdict(std::uint32_t stag, Refusal refusal) noexcept
+      UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Refusal reach_target(const MrTable::Access& access, Segment& target,
                                      MrTable::Pin& pin) noexcept UDAPL_REQUIRES(qp_locked);
   void grant_direct_access(const MrTable::Access& access) noexcept UDAPL_REQUIRES(qp_locked);

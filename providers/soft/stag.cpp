@@ -12,6 +12,8 @@
 namespace udapl::soft {
 namespace {
 
+constexpr std::uint64_t kRounds = 8;
+
 struct SipState {
   std::uint64_t v0, v1, v2, v3;
 
@@ -71,11 +73,21 @@ StagGenerator::StagGenerator() noexcept : key_(random_key()) {}
 std::uint32_t StagGenerator::permute(std::uint32_t value) const noexcept {
   auto left = static_cast<std::uint16_t>(value >> 16);
   auto right = static_cast<std::uint16_t>(value);
-  constexpr std::uint64_t kRounds = 8;
   for (std::uint64_t round = 0; round < kRounds; ++round) {
     const auto mixed = static_cast<std::uint16_t>(left ^ siphash(key_, round << 16 | right));
     left = right;
     right = mixed;
+  }
+  return static_cast<std::uint32_t>(left) << 16 | right;
+}
+
+std::uint32_t StagGenerator::inverse(std::uint32_t stag) const noexcept {
+  auto left = static_cast<std::uint16_t>(stag >> 16);
+  auto right = static_cast<std::uint16_t>(stag);
+  for (std::uint64_t round = kRounds; round-- > 0;) {
+    const auto mixed = static_cast<std::uint16_t>(right ^ siphash(key_, round << 16 | left));
+    right = left;
+    left = mixed;
   }
   return static_cast<std::uint32_t>(left) << 16 | right;
 }

@@ -16,9 +16,14 @@ class StagGenerator {
   explicit StagGenerator(std::array<std::uint64_t, 2> key) noexcept : key_(key) {}  // for tests
 
   [[nodiscard]] std::uint32_t next() noexcept;
+  // Whether next() has returned this value. Forgotten after all 2^32 values.
+  [[nodiscard]] bool issued(std::uint32_t stag) const noexcept {
+    return stag != 0 && inverse(stag) < counter_;
+  }
 
   // The permutation itself: a bijection of 32-bit values.
   [[nodiscard]] std::uint32_t permute(std::uint32_t value) const noexcept;
+  [[nodiscard]] std::uint32_t inverse(std::uint32_t stag) const noexcept;
 
  private:
   std::array<std::uint64_t, 2> key_;

@@ -41,6 +41,20 @@ BOOST_AUTO_TEST_CASE(bad_crc) {
   expect_terminate(iwarp::TerminateCode::kMpaCrc);
 }
 
+// A program may free memory while its peer is still using it: that is no attack.
+BOOST_AUTO_TEST_CASE(late_access_does_not_count_as_a_guess) {
+  const auto to = reinterpret_cast<std::uint64_t>(memory.data());
+  const std::uint32_t freed = side.reg(memory)->rmr_context();
+  write(freed, to, pattern(16));
+  expect_terminate(iwarp::TerminateCode::kDdpTaggedInvalidStag);
+  BOOST_TEST(side.connector.violations == 0);
+  REQUIRE_OK(side.qp->reset().code());
+  open();
+  write(freed ^ 0x10, to, pattern(16));
+  expect_terminate(iwarp::TerminateCode::kDdpTaggedInvalidStag);
+  BOOST_TEST(side.connector.violations == 1);
+}
+
 BOOST_AUTO_TEST_CASE(writes_to_places_that_were_not_given) {
   const auto data = pattern(16);
   const auto at = [&](const std::vector<std::byte>& v, std::size_t n) {

@@ -29,6 +29,19 @@ BOOST_AUTO_TEST_CASE(permutation_is_injective_on_a_dense_range) {
     BOOST_REQUIRE(seen.insert(stags.permute(i)).second);
 }
 
+BOOST_AUTO_TEST_CASE(issued_values_are_known) {
+  StagGenerator stags({1, 2});
+  for (const std::uint32_t value : {0U, 1U, 0xFFFFU, 0x10000U, 0x12345678U, 0xFFFFFFFFU})
+    BOOST_TEST(stags.inverse(stags.permute(value)) == value);
+  BOOST_TEST(!stags.issued(0));
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint32_t next = stags.permute(static_cast<std::uint32_t>(i));
+    BOOST_TEST(!stags.issued(next));
+    BOOST_REQUIRE(stags.next() == next);  // 0 is not among these
+    BOOST_TEST(stags.issued(next));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(values_spread_over_the_whole_range) {
   StagGenerator stags;
   int bits[32] = {};
