@@ -177,7 +177,7 @@ void Connection::break_off(Input input, BreakCause cause) noexcept {
   if (step.next == State::kError && step.verdict == ConnectionVerdict::kProceed) {
     UDAPL_TRACE(kNormal, "QP %p: connection broken: %s%s%s", static_cast<const void*>(&shared_.qp),
                 name(cause.why), *cause.detail != '\0' ? ": " : "", cause.detail);
-    if (cause.why == BreakReason::kTransportLost) queue_.requests.blame_transport();
+    if (cause.why == BreakReason::kTransportLost) queue_.blame_transport();
     report_.set_cause(cause);
   }
   apply(input);

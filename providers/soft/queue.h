@@ -79,6 +79,10 @@ class Queue final : public iwarp::Inbound {
   // registered.
   [[nodiscard]] bool pin_unsent() noexcept UDAPL_REQUIRES(qp_locked);
   void unpin() noexcept UDAPL_REQUIRES(qp_locked) { out_.pins.clear(); }
+  // See SendQueue::blame_transport().
+  void blame_transport() noexcept UDAPL_REQUIRES(qp_locked) {
+    requests.blame_transport(current_ == Current::kRequest);
+  }
   // Whether all requests are done and all answers have been sent.
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
   // Releases kept pins of a registration that is being revoked.

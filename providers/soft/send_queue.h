@@ -130,7 +130,7 @@ class SendQueue {
   // built.
   void blame(const iwarp::Terminate& reason, bool building) noexcept UDAPL_REQUIRES(qp_locked);
   // Called when the connection is lost: it is unknown whether what was in flight has arrived.
-  void blame_transport() noexcept UDAPL_REQUIRES(qp_locked);
+  void blame_transport(bool building) noexcept UDAPL_REQUIRES(qp_locked);
   void flush() noexcept UDAPL_REQUIRES(qp_locked);   // completes all remaining requests
   void unbind() noexcept UDAPL_REQUIRES(qp_locked);  // unbinds the windows bound through this Qp
 

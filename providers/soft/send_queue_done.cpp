@@ -79,8 +79,9 @@ void SendQueue::unbind() noexcept {
   has_bound_ = false;
 }
 
-void SendQueue::blame_transport() noexcept {
-  if (requests_.head() < built_) requests_.at(requests_.head()).status = DAT_DTO_ERR_TRANSPORT;
+void SendQueue::blame_transport(bool building) noexcept {
+  if (requests_.head() < built_ || building || half_built())
+    requests_.at(requests_.head()).status = DAT_DTO_ERR_TRANSPORT;
 }
 
 // Returns the oldest Read or atomic that was handed over completely and has no answer yet; null if
