@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(siw_wakes_for_solicited_messages_and_failures) {
 BOOST_AUTO_TEST_CASE(siw_takes_receives_without_data) {
   const Siw siw;
   for (const bool shared : {false, true}) {
-    for (const DAT_COUNT segments : {0, 1, 2}) {
+    for (DAT_COUNT segments = 0; segments <= (shared ? 1 : 2); ++segments) {
       Run run;
       Pair pair(run);
       BOOST_REQUIRE(pair.create(shared) && pair.connect());
