@@ -24,9 +24,9 @@ namespace udapl::verbs {
 Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
                                                   transport::CqSink& sink) {
   auto cq = std::make_unique<Cq>(adapter, sink);
-  cq->spare_ = cq->spare_for(depth);
+  cq->depth_ = depth;
   cq->cq_ = point::made("ibv_create_cq",
-                        ibv_create_cq(adapter.context(), depth + cq->spare_, cq.get(),
+                        ibv_create_cq(adapter.context(), depth + cq->spare_for(depth), cq.get(),
                                       adapter.cq_channel(), adapter.next_completion_vector()));
   if (cq->cq_ == nullptr) {
     const int error = errno;
@@ -291,8 +291,6 @@ void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
 
 // ---- size --------------------------------------------------------------------------------------
 
-int Cq::depth() const noexcept { return cq_->cqe - spare_.load(std::memory_order_relaxed); }
-
 // The consumer sizes an EVD for the events that it expects. Others complete here, too: the marker
 // of a graceful disconnect, invalidations that are flushed, and suppressed requests. Some of these
 // last fit into the usual spare entries; for more the queue grows in large steps, not with each QP.
@@ -308,14 +306,12 @@ void Cq::expect_unseen(int count) noexcept {
   const ScopedLock qps_guard(qps_lock_);
   unseen_.fetch_add(count, std::memory_order_relaxed);
   const int depth = this->depth();
-  const int spare = spare_for(depth);
-  if (spare <= spare_.load(std::memory_order_relaxed)) return;
-  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth + spare));
-  if (error == 0)
-    spare_.store(spare, std::memory_order_relaxed);
-  else
+  const int wanted = depth + spare_for(depth);
+  if (wanted <= cq_->cqe) return;
+  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, wanted));
+  if (error != 0)
     UDAPL_TRACE(kNormal, "ibv_resize_cq from %d to %d for suppressed requests: %s", cq_->cqe,
-                depth + spare, ErrnoText(error).c_str());
+                wanted, ErrnoText(error).c_str());
 }
 
 void Cq::end_unseen(int count) noexcept {
@@ -326,10 +322,10 @@ void Cq::end_unseen(int count) noexcept {
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
   const ScopedLock qps_guard(qps_lock_);  // expect_unseen() resizes, too
-  const int spare = spare_for(depth);
-  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, depth + spare));
+  const int wanted = depth + spare_for(depth);
+  const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, wanted));
   if (error == 0) {
-    spare_.store(spare, std::memory_order_relaxed);
+    depth_.store(depth, std::memory_order_relaxed);
     return Status();
   }
   // Shrinking is optional; completions in the queue are never lost.

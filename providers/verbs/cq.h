@@ -63,8 +63,10 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
   Status resize(int depth) override UDAPL_EXCLUDES(qps_lock_);
-  // Without the spare entries for internal requests.
-  [[nodiscard]] int depth() const noexcept override;
+  // What was requested; the verbs CQ has spare entries for internal requests, and devices round up.
+  [[nodiscard]] int depth() const noexcept override {
+    return depth_.load(std::memory_order_relaxed);
+  }
 
   // ---- for Queue -------------------------------------------------------------------------------
   [[nodiscard]] ibv_cq* get() const noexcept { return cq_; }
@@ -167,7 +169,7 @@ class Cq final : public transport::Cq {
   transport::CqSink& sink_;
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};
-  std::atomic<int> spare_{0};           // entries of the verbs CQ for internal requests
+  std::atomic<int> depth_{0};           // as requested; changed under qps_lock_
   std::atomic<std::uint32_t> arms_{0};  // armings and their ends
 
   Mutex qps_lock_ UDAPL_ACQUIRED_BEFORE(lock);  // held by attach and detach

@@ -19,6 +19,16 @@ namespace {
 
 [[nodiscard]] std::uint32_t waiting(const Cq& cq) { return cq.tail - cq.head; }
 
+std::atomic<bool> rounds{false};  // verbs_mock_round_cqs
+
+std::atomic<unsigned> most_entries{0};
+
+// The entries that a CQ gets for so many requested ones.
+[[nodiscard]] int granted(int entries) {
+  return rounds ? static_cast<int>(std::bit_ceil(static_cast<std::uint32_t>(entries) + 1)) - 1
+                : entries;
+}
+
 [[nodiscard]] std::uint32_t ring_size(int entries) {
   return std::bit_ceil(static_cast<std::uint32_t>(entries));
 }
@@ -28,7 +38,8 @@ Cq* create(ibv_context* context, int entries, void* cq_context, ibv_comp_channel
     errno = EINVAL;
     return nullptr;
   }
-  const std::uint32_t size = ring_size(entries);
+  const int real = granted(entries);
+  const std::uint32_t size = ring_size(real);
   auto* const cq = new Cq{};
   cq->ring = std::make_unique<ibv_wc[]>(size);
   cq->mask = size - 1;
@@ -36,7 +47,7 @@ Cq* create(ibv_context* context, int entries, void* cq_context, ibv_comp_channel
   visible.context = context;
   visible.channel = channel;
   visible.cq_context = cq_context;
-  visible.cqe = entries;
+  visible.cqe = real;
   const Lock lock(device().mutex);
   visible.handle = device().next_handle++;
   if (channel != nullptr) ++channel->refcnt;
@@ -160,6 +171,13 @@ void verbs_mock_hold_notifications(bool hold) {
     ::eventfd_write(channel->fd, 1);
 }
 
+void verbs_mock_round_cqs(bool round) {
+  rounds = round;
+  most_entries = 0;
+}
+
+unsigned verbs_mock_most_cq_entries() { return most_entries; }
+
 void verbs_mock_delay_cq_calls(unsigned microseconds) { device().cq_call_delay = microseconds; }
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
@@ -218,14 +236,19 @@ int ibv_resize_cq(ibv_cq* handle, int entries) {
   const Lock lock(device().mutex);
   const std::uint32_t count = waiting(cq);
   if (static_cast<std::uint32_t>(entries) < count) return EINVAL;
-  const std::uint32_t size = ring_size(entries);
+  const int real = granted(entries);
+  const std::uint32_t size = ring_size(real);
   auto ring = std::make_unique<ibv_wc[]>(size);
   for (std::uint32_t i = 0; i < count; ++i) ring[i] = cq.ring[(cq.head + i) & cq.mask];
   cq.ring = std::move(ring);
   cq.mask = size - 1;
   cq.head = 0;
   cq.tail = count;
-  handle->cqe = entries;
+  handle->cqe = real;
+  unsigned most = most_entries;
+  while (most < static_cast<unsigned>(real) &&
+         !most_entries.compare_exchange_weak(most, static_cast<unsigned>(real))) {
+  }
   return 0;
 }
 

@@ -67,6 +67,12 @@ void verbs_mock_lose_resolutions(unsigned n);
 // If VERBS_MOCK_PATH_MTU=N is in the environment, connections have the MTU of that number (5: 4096
 // bytes), which a port with a smaller MTU refuses.
 
+// CQs that are created or resized from now on get 2^n - 1 entries, at least as many as requested,
+// as with many devices.
+void verbs_mock_round_cqs(bool round);
+// The most entries that a resized CQ got since that call.
+unsigned verbs_mock_most_cq_entries();
+
 // Calls that poll or arm a CQ take this long, so that calls of other threads overlap with them.
 void verbs_mock_delay_cq_calls(unsigned microseconds);
 // From now on every call of that name fails with `error`; null: none. Also set by
