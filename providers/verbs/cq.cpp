@@ -34,6 +34,7 @@ Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
     UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "ibv_create_cq for %d completions", depth);
     return status;
   }
+  cq->reserve_held(false);
   adapter.idle_cqs().join(*cq);
   return std::unique_ptr<transport::Cq>(std::move(cq));
 }
@@ -139,10 +140,10 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   return true;
 }
 
-int Cq::poll_verbs() noexcept {
-  const int count = ibv_poll_cq(cq_, kBatch, work_.data());
+int Cq::poll_verbs(int most) noexcept {
+  const int count = ibv_poll_cq(cq_, most, work_.data());
   // The queue has been empty since the last QP was detached: later completions are of live QPs.
-  if (count >= 0 && count < kBatch) set_stale(false);
+  if (count >= 0 && count < most) set_stale(false);
   return count;
 }
 
@@ -180,13 +181,33 @@ void Cq::drop_held(std::uint32_t number) noexcept {
   end_held_if_empty();
 }
 
-int Cq::hold() noexcept {
-  try {
-    if (held_.capacity() - held_.size() < kBatch) held_.reserve(2 * held_.size() + kBatch);
-  } catch (const std::bad_alloc&) {
-    return -1;
+void Cq::reserve_held(bool more) {
+  for (std::vector<Held> larger;;) {
+    std::size_t wanted = static_cast<std::size_t>(std::max(cq_->cqe, kBatch));
+    {
+      const ScopedLock guard(lock);
+      const std::size_t held = held_.size() - held_begin_;
+      if (more) wanted += held;
+      if (wanted <= held_.capacity()) return;
+      if (wanted <= larger.capacity()) {  // it was made in the last round
+        larger.assign(held_.begin() + static_cast<std::ptrdiff_t>(held_begin_), held_.end());
+        held_.swap(larger);
+        held_begin_ = 0;
+        return;
+      }
+    }
+    larger.reserve(wanted);
   }
-  const int count = poll_verbs();
+}
+
+int Cq::hold() noexcept {
+  if (held_.capacity() - held_.size() < kBatch && held_begin_ != 0) {
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(held_begin_));
+    held_begin_ = 0;
+  }
+  const std::size_t room = held_.capacity() - held_.size();
+  if (room == 0) return 0;
+  const int count = poll_verbs(static_cast<int>(std::min<std::size_t>(room, kBatch)));
   for (int i = 0; i < count; ++i) {
     const ibv_wc& work = work_[static_cast<std::size_t>(i)];
     transport::Completion completion;
@@ -260,6 +281,7 @@ void Cq::attach(Queue& queue, std::uint32_t number, void* context, Role role, bo
                 Srq* srq) {
   const ScopedLock qps_guard(qps_lock_);
   make_room();
+  if (has_stale()) reserve_held(true);
   {
     const ScopedLock guard(lock);
     while (stale_ && hold() == kBatch) {  // a stale completion may carry the same QP number
@@ -309,9 +331,16 @@ void Cq::expect_unseen(int count) noexcept {
   const int wanted = depth + spare_for(depth);
   if (wanted <= cq_->cqe) return;
   const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, wanted));
-  if (error != 0)
+  if (error != 0) {
     UDAPL_TRACE(kNormal, "ibv_resize_cq from %d to %d for suppressed requests: %s", cq_->cqe,
                 wanted, ErrnoText(error).c_str());
+    return;
+  }
+  try {
+    reserve_held(false);
+  } catch (const std::bad_alloc&) {
+    // What cannot be held stays on the verbs CQ.
+  }
 }
 
 void Cq::end_unseen(int count) noexcept {
@@ -325,6 +354,7 @@ Status Cq::resize(int depth) {
   const int wanted = depth + spare_for(depth);
   const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, wanted));
   if (error == 0) {
+    reserve_held(false);
     depth_.store(depth, std::memory_order_relaxed);
     return Status();
   }

@@ -29,7 +29,7 @@ class Srq;
 // identifies its request; for other completions the QP number is looked up.
 //
 // Completions are taken off the verbs CQ without being handed out in three cases; they are kept in
-// `held_` for the next poll:
+// `held_`, which has room for a full CQ, for the next poll:
 //  - by size(), as verbs does not tell how many completions are queued;
 //  - by the IdleCqScanner;
 //  - by the filter in the reactor thread, when an armed CQ fires that also receives quiet
@@ -61,7 +61,7 @@ class Cq final : public transport::Cq {
   bool progress() noexcept override { return false; }
   void arm() noexcept override UDAPL_EXCLUDES(lock);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
-  // MODEL_NOT_SUPPORTED: the device cannot make it larger.
+  // MODEL_NOT_SUPPORTED: the device cannot make it larger. Throws std::bad_alloc.
   Status resize(int depth) override UDAPL_EXCLUDES(qps_lock_);
   // What was requested; the verbs CQ has spare entries for internal requests, and devices round up.
   [[nodiscard]] int depth() const noexcept override {
@@ -118,14 +118,24 @@ class Cq final : public transport::Cq {
   // Like poll(), but returns held completions first, and none of a QP that has been destroyed.
   [[nodiscard, gnu::noinline]] int poll_carefully(transport::Completion* out, int max) noexcept
       UDAPL_REQUIRES(lock);
-  [[nodiscard]] int poll_verbs() noexcept UDAPL_REQUIRES(lock);
+  [[nodiscard]] int poll_verbs(int most) noexcept UDAPL_REQUIRES(lock);
   int take_held(transport::Completion* out, int max) noexcept UDAPL_REQUIRES(lock);
-  // Moves a batch from the verbs CQ to held_. Returns its size; negative if memory ran out.
+  // Moves a batch from the verbs CQ to held_, as much as there is room for. Returns its size.
   int hold() noexcept UDAPL_REQUIRES(lock);
+  [[nodiscard]] bool held_is_full() const noexcept UDAPL_REQUIRES(lock) {
+    return held_begin_ == 0 && held_.size() == held_.capacity();
+  }
+  // Makes room in held_ for as many completions as the verbs CQ has entries, without the spin lock.
+  // `more`: beside those that are held now. Throws std::bad_alloc.
+  void reserve_held(bool more) UDAPL_EXCLUDES(lock);
   void hold_all() noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] bool holds_notification() const noexcept UDAPL_REQUIRES(lock);
   void end_held_if_empty() noexcept UDAPL_REQUIRES(lock);
   void drop_held(std::uint32_t number) noexcept UDAPL_REQUIRES(lock);
+  [[nodiscard]] bool has_stale() noexcept UDAPL_EXCLUDES(lock) {
+    const ScopedLock guard(lock);
+    return stale_;
+  }
   void set_stale(bool stale) noexcept UDAPL_REQUIRES(lock);
   void update_careful() noexcept UDAPL_REQUIRES(lock);
   void make_room() UDAPL_REQUIRES(qps_lock_) UDAPL_EXCLUDES(lock);

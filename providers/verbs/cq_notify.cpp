@@ -70,12 +70,9 @@ bool Cq::found_notification() noexcept {
     {
       const ScopedLock guard(lock);
       if (closed_) return false;
-      int count = 0;
-      do {
-        count = hold();
-        if (count < 0) return true;  // no memory: a spurious notification is harmless
-      } while (count == kBatch);
-      if (handed_notification_ || holds_notification()) return true;
+      hold_all();
+      // If there is no room, it may be behind the held ones: a spurious notification is harmless.
+      if (handed_notification_ || holds_notification() || held_is_full()) return true;
     }
     if (armed) return false;
     request_notification();
