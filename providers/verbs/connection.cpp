@@ -224,6 +224,7 @@ void Connection::on_timer() noexcept {
       return take(QpEvent::kTooLate);
     }
     if (timing == Timing::kSrqRelease) return report_.post(SinkCall::kSrqReleased);
+    if (timing == Timing::kFlush) return flush_again();
   }
   look_for_drain();
 }

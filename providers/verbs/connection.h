@@ -62,7 +62,7 @@ class Connection final : private ConnectionEnd {
  private:
   static constexpr std::size_t kPeerData = 256;  // more than any connection manager carries
   // The purpose of the one timer.
-  enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease };
+  enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease, kFlush };
 
   // connection.cpp
   // ---- ConnectionEnd
@@ -88,6 +88,8 @@ class Connection final : private ConnectionEnd {
   // Carries out the state table's step for `event`. If the step ends the CmConnection, only the
   // reactor thread may call this, because the CmConnection is destroyed here.
   void take(QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
+  // Flushes the receives again that were posted while the queue entered the error state.
+  void flush_again() noexcept UDAPL_REQUIRES(qp_locked);
   void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_failure() noexcept UDAPL_EXCLUDES(qp_locked);
   void handle_failure(ibv_wc_status status, QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
@@ -113,6 +115,8 @@ class Connection final : private ConnectionEnd {
   Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};
   int drain_left_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Clock::duration drain_still_ UDAPL_GUARDED_BY(qp_locked){};
+
+  Clock::duration flush_pause_ UDAPL_GUARDED_BY(qp_locked){};  // until the next flush_again()
 
   // Last, so that they are destroyed first: they call this object.
   PhaseTimer<Timing> timer_ UDAPL_GUARDED_BY(qp_locked);

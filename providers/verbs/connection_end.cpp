@@ -27,6 +27,10 @@ constexpr auto kSlowestLook = std::chrono::milliseconds(64);
 constexpr int kSlowdown = 4;
 // Not all devices report when a QP in error has taken its last buffer from an SRQ.
 constexpr auto kSrqReleaseLimit = std::chrono::milliseconds(200);
+// The pauses between flushes of a QP in error, as long as receives are outstanding.
+constexpr auto kFirstFlush = std::chrono::milliseconds(4);
+constexpr auto kLastFlush = std::chrono::seconds(2);
+constexpr int kFlushSlowdown = 4;
 
 BreakReason reason_of(ibv_wc_status status) noexcept {
   switch (status) {
@@ -81,10 +85,20 @@ void Connection::enter_error() noexcept {
   const bool releases = !queue_.own_receives() && connected();
   set_state(QpState::kError);
   queue_.enter_error();
-  if (releases)
-    timer_.start(Timing::kSrqRelease, kSrqReleaseLimit);
-  else
-    timer_.stop();
+  if (releases) return timer_.start(Timing::kSrqRelease, kSrqReleaseLimit);
+  timer_.stop();
+  if (!queue_.own_receives()) return;
+  flush_pause_ = kFirstFlush;
+  timer_.start(Timing::kFlush, flush_pause_);
+}
+
+// A post that had seen the queue in order, in a thread that was interrupted, may have reached the
+// device after the flush.
+void Connection::flush_again() noexcept {
+  if (queue_.held() == 0) return;
+  queue_.flush();
+  flush_pause_ *= kFlushSlowdown;
+  if (flush_pause_ <= kLastFlush) timer_.start(Timing::kFlush, flush_pause_);
 }
 
 void Connection::take(QpEvent event) noexcept {

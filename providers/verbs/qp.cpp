@@ -48,6 +48,7 @@ Qp::~Qp() {
   QpInit init;
   {
     const QpGuard guard(lock_);
+    connection_.stop_timer();
     last = queue_.take();
     init = shared_.init;
   }

@@ -219,8 +219,6 @@ void Queue::leave_error() noexcept {
   update_receives();
 }
 
-// Called also when the QP is in error already: some devices flush receives posted in that state
-// only after another transition to ERR.
 void Queue::flush() noexcept {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;

@@ -132,6 +132,9 @@ class Queue {
   // Everything that is posted, and will be, completes as flushed.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
   void leave_error() noexcept UDAPL_REQUIRES(qp_locked);
+  // Called when the ibv_qp is in error: some devices flush receives posted in that state only after
+  // another transition to ERR.
+  void flush() noexcept;
   // Posts the marker of a graceful disconnect behind the last request (docs/adr/0010).
   void post_marker() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool marked() const noexcept UDAPL_REQUIRES(qp_locked) { return marked_; }
@@ -241,7 +244,6 @@ class Queue {
   // queue.cpp
   void attach(const ibv_qp& qp, const transport::QpInit& init);
   void detach(std::uint32_t number, const transport::QpInit& init) noexcept;
-  void flush() noexcept;
   // After in_error_ or watermarked_ has changed.
   void update_receives() noexcept { receive_regions_.block(special_receives()); }
   // Returns whether a posted receive needs more than to be given to the device.

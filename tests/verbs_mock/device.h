@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fault.h"
+#include "mock_control.h"
 
 // libibverbs declares these as macros around functions of the same name; the double defines the
 // functions.
@@ -201,6 +202,10 @@ extern const DataPath kWorks;
 extern const DataPath kNull;
 int poll_cq(ibv_cq* handle, int max, ibv_wc* out);
 int request_notification(ibv_cq* handle, int solicited_only);
+
+// Posts of receives, without the device's lock: waits while those at this stage are held.
+void hold_at(verbs_mock_hold stage);
+[[nodiscard]] bool flushes_lazily() noexcept;  // verbs_mock_flush_lazily
 
 // Ports.
 [[nodiscard]] std::uint8_t port_count() noexcept;

@@ -195,6 +195,36 @@ BOOST_AUTO_TEST_CASE(oldest_request_fails_by_the_loss_of_the_peer) {
   }
 }
 
+// The connection ends while a post of a receive is on its way to the device, which flushes what it
+// gets in the error state only when the QP enters that state once more.
+BOOST_AUTO_TEST_CASE(receive_posted_while_the_connection_ends) {
+  Run run("mock", true);
+  Pair pair(run);
+  bool done = pair.create() && pair.connect();
+  DAT_LMR_TRIPLET to = pair.local(64, 64);
+  const auto post = [&] {
+    return dat_ep_post_recv(pair.active.ep, 1, &to, DAT_DTO_COOKIE{}, DAT_COMPLETION_DEFAULT_FLAG);
+  };
+  done = done && FAULTS_OK(run, post());
+  verbs_mock_flush_lazily(true);
+  verbs_mock_hold_receives(VERBS_MOCK_HOLD_BEFORE);
+  DAT_RETURN posted = DAT_SUCCESS;
+  std::thread poster([&] { posted = post(); });
+  while (verbs_mock_held_receives() == 0) std::this_thread::sleep_for(1ms);
+  done = done && FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG)) &&
+         ended(pair);
+  verbs_mock_hold_receives(VERBS_MOCK_HOLD_NONE);
+  poster.join();
+  BOOST_CHECK_EQUAL(posted, DAT_SUCCESS);
+  DAT_EVENT event{};
+  for (int i = 0; i < 2; ++i) {
+    done = done && run.expect(pair.active.recv_evd, DAT_DTO_COMPLETION_EVENT, &event);
+    BOOST_CHECK_EQUAL(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+  }
+  verbs_mock_flush_lazily(false);
+  check(run, done);
+}
+
 // With nothing outstanding the event is queued by the time the call returns.
 BOOST_AUTO_TEST_CASE(graceful_end_at_rest) {
   Run run;

@@ -153,15 +153,16 @@ int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   for (; wr != nullptr; wr = wr->next) {
     *bad = wr;
     if (verbs_mock_fault("post_recv", ENOMEM)) return ENOMEM;
+    hold_at(VERBS_MOCK_HOLD_BEFORE);
     const Lock lock(device().mutex);
     if (qp.now == IBV_QPS_RESET || qp.srq != nullptr || !fits(*wr, qp.cap.max_recv_sge))
       return EINVAL;
     if (qp.receives.size() >= qp.cap.max_recv_wr) return ENOMEM;
     qp.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
-    if (qp.now == IBV_QPS_ERR)
-      break_qp(qp);
-    else
+    if (qp.now != IBV_QPS_ERR)
       wake_senders(qp);
+    else if (!flushes_lazily())
+      break_qp(qp);
   }
   return 0;
 }
