@@ -54,13 +54,17 @@ Srq::~Srq() {
 // ---- buffers -----------------------------------------------------------------------------------
 
 DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
+  // Before the post: a message may take the buffer at once.
+  const std::uint32_t before = posted_.load(std::memory_order_relaxed);
+  posted_.store(before + 1, std::memory_order_release);
   const int error = post_receive(receive, [this](ibv_recv_wr& ready) {
     ibv_recv_wr* bad = nullptr;
     return ibv_post_srq_recv(srq_, &ready, &bad);
   });
-  if (error != 0) [[unlikely]]
+  if (error != 0) [[unlikely]] {
+    posted_.store(before, std::memory_order_release);
     return point::refused("ibv_post_srq_recv", error);
-  posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   return DAT_SUCCESS;
 }
 
@@ -88,8 +92,9 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
 
 int Srq::available() const noexcept {
   adapter_.idle_cqs().scan_all();  // counts buffers whose completions are still on a CQ
-  return static_cast<int>(posted_.load(std::memory_order_relaxed) -
-                          taken_.load(std::memory_order_relaxed));
+  // In this order: what counts as taken counts as posted.
+  const std::uint32_t taken = taken_.load(std::memory_order_acquire);
+  return static_cast<int>(posted_.load(std::memory_order_acquire) - taken);
 }
 
 Status Srq::resize(int depth) {

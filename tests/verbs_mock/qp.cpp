@@ -172,12 +172,15 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   for (; wr != nullptr; wr = wr->next) {
     *bad = wr;
     if (verbs_mock_fault("post_srq_recv", ENOMEM)) return ENOMEM;
-    const Lock lock(device().mutex);
-    if (!fits(*wr, srq.max_sge)) return EINVAL;
-    if (srq.receives.size() >= srq.max_wr) return ENOMEM;
-    srq.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
-    for (const auto& [number, qp] : device().qps)
-      if (qp->srq == handle) wake_senders(*qp);
+    {
+      const Lock lock(device().mutex);
+      if (!fits(*wr, srq.max_sge)) return EINVAL;
+      if (srq.receives.size() >= srq.max_wr) return ENOMEM;
+      srq.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
+      for (const auto& [number, qp] : device().qps)
+        if (qp->srq == handle) wake_senders(*qp);
+    }
+    hold_at(VERBS_MOCK_HOLD_AFTER);
   }
   return 0;
 }
