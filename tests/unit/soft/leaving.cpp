@@ -13,8 +13,8 @@ namespace {
 
 using transport::DisconnectMode;
 
-constexpr std::size_t kLength = 1 << 20;
-constexpr WorkId kCount = 16;  // more than a socket or a ring holds
+constexpr std::size_t kLength = 1 << 18;
+constexpr WorkId kCount = 64;  // more than a socket or a ring holds
 
 struct Count {
   WorkId done = 0;
@@ -34,12 +34,9 @@ struct Fixture : Pair {
     for (WorkId id = 0; id < kCount; ++id)
       REQUIRE_OK(side.qp->post_recv(id, &receive, 1, kSignalled));
   }
-  static void post_sends(Side& side, const Mr& mr, const std::vector<std::byte>& bytes,
-                         std::size_t short_length = kLength) {
-    for (WorkId id = 0; id < kCount; ++id) {
-      const auto send = local(mr, bytes.data(), id < kCount / 2 ? short_length : kLength);
-      REQUIRE_OK(side.qp->post_send(id, &send, 1, kSignalled));
-    }
+  static void post_sends(Side& side, const Mr& mr, const std::vector<std::byte>& bytes) {
+    const auto send = local(mr, bytes);
+    for (WorkId id = 0; id < kCount; ++id) REQUIRE_OK(side.qp->post_send(id, &send, 1, kSignalled));
   }
   // Takes `count` completions: some that succeeded, then flushed ones.
   Count take(Cq& cq, WorkId count) {
@@ -109,15 +106,21 @@ BOOST_AUTO_TEST_CASE(sender_leaves_a_peer_that_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(target_of_reads_leaves) {
+  constexpr std::size_t kLarge = 4 * kLength;
+  constexpr WorkId kReads = 16;
   for (int round = 0; round < 20; ++round) {
     Fixture f(round % 2 == 0);
-    const auto sink = local(*f.near_mr, f.near);
-    for (WorkId id = 0; id < kCount; ++id)
-      REQUIRE_OK(f.a.qp->post_rdma_read(id, &sink, 1, remote(*f.far_mr, f.far), kSignalled));
+    std::vector<std::byte> room(kLarge);
+    const std::vector<std::byte> source(kLarge);
+    const auto room_mr = f.a.reg(room);
+    const auto source_mr = f.b.reg(source);
+    const auto sink = local(*room_mr, room);
+    for (WorkId id = 0; id < kReads; ++id)
+      REQUIRE_OK(f.a.qp->post_rdma_read(id, &sink, 1, remote(*source_mr, source), kSignalled));
     for (int turn = 0; turn < round; ++turn) f.b.reactor->progress();
     f.b.qp->disconnect(DisconnectMode::kAbrupt);
     f.expect_disconnected(f.a);
-    f.take(*f.a.request_cq, kCount);
+    f.take(*f.a.request_cq, kReads);
   }
 }
 
@@ -139,7 +142,7 @@ BOOST_AUTO_TEST_CASE(what_was_sent_before_the_peers_end_arrived_arrives) {
     Fixture f(crc);
     Fixture::post_receives(f.a, *f.near_mr, f.near);
     std::optional<Standstill> stands(*f.a.reactor);
-    Fixture::post_sends(f.b, *f.far_mr, f.far, 8192);
+    Fixture::post_sends(f.b, *f.far_mr, f.far);
     f.a.qp->disconnect(DisconnectMode::kGraceful);  // has nothing to send but its end
     f.b.qp->disconnect(DisconnectMode::kGraceful);
     BOOST_REQUIRE(eventually([&] { return f.b.sink.ended(); }, {&f.b}));
@@ -148,7 +151,6 @@ BOOST_AUTO_TEST_CASE(what_was_sent_before_the_peers_end_arrived_arrives) {
     f.expect_disconnected(f.a);
     const Count sent = f.take(*f.b.request_cq, kCount);
     const Count received = f.take(*f.a.recv_cq, kCount);
-    BOOST_TEST(sent.done >= kCount / 2);
     BOOST_TEST(received.done >= sent.done);
   }
 }
