@@ -11,6 +11,7 @@
 #include "common/annotations.h"
 #include "common/immortal.h"
 #include "common/mutex.h"
+#include "common/not_cancelled.h"
 #include "providers/soft/io/descriptor_limit.h"
 
 #include <boost/intrusive/list.hpp>
@@ -90,6 +91,7 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
   ~LingeringClose() override {
     const ScopedLock guard(Lingering::instance().lock);
     Lingering::instance().remove(*this);
+    if (stream_ != nullptr) leave();
     stream_.reset();
   }
 
@@ -149,6 +151,16 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
     const IoResult result = stream_->receive(dropped);
     if (result.kind == IoResult::kEnd) peer_ended_ = true;
     return result.kind;
+  }
+
+  // If any input were unread, close() would send RST, and what the peer's host has not taken would
+  // be lost.
+  void leave() noexcept {
+    constexpr int kMostReads = 1024;  // the peer may be sending all the time
+    const NotCancelled scope;
+    if (!finish_output()) return;
+    for (int i = 0; i != kMostReads && drop_input() == IoResult::kDone; ++i) {
+    }
   }
 
   [[nodiscard]] std::uint32_t events() const noexcept {

@@ -235,6 +235,22 @@ BOOST_AUTO_TEST_CASE(gentle_close_sends_the_rest_after_the_peers_end) {
   BOOST_TEST(peer.ended());
 }
 
+// A socket that is closed with unread input answers with a reset: the peer would lose what its host
+// has not taken, and not find the end.
+BOOST_AUTO_TEST_CASE(reactor_that_ends_resets_no_lingering_stream) {
+  const Bytes last = pattern(3000, 9);
+  for (int round = 0; round < 20; ++round) {
+    Pair pair;
+    pair.peer.send(pattern(5000));
+    BOOST_REQUIRE(pair.stream->send(last).bytes == last.size());
+    close_gently(std::move(pair.stream));
+    pair.peer.send(pattern(100));
+    pair.reactor.reset();
+    BOOST_TEST((pair.peer.receive(last.size()) == last));
+    BOOST_TEST(pair.peer.ended());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(gentle_close_does_not_outlive_the_reactor) {
   close_gently(std::move(stream), LingerKind::kConnection, 1h);
   reactor.reset();
