@@ -3,6 +3,7 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <string>
@@ -11,6 +12,7 @@
 #include "common/tracing/trace.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/soft/cq.h"
+#include "providers/soft/io/lingering_close.h"
 #include "providers/soft/memory_fault.h"
 #include "providers/soft/mr.h"
 #include "providers/soft/qp.h"
@@ -132,6 +134,12 @@ Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const S
       gate_(*reactor_, SinkGate::to<&Adapter::deliver, Adapter>(), this) {
   reactor_->on_descriptors_lost(Call::to<&Adapter::descriptors_lost>(this));
   address_watch_.start();
+}
+
+// The reactor closes what still lingers.
+Adapter::~Adapter() {
+  constexpr auto kLimit = std::chrono::milliseconds(100);
+  await_lingering(*reactor_, kLimit);
 }
 
 Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() {

@@ -34,6 +34,7 @@ class Adapter final : public transport::Adapter {
 
   Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const Settings& settings,
           transport::AdapterSink& sink);
+  ~Adapter() override;
 
   [[nodiscard]] const transport::Attributes& attributes() const noexcept override {
     return attributes_;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <new>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "common/annotations.h"
@@ -35,6 +36,9 @@ class Lingerer : public boost::intrusive::list_base_hook<> {
   [[nodiscard]] LingerKind kind() const noexcept { return kind_; }
   // Closes the descriptor at once. REQUIRES: the lock of Lingering.
   virtual void cut_off() noexcept = 0;
+  // Whether it belongs to this reactor, and the peer's host has not taken everything yet. REQUIRES:
+  // the lock of Lingering.
+  [[nodiscard]] virtual bool is_unfinished(const Reactor& reactor) noexcept = 0;
 
  protected:
   ~Lingerer() = default;
@@ -55,6 +59,7 @@ class Lingering {
 
   void enter(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
   void remove(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
+  [[nodiscard]] bool any_unfinished(const Reactor& reactor) noexcept UDAPL_REQUIRES(lock);
 
  private:
   boost::intrusive::list<Lingerer> of_kind_[2] UDAPL_GUARDED_BY(lock);
@@ -74,8 +79,14 @@ void Lingering::remove(Lingerer& closing) noexcept {
   if (closing.is_linked()) queue.erase(queue.iterator_to(closing));
 }
 
-// Called by the driving thread, so it may dismiss itself at any time; cut_off() is called by any
-// thread.
+bool Lingering::any_unfinished(const Reactor& reactor) noexcept {
+  return std::ranges::any_of(
+      of_kind_[static_cast<std::size_t>(LingerKind::kConnection)],
+      [&reactor](Lingerer& closing) { return closing.is_unfinished(reactor); });
+}
+
+// Called by the driving thread, so it may dismiss itself at any time; cut_off() and is_unfinished()
+// are called by any thread.
 class LingeringClose final : public Adopted, public Lingerer, private Handler {
  public:
   LingeringClose(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::duration limit,
@@ -107,6 +118,9 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
     stream_->abort_on_close();
     stream_.reset();
     dismiss_.post();
+  }
+  [[nodiscard]] bool is_unfinished(const Reactor& reactor) noexcept override {
+    return &reactor == &reactor_ && stream_ != nullptr && waits_for_peer();
   }
 
  private:
@@ -206,6 +220,17 @@ void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::dur
   std::unique_ptr<LingeringClose> closing(
       new (std::nothrow) LingeringClose(std::move(stream), kind, limit, std::move(rest)));
   if (closing != nullptr) LingeringClose::launch(std::move(closing));  // else closed at once
+}
+
+void await_lingering(const Reactor& reactor, Clock::duration limit) noexcept {
+  constexpr auto kLook = std::chrono::microseconds(500);
+  const NotCancelled scope;
+  const auto unfinished = [&reactor] {
+    const ScopedLock guard(Lingering::instance().lock);
+    return Lingering::instance().any_unfinished(reactor);
+  };
+  for (auto looks = limit / kLook; looks > 0 && unfinished(); --looks)
+    std::this_thread::sleep_for(kLook);
 }
 
 }  // namespace udapl::soft

@@ -24,4 +24,9 @@ inline constexpr Clock::duration kLinger = std::chrono::seconds(1);
 void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind = LingerKind::kConnection,
                   Clock::duration limit = kLinger, KeptBytes rest = {}) noexcept;
 
+// Called before the reactor is destroyed, which closes the streams: waits until the peers' hosts
+// have taken everything that its connections sent, for at most `limit`. What they have not taken
+// may be lost if they send something to a closed socket.
+void await_lingering(const Reactor& reactor, Clock::duration limit) noexcept;
+
 }  // namespace udapl::soft

@@ -251,6 +251,24 @@ BOOST_AUTO_TEST_CASE(reactor_that_ends_resets_no_lingering_stream) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(lingering_is_awaited_before_the_reactor_ends) {
+  const std::size_t sent = fill();
+  close_gently(std::move(stream));
+  Bytes got;
+  std::thread reader([&] { got = peer.receive(sent); });
+  await_lingering(*reactor, 20s);
+  reactor.reset();
+  peer.send(pattern(1));  // is answered with a reset
+  reader.join();
+  BOOST_TEST(got.size() == sent);
+}
+
+BOOST_AUTO_TEST_CASE(lingering_is_not_awaited_for_ever) {
+  fill();
+  close_gently(std::move(stream));
+  await_lingering(*reactor, 30ms);
+}
+
 BOOST_AUTO_TEST_CASE(gentle_close_does_not_outlive_the_reactor) {
   close_gently(std::move(stream), LingerKind::kConnection, 1h);
   reactor.reset();
