@@ -21,7 +21,7 @@ namespace udapl::soft {
 
 namespace {
 
-// If there is no listener, try again after 5, 10, 20 and 40 ms.
+// If there is no listener, or it has ended, try again after 5, 10, 20 and 40 ms.
 constexpr int kRetries = 4;
 constexpr auto kFirstRetry = std::chrono::milliseconds(5);
 
@@ -82,8 +82,9 @@ ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddres
       peer_timeout_(settings.peer_timeout),
       direct_(settings.direct),
       path_(settings.path),
+      revision_(config.revision),
+      may_fall_back_(settings.revision1_fallback),
       config_(config),
-      may_fall_back_(settings.revision1_fallback && config.revision > 1),
       timeout_(reactor, Call::to<&ActiveHandshake::on_timeout>(this)),
       retry_(reactor, Call::to<&ActiveHandshake::on_retry>(this)),
       failed_early_(reactor, Call::to<&ActiveHandshake::report_failure>(this)) {}
@@ -149,10 +150,14 @@ Status ActiveHandshake::begin_attempt() noexcept {
 
 bool ActiveHandshake::schedule_retry(int error) noexcept {
   Clock::duration pause = kFirstRetry;
-  if (error == ECONNREFUSED && retries_ != kRetries)
+  if (error == ECONNREFUSED && retries_ != kRetries) {
     pause *= 1 << retries_++;
-  else if (error != ETIMEDOUT || !limited_)
+    config_.revision = revision_;  // the next listener may be another peer
+  } else if (error == ECONNRESET && resets_ != kRetries) {
+    pause *= 1 << resets_++;
+  } else if (error != ETIMEDOUT || !limited_) {
     return false;
+  }
   stream_.reset();
   state_ = State::kConnecting;
   retry_.start_after(pause);

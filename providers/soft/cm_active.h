@@ -24,12 +24,14 @@
 
 namespace udapl::soft {
 
-// The active side of connection setup: TCP connect, MPA Request, MPA Reply. If the peer hangs up on
-// MPA revision 2, it is tried once more with revision 1. If there is no listener, the connect is
-// repeated a few times within 75 ms, because some servers inform their clients before they listen
-// (dtestx does). If TCP gives the peer's host up before the time limit, it is tried again; without
-// a time limit, the host is unreachable. Ends with one call of its ConnectionEnd, made by the
-// driving thread. Thread-safe. Owned by the Qp; see Handshake.
+// The active side of connection setup: TCP connect, MPA Request, MPA Reply. If there is no
+// listener, the connect is repeated a few times within 75 ms, because some servers inform their
+// clients before they listen (dtestx does); the same if the connection is reset, because the
+// listener may have ended with the connection in its backlog. If a peer that is not known to be of
+// our kind hangs up on MPA revision 2, or resets every such connection, revision 1 is tried. If TCP
+// gives the peer's host up before the time limit, it is tried again; without a time limit, the host
+// is unreachable. Ends with one call of its ConnectionEnd, made by the driving thread. Thread-safe.
+// Owned by the Qp; see Handshake.
 class ActiveHandshake final : public Handshake, private Handler {
  public:
   ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
@@ -61,8 +63,8 @@ class ActiveHandshake final : public Handshake, private Handler {
   void report_failure() noexcept;
   void on_retry() noexcept;
   [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
-  // Schedules another attempt if `error` means that there is no listener, and attempts are left, or
-  // that TCP has given up before the time limit. Returns whether it did.
+  // Schedules another attempt if `error` means that there is no listener, or that it has ended, and
+  // attempts are left, or that TCP has given up before the time limit. Returns whether it did.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   // Offers shared memory to the peer, if possible. Returns whether the Request may be sent: false
@@ -72,7 +74,9 @@ class ActiveHandshake final : public Handshake, private Handler {
       UDAPL_REQUIRES(lock_);
   void receive_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void evaluate_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
-  void hung_up(int error, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void broken(int error, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void hung_up(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void fall_back(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void fail(ConnectFailure why, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   static void announce(ConnectionEnd& end, Verdict& verdict) noexcept;
 
@@ -84,11 +88,13 @@ class ActiveHandshake final : public Handshake, private Handler {
   const std::chrono::milliseconds peer_timeout_;
   const bool direct_;
   const Settings::Path path_;
+  const std::uint8_t revision_;  // the one to begin with
+  const bool may_fall_back_;
 
   mutable Mutex lock_;
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
-  bool may_fall_back_ UDAPL_GUARDED_BY(lock_);
-  int retries_ UDAPL_GUARDED_BY(lock_) = 0;
+  int retries_ UDAPL_GUARDED_BY(lock_) = 0;       // because there was no listener
+  int resets_ UDAPL_GUARDED_BY(lock_) = 0;        // attempts repeated because of a reset
   bool limited_ UDAPL_GUARDED_BY(lock_) = false;  // there is a time limit
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
   ConnectFailure early_failure_ UDAPL_GUARDED_BY(lock_) = ConnectFailure::kUnreachable;

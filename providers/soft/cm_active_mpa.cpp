@@ -55,7 +55,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   const std::size_t size = iwarp::encode(request, frame);
   // An empty socket buffer accepts the whole frame, in one segment, which some peers require.
   const IoResult sent = stream_->send(std::span<const std::byte>(frame).first(size));
-  if (sent.kind == IoResult::kBroken) return hung_up(sent.error, verdict);
+  if (sent.kind == IoResult::kBroken) return broken(sent.error, verdict);
   if (sent.kind != IoResult::kDone || sent.bytes != size)
     return fail(ConnectFailure::kUnreachable, verdict);
   state_ = State::kAwaitingReply;
@@ -99,9 +99,9 @@ void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
     case MpaReader::Progress::kFrame:
       return evaluate_reply(verdict);
     case MpaReader::Progress::kEnded:
-      return hung_up(ECONNRESET, verdict);
+      return hung_up(verdict);
     case MpaReader::Progress::kBroken:
-      return hung_up(reader_.error(), verdict);
+      return broken(reader_.error(), verdict);
     case MpaReader::Progress::kBad:
       UDAPL_TRACE(kNormal, "%s does not speak MPA: %s", to_text(remote_).c_str(),
                   iwarp::name(reader_.why()));
@@ -109,14 +109,30 @@ void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
   }
 }
 
-// A peer that knows only revision 1 closes the connection without an answer (RFC 6581 §6).
-void ActiveHandshake::hung_up(int error, Verdict& verdict) noexcept {
-  const bool closed = error == ECONNRESET || error == EPIPE;
-  if (error == ETIMEDOUT && reader_.empty() && schedule_retry(error)) return;
-  if (!closed || !may_fall_back_ || !reader_.empty()) return fail(meaning(error), verdict);
+// After a reset the connect is repeated: the kernel resets the connections in the backlog of a
+// listener that ends, whose successor may listen already.
+void ActiveHandshake::broken(int error, Verdict& verdict) noexcept {
+  const bool reset = error == ECONNRESET || error == EPIPE;
+  if (reader_.empty() && schedule_retry(reset ? ECONNRESET : error)) return;
+  if (reset && reader_.empty()) return fall_back(verdict);
+  fail(meaning(error), verdict);
+}
+
+// The peer has closed the connection. If it did so before our Request arrived, its kernel resets
+// the connection as well.
+void ActiveHandshake::hung_up(Verdict& verdict) noexcept {
+  if (!reader_.empty()) return fail(ConnectFailure::kRefused, verdict);
+  if (offer_ || stream_->pending_error() != 0) return broken(ECONNRESET, verdict);
+  fall_back(verdict);
+}
+
+// A peer that knows only revision 1 closes the connection without an answer (RFC 6581 §6). One that
+// accepts offers of shared memory knows revision 2.
+void ActiveHandshake::fall_back(Verdict& verdict) noexcept {
+  if (!may_fall_back_ || offer_ || config_.revision == 1)
+    return fail(ConnectFailure::kRefused, verdict);
   UDAPL_TRACE(kNormal, "%s closed the connection: retrying with MPA revision 1",
               to_text(remote_).c_str());
-  may_fall_back_ = false;
   config_.revision = 1;
   stream_.reset();
   state_ = State::kConnecting;
@@ -129,7 +145,7 @@ void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
   const iwarp::ReplyResult result = iwarp::evaluate_reply(config_, request, reply);
   if (result.outcome == iwarp::ReplyOutcome::kRevisionMismatch) {
     reader_.clear();
-    return hung_up(ECONNRESET, verdict);
+    return fall_back(verdict);
   }
   if (result.outcome == iwarp::ReplyOutcome::kTerminate) {
     UDAPL_TRACE(kNormal, "%s: incompatible: %s", to_text(remote_).c_str(),

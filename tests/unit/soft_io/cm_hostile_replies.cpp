@@ -7,20 +7,31 @@
 
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/iwarp/wire.h"
+#include "providers/soft/shm/offer.h"
 #include "tests/unit/soft_io/cm_fixture.h"
 
 namespace udapl::soft::test {
 namespace {
 
+// Reads all of it, so that a close is not a reset: those of revision 2 contain the depths.
+Bytes receive_request(RawSocket& peer) {
+  Bytes request = peer.receive(20);
+  if (revision_of(request) == 2) {
+    const Bytes depths = peer.receive(4);
+    request.insert(request.end(), depths.begin(), depths.end());
+  }
+  return request;
+}
+
 // A server that sends the given answers, one per connection in sequence, and keeps the Requests.
 class Server {
  public:
-  explicit Server(std::vector<Bytes> answers, std::size_t request_size = 24)
-      : place_(listener_.listen()), thread_([this, answers = std::move(answers), request_size] {
+  explicit Server(std::vector<Bytes> answers)
+      : place_(listener_.listen()), thread_([this, answers = std::move(answers)] {
           for (const Bytes& answer : answers) {
             RawSocket peer = listener_.accept();
             const std::lock_guard guard(lock_);
-            requests_.push_back(peer.receive(request_size));
+            requests_.push_back(receive_request(peer));
             if (answer.empty()) continue;  // closes without an answer
             peer.send(answer);
             last_ = std::move(peer);
@@ -60,7 +71,7 @@ BOOST_AUTO_TEST_CASE(peer_that_hangs_up_on_revision_2_gets_revision_1) {
   old.revision = 1;
   const Bytes data = pattern(7);
   const Bytes answer = encoded(iwarp::make_reply({}, iwarp::make_request(old, {}), data).reply);
-  Server server({{}, answer}, 20);
+  Server server({{}, answer});
   FakeQp active;
   active.config.unnegotiated_ord = 3;
   start(active, request(server.conn_qual()));
@@ -77,7 +88,7 @@ BOOST_AUTO_TEST_CASE(peer_that_hangs_up_on_revision_2_gets_revision_1) {
 
 BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
   {
-    Server server({{}, {}}, 20);
+    Server server({{}, {}});
     FakeQp active;
     start(active, request(server.conn_qual()));
     BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
@@ -91,6 +102,59 @@ BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
   FakeQp active;
   BOOST_REQUIRE(active.start(modern, request(server.conn_qual())).ok());
   BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+}
+
+// The kernel resets the connections in the backlog of a listener that ends.
+BOOST_AUTO_TEST_CASE(reset_is_not_taken_for_revision_1) {
+  RawSocket listener;
+  const auto place = listener.listen();
+  FakeQp active;
+  start(active, request(place.port()));
+  {
+    RawSocket peer = listener.accept();
+    peer.reset_on_close();
+  }
+  RawSocket peer = listener.accept();
+  BOOST_TEST(revision_of(peer.receive(24)) == 2);
+  peer.send(reply_to(good_request()));
+  BOOST_REQUIRE(eventually([&] { return active.outcomes() == 1; }));
+  BOOST_TEST(active.attached());
+  BOOST_TEST(active.agreed().revision == 2);
+}
+
+BOOST_AUTO_TEST_CASE(peer_that_resets_every_connection_gets_revision_1) {
+  RawSocket listener;
+  const auto place = listener.listen();
+  FakeQp active;
+  start(active, request(place.port()));
+  int revision = 2;
+  for (int attempts = 0; revision == 2 && attempts < 20; ++attempts) {
+    RawSocket peer = listener.accept();
+    peer.reset_on_close();
+    revision = revision_of(peer.receive(20));
+  }
+  BOOST_TEST(revision == 1);
+  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+}
+
+// Only our own listeners have a box for offers.
+BOOST_AUTO_TEST_CASE(peer_that_takes_offers_never_gets_revision_1) {
+  RawSocket listener;
+  const auto place = listener.listen();
+  shm::OfferBox box;
+  BOOST_REQUIRE(box.open(*place.get()));
+  FakeQp active;
+  start(active, request(place.port()));
+  for (const bool by_reset : {true, false}) {
+    RawSocket peer = listener.accept();
+    if (by_reset) peer.reset_on_close();
+    BOOST_TEST(revision_of(peer.receive(48)) == 2);
+  }
+  RawSocket peer = listener.accept();
+  BOOST_TEST(revision_of(peer.receive(48)) == 2);
+  peer.send(reply_to(good_request()));
+  BOOST_REQUIRE(eventually([&] { return active.outcomes() == 1; }));
+  BOOST_TEST(active.attached());
 }
 
 BOOST_AUTO_TEST_CASE(reply_that_is_cut_short_refuses_without_another_attempt) {
