@@ -23,7 +23,6 @@ namespace {
 
 // If there is no listener, or it has ended, try again after 5, 10, 20 and 40 ms.
 constexpr int kRetries = 4;
-constexpr auto kFirstRetry = std::chrono::milliseconds(5);
 
 // Returns a socket that will connect from the host address `local`.
 UnsharedFd make_socket(const transport::SocketAddress& local) noexcept {
@@ -197,7 +196,10 @@ void ActiveHandshake::on_retry() noexcept {
   {
     const ScopedLock guard(lock_);
     if (state_ == State::kOver) return;
-    if (!begin_attempt().ok()) fail(ConnectFailure::kRefused, verdict);
+    if (state_ == State::kAwaitingOffer)
+      connected(verdict);
+    else if (!begin_attempt().ok())
+      fail(ConnectFailure::kRefused, verdict);
   }
   announce(end, verdict);
 }
@@ -207,7 +209,7 @@ void ActiveHandshake::on_ready(std::uint32_t) noexcept {
   ConnectionEnd& end = end_;
   {
     const ScopedLock guard(lock_);
-    if (state_ == State::kConnecting)
+    if (state_ == State::kConnecting || state_ == State::kAwaitingOffer)
       connected(verdict);
     else if (state_ == State::kAwaitingReply)
       receive_reply(verdict);

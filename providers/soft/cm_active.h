@@ -16,6 +16,7 @@
 #include "providers/soft/shm/offer.h"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,7 +46,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
 
  private:
-  enum class State : std::uint8_t { kConnecting, kAwaitingReply, kOver };
+  enum class State : std::uint8_t { kConnecting, kAwaitingOffer, kAwaitingReply, kOver };
   // The result to report after the lock has been released.
   struct Verdict {
     enum What : std::uint8_t { kNothing, kFailed, kAccepted } what = kNothing;
@@ -63,13 +64,16 @@ class ActiveHandshake final : public Handshake, private Handler {
   void report_failure() noexcept;
   void on_retry() noexcept;
   [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
+  static constexpr auto kFirstRetry = std::chrono::milliseconds(5);
   // Schedules another attempt if `error` means that there is no listener, or that it has ended, and
   // attempts are left, or that TCP has given up before the time limit. Returns whether it did.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
-  // Offers shared memory to the peer, if possible. Returns whether the Request may be sent: false
-  // if there is no offer although path=shm requires one.
-  [[nodiscard]] bool offer_rings() noexcept UDAPL_REQUIRES(lock_);
+  // Offers shared memory to the peer, if possible. Returns whether the Request may be sent. kLater:
+  // the peer has too many offers at the moment; retry_ is running. kNever: there is no offer
+  // although path=shm requires one.
+  enum class MayRequest : std::uint8_t { kNow, kLater, kNever };
+  [[nodiscard]] MayRequest offer_rings() noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept
       UDAPL_REQUIRES(lock_);
   void receive_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
@@ -93,8 +97,9 @@ class ActiveHandshake final : public Handshake, private Handler {
 
   mutable Mutex lock_;
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
-  int retries_ UDAPL_GUARDED_BY(lock_) = 0;       // because there was no listener
-  int resets_ UDAPL_GUARDED_BY(lock_) = 0;        // attempts repeated because of a reset
+  int retries_ UDAPL_GUARDED_BY(lock_) = 0;  // because there was no listener
+  int resets_ UDAPL_GUARDED_BY(lock_) = 0;   // attempts repeated because of a reset
+  int offers_put_off_ UDAPL_GUARDED_BY(lock_) = 0;
   bool limited_ UDAPL_GUARDED_BY(lock_) = false;  // there is a time limit
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
   ConnectFailure early_failure_ UDAPL_GUARDED_BY(lock_) = ConnectFailure::kUnreachable;

@@ -20,6 +20,10 @@ namespace udapl::soft {
 
 namespace {
 
+// If the peer's box is full, an offer is made again after 5, 10, 20, 40 and 80 ms: not longer, as
+// the peer drops connections without a Request after 250 ms when it needs their places.
+constexpr int kOffersPutOff = 5;
+
 void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noexcept {
   try {
     iwarp::TxBatch batch(0, 0);  // the minimum size
@@ -45,7 +49,16 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   stream_->set_peer_timeout(peer_timeout_);
   stream_->refresh_endpoints();
   endpoints_ = stream_->endpoints();
-  if (!offer_rings()) return fail(ConnectFailure::kUnreachable, verdict);
+  switch (offer_rings()) {
+    case MayRequest::kNow:
+      break;
+    case MayRequest::kLater:
+      state_ = State::kAwaitingOffer;
+      stream_->set_events(0);
+      return;
+    case MayRequest::kNever:
+      return fail(ConnectFailure::kUnreachable, verdict);
+  }
   std::array<std::byte, iwarp::kMpaMaxPrivateData + shm::kTokenSize> data;
   auto end = std::copy(private_data_.begin(), private_data_.end(), data.begin());
   if (offer_) end = std::copy(offer_->token.begin(), offer_->token.end(), end);
@@ -62,19 +75,23 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   stream_->set_events(EPOLLIN);
 }
 
-// Returns false if shared memory is required and there is none.
-bool ActiveHandshake::offer_rings() noexcept {
+ActiveHandshake::MayRequest ActiveHandshake::offer_rings() noexcept {
   offer_.reset();
-  if (path_ == Settings::Path::kTcp) return true;
-  const char* why = "the private data leaves no room for it";
+  if (path_ == Settings::Path::kTcp) return MayRequest::kNow;
+  shm::NoOffer failure{"the private data leaves no room for it"};
   const bool has_room = config_.revision >= 2 &&
                         private_data_.size() + shm::kTokenSize <= iwarp::max_private_data(true);
-  if (has_room) offer_ = shm::make_offer(*remote_.get(), why);
-  if (offer_) return true;
-  UDAPL_TRACE(kNormal, "no shared memory with %s: %s", to_text(remote_).c_str(), why);
-  if (path_ == Settings::Path::kAuto) return true;
-  UDAPL_TRACE(kNormal, "not connecting to %s: path=shm, and %s", to_text(remote_).c_str(), why);
-  return false;
+  if (has_room) offer_ = shm::make_offer(*remote_.get(), failure);
+  if (offer_) return MayRequest::kNow;
+  if (failure.later && offers_put_off_ != kOffersPutOff) {
+    retry_.start_after(kFirstRetry * (1 << offers_put_off_++));
+    return MayRequest::kLater;
+  }
+  UDAPL_TRACE(kNormal, "no shared memory with %s: %s", to_text(remote_).c_str(), failure.why);
+  if (path_ == Settings::Path::kAuto) return MayRequest::kNow;
+  UDAPL_TRACE(kNormal, "not connecting to %s: path=shm, and %s", to_text(remote_).c_str(),
+              failure.why);
+  return MayRequest::kNever;
 }
 
 // Returns false if shared memory is required and the peer has not accepted the offer, or if memory

@@ -23,8 +23,9 @@ namespace udapl::soft {
 
 namespace {
 
-constexpr int kBacklog = 1024;       // in TCP; the kernel lowers it to its own limit
-constexpr int kAcceptsPerTurn = 32;  // then the other sockets get their turn
+constexpr int kBacklog = 1024;                   // in TCP; the kernel lowers it to its own limit
+constexpr int kAcceptsPerTurn = 32;              // then the other sockets get their turn
+constexpr std::size_t kDescriptorsPerOffer = 4;  // so unclaimed offers hold a quarter of them
 constexpr auto kRetryPause = std::chrono::milliseconds(100);    // for which accepting is paused
 constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // for a peer to send its Request
 
@@ -98,7 +99,8 @@ Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qua
 }
 
 void TcpListener::open_box() noexcept {
-  if (settings_.path == Settings::Path::kTcp || offers_.open(*address_.get())) return;
+  if (settings_.path == Settings::Path::kTcp) return;
+  if (offers_.open(*address_.get(), descriptor_limit() / kDescriptorsPerOffer)) return;
   UDAPL_TRACE(kNormal, "no shared memory for peers of this host at %s: %s",
               to_text(address_).c_str(), ErrnoText(errno).c_str());
 }

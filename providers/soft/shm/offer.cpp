@@ -17,7 +17,7 @@ constexpr char kPrefix[] = "udapl-soft/5/";
 constexpr char kMark[] = "udaplshm";
 constexpr std::size_t kMarkSize = sizeof kMark - 1;
 static_assert(kMarkSize + 16 == kTokenSize);
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 1024;  // as the TCP listener's; the kernel lowers it to its own limit
 
 struct Name {
   sockaddr_un address{};
@@ -106,27 +106,55 @@ bool send_with(int socket, const Token& token, int descriptor) noexcept {
          static_cast<ssize_t>(token.size());
 }
 
+// Receives a token and its descriptor, which have arrived. Invalid if there is none.
+Fd receive_descriptor(int socket) noexcept {
+  Token token;
+  iovec part{token.data(), token.size()};
+  Control control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = &control;
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // the kernel closes further descriptors
+  if (::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return {};
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+      header->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+  return Fd::made(descriptor);
+}
+
 }  // namespace
 
 bool looks_like_token(std::span<const std::byte> bytes) noexcept {
   return bytes.size() == kTokenSize && std::memcmp(bytes.data(), kMark, kMarkSize) == 0;
 }
 
-std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noexcept {
+std::optional<Offer> make_offer(const sockaddr& listener, NoOffer& failure) noexcept {
+  failure = NoOffer();
   const Name name = name_of(listener);
   UnsharedFd socket = make_socket();
-  if (!socket.valid() || ::connect(socket.get(), name.get(), name.size) != 0) {
-    why = "no listener there accepts offers of shared memory";
+  const bool connected = socket.valid() && ::connect(socket.get(), name.get(), name.size) == 0;
+  const bool full = socket.valid() && !connected && errno == EAGAIN;
+  if (!connected && !full) {
+    failure.why = "no listener there accepts offers of shared memory";
     return std::nullopt;
   }
   if (!is_local(listener)) {
-    why = "it is not on this host";
+    failure.why = "it is not on this host";
+    return std::nullopt;
+  }
+  if (full) {
+    failure.why = "too many offers of shared memory wait there";
+    failure.later = true;
     return std::nullopt;
   }
   const Token token = make_token();
   Region region = Region::make(Layout::kSize);
   if (!region.valid() || !looks_like_token(token)) {
-    why = "no shared memory is available";
+    failure.why = "no shared memory is available";
     return std::nullopt;
   }
   // The initial state of everything else is zero, so pages that are not needed yet are not
@@ -134,7 +162,7 @@ std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noex
   auto* const layout = reinterpret_cast<Layout*>(region.bytes().data());
   for (RingControl& control : layout->control) control.reader_sleeps.store(1);
   if (!send_with(socket.get(), token, region.fd())) {
-    why = "the offer of shared memory cannot be sent";
+    failure.why = "the offer of shared memory cannot be sent";
     return std::nullopt;
   }
   return Offer{Rings(std::move(socket), std::move(region), true), token};
@@ -142,11 +170,14 @@ std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noex
 
 // ---- the box ------------------------------------------------------------------------------------
 
-bool OfferBox::open(const sockaddr& listener) noexcept {
+constinit std::atomic<std::size_t> OfferBox::held_{0};
+
+bool OfferBox::open(const sockaddr& listener, std::size_t share) noexcept {
   const Name name = name_of(listener);
+  share_ = std::min(share, kMost);
   socket_ = make_socket();
   try {
-    pending_.reserve(kMost + 1);
+    pending_.reserve(kLeast + kMost);
   } catch (const std::bad_alloc&) {
     socket_.reset();
   }
@@ -163,49 +194,43 @@ bool OfferBox::open(const sockaddr& listener) noexcept {
 void OfferBox::close() noexcept {
   if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
   socket_.reset();
+  held_.fetch_sub(pending_.size(), std::memory_order_relaxed);
   pending_.clear();
 }
 
-// Reads the message of an offer, if it has arrived. Returns false if the offer is unusable.
-bool OfferBox::read(PendingOffer& offer) noexcept {
-  if (offer.memory.valid()) return true;
-  iovec part{offer.token.data(), offer.token.size()};
-  Control control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = &control;
-  message.msg_controllen = CMSG_LEN(sizeof(int));  // the kernel closes further descriptors
-  const ssize_t got = ::recvmsg(offer.socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+// Looks at the message of an offer, if it has arrived, and leaves its descriptor there. Returns
+// false if the offer is unusable.
+bool OfferBox::look_at(PendingOffer& offer) noexcept {
+  if (offer.arrived) return true;
+  const ssize_t got =
+      ::recv(offer.socket.get(), offer.token.data(), offer.token.size(), MSG_DONTWAIT | MSG_PEEK);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-    offer.memory = Fd::made(descriptor);
-  }
-  return got == static_cast<ssize_t>(offer.token.size()) && offer.memory.valid();
+  offer.arrived = got == static_cast<ssize_t>(offer.token.size());
+  return offer.arrived;
+}
+
+void OfferBox::drop(std::size_t place) noexcept {
+  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(place));
+  held_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 Rings OfferBox::take_from(std::size_t place) noexcept {
-  PendingOffer found = std::move(pending_[place]);
-  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(place));
-  Region region = Region::adopt(std::move(found.memory), Layout::kSize);
+  const std::unique_ptr<PendingOffer> found = std::move(pending_[place]);
+  drop(place);
+  Region region = Region::adopt(receive_descriptor(found->socket.get()), Layout::kSize);
   if (!region.valid()) return {};
-  return {std::move(found.socket), std::move(region), false};
+  return {std::move(found->socket), std::move(region), false};
 }
 
 Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   if (!socket_.valid() || !looks_like_token(token)) return {};
   std::size_t place = 0;
-  // Bounds the work if a stranger leaves offers without end.
   for (int looks = 0; looks < kMostLooks; ++looks) {
     if (place == pending_.size() && !accept_one(place)) return {};
-    PendingOffer& offer = pending_[place];
-    if (!read(offer))
-      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(place));
-    else if (offer.memory.valid() && std::equal(token.begin(), token.end(), offer.token.begin()))
+    PendingOffer& offer = *pending_[place];
+    if (!look_at(offer))
+      drop(place);
+    else if (offer.arrived && std::equal(token.begin(), token.end(), offer.token.begin()))
       return take_from(place);
     else
       ++place;
@@ -213,16 +238,28 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   return {};
 }
 
-// Accepts the next waiting offer and appends it to pending_. Returns false if there is none.
+// Whether one more offer may be held. A stranger that fills one box does not take kLeast from the
+// others.
+bool OfferBox::has_room() const noexcept {
+  return pending_.size() < kLeast ||
+         (pending_.size() < kLeast + kMost && held_.load(std::memory_order_relaxed) < share_);
+}
+
+// Accepts the next waiting offer and appends it to pending_, if need be in place of the oldest.
+// Returns false if there is none.
 bool OfferBox::accept_one(std::size_t& place) noexcept {
   UnsharedFd socket = UnsharedFd::made(
       [this] { return ::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
   if (!socket.valid()) return false;
-  if (pending_.size() == kMost) {
-    pending_.erase(pending_.begin());
+  std::unique_ptr<PendingOffer> offer(new (std::nothrow)
+                                          PendingOffer{std::move(socket), false, {}});
+  if (offer == nullptr) return false;
+  if (!has_room()) {
+    drop(0);
     --place;
   }
-  pending_.push_back(PendingOffer{std::move(socket), Fd(), {}});
+  pending_.push_back(std::move(offer));
+  held_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 

@@ -6,7 +6,9 @@
 #include "providers/soft/shm/rings.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,15 +35,30 @@ struct Offer {
   Rings rings;
   Token token;
 };
+struct NoOffer {
+  const char* why = "";
+  bool later = false;  // the box is full at the moment: another attempt may succeed
+};
 // Leaves rings for the process that listens at `listener`. On failure, which is common (another
-// host, another kind of peer), returns nullopt and sets `why`. Does not block.
-[[nodiscard]] std::optional<Offer> make_offer(const sockaddr& listener, const char*& why) noexcept;
+// host, another kind of peer), returns nullopt and sets `failure`. Does not block.
+[[nodiscard]] std::optional<Offer> make_offer(const sockaddr& listener, NoOffer& failure) noexcept;
 
 // A listener's box for offers. Not thread-safe.
 class OfferBox {
  public:
-  // On failure returns false and sets errno: the box stays empty.
-  bool open(const sockaddr& listener) noexcept;
+  // The number of unclaimed offers that every box can hold, and how many the boxes of a process may
+  // hold together beyond that. Then the oldest is dropped.
+  static constexpr std::size_t kLeast = 64;
+  static constexpr std::size_t kMost = 1024;
+
+  OfferBox() noexcept = default;
+  OfferBox(const OfferBox&) = delete;
+  OfferBox& operator=(const OfferBox&) = delete;
+  ~OfferBox() { close(); }
+
+  // On failure returns false and sets errno: the box stays empty. `share`: how many offers, at most
+  // kMost, this process can afford to hold unclaimed.
+  bool open(const sockaddr& listener, std::size_t share = kMost) noexcept;
   void close() noexcept;
   // Removes and returns the rings that were left with this token; invalid if there are none. Does
   // not block.
@@ -49,20 +66,26 @@ class OfferBox {
 
  private:
   struct PendingOffer {
-    UnsharedFd socket;
-    Fd memory;  // once the message has arrived
+    UnsharedFd socket;  // the memory stays in its queue, so an offer takes a single descriptor
+    bool arrived = false;
     Token token;
   };
-  // The maximum number of unclaimed offers; beyond it the oldest is dropped.
-  static constexpr std::size_t kMost = 64;
-  static constexpr int kMostLooks = 512;
+  // Bounds the work if a stranger leaves offers without end.
+  static constexpr int kMostLooks = 2 * kMost;
 
-  static bool read(PendingOffer& offer) noexcept;
+  static bool look_at(PendingOffer& offer) noexcept;
+  [[nodiscard]] bool has_room() const noexcept;
   bool accept_one(std::size_t& place) noexcept;
+  void drop(std::size_t place) noexcept;
   [[nodiscard]] Rings take_from(std::size_t place) noexcept;
 
+  static std::atomic<std::size_t> held_;  // by all boxes of the process
+
   UnsharedFd socket_;
-  std::vector<PendingOffer> pending_;  // oldest first; capacity is reserved
+  std::size_t share_ = 0;
+  // Unclaimed, the oldest first; capacity is reserved. Pointers, because moving a descriptor that
+  // children must not keep is slow.
+  std::vector<std::unique_ptr<PendingOffer>> pending_;
 };
 
 }  // namespace udapl::soft::shm

@@ -294,9 +294,9 @@ inline std::pair<shm::Rings, shm::Rings> ring_pair(int accepted) {
   BOOST_REQUIRE(::getsockname(accepted, address, &size) == 0);
   shm::OfferBox box;
   BOOST_REQUIRE(box.open(*address));
-  const char* why = "";
-  std::optional<shm::Offer> offer = shm::make_offer(*address, why);
-  BOOST_REQUIRE_MESSAGE(offer.has_value(), why);
+  shm::NoOffer failure;
+  std::optional<shm::Offer> offer = shm::make_offer(*address, failure);
+  BOOST_REQUIRE_MESSAGE(offer.has_value(), failure.why);
   shm::Rings taken = box.take(offer->token);
   BOOST_REQUIRE(taken.valid());
   return {std::move(offer->rings), std::move(taken)};

@@ -62,10 +62,10 @@ struct Half {
     BOOST_REQUIRE(peer.connect(place));
     RawSocket accepted = server.accept();
     shm::OfferBox box;
-    const char* why = "";
+    shm::NoOffer failure;
     BOOST_REQUIRE(box.open(*place.get()));
-    auto offer = shm::make_offer(*place.get(), why);
-    BOOST_REQUIRE_MESSAGE(offer.has_value(), why);
+    auto offer = shm::make_offer(*place.get(), failure);
+    BOOST_REQUIRE_MESSAGE(offer.has_value(), failure.why);
     theirs = box.take(offer->token);
     BOOST_REQUIRE(theirs.valid());
     stream = std::make_unique<RingStream>(

@@ -34,14 +34,25 @@ Place ipv4(const char* host = "127.0.0.1") {
 }
 
 std::optional<Offer> offer(const Place& place, const char* expected = nullptr) {
-  const char* why = nullptr;
-  std::optional<Offer> made = make_offer(place.any, why);
+  NoOffer failure;
+  std::optional<Offer> made = make_offer(place.any, failure);
   if (expected == nullptr)
-    BOOST_REQUIRE_MESSAGE(made.has_value(), why);
+    BOOST_REQUIRE_MESSAGE(made.has_value(), failure.why);
   else
-    BOOST_TEST(std::strcmp(why, expected) == 0, why);
+    BOOST_TEST(std::strcmp(failure.why, expected) == 0, failure.why);
   return made;
 }
+
+struct BoxName {
+  // REQUIRES: there is a box.
+  explicit BoxName(const Place& place) {
+    const Offer own = *offer(place);
+    BOOST_REQUIRE(::getpeername(own.rings.bell(), get(), &size) == 0);
+  }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&name); }
+  sockaddr_un name{};
+  socklen_t size = sizeof name;
+};
 
 void pass(const Rings& from, const Rings& to, char letter) {
   RingWriter writer = from.writer();
@@ -55,12 +66,9 @@ void pass(const Rings& from, const Rings& to, char letter) {
 
 // Leaves something in a box as another process could: these bytes, and perhaps descriptors.
 Fd leave(const Place& place, std::span<const std::byte> bytes, std::vector<int> descriptors) {
-  const Offer own = *offer(place);  // to find the name of the box
-  sockaddr_un name{};
-  socklen_t size = sizeof name;
-  BOOST_REQUIRE(::getpeername(own.rings.bell(), reinterpret_cast<sockaddr*>(&name), &size) == 0);
+  BoxName name(place);
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  BOOST_REQUIRE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), size) == 0);
+  BOOST_REQUIRE(::connect(socket.get(), name.get(), name.size) == 0);
   if (bytes.empty()) return socket;
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
@@ -169,7 +177,8 @@ BOOST_AUTO_TEST_CASE(offers_of_strangers_are_not_taken) {
 BOOST_AUTO_TEST_CASE(the_box_is_bounded) {
   OfferBox box;
   const Place place = ipv4();
-  BOOST_REQUIRE(box.open(place.any));
+  constexpr int kOwnShare = 80;
+  BOOST_REQUIRE(box.open(place.any, kOwnShare));
   const int before = open_descriptors();
   const Offer oldest = *offer(place);
   std::vector<Offer> many;
@@ -178,9 +187,58 @@ BOOST_AUTO_TEST_CASE(the_box_is_bounded) {
   for (int i = 0; i < 100; ++i) many.push_back(*offer(place));
   const int theirs = open_descriptors() - before;
   BOOST_TEST(!box.take(unknown).valid());
-  BOOST_TEST(open_descriptors() - before - theirs <= 2 * 64);
+  BOOST_TEST(open_descriptors() - before - theirs == kOwnShare);
   BOOST_TEST(!box.take(oldest.token).valid());
   BOOST_TEST(box.take(many.back().token).valid());
+}
+
+// A full box leaves little room in the others, but some.
+BOOST_AUTO_TEST_CASE(boxes_share_what_the_process_can_afford) {
+  OfferBox full;
+  OfferBox box;
+  const Place crowded = ipv4();
+  const Place place = ipv4("127.0.0.2");
+  constexpr int kOwnShare = 80;
+  BOOST_REQUIRE(full.open(crowded.any, kOwnShare));
+  BOOST_REQUIRE(box.open(place.any, kOwnShare));
+  std::vector<Offer> many;
+  for (int i = 0; i < kOwnShare; ++i) many.push_back(*offer(crowded));
+  Token unknown = many[0].token;
+  unknown.back() ^= std::byte{1};
+  BOOST_TEST(!full.take(unknown).valid());
+  many.clear();
+  for (int i = 0; i < kOwnShare; ++i) many.push_back(*offer(place));
+  const int before = open_descriptors();
+  BOOST_TEST(!box.take(unknown).valid());
+  BOOST_TEST(open_descriptors() - before == static_cast<int>(OfferBox::kLeast));
+}
+
+// Many processes may connect at once, and be accepted in any order.
+BOOST_AUTO_TEST_CASE(burst_of_offers_is_kept) {
+  OfferBox box;
+  const Place place = ipv4();
+  BOOST_REQUIRE(box.open(place.any));
+  std::vector<Offer> many;
+  for (int i = 0; i < 150; ++i) many.push_back(*offer(place));
+  for (; !many.empty(); many.pop_back()) BOOST_TEST(box.take(many.back().token).valid());
+}
+
+BOOST_AUTO_TEST_CASE(offer_to_a_full_box_may_succeed_later) {
+  OfferBox box;
+  const Place place = ipv4();
+  BOOST_REQUIRE(box.open(place.any));
+  BoxName name(place);
+  box.close();
+  const Fd small(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  BOOST_REQUIRE(::bind(small.get(), name.get(), name.size) == 0);
+  BOOST_REQUIRE(::listen(small.get(), 0) == 0);
+  const Offer first = *offer(place);
+  NoOffer failure;
+  BOOST_TEST(!make_offer(place.any, failure).has_value());
+  BOOST_TEST(failure.later);
+  const Fd accepted(::accept(small.get(), nullptr, nullptr));
+  BOOST_TEST(make_offer(place.any, failure).has_value());
+  BOOST_TEST(!failure.later);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
