@@ -12,22 +12,21 @@ namespace udapl::dapl {
 
 namespace {
 
-// Signalled when a visitor leaves any Ia. One word for all, because an Ia may be destroyed before
-// its last visitor has woken the thread that closes it.
+// Signalled when a visitor leaves an Ia that is being closed. One word for all, because an Ia may
+// be destroyed before its last visitor has woken the thread that closes it.
 WaitWord visitor_left;
 
 }  // namespace
 
-void Visits::leave() noexcept {
-  // release: everything the visitor did happens before the Ia is destroyed.
-  inside_.fetch_sub(1, std::memory_order_release);
-  visitor_left.signal();
-}
+void Visits::wake_closer() noexcept { visitor_left.signal(); }
 
+// A visitor signals after it has left: if it left after inside_ was read, the word differs from
+// `seen` by the time it is gone, or will, and the wait ends.
 void Visits::wait_until_empty() noexcept {
+  inside_.fetch_or(kCloserWaits, std::memory_order_seq_cst);
   for (;;) {
     const std::uint32_t seen = visitor_left.value();
-    if (inside_.load(std::memory_order_seq_cst) == 0) return;
+    if (inside_.load(std::memory_order_seq_cst) == kCloserWaits) return;
     visitor_left.wait(seen, std::nullopt);
   }
 }

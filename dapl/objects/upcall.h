@@ -16,17 +16,33 @@ class Ia;
 
 // Threads that are inside an Ia although no handle of theirs is locked: blocked waiters and running
 // proxy agents. dat_ia_close waits for them. Thread-safe. Owned by an Ia.
+//
+// Only a visitor that leaves after the thread that closes the Ia has said that it waits wakes that
+// thread. Both say so in one word, so one of them comes first. If it is the visitor, the closer
+// finds it gone; if it is the closer, the visitor sees kCloserWaits, and signals when it is gone.
 class Visits {
  public:
   // Either the visitor's later reads see what was written before wait_until_empty(), or
   // wait_until_empty() sees the visitor. Holds for words that both sides access with seq_cst.
   void enter() noexcept { inside_.fetch_add(1, std::memory_order_seq_cst); }
   // The caller must not touch the Ia after this.
-  void leave() noexcept;
-  // Returns when no visitor is inside. REQUIRES: no new visitor can enter.
+  void leave() noexcept {
+    // release: everything the visitor did happens before the Ia is destroyed.
+    const std::uint32_t before = inside_.fetch_sub(1, std::memory_order_release);
+    if ((before & kCloserWaits) != 0) [[unlikely]]
+      wake_closer();
+  }
+  // Returns when no visitor is inside; those that enter later wake again. REQUIRES: what has been
+  // written keeps new visitors from staying.
   void wait_until_empty() noexcept;
 
  private:
+  static constexpr std::uint32_t kCloserWaits = 1U << 31;
+
+  static void wake_closer() noexcept;
+
+  // The visitors, and kCloserWaits from the first wait_until_empty() on: then the Ia is about to be
+  // destroyed.
   std::atomic<std::uint32_t> inside_{0};
 };
 
