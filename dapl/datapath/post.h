@@ -14,40 +14,84 @@
 // been done.
 namespace udapl::dapl::post {
 
+using transport::Operation;
+
+// Stands for a null remote triplet: a transfer of length 0 needs no remote range.
+inline constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
+
+// Send, RDMA Write and RDMA Read. `remote` is not for a Send.
+template <Operation kOperation, HotQp Q, Guard G, Shape kShape>
+[[nodiscard, gnu::always_inline]] inline Outcome transfer(Ep& ep, const Segments& local,
+                                                          DAT_DTO_COOKIE cookie,
+                                                          const DAT_RMR_TRIPLET* remote,
+                                                          DAT_COMPLETION_FLAGS flags) noexcept {
+  constexpr bool kSend = kOperation == Operation::kSend;
+  constexpr bool kRead = kOperation == Operation::kRead;
+  RequestQueue& queue = ep.requests;
+  const typename G::Scope lock(queue.lock);
+  if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
+    return kTryAgain;
+  if (!kOneSegment<kShape> && !local.fit(kSend   ? queue.max_segments
+                                         : kRead ? queue.max_read_segments
+                                                 : queue.max_write_segments)) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "bad segment count or list");
+  const std::uint64_t length = local.total();
+  if (!kSend && remote == nullptr) [[unlikely]] {
+    if constexpr (kGated<kShape>) return kTryAgain;
+    if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
+    remote = &kNoRemoteRange;
+  }
+  if (length > (kSend ? queue.max_message : queue.max_rdma)) [[unlikely]]
+    return bad(DAT_INVALID_ARG3,
+               kSend ? "longer than the largest message" : "longer than the largest RDMA transfer");
+  if constexpr (!kGated<kShape>)
+    flags = legal(flags, kSend ? queue.legal_flags : queue.legal_flags & kRdmaFlags);
+  // The local segments give the length, as always; some programs leave the remote length 0.
+  DAT_RMR_TRIPLET from;
+  if constexpr (kRead) {
+    from = *remote;
+    from.segment_length = static_cast<DAT_SEG_LENGTH>(length);
+    remote = &from;
+  }
+  constexpr DAT_DTOS kDto = kSend ? DAT_DTO_SEND : kRead ? DAT_DTO_RDMA_READ : DAT_DTO_RDMA_WRITE;
+  return submit<Q, kShape>(ep, queue, cookie, {kDto, length, flags},
+                           [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
+                             const transport::Transfer what{id,     local.list, local.count,
+                                                            length, remote,     work};
+                             if constexpr (kGated<kShape> && PostsGated<Q>)
+                               return qp.template post_gated<kOperation, kOneSegment<kShape>>(what);
+                             else
+                               return transport::post<kOperation>(qp, what);
+                           });
+}
+
 struct Send {
   static constexpr const char* kName = "post_send";
   static constexpr auto kGate = &ObjectHeader::request_gate;
   static constexpr bool kSuppressible = true;
   template <HotQp Q, Guard G, Shape kShape>
-  [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE cookie,
-                                   DAT_COMPLETION_FLAGS flags) noexcept;
+  [[nodiscard, gnu::always_inline]] static Outcome run(Ep& ep, const Segments& local,
+                                                       DAT_DTO_COOKIE cookie,
+                                                       DAT_COMPLETION_FLAGS flags) noexcept {
+    return transfer<Operation::kSend, Q, G, kShape>(ep, local, cookie, nullptr, flags);
+  }
 };
-
-template <HotQp Q, Guard G, Shape kShape>
-[[gnu::always_inline]] inline Outcome Send::run(Ep& ep, const Segments& local,
-                                                DAT_DTO_COOKIE cookie,
-                                                DAT_COMPLETION_FLAGS flags) noexcept {
-  RequestQueue& queue = ep.requests;
-  const typename G::Scope lock(queue.lock);
-  if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
-    return kTryAgain;
-  if (!kOneSegment<kShape> && !local.fit(queue.max_segments)) [[unlikely]]
-    return bad(DAT_INVALID_ARG2, "bad segment count or list");
-  const std::uint64_t length = local.total();
-  if (length > queue.max_message) [[unlikely]]
-    return bad(DAT_INVALID_ARG3, "longer than the largest message");
-  if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags);
-  return submit<Q, kShape>(ep, queue, cookie, {DAT_DTO_SEND, length, flags},
-                           [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
-                             if constexpr (kOneSegment<kShape> && PostsSegments<Q>)
-                               return qp.post_one_send(id, *local.list,
-                                                       static_cast<std::uint32_t>(length), work);
-                             else if constexpr (kShape == Shape::kList && PostsLists<Q>)
-                               return qp.post_list_send(id, local.list, local.count, length, work);
-                             else
-                               return qp.post_send(id, local.list, local.count, work);
-                           });
-}
+template <Operation kOperation>
+struct Rdma {
+  static constexpr const char* kName =
+      kOperation == Operation::kWrite ? "post_rdma_write" : "post_rdma_read";
+  static constexpr auto kGate = &ObjectHeader::request_gate;
+  static constexpr bool kSuppressible = true;
+  template <HotQp Q, Guard G, Shape kShape>
+  [[nodiscard, gnu::always_inline]] static Outcome run(Ep& ep, const Segments& local,
+                                                       DAT_DTO_COOKIE cookie,
+                                                       const DAT_RMR_TRIPLET* remote,
+                                                       DAT_COMPLETION_FLAGS flags) noexcept {
+    return transfer<kOperation, Q, G, kShape>(ep, local, cookie, remote, flags);
+  }
+};
+using RdmaWrite = Rdma<Operation::kWrite>;
+using RdmaRead = Rdma<Operation::kRead>;
 
 template <HotQp Q>
 [[nodiscard]] inline Outcome send_invalidate(Ep& ep, RequestQueue& queue, const Segments& local,
@@ -67,95 +111,6 @@ template <HotQp Q>
       [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
         return qp.post_send_invalidate(id, local.list, local.count, context, work);
       });
-}
-
-// Stands for a null remote triplet: a transfer of length 0 needs no remote range.
-inline constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
-
-struct RdmaWrite {
-  static constexpr const char* kName = "post_rdma_write";
-  static constexpr auto kGate = &ObjectHeader::request_gate;
-  static constexpr bool kSuppressible = true;
-  template <HotQp Q, Guard G, Shape kShape>
-  [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE cookie,
-                                   const DAT_RMR_TRIPLET* remote,
-                                   DAT_COMPLETION_FLAGS flags) noexcept;
-};
-
-template <HotQp Q, Guard G, Shape kShape>
-[[gnu::always_inline]] inline Outcome RdmaWrite::run(Ep& ep, const Segments& local,
-                                                     DAT_DTO_COOKIE cookie,
-                                                     const DAT_RMR_TRIPLET* remote,
-                                                     DAT_COMPLETION_FLAGS flags) noexcept {
-  RequestQueue& queue = ep.requests;
-  const typename G::Scope lock(queue.lock);
-  if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
-    return kTryAgain;
-  if (!kOneSegment<kShape> && !local.fit(queue.max_write_segments)) [[unlikely]]
-    return bad(DAT_INVALID_ARG2, "bad segment count or list");
-  const std::uint64_t length = local.total();
-  if (remote == nullptr) [[unlikely]] {
-    if constexpr (kGated<kShape>) return kTryAgain;
-    if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
-    remote = &kNoRemoteRange;
-  }
-  if (length > queue.max_rdma) [[unlikely]]
-    return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
-  if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags & kRdmaFlags);
-  return submit<Q, kShape>(
-      ep, queue, cookie, {DAT_DTO_RDMA_WRITE, length, flags},
-      [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
-        if constexpr (kOneSegment<kShape> && PostsSegments<Q>)
-          return qp.post_one_write(id, *local.list, static_cast<std::uint32_t>(length), *remote,
-                                   work);
-        else if constexpr (kShape == Shape::kList && PostsLists<Q>)
-          return qp.post_list_write(id, local.list, local.count, length, *remote, work);
-        else
-          return qp.post_rdma_write(id, local.list, local.count, *remote, work);
-      });
-}
-
-struct RdmaRead {
-  static constexpr const char* kName = "post_rdma_read";
-  static constexpr auto kGate = &ObjectHeader::request_gate;
-  static constexpr bool kSuppressible = true;
-  template <HotQp Q, Guard G, Shape kShape>
-  [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE cookie,
-                                   const DAT_RMR_TRIPLET* remote,
-                                   DAT_COMPLETION_FLAGS flags) noexcept;
-};
-
-template <HotQp Q, Guard G, Shape kShape>
-[[gnu::always_inline]] inline Outcome RdmaRead::run(Ep& ep, const Segments& local,
-                                                    DAT_DTO_COOKIE cookie,
-                                                    const DAT_RMR_TRIPLET* remote,
-                                                    DAT_COMPLETION_FLAGS flags) noexcept {
-  RequestQueue& queue = ep.requests;
-  const typename G::Scope lock(queue.lock);
-  if (!still_has_shape<kShape, G>(ep.request_gate)) [[unlikely]]
-    return kTryAgain;
-  if (!kOneSegment<kShape> && !local.fit(queue.max_read_segments)) [[unlikely]]
-    return bad(DAT_INVALID_ARG2, "bad segment count or list");
-  const std::uint64_t length = local.total();
-  if (remote == nullptr) [[unlikely]] {
-    if constexpr (kGated<kShape>) return kTryAgain;
-    if (length != 0) return bad(DAT_INVALID_ARG5, "no remote triplet");
-    remote = &kNoRemoteRange;
-  }
-  if (length > queue.max_rdma) [[unlikely]]
-    return bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
-  if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags & kRdmaFlags);
-  // The local segments give the length, as always; some programs leave the remote length 0.
-  DAT_RMR_TRIPLET from = *remote;
-  from.segment_length = static_cast<DAT_SEG_LENGTH>(length);
-  return submit<Q, kShape>(ep, queue, cookie, {DAT_DTO_RDMA_READ, length, flags},
-                           [&](Q& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
-                             if constexpr (kOneSegment<kShape> && PostsSegments<Q>)
-                               return qp.post_one_read(
-                                   id, *local.list, static_cast<std::uint32_t>(length), from, work);
-                             else
-                               return qp.post_rdma_read(id, local.list, local.count, from, work);
-                           });
 }
 
 template <HotQp Q>
@@ -271,8 +226,8 @@ template <HotQp Q, Guard G, Shape kShape>
                                                    : work_flags(static_cast<std::uint32_t>(flags));
   auto& qp = *static_cast<Q*>(queue.qp);
   DAT_RETURN code;
-  if constexpr (kShape == Shape::kList && PostsLists<Q>)
-    code = qp.post_list_recv(id, local.list, local.count, work);
+  if constexpr (kShape == Shape::kList && PostsGated<Q>)
+    code = qp.post_list_recv(id, local.list, local.count);
   else
     code = qp.post_recv(id, local.list, local.count, work);
   if (code != DAT_SUCCESS) [[unlikely]] {

@@ -146,23 +146,15 @@ template <Shape kShape, Guard G>
   return !kGated<kShape> || !G::kThreadSafe || gate.load(std::memory_order_relaxed) == 0;
 }
 
-// A QP class may have functions of its own for one segment, whose length is known, and for a list
-// whose length is known.
+// A QP class may have functions of its own for posts that the gate allows: of one segment or of a
+// list, of known length.
 template <class Q>
-concept PostsSegments = requires(Q& qp, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
-                                 std::uint32_t length, const DAT_RMR_TRIPLET& remote,
-                                 transport::WorkFlags work) {
-  { qp.post_one_send(id, segment, length, work) } -> std::same_as<DAT_RETURN>;
-  { qp.post_one_write(id, segment, length, remote, work) } -> std::same_as<DAT_RETURN>;
-  { qp.post_one_read(id, segment, length, remote, work) } -> std::same_as<DAT_RETURN>;
-};
-template <class Q>
-concept PostsLists = requires(Q& qp, transport::WorkId id, const DAT_LMR_TRIPLET* list,
-                              DAT_COUNT count, std::uint64_t length, const DAT_RMR_TRIPLET& remote,
-                              transport::WorkFlags work) {
-  { qp.post_list_send(id, list, count, length, work) } -> std::same_as<DAT_RETURN>;
-  { qp.post_list_write(id, list, count, length, remote, work) } -> std::same_as<DAT_RETURN>;
-  { qp.post_list_recv(id, list, count, work) } -> std::same_as<DAT_RETURN>;
+concept PostsGated = requires(Q& qp, const transport::Transfer& transfer, transport::WorkId id,
+                              const DAT_LMR_TRIPLET* list, DAT_COUNT count) {
+  {
+    qp.template post_gated<transport::Operation::kSend, true>(transfer)
+    } -> std::same_as<DAT_RETURN>;
+  { qp.post_list_recv(id, list, count) } -> std::same_as<DAT_RETURN>;
 };
 
 // Claims a slot; null: none is free. Only kAny checks for slots freed by completions: that would

@@ -7,6 +7,8 @@
 #include "dapl/transport/sink.h"
 #include "dapl/transport/types.h"
 
+#include <concepts>
+
 namespace udapl::transport {
 
 class Cq;
@@ -121,5 +123,26 @@ class Qp {
   virtual void set_watermarks(int soft, int hard) noexcept = 0;
   [[nodiscard]] virtual ReceiveCounts receive_counts() const noexcept = 0;
 };
+
+// A Send, RDMA Write or RDMA Read as a whole, for templates that treat them alike.
+enum class Operation : std::uint8_t { kSend, kWrite, kRead };
+struct Transfer {
+  WorkId id;
+  const DAT_LMR_TRIPLET* list;
+  DAT_COUNT count;
+  std::uint64_t length;           // of the list
+  const DAT_RMR_TRIPLET* remote;  // not for a Send
+  WorkFlags flags;
+};
+template <Operation kOperation, std::derived_from<Qp> Q>
+[[gnu::always_inline]] inline DAT_RETURN post(Q& qp, const Transfer& transfer) noexcept {
+  const auto& [id, list, count, length, remote, flags] = transfer;
+  if constexpr (kOperation == Operation::kSend)
+    return qp.post_send(id, list, count, flags);
+  else if constexpr (kOperation == Operation::kWrite)
+    return qp.post_rdma_write(id, list, count, *remote, flags);
+  else
+    return qp.post_rdma_read(id, list, count, *remote, flags);
+}
 
 }  // namespace udapl::transport

@@ -36,8 +36,9 @@ class Qp final : public transport::Qp {
   [[gnu::always_inline]] DAT_RETURN post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* list,
                                               DAT_COUNT count,
                                               transport::WorkFlags flags) noexcept override {
-    return queue_.post_one_recv(id, list, count, flags,
-                                [&]() noexcept { return post_any_recv(id, list, count, flags); });
+    if (!queue_.is_primed_for(list, count, flags)) [[unlikely]]
+      return post_any_recv(id, list, count, flags);
+    return queue_.submit_receive<true>(id, list, 1);
   }
   DAT_RETURN post_send(transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
                        transport::WorkFlags flags) noexcept override;
@@ -68,54 +69,20 @@ class Qp final : public transport::Qp {
                                const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                std::uint64_t swap, transport::WorkFlags flags) noexcept override;
 
-  // For dapl::post::PostsSegments.
-  [[gnu::always_inline]] DAT_RETURN post_one_send(transport::WorkId id,
-                                                  const DAT_LMR_TRIPLET& segment,
-                                                  std::uint32_t length,
-                                                  transport::WorkFlags flags) noexcept {
-    return queue_.post_one_send(id, segment, length, flags,
-                                [&]() noexcept { return post_send(id, &segment, 1, flags); });
-  }
-  [[gnu::always_inline]] DAT_RETURN post_one_write(transport::WorkId id,
-                                                   const DAT_LMR_TRIPLET& segment,
-                                                   std::uint32_t length,
-                                                   const DAT_RMR_TRIPLET& remote,
-                                                   transport::WorkFlags flags) noexcept {
-    return queue_.post_one_write(id, segment, length, remote, flags, [&]() noexcept {
-      return post_rdma_write(id, &segment, 1, remote, flags);
-    });
-  }
-  [[gnu::always_inline]] DAT_RETURN post_one_read(transport::WorkId id,
-                                                  const DAT_LMR_TRIPLET& segment,
-                                                  std::uint32_t length,
-                                                  const DAT_RMR_TRIPLET& remote,
-                                                  transport::WorkFlags flags) noexcept {
-    return queue_.post_one_read(id, segment, length, remote, flags, [&]() noexcept {
-      return post_rdma_read(id, &segment, 1, remote, flags);
-    });
-  }
-  // For dapl::post::PostsLists.
-  [[gnu::always_inline]] DAT_RETURN post_list_send(transport::WorkId id,
-                                                   const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                                   std::uint64_t length,
-                                                   transport::WorkFlags flags) noexcept {
-    return queue_.post_list_send(id, list, count, length, flags,
-                                 [&]() noexcept { return post_send(id, list, count, flags); });
-  }
-  [[gnu::always_inline]] DAT_RETURN post_list_write(transport::WorkId id,
-                                                    const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                                    std::uint64_t length,
-                                                    const DAT_RMR_TRIPLET& remote,
-                                                    transport::WorkFlags flags) noexcept {
-    return queue_.post_list_write(id, list, count, length, remote, flags, [&]() noexcept {
-      return post_rdma_write(id, list, count, remote, flags);
-    });
+  // For dapl::post::PostsGated. What the queue has not prepared for takes the general function.
+  template <transport::Operation kOperation, bool kOneSegment>
+  [[gnu::always_inline]] DAT_RETURN post_gated(const transport::Transfer& transfer) noexcept {
+    Queue::PreparedRequest* const prepared = queue_.prepare<kOperation, kOneSegment>(transfer);
+    if (prepared == nullptr) [[unlikely]]
+      return transport::post<kOperation>(*this, transfer);
+    return queue_.submit<kOneSegment>(*prepared, transfer);
   }
   [[gnu::always_inline]] DAT_RETURN post_list_recv(transport::WorkId id,
-                                                   const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-                                                   transport::WorkFlags flags) noexcept {
-    return queue_.post_list_recv(id, list, count,
-                                 [&]() noexcept { return post_any_recv(id, list, count, flags); });
+                                                   const DAT_LMR_TRIPLET* list,
+                                                   DAT_COUNT count) noexcept {
+    if (!queue_.may_receive(list, count)) [[unlikely]]
+      return post_any_recv(id, list, count, transport::kSignalled);
+    return queue_.submit_receive<false>(id, list, count);
   }
 
   // ---- transport::Qp: control ------------------------------------------------------------------

@@ -68,34 +68,29 @@ class Queue {
                          const DAT_LMR_TRIPLET& local, const DAT_RMR_TRIPLET& remote,
                          std::uint64_t first, std::uint64_t second,
                          transport::WorkFlags flags) noexcept;
-  // The hot paths: dapl::post::PostsSegments and PostsLists. They leave all but the plain cases to
-  // `otherwise`, a function of the Qp: for a function of the Queue, the address of the Queue would
-  // occupy a register here.
-  template <class Otherwise>
-  DAT_RETURN post_one_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
-                           transport::WorkFlags, const Otherwise& otherwise) noexcept;
-  template <class Otherwise>
-  DAT_RETURN post_one_send(transport::WorkId, const DAT_LMR_TRIPLET&, std::uint32_t length,
-                           transport::WorkFlags, const Otherwise& otherwise) noexcept;
-  template <class Otherwise>
-  DAT_RETURN post_one_write(transport::WorkId, const DAT_LMR_TRIPLET&, std::uint32_t length,
-                            const DAT_RMR_TRIPLET& remote, transport::WorkFlags,
-                            const Otherwise& otherwise) noexcept;
-  template <class Otherwise>
-  DAT_RETURN post_one_read(transport::WorkId, const DAT_LMR_TRIPLET&, std::uint32_t length,
-                           const DAT_RMR_TRIPLET& remote, transport::WorkFlags,
-                           const Otherwise& otherwise) noexcept;
-  template <class Otherwise>
-  DAT_RETURN post_list_send(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
-                            std::uint64_t length, transport::WorkFlags,
-                            const Otherwise& otherwise) noexcept;
-  template <class Otherwise>
-  DAT_RETURN post_list_write(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
-                             std::uint64_t length, const DAT_RMR_TRIPLET& remote,
-                             transport::WorkFlags, const Otherwise& otherwise) noexcept;
-  template <class Otherwise>
-  DAT_RETURN post_list_recv(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
-                            const Otherwise& otherwise) noexcept;
+
+  // ---- posting what the core's gate allows (queue_post.h) --------------------------------------
+  // Inlined into the functions of the Qp, which leave what is not prepared for to its general
+  // functions: to those of the queue, the address of the queue would occupy a register here.
+
+  // A signalled request of one segment, in which everything but wr_id, segment and remote address
+  // is filled in once, as it stays the same from post to post.
+  struct PreparedRequest {
+    ibv_send_wr request;
+    ibv_send_wr* refused;
+  };
+  // The request that fits, with the remote address; null if the transfer needs further checks.
+  template <transport::Operation kOperation, bool kOneSegment>
+  [[nodiscard]] PreparedRequest* prepare(const transport::Transfer& transfer) noexcept;
+  template <bool kOneSegment>
+  DAT_RETURN submit(PreparedRequest& prepared, const transport::Transfer& transfer) noexcept;
+  // Whether a receive is like earlier ones; for a list, whether it needs no further checks.
+  [[nodiscard]] bool is_primed_for(const DAT_LMR_TRIPLET* list, DAT_COUNT count,
+                                   transport::WorkFlags flags) const noexcept;
+  [[nodiscard]] bool may_receive(const DAT_LMR_TRIPLET* list, DAT_COUNT count) const noexcept;
+  template <bool kOneSegment>
+  DAT_RETURN submit_receive(transport::WorkId id, const DAT_LMR_TRIPLET* list,
+                            DAT_COUNT count) noexcept;
 
   // ---- for the Qp ------------------------------------------------------------------------------
   // Creates an ibv_qp in state INIT, so that receives can be posted.
@@ -167,12 +162,6 @@ class Queue {
   void on_marker() noexcept;
 
  private:
-  // A signalled request of one segment, in which everything but wr_id, segment and remote address
-  // is filled in once, as it stays the same from post to post.
-  struct PreparedRequest {
-    ibv_send_wr request;
-    ibv_send_wr* refused;
-  };
   struct Prepared {
     PreparedRequest inlined;
     PreparedRequest plain;
@@ -187,14 +176,12 @@ class Queue {
   };
 
   // queue_post.h
-  // Null if the segment needs further checks.
-  [[nodiscard]] PreparedRequest* prepare(Prepared& prepared, const DAT_LMR_TRIPLET& segment,
-                                         std::uint32_t length) noexcept;
-  DAT_RETURN submit(PreparedRequest& prepared, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
-                    transport::WorkFlags flags) noexcept;
-  DAT_RETURN submit_list(Prepared& prepared, transport::WorkId id, const DAT_LMR_TRIPLET* list,
-                         DAT_COUNT count, std::uint64_t length,
-                         transport::WorkFlags flags) noexcept;
+  [[nodiscard]] PreparedRequest* prepare_segment(Prepared& prepared, const DAT_LMR_TRIPLET& segment,
+                                                 std::uint32_t length) noexcept;
+  [[nodiscard]] PreparedRequest* prepare_list(Prepared& prepared,
+                                              const transport::Transfer& transfer) noexcept;
+  [[nodiscard]] PreparedRequest* prepare_read(const DAT_LMR_TRIPLET& segment,
+                                              std::uint32_t length) noexcept;
   // queue_post.cpp
   DAT_RETURN submit(ibv_send_wr& request) noexcept;
   DAT_RETURN submit(ibv_recv_wr& receive) noexcept;

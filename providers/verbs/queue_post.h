@@ -29,107 +29,11 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
          ((flags & transport::kFence) >> 2);
 }
 
-// ---- one segment ------------------------------------------------------------------------------
-
 // The tag with which the cache of receives is primed: key and length, as most receives have the
 // same length. The cache of requests is primed with the key alone and allows inline segments.
 [[nodiscard]] inline std::uint64_t shape_of(const DAT_LMR_TRIPLET& segment) noexcept {
   return std::uint64_t{segment.lmr_context} << 32U | segment.segment_length;
 }
-
-[[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare(
-    Prepared& prepared, const DAT_LMR_TRIPLET& segment, std::uint32_t length) noexcept {
-  // For an empty segment, `length - 1` wraps around to the largest value, so it fails the test.
-  if (length - 1 < max_inline_) [[likely]] {
-    if (!request_regions_.allows(segment.lmr_context, segment.virtual_address)) [[unlikely]]
-      return nullptr;
-    return &prepared.inlined;
-  }
-  const KnownRegion* const region = request_regions_.find(segment.lmr_context);
-  if (length == 0 || region == nullptr || !region->contains(segment)) [[unlikely]]
-    return nullptr;
-  return &prepared.plain;
-}
-
-// REQUIRES: `flags` are kSignalled, or kQuiet with kSignalled or without.
-[[gnu::always_inline]] inline DAT_RETURN Queue::submit(PreparedRequest& prepared,
-                                                       transport::WorkId id,
-                                                       const DAT_LMR_TRIPLET& segment,
-                                                       transport::WorkFlags flags) noexcept {
-  ibv_send_wr& request = prepared.request;
-  request.wr_id = request_wr_id(id, flags);
-  request.sg_list = to_sge(&segment);
-  const bool silent = (flags & transport::kSignalled) == 0;
-  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
-  if (silent) request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
-  const int error = ibv_post_send(qp_, &request, &prepared.refused);
-  if (silent) request.send_flags |= IBV_SEND_SIGNALED;
-  if (error != 0) [[unlikely]]
-    return point::refused("ibv_post_send", error);
-  return DAT_SUCCESS;
-}
-
-template <class Otherwise>
-[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_send(transport::WorkId id,
-                                                              const DAT_LMR_TRIPLET& segment,
-                                                              std::uint32_t length,
-                                                              transport::WorkFlags flags,
-                                                              const Otherwise& otherwise) noexcept {
-  PreparedRequest* const prepared = prepare(send_, segment, length);
-  if (prepared == nullptr) [[unlikely]]
-    return otherwise();
-  return submit(*prepared, id, segment, flags);
-}
-
-template <class Otherwise>
-[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_write(
-    transport::WorkId id, const DAT_LMR_TRIPLET& segment, std::uint32_t length,
-    const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags,
-    const Otherwise& otherwise) noexcept {
-  PreparedRequest* const prepared = prepare(write_, segment, length);
-  if (prepared == nullptr) [[unlikely]]
-    return otherwise();
-  prepared->request.wr.rdma.remote_addr = remote.virtual_address;
-  prepared->request.wr.rdma.rkey = remote.rmr_context;
-  return submit(*prepared, id, segment, flags);
-}
-
-// `length` is at most the length of the segment.
-template <class Otherwise>
-[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_read(transport::WorkId id,
-                                                              const DAT_LMR_TRIPLET& segment,
-                                                              std::uint32_t length,
-                                                              const DAT_RMR_TRIPLET& remote,
-                                                              transport::WorkFlags flags,
-                                                              const Otherwise& otherwise) noexcept {
-  const KnownRegion* const region = request_regions_.find(segment.lmr_context);
-  // Verbs reads as many bytes as the segment holds, so `length` must be its full length.
-  if (region == nullptr || length == 0 || length != segment.segment_length || !region->writable ||
-      !region->contains(segment) || !serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
-    return otherwise();
-  read_.request.wr.rdma.remote_addr = remote.virtual_address;
-  read_.request.wr.rdma.rkey = remote.rmr_context;
-  return submit(read_, id, segment, flags);
-}
-
-template <class Otherwise>
-[[gnu::always_inline]] inline DAT_RETURN Queue::post_one_recv(transport::WorkId id,
-                                                              const DAT_LMR_TRIPLET* list,
-                                                              DAT_COUNT count,
-                                                              transport::WorkFlags flags,
-                                                              const Otherwise& otherwise) noexcept {
-  if (count != 1 || flags != transport::kSignalled ||
-      !receive_regions_.allows(shape_of(*list), list->virtual_address)) [[unlikely]]
-    return otherwise();
-  receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
-  receive_.receive.sg_list = to_sge(list);
-  const int error = ibv_post_recv(qp_, &receive_.receive, &receive_.refused);
-  if (error != 0) [[unlikely]]
-    return point::refused("ibv_post_recv", error);
-  return DAT_SUCCESS;
-}
-
-// ---- lists ------------------------------------------------------------------------------------
 
 // Returns whether all segments lie in registrations that are cached, and none is empty. Most lists
 // refer to a single registration.
@@ -156,53 +60,103 @@ template <class Otherwise>
   }
 }
 
-// REQUIRES: all_cached(), and `flags` as for submit().
-[[gnu::always_inline]] inline DAT_RETURN Queue::submit_list(Prepared& prepared,
-                                                            transport::WorkId id,
-                                                            const DAT_LMR_TRIPLET* list,
-                                                            DAT_COUNT count, std::uint64_t length,
-                                                            transport::WorkFlags flags) noexcept {
-  PreparedRequest& request = length <= max_inline_ ? prepared.inlined : prepared.plain;
-  request.request.num_sge = count;
-  const DAT_RETURN code = submit(request, id, *list, flags);
-  request.request.num_sge = 1;
-  return code;
-}
+// ---- requests ----------------------------------------------------------------------------------
 
-template <class Otherwise>
-[[gnu::always_inline]] inline DAT_RETURN Queue::post_list_send(
-    transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count, std::uint64_t length,
-    transport::WorkFlags flags, const Otherwise& otherwise) noexcept {
-  if (!all_cached(request_regions_, list, count)) [[unlikely]]
-    return otherwise();
-  return submit_list(send_, id, list, count, length, flags);
-}
-
-template <class Otherwise>
-[[gnu::always_inline]] inline DAT_RETURN Queue::post_list_write(
-    transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count, std::uint64_t length,
-    const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags,
-    const Otherwise& otherwise) noexcept {
-  if (!all_cached(request_regions_, list, count)) [[unlikely]]
-    return otherwise();
-  for (PreparedRequest* const prepared : {&write_.inlined, &write_.plain}) {
-    prepared->request.wr.rdma.remote_addr = remote.virtual_address;
-    prepared->request.wr.rdma.rkey = remote.rmr_context;
+[[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare_segment(
+    Prepared& prepared, const DAT_LMR_TRIPLET& segment, std::uint32_t length) noexcept {
+  // For an empty segment, `length - 1` wraps around to the largest value, so it fails the test.
+  if (length - 1 < max_inline_) [[likely]] {
+    if (!request_regions_.allows(segment.lmr_context, segment.virtual_address)) [[unlikely]]
+      return nullptr;
+    return &prepared.inlined;
   }
-  return submit_list(write_, id, list, count, length, flags);
+  const KnownRegion* const region = request_regions_.find(segment.lmr_context);
+  if (length == 0 || region == nullptr || !region->contains(segment)) [[unlikely]]
+    return nullptr;
+  return &prepared.plain;
 }
 
-template <class Otherwise>
-[[gnu::always_inline]] inline DAT_RETURN Queue::post_list_recv(
-    transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
-    const Otherwise& otherwise) noexcept {
-  if (special_receives() || !all_cached(receive_regions_, list, count)) [[unlikely]]
-    return otherwise();
+[[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare_list(
+    Prepared& prepared, const transport::Transfer& transfer) noexcept {
+  if (!all_cached(request_regions_, transfer.list, transfer.count)) [[unlikely]]
+    return nullptr;
+  return transfer.length <= max_inline_ ? &prepared.inlined : &prepared.plain;
+}
+
+[[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare_read(
+    const DAT_LMR_TRIPLET& segment, std::uint32_t length) noexcept {
+  const KnownRegion* const region = request_regions_.find(segment.lmr_context);
+  // Verbs reads as many bytes as the segment holds, so `length` must be its full length.
+  if (region == nullptr || length == 0 || length != segment.segment_length || !region->writable ||
+      !region->contains(segment) || !serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
+    return nullptr;
+  return &read_;
+}
+
+template <transport::Operation kOperation, bool kOneSegment>
+[[gnu::always_inline]] inline Queue::PreparedRequest* Queue::prepare(
+    const transport::Transfer& transfer) noexcept {
+  using transport::Operation;
+  PreparedRequest* prepared = nullptr;
+  if constexpr (kOperation == Operation::kRead) {
+    if constexpr (kOneSegment)
+      prepared = prepare_read(*transfer.list, static_cast<std::uint32_t>(transfer.length));
+  } else {
+    Prepared& both = kOperation == Operation::kSend ? send_ : write_;
+    if constexpr (kOneSegment)
+      prepared = prepare_segment(both, *transfer.list, static_cast<std::uint32_t>(transfer.length));
+    else
+      prepared = prepare_list(both, transfer);
+  }
+  if (kOperation != Operation::kSend && prepared != nullptr) [[likely]] {
+    prepared->request.wr.rdma.remote_addr = transfer.remote->virtual_address;
+    prepared->request.wr.rdma.rkey = transfer.remote->rmr_context;
+  }
+  return prepared;
+}
+
+// REQUIRES: the flags are kSignalled, or kQuiet with kSignalled or without.
+template <bool kOneSegment>
+[[gnu::always_inline]] inline DAT_RETURN Queue::submit(
+    PreparedRequest& prepared, const transport::Transfer& transfer) noexcept {
+  ibv_send_wr& request = prepared.request;
+  request.wr_id = request_wr_id(transfer.id, transfer.flags);
+  request.sg_list = to_sge(transfer.list);
+  if constexpr (!kOneSegment) request.num_sge = transfer.count;
+  const bool silent = (transfer.flags & transport::kSignalled) == 0;
+  if ((transfer.flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
+  if (silent) request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+  const int error = ibv_post_send(qp_, &request, &prepared.refused);
+  if (silent) request.send_flags |= IBV_SEND_SIGNALED;
+  if constexpr (!kOneSegment) request.num_sge = 1;
+  if (error != 0) [[unlikely]]
+    return point::refused("ibv_post_send", error);
+  return DAT_SUCCESS;
+}
+
+// ---- receives ----------------------------------------------------------------------------------
+
+[[gnu::always_inline]] inline bool Queue::is_primed_for(const DAT_LMR_TRIPLET* list,
+                                                        DAT_COUNT count,
+                                                        transport::WorkFlags flags) const noexcept {
+  return count == 1 && flags == transport::kSignalled &&
+         receive_regions_.allows(shape_of(*list), list->virtual_address);
+}
+
+[[gnu::always_inline]] inline bool Queue::may_receive(const DAT_LMR_TRIPLET* list,
+                                                      DAT_COUNT count) const noexcept {
+  return !special_receives() && all_cached(receive_regions_, list, count);
+}
+
+template <bool kOneSegment>
+[[gnu::always_inline]] inline DAT_RETURN Queue::submit_receive(transport::WorkId id,
+                                                               const DAT_LMR_TRIPLET* list,
+                                                               DAT_COUNT count) noexcept {
   receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
   receive_.receive.sg_list = to_sge(list);
-  receive_.receive.num_sge = count;
+  if constexpr (!kOneSegment) receive_.receive.num_sge = count;
   const int error = ibv_post_recv(qp_, &receive_.receive, &receive_.refused);
-  receive_.receive.num_sge = 1;
+  if constexpr (!kOneSegment) receive_.receive.num_sge = 1;
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_recv", error);
   return DAT_SUCCESS;
