@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 // Requests and receives with empty segments: some devices mistake an empty segment for one of
 // 2 GiB, so these are left out.
@@ -39,12 +40,12 @@ struct CompactList {
   ibv_sge segments[kMaxSegments];
 };
 
-// Posts a receive by `post`, and returns its error. libsiw refuses a receive without segments; the
-// kernel's siw skips an empty one, and does not look at its key.
+// Posts a receive by `post`, and returns its error. libsiw refuses a receive without segments, with
+// -EINVAL; the kernel's siw skips an empty segment, and does not look at its key.
 template <class Post>
 [[gnu::always_inline]] inline int post_receive(ibv_recv_wr& receive, const Post& post) noexcept {
   const int error = post(receive);
-  if (error != EINVAL || receive.num_sge != 0) [[likely]]
+  if (std::abs(error) != EINVAL || receive.num_sge != 0) [[likely]]
     return error;
   ibv_sge empty{};
   receive.sg_list = &empty;

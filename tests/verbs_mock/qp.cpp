@@ -143,9 +143,10 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
   return 0;
 }
 
-// Whether a receive has as many segments as it may have. libsiw requires one.
-[[nodiscard]] bool fits(const ibv_recv_wr& wr, std::uint32_t most) {
-  return wr.num_sge >= (is_siw() ? 1 : 0) && static_cast<std::uint32_t>(wr.num_sge) <= most;
+// Checks the number of segments of a receive. libsiw requires one, and negates its errors.
+[[nodiscard]] int check_segments(const ibv_recv_wr& wr, std::uint32_t most) {
+  if (is_siw() && wr.num_sge == 0) return -EINVAL;
+  return wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > most ? EINVAL : 0;
 }
 
 int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -155,8 +156,8 @@ int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     if (verbs_mock_fault("post_recv", ENOMEM)) return ENOMEM;
     hold_at(VERBS_MOCK_HOLD_BEFORE);
     const Lock lock(device().mutex);
-    if (qp.now == IBV_QPS_RESET || qp.srq != nullptr || !fits(*wr, qp.cap.max_recv_sge))
-      return EINVAL;
+    if (qp.now == IBV_QPS_RESET || qp.srq != nullptr) return EINVAL;
+    if (const int error = check_segments(*wr, qp.cap.max_recv_sge); error != 0) return error;
     if (qp.receives.size() >= qp.cap.max_recv_wr) return ENOMEM;
     qp.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
     if (qp.now != IBV_QPS_ERR)
@@ -174,7 +175,7 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     if (verbs_mock_fault("post_srq_recv", ENOMEM)) return ENOMEM;
     {
       const Lock lock(device().mutex);
-      if (!fits(*wr, srq.max_sge)) return EINVAL;
+      if (const int error = check_segments(*wr, srq.max_sge); error != 0) return error;
       if (srq.receives.size() >= srq.max_wr) return ENOMEM;
       srq.receives.push_back({wr->wr_id, {wr->sg_list, wr->sg_list + wr->num_sge}});
       for (const auto& [number, qp] : device().qps)
