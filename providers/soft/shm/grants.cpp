@@ -5,6 +5,7 @@
 #include "common/not_cancelled.h"
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,17 +26,20 @@ namespace {
 
 using Text = std::array<char, 512>;
 
-// Reads the beginning of a file below /proc; empty if it is missing or unreadable.
-Text read_text(const char* path) noexcept {
+// Reads the beginning of a file below /proc. Returns 0 or an error.
+int read_text(const char* path, Text& text) noexcept {
   const NotCancelled scope;
-  Text text{};
+  text = Text{};
   const Fd file = Fd::made(::open(path, O_RDONLY | O_CLOEXEC));
-  if (file.valid() && ::read(file.get(), text.data(), text.size() - 1) < 0) text[0] = '\0';
-  return text;
+  if (!file.valid() || ::read(file.get(), text.data(), text.size() - 1) < 0) return errno;
+  return 0;
 }
 
+constexpr char kNone = '\0';
+constexpr char kUnknown = '?';
+
 struct ThreadStatus {
-  char state = '\0';  // '\0': there is none
+  char state = kUnknown;  // as /proc shows it; kNone: there is no such thread
   unsigned long long start = 0;
 };
 
@@ -60,20 +64,30 @@ ThreadStatus parse_status(const Text& text) noexcept {
 
 using Path = std::array<char, 64>;
 
+// Only two errors mean that there is no such thread; others are ours, such as the lack of a
+// descriptor.
+ThreadStatus status_at(const Path& path) noexcept {
+  Text text;
+  const int error = read_text(path.data(), text);
+  if (error == 0) return parse_status(text);
+  return {.state = error == ENOENT || error == ESRCH ? kNone : kUnknown};
+}
+
 ThreadStatus status_of(pid_t pid) noexcept {
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(pid));
-  return parse_status(read_text(path.data()));
+  return status_at(path);
 }
 
-bool has_gone(char state) noexcept { return state == '\0' || state == 'Z' || state == 'X'; }
+bool has_gone(char state) noexcept { return state == kNone || state == 'Z' || state == 'X'; }
 
 // Whether a thread that was stopped by a signal is past the copy. A signal stops it on its way back
 // from the system call, not before or within it.
 bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/syscall", static_cast<int>(pid), tid);
-  const Text call = read_text(path.data());
+  Text call;
+  if (read_text(path.data(), call) != 0) return false;
   char* end = nullptr;
   const long number = std::strtol(call.data(), &end, 10);
   return end != call.data() && (number == SYS_process_vm_readv || number == SYS_process_vm_writev);
@@ -104,7 +118,7 @@ Process Process::at_end_of(int socket) noexcept {
   const pid_t pid = pid_at_end_of(socket);
   if (pid == 0 || !proc_is_ours()) return process;
   const ThreadStatus status = status_of(pid);
-  if (has_gone(status.state)) return process;
+  if (has_gone(status.state) || status.state == kUnknown) return process;
   process.pid_ = pid;
   process.start_ = status.start;
   return process;
@@ -113,10 +127,11 @@ Process Process::at_end_of(int socket) noexcept {
 bool Process::may_still_copy(std::uint32_t tid) const noexcept {
   if (!proc_is_ours()) return true;
   const ThreadStatus process = status_of(pid_);
-  if (process.state == '\0' || process.start != start_) return false;
+  if (process.state == kUnknown) return true;
+  if (process.state == kNone || process.start != start_) return false;
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/stat", static_cast<int>(pid_), tid);
-  const char state = parse_status(read_text(path.data())).state;
+  const char state = status_at(path).state;
   if (has_gone(state)) return false;
   // Not 't': a debugger may also stop it before the system call.
   return state != 'T' || !stopped_behind_copy(pid_, tid);

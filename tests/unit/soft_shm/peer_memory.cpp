@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -388,6 +389,21 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_killed_copies_no_more) {
   BOOST_TEST(!peer.may_still_copy(thread));  // even before its status has been collected
   BOOST_TEST(status() == 128 + SIGKILL);
   BOOST_TEST(!peer.may_still_copy(thread));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_cannot_be_examined_may_still_copy) {
+  start([](PeerMemory&) { return ::pause(); });
+  const Process peer = Process::at_end_of(bell.get());
+  BOOST_REQUIRE(peer.valid());
+  rlimit limit{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlimit none{0, limit.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool copies = peer.may_still_copy(static_cast<std::uint32_t>(child));
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  BOOST_TEST(copies);
+  ::kill(child, SIGKILL);
+  BOOST_TEST(status() == 128 + SIGKILL);
 }
 
 void await_stop(pid_t child) {
