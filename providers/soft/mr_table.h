@@ -255,11 +255,17 @@ class MrTable {
   void wait_unused(Entry& entry) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] static bool reached(const Entry& entry) noexcept;
   void forget_grant(shm::Grants::Grant& grant) noexcept UDAPL_REQUIRES(lock_);
-  [[nodiscard]] bool forget_unused(Entry& entry, bool overdue,
+  [[nodiscard]] bool forget_unused(Entry& entry, const shm::Users& gone,
                                    std::unique_ptr<shm::Grants>& over) noexcept
       UDAPL_REQUIRES(lock_);
   std::unique_ptr<shm::Grants> take_ended(shm::Grants& grants) noexcept UDAPL_REQUIRES(lock_);
-  bool forget_all_unused(shm::Grants& grants, bool overdue) noexcept UDAPL_REQUIRES(lock_);
+  static void add_users(shm::Grants& grants, shm::Users& users) noexcept;
+  [[nodiscard]] bool forget_all_unused(shm::Grants& grants, const shm::Users& gone) noexcept
+      UDAPL_REQUIRES(lock_);
+  void forget_ended(const shm::Users& gone, std::unique_ptr<shm::Grants>& over) noexcept
+      UDAPL_REQUIRES(lock_);
+  [[nodiscard]] shm::Users users_of(const Entry& entry) const noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] shm::Users users_of_ended() const noexcept UDAPL_EXCLUDES(lock_);
   void sweep_ended() noexcept UDAPL_EXCLUDES(lock_);
 
   const std::uint32_t max_entries_;

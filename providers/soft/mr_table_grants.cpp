@@ -60,6 +60,10 @@ class Backoff {
   Time looked_{};
 };
 
+void report_wait() noexcept {
+  UDAPL_TRACE(kNormal, "waiting for a peer on this host that is in the middle of an RDMA access");
+}
+
 }  // namespace
 
 bool MrTable::reached(const Entry& entry) noexcept {
@@ -77,17 +81,18 @@ void MrTable::wait_unused(Entry& entry) noexcept {
   if (!reached(entry)) [[likely]]
     return;
   Backoff backoff;
-  bool overdue = false;
+  shm::Users gone;
   bool reported = false;
   for (;;) {
     std::unique_ptr<shm::Grants> over;  // destroyed without the lock
     {
       const ScopedLock lock(lock_);
-      if (forget_unused(entry, overdue, over)) return;
+      if (forget_unused(entry, gone, over)) return;
     }
-    overdue = backoff.wait();
-    if (!overdue || std::exchange(reported, true)) continue;
-    UDAPL_TRACE(kNormal, "waiting for a peer on this host that is in the middle of an RDMA access");
+    if (!backoff.wait()) continue;
+    gone = users_of(entry);
+    gone.keep_gone();
+    if (!std::exchange(reported, true)) report_wait();
   }
 }
 
@@ -132,13 +137,13 @@ void MrTable::forget_grant(shm::Grants::Grant& grant) noexcept {
 // Frees the withdrawn grants of the entry that no peer uses. Returns true if no withdrawn grant is
 // left. If that frees the last grant of an ended connection, moves its Grants to `over`, which the
 // caller must destroy.
-bool MrTable::forget_unused(Entry& entry, bool overdue,
+bool MrTable::forget_unused(Entry& entry, const shm::Users& gone,
                             std::unique_ptr<shm::Grants>& over) noexcept {
   bool all = true;
   shm::Grants::Grant* grant = entry.grants.load(std::memory_order_relaxed);
   while (grant != nullptr) {
     shm::Grants::Grant* const next = grant->next;
-    const bool in_use = grant->withdrawn && shm::Grants::in_use(*grant, overdue);
+    const bool in_use = grant->withdrawn && shm::Grants::in_use(*grant, gone);
     if (in_use) all = false;
     if (grant->withdrawn && !in_use) {
       shm::Grants& owner = *grant->owner;
@@ -163,6 +168,19 @@ std::unique_ptr<shm::Grants> MrTable::take_ended(shm::Grants& grants) noexcept {
   return found;
 }
 
+// Of the peers that use withdrawn grants of the entry.
+shm::Users MrTable::users_of(const Entry& entry) const noexcept {
+  shm::Users users;
+  const ScopedLock lock(lock_);
+  const shm::Grants::Grant* grant = entry.grants.load(std::memory_order_relaxed);
+  for (; grant != nullptr; grant = grant->next) {
+    if (grant->withdrawn) shm::Grants::add_user(*grant, users);
+  }
+  return users;
+}
+
+// ---- ended connections --------------------------------------------------------------------------
+
 void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
   sweep_ended();
   {
@@ -172,38 +190,68 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
     }
   }
   Backoff backoff;
-  bool overdue = false;
+  shm::Users gone;
+  bool last = false;
   for (;;) {
     {
       const ScopedLock lock(lock_);
-      if (forget_all_unused(*grants, overdue)) return;
-      if (overdue) {
+      if (forget_all_unused(*grants, gone)) return;
+      if (last) {
         grants->next = std::move(ended_grants_);
         ended_grants_ = std::move(grants);
         return;
       }
     }
     static_cast<void>(backoff.wait());
-    overdue = backoff.waited() >= kEndGrantsWait;
+    last = backoff.waited() >= kEndGrantsWait;
+    if (!last) continue;
+    {
+      const ScopedLock lock(lock_);
+      add_users(*grants, gone);
+    }
+    gone.keep_gone();
   }
 }
 
+// Frees the grants of ended connections whose peers have died or stopped using them since.
+void MrTable::sweep_ended() noexcept {
+  shm::Users gone = users_of_ended();
+  gone.keep_gone();
+  std::unique_ptr<shm::Grants> over;  // destroyed without the lock
+  const ScopedLock lock(lock_);
+  forget_ended(gone, over);
+}
+
+void MrTable::add_users(shm::Grants& grants, shm::Users& users) noexcept {
+  for (const shm::Grants::Grant& grant : grants.all()) {
+    if (grant.stag.load(std::memory_order_relaxed) != 0) shm::Grants::add_user(grant, users);
+  }
+}
+
+shm::Users MrTable::users_of_ended() const noexcept {
+  shm::Users users;
+  const ScopedLock lock(lock_);
+  for (shm::Grants* grants = ended_grants_.get(); grants != nullptr; grants = grants->next.get()) {
+    add_users(*grants, users);
+  }
+  return users;
+}
+
 // Frees the grants of a connection that its peer does not use. Returns true if none is left.
-bool MrTable::forget_all_unused(shm::Grants& grants, bool overdue) noexcept {
+bool MrTable::forget_all_unused(shm::Grants& grants, const shm::Users& gone) noexcept {
   for (shm::Grants::Grant& grant : grants.all()) {
-    if (grant.stag.load(std::memory_order_relaxed) != 0 && !shm::Grants::in_use(grant, overdue))
+    if (grant.stag.load(std::memory_order_relaxed) != 0 && !shm::Grants::in_use(grant, gone))
       forget_grant(grant);
   }
   return grants.empty();
 }
 
-// Frees the grants of ended connections whose peers have died or stopped using them since.
-void MrTable::sweep_ended() noexcept {
-  std::unique_ptr<shm::Grants> over;  // destroyed without the lock
-  const ScopedLock lock(lock_);
+// Frees the grants of ended connections that no peer uses. Moves the Grants that then have none to
+// `over`, which the caller must destroy.
+void MrTable::forget_ended(const shm::Users& gone, std::unique_ptr<shm::Grants>& over) noexcept {
   std::unique_ptr<shm::Grants>* place = &ended_grants_;
   while (*place != nullptr) {
-    if (!forget_all_unused(**place, true)) {
+    if (!forget_all_unused(**place, gone)) {
       place = &(*place)->next;
       continue;
     }

@@ -4,6 +4,7 @@
 #include "common/fd.h"
 #include "common/not_cancelled.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -137,6 +138,20 @@ bool Process::may_still_copy(std::uint32_t tid) const noexcept {
   return state != 'T' || !stopped_behind_copy(pid_, tid);
 }
 
+void Users::keep_gone() noexcept {
+  const auto end = users_.begin() + static_cast<std::ptrdiff_t>(count_);
+  const auto kept = std::remove_if(users_.begin(), end, [](const User& user) {
+    return user.process.may_still_copy(user.thread);
+  });
+  count_ = static_cast<std::size_t>(kept - users_.begin());
+}
+
+bool Users::contain(const Process& process, std::uint32_t thread) const noexcept {
+  return std::any_of(
+      users_.begin(), users_.begin() + static_cast<std::ptrdiff_t>(count_),
+      [&](const User& user) { return user.thread == thread && user.process == process; });
+}
+
 // ---- grants -------------------------------------------------------------------------------------
 
 Grants::Grants(GrantSlots& slots, const Process& peer) noexcept : peer_(peer) {
@@ -163,7 +178,7 @@ Grants::Grant* Grants::place_for(std::uint32_t stag) noexcept {
     Grant& grant = grants_[first + victim_++ % kGrantPlaces];
     if (grant.withdrawn) continue;
     withdraw(grant);
-    if (!in_use(grant, false)) return &grant;
+    if (!in_use(grant, {})) return &grant;
     grant.withdrawn = false;
     grant.slot->stag.store(grant.stag.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   }
@@ -189,10 +204,14 @@ void Grants::withdraw(Grant& grant) noexcept {
   grant.slot->stag.store(0, std::memory_order_seq_cst);
 }
 
-bool Grants::in_use(const Grant& grant, bool overdue) noexcept {
+bool Grants::in_use(const Grant& grant, const Users& gone) noexcept {
   const std::uint32_t user = grant.slot->user.load(std::memory_order_seq_cst);
-  if (user == 0) return false;
-  return !overdue || grant.owner->peer_.may_still_copy(user);
+  return user != 0 && !gone.contain(grant.owner->peer_, user);
+}
+
+void Grants::add_user(const Grant& grant, Users& users) noexcept {
+  const std::uint32_t user = grant.slot->user.load(std::memory_order_seq_cst);
+  if (user != 0) users.add(grant.owner->peer_, user);
 }
 
 void Grants::free(Grant& grant) noexcept {

@@ -57,12 +57,35 @@ class Process {
   [[nodiscard]] bool valid() const noexcept { return pid_ != 0; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   // Whether its thread `tid`, which was about to copy or was copying, may still be doing so. False
-  // if the thread is gone, or was stopped after the copy.
+  // if the thread is gone, or was stopped after the copy. Reads /proc, and returns true if that
+  // fails.
   [[nodiscard]] bool may_still_copy(std::uint32_t tid) const noexcept;
+  bool operator==(const Process&) const noexcept = default;
 
  private:
   pid_t pid_ = 0;
   unsigned long long start_ = 0;  // its start time, which tells it from a successor
+};
+
+// Threads of peers that have been in the middle of an access for long: collected under the lock of
+// the MrTable, examined without it.
+class Users {
+ public:
+  void add(const Process& process, std::uint32_t thread) noexcept {
+    if (count_ != users_.size()) users_[count_++] = {process, thread};
+  }
+  // Keeps those that cannot be copying any longer.
+  void keep_gone() noexcept;
+  [[nodiscard]] bool contain(const Process& process, std::uint32_t thread) const noexcept;
+
+ private:
+  struct User {
+    Process process;
+    std::uint32_t thread = 0;
+  };
+  static constexpr std::size_t kMost = 16;  // the others are examined later
+  std::array<User, kMost> users_;
+  std::size_t count_ = 0;
 };
 
 // The grants to the peer of one connection, and their slots. Used by the MrTable under its lock,
@@ -94,9 +117,11 @@ class Grants {
   void give(Grant& grant, std::uint32_t stag, std::uint32_t entry, const Range& range) noexcept;
   // No access begins after this.
   static void withdraw(Grant& grant) noexcept;
-  // Whether an access that had begun may still be in progress. `overdue`: it has been in
-  // progress for long, so check what the peer's thread is doing.
-  [[nodiscard]] static bool in_use(const Grant& grant, bool overdue) noexcept;
+  // Whether an access that had begun may still be in progress, unless by one of the threads that
+  // have `gone`.
+  [[nodiscard]] static bool in_use(const Grant& grant, const Users& gone) noexcept;
+  // Adds the thread that uses the grant, if there is one.
+  static void add_user(const Grant& grant, Users& users) noexcept;
   void free(Grant& grant) noexcept;  // REQUIRES: withdrawn, not in use, in no list
 
   [[nodiscard]] std::span<Grant> all() noexcept { return grants_; }

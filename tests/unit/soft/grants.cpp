@@ -230,6 +230,18 @@ BOOST_AUTO_TEST_CASE(access_in_progress_outlasts_the_connection) {
   BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
 }
 
+BOOST_AUTO_TEST_CASE(more_peers_than_are_examined_at_once) {
+  const MrRef ref = reg();
+  std::vector<Peer> peers(40);
+  for (Peer& each : peers) {
+    table.grant({stag(ref), 0, 1, kRemoteWrite, kPd, kQp}, *each.grants);
+    shm::GrantSlot* const slot = each.slot(stag(ref));
+    std::thread([&] { slot->user = static_cast<std::uint32_t>(::gettid()); }).join();
+  }
+  table.revoke(ref);
+  for (const Peer& each : peers) BOOST_TEST(each.grants->empty());
+}
+
 // Threads write continuously while memory is registered, granted and revoked: no byte changes after
 // revoke() has returned.
 BOOST_AUTO_TEST_CASE(nothing_is_written_after_revocation) {
