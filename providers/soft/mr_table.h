@@ -210,8 +210,11 @@ class MrTable {
   // Revocation of the entry withdraws the grant and waits until the peer no longer uses the memory.
   void grant(const Access& request, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
   // Called when the connection has ended: withdraws all its grants. Waits for the peer for a short
-  // time; if the peer still uses some of the memory then, revocation of that memory waits for it.
+  // time; if the peer still uses some of the memory then, revocation of that memory waits for it,
+  // and wait_ended().
   void end_grants(std::unique_ptr<shm::Grants> grants) noexcept UDAPL_EXCLUDES(lock_);
+  // Waits until no peer uses memory that was granted to it through an ended connection of `qp`.
+  void wait_ended(ScopeId qp) noexcept UDAPL_EXCLUDES(lock_);
 
   // Returns an unused STag, which names no memory. It serves as the sink of our own RDMA Reads: the
   // peer only returns it to us.
@@ -262,10 +265,11 @@ class MrTable {
   static void add_users(shm::Grants& grants, shm::Users& users) noexcept;
   [[nodiscard]] bool forget_all_unused(shm::Grants& grants, const shm::Users& gone) noexcept
       UDAPL_REQUIRES(lock_);
-  void forget_ended(const shm::Users& gone, std::unique_ptr<shm::Grants>& over) noexcept
+  [[nodiscard]] bool forget_ended(ScopeId qp, const shm::Users& gone,
+                                  std::unique_ptr<shm::Grants>& over) noexcept
       UDAPL_REQUIRES(lock_);
   [[nodiscard]] shm::Users users_of(const Entry& entry) const noexcept UDAPL_EXCLUDES(lock_);
-  [[nodiscard]] shm::Users users_of_ended() const noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] shm::Users users_of_ended(ScopeId qp) const noexcept UDAPL_EXCLUDES(lock_);
   void sweep_ended() noexcept UDAPL_EXCLUDES(lock_);
 
   const std::uint32_t max_entries_;

@@ -111,6 +111,7 @@ void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
   shm::Grants::Grant* const place = grants.place_for(request.stag);
   if (place == nullptr) return;
   if (place->stag.load(std::memory_order_relaxed) != 0) forget_grant(*place);
+  grants.qp = request.qp;
   const std::uint64_t address = entry.address.load(std::memory_order_relaxed);
   grants.give(*place, request.stag, index,
               {entry.zero_based.load(std::memory_order_relaxed) ? 0 : address,
@@ -213,13 +214,30 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
   }
 }
 
+void MrTable::wait_ended(ScopeId qp) noexcept {
+  Backoff backoff;
+  shm::Users gone;
+  bool reported = false;
+  for (;;) {
+    std::unique_ptr<shm::Grants> over;  // destroyed without the lock
+    {
+      const ScopedLock lock(lock_);
+      if (forget_ended(qp, gone, over)) return;
+    }
+    if (!backoff.wait()) continue;
+    gone = users_of_ended(qp);
+    gone.keep_gone();
+    if (!std::exchange(reported, true)) report_wait();
+  }
+}
+
 // Frees the grants of ended connections whose peers have died or stopped using them since.
 void MrTable::sweep_ended() noexcept {
-  shm::Users gone = users_of_ended();
+  shm::Users gone = users_of_ended(0);
   gone.keep_gone();
   std::unique_ptr<shm::Grants> over;  // destroyed without the lock
   const ScopedLock lock(lock_);
-  forget_ended(gone, over);
+  static_cast<void>(forget_ended(0, gone, over));
 }
 
 void MrTable::add_users(shm::Grants& grants, shm::Users& users) noexcept {
@@ -228,11 +246,12 @@ void MrTable::add_users(shm::Grants& grants, shm::Users& users) noexcept {
   }
 }
 
-shm::Users MrTable::users_of_ended() const noexcept {
+// Of the ended connections of a QP; 0: of all.
+shm::Users MrTable::users_of_ended(ScopeId qp) const noexcept {
   shm::Users users;
   const ScopedLock lock(lock_);
   for (shm::Grants* grants = ended_grants_.get(); grants != nullptr; grants = grants->next.get()) {
-    add_users(*grants, users);
+    if (qp == 0 || grants->qp == qp) add_users(*grants, users);
   }
   return users;
 }
@@ -247,11 +266,14 @@ bool MrTable::forget_all_unused(shm::Grants& grants, const shm::Users& gone) noe
 }
 
 // Frees the grants of ended connections that no peer uses. Moves the Grants that then have none to
-// `over`, which the caller must destroy.
-void MrTable::forget_ended(const shm::Users& gone, std::unique_ptr<shm::Grants>& over) noexcept {
+// `over`, which the caller must destroy. Returns true if no grant of `qp` remains.
+bool MrTable::forget_ended(ScopeId qp, const shm::Users& gone,
+                           std::unique_ptr<shm::Grants>& over) noexcept {
+  bool all = true;
   std::unique_ptr<shm::Grants>* place = &ended_grants_;
   while (*place != nullptr) {
     if (!forget_all_unused(**place, gone)) {
+      if ((*place)->qp == qp) all = false;
       place = &(*place)->next;
       continue;
     }
@@ -260,6 +282,7 @@ void MrTable::forget_ended(const shm::Users& gone, std::unique_ptr<shm::Grants>&
     ended->next = std::move(over);
     over = std::move(ended);
   }
+  return all;
 }
 
 }  // namespace udapl::soft

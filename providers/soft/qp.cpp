@@ -52,6 +52,7 @@ Qp::~Qp() {
     request_cq = queue_.requests.exchange_cq(nullptr);
   }
   connection_.shut_down();
+  shared_.memory.wait_ended(shared_.id);
   for (Cq* const cq : {recv_cq, request_cq}) {
     if (cq == nullptr) continue;
     cq->detach(*this);
@@ -59,6 +60,13 @@ Qp::~Qp() {
   }
   queue_.close();
   shared_.memory.remove(*this);
+}
+
+// Afterwards no peer of an earlier connection accesses memory.
+Status Qp::reset() {
+  const Status status = connection_.reset();
+  if (status.ok()) shared_.memory.wait_ended(shared_.id);
+  return status;
 }
 
 Status Qp::modify(const transport::QpInit& init) {

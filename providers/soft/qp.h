@@ -66,7 +66,7 @@ class Qp final : public transport::Qp,
   void disconnect(transport::DisconnectMode mode) noexcept override {
     connection_.disconnect(mode);
   }
-  Status reset() override { return connection_.reset(); }
+  Status reset() override;
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
   void set_watermarks(int soft, int hard) noexcept override;
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;

@@ -130,6 +130,7 @@ class Grants {
   // When the connection is gone: keeps the pages that contain the slots.
   void keep(Region pages) noexcept { pages_ = std::move(pages); }
   std::unique_ptr<Grants> next;  // list of those whose connection is gone
+  std::uint64_t qp = 0;          // the ScopeId of the connection's QP; 0: nothing was granted
 
  private:
   Process peer_;

@@ -230,6 +230,33 @@ BOOST_AUTO_TEST_CASE(access_in_progress_outlasts_the_connection) {
   BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
 }
 
+// It delays the reset and the destruction of the QP, however, and no other QP.
+BOOST_AUTO_TEST_CASE(ended_connection_is_waited_for) {
+  const MrRef ref = reg();
+  shm::GrantSlot* const slot = grant(stag(ref));
+  slot->user = static_cast<std::uint32_t>(::gettid());
+  peer.grants->keep(std::move(peer.region));
+  table.end_grants(std::move(peer.grants));
+  table.wait_ended(kQp + 1);
+  auto waited = std::async(std::launch::async, [&] { table.wait_ended(kQp); });
+  BOOST_TEST((waited.wait_for(50ms) == std::future_status::timeout));
+  slot->user = 0;
+  BOOST_TEST((waited.wait_for(kPatience) == std::future_status::ready));
+  table.wait_ended(kQp);
+  table.revoke(ref);
+}
+
+BOOST_AUTO_TEST_CASE(ended_connection_of_a_thread_that_has_gone_is_not_waited_for) {
+  const MrRef ref = reg();
+  shm::GrantSlot* const slot = grant(stag(ref));
+  slot->user = static_cast<std::uint32_t>(::gettid());
+  peer.grants->keep(std::move(peer.region));
+  table.end_grants(std::move(peer.grants));
+  std::thread([&] { slot->user = static_cast<std::uint32_t>(::gettid()); }).join();
+  table.wait_ended(kQp);
+  table.revoke(ref);
+}
+
 BOOST_AUTO_TEST_CASE(more_peers_than_are_examined_at_once) {
   const MrRef ref = reg();
   std::vector<Peer> peers(40);
