@@ -77,10 +77,10 @@ template <class C>
 }
 
 // Reads the gate again under the lock: a post that found its cookie ring full may have just moved
-// older completions to the ring of events.
+// older completions to the ring of events, or the EVD is being freed.
 template <class C>
 [[gnu::always_inline]] inline bool Evd::dequeue(DAT_EVENT* event) noexcept {
-  C& cq = *static_cast<C*>(cq_.get());
+  C& cq = *static_cast<C*>(cq_);
   const ScopedLock lock(cq_->lock);
   if (dequeue_gate.load(std::memory_order_relaxed) == 0) [[likely]] {
     const Dequeued result = dequeue_next<C>(cq, event);
@@ -121,7 +121,7 @@ template <class C>
     return false;
   if constexpr (PollsBatches<C>) {
     if (gate == 0) [[likely]] {
-      C& cq = *static_cast<C*>(cq_.get());
+      C& cq = *static_cast<C*>(cq_);
       const ScopedLock lock(cq_->lock);
       const Dequeued result = dequeue_only<C>(cq, event);
       if (result == Dequeued::kNothing) return false;
@@ -132,6 +132,18 @@ template <class C>
     }
   }
   return dequeue_counting(event, more);
+}
+
+// Called for an empty EVD of a transport that makes progress in its callers' threads. Another
+// thread may free the EVD meanwhile.
+template <CompletionQueue C>
+[[nodiscard, gnu::noinline]] DAT_RETURN dequeue_with_progress(Evd& evd, DAT_EVENT* event) noexcept {
+  if (static_cast<C*>(evd.cq())->progress()) {
+    if (evd.dequeue<C>(event)) return DAT_SUCCESS;
+    if (evd.is_shut()) [[unlikely]]
+      return dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_REQUEST);
+  }
+  return DAT_QUEUE_EMPTY;
 }
 
 // Handles invalid handles, and EVDs that have more to check than their completions.
@@ -147,17 +159,8 @@ template <CompletionQueue C>
     return dat_error(DAT_QUEUE_EMPTY);
   }
   if (evd->dequeue<C>(event)) return DAT_SUCCESS;
-  if constexpr (C::kDrivesProgress) {
-    if (evd->cq()->progress() && evd->dequeue<C>(event)) return DAT_SUCCESS;
-  }
+  if constexpr (C::kDrivesProgress) return dequeue_with_progress<C>(*evd, event);
   return DAT_QUEUE_EMPTY;
-}
-
-// Called for an empty EVD of a transport that makes progress in its callers' threads.
-template <CompletionQueue C>
-[[nodiscard, gnu::noinline]] DAT_RETURN dequeue_with_progress(Evd& evd, DAT_EVENT* event) noexcept {
-  const bool moved = static_cast<C*>(evd.cq())->progress();
-  return moved && evd.dequeue<C>(event) ? DAT_SUCCESS : DAT_QUEUE_EMPTY;
 }
 
 namespace calls {
@@ -174,7 +177,7 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
   if (evd.dequeue<C>(event)) {
     if constexpr (C::kDrivesProgress) {
       if (static_cast<C*>(evd.cq())->turn_due()) [[unlikely]]
-        evd.cq()->progress();
+        static_cast<C*>(evd.cq())->progress();
     }
     return DAT_SUCCESS;
   }

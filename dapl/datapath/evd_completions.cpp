@@ -65,8 +65,10 @@ bool Evd::dequeue_stashed(DAT_EVENT* event) noexcept {
   return false;
 }
 
-// Completions in the ring are older than those in the stash.
+// Completions in the ring are older than those in the stash. If the EVD is being freed, its CQ may
+// be gone except for the lock.
 bool Evd::dequeue_oldest(DAT_EVENT* event) noexcept {
+  if (is_shut()) return false;
   if (merged_) return dequeue_merged(event);
   if ((!ring_empty() && dequeue_from_ring(event)) || dequeue_stashed(event)) return true;
   for (;;) {

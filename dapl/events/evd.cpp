@@ -48,8 +48,13 @@ Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
 // A sink call that runs may still trigger the former CNO. Earlier CNOs may name the EVD, too.
 Evd::~Evd() {
   detach_from_cno();
-  cq_.reset();  // waits for a running sink call
+  if (cq_ != nullptr) {
+    const ScopedLock lock(cq_->lock);  // a dequeue that found the gate open ends first
+  }
+  owned_cq_.reset();  // waits for a running sink call
   ia->for_each<Cno>([this](Cno& cno) { cno.forget(*this); });
+  const ScopedLock lock(ring_lock_);
+  ring_.clear();  // for a dequeue that comes late
 }
 
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
@@ -58,7 +63,8 @@ Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno*
     auto cq = ia.adapter().create_cq(qlen, evd->sink_);
     if (!cq.ok())
       UDAPL_PASS_ON(cq.status(), "creating a completion queue for %d events failed", qlen);
-    evd->cq_ = *std::move(cq);
+    evd->owned_cq_ = *std::move(cq);
+    evd->cq_ = evd->owned_cq_.get();
   }
   if (evd->merged_) evd->reserve_early(static_cast<std::size_t>(qlen));
   if (cno != nullptr) evd->set_cno(cno);

@@ -55,7 +55,7 @@ class Evd : public ObjectHeader {
 
   [[nodiscard]] DAT_EVD_FLAGS flags() const noexcept { return flags_; }
   // The CQ to which QPs report; null without DTO and RMR_BIND.
-  [[nodiscard]] transport::Cq* cq() const noexcept { return cq_.get(); }
+  [[nodiscard]] transport::Cq* cq() const noexcept { return cq_; }
   // Checks whether the EVD accepts the stream `flag`; INVALID_HANDLE with `subtype` if not.
   [[nodiscard]] Status check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept;
 
@@ -104,6 +104,10 @@ class Evd : public ObjectHeader {
   [[nodiscard]] Cno* cno() const noexcept UDAPL_EXCLUDES(notify_lock_);
   [[nodiscard]] bool waited() const noexcept {
     return (dequeue_gate.load(std::memory_order_acquire) & kWaited) != 0;
+  }
+  // Whether the EVD is being freed, or is gone.
+  [[nodiscard]] bool is_shut() const noexcept {
+    return (dequeue_gate.load(std::memory_order_acquire) & kShut) != 0;
   }
   // Whether the CQ should be armed for the CNO. Called by the Cno, with its lock held.
   [[nodiscard]] bool needs_arming() const noexcept {
@@ -282,7 +286,10 @@ class Evd : public ObjectHeader {
   WaitWord word_;                      // the waiter sleeps on it
 
   Sink sink_;
-  std::unique_ptr<transport::Cq> cq_;  // last: its destructor waits for a running sink call
+  // Both are null without a CQ. Unlike the owner, cq_ is still valid for a thread that polls while
+  // the EVD is being freed.
+  transport::Cq* cq_ = nullptr;
+  std::unique_ptr<transport::Cq> owned_cq_;  // last: its destructor waits for a running sink call
 };
 
 }  // namespace udapl::dapl

@@ -102,8 +102,8 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
       if (result == WaitResult::kSleptLong) return kWaitAgain;
       if (result == WaitResult::kInterrupted && cq_ == nullptr)
         continue;  // docs/compatibility.md C20
-      return soft_error(cq_.get(), result == WaitResult::kInterrupted ? DAT_INTERRUPTED_CALL
-                                                                      : DAT_TIMEOUT_EXPIRED);
+      return soft_error(
+          cq_, result == WaitResult::kInterrupted ? DAT_INTERRUPTED_CALL : DAT_TIMEOUT_EXPIRED);
     }
   }
 }

@@ -41,6 +41,8 @@ class EventRing {
     return true;
   }
 
+  void clear() noexcept { size_.store(0, std::memory_order_release); }
+
   // Moves all events into the storage of `other`, which gets the old one.
   // REQUIRES: other is empty and has room for all.
   void move_into(EventRing& other) noexcept {

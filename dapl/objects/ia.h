@@ -6,6 +6,7 @@
 #include "common/mutex.h"
 #include "common/worker.h"
 #include "dapl/objects/object.h"
+#include "dapl/objects/require.h"
 #include "dapl/objects/upcall.h"
 #include "dapl/transport/adapter.h"
 #include "dapl/transport/sink.h"
@@ -113,6 +114,8 @@ class Ia : public ObjectHeader {
   void report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept;
 
   [[nodiscard]] Visits& visits() noexcept { return visits_; }
+  // Whether dat_ia_close waits for the visitors, or has done so.
+  [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_seq_cst); }
   // Calls the proxy agents, one after the other.
   [[nodiscard]] Worker& agents() noexcept { return agents_; }
 
@@ -141,6 +144,7 @@ class Ia : public ObjectHeader {
   Provider& owner_;
   const unsigned generation_ = forks::generation();
   Visits visits_;
+  std::atomic<bool> closing_{false};
   Worker agents_{"udapl-agent"};
   Sink sink_;
   std::unique_ptr<transport::Adapter> adapter_;
@@ -158,5 +162,39 @@ class Ia : public ObjectHeader {
              ObjectList<Csp>>
       lists_ UDAPL_GUARDED_BY(lock_);
 };
+
+// A call with an IA handle visits the IA, so that dat_ia_close waits for its end.
+template <>
+class Required<Ia> {
+ public:
+  explicit Required(DAT_HANDLE handle) noexcept : ia_(handle_cast<Ia>(handle)) {
+    if (ia_ != nullptr) {
+      ia_->visits().enter();
+      if (!ia_->closing()) [[likely]]
+        return;
+      ia_->visits().leave();
+      ia_ = nullptr;
+    }
+    refusal_ = handles::refuse_handle(handles::kind_of(Ia::kType), handle);
+  }
+  ~Required() {
+    if (ia_ != nullptr) ia_->visits().leave();
+  }
+  Required(const Required&) = delete;
+  Required& operator=(const Required&) = delete;
+
+  operator Ia*() const noexcept { return ia_; }
+  [[nodiscard]] Ia* operator->() const noexcept { return ia_; }
+  [[nodiscard]] Status refusal() const noexcept { return refusal_; }
+
+ private:
+  Ia* ia_;
+  Status refusal_;
+};
+
+template <>
+[[nodiscard]] inline Required<Ia> require<Ia>(DAT_HANDLE handle) noexcept {
+  return Required<Ia>(handle);
+}
 
 }  // namespace udapl::dapl

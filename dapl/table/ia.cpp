@@ -137,6 +137,7 @@ void Ia::evict_visitors() noexcept {
     });
     if (last_call.empty()) break;
   }
+  closing_.store(true, std::memory_order_seq_cst);
   visits_.wait_until_empty();
 }
 
@@ -189,8 +190,8 @@ namespace calls {
 
 DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags) {
   return boundary([&]() -> Status {
-    const auto ia = require<Ia>(handle);
-    if (ia == nullptr) return ia.refusal();
+    Ia* const ia = handle_cast<Ia>(handle);  // not a visitor: it waits for them
+    if (ia == nullptr) return handles::refuse_handle(handles::kind_of(Ia::kType), handle);
     if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "close flags 0x%x",
                    static_cast<unsigned>(flags));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/annotations.h"
+#include "common/quarantine.h"
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "dapl/transport/types.h"
@@ -10,9 +11,16 @@ namespace udapl::transport {
 
 // A completion queue: where QPs report finished work. Thread-safe. Owned by an EVD, which outlives
 // every QP that feeds it.
+//
+// A thread may be polling the EVD while another one destroys both. Therefore the lock can be used,
+// and progress() of a final class called, for some time after the destruction.
 class Cq {
  public:
   virtual ~Cq() = default;
+  static void operator delete(void* memory) noexcept { Quarantine<Cq>::release(memory); }
+  static void operator delete(void* memory, std::align_val_t alignment) noexcept {
+    Quarantine<Cq>::release(memory, alignment);
+  }
 
   // Guards the completions that have not been returned by poll(). Must be held while polling; the
   // caller may guard its own processing of the completions with it. The transport acquires it for

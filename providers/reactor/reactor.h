@@ -4,6 +4,7 @@
 #include "common/annotations.h"
 #include "common/fd.h"
 #include "common/mutex.h"
+#include "common/quarantine.h"
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
@@ -38,7 +39,8 @@ namespace udapl {
 // so that it does not wake for events that the application is about to see. docs/adr/0025.
 //
 // Thread-safe. Owned by the Adapter; outlives everything that was made with it. The destructor ends
-// and joins the service thread and destroys the objects that are still adopted.
+// and joins the service thread and destroys the objects that are still adopted. A thread that is in
+// poll() meanwhile, or that calls it a moment later, returns.
 class Reactor final : private WaitWord::Waker {
  public:
   // A sleeping thread wakes this often to check whether its descriptors still exist: without them,
@@ -48,6 +50,9 @@ class Reactor final : private WaitWord::Waker {
   // Starts the service thread, which gets `name` (15 bytes at most). INSUFFICIENT_RESOURCES.
   static Result<std::unique_ptr<Reactor>> create(const char* name);
   ~Reactor();
+  static void operator delete(void* memory, std::align_val_t alignment) noexcept {
+    Quarantine<Reactor>::release(memory, alignment);
+  }
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
@@ -256,6 +261,7 @@ class Reactor final : private WaitWord::Waker {
 
   Reactor(Fd epoll, Fd kick, Fd timer) noexcept;
   bool start_service(const char* name) noexcept;
+  void retire() noexcept;
   bool forget(Handler& handler) noexcept;
   Sign& sign_of(std::uint32_t slot) UDAPL_REQUIRES(lock_);  // a clear one
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
@@ -90,6 +91,20 @@ Reactor::~Reactor() {
     }
     delete object;
   }
+  retire();
+}
+
+// A thread may be polling an EVD that was freed meanwhile. Its turn ends first, and it finds the
+// role taken from then on. Not if the reactor is destroyed by its own driver.
+void Reactor::retire() noexcept {
+  while (!claim()) {
+    if (driven_here()) return;
+    ::sched_yield();
+  }
+  driver_.store(pthread_t{}, std::memory_order_relaxed);
+  const ScopedLock guard(lock_);
+  called_when_polled_.clear();
+  some_when_polled_.store(false, std::memory_order_relaxed);
 }
 
 void Reactor::serve() noexcept {
