@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "common/worker.h"
 
-#include <csignal>
 #include <exception>
 #include <utility>
 
 #include <pthread.h>
+
+#include "common/signals_blocked.h"
 
 namespace udapl {
 
@@ -18,18 +19,13 @@ Worker::~Worker() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The thread inherits a full signal mask: the application's threads handle its signals.
 bool Worker::start() noexcept {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked scope;
   try {
     thread_ = std::thread([this] { work(); });
     ::pthread_setname_np(thread_.native_handle(), name_);
   } catch (const std::exception&) {  // no thread, or no memory
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread_.joinable();
 }
 

@@ -2,7 +2,6 @@
 //
 // The service thread of a reactor: drives when no application thread does.
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <new>
 
@@ -11,6 +10,7 @@
 #include <sys/timerfd.h>
 
 #include "common/errno_text.h"
+#include "common/signals_blocked.h"
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/reactor/reactor.h"
@@ -47,12 +47,6 @@ Reactor::Reactor(Fd epoll, Fd kick, Fd timer) noexcept
     : epoll_(std::move(epoll)), kick_(std::move(kick)), lease_(std::move(timer)) {}
 
 bool Reactor::start_service(const char* name) noexcept {
-  // The thread inherits a full mask: the application's signals are left to the application's
-  // threads.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto entry = [](void* self) -> void* {
     static_cast<Reactor*>(self)->serve();
     return nullptr;
@@ -60,11 +54,14 @@ bool Reactor::start_service(const char* name) noexcept {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setstacksize(&attributes, kStackSize);
-  int error = ::pthread_create(&service_, &attributes, entry, this);
-  // A program with much thread-local storage needs a larger stack than ours.
-  if (error == EINVAL) error = ::pthread_create(&service_, nullptr, entry, this);
+  int error = 0;
+  {
+    const SignalsBlocked scope;
+    error = ::pthread_create(&service_, &attributes, entry, this);
+    // A program with much thread-local storage needs a larger stack than ours.
+    if (error == EINVAL) error = ::pthread_create(&service_, nullptr, entry, this);
+  }
   ::pthread_attr_destroy(&attributes);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) {
     UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error,
                         "cannot start the service thread");

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -55,6 +56,18 @@ BOOST_AUTO_TEST_CASE(a_job_may_queue_another) {
     }));
   }
   BOOST_CHECK_EQUAL(done, 2);
+}
+
+// A program's handler of SIGSEGV also serves its agents.
+BOOST_AUTO_TEST_CASE(a_job_takes_only_signals_of_its_own_instructions) {
+  sigset_t mask;
+  {
+    Worker worker("test");
+    BOOST_REQUIRE(give(worker, &mask, [&] { ::pthread_sigmask(SIG_SETMASK, nullptr, &mask); }));
+  }
+  BOOST_CHECK_EQUAL(::sigismember(&mask, SIGSEGV), 0);
+  BOOST_CHECK_EQUAL(::sigismember(&mask, SIGBUS), 0);
+  BOOST_CHECK_EQUAL(::sigismember(&mask, SIGTERM), 1);
 }
 
 // Jobs of another owner are kept, and so is the one that has begun.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <csignal>
+#include <initializer_list>
+
+namespace udapl {
+
+// Blocks signals in the calling thread for its own lifetime. A thread that is started meanwhile
+// inherits the mask for good: the application's threads handle the application's signals. Those
+// that an instruction raises stay open: the kernel kills a process that blocks them then, even if
+// it has a handler, as programs do that protect registered memory or log their crashes.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    sigset_t blocked;
+    ::sigfillset(&blocked);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+      ::sigdelset(&blocked, signal);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace udapl
