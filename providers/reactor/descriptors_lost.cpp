@@ -18,11 +18,22 @@ int Reactor::wait(epoll_event* events, int max, const Deadline& until) noexcept 
   if (lost_.load(std::memory_order_acquire)) [[unlikely]]
     return wait_without_descriptors(until);
   const int count = wait_for_events(epoll_.get(), events, max, until);
-  if (count < 0 && errno != EINTR) [[unlikely]] {
-    lose_descriptors(errno);
-    return 0;
+  return count >= 0 ? count : after_failure(events, max, errno);
+}
+
+// A failure says what it means only if it repeats itself: a signal handler of the program's that
+// ran before errno was read may have changed it.
+int Reactor::after_failure(epoll_event* events, int max, int error) noexcept {
+  if (error != EINTR) {
+    const int count = ::epoll_wait(epoll_.get(), events, max, 0);
+    if (count > 0) return count;
+    if (count < 0 && errno != EINTR) {
+      lose_descriptors(error);
+      return 0;
+    }
   }
-  return count;
+  errno = EINTR;
+  return -1;
 }
 
 int Reactor::wait_for_any(const Deadline& until) noexcept {

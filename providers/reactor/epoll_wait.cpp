@@ -26,9 +26,10 @@ bool precise_wait(int epoll, epoll_event* events, int max, Clock::duration left,
   timeout.tv_nsec = std::chrono::nanoseconds(left - seconds).count();
   result = static_cast<int>(
       ::syscall(SYS_epoll_pwait2, epoll, events, max, &timeout, nullptr, sizeof(std::uint64_t)));
-  // An old kernel, or a container whose seccomp filter rejects the call.
-  if (result >= 0 || (errno != ENOSYS && errno != EPERM)) return true;
-  available.store(false, std::memory_order_relaxed);
+  if (result >= 0 || errno == EINTR || errno == EBADF || errno == EINVAL) return true;
+  // An old kernel, or a container whose seccomp filter rejects the call, usually with one of these.
+  if (errno == ENOSYS || errno == EPERM || errno == EACCES)
+    available.store(false, std::memory_order_relaxed);
   return false;
 }
 #else

@@ -253,7 +253,7 @@ bool Reactor::wait_or_look() noexcept {
   if (lost_.load(std::memory_order_relaxed)) [[unlikely]]  // the number may be another descriptor's
     return found;
   epoll_event events[kEventsPerTurn];
-  const int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
+  int count = ::epoll_wait(epoll_.get(), events, kEventsPerTurn, 0);
   if (count == 0) {
     ++looks_;
     turns_per_wait_ = std::min(2 * turns_per_wait_, kFoundPerWait);
@@ -263,11 +263,9 @@ bool Reactor::wait_or_look() noexcept {
   }
   turns_per_wait_ = kTurnsPerWait;
   glances_if_some_rest_.store(kGlancesIfSomeRest, std::memory_order_relaxed);
-  if (count < 0) {
-    if (errno != EINTR) [[unlikely]]
-      lose_descriptors(errno);
-    return found;
-  }
+  if (count < 0) [[unlikely]]
+    count = after_failure(events, kEventsPerTurn, errno);
+  if (count <= 0) return found;
   const std::uint64_t data = events[0].data.u64;
   if (count != 1 || data == kKickData)
     habit_ = Habit{};
@@ -310,7 +308,8 @@ bool Reactor::lone_turn() noexcept {
   if (turns % kWakeFewEvery == kWakeFewAfter) wake_few_pollers();
   if (!habit && pollers_awake()) let_pollers_rest();
   release();
-  if (!habit) nominate_follower();  // it has found the role taken, and this thread may not come back
+  if (!habit)
+    nominate_follower();  // it has found the role taken, and this thread may not come back
   // A guard that no descriptor wakes does not notice the polls; it must park, so that polled() is
   // true.
   if (habit) wake_guard();

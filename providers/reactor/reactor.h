@@ -361,6 +361,9 @@ class Reactor final : private WaitWord::Waker {
   // The same, but takes no event, and is not interrupted unless a signal handler ran. Returns 1 if
   // there may be an event.
   int wait_for_any(const Deadline& until) noexcept;
+  // After a failure of epoll_wait: the events there are now, -1 with EINTR, or 0 if the descriptors
+  // are lost.
+  int after_failure(epoll_event* events, int max, int error) noexcept;
   int wait_without_descriptors(const Deadline& until) noexcept;
   void lose_descriptors(int error) noexcept;
 

@@ -95,8 +95,11 @@ bool Reactor::wake_sleeper() noexcept {
   } while (!role_.compare_exchange_weak(role, awake, std::memory_order_seq_cst));
   const NotCancelled scope;
   const std::uint64_t one = 1;
-  if (!lost_.load(std::memory_order_acquire) && ::write(kick_.get(), &one, sizeof one) < 0 &&
-      errno != EAGAIN) [[unlikely]]
+  const auto kick_fails = [&] {
+    return ::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN;
+  };
+  // Twice: a signal handler of the program's may have changed errno.
+  if (!lost_.load(std::memory_order_acquire) && kick_fails() && kick_fails()) [[unlikely]]
     lose_descriptors(errno);
   if (lost_.load(std::memory_order_acquire)) [[unlikely]]
     lost_word_.signal();

@@ -156,7 +156,7 @@ bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcep
 
   epoll_event events[kEventsPerTurn];
   const int count = direct() ? wait_directly(events, until) : wait_in_epoll(events, until);
-  const bool interrupted = count < 0 && errno == EINTR;
+  const bool interrupted = count < 0;  // a signal handler may have changed errno
   become(kActive);
   if (count == 0 && !work_pending && until && until == suspend) lease_.suspend();
   if (count > 0) note_wake(events, count);

@@ -90,8 +90,11 @@ void RingStream::drain_bell() noexcept {
   reports_since_drained_ = rests_since_drained_ = 0;
   const NotCancelled scope;
   std::array<std::byte, 512> rings;
-  const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lose_peer();
+  const auto is_lost = [&] {
+    const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+  };
+  if (is_lost() && is_lost()) lose_peer();  // twice: a signal handler may have changed errno
 }
 
 // What was reported may come late, and concern the previous stream of the same handler.

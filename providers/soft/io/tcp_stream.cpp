@@ -31,10 +31,41 @@ constexpr std::uint32_t kLeastMss = 536;  // RFC 9293 §3.7.1
 constexpr std::uint32_t kHalfWindow = 16384;
 constexpr std::uint32_t kMostHeaders = 40 + 20 + 12;  // IPv6, TCP, timestamps
 
+// Whether a call that failed with `error` must not be repeated: the reason is known, and some
+// sockets give it only once.
+bool is_final(int error) noexcept {
+  switch (error) {
+    case EAGAIN:
+    case EINTR:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case EPIPE:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case EBADF:
+      return true;
+    default:
+      return false;
+  }
+}
+
 IoResult outcome(ssize_t moved) noexcept {
   if (moved >= 0) return {IoResult::kDone, 0, static_cast<std::size_t>(moved)};
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {IoResult::kBlocked, 0, 0};
   return {IoResult::kBroken, errno, 0};
+}
+
+// What `call` returns; made again if it fails for an unlikely reason: a signal handler of the
+// program's may have changed errno.
+template <class Call>
+[[gnu::always_inline]] inline ssize_t moved_by(Call&& call) noexcept {
+  const ssize_t moved = call();
+  if (moved >= 0 || is_final(errno)) [[likely]]
+    return moved;
+  return call();
 }
 
 }  // namespace
@@ -94,14 +125,15 @@ IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans, std::size_t) noex
   message.msg_iov = const_cast<iovec*>(reinterpret_cast<const iovec*>(spans.data()));
   message.msg_iovlen = std::min(spans.size(), kMaxSpans);
   const NotCancelled scope;
-  const IoResult result = outcome(::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+  const IoResult result =
+      outcome(moved_by([&] { return ::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); }));
   peer_watch_.sent();
   return result;
 }
 
 IoResult TcpStream::send(std::span<const std::byte> bytes) noexcept {
-  const IoResult result =
-      outcome(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  const IoResult result = outcome(moved_by(
+      [&] { return ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }));
   peer_watch_.sent();
   return result;
 }
@@ -120,7 +152,9 @@ IoResult TcpStream::outcome_of_receive(ssize_t moved, bool had_room) noexcept {
 }
 
 IoResult TcpStream::receive(std::span<std::byte> room) noexcept {
-  return outcome_of_receive(::recv(fd(), room.data(), room.size(), MSG_DONTWAIT), !room.empty());
+  return outcome_of_receive(
+      moved_by([&] { return ::recv(fd(), room.data(), room.size(), MSG_DONTWAIT); }),
+      !room.empty());
 }
 
 IoResult TcpStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
@@ -128,12 +162,14 @@ IoResult TcpStream::receive_both(std::span<std::byte> room, std::span<std::byte>
   msghdr message{};
   message.msg_iov = pieces;
   message.msg_iovlen = behind.empty() ? 1 : 2;
-  return outcome_of_receive(::recvmsg(fd(), &message, MSG_DONTWAIT), !room.empty());
+  return outcome_of_receive(moved_by([&] { return ::recvmsg(fd(), &message, MSG_DONTWAIT); }),
+                            !room.empty());
 }
 
 IoResult TcpStream::peek(std::span<std::byte> room) noexcept {
-  return outcome_of_receive(::recv(fd(), room.data(), room.size(), MSG_DONTWAIT | MSG_PEEK),
-                            !room.empty());
+  return outcome_of_receive(
+      moved_by([&] { return ::recv(fd(), room.data(), room.size(), MSG_DONTWAIT | MSG_PEEK); }),
+      !room.empty());
 }
 
 void TcpStream::shutdown_write() noexcept {
