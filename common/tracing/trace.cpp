@@ -16,6 +16,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/dat_names.h"
@@ -44,6 +45,9 @@ thread_local ThreadState state_of_thread;
 // descriptors. If this fails, the page stays private, and only the API changes levels.
 void share_page(const char* component) noexcept {
   if (::sysconf(_SC_PAGESIZE) > static_cast<long>(kPageSize)) return;
+  // A write beyond the limit would kill the process (SIGXFSZ).
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < sizeof page) return;
   char name[64];
   std::snprintf(name, sizeof name, "%s%s", kPageName, component);
   Fd file = Fd::made(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));

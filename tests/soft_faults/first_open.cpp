@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -97,6 +98,16 @@ BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
     if (outcome == kRefused) ++refused;
   }
   BOOST_FAIL("it never succeeds");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_open_of_a_program_that_may_write_no_files_succeeds) {
+  in_child([] {
+    const rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_FSIZE, &none) != 0) return 1;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    if (open(ia) != DAT_SUCCESS) return 2;
+    return dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG) == DAT_SUCCESS ? 0 : 3;
+  });
 }
 
 // getifaddrs of the C library alone takes 8 KiB, and its thread takes some for itself.
