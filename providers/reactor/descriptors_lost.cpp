@@ -4,6 +4,7 @@
 // every open descriptor, including ours; a thread that waits in epoll would then spin. Timers and
 // deferred calls keep working without them.
 #include <cerrno>
+#include <ctime>
 
 #include <poll.h>
 
@@ -42,9 +43,19 @@ int Reactor::wait_for_any(const Deadline& until) noexcept {
   pollfd set{epoll_.get(), POLLIN, 0};
   const timespec left = until ? time_until(*until) : timespec{};
   const int ready = ::ppoll(&set, 1, until ? &left : nullptr, nullptr);
+  if (ready < 0 && !poll_allowed(1)) [[unlikely]]
+    return wait_without_poll(until);
   if (ready <= 0 || (set.revents & POLLNVAL) == 0) return ready;
   lose_descriptors(EBADF);
   return 0;
+}
+
+// In a sandbox that allows no descriptors (RLIMIT_NOFILE). A kick does not end the nap.
+int Reactor::wait_without_poll(const Deadline& until) noexcept {
+  constexpr auto kNap = std::chrono::milliseconds(5);
+  const Clock::time_point nap = Clock::now() + kNap;
+  const timespec left = time_until(until && *until < nap ? *until : nap);
+  return ::nanosleep(&left, nullptr) == 0 ? 1 : -1;
 }
 
 // A wake-up before the role is read has changed the role; a later one changes the word.

@@ -7,6 +7,7 @@
 #include <climits>
 
 #include <linux/time_types.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,6 +46,11 @@ timespec time_until(Clock::time_point when) noexcept {
   result.tv_sec = seconds.count();
   result.tv_nsec = std::chrono::nanoseconds(left - seconds).count();
   return result;
+}
+
+bool poll_allowed(unsigned descriptors) noexcept {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= descriptors;
 }
 
 int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept {

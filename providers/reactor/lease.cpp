@@ -109,8 +109,8 @@ bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   }
   if (others >= 0) {
     pollfd both[] = {{timer_.get(), POLLIN, 0}, {others, POLLIN, 0}};
-    ::poll(both, 2, -1);
-    return both[1].revents != 0;
+    // It is refused if the program has lowered its limit of descriptors.
+    return ::poll(both, 2, -1) < 0 || both[1].revents != 0;
   }
   std::uint64_t expirations = 0;
   [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &expirations, sizeof expirations);

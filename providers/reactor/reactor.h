@@ -365,6 +365,7 @@ class Reactor final : private WaitWord::Waker {
   // are lost.
   int after_failure(epoll_event* events, int max, int error) noexcept;
   int wait_without_descriptors(const Deadline& until) noexcept;
+  int wait_without_poll(const Deadline& until) noexcept;  // for a moment, like wait_for_any
   void lose_descriptors(int error) noexcept;
 
   // Called by the service thread.

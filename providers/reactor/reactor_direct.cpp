@@ -47,6 +47,10 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   } else {
     ready = ::poll(fds, 3, -1);
   }
+  if (ready < 0 && !poll_allowed(3)) [[unlikely]] {
+    end_direct();
+    return 0;
+  }
   if (ready <= 0) return ready;
   if (((fds[0].revents | fds[1].revents | fds[2].revents) & POLLNVAL) != 0) {
     lose_descriptors(EBADF);
@@ -82,7 +86,7 @@ void Reactor::note_wake(const epoll_event* events, int count) noexcept {
 
 void Reactor::go_direct() noexcept {
   if (!lease_.parked() || lost_.load(std::memory_order_relaxed)) return;
-  if (direct_.fd < 0 && !take_out()) {
+  if (direct_.fd < 0 && (!poll_allowed(3) || !take_out())) {
     direct_.times = 0;
     return;
   }

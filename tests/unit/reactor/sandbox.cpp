@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // What a program does to itself that the reactor's thread must live with: handlers of signals that
-// an instruction raises, and system calls that a filter rejects.
+// an instruction raises, system calls that a filter rejects, no more descriptors.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <thread>
 
 #include "tests/child/in_child.h"
 #include "tests/unit/reactor/bell.h"
@@ -47,6 +49,15 @@ bool reject(unsigned call, unsigned error) {
   const sock_fprog program{code.size(), code.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // 0, or the number of the check that failed.
@@ -92,6 +103,21 @@ BOOST_AUTO_TEST_CASE(a_filter_may_reject_a_new_call_with_any_error) {
   }
 }
 #endif
+
+BOOST_AUTO_TEST_CASE(a_reactor_that_may_have_no_descriptors_does_not_spin) {
+  in_child([] {
+    auto reactor = std::move(*Reactor::create("reactor-test"));
+    Witness witness;
+    reactor->on_descriptors_lost(Call::to<&Witness::lost>(&witness));
+    std::this_thread::sleep_for(100ms);  // lets the service thread go to sleep
+    const rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
+    if (const int failed = still_works(*reactor, witness); failed != 0) return failed;
+    const double before = processor_seconds();
+    std::this_thread::sleep_for(1s);
+    return processor_seconds() - before > 0.5 ? 2 : 0;
+  });
+}
 
 BOOST_AUTO_TEST_SUITE_END()
 
