@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// foreign LIBDAT2 local|global IA_NAME...
+// foreign LIBDAT2 local|global|namespace IA_NAME...
 //
 // Loads a DAT registry by its path, as plug-ins of MPI libraries do, opens and closes each IA twice
 // and prints every result. Not linked with any registry, so the same program runs on ours and on
@@ -43,7 +43,8 @@ void try_ia(char* name) {
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   const int visible = std::strcmp(argv[2], "local") == 0 ? RTLD_LOCAL : RTLD_GLOBAL;
-  void* library = ::dlopen(argv[1], RTLD_NOW | visible);
+  void* library = std::strcmp(argv[2], "namespace") == 0 ? ::dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW)
+                                                         : ::dlopen(argv[1], RTLD_NOW | visible);
   if (library == nullptr) {
     std::printf("%s\n", ::dlerror());
     return 1;
