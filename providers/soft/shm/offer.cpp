@@ -19,6 +19,8 @@ constexpr std::size_t kMarkSize = sizeof kMark - 1;
 static_assert(kMarkSize + 16 == kTokenSize);
 constexpr int kBacklog = 1024;  // as the TCP listener's; the kernel lowers it to its own limit
 
+constexpr char kNoDescriptor[] = "no descriptor or memory is left for an offer";
+
 struct Name {
   sockaddr_un address{};
   socklen_t size = 0;
@@ -59,9 +61,11 @@ UnsharedFd make_socket() noexcept {
       [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
 }
 
-// Whether this is an address of this host. Any local process may have bound the abstract name, even
-// that of a remote address.
-bool is_local(const sockaddr& listener) noexcept {
+enum class Place : std::uint8_t { kThisHost, kElsewhere, kUnknown };
+
+// Where this address is. Any local process may have bound the abstract name, even that of a remote
+// address. kUnknown: no descriptor or memory is left to find out.
+Place place_of(const sockaddr& listener) noexcept {
   sockaddr_storage place{};
   const socklen_t size =
       listener.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
@@ -71,7 +75,9 @@ bool is_local(const sockaddr& listener) noexcept {
   else
     reinterpret_cast<sockaddr_in&>(place).sin_port = 0;
   const Fd probe = Fd::made(::socket(listener.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return probe.valid() && ::bind(probe.get(), reinterpret_cast<sockaddr*>(&place), size) == 0;
+  if (!probe.valid()) return Place::kUnknown;
+  const bool here = ::bind(probe.get(), reinterpret_cast<sockaddr*>(&place), size) == 0;
+  return here ? Place::kThisHost : Place::kElsewhere;
 }
 
 Token make_token() noexcept {
@@ -136,14 +142,18 @@ std::optional<Offer> make_offer(const sockaddr& listener, NoOffer& failure) noex
   failure = NoOffer();
   const Name name = name_of(listener);
   UnsharedFd socket = make_socket();
-  const bool connected = socket.valid() && ::connect(socket.get(), name.get(), name.size) == 0;
-  const bool full = socket.valid() && !connected && errno == EAGAIN;
+  if (!socket.valid()) {
+    failure.why = kNoDescriptor;
+    return std::nullopt;
+  }
+  const bool connected = ::connect(socket.get(), name.get(), name.size) == 0;
+  const bool full = !connected && errno == EAGAIN;
   if (!connected && !full) {
     failure.why = "no listener there accepts offers of shared memory";
     return std::nullopt;
   }
-  if (!is_local(listener)) {
-    failure.why = "it is not on this host";
+  if (const Place place = place_of(listener); place != Place::kThisHost) {
+    failure.why = place == Place::kElsewhere ? "it is not on this host" : kNoDescriptor;
     return std::nullopt;
   }
   if (full) {

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace udapl::soft::shm::test {
@@ -143,6 +144,28 @@ BOOST_AUTO_TEST_CASE(no_listener_or_not_on_this_host) {
   BOOST_TEST(errno == EADDRINUSE);
   squatter.close();
   BOOST_TEST(second.open(elsewhere.any));
+}
+
+// With no descriptor, or with one for the offer but none to find out where the listener is.
+BOOST_AUTO_TEST_CASE(lack_of_descriptors_is_the_reason) {
+  OfferBox box;
+  const Place place = ipv4();
+  BOOST_REQUIRE(box.open(place.any));
+  rlimit limit{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const int lowest = ::dup(0);
+  BOOST_REQUIRE(lowest > 0);
+  ::close(lowest);
+  for (const int left : {0, 1}) {
+    const rlimit low{static_cast<rlim_t>(lowest + left), limit.rlim_max};
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+    NoOffer failure;
+    const bool made = make_offer(place.any, failure).has_value();
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    BOOST_TEST(!made);
+    BOOST_TEST(std::strcmp(failure.why, "no descriptor or memory is left for an offer") == 0,
+               failure.why);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(offers_of_strangers_are_not_taken) {
