@@ -68,6 +68,10 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM* comm, DAT_IA_ADDRESS_PT
     transport::SocketAddress place;
     if (address != nullptr) place = transport::SocketAddress::from(address);
     const bool anywhere = address == nullptr || is_wildcard(place);
+    const int family = ia->attributes().address.family();
+    if (anywhere && comm->domain != family)  // "anywhere" is the adapter's own address
+      UDAPL_REFUSE(DAT_COMM_NOT_SUPPORTED, DAT_NO_SUBTYPE,
+                   "address family %d, that of the adapter's address is %d", comm->domain, family);
     Owned<Csp> made = make_object<Csp>(*ia, *evd, *comm);
     const Status status = made->listen(
         {address != nullptr ? place.port() : DAT_CONN_QUAL{0}, anywhere ? nullptr : &place});

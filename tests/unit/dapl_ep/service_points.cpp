@@ -258,8 +258,14 @@ BOOST_AUTO_TEST_CASE(csp_arguments) {
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
   any.sin6_port = htons(2346);
-  REQUIRE_OK(create(&six, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&any), cr_evd, &made));
   CHECK_CODE(create(&six, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&any), cr_evd, &second),
+             dat_error(DAT_COMM_NOT_SUPPORTED));  // the adapter has an IPv4 address
+  CHECK_CODE(create(&six, nullptr, cr_evd, &second), dat_error(DAT_COMM_NOT_SUPPORTED));
+  sockaddr_in all{};
+  all.sin_family = AF_INET;
+  all.sin_port = htons(2346);
+  REQUIRE_OK(create(&comm, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&all), cr_evd, &made));
+  CHECK_CODE(create(&comm, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&all), cr_evd, &second),
              dat_error(DAT_PORT_IN_USE));
 }
 
