@@ -40,17 +40,16 @@ struct CompactList {
   ibv_sge segments[kMaxSegments];
 };
 
-// Posts a receive by `post`, and returns its error. libsiw refuses a receive without segments, with
-// -EINVAL; the kernel's siw skips an empty segment, and does not look at its key.
+// A post of `receive` has failed with `error`. libsiw refuses a receive without segments, with
+// -EINVAL; then posts it again by `post` with an empty segment, which the kernel's siw skips
+// without looking at its key. Returns the error that is left.
 template <class Post>
-[[gnu::always_inline]] inline int post_receive(ibv_recv_wr& receive, const Post& post) noexcept {
-  const int error = post(receive);
-  if (std::abs(error) != EINVAL || receive.num_sge != 0) [[likely]]
-    return error;
+[[nodiscard]] int post_again(ibv_recv_wr& receive, int error, const Post& post) noexcept {
+  if (std::abs(error) != EINVAL || receive.num_sge != 0) return error;
   ibv_sge empty{};
   receive.sg_list = &empty;
   receive.num_sge = 1;
-  return post(receive);
+  return post();
 }
 
 }  // namespace udapl::verbs

@@ -40,10 +40,11 @@ DAT_RETURN Queue::submit(ibv_send_wr& request) noexcept {
 }
 
 [[gnu::always_inline]] inline DAT_RETURN Queue::submit(ibv_recv_wr& receive) noexcept {
-  const int error = post_receive(receive, [this](ibv_recv_wr& ready) {
-    ibv_recv_wr* bad = nullptr;
-    return ibv_post_recv(qp_, &ready, &bad);
-  });
+  ibv_recv_wr* bad = nullptr;
+  const auto post = [&] { return ibv_post_recv(qp_, &receive, &bad); };
+  int error = post();
+  if (error != 0) [[unlikely]]
+    error = post_again(receive, error, post);
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_recv", error);
   return DAT_SUCCESS;

@@ -53,19 +53,22 @@ Srq::~Srq() {
 
 // ---- buffers -----------------------------------------------------------------------------------
 
-DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
   // Before the post: a message may take the buffer at once.
-  const std::uint32_t before = posted_.load(std::memory_order_relaxed);
-  posted_.store(before + 1, std::memory_order_release);
-  const int error = post_receive(receive, [this](ibv_recv_wr& ready) {
-    ibv_recv_wr* bad = nullptr;
-    return ibv_post_srq_recv(srq_, &ready, &bad);
-  });
-  if (error != 0) [[unlikely]] {
-    posted_.store(before, std::memory_order_release);
-    return point::refused("ibv_post_srq_recv", error);
-  }
+  posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  ibv_recv_wr* bad = nullptr;
+  const int error = ibv_post_srq_recv(srq_, &receive, &bad);
+  if (error != 0) [[unlikely]]
+    return not_posted(receive, error);
   return DAT_SUCCESS;
+}
+
+DAT_RETURN Srq::not_posted(ibv_recv_wr& receive, int error) noexcept {
+  ibv_recv_wr* bad = nullptr;
+  error = post_again(receive, error, [&] { return ibv_post_srq_recv(srq_, &receive, &bad); });
+  if (error == 0) return DAT_SUCCESS;
+  posted_.store(posted_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  return point::refused("ibv_post_srq_recv", error);
 }
 
 DAT_RETURN Srq::post_without_empty(ibv_recv_wr& receive) noexcept {

@@ -50,8 +50,9 @@ class Srq final : public transport::Srq {
   // Sink calls.
   enum Call : unsigned { kLowWatermark, kSrqError };
   void deliver(unsigned call) noexcept;
-  DAT_RETURN post_without_empty(ibv_recv_wr& receive) noexcept;
+  [[gnu::cold, gnu::noinline]] DAT_RETURN post_without_empty(ibv_recv_wr& receive) noexcept;
   DAT_RETURN submit(ibv_recv_wr& receive) noexcept;
+  [[gnu::cold, gnu::noinline]] DAT_RETURN not_posted(ibv_recv_wr& receive, int error) noexcept;
 
   Adapter& adapter_;
   transport::SrqSink& sink_;
