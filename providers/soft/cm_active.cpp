@@ -114,6 +114,7 @@ Status ActiveHandshake::start(DAT_TIMEOUT timeout_us) noexcept {
 
 // A failure caused by the peer or the network is reported later, even if it is already known here.
 Status ActiveHandshake::begin_attempt() noexcept {
+  began_ = Clock::now();
   endpoints_.remote = remote_;
   endpoints_.remote_port = remote_.port();
   endpoints_.local = local_;
@@ -147,12 +148,15 @@ Status ActiveHandshake::begin_attempt() noexcept {
   return Status();
 }
 
+// Whether this attempt has failed at once, so that another one costs little time.
+bool ActiveHandshake::was_quick() const noexcept { return Clock::now() - began_ < kQuick; }
+
 bool ActiveHandshake::schedule_retry(int error) noexcept {
   Clock::duration pause = kFirstRetry;
   if (error == ECONNREFUSED && retries_ != kRetries) {
     pause *= 1 << retries_++;
     config_.revision = revision_;  // the next listener may be another peer
-  } else if (error == ECONNRESET && resets_ != kRetries) {
+  } else if (error == ECONNRESET && resets_ != kRetries && (resets_ == 0 || was_quick())) {
     pause *= 1 << resets_++;
   } else if (error != ETIMEDOUT || !limited_) {
     return false;
