@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/io/ring_stream.h"
 
+#include "common/backoff.h"
+#include "common/errno_text.h"
 #include "common/not_cancelled.h"
+#include "common/tracing/trace.h"
 #include "providers/soft/mr_table.h"
 
 #include <array>
@@ -22,6 +25,7 @@ constexpr std::size_t kMostPieces = 64;  // of local memory in one direct access
 // bytes were sent before.
 constexpr auto kIdle = std::chrono::seconds(1);
 constexpr std::uint64_t kMinReleased = 16 * 1024;
+constexpr int kRingTries = 200;  // with Backoff: for some milliseconds
 
 // The bell is watched edge-triggered, and seldom read: reading it after each ring would take a
 // tenth of the time that a message takes if both sides sleep. Some rings may not be reported one by
@@ -79,10 +83,17 @@ std::unique_ptr<TcpStream> RingStream::take_apart(shm::Rings& rings) noexcept {
   return std::move(tcp_);
 }
 
+// The peer sleeps, and gets no other sign. If the buffer is full, the bell is ringing already;
+// other failures may pass: memory is short, or a signal handler has changed errno.
 void RingStream::ring_bell() noexcept {
   const NotCancelled scope;
-  // If this fails, the bell is ringing already (the buffer is full) or the peer has closed its end.
-  ::send(rings_.bell(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  Backoff backoff;
+  for (int tries = 0; tries != kRingTries; ++tries) {
+    if (::send(rings_.bell(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN) return;
+    if (errno == EPIPE || errno == ECONNRESET || errno == EBADF) return;  // nobody hears it
+    backoff.wait();
+  }
+  UDAPL_TRACE(kError, "cannot wake the peer: %s", ErrnoText(errno).c_str());
 }
 
 // If the peer rings without end, the next call reads the rest.
