@@ -147,6 +147,11 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
+// Exported by the program, or they would not take precedence. The sanitizers need some of these
+// calls before they can be replaced.
+#ifndef UDAPL_SANITIZED
+#pragma GCC visibility push(default)
+#endif
 extern "C" {
 
 #define FAULTS_CALL(result, name, code, parameters, arguments)  \
@@ -220,3 +225,6 @@ void verbs_mock_set_fabric(verbs_mock_fabric) {}
 unsigned verbs_mock_connections(verbs_mock_connection*, unsigned) { return 0; }
 
 }  // extern "C"
+#ifndef UDAPL_SANITIZED
+#pragma GCC visibility pop
+#endif

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -82,6 +83,19 @@ int open_on_stack(std::size_t bytes) {
       ::pthread_join(thread, &opened) != 0)
     return 1;
   return opened != nullptr ? 0 : 2;
+}
+
+// calls.cpp, without which only allocations would fail.
+BOOST_AUTO_TEST_CASE(calls_of_the_libraries_are_replaced) {
+  if (kSanitized) return;
+  Dl_info program{};
+  BOOST_REQUIRE(::dladdr(reinterpret_cast<const void*>(&open_first), &program) != 0);
+  for (const char* const call : {"socket", "accept4", "epoll_create1", "epoll_ctl", "eventfd",
+                                 "memfd_create", "mmap", "pthread_create"}) {
+    Dl_info info{};
+    BOOST_REQUIRE(::dladdr(::dlsym(RTLD_DEFAULT, call), &info) != 0);
+    BOOST_TEST(info.dli_fbase == program.dli_fbase, call << " is that of " << info.dli_fname);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
