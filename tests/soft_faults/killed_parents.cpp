@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "every_fault.h"
 
@@ -146,8 +148,12 @@ void the_peer_is_killed(const char* adapter, bool listens) {
   BOOST_TEST(arrives(side.evd, event));
   BOOST_TEST((event.event_number == DAT_CONNECTION_EVENT_BROKEN ||
               event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED));
-  // Nobody listens at the place of the dead.
-  if (listens) BOOST_TEST(side.listen(qualifier));
+  // Nobody listens at the place of the dead, as soon as its child has run for a moment.
+  bool vacant = !listens;
+  for (int i = 0; i < 500 && !vacant;
+       ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    vacant = side.listen(qualifier);
+  BOOST_TEST(vacant);
   BOOST_TEST(dat_ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
   for (const int end : go) ::close(end);
 }

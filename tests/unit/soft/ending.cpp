@@ -86,7 +86,9 @@ BOOST_FIXTURE_TEST_CASE(what_was_sent_before_an_abrupt_disconnect_arrives_at_a_s
   BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
   BOOST_TEST(b.sink.calls() == "established disconnected");
   for (WorkId id = 0; id < kCount; ++id) BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_SUCCESS);
-  BOOST_TEST(next(*b.request_cq).status == DAT_DTO_ERR_FLUSHED);
+  // Over TCP, all of it may have gone to the peer's host, which drops it.
+  const DAT_DTO_COMPLETION_STATUS status = next(*b.request_cq).status;
+  BOOST_TEST((status == DAT_DTO_ERR_FLUSHED || status == DAT_DTO_SUCCESS), status);
 }
 
 BOOST_FIXTURE_TEST_CASE(graceful_disconnect_finishes_what_is_posted, Fixture) {
