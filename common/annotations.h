@@ -12,7 +12,6 @@
 #define UDAPL_CAPABILITY(name) UDAPL_TSA(capability(name))
 #define UDAPL_SCOPED_CAPABILITY UDAPL_TSA(scoped_lockable)
 #define UDAPL_GUARDED_BY(x) UDAPL_TSA(guarded_by(x))
-#define UDAPL_PT_GUARDED_BY(x) UDAPL_TSA(pt_guarded_by(x))
 #define UDAPL_REQUIRES(...) UDAPL_TSA(requires_capability(__VA_ARGS__))
 #define UDAPL_EXCLUDES(...) UDAPL_TSA(locks_excluded(__VA_ARGS__))
 #define UDAPL_ACQUIRE(...) UDAPL_TSA(acquire_capability(__VA_ARGS__))
@@ -20,5 +19,4 @@
 #define UDAPL_TRY_ACQUIRE(...) UDAPL_TSA(try_acquire_capability(__VA_ARGS__))
 #define UDAPL_ACQUIRED_BEFORE(...) UDAPL_TSA(acquired_before(__VA_ARGS__))
 #define UDAPL_ACQUIRED_AFTER(...) UDAPL_TSA(acquired_after(__VA_ARGS__))
-#define UDAPL_ASSERT_CAPABILITY(x) UDAPL_TSA(assert_capability(x))
 #define UDAPL_NO_THREAD_SAFETY_ANALYSIS UDAPL_TSA(no_thread_safety_analysis)

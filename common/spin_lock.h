@@ -25,10 +25,6 @@ class UDAPL_CAPABILITY("spin lock") SpinLock {
     return !held_.load(std::memory_order_relaxed) &&
            !held_.exchange(true, std::memory_order_acquire);
   }
-  // For callers that expect to acquire it: does not check first.
-  bool try_lock_unchecked() noexcept UDAPL_TRY_ACQUIRE(true) {
-    return !held_.exchange(true, std::memory_order_acquire);
-  }
   void unlock() noexcept UDAPL_RELEASE() { held_.store(false, std::memory_order_release); }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/backoff.h"
 #include "dapl/datapath/post.h"
 #include "dapl/endpoint/srq.h"
 #include "dapl/objects/guard.h"
@@ -79,12 +80,11 @@ class Ladder {
     Ep* const ep = handle_cast<Ep>(handle);
     if (ep == nullptr) [[unlikely]]
       return post::bad_handle(handle, Post::kName, DAT_INVALID_HANDLE_EP);
-    for (;;) {
+    for (Backoff backoff;; backoff.wait()) {  // while another thread is replacing the queue
       const post::Outcome outcome =
           Post::template run<Q, G, Shape::kAny>(*ep, {local, count}, cookie, remote..., flags);
       if (post::is_final(outcome)) [[likely]]
         return post::finish(handle, Post::kName, outcome);
-      post::yield();  // another thread is replacing the queue
     }
   }
 };

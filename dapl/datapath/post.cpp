@@ -5,11 +5,7 @@
 #include "common/tracing/cause.h"
 #include "dapl/objects/ia.h"
 
-#include <sched.h>
-
 namespace udapl::dapl::post {
-
-void yield() noexcept { ::sched_yield(); }
 
 DAT_RETURN refused(DAT_HANDLE handle, const char* call, Outcome outcome) noexcept {
   UDAPL_EXPLAIN(kNormal, outcome.code, "%s on %p: %s (0x%x)", call, handle, outcome.why,

@@ -78,8 +78,6 @@ inline constexpr int kRemotePrivileges =
     UDAPL_REQUIRES(queue.lock);
 [[gnu::cold, gnu::noinline]] Cookie* reclaim(ReceiveQueue& queue) noexcept
     UDAPL_REQUIRES(queue.lock);
-// Yields to the thread that holds up a post.
-void yield() noexcept;
 // Why a receive cannot be posted on an EP without a usable QP.
 [[gnu::cold, gnu::noinline]] Outcome no_receive_queue(Ep& ep) noexcept;
 

@@ -163,11 +163,6 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
   return pz_modifiable(s) || s == DAT_EP_STATE_RESERVED ||
          s == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING;
 }
-// Whether remote address and port are defined (dat_ep_query).
-[[nodiscard]] constexpr bool has_remote(DAT_EP_STATE s) noexcept {
-  return s == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||
-         s == DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING || is_connecting(s) || is_connected(s);
-}
 
 // INVALID_STATE with the subtype that names the state.
 [[nodiscard]] constexpr DAT_RETURN wrong_state(DAT_EP_STATE s) noexcept {

@@ -14,10 +14,6 @@ namespace udapl::dapl {
 
 struct TakeLock {
   static constexpr bool kThreadSafe = true;
-  static bool try_lock(SpinLock& lock) noexcept UDAPL_TRY_ACQUIRE(true, lock) {
-    return lock.try_lock_unchecked();
-  }
-  static void unlock(SpinLock& lock) noexcept UDAPL_RELEASE(lock) { lock.unlock(); }
   class UDAPL_SCOPED_CAPABILITY Scope {
    public:
     explicit Scope(SpinLock& lock) noexcept UDAPL_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
@@ -32,14 +28,6 @@ struct TakeLock {
 
 struct NoLock {
   static constexpr bool kThreadSafe = false;
-  static bool try_lock(SpinLock& lock) noexcept
-      UDAPL_TRY_ACQUIRE(true, lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS {
-    static_cast<void>(lock);
-    return true;
-  }
-  static void unlock(SpinLock& lock) noexcept UDAPL_RELEASE(lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS {
-    static_cast<void>(lock);
-  }
   // Claims the capability without acquiring the lock, since the consumer serialises these posts.
   class UDAPL_SCOPED_CAPABILITY Scope {
    public:
@@ -51,10 +39,8 @@ struct NoLock {
 };
 
 template <class G>
-concept Guard = requires(SpinLock& lock) {
+concept Guard = requires {
   { G::kThreadSafe } -> std::convertible_to<bool>;
-  { G::try_lock(lock) } -> std::same_as<bool>;
-  G::unlock(lock);
   typename G::Scope;
 };
 

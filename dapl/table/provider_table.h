@@ -9,8 +9,6 @@
 #include "dapl/objects/traced_call.h"
 #include "dapl/table/provider.h"
 
-#include <type_traits>
-
 namespace udapl::dapl {
 
 // For entries that make no system call, so that their thread cannot be cancelled in them. Those of

@@ -2,13 +2,11 @@
 //
 // The service thread of a reactor: drives when no application thread does.
 #include <cerrno>
-#include <cstring>
-#include <new>
 
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
+#include "common/backoff.h"
 #include "common/errno_text.h"
 #include "common/signals_blocked.h"
 #include "common/tracing/cause.h"
@@ -94,10 +92,8 @@ Reactor::~Reactor() {
 // A thread may be polling an EVD that was freed meanwhile. Its turn ends first, and it finds the
 // role taken from then on. Not if the reactor is destroyed by its own driver.
 void Reactor::retire() noexcept {
-  while (!claim()) {
+  for (Backoff backoff; !claim(); backoff.wait())
     if (driven_here()) return;
-    ::sched_yield();
-  }
   driver_.store(pthread_t{}, std::memory_order_relaxed);
   const ScopedLock guard(lock_);
   called_when_polled_.clear();

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <new>
 
-#include <sched.h>
-
 namespace udapl::soft {
 namespace {
 

@@ -2,6 +2,7 @@
 //
 // The part of MrTable that deals with accesses in progress: our own pins, and peers on this host
 // that access the memory by themselves.
+#include "common/backoff.h"
 #include "common/mutex.h"
 #include "common/not_cancelled.h"
 #include "common/tracing/trace.h"
@@ -24,7 +25,7 @@ constexpr auto kEndGrantsWait = std::chrono::milliseconds(5);
 constexpr int kPauses = 64;
 
 // Spins, then yields, then sleeps; reports when it is time to check what the peer's thread does.
-class Backoff {
+class PeerBackoff {
  public:
   // Returns true if the wait has been long, once every kLooksEvery.
   bool wait() noexcept {
@@ -72,15 +73,10 @@ bool MrTable::reached(const Entry& entry) noexcept {
 
 // Waits until neither pins nor peers use the entry. REQUIRES: the entry was withdrawn.
 void MrTable::wait_unused(Entry& entry) noexcept {
-  for (int spins = 0; entry.users.load(std::memory_order_seq_cst) != 0; ++spins) {
-    if (spins < kPauses)
-      cpu_pause();
-    else
-      ::sched_yield();
-  }
+  for (Backoff pinned; entry.users.load(std::memory_order_seq_cst) != 0;) pinned.wait();
   if (!reached(entry)) [[likely]]
     return;
-  Backoff backoff;
+  PeerBackoff backoff;
   shm::Users gone;
   bool reported = false;
   for (;;) {
@@ -190,7 +186,7 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
       if (grant.stag.load(std::memory_order_relaxed) != 0) shm::Grants::withdraw(grant);
     }
   }
-  Backoff backoff;
+  PeerBackoff backoff;
   shm::Users gone;
   bool last = false;
   for (;;) {
@@ -215,7 +211,7 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
 }
 
 void MrTable::wait_ended(ScopeId qp) noexcept {
-  Backoff backoff;
+  PeerBackoff backoff;
   shm::Users gone;
   bool reported = false;
   for (;;) {

@@ -11,8 +11,6 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include <optional>
-
 namespace udapl::soft {
 
 // Receive buffers shared by QPs. When a message begins, its QP copies the description of a buffer

@@ -18,7 +18,7 @@
 //   if (receiver.state() == State::kTerminated) close
 //   if (receiver.waits())                       a message has no receive: release() once posted
 //   if (receiver.stalled())                     stop reading until release() has made room
-//   on EOF: receiver.mid_fpdu() ? broken : graceful (mid_message(): a message is unfinished)
+//   on EOF: receiver.mid_fpdu() ? broken : graceful, also within a message
 //
 // The staging buffer must be able to hold kMaxFpduSize bytes, or at least grow to needed(). An FPDU
 // is processed only when it is complete: its CRC is checked before anything is placed. Without a
@@ -124,8 +124,6 @@ class Receiver {
 
   // Whether the last feed() left bytes of an incomplete FPDU.
   bool mid_fpdu() const noexcept { return left_over_ != 0 || opened(); }
-  // Whether a message has begun whose last segment has not arrived.
-  bool mid_message() const noexcept { return tagged_.active || untagged_.active; }
   // The size of the incomplete FPDU, as far as known: the staging buffer must hold this much before
   // feed() can make progress. Always in 2..kMaxFpduSize.
   std::size_t needed() const noexcept { return needed_; }

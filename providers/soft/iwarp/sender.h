@@ -121,9 +121,6 @@ class Sender {
   // the stream stays well-formed. The only legal next message is a Terminate (RFC 5040 §4.8).
   void abandon() noexcept { busy_ = false; }
 
-  // Largest ULPDU for the current configuration, bytes.
-  std::size_t max_ulpdu() const noexcept { return max_ulpdu_; }
-
  private:
   struct Segment;
 

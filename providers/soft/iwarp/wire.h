@@ -110,9 +110,6 @@ constexpr bool is_tagged(Opcode op) noexcept {
 constexpr bool is_send(Opcode op) noexcept {
   return op >= Opcode::kSend && op <= Opcode::kSendSolicitedInvalidate;
 }
-constexpr bool is_immediate(Opcode op) noexcept {
-  return op == Opcode::kImmediate || op == Opcode::kImmediateSolicited;
-}
 constexpr bool invalidates(Opcode op) noexcept {
   return op == Opcode::kSendInvalidate || op == Opcode::kSendSolicitedInvalidate;
 }
