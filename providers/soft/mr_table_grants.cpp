@@ -65,6 +65,22 @@ void report_wait() noexcept {
   UDAPL_TRACE(kNormal, "waiting for a peer on this host that is in the middle of an RDMA access");
 }
 
+// Waits until forget(gone, over) returns true: no peer uses the memory any more. `gone` are those
+// of users() that have died or stopped using it; `over` is destroyed without a lock.
+template <class Forget, class GetUsers>
+void wait_for_peers(const Forget& forget, const GetUsers& users) noexcept {
+  PeerBackoff backoff;
+  shm::Users gone;
+  bool reported = false;
+  for (;;) {
+    if (std::unique_ptr<shm::Grants> over; forget(gone, over)) return;
+    if (!backoff.wait()) continue;
+    gone = users();
+    gone.keep_gone();
+    if (!std::exchange(reported, true)) report_wait();
+  }
+}
+
 }  // namespace
 
 bool MrTable::reached(const Entry& entry) noexcept {
@@ -76,20 +92,12 @@ void MrTable::wait_unused(Entry& entry) noexcept {
   for (Backoff pinned; entry.users.load(std::memory_order_seq_cst) != 0;) pinned.wait();
   if (!reached(entry)) [[likely]]
     return;
-  PeerBackoff backoff;
-  shm::Users gone;
-  bool reported = false;
-  for (;;) {
-    std::unique_ptr<shm::Grants> over;  // destroyed without the lock
-    {
-      const ScopedLock lock(lock_);
-      if (forget_unused(entry, gone, over)) return;
-    }
-    if (!backoff.wait()) continue;
-    gone = users_of(entry);
-    gone.keep_gone();
-    if (!std::exchange(reported, true)) report_wait();
-  }
+  wait_for_peers(
+      [&](const shm::Users& gone, std::unique_ptr<shm::Grants>& over) {
+        const ScopedLock lock(lock_);
+        return forget_unused(entry, gone, over);
+      },
+      [&] { return users_of(entry); });
 }
 
 // ---- grants -------------------------------------------------------------------------------------
@@ -211,20 +219,12 @@ void MrTable::end_grants(std::unique_ptr<shm::Grants> grants) noexcept {
 }
 
 void MrTable::wait_ended(ScopeId qp) noexcept {
-  PeerBackoff backoff;
-  shm::Users gone;
-  bool reported = false;
-  for (;;) {
-    std::unique_ptr<shm::Grants> over;  // destroyed without the lock
-    {
-      const ScopedLock lock(lock_);
-      if (forget_ended(qp, gone, over)) return;
-    }
-    if (!backoff.wait()) continue;
-    gone = users_of_ended(qp);
-    gone.keep_gone();
-    if (!std::exchange(reported, true)) report_wait();
-  }
+  wait_for_peers(
+      [&](const shm::Users& gone, std::unique_ptr<shm::Grants>& over) {
+        const ScopedLock lock(lock_);
+        return forget_ended(qp, gone, over);
+      },
+      [&] { return users_of_ended(qp); });
 }
 
 // Frees the grants of ended connections whose peers have died or stopped using them since.
