@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The application closes the reactor's descriptors.
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "tests/child/in_child.h"
 #include "tests/unit/reactor/bell.h"
+#include "tests/unit/reactor/processor_time.h"
 
 namespace udapl::test {
 
@@ -19,15 +19,6 @@ namespace {
 // that race from ThreadSanitizer.
 void close_all() {
   for (int fd = 3; fd < 256; ++fd) ::syscall(SYS_close, fd);
-}
-
-double processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 struct Witness {

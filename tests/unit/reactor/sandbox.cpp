@@ -17,6 +17,7 @@
 
 #include "tests/child/in_child.h"
 #include "tests/unit/reactor/bell.h"
+#include "tests/unit/reactor/processor_time.h"
 
 namespace udapl::test {
 
@@ -49,15 +50,6 @@ bool reject(unsigned call, unsigned error) {
   const sock_fprog program{code.size(), code.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
-}
-
-double processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // 0, or the number of the check that failed.
