@@ -11,6 +11,7 @@
 #include "dapl/table/provider_table.h"
 #include "providers/soft/adapter.h"
 #include "providers/soft/cq.h"
+#include "providers/soft/io/lingering_close.h"
 #include "providers/soft/qp.h"
 #include "providers/soft/srq.h"
 
@@ -25,6 +26,11 @@ constexpr udapl::dapl::ProviderKit kKit =
 // Runs before everything else in this library, because the level also applies to its loading.
 [[gnu::constructor]] void read_trace_level() {
   udapl::trace::init("dapl-soft", "DAPL_TRACE_LEVEL");
+}
+
+// Many programs exit right after the last disconnect, without dat_ia_close.
+[[gnu::destructor]] void take_leave() {
+  udapl::soft::await_lingering_at_exit(udapl::soft::kFarewell);
 }
 
 }  // namespace

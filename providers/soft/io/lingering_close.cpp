@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <new>
 #include <span>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "common/annotations.h"
+#include "common/fork.h"
 #include "common/immortal.h"
 #include "common/mutex.h"
 #include "common/not_cancelled.h"
@@ -22,6 +24,7 @@ namespace udapl::soft {
 namespace {
 
 constexpr std::size_t kMostStrangers = 128;
+constexpr auto kLook = std::chrono::microseconds(500);
 
 std::size_t most(LingerKind kind) noexcept {
   const std::size_t limit = descriptor_limit();
@@ -36,9 +39,11 @@ class Lingerer : public boost::intrusive::list_base_hook<> {
   [[nodiscard]] LingerKind kind() const noexcept { return kind_; }
   // Closes the descriptor at once. REQUIRES: the lock of Lingering.
   virtual void cut_off() noexcept = 0;
-  // Whether it belongs to this reactor, and the peer's host has not taken everything yet. REQUIRES:
-  // the lock of Lingering.
-  [[nodiscard]] virtual bool is_unfinished(const Reactor& reactor) noexcept = 0;
+  [[nodiscard]] virtual bool belongs_to(const Reactor& reactor) const noexcept = 0;
+  // Whether the peer's host has not taken everything yet. REQUIRES: the lock of Lingering.
+  [[nodiscard]] virtual bool is_unfinished() noexcept = 0;
+  // Sends what the socket takes, and reads what there is. REQUIRES: the lock of Lingering.
+  virtual void leave() noexcept = 0;
 
  protected:
   ~Lingerer() = default;
@@ -59,15 +64,29 @@ class Lingering {
 
   void enter(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
   void remove(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
-  [[nodiscard]] bool any_unfinished(const Reactor& reactor) noexcept UDAPL_REQUIRES(lock);
+  // `reactor`: of this one; null: of any.
+  [[nodiscard]] bool any_unfinished(const Reactor* reactor) noexcept UDAPL_REQUIRES(lock);
+  // Ends all connections as far as that takes no time.
+  void leave_all() noexcept UDAPL_REQUIRES(lock);
+  // Whether a fork has copied them from the parent, to which they belong.
+  [[nodiscard]] bool are_copies() const noexcept {
+    return generation_.load(std::memory_order_relaxed) != forks::generation();
+  }
 
  private:
-  boost::intrusive::list<Lingerer> of_kind_[2] UDAPL_GUARDED_BY(lock);
+  using List = boost::intrusive::list<Lingerer>;
+  List& connections() noexcept UDAPL_REQUIRES(lock) {
+    return of_kind_[static_cast<std::size_t>(LingerKind::kConnection)];
+  }
+
+  List of_kind_[2] UDAPL_GUARDED_BY(lock);
+  std::atomic<unsigned> generation_{0};  // when the last one entered
 };
 
 void Lingering::enter(Lingerer& closing) noexcept {
   auto& queue = of_kind_[static_cast<std::size_t>(closing.kind())];
   queue.push_back(closing);
+  generation_.store(forks::generation(), std::memory_order_relaxed);
   if (queue.size() <= most(closing.kind())) return;
   Lingerer& oldest = queue.front();
   queue.pop_front();
@@ -79,10 +98,14 @@ void Lingering::remove(Lingerer& closing) noexcept {
   if (closing.is_linked()) queue.erase(queue.iterator_to(closing));
 }
 
-bool Lingering::any_unfinished(const Reactor& reactor) noexcept {
-  return std::ranges::any_of(
-      of_kind_[static_cast<std::size_t>(LingerKind::kConnection)],
-      [&reactor](Lingerer& closing) { return closing.is_unfinished(reactor); });
+bool Lingering::any_unfinished(const Reactor* reactor) noexcept {
+  return std::ranges::any_of(connections(), [reactor](Lingerer& closing) {
+    return (reactor == nullptr || closing.belongs_to(*reactor)) && closing.is_unfinished();
+  });
+}
+
+void Lingering::leave_all() noexcept {
+  for (Lingerer& closing : connections()) closing.leave();
 }
 
 // Called by the driving thread, so it may dismiss itself at any time; cut_off() and is_unfinished()
@@ -102,7 +125,7 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
   ~LingeringClose() override {
     const ScopedLock guard(Lingering::instance().lock);
     Lingering::instance().remove(*this);
-    if (stream_ != nullptr) leave();
+    leave();
     stream_.reset();
   }
 
@@ -119,8 +142,20 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
     stream_.reset();
     dismiss_.post();
   }
-  [[nodiscard]] bool is_unfinished(const Reactor& reactor) noexcept override {
-    return &reactor == &reactor_ && stream_ != nullptr && waits_for_peer();
+  [[nodiscard]] bool belongs_to(const Reactor& reactor) const noexcept override {
+    return &reactor == &reactor_;
+  }
+  [[nodiscard]] bool is_unfinished() noexcept override {
+    return stream_ != nullptr && waits_for_peer();
+  }
+  // If any input were unread, close() would send RST, and what the peer's host has not taken would
+  // be lost.
+  void leave() noexcept override {
+    constexpr int kMostReads = 1024;  // the peer may be sending all the time
+    const NotCancelled scope;
+    if (stream_ == nullptr || !finish_output()) return;
+    for (int i = 0; i != kMostReads && drop_input() == IoResult::kDone; ++i) {
+    }
   }
 
  private:
@@ -165,16 +200,6 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
     const IoResult result = stream_->receive(dropped);
     if (result.kind == IoResult::kEnd) peer_ended_ = true;
     return result.kind;
-  }
-
-  // If any input were unread, close() would send RST, and what the peer's host has not taken would
-  // be lost.
-  void leave() noexcept {
-    constexpr int kMostReads = 1024;  // the peer may be sending all the time
-    const NotCancelled scope;
-    if (!finish_output()) return;
-    for (int i = 0; i != kMostReads && drop_input() == IoResult::kDone; ++i) {
-    }
   }
 
   [[nodiscard]] std::uint32_t events() const noexcept {
@@ -223,14 +248,28 @@ void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::dur
 }
 
 void await_lingering(const Reactor& reactor, Clock::duration limit) noexcept {
-  constexpr auto kLook = std::chrono::microseconds(500);
   const NotCancelled scope;
   const auto unfinished = [&reactor] {
     const ScopedLock guard(Lingering::instance().lock);
-    return Lingering::instance().any_unfinished(reactor);
+    return Lingering::instance().any_unfinished(&reactor);
   };
   for (auto looks = limit / kLook; looks > 0 && unfinished(); --looks)
     std::this_thread::sleep_for(kLook);
+}
+
+void await_lingering_at_exit(Clock::duration limit) noexcept {
+  Lingering& all = Lingering::instance();
+  if (all.are_copies()) return;
+  const NotCancelled scope;
+  for (auto looks = limit / kLook; looks > 0; --looks) {
+    if (all.lock.try_lock()) {
+      const bool over = !all.any_unfinished(nullptr);
+      if (over) all.leave_all();
+      all.lock.unlock();
+      if (over) return;
+    }
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 }  // namespace udapl::soft

@@ -15,6 +15,8 @@ enum class LingerKind : std::uint8_t {
 };
 
 inline constexpr Clock::duration kLinger = std::chrono::seconds(1);
+// How long an adapter that closes, or a process that exits, waits for peers' hosts.
+inline constexpr Clock::duration kFarewell = std::chrono::milliseconds(100);
 
 // Ends the stream so that what was sent arrives: sends `rest` and FIN, then reads (and drops) until
 // the peer's FIN, for at most `limit`, then closes. A connection lingers for up to 30 times as long
@@ -28,5 +30,10 @@ void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind = LingerKin
 // have taken everything that its connections sent, for at most `limit`. What they have not taken
 // may be lost if they send something to a closed socket.
 void await_lingering(const Reactor& reactor, Clock::duration limit) noexcept;
+
+// The same for all reactors, when the process exits without destroying them: the kernel then
+// resets streams with unread input. Never waits longer than `limit`, whatever the process was doing
+// when it called exit(). In a forked child, waits only for streams of its own.
+void await_lingering_at_exit(Clock::duration limit) noexcept;
 
 }  // namespace udapl::soft

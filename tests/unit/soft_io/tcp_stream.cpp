@@ -11,10 +11,23 @@
 #include <array>
 #include <thread>
 
+#include "common/fork.h"
+#include "tests/child/in_child.h"
 #include "tests/unit/soft_io/raw_socket.h"
 
 namespace udapl::soft::test {
 namespace {
+
+using udapl::test::in_child;
+
+// Sends until nothing more is accepted, and returns the number of bytes.
+std::size_t fill(TcpStream& stream) {
+  const Bytes block = pattern(50'000);
+  std::size_t sent = 0;
+  IoResult result;
+  while ((result = stream.send(block)).kind == IoResult::kDone) sent += result.bytes;
+  return sent;
+}
 
 // A stream and the raw socket at its other end.
 struct Pair {
@@ -28,14 +41,7 @@ struct Pair {
     BOOST_REQUIRE(::ioctl(fd.get(), FIONBIO, &on) == 0);
     stream = std::make_unique<TcpStream>(*reactor, std::move(fd), transport::Endpoints{});
   }
-  // Sends until nothing more is accepted, and returns the number of bytes.
-  std::size_t fill() {
-    const Bytes block = pattern(50'000);
-    std::size_t sent = 0;
-    IoResult result;
-    while ((result = stream->send(block)).kind == IoResult::kDone) sent += result.bytes;
-    return sent;
-  }
+  std::size_t fill() { return test::fill(*stream); }
   // From now on the peer's kernel ignores what arrives, as if its host had gone.
   void vanish() const {
     sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -267,6 +273,56 @@ BOOST_AUTO_TEST_CASE(lingering_is_not_awaited_for_ever) {
   fill();
   close_gently(std::move(stream));
   await_lingering(*reactor, 30ms);
+}
+
+// A process exits without closing its adapters while its peer sends: a closed socket answers that
+// with a reset, which loses what the peer's host has not taken.
+BOOST_AUTO_TEST_CASE(lingering_is_awaited_at_exit) {
+  RawSocket server;
+  const auto place = server.listen();
+  std::array<int, 2> filled{};
+  BOOST_REQUIRE(::pipe(filled.data()) == 0);
+  std::size_t sent = 0;
+  Bytes got;
+  std::thread reader([&] {
+    RawSocket other = server.accept();
+    other.send(pattern(5000));
+    if (::read(filled[0], &sent, sizeof sent) != sizeof sent) return;
+    while (got.size() < sent) {
+      other.send(pattern(1));
+      const Bytes more = other.receive(std::min<std::size_t>(sent - got.size(), 10'000));
+      if (more.empty()) return;
+      got.insert(got.end(), more.begin(), more.end());
+    }
+  });
+  in_child([&]() -> int {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    auto created = Reactor::create("exits");
+    if (!created.ok()) return 1;
+    Reactor& own = *created->release();  // as at exit, nobody destroys it
+    auto leaving = std::make_unique<TcpStream>(own, Fd(fd), transport::Endpoints{});
+    if (::connect(fd, place.get(), place.size()) != 0 && errno != EINPROGRESS) return 2;
+    std::array<std::byte, 16> room;
+    if (!eventually([&] { return leaving->peek(room).kind == IoResult::kDone; })) return 3;
+    const std::size_t filling = test::fill(*leaving);
+    close_gently(std::move(leaving));
+    if (::write(filled[1], &filling, sizeof filling) != sizeof filling) return 4;
+    await_lingering_at_exit(20s);
+    return 0;
+  });
+  reader.join();
+  BOOST_TEST(sent > 0U);
+  BOOST_TEST(got.size() == sent);
+}
+
+BOOST_AUTO_TEST_CASE(forked_child_awaits_no_stream_of_its_parent) {
+  BOOST_REQUIRE(forks::watch([]() noexcept {}));
+  fill();
+  close_gently(std::move(stream), LingerKind::kConnection, 1h);
+  in_child([] {
+    await_lingering_at_exit(1h);
+    return 0;
+  });
 }
 
 BOOST_AUTO_TEST_CASE(gentle_close_does_not_outlive_the_reactor) {
