@@ -37,6 +37,7 @@ Cno::~Cno() { ia->agents().cancel(this); }
 void Cno::attach(Evd& evd) {
   const ScopedLock lock(lock_);
   evds_.push_back(&evd);
+  evd.cno_turn.store(0, std::memory_order_relaxed);
 }
 
 void Cno::remove(Evd& evd) noexcept {
@@ -82,6 +83,9 @@ Upcall Cno::trigger(Evd& evd) noexcept {
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::wake(*this, "triggered");
   latest_ = &evd;
+  if (evd.cno_turn.load(std::memory_order_relaxed) == 0)
+    evd.cno_turn.store(++turns_, std::memory_order_relaxed);
+  again_ = false;
   set_triggered(true);
   if (agent_.proxy_agent_func == nullptr) return Upcall();
   called_ = std::exchange(agent_, kNoAgent);
@@ -111,8 +115,44 @@ void Cno::set_triggered(bool triggered) noexcept {
 Evd* Cno::consume_trigger() noexcept {
   arm_all();
   set_triggered(false);
+  for (Evd* const evd : evds_) evd->cno_turn.store(0, std::memory_order_relaxed);
   if (latest_ == nullptr) return find_pending();
   return std::exchange(latest_, nullptr);
+}
+
+Evd* Cno::consume_turn() noexcept {
+  const auto other_has_turn = [latest = latest_](const Evd* evd) {
+    return evd != latest && evd->cno_turn.load(std::memory_order_relaxed) != 0;
+  };
+  if (std::ranges::none_of(evds_, other_has_turn)) return consume_trigger();
+  arm_all();
+  Evd* reported = next_in_turn();
+  if (reported == nullptr) reported = latest_;
+  latest_ = nullptr;
+  const auto is_reported = [reported](const Evd* evd) { return evd == reported; };
+  if (const auto found = std::ranges::find_if(evds_, is_reported); found != evds_.end())
+    (*found)->cno_turn.store(0, std::memory_order_relaxed);
+  // The descriptor's trigger ends with each consumption (dat_cno_trigger).
+  again_ = !fd_.valid() && next_in_turn() != nullptr;
+  set_triggered(again_);
+  if (again_ && waiters_ > 1) word_.signal();
+  return reported;
+}
+
+Evd* Cno::next_in_turn() noexcept {
+  Evd* first = nullptr;
+  std::uint64_t least = 0;
+  for (Evd* const evd : evds_) {
+    const std::uint64_t turn = evd->cno_turn.load(std::memory_order_relaxed);
+    if (turn == 0 || (first != nullptr && turn > least)) continue;
+    if (evd->has_pending()) {
+      first = evd;
+      least = turn;
+    } else {
+      evd->cno_turn.store(0, std::memory_order_relaxed);
+    }
+  }
+  return first;
 }
 
 void Cno::arm_all() noexcept {
@@ -129,8 +169,10 @@ void Cno::release_waiters() noexcept {
 
 bool Cno::take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
   const ScopedLock lock(lock_);
+  // The events may have been dequeued since the last wait.
+  if (triggered_ && again_ && next_in_turn() == nullptr) set_triggered(false);
   if (triggered_ && !aborted_)
-    *evd = consume_trigger();
+    *evd = consume_turn();
   else if (aborted_ || releases_ != releases)
     *evd = DAT_HANDLE_NULL;
   else

@@ -9,6 +9,7 @@
 #include "dapl/objects/upcall.h"
 #include "dapl/transport/cq.h"
 
+#include <cstdint>
 #include <vector>
 
 namespace udapl::dapl {
@@ -18,6 +19,10 @@ class Evd;
 // A consumer notification object: the wait point of several EVDs. Triggered by a notification of an
 // enabled EVD that has no waiter; the trigger stays until a waiter, dat_cno_trigger or a proxy
 // agent consumes it.
+//
+// Waiters are told of the EVDs in the order of their notifications. As long as an EVD that has
+// notified, and was not reported, has events, the CNO stays triggered for waiters: many programs
+// only look at the EVD that the wait names. Not so for dat_cno_trigger, which names the latest.
 //
 // The CQs of its EVDs are armed while it is not triggered. While it is triggered, further
 // notifications change nothing, so the CQs stay disarmed: consuming the trigger arms them again.
@@ -69,6 +74,12 @@ class Cno : public ObjectHeader {
   // Clears the trigger and arms the EVDs; returns the latest trigger. If that was freed meanwhile,
   // another EVD that has events, or null.
   Evd* consume_trigger() noexcept UDAPL_REQUIRES(lock_);
+  // For a waiter: returns the EVD whose turn it is, otherwise the same as consume_trigger(). Stays
+  // triggered if another one has a turn.
+  Evd* consume_turn() noexcept UDAPL_REQUIRES(lock_);
+  // The EVD that has notified first among those that were not reported and have events, or null.
+  // Those that have no events any more lose their turns.
+  [[nodiscard]] Evd* next_in_turn() noexcept UDAPL_REQUIRES(lock_);
   void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
   // An attached EVD that has events for the CNO, or null.
@@ -89,6 +100,8 @@ class Cno : public ObjectHeader {
   DAT_OS_WAIT_PROXY_AGENT called_ UDAPL_GUARDED_BY(lock_){};  // the agent of the latest Upcall
   const Fd fd_;
   bool triggered_ UDAPL_GUARDED_BY(lock_) = false;
+  bool again_ UDAPL_GUARDED_BY(lock_) = false;  // triggered by nothing but turns that are left
+  std::uint64_t turns_ UDAPL_GUARDED_BY(lock_) = 0;
   bool aborted_ UDAPL_GUARDED_BY(lock_) = false;
   bool owes_last_call_ UDAPL_GUARDED_BY(lock_) = false;
   Evd* latest_ UDAPL_GUARDED_BY(lock_) = nullptr;  // a hint; never followed

@@ -12,6 +12,7 @@
 #include "dapl/transport/sink.h"
 
 #include <atomic>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -118,6 +119,10 @@ class Evd : public ObjectHeader {
   [[nodiscard]] bool has_pending() noexcept UDAPL_EXCLUDES(cq_->lock) {
     return enabled_.load(std::memory_order_relaxed) && !waited() && count_events(1) != 0;
   }
+
+  // For the Cno, with its lock held: the place of this EVD among those that have notified and were
+  // not reported, 0 if it was. Atomic because the EVD may be moving from one CNO to another.
+  std::atomic<std::uint64_t> cno_turn{0};
 
   void set_enabled(bool enabled) noexcept UDAPL_EXCLUDES(notify_lock_);
   void set_waitable(bool waitable) noexcept UDAPL_EXCLUDES(notify_lock_);

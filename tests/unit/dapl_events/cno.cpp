@@ -76,17 +76,80 @@ BOOST_AUTO_TEST_CASE(timeouts_answer_queue_empty_without_class_bits) {
 
 BOOST_AUTO_TEST_CASE(a_trigger_stays_until_one_wait_consumes_it) {
   const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8, cno);
+  REQUIRE_OK(ia.post(evd));
+  REQUIRE_OK(ia.post(evd));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, evd);
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // although no event has been dequeued
+  REQUIRE_OK(ia.post(evd));
+  BOOST_CHECK_EQUAL(wait(ia, cno, kForever).evd, evd);
+}
+
+// Many programs only look at the EVD that the wait names.
+BOOST_AUTO_TEST_CASE(waits_name_all_evds_that_have_notified_in_turn) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  std::array<DAT_EVD_HANDLE, 3> evds{};
+  for (DAT_EVD_HANDLE& evd : evds) evd = ia.evd(kSoftware | kDto, 8, cno);
+  for (const int i : {1, 2, 1, 0, 2}) REQUIRE_OK(ia.post(evds.at(i)));
+  for (const int i : {1, 2, 0}) {
+    const Woken woken = wait(ia, cno);
+    REQUIRE_OK(woken.code);
+    BOOST_CHECK_EQUAL(woken.evd, evds.at(i));
+  }
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
+}
+
+// An EVD that is always busy does not keep the others from their turn.
+BOOST_AUTO_TEST_CASE(an_evd_that_notifies_again_comes_last) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE busy = ia.evd(kSoftware, 8, cno);
+  const DAT_EVD_HANDLE other = ia.evd(kSoftware, 8, cno);
+  REQUIRE_OK(ia.post(busy));
+  REQUIRE_OK(ia.post(other));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, busy);
+  REQUIRE_OK(ia.post(busy));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, other);
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, busy);
+}
+
+// As a program that empties all EVDs after each wait: it is not woken for nothing.
+BOOST_AUTO_TEST_CASE(an_evd_that_was_emptied_has_no_turn) {
+  const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE first = ia.evd(kSoftware, 8, cno);
   const DAT_EVD_HANDLE second = ia.evd(kSoftware, 8, cno);
   REQUIRE_OK(ia.post(first));
   REQUIRE_OK(ia.post(second));
-  Woken woken = wait(ia, cno);
-  REQUIRE_OK(woken.code);
-  BOOST_CHECK_EQUAL(woken.evd, second);        // the latest
-  CHECK_CODE(wait(ia, cno).code, 0x000D0000);  // although no event has been dequeued
+  REQUIRE_OK(wait(ia, cno).code);
+  DAT_EVENT event{};
+  for (const DAT_EVD_HANDLE evd : {first, second}) REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+  CHECK_CODE(wait(ia, cno).code, 0x000D0000);
+  REQUIRE_OK(ia.post(second));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, second);
+}
+
+// As after dat_ep_free: the flushed completions have notified, and are gone.
+BOOST_AUTO_TEST_CASE(an_empty_evd_is_not_named_while_another_has_events) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  const DAT_EVD_HANDLE first = ia.evd(kSoftware, 8, cno);
+  const DAT_EVD_HANDLE last = ia.evd(kSoftware, 8, cno);
+  DAT_EVENT event{};
   REQUIRE_OK(ia.post(first));
-  woken = wait(ia, cno, kForever);
-  BOOST_CHECK_EQUAL(woken.evd, first);
+  REQUIRE_OK(ia.post(last));
+  REQUIRE_OK(ia->evd_dequeue_func(last, &event));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, first);
+  REQUIRE_OK(ia.post(last));
+  REQUIRE_OK(ia->evd_dequeue_func(last, &event));
+  BOOST_CHECK_EQUAL(wait(ia, cno).evd, last);  // the trigger is kept
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_that_is_left_releases_another_waiter) {
+  const DAT_CNO_HANDLE cno = ia.cno();
+  auto one = sleeper(ia, cno, kForever);
+  auto two = sleeper(ia, cno, kForever);
+  REQUIRE_OK(ia.post(ia.evd(kSoftware, 8, cno)));
+  REQUIRE_OK(ia.post(ia.evd(kSoftware, 8, cno)));
+  REQUIRE_OK(one.get().code);
+  REQUIRE_OK(two.get().code);
 }
 
 BOOST_AUTO_TEST_CASE(each_trigger_releases_one_waiter) {
