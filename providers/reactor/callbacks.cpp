@@ -9,17 +9,12 @@ namespace udapl {
 
 Timer::~Timer() {
   stop();
-  reactor_.wait_while_running(this);
+  reactor_.running_.wait_for_end(this);
 }
 
 bool Timer::insert(Clock::time_point when) noexcept {
   const ScopedLock guard(reactor_.lock_);
-  auto& timers = reactor_.timers_;
-  if (hook_.is_linked()) timers.erase(timers.iterator_to(*this));
-  when_ = when;
-  timers.insert(*this);
-  reactor_.note_first_timer();
-  return &*timers.begin() == this;
+  return reactor_.calls_.start(*this, when);
 }
 
 void Timer::start(Clock::time_point when) noexcept {
@@ -36,17 +31,12 @@ void Timer::start_next_turn() noexcept {
 
 void Timer::stop() noexcept {
   const ScopedLock guard(reactor_.lock_);
-  if (!hook_.is_linked()) return;
-  reactor_.timers_.erase(reactor_.timers_.iterator_to(*this));
-  reactor_.note_first_timer();
+  reactor_.calls_.stop(*this);
 }
 
 bool Deferred::enqueue() noexcept {
   const ScopedLock guard(reactor_.lock_);
-  if (hook_.is_linked()) return false;
-  reactor_.deferred_.push_back(*this);
-  reactor_.deferred_count_.fetch_add(1, std::memory_order_seq_cst);
-  return true;
+  return reactor_.calls_.post(*this);
 }
 
 void Deferred::post() noexcept {
@@ -62,14 +52,12 @@ void Deferred::post_for_poll() noexcept {
 
 void Deferred::cancel() noexcept {
   const ScopedLock guard(reactor_.lock_);
-  if (!hook_.is_linked()) return;
-  reactor_.deferred_.erase(reactor_.deferred_.iterator_to(*this));
-  reactor_.deferred_count_.fetch_sub(1, std::memory_order_relaxed);
+  reactor_.calls_.cancel(*this);
 }
 
 void Deferred::close() noexcept {
   cancel();
-  reactor_.wait_while_running(this);
+  reactor_.running_.wait_for_end(this);
 }
 
 }  // namespace udapl

@@ -17,7 +17,7 @@ class Reactor;
 // A handler's place in its reactor's table. Used by the reactor only, except for `only_reads`.
 class WatchSlot {
  private:
-  friend class Reactor;
+  friend class WatchTable;
   static constexpr std::uint32_t kNone = UINT32_MAX;
   std::uint32_t index_ = kNone;
 
@@ -129,6 +129,7 @@ class Timer {
 
  private:
   friend class Reactor;
+  friend class CallQueue;
   struct Earlier {
     bool operator()(const Timer& a, const Timer& b) const noexcept { return a.when_ < b.when_; }
   };
@@ -158,6 +159,7 @@ class Deferred {
 
  private:
   friend class Reactor;
+  friend class CallQueue;
   bool enqueue() noexcept;
 
   Reactor& reactor_;

@@ -18,28 +18,28 @@
 
 namespace udapl {
 
+// A kick names no handler.
+static_assert(EventSet::kKick == WatchTable::kNoName);
 static_assert(POLLIN == EPOLLIN && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP);
 
-bool Reactor::direct() const noexcept {
-  return direct_.fd >= 0 && !lost_.load(std::memory_order_acquire);
-}
-
-// Whether the service thread watches the other descriptors is read after kAsleep was set: when it
-// stops watching, it wakes the sleeper. Without a time limit, the end of the lease must wake the
-// leader, too, because kicks no longer arrive once the program has closed the descriptors.
+// Whether the service thread watches the other descriptors is read after the role says that this
+// thread sleeps: when it stops watching, it wakes the sleeper. Without a time limit, the end of the
+// lease must wake the leader, too, because kicks no longer arrive once the program has closed the
+// descriptors.
 int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept {
   bool watched = false;
   {
     const ScopedLock guard(lock_);
-    watched = names_watched();
+    watched = table_.find(direct_.name) != nullptr;
   }
   if (!watched) {
     end_direct();
     return 0;
   }
   const bool others = watch_others_.load(std::memory_order_seq_cst) && lease_.watching();
-  const int third = others ? lease_.timer() : epoll_.get();
-  pollfd fds[] = {{direct_.fd, POLLIN, 0}, {kick_.get(), POLLIN, 0}, {third, POLLIN, 0}};
+  const int third = others ? lease_.timer() : events_.epoll();
+  pollfd fds[] = {
+      {direct_.fd, POLLIN, 0}, {events_.kick_descriptor(), POLLIN, 0}, {third, POLLIN, 0}};
   int ready = 0;
   if (until) {
     const timespec left = time_until(*until);
@@ -53,7 +53,7 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   }
   if (ready <= 0) return ready;
   if (((fds[0].revents | fds[1].revents | fds[2].revents) & POLLNVAL) != 0) {
-    lose_descriptors(EBADF);
+    events_.lose(EBADF);
     return 0;
   }
   int count = 0;
@@ -62,10 +62,10 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
     events[count].events = static_cast<std::uint32_t>(found);
     events[count++].data.u64 = data;
   };
-  add(kKickData, fds[1].revents);
-  add(direct_.data, fds[0].revents);
+  add(EventSet::kKick, fds[1].revents);
+  add(direct_.name, fds[0].revents);
   if (fds[2].revents != 0 && !others)
-    count += std::max(::epoll_wait(third, events + count, kEventsPerTurn - count, 0), 0);
+    count += std::max(::epoll_wait(third, events + count, tuning::kEventsPerTurn - count, 0), 0);
   // The service thread may not have got a processor yet; the timer stays readable until it does.
   if (fds[2].revents != 0 && others) watch_others_.store(false, std::memory_order_seq_cst);
   return count;
@@ -73,19 +73,19 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
 
 // A kick comes from another thread, or means that the wait has become long.
 void Reactor::note_wake(const epoll_event* events, int count) noexcept {
-  if (count == 1 && events[0].data.u64 == direct_.data) {
+  if (count == 1 && events[0].data.u64 == direct_.name) {
     ++direct_.times;
     return;
   }
-  const bool kicked = count == 1 && events[0].data.u64 == kKickData;
+  const bool kicked = count == 1 && events[0].data.u64 == EventSet::kKick;
   watch_others_.store(false, std::memory_order_seq_cst);
   if (!kicked) end_direct();
   direct_.times = 0;
-  if (direct_.fd < 0) direct_.data = count == 1 ? events[0].data.u64 : kKickData;
+  if (direct_.fd < 0) direct_.name = count == 1 ? events[0].data.u64 : WatchTable::kNoName;
 }
 
 void Reactor::go_direct() noexcept {
-  if (!lease_.parked() || lost_.load(std::memory_order_relaxed)) return;
+  if (!lease_.parked() || events_.lost(std::memory_order_relaxed)) return;
   if (direct_.fd < 0 && (!poll_allowed(3) || !take_out())) {
     direct_.times = 0;
     return;
@@ -95,22 +95,14 @@ void Reactor::go_direct() noexcept {
   lease_.wake_service_thread();
 }
 
-bool Reactor::names_watched() const noexcept {
-  if (direct_.data == kKickData) return false;
-  const Slot& slot = slots_[static_cast<std::uint32_t>(direct_.data)];
-  return slot.handler != nullptr && slot.generation == direct_.data >> 32;
-}
-
 // Holds the lock, because unwatch() first forgets the handler and then removes the descriptor from
 // the epoll set.
 bool Reactor::take_out() noexcept {
   const ScopedLock guard(lock_);
-  if (!names_watched()) return false;
-  const int fd = slots_[static_cast<std::uint32_t>(direct_.data)].fd;
-  epoll_event unused{};
-  if (fd < 0 || ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, &unused) != 0) return false;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, kick_.get(), &unused);
-  direct_.fd = fd;
+  const WatchTable::Slot* const slot = table_.find(direct_.name);
+  if (slot == nullptr || slot->fd < 0 || !events_.remove(slot->fd)) return false;
+  events_.remove_kick();
+  direct_.fd = slot->fd;
   return true;
 }
 
@@ -119,17 +111,13 @@ void Reactor::end_direct() noexcept {
   watch_others_.store(false, std::memory_order_seq_cst);
   const int fd = std::exchange(direct_.fd, -1);
   direct_.times = 0;
-  if (lost_.load(std::memory_order_acquire)) return;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kKickData;
-  bool back = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, kick_.get(), &event) == 0;
+  if (events_.lost()) return;
+  bool back = events_.add_kick();
   {
     const ScopedLock guard(lock_);
-    event.data.u64 = direct_.data;
-    if (names_watched()) back &= ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+    if (table_.find(direct_.name) != nullptr) back &= events_.add(fd, EPOLLIN, direct_.name);
   }
-  if (!back) lose_descriptors(errno);
+  if (!back) events_.lose(errno);
 }
 
 }  // namespace udapl

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Reactor: threads of the application that wait. One leads, the others follow.
-#include <cerrno>
-
 #include "common/not_cancelled.h"
 #include "providers/reactor/reactor.h"
 
@@ -13,11 +11,11 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
   const NotCancelled scope;
   while (true) {
     if (word.value() != seen) return WaitResult::kChanged;
-    if (!polls_drive() && claim()) return lead(word, seen, deadline);
+    if (!polls_drive() && role_.claim()) return lead(word, seen, deadline);
     const WaitResult result = follow(word, seen, deadline);
     if (result == WaitResult::kChanged && word.value() == seen) continue;
     // This thread may have been nominated, but is leaving.
-    if ((role_.load(std::memory_order_seq_cst) & kState) == kFree) nominate_follower();
+    if (role_.free()) followers_.nominate();
     return result;
   }
 }
@@ -53,20 +51,10 @@ Clock::time_point renew_for_poll(Lease& lease) noexcept {
 
 // Sleeps while another thread drives.
 WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
-  Follower me{&word, {}};
-  {
-    const ScopedLock guard(lock_);
-    followers_.push_back(me);
-    follower_count_.fetch_add(1, std::memory_order_seq_cst);
-  }
+  const Followers::Follower me(followers_, word);
   // A driver that has released the role checks for followers.
-  WaitResult result = WaitResult::kChanged;
-  if ((role_.load(std::memory_order_seq_cst) & kState) != kFree || polls_drive())
-    result = wait_some_seconds(word, seen, deadline);
-  const ScopedLock guard(lock_);
-  followers_.erase(followers_.iterator_to(me));
-  follower_count_.fetch_sub(1, std::memory_order_relaxed);
-  return result;
+  if (!role_.free() || polls_drive()) return wait_some_seconds(word, seen, deadline);
+  return WaitResult::kChanged;
 }
 
 // Polls epoll at least once, because a thread that waits again and again keeps the service thread
@@ -78,13 +66,13 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   word.set_waker(this);
   auto result = WaitResult::kChanged;
   while (true) {
-    if (!service_thread_times(next_timer())) fire_timers();
+    if (!service_thread_times(queued_.first_timer())) fire_timers();
     run_deferred();
     if (pollers_awake()) {
       ask_pollers();
       if (word.value() == seen) let_pollers_rest();
     }
-    become(kAsleep);
+    role_.fall_asleep();
     const bool late = !service_thread_times(deadline) && expired(deadline);
     const bool uninterrupted = leader_sleeps(late || word.value() != seen, deadline);
     run_deferred();
@@ -101,16 +89,16 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   }
   word.set_waker(nullptr);
   leader_present_.store(false, std::memory_order_seq_cst);
-  turns_.store(0, std::memory_order_relaxed);
+  turn_policy_.interrupt();
   const Clock::time_point now = result == WaitResult::kTimedOut
                                     ? renew_for_poll(lease_)
-                                    : lease_.renew_after_wait(next_timer());
-  if (now > slept_at_ + kShortWait)
+                                    : lease_.renew_after_wait(queued_.first_timer());
+  if (now > slept_at_ + tuning::kShortWait)
     direct_.times = 0;
-  else if (direct_.times >= kManyWakes)
+  else if (direct_.times >= tuning::kManyWakes)
     go_direct();
   release();
-  nominate_follower();
+  followers_.nominate();
   return result;
 }
 
@@ -118,31 +106,19 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
 Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
                                            const Deadline& suspend) const noexcept {
   Clock::time_point until = slept_at_ + kLongestSleep;
-  for (const Deadline& other : {next_timer(), deadline, suspend})
+  for (const Deadline& other : {queued_.first_timer(), deadline, suspend})
     if (other && *other < until) until = *other;
   return until;
 }
 
-// epoll_wait also fails with EINTR when a process continues that was stopped, as by Ctrl-Z or a
-// debugger; poll does not, and a wait must not end then. But poll takes one more system call to get
-// the events, so it is used only after a moment, when latency no longer matters.
-int Reactor::wait_in_epoll(epoll_event* events, const Deadline& until) noexcept {
-  constexpr auto kMoment = std::chrono::milliseconds(5);
-  const Clock::time_point moment = Clock::now() + kMoment;
-  const bool brief = until && *until <= moment;
-  const int count = wait(events, kEventsPerTurn, brief ? until : moment);
-  if (count != 0 || brief) return count;
-  const int ready = wait_for_any(until);
-  return ready <= 0 ? ready : wait(events, kEventsPerTurn, Clock::time_point());
-}
-
-// Once kAsleep is set, anything new wakes this thread. So everything is checked after that: the
-// caller has checked its own conditions (`work_pending`), and this function checks the rest.
+// Once this thread counts as asleep, anything new wakes it. So everything is checked after that:
+// the caller has checked its own conditions (`work_pending`), and this function checks the rest.
 bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcept {
   if (has_queued() || pollers_awake()) work_pending = true;
   Deadline until;
   Deadline suspend;
-  if (work_pending || !service_thread_times(deadline) || !service_thread_times(next_timer())) {
+  if (work_pending || !service_thread_times(deadline) ||
+      !service_thread_times(queued_.first_timer())) {
     slept_at_ = Clock::now();
     if (led_since_ == Clock::time_point()) led_since_ = slept_at_;
     leads_for_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;
@@ -151,13 +127,15 @@ bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcep
     if (suspend && deadline && *deadline <= *suspend + Lease::kMargin) suspend = std::nullopt;
     until = work_pending || leads_for_long_ ? slept_at_ : leader_wakes_at(deadline, suspend);
   } else {
-    slept_at_ = Clock::time_point::max() - kShortWait;
+    slept_at_ = Clock::time_point::max() - tuning::kShortWait;
   }
 
-  epoll_event events[kEventsPerTurn];
-  const int count = direct() ? wait_directly(events, until) : wait_in_epoll(events, until);
+  epoll_event events[tuning::kEventsPerTurn];
+  const bool direct = direct_.fd >= 0 && !events_.lost();
+  const int count = direct ? wait_directly(events, until)
+                           : events_.wait_long(events, tuning::kEventsPerTurn, until);
   const bool interrupted = count < 0;  // a signal handler may have changed errno
-  become(kActive);
+  role_.resume();
   if (count == 0 && !work_pending && until && until == suspend) lease_.suspend();
   if (count > 0) note_wake(events, count);
   dispatch(events, count);

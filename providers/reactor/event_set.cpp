@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "providers/reactor/event_set.h"
+
+#include <cerrno>
+#include <ctime>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "common/errno_text.h"
+#include "common/not_cancelled.h"
+#include "common/tracing/trace.h"
+#include "providers/reactor/epoll_wait.h"
+
+namespace udapl {
+
+int EventSet::wait(epoll_event* events, int max, const Deadline& until) noexcept {
+  if (lost()) [[unlikely]]
+    return wait_without_descriptors(until);
+  const int count = wait_for_events(epoll_.get(), events, max, until);
+  return count >= 0 ? count : after_failure(events, max, errno);
+}
+
+// A failure says what it means only if it repeats itself: a signal handler of the program's that
+// ran before errno was read may have changed it.
+int EventSet::after_failure(epoll_event* events, int max, int error) noexcept {
+  if (error != EINTR) {
+    const int count = ::epoll_wait(epoll_.get(), events, max, 0);
+    if (count > 0) return count;
+    if (count < 0 && errno != EINTR) {
+      lose(error);
+      return 0;
+    }
+  }
+  errno = EINTR;
+  return -1;
+}
+
+int EventSet::wait_for_any(const Deadline& until) noexcept {
+  if (lost()) [[unlikely]]
+    return wait_without_descriptors(until);
+  pollfd set{epoll_.get(), POLLIN, 0};
+  const timespec left = until ? time_until(*until) : timespec{};
+  const int ready = ::ppoll(&set, 1, until ? &left : nullptr, nullptr);
+  if (ready < 0 && !poll_allowed(1)) [[unlikely]]
+    return wait_without_poll(until);
+  if (ready <= 0 || (set.revents & POLLNVAL) == 0) return ready;
+  lose(EBADF);
+  return 0;
+}
+
+// epoll_wait also fails with EINTR when a process continues that was stopped, as by Ctrl-Z or a
+// debugger; poll does not, and a wait must not end then. But poll takes one more system call to get
+// the events, so it is used only after a moment, when latency no longer matters.
+int EventSet::wait_long(epoll_event* events, int max, const Deadline& until) noexcept {
+  constexpr auto kMoment = std::chrono::milliseconds(5);
+  const Clock::time_point moment = Clock::now() + kMoment;
+  const bool brief = until && *until <= moment;
+  const int count = wait(events, max, brief ? until : moment);
+  if (count != 0 || brief) return count;
+  const int ready = wait_for_any(until);
+  return ready <= 0 ? ready : wait(events, max, Clock::time_point());
+}
+
+// In a sandbox that allows no descriptors (RLIMIT_NOFILE). A kick does not end the nap.
+int EventSet::wait_without_poll(const Deadline& until) noexcept {
+  constexpr auto kNap = std::chrono::milliseconds(5);
+  const Clock::time_point nap = Clock::now() + kNap;
+  const timespec left = time_until(until && *until < nap ? *until : nap);
+  return ::nanosleep(&left, nullptr) == 0 ? 1 : -1;
+}
+
+// A wake-up before the role is read has changed the role; a later one changes the word.
+int EventSet::wait_without_descriptors(const Deadline& until) noexcept {
+  const std::uint32_t seen = word_.value();
+  if (role_.woken()) return 0;
+  if (word_.wait(seen, until) != WaitResult::kInterrupted) return 0;
+  errno = EINTR;
+  return -1;
+}
+
+void EventSet::kick() noexcept {
+  const NotCancelled scope;
+  const std::uint64_t one = 1;
+  const auto kick_fails = [&] {
+    return ::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN;
+  };
+  // Twice: a signal handler of the program's may have changed errno.
+  if (!lost() && kick_fails() && kick_fails()) [[unlikely]]
+    lose(errno);
+  if (lost()) [[unlikely]]
+    word_.signal();
+}
+
+void EventSet::take_kick() noexcept {
+  std::uint64_t kicks = 0;
+  [[maybe_unused]] const ssize_t got = ::read(kick_.get(), &kicks, sizeof kicks);
+}
+
+void EventSet::lose(int error) noexcept {
+  if (lost_.exchange(true, std::memory_order_acq_rel)) return;
+  UDAPL_TRACE(kError,
+              "the program has closed descriptors of the provider; all connections are lost: %s",
+              ErrnoText(error).c_str());
+  if (reports_lost_.load(std::memory_order_acquire)) on_lost_.function(on_lost_.object);
+}
+
+}  // namespace udapl

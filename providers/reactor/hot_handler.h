@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/reactor/tuning.h"
+#include "providers/reactor/watch_table.h"
+
+#include <cstdint>
+
+namespace udapl {
+
+// The handler that is ready time after time while a thread polls: it is called directly in most
+// turns, without epoll. Owned by a Reactor; used by the thread that holds the role.
+class HotHandler {
+ public:
+  [[nodiscard]] bool hot() const noexcept { return times_ >= tuning::kHot; }
+  // The handler that was ready last; may be gone.
+  [[nodiscard]] WatchTable::Name name() const noexcept { return name_; }
+  // Counts a turn while one is hot. Returns whether this turn calls it in place of epoll.
+  [[nodiscard]] bool look_due() noexcept { return ++looks_ % tuning::kLooksPerWait != 0; }
+
+  // Epoll has reported this one alone.
+  void ready(WatchTable::Name name) noexcept {
+    if (name == name_)
+      ++times_;
+    else
+      *this = HotHandler(name);
+  }
+  // After a look: none stays hot that has found nothing for long.
+  void looked(bool found) noexcept {
+    misses_ = found ? 0 : misses_ + 1;
+    if (misses_ == tuning::kColdAfter) forget();
+  }
+  void forget() noexcept { *this = HotHandler(); }
+
+  HotHandler() = default;
+
+ private:
+  explicit HotHandler(WatchTable::Name name) noexcept : name_(name), times_(1) {}
+
+  WatchTable::Name name_ = WatchTable::kNoName;
+  std::uint32_t times_ = 0;   // ready in a row
+  std::uint32_t looks_ = 0;   // turns since it became hot
+  std::uint32_t misses_ = 0;  // in a row
+};
+
+}  // namespace udapl

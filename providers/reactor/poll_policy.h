@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/wait_word.h"
+#include "providers/reactor/tuning.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace udapl {
+
+// Which of a consumer's polls make a turn, and which yield the processor. The polls that are
+// counted are those in a row that found nothing. Owned by a Reactor. Used by polling threads: if
+// two poll at the same time, increments may get lost.
+class PollPolicy {
+ public:
+  // Counts a poll and returns its number, from 1 on.
+  std::uint32_t count() noexcept {
+    const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
+    polls_.store(polls, std::memory_order_relaxed);
+    return polls;
+  }
+  // Returns whether this poll looks for input. Not for long if turn_at_ is far ahead: another
+  // thread's poll that has begun before polls_ was reset may set it so.
+  [[nodiscard]] bool due(std::uint32_t poll) const noexcept {
+    return turn_at_.load(std::memory_order_relaxed) - poll - 1 >= tuning::kStride;
+  }
+
+  // The end of a poll that was due: either it has found something, or nothing. `eager`: it was so
+  // cheap that the next one is due, too.
+  void found() noexcept {
+    polls_.store(0, std::memory_order_relaxed);
+    turn_at_.store(0, std::memory_order_relaxed);
+    yield_at_.store(contended() ? tuning::kPatientPolls : tuning::kUncontendedStride,
+                    std::memory_order_relaxed);
+  }
+  void found_nothing(std::uint32_t poll, bool eager) noexcept {
+    eager |= poll < tuning::kEagerPolls;
+    turn_at_.store(eager ? poll + 1 : (poll / tuning::kStride + 1) * tuning::kStride,
+                   std::memory_order_relaxed);
+  }
+
+  // Returns whether a poll that found nothing shall yield; likewise not for long if that is far
+  // ahead.
+  [[nodiscard]] bool yield_due(std::uint32_t poll) const noexcept {
+    return yield_at_.load(std::memory_order_relaxed) - poll - 1 >= tuning::kUncontendedStride;
+  }
+  void yield(std::uint32_t poll) noexcept;
+  // The part of yield() after the yield: the next one is due later if no other thread was ready to
+  // run.
+  void yielded(std::uint32_t poll, bool contended) noexcept {
+    contended_.store(contended, std::memory_order_relaxed);
+    yield_at_.store(poll + (contended ? tuning::kContendedStride : tuning::kUncontendedStride),
+                    std::memory_order_relaxed);
+  }
+  // Returns whether others ran when the application yielded last.
+  [[nodiscard]] bool contended() const noexcept {
+    return contended_.load(std::memory_order_relaxed);
+  }
+
+  // A poll found a leader asleep. Returns whether there were so many in a row that it shall make
+  // way; unblocked() ends the row.
+  [[nodiscard]] bool blocked() noexcept {
+    const std::uint32_t polls = blocked_.load(std::memory_order_relaxed) + 1;
+    const bool many = polls >= tuning::kBlockedPolls;
+    blocked_.store(many ? 0 : polls, std::memory_order_relaxed);
+    return many;
+  }
+  void unblocked() noexcept { blocked_.store(0, std::memory_order_relaxed); }
+
+  // The consumer has taken several items without a poll. Returns when it did so the last time.
+  Clock::time_point took_many(Clock::time_point now) noexcept {
+    among_takes_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return Clock::time_point(Clock::duration(
+        took_many_at_.exchange(now.time_since_epoch().count(), std::memory_order_relaxed)));
+  }
+  // Returns whether this is the first poll since then.
+  [[nodiscard]] bool among_takes(std::uint32_t poll) const noexcept {
+    return poll == among_takes_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[nodiscard]] bool others_ran() noexcept;
+
+  std::atomic<std::uint32_t> polls_{0};    // in a row that found nothing
+  std::atomic<std::uint32_t> turn_at_{0};  // the poll that is due next
+  std::atomic<std::uint32_t> yield_at_{tuning::kUncontendedStride};
+  std::atomic<std::uint32_t> blocked_{0};  // polls in a row that found a leader asleep
+  std::atomic<bool> contended_{false};
+  std::atomic<std::uint32_t> among_takes_{0};
+  std::atomic<long> switches_{0};  // context switches of the thread that yielded last
+  std::atomic<Clock::rep> took_many_at_{0};
+};
+
+}  // namespace udapl

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+// The numbers by which a reactor decides. Those of the lease are in lease.h.
+namespace udapl::tuning {
+
+// ---- PollPolicy: polls that find nothing -------------------------------------------------------
+// The first kEagerPolls make a turn each, then only every kStride-th.
+inline constexpr std::uint32_t kEagerPolls = 4;
+inline constexpr std::uint32_t kStride = 4;
+// A long yield makes the peer wait long, so that it yields, too: hence the patience.
+inline constexpr std::uint32_t kPatientPolls = 32;        // before the first yield, if others ran
+inline constexpr std::uint32_t kContendedStride = 12;     // between yields, if others ran
+inline constexpr std::uint32_t kUncontendedStride = 512;  // before each yield, if none ran
+inline constexpr auto kContendedYield = std::chrono::microseconds(2);
+// After this many polls in a row that find a leader asleep, the leader is asked to make way.
+inline constexpr std::uint32_t kBlockedPolls = 64;
+
+static_assert(kEagerPolls % kStride == 0);  // the strides begin where the eager polls end
+static_assert(kContendedStride % kStride == 0 && kPatientPolls % kStride == 0);
+static_assert(kContendedStride < kUncontendedStride && kPatientPolls < kUncontendedStride);
+
+// ---- HotHandler --------------------------------------------------------------------------------
+// While polling: a handler that was the only ready one kHot times in a row is called directly
+// (look), until that has found nothing kColdAfter times in a row; meanwhile epoll is polled only
+// every kLooksPerWait-th turn.
+inline constexpr std::uint32_t kHot = 4;
+inline constexpr std::uint32_t kColdAfter = 64;
+inline constexpr std::uint32_t kLooksPerWait = 8;
+
+// ---- PollerSet ---------------------------------------------------------------------------------
+// A poller rests when this many turns have asked it in vain; if there are more than kManyPollers,
+// after the first. If there are at most kFewPollers, all stay awake as long as a thread polls;
+// new ones are woken after some of its turns.
+inline constexpr std::uint32_t kRestAfter = 4096;
+inline constexpr std::size_t kManyPollers = 1024;
+inline constexpr std::size_t kFewPollers = 8;
+// If many are awake, a glance checks kGlanced signs, the first kGlancedNext of them behind the
+// poller that was served last, and a turn asks kAskedPerTurn pollers: neither takes longer the
+// more there are.
+inline constexpr std::size_t kGlanced = 64;
+inline constexpr std::size_t kGlancedNext = 8;
+inline constexpr std::size_t kAskedPerTurn = 128;
+// If the last n guesses which poller has input next were right, as many glances check only that
+// one, kTrusted at most.
+inline constexpr std::uint32_t kTrusted = 16;
+// One poller with a quiet sign is called in every kTurnsPerQuietCall-th turn.
+inline constexpr std::uint32_t kTurnsPerQuietCall = 8;
+
+static_assert(kFewPollers < kGlanced && kGlanced < kManyPollers);
+static_assert(kGlancedNext < kGlanced);
+
+// ---- TurnPolicy --------------------------------------------------------------------------------
+// After this many turns without a wait or the service thread, the application counts as polling.
+inline constexpr std::uint32_t kHabit = 8;
+// While a poller is awake, a polling thread only checks the signs in most polls, and makes a turn
+// at the latest after kGlancesPerTurn of them. Epoll is polled in every kTurnsPerWait-th turn
+// that finds nothing, and half as often each time it reports nothing, down to every
+// kFoundPerWait-th. If some pollers rest, whose wake-ups arrive through epoll, each turn that
+// finds nothing polls epoll: after kGlancesIfSomeRest polls, and after twice as many each time it
+// reports nothing, up to kGlancesPerTurn. Of the turns that find something, every
+// kFoundPerWait-th polls epoll.
+inline constexpr std::uint32_t kGlancesPerTurn = 16;
+inline constexpr std::uint32_t kGlancesIfSomeRest = 2;
+inline constexpr std::uint32_t kTurnsPerWait = 4;
+inline constexpr std::uint32_t kFoundPerWait = 64;
+// After this many turns that found something, the timers are checked.
+inline constexpr std::uint32_t kTimersPerFound = 8;
+// If there are few pollers, those that rest are woken after kWakeFewAfter turns, and again after
+// each kWakeFewEvery.
+inline constexpr std::uint32_t kWakeFewAfter = 32;
+inline constexpr std::uint32_t kWakeFewEvery = 1024;
+
+static_assert(kFoundPerWait % kTurnsPerWait == 0);  // waits are counted in parts of kFoundPerWait
+static_assert(kGlancesIfSomeRest <= kGlancesPerTurn);
+static_assert(kHabit <= kWakeFewAfter && kWakeFewAfter < kWakeFewEvery);
+static_assert(kWakeFewEvery % kHabit == 0);
+
+// ---- Reactor -----------------------------------------------------------------------------------
+// A thread that releases the role runs deferred calls at most this often; any others are left to
+// the next driver.
+inline constexpr int kReleaseRounds = 8;
+// After this many short waits in a row that the same descriptor has ended, leaders sleep on that
+// descriptor.
+inline constexpr std::uint32_t kManyWakes = 32;
+inline constexpr auto kShortWait = std::chrono::milliseconds(2);
+inline constexpr int kEventsPerTurn = 64;
+
+}  // namespace udapl::tuning

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/reactor/tuning.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace udapl {
+
+// What a polling thread does besides calling handlers that have input: how many polls only check
+// the signs of pollers, which turns poll epoll, check the timers or renew the lease. Owned by a
+// Reactor. Called by the thread that holds the role, except where noted.
+class TurnPolicy {
+ public:
+  // ---- whether the application polls habitually ------------------------------------------------
+  // Called by any thread.
+  [[nodiscard]] bool habitual() const noexcept {
+    return turns_.load(std::memory_order_relaxed) >= tuning::kHabit;
+  }
+  // The next turn counts as habitual.
+  void expect_habit() noexcept { turns_.store(tuning::kHabit - 1, std::memory_order_relaxed); }
+  // A thread has waited, or the service thread has driven.
+  void interrupt() noexcept { turns_.store(0, std::memory_order_relaxed); }
+
+  // ---- polls that only check the signs ---------------------------------------------------------
+  // Counts one. Returns whether a turn is due instead. Called by polling threads: increments may
+  // get lost. `some_rest`: not all pollers are awake.
+  [[nodiscard]] bool turn_due(bool some_rest) noexcept {
+    const std::uint32_t most =
+        some_rest ? glances_if_some_rest_.load(std::memory_order_relaxed) : tuning::kGlancesPerTurn;
+    const std::uint32_t glances = glances_.load(std::memory_order_relaxed) + 1;
+    glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
+    return glances >= most;
+  }
+  // A poller is called in place of a turn. The poll after every kHabit-th of these makes a turn, so
+  // all others wait for that long at most.
+  void begin_serving() noexcept {
+    const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
+    turns_.store(turns, std::memory_order_relaxed);
+    if (turns % tuning::kHabit == 0)
+      glances_.store(tuning::kGlancesPerTurn, std::memory_order_relaxed);
+  }
+  void served() noexcept {
+    ++found_;
+    ++waits_saved_;
+  }
+
+  // ---- a turn ----------------------------------------------------------------------------------
+  // While pollers are awake: returns whether this turn polls epoll. `found`: a poller had input.
+  [[nodiscard]] bool wait_due(bool found, bool some_rest) noexcept {
+    waits_saved_ += found ? 1 : tuning::kFoundPerWait / (some_rest ? 1 : turns_per_wait_);
+    if (waits_saved_ < tuning::kFoundPerWait) return false;
+    waits_saved_ = 0;
+    return true;
+  }
+  // Epoll was polled, and reported something or nothing.
+  void reported() noexcept {
+    turns_per_wait_ = tuning::kTurnsPerWait;
+    glances_if_some_rest_.store(tuning::kGlancesIfSomeRest, std::memory_order_relaxed);
+  }
+  void reported_nothing() noexcept {
+    turns_per_wait_ = std::min(2 * turns_per_wait_, tuning::kFoundPerWait);
+    const std::uint32_t glances = glances_if_some_rest_.load(std::memory_order_relaxed);
+    glances_if_some_rest_.store(std::min(2 * glances, tuning::kGlancesPerTurn),
+                                std::memory_order_relaxed);
+  }
+  // Returns whether this turn checks the timers. `next_turn`: one was started for this turn.
+  [[nodiscard]] bool timers_due(bool found, bool next_turn) noexcept {
+    if (found) ++found_;
+    if (found && !next_turn && found_ < tuning::kTimersPerFound) return false;
+    found_ = 0;
+    return true;
+  }
+  // Counts the turn. Returns whether it renews the lease. A find is not delayed by that, as long
+  // as enough turns find nothing. If each poll finds something, the only turns are those behind
+  // every kHabit-th glance.
+  [[nodiscard]] bool end_turn(bool found) noexcept {
+    const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
+    turns_.store(turns, std::memory_order_relaxed);
+    return turns >= tuning::kHabit && (!found || turns % tuning::kHabit <= 1);
+  }
+  // After end_turn(): whether few pollers that rest are to be woken.
+  [[nodiscard]] bool wakes_few() const noexcept {
+    return turns_.load(std::memory_order_relaxed) % tuning::kWakeFewEvery == tuning::kWakeFewAfter;
+  }
+
+ private:
+  std::uint32_t waits_saved_ = 0;  // turns that did not poll epoll, weighted
+  std::uint32_t turns_per_wait_ = tuning::kTurnsPerWait;
+  std::uint32_t found_ = 0;                // turns that found something, since timers were checked
+  std::atomic<std::uint32_t> glances_{0};  // polls in a row that only checked the signs
+  std::atomic<std::uint32_t> glances_if_some_rest_{tuning::kGlancesIfSomeRest};  // before a turn
+  std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
+};
+
+}  // namespace udapl

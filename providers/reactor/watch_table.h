@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/reactor/callbacks.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace udapl {
+
+// The handlers that a reactor watches. Each has a slot and a name, which is the data of its events;
+// a name is never used again, so an event that arrives too late is recognised. Owned by a Reactor;
+// used under its lock.
+class WatchTable {
+ public:
+  using Name = std::uint64_t;  // the slot's index; above it, its generation
+  static constexpr Name kNoName = UINT64_MAX;
+  static constexpr std::uint32_t kNone = WatchSlot::kNone;
+
+  struct Slot {
+    Handler* handler = nullptr;
+    int fd = -1;  // valid only if WatchSlot::only_reads
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = kNone;
+    bool poller = false;
+  };
+
+  // The slot that add() will use. Throws std::bad_alloc.
+  std::uint32_t reserve() {
+    if (free_ == kNone) {
+      slots_.emplace_back();
+      free_ = static_cast<std::uint32_t>(slots_.size() - 1);
+    }
+    return free_;
+  }
+  // REQUIRES: reserve().
+  void add(Handler& handler, int fd, bool poller) noexcept {
+    Slot& slot = slots_[free_];
+    handler.watch_slot.index_ = free_;
+    free_ = slot.next_free;
+    slot.handler = &handler;
+    slot.fd = handler.watch_slot.only_reads ? fd : -1;
+    slot.poller = poller;
+  }
+  // Does nothing if the handler is not watched.
+  void remove(Handler& handler) noexcept {
+    const std::uint32_t index = index_of(handler);
+    if (index == kNone) return;
+    handler.watch_slot.index_ = kNone;
+    Slot& slot = slots_[index];
+    slot.handler = nullptr;
+    ++slot.generation;
+    slot.next_free = free_;
+    free_ = index;
+  }
+
+  [[nodiscard]] static std::uint32_t index_of(const Handler& handler) noexcept {
+    return handler.watch_slot.index_;  // kNone: it is not watched
+  }
+  [[nodiscard]] static std::uint32_t index_of(Name name) noexcept {
+    return static_cast<std::uint32_t>(name);
+  }
+  [[nodiscard]] Name name_of(std::uint32_t index) const noexcept {
+    return Name{slots_[index].generation} << 32 | index;
+  }
+  [[nodiscard]] const Slot& operator[](std::uint32_t index) const noexcept { return slots_[index]; }
+  // Null if the handler of this name is not watched any more, or if there was none: the event may
+  // be one of the program's, see EventSet::lose().
+  [[nodiscard]] const Slot* find(Name name) const noexcept {
+    if (index_of(name) >= slots_.size()) return nullptr;
+    const Slot& slot = slots_[index_of(name)];
+    return slot.handler != nullptr && slot.generation == name >> 32 ? &slot : nullptr;
+  }
+
+ private:
+  std::vector<Slot> slots_;
+  std::uint32_t free_ = kNone;
+};
+
+}  // namespace udapl

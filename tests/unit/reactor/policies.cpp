@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Which polls make a turn, and what a turn does.
+#include <boost/test/unit_test.hpp>
+
+#include <cstdint>
+
+#include "providers/reactor/hot_handler.h"
+#include "providers/reactor/poll_policy.h"
+#include "providers/reactor/turn_policy.h"
+
+namespace udapl::test {
+
+namespace {
+
+// A poll that finds nothing in its turn, if it makes one. Returns whether it did.
+bool poll_in_vain(PollPolicy& policy) {
+  const std::uint32_t poll = policy.count();
+  const bool due = policy.due(poll);
+  if (due) policy.found_nothing(poll, false);
+  return due;
+}
+
+// How many polls in vain precede the next yield.
+std::uint32_t polls_to_yield(PollPolicy& policy, bool contended) {
+  for (std::uint32_t polls = 0; polls != 10'000; ++polls) {
+    const std::uint32_t poll = policy.count();
+    if (!policy.due(poll)) continue;
+    policy.found_nothing(poll, false);
+    if (!policy.yield_due(poll)) continue;
+    policy.yielded(poll, contended);
+    return polls;
+  }
+  return 0;
+}
+
+void make_habit(TurnPolicy& policy) {
+  while (!policy.habitual()) (void)policy.end_turn(false);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(poll_policy)
+
+BOOST_AUTO_TEST_CASE(first_polls_make_turns_later_ones_some) {
+  PollPolicy policy;
+  for (std::uint32_t i = 0; i != tuning::kEagerPolls; ++i) BOOST_TEST(poll_in_vain(policy));
+  int turns = 0;
+  for (std::uint32_t i = 0; i != 10 * tuning::kStride; ++i) turns += poll_in_vain(policy) ? 1 : 0;
+  BOOST_TEST(turns == 10);
+}
+
+BOOST_AUTO_TEST_CASE(find_makes_polls_eager_again) {
+  PollPolicy policy;
+  for (int i = 0; i != 30; ++i) poll_in_vain(policy);
+  policy.found();
+  for (std::uint32_t i = 0; i != tuning::kEagerPolls; ++i) BOOST_TEST(poll_in_vain(policy));
+}
+
+BOOST_AUTO_TEST_CASE(cheap_poll_does_not_delay_the_next) {
+  PollPolicy policy;
+  for (int i = 0; i != 100; ++i) {
+    const std::uint32_t poll = policy.count();
+    BOOST_REQUIRE(policy.due(poll));
+    policy.found_nothing(poll, true);
+  }
+}
+
+// Two threads poll: one resets the count while the other one is inside a poll.
+BOOST_AUTO_TEST_CASE(turn_is_due_though_planned_far_ahead) {
+  PollPolicy policy;
+  policy.found();
+  policy.found_nothing(1'000'000, false);
+  BOOST_TEST(policy.due(policy.count()));
+}
+
+BOOST_AUTO_TEST_CASE(yields_are_rare_unless_others_run) {
+  PollPolicy policy;
+  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kUncontendedStride);
+  BOOST_TEST(policy.contended());
+  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kContendedStride);
+  BOOST_TEST(polls_to_yield(policy, false) + 1 == tuning::kContendedStride);
+  BOOST_TEST(!policy.contended());
+  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kUncontendedStride);
+  policy.found();
+  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kPatientPolls);
+}
+
+BOOST_AUTO_TEST_CASE(many_blocked_polls_ask_the_leader_to_go) {
+  PollPolicy policy;
+  for (std::uint32_t i = 1; i != tuning::kBlockedPolls; ++i) BOOST_TEST(!policy.blocked());
+  policy.unblocked();
+  for (std::uint32_t i = 1; i != tuning::kBlockedPolls; ++i) BOOST_TEST(!policy.blocked());
+  BOOST_TEST(policy.blocked());
+  BOOST_TEST(!policy.blocked());
+}
+
+BOOST_AUTO_TEST_CASE(poll_after_takes_is_recognised) {
+  PollPolicy policy;
+  const Clock::time_point now = Clock::now();
+  policy.took_many(now);
+  BOOST_TEST((policy.took_many(now + Clock::duration(5)) == now));
+  BOOST_TEST(policy.among_takes(policy.count()));
+  BOOST_TEST(!policy.among_takes(policy.count()));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(turn_policy)
+
+BOOST_AUTO_TEST_CASE(turns_in_a_row_become_a_habit) {
+  TurnPolicy policy;
+  for (std::uint32_t i = 1; i != tuning::kHabit; ++i) (void)policy.end_turn(false);
+  BOOST_TEST(!policy.habitual());
+  BOOST_TEST(policy.end_turn(false));  // renews the lease
+  BOOST_TEST(policy.habitual());
+  policy.interrupt();
+  BOOST_TEST(!policy.habitual());
+  policy.expect_habit();
+  (void)policy.end_turn(true);
+  BOOST_TEST(policy.habitual());
+}
+
+BOOST_AUTO_TEST_CASE(turns_that_find_renew_the_lease_at_times) {
+  TurnPolicy policy;
+  make_habit(policy);
+  std::uint32_t renewals = 0;
+  for (std::uint32_t i = 0; i != 10 * tuning::kHabit; ++i) renewals += policy.end_turn(true);
+  BOOST_TEST(renewals == 20U);
+}
+
+BOOST_AUTO_TEST_CASE(some_glances_are_followed_by_a_turn) {
+  for (const bool some_rest : {false, true}) {
+    TurnPolicy policy;
+    const auto most = some_rest ? tuning::kGlancesIfSomeRest : tuning::kGlancesPerTurn;
+    for (std::uint32_t i = 1; i != most; ++i) BOOST_TEST(!policy.turn_due(some_rest));
+    BOOST_TEST(policy.turn_due(some_rest));
+    BOOST_TEST(!policy.turn_due(some_rest));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(served_pollers_do_not_put_off_the_turn) {
+  TurnPolicy policy;
+  make_habit(policy);
+  std::uint32_t serves = 0;
+  while (!policy.turn_due(false)) {
+    policy.begin_serving();
+    policy.served();
+    ++serves;
+  }
+  BOOST_TEST(serves <= tuning::kHabit);
+}
+
+BOOST_AUTO_TEST_CASE(epoll_is_polled_less_as_it_reports_nothing) {
+  TurnPolicy policy;
+  const auto turns_to_wait = [&](bool found, bool some_rest) {
+    std::uint32_t turns = 1;
+    while (!policy.wait_due(found, some_rest)) ++turns;
+    return turns;
+  };
+  for (std::uint32_t turns = tuning::kTurnsPerWait; turns <= tuning::kFoundPerWait; turns *= 2) {
+    BOOST_TEST(turns_to_wait(false, false) == turns);
+    policy.reported_nothing();
+  }
+  policy.reported_nothing();
+  BOOST_TEST(turns_to_wait(false, false) == tuning::kFoundPerWait);
+  BOOST_TEST(turns_to_wait(true, false) == tuning::kFoundPerWait);
+  BOOST_TEST(turns_to_wait(false, true) == 1U);
+  policy.reported();
+  BOOST_TEST(turns_to_wait(false, false) == tuning::kTurnsPerWait);
+}
+
+BOOST_AUTO_TEST_CASE(glances_grow_while_no_poller_wakes) {
+  TurnPolicy policy;
+  const auto glances = [&] {
+    std::uint32_t count = 1;
+    while (!policy.turn_due(true)) ++count;
+    return count;
+  };
+  for (std::uint32_t most = tuning::kGlancesIfSomeRest; most <= tuning::kGlancesPerTurn;
+       most *= 2) {
+    BOOST_TEST(glances() == most);
+    policy.reported_nothing();
+  }
+  BOOST_TEST(glances() == tuning::kGlancesPerTurn);
+  policy.reported();
+  BOOST_TEST(glances() == tuning::kGlancesIfSomeRest);
+}
+
+BOOST_AUTO_TEST_CASE(timers_wait_for_few_finds) {
+  TurnPolicy policy;
+  BOOST_TEST(policy.timers_due(false, false));
+  BOOST_TEST(policy.timers_due(true, true));
+  for (std::uint32_t i = 1; i != tuning::kTimersPerFound; ++i)
+    BOOST_TEST(!policy.timers_due(true, false));
+  BOOST_TEST(policy.timers_due(true, false));
+}
+
+BOOST_AUTO_TEST_CASE(few_pollers_are_woken_now_and_then) {
+  TurnPolicy policy;
+  std::uint32_t wakes = 0;
+  for (std::uint32_t i = 0; i != 3 * tuning::kWakeFewEvery; ++i) {
+    (void)policy.end_turn(false);
+    wakes += policy.wakes_few();
+  }
+  BOOST_TEST(wakes == 3U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(hot_handler)
+
+BOOST_AUTO_TEST_CASE(one_ready_in_a_row_becomes_hot) {
+  HotHandler handler;
+  for (std::uint32_t i = 1; i != tuning::kHot; ++i) handler.ready(7);
+  BOOST_TEST(!handler.hot());
+  handler.ready(7);
+  BOOST_TEST(handler.hot());
+  BOOST_TEST(handler.name() == 7U);
+  handler.ready(8);
+  BOOST_TEST(!handler.hot());
+}
+
+BOOST_AUTO_TEST_CASE(hot_one_leaves_some_turns_to_epoll) {
+  HotHandler handler;
+  std::uint32_t looks = 0;
+  for (std::uint32_t i = 0; i != 10 * tuning::kLooksPerWait; ++i) looks += handler.look_due();
+  BOOST_TEST(looks == 10 * (tuning::kLooksPerWait - 1));
+}
+
+BOOST_AUTO_TEST_CASE(hot_one_without_input_cools_down) {
+  HotHandler handler;
+  for (std::uint32_t i = 0; i != tuning::kHot; ++i) handler.ready(7);
+  for (std::uint32_t i = 1; i != tuning::kColdAfter; ++i) handler.looked(false);
+  handler.looked(true);
+  for (std::uint32_t i = 1; i != tuning::kColdAfter; ++i) handler.looked(false);
+  BOOST_TEST(handler.hot());
+  handler.looked(false);
+  BOOST_TEST(!handler.hot());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Which pollers are awake, and in which order they are asked and served.
+#include "providers/reactor/poller_set.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <set>
+
+namespace udapl::test {
+
+namespace {
+
+constexpr std::size_t kMany = tuning::kGlanced + 10;
+
+// Pollers in the slots from 0 on, each with a word of its own as sign; all awake.
+struct Pollers {
+  explicit Pollers(std::size_t count) {
+    for (std::size_t i = 0; i != count; ++i) add();
+  }
+  void add() {
+    const auto slot = static_cast<std::uint32_t>(words.size());
+    signs.push_back(&set.add(slot));
+    signs.back()->watch(&words.emplace_back(0));
+    set.wake(slot);
+  }
+  void put(std::size_t slot) { ++words[slot]; }
+  // Serves the first glance that finds one; the number of glances until then.
+  int serve(std::uint32_t& slot) {
+    for (int glances = 1; glances <= 100; ++glances) {
+      PollerSet::Awake* const awake = set.next_with_input();
+      if (awake == nullptr) continue;
+      slot = awake->slot;
+      set.serve(*awake);
+      signs[slot]->seen(words[slot]);
+      return glances;
+    }
+    return 0;
+  }
+
+  PollerCounts counts;
+  PollerSet set{counts};
+  std::deque<std::atomic<std::uint64_t>> words;
+  std::deque<Sign*> signs;
+};
+
+const PollerSet::Awake& at(PollerSet& set, std::size_t place) {
+  return *set.next_to_ask(place, PollerSet::kAll, PollerSet::kAll);
+}
+
+// Asks all once, in vain. Returns whether one of them is due to rest.
+bool ask_all(PollerSet& set) {
+  bool any = false;
+  std::size_t place = 0;
+  for (; const auto* awake = set.next_to_ask(place, PollerSet::kAll, PollerSet::kAll); ++place)
+    any |= set.asked(place, awake->slot, false);
+  return any;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(poller_set)
+
+BOOST_AUTO_TEST_CASE(new_poller_rests_until_woken) {
+  PollerCounts counts;
+  PollerSet set(counts);
+  set.add(3);
+  BOOST_TEST(counts.awake == 0U);
+  BOOST_TEST(counts.some_rest);
+  set.wake(3);
+  BOOST_TEST(counts.awake == 1U);
+  BOOST_TEST(!counts.some_rest);
+  set.let_rest(3);
+  BOOST_TEST(counts.some_rest);
+  set.remove(3);
+  BOOST_TEST(!counts.some_rest);
+  set.remove(3);
+  set.remove(99);  // a handler that is no poller
+}
+
+BOOST_AUTO_TEST_CASE(sign_of_a_reused_slot_is_clear) {
+  Pollers pollers(1);
+  BOOST_TEST(pollers.signs[0]->shows_input());
+  pollers.set.remove(0);
+  BOOST_TEST(&pollers.set.add(0) == pollers.signs[0]);
+  BOOST_TEST(!pollers.signs[0]->shows_input());
+}
+
+BOOST_AUTO_TEST_CASE(named_poller_wakes_at_the_next_poll) {
+  Pollers pollers(2);
+  pollers.set.let_rest(0);
+  pollers.set.let_rest(1);
+  pollers.set.wake_when_polled(1);
+  pollers.set.wake_when_polled(1);
+  BOOST_TEST(pollers.counts.some_when_polled);
+  BOOST_TEST(pollers.counts.awake == 0U);
+  pollers.set.wake_for_poll();
+  BOOST_TEST(!pollers.counts.some_when_polled);
+  BOOST_REQUIRE(pollers.counts.awake == 1U);
+  BOOST_TEST(at(pollers.set, 0).slot == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(named_poller_that_is_gone_does_not_wake) {
+  Pollers pollers(1);
+  pollers.set.wake_when_polled(0);
+  pollers.set.remove(0);
+  pollers.set.wake_for_poll();
+  BOOST_TEST(pollers.counts.awake == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(few_pollers_are_never_due_to_rest) {
+  Pollers pollers(tuning::kFewPollers);
+  for (std::uint32_t i = 0; i != 2 * tuning::kRestAfter; ++i) BOOST_REQUIRE(!ask_all(pollers.set));
+}
+
+BOOST_AUTO_TEST_CASE(idle_poller_of_several_is_due_to_rest) {
+  Pollers pollers(tuning::kFewPollers + 1);
+  for (std::uint32_t i = 1; i != tuning::kRestAfter; ++i) BOOST_REQUIRE(!ask_all(pollers.set));
+  pollers.set.wake(0);  // it starts anew
+  BOOST_TEST(ask_all(pollers.set));
+  BOOST_TEST(at(pollers.set, 0).misses == 1U);
+  BOOST_TEST(at(pollers.set, 1).misses == tuning::kRestAfter);
+}
+
+BOOST_AUTO_TEST_CASE(idle_poller_of_very_many_rests_at_once) {
+  Pollers pollers(tuning::kManyPollers + 1);
+  BOOST_TEST(ask_all(pollers.set));
+}
+
+BOOST_AUTO_TEST_CASE(few_are_woken_but_not_more) {
+  Pollers pollers(tuning::kFewPollers);
+  for (std::uint32_t i = 0; i != 3; ++i) pollers.set.let_rest(i);
+  pollers.set.wake_few();
+  BOOST_TEST(!pollers.counts.some_rest);
+  pollers.add();
+  pollers.set.let_rest(0);
+  pollers.set.wake_few();
+  BOOST_TEST(pollers.counts.some_rest);
+}
+
+BOOST_AUTO_TEST_CASE(quiet_pollers_are_passed_over) {
+  Pollers pollers(5);
+  pollers.put(3);
+  const auto asked = [&](std::size_t quiet) {
+    std::set<std::uint32_t> slots;
+    std::size_t place = 0;
+    for (; const auto* awake = pollers.set.next_to_ask(place, 5, quiet); ++place)
+      slots.insert(awake->slot);
+    return slots;
+  };
+  BOOST_TEST((asked(PollerSet::kNone) == std::set<std::uint32_t>{3}));
+  BOOST_TEST((asked(1) == std::set<std::uint32_t>{1, 3}));
+  BOOST_TEST(asked(PollerSet::kAll).size() == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(outcome_of_a_moved_poller_is_dropped) {
+  Pollers pollers(tuning::kManyPollers + 2);
+  pollers.set.let_rest(0);  // the others move up
+  BOOST_TEST(!pollers.set.asked(5, 5, false));
+  BOOST_TEST(pollers.set.asked(4, 5, false));
+}
+
+BOOST_AUTO_TEST_CASE(busy_poller_does_not_starve_the_next) {
+  for (const std::size_t count : {std::size_t{2}, std::size_t{20}, kMany}) {
+    Pollers pollers(count);
+    std::uint32_t slot = 0;
+    pollers.put(0);
+    BOOST_REQUIRE(pollers.serve(slot) != 0);
+    pollers.put(0);
+    pollers.put(1);
+    std::set<std::uint32_t> served;
+    for (int i = 0; i != 2; ++i) {
+      BOOST_REQUIRE(pollers.serve(slot) != 0);
+      served.insert(slot);
+    }
+    BOOST_TEST(served.size() == 2U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_found_while_all_are_quiet) {
+  Pollers pollers(kMany);
+  std::uint32_t slot = 0;
+  BOOST_TEST(pollers.serve(slot) == 0);
+  PollerCounts counts;
+  BOOST_TEST(PollerSet(counts).next_with_input() == nullptr);
+}
+
+// The second lap finds each at the first glance, as only the guess can do among so many.
+BOOST_AUTO_TEST_CASE(known_order_is_guessed) {
+  Pollers pollers(10 * tuning::kGlanced);
+  const auto lap = [&] {
+    std::size_t at_once = 0;
+    for (std::size_t i = 0; i != pollers.words.size(); ++i) {
+      const std::size_t place = i * 7 % pollers.words.size();
+      pollers.put(place);
+      std::uint32_t slot = 0;
+      if (pollers.serve(slot) == 1 && slot == place) ++at_once;
+    }
+    return at_once;
+  };
+  lap();
+  BOOST_TEST(lap() >= pollers.words.size() - 1);
+}
+
+// Once the guesses have proved right, the next glances check nothing else.
+BOOST_AUTO_TEST_CASE(wrong_guess_costs_some_glances) {
+  Pollers pollers(20);
+  std::uint32_t slot = 0;
+  for (std::size_t i = 0; i != 100; ++i) {
+    pollers.put(i % 2);
+    BOOST_REQUIRE(pollers.serve(slot) != 0);
+  }
+  pollers.put(10);
+  BOOST_TEST(pollers.serve(slot) == static_cast<int>(tuning::kTrusted) + 1);
+  BOOST_TEST(slot == 10U);
+}
+
+BOOST_AUTO_TEST_CASE(pieces_cover_all_in_turn) {
+  AskOrder order;
+  constexpr std::size_t kAwake = 3 * tuning::kAskedPerTurn / 2;
+  const AskOrder::Piece first = order.next(kAwake, false);
+  const AskOrder::Piece second = order.next(kAwake, false);
+  const AskOrder::Piece third = order.next(kAwake, false);
+  BOOST_TEST(first.begin == 0U);
+  BOOST_TEST(second.begin == first.end);
+  BOOST_TEST(second.end == kAwake);
+  BOOST_TEST(third.begin == 0U);
+  BOOST_TEST(order.next(kAwake, true).end == kAwake);
+}
+
+BOOST_AUTO_TEST_CASE(each_quiet_poller_is_called_at_times) {
+  AskOrder order;
+  std::set<std::size_t> called;
+  for (std::uint32_t i = 0; i != 5 * tuning::kTurnsPerQuietCall; ++i)
+    called.insert(order.next(5, false).quiet);
+  called.erase(PollerSet::kNone);
+  BOOST_TEST((called == std::set<std::size_t>{0, 1, 2, 3, 4}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace udapl::test
