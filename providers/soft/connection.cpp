@@ -112,7 +112,7 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
 bool Connection::apply(Input input, SinkCall outcome) noexcept {
   const ConnectionStep step = connection_step(state_, input);
   if (step.verdict != ConnectionVerdict::kProceed) return false;
-  if (queue_.receives.shared() && is_connected(state_) && !is_connected(step.next))
+  if (queue_.uses_srq() && is_connected(state_) && !is_connected(step.next))
     report_.post(SinkCall::kSrqReleased);
   UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name(state_),
               name(step.next));
@@ -266,7 +266,7 @@ void Connection::start_initiator(const Negotiated& negotiated) noexcept {
 // that no completion precedes the connection event (docs/semantics.md#order-of-events).
 void Connection::established(Input input) noexcept {
   apply(input);
-  queue_.receives.check_watermarks();
+  queue_.check_watermarks();
 }
 
 void Connection::connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept {

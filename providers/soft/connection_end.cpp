@@ -196,8 +196,7 @@ void Connection::finish(Close how) noexcept {
   intake_.stop();
   if (link_ != nullptr) {  // before the completions of the requests are reported
     link_->recall(how);
-    queue_.requests.sent(link_->sent());
-    queue_.requests.collect_placed();
+    queue_.collect_last();
     if (how == Close::kGently && !prepare_end()) how = Close::kReset;
   }
   queue_.stop();

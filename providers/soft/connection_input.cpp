@@ -30,7 +30,7 @@ void Connection::go_on(unsigned what) noexcept {
   if (put_off_.turns != 0) [[unlikely]]
     return;
   queue_.new_turn();
-  if ((what & Link::kPlaced) != 0) queue_.requests.collect_placed();
+  if ((what & Link::kPlaced) != 0) queue_.collect_placed();
   act(intake_.on_ready(what));
 }
 
@@ -41,7 +41,7 @@ Handler::Look Connection::look() noexcept {
   if (link_ == nullptr) return Look::kNothing;
   if (state_ == State::kReady && intake_.receive_short()) {
     queue_.new_turn();
-    queue_.requests.collect_answered();
+    queue_.collect_answered();
     if (shared_.fault.raised || queue_.has_unsent()) [[unlikely]] {
       const NotCancelled scope;
       act(Intake::Event::kNone);
@@ -52,7 +52,7 @@ Handler::Look Connection::look() noexcept {
   const unsigned what = link_->look();
   if (what == 0) return Look::kNothing;
   if (what == Link::kPlaced && state_ == State::kReady) {
-    queue_.requests.collect_placed();
+    queue_.collect_placed();
     if (shared_.fault.raised) act(Intake::Event::kNone);
     return Look::kFound;
   }

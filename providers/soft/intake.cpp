@@ -124,7 +124,7 @@ void Intake::delivered() noexcept {
   if (link.incoming().waits != waiting_ || link.incoming().full != stalled_) [[unlikely]]
     note_waiting(false);
   if (!link.incoming().failed) return;
-  if (link.incoming().failed_in_answer) queue_.requests.blame_answer();
+  if (link.incoming().failed_in_answer) queue_.blame_answer();
   shared_.fault.raise(shared_.refused_why, link.failure());
 }
 
@@ -211,7 +211,7 @@ void Intake::wait_for_last() noexcept {
 
 void Intake::stop_waiting() noexcept {
   wait_timer_.stop();
-  queue_.receives.stop_waiting();
+  queue_.stop_waiting();
   if (shared_.link != nullptr) shared_.link->drop_held();
   waiting_ = false;
 }
@@ -220,8 +220,8 @@ void Intake::stop_waiting() noexcept {
 
 Intake::Debt Intake::debt() const noexcept {
   const Link& link = *shared_.link;
-  return {link.incoming().mid_frame, queue_.receives.occupies_srq(), link.incoming().frames,
-          queue_.receives.messages(), link.incoming().bytes};
+  return {link.incoming().mid_frame, queue_.occupies_srq(), link.incoming().frames,
+          queue_.messages_received(), link.incoming().bytes};
 }
 
 // Starts the timer if the peer has begun a frame or message. The timer is not restarted for each of

@@ -48,8 +48,7 @@ Qp::~Qp() {
   Cq* request_cq = nullptr;
   {
     const QpGuard guard(lock_);
-    recv_cq = queue_.receives.exchange_cq(nullptr);  // drops the completions of the flush
-    request_cq = queue_.requests.exchange_cq(nullptr);
+    queue_.exchange_cqs(recv_cq, request_cq);  // drops the completions of the flush
   }
   connection_.shut_down();
   shared_.memory.wait_ended(shared_.id);
@@ -86,8 +85,7 @@ Status Qp::exchange_resources(const transport::QpInit& init, Cq*& recv_cq, Cq*& 
   if (!connection_.idle()) return failure(DAT_INVALID_STATE);
   const Status changed = queue_.modify(init, pd_of(init));
   if (!changed.ok()) return changed;
-  recv_cq = queue_.receives.exchange_cq(recv_cq);
-  request_cq = queue_.requests.exchange_cq(request_cq);
+  queue_.exchange_cqs(recv_cq, request_cq);
   return changed;
 }
 
@@ -96,13 +94,11 @@ Status Qp::exchange_resources(const transport::QpInit& init, Cq*& recv_cq, Cq*& 
 template <class Post>
 DAT_RETURN Qp::post(Post post) noexcept {
   const QpGuard guard(lock_);
-  const DAT_RETURN posted = post(queue_.requests);
+  const DAT_RETURN posted = queue_.post(post);
   if (posted != DAT_SUCCESS) [[unlikely]]
     return posted;
   if (queue_.send_now()) {
-    queue_.transmit(Queue::kPostBudget);
-    if (queue_.requests.unbuilt() != 0) [[unlikely]]  // it waits for a Read, a bind or room
-      queue_.requests.copy_last();
+    queue_.send_posted();
     connection_.settle();
   }
   return DAT_SUCCESS;
@@ -119,7 +115,7 @@ void Qp::send_gathered() noexcept {
 void Qp::complete_requests() noexcept {
   const QpGuard guard(lock_);
   if (shared_.link == nullptr) return;
-  queue_.requests.collect_placed();
+  queue_.collect_placed();
   if (queue_.blocked()) return;
   queue_.transmit(Queue::kPostBudget);
   connection_.settle();
@@ -200,16 +196,12 @@ DAT_RETURN Qp::post_compare_swap(WorkId id, const DAT_LMR_TRIPLET& local,
 DAT_RETURN Qp::post_recv(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT count,
                          WorkFlags flags) noexcept {
   const QpGuard guard(lock_);
-  if (queue_.receives.shared()) [[unlikely]]
-    return dat_error(DAT_INVALID_STATE);
-  const DAT_RETURN posted = queue_.receives.post(id, list_of(segments, count), flags);
+  const DAT_RETURN posted = queue_.post_receive(id, list_of(segments, count), flags);
   if (posted != DAT_SUCCESS) [[unlikely]]
     return posted;
   connection_.receive_posted();
-  if (queue_.receives.watched()) [[unlikely]] {
-    queue_.receives.check_watermarks();
+  if (queue_.check_watermarks()) [[unlikely]]
     connection_.settle();
-  }
   return DAT_SUCCESS;
 }
 
@@ -222,7 +214,7 @@ transport::Endpoints Qp::endpoints() const noexcept {
 
 void Qp::set_watermarks(int soft, int hard) noexcept {
   const QpGuard guard(lock_);
-  queue_.receives.set_watermarks(soft, hard);
+  queue_.set_watermarks(soft, hard);
   connection_.settle();
 }
 
@@ -230,7 +222,7 @@ void Qp::set_watermarks(int soft, int hard) noexcept {
 // buffers equals their number.
 transport::ReceiveCounts Qp::receive_counts() const noexcept {
   const QpGuard guard(lock_);
-  return {queue_.receives.held(), queue_.receives.held()};
+  return {queue_.receives_held(), queue_.receives_held()};
 }
 
 iwarp::MpaConfig Qp::mpa_config() const noexcept {

@@ -21,10 +21,10 @@ constexpr int kMaxResponsesInARow = 4;
 
 Queue::Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
              QueueEnd& end, const Calls& calls)
-    : requests(shared, init),
-      receives(shared, init, reactor, waits, end, calls.srq_buffer),
-      shared_(shared),
+    : shared_(shared),
       reactor_(reactor),
+      requests_(shared, init),
+      receives_(shared, init, reactor, waits, end, calls.srq_buffer),
       responder_(shared, init),
       max_read_in_(count_of(init.max_rdma_read_in)),
       max_read_out_(count_of(init.max_rdma_read_out)),
@@ -37,10 +37,10 @@ Status Queue::modify(const transport::QpInit& init, ScopeId pd) {
   WorkRing<Request> new_requests = SendQueue::ring_for(init);
   WorkRing<Response> new_responses = Responder::ring_for(init);
   std::vector<iwarp::IoSpan> spans(new_requests.max_segments());
-  WorkRing<Receive> new_receives = receives.ring_for(init);
-  if (receives.size() > new_receives.depth()) return failure(DAT_INVALID_PARAMETER);
-  receives.change(init, std::move(new_receives));
-  requests.change(init, std::move(new_requests));
+  WorkRing<Receive> new_receives = receives_.ring_for(init);
+  if (receives_.size() > new_receives.depth()) return failure(DAT_INVALID_PARAMETER);
+  receives_.change(init, std::move(new_receives));
+  requests_.change(init, std::move(new_requests));
   responder_.change(std::move(new_responses));
   out_.spans = std::move(spans);
   shared_.pd = pd;
@@ -51,9 +51,9 @@ Status Queue::modify(const transport::QpInit& init, ScopeId pd) {
 }
 
 void Queue::clear() noexcept {
-  requests.clear();
+  requests_.clear();
   responder_.clear();
-  receives.clear();
+  receives_.clear();
   shared_.refused_why = BreakReason::kProtocol;
   shared_.refused_as_late = false;
   responses_in_a_row_ = 0;
@@ -67,15 +67,15 @@ void Queue::clear() noexcept {
 
 // The core is going to reuse the work ids of these completions.
 void Queue::purge() noexcept {
-  Cq* const recv_cq = receives.cq();
-  Cq* const request_cq = requests.cq();
+  Cq* const recv_cq = receives_.cq();
+  Cq* const request_cq = requests_.cq();
   if (recv_cq != nullptr) recv_cq->purge(shared_.qp);
   if (request_cq != nullptr && request_cq != recv_cq) request_cq->purge(shared_.qp);
 }
 
 void Queue::close() noexcept {
   send_gathered_.close();
-  receives.close();
+  receives_.close();
 }
 
 // ---- for the connection -------------------------------------------------------------------------
@@ -93,9 +93,9 @@ iwarp::MpaConfig Queue::depths() const noexcept {
 }
 
 void Queue::start(const iwarp::Agreed& agreed) noexcept {
-  requests.start(agreed.ord == iwarp::kDepthNotNegotiated
-                     ? max_read_out_
-                     : std::min<std::uint32_t>(agreed.ord, max_read_out_));
+  requests_.start(agreed.ord == iwarp::kDepthNotNegotiated
+                      ? max_read_out_
+                      : std::min<std::uint32_t>(agreed.ord, max_read_out_));
   // A Read that opens the connection or confirms placement needs a slot even if the consumer allows
   // no Reads.
   responder_.start(
@@ -103,43 +103,43 @@ void Queue::start(const iwarp::Agreed& agreed) noexcept {
 }
 
 void Queue::set_mode(const QueueMode& mode) noexcept {
-  requests.set_posts(mode.posts);
-  receives.set_mode(mode.posts == Posts::kFlushed, mode.connected);
+  requests_.set_posts(mode.posts);
+  receives_.set_mode(mode.posts == Posts::kFlushed, mode.connected);
   responder_.set_answers(mode.answers);
   transmits_ = mode.transmits;
 }
 
 bool Queue::drained() const noexcept {
-  return requests.drained() && responder_.empty() && shared_.link->all_sent();
+  return requests_.drained() && responder_.empty() && shared_.link->all_sent();
 }
 
 void Queue::stop() noexcept {
   send_gathered_.cancel();
   call_pending_ = false;
-  receives.stop_waiting();
+  receives_.stop_waiting();
   unpin();
-  requests.flush();
-  receives.flush();
-  requests.unbind();
+  requests_.flush();
+  receives_.flush();
+  requests_.unbind();
 }
 
 // Small requests are gathered, because for each of them a system call, or a write to a cache line
 // that the peer polls, would cost more than everything else.
 bool Queue::send_now() noexcept {
   if (!transmits_) [[unlikely]] {  // accepted and not yet established, or ending
-    requests.copy_last();
+    requests_.copy_last();
     return false;
   }
-  gathered_bytes_ += requests.last_length();
+  gathered_bytes_ += requests_.last_length();
   ++burst_;
   if (blocked_) {
-    requests.copy_last();
+    requests_.copy_last();
     return false;
   }
   const bool gathers = long_bursts_ || burst_ > kPostsInPlace;
-  if (gathers && gathered_bytes_ < kGatheredBytes && requests.unbuilt() < kGatheredRequests &&
+  if (gathers && gathered_bytes_ < kGatheredBytes && requests_.unbuilt() < kGatheredRequests &&
       reactor_.polled()) {
-    requests.copy_last();
+    requests_.copy_last();
     if (!std::exchange(call_pending_, true)) send_gathered_.post_for_poll();
     return false;
   }
@@ -152,20 +152,20 @@ bool Queue::send_now() noexcept {
 // is left to send, or nothing can be sent any more.
 bool Queue::send_short() noexcept {
   Link& link = *shared_.link;
-  if (controls_ != 0 || current_ != Current::kNone || blocked_ || requests.asks_for_placement() ||
+  if (controls_ != 0 || current_ != Current::kNone || blocked_ || requests_.asks_for_placement() ||
       responder_.owes() || !link.all_sent())
     return false;
   bool any = false;
-  while (requests.startable() && requests.send_short(out_.pins)) any = true;
+  while (requests_.startable() && requests_.send_short(out_.pins)) any = true;
   unpin();
   if (any) {
     const Link::Flushed flushed = link.flush_short();
     if (flushed >= Link::Flushed::kNoReader) [[unlikely]]
       stop_sending(flushed);
-    requests.sent(link.sent());
+    requests_.sent(link.sent());
     link.end_pass();
   }
-  return (requests.unbuilt() == 0 && link.all_sent()) || shared_.fault.raised || !transmits_;
+  return (requests_.unbuilt() == 0 && link.all_sent()) || shared_.fault.raised || !transmits_;
 }
 
 [[gnu::noinline]] void Queue::transmit(std::size_t budget) noexcept {
@@ -189,7 +189,7 @@ bool Queue::send_short() noexcept {
     unpin();
     if (flushed >= Link::Flushed::kNoReader) [[unlikely]]
       stop_sending(flushed);
-    requests.sent(link.sent());
+    requests_.sent(link.sent());
     responder_.sent(link.sent());
     if (flushed >= Link::Flushed::kNoReader) break;
     budget -= std::min<std::uint64_t>(budget, link.handed() - before);
@@ -217,9 +217,9 @@ void Queue::stop_sending(Link::Flushed why) noexcept {
 bool Queue::pin_unsent() noexcept {
   unpin();
   if (shared_.link->refers() &&
-      (!requests.pin_unsent(out_.pins) || !responder_.pin_unsent(out_.pins)))
+      (!requests_.pin_unsent(out_.pins) || !responder_.pin_unsent(out_.pins)))
     return false;
-  if (current_ == Current::kRequest) return requests.pin_current(out_.pins);
+  if (current_ == Current::kRequest) return requests_.pin_current(out_.pins);
   if (current_ == Current::kResponse) return responder_.pin_current(out_.pins);
   return true;
 }
@@ -240,25 +240,25 @@ bool Queue::begin_message() noexcept {
     begin_control();
     return true;
   }
-  if (responder_.owes() && (responses_in_a_row_ < kMaxResponsesInARow || !requests.startable())) {
+  if (responder_.owes() && (responses_in_a_row_ < kMaxResponsesInARow || !requests_.startable())) {
     ++responses_in_a_row_;
     if (!responder_.begin(out_)) return false;
     current_ = Current::kResponse;
     return true;
   }
   responses_in_a_row_ = 0;
-  if (!requests.execute_binds(out_)) return false;
-  if (requests.placement_due()) {
+  if (!requests_.execute_binds(out_)) return false;
+  if (requests_.placement_due()) {
     controls_ |= kPlacementRead;
     begin_control();
     return true;
   }
-  if (!requests.startable()) return false;
-  if (shared_.link->may_reach() && requests.reach(out_)) {
+  if (!requests_.startable()) return false;
+  if (shared_.link->may_reach() && requests_.reach(out_)) {
     current_ = Current::kDone;
     return true;
   }
-  if (!requests.begin(out_)) return false;
+  if (!requests_.begin(out_)) return false;
   current_ = Current::kRequest;
   return true;
 }
@@ -278,11 +278,11 @@ void Queue::begin_control() noexcept {
       break;
     case kRtrRead:
       link.begin_read_request({kNoStag, 0, 0, kNoStag, 0});
-      requests.opening_read_begun();
+      requests_.opening_read_begun();
       break;
     case kPlacementRead:
       link.begin_read_request({kNoStag, 0, 0, kNoStag, 0});
-      requests.placement_read_begun();
+      requests_.placement_read_begun();
       break;
   }
 }
@@ -290,7 +290,7 @@ void Queue::begin_control() noexcept {
 void Queue::end_message(std::uint64_t end) noexcept {
   const Current ended = std::exchange(current_, Current::kNone);
   if (ended == Current::kResponse) responder_.message_built(end);
-  if (ended == Current::kRequest) requests.message_built(end);
+  if (ended == Current::kRequest) requests_.message_built(end);
 }
 
 // ---- receiving ----------------------------------------------------------------------------------
@@ -298,8 +298,8 @@ void Queue::end_message(std::uint64_t end) noexcept {
 void Queue::terminated(const iwarp::Terminate& reason) {
   UDAPL_TRACE(kNormal, "QP %p: the peer sent Terminate: %s", static_cast<const void*>(&shared_.qp),
               iwarp::name(reason.code));
-  requests.collect_placed();  // those are not to blame
-  requests.blame(reason, current_ == Current::kRequest);
+  requests_.collect_placed();  // those are not to blame
+  requests_.blame(reason, current_ == Current::kRequest);
   shared_.fault.raise({BreakReason::kRemoteFault, iwarp::name(reason.code)});
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace udapl::soft {
@@ -81,14 +82,22 @@ class Queue final : public iwarp::Inbound {
   void unpin() noexcept UDAPL_REQUIRES(qp_locked) { out_.pins.clear(); }
   // See SendQueue::blame_transport().
   void blame_transport() noexcept UDAPL_REQUIRES(qp_locked) {
-    requests.blame_transport(current_ == Current::kRequest);
+    requests_.blame_transport(current_ == Current::kRequest);
+  }
+  // Completes the requests that the peer is known to have placed, or to have answered.
+  void collect_placed() noexcept UDAPL_REQUIRES(qp_locked) { requests_.collect_placed(); }
+  void collect_answered() noexcept UDAPL_REQUIRES(qp_locked) { requests_.collect_answered(); }
+  // The link is about to be closed: completes what it has carried to the peer.
+  void collect_last() noexcept UDAPL_REQUIRES(qp_locked) {
+    requests_.sent(shared_.link->sent());
+    requests_.collect_placed();
   }
   // Whether all requests are done and all answers have been sent.
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
   // Releases kept pins of a registration that is being revoked.
   void let_go(MrRef ref) noexcept UDAPL_REQUIRES(qp_locked) {
-    requests.let_go(ref);
-    receives.let_go(ref);
+    requests_.let_go(ref);
+    receives_.let_go(ref);
     responder_.let_go(ref);
   }
   void stop() noexcept UDAPL_REQUIRES(qp_locked);  // completes everything: the connection has ended
@@ -99,14 +108,39 @@ class Queue final : public iwarp::Inbound {
   }
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
-    return requests.unbuilt() != 0 || controls_ != 0 || responder_.owes() ||
+    return requests_.unbuilt() != 0 || controls_ != 0 || responder_.owes() ||
            !shared_.link->all_sent();
   }
 
+  // ---- for the Intake ---------------------------------------------------------------------------
+  void blame_answer() noexcept UDAPL_REQUIRES(qp_locked) { requests_.blame_answer(); }
+  void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked) { receives_.stop_waiting(); }
+  [[nodiscard]] bool occupies_srq() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return receives_.occupies_srq();
+  }
+  [[nodiscard]] std::uint64_t messages_received() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return receives_.messages();
+  }
+
   // ---- for the Qp -------------------------------------------------------------------------------
+  // Exchanges the CQs for the given ones.
+  void exchange_cqs(Cq*& recv_cq, Cq*& request_cq) noexcept UDAPL_REQUIRES(qp_locked) {
+    recv_cq = receives_.exchange_cq(recv_cq);
+    request_cq = requests_.exchange_cq(request_cq);
+  }
+  // Posts a request: `post` is called with the SendQueue.
+  template <class Post>
+  DAT_RETURN post(Post post) noexcept UDAPL_REQUIRES(qp_locked) {
+    return post(requests_);
+  }
   // Called after a post. Returns whether to send now; otherwise the request waits to be sent
   // together with later ones.
   [[nodiscard]] bool send_now() noexcept UDAPL_REQUIRES(qp_locked);
+  void send_posted() noexcept UDAPL_REQUIRES(qp_locked) {
+    transmit(kPostBudget);
+    if (requests_.unbuilt() != 0) [[unlikely]]  // it waits for a Read, a bind or room
+      requests_.copy_last();
+  }
   // Called first when they are to be sent.
   void begin_gathered() noexcept UDAPL_REQUIRES(qp_locked) {
     call_pending_ = false;
@@ -114,8 +148,29 @@ class Queue final : public iwarp::Inbound {
   }
   [[nodiscard]] bool blocked() const noexcept UDAPL_REQUIRES(qp_locked) { return blocked_; }
 
-  SendQueue requests;
-  ReceiveQueue receives;
+  // Implements transport::Qp::post_recv.
+  DAT_RETURN post_receive(transport::WorkId id, std::span<const DAT_LMR_TRIPLET> list,
+                          transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked) {
+    if (uses_srq()) [[unlikely]]
+      return dat_error(DAT_INVALID_STATE);
+    return receives_.post(id, list, flags);
+  }
+  [[nodiscard]] bool uses_srq() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return receives_.shared();
+  }
+  [[nodiscard]] int receives_held() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return receives_.held();
+  }
+  void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked) {
+    receives_.set_watermarks(soft, hard);
+  }
+  // Returns whether there are any.
+  bool check_watermarks() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (!receives_.watched()) [[likely]]
+      return false;
+    receives_.check_watermarks();
+    return true;
+  }
 
   // ---- iwarp::Inbound, called by the link -------------------------------------------------------
   iwarp::Verdict place_write(std::uint32_t stag, std::uint64_t to,
@@ -124,7 +179,7 @@ class Queue final : public iwarp::Inbound {
     return responder_.place_write(stag, to, payload);
   }
   iwarp::Verdict place_send(const iwarp::SendSegment& segment) override UDAPL_REQUIRES(qp_locked) {
-    return receives.place_send(segment);
+    return receives_.place_send(segment);
   }
   iwarp::Verdict fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
                             iwarp::Payload& payload) override UDAPL_REQUIRES(qp_locked) {
@@ -132,43 +187,43 @@ class Queue final : public iwarp::Inbound {
   }
   iwarp::Verdict fill_send(const iwarp::SendSegment& segment, std::uint32_t length,
                            iwarp::Payload& payload) override UDAPL_REQUIRES(qp_locked) {
-    return receives.fill_send(segment, length, payload);
+    return receives_.fill_send(segment, length, payload);
   }
   iwarp::Verdict fill_read(std::uint32_t, std::uint32_t, iwarp::Payload& payload) override
       UDAPL_REQUIRES(qp_locked) {
-    return requests.fill_read(payload);
+    return requests_.fill_read(payload);
   }
   iwarp::Verdict invalidate(std::uint32_t stag) override UDAPL_REQUIRES(qp_locked) {
     return responder_.invalidate(stag);
   }
   void send_done(const iwarp::SendDone& done) override UDAPL_REQUIRES(qp_locked) {
     complete_returned();
-    receives.send_done(done);
+    receives_.send_done(done);
   }
   iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) override
       UDAPL_REQUIRES(qp_locked) {
     complete_returned();
-    return receives.immediate(data, solicited);
+    return receives_.immediate(data, solicited);
   }
   iwarp::Verdict read_request(const iwarp::ReadRequest& request, std::uint32_t msn) override
       UDAPL_REQUIRES(qp_locked) {
     return responder_.read_request(request, msn);
   }
   bool oldest_read(iwarp::ReadSink& sink) override UDAPL_REQUIRES(qp_locked) {
-    return requests.oldest_read(sink);
+    return requests_.oldest_read(sink);
   }
   iwarp::Verdict place_read(std::uint32_t, std::span<const std::byte> payload) override
       UDAPL_REQUIRES(qp_locked) {
-    return requests.place_read(payload);
+    return requests_.place_read(payload);
   }
-  void read_done() override UDAPL_REQUIRES(qp_locked) { requests.read_done(); }
+  void read_done() override UDAPL_REQUIRES(qp_locked) { requests_.read_done(); }
   iwarp::Verdict atomic_request(const iwarp::AtomicRequest& request) override
       UDAPL_REQUIRES(qp_locked) {
     return responder_.atomic_request(request);
   }
   iwarp::Verdict atomic_response(const iwarp::AtomicResponse& response) override
       UDAPL_REQUIRES(qp_locked) {
-    return requests.atomic_response(response);
+    return requests_.atomic_response(response);
   }
   void terminated(const iwarp::Terminate& reason) override UDAPL_REQUIRES(qp_locked);
 
@@ -188,10 +243,10 @@ class Queue final : public iwarp::Inbound {
   void complete_returned() noexcept UDAPL_REQUIRES(qp_locked) {
     if (shared_.link->waits_for_loans()) [[unlikely]] {
       shared_.link->collect_returned();
-      requests.sent(shared_.link->sent());
+      requests_.sent(shared_.link->sent());
       responder_.sent(shared_.link->sent());
     }
-    requests.collect_answered();
+    requests_.collect_answered();
   }
   [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
   void fill(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
@@ -202,6 +257,8 @@ class Queue final : public iwarp::Inbound {
 
   QpShared& shared_;
   Reactor& reactor_;
+  SendQueue requests_ UDAPL_GUARDED_BY(qp_locked);
+  ReceiveQueue receives_;  // its functions say when they need the lock
   Responder responder_ UDAPL_GUARDED_BY(qp_locked);
 
   // May be changed by modify().
