@@ -11,32 +11,15 @@
 
 namespace udapl::dapl {
 
-namespace {
-
-struct Reason {
-  const char* text;
-  trace::RateLimit limit{};
-};
-// In the order of transport::BreakReason.
-constinit std::array<Reason, 6> reasons{{{"a local request failed"},
-                                         {"the peer reported an error"},
-                                         {"protocol error"},
-                                         {"a message found no receive"},
-                                         {"hard high watermark"},
-                                         {"the peer is lost"}}};
-static_assert(static_cast<std::size_t>(transport::BreakReason::kTransportLost) + 1 ==
-              reasons.size());
-
-}  // namespace
-
 void Ep::Sink::on_broken(transport::BreakCause cause) noexcept {
   const trace::About about(&ep_);
-  Reason& reason = reasons[static_cast<std::size_t>(cause.why)];
-  UDAPL_TRACE_LIMITED(reason.limit, kError, "ep %p: connection broken: %s%s%s",
-                      static_cast<void*>(&ep_), reason.text, *cause.detail != '\0' ? ": " : "",
-                      cause.detail);
+  static constinit std::array<trace::RateLimit, transport::kBreakReasons> limits;
+  const char* const reason = text_of(cause.why);
+  UDAPL_TRACE_LIMITED(limits[static_cast<std::size_t>(cause.why)], kError,
+                      "ep %p: connection broken: %s%s%s", static_cast<void*>(&ep_), reason,
+                      *cause.detail != '\0' ? ": " : "", cause.detail);
   ep_.break_detail_.store(cause.detail, std::memory_order_relaxed);
-  ep_.broken_by_.store(reason.text, std::memory_order_release);
+  ep_.broken_by_.store(reason, std::memory_order_release);
   ep_.report(EpInput::kBroken, {});
 }
 

@@ -26,6 +26,25 @@ enum class BreakReason {
   kWatermark,     // the hard high watermark was exceeded
   kTransportLost  // reset, time-out, peer died
 };
+inline constexpr int kBreakReasons = static_cast<int>(BreakReason::kTransportLost) + 1;
+
+[[nodiscard]] constexpr const char* text_of(BreakReason why) noexcept {
+  switch (why) {
+    case BreakReason::kLocalFault:
+      return "a local request failed";
+    case BreakReason::kRemoteFault:
+      return "the peer reported an error";
+    case BreakReason::kProtocol:
+      return "protocol error";
+    case BreakReason::kNoReceive:
+      return "a message found no receive";
+    case BreakReason::kWatermark:
+      return "the hard high watermark was exceeded";
+    case BreakReason::kTransportLost:
+      break;
+  }
+  return "the peer is lost";
+}
 
 // A reason, and a short description of what was observed ("invalid STag"): a text with static
 // lifetime, or "" if there is no detail.

@@ -89,6 +89,11 @@ std::vector<SocketAddress> addresses_of(const std::string& text, Lookup lookup) 
   return addresses;
 }
 
+bool is_numeric(std::string_view name) noexcept {
+  return name.find_first_not_of("0123456789.") == std::string_view::npos ||
+         name.find(':') != std::string_view::npos;
+}
+
 std::string list_of(const std::vector<Interface>& interfaces) {
   std::string list;
   for (const Interface& interface : interfaces) {

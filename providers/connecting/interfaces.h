@@ -40,6 +40,9 @@ enum class Lookup : std::uint8_t { kNumeric, kHostName };
 [[nodiscard]] std::vector<transport::SocketAddress> addresses_of(const std::string& text,
                                                                  Lookup lookup);
 
+// Whether `name` has the form of a numeric address, so that no name server need be asked.
+[[nodiscard]] bool is_numeric(std::string_view name) noexcept;
+
 // For example "eth0 192.0.2.7, ib0 192.0.3.7"; "none" if there is none.
 [[nodiscard]] std::string list_of(const std::vector<Interface>& interfaces);
 

@@ -22,24 +22,6 @@ constexpr auto kTerminateLimit = std::chrono::milliseconds(250);
 constexpr int kDrainLooks = 4;  // checks within the time limit of a drain
 constexpr Clock::duration kDeliveryLook = std::chrono::milliseconds(250);
 
-const char* name(BreakReason why) noexcept {
-  switch (why) {
-    case BreakReason::kLocalFault:
-      return "a local request failed";
-    case BreakReason::kRemoteFault:
-      return "the peer reported an error";
-    case BreakReason::kProtocol:
-      return "the peer broke the protocol or its access rights";
-    case BreakReason::kNoReceive:
-      return "a message arrived and no receive was posted";
-    case BreakReason::kWatermark:
-      return "the hard watermark was exceeded";
-    case BreakReason::kTransportLost:
-      break;
-  }
-  return "the transport was lost";
-}
-
 }  // namespace
 
 void Connection::disconnect(transport::DisconnectMode mode) noexcept {
@@ -176,7 +158,7 @@ void Connection::break_off(Input input, BreakCause cause) noexcept {
   const ConnectionStep step = connection_step(state_, input);
   if (step.next == State::kError && step.verdict == ConnectionVerdict::kProceed) {
     UDAPL_TRACE(kNormal, "QP %p: connection broken: %s%s%s", static_cast<const void*>(&shared_.qp),
-                name(cause.why), *cause.detail != '\0' ? ": " : "", cause.detail);
+                text_of(cause.why), *cause.detail != '\0' ? ": " : "", cause.detail);
     if (cause.why == BreakReason::kTransportLost) queue_.blame_transport();
     report_.set_cause(cause);
   }

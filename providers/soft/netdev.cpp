@@ -14,6 +14,7 @@
 #include "common/tracing/cause.h"
 #include "providers/connecting/interfaces.h"
 #include "providers/connecting/socket_address.h"
+#include "providers/connecting/words.h"
 
 namespace udapl::soft {
 
@@ -55,23 +56,16 @@ int mtu_of(const std::string& name) noexcept {
   return request.ifr_mtu;
 }
 
-std::string first_word(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  const std::size_t end = text.find_first_of(kBlanks, begin);
-  return std::string(text.substr(begin, end == std::string_view::npos ? end : end - begin));
-}
-
 }  // namespace
 
 Result<Netdev> find_netdev(std::string_view ia_params) {
-  const std::string device = first_word(ia_params);
-  if (device.empty()) {
+  const std::vector<std::string_view> words = words_of(ia_params);
+  if (words.empty()) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
                   "dat.conf: the seventh field is empty; it names a network interface: \"lo 0\"");
     return failure(DAT_INVALID_PARAMETER);
   }
+  const std::string device(words.front());
   const auto interfaces = local_interfaces();
   if (!interfaces) {
     const int error = errno;
@@ -81,9 +75,7 @@ Result<Netdev> find_netdev(std::string_view ia_params) {
   }
   auto found = by_interface(*interfaces, device);
   if (!found) found = by_lookup(*interfaces, device, Lookup::kNumeric);
-  const bool numeric = device.find_first_not_of("0123456789.") == std::string::npos ||
-                       device.find(':') != std::string::npos;
-  if (!found && !numeric && ::if_nametoindex(device.c_str()) == 0)
+  if (!found && !is_numeric(device) && ::if_nametoindex(device.c_str()) == 0)
     found = by_lookup(*interfaces, device, Lookup::kHostName);
   if (found) {
     found->address.set_port(0);

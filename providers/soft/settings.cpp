@@ -10,6 +10,7 @@
 
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
+#include "providers/connecting/words.h"
 
 namespace udapl::soft {
 
@@ -78,19 +79,6 @@ constexpr Option kOptions[] = {
      [](std::string_view t, Settings& s) { return read_switch(t, s.direct); }},
     {"path", "tcp, auto or shm",
      [](std::string_view t, Settings& s) { return read_path(t, s.path); }}};
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  std::vector<std::string_view> words;
-  for (;;) {
-    const std::size_t begin = text.find_first_not_of(kBlanks);
-    if (begin == std::string_view::npos) return words;
-    text.remove_prefix(begin);
-    const std::size_t end = std::min(text.find_first_of(kBlanks), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
-}
 
 std::string option_names() {
   std::string list;

@@ -99,8 +99,7 @@ Result<Found> locate(const IaParams& params, const DeviceList& devices,
     return locate_by_gid(params, devices, interfaces,
                          devices.infiniband_port(params.name, params.port));
   }
-  const bool numeric = params.name.find_first_not_of("0123456789.") == std::string::npos ||
-                       params.name.find(':') != std::string::npos;
+  const bool numeric = is_numeric(params.name);
   if (interface == nullptr && numeric) {
     const auto port = devices.port_with_gid(params.name);
     if (port) return locate_by_gid(params, devices, interfaces, port);

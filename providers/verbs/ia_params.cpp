@@ -1,36 +1,25 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/ia_params.h"
 
+#include "providers/connecting/words.h"
+
 #include <cstdlib>
+#include <span>
+#include <vector>
 
 namespace udapl::verbs {
 
-namespace {
-
-constexpr std::string_view kBlanks = " \t";
-
-// Removes the first word from `text` and returns it.
-std::string next_word(std::string_view& text) {
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  text.remove_prefix(begin);
-  std::string word(text.substr(0, text.find_first_of(kBlanks)));
-  text.remove_prefix(word.size());
-  return word;
-}
-
-}  // namespace
-
 std::optional<IaParams> parse_ia_params(std::string_view text) {
+  const std::vector<std::string_view> words = words_of(text);
+  if (words.empty()) return std::nullopt;
   IaParams params;
-  params.name = next_word(text);
-  if (params.name.empty()) return std::nullopt;
-  const std::string port = next_word(text);
-  if (port.empty()) return params;
+  params.name = words[0];
+  if (words.size() == 1) return params;
+  const std::string port(words[1]);
   constexpr std::string_view kDelayedAck = "delayed_ack=";
-  for (std::string word = next_word(text); !word.empty(); word = next_word(text)) {
-    if (word.compare(0, kDelayedAck.size(), kDelayedAck) != 0) continue;
-    const std::string_view value = std::string_view(word).substr(kDelayedAck.size());
+  for (const std::string_view word : std::span(words).subspan(2)) {
+    if (!word.starts_with(kDelayedAck)) continue;
+    const std::string_view value = word.substr(kDelayedAck.size());
     if (value != "on" && value != "off") return std::nullopt;
     params.delayed_ack = value == "on";
   }

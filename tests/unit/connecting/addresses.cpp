@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// How addresses are written and compared, and which ones an interface has.
+// How addresses are written and compared, which ones an interface has, and the words of a field.
 #include "providers/connecting/interfaces.h"
 #include "providers/connecting/socket_address.h"
+#include "providers/connecting/words.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <string_view>
 #include <vector>
 
 namespace udapl {
@@ -50,6 +52,20 @@ BOOST_AUTO_TEST_CASE(same_hosts) {
   BOOST_TEST(!same_host(ipv6("fe80::1", 3), ipv6("fe80::1", 4)));
   BOOST_TEST(!same_host(ipv6("2001:db8::1"), ipv6("2001:db8::2")));
   BOOST_TEST(!same_host(ipv4("192.0.2.1"), ipv6("::ffff:192.0.2.1")));
+}
+
+BOOST_AUTO_TEST_CASE(addresses_are_told_from_host_names) {
+  for (const char* address : {"192.0.2.7", "2001:db8::7", "fe80::1%eth0"})
+    BOOST_TEST(is_numeric(address), address);
+  for (const char* host : {"eth0", "host.example", "10gbe"}) BOOST_TEST(!is_numeric(host), host);
+}
+
+BOOST_AUTO_TEST_CASE(fields_are_split_at_blanks) {
+  BOOST_TEST(words_of("").empty());
+  BOOST_TEST(words_of(" \t ").empty());
+  const std::vector<std::string_view> expected{"eth0", "0", "crc=off"};
+  BOOST_TEST(words_of("eth0 0 crc=off") == expected, boost::test_tools::per_element());
+  BOOST_TEST(words_of("\t eth0  0\tcrc=off ") == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(no_hosts) {
