@@ -223,7 +223,7 @@ Status Connection::attach(std::unique_ptr<Link>& link, const Negotiated& negotia
 // Until the sink has been notified that we are connected, the link reports only errors.
 Status Connection::use(Link* link, const Negotiated& negotiated) noexcept {
   if (queue_.needs_reads() && negotiated.agreed.ord == 0 &&
-      (link == nullptr || !link->confirms())) {
+      (link == nullptr || link->confirmations() == nullptr)) {
     UDAPL_TRACE(kNormal, "QP %p: the peer serves no RDMA Reads, which delayed_ack needs",
                 static_cast<const void*>(&shared_.qp));
     return failure(DAT_MODEL_NOT_SUPPORTED);  // the promised guarantee cannot be given

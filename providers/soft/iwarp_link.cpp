@@ -24,7 +24,7 @@ constexpr int kPatientLooks = 64;
 // The number of bytes that are read ahead before a frame is opened, and behind an opened segment.
 // Payload among them is copied once more.
 constexpr std::size_t kAroundOpened = 1024;
-// Longer RDMA Writes may be faster without the peer (Link::reach).
+// Longer RDMA Writes may be faster without the peer (DirectAccess).
 constexpr std::size_t kMostShortWrite = 2 * 1024 - 1;
 // If the bytes that follow are lent, a segment is opened if at least this much of it is missing.
 constexpr std::size_t kLeastLentOpened = 1024;
@@ -74,9 +74,8 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   sender_.set_emss(stream_->effective_mss());
   if (stream_->receives_in_place()) receiver_.set_in_place();
   if (!sender_.checksums()) sender_.copy_below(stream_->copied_first());
-  peer_reaches_ = stream_->peer_reaches();
-  may_reach_ = peer_reaches_ != nullptr;
-  confirms_ = stream_->confirms();
+  confirmations_ = stream_->confirmations();
+  direct_access_ = stream_->direct_access();
   in_frames_ = stream_->most_frame() != 0 && sender_.builds_plainly();
   if (in_frames_) {
     most_short_send_ = stream_->most_frame();

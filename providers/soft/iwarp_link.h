@@ -75,23 +75,10 @@ class IwarpLink final : public Link {
     if (how == Close::kReset) stream_->abort_on_close();
     stream_->recall();
   }
-  [[nodiscard]] std::uint64_t peer_placed() const noexcept override {
-    return stream_->peer_placed();
-  }
-  [[nodiscard]] std::uint64_t answered() const noexcept override { return stream_->answered(); }
-  void await_placed(std::uint64_t position, CompletionDemand& demand) noexcept override {
-    stream_->await_placed(position, demand);
-  }
-  void completion_wanted() noexcept override { stream_->completion_wanted(); }
   [[nodiscard]] std::size_t unacknowledged() const noexcept override {
     return stream_->unacknowledged();
   }
   [[nodiscard]] std::size_t undelivered() const noexcept override { return stream_->undelivered(); }
-
-  [[nodiscard]] bool reach(const Reach& what, Payload local) noexcept override {
-    return all_sent() && !sender_.busy() && stream_->reach(what, local);
-  }
-  shm::Grants* grants(MrTable& memory) noexcept override { return stream_->grants(memory); }
 
   [[nodiscard]] unsigned ready(std::uint32_t events) noexcept override;
   [[nodiscard]] unsigned look() noexcept override;

@@ -4,24 +4,18 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
-#include "providers/soft/completion_demand.h"
+#include "providers/soft/confirmations.h"
+#include "providers/soft/direct_access.h"
 #include "providers/soft/iwarp/inbound.h"
 #include "providers/soft/iwarp/rdmap.h"
 #include "providers/soft/iwarp/terminate.h"
 #include "providers/soft/iwarp/tx_batch.h"
-#include "providers/soft/reach.h"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace udapl::soft {
-
-class MrTable;
-namespace shm {
-class Grants;
-}
 
 // How a link ends.
 enum class Close : std::uint8_t {
@@ -34,7 +28,8 @@ enum class Close : std::uint8_t {
 // transported. The iWARP stream is one implementation (iwarp_link.h); tests have another.
 //
 // Outgoing: begin_*() one message, build() until it is complete, flush() what is built. The caller
-// pins the memory of a message during build(), and during flush() if refers().
+// pins the memory of a message during build(), and during flush() if refers(). A link to a peer on
+// this host may offer more: confirmations(), direct_access().
 // Incoming: when ready() reports input, call receive(), which delivers to an Inbound.
 //
 // Not thread-safe: protected by the lock of a Qp. Owned by a Connection, which creates it when the
@@ -48,7 +43,7 @@ class Link {
     kInput = 2,    // there is input, or the end of the stream
     kPeerEnd = 4,  // the peer has closed; unread input may come before that
     kBroken = 8,   // always waited for
-    kPlaced = 16   // see await_placed()
+    kPlaced = 16   // see Confirmations::await_placed()
   };
   enum class Received : std::uint8_t {
     kMore,
@@ -158,15 +153,6 @@ class Link {
   // The same, at the end of the link, before close(how). Afterwards the peer no longer reads the
   // memory of messages, and discards what it has read of incomplete ones.
   virtual void recall(Close) noexcept {}
-  // Whether the peer reports what it has placed. Then peer_placed() is the position in the outgoing
-  // stream up to which it has carried out everything, and answered() the same as of the last
-  // message received. kPlaced is pending once the awaited position has been reached (0: none), but
-  // no thread is woken for it while no completion is wanted: call completion_wanted() once one is.
-  [[nodiscard]] bool confirms() const noexcept { return confirms_; }
-  [[nodiscard]] virtual std::uint64_t peer_placed() const noexcept { return 0; }
-  [[nodiscard]] virtual std::uint64_t answered() const noexcept { return 0; }
-  virtual void await_placed(std::uint64_t, CompletionDemand&) noexcept {}
-  virtual void completion_wanted() noexcept {}
   // Whether what is built refers to the memory of messages.
   [[nodiscard]] bool refers() const noexcept { return refers_; }
   // Bytes that the peer's host has not acknowledged.
@@ -174,18 +160,9 @@ class Link {
   // Of what was sent, the bytes that have not reached the peer's host: they are lost with the link.
   [[nodiscard]] virtual std::size_t undelivered() const noexcept { return 0; }
 
-  // ---- memory that is reached without the peer (docs/adr/0035) ----------------------------------
-  // Whether reach() can succeed at all.
-  [[nodiscard]] bool may_reach() const noexcept { return may_reach_; }
-  // Does an RDMA Write or Read at once, in order, without the peer. `local`: its source or sink,
-  // pinned by the caller. Returns false if it must be sent as a message.
-  [[nodiscard]] virtual bool reach(const Reach&, Payload) noexcept { return false; }
-  // Whether the peer wants grants for memory that it may reach in this way.
-  [[nodiscard]] bool peer_reaches() const noexcept {
-    return peer_reaches_ != nullptr && peer_reaches_->load(std::memory_order_relaxed) != 0;
-  }
-  // The grants for memory of this table that the peer has; null if it gets none.
-  virtual shm::Grants* grants(MrTable&) noexcept { return nullptr; }
+  // ---- what not every link can do: null if this one cannot --------------------------------------
+  [[nodiscard]] Confirmations* confirmations() const noexcept { return confirmations_; }
+  [[nodiscard]] DirectAccess* direct_access() const noexcept { return direct_access_; }
 
   // ---- waiting ----------------------------------------------------------------------------------
   // Waits for `wanted` among the events in `which`; the others are not changed. The handler is
@@ -240,11 +217,10 @@ class Link {
   std::uint64_t sent_ = 0;
   std::uint64_t lent_ = 0;
   bool refers_ = false;
-  bool may_reach_ = false;
-  bool confirms_ = false;
   std::size_t most_short_send_ = 0;
   std::size_t most_short_write_ = 0;
-  const std::atomic<std::uint32_t>* peer_reaches_ = nullptr;  // lives as long as the link
+  Confirmations* confirmations_ = nullptr;
+  DirectAccess* direct_access_ = nullptr;
   Incoming incoming_;
   int error_ = 0;
 

@@ -237,7 +237,8 @@ void Qp::let_go(MrRef ref) noexcept {
 
 void Qp::on_completion_wanted() noexcept {
   const QpGuard guard(lock_);
-  if (shared_.link != nullptr) shared_.link->completion_wanted();
+  if (shared_.link == nullptr || shared_.link->confirmations() == nullptr) return;
+  shared_.link->confirmations()->completion_wanted();
 }
 
 void Qp::on_cq_overflow() noexcept {

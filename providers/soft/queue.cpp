@@ -254,7 +254,7 @@ bool Queue::begin_message() noexcept {
     return true;
   }
   if (!requests_.startable()) return false;
-  if (shared_.link->may_reach() && requests_.reach(out_)) {
+  if (shared_.link->direct_access() != nullptr && requests_.reach(out_)) {
     current_ = Current::kDone;
     return true;
   }

@@ -57,10 +57,10 @@ Verdict Responder::invalidate(std::uint32_t stag) noexcept {
 
 // Grants the peer such accesses without our part from now on, if it is able to make them.
 void Responder::grant_direct_access(const MrTable::Access& access) noexcept {
-  Link& link = *shared_.link;
-  if (!link.peer_reaches()) [[likely]]
+  DirectAccess* const direct = shared_.link->direct_access();
+  if (direct == nullptr || !direct->peer_reaches()) [[likely]]
     return;
-  shm::Grants* const grants = link.grants(shared_.memory);
+  shm::Grants* const grants = direct->grants(shared_.memory);
   if (grants != nullptr && !grants->has(access.stag)) shared_.memory.grant(access, *grants);
 }
 

@@ -64,7 +64,7 @@ void SendQueue::start(std::uint32_t ord) noexcept {
   constexpr unsigned kWrites = bit(RequestKind::kWrite) | bit(RequestKind::kWriteImmediate);
   read_stag_ = shared_.memory.ephemeral_stag();
   ord_ = ord;
-  const bool confirms = shared_.link->confirms();
+  const bool confirms = shared_.link->confirmations() != nullptr;
   asks_for_placement_ = delayed_ack_ && !confirms;
   kinds_placed_ = static_cast<std::uint8_t>((confirms || delayed_ack_ ? kWrites : 0) |
                                             (delayed_ack_ ? bit(RequestKind::kSend) : 0));

@@ -81,14 +81,14 @@ class SendQueue {
   [[nodiscard]] bool execute_binds(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Called when the link has sent everything up to `end`.
   void sent(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
-  // Completes what the link has confirmed meanwhile (Link::confirms), or with its last input.
+  // Completes what the link has confirmed meanwhile (Confirmations), or with its last input.
   void collect_placed() noexcept UDAPL_REQUIRES(qp_locked) {
     if (some_unplaced()) [[unlikely]]
-      placed(shared_.link->peer_placed());
+      placed(shared_.link->confirmations()->peer_placed());
   }
   void collect_answered() noexcept UDAPL_REQUIRES(qp_locked) {
     if (some_unplaced()) [[unlikely]]
-      placed(shared_.link->answered());
+      placed(shared_.link->confirmations()->answered());
   }
   // Whether everything was sent and answered; some of it may not be confirmed yet.
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked) {
@@ -170,6 +170,7 @@ class SendQueue {
       UDAPL_REQUIRES(qp_locked) {
     return (kinds_placed_ >> static_cast<unsigned>(request.kind) & 1U) != 0;
   }
+  // Only over a link that confirms.
   [[nodiscard]] bool some_unplaced() const noexcept UDAPL_REQUIRES(qp_locked) {
     return unplaced_end_ > placed_;
   }

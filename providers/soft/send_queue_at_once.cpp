@@ -60,7 +60,8 @@ bool SendQueue::gather(std::span<const Segment> segments, PinSet& pins, std::spa
   return true;
 }
 
-// None of our messages may be in flight, because the access would overtake it.
+// REQUIRES: the link has direct access. None of our messages may be in flight, because the access
+// would overtake it.
 bool SendQueue::reach(Outgoing& out) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
@@ -79,8 +80,8 @@ bool SendQueue::reach(Outgoing& out) noexcept {
       out.spans[i] = {segments[i].address, segments[i].length};
     }
   }
-  if (!shared_.link->reach({write, request.stag, request.to, request.length},
-                           {out.spans.data(), spans}))
+  if (!shared_.link->direct_access()->reach({write, request.stag, request.to, request.length},
+                                            {out.spans.data(), spans}))
     return false;
   out.pins.clear();
   request.done = true;

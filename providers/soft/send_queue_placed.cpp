@@ -26,7 +26,7 @@ void SendQueue::placed(std::uint64_t position) noexcept {
 
 void SendQueue::await_placed(std::uint64_t position) noexcept {
   awaited_ = position;
-  shared_.link->await_placed(position, cq_->demand());
+  shared_.link->confirmations()->await_placed(position, cq_->demand());
 }
 
 void SendQueue::await_next_seen() noexcept {

@@ -4,22 +4,16 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
-#include "providers/soft/completion_demand.h"
+#include "providers/soft/confirmations.h"
+#include "providers/soft/direct_access.h"
 #include "providers/soft/iwarp/tx_batch.h"
-#include "providers/soft/reach.h"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
 namespace udapl::soft {
-
-class MrTable;
-namespace shm {
-class Grants;
-}
 
 // Bytes that a stream keeps a copy of.
 struct KeptBytes {
@@ -106,25 +100,12 @@ class ByteStream {
   // Called when everything received up to this position, in bytes since the beginning, has been
   // processed.
   virtual void placed(std::uint64_t) noexcept {}
-  // Whether the peer reports that in turn. Then peer_placed() is the position up to which it has
-  // processed what was sent, answered() the same as of the input that was seen last, which costs
-  // less. After await_placed(position) look() and ready() return kPlaced once that position has
-  // been processed (0: never).
+  // If the peer reports that in turn, look() and ready() return kPlaced once the awaited position
+  // has been processed.
   static constexpr std::uint32_t kPlaced = 1U << 20;  // not an event of epoll
-  [[nodiscard]] virtual bool confirms() const noexcept { return false; }
-  [[nodiscard]] virtual std::uint64_t peer_placed() const noexcept { return 0; }
-  [[nodiscard]] virtual std::uint64_t answered() const noexcept { return 0; }
-  // While no completion is wanted, the stream may sleep through that: call completion_wanted().
-  virtual void await_placed(std::uint64_t, CompletionDemand&) noexcept {}
-  virtual void completion_wanted() noexcept {}
-  // See Link. Only for rings.
-  [[nodiscard]] virtual bool reach(const Reach&, std::span<const iwarp::IoSpan>) noexcept {
-    return false;
-  }
-  [[nodiscard]] virtual const std::atomic<std::uint32_t>* peer_reaches() const noexcept {
-    return nullptr;
-  }
-  virtual shm::Grants* grants(MrTable&) noexcept { return nullptr; }
+  // Null if the stream has no such ability. For Link.
+  [[nodiscard]] virtual Confirmations* confirmations() noexcept { return nullptr; }
+  [[nodiscard]] virtual DirectAccess* direct_access() noexcept { return nullptr; }
   // Sends the MPA Reply, before everything else.
   virtual IoResult answer(std::span<const std::byte> reply) noexcept = 0;
 

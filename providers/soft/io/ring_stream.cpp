@@ -44,7 +44,8 @@ constexpr bool kReadsEachRing = false;
 }  // namespace
 
 RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool direct) noexcept
-    : reactor_(tcp->reactor()),
+    : DirectAccess(rings.their_greeting().reaches),
+      reactor_(tcp->reactor()),
       tcp_(std::move(tcp)),
       rings_(std::move(rings)),
       writer_(rings_.writer()),

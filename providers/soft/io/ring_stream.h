@@ -21,7 +21,7 @@ namespace udapl::soft {
 // The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
 // the peer to ring the bell, a unix socket that the reactor watches. The kernel closes the peer's
 // end of that socket when the peer dies.
-class RingStream final : public ByteStream {
+class RingStream final : public ByteStream, private Confirmations, private DirectAccess {
  public:
   // Takes ownership of `tcp` and `rings`. `direct`: each side may access the other's memory
   // directly.
@@ -58,22 +58,8 @@ class RingStream final : public ByteStream {
     writer_.acknowledge(position);
     if (reader_.delivered(position)) ring_bell();
   }
-  [[nodiscard]] bool confirms() const noexcept override { return true; }
-  // A peer that lies only deceives itself, but it cannot confirm what was not sent.
-  [[nodiscard]] std::uint64_t peer_placed() const noexcept override {
-    return std::min(writer_.delivered(), put_);
-  }
-  [[nodiscard]] std::uint64_t answered() const noexcept override {
-    return std::min(reader_.acknowledged(), put_);
-  }
-  void await_placed(std::uint64_t position, CompletionDemand& demand) noexcept override;
-  void completion_wanted() noexcept override;
-  [[nodiscard]] bool reach(const Reach& what,
-                           std::span<const iwarp::IoSpan> local) noexcept override;
-  [[nodiscard]] const std::atomic<std::uint32_t>* peer_reaches() const noexcept override {
-    return direct_ ? &rings_.their_greeting().reaches : nullptr;
-  }
-  shm::Grants* grants(MrTable& memory) noexcept override;
+  [[nodiscard]] Confirmations* confirmations() noexcept override { return this; }
+  [[nodiscard]] DirectAccess* direct_access() noexcept override { return direct_ ? this : nullptr; }
   IoResult answer(std::span<const std::byte> reply) noexcept override {
     return tcp_->answer(reply);
   }
@@ -91,6 +77,22 @@ class RingStream final : public ByteStream {
   }
 
  private:
+  // ---- Confirmations ----------------------------------------------------------------------------
+  // A peer that lies only deceives itself, but it cannot confirm what was not sent.
+  [[nodiscard]] std::uint64_t peer_placed() const noexcept override {
+    return std::min(writer_.delivered(), put_);
+  }
+  [[nodiscard]] std::uint64_t answered() const noexcept override {
+    return std::min(reader_.acknowledged(), put_);
+  }
+  void await_placed(std::uint64_t position, CompletionDemand& demand) noexcept override;
+  void completion_wanted() noexcept override;
+
+  // ---- DirectAccess -----------------------------------------------------------------------------
+  [[nodiscard]] bool reach(const Reach& what,
+                           std::span<const iwarp::IoSpan> local) noexcept override;
+  shm::Grants* grants(MrTable& memory) noexcept override;
+
   void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
   void end_grants() noexcept;
   [[nodiscard]] std::size_t append(std::span<const std::byte> piece, std::size_t& hidden) noexcept;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "providers/soft/iwarp/tx_batch.h"
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+namespace udapl::soft {
+
+class MrTable;
+namespace shm {
+class Grants;
+}
+
+// An RDMA Write or Read that may be possible without the peer.
+struct Reach {
+  bool write = false;
+  std::uint32_t stag = 0;
+  std::uint64_t to = 0;
+  std::uint32_t length = 0;  // > 0
+};
+
+// Memory of a peer on this host that is reached without the peer's part, and ours that it reaches
+// (docs/adr/0035). Has the lock and the lifetime of the link that offers it.
+class DirectAccess {
+ public:
+  // Does an RDMA Write or Read at once. It would overtake our messages, so all of them must have
+  // been sent. `local`: its source or sink, pinned by the caller. Returns false if it must be sent
+  // as a message.
+  [[nodiscard]] virtual bool reach(const Reach& what,
+                                   std::span<const iwarp::IoSpan> local) noexcept = 0;
+  // Whether the peer wants grants for memory that it may reach in this way.
+  [[nodiscard]] bool peer_reaches() const noexcept {
+    return peer_reaches_.load(std::memory_order_relaxed) != 0;
+  }
+  // The grants for memory of this table that the peer has; null if it gets none.
+  virtual shm::Grants* grants(MrTable& memory) noexcept = 0;
+
+ protected:
+  // `peer_reaches`: nonzero if the peer wants grants.
+  explicit DirectAccess(const std::atomic<std::uint32_t>& peer_reaches) noexcept
+      : peer_reaches_(peer_reaches) {}
+  ~DirectAccess() = default;
+
+ private:
+  const std::atomic<std::uint32_t>& peer_reaches_;
+};
+
+}  // namespace udapl::soft
