@@ -29,7 +29,6 @@ void make_call(transport::ConnectionSink& sink, SinkCall call, transport::Privat
     case SinkCall::kSrqReleased:
       return sink.on_srq_released();
     case SinkCall::kNoCall:
-    case SinkCall::kSetupOutcome:
       return;
   }
 }

@@ -19,9 +19,7 @@ enum class SinkCall : std::uint8_t {
   kBroken,
   kSoftWatermark,
   kSrqReleased,
-  // Only for state tables.
-  kNoCall,
-  kSetupOutcome  // the outcome of the set-up, chosen by the code that performed it
+  kNoCall  // only for state tables
 };
 
 }  // namespace udapl

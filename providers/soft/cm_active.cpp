@@ -55,16 +55,16 @@ int begin_connect(const UnsharedFd& fd, const transport::SocketAddress& to) noex
 }  // namespace
 
 // The failure to report to the consumer for a socket error before the end of the handshake.
-ConnectFailure ActiveHandshake::meaning(int error) noexcept {
+SetupFailure ActiveHandshake::meaning(int error) noexcept {
   switch (error) {
     case ECONNREFUSED:
     case ECONNRESET:
     case EPIPE:
     case EPROTO:
-      return ConnectFailure::kRefused;
+      return SetupFailure::kRefused;
     default:  // ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL (from a loopback address)
               // ...
-      return ConnectFailure::kUnreachable;
+      return SetupFailure::kUnreachable;
   }
 }
 
@@ -188,7 +188,7 @@ void ActiveHandshake::on_timeout() noexcept {
     if (state_ == State::kAwaitingReply) receive_reply(verdict);
     if (verdict.what == Verdict::kNothing) {
       UDAPL_TRACE(kNormal, "connecting to %s: timed out", to_text(remote_).c_str());
-      fail(ConnectFailure::kTimedOut, verdict);
+      fail(SetupFailure::kTimedOut, verdict);
     }
   }
   announce(end, verdict);
@@ -203,7 +203,7 @@ void ActiveHandshake::on_retry() noexcept {
     if (state_ == State::kAwaitingOffer)
       connected(verdict);
     else if (!begin_attempt().ok())
-      fail(ConnectFailure::kRefused, verdict);
+      fail(SetupFailure::kRefused, verdict);
   }
   announce(end, verdict);
 }
@@ -221,7 +221,7 @@ void ActiveHandshake::on_ready(std::uint32_t) noexcept {
   announce(end, verdict);
 }
 
-void ActiveHandshake::fail(ConnectFailure why, Verdict& verdict) noexcept {
+void ActiveHandshake::fail(SetupFailure why, Verdict& verdict) noexcept {
   state_ = State::kOver;
   timeout_.stop();
   retry_.stop();
@@ -237,7 +237,7 @@ void ActiveHandshake::announce(ConnectionEnd& end, Verdict& verdict) noexcept {
     case Verdict::kNothing:
       return;
     case Verdict::kFailed:
-      return end.connect_failed(verdict.why, data);
+      return end.on_failed(verdict.why, data);
     case Verdict::kAccepted: {
       const Status attached = end.attach(verdict.stream, {true, verdict.agreed, data, {}});
       static_cast<void>(attached);  // fails if the Qp was disconnected meanwhile

@@ -50,7 +50,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   // The result to report after the lock has been released.
   struct Verdict {
     enum What : std::uint8_t { kNothing, kFailed, kAccepted } what = kNothing;
-    ConnectFailure why = ConnectFailure::kRefused;
+    SetupFailure why = SetupFailure::kRefused;
     std::unique_ptr<ByteStream> stream;
     iwarp::Agreed agreed;
     std::size_t data_size = 0;
@@ -63,7 +63,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   void on_timeout() noexcept;
   void report_failure() noexcept;
   void on_retry() noexcept;
-  [[nodiscard]] static ConnectFailure meaning(int error) noexcept;
+  [[nodiscard]] static SetupFailure meaning(int error) noexcept;
   static constexpr auto kFirstRetry = std::chrono::milliseconds(5);
   static constexpr auto kQuick = std::chrono::seconds(1);
   // Schedules another attempt if `error` means that there is no listener, or that it has ended, and
@@ -83,7 +83,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   void broken(int error, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void hung_up(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   void fall_back(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
-  void fail(ConnectFailure why, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
+  void fail(SetupFailure why, Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   static void announce(ConnectionEnd& end, Verdict& verdict) noexcept;
 
   Reactor& reactor_;
@@ -105,7 +105,7 @@ class ActiveHandshake final : public Handshake, private Handler {
   int offers_put_off_ UDAPL_GUARDED_BY(lock_) = 0;
   bool limited_ UDAPL_GUARDED_BY(lock_) = false;  // there is a time limit
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
-  ConnectFailure early_failure_ UDAPL_GUARDED_BY(lock_) = ConnectFailure::kUnreachable;
+  SetupFailure early_failure_ UDAPL_GUARDED_BY(lock_) = SetupFailure::kUnreachable;
   std::unique_ptr<TcpStream> stream_ UDAPL_GUARDED_BY(lock_);
   std::optional<shm::Offer> offer_ UDAPL_GUARDED_BY(lock_);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(lock_);

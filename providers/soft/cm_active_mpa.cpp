@@ -57,7 +57,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
       stream_->set_events(0);
       return;
     case MayRequest::kNever:
-      return fail(ConnectFailure::kUnreachable, verdict);
+      return fail(SetupFailure::kUnreachable, verdict);
   }
   std::array<std::byte, iwarp::kMpaMaxPrivateData + shm::kTokenSize> data;
   auto end = std::copy(private_data_.begin(), private_data_.end(), data.begin());
@@ -70,7 +70,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   const IoResult sent = stream_->send(std::span<const std::byte>(frame).first(size));
   if (sent.kind == IoResult::kBroken) return broken(sent.error, verdict);
   if (sent.kind != IoResult::kDone || sent.bytes != size)
-    return fail(ConnectFailure::kUnreachable, verdict);
+    return fail(SetupFailure::kUnreachable, verdict);
   state_ = State::kAwaitingReply;
   stream_->set_events(EPOLLIN);
 }
@@ -122,7 +122,7 @@ void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
     case MpaReader::Progress::kBad:
       UDAPL_TRACE(kNormal, "%s does not speak MPA: %s", to_text(remote_).c_str(),
                   iwarp::name(reader_.why()));
-      return fail(ConnectFailure::kRefused, verdict);
+      return fail(SetupFailure::kRefused, verdict);
   }
 }
 
@@ -138,7 +138,7 @@ void ActiveHandshake::broken(int error, Verdict& verdict) noexcept {
 // The peer has closed the connection. If it did so before our Request arrived, its kernel resets
 // the connection as well.
 void ActiveHandshake::hung_up(Verdict& verdict) noexcept {
-  if (!reader_.empty()) return fail(ConnectFailure::kRefused, verdict);
+  if (!reader_.empty()) return fail(SetupFailure::kRefused, verdict);
   if (offer_ || stream_->pending_error() != 0) return broken(ECONNRESET, verdict);
   fall_back(verdict);
 }
@@ -147,13 +147,13 @@ void ActiveHandshake::hung_up(Verdict& verdict) noexcept {
 // accepts offers of shared memory knows revision 2.
 void ActiveHandshake::fall_back(Verdict& verdict) noexcept {
   if (!may_fall_back_ || offer_ || config_.revision == 1)
-    return fail(ConnectFailure::kRefused, verdict);
+    return fail(SetupFailure::kRefused, verdict);
   UDAPL_TRACE(kNormal, "%s closed the connection: retrying with MPA revision 1",
               to_text(remote_).c_str());
   config_.revision = 1;
   stream_.reset();
   state_ = State::kConnecting;
-  if (!begin_attempt().ok()) fail(ConnectFailure::kRefused, verdict);
+  if (!begin_attempt().ok()) fail(SetupFailure::kRefused, verdict);
 }
 
 void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
@@ -169,19 +169,19 @@ void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
                 iwarp::name(result.terminate));
     send_terminate(*stream_, result.terminate, request.crc || reply.crc);
     close_gently(std::move(stream_));
-    return fail(ConnectFailure::kRefused, verdict);
+    return fail(SetupFailure::kRefused, verdict);
   }
   std::memcpy(verdict.data.data(), reply.private_data.data(), reply.private_data.size());
   verdict.data_size = reply.private_data.size();
   if (result.outcome == iwarp::ReplyOutcome::kRejected)
-    return fail(is_refusal(reply) ? ConnectFailure::kRefused : ConnectFailure::kRejected, verdict);
+    return fail(is_refusal(reply) ? SetupFailure::kRefused : SetupFailure::kRejected, verdict);
   state_ = State::kOver;
   timeout_.stop();
   retry_.stop();
   stream_->unwatch();
   verdict.what = Verdict::kAccepted;
   verdict.agreed = result.agreed;
-  if (!take_path(reply, verdict)) fail(ConnectFailure::kUnreachable, verdict);
+  if (!take_path(reply, verdict)) fail(SetupFailure::kUnreachable, verdict);
 }
 
 }  // namespace udapl::soft

@@ -27,18 +27,18 @@ Result<std::unique_ptr<Handshake>> start_handshake(Connector& connector,
   }
 }
 
-SinkCall call_of(ConnectFailure why) noexcept {
+ConnectionEvent event_of(SetupFailure why) noexcept {
   switch (why) {
-    case ConnectFailure::kRejected:
-      return SinkCall::kRejected;
-    case ConnectFailure::kRefused:
-      return SinkCall::kRefused;
-    case ConnectFailure::kUnreachable:
-      return SinkCall::kUnreachable;
-    case ConnectFailure::kTimedOut:
+    case SetupFailure::kRejected:
+      return ConnectionEvent::kRejected;
+    case SetupFailure::kRefused:
+      return ConnectionEvent::kRefused;
+    case SetupFailure::kUnreachable:
+      return ConnectionEvent::kUnreachable;
+    case SetupFailure::kTimedOut:
       break;
   }
-  return SinkCall::kTimedOut;
+  return ConnectionEvent::kTooLate;
 }
 
 // Returns null if memory runs out.
@@ -75,7 +75,7 @@ void Connection::shut_down() noexcept {
   std::unique_ptr<Handshake> handshake;
   {
     const QpGuard guard(lock_);
-    apply(Input::kDestroy);
+    apply(Event::kAbort);
     handshake = std::move(handshake_);
   }
   handshake.reset();
@@ -91,7 +91,7 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
     case ConnectionState::kIdle:
     case ConnectionState::kConnecting:
       return {Posts::kRefused, false, true, false};
-    case ConnectionState::kAccepted:
+    case ConnectionState::kAccepting:
       return {Posts::kQueued, false, true, false};
     case ConnectionState::kReady:
       return {Posts::kQueued, true, true, true};
@@ -109,15 +109,15 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
 
 }  // namespace
 
-bool Connection::apply(Input input, SinkCall outcome) noexcept {
-  const ConnectionStep step = connection_step(state_, input);
-  if (step.verdict != ConnectionVerdict::kProceed) return false;
+bool Connection::apply(Event event) noexcept {
+  const ConnectionStep step = connection_step(state_, event);
+  if (!step.allowed) return false;
   if (queue_.uses_srq() && is_connected(state_) && !is_connected(step.next))
     report_.post(SinkCall::kSrqReleased);
-  UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name(state_),
-              name(step.next));
-  if (state_ == State::kAccepted) accepted_.remove();
-  if (step.next == State::kAccepted) accepted_.add();
+  UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name_of(state_),
+              name_of(step.next));
+  if (state_ == State::kAccepting) accepted_.remove();
+  if (step.next == State::kAccepting) accepted_.add();
   state_ = step.next;
   queue_.set_mode(mode_of(state_));
   switch (step.action) {
@@ -147,7 +147,7 @@ bool Connection::apply(Input input, SinkCall outcome) noexcept {
       finish(Close::kReset);
       break;
   }
-  report_.post(step.call == SinkCall::kSetupOutcome ? outcome : step.call);
+  report_.post(step.call);
   return true;
 }
 
@@ -166,13 +166,13 @@ void Connection::clear() noexcept {
 Status Connection::connect(const transport::ConnectRequest& request) {
   {
     const QpGuard guard(lock_);
-    if (!apply(Input::kConnect)) return failure(DAT_INVALID_STATE);
+    if (!apply(Event::kConnect)) return failure(DAT_INVALID_STATE);
   }
   Result<std::unique_ptr<Handshake>> started = start_handshake(connector_, request, end_);
   std::unique_ptr<Handshake> superfluous;  // destroyed without the lock
   const QpGuard guard(lock_);
   if (!started.ok()) {
-    apply(Input::kNotStarted);
+    apply(Event::kNotStarted);
     return started.status();
   }
   // The handshake may have ended meanwhile, or the consumer may have disconnected.
@@ -197,12 +197,11 @@ Status Connection::attach(std::unique_ptr<ByteStream>& stream,
 Status Connection::attach(std::unique_ptr<Link>& link, const Negotiated& negotiated) noexcept {
   std::unique_ptr<Handshake> ended;  // destroyed without the lock
   const QpGuard guard(lock_);
-  const Input input = negotiated.initiator ? Input::kActiveLink : Input::kPassiveLink;
-  if (connection_step(state_, input).verdict == ConnectionVerdict::kIllegal)
-    return failure(DAT_INVALID_STATE);
+  const Event event = negotiated.initiator ? Event::kEstablished : Event::kAccept;
+  if (!connection_step(state_, event).allowed) return failure(DAT_INVALID_STATE);
   const Status usable = use(link.get(), negotiated);
   if (!usable.ok()) {
-    if (negotiated.initiator) apply(Input::kUnusableLink);
+    if (negotiated.initiator) apply(Event::kRefused);
     return usable;
   }
   ended = std::move(handshake_);
@@ -233,7 +232,7 @@ Status Connection::use(Link* link, const Negotiated& negotiated) noexcept {
 }
 
 void Connection::start_responder(const Negotiated& negotiated) noexcept {
-  apply(Input::kPassiveLink);
+  apply(Event::kAccept);
   if (!link_->answer(negotiated.reply)) {
     shared_.fault.raise(BreakReason::kTransportLost);
     return;
@@ -257,25 +256,25 @@ void Connection::start_initiator(const Negotiated& negotiated) noexcept {
     case iwarp::kRtrNone:
       break;
   }
-  established(Input::kActiveLink);
+  established(Event::kEstablished);
   if (negotiated.agreed.rtr != iwarp::kRtrNone) timer_.start(Timing::kKick, kFirstKick);
   queue_.transmit(Queue::kPassBudget);
 }
 
 // From now on requests may be sent. Input stays in the socket until the sink has been notified, so
 // that no completion precedes the connection event (docs/semantics.md#order-of-events).
-void Connection::established(Input input) noexcept {
-  apply(input);
+void Connection::established(Event event) noexcept {
+  apply(event);
   queue_.check_watermarks();
 }
 
-void Connection::connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept {
+void Connection::on_failed(SetupFailure why, transport::PrivateData from_peer) noexcept {
   std::unique_ptr<Handshake> ended;  // destroyed without the lock
   const QpGuard guard(lock_);
   if (state_ != State::kConnecting) return;
   ended = std::move(handshake_);
   report_.keep(from_peer);
-  apply(Input::kSetupFailed, call_of(why));
+  apply(event_of(why));
 }
 
 }  // namespace udapl::soft

@@ -69,7 +69,7 @@ class Connection final : private Handler {
   // ---- ConnectionEnd ----------------------------------------------------------------------------
   Status attach(std::unique_ptr<ByteStream>& stream, const Negotiated& negotiated) noexcept
       UDAPL_EXCLUDES(qp_locked);
-  void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept
+  void on_failed(SetupFailure why, transport::PrivateData from_peer) noexcept
       UDAPL_EXCLUDES(qp_locked);
 
   // ---- for the Qp -------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Connection final : private Handler {
   static constexpr auto kFirstKick = std::chrono::milliseconds(5);
 
   using State = ConnectionState;
-  using Input = ConnectionInput;
+  using Event = ConnectionEvent;
   // An end of the stream that is put off, and what was true at the last look at the descriptors.
   struct PutOff {
     Intake::Event end = Intake::Event::kNone;
@@ -116,16 +116,16 @@ class Connection final : private Handler {
     kTerminate
   };
 
-  // The only place where the state changes. Returns false if the input has no effect. `outcome`:
-  // how a set-up failed.
-  bool apply(Input input, SinkCall outcome = SinkCall::kNoCall) noexcept UDAPL_REQUIRES(qp_locked);
+  // Carries out the state table's step for `event`. The only place where the state changes. Returns
+  // false if the event is not allowed.
+  bool apply(Event event) noexcept UDAPL_REQUIRES(qp_locked);
 
   // connection.cpp
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
   Status use(Link* link, const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
   void start_responder(const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
   void start_initiator(const Negotiated& negotiated) noexcept UDAPL_REQUIRES(qp_locked);
-  void established(Input input) noexcept UDAPL_REQUIRES(qp_locked);
+  void established(Event event) noexcept UDAPL_REQUIRES(qp_locked);
 
   // connection_input.cpp
   void open_receive() noexcept UDAPL_EXCLUDES(qp_locked);
@@ -153,7 +153,7 @@ class Connection final : private Handler {
   void continue_terminate() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool prepare_end() noexcept UDAPL_REQUIRES(qp_locked);
   void finish(Close how) noexcept UDAPL_REQUIRES(qp_locked);
-  void break_off(Input input, transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
+  void break_off(Event event, transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
 
   Reactor& reactor_;
   Connector& connector_;

@@ -28,8 +28,8 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   std::unique_ptr<Handshake> aborted;  // destroyed without the lock
   const QpGuard guard(lock_);
   if (mode == transport::DisconnectMode::kGraceful) {
-    if (intake_.peer_closed()) apply(Input::kPeerClosed);
-    if (!apply(Input::kDisconnectGraceful)) return;
+    if (intake_.peer_closed()) apply(Event::kPeerEnded);
+    if (!apply(Event::kDrain)) return;
     if (timer_.phase() == Timing::kNothing) watch_drain();  // else the kick timer starts it later
     queue_.transmit(Queue::kPassBudget);
     settle();
@@ -37,52 +37,51 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   }
   report_.cancel_outcome();
   aborted = std::move(handshake_);
-  apply(Input::kDisconnectAbrupt);
+  apply(Event::kAbort);
 }
 
 Status Connection::reset() {
   {
     const QpGuard guard(lock_);
-    const ConnectionVerdict verdict = connection_step(state_, Input::kReset).verdict;
-    if (verdict == ConnectionVerdict::kNothing) return Status();
-    if (verdict == ConnectionVerdict::kIllegal) return failure(DAT_INVALID_STATE);
+    if (state_ == State::kIdle) return Status();
+    if (!connection_step(state_, Event::kReset).allowed) return failure(DAT_INVALID_STATE);
   }
   // A report of this connection that is still pending must not be taken for one of the next one.
   report_.drain_outcome();
   open_receive_.close();
   const QpGuard guard(lock_);
-  apply(Input::kReset);
+  apply(Event::kReset);
   return Status();
 }
 
 [[gnu::noinline]] void Connection::settle() noexcept {
   const Fault& fault = shared_.fault;
   if (fault.raised) [[unlikely]] {
-    Input input = Input::kLost;
-    if (state_ == State::kHalfClosed && link_->undelivered() != 0) input = Input::kLostUndelivered;
+    Event event = Event::kLost;
+    if (state_ == State::kHalfClosed && link_->undelivered() != 0) event = Event::kLostUndelivered;
     if (fault.terminate)
-      input = Input::kReportFault;
+      event = Event::kReportFault;
     else if (fault.cause.why == BreakReason::kRemoteFault)
-      input = Input::kPeerReportedFault;
-    break_off(input, fault.cause);
+      event = Event::kPeerReportedFault;
+    break_off(event, fault.cause);
     return;
   }
   if (state_ == State::kDraining && queue_.drained()) [[unlikely]] {
-    apply(Input::kDrained);
+    apply(Event::kDrained);
     watch_drain();
   }
   // No receives will be posted for the waiting messages, and the peer's FIN follows them.
   if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
-    apply(Input::kPeerClosed);
+    apply(Event::kPeerEnded);
 }
 
 // A peer may leave in the middle of a message: its disconnect is abrupt then, but no fault.
 void Connection::end_of_stream() noexcept {
-  if (state_ == State::kAccepted || link_->incoming().torn)
+  if (state_ == State::kAccepting || link_->incoming().torn)
     return shared_.fault.raise(BreakReason::kTransportLost);
   UDAPL_TRACE(kDetail, "QP %p: the peer has closed", static_cast<const void*>(&shared_.qp));
   if (!intake_.waits() || state_ != State::kReady) {
-    apply(Input::kPeerClosed);
+    apply(Event::kPeerEnded);
     return;
   }
   intake_.wait_for_last();
@@ -139,7 +138,7 @@ void Connection::start_terminate() noexcept {
 
 void Connection::continue_terminate() noexcept {
   for (;;) {
-    if (!queue_.pin_unsent()) return break_off(Input::kFaultUnreportable, shared_.fault.cause);
+    if (!queue_.pin_unsent()) return break_off(Event::kFaultUnreportable, shared_.fault.cause);
     link_->build(~std::size_t{0});
     if (link_->all_sent()) break;
     const Link::Flushed flushed = link_->flush();
@@ -147,22 +146,22 @@ void Connection::continue_terminate() noexcept {
     if (flushed == Link::Flushed::kBlocked)
       return link_->want(~0U, link_->all_handed() ? 0U : Link::kRoom);
     if (flushed != Link::Flushed::kDone)
-      return break_off(Input::kFaultUnreportable, shared_.fault.cause);
+      return break_off(Event::kFaultUnreportable, shared_.fault.cause);
   }
-  break_off(Input::kFaultReported, shared_.fault.cause);
+  break_off(Event::kFaultReported, shared_.fault.cause);
 }
 
 // Ends, or begins to end, a connection that the consumer has not disconnected. `cause` is passed by
 // value because the fault is cleared meanwhile.
-void Connection::break_off(Input input, BreakCause cause) noexcept {
-  const ConnectionStep step = connection_step(state_, input);
-  if (step.next == State::kError && step.verdict == ConnectionVerdict::kProceed) {
+void Connection::break_off(Event event, BreakCause cause) noexcept {
+  const ConnectionStep step = connection_step(state_, event);
+  if (step.next == State::kError && step.allowed) {
     UDAPL_TRACE(kNormal, "QP %p: connection broken: %s%s%s", static_cast<const void*>(&shared_.qp),
                 text_of(cause.why), *cause.detail != '\0' ? ": " : "", cause.detail);
     if (cause.why == BreakReason::kTransportLost) queue_.blame_transport();
     report_.set_cause(cause);
   }
-  apply(input);
+  apply(event);
 }
 
 bool Connection::prepare_end() noexcept {
@@ -198,14 +197,14 @@ void Connection::on_timer() noexcept {
       return;
     case Timing::kFirstMessage:
       catch_up();
-      if (state_ != State::kAccepted) return;
+      if (state_ != State::kAccepting) return;
       UDAPL_TRACE(kNormal, "QP %p: the peer's first message did not arrive in time",
                   static_cast<const void*>(&shared_.qp));
-      return break_off(Input::kLost,
+      return break_off(Event::kLost,
                        {BreakReason::kTransportLost, "its first message did not arrive in time"});
     case Timing::kGrace:  // no RTR message: the peer may be waiting for our first message
       if (link_->unacknowledged() != 0) return timer_.start(Timing::kGrace, kGracePeriod);
-      established(Input::kFirstMessage);
+      established(Event::kFirstMessage);
       break;
     case Timing::kKick:  // wakes kernel siw: docs/semantics.md#iwarp-peers
       if (link_->incoming().frames != 0 || link_->incoming().staged != 0 || kicks_ == kMaxKicks) {
@@ -221,15 +220,15 @@ void Connection::on_timer() noexcept {
       if (!drain_stands_still()) return continue_drain();
       UDAPL_TRACE(kNormal, "QP %p: no progress while draining",
                   static_cast<const void*>(&shared_.qp));
-      return break_off(Input::kLostUndelivered,
+      return break_off(Event::kLostUndelivered,
                        {BreakReason::kTransportLost, "no progress while draining"});
     case Timing::kHalfClosed:  // the peer has everything, and does not close its side
       catch_up();
       if (state_ != State::kHalfClosed) return;
-      apply(Input::kPeerClosed);
+      apply(Event::kPeerEnded);
       return;
     case Timing::kTerminate:
-      return break_off(Input::kFaultUnreportable, shared_.fault.cause);
+      return break_off(Event::kFaultUnreportable, shared_.fault.cause);
   }
   settle();
 }

@@ -90,7 +90,7 @@ void Connection::release_waiting() noexcept { act(intake_.release()); }
 void Connection::on_wait_over() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
-  if (intake_.wait_over() == Intake::Event::kPeerClosed) apply(Input::kPeerClosed);
+  if (intake_.wait_over() == Intake::Event::kPeerClosed) apply(Event::kPeerEnded);
   settle();
 }
 
@@ -122,7 +122,7 @@ bool Connection::puts_off(Intake::Event end) noexcept {
   constexpr int kMostTurns = 1000;  // some turns do not look at the descriptors
   const int accepted = accepted_.count();
   const bool looked = put_off_.turns != 0 && put_off_.looks != reactor_.looks();
-  if (accepted == 0 || state_ == State::kAccepted || put_off_.turns == kMostTurns ||
+  if (accepted == 0 || state_ == State::kAccepting || put_off_.turns == kMostTurns ||
       (looked && accepted >= put_off_.accepted)) {
     put_off_ = PutOff{};
     return false;
@@ -139,7 +139,7 @@ void Connection::act(Intake::Event event) noexcept {
     case Intake::Event::kNone:
       break;
     case Intake::Event::kFirstMessage:
-      established(Input::kFirstMessage);
+      established(Event::kFirstMessage);
       break;
     case Intake::Event::kEndOfStream:
       if (puts_off(event)) return;
@@ -150,10 +150,10 @@ void Connection::act(Intake::Event event) noexcept {
       shared_.fault.raise({BreakReason::kTransportLost, errno_words(link_->error())});
       break;
     case Intake::Event::kPeerClosed:
-      apply(Input::kPeerClosed);
+      apply(Event::kPeerEnded);
       return;
     case Intake::Event::kPeerReset:
-      apply(Input::kPeerGone);
+      apply(Event::kPeerGone);
       return;
   }
   if (!shared_.fault.raised) queue_.transmit(Queue::kPassBudget);

@@ -5,14 +5,15 @@
 
 #include <cstdint>
 
-// The state machine of a connection as a pure table: no object, no lock, no I/O.
+// The state machine of a connection as a pure table: no object, no lock, no I/O. The verbs provider
+// has one of the same form; an event with the same name means the same in both.
 // tests/unit/soft/connection_state.cpp enumerates every pair.
 namespace udapl::soft {
 
 enum class ConnectionState : std::uint8_t {
   kIdle,
   kConnecting,   // a Handshake runs
-  kAccepted,     // responder: waits for the peer's first message, until then nothing may be sent
+  kAccepting,    // responder: waits for the peer's first message, until then nothing may be sent
   kReady,        // established
   kDraining,     // graceful disconnect: finishing the requests
   kHalfClosed,   // our end is sent, waiting for the peer's
@@ -21,23 +22,24 @@ enum class ConnectionState : std::uint8_t {
 };
 inline constexpr int kConnectionStates = static_cast<int>(ConnectionState::kError) + 1;
 
-// The events. First the calls of the core, then those from the connection manager, from the peer,
-// and from the work and the time limits.
-enum class ConnectionInput : std::uint8_t {
+// First the calls of the core, then the events of the set-up, of the peer, and of the work and the
+// time limits.
+enum class ConnectionEvent : std::uint8_t {
   kConnect,
-  kDisconnectAbrupt,
-  kDisconnectGraceful,
+  kAccept,  // a responder got its link
+  kDrain,   // a graceful disconnect
+  kAbort,   // an abrupt disconnect, or the QP is about to be destroyed
   kReset,
-  kDestroy,
 
-  kNotStarted,    // a connect failed at once
-  kSetupFailed,   // the Handshake failed
-  kActiveLink,    // an initiator got its link
-  kPassiveLink,   // a responder got its link
-  kUnusableLink,  // an initiator got a link that it cannot use
+  kNotStarted,   // a connect failed at once
+  kEstablished,  // an initiator got its link
+  kRejected,     // a SetupFailure, like the next three
+  kRefused,      // also: an initiator got a link that it cannot use
+  kUnreachable,
+  kTooLate,
 
   kFirstMessage,  // the peer's first message arrived, or the peer has waited long enough for ours
-  kPeerClosed,    // the peer's FIN arrived and all its messages were handled, or no FIN in time
+  kPeerEnded,     // the peer's FIN arrived and all its messages were handled, or no FIN in time
   kPeerGone,      // the peer closed and then reset the connection
 
   kDrained,            // all work is done
@@ -48,13 +50,7 @@ enum class ConnectionInput : std::uint8_t {
   kFaultReported,      // ... which was done
   kFaultUnreportable,  // ... which is not possible
 };
-inline constexpr int kConnectionInputs = static_cast<int>(ConnectionInput::kFaultUnreportable) + 1;
-
-enum class ConnectionVerdict : std::uint8_t {
-  kProceed,  // go to `next`, perform the action and make the call
-  kNothing,  // no effect: legal, or too late
-  kIllegal   // INVALID_STATE
-};
+inline constexpr int kConnectionEvents = static_cast<int>(ConnectionEvent::kFaultUnreportable) + 1;
 
 // The action of a step. kEndGently and kEndReset complete all work and close the link, if there is
 // one, in this way.
@@ -70,10 +66,10 @@ enum class ConnectionAction : std::uint8_t {
 };
 
 struct ConnectionStep {
-  ConnectionVerdict verdict;
+  bool allowed;  // false: nothing happens
   ConnectionState next;
   ConnectionAction action;
-  SinkCall call;
+  SinkCall call;  // the sink call to make
 };
 
 // Whether the core has been notified of the connection, and not yet of its end.
@@ -82,93 +78,85 @@ struct ConnectionStep {
 }
 
 [[nodiscard]] constexpr ConnectionStep connection_step(ConnectionState state,
-                                                       ConnectionInput input) noexcept {
+                                                       ConnectionEvent event) noexcept {
   using State = ConnectionState;
-  using Input = ConnectionInput;
+  using Event = ConnectionEvent;
   using Action = ConnectionAction;
-  using Verdict = ConnectionVerdict;
   using Call = SinkCall;
-  constexpr auto go = [](State next, Action action = Action::kNone,
-                         SinkCall call = SinkCall::kNoCall) {
-    return ConnectionStep{Verdict::kProceed, next, action, call};
-  };
-  constexpr auto nothing = [] {
-    return ConnectionStep{Verdict::kNothing, State::kIdle, Action::kNone, SinkCall::kNoCall};
-  };
-  constexpr auto illegal = [] {
-    return ConnectionStep{Verdict::kIllegal, State::kIdle, Action::kNone, SinkCall::kNoCall};
+  constexpr auto go_if = [](bool allowed, State next, Action action = Action::kNone,
+                            Call call = Call::kNoCall) {
+    return ConnectionStep{allowed, next, action, call};
   };
   const bool idle = state == State::kIdle;
   const bool connecting = state == State::kConnecting;
   const bool terminating = state == State::kTerminating;
   // For an end that the consumer has not requested.
-  const SinkCall broken = state == State::kAccepted ? Call::kAcceptFailed : Call::kBroken;
-  const bool has_link = state == State::kAccepted || is_connected(state);
+  const Call broken = state == State::kAccepting ? Call::kAcceptFailed : Call::kBroken;
+  const bool has_link = state == State::kAccepting || is_connected(state);
   const bool accepts_input = has_link && !terminating;
 
-  switch (input) {
-    case Input::kConnect:
-      return idle ? go(State::kConnecting) : illegal();
-    case Input::kNotStarted:  // a disconnect may have come first
-      return connecting ? go(State::kIdle) : nothing();
-    case Input::kSetupFailed:
-      return connecting ? go(State::kError, Action::kEndReset, Call::kSetupOutcome) : nothing();
-    case Input::kActiveLink:
-      return idle || connecting ? go(State::kReady, Action::kPauseInput, Call::kEstablished)
-                                : illegal();
-    case Input::kUnusableLink:
-      return idle || connecting ? go(State::kError, Action::kEndReset, Call::kRefused) : illegal();
-    case Input::kPassiveLink:
-      return idle ? go(State::kAccepted, Action::kAwaitFirst) : illegal();
+  switch (event) {
+    case Event::kConnect:
+      return go_if(idle, State::kConnecting);
+    case Event::kAccept:
+      return go_if(idle, State::kAccepting, Action::kAwaitFirst);
+    case Event::kNotStarted:  // a disconnect may have come first
+      return go_if(connecting, State::kIdle);
+    case Event::kEstablished:
+      return go_if(idle || connecting, State::kReady, Action::kPauseInput, Call::kEstablished);
+    case Event::kRejected:
+      return go_if(connecting, State::kError, Action::kEndReset, Call::kRejected);
+    case Event::kRefused:
+      return go_if(idle || connecting, State::kError, Action::kEndReset, Call::kRefused);
+    case Event::kUnreachable:
+      return go_if(connecting, State::kError, Action::kEndReset, Call::kUnreachable);
+    case Event::kTooLate:
+      return go_if(connecting, State::kError, Action::kEndReset, Call::kTimedOut);
 
-    case Input::kFirstMessage:
-      return state == State::kAccepted ? go(State::kReady, Action::kPauseInput, Call::kEstablished)
-                                       : nothing();
-    case Input::kDisconnectGraceful:
-      return state == State::kReady ? go(State::kDraining) : nothing();
-    case Input::kDrained:
-      return state == State::kDraining ? go(State::kHalfClosed, Action::kFinishOutput) : nothing();
-    case Input::kPeerClosed:
-      return accepts_input && state != State::kAccepted
-                 ? go(State::kError, Action::kEndGently, Call::kDisconnected)
-                 : nothing();
-    case Input::kPeerGone:
-      return accepts_input && state != State::kAccepted
-                 ? go(State::kError, Action::kEndReset, Call::kDisconnected)
-                 : nothing();
+    case Event::kFirstMessage:
+      return go_if(state == State::kAccepting, State::kReady, Action::kPauseInput,
+                   Call::kEstablished);
+    case Event::kDrain:
+      return go_if(state == State::kReady, State::kDraining);
+    case Event::kDrained:
+      return go_if(state == State::kDraining, State::kHalfClosed, Action::kFinishOutput);
+    case Event::kPeerEnded:
+      return go_if(accepts_input && state != State::kAccepting, State::kError, Action::kEndGently,
+                   Call::kDisconnected);
+    case Event::kPeerGone:
+      return go_if(accepts_input && state != State::kAccepting, State::kError, Action::kEndReset,
+                   Call::kDisconnected);
 
-    case Input::kReportFault:
+    case Event::kReportFault:
       if (state == State::kReady || state == State::kDraining)
-        return go(State::kTerminating, Action::kTerminate);
+        return go_if(true, State::kTerminating, Action::kTerminate);
       [[fallthrough]];  // nothing may be sent to the peer, or it no longer reads
-    case Input::kLost:
+    case Event::kLost:
       // All our work was done and has reached the peer. A peer with unfinished work may then reset
       // the connection.
-      if (state == State::kHalfClosed && input == Input::kLost)
-        return go(State::kError, Action::kEndReset, Call::kDisconnected);
+      if (state == State::kHalfClosed && event == Event::kLost)
+        return go_if(true, State::kError, Action::kEndReset, Call::kDisconnected);
       [[fallthrough]];
-    case Input::kLostUndelivered:
-      return accepts_input ? go(State::kError, Action::kEndReset, broken) : nothing();
-    case Input::kPeerReportedFault:
-      return accepts_input ? go(State::kError, Action::kEndGently, broken) : nothing();
-    case Input::kFaultReported:
-      return terminating ? go(State::kError, Action::kEndGently, Call::kBroken) : nothing();
-    case Input::kFaultUnreportable:
-      return terminating ? go(State::kError, Action::kEndReset, Call::kBroken) : nothing();
+    case Event::kLostUndelivered:
+      return go_if(accepts_input, State::kError, Action::kEndReset, broken);
+    case Event::kPeerReportedFault:
+      return go_if(accepts_input, State::kError, Action::kEndGently, broken);
+    case Event::kFaultReported:
+      return go_if(terminating, State::kError, Action::kEndGently, Call::kBroken);
+    case Event::kFaultUnreportable:
+      return go_if(terminating, State::kError, Action::kEndReset, Call::kBroken);
 
-    case Input::kDisconnectAbrupt:
-    case Input::kDestroy:
-      return state != State::kError ? go(State::kError, Action::kEndGently) : nothing();
-    case Input::kReset:
-      if (idle) return nothing();
-      return state == State::kError ? go(State::kIdle, Action::kForget) : illegal();
+    case Event::kAbort:
+      return go_if(state != State::kError, State::kError, Action::kEndGently);
+    case Event::kReset:
+      break;
   }
-  return illegal();
+  return go_if(state == State::kError, State::kIdle, Action::kForget);
 }
 
 // For traces.
-[[nodiscard]] constexpr const char* name(ConnectionState state) noexcept {
-  constexpr const char* kNames[] = {"idle",     "connecting",  "accepted",    "ready",
+[[nodiscard]] constexpr const char* name_of(ConnectionState state) noexcept {
+  constexpr const char* kNames[] = {"idle",     "connecting",  "accepting",   "ready",
                                     "draining", "half closed", "terminating", "error"};
   return kNames[static_cast<int>(state)];
 }

@@ -25,7 +25,7 @@ struct Negotiated {
   std::span<const std::byte> reply;
 };
 
-enum class ConnectFailure : std::uint8_t {
+enum class SetupFailure : std::uint8_t {
   kRejected,     // by the peer's consumer, with private data
   kRefused,      // by the peer's stack
   kUnreachable,  // no host at the address
@@ -54,14 +54,14 @@ class ConnectionEnd {
 
   // Called instead of attach by the driving thread, without locks, when the Handshake has failed.
   // The Qp may destroy the Handshake during the call.
-  virtual void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept = 0;
+  virtual void on_failed(SetupFailure why, transport::PrivateData from_peer) noexcept = 0;
 
  protected:
   ~ConnectionEnd() = default;
 };
 
 // An active connection set-up in progress. Owned by the Qp, which destroys it when it has ended
-// (possibly inside attach or connect_failed) or to abort it. The destructor closes the connection,
+// (possibly inside attach or on_failed) or to abort it. The destructor closes the connection,
 // so that the peer notices, and waits for a call of the ConnectionEnd that runs in another thread;
 // the Qp must hold no lock meanwhile.
 class Handshake {

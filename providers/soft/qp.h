@@ -77,8 +77,8 @@ class Qp final : public transport::Qp,
                 const Negotiated& negotiated) noexcept override {
     return connection_.attach(stream, negotiated);
   }
-  void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept override {
-    connection_.connect_failed(why, from_peer);
+  void on_failed(SetupFailure why, transport::PrivateData from_peer) noexcept override {
+    connection_.on_failed(why, from_peer);
   }
 
   // Like attach() above, with a link of any kind.

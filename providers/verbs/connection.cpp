@@ -18,16 +18,16 @@ using transport::PrivateData;
 
 namespace {
 
-QpEvent event_of(SetupFailure why) noexcept {
+ConnectionEvent event_of(SetupFailure why) noexcept {
   switch (why) {
     case SetupFailure::kRejected:
-      return QpEvent::kRejected;
+      return ConnectionEvent::kRejected;
     case SetupFailure::kRefused:
-      return QpEvent::kRefused;
+      return ConnectionEvent::kRefused;
     case SetupFailure::kUnreachable:
       break;
   }
-  return QpEvent::kUnreachable;
+  return ConnectionEvent::kUnreachable;
 }
 
 }  // namespace
@@ -65,13 +65,13 @@ Status Connection::connect(const transport::ConnectRequest& request) {
   if (!made.ok()) return made.status();
 
   const QpGuard guard(lock_);
-  if (!step(state_, QpEvent::kConnect).allowed) return failure(DAT_INVALID_STATE);
+  if (!connection_step(state_, Event::kConnect).allowed) return failure(DAT_INVALID_STATE);
   clear();
   Result<bool> started = (*made)->start(terms());
   if (!started.ok()) return started.status();
-  take(QpEvent::kConnect);
+  apply(Event::kConnect);
   if (!*started) {
-    take(QpEvent::kUnreachable);
+    apply(Event::kUnreachable);
     return Status();
   }
   request_timeout_us_ = request.timeout_us;
@@ -86,10 +86,10 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
   std::unique_ptr<CmConnection> failed;  // destroyed without the lock
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
-  if (!step(state_, QpEvent::kAccept).allowed) return failure(DAT_INVALID_STATE);
+  if (!connection_step(state_, Event::kAccept).allowed) return failure(DAT_INVALID_STATE);
   if (!offered->on_our_port(&shared_.qp)) return failure(DAT_INTERNAL_ERROR);
   clear();
-  take(QpEvent::kAccept);
+  apply(Event::kAccept);
   cm_ = std::move(offered);
   endpoints_ = cm_->endpoints();
   cm_->attach(*this, terms());  // events from now on wait for the lock
@@ -113,21 +113,21 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
 // The QP becomes ready before the peer is allowed to send.
 void Connection::on_reply(CmConnection& connection, PrivateData from_peer) noexcept {
   const QpGuard guard(lock_);
-  if (&connection != cm_.get() || state_ != QpState::kConnecting) return;
+  if (&connection != cm_.get() || state_ != State::kConnecting) return;
   report_.keep(from_peer);
   if (to_ready() && connection.confirm()) return established();
   UDAPL_TRACE(kNormal, "QP %p: the connection cannot be completed: %s",
               static_cast<const void*>(&shared_.qp), ErrnoText(errno).c_str());
   connection.refuse();
-  take(QpEvent::kRefused);
+  apply(Event::kRefused);
 }
 
 void Connection::on_established(CmConnection& connection, PrivateData reply) noexcept {
   const QpGuard guard(lock_);
   if (&connection != cm_.get()) return;
-  if (state_ == QpState::kConnecting)
+  if (state_ == State::kConnecting)
     report_.keep(reply);
-  else if (state_ != QpState::kAccepting)
+  else if (state_ != State::kAccepting)
     return;
   established();
 }
@@ -136,8 +136,8 @@ void Connection::on_failed(CmConnection& connection, SetupFailure why,
                            PrivateData from_peer) noexcept {
   const QpGuard guard(lock_);
   if (&connection != cm_.get()) return;
-  if (state_ == QpState::kConnecting) report_.keep(from_peer);
-  take(event_of(why));
+  if (state_ == State::kConnecting) report_.keep(from_peer);
+  apply(event_of(why));
 }
 
 void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
@@ -149,18 +149,18 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
   if (const std::optional<ibv_wc_status> failed = queue_.failed();
       why == Loss::kEndedByPeer && connected() && failed.has_value() &&
       *failed != IBV_WC_WR_FLUSH_ERR)
-    return handle_failure(*failed, QpEvent::kPeerBroke);
+    return handle_failure(*failed, Event::kPeerBroke);
   const bool drained = queue_.drained();
-  if (why == Loss::kEndedByPeer && state_ == QpState::kDraining && drained)
-    return take(QpEvent::kDrained);  // all requests had completed before the peer ended it
+  if (why == Loss::kEndedByPeer && state_ == State::kDraining && drained)
+    return apply(Event::kDrained);  // all requests had completed before the peer ended it
   if (!connected() || why == Loss::kEndedByPeer)
-    return take(why == Loss::kEndedByPeer ? QpEvent::kPeerEnded : QpEvent::kPeerLost);
+    return apply(why == Loss::kEndedByPeer ? Event::kPeerEnded : Event::kPeerLost);
   // The device has not given up yet, and now never will. The completions still look as if it had:
   // the oldest request fails because of the loss, the others are flushed. The marker is posted
   // behind the requests that are outstanding now.
   queue_.set_lost(why == Loss::kPeerLost);
   report_.set_cause(transport::BreakReason::kTransportLost);
-  take(QpEvent::kPeerLost);
+  apply(Event::kPeerLost);
   queue_.post_marker();
 }
 
@@ -181,7 +181,7 @@ void Connection::established() noexcept {
   // On iWARP the kernel has made the QP ready, and does not report the negotiated read depth.
   if (shared_.adapter.device().iwarp()) queue_.set_serves_reads(shared_.init.max_rdma_read_out > 0);
   endpoints_ = cm_->endpoints();
-  take(QpEvent::kEstablished);
+  apply(Event::kEstablished);
   // There may be an earlier failure, or a mark may already be exceeded.
   queue_.report();
 }
@@ -197,10 +197,10 @@ void Connection::become_idle() noexcept {
   clear();
   endpoints_ = {};
   queue_.leave_error();
-  set_state(QpState::kIdle);
+  set_state(State::kIdle);
 }
 
-void Connection::set_state(QpState next) noexcept {
+void Connection::set_state(State next) noexcept {
   UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name_of(state_),
               name_of(next));
   state_ = next;
@@ -215,13 +215,13 @@ void Connection::on_timer() noexcept {
     if (timing == Timing::kConnect) {
       UDAPL_TRACE(kNormal, "QP %p: no answer within %u us", static_cast<const void*>(&shared_.qp),
                   request_timeout_us_);
-      return take(QpEvent::kTooLate);
+      return apply(Event::kTooLate);
     }
     if (timing == Timing::kAccept) {
       UDAPL_TRACE(kNormal, "QP %p: accepted, but the peer did not confirm within %u ms",
                   static_cast<const void*>(&shared_.qp),
                   shared_.adapter.environment().rtu_timeout_ms);
-      return take(QpEvent::kTooLate);
+      return apply(Event::kTooLate);
     }
     if (timing == Timing::kSrqRelease) return report_.post(SinkCall::kSrqReleased);
     if (timing == Timing::kFlush) return flush_again();

@@ -44,10 +44,10 @@ class Connection final : private ConnectionEnd {
   Status accept(std::unique_ptr<CmConnection>& offered, transport::PrivateData private_data)
       UDAPL_EXCLUDES(qp_locked);
   [[nodiscard]] bool idle() const noexcept UDAPL_REQUIRES(qp_locked) {
-    return state_ == QpState::kIdle;
+    return state_ == State::kIdle;
   }
   [[nodiscard]] bool may_reset() const noexcept UDAPL_REQUIRES(qp_locked) {
-    return step(state_, QpEvent::kReset).allowed;
+    return connection_step(state_, Event::kReset).allowed;
   }
   // Waits until no sink call is in progress or pending. Hold no lock, except in the reactor thread.
   void drain_calls() noexcept UDAPL_EXCLUDES(qp_locked) { report_.drain(); }
@@ -60,6 +60,8 @@ class Connection final : private ConnectionEnd {
   void handle_reports() noexcept UDAPL_EXCLUDES(qp_locked);
 
  private:
+  using State = ConnectionState;
+  using Event = ConnectionEvent;
   static constexpr std::size_t kPeerData = 256;  // more than any connection manager carries
   // The purpose of the one timer.
   enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease, kFlush };
@@ -79,7 +81,7 @@ class Connection final : private ConnectionEnd {
   [[nodiscard]] QpTerms terms() const noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool to_ready() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool change_state(ibv_qp_state state) noexcept UDAPL_REQUIRES(qp_locked);
-  void set_state(QpState next) noexcept UDAPL_REQUIRES(qp_locked);
+  void set_state(State next) noexcept UDAPL_REQUIRES(qp_locked);
   void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
 
   // connection_end.cpp
@@ -87,25 +89,25 @@ class Connection final : private ConnectionEnd {
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
   // Carries out the state table's step for `event`. If the step ends the CmConnection, only the
   // reactor thread may call this, because the CmConnection is destroyed here.
-  void take(QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
+  void apply(Event event) noexcept UDAPL_REQUIRES(qp_locked);
   // Flushes the receives again that were posted while the queue entered the error state.
   void flush_again() noexcept UDAPL_REQUIRES(qp_locked);
   void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_failure() noexcept UDAPL_EXCLUDES(qp_locked);
-  void handle_failure(ibv_wc_status status, QpEvent event) noexcept UDAPL_REQUIRES(qp_locked);
+  void handle_failure(ibv_wc_status status, Event event) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_drain() noexcept UDAPL_EXCLUDES(qp_locked);
   // `left`: requests that have not completed.
   [[nodiscard]] bool drain_is_stuck(int left) noexcept UDAPL_REQUIRES(qp_locked);
   void check_watermarks() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(qp_locked) {
-    return state_ == QpState::kReady || state_ == QpState::kDraining;
+    return state_ == State::kReady || state_ == State::kDraining;
   }
 
   QpShared& shared_;
   QpLock& lock_;
   Queue& queue_;
 
-  QpState state_ UDAPL_GUARDED_BY(qp_locked) = QpState::kIdle;
+  State state_ UDAPL_GUARDED_BY(qp_locked) = State::kIdle;
   // Null unless connected or about to be.
   std::unique_ptr<CmConnection> cm_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);

@@ -61,8 +61,8 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   {
     const QpGuard guard(lock_);
     if (mode == transport::DisconnectMode::kGraceful) {
-      if (state_ != QpState::kReady) return;
-      take(QpEvent::kDrain);
+      if (state_ != State::kReady) return;
+      apply(Event::kDrain);
       drain_pause_ = kFirstLook;
       drain_left_ = shared_.sink.requests_held();
       drain_still_ = {};
@@ -70,11 +70,11 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
       return timer_.start(Timing::kDrain, drain_pause_);
     }
     report_.cancel_outcome();
-    const QpStep step = verbs::step(state_, QpEvent::kAbort);
+    const ConnectionStep step = connection_step(state_, Event::kAbort);
     if (!step.allowed) return;
     enter_error();
     connection = std::move(cm_);
-    if (step.ending == Ending::kDrop) return;
+    if (step.action == ConnectionAction::kDrop) return;
   }
   connection->disconnect(false);
 }
@@ -83,7 +83,7 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
 
 void Connection::enter_error() noexcept {
   const bool releases = !queue_.own_receives() && connected();
-  set_state(QpState::kError);
+  set_state(State::kError);
   queue_.enter_error();
   if (releases) return timer_.start(Timing::kSrqRelease, kSrqReleaseLimit);
   timer_.stop();
@@ -101,22 +101,22 @@ void Connection::flush_again() noexcept {
   if (flush_pause_ <= kLastFlush) timer_.start(Timing::kFlush, flush_pause_);
 }
 
-void Connection::take(QpEvent event) noexcept {
-  const QpStep step = verbs::step(state_, event);
+void Connection::apply(Event event) noexcept {
+  const ConnectionStep step = connection_step(state_, event);
   if (!step.allowed) return;
-  if (step.next == QpState::kError)
+  if (step.next == State::kError)
     enter_error();
   else
     set_state(step.next);
-  if (step.ending == Ending::kDisconnect || step.ending == Ending::kAnswer)
-    cm_->disconnect(step.ending == Ending::kAnswer);
-  if (step.ending != Ending::kNone) cm_.reset();
+  if (step.action == ConnectionAction::kDisconnect || step.action == ConnectionAction::kAnswer)
+    cm_->disconnect(step.action == ConnectionAction::kAnswer);
+  if (step.action != ConnectionAction::kNone) cm_.reset();
   report_.post(step.call);
 }
 
 void Connection::break_connection(transport::BreakCause cause) noexcept {
   report_.set_cause(cause);
-  take(QpEvent::kBroken);
+  apply(Event::kBroken);
 }
 
 // A completion that says why the connection ended may lie in a CQ that no thread polls. Scanning
@@ -151,7 +151,7 @@ void Connection::look_for_drain() noexcept {
   int left = 0;
   {
     const QpGuard guard(lock_);
-    if (state_ != QpState::kDraining) return;
+    if (state_ != State::kDraining) return;
     if (!queue_.marked()) queue_.post_marker();
     cq = &queue_.request_cq();
     number = queue_.number();
@@ -161,12 +161,12 @@ void Connection::look_for_drain() noexcept {
   left -= cq->scan_for(number);
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
-  if (state_ != QpState::kDraining || queue_.drained()) return;  // drained: that is reported
+  if (state_ != State::kDraining || queue_.drained()) return;  // drained: that is reported
   if (drain_is_stuck(left)) {
     UDAPL_TRACE(kNormal, "QP %p: no request completed for %u ms: the disconnect becomes abrupt",
                 static_cast<const void*>(&shared_.qp),
                 shared_.adapter.environment().drain_timeout_ms);
-    return take(QpEvent::kTooLate);
+    return apply(Event::kTooLate);
   }
   drain_pause_ = std::min<Clock::duration>(drain_pause_ + drain_pause_ / kSlowdown, kSlowestLook);
   timer_.start(Timing::kDrain, drain_pause_);
@@ -174,11 +174,11 @@ void Connection::look_for_drain() noexcept {
 
 // ---- reports and events ------------------------------------------------------------------------
 
-void Connection::handle_failure(ibv_wc_status status, QpEvent event) noexcept {
+void Connection::handle_failure(ibv_wc_status status, Event event) noexcept {
   UDAPL_TRACE(kNormal, "QP %p: work failed: %s (%s)", static_cast<const void*>(&shared_.qp),
               ::ibv_wc_status_str(status), name_of(status));
   report_.set_cause({reason_of(status), ::ibv_wc_status_str(status)});
-  take(event);
+  apply(event);
 }
 
 // Called by the reactor thread: handles the findings of polls and posts.
@@ -187,8 +187,8 @@ void Connection::handle_reports() noexcept {
   const trace::About about(shared_.init.context);
   if (!connected()) return check_watermarks();
   const std::optional<ibv_wc_status> failed = queue_.failed();
-  if (failed.has_value()) return handle_failure(*failed, QpEvent::kBroken);
-  if (state_ == QpState::kDraining && queue_.drained()) return take(QpEvent::kDrained);
+  if (failed.has_value()) return handle_failure(*failed, Event::kBroken);
+  if (state_ == State::kDraining && queue_.drained()) return apply(Event::kDrained);
   check_watermarks();
 }
 
@@ -205,7 +205,7 @@ void Connection::on_async_event(ibv_event_type event) noexcept {
   static constinit trace::RateLimit limit;
   switch (event) {
     case IBV_EVENT_COMM_EST:  // the peer's first message has overtaken its last handshake message
-      if (state_ == QpState::kAccepting) cm_->first_message_came();
+      if (state_ == State::kAccepting) cm_->first_message_came();
       return;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       if (timer_.phase() != Timing::kSrqRelease) return;

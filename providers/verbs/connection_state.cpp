@@ -5,73 +5,76 @@ namespace udapl::verbs {
 
 namespace {
 
+using State = ConnectionState;
+using Event = ConnectionEvent;
+using Action = ConnectionAction;
 using enum SinkCall;
 
-constexpr QpStep kIgnored{false, QpState::kIdle, kNoCall, Ending::kNone};
+constexpr ConnectionStep kIgnored{false, State::kIdle, Action::kNone, kNoCall};
 
-constexpr QpStep to(QpState next, SinkCall call = kNoCall) noexcept {
-  return {true, next, call, Ending::kNone};
+constexpr ConnectionStep to(State next, SinkCall call = kNoCall) noexcept {
+  return {true, next, Action::kNone, call};
 }
-constexpr QpStep fail(SinkCall call, Ending ending = Ending::kDrop) noexcept {
-  return {true, QpState::kError, call, ending};
+constexpr ConnectionStep fail(SinkCall call, Action action = Action::kDrop) noexcept {
+  return {true, State::kError, action, call};
 }
 
-constexpr QpStep connecting(QpEvent event) noexcept {
+constexpr ConnectionStep connecting(Event event) noexcept {
   switch (event) {
-    case QpEvent::kEstablished:
-      return to(QpState::kReady, kEstablished);
-    case QpEvent::kRejected:
+    case Event::kEstablished:
+      return to(State::kReady, kEstablished);
+    case Event::kRejected:
       return fail(kRejected);
-    case QpEvent::kRefused:
+    case Event::kRefused:
       return fail(kRefused);
-    case QpEvent::kUnreachable:
-    case QpEvent::kPeerEnded:
-    case QpEvent::kPeerLost:
+    case Event::kUnreachable:
+    case Event::kPeerEnded:
+    case Event::kPeerLost:
       return fail(kUnreachable);
-    case QpEvent::kTooLate:
+    case Event::kTooLate:
       return fail(kTimedOut);
-    case QpEvent::kAbort:
+    case Event::kAbort:
       return fail(kNoCall);
     default:
       return kIgnored;
   }
 }
 
-constexpr QpStep accepting(QpEvent event) noexcept {
+constexpr ConnectionStep accepting(Event event) noexcept {
   switch (event) {
-    case QpEvent::kEstablished:
-      return to(QpState::kReady, kEstablished);
-    case QpEvent::kRejected:
-    case QpEvent::kRefused:
-    case QpEvent::kUnreachable:
-    case QpEvent::kPeerEnded:
-    case QpEvent::kPeerLost:
-    case QpEvent::kTooLate:
+    case Event::kEstablished:
+      return to(State::kReady, kEstablished);
+    case Event::kRejected:
+    case Event::kRefused:
+    case Event::kUnreachable:
+    case Event::kPeerEnded:
+    case Event::kPeerLost:
+    case Event::kTooLate:
       return fail(kAcceptFailed);
-    case QpEvent::kAbort:
+    case Event::kAbort:
       return fail(kNoCall);
     default:
       return kIgnored;
   }
 }
 
-constexpr QpStep connected(QpState state, QpEvent event) noexcept {
-  const bool draining = state == QpState::kDraining;
+constexpr ConnectionStep connected(State state, Event event) noexcept {
+  const bool draining = state == State::kDraining;
   switch (event) {
-    case QpEvent::kPeerEnded:
-      return fail(kDisconnected, Ending::kAnswer);
-    case QpEvent::kPeerBroke:
-      return fail(kBroken, Ending::kAnswer);
-    case QpEvent::kPeerLost:
-    case QpEvent::kBroken:
-      return fail(kBroken, Ending::kDisconnect);
-    case QpEvent::kDrain:
-      return draining ? kIgnored : to(QpState::kDraining);
-    case QpEvent::kDrained:
-    case QpEvent::kTooLate:
-      return draining ? fail(kDisconnected, Ending::kDisconnect) : kIgnored;
-    case QpEvent::kAbort:
-      return fail(kNoCall, Ending::kDisconnect);
+    case Event::kPeerEnded:
+      return fail(kDisconnected, Action::kAnswer);
+    case Event::kPeerBroke:
+      return fail(kBroken, Action::kAnswer);
+    case Event::kPeerLost:
+    case Event::kBroken:
+      return fail(kBroken, Action::kDisconnect);
+    case Event::kDrain:
+      return draining ? kIgnored : to(State::kDraining);
+    case Event::kDrained:
+    case Event::kTooLate:
+      return draining ? fail(kDisconnected, Action::kDisconnect) : kIgnored;
+    case Event::kAbort:
+      return fail(kNoCall, Action::kDisconnect);
     default:
       return kIgnored;
   }
@@ -79,27 +82,27 @@ constexpr QpStep connected(QpState state, QpEvent event) noexcept {
 
 }  // namespace
 
-QpStep step(QpState state, QpEvent event) noexcept {
+ConnectionStep connection_step(ConnectionState state, ConnectionEvent event) noexcept {
   switch (state) {
-    case QpState::kIdle:
-      if (event == QpEvent::kConnect) return to(QpState::kConnecting);
-      return event == QpEvent::kAccept ? to(QpState::kAccepting) : kIgnored;
-    case QpState::kConnecting:
+    case State::kIdle:
+      if (event == Event::kConnect) return to(State::kConnecting);
+      return event == Event::kAccept ? to(State::kAccepting) : kIgnored;
+    case State::kConnecting:
       return connecting(event);
-    case QpState::kAccepting:
+    case State::kAccepting:
       return accepting(event);
-    case QpState::kReady:
-    case QpState::kDraining:
+    case State::kReady:
+    case State::kDraining:
       return connected(state, event);
-    case QpState::kError:
+    case State::kError:
       break;
   }
-  return event == QpEvent::kReset ? to(QpState::kIdle) : kIgnored;
+  return event == Event::kReset ? to(State::kIdle) : kIgnored;
 }
 
-const char* name_of(QpState state) noexcept {
-  static constexpr const char* kNames[kQpStates] = {"idle",  "connecting", "accepting",
-                                                    "ready", "draining",   "error"};
+const char* name_of(ConnectionState state) noexcept {
+  static constexpr const char* kNames[kConnectionStates] = {"idle",  "connecting", "accepting",
+                                                            "ready", "draining",   "error"};
   return kNames[static_cast<int>(state)];
 }
 

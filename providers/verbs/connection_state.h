@@ -6,10 +6,11 @@
 #include <cstdint>
 
 // The state machine of a QP's connection: one pure function of state and event. It does not depend
-// on how connections are set up (connector.h). Connection carries out each step.
+// on how connections are set up (connector.h). Connection carries out each step. The software RNIC
+// has one of the same form; an event with the same name means the same in both.
 namespace udapl::verbs {
 
-enum class QpState : std::uint8_t {
+enum class ConnectionState : std::uint8_t {
   kIdle,
   kConnecting,  // active side, until the peer has accepted and that has been confirmed to it
   kAccepting,   // passive side, until the peer confirms that it is ready
@@ -17,9 +18,9 @@ enum class QpState : std::uint8_t {
   kDraining,  // graceful disconnect: outstanding requests continue
   kError
 };
-inline constexpr int kQpStates = 6;
+inline constexpr int kConnectionStates = static_cast<int>(ConnectionState::kError) + 1;
 
-enum class QpEvent : std::uint8_t {
+enum class ConnectionEvent : std::uint8_t {
   kConnect,      // requested by the core, like kAccept, kDrain, kAbort, kReset
   kAccept,       //
   kEstablished,  // the connection is established
@@ -36,24 +37,24 @@ enum class QpEvent : std::uint8_t {
   kAbort,        // an abrupt disconnect, or the QP is about to be destroyed
   kReset
 };
-inline constexpr int kQpEvents = 15;
+inline constexpr int kConnectionEvents = static_cast<int>(ConnectionEvent::kReset) + 1;
 
 // What happens to the CmConnection.
-enum class Ending : std::uint8_t {
+enum class ConnectionAction : std::uint8_t {
   kNone,        // it continues, or there is none
   kDrop,        // a set-up is dropped without a message
   kDisconnect,  // the peer is notified
   kAnswer       // the peer has ended it; the disconnect is its answer
 };
 
-struct QpStep {
-  bool allowed;   // false: nothing happens
-  QpState next;   // kError: all posted work is flushed
+struct ConnectionStep {
+  bool allowed;          // false: nothing happens
+  ConnectionState next;  // kError: all posted work is flushed
+  ConnectionAction action;
   SinkCall call;  // the sink call to make
-  Ending ending;
 };
 
-[[nodiscard]] QpStep step(QpState state, QpEvent event) noexcept;
-[[nodiscard]] const char* name_of(QpState state) noexcept;
+[[nodiscard]] ConnectionStep connection_step(ConnectionState state, ConnectionEvent event) noexcept;
+[[nodiscard]] const char* name_of(ConnectionState state) noexcept;
 
 }  // namespace udapl::verbs

@@ -59,14 +59,14 @@ const Decision kDecisions[] = {
      [](Held& h) {
        h.connecting();
        h.hold(Decided::kSinkCall);
-       h.side.qp->connect_failed(ConnectFailure::kRefused, {});
+       h.side.qp->on_failed(SetupFailure::kRefused, {});
      },
      "", "refused"},
     {"timed out",
      [](Held& h) {
        h.connecting();
        h.hold(Decided::kSinkCall);
-       h.side.qp->connect_failed(ConnectFailure::kTimedOut, {});
+       h.side.qp->on_failed(SetupFailure::kTimedOut, {});
      },
      "", "timed_out"},
     {"disconnected",
@@ -128,7 +128,7 @@ const Action kActions[] = {
      },
      true},
     {"time-out of the set-up",
-     [](Held& h) { h.side.qp->connect_failed(ConnectFailure::kTimedOut, {}); }, false},
+     [](Held& h) { h.side.qp->on_failed(SetupFailure::kTimedOut, {}); }, false},
     {"destruction", [](Held& h) { h.side.qp.reset(); }, true},
 };
 

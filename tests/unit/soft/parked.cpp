@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(reset_waits_for_a_decided_sink_call) {
   Side side;
   REQUIRE_OK(side.qp->connect({}).code());
   Parked call(Decided::kSinkCall);
-  side.qp->connect_failed(ConnectFailure::kTimedOut, {});
+  side.qp->on_failed(SetupFailure::kTimedOut, {});
   BOOST_REQUIRE(call.reached());
   std::string calls;
   std::thread resetter([&] {
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(the_destructor_waits_for_a_decided_sink_call) {
   Side side;
   REQUIRE_OK(side.qp->connect({}).code());
   Parked call(Decided::kSinkCall);
-  side.qp->connect_failed(ConnectFailure::kRefused, {});
+  side.qp->on_failed(SetupFailure::kRefused, {});
   BOOST_REQUIRE(call.reached());
   std::string calls;
   std::thread destroyer([&] {

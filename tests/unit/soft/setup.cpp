@@ -48,26 +48,26 @@ BOOST_AUTO_TEST_CASE(responder_whose_peer_is_gone_already) {
 }
 
 BOOST_AUTO_TEST_CASE(outcomes_of_an_active_setup) {
-  const auto attempt = [](ConnectFailure why, const char* expected) {
+  const auto attempt = [](SetupFailure why, const char* expected) {
     Side side;
     REQUIRE_OK(side.qp->post_recv(1, nullptr, 0, kSignalled));
     REQUIRE_OK(side.qp->connect({}).code());
     BOOST_TEST(side.qp->connect({}).code() == dat_error(DAT_INVALID_STATE));
     BOOST_TEST(side.connector.alive == 1);
     const auto data = pattern(100);
-    side.qp->connect_failed(why, data);
+    side.qp->on_failed(why, data);
     BOOST_TEST(side.connector.alive == 0);
     BOOST_REQUIRE(eventually([&] { return !side.sink.calls().empty(); }, {&side}));
     BOOST_TEST(side.sink.calls() == expected);
-    if (why == ConnectFailure::kRejected) BOOST_TEST((side.sink.private_data == data));
+    if (why == SetupFailure::kRejected) BOOST_TEST((side.sink.private_data == data));
     BOOST_TEST(side.recv_cq->size() == 1);  // flushed
     REQUIRE_OK(side.qp->reset().code());
     REQUIRE_OK(side.qp->connect({}).code());
   };
-  attempt(ConnectFailure::kRejected, "rejected");
-  attempt(ConnectFailure::kRefused, "refused");
-  attempt(ConnectFailure::kUnreachable, "unreachable");
-  attempt(ConnectFailure::kTimedOut, "timed_out");
+  attempt(SetupFailure::kRejected, "rejected");
+  attempt(SetupFailure::kRefused, "refused");
+  attempt(SetupFailure::kUnreachable, "unreachable");
+  attempt(SetupFailure::kTimedOut, "timed_out");
 }
 
 BOOST_AUTO_TEST_CASE(connect_that_cannot_start_leaves_the_qp_idle) {
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(disconnect_aborts_a_running_setup) {
       std::make_unique<TcpStream>(*side.reactor, std::move(active), transport::Endpoints{});
   BOOST_TEST(!side.qp->attach(stream, negotiated(true)).ok());
   BOOST_TEST(stream != nullptr);
-  side.qp->connect_failed(ConnectFailure::kRefused, {});
+  side.qp->on_failed(SetupFailure::kRefused, {});
   for (int i = 0; i < 10; ++i) side.reactor->progress();
   BOOST_TEST(side.sink.calls().empty());
 }

@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(reject_carries_private_data) {
     const auto incoming = desk.next();
     BOOST_REQUIRE(incoming != nullptr);
     incoming->reject(pattern(size));
-    BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+    BOOST_TEST(outcome(active) == SetupFailure::kRejected);
     BOOST_TEST((active.data() == pattern(size)));
   }
 }
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(undecided_request_is_refused_once) {
   const auto listener = listen(desk);
   FakeQp active;
   start(active, request(listener->conn_qual()));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  BOOST_TEST(outcome(active) == SetupFailure::kRefused);
   std::this_thread::sleep_for(20ms);
   BOOST_TEST(desk.count() == 1);  // no second attempt with another MPA revision
 }
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(no_listener_is_refused) {
   }
   FakeQp active;
   start(active, request(free_port));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  BOOST_TEST(outcome(active) == SetupFailure::kRefused);
 }
 
 BOOST_AUTO_TEST_CASE(addresses_that_never_can_be_reached) {
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(other_networks_are_unreachable_from_loopback) {
   auto to = request(7000);
   to.remote = ipv4("192.0.2.1");
   start(active, to);  // the outcome is an event, although it is known at once
-  BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
+  BOOST_TEST(outcome(active) == SetupFailure::kUnreachable);
 }
 
 // As with verbs: not reported as a lack of resources, after which a program would retry.
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(peers_are_unreachable_when_our_address_has_gone) {
   ConnectionManager gone(*reactor, ipv4("192.0.2.1"), {});
   FakeQp active;
   BOOST_REQUIRE(active.start(gone, request(7000)).ok());
-  BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
+  BOOST_TEST(outcome(active) == SetupFailure::kUnreachable);
 }
 
 BOOST_AUTO_TEST_CASE(mapped_address_is_an_ipv4_address) {
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(time_runs_out_while_the_consumer_thinks) {
   start(active, request(listener->conn_qual(), {}, 60'000));
   const auto incoming = desk.next();
   BOOST_REQUIRE(incoming != nullptr);
-  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+  BOOST_TEST(outcome(active) == SetupFailure::kTimedOut);
   BOOST_TEST((Clock::now() - begun >= 60ms));
   // The passive side notices: the accepted connection ends at once.
   FakeQp passive;
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(time_runs_out_before_tcp_is_connected) {
   BOOST_REQUIRE(first.connect(place));
   FakeQp active;
   start(active, request(place.port(), {}, 50'000));
-  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+  BOOST_TEST(outcome(active) == SetupFailure::kTimedOut);
 }
 
 // Regression: the connect ended after peer_timeout, as UNREACHABLE.
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(time_limit_may_be_longer_than_that_for_silent_peers) {
   BOOST_REQUIRE(first.connect(place));
   FakeQp active;
   BOOST_REQUIRE(active.start(impatient, request(place.port(), {}, 1'500'000)).ok());
-  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+  BOOST_TEST(outcome(active) == SetupFailure::kTimedOut);
 }
 
 // The peer's kernel accepts the connection and ignores the Request, as if its host had gone. TCP
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(peer_that_never_answers_times_out) {
   FakeQp active;
   start(active, request(place.port(), {}, 50'000));
   RawSocket peer = silent.accept();
-  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+  BOOST_TEST(outcome(active) == SetupFailure::kTimedOut);
   BOOST_TEST(peer.receive(1000).size() == 24U);  // the Request, then the end
 }
 

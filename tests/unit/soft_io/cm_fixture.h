@@ -10,7 +10,7 @@
 
 namespace udapl::soft {
 
-inline std::ostream& operator<<(std::ostream& out, ConnectFailure failure) {
+inline std::ostream& operator<<(std::ostream& out, SetupFailure failure) {
   constexpr const char* kNames[] = {"rejected", "refused", "unreachable", "timed out"};
   return out << kNames[static_cast<int>(failure)];
 }
@@ -36,7 +36,7 @@ struct CmFixture {
     BOOST_REQUIRE(qp.start(cm, to).ok());
   }
   // Waits for the failure of a connect and returns its reason.
-  ConnectFailure outcome(FakeQp& qp) {
+  SetupFailure outcome(FakeQp& qp) {
     BOOST_REQUIRE(eventually([&] { return qp.outcomes() == 1; }));
     BOOST_REQUIRE(qp.failed().has_value());
     return *qp.failed();

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
     Server server({{}, {}});
     FakeQp active;
     start(active, request(server.conn_qual()));
-    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+    BOOST_TEST(outcome(active) == SetupFailure::kRefused);
     server.join();
     BOOST_TEST(server.requests().size() == 2U);
   }
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
   Server server(std::vector<Bytes>(1));
   FakeQp active;
   BOOST_REQUIRE(active.start(modern, request(server.conn_qual())).ok());
-  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  BOOST_TEST(outcome(active) == SetupFailure::kRefused);
 }
 
 // The kernel resets the connections in the backlog of a listener that ends.
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(peer_that_resets_every_connection_gets_revision_1) {
     revision = revision_of(peer.receive(20));
   }
   BOOST_TEST(revision == 1);
-  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  BOOST_TEST(outcome(active) == SetupFailure::kRefused);
 }
 
 // Only our own listeners have a box for offers.
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(reply_that_is_cut_short_refuses_without_another_attempt) {
       peer.receive(24);
       peer.send(std::span(reply).first(size));
     }
-    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+    BOOST_TEST(outcome(active) == SetupFailure::kRefused);
   }
 }
 
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(bad_replies_refuse) {
     Server server({answer});
     FakeQp active;
     start(active, request(server.conn_qual()));
-    BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+    BOOST_TEST(outcome(active) == SetupFailure::kRefused);
   }
 }
 
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(incompatible_reply_is_answered_with_a_terminate) {
   FakeQp active;
   active.config.ird = 1;
   start(active, request(server.conn_qual()));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRefused);
+  BOOST_TEST(outcome(active) == SetupFailure::kRefused);
   server.join();
   const Bytes fpdu = server.last().receive(28);
   BOOST_REQUIRE(fpdu.size() == 28U);
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(foreign_reject_is_the_consumers) {
   Server server({siw});
   FakeQp active;
   start(active, request(server.conn_qual()));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+  BOOST_TEST(outcome(active) == SetupFailure::kRejected);
   BOOST_TEST(active.data().empty());
 }
 

@@ -96,9 +96,9 @@ BOOST_AUTO_TEST_CASE(listener_may_go_at_any_time) {
     const int requests = desk.count();  // final, as the destructor ends the sink calls
     const auto incoming = desk.next(0s);
     if (incoming != nullptr) incoming->reject({});
-    const ConnectFailure how = outcome(active);
+    const SetupFailure how = outcome(active);
     BOOST_TEST(
-        (how == ConnectFailure::kRefused || (requests == 1 && how == ConnectFailure::kRejected)));
+        (how == SetupFailure::kRefused || (requests == 1 && how == SetupFailure::kRejected)));
     BOOST_TEST(desk.count() == requests);
   }
 }
@@ -119,10 +119,10 @@ BOOST_AUTO_TEST_CASE(listener_may_go_in_its_own_sink_call) {
   const DAT_CONN_QUAL qual = sink.listener->conn_qual();
   FakeQp active;
   start(active, request(qual));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+  BOOST_TEST(outcome(active) == SetupFailure::kRejected);
   FakeQp late;
   start(late, request(qual));
-  BOOST_TEST(outcome(late) == ConnectFailure::kRefused);
+  BOOST_TEST(outcome(late) == SetupFailure::kRefused);
   BOOST_TEST(sink.calls == 1);
 }
 

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(box_that_stays_full_is_given_up) {
   ConnectionManager shm_only(*reactor, ipv4("127.0.0.1"), settings);
   FakeQp strict;
   BOOST_REQUIRE(strict.start(shm_only, request(place.port())).ok());
-  BOOST_TEST(outcome(strict) == ConnectFailure::kUnreachable);
+  BOOST_TEST(outcome(strict) == SetupFailure::kUnreachable);
   RawSocket lost = listener.accept();
   BOOST_TEST(lost.closed());
   FakeQp active;

@@ -154,10 +154,10 @@ BOOST_AUTO_TEST_CASE(path_shm_is_that_or_nothing) {
   BOOST_REQUIRE(strict.ok() && plain.ok());
   FakeQp active;
   BOOST_REQUIRE(active.start(shm, request((*plain)->conn_qual())).ok());
-  BOOST_TEST(outcome(active) == ConnectFailure::kUnreachable);
+  BOOST_TEST(outcome(active) == SetupFailure::kUnreachable);
   FakeQp crowded;
   BOOST_REQUIRE(crowded.start(shm, request(listener->conn_qual(), pattern(508))).ok());
-  BOOST_TEST(outcome(crowded) == ConnectFailure::kUnreachable);
+  BOOST_TEST(outcome(crowded) == SetupFailure::kUnreachable);
   RawSocket peer;
   BOOST_REQUIRE(peer.connect((*strict)->address()));
   peer.send(encoded(good_request()));
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(rejection_arrives) {
   const auto incoming = desk.next();
   BOOST_REQUIRE(incoming != nullptr);
   incoming->reject(pattern(7));
-  BOOST_TEST(outcome(active) == ConnectFailure::kRejected);
+  BOOST_TEST(outcome(active) == SetupFailure::kRejected);
   BOOST_TEST((active.data() == pattern(7)));
 }
 

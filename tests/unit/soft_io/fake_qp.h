@@ -57,7 +57,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     const std::lock_guard guard(lock_);
     return stream_ != nullptr;
   }
-  [[nodiscard]] std::optional<ConnectFailure> failed() const {
+  [[nodiscard]] std::optional<SetupFailure> failed() const {
     const std::lock_guard guard(lock_);
     return failure_;
   }
@@ -102,7 +102,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     if (!negotiated.reply.empty()) stream_->answer(negotiated.reply);
     return Status();
   }
-  void connect_failed(ConnectFailure why, transport::PrivateData from_peer) noexcept override {
+  void on_failed(SetupFailure why, transport::PrivateData from_peer) noexcept override {
     std::unique_ptr<Handshake> ended;
     const std::lock_guard guard(lock_);
     ++outcomes_;
@@ -152,7 +152,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
   static constexpr DAT_RETURN kNo = dat_error(DAT_NOT_IMPLEMENTED);
   mutable std::mutex lock_;
   int outcomes_ = 0;
-  std::optional<ConnectFailure> failure_;
+  std::optional<SetupFailure> failure_;
   iwarp::Agreed agreed_;
   Bytes data_;
   std::unique_ptr<ByteStream> stream_;

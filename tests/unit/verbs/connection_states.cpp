@@ -16,54 +16,55 @@ namespace udapl::verbs {
 namespace {
 
 using enum SinkCall;
-using S = QpState;
-using E = QpEvent;
+using S = ConnectionState;
+using E = ConnectionEvent;
+using End = ConnectionAction;
 
 struct Expected {
   S next;
   SinkCall call;
-  Ending ending;
+  ConnectionAction action;
 };
 
 // All other events are ignored.
 const std::map<std::pair<S, E>, Expected> kSteps = {
-    {{S::kIdle, E::kConnect}, {S::kConnecting, kNoCall, Ending::kNone}},
-    {{S::kIdle, E::kAccept}, {S::kAccepting, kNoCall, Ending::kNone}},
+    {{S::kIdle, E::kConnect}, {S::kConnecting, kNoCall, End::kNone}},
+    {{S::kIdle, E::kAccept}, {S::kAccepting, kNoCall, End::kNone}},
 
-    {{S::kConnecting, E::kEstablished}, {S::kReady, kEstablished, Ending::kNone}},
-    {{S::kConnecting, E::kRejected}, {S::kError, kRejected, Ending::kDrop}},
-    {{S::kConnecting, E::kRefused}, {S::kError, kRefused, Ending::kDrop}},
-    {{S::kConnecting, E::kUnreachable}, {S::kError, kUnreachable, Ending::kDrop}},
-    {{S::kConnecting, E::kPeerEnded}, {S::kError, kUnreachable, Ending::kDrop}},
-    {{S::kConnecting, E::kPeerLost}, {S::kError, kUnreachable, Ending::kDrop}},
-    {{S::kConnecting, E::kTooLate}, {S::kError, kTimedOut, Ending::kDrop}},
-    {{S::kConnecting, E::kAbort}, {S::kError, kNoCall, Ending::kDrop}},
+    {{S::kConnecting, E::kEstablished}, {S::kReady, kEstablished, End::kNone}},
+    {{S::kConnecting, E::kRejected}, {S::kError, kRejected, End::kDrop}},
+    {{S::kConnecting, E::kRefused}, {S::kError, kRefused, End::kDrop}},
+    {{S::kConnecting, E::kUnreachable}, {S::kError, kUnreachable, End::kDrop}},
+    {{S::kConnecting, E::kPeerEnded}, {S::kError, kUnreachable, End::kDrop}},
+    {{S::kConnecting, E::kPeerLost}, {S::kError, kUnreachable, End::kDrop}},
+    {{S::kConnecting, E::kTooLate}, {S::kError, kTimedOut, End::kDrop}},
+    {{S::kConnecting, E::kAbort}, {S::kError, kNoCall, End::kDrop}},
 
-    {{S::kAccepting, E::kEstablished}, {S::kReady, kEstablished, Ending::kNone}},
-    {{S::kAccepting, E::kRejected}, {S::kError, kAcceptFailed, Ending::kDrop}},
-    {{S::kAccepting, E::kRefused}, {S::kError, kAcceptFailed, Ending::kDrop}},
-    {{S::kAccepting, E::kUnreachable}, {S::kError, kAcceptFailed, Ending::kDrop}},
-    {{S::kAccepting, E::kPeerEnded}, {S::kError, kAcceptFailed, Ending::kDrop}},
-    {{S::kAccepting, E::kPeerLost}, {S::kError, kAcceptFailed, Ending::kDrop}},
-    {{S::kAccepting, E::kTooLate}, {S::kError, kAcceptFailed, Ending::kDrop}},
-    {{S::kAccepting, E::kAbort}, {S::kError, kNoCall, Ending::kDrop}},
+    {{S::kAccepting, E::kEstablished}, {S::kReady, kEstablished, End::kNone}},
+    {{S::kAccepting, E::kRejected}, {S::kError, kAcceptFailed, End::kDrop}},
+    {{S::kAccepting, E::kRefused}, {S::kError, kAcceptFailed, End::kDrop}},
+    {{S::kAccepting, E::kUnreachable}, {S::kError, kAcceptFailed, End::kDrop}},
+    {{S::kAccepting, E::kPeerEnded}, {S::kError, kAcceptFailed, End::kDrop}},
+    {{S::kAccepting, E::kPeerLost}, {S::kError, kAcceptFailed, End::kDrop}},
+    {{S::kAccepting, E::kTooLate}, {S::kError, kAcceptFailed, End::kDrop}},
+    {{S::kAccepting, E::kAbort}, {S::kError, kNoCall, End::kDrop}},
 
-    {{S::kReady, E::kPeerEnded}, {S::kError, kDisconnected, Ending::kAnswer}},
-    {{S::kReady, E::kPeerBroke}, {S::kError, kBroken, Ending::kAnswer}},
-    {{S::kReady, E::kPeerLost}, {S::kError, kBroken, Ending::kDisconnect}},
-    {{S::kReady, E::kBroken}, {S::kError, kBroken, Ending::kDisconnect}},
-    {{S::kReady, E::kDrain}, {S::kDraining, kNoCall, Ending::kNone}},
-    {{S::kReady, E::kAbort}, {S::kError, kNoCall, Ending::kDisconnect}},
+    {{S::kReady, E::kPeerEnded}, {S::kError, kDisconnected, End::kAnswer}},
+    {{S::kReady, E::kPeerBroke}, {S::kError, kBroken, End::kAnswer}},
+    {{S::kReady, E::kPeerLost}, {S::kError, kBroken, End::kDisconnect}},
+    {{S::kReady, E::kBroken}, {S::kError, kBroken, End::kDisconnect}},
+    {{S::kReady, E::kDrain}, {S::kDraining, kNoCall, End::kNone}},
+    {{S::kReady, E::kAbort}, {S::kError, kNoCall, End::kDisconnect}},
 
-    {{S::kDraining, E::kPeerEnded}, {S::kError, kDisconnected, Ending::kAnswer}},
-    {{S::kDraining, E::kPeerBroke}, {S::kError, kBroken, Ending::kAnswer}},
-    {{S::kDraining, E::kPeerLost}, {S::kError, kBroken, Ending::kDisconnect}},
-    {{S::kDraining, E::kBroken}, {S::kError, kBroken, Ending::kDisconnect}},
-    {{S::kDraining, E::kDrained}, {S::kError, kDisconnected, Ending::kDisconnect}},
-    {{S::kDraining, E::kTooLate}, {S::kError, kDisconnected, Ending::kDisconnect}},
-    {{S::kDraining, E::kAbort}, {S::kError, kNoCall, Ending::kDisconnect}},
+    {{S::kDraining, E::kPeerEnded}, {S::kError, kDisconnected, End::kAnswer}},
+    {{S::kDraining, E::kPeerBroke}, {S::kError, kBroken, End::kAnswer}},
+    {{S::kDraining, E::kPeerLost}, {S::kError, kBroken, End::kDisconnect}},
+    {{S::kDraining, E::kBroken}, {S::kError, kBroken, End::kDisconnect}},
+    {{S::kDraining, E::kDrained}, {S::kError, kDisconnected, End::kDisconnect}},
+    {{S::kDraining, E::kTooLate}, {S::kError, kDisconnected, End::kDisconnect}},
+    {{S::kDraining, E::kAbort}, {S::kError, kNoCall, End::kDisconnect}},
 
-    {{S::kError, E::kReset}, {S::kIdle, kNoCall, Ending::kNone}},
+    {{S::kError, E::kReset}, {S::kIdle, kNoCall, End::kNone}},
 };
 
 constexpr int kCmEvents = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1;
@@ -108,18 +109,18 @@ A expected_action(C state, rdma_cm_event_type event) {
 BOOST_AUTO_TEST_SUITE(connection_states)
 
 BOOST_AUTO_TEST_CASE(every_event_in_every_state_of_a_qp) {
-  for (int s = 0; s < kQpStates; ++s) {
-    for (int e = 0; e < kQpEvents; ++e) {
+  for (int s = 0; s < kConnectionStates; ++s) {
+    for (int e = 0; e < kConnectionEvents; ++e) {
       const auto state = static_cast<S>(s);
       const auto event = static_cast<E>(e);
       BOOST_TEST_CONTEXT("state " << name_of(state) << ", event " << e) {
-        const QpStep is = step(state, event);
+        const ConnectionStep is = connection_step(state, event);
         const auto expected = kSteps.find({state, event});
         BOOST_REQUIRE_EQUAL(is.allowed, expected != kSteps.end());
         if (!is.allowed) continue;
         BOOST_CHECK(is.next == expected->second.next);
         BOOST_CHECK(is.call == expected->second.call);
-        BOOST_CHECK(is.ending == expected->second.ending);
+        BOOST_CHECK(is.action == expected->second.action);
       }
     }
   }
@@ -127,12 +128,12 @@ BOOST_AUTO_TEST_CASE(every_event_in_every_state_of_a_qp) {
 
 // Every setup and every connection ends with one sink call, unless the core itself has ended it.
 BOOST_AUTO_TEST_CASE(ends_are_reported) {
-  for (int s = 0; s < kQpStates; ++s) {
-    for (int e = 0; e < kQpEvents; ++e) {
-      const QpStep is = step(static_cast<S>(s), static_cast<E>(e));
+  for (int s = 0; s < kConnectionStates; ++s) {
+    for (int e = 0; e < kConnectionEvents; ++e) {
+      const ConnectionStep is = connection_step(static_cast<S>(s), static_cast<E>(e));
       if (!is.allowed || is.next != S::kError) continue;
       BOOST_CHECK_EQUAL(is.call == kNoCall, static_cast<E>(e) == E::kAbort);
-      BOOST_CHECK(is.ending != Ending::kNone);
+      BOOST_CHECK(is.action != End::kNone);
     }
   }
 }
