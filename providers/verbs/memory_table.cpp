@@ -1,64 +1,83 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/memory_table.h"
 
-#include "providers/verbs/mr.h"
-
-#include <algorithm>
-#include <utility>
-
 namespace udapl::verbs {
 
-// ---- MrsByKey ----------------------------------------------------------------------------------
+namespace {
 
-void MrsByKey::grow() {
-  constexpr std::size_t kFirstSize = 16;
-  std::vector<Mr*> former(std::max(2 * buckets_.size(), kFirstSize));
-  former.swap(buckets_);
-  for (Mr* chain : former) {
-    while (chain != nullptr) {
-      Mr** const bucket = bucket_of(chain->lmr_context());
-      Mr* const next = std::exchange(chain->next_, *bucket);
-      *bucket = std::exchange(chain, next);
-    }
-  }
+// The lowest byte of a key is the part that binds change (ibv_inc_rkey).
+constexpr std::uint32_t stable_part(std::uint32_t rkey) noexcept { return rkey >> 8U; }
+
+}  // namespace
+
+// ---- windows -----------------------------------------------------------------------------------
+
+template <class Act>
+void MemoryTable::visit(Window& window, Act act) noexcept {
+  ++window.visits_;
+  lock_.unlock();
+  act(window);
+  lock_.lock();
+  if (--window.visits_ == 0 && removals_ != 0) visited_.notify_all();
 }
 
-inline void MrsByKey::add(Mr& mr) {
-  if (count_ >= buckets_.size()) [[unlikely]]
-    grow();
-  Mr** const bucket = bucket_of(mr.lmr_context());
-  mr.next_ = *bucket;
-  *bucket = &mr;
-  ++count_;
-}
-
-inline void MrsByKey::remove(Mr& mr) noexcept {
-  if (buckets_.empty()) return;
-  Mr** link = bucket_of(mr.lmr_context());
-  while (*link != nullptr && *link != &mr) link = &(*link)->next_;
-  if (*link == nullptr) return;
-  *link = mr.next_;
-  --count_;
-}
-
-Mr* MrsByKey::find(DAT_LMR_CONTEXT key) const noexcept {
-  if (buckets_.empty()) return nullptr;
-  Mr* mr = *const_cast<MrsByKey*>(this)->bucket_of(key);
-  while (mr != nullptr && mr->lmr_context() != key) mr = mr->next_;
-  return mr;
-}
-
-// ---- MemoryTable -------------------------------------------------------------------------------
-
-void MemoryTable::add(Window& window) {
+template <class Act>
+void MemoryTable::visit_all(Act act) noexcept {
   const ScopedLock lock(lock_);
-  windows_.insert(&window);
+  for (Window& window : windows_) visit(window, act);
+}
+
+void MemoryTable::add(Window& window, std::uint32_t rkey) {
+  const ScopedLock lock(lock_);
+  window.table_key_ = stable_part(rkey);
+  windows_by_key_.add(window);
+  windows_.push_back(window);
 }
 
 void MemoryTable::remove(Window& window) noexcept {
   const ScopedLock lock(lock_);
-  windows_.erase(&window);
+  if (!window.hook_.is_linked()) return;
+  ++removals_;
+  while (window.visits_ != 0) visited_.wait(lock_);
+  --removals_;
+  windows_.erase(windows_.iterator_to(window));
+  windows_by_key_.remove(window);
 }
+
+void MemoryTable::key_ends(Window& window) noexcept {
+  const ScopedLock lock(lock_);
+  windows_by_key_.remove(window);
+}
+
+void MemoryTable::key_begins(Window& window, std::uint32_t rkey) noexcept {
+  const ScopedLock lock(lock_);
+  window.table_key_ = stable_part(rkey);
+  windows_by_key_.add_again(window);
+}
+
+void MemoryTable::bind_failed(std::uint64_t number) noexcept {
+  visit_all([&](Window& window) { window.bind_failed(number); });
+}
+
+void MemoryTable::invalidated(std::uint32_t key) noexcept {
+  const ScopedLock lock(lock_);
+  Window* const found = windows_by_key_.find(stable_part(key));
+  if (found != nullptr) visit(*found, [&](Window& window) { window.invalidated(key); });
+}
+
+void MemoryTable::qp_ends(const Queue& queue) noexcept {
+  visit_all([&](Window& window) { window.qp_ends(queue); });
+}
+
+void MemoryTable::renew_stale_windows() noexcept {
+  visit_all([](Window& window) { window.renew_if_stale(); });
+}
+
+void MemoryTable::renew_windows_formerly_of(DAT_LMR_CONTEXT lkey) noexcept {
+  visit_all([&](Window& window) { window.renew_if_formerly(lkey); });
+}
+
+// ---- registrations -----------------------------------------------------------------------------
 
 void MemoryTable::add(Mr& mr) {
   const ScopedLock lock(lock_);
@@ -90,31 +109,6 @@ std::optional<MemoryTable::Region> MemoryTable::find(DAT_LMR_CONTEXT key) noexce
   const transport::MrInit& init = found->init();
   const bool writable = (access_flags(init.privileges, false) & IBV_ACCESS_LOCAL_WRITE) != 0;
   return Region{{key, init.address, init.length, writable}, found->get()->pd};
-}
-
-void MemoryTable::bind_failed(std::uint64_t number) noexcept {
-  const ScopedLock lock(lock_);
-  for (Window* const window : windows_) window->bind_failed(number);
-}
-
-void MemoryTable::invalidated(std::uint32_t key) noexcept {
-  const ScopedLock lock(lock_);
-  for (Window* const window : windows_) window->invalidated(key);
-}
-
-void MemoryTable::qp_ends(const Queue& queue) noexcept {
-  const ScopedLock lock(lock_);
-  for (Window* const window : windows_) window->qp_ends(queue);
-}
-
-void MemoryTable::renew_stale_windows() noexcept {
-  const ScopedLock lock(lock_);
-  for (Window* const window : windows_) window->renew_if_stale();
-}
-
-void MemoryTable::renew_windows_formerly_of(DAT_LMR_CONTEXT lkey) noexcept {
-  const ScopedLock lock(lock_);
-  for (Window* const window : windows_) window->renew_if_formerly(lkey);
 }
 
 }  // namespace udapl::verbs

@@ -4,6 +4,8 @@
 #include "common/annotations.h"
 #include "common/mutex.h"
 #include "dapl/transport/mr.h"
+#include "providers/verbs/by_key.h"
+#include "providers/verbs/mr.h"
 #include "providers/verbs/region_cache.h"
 
 #include <infiniband/verbs.h>
@@ -11,37 +13,14 @@
 #include <boost/intrusive/list.hpp>
 
 #include <atomic>
-#include <cstddef>
+#include <condition_variable>
 #include <cstdint>
 #include <optional>
-#include <unordered_set>
-#include <vector>
 
 namespace udapl::verbs {
 
 class MemoryTable;
-class Mr;
 class Queue;
-class Window;
-
-// The registrations of an adapter by local key, chained through the Mr. Not thread-safe. Owned by a
-// MemoryTable.
-class MrsByKey {
- public:
-  void add(Mr& mr);              // throws std::bad_alloc
-  void remove(Mr& mr) noexcept;  // does nothing if it was never added
-  // Null if there is none.
-  [[nodiscard]] Mr* find(DAT_LMR_CONTEXT key) const noexcept;
-
- private:
-  [[gnu::cold, gnu::noinline]] void grow();
-  [[nodiscard]] Mr** bucket_of(DAT_LMR_CONTEXT key) noexcept {
-    return &buckets_[(key ^ key >> 8U) & (buckets_.size() - 1)];  // the lowest byte varies little
-  }
-
-  std::vector<Mr*> buckets_;  // a power of two, or none
-  std::size_t count_ = 0;
-};
 
 // The cache of a queue, registered with the table during its lifetime.
 class QueueRegions final : public RegionCache {
@@ -58,11 +37,17 @@ class QueueRegions final : public RegionCache {
 };
 
 // The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is acquired
-// before those of the windows. Owned by the Adapter.
+// after those of the windows, and is not held while a function of a window runs. Owned by the
+// Adapter.
 class MemoryTable {
  public:
-  void add(Window& window) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
+  // Throws std::bad_alloc.
+  void add(Window& window, std::uint32_t rkey) UDAPL_EXCLUDES(lock_);
+  // Waits until no function of the window runs in another thread.
   void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
+  // The window is about to give up its ibv_mw, or has got one again; its lock is held.
+  void key_ends(Window& window) noexcept UDAPL_EXCLUDES(lock_);
+  void key_begins(Window& window, std::uint32_t rkey) noexcept UDAPL_EXCLUDES(lock_);
   void add(Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
   void remove(Mr& mr) noexcept UDAPL_EXCLUDES(lock_);
   // Caches of the results of find(), which must forget a registration when it is removed.
@@ -91,10 +76,23 @@ class MemoryTable {
   void renew_windows_formerly_of(DAT_LMR_CONTEXT lkey) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
+  // Calls `act` for the window, which is not removed meanwhile, without the lock.
+  template <class Act>
+  void visit(Window& window, Act act) noexcept UDAPL_REQUIRES(lock_);
+  template <class Act>
+  void visit_all(Act act) noexcept UDAPL_EXCLUDES(lock_);
+
   std::atomic<std::uint64_t> posts_{0};
   mutable Mutex lock_;
-  std::unordered_set<Window*> windows_ UDAPL_GUARDED_BY(lock_);
-  MrsByKey mrs_ UDAPL_GUARDED_BY(lock_);
+  using Windows = boost::intrusive::list<
+      Window,
+      boost::intrusive::member_hook<Window, boost::intrusive::list_member_hook<>, &Window::hook_>>;
+  Windows windows_ UDAPL_GUARDED_BY(lock_);
+  std::condition_variable_any visited_;
+  int removals_ UDAPL_GUARDED_BY(lock_) = 0;  // in progress
+  // By the part of the key that only a new ibv_mw changes. Without those that have none.
+  ByKey<Window> windows_by_key_ UDAPL_GUARDED_BY(lock_);
+  ByKey<Mr> mrs_ UDAPL_GUARDED_BY(lock_);
   using Caches = boost::intrusive::list<
       QueueRegions, boost::intrusive::member_hook<
                         QueueRegions, boost::intrusive::list_member_hook<>, &QueueRegions::hook_>>;

@@ -183,7 +183,7 @@ Result<std::unique_ptr<transport::Window>> Window::create(Adapter& adapter, Pd& 
     return status;
   }
   auto window = std::make_unique<Window>(adapter, mw);
-  adapter.memory().add(*window);
+  adapter.memory().add(*window, mw->rkey);
   return std::unique_ptr<transport::Window>(std::move(window));
 }
 
@@ -214,19 +214,25 @@ void Window::release() noexcept {
   binding_.reset();
 }
 
-// Only with the old ibv_mw gone is it known that nobody reaches memory through the window.
+// Only with the old ibv_mw gone is it known that nobody reaches memory through the window. From
+// then on the device may give its key to another window.
 void Window::renew() noexcept {
-  const int error = mw_ == nullptr ? 0 : ibv_dealloc_mw(mw_);
-  if (error != 0) {
-    UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", ErrnoText(error).c_str());
-    return;
+  MemoryTable& table = adapter_.memory();
+  if (mw_ != nullptr) {
+    const std::uint32_t rkey = mw_->rkey;
+    table.key_ends(*this);
+    if (const int error = ibv_dealloc_mw(mw_); error != 0) {
+      UDAPL_TRACE(kError, "ibv_dealloc_mw: %s", ErrnoText(error).c_str());
+      return table.key_begins(*this, rkey);
+    }
   }
   release();
   former_ = 0;
   queue_ = nullptr;
   mw_ = ibv_alloc_mw(pd_, type_);
   stale_ = mw_ == nullptr;
-  if (stale_) UDAPL_TRACE(kError, "ibv_alloc_mw: %s", ErrnoText(errno).c_str());
+  if (!stale_) return table.key_begins(*this, mw_->rkey);
+  UDAPL_TRACE(kError, "ibv_alloc_mw: %s", ErrnoText(errno).c_str());
 }
 
 bool Window::prepare(const Queue& queue) noexcept {

@@ -8,6 +8,9 @@
 #include "common/mutex.h"
 #include "common/result.h"
 #include "dapl/transport/mr.h"
+#include "providers/verbs/by_key.h"
+
+#include <boost/intrusive/list_hook.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -71,13 +74,15 @@ class Mr final : public transport::Mr {
   [[gnu::cold, gnu::noinline]] void deregister_later(int error) noexcept;
 
   friend class Window;
-  friend class MrsByKey;
+  friend class ByKey<Mr>;
   friend class MemoryTable;
+  [[nodiscard]] std::uint32_t table_key() const noexcept { return mr_->lkey; }
+
   Adapter& adapter_;
   ibv_mr* const mr_;
   const transport::MrInit init_;
   std::atomic<int> windows_{0};  // bound, or being bound
-  Mr* next_ = nullptr;           // used by MrsByKey
+  Mr* next_ = nullptr;           // used by ByKey
   bool found_ = false;           // a RegionCache may hold it; under the lock of the MemoryTable
 };
 
@@ -139,8 +144,11 @@ class Window final : public transport::Window {
   void renew_if_formerly(DAT_LMR_CONTEXT lkey) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
+  friend class ByKey<Window>;
+  friend class MemoryTable;
   void release() noexcept UDAPL_REQUIRES(lock_);
   void renew() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] std::uint32_t table_key() const noexcept { return table_key_; }
 
   Adapter& adapter_;
   ibv_pd* const pd_;
@@ -156,6 +164,12 @@ class Window final : public transport::Window {
   std::uint64_t last_post_ UDAPL_GUARDED_BY(lock_) = 0;
   bool stale_ UDAPL_GUARDED_BY(lock_) = false;
   std::optional<transport::Binding> binding_ UDAPL_GUARDED_BY(lock_);
+
+  // Used by the MemoryTable, under its lock.
+  boost::intrusive::list_member_hook<> hook_;
+  Window* next_ = nullptr;  // used by ByKey
+  std::uint32_t table_key_ = 0;
+  int visits_ = 0;
 };
 
 }  // namespace udapl::verbs

@@ -207,13 +207,13 @@ BOOST_AUTO_TEST_CASE(receive_posted_while_the_connection_ends) {
   };
   done = done && FAULTS_OK(run, post());
   verbs_mock_flush_lazily(true);
-  verbs_mock_hold_receives(VERBS_MOCK_HOLD_BEFORE);
+  verbs_mock_hold_calls(VERBS_MOCK_HOLD_BEFORE);
   DAT_RETURN posted = DAT_SUCCESS;
   std::thread poster([&] { posted = post(); });
-  while (verbs_mock_held_receives() == 0) std::this_thread::sleep_for(1ms);
+  while (verbs_mock_held_calls() == 0) std::this_thread::sleep_for(1ms);
   done = done && FAULTS_OK(run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG)) &&
          ended(pair);
-  verbs_mock_hold_receives(VERBS_MOCK_HOLD_NONE);
+  verbs_mock_hold_calls(VERBS_MOCK_HOLD_NONE);
   poster.join();
   BOOST_CHECK_EQUAL(posted, DAT_SUCCESS);
   DAT_EVENT event{};

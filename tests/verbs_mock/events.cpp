@@ -229,14 +229,14 @@ BOOST_AUTO_TEST_CASE(buffer_is_taken_while_it_is_posted) {
   DAT_LMR_TRIPLET to = pair.local(1024, 64);
   BOOST_REQUIRE_EQUAL(dat_ep_post_send(pair.active.ep, 1, &from, {}, DAT_COMPLETION_DEFAULT_FLAG),
                       DAT_SUCCESS);
-  verbs_mock_hold_receives(VERBS_MOCK_HOLD_AFTER);
+  verbs_mock_hold_calls(VERBS_MOCK_HOLD_AFTER);
   DAT_RETURN posted = DAT_SUCCESS;
   std::thread poster([&] { posted = dat_srq_post_recv(pair.srq, 1, &to, {}); });
-  while (verbs_mock_held_receives() == 0) std::this_thread::yield();
+  while (verbs_mock_held_calls() == 0) std::this_thread::yield();
   BOOST_CHECK(run.expect_done(pair.passive.recv_evd, pair.passive.connect_evd));
   DAT_SRQ_PARAM param{};
   const DAT_RETURN queried = dat_srq_query(pair.srq, DAT_SRQ_FIELD_ALL, &param);
-  verbs_mock_hold_receives(VERBS_MOCK_HOLD_NONE);
+  verbs_mock_hold_calls(VERBS_MOCK_HOLD_NONE);
   poster.join();
   BOOST_CHECK_EQUAL(posted, DAT_SUCCESS);
   BOOST_REQUIRE_EQUAL(queried, DAT_SUCCESS);

@@ -137,6 +137,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 
 int dealloc_mw(ibv_mw* mw) {
   auto* const window = static_cast<Mw*>(mw);
+  hold_at(VERBS_MOCK_HOLD_WINDOWS);
   const Lock lock(device().mutex);
   unbind(*window);
   device().windows.erase(window->device_key >> 8);

@@ -73,12 +73,17 @@ void verbs_mock_round_cqs(bool round);
 // The most entries that a resized CQ got since that call.
 unsigned verbs_mock_most_cq_entries();
 
-// Posts of receives wait, until this is changed, before the device has the receive or, on an SRQ,
-// after.
-enum verbs_mock_hold { VERBS_MOCK_HOLD_NONE, VERBS_MOCK_HOLD_BEFORE, VERBS_MOCK_HOLD_AFTER };
-void verbs_mock_hold_receives(verbs_mock_hold when);
-// The number of posts that wait.
-unsigned verbs_mock_held_receives();
+// Calls that wait until this is changed: posts of receives, before the device has the receive or,
+// on an SRQ, after; or those that destroy a window.
+enum verbs_mock_hold {
+  VERBS_MOCK_HOLD_NONE,
+  VERBS_MOCK_HOLD_BEFORE,
+  VERBS_MOCK_HOLD_AFTER,
+  VERBS_MOCK_HOLD_WINDOWS
+};
+void verbs_mock_hold_calls(verbs_mock_hold when);
+// The number of calls that wait.
+unsigned verbs_mock_held_calls();
 // While set, receives that are posted to a QP in error are flushed only by its next transition to
 // that state.
 void verbs_mock_flush_lazily(bool lazy);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Posts of receives that a test interrupts, and receives that are not flushed at once.
+// Calls that a test interrupts, and receives that are not flushed at once.
 #include "device.h"
 
 #include "mock_control.h"
@@ -46,13 +46,13 @@ extern "C" {
 
 void verbs_mock_flush_lazily(bool flush_lazily) { lazy = flush_lazily; }
 
-void verbs_mock_hold_receives(verbs_mock_hold when) {
+void verbs_mock_hold_calls(verbs_mock_hold when) {
   const std::unique_lock<std::mutex> lock(hold().mutex);
   hold().when = when;
   hold().changed.notify_all();
 }
 
-unsigned verbs_mock_held_receives() {
+unsigned verbs_mock_held_calls() {
   const std::unique_lock<std::mutex> lock(hold().mutex);
   return hold().waiting;
 }
