@@ -48,7 +48,15 @@ DAT_BEGIN_DECLS
 
 typedef uint32_t DAT_UINT32;
 typedef uint64_t DAT_UINT64;
-__extension__ typedef unsigned long long DAT_UVERYLONG; /* C89 has no such type. */
+/* C89 and C++98 have no such type. */
+#if defined(__GNUC__) && defined(__cplusplus) && __cplusplus < 201103L
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wlong-long"
+#endif
+__extension__ typedef unsigned long long DAT_UVERYLONG;
+#if defined(__GNUC__) && defined(__cplusplus) && __cplusplus < 201103L
+#pragma GCC diagnostic pop
+#endif
 typedef void* DAT_PVOID;
 
 /** A count. Signed; a negative value is an error unless it is a named constant. */

@@ -24,10 +24,7 @@ def compiles(compiler, language, standard, include_dir, headers, in_extern_c=Fal
     if in_extern_c:
         source = 'extern "C" {\n' + source + '}\n'
     source += 'extern int nothing;\n'
-    # In GNU C++ before C++11 a header cannot suppress the warning about `long long` itself.
-    more = ['-Wno-long-long'] if standard == 'c++98' else []
-    command = [compiler, '-x', language, f'-std={standard}', *WARNINGS, *more, f'-I{include_dir}',
-               '-fsyntax-only', '-']
+    command = [compiler, '-x', language, f'-std={standard}', *WARNINGS, f'-I{include_dir}', '-fsyntax-only', '-']
     result = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
     if result.returncode == 0:
         return True
