@@ -17,7 +17,7 @@ namespace udapl::soft {
 // breaks the connection. To keep a peer from trying one STag after the other on new connections, a
 // host that has done so kMost times within kPeriod cannot connect until the period is over. At that
 // rate, trying half of all STags takes years. Thread-safe, leaf lock. Owned by the
-// ConnectionManager.
+// TcpConnector.
 class AccessViolations {
  public:
   static constexpr int kMost = 100;

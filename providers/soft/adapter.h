@@ -6,7 +6,7 @@
 #include "providers/reactor/reactor.h"
 #include "providers/reactor/sink_gate.h"
 #include "providers/soft/accepted_connections.h"
-#include "providers/soft/cm.h"
+#include "providers/soft/cm/connector.h"
 #include "providers/soft/io/address_watch.h"
 #include "providers/soft/mr_table.h"
 #include "providers/soft/netdev.h"
@@ -67,7 +67,7 @@ class Adapter final : public transport::Adapter {
   MrTable memory_;
   StagingPool staging_;
   AcceptedConnections accepted_;
-  ConnectionManager cm_;
+  TcpConnector cm_;
   AddressWatch address_watch_;
   std::atomic<ScopeId> last_pd_{0};
   transport::AdapterSink& sink_;

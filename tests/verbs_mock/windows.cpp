@@ -65,8 +65,7 @@ BOOST_AUTO_TEST_CASE(poll_while_another_qp_ends) {
   DAT_RETURN reset = DAT_SUCCESS;
   std::thread resetter([&] { reset = dat_ep_reset(ended); });
   while (verbs_mock_held_calls() == 0) std::this_thread::sleep_for(1ms);
-  done = send_with_invalidate(pair, context);
-  // If the poll waits for the reset, the reset goes on after a while.
+  // If a call waits for the reset, the reset goes on after a while.
   std::atomic<bool> polled{false};
   bool polled_first = false;
   std::thread watch([&] {
@@ -74,7 +73,8 @@ BOOST_AUTO_TEST_CASE(poll_while_another_qp_ends) {
     polled_first = polled;
     verbs_mock_hold_calls(VERBS_MOCK_HOLD_NONE);
   });
-  done = done && run.expect_done(pair.passive.recv_evd, pair.passive.connect_evd);
+  done = send_with_invalidate(pair, context) &&
+         run.expect_done(pair.passive.recv_evd, pair.passive.connect_evd);
   polled = true;
   watch.join();
   resetter.join();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The connection manager over loopback, on both sides: every outcome of a connect.
-#include "providers/soft/cm.h"
+#include "providers/soft/cm/connector.h"
 
 #include <linux/filter.h>
 
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(endpoints_agree_on_both_sides) {
 BOOST_AUTO_TEST_CASE(read_depths_and_crc_are_negotiated) {
   Settings tcp;
   tcp.path = Settings::Path::kTcp;
-  ConnectionManager over_tcp(*reactor, ipv4("127.0.0.1"), tcp);
+  TcpConnector over_tcp(*reactor, ipv4("127.0.0.1"), tcp);
   Desk desk;
   const auto listener = listen(desk);
   FakeQp active;
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(crc_is_off_only_when_both_sides_are_set_so) {
   Settings off;
   off.path = Settings::Path::kTcp;
   off.crc = false;
-  ConnectionManager quiet(*reactor, ipv4("127.0.0.1"), off);
+  TcpConnector quiet(*reactor, ipv4("127.0.0.1"), off);
   for (const bool active_asks : {false, true}) {
     Desk desk;
     auto listener = quiet.listen({0, nullptr}, desk);
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(other_networks_are_unreachable_from_loopback) {
 
 // As with verbs: not reported as a lack of resources, after which a program would retry.
 BOOST_AUTO_TEST_CASE(peers_are_unreachable_when_our_address_has_gone) {
-  ConnectionManager gone(*reactor, ipv4("192.0.2.1"), {});
+  TcpConnector gone(*reactor, ipv4("192.0.2.1"), {});
   FakeQp active;
   BOOST_REQUIRE(active.start(gone, request(7000)).ok());
   BOOST_TEST(outcome(active) == SetupFailure::kUnreachable);
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(time_runs_out_before_tcp_is_connected) {
 
 // Regression: the connect ended after peer_timeout, as UNREACHABLE.
 BOOST_AUTO_TEST_CASE(time_limit_may_be_longer_than_that_for_silent_peers) {
-  ConnectionManager impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
+  TcpConnector impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
   RawSocket never_accepts;
   const auto place = never_accepts.listen(0);
   RawSocket first;
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(time_limit_may_be_longer_than_that_for_silent_peers) {
 // The peer's kernel accepts the connection and ignores the Request, as if its host had gone. TCP
 // gives up long before the time limit, and the host returns.
 BOOST_AUTO_TEST_CASE(host_that_was_given_up_is_tried_again) {
-  ConnectionManager impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
+  TcpConnector impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
   RawSocket server;
   const auto place = server.listen();
   sock_filter headers_only[] = {BPF_STMT(BPF_LD | BPF_LEN, 0),
@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(many_connections_at_a_time) {
 }
 
 BOOST_AUTO_TEST_CASE(over_ipv6) {
-  ConnectionManager six(*reactor, ipv6("::1"), {});
+  TcpConnector six(*reactor, ipv6("::1"), {});
   Desk desk;
   auto listener = six.listen({0, nullptr}, desk);
   if (!listener.ok()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
-#include "providers/soft/cm.h"
+#include "providers/soft/cm/connector.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "tests/unit/soft_io/fake_qp.h"
 #include "tests/unit/soft_io/raw_socket.h"
@@ -53,7 +53,7 @@ struct CmFixture {
   }
 
   std::unique_ptr<Reactor> reactor = make_reactor();
-  ConnectionManager cm;
+  TcpConnector cm;
 };
 
 // The request that our own active side sends: A=1 with a Read RTR.

@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(consumer_reject_and_refusal_differ_on_the_wire) {
 // ---- floods ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
-  ConnectionManager strict(*reactor, ipv4("127.0.0.1"), impatient());
+  TcpConnector strict(*reactor, ipv4("127.0.0.1"), impatient());
   Desk desk;
   auto listener = strict.listen({0, nullptr}, desk);
   BOOST_REQUIRE(listener.ok());
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(network_with_most_silent_connections_loses_the_oldest) {
   Settings settings;
   settings.half_open_limit = 4;
   settings.handshake_time = 1h;
-  ConnectionManager fair(*reactor, ipv4("127.0.0.1"), settings);
+  TcpConnector fair(*reactor, ipv4("127.0.0.1"), settings);
   Desk desk;
   auto listener = fair.listen({0, nullptr}, desk);
   BOOST_REQUIRE(listener.ok());
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(networks_that_hold_as_much_lose_the_oldest_of_all) {
   Settings settings;
   settings.half_open_limit = 4;
   settings.handshake_time = 1h;
-  ConnectionManager fair(*reactor, ipv4("127.0.0.1"), settings);
+  TcpConnector fair(*reactor, ipv4("127.0.0.1"), settings);
   Desk desk;
   auto listener = fair.listen({0, nullptr}, desk);
   BOOST_REQUIRE(listener.ok());

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(peer_that_always_hangs_up_refuses) {
   }
   Settings settings;
   settings.revision1_fallback = false;
-  ConnectionManager modern(*reactor, ipv4("127.0.0.1"), settings);
+  TcpConnector modern(*reactor, ipv4("127.0.0.1"), settings);
   Server server(std::vector<Bytes>(1));
   FakeQp active;
   BOOST_REQUIRE(active.start(modern, request(server.conn_qual())).ok());

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(box_that_stays_full_is_given_up) {
   SmallBox box(place);
   Settings settings;
   settings.path = Settings::Path::kShm;
-  ConnectionManager shm_only(*reactor, ipv4("127.0.0.1"), settings);
+  TcpConnector shm_only(*reactor, ipv4("127.0.0.1"), settings);
   FakeQp strict;
   BOOST_REQUIRE(strict.start(shm_only, request(place.port())).ok());
   BOOST_TEST(outcome(strict) == SetupFailure::kUnreachable);

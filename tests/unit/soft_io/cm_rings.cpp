@@ -25,7 +25,7 @@ bool over_rings(FakeQp& qp) { return dynamic_cast<RingStream*>(&qp.stream()) != 
 // Connection managers of the other kinds, beside the fixture's, which is "auto".
 struct Paths : CmFixture {
   // Connects, and returns whether both sides have rings.
-  bool connected_by_rings(ConnectionManager& from, ConnectionManager& to, const Bytes& question,
+  bool connected_by_rings(TcpConnector& from, TcpConnector& to, const Bytes& question,
                           const Bytes& answer) {
     Desk desk;
     auto listener = to.listen({0, nullptr}, desk);
@@ -46,8 +46,8 @@ struct Paths : CmFixture {
     return over_rings(active);
   }
 
-  ConnectionManager tcp{*reactor, ipv4("127.0.0.1"), with(Settings::Path::kTcp)};
-  ConnectionManager shm{*reactor, ipv4("127.0.0.1"), with(Settings::Path::kShm)};
+  TcpConnector tcp{*reactor, ipv4("127.0.0.1"), with(Settings::Path::kTcp)};
+  TcpConnector shm{*reactor, ipv4("127.0.0.1"), with(Settings::Path::kShm)};
 };
 
 bool is(const IoResult& result, IoResult::Kind kind, int error = 0) {
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(path_shm_is_that_or_nothing) {
 // The bit for rings is a reserved one of the protocol. Data that has the form of a token is removed
 // from the private data even if the token is unknown.
 BOOST_AUTO_TEST_CASE(unknown_token) {
-  for (ConnectionManager* const at : {&cm, &tcp}) {
+  for (TcpConnector* const at : {&cm, &tcp}) {
     Desk desk;
     auto listener = at->listen({0, nullptr}, desk);
     BOOST_REQUIRE(listener.ok());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dapl/transport/qp.h"
-#include "providers/soft/cm.h"
+#include "providers/soft/cm/connector.h"
 #include "providers/soft/connector.h"
 #include "tests/unit/reactor/support.h"
 
@@ -34,7 +34,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
 
   // ---- called by the tests ----
   // Does what Qp::connect does.
-  Status start(ConnectionManager& cm, const transport::ConnectRequest& request) {
+  Status start(TcpConnector& cm, const transport::ConnectRequest& request) {
     auto started = cm.connect(request, *this);
     if (!started.ok()) return started.status();
     std::unique_ptr<Handshake> superfluous;

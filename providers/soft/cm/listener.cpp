@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "providers/soft/cm_listener.h"
+#include "providers/soft/cm/listener.h"
 
 #include <algorithm>
 #include <array>

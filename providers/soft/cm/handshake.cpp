@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// ActiveHandshake: the TCP connection, time limits, and the report of the outcome.
-#include "providers/soft/cm_active.h"
+// TcpHandshake: the TCP connection, time limits, and the report of the outcome.
+#include "providers/soft/cm/handshake.h"
 
 #include <cerrno>
 #include <new>
@@ -55,7 +55,7 @@ int begin_connect(const UnsharedFd& fd, const transport::SocketAddress& to) noex
 }  // namespace
 
 // The failure to report to the consumer for a socket error before the end of the handshake.
-SetupFailure ActiveHandshake::meaning(int error) noexcept {
+SetupFailure TcpHandshake::meaning(int error) noexcept {
   switch (error) {
     case ECONNREFUSED:
     case ECONNRESET:
@@ -68,11 +68,10 @@ SetupFailure ActiveHandshake::meaning(int error) noexcept {
   }
 }
 
-ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
-                                 const transport::SocketAddress& remote,
-                                 transport::PrivateData private_data,
-                                 const iwarp::MpaConfig& config, const Settings& settings,
-                                 ConnectionEnd& end)
+TcpHandshake::TcpHandshake(Reactor& reactor, const transport::SocketAddress& local,
+                           const transport::SocketAddress& remote,
+                           transport::PrivateData private_data, const iwarp::MpaConfig& config,
+                           const Settings& settings, ConnectionEnd& end)
     : reactor_(reactor),
       local_(local),
       remote_(remote),
@@ -84,11 +83,11 @@ ActiveHandshake::ActiveHandshake(Reactor& reactor, const transport::SocketAddres
       revision_(config.revision),
       may_fall_back_(settings.revision1_fallback),
       config_(config),
-      timeout_(reactor, Call::to<&ActiveHandshake::on_timeout>(this)),
-      retry_(reactor, Call::to<&ActiveHandshake::on_retry>(this)),
-      failed_early_(reactor, Call::to<&ActiveHandshake::report_failure>(this)) {}
+      timeout_(reactor, Call::to<&TcpHandshake::on_timeout>(this)),
+      retry_(reactor, Call::to<&TcpHandshake::on_retry>(this)),
+      failed_early_(reactor, Call::to<&TcpHandshake::report_failure>(this)) {}
 
-ActiveHandshake::~ActiveHandshake() {
+TcpHandshake::~TcpHandshake() {
   timeout_.stop();
   retry_.stop();
   {
@@ -99,12 +98,12 @@ ActiveHandshake::~ActiveHandshake() {
   reactor_.quiesce(*this);
 }
 
-transport::Endpoints ActiveHandshake::endpoints() const noexcept {
+transport::Endpoints TcpHandshake::endpoints() const noexcept {
   const ScopedLock guard(lock_);
   return endpoints_;
 }
 
-Status ActiveHandshake::start(DAT_TIMEOUT timeout_us) noexcept {
+Status TcpHandshake::start(DAT_TIMEOUT timeout_us) noexcept {
   const ScopedLock guard(lock_);  // delays the first event until everything is set up
   limited_ = timeout_us != DAT_TIMEOUT_INFINITE;
   const Status status = begin_attempt();
@@ -113,7 +112,7 @@ Status ActiveHandshake::start(DAT_TIMEOUT timeout_us) noexcept {
 }
 
 // A failure caused by the peer or the network is reported later, even if it is already known here.
-Status ActiveHandshake::begin_attempt() noexcept {
+Status TcpHandshake::begin_attempt() noexcept {
   began_ = Clock::now();
   endpoints_.remote = remote_;
   endpoints_.remote_port = remote_.port();
@@ -149,9 +148,9 @@ Status ActiveHandshake::begin_attempt() noexcept {
 }
 
 // Whether this attempt has failed at once, so that another one costs little time.
-bool ActiveHandshake::was_quick() const noexcept { return Clock::now() - began_ < kQuick; }
+bool TcpHandshake::was_quick() const noexcept { return Clock::now() - began_ < kQuick; }
 
-bool ActiveHandshake::schedule_retry(int error) noexcept {
+bool TcpHandshake::schedule_retry(int error) noexcept {
   Clock::duration pause = kFirstRetry;
   if (error == ECONNREFUSED && retries_ != kRetries) {
     pause *= 1 << retries_++;
@@ -167,7 +166,7 @@ bool ActiveHandshake::schedule_retry(int error) noexcept {
   return true;
 }
 
-void ActiveHandshake::report_failure() noexcept {
+void TcpHandshake::report_failure() noexcept {
   Verdict verdict;
   ConnectionEnd& end = end_;
   {
@@ -178,7 +177,7 @@ void ActiveHandshake::report_failure() noexcept {
   announce(end, verdict);
 }
 
-void ActiveHandshake::on_timeout() noexcept {
+void TcpHandshake::on_timeout() noexcept {
   Verdict verdict;
   ConnectionEnd& end = end_;
   {
@@ -194,7 +193,7 @@ void ActiveHandshake::on_timeout() noexcept {
   announce(end, verdict);
 }
 
-void ActiveHandshake::on_retry() noexcept {
+void TcpHandshake::on_retry() noexcept {
   Verdict verdict;
   ConnectionEnd& end = end_;
   {
@@ -208,7 +207,7 @@ void ActiveHandshake::on_retry() noexcept {
   announce(end, verdict);
 }
 
-void ActiveHandshake::on_ready(std::uint32_t) noexcept {
+void TcpHandshake::on_ready(std::uint32_t) noexcept {
   Verdict verdict;
   ConnectionEnd& end = end_;
   {
@@ -221,7 +220,7 @@ void ActiveHandshake::on_ready(std::uint32_t) noexcept {
   announce(end, verdict);
 }
 
-void ActiveHandshake::fail(SetupFailure why, Verdict& verdict) noexcept {
+void TcpHandshake::fail(SetupFailure why, Verdict& verdict) noexcept {
   state_ = State::kOver;
   timeout_.stop();
   retry_.stop();
@@ -231,7 +230,7 @@ void ActiveHandshake::fail(SetupFailure why, Verdict& verdict) noexcept {
 }
 
 // Uses no members: the Qp may destroy the handshake in the call.
-void ActiveHandshake::announce(ConnectionEnd& end, Verdict& verdict) noexcept {
+void TcpHandshake::announce(ConnectionEnd& end, Verdict& verdict) noexcept {
   const transport::PrivateData data(verdict.data.data(), verdict.data_size);
   switch (verdict.what) {
     case Verdict::kNothing:

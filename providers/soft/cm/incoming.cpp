@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "providers/soft/cm_passive.h"
+#include "providers/soft/cm/incoming.h"
 
 #include <array>
 #include <new>
@@ -10,8 +10,8 @@
 #include "common/tracing/trace.h"
 #include "dapl/transport/qp.h"
 #include "providers/connecting/socket_address.h"
-#include "providers/soft/cm.h"
-#include "providers/soft/cm_listener.h"
+#include "providers/soft/cm/connector.h"
+#include "providers/soft/cm/listener.h"
 #include "providers/soft/connector.h"
 #include "providers/soft/io/lingering_close.h"
 #include "providers/soft/io/ring_stream.h"

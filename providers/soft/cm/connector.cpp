@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "providers/soft/cm.h"
+#include "providers/soft/cm/connector.h"
 
 #include <cstring>
 #include <new>
@@ -7,8 +7,8 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/connecting/socket_address.h"
-#include "providers/soft/cm_active.h"
-#include "providers/soft/cm_listener.h"
+#include "providers/soft/cm/handshake.h"
+#include "providers/soft/cm/listener.h"
 
 namespace udapl::soft {
 
@@ -46,8 +46,8 @@ bool is_refusal(const iwarp::MpaFrame& reply) noexcept {
          reply.ord == iwarp::kDepthNotNegotiated && reply.private_data.empty();
 }
 
-Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
-    const transport::ConnectRequest& request, ConnectionEnd& end) {
+Result<std::unique_ptr<Handshake>> TcpConnector::connect(const transport::ConnectRequest& request,
+                                                         ConnectionEnd& end) {
   iwarp::MpaConfig config = end.mpa_config();
   config.crc = settings_.crc;
   if (request.private_data.size() > iwarp::max_private_data(config.revision >= 2))
@@ -59,14 +59,14 @@ Result<std::unique_ptr<Handshake>> ConnectionManager::connect(
     return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
   }
   remote.set_port(transport::port_of(request.conn_qual));
-  auto handshake = std::make_unique<ActiveHandshake>(reactor_, local_, remote, request.private_data,
-                                                     config, settings_, end);
+  auto handshake = std::make_unique<TcpHandshake>(reactor_, local_, remote, request.private_data,
+                                                  config, settings_, end);
   const Status started = handshake->start(request.timeout_us);
   if (!started.ok()) return started;
   return std::unique_ptr<Handshake>(std::move(handshake));
 }
 
-Result<std::unique_ptr<transport::Listener>> ConnectionManager::listen(
+Result<std::unique_ptr<transport::Listener>> TcpConnector::listen(
     const transport::ListenRequest& request, transport::ListenSink& sink) {
   const transport::SocketAddress& place = request.address != nullptr ? *request.address : local_;
   auto listener = std::make_unique<TcpListener>(reactor_, settings_, violations_, sink);

@@ -9,8 +9,8 @@
 #include "providers/connecting/listening.h"
 #include "providers/reactor/reactor.h"
 #include "providers/soft/access_violations.h"
-#include "providers/soft/cm.h"
-#include "providers/soft/cm_passive.h"
+#include "providers/soft/cm/connector.h"
+#include "providers/soft/cm/incoming.h"
 #include "providers/soft/shm/offer.h"
 
 #include <boost/intrusive/list.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// ActiveHandshake: the MPA Request, with the offer of rings, and the Reply.
+// TcpHandshake: the MPA Request, with the offer of rings, and the Reply.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -10,7 +10,7 @@
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
 #include "providers/connecting/socket_address.h"
-#include "providers/soft/cm_active.h"
+#include "providers/soft/cm/handshake.h"
 #include "providers/soft/io/lingering_close.h"
 #include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/sender.h"
@@ -39,7 +39,7 @@ void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noex
 
 }  // namespace
 
-void ActiveHandshake::connected(Verdict& verdict) noexcept {
+void TcpHandshake::connected(Verdict& verdict) noexcept {
   if (const int error = stream_->pending_error(); error != 0) {
     UDAPL_TRACE(kNormal, "connecting to %s: %s", to_text(remote_).c_str(),
                 ErrnoText(error).c_str());
@@ -75,7 +75,7 @@ void ActiveHandshake::connected(Verdict& verdict) noexcept {
   stream_->set_events(EPOLLIN);
 }
 
-ActiveHandshake::MayRequest ActiveHandshake::offer_rings() noexcept {
+TcpHandshake::MayRequest TcpHandshake::offer_rings() noexcept {
   offer_.reset();
   if (path_ == Settings::Path::kTcp) return MayRequest::kNow;
   shm::NoOffer failure{"the private data leaves no room for it"};
@@ -96,7 +96,7 @@ ActiveHandshake::MayRequest ActiveHandshake::offer_rings() noexcept {
 
 // Returns false if shared memory is required and the peer has not accepted the offer, or if memory
 // ran out.
-bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept {
+bool TcpHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept {
   if (!offer_ || !reply.rings) {
     verdict.stream = std::move(stream_);
     return path_ != Settings::Path::kShm;
@@ -109,7 +109,7 @@ bool ActiveHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) 
   return rings != nullptr;
 }
 
-void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
+void TcpHandshake::receive_reply(Verdict& verdict) noexcept {
   switch (reader_.read(*stream_)) {
     case MpaReader::Progress::kMore:
       return;
@@ -128,7 +128,7 @@ void ActiveHandshake::receive_reply(Verdict& verdict) noexcept {
 
 // After a reset the connect is repeated: the kernel resets the connections in the backlog of a
 // listener that ends, whose successor may listen already.
-void ActiveHandshake::broken(int error, Verdict& verdict) noexcept {
+void TcpHandshake::broken(int error, Verdict& verdict) noexcept {
   const bool reset = error == ECONNRESET || error == EPIPE;
   if (reader_.empty() && schedule_retry(reset ? ECONNRESET : error)) return;
   if (reset && reader_.empty()) return fall_back(verdict);
@@ -137,7 +137,7 @@ void ActiveHandshake::broken(int error, Verdict& verdict) noexcept {
 
 // The peer has closed the connection. If it did so before our Request arrived, its kernel resets
 // the connection as well.
-void ActiveHandshake::hung_up(Verdict& verdict) noexcept {
+void TcpHandshake::hung_up(Verdict& verdict) noexcept {
   if (!reader_.empty()) return fail(SetupFailure::kRefused, verdict);
   if (offer_ || stream_->pending_error() != 0) return broken(ECONNRESET, verdict);
   fall_back(verdict);
@@ -145,7 +145,7 @@ void ActiveHandshake::hung_up(Verdict& verdict) noexcept {
 
 // A peer that knows only revision 1 closes the connection without an answer (RFC 6581 §6). One that
 // accepts offers of shared memory knows revision 2.
-void ActiveHandshake::fall_back(Verdict& verdict) noexcept {
+void TcpHandshake::fall_back(Verdict& verdict) noexcept {
   if (!may_fall_back_ || offer_ || config_.revision == 1)
     return fail(SetupFailure::kRefused, verdict);
   UDAPL_TRACE(kNormal, "%s closed the connection: retrying with MPA revision 1",
@@ -156,7 +156,7 @@ void ActiveHandshake::fall_back(Verdict& verdict) noexcept {
   if (!begin_attempt().ok()) fail(SetupFailure::kRefused, verdict);
 }
 
-void ActiveHandshake::evaluate_reply(Verdict& verdict) noexcept {
+void TcpHandshake::evaluate_reply(Verdict& verdict) noexcept {
   const iwarp::MpaFrame reply = reader_.frame();
   const iwarp::MpaFrame request = iwarp::make_request(config_, {});
   const iwarp::ReplyResult result = iwarp::evaluate_reply(config_, request, reply);

@@ -7,12 +7,12 @@
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "providers/reactor/reactor.h"
-#include "providers/soft/cm.h"
+#include "providers/soft/cm/connector.h"
+#include "providers/soft/cm/mpa_reader.h"
 #include "providers/soft/connector.h"
 #include "providers/soft/io/ring_stream.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
-#include "providers/soft/mpa_reader.h"
 #include "providers/soft/shm/offer.h"
 
 #include <array>
@@ -33,12 +33,12 @@ namespace udapl::soft {
 // gives the peer's host up before the time limit, it is tried again; without a time limit, the host
 // is unreachable. Ends with one call of its ConnectionEnd, made by the driving thread. Thread-safe.
 // Owned by the Qp; see Handshake.
-class ActiveHandshake final : public Handshake, private Handler {
+class TcpHandshake final : public Handshake, private Handler {
  public:
-  ActiveHandshake(Reactor& reactor, const transport::SocketAddress& local,
-                  const transport::SocketAddress& remote, transport::PrivateData private_data,
-                  const iwarp::MpaConfig& config, const Settings& settings, ConnectionEnd& end);
-  ~ActiveHandshake() override;
+  TcpHandshake(Reactor& reactor, const transport::SocketAddress& local,
+               const transport::SocketAddress& remote, transport::PrivateData private_data,
+               const iwarp::MpaConfig& config, const Settings& settings, ConnectionEnd& end);
+  ~TcpHandshake() override;
 
   // INVALID_ADDRESS, INSUFFICIENT_RESOURCES: nothing was started, and nothing will be reported.
   Status start(DAT_TIMEOUT timeout_us) noexcept;

@@ -16,11 +16,11 @@ namespace udapl::soft {
 
 // The connection manager of an adapter: listeners and active handshakes over TCP and MPA. A DAT
 // connection qualifier is a TCP port. Thread-safe. Owned by the Adapter.
-class ConnectionManager final : public Connector {
+class TcpConnector final : public Connector {
  public:
   // `local`: the adapter's address; its port is ignored.
-  ConnectionManager(Reactor& reactor, const transport::SocketAddress& local,
-                    const Settings& settings) noexcept
+  TcpConnector(Reactor& reactor, const transport::SocketAddress& local,
+               const Settings& settings) noexcept
       : reactor_(reactor), local_(local), settings_(settings) {}
 
   Result<std::unique_ptr<Handshake>> connect(const transport::ConnectRequest& request,
