@@ -231,7 +231,8 @@ class Ep : public ObjectHeader {
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
   void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
-  void negotiate_read_depths(const transport::IncomingConnection& peer) UDAPL_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<DAT_COUNT> negotiated_reads(
+      const transport::IncomingConnection& peer) const UDAPL_REQUIRES(mutex_);
 
   const bool has_srq_;
   std::atomic<const Evd*> awaits_established_on_{nullptr};
@@ -243,6 +244,8 @@ class Ep : public ObjectHeader {
   std::unique_ptr<EpBindings> bindings_ UDAPL_GUARDED_BY(mutex_);  // uses of PZ, EVDs, SRQ
   std::unique_ptr<DiscardCq> discard_ UDAPL_GUARDED_BY(mutex_);    // of a direction without EVD
   std::unique_ptr<transport::Qp> qp_ UDAPL_GUARDED_BY(mutex_);     // none until there is a PZ
+  // The max_rdma_read_out of this connection where it is less than that of config_.
+  std::optional<DAT_COUNT> negotiated_reads_ UDAPL_GUARDED_BY(mutex_);
   transport::Endpoints ends_ UDAPL_GUARDED_BY(mutex_);
   std::optional<Target> target_ UDAPL_GUARDED_BY(mutex_);                 // active side only
   std::vector<std::byte> peer_data_ UDAPL_GUARDED_BY(mutex_);             // reserved at connect

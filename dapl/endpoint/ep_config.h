@@ -22,7 +22,7 @@ struct EpConfig {
   DAT_COMM comm{};  // domain 0: not set
   DAT_EP_ATTR attr{};
   bool delayed_ack = false;         // the named attribute; attr shows it (named_attributes.h)
-  bool default_read_depths = true;  // not set by the consumer: negotiation may lower them
+  bool default_read_depths = true;  // not set by the consumer: queries show those in use
 };
 
 // Outstanding requests and receives of an EP that is made without attributes.

@@ -71,14 +71,13 @@ Status Ep::dup_connect(Ep& like, transport::ConnectRequest request) {
   return connect(request, target.flags, false);
 }
 
-// If the consumer has not set the read depths, limits ours to that of the peer, which may refuse
-// reads beyond it.
-void Ep::negotiate_read_depths(const transport::IncomingConnection& peer) {
-  DAT_COUNT& ours = config_.attr.max_rdma_read_out;
+// The transport never has more Reads in flight than the peer serves. Queries show that only if the
+// consumer has not set the depths.
+std::optional<DAT_COUNT> Ep::negotiated_reads(const transport::IncomingConnection& peer) const {
   const int theirs = peer.peer_rdma_read_in();
-  if (!config_.default_read_depths || theirs < 0 || theirs >= ours) return;
-  const DAT_COUNT before = std::exchange(ours, theirs);
-  if (!qp_->modify(qp_init(config_, discard_.get())).ok()) ours = before;
+  if (!config_.default_read_depths || theirs < 0 || theirs >= config_.attr.max_rdma_read_out)
+    return std::nullopt;
+  return theirs;
 }
 
 Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endpoints& ends,
@@ -87,7 +86,7 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
   const EpStep change = step(state(), how);
   if (change.verdict != EpVerdict::kProceed) return illegal(*this, how);
   if (const Status status = check_ready(); !status.ok()) return status;
-  negotiate_read_depths(incoming);
+  const std::optional<DAT_COUNT> reads = negotiated_reads(incoming);
   peer_data_.clear();
   await_established(true);
   if (const Status status = incoming.accept(*qp_, data); !status.ok()) {
@@ -96,6 +95,7 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
                 status.code());
     return status;
   }
+  negotiated_reads_ = reads;
   target_.reset();
   ends_ = ends;
   set_state(change.next, how);

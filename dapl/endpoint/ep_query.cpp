@@ -27,6 +27,7 @@ void Ep::query(DAT_EP_PARAM* param) {
   param->connect_evd_handle = config_.connect_evd;
   param->srq_handle = config_.srq;
   param->ep_attr = config_.attr;
+  if (negotiated_reads_) param->ep_attr.max_rdma_read_out = *negotiated_reads_;
 }
 
 namespace calls {

@@ -94,6 +94,7 @@ Status Ep::reset() {
   }
   peer_data_.clear();
   broken_by_.store(nullptr, std::memory_order_relaxed);
+  negotiated_reads_.reset();
   target_.reset();
   ends_ = {};
   publish();

@@ -27,7 +27,8 @@ struct QpInit {
   int max_recv_segments;
   int max_request_segments;
   int max_rdma_read_in;   // reads that the peer may have in flight to this QP
-  int max_rdma_read_out;  // reads that this QP keeps in flight; further ones wait in the queue
+  int max_rdma_read_out;  // reads that this QP keeps in flight, fewer if the peer serves fewer;
+                          // further ones wait in the queue
   int max_unseen;         // completions of kUnseen requests in request_cq, beyond its depth
   bool solicited_only;    // of this QP's receive completions only solicited ones are notifications
   bool delayed_ack = false;  // Sends and RDMA Writes complete when the peer has placed their

@@ -236,28 +236,65 @@ BOOST_AUTO_TEST_CASE(bad_handles) {
   CHECK_ERROR(modify(DAT_EP_FIELD_CONNECT_EVD_HANDLE), DAT_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(default_read_depths_follow_the_peer) {
-  const auto accept = [this](bool with_attributes) {
-    DAT_EP_ATTR small = attributes();
-    small.max_rdma_read_in = 2;
-    const Side active = Rig::side(small);
-    DAT_EP_HANDLE passive = DAT_HANDLE_NULL;
-    DAT_EP_ATTR wanted = attributes();
-    REQUIRE_OK(ia->ep_create_func(ia.raw, pz, side.recv_evd, side.request_evd, side.connect_evd,
-                                  with_attributes ? &wanted : nullptr, &passive));
-    const DAT_PSP_HANDLE listening = psp();
+BOOST_AUTO_TEST_SUITE_END()
+
+// A passive EP and the request of a peer that serves two Reads at a time.
+struct SmallPeer : Rig {
+  explicit SmallPeer(const DAT_EP_ATTR* attr = nullptr) {
+    REQUIRE_OK(ia->ep_create_func(ia.raw, pz, evds.recv_evd, evds.request_evd, evds.connect_evd,
+                                  attr, &passive));
+    DAT_EP_ATTR two = attributes();
+    two.max_rdma_read_in = 2;
+    active = Rig::side(two);
+    psp();
     REQUIRE_OK(connect(active.ep));
     run();
-    REQUIRE_OK(ia->cr_accept_func(take_cr(), passive, 0, nullptr));
-    run();
-    REQUIRE_OK(ia->psp_free_func(listening));
-    return qp(passive).init().max_rdma_read_out;
-  };
-  BOOST_CHECK_EQUAL(accept(false), 2);
-  BOOST_CHECK_EQUAL(accept(true), 4);
+    cr = take_cr();
+  }
+  [[nodiscard]] DAT_RETURN accept() const { return ia->cr_accept_func(cr, passive, 0, nullptr); }
+  [[nodiscard]] DAT_COUNT reads() const {
+    DAT_EP_PARAM param{};
+    REQUIRE_OK(ia->ep_query_func(passive, DAT_EP_FIELD_ALL, &param));
+    return param.ep_attr.max_rdma_read_out;
+  }
+
+  Side evds = Rig::side();
+  Side active;
+  DAT_EP_HANDLE passive = DAT_HANDLE_NULL;
+  DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
+};
+
+BOOST_FIXTURE_TEST_SUITE(read_depths, SmallPeer)
+
+BOOST_AUTO_TEST_CASE(default_depths_follow_the_peer_until_reset) {
+  BOOST_CHECK_EQUAL(reads(), 4);
+  REQUIRE_OK(accept());
+  run();
+  BOOST_CHECK_EQUAL(reads(), 2);
+  REQUIRE_OK(ia->ep_disconnect_func(passive, DAT_CLOSE_ABRUPT_FLAG));
+  run();
+  BOOST_CHECK_EQUAL(reads(), 2);
+  REQUIRE_OK(ia->ep_reset_func(passive));
+  BOOST_CHECK_EQUAL(reads(), 4);
+  BOOST_CHECK_EQUAL(qp(passive).init().max_rdma_read_out, 4);
+}
+
+BOOST_AUTO_TEST_CASE(default_depths_stay_if_accept_fails) {
+  qp(passive).refuse_connect = true;
+  CHECK_ERROR(accept(), DAT_INSUFFICIENT_RESOURCES);
+  BOOST_CHECK_EQUAL(reads(), 4);
+  BOOST_CHECK_EQUAL(qp(passive).init().max_rdma_read_out, 4);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_CASE(depths_of_the_consumer_are_shown_as_set) {
+  const DAT_EP_ATTR four = Rig::attributes();
+  const SmallPeer rig(&four);
+  REQUIRE_OK(rig.accept());
+  SmallPeer::run();
+  BOOST_CHECK_EQUAL(rig.reads(), 4);
+}
 
 }  // namespace
 }  // namespace udapl::test
