@@ -3,6 +3,7 @@
 
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
+#include "dapl/objects/require.h"
 
 #include <netinet/in.h>
 
@@ -88,6 +89,25 @@ Status check_objects(const Ia& ia, const EpConfig& config) noexcept {
 }
 
 }  // namespace
+
+Status read_handles(const EpHandles& handles, DAT_EP_PARAM_MASK mask, EpConfig* config) noexcept {
+  Status status;
+  const auto read = [&]<class T>(DAT_EP_PARAM_MASK field, DAT_HANDLE handle, DAT_RETURN subtype,
+                                 T** object) {
+    if (!status.ok() || (mask & field) == 0) return;
+    Result<T*> found = require_or_null<T>(handle, subtype);
+    status = found.status();
+    if (found.ok()) *object = *found;
+  };
+  read(DAT_EP_FIELD_PZ_HANDLE, handles.pz, DAT_INVALID_HANDLE_PZ, &config->pz);
+  read(DAT_EP_FIELD_RECV_EVD_HANDLE, handles.recv_evd, DAT_INVALID_HANDLE_EVD_RECV,
+       &config->recv_evd);
+  read(DAT_EP_FIELD_REQUEST_EVD_HANDLE, handles.request_evd, DAT_INVALID_HANDLE_EVD_REQUEST,
+       &config->request_evd);
+  read(DAT_EP_FIELD_CONNECT_EVD_HANDLE, handles.connect_evd, DAT_INVALID_HANDLE_EVD_CONN,
+       &config->connect_evd);
+  return status;
+}
 
 DAT_EP_ATTR default_attributes(const transport::Attributes& limits, DAT_COUNT dtos) noexcept {
   DAT_EP_ATTR attr{};

@@ -25,6 +25,17 @@ struct EpConfig {
   bool default_read_depths = true;  // not set by the consumer: queries show those in use
 };
 
+// The handles of an EP's objects as the consumer passes them; each may be null.
+struct EpHandles {
+  DAT_PZ_HANDLE pz;
+  DAT_EVD_HANDLE recv_evd;
+  DAT_EVD_HANDLE request_evd;
+  DAT_EVD_HANDLE connect_evd;
+};
+// Enters the objects of those handles whose fields are in `mask`. INVALID_HANDLE.
+[[nodiscard]] Status read_handles(const EpHandles& handles, DAT_EP_PARAM_MASK mask,
+                                  EpConfig* config) noexcept;
+
 // Outstanding requests and receives of an EP that is made without attributes.
 inline constexpr DAT_COUNT kDefaultDtos = 16;
 

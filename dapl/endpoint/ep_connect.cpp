@@ -139,12 +139,6 @@ Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
 namespace calls {
 namespace {
 
-Result<Ep*> find(DAT_EP_HANDLE handle) noexcept {
-  const auto ep = require<Ep>(handle);
-  if (ep == nullptr) return ep.refusal();
-  return static_cast<Ep*>(ep);
-}
-
 Status check_timeout(DAT_TIMEOUT timeout, DAT_RETURN arg) noexcept {
   if (timeout == 0)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, arg,
@@ -167,12 +161,12 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
                       DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
                       const DAT_PVOID private_data, DAT_QOS qos, DAT_CONNECT_FLAGS flags) noexcept {
   return boundary([&]() -> Status {
-    Result<Ep*> ep = find(handle);
-    if (!ep.ok()) return ep.status();
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
     if (remote == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null address");
     if (const Status status = check_timeout(timeout, DAT_INVALID_ARG4); !status.ok()) return status;
     Result<transport::PrivateData> data = check_private_data(
-        *(*ep)->ia, private_data_size, private_data, DAT_INVALID_ARG5, DAT_INVALID_ARG6);
+        *ep->ia, private_data_size, private_data, DAT_INVALID_ARG5, DAT_INVALID_ARG6);
     if (!data.ok()) return data.status();
     if (const Status status = check_flags(flags); !status.ok()) return status;
     Result<transport::SocketAddress> peer = check_peer(remote, DAT_INVALID_ARG2);
@@ -180,25 +174,25 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
     if (const Status status = check_qos(qos); !status.ok()) return status;
     if (flags == DAT_CONNECT_MULTIPATH_REQUIRED_FLAG)
       UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "several paths are required");
-    return (*ep)->connect({*peer, conn_qual, timeout, *data}, flags, false);
+    return ep->connect({*peer, conn_qual, timeout, *data}, flags, false);
   });
 }
 
 DAT_RETURN ep_common_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_TIMEOUT timeout,
                              DAT_COUNT private_data_size, const DAT_PVOID private_data) noexcept {
   return boundary([&]() -> Status {
-    Result<Ep*> ep = find(handle);
-    if (!ep.ok()) return ep.status();
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
     if (remote == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null address");
     if (const Status status = check_timeout(timeout, DAT_INVALID_ARG3); !status.ok()) return status;
     Result<transport::PrivateData> data = check_private_data(
-        *(*ep)->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
+        *ep->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
     if (!data.ok()) return data.status();
     Result<transport::SocketAddress> peer = check_peer(remote, DAT_INVALID_ARG2);
     if (!peer.ok()) return peer.status();
     if (peer->port() == 0)
       UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "an address without port");
-    return (*ep)->connect({*peer, peer->port(), timeout, *data}, DAT_CONNECT_DEFAULT_FLAG, true);
+    return ep->connect({*peer, peer->port(), timeout, *data}, DAT_CONNECT_DEFAULT_FLAG, true);
   });
 }
 
@@ -206,33 +200,33 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE dup, DAT_TIMEOUT t
                           DAT_COUNT private_data_size, const DAT_PVOID private_data,
                           DAT_QOS qos) noexcept {
   return boundary([&]() -> Status {
-    Result<Ep*> ep = find(handle);
-    if (!ep.ok()) return ep.status();
-    Result<Ep*> like = find(dup);
-    if (!like.ok()) return like.status();
-    if ((*like)->ia != (*ep)->ia)
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    const auto like = require<Ep>(dup);
+    if (like == nullptr) return like.refusal();
+    if (like->ia != ep->ia)
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE2, "EPs of different IAs");
     if (const Status status = check_timeout(timeout, DAT_INVALID_ARG3); !status.ok()) return status;
     Result<transport::PrivateData> data = check_private_data(
-        *(*ep)->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
+        *ep->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
     if (!data.ok()) return data.status();
     if (const Status status = check_qos(qos); !status.ok()) return status;
-    return (*ep)->dup_connect(**like, {{}, 0, timeout, *data});
+    return ep->dup_connect(*like, {{}, 0, timeout, *data});
   });
 }
 
 DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags) noexcept {
   return boundary([&]() -> Status {
-    Result<Ep*> ep = find(handle);
-    if (!ep.ok()) return ep.status();
-    return (*ep)->disconnect(flags);  // flags other than graceful are abrupt
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    return ep->disconnect(flags);  // flags other than graceful are abrupt
   });
 }
 
 DAT_RETURN ep_reset(DAT_EP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
-    Result<Ep*> ep = find(handle);
-    return ep.ok() ? (*ep)->reset() : ep.status();
+    const auto ep = require<Ep>(handle);
+    return ep != nullptr ? ep->reset() : ep.refusal();
   });
 }
 

@@ -11,39 +11,10 @@
 namespace udapl::dapl::calls {
 namespace {
 
-struct Handles {
-  DAT_PZ_HANDLE pz;
-  DAT_EVD_HANDLE recv_evd;
-  DAT_EVD_HANDLE request_evd;
-  DAT_EVD_HANDLE connect_evd;
-};
-
-// Stores the object that `handle` names; null for a null handle.
-template <class T>
-Status resolve(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
-  *object = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
-  if (*object == nullptr && handle != DAT_HANDLE_NULL)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not a handle of the required type", handle);
-  return Status();
-}
-
-Status resolve_all(const Handles& handles, EpConfig* config) noexcept {
-  if (const Status status = resolve(handles.pz, DAT_INVALID_HANDLE_PZ, &config->pz); !status.ok())
-    return status;
-  if (const Status status =
-          resolve(handles.recv_evd, DAT_INVALID_HANDLE_EVD_RECV, &config->recv_evd);
-      !status.ok())
-    return status;
-  if (const Status status =
-          resolve(handles.request_evd, DAT_INVALID_HANDLE_EVD_REQUEST, &config->request_evd);
-      !status.ok())
-    return status;
-  return resolve(handles.connect_evd, DAT_INVALID_HANDLE_EVD_CONN, &config->connect_evd);
-}
-
-Status create(Ia& ia, const Handles& handles, EpConfig& config, const DAT_EP_ATTR* attributes,
+Status create(Ia& ia, const EpHandles& handles, EpConfig& config, const DAT_EP_ATTR* attributes,
               DAT_EP_HANDLE* ep) {
-  if (const Status status = resolve_all(handles, &config); !status.ok()) return status;
+  if (const Status status = read_handles(handles, DAT_EP_FIELD_ALL, &config); !status.ok())
+    return status;
   config.default_read_depths = attributes == nullptr;
   // A direction without an EVD has DTOs by default as well: OpenFabrics accepts posts there.
   config.attr =

@@ -19,30 +19,6 @@ constexpr DAT_EP_PARAM_MASK kReadOnly =
     DAT_EP_FIELD_LOCAL_PORT_QUAL | DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR |
     DAT_EP_FIELD_REMOTE_PORT_QUAL | DAT_EP_FIELD_SRQ_HANDLE;
 
-template <class T>
-Status read_handle(DAT_HANDLE handle, DAT_RETURN subtype, T** object) noexcept {
-  T* const found = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
-  if (found == nullptr && handle != DAT_HANDLE_NULL)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, subtype, "%p is not a handle of the required type", handle);
-  *object = found;
-  return Status();
-}
-
-Status read_handles(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param, EpConfig* wanted) noexcept {
-  Status status;
-  if ((mask & DAT_EP_FIELD_PZ_HANDLE) != 0)
-    status = read_handle(param.pz_handle, DAT_INVALID_HANDLE_PZ, &wanted->pz);
-  if (status.ok() && (mask & DAT_EP_FIELD_RECV_EVD_HANDLE) != 0)
-    status = read_handle(param.recv_evd_handle, DAT_INVALID_HANDLE_EVD_RECV, &wanted->recv_evd);
-  if (status.ok() && (mask & DAT_EP_FIELD_REQUEST_EVD_HANDLE) != 0)
-    status =
-        read_handle(param.request_evd_handle, DAT_INVALID_HANDLE_EVD_REQUEST, &wanted->request_evd);
-  if (status.ok() && (mask & DAT_EP_FIELD_CONNECT_EVD_HANDLE) != 0)
-    status =
-        read_handle(param.connect_evd_handle, DAT_INVALID_HANDLE_EVD_CONN, &wanted->connect_evd);
-  return status;
-}
-
 void copy_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATTR* to) noexcept {
   const auto copy = [mask](DAT_EP_PARAM_MASK field, const auto& source, auto* target) {
     if ((mask & field) != 0) *target = source;
@@ -143,7 +119,9 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
   Parts retired;  // destroyed after the lock is released
   const ScopedLock lock(mutex_);
   EpConfig wanted = config_;
-  if (const Status status = read_handles(mask, param, &wanted); !status.ok()) return status;
+  const EpHandles handles{param.pz_handle, param.recv_evd_handle, param.request_evd_handle,
+                          param.connect_evd_handle};
+  if (const Status status = read_handles(handles, mask, &wanted); !status.ok()) return status;
   if ((mask & DAT_EP_FIELD_COMM) != 0) wanted.comm = param.comm;
   copy_attributes(mask, param.ep_attr, &wanted.attr);
   if (const Status named = name_attributes(mask, ia->attributes(), param.ep_attr, &wanted);

@@ -171,9 +171,8 @@ Status create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, const DAT_SRQ_AT
               DAT_SRQ_HANDLE* srq_handle) {
   const auto ia = require<Ia>(ia_handle);
   if (ia == nullptr) return ia.refusal();
-  Pz* const pz = handle_cast<Pz>(pz_handle);
-  if (pz == nullptr || pz->ia != ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is not a PZ of this IA", pz_handle);
+  const auto pz = require_of<Pz>(*ia, pz_handle);
+  if (pz == nullptr) return pz.refusal();
   if (attributes == nullptr)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null SRQ attributes");
   if (srq_handle == nullptr)

@@ -13,15 +13,6 @@ namespace {
 
 constexpr unsigned kStandardFlags = DAT_EVD_SOFTWARE_FLAG | DAT_EVD_DEFAULT_FLAG;
 
-// The CNO that `handle` names: null for DAT_HANDLE_NULL.
-Result<Cno*> optional_cno(DAT_CNO_HANDLE handle, const Ia& ia) noexcept {
-  if (handle == DAT_HANDLE_NULL) return static_cast<Cno*>(nullptr);
-  Cno* const cno = handle_cast<Cno>(handle);
-  if (cno == nullptr || cno->ia != &ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO, "%p is not a CNO of this IA", handle);
-  return cno;
-}
-
 Status check_flags(unsigned flags, const transport::Attributes& attributes) noexcept {
   // Other bits, and no bit at all, have never been refused.
   const unsigned streams = flags & kStandardFlags;
@@ -50,7 +41,7 @@ Status create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno_handle
               DAT_EVD_FLAGS flags, DAT_EVD_HANDLE* evd_handle) {
   const auto ia = require<Ia>(ia_handle);
   if (ia == nullptr) return ia.refusal();
-  auto cno = optional_cno(cno_handle, *ia);
+  auto cno = require_of_or_null<Cno>(*ia, cno_handle);
   if (!cno.ok()) return cno.status();
   if (evd_handle == nullptr)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null EVD handle pointer");
@@ -111,7 +102,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno_handle) {
   return boundary([&]() -> Status {
     const auto evd = require<Evd>(handle);
     if (evd == nullptr) return evd.refusal();
-    auto cno = optional_cno(cno_handle, *evd->ia);
+    auto cno = require_of_or_null<Cno>(*evd->ia, cno_handle);
     if (!cno.ok()) return cno.status();
     evd->set_cno(*cno);
     return Status();

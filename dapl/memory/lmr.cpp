@@ -53,10 +53,8 @@ Status resolve(const Ia& ia, Lmr::Description& description) {
       init.address = reinterpret_cast<std::uintptr_t>(region.for_va);
       return Status();
     case DAT_MEM_TYPE_LMR: {
-      const Lmr* const source = handle_cast<Lmr>(region.for_lmr_handle);
-      if (source == nullptr || source->ia != &ia)
-        UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR, "%p is not an LMR of this IA",
-                     region.for_lmr_handle);
+      const auto source = require_of<Lmr>(ia, region.for_lmr_handle);
+      if (source == nullptr) return source.refusal();
       init.address = source->description().init.address;
       init.length = source->length();
       return Status();
@@ -127,10 +125,8 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
   return boundary([&]() -> Status {
     const auto ia = require<Ia>(ia_handle);
     if (ia == nullptr) return ia.refusal();
-    Pz* const pz = handle_cast<Pz>(pz_handle);
-    if (pz == nullptr || pz->ia != ia)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ, "%p is not a PZ of this IA",
-                   pz_handle);
+    const auto pz = require_of<Pz>(*ia, pz_handle);
+    if (pz == nullptr) return pz.refusal();
     if (lmr_handle == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG8, "null LMR handle pointer");
     Lmr::Description description{type, region, {0, length, privileges, va_type}};

@@ -5,9 +5,11 @@
 #include "dapl/objects/object.h"
 #include "dapl/objects/refuse.h"
 
-// The first check of nearly every call:
+// The first checks of nearly every call:
 //   const auto ia = require<Ia>(ia_handle);
 //   if (ia == nullptr) return ia.refusal();
+//   const auto pz = require_of<Pz>(*ia, pz_handle);
+//   if (pz == nullptr) return pz.refusal();
 namespace udapl::dapl {
 
 namespace handles {
@@ -50,6 +52,11 @@ struct Kind {
 [[gnu::cold, gnu::noinline]] inline Status refuse_handle(Kind kind, DAT_HANDLE handle) noexcept {
   UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is not a valid %s handle", handle, kind.name);
 }
+// The same for a handle that is not of this kind, or whose object belongs to another IA.
+[[gnu::cold, gnu::noinline]] inline Status refuse_foreign(Kind kind, DAT_HANDLE handle) noexcept {
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is not a valid %s handle of this IA", handle,
+               kind.name);
+}
 
 }  // namespace handles
 
@@ -74,6 +81,36 @@ template <class T>
   if (T* const object = handle_cast<T>(handle); object != nullptr) [[likely]]
     return {object, Status()};
   return {nullptr, handles::refuse_handle(handles::kind_of(T::kType), handle)};
+}
+
+// The subtype of INVALID_HANDLE unless a call has several handles of the type.
+template <class T>
+inline constexpr DAT_RETURN kSubtype = handles::kind_of(T::kType).subtype;
+
+// Also refuses the objects of other IAs, with `subtype`.
+template <class T>
+[[nodiscard]] Required<T> require_of(const Ia& ia, DAT_HANDLE handle,
+                                     DAT_RETURN subtype = kSubtype<T>) noexcept {
+  if (T* const object = handle_cast<T>(handle); object != nullptr && object->ia == &ia)
+    return {object, Status()};
+  return {nullptr, handles::refuse_foreign({subtype, handles::kind_of(T::kType).name}, handle)};
+}
+
+// For arguments that may be DAT_HANDLE_NULL, which yields null.
+template <class T>
+[[nodiscard]] Result<T*> require_or_null(DAT_HANDLE handle,
+                                         DAT_RETURN subtype = kSubtype<T>) noexcept {
+  T* const object = handle == DAT_HANDLE_NULL ? nullptr : handle_cast<T>(handle);
+  if (object != nullptr || handle == DAT_HANDLE_NULL) return object;
+  return handles::refuse_handle({subtype, handles::kind_of(T::kType).name}, handle);
+}
+template <class T>
+[[nodiscard]] Result<T*> require_of_or_null(const Ia& ia, DAT_HANDLE handle,
+                                            DAT_RETURN subtype = kSubtype<T>) noexcept {
+  if (handle == DAT_HANDLE_NULL) return static_cast<T*>(nullptr);
+  const auto object = require_of<T>(ia, handle, subtype);
+  if (object == nullptr) return object.refusal();
+  return static_cast<T*>(object);
 }
 
 }  // namespace udapl::dapl

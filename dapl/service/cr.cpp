@@ -63,12 +63,6 @@ Status being_decided(DAT_CR_HANDLE handle) noexcept {
                "cr %p is already being accepted or rejected", handle);
 }
 
-Result<Cr*> find(DAT_CR_HANDLE handle) noexcept {
-  const auto cr = require<Cr>(handle);
-  if (cr == nullptr) return cr.refusal();
-  return static_cast<Cr*>(cr);
-}
-
 // The EP to accept with: the CR's own or the one that the consumer passes, never both.
 Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
   if (cr.ep() != nullptr) {
@@ -76,10 +70,9 @@ Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "the CR has an EP of its own");
     return cr.ep();
   }
-  Ep* const ep = handle_cast<Ep>(handle);
-  if (ep == nullptr || ep->ia != cr.ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is not an EP of this IA", handle);
-  return ep;
+  const auto ep = require_of<Ep>(*cr.ia, handle);
+  if (ep == nullptr) return ep.refusal();
+  return static_cast<Ep*>(ep);
 }
 
 void reject(Decision& decision, Cr& cr, transport::PrivateData data) noexcept {
@@ -101,15 +94,15 @@ namespace calls {
 
 DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK, DAT_CR_PARAM* param) noexcept {
   return boundary([&]() -> Status {
-    Result<Cr*> cr = find(handle);
-    if (!cr.ok()) return cr.status();
+    const auto cr = require<Cr>(handle);
+    if (cr == nullptr) return cr.refusal();
     if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
-    const transport::PrivateData data = (*cr)->private_data();
-    param->remote_ia_address_ptr = (*cr)->endpoints().remote.get();
-    param->remote_port_qual = (*cr)->endpoints().remote_port;
+    const transport::PrivateData data = cr->private_data();
+    param->remote_ia_address_ptr = cr->endpoints().remote.get();
+    param->remote_port_qual = cr->endpoints().remote_port;
     param->private_data_size = static_cast<DAT_COUNT>(data.size());
     param->private_data = data.empty() ? nullptr : const_cast<std::byte*>(data.data());
-    param->local_ep_handle = (*cr)->ep();
+    param->local_ep_handle = cr->ep();
     return Status();
   });
 }
@@ -117,17 +110,17 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK, DAT_CR_PARAM* param
 DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep_handle, DAT_COUNT private_data_size,
                      const DAT_PVOID private_data) noexcept {
   return boundary([&]() -> Status {
-    Result<Cr*> cr = find(handle);
-    if (!cr.ok()) return cr.status();
-    Result<Ep*> ep = choose_ep(**cr, ep_handle);
+    const auto cr = require<Cr>(handle);
+    if (cr == nullptr) return cr.refusal();
+    Result<Ep*> ep = choose_ep(*cr, ep_handle);
     if (!ep.ok()) return ep.status();
     Result<transport::PrivateData> data = check_private_data(
-        *(*cr)->ia, private_data_size, private_data, DAT_INVALID_ARG3, DAT_INVALID_ARG4);
+        *cr->ia, private_data_size, private_data, DAT_INVALID_ARG3, DAT_INVALID_ARG4);
     if (!data.ok()) return data.status();
-    Decision decision(**cr);
+    Decision decision(*cr);
     if (!decision.claimed()) return being_decided(handle);
-    const EpInput how = (*cr)->ep() != nullptr ? EpInput::kAcceptOwn : EpInput::kAccept;
-    if (const Status status = (*ep)->accept(*(*cr)->request(), (*cr)->endpoints(), how, *data);
+    const EpInput how = cr->ep() != nullptr ? EpInput::kAcceptOwn : EpInput::kAccept;
+    if (const Status status = (*ep)->accept(*cr->request(), cr->endpoints(), how, *data);
         !status.ok())
       return status;
     decision.complete();
@@ -138,31 +131,31 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep_handle, DAT_COUNT pr
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
                      const DAT_PVOID private_data) noexcept {
   return boundary([&]() -> Status {
-    Result<Cr*> cr = find(handle);
-    if (!cr.ok()) return cr.status();
+    const auto cr = require<Cr>(handle);
+    if (cr == nullptr) return cr.refusal();
     Result<transport::PrivateData> data = check_private_data(
-        *(*cr)->ia, private_data_size, private_data, DAT_INVALID_ARG2, DAT_INVALID_ARG3);
+        *cr->ia, private_data_size, private_data, DAT_INVALID_ARG2, DAT_INVALID_ARG3);
     if (!data.ok()) return data.status();
-    Decision decision(**cr);
+    Decision decision(*cr);
     if (!decision.claimed()) return being_decided(handle);
-    reject(decision, **cr, *data);
+    reject(decision, *cr, *data);
     return Status();
   });
 }
 
 DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL conn_qual) noexcept {
   return boundary([&]() -> Status {
-    Result<Cr*> cr = find(handle);
-    if (!cr.ok()) return cr.status();
+    const auto cr = require<Cr>(handle);
+    if (cr == nullptr) return cr.refusal();
     if (conn_qual == 0)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "connection qualifier 0");
     Upcall upcall;  // runs last
-    Decision decision(**cr);
+    Decision decision(*cr);
     if (!decision.claimed()) return being_decided(handle);
-    Ia& ia = *(*cr)->ia;
-    if (const Status status = hand_over(ia, conn_qual, (*cr)->request(), upcall); !status.ok())
+    Ia& ia = *cr->ia;
+    if (const Status status = hand_over(ia, conn_qual, cr->request(), upcall); !status.ok())
       return status;
-    release_ep(ia, (*cr)->ep(), (*cr)->provider_ep());
+    release_ep(ia, cr->ep(), cr->provider_ep());
     decision.complete();
     return Status();
   });

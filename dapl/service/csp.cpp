@@ -49,13 +49,8 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM* comm, DAT_IA_ADDRESS_PT
   return boundary([&]() -> Status {
     const auto ia = require<Ia>(ia_handle);
     if (ia == nullptr) return ia.refusal();
-    Evd* const evd = handle_cast<Evd>(evd_handle);
-    if (evd == nullptr || evd->ia != ia)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is not an EVD of this IA",
-                   evd_handle);
-    if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
-        !status.ok())
-      return status;
+    const auto evd = require_cr_evd(*ia, evd_handle);
+    if (evd == nullptr) return evd.refusal();
     if (comm == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null communicator");
     if (!is_supported(*comm))
       UDAPL_REFUSE(DAT_COMM_NOT_SUPPORTED, DAT_NO_SUBTYPE, "communicator {%d, %d, %d}",

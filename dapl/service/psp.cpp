@@ -39,13 +39,8 @@ namespace {
 
 Status create(Ia& ia, DAT_CONN_QUAL conn_qual, DAT_EVD_HANDLE evd_handle, DAT_PSP_FLAGS flags,
               Psp** psp) {
-  Evd* const evd = handle_cast<Evd>(evd_handle);
-  if (evd == nullptr || evd->ia != &ia)
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is not an EVD of this IA",
-                 evd_handle);
-  if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
-      !status.ok())
-    return status;
+  const auto evd = require_cr_evd(ia, evd_handle);
+  if (evd == nullptr) return evd.refusal();
   if (flags != DAT_PSP_CONSUMER_FLAG && flags != DAT_PSP_PROVIDER_FLAG)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "PSP flags 0x%x",
                  static_cast<unsigned>(flags));

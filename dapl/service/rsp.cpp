@@ -91,17 +91,11 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_H
   return boundary([&]() -> Status {
     const auto ia = require<Ia>(ia_handle);
     if (ia == nullptr) return ia.refusal();
-    Ep* const ep = handle_cast<Ep>(ep_handle);
-    if (ep_handle != DAT_HANDLE_NULL && (ep == nullptr || ep->ia != ia))
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "%p is not an EP of this IA",
-                   ep_handle);
-    Evd* const evd = handle_cast<Evd>(evd_handle);
-    if (evd == nullptr || evd->ia != ia)
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_CR, "%p is not an EVD of this IA",
-                   evd_handle);
-    if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
-        !status.ok())
-      return status;
+    Result<Ep*> reserved = require_of_or_null<Ep>(*ia, ep_handle);
+    if (!reserved.ok()) return reserved.status();
+    Ep* const ep = *reserved;
+    const auto evd = require_cr_evd(*ia, evd_handle);
+    if (evd == nullptr) return evd.refusal();
     if (rsp == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5, "null pointer for the RSP");
     // The RSP is in the list before it listens, because its request removes it.

@@ -75,6 +75,15 @@ DAT_EVENT arrival_event(const Arrival& arrival, Cr& cr) noexcept {
 
 }  // namespace
 
+Required<Evd> require_cr_evd(const Ia& ia, DAT_EVD_HANDLE handle) noexcept {
+  const auto evd = require_of<Evd>(ia, handle, DAT_INVALID_HANDLE_EVD_CR);
+  if (evd == nullptr) return evd;
+  if (const Status status = evd->check_stream(DAT_EVD_CR_FLAG, DAT_INVALID_HANDLE_EVD_CR);
+      !status.ok())
+    return {nullptr, status};
+  return evd;
+}
+
 Result<Ep*> make_provider_ep(Ia& ia, const transport::IncomingConnection& request) noexcept try {
   const transport::Attributes& limits = ia.attributes();
   const auto depth = [](int proposed, int limit, DAT_COUNT by_default) {

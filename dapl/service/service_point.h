@@ -3,6 +3,7 @@
 
 #include "dapl/events/evd.h"
 #include "dapl/objects/object.h"
+#include "dapl/objects/require.h"
 #include "dapl/objects/upcall.h"
 #include "dapl/transport/adapter.h"
 
@@ -46,6 +47,10 @@ class ServicePoint : public ObjectHeader {
   transport::SocketAddress address_;
   std::unique_ptr<transport::Listener> listener_;
 };
+
+// The EVD of `ia` to which a new service point reports. INVALID_HANDLE if it takes no connection
+// requests.
+[[nodiscard]] Required<Evd> require_cr_evd(const Ia& ia, DAT_EVD_HANDLE handle) noexcept;
 
 // A request on its way to the consumer.
 struct Arrival {

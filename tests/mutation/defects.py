@@ -92,7 +92,7 @@ DEFECTS = [
     ("private_data_from_null", "dapl/endpoint/connect_arguments.cpp",
      "if (size > 0 && data == nullptr)", "if (size > 1 && data == nullptr)", "connection"),
     ("reject_loses_its_data", "dapl/service/cr.cpp",
-     "reject(decision, **cr, *data);", "reject(decision, **cr, {});", "connection"),
+     "reject(decision, *cr, *data);", "reject(decision, *cr, {});", "connection"),
     # ---- memory ----
     ("pz_freed_in_use", "dapl/memory/pz.cpp",
      "if (pz->uses.load(std::memory_order_acquire) != 0)", "if (pz->uses.load(std::memory_order_acquire) > 1)",
