@@ -176,7 +176,7 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET
     return post::refused(handle, "srq_post_recv",
                          post::bad(DAT_INVALID_ARG2, "bad segment count or list"));
   // The pool has its own lock: cookies are returned out of order, by any dequeuing thread.
-  SrqCookie* const cookie = srq->claim();
+  SrqCookie* const cookie = srq->cookies().claim();
   if (cookie == nullptr) [[unlikely]]
     return post::refused(
         handle, "srq_post_recv",
@@ -198,7 +198,7 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET
                           count);
   }
   if (code != DAT_SUCCESS) [[unlikely]] {
-    srq->retire(*cookie);
+    srq->cookies().retire(*cookie);
     return post::refused(handle, "srq_post_recv", {code, "the transport refused the request"});
   }
   return DAT_SUCCESS;

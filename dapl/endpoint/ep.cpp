@@ -13,12 +13,8 @@
 namespace udapl::dapl {
 
 Ep::Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state)
-    : ObjectHeader(owner.provider, kType, &owner),
-      state_(state),
-      requests(*this, static_cast<std::uint32_t>(config.attr.max_request_dtos)),
-      receives(*this,
-               config.srq != nullptr ? 0 : static_cast<std::uint32_t>(config.attr.max_recv_dtos)),
-      has_srq_(config.srq != nullptr),
+    : EpQueues(owner.provider, &owner, state, config.attr.max_request_dtos,
+               config.srq != nullptr ? 0 : config.attr.max_recv_dtos, config.srq != nullptr),
       config_(config) {
   preset_soft_watermark();
 }
@@ -103,7 +99,7 @@ transport::QpInit Ep::qp_init(const EpConfig& config, DiscardCq* discard) noexce
   const DAT_EP_ATTR& attr = config.attr;
   const EpLimits limits = effective_limits(ia->attributes(), config);
   transport::QpInit init{};
-  init.context = this;
+  init.context = static_cast<EpQueues*>(this);
   init.sink = &sink_;
   init.pd = &config.pz->pd();
   init.recv_cq = config.recv_evd != nullptr ? config.recv_evd->cq() : &discard->cq();
@@ -178,7 +174,7 @@ void Ep::set_state(DAT_EP_STATE to, EpInput why) noexcept {
 void Ep::store_state(DAT_EP_STATE to) noexcept {
   const bool open = takes_requests(to) && qp_ != nullptr && config_.request_evd != nullptr;
   request_gate.store(open ? 0 : kShut, std::memory_order_relaxed);
-  state_.store(to, std::memory_order_release);
+  set_posting_state(to);
 }
 
 void Ep::keep(transport::PrivateData data) noexcept {

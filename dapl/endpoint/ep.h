@@ -2,13 +2,11 @@
 #pragma once
 
 #include "common/mutex.h"
-#include "common/spin_lock.h"
-#include "dapl/endpoint/cookie_ring.h"
-#include "dapl/endpoint/discard_cq.h"
 #include "dapl/endpoint/ep_config.h"
 #include "dapl/objects/ep_state.h"
-#include "dapl/objects/object.h"
 #include "dapl/transport/adapter.h"
+#include "dapl/work/discard_cq.h"
+#include "dapl/work/ep_queues.h"
 
 #include <cstddef>
 #include <optional>
@@ -16,51 +14,10 @@
 
 namespace udapl::dapl {
 
-// One direction of an EP as the posts see it (datapath.h). Posts hold `lock` through their Guard;
-// code that changes a member acquires it in any case.
-struct alignas(64) RequestQueue {
-  RequestQueue(Ep& owner, std::uint32_t limit) : cookies(limit, &owner) {}
-
-  SpinLock lock;
-  // Completion flags that a send may carry; other requests: these without SOLICITED_WAIT.
-  std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_read_segments UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_write_segments UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_message UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_rdma UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t silent UDAPL_GUARDED_BY(lock) = 0;  // suppressed posts since the last signalled one
-  std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
-  transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
-  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no request EVD: all count as suppressed
-  // The members above fill one cache line, which is all that most posts need.
-  const Pz* pz UDAPL_GUARDED_BY(lock) = nullptr;
-  Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
-  bool can_invalidate UDAPL_GUARDED_BY(lock) = false;
-  bool can_read_to_rmr UDAPL_GUARDED_BY(lock) = false;
-  CookieRing cookies;
-};
-struct alignas(64) ReceiveQueue {
-  ReceiveQueue(Ep& owner, std::uint32_t limit) : cookies(limit, &owner) {}
-
-  SpinLock lock;
-  std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
-  std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
-  // The transport is replacing the QP. Posts wait until it has: dat_ep_modify blocks, so it cannot
-  // hold the lock meanwhile.
-  bool exchanging UDAPL_GUARDED_BY(lock) = false;
-  // Null: nothing can be posted (no PZ yet, an SRQ, or a reset is running).
-  transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
-  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no receive EVD
-  Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
-  CookieRing cookies;
-};
-
 // An endpoint: one end of a reliable connection, connected or not.
 //
-// While request_gate (receive_gate) is open, a post of one segment with default flags needs no
-// further check of state and configuration: the EP accepts such posts, signals them and allows at
-// least one segment. The gates change with the state.
+// What posts and completions use is in EpQueues; here are the control calls, the connection and the
+// configuration.
 //
 // Thread safety: everything may be called from any thread. `mutex_` serialises control calls and
 // the transport's reports; posts take the queue's lock only and read the state as an atomic, which
@@ -68,12 +25,8 @@ struct alignas(64) ReceiveQueue {
 // Locks: Ia -> mutex_ -> requests.lock, receives.lock -> Evd. Never held while an application's
 // upcall runs or a transport object is destroyed or reset.
 // Owned by its Ia.
-class Ep : public ObjectHeader {
-  std::atomic<DAT_EP_STATE> state_;  // here: in the cache line that handle_cast reads
-
+class Ep : public EpQueues {
  public:
-  static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EP;
-
   // Use make(). `state` is UNCONNECTED, or TENTATIVE if the provider creates the EP for a request.
   Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state);
   // Aborts connection and work, without an event. Afterwards nothing in an EVD refers to the EP.
@@ -84,41 +37,6 @@ class Ep : public ObjectHeader {
   [[nodiscard]] static Result<Ep*> make(Ia& ia, const EpConfig& config,
                                         DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED);
 
-  // ---- used by posts and completions
-  RequestQueue requests;
-  ReceiveQueue receives;
-
-  [[nodiscard]] DAT_EP_STATE state() const noexcept {
-    const DAT_EP_STATE now = state_.load(std::memory_order_acquire);
-    return now == kResetting ? DAT_EP_STATE_DISCONNECTED : now;
-  }
-  // As posts read it: also kResetting, in which nothing may be posted.
-  [[nodiscard]] DAT_EP_STATE posting_state() const noexcept {
-    return state_.load(std::memory_order_relaxed);
-  }
-  [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
-  // Whether the EP is connecting, and its ESTABLISHED is going to be queued in this EVD. If so, its
-  // completions are early there.
-  [[nodiscard]] bool awaits_established_on(const Evd& evd) const noexcept {
-    return awaits_established_on_.load(std::memory_order_acquire) == &evd;
-  }
-  // Why the transport broke the last connection, "" if it did not; and its detail, or "". Strings
-  // of static lifetime.
-  [[nodiscard]] const char* break_reason() const noexcept {
-    const char* const reason = broken_by_.load(std::memory_order_acquire);
-    return reason != nullptr ? reason : "";
-  }
-  [[nodiscard]] const char* break_detail() const noexcept {
-    return break_detail_.load(std::memory_order_relaxed);
-  }
-  // Frees the slot of a completed work request, and of suppressed ones before it. Caller holds the
-  // lock of the CQ.
-  void retire(const Cookie& cookie) noexcept {
-    if (cookie.operation == DAT_DTO_RECEIVE)
-      receives.cookies.retire(&cookie);
-    else
-      requests.cookies.retire(&cookie);
-  }
   // ---- control calls, with checked arguments
   // Starts connecting. INVALID_STATE (also without PZ or connect EVD), or the transport's error.
   [[nodiscard]] Status connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags,
@@ -159,9 +77,6 @@ class Ep : public ObjectHeader {
   void set_endpoints(const transport::Endpoints& ends);
 
  private:
-  // The state during a reset; state() returns DISCONNECTED for it.
-  static constexpr auto kResetting = static_cast<DAT_EP_STATE>(15);
-
   // The transport's reports. Each steps the state and posts the event under mutex_, then runs the
   // upcall without it, after which the EP may have been freed.
   class Sink final : public transport::ConnectionSink {
@@ -211,7 +126,7 @@ class Ep : public ObjectHeader {
   void store_state(DAT_EP_STATE to) noexcept UDAPL_REQUIRES(mutex_);
   void keep(transport::PrivateData data) noexcept UDAPL_REQUIRES(mutex_);
   void await_established(bool awaits) noexcept UDAPL_REQUIRES(mutex_) {
-    awaits_established_on_.store(awaits ? config_.connect_evd : nullptr, std::memory_order_release);
+    await_established_on(awaits ? config_.connect_evd : nullptr);
   }
   [[nodiscard]] Status check_ready() const UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status set_up() UDAPL_REQUIRES(mutex_);
@@ -234,10 +149,6 @@ class Ep : public ObjectHeader {
   [[nodiscard]] std::optional<DAT_COUNT> negotiated_reads(
       const transport::IncomingConnection& peer) const UDAPL_REQUIRES(mutex_);
 
-  const bool has_srq_;
-  std::atomic<const Evd*> awaits_established_on_{nullptr};
-  std::atomic<const char*> broken_by_{nullptr};
-  std::atomic<const char*> break_detail_{""};
   Mutex mutex_;
   Sink sink_{*this};
   EpConfig config_ UDAPL_GUARDED_BY(mutex_);

@@ -93,7 +93,7 @@ Status Ep::reset() {
     receives.cookies.clear();
   }
   peer_data_.clear();
-  broken_by_.store(nullptr, std::memory_order_relaxed);
+  forget_break();
   negotiated_reads_.reset();
   target_.reset();
   ends_ = {};

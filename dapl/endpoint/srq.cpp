@@ -8,8 +8,6 @@
 #include "dapl/objects/require.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <utility>
 
 namespace udapl::dapl {
 
@@ -17,10 +15,8 @@ Srq::Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes)
     : ObjectHeader(owner.provider, kType, &owner),
       pz_(&pz),
       max_recv_iov_(std::max(attributes.max_recv_iov, 1)),
-      limit_(attributes.max_recv_dtos),
-      sink_(*this) {
-  add_cookies(attributes.max_recv_dtos);
-}
+      cookies_(attributes.max_recv_dtos),
+      sink_(*this) {}
 
 Result<Owned<Srq>> Srq::create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes) {
   Owned<Srq> srq = make_object<Srq>(ia, pz, attributes);
@@ -33,53 +29,7 @@ Result<Owned<Srq>> Srq::create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes) {
   return Result<Owned<Srq>>(std::move(srq));
 }
 
-// ---- cookies -----------------------------------------------------------------------------------
-
-void Srq::add_cookies(int count) {
-  auto block = std::make_unique<SrqCookie[]>(static_cast<std::size_t>(count));
-  SrqCookie* const cookies = block.get();
-  std::vector<std::unique_ptr<SrqCookie[]>> blocks;
-  for (int i = 0; i < count; ++i) {
-    cookies[i].srq = this;
-    cookies[i].next_free = i + 1 < count ? &cookies[i + 1] : nullptr;
-  }
-  // Allocates outside the lock: resize_lock_ (or the constructor) keeps other threads from adding.
-  std::size_t have = 0;
-  {
-    const ScopedLock lock(cookie_lock_);
-    have = blocks_.size();
-  }
-  blocks.reserve(have + 1);
-  const ScopedLock lock(cookie_lock_);
-  for (auto& old : blocks_) blocks.push_back(std::move(old));
-  blocks.push_back(std::move(block));
-  blocks_.swap(blocks);
-  cookies[count - 1].next_free = free_;
-  free_ = cookies;
-  cookies_ += count;
-}
-
-SrqCookie* Srq::claim() noexcept {
-  const ScopedLock lock(cookie_lock_);
-  if (outstanding_ >= limit_ || free_ == nullptr) return nullptr;
-  SrqCookie* const cookie = std::exchange(free_, free_->next_free);
-  ++outstanding_;
-  return cookie;
-}
-
-void Srq::retire(SrqCookie& cookie) noexcept {
-  const ScopedLock lock(cookie_lock_);
-  cookie.next_free = free_;
-  free_ = &cookie;
-  --outstanding_;
-}
-
 // ---- state -------------------------------------------------------------------------------------
-
-int Srq::max_recv_dtos() const noexcept {
-  const ScopedLock lock(cookie_lock_);
-  return limit_;
-}
 
 void Srq::query(DAT_SRQ_PARAM* param) const noexcept {
   const int available = queue_->available();
@@ -88,26 +38,22 @@ void Srq::query(DAT_SRQ_PARAM* param) const noexcept {
   param->pz_handle = &pz();
   param->max_recv_iov = max_recv_iov_;
   param->available_dto_count = available;
-  const ScopedLock lock(cookie_lock_);
-  param->max_recv_dtos = limit_;
-  param->low_watermark = low_watermark_;
-  param->outstanding_dto_count = outstanding_;
+  const SrqCookies::Counts counts = cookies_.counts();
+  param->max_recv_dtos = counts.limit;
+  param->low_watermark = low_watermark_.load(std::memory_order_relaxed);
+  param->outstanding_dto_count = counts.outstanding;
 }
 
 // While it runs, no more buffers can be posted than the smaller of the old and the new size.
 Status Srq::resize(int max_recv_dtos) {
   const ScopedLock resizing(resize_lock_);
-  const int missing = max_recv_dtos - cookie_count();
-  if (missing > 0) add_cookies(missing);
+  cookies_.reserve(max_recv_dtos);
   LimitChange change(*this);
-  {
-    const ScopedLock lock(cookie_lock_);
-    if (max_recv_dtos < outstanding_ || max_recv_dtos < low_watermark_)
-      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE,
-                   "SRQ %p: %d buffers, but %d are outstanding and the watermark is %d",
-                   static_cast<void*>(this), max_recv_dtos, outstanding_, low_watermark_);
-    limit_ = std::min(limit_, max_recv_dtos);
-  }
+  const int mark = low_watermark_.load(std::memory_order_relaxed);
+  if (max_recv_dtos < mark || !cookies_.lower_limit(max_recv_dtos))
+    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE,
+                 "SRQ %p: %d buffers, but %d are outstanding and the watermark is %d",
+                 static_cast<void*>(this), max_recv_dtos, cookies_.counts().outstanding, mark);
   if (const Status status = queue_->resize(max_recv_dtos); !status.ok())
     UDAPL_PASS_ON(status, "SRQ %p: the transport has no room for %d buffers",
                   static_cast<void*>(this), max_recv_dtos);
@@ -115,29 +61,17 @@ Status Srq::resize(int max_recv_dtos) {
   return Status();
 }
 
-int Srq::cookie_count() const noexcept {
-  const ScopedLock lock(cookie_lock_);
-  return cookies_;
-}
-
 Srq::LimitChange::LimitChange(Srq& owner) noexcept
     : srq(owner), final_limit(owner.max_recv_dtos()) {}
 
-Srq::LimitChange::~LimitChange() {
-  const ScopedLock lock(srq.cookie_lock_);
-  srq.limit_ = final_limit;
-}
+Srq::LimitChange::~LimitChange() { srq.cookies_.set_limit(final_limit); }
 
 Status Srq::set_low_watermark(int mark) noexcept {
   const ScopedLock resizing(resize_lock_);
-  const auto note = [this](int value) {
-    const ScopedLock lock(cookie_lock_);
-    low_watermark_ = value;
-  };
-  note(mark);
+  low_watermark_.store(mark, std::memory_order_relaxed);
   const Status status = queue_->set_low_watermark(mark);
   if (status.ok()) return status;
-  note(0);
+  low_watermark_.store(0, std::memory_order_relaxed);
   UDAPL_PASS_ON(status, "SRQ %p: the transport rejected the low watermark %d",
                 static_cast<void*>(this), mark);
 }

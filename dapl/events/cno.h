@@ -5,8 +5,8 @@
 #include "common/fd.h"
 #include "common/mutex.h"
 #include "common/wait_word.h"
+#include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
-#include "dapl/objects/upcall.h"
 #include "dapl/transport/cq.h"
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
 #include "dapl/events/event_ring.h"
+#include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
-#include "dapl/objects/upcall.h"
 #include "dapl/transport/cq.h"
 #include "dapl/transport/sink.h"
 
@@ -20,7 +20,7 @@
 namespace udapl::dapl {
 
 class Cno;
-class Ep;
+class EpQueues;
 
 // An event dispatcher: one queue for one or more event streams. Events are taken from three places,
 // in this order: the ring (connection, software, async ... events, and completions that had to be
@@ -96,7 +96,7 @@ class Evd : public ObjectHeader {
   bool reap() noexcept UDAPL_EXCLUDES(cq_->lock);
   // Drops the completions of `ep` that have been taken off the CQ and not yet converted to events.
   // Call after its QP was destroyed or reset, and before its cookies are freed.
-  void forget(const Ep& ep) noexcept UDAPL_EXCLUDES(cq_->lock);
+  void forget(const EpQueues& ep) noexcept UDAPL_EXCLUDES(cq_->lock);
 
   // ---- state -----------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Evd : public ObjectHeader {
   void abort() noexcept UDAPL_EXCLUDES(notify_lock_);
 
   // Dequeues the oldest event, for dat_evd_dequeue on an EVD with a CQ. `Cq` is the transport's
-  // final class: datapath_evd.h.
+  // final class: evd_dequeue.h.
   template <class Cq>
   [[nodiscard]] bool dequeue(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] bool dequeue_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);

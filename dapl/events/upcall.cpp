@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "dapl/objects/upcall.h"
+#include "dapl/events/upcall.h"
 
 #include "dapl/events/evd.h"
 #include "dapl/objects/ia.h"
@@ -9,27 +9,6 @@
 #include <utility>
 
 namespace udapl::dapl {
-
-namespace {
-
-// Signalled when a visitor leaves an Ia that is being closed. One word for all, because an Ia may
-// be destroyed before its last visitor has woken the thread that closes it.
-WaitWord visitor_left;
-
-}  // namespace
-
-void Visits::wake_closer() noexcept { visitor_left.signal(); }
-
-// A visitor signals after it has left: if it left after inside_ was read, the word differs from
-// `seen` by the time it is gone, or will, and the wait ends.
-void Visits::wait_until_empty() noexcept {
-  inside_.fetch_or(kCloserWaits, std::memory_order_seq_cst);
-  for (;;) {
-    const std::uint32_t seen = visitor_left.value();
-    if (inside_.load(std::memory_order_seq_cst) == kCloserWaits) return;
-    visitor_left.wait(seen, std::nullopt);
-  }
-}
 
 Upcall::Upcall(Ia& ia, const DAT_OS_WAIT_PROXY_AGENT& agent, Evd* evd, const void* owner) noexcept
     : ia_(&ia), evd_(evd), agent_(agent), owner_(owner) {
@@ -119,7 +98,5 @@ void Upcall::run_here() noexcept {
 }
 
 bool Upcall::running_in_this_thread(const Ia& ia) noexcept { return Inside::of(&ia); }
-
-bool Closing::is_blocked_by(const Waiting& other) const noexcept { return other.is_inside(&ia_); }
 
 }  // namespace udapl::dapl

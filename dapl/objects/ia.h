@@ -7,7 +7,7 @@
 #include "common/worker.h"
 #include "dapl/objects/object.h"
 #include "dapl/objects/require.h"
-#include "dapl/objects/upcall.h"
+#include "dapl/objects/visits.h"
 #include "dapl/transport/adapter.h"
 #include "dapl/transport/sink.h"
 

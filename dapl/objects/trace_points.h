@@ -11,19 +11,11 @@
 // of line, so that a disabled point costs a load and a branch.
 namespace udapl::dapl {
 
-struct Cookie;
-
 // For trace::set_describe: what a handle is, including a freed or invalid one.
 [[nodiscard]] trace::Identity identify(const void* object) noexcept;
 
 namespace point {
 
-// A request or receive is about to be posted to the transport. `object`: the EP or SRQ.
-[[gnu::cold, gnu::noinline]] void post(const ObjectHeader& object, const Cookie& cookie,
-                                       std::uint32_t flags) noexcept;
-// A completion has been polled from the transport; its cookie has not been released.
-[[gnu::cold, gnu::noinline]] void completion(const transport::Completion& completion,
-                                             DAT_EVD_HANDLE evd) noexcept;
 [[gnu::cold, gnu::noinline]] void state(const ObjectHeader& ep, EpInput why, DAT_EP_STATE from,
                                         DAT_EP_STATE to) noexcept;
 // An event of a connection or a connection request. `object`: the EP, or the service point.

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "dapl/events/evd.h"
+#include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
 #include "dapl/objects/require.h"
-#include "dapl/objects/upcall.h"
 #include "dapl/transport/adapter.h"
 
 #include <atomic>

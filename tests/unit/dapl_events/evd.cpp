@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(forget_drops_one_ep_from_the_stash) {
   for (std::uint64_t i = 0; i < 10; ++i) completions.push_of(i % 2 == 0 ? &ep : &other, i);
   DAT_EVENT event{};
   REQUIRE_OK(ia->evd_dequeue_func(evd, &event));  // moves the rest into the stash
-  object(evd).forget(*reinterpret_cast<const dapl::Ep*>(&ep));
+  object(evd).forget(*reinterpret_cast<const dapl::EpQueues*>(&ep));
   for (std::uint64_t i = 1; i < 10; i += 2) {
     REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
     BOOST_CHECK_EQUAL(cookie(event), i);

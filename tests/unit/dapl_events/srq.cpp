@@ -104,13 +104,13 @@ BOOST_AUTO_TEST_CASE(srq_shrinks_to_what_is_outstanding) {
   const DAT_SRQ_HANDLE handle = ia.srq(pz, 8);
   auto& srq = *static_cast<dapl::Srq*>(handle);
   std::vector<dapl::SrqCookie*> cookies;
-  for (int i = 0; i < 5; ++i) cookies.push_back(srq.claim());
+  for (int i = 0; i < 5; ++i) cookies.push_back(srq.cookies().claim());
   REQUIRE_OK(ia->srq_resize_func(handle, 5));
-  BOOST_CHECK(srq.claim() == nullptr);
-  srq.retire(*cookies[2]);  // out of order
-  BOOST_CHECK(srq.claim() == cookies[2]);
+  BOOST_CHECK(srq.cookies().claim() == nullptr);
+  srq.cookies().retire(*cookies[2]);  // out of order
+  BOOST_CHECK(srq.cookies().claim() == cookies[2]);
   REQUIRE_OK(ia->srq_set_lw_func(handle, 5));
-  for (int i = 0; i < 3; ++i) srq.retire(*cookies[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < 3; ++i) srq.cookies().retire(*cookies[static_cast<std::size_t>(i)]);
   CHECK_ERROR(ia->srq_resize_func(handle, 4), DAT_INVALID_STATE);  // below the watermark
   fake::Scheduler::instance().run();
 }

@@ -143,7 +143,7 @@ Completions::Completions(const OpenIa& ia, DAT_EVD_HANDLE evd, DAT_COUNT buffers
       cq_(static_cast<fake::Cq&>(*object(evd).cq())) {}
 
 dapl::SrqCookie& Completions::claim(std::uint64_t value) {
-  dapl::SrqCookie* const cookie = srq_.claim();
+  dapl::SrqCookie* const cookie = srq_.cookies().claim();
   if (cookie == nullptr) std::abort();  // not a Boost check: producers run in their own threads
   cookie->user.as_64 = value;
   cookie->ep = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // The thread that closes an IA waits for the threads that are inside, in every order of the two.
-#include "dapl/objects/upcall.h"
+#include "dapl/objects/visits.h"
 
 #include <boost/test/unit_test.hpp>
 

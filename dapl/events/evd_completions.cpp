@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // Completions of an EVD on their way from its CQ to the dequeue: the stash of polled completions,
 // those held because they arrived before their EP was connected, and those moved to the ring.
-#include "dapl/datapath/completion.h"
+#include "common/tracing/cause.h"
 #include "dapl/events/evd.h"
+#include "dapl/work/completion.h"
 
 #include <algorithm>
 
@@ -21,7 +22,7 @@ void Evd::reserve_early(std::size_t qlen) {
 // A completion is also early if older completions of its EP are still held.
 bool Evd::is_early(const transport::Completion& completion) const noexcept {
   const void* const ep = ep_of(completion);
-  return (ep != nullptr && static_cast<const Ep*>(ep)->awaits_established_on(*this)) ||
+  return (ep != nullptr && static_cast<const EpQueues*>(ep)->awaits_established_on(*this)) ||
          std::any_of(held_.begin(), held_.end(),
                      [&](const transport::Completion& older) { return ep_of(older) == ep; });
 }
@@ -35,7 +36,7 @@ void Evd::release_held() noexcept {
     const bool behind =
         std::any_of(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(kept),
                     [&](const transport::Completion& older) { return ep_of(older) == ep; });
-    if (behind || ring_.full() || static_cast<const Ep*>(ep)->awaits_established_on(*this))
+    if (behind || ring_.full() || static_cast<const EpQueues*>(ep)->awaits_established_on(*this))
       held_[kept++] = completion;
     else
       move_to_ring(completion);
@@ -155,6 +156,15 @@ bool Evd::dequeue_and_count(DAT_EVENT* event, std::size_t* rest) noexcept {
   return true;
 }
 
+void Evd::explain_broken(const DAT_EVENT& event) noexcept {
+  const DAT_EP_HANDLE handle = event.event_data.connect_event_data.ep_handle;
+  const EpQueues* const ep = handle_cast<EpQueues>(handle);
+  if (ep == nullptr || *ep->break_reason() == '\0') return;
+  cause::note(static_cast<DAT_RETURN>(event.event_number), "ep %p: connection broken: %s%s%s",
+              handle, ep->break_reason(), *ep->break_detail() != '\0' ? ": " : "",
+              ep->break_detail());
+}
+
 bool Evd::dequeue_from_ring(DAT_EVENT* event) noexcept {
   bool popped = false;
   {
@@ -176,7 +186,7 @@ bool Evd::reap() noexcept {
   return !ring_.full();
 }
 
-void Evd::forget(const Ep& ep) noexcept {
+void Evd::forget(const EpQueues& ep) noexcept {
   const ScopedLock lock(cq_->lock);
   transport::Completion* kept = stash_begin_;
   for (const transport::Completion* i = stash_begin_; i != stash_begin_ + stashed_; ++i) {

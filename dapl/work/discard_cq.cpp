@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "dapl/endpoint/discard_cq.h"
+#include "dapl/work/discard_cq.h"
 
 #include "common/mutex.h"
 #include "common/tracing/trace.h"
-#include "dapl/datapath/completion.h"
+#include "dapl/work/completion.h"
 
 #include <algorithm>
 

@@ -5,11 +5,11 @@
 
 #include <dat/dat_ib_extensions.h>
 
-#include "dapl/endpoint/cookie_ring.h"
-#include "dapl/endpoint/ep.h"
-#include "dapl/endpoint/srq.h"
-#include "dapl/objects/trace_points.h"
 #include "dapl/transport/types.h"
+#include "dapl/work/cookie_ring.h"
+#include "dapl/work/ep_queues.h"
+#include "dapl/work/srq_cookies.h"
+#include "dapl/work/trace_points.h"
 
 #include <cstdint>
 #include <cstring>
@@ -23,7 +23,7 @@ namespace udapl::dapl {
 
 // The EP of a completion; for an SRQ's buffer, the EP that consumed it.
 [[nodiscard]] inline void* ep_of(const transport::Completion& completion) noexcept {
-  Ep* const poster = cookie_of(completion).ep;
+  EpQueues* const poster = cookie_of(completion).ep;
   return poster != nullptr ? poster : completion.qp_context;
 }
 
@@ -40,7 +40,7 @@ inline void retire(const transport::Completion& completion) noexcept {
     cookie.ep->retire(cookie);
   } else {
     auto& buffer = static_cast<SrqCookie&>(cookie);
-    buffer.srq->retire(buffer);
+    buffer.owner->retire(buffer);
   }
 }
 
@@ -114,7 +114,7 @@ inline void retire(const transport::Completion& completion) noexcept {
       static_cast<unsigned>(completion.status) << 3U | static_cast<unsigned>(completion.operation);
   if (kind >= DAT_DTO_BIND_MW || !cookie.plain || trace::enabled(trace::kDetail)) [[unlikely]]
     return false;
-  Ep& ep = *cookie.ep;
+  EpQueues& ep = *cookie.ep;
   DAT_DTO_COMPLETION_EVENT_DATA& data = event->event_data.dto_completion_event_data;
   event->event_number = DAT_DTO_COMPLETION_EVENT;
   event->evd_handle = evd;

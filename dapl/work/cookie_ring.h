@@ -14,12 +14,12 @@
 
 namespace udapl::dapl {
 
-class Ep;
+class EpQueues;
 
 // Describes a posted work request. Its address is the WorkId given to the transport.
 struct Cookie {
   DAT_DTO_COOKIE user;
-  Ep* ep;  // in a ring: its owner; of an SRQ buffer: null, since the completion names the EP
+  EpQueues* ep;  // in a ring: its owner; of an SRQ buffer: null, since the completion names the EP
   union {
     std::uint32_t length;  // bytes posted
     void* rmr;             // of a bind: the Rmr
@@ -39,7 +39,9 @@ class CookieRing {
  public:
   // Makes room for `limit` outstanding requests of `owner`; up to the next power of two, later
   // resizes need no allocation. Throws std::bad_alloc.
-  explicit CookieRing(std::uint32_t limit, Ep* owner = nullptr) : owner_(owner) { allocate(limit); }
+  explicit CookieRing(std::uint32_t limit, EpQueues* owner = nullptr) : owner_(owner) {
+    allocate(limit);
+  }
 
   // Like claim(), but returns null also if the reaper's position has to be read first.
   [[nodiscard]] Cookie* claim_known() noexcept {
@@ -163,7 +165,7 @@ class CookieRing {
     return all.first() + (index >= all.count ? index - all.count : index);
   }
 
-  Ep* const owner_;
+  EpQueues* const owner_;
   std::uint32_t limit_ = 0;
   // Replaced slots are kept for concurrent calls of outstanding(); each set is twice the size of
   // the one before.
