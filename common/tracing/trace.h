@@ -144,11 +144,3 @@ void report(const char* function, std::string_view prefix, std::string_view text
       ::udapl::trace::write_error(::udapl::trace::level, code, UDAPL_TRACED_FUNCTION, \
                                   __VA_ARGS__);                                       \
   } while (false)
-
-// UDAPL_POINT(kDetail, .kind = trace::Kind::kArm, .object = this, .text = "..."): a record with
-// fields, in the order of Record's members. On a hot path, put it into a cold function.
-#define UDAPL_POINT(at, ...)                                                                  \
-  do {                                                                                        \
-    if (::udapl::trace::enabled(::udapl::trace::at)) [[unlikely]]                             \
-      ::udapl::trace::emit(::udapl::trace::Record{.level = ::udapl::trace::at, __VA_ARGS__}); \
-  } while (false)
