@@ -57,8 +57,8 @@ constexpr Assertion kChecklist[] = {
     {35, "10.1", "reg_dynamic_only", "provider added by the application opens without a file entry", LOADER("life.cpp:reg_dynamic_only")},
     {36, "10.1", "strerror_all_types", "every defined type yields a non-empty major string", LOADER("results.cpp:strerror_all_types_and_subtypes")},
     {37, "10.1", "strerror_all_subtypes", "every defined subtype yields a non-empty minor string", LOADER("results.cpp:strerror_all_types_and_subtypes")},
-    {38, "10.1", "strerror_success", "DAT_SUCCESS accepted", LOADER("results.cpp:strerror_success")},
-    {39, "10.1", "strerror_undefined", "undefined type or subtype -> INVALID_PARAMETER", LOADER("results.cpp:strerror_undefined")},
+    {38, "10.1", "strerror_success", "DAT_SUCCESS accepted", LOADER("results.cpp:strerror_names_success")},
+    {39, "10.1", "strerror_undefined", "undefined type or subtype -> INVALID_PARAMETER", LOADER("results.cpp:strerror_refuses_undefined_codes")},
     {40, "10.1", "retcode_class_bits", "every failure has the error class bit set", LOADER("results.cpp:retcode_class_bits")},
     // 10.2 Interface adapter
     {41, "10.2", "ia_open_creates_async", "NULL async EVD in -> valid handle out with ASYNC flag and qlen >= request", nullptr},

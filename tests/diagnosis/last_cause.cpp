@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(nothing_has_failed) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(bad_argument) {
+BOOST_AUTO_TEST_CASE(bad_argument_has_a_cause) {
   conf("");
   run([] {
     const DAT_RETURN status = dat_ia_openv(nullptr, 8, nullptr, nullptr, 2, 0, DAT_FALSE);

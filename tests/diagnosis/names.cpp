@@ -36,14 +36,14 @@ Number any(int value) {
 
 BOOST_AUTO_TEST_SUITE(names)
 
-BOOST_AUTO_TEST_CASE(of_events) {
+BOOST_AUTO_TEST_CASE(events_have_names) {
   BOOST_TEST(dat_event_name(DAT_CONNECTION_EVENT_BROKEN) ==
              std::string("DAT_CONNECTION_EVENT_BROKEN"));
   BOOST_TEST(dat_event_name(DAT_DTO_COMPLETION_EVENT) == std::string("DAT_DTO_COMPLETION_EVENT"));
   BOOST_TEST(dat_event_name(any<DAT_EVENT_NUMBER>(0x7777)) == std::string("unknown event"));
 }
 
-BOOST_AUTO_TEST_CASE(of_transfers) {
+BOOST_AUTO_TEST_CASE(transfer_states_have_names) {
   BOOST_TEST(dat_dto_status_name(DAT_DTO_SUCCESS) == std::string("DAT_DTO_SUCCESS"));
   BOOST_TEST(dat_dto_status_name(DAT_DTO_ERR_REMOTE_ACCESS) ==
              std::string("DAT_DTO_ERR_REMOTE_ACCESS"));
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(of_transfers) {
   BOOST_TEST(dat_dto_operation_name(any<DAT_DTOS>(99)) == std::string("unknown operation"));
 }
 
-BOOST_AUTO_TEST_CASE(of_objects) {
+BOOST_AUTO_TEST_CASE(object_states_have_names) {
   for (int state = 0; state <= DAT_EP_STATE_CONNECTED_MULTI_PATH; ++state)
     BOOST_TEST(std::string(dat_ep_state_name(static_cast<DAT_EP_STATE>(state)))
                    .starts_with("DAT_EP_STATE_"));

@@ -95,7 +95,7 @@ void check_told(const char* call, const std::string& reason,
 
 BOOST_AUTO_TEST_SUITE(refused)
 
-BOOST_AUTO_TEST_CASE(endpoints) {
+BOOST_AUTO_TEST_CASE(refused_endpoint_names_the_limit) {
   const Rig rig;
   const auto limit = [](DAT_COUNT value) { return std::to_string(value); };
   check_told("ep_create", "max_recv_dtos 2147483647, at most " + limit(rig.attr.max_dto_per_ep),
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(endpoints) {
              [&] { return dat_ep_set_watermark(rig.ep, -5, DAT_WATERMARK_INFINITE); });
 }
 
-BOOST_AUTO_TEST_CASE(connections) {
+BOOST_AUTO_TEST_CASE(refused_connection_names_the_argument) {
   const Rig rig;
   check_told("ep_connect", "timeout 0", [&] { return rig.connect(0, 0, DAT_QOS_BEST_EFFORT, 0); });
   check_told("ep_connect", "private_data_size 1024, at most ",
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(connections) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(other_objects) {
+BOOST_AUTO_TEST_CASE(refused_object_names_the_argument) {
   const Rig rig;
   DAT_HANDLE made = nullptr;
   check_told("evd_create", "evd_min_qlen 0, at least 1",

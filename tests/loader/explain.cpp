@@ -10,7 +10,7 @@
 
 BOOST_FIXTURE_TEST_SUITE(explain, LoaderEnv)
 
-BOOST_AUTO_TEST_CASE(unknown_name) {
+BOOST_AUTO_TEST_CASE(unknown_name_is_explained) {
   conf("bad line\n" + entry("ofa-v2-ib0", stub("good")));
   run([this] {
     const StderrCapture captured;
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(override_that_does_not_exist) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(library_missing) {
+BOOST_AUTO_TEST_CASE(missing_library_is_explained) {
   conf(entry("one", "libnone.so.7") + entry("two", "libnone.so.7"));
   run([this] {
     const StderrCapture captured;

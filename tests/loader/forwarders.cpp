@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(slot_arguments_and_result) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(null_handles) {
+BOOST_AUTO_TEST_CASE(null_handles_are_refused) {
   for (const Case& test : all_cases()) BOOST_TEST_CONTEXT(test.function) {
       std::vector<unsigned char> expected;
       recorded = {};
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(handles_that_are_no_ia) {
 }
 
 // A provider may leave slots empty. On the data path, nothing looks for that.
-BOOST_AUTO_TEST_CASE(empty_slots) {
+BOOST_AUTO_TEST_CASE(empty_slots_are_not_implemented) {
   static DAT_PROVIDER table{};
   static const DAT_PROVIDER* object = &table;
   table.ia_open_func = [](DAT_NAME_PTR, DAT_COUNT, DAT_EVD_HANDLE*, DAT_IA_HANDLE* opened) {

@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(retcode_class_bits) {
 }
 
 // The codes of functions whose effects other tests check.
-BOOST_AUTO_TEST_CASE(retcode_types) {
+BOOST_AUTO_TEST_CASE(codes_have_the_right_type) {
   conf(entry("absent", "/nowhere/none.so") + entry("good", stub("good"), "good"));
   run([] {
     DAT_HA_RELATIONSHIP relationship = DAT_HA_UNKNOWN;
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(strerror_all_types_and_subtypes) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(strerror_success) {
+BOOST_AUTO_TEST_CASE(strerror_names_success) {
   run([] {
     const char* major = nullptr;
     const char* minor = nullptr;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(strerror_success) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(strerror_undefined) {
+BOOST_AUTO_TEST_CASE(strerror_refuses_undefined_codes) {
   run([] {
     const char* major = nullptr;
     const char* minor = nullptr;

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(events_by_kind) {
   BOOST_TEST(index(DAT_IB_EXTENSION_RANGE_BASE) == 7U);
 }
 
-BOOST_AUTO_TEST_CASE(waits_end) {
+BOOST_AUTO_TEST_CASE(waits_end_at_their_time) {
   Fixture all;
   BOOST_TEST(!all.queue.poll());
   BOOST_TEST(!all.queue.wait(1ms));

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
   BOOST_FAIL("it never succeeds");
 }
 
-BOOST_AUTO_TEST_CASE(the_first_open_of_a_program_that_may_write_no_files_succeeds) {
+BOOST_AUTO_TEST_CASE(first_open_without_writable_files_succeeds) {
   in_child([] {
     const rlimit none{0, 0};
     if (::setrlimit(RLIMIT_FSIZE, &none) != 0) return 1;

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(an_ia_with_connections_is_closed_beside_a_poll) {
   in_child([] { return poll_while("mock", true, close_ia); });
 }
 
-BOOST_AUTO_TEST_CASE(an_ia_with_connections_over_tcp_is_closed_beside_a_poll) {
+BOOST_AUTO_TEST_CASE(ia_with_tcp_connections_closes_beside_a_poll) {
   in_child([] { return poll_while("tcp", true, close_ia); });
 }
 
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(an_evd_is_freed_beside_a_poll) {
   in_child([] { return poll_while("mock", false, free_evd); });
 }
 
-BOOST_AUTO_TEST_CASE(an_ia_is_closed_beside_a_call_that_creates_memory) {
+BOOST_AUTO_TEST_CASE(ia_closes_beside_a_call_that_creates_memory) {
   in_child([] {
     for (int round = 0; round < kRounds; ++round) {
       Run run;

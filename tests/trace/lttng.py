@@ -208,7 +208,7 @@ def record_verbs(session, build, probes):
     environment = dict(session.environment, DAT_OVERRIDE=f"{build}/tests/verbs_mock/dat.conf", **probes,
                        LD_LIBRARY_PATH=f"{build}/verbs_mock")
     pids = []
-    for words in (("verbs_faults", "--run_test=*/transfers"),
+    for words in (("verbs_faults", "--run_test=*/transfers_fail_cleanly"),
                   ("datconform", "--ia", "mock", "--run_test=disconnect/disc_flushes_recvs")):
         program = subprocess.Popen([f"{build}/bin/{words[0]}", *words[1:]], env=environment, preexec_fn=as_user,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

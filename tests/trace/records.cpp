@@ -133,7 +133,7 @@ void takes_a_function(void (*)(int)) {
   inner();
 }
 
-BOOST_AUTO_TEST_CASE(a_record_of_a_lambda_names_the_function_around_it) {
+BOOST_AUTO_TEST_CASE(lambda_is_named_after_its_function) {
   const std::string text = output_of([] {
     start("3");
     takes_a_function(nullptr);

@@ -32,7 +32,7 @@ Settings with(std::map<std::string, std::string> environment, const char* prefix
 
 BOOST_AUTO_TEST_SUITE(settings)
 
-BOOST_AUTO_TEST_CASE(nothing_set) {
+BOOST_AUTO_TEST_CASE(unset_variables_give_the_defaults) {
   const Settings settings = with({});
   BOOST_TEST(settings.level == kDefaultLevel);
   BOOST_TEST(settings.sinks == unsigned{kStderr});
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(the_old_extra_mask_adds_to_the_classes) {
   BOOST_TEST(with({{"DAPL_DBG_LEVEL", "0"}}).level == kError + 1);  // the old default: 0x3
 }
 
-BOOST_AUTO_TEST_CASE(old_destinations) {
+BOOST_AUTO_TEST_CASE(old_destination_numbers_select_sinks) {
   BOOST_TEST(with({{"DAPL_DBG_DEST", "1"}}).sinks == unsigned{kStdout});
   BOOST_TEST(with({{"DAPL_DBG_DEST", "2"}}).sinks == unsigned{kSyslog});
   BOOST_TEST(with({{"DAPL_DBG_DEST", "3"}}).sinks == (kStdout | kSyslog));

@@ -106,7 +106,7 @@ void fills_and_reports_losses(int reader) {
 
 BOOST_AUTO_TEST_SUITE(sinks)
 
-BOOST_AUTO_TEST_CASE(an_unread_pipe_does_not_block_and_losses_are_reported) {
+BOOST_AUTO_TEST_CASE(unread_pipe_loses_records_and_says_so) {
   in_child([] {
     int ends[2];
     expect(::pipe(ends) == 0, 1);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(an_unread_pipe_does_not_block_and_losses_are_reported) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(an_unread_socket_does_not_block_and_losses_are_reported) {
+BOOST_AUTO_TEST_CASE(unread_socket_loses_records_and_says_so) {
   in_child([] {
     int ends[2];
     expect(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, 1);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(an_unread_socket_does_not_block_and_losses_are_reported) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_pipe_or_socket_without_a_reader_raises_no_signal) {
+BOOST_AUTO_TEST_CASE(sink_without_a_reader_raises_no_signal) {
   for (const bool is_pipe : {true, false}) {
     in_child([is_pipe] {
       int ends[2];
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_reused_descriptor_is_not_written_to) {
   BOOST_TEST(lines(content(folder.file("log"))) == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_standard_descriptor_closed_at_start_is_never_written_to) {
+BOOST_AUTO_TEST_CASE(descriptor_closed_at_start_is_not_written) {
   const Folder folder;
   const std::string precious = folder.file("precious");
   in_child([&] {
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(terminal_control_characters_are_not_printed) {
   BOOST_TEST(content(path).find('\x1b') == std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(the_rate_limit_allows_a_burst_and_then_a_fixed_rate) {
+BOOST_AUTO_TEST_CASE(rate_limit_allows_a_burst_then_a_rate) {
   trace::RateLimit limit;
   const Clock::time_point begin = Clock::now();
   const auto admitted = [&](Clock::duration at, int count) {
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(the_rate_limit_allows_a_burst_and_then_a_fixed_rate) {
   BOOST_TEST(admitted(std::chrono::hours(1), 1000) == trace::RateLimit::kBurst);
 }
 
-BOOST_AUTO_TEST_CASE(records_caused_by_peers_are_limited_unless_enabled) {
+BOOST_AUTO_TEST_CASE(records_of_peers_are_limited_unless_enabled) {
   const Folder folder;
   const std::string path = folder.file("log");
   in_child([&] {

@@ -44,7 +44,7 @@ void check_clean(Run& run) {
 
 BOOST_AUTO_TEST_SUITE(environment)
 
-BOOST_AUTO_TEST_CASE(defaults) {
+BOOST_AUTO_TEST_CASE(unset_variables_leave_the_devices_defaults) {
   Run run;
   Pair pair(run);
   BOOST_REQUIRE(pair.create() && pair.connect());
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(mtu_is_the_paths) {
 }
 
 // The double supports 256 bytes, and refuses more.
-BOOST_AUTO_TEST_CASE(inline_room) {
+BOOST_AUTO_TEST_CASE(inline_room_is_what_the_device_allows) {
   for (const auto& [wanted, had] : std::map<std::string, unsigned>{
            {"0", 0}, {"17", 17}, {"256", 256}, {"1000", 250}, {"65536", 256}}) {
     const Variables set{{"DAPL_MAX_INLINE", wanted}};
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(depth_of_queues) {
 }
 
 // As many retries as the variables say, then the peer is unreachable.
-BOOST_AUTO_TEST_CASE(lost_resolutions) {
+BOOST_AUTO_TEST_CASE(lost_resolutions_are_retried_as_often_as_set) {
   const Variables set{{"DAPL_CM_ARP_RETRY_COUNT", "2"}, {"DAPL_CM_ROUTE_RETRY_COUNT", "2"}};
   {
     Run run;

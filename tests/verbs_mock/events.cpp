@@ -38,7 +38,7 @@ bool silent(Run& run) {
 BOOST_AUTO_TEST_SUITE(events)
 
 // The connection stays: whether it continues to work is up to the fabric.
-BOOST_AUTO_TEST_CASE(port_fails) {
+BOOST_AUTO_TEST_CASE(failed_port_leaves_the_connection) {
   Run run;
   Pair pair(run);
   BOOST_REQUIRE(pair.create() && pair.connect());
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(another_port_fails) {
   verbs_mock_set_fabric(VERBS_MOCK_ROCE);
 }
 
-BOOST_AUTO_TEST_CASE(device_fails) {
+BOOST_AUTO_TEST_CASE(failed_device_is_reported) {
   Run run;
   Pair pair(run);
   BOOST_REQUIRE(pair.create() && pair.connect());

@@ -65,7 +65,7 @@ bool make_psp(Run& run, DAT_CONN_QUAL where, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS f
 
 BOOST_AUTO_TEST_SUITE(fault_points)
 
-BOOST_AUTO_TEST_CASE(any_qualifier) {
+BOOST_AUTO_TEST_CASE(psp_on_any_qualifier_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     if (!pair.create()) return false;
     DAT_CONN_QUAL where = 0;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(provider_makes_the_ep) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(reserved) {
+BOOST_AUTO_TEST_CASE(rsp_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
     if (!pair.create() || !FAULTS_OK(pair.run, dat_rsp_create(pair.run.ia, kOther, pair.passive.ep,
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(reserved) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(common) {
+BOOST_AUTO_TEST_CASE(common_service_point_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     if (!pair.create()) return false;
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(common) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(hand_off) {
+BOOST_AUTO_TEST_CASE(handoff_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     DAT_EVD_HANDLE other_evd = DAT_HANDLE_NULL;
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(hand_off) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(duplicate_connect) {
+BOOST_AUTO_TEST_CASE(dup_connect_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     End second;
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(duplicate_connect) {
 }
 
 // The transport's queue is replaced by a larger one, before and after a connection.
-BOOST_AUTO_TEST_CASE(modify_ep) {
+BOOST_AUTO_TEST_CASE(ep_modify_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     const auto modify = [&pair](DAT_EP_HANDLE ep, DAT_COUNT depth) {
       DAT_EP_PARAM param{};

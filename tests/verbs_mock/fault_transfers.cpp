@@ -39,7 +39,7 @@ bool bind(Pair& pair, DAT_RMR_HANDLE rmr, DAT_RMR_TRIPLET* window) {
 
 BOOST_AUTO_TEST_SUITE(fault_transfers)
 
-BOOST_AUTO_TEST_CASE(transfers) {
+BOOST_AUTO_TEST_CASE(transfers_fail_cleanly) {
   for_every_fault([](Pair& pair) {
     if (!pair.create() || !pair.connect() || !send(pair)) return false;
     const DAT_RMR_TRIPLET remote = pair.remote(2048, 16);
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(transfers) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(atomics) {
+BOOST_AUTO_TEST_CASE(atomics_fail_cleanly) {
   for_every_fault([](Pair& pair) {
     if (!pair.create() || !pair.connect()) return false;
     DAT_LMR_TRIPLET old = pair.local(768, 8);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(atomics) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(write_immediate) {
+BOOST_AUTO_TEST_CASE(write_with_immediate_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     if (!pair.create() || !pair.connect()) return false;
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(write_immediate) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(unsignalled) {
+BOOST_AUTO_TEST_CASE(unsignalled_writes_fail_cleanly) {
   for_every_fault([](Pair& pair) {
     if (!pair.create() || !pair.connect()) return false;
     const DAT_RMR_TRIPLET remote = pair.remote(2048, 16);
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(unsignalled) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(binds) {
+BOOST_AUTO_TEST_CASE(bind_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(binds) {
 }
 
 // A window of type 2, which the peer invalidates.
-BOOST_AUTO_TEST_CASE(invalidates) {
+BOOST_AUTO_TEST_CASE(invalidation_by_the_peer_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(invalidates) {
 }
 
 // A window of type 2 over two connections, between which a bind is flushed.
-BOOST_AUTO_TEST_CASE(rebinds) {
+BOOST_AUTO_TEST_CASE(bind_after_a_flushed_one_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(rebinds) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(shared_receives) {
+BOOST_AUTO_TEST_CASE(srq_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     if (!pair.create(true) || !FAULTS_OK(run, dat_srq_resize(pair.srq, 32)) || !pair.connect() ||
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(shared_receives) {
 }
 
 // A message takes the SRQ below its mark.
-BOOST_AUTO_TEST_CASE(low_watermark) {
+BOOST_AUTO_TEST_CASE(srq_below_its_mark_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     Run& run = pair.run;
     if (!pair.create(true) || !pair.connect()) return false;

@@ -18,17 +18,17 @@ BOOST_AUTO_TEST_CASE(open_and_close) {
   for_every_fault([](Pair& pair) { return pair.run.open(); });
 }
 
-BOOST_AUTO_TEST_CASE(objects) {
+BOOST_AUTO_TEST_CASE(creation_fails_cleanly) {
   for_every_fault([](Pair& pair) { return pair.create(true); });
 }
 
-BOOST_AUTO_TEST_CASE(graceful_disconnect) {
+BOOST_AUTO_TEST_CASE(graceful_disconnect_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     return pair.create() && pair.connect() && pair.disconnect(DAT_CLOSE_GRACEFUL_FLAG);
   });
 }
 
-BOOST_AUTO_TEST_CASE(abrupt_disconnect) {
+BOOST_AUTO_TEST_CASE(abrupt_disconnect_fails_cleanly) {
   for_every_fault([](Pair& pair) {
     return pair.create() && pair.connect() && pair.disconnect(DAT_CLOSE_ABRUPT_FLAG);
   });
@@ -38,12 +38,12 @@ BOOST_AUTO_TEST_CASE(free_while_connected) {
   for_every_fault([](Pair& pair) { return pair.create() && pair.connect(); });
 }
 
-BOOST_AUTO_TEST_CASE(reject) {
+BOOST_AUTO_TEST_CASE(rejection_fails_cleanly) {
   for_every_fault([](Pair& pair) { return pair.create() && pair.reject(); });
 }
 
 // No private data, and the largest possible amount.
-BOOST_AUTO_TEST_CASE(private_data) {
+BOOST_AUTO_TEST_CASE(private_data_of_any_size_fails_cleanly) {
   for_every_fault([](Pair& pair) { return pair.create() && pair.connect(0); });
   for_every_fault([](Pair& pair) { return pair.create() && pair.connect(56); });
 }
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(reset_and_connect_again) {
 }
 
 // A port without an IP address, and a partition that is not the first.
-BOOST_AUTO_TEST_CASE(by_gid) {
+BOOST_AUTO_TEST_CASE(connection_by_gid_fails_cleanly) {
   verbs_mock_set_fabric(VERBS_MOCK_INFINIBAND);
   ::setenv("DAPL_IB_PKEY", "0x8001", 1);
   for_every_fault(

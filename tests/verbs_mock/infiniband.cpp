@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(roce_version_2) {
 }
 
 // Names that do not exist are refused, and the cause lists those that do.
-BOOST_AUTO_TEST_CASE(wrong_names) {
+BOOST_AUTO_TEST_CASE(unknown_names_are_refused_with_those_there) {
   const auto cause_of = [](const char* adapter) {
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(families_of_peers) {
 }
 
 // No port has that GID: the subnet administrator knows no path.
-BOOST_AUTO_TEST_CASE(unknown_peer) {
+BOOST_AUTO_TEST_CASE(unknown_gid_is_unreachable) {
   const Fabric fabric(VERBS_MOCK_INFINIBAND);
   Run run("device");
   Pair pair(run);
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(unknown_peer) {
 
 // Both QPs of a connection are in the requested partition, or in the first one if the port is not
 // in that.
-BOOST_AUTO_TEST_CASE(partitions) {
+BOOST_AUTO_TEST_CASE(both_qps_are_in_the_requested_partition) {
   struct Case {
     const char* pkey;
     unsigned index;

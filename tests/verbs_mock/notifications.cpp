@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_SUITE(notifications)
 
 // With suppressed completions, the provider checks which completion made the CQ fire. Before it
 // does, its scan of CQs that no thread polls has taken the completion.
-BOOST_AUTO_TEST_CASE(completion_is_taken_before_its_notification_is_read) {
+BOOST_AUTO_TEST_CASE(completion_is_taken_before_its_notification) {
   Run run("mock", true);
   Pair pair(run);
   BOOST_REQUIRE(pair.create() && pair.connect());

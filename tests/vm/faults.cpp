@@ -129,12 +129,12 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(faults)
 
-BOOST_AUTO_TEST_CASE(undisturbed) { disturbed("delay 0ms"); }
-BOOST_AUTO_TEST_CASE(delay) { disturbed("delay 5ms"); }
-BOOST_AUTO_TEST_CASE(loss) { disturbed("loss 2%"); }
-BOOST_AUTO_TEST_CASE(reorder) { disturbed("delay 2ms reorder 5%"); }
-BOOST_AUTO_TEST_CASE(duplicate) { disturbed("duplicate 5%"); }
-BOOST_AUTO_TEST_CASE(corruption) { disturbed("corrupt 1%"); }
+BOOST_AUTO_TEST_CASE(transfers_complete_undisturbed) { disturbed("delay 0ms"); }
+BOOST_AUTO_TEST_CASE(transfers_survive_delay) { disturbed("delay 5ms"); }
+BOOST_AUTO_TEST_CASE(transfers_survive_loss) { disturbed("loss 2%"); }
+BOOST_AUTO_TEST_CASE(transfers_survive_reordering) { disturbed("delay 2ms reorder 5%"); }
+BOOST_AUTO_TEST_CASE(transfers_survive_duplicates) { disturbed("duplicate 5%"); }
+BOOST_AUTO_TEST_CASE(transfers_survive_corruption) { disturbed("corrupt 1%"); }
 
 // Messages of the connection manager get lost as well; it repeats them.
 BOOST_AUTO_TEST_CASE(connect_while_packets_get_lost) {
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(connect_while_packets_get_lost) {
   Exchange(connection).send(1);
 }
 
-BOOST_AUTO_TEST_CASE(missing_listener) {
+BOOST_AUTO_TEST_CASE(missing_listener_is_a_rejection) {
   const NothingLeft nothing_left;
   Hosts hosts;
   End end;
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(missing_listener) {
 
 // Every packet is lost, so the server is silent. The consumer's timeout applies, counted from the
 // call.
-BOOST_AUTO_TEST_CASE(silent_server) {
+BOOST_AUTO_TEST_CASE(silent_server_ends_at_the_timeout) {
   const NothingLeft nothing_left;
   Hosts hosts;
   End end;
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(unknown_address_is_unreachable) {
 
 // The link goes down while connected: the next request fails after the transport's retries, the
 // connection breaks, and both hosts can connect again once the link is up.
-BOOST_AUTO_TEST_CASE(link_down) {
+BOOST_AUTO_TEST_CASE(link_down_breaks_and_up_connects_again) {
   const NothingLeft nothing_left;
   Hosts hosts;
   {
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(link_down) {
 }
 
 // kill -9 of the client: its kernel ends the connection, and the server's receives are flushed.
-BOOST_AUTO_TEST_CASE(peer_killed) {
+BOOST_AUTO_TEST_CASE(killed_peer_flushes_receives) {
   const NothingLeft nothing_left;
   Hosts hosts;
   Buffer buffer(hosts.server.ia, hosts.server.pz, kMessage);

@@ -37,7 +37,7 @@ SocketAddress ipv6(const char* host, std::uint32_t scope = 0, std::uint16_t port
 
 BOOST_AUTO_TEST_SUITE(addresses)
 
-BOOST_AUTO_TEST_CASE(texts) {
+BOOST_AUTO_TEST_CASE(addresses_are_written_as_usual) {
   BOOST_TEST(to_text({}) == "no address");
   BOOST_TEST(to_text(ipv4("192.0.2.7")) == "192.0.2.7");
   BOOST_TEST(to_text(ipv4("192.0.2.7", 80)) == "192.0.2.7:80");
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(texts) {
   BOOST_TEST(to_text(ipv6("2001:db8::7", 0, 80)) == "[2001:db8::7]:80");
 }
 
-BOOST_AUTO_TEST_CASE(same_hosts) {
+BOOST_AUTO_TEST_CASE(ports_do_not_make_another_host) {
   BOOST_TEST(same_host(ipv4("192.0.2.1", 1), ipv4("192.0.2.1", 2)));
   BOOST_TEST(!same_host(ipv4("192.0.2.1"), ipv4("192.0.2.2")));
   BOOST_TEST(same_host(ipv6("fe80::1", 3), ipv6("fe80::1")));
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(fields_are_split_at_blanks) {
   BOOST_TEST(words_of("\t eth0  0\tcrc=off ") == expected, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(no_hosts) {
+BOOST_AUTO_TEST_CASE(wildcard_and_multicast_are_no_hosts) {
   for (const char* none : {"0.0.0.0", "255.255.255.255", "224.0.0.1", "239.255.255.255"})
     BOOST_TEST(is_no_host(ipv4(none)), none);
   for (const char* none : {"::", "ff02::1"}) BOOST_TEST(is_no_host(ipv6(none)), none);
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(the_whole_network_of_loopback) {
   BOOST_TEST(!in_loopback_network(some()[3], ipv4("192.0.2.1")));  // no loopback
 }
 
-BOOST_AUTO_TEST_CASE(lists) {
+BOOST_AUTO_TEST_CASE(interfaces_are_listed_with_addresses) {
   BOOST_TEST(list_of({}) == "none");
   BOOST_TEST(list_of({some()[0], some()[3]}) == "lo 127.0.0.1, ib0 192.0.2.1");
 }

@@ -7,7 +7,7 @@ namespace {
 
 BOOST_FIXTURE_TEST_SUITE(asynchronous, Rig)
 
-BOOST_AUTO_TEST_CASE(watermarks) {
+BOOST_AUTO_TEST_CASE(watermark_reached_is_reported) {
   const Side side = this->side();
   const Side peer = this->side();
   join(peer, side);

@@ -29,7 +29,7 @@ struct Creation : Rig {
 
 BOOST_FIXTURE_TEST_SUITE(attributes, Creation)
 
-BOOST_AUTO_TEST_CASE(defaults) {
+BOOST_AUTO_TEST_CASE(ep_without_attributes_gets_the_defaults) {
   REQUIRE_OK(create(nullptr, &ep));
   const DAT_EP_PARAM param = query(ep);
   BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(attributes_are_granted_exactly) {
   BOOST_CHECK(init.request_cq == object(request).cq());
 }
 
-BOOST_AUTO_TEST_CASE(each_limit) {
+BOOST_AUTO_TEST_CASE(each_limit_holds_and_no_more) {
   const auto& limits = fake::settings().attributes;
   const std::pair<DAT_COUNT DAT_EP_ATTR::*, int> counts[] = {
       {&DAT_EP_ATTR::max_recv_dtos, limits.max_dto_per_ep},
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(adapter_limits_apply) {
                }).solicited_only);
 }
 
-BOOST_AUTO_TEST_CASE(bad_values) {
+BOOST_AUTO_TEST_CASE(bad_values_are_refused) {
   const auto refuse = [this](auto&& change, DAT_RETURN code = 0x8006002A) {
     DAT_EP_ATTR attr = Rig::attributes();
     change(attr);
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(delayed_ack_of_the_adapter) {
   BOOST_CHECK(!qp(ep).init().delayed_ack);
 }
 
-BOOST_AUTO_TEST_CASE(wrong_objects) {
+BOOST_AUTO_TEST_CASE(wrong_objects_are_refused) {
   const DAT_EP_ATTR attr = Rig::attributes();
   const OpenIa other;
   const auto refuse = [&](DAT_HANDLE a, DAT_HANDLE b, DAT_HANDLE c, DAT_HANDLE d, DAT_RETURN code) {
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(no_more_than_max_eps_per_srq) {
   REQUIRE_OK(create_one());
 }
 
-BOOST_AUTO_TEST_CASE(query_arguments) {
+BOOST_AUTO_TEST_CASE(query_without_room_is_refused) {
   REQUIRE_OK(create(nullptr, &ep));
   DAT_EP_PARAM param{};
   REQUIRE_OK(ia->ep_query_func(ep, DAT_EP_FIELD_ALL + 1, &param));

@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(send_with_invalidate) {
 }
 
 // The adapter's maximum lengths apply to these operations, too.
-BOOST_AUTO_TEST_CASE(too_long) {
+BOOST_AUTO_TEST_CASE(messages_beyond_the_maximum_are_refused) {
   DAT_EP_ATTR attr = attributes();
   attr.max_message_size = attr.max_rdma_size = 20;
   Transfers small(true, attr, [](transport::Attributes& limits) {
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(read_to_rmr) {
   BOOST_CHECK(std::memcmp(to.bytes.data(), from.bytes.data(), 8) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(bind_arguments) {
+BOOST_AUTO_TEST_CASE(bad_bind_arguments_are_refused) {
   DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
   REQUIRE_OK(ia->rmr_create_func(pz, &rmr));
   const DAT_LMR_TRIPLET good = to.local(16);

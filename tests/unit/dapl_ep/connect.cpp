@@ -29,7 +29,7 @@ constexpr sa_family_t kGidFamily = 27;  // AF_IB
 
 BOOST_FIXTURE_TEST_SUITE(connecting, Rig)
 
-BOOST_AUTO_TEST_CASE(bad_arguments) {
+BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
   const Side side = this->side();
   transport::SocketAddress peer = fake::Network::address();
   std::uint8_t data[257] = {};
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(the_transport_refuses_the_accept) {
   BOOST_CHECK_EQUAL(take_connection(passive.connect_evd), DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-BOOST_AUTO_TEST_CASE(private_data_in_both_directions_and_its_lifetime) {
+BOOST_AUTO_TEST_CASE(private_data_arrives_and_lives_long_enough) {
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{255}, std::size_t{256}}) {
     const Side active = side();
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(each_outcome_of_a_connect) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(no_listener) {
+BOOST_AUTO_TEST_CASE(missing_listener_is_a_rejection) {
   const Side side = this->side();
   REQUIRE_OK(connect(side.ep, 999));
   run();
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(the_state_changes_no_later_than_the_event) {
 
 // ---- dup_connect, common_connect --------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(dup_connect) {
+BOOST_AUTO_TEST_CASE(dup_connect_takes_the_peer_of_another) {
   const Side first = side();
   const Side passive = side();
   join(first, passive);
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(dup_connect) {
   run();
 }
 
-BOOST_AUTO_TEST_CASE(common_connect) {
+BOOST_AUTO_TEST_CASE(common_connect_reaches_a_csp) {
   transport::SocketAddress place = fake::Network::address();
   place.set_port(3456);
   DAT_COMM comm{AF_INET, SOCK_STREAM, 0};

@@ -7,7 +7,7 @@ namespace {
 
 BOOST_FIXTURE_TEST_SUITE(disconnecting, Rig)
 
-BOOST_AUTO_TEST_CASE(abrupt_disconnect) {
+BOOST_AUTO_TEST_CASE(abrupt_disconnect_flushes_all) {
   const Side active = side();
   const Side passive = side();
   join(active, passive);
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_drains) {
 
 // For transports whose completed requests have reached the peer: a graceful disconnect ends at once
 // if no request is outstanding. A request whose completion has not been dequeued is outstanding.
-BOOST_AUTO_TEST_CASE(graceful_disconnect_of_an_idle_ep_completes_immediately) {
+BOOST_AUTO_TEST_CASE(graceful_disconnect_of_an_idle_ep_is_immediate) {
   const Rig rig(true, [](transport::Attributes& a) { a.completed_is_delivered = true; });
   Buffer from(rig.ia, rig.pz);
   Buffer to(rig.ia, rig.pz);

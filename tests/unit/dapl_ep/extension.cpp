@@ -44,7 +44,7 @@ struct Extensions : Rig {
 
 BOOST_FIXTURE_TEST_SUITE(extensions, Extensions)
 
-BOOST_AUTO_TEST_CASE(atomics) {
+BOOST_AUTO_TEST_CASE(atomics_complete_with_their_kind) {
   join(active, passive);
   DAT_LMR_TRIPLET old = local.local(8);
   DAT_RMR_TRIPLET remote = target.remote(8);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(write_with_immediate_data) {
               DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(write_with_immediate_data_longer_than_the_adapter_writes) {
+BOOST_AUTO_TEST_CASE(write_immediate_beyond_the_limit_is_refused) {
   const Rig small(true, [](transport::Attributes& limits) { limits.max_rdma_size = 50; });
   DAT_EP_ATTR attr = attributes();
   attr.max_rdma_size = 50;

@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(failures_of_ep_modify) {
   BOOST_CHECK_EQUAL(take_dto(param.recv_evd_handle).user_cookie.as_64, 3U);
 }
 
-BOOST_AUTO_TEST_CASE(ep_modify_refused_by_the_transport_changes_nothing) {
+BOOST_AUTO_TEST_CASE(refused_ep_modify_changes_nothing) {
   const Side side = this->side();
   DAT_EP_PARAM param{};
   param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(failures_when_the_pz_is_set) {
   REQUIRE_OK(ia->pz_free_func(pz));
 }
 
-BOOST_AUTO_TEST_CASE(listening) {
+BOOST_AUTO_TEST_CASE(failed_listen_leaves_nothing_behind) {
   DAT_PSP_HANDLE place = DAT_HANDLE_NULL;
   BOOST_CHECK_EQUAL(fail_each([&] {
                       return ia->psp_create_func(ia.raw, kService, cr_evd, DAT_PSP_CONSUMER_FLAG,
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(listening) {
   REQUIRE_OK(ia->evd_free_func(cr_evd));
 }
 
-BOOST_AUTO_TEST_CASE(an_rsp_that_cannot_listen_again_can_still_be_freed) {
+BOOST_AUTO_TEST_CASE(rsp_that_cannot_listen_again_is_freed) {
   for (int i = 0; i < 8; ++i) {
     const DAT_PSP_HANDLE place = psp(kService + 1);
     REQUIRE_OK(connect(side().ep, kService + 1));

@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(handoff_to_a_full_evd_changes_nothing) {
 }
 
 // Regression: the handoff waited for the RSP, with a lock that dat_rsp_create needs if it fails.
-BOOST_AUTO_TEST_CASE(handoff_to_an_rsp_that_is_being_created_finds_none) {
+BOOST_AUTO_TEST_CASE(handoff_finds_no_rsp_still_being_created) {
   psp();
   const Side active = request();
   const DAT_CR_HANDLE cr = take_cr();

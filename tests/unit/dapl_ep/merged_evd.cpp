@@ -20,7 +20,7 @@ struct Merged : Rig {
 BOOST_FIXTURE_TEST_SUITE(merged_evd, Merged)
 
 // The peer's first message may overtake the last message of the handshake.
-BOOST_AUTO_TEST_CASE(established_precedes_earlier_completions_on_a_merged_evd) {
+BOOST_AUTO_TEST_CASE(established_precedes_earlier_completions) {
   const DAT_EP_HANDLE ep = ep_of(merged);
   const DAT_EP_HANDLE neighbour = ep_of(merged);
   const Side active = side();
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(established_precedes_earlier_completions_on_a_merged_evd) {
 
 // Requests may be posted, and complete, before ESTABLISHED is reported. Completions in another EVD
 // are not held.
-BOOST_AUTO_TEST_CASE(established_precedes_completed_requests_on_a_merged_evd) {
+BOOST_AUTO_TEST_CASE(established_precedes_completed_requests) {
   const DAT_EP_ATTR attr = attributes();
   DAT_EVD_HANDLE recv_evd = ia.evd(DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG, 64);
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(established_precedes_completed_requests_on_a_merged_evd) {
 }
 
 // When the connection ends, a completion held for ESTABLISHED is delivered before the end.
-BOOST_AUTO_TEST_CASE(held_completions_precede_the_end_on_a_merged_evd) {
+BOOST_AUTO_TEST_CASE(held_completions_precede_the_end) {
   const DAT_EP_HANDLE ep = ep_of(merged);
   const Side active = side();
   const DAT_PSP_HANDLE listening = psp();

@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(completion_mode_of_its_own_evd) {
   BOOST_CHECK_EQUAL(object(neighbour.recv_evd).state() & 0x30, DAT_EVD_STATE_CONFIG_NOTIFY);
 }
 
-BOOST_AUTO_TEST_CASE(posted_receives) {
+BOOST_AUTO_TEST_CASE(posted_receives_forbid_another_queue) {
   Buffer buffer(ia, pz);
   for (std::uint64_t i = 0; i < 5; ++i) REQUIRE_OK(post_recv(side.ep, buffer, i));
   param.ep_attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(soft_watermark_without_an_srq) {
   BOOST_CHECK_EQUAL(query().ep_attr.srq_soft_hw, DAT_WATERMARK_INFINITE);
 }
 
-BOOST_AUTO_TEST_CASE(communicator) {
+BOOST_AUTO_TEST_CASE(only_a_stream_communicator_is_accepted) {
   param.comm = {AF_INET, SOCK_DGRAM, 0};
   CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
   param.comm = {AF_UNIX, SOCK_STREAM, 0};
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(communicator) {
   BOOST_CHECK_EQUAL(query().comm.protocol, IPPROTO_TCP);
 }
 
-BOOST_AUTO_TEST_CASE(bad_handles) {
+BOOST_AUTO_TEST_CASE(wrong_handles_are_refused) {
   param.pz_handle = side.ep;
   CHECK_ERROR(modify(DAT_EP_FIELD_PZ_HANDLE), DAT_INVALID_HANDLE);
   param.recv_evd_handle = cr_evd;

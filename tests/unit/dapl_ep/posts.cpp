@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(send_gathers_and_scatters) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(segment_lists) {
+BOOST_AUTO_TEST_CASE(lists_of_more_segments_are_refused) {
   const DAT_LMR_TRIPLET one = from.local(1);
   CHECK_CODE(send({one, one, one, one, one}), 0x80060026);
   CHECK_CODE(ia->ep_post_send_func(active.ep, 1, nullptr, cookie_of(1), kDefault), 0x80060026);
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(segment_lists) {
   for (int i = 0; i < 3; ++i) BOOST_CHECK_EQUAL(take_dto(passive.recv_evd).transfered_length, 0U);
 }
 
-BOOST_AUTO_TEST_CASE(lengths) {
+BOOST_AUTO_TEST_CASE(remote_range_must_hold_the_local_length) {
   const DAT_RMR_TRIPLET ten = to.remote(10);
   REQUIRE_OK(write({from.local(8), from.local(3)}, &ten));  // the local length is what counts
   CHECK_CODE(write({from.local(8)}, nullptr), 0x80060029);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(lengths) {
 }
 
 // A transport that does not count its receives queries the core.
-BOOST_AUTO_TEST_CASE(receives_count_until_their_completions_are_dequeued) {
+BOOST_AUTO_TEST_CASE(receives_count_until_they_are_dequeued) {
   fake::Qp& queue = qp(passive.ep);
   BOOST_CHECK_EQUAL(queue.receives_of_the_core(), 0);
   for (std::uint64_t i = 0; i < 3; ++i) REQUIRE_OK(post_recv(passive.ep, to, i));
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(flags_reach_the_transport) {
   BOOST_CHECK(!cq.armed());
 }
 
-BOOST_AUTO_TEST_CASE(slots) {
+BOOST_AUTO_TEST_CASE(full_queue_refuses_a_post) {
   for (const bool thread_safe : {true, false}) {
     Transfers t(thread_safe);
     for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(t.post_recv(t.passive.ep, t.to, i));

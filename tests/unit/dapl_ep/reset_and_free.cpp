@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(marker_and_reset_lose_nothing) {
   BOOST_CHECK(empty(side.request_evd));
 }
 
-BOOST_AUTO_TEST_CASE(many_lives) {
+BOOST_AUTO_TEST_CASE(leftover_completions_spare_the_next_life) {
   const Side active = side();
   const Side passive = side();
   Buffer from(ia, pz);

@@ -7,7 +7,7 @@ namespace {
 
 BOOST_FIXTURE_TEST_SUITE(reserved, Places)
 
-BOOST_AUTO_TEST_CASE(rsp_arguments) {
+BOOST_AUTO_TEST_CASE(bad_rsp_arguments_are_refused) {
   const Side side = this->side();
   DAT_RSP_HANDLE made = DAT_HANDLE_NULL;
   const auto create = [&](DAT_CONN_QUAL conn_qual, DAT_HANDLE ep, DAT_HANDLE evd,
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(rsp_without_ep_and_with_a_full_evd_listens_on) {
                     DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
 }
 
-BOOST_AUTO_TEST_CASE(rsp_without_ep_listens_on_when_there_are_no_more_eps) {
+BOOST_AUTO_TEST_CASE(rsp_listens_on_when_there_are_no_more_eps) {
   const Rig few(true, [](transport::Attributes& limits) { limits.max_eps = 2; });
   DAT_RSP_HANDLE place = DAT_HANDLE_NULL;
   REQUIRE_OK(few.ia->rsp_create_func(few.ia.raw, kService, DAT_HANDLE_NULL, few.cr_evd, &place));

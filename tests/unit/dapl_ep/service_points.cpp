@@ -9,7 +9,7 @@ BOOST_FIXTURE_TEST_SUITE(service_points, Places)
 
 // ---- PSP --------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(psp_arguments) {
+BOOST_AUTO_TEST_CASE(bad_psp_arguments_are_refused) {
   DAT_PSP_HANDLE made = DAT_HANDLE_NULL;
   const auto create = [&](DAT_HANDLE adapter, DAT_CONN_QUAL conn_qual, DAT_HANDLE evd, int flags,
                           DAT_PSP_HANDLE* out) {
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(psp_arguments) {
   REQUIRE_OK(create(ia.raw, kService, cr_evd, 0, &second));  // the qualifier is free at once
 }
 
-BOOST_AUTO_TEST_CASE(psp_any) {
+BOOST_AUTO_TEST_CASE(psp_on_any_qualifier_gets_its_own) {
   DAT_PSP_HANDLE psps[3] = {};
   DAT_CONN_QUAL quals[3] = {};
   CHECK_CODE(ia->psp_create_any_func(ia.raw, nullptr, cr_evd, DAT_PSP_CONSUMER_FLAG, psps),
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_request_ignored_until_the_ia_closes) {
                     static_cast<int>(DAT_CONNECTION_EVENT_PEER_REJECTED));
 }
 
-BOOST_AUTO_TEST_CASE(provider_ep) {
+BOOST_AUTO_TEST_CASE(request_at_a_provider_psp_has_an_ep) {
   psp(kService, DAT_PSP_PROVIDER_FLAG);
   const Side active = request();
   const DAT_CR_HANDLE cr = take_cr();
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(no_provider_ep_left_behind_by_a_full_evd) {
 
 // ---- CSP --------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(csp_arguments) {
+BOOST_AUTO_TEST_CASE(bad_csp_arguments_are_refused) {
   DAT_COMM comm{AF_INET, SOCK_STREAM, 0};
   transport::SocketAddress place = fake::Network::address();
   place.set_port(2345);

@@ -10,7 +10,7 @@ namespace {
 
 BOOST_FIXTURE_TEST_SUITE(shared_receives, Transfers)
 
-BOOST_AUTO_TEST_CASE(srq) {
+BOOST_AUTO_TEST_CASE(two_eps_share_the_receives) {
   for (const bool thread_safe : {true, false}) {
     Transfers t(thread_safe);
     const DAT_SRQ_HANDLE queue = t.ia.srq(t.pz, 4);

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_connection_with_its_addresses) {
   REQUIRE_OK(ia->psp_free_func(listening));
 }
 
-BOOST_AUTO_TEST_CASE(ipv6_addresses) {
+BOOST_AUTO_TEST_CASE(ipv6_addresses_are_traced_in_brackets) {
   const Side active = side();
   sockaddr_in6 peer{};
   peer.sin6_family = AF_INET6;
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(ipv6_addresses) {
   BOOST_CHECK(ends[0].detail.ends_with(" [2001:0:0:0:0:0:0:1]:9"));
 }
 
-BOOST_AUTO_TEST_CASE(unknown_addresses) {
+BOOST_AUTO_TEST_CASE(unknown_addresses_are_question_marks) {
   const Side active = side();
   const Traced traced;
   dapl::point::connection(ep_object(active.ep), DAT_CONNECTION_EVENT_UNREACHABLE, {}, {});
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(unknown_addresses) {
   BOOST_CHECK_EQUAL(lines[0].detail, "local ? remote ?");
 }
 
-BOOST_AUTO_TEST_CASE(private_data) {
+BOOST_AUTO_TEST_CASE(private_data_is_traced_as_payload) {
   psp();
   const Traced traced;
   std::vector<std::uint8_t> data = {0xDE, 0xAD, 0x00, 0x0F};
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(private_data) {
   BOOST_CHECK_EQUAL(about(traced.of(Kind::kConnection), take_cr()).at(0).length, data.size());
 }
 
-BOOST_AUTO_TEST_CASE(transfers) {
+BOOST_AUTO_TEST_CASE(posts_and_completions_are_traced) {
   const Side active = side();
   const Side passive = side();
   join(active, passive);

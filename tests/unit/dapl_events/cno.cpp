@@ -21,7 +21,7 @@ bool readable(int fd) {
 
 BOOST_FIXTURE_TEST_SUITE(cno, Fixture)
 
-BOOST_AUTO_TEST_CASE(arguments) {
+BOOST_AUTO_TEST_CASE(bad_cno_arguments_are_refused) {
   DAT_CNO_HANDLE made = DAT_HANDLE_NULL;
   DAT_FD fd = -1;
   CHECK_ERROR(ia->cno_create_func(ia.async, kNoAgent, &made), DAT_INVALID_HANDLE);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_disabled_evd_does_not_trigger) {
 
 // While a CNO is not triggered, the CQs of its enabled EVDs are armed: a consumer that drains and
 // waits cannot miss a completion, even if it has left events in the queue.
-BOOST_AUTO_TEST_CASE(completion_queues_are_armed_while_a_trigger_is_possible) {
+BOOST_AUTO_TEST_CASE(cq_is_armed_while_a_trigger_is_possible) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 64, cno);
   Completions completions(ia, evd);
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(the_hint_is_another_evd_that_has_events) {
   CHECK_CODE(wait(ia, cno).code, 0x000D0000);
 }
 
-BOOST_AUTO_TEST_CASE(an_evd_that_has_moved_and_was_freed_is_not_returned) {
+BOOST_AUTO_TEST_CASE(evd_moved_and_freed_is_not_returned) {
   const DAT_CNO_HANDLE before = ia.cno();
   const DAT_EVD_HANDLE keeps = ia.evd(kSoftware, 1, before);
   const DAT_EVD_HANDLE moves = ia.evd(kSoftware, 1, before);
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(an_evd_that_has_moved_and_was_freed_is_not_returned) {
   BOOST_CHECK_EQUAL(wait(ia, before).evd, keeps);
 }
 
-BOOST_AUTO_TEST_CASE(a_descriptor_is_readable_exactly_while_triggered) {
+BOOST_AUTO_TEST_CASE(descriptor_is_readable_while_triggered) {
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
   DAT_FD fd = -1;
   REQUIRE_OK(ia->cno_fd_create_func(ia.raw, &fd, &cno));
@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE(close_waits_for_a_running_agent) {
   BOOST_CHECK(slow.done.load());
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_that_checks_for_cancellation_keeps_its_cno) {
+BOOST_AUTO_TEST_CASE(waiter_checking_cancellation_keeps_its_cno) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   fake::settings().sleep_briefly = true;

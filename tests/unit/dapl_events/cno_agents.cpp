@@ -13,7 +13,7 @@ constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
 
 BOOST_FIXTURE_TEST_SUITE(cno_agents, Fixture)
 
-BOOST_AUTO_TEST_CASE(an_agent_is_called_once_and_consumes_the_trigger) {
+BOOST_AUTO_TEST_CASE(agent_is_called_once_per_trigger) {
   CountingAgent counting;
   const DAT_CNO_HANDLE cno = ia.cno(counting.agent());
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 64, cno);

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(create_refuses_bad_arguments) {
   REQUIRE_OK(create(4096, nullptr, kSoftware | 0x200));
 }
 
-BOOST_AUTO_TEST_CASE(limits_and_transport_failures_leave_nothing_behind) {
+BOOST_AUTO_TEST_CASE(refused_creation_leaves_nothing_behind) {
   const int limit = ia.object().attributes().max_evds;
   std::vector<DAT_EVD_HANDLE> evds;
   while (static_cast<int>(evds.size()) < limit - 1) evds.push_back(ia.evd(kSoftware, 1));
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(empty_queues_answer_as_existing_providers_do) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(software_events_keep_their_order_and_fill_the_queue) {
+BOOST_AUTO_TEST_CASE(software_events_keep_order_and_fill_the_queue) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   for (std::uintptr_t i = 0; i < 4; ++i) REQUIRE_OK(ia.post(evd, i));
   CHECK_CODE(ia.post(evd, 9), 0x800E0000);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(software_events_keep_their_order_and_fill_the_queue) {
   CHECK_ERROR(ia.post(ia.evd(kDto)), DAT_INVALID_PARAMETER);
 }
 
-BOOST_AUTO_TEST_CASE(completions_are_dequeued_in_order_across_the_stash) {
+BOOST_AUTO_TEST_CASE(completions_keep_order_across_the_stash) {
   for (const bool thread_safe : {true, false}) {
     const OpenIa other(thread_safe);
     const DAT_EVD_HANDLE evd = other.evd(kDto, 100);
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(forget_drops_one_ep_from_the_stash) {
   BOOST_CHECK_EQUAL(completions.outstanding(), 0);
 }
 
-BOOST_AUTO_TEST_CASE(completions_precede_the_end_of_a_connection_on_a_merged_evd) {
+BOOST_AUTO_TEST_CASE(merged_evd_has_completions_before_the_end) {
   for (const bool thread_safe : {true, false}) {
     const OpenIa other(thread_safe);
     const DAT_EVD_HANDLE evd = other.evd(kDto | kConnection, 100);
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(completions_precede_the_end_of_a_connection_on_a_merged_evd
   }
 }
 
-BOOST_AUTO_TEST_CASE(establishment_precedes_completions_on_a_merged_evd) {
+BOOST_AUTO_TEST_CASE(merged_evd_has_establishment_first) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto | kConnection, 100);
   Completions completions(ia, evd);
   completions.push(1);
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(overflow_is_reported_once_per_episode) {
 
 // Any peer can request a connection, so requests leave room for two events of each EP, up to half
 // of the queue.
-BOOST_AUTO_TEST_CASE(requests_leave_room_for_the_events_of_connections) {
+BOOST_AUTO_TEST_CASE(requests_leave_room_for_connection_events) {
   const DAT_EVENT request = connection_event(DAT_CONNECTION_REQUEST_EVENT);
   for (const auto& [connections, room] : {std::pair(0, 8), std::pair(1, 6), std::pair(100, 4)}) {
     const DAT_EVD_HANDLE evd = ia.evd(kConnection | DAT_EVD_CR_FLAG, 8);
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(requests_leave_room_for_the_events_of_connections) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(overflow_of_the_async_evd_loses_events_and_nothing_else) {
+BOOST_AUTO_TEST_CASE(overflow_of_the_async_evd_loses_only_events) {
   const DAT_EVD_HANDLE evd = ia.evd(kConnection, 1);
   const DAT_EVENT event = connection_event(DAT_CONNECTION_EVENT_ESTABLISHED);
   DAT_EVENT out{};
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(lost_completions_end_waits_but_not_dequeues) {
 
 // dat_evd_wait dequeues an event that is already there without becoming the waiter, but not from an
 // unwaitable EVD.
-BOOST_AUTO_TEST_CASE(a_queued_event_is_not_returned_by_wait_on_an_unwaitable_evd) {
+BOOST_AUTO_TEST_CASE(unwaitable_evd_returns_no_queued_event_to_wait) {
   for (const unsigned flags : {kDto, kDto | kSoftware}) {
     const DAT_EVD_HANDLE evd = ia.evd(flags, 8);
     Completions completions(ia, evd);

@@ -43,7 +43,7 @@ bool still_sleeps(std::future<Outcome>& waiter) {
 
 BOOST_FIXTURE_TEST_SUITE(evd_wait, Fixture)
 
-BOOST_AUTO_TEST_CASE(arguments) {
+BOOST_AUTO_TEST_CASE(bad_wait_arguments_are_refused) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   DAT_EVENT event{};
   DAT_COUNT more = 0;
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(closing_the_ia_aborts_waiters) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_waiter_gets_the_notification_instead_of_the_cno) {
+BOOST_AUTO_TEST_CASE(waiter_gets_the_notification_before_the_cno) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kDto | kSoftware, 8, cno);
   Completions completions(ia, evd);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_notification_instead_of_the_cno) {
 
 // While an EVD has a waiter, its CNO is not triggered. An event that arrives after the waiter has
 // given up, but before it has left, must trigger the CNO.
-BOOST_AUTO_TEST_CASE(a_notification_missed_by_a_leaving_waiter_triggers_the_cno) {
+BOOST_AUTO_TEST_CASE(leaving_waiters_notification_triggers_the_cno) {
   const DAT_CNO_HANDLE cno = ia.cno();
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware | kDto, 4, cno);
   auto& cq = static_cast<fake::Cq&>(*object(evd).cq());
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(completions_lost_while_waiting_end_the_wait) {
 }
 
 // A waiter looks now and then whether it was cancelled. It remains the waiter meanwhile.
-BOOST_AUTO_TEST_CASE(a_waiter_that_checks_for_cancellation_keeps_its_evd) {
+BOOST_AUTO_TEST_CASE(waiter_checking_cancellation_keeps_its_evd) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   fake::settings().sleep_briefly = true;
   auto waiter = sleeper(ia, evd, kForever);

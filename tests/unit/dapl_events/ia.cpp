@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(every_slot_of_both_tables_is_filled) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_provider_can_be_unregistered_and_registered_again) {
+BOOST_AUTO_TEST_CASE(provider_can_be_registered_again) {
   const DAT_PROVIDER* before = nullptr;
   for (int round = 0; round < 3; ++round) {
     const DAT_PROVIDER_INFO info = Providers::info("again", false);

@@ -71,7 +71,7 @@ class Pages {
 
 BOOST_FIXTURE_TEST_SUITE(memory_objects, MemoryFixture)
 
-BOOST_AUTO_TEST_CASE(protection_zones) {
+BOOST_AUTO_TEST_CASE(pz_is_queried_and_refuses_bad_arguments) {
   DAT_PZ_PARAM param{};
   REQUIRE_OK(ia->pz_query_func(pz, DAT_PZ_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(lmr_query_returns_the_requested_attributes) {
   BOOST_CHECK_EQUAL(region.rmr_context, 0U);
 }
 
-BOOST_AUTO_TEST_CASE(lmr_arguments) {
+BOOST_AUTO_TEST_CASE(bad_lmr_arguments_are_refused) {
   CHECK_ERROR(create_va(nullptr, 10), DAT_INVALID_PARAMETER);
   CHECK_ERROR(create_va(memory.data(), ~DAT_VLEN{0}), DAT_INVALID_PARAMETER);  // wraps
   CHECK_ERROR(create_va(memory.data(), (DAT_VLEN{1} << 40) + 1), DAT_INVALID_PARAMETER);
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(lmr_of_an_lmr) {
               DAT_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(shared_memory) {
+BOOST_AUTO_TEST_CASE(only_shared_memory_is_registered_as_such) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const Pages shared(4 * page, MAP_SHARED);
   const Pages own(4 * page, MAP_PRIVATE);
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(sync_needs_only_a_valid_ia) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(rmrs) {
+BOOST_AUTO_TEST_CASE(rmr_is_queried_and_refuses_bad_arguments) {
   DAT_RMR_HANDLE by_pz = DAT_HANDLE_NULL;
   DAT_RMR_HANDLE by_ep = DAT_HANDLE_NULL;
   REQUIRE_OK(ia->rmr_create_func(pz, &by_pz));

@@ -19,7 +19,7 @@ struct SrqFixture : Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(srq, SrqFixture)
 
-BOOST_AUTO_TEST_CASE(srq_arguments) {
+BOOST_AUTO_TEST_CASE(bad_srq_arguments_are_refused) {
   DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
   const auto create_srq = [&](DAT_COUNT buffers, DAT_COUNT segments, DAT_COUNT mark) {
     DAT_SRQ_ATTR attributes{buffers, segments, mark};

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_job_may_queue_another) {
 }
 
 // A program's handler of SIGSEGV also serves its agents.
-BOOST_AUTO_TEST_CASE(a_job_takes_only_signals_of_its_own_instructions) {
+BOOST_AUTO_TEST_CASE(job_takes_no_signals_but_its_own) {
   sigset_t mask;
   {
     Worker worker("test");

@@ -18,7 +18,7 @@ bool mentions(const std::string& advice, std::string_view piece) {
 
 BOOST_AUTO_TEST_SUITE(advice)
 
-BOOST_AUTO_TEST_CASE(for_libraries) {
+BOOST_AUTO_TEST_CASE(advice_fits_the_linkers_words) {
   const auto of = [](std::string_view failure) { return advice_for_library("libx.so.2", failure); };
   BOOST_TEST(mentions(advice_for_library("", "anything"), "the name of a provider library"));
   BOOST_TEST(mentions(of("libx.so.2: undefined symbol: f"), "a build of \"libx.so.2\""));
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(for_what_a_provider_returns) {
   BOOST_TEST(of(DAT_INTERNAL_ERROR, true).empty());
 }
 
-BOOST_AUTO_TEST_CASE(for_files) {
+BOOST_AUTO_TEST_CASE(advice_fits_the_files_error) {
   const auto of = [](std::string_view failure) {
     return advice_for_file("/etc/dat.conf", failure);
   };

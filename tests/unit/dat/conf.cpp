@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(crlf_lines_are_lines) {
   BOOST_TEST(conf.diagnostics.size() == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(carriage_return_inside_a_line_is_an_ordinary_character) {
+BOOST_AUTO_TEST_CASE(carriage_return_in_a_line_is_ordinary) {
   BOOST_TEST(only_entry(with_field(0, "a\rb")).ia_name == "a\rb");
 }
 
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(quoted_fields_and_escapes) {
   BOOST_TEST(only_entry(with_field(3, "\"default\"")).ia_name == "name");
 }
 
-BOOST_AUTO_TEST_CASE(backslash_outside_quotes_is_an_ordinary_character) {
+BOOST_AUTO_TEST_CASE(backslash_outside_quotes_is_ordinary) {
   BOOST_TEST(only_entry(with_field(0, R"(a\b\\)")).ia_name == R"(a\b\\)");
 }
 
@@ -185,12 +185,12 @@ BOOST_AUTO_TEST_CASE(number_of_fields) {
   check_dropped(std::string(kGood) + " \"\"", "more than 8 fields");
 }
 
-BOOST_AUTO_TEST_CASE(name_length) {
+BOOST_AUTO_TEST_CASE(name_of_256_characters_is_dropped) {
   BOOST_TEST(only_entry(with_field(0, std::string(255, 'n'))).ia_name.size() == 255U);
   check_dropped(with_field(0, std::string(256, 'n')), "256 characters");
 }
 
-BOOST_AUTO_TEST_CASE(api_versions) {
+BOOST_AUTO_TEST_CASE(api_version_is_parsed_or_dropped) {
   struct {
     const char* text;
     unsigned major, minor;
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(keyword_prefixes_are_accepted_with_a_remark) {
   BOOST_TEST(!parse_conf(with_field(2, "nonthreadsafeXYZ")).entries.at(0).thread_safe);
 }
 
-BOOST_AUTO_TEST_CASE(provider_versions) {
+BOOST_AUTO_TEST_CASE(provider_version_without_dots_is_dropped) {
   for (const char* text : {"dapl.2.0", "d.1.22", "my.dapl.2.0", "ri.02.00"})
     BOOST_TEST(only_entry(with_field(5, text)).provider_version == text);
   for (const char* text : {"2.0", ".2.0", "dapl2.0", "dapl", "dapl.2", "dapl.2.", "dapl..0",

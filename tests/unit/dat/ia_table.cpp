@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(pointer_reused_while_closing) {
   BOOST_TEST(table->begin_close(number(1)));  // not marked by the earlier close
 }
 
-BOOST_AUTO_TEST_CASE(full_table) {
+BOOST_AUTO_TEST_CASE(full_table_refuses_until_one_is_removed) {
   for (std::size_t i = 1; i < IaTable::kMaxHandles; ++i)
     BOOST_TEST_REQUIRE(table->insert(pointer(i)).ok());
   BOOST_TEST(table->insert(pointer(0)).status().code() == 0x80030002U);

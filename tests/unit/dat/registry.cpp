@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(provider_without_configuration) {
   BOOST_TEST(world.registry().list().empty());
 }
 
-BOOST_AUTO_TEST_CASE(registration_stands_in_for_a_library_that_is_missing) {
+BOOST_AUTO_TEST_CASE(registration_stands_in_for_a_missing_library) {
   world.configure(line("ia", 0));
   const DAT_PROVIDER_INFO info = info_of("ia");
   BOOST_TEST(world.registry().add(&a.table, &info).ok());
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(list_has_each_key_once_in_file_order) {
   BOOST_CHECK(list[3].is_thread_safe == DAT_TRUE);
 }
 
-BOOST_AUTO_TEST_CASE(open_and_close_from_inside_init_and_fini_are_refused) {
+BOOST_AUTO_TEST_CASE(open_and_close_within_init_are_refused) {
   fake::Library& lib = world.add_library(0, a);
   fake::Library& other = world.add_library(1, b);
   DAT_IA_HANDLE other_ia = nullptr;
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(provider_that_returns_no_ia) {
   BOOST_TEST(world.registry().remove(&table, &info).ok());
 }
 
-BOOST_AUTO_TEST_CASE(related) {
+BOOST_AUTO_TEST_CASE(ias_of_one_provider_are_related) {
   fake::Provider c("other");
   world.add_library(0, a);
   world.add_library(1, c);

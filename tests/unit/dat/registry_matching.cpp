@@ -10,7 +10,7 @@ using namespace registry_test;
 
 BOOST_FIXTURE_TEST_SUITE(registry_matching, Fixture)
 
-BOOST_AUTO_TEST_CASE(matching) {
+BOOST_AUTO_TEST_CASE(smallest_sufficient_version_is_opened) {
   world.add_library(0, a);
   world.configure(line("ia", 0, "u2.1") + line("ia", 0, "u2.3") +
                   line("safe", 0, "u2.0", "threadsafe") + line("old", 0, "u1.2"));
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(chain_skips_providers_that_do_not_open) {
   BOOST_TEST(world.close(ia) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(code_of_the_first_failed_open_is_returned_unchanged) {
+BOOST_AUTO_TEST_CASE(code_of_the_first_failed_open_is_returned) {
   world.add_library(1, a);
   world.add_library(2, b);
   world.configure(line("ia", 0) + line("ia", 1) + line("ia", 2));

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(no_file_at_all) {
   BOOST_TEST(contains(text, "no configuration file was read\n"));
 }
 
-BOOST_AUTO_TEST_CASE(library_failure_gives_the_linkers_words_and_not_the_configuration) {
+BOOST_AUTO_TEST_CASE(library_failure_is_told_in_the_linkers_words) {
   const ConfFile file = file_with("bad\n");
   Report report(file);
   NotFound failure = unknown_name("soft0");
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(each_fact_is_reported_once) {
   BOOST_TEST(contains(report.explain("soft2", failure.passed_over), "liby.so: missing"));
 }
 
-BOOST_AUTO_TEST_CASE(the_advice_is_to_correct_a_malformed_line_of_that_name) {
+BOOST_AUTO_TEST_CASE(malformed_line_of_that_name_is_advised) {
   const ConfFile file = file_with(
       "soft9 u2 nonthreadsafe default l dapl.2.0 p \"\"\n"
       "other u2 nonthreadsafe default l dapl.2.0 p \"\"\n");

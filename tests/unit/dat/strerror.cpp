@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(unknown_types_leave_minor_alone) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(unknown_subtypes) {
+BOOST_AUTO_TEST_CASE(unknown_subtype_keeps_the_major_name) {
   for (DAT_RETURN subtype = 104; subtype <= 0xFFFFU; ++subtype) {
     const char* major = nullptr;
     const char* minor = nullptr;

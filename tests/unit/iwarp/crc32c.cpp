@@ -9,7 +9,7 @@ using namespace iwarp_test;
 
 BOOST_AUTO_TEST_SUITE(crc)
 
-BOOST_AUTO_TEST_CASE(known_values) {
+BOOST_AUTO_TEST_CASE(known_inputs_have_the_known_crc) {
   BOOST_TEST(crc32c("123456789", 9) == 0xE3069283U);
   const Bytes zeros(32);
   BOOST_TEST(crc32c(zeros.data(), zeros.size()) == 0x8A9136AAU);
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(all_implementations_agree_with_the_bitwise_one) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(pieces_chain) {
+BOOST_AUTO_TEST_CASE(crc_of_pieces_is_that_of_the_whole) {
   const Bytes data = pattern(700, 3);
   const std::uint32_t whole = reference_crc(data);
   for (std::size_t cut = 0; cut <= data.size(); ++cut) {

@@ -37,7 +37,7 @@ std::string plain(const char* frame) { return to_hex(hex(frame)); }
 
 BOOST_AUTO_TEST_SUITE(golden)
 
-BOOST_AUTO_TEST_CASE(rtr_write) {
+BOOST_AUTO_TEST_CASE(rtr_write_has_the_golden_bytes) {
   const char* frame = "000e c140 00000001 0000000000000000 ebd34c5f";
   BOOST_TEST(built([](Tx& tx) { tx.write(1, 0, {}); }) == plain(frame));
   Rx rx;
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(send_solicited_invalidate) {
              "sent 6 length 0 solicited invalidated 12345678\n");
 }
 
-BOOST_AUTO_TEST_CASE(write) {
+BOOST_AUTO_TEST_CASE(write_has_the_golden_bytes) {
   const char* frame = "0012 c140 a1b2c3d4 0000000000001000 61626364 ef1ff573";
   BOOST_TEST(built([](Tx& tx) { tx.write(0xa1b2c3d4, 0x1000, as_bytes("abcd")); }) == plain(frame));
   Rx rx;
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(terminate_for_a_read_request) {
   BOOST_TEST((rx.inbound.peer_terminate == reason));
 }
 
-BOOST_AUTO_TEST_CASE(fetch_add) {
+BOOST_AUTO_TEST_CASE(fetch_add_has_the_golden_bytes) {
   const char* frame =
       "0046 414a 00000000 00000001 00000001 00000000 00000000 00000007 a1b2c3d4 0000000000001000 "
       "0000000000000005 0000000000000000 0000000000000000 ffffffffffffffff 62709d4e";
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(fetch_add) {
   BOOST_TEST(received(frame, rx) == "atomic 0 id 7 at a1b2c3d4 1000: 5 0 0 ffffffffffffffff\n");
 }
 
-BOOST_AUTO_TEST_CASE(atomic_response) {
+BOOST_AUTO_TEST_CASE(atomic_response_has_the_golden_bytes) {
   const char* frame =
       "001e 414b 00000000 00000003 00000001 00000000 00000007 0000000000000029 b9ebafe8";
   const auto begin = [](Tx& tx) {
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(atomic_response) {
   BOOST_TEST(received(frame, rx) == "atomic response id 7: 41\n");
 }
 
-BOOST_AUTO_TEST_CASE(immediate) {
+BOOST_AUTO_TEST_CASE(immediate_has_the_golden_bytes) {
   const char* frame = "001a 4148 00000000 00000000 00000001 00000000 1122334455667788 fa7ee097";
   const auto begin = [](Tx& tx) {
     tx.sender.begin_immediate(encode(WriteImmediate{0x11223344, 0x55667788}), false);

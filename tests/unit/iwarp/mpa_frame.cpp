@@ -29,7 +29,7 @@ BOOST_TEST_DONT_PRINT_LOG_VALUE(udapl::iwarp::MpaKind)
 
 BOOST_AUTO_TEST_SUITE(mpa_frame)
 
-BOOST_AUTO_TEST_CASE(golden_request) {
+BOOST_AUTO_TEST_CASE(request_has_the_golden_bytes) {
   MpaFrame f;
   f.kind = MpaKind::kRequest;
   f.peer_to_peer = true;
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(golden_request) {
   BOOST_TEST(to_hex(d.frame.private_data) == "6869");
 }
 
-BOOST_AUTO_TEST_CASE(golden_reply) {
+BOOST_AUTO_TEST_CASE(reply_has_the_golden_bytes) {
   MpaFrame f;
   f.kind = MpaKind::kReply;
   f.peer_to_peer = true;
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(round_trip_of_every_bit) {
 
 // Any prefix is incomplete, and the number of bytes asked for is not more than the frame has; one
 // byte too many is refused.
-BOOST_AUTO_TEST_CASE(every_prefix) {
+BOOST_AUTO_TEST_CASE(any_prefix_is_incomplete) {
   MpaFrame f;
   const Bytes data = pattern(30);
   f.private_data = data;

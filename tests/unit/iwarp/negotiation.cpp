@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(both_ends_agree) {
   BOOST_TEST(accepted > 0U);
 }
 
-BOOST_AUTO_TEST_CASE(request_defaults) {
+BOOST_AUTO_TEST_CASE(request_has_the_default_settings) {
   const MpaFrame f = make_request(config_of(0), as_bytes("x"));
   BOOST_TEST(f.crc);
   BOOST_TEST(!f.markers);
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(requested_type_before_any_other) {
   BOOST_TEST(r.agreed.rtr == kRtrRead);
 }
 
-BOOST_AUTO_TEST_CASE(read_rtr_without_room_becomes_write_where_offered) {
+BOOST_AUTO_TEST_CASE(read_rtr_without_room_becomes_a_write) {
   const MpaConfig c = config_of(8);
   const ReplyResult r =
       evaluate_reply(c, make_request(c, {}), reply_of(kRtrWrite | kRtrRead, 0, 0));
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(unsupported_request_gets_a_type_of_ours) {
   BOOST_TEST(d.reply.rtr == kRtrWrite);
 }
 
-BOOST_AUTO_TEST_CASE(rejecting) {
+BOOST_AUTO_TEST_CASE(rejection_answers_in_the_requests_form) {
   for_each_frame(MpaKind::kRequest, [&](const MpaFrame& request) {
     const MpaFrame reply = make_reject(config_of(8), request, as_bytes("no"));
     BOOST_REQUIRE(reply.reject);

@@ -25,7 +25,7 @@ std::uint64_t slow_masked_add(std::uint64_t a, std::uint64_t b, std::uint64_t ma
 
 BOOST_AUTO_TEST_SUITE(rdmap)
 
-BOOST_AUTO_TEST_CASE(round_trips) {
+BOOST_AUTO_TEST_CASE(headers_survive_encoding_and_decoding) {
   Bytes out(kMaxBodySize);
   const ReadRequest read{0x01020304, 0x1112131415161718, 0x21222324, 0x31323334,
                          0x4142434445464748};
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(round_trips) {
   BOOST_TEST((decode_write_immediate(encode(immediate)) == immediate));
 }
 
-BOOST_AUTO_TEST_CASE(compare_swap) {
+BOOST_AUTO_TEST_CASE(compare_swap_obeys_its_masks) {
   AtomicRequest r = AtomicRequest::compare_swap(0, 0, 0, 5, 9);
   BOOST_TEST(apply(r, 5) == 9U);
   BOOST_TEST(apply(r, 6) == 6U);
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(compare_swap) {
   BOOST_TEST(apply(r, 0x1206) == 0x1206U);
 }
 
-BOOST_AUTO_TEST_CASE(fetch_add) {
+BOOST_AUTO_TEST_CASE(fetch_add_obeys_its_mask) {
   BOOST_TEST(apply(AtomicRequest::fetch_add(0, 0, 0, 1), ~std::uint64_t{0}) == 0U);
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {

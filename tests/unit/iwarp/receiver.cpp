@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(plain_messages_that_are_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(random_chunks) {
+BOOST_AUTO_TEST_CASE(chunks_of_any_size_give_the_same_calls) {
   const Bytes stream = conversation(true);
   const std::string expected = heard(stream, true);
   const unsigned first_seed = std::random_device{}();
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(needed_names_the_fpdu_at_the_front) {
   BOOST_TEST(rx.receiver.mid_fpdu());
 }
 
-BOOST_AUTO_TEST_CASE(largest_fpdu) {
+BOOST_AUTO_TEST_CASE(largest_fpdu_is_placed) {
   const Bytes data = pattern(65535 - 14);
   Rx rx;
   rx.arrive(make_fpdu(tagged_ulpdu(0, true, 1, 0, data)));

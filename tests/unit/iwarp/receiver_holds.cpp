@@ -101,7 +101,7 @@ BOOST_FIXTURE_TEST_CASE(one_receive_lets_one_message_through, Late) {
 }
 
 // Responses to our own requests overtake held messages, also between the segments of one.
-BOOST_FIXTURE_TEST_CASE(answers_pass, Late) {
+BOOST_FIXTURE_TEST_CASE(responses_overtake_held_messages, Late) {
   inbound.reads = {{5, 0, 8}, {5, 0, 8}};
   arrive(make_fpdu(untagged_ulpdu(3, false, 0, 1, 0, kData)));
   arrive(response(kData));
@@ -147,7 +147,7 @@ BOOST_FIXTURE_TEST_CASE(errors_behind_a_held_message, Late) {
   BOOST_TEST(other.failure().starts_with("1101"));
 }
 
-BOOST_FIXTURE_TEST_CASE(giving_up, Late) {
+BOOST_FIXTURE_TEST_CASE(refused_held_message_fails_the_stream, Late) {
   arrive(send(1));
   arrive(write(4));
   receiver.refuse_held();
@@ -157,7 +157,7 @@ BOOST_FIXTURE_TEST_CASE(giving_up, Late) {
 }
 
 // Segments are held up to the bound; then the stream stalls until there is room.
-BOOST_FIXTURE_TEST_CASE(the_bound, Late) {
+BOOST_FIXTURE_TEST_CASE(stream_stalls_when_holding_is_full, Late) {
   const Bytes large = pattern(60000);
   std::uint32_t msn = 1;
   while (!receiver.stalled() && msn < 100) arrive(send(msn++, large));

@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(the_last_bytes_of_a_segment_are_not_filled) {
   BOOST_TEST((memory.bytes == data));
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_filled_with_a_crc_or_where_it_was_not_asked_for) {
+BOOST_AUTO_TEST_CASE(crc_or_no_request_fills_nothing_in_place) {
   const Bytes data = pattern(60000);
   for (const bool crc : {false, true}) {
     Tx tx({.crc = crc, .markers = false, .emss = 65483});
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_send_without_a_receive_is_staged) {
 }
 
 // No byte of a segment is placed unless all of it is within bounds.
-BOOST_AUTO_TEST_CASE(a_segment_that_reaches_beyond_the_end_places_nothing) {
+BOOST_AUTO_TEST_CASE(segment_beyond_the_end_places_nothing) {
   const Bytes data = pattern(60000);
   Memory memory(data.size() - 1);
   Receiver receiver(false);
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_segment_that_reaches_beyond_the_end_places_nothing) {
   BOOST_TEST(memory.filled == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_goes_in_the_middle_of_a_segment_fails_it) {
+BOOST_AUTO_TEST_CASE(memory_freed_within_a_segment_fails_it) {
   const Bytes data = pattern(60000);
   Memory memory(data.size());
   Receiver receiver(false);

@@ -65,7 +65,7 @@ constexpr EmssRow kRows[] = {
 
 BOOST_AUTO_TEST_SUITE(sender)
 
-BOOST_AUTO_TEST_CASE(mulpdu_formula) {
+BOOST_AUTO_TEST_CASE(mulpdu_follows_the_formula) {
   for (const EmssRow& row : kRows) BOOST_TEST(mulpdu(row.emss, false) == row.mulpdu);
   BOOST_TEST(mulpdu(65483 - 1000, false) == 64483U - 6 - 3);
   BOOST_TEST(mulpdu(1460, true) == 1460U - (6 + 4 * 3));
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(no_crc_means_zeros) {
 }
 
 // Any number of pieces of any size; many tiny ones shorten the segments.
-BOOST_AUTO_TEST_CASE(scatter_list) {
+BOOST_AUTO_TEST_CASE(pieces_of_any_size_are_gathered) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       std::minstd_rand random(seed);
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(payload_without_a_crc_stays_where_it_is) {
   BOOST_TEST(batch.spans().size() == 2 * 70 + 1U);
 }
 
-BOOST_AUTO_TEST_CASE(payload_at_a_slow_distance_is_copied_after_a_pause) {
+BOOST_AUTO_TEST_CASE(payload_at_a_slow_distance_is_copied_late) {
   const Bytes memory = pattern(4096 + 10'000, 7);
   const std::size_t page = -reinterpret_cast<std::uintptr_t>(memory.data()) % 4096;
   for (const std::size_t offset : {0U, 16U, 19U, 20U, 100U}) {
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(budget_and_full_batch) {
 }
 
 // TCP accepts any number of bytes, and fill() continues behind the rest: the stream is the same.
-BOOST_AUTO_TEST_CASE(partial_sends) {
+BOOST_AUTO_TEST_CASE(partial_sends_give_the_same_stream) {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       const bool markers = seed % 2;
@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(many_short_messages_in_one_batch) {
 }
 
 // The largest possible message, 4 GiB - 1, from the same 64 KiB of memory repeated.
-BOOST_AUTO_TEST_CASE(four_gigabytes) {
+BOOST_AUTO_TEST_CASE(largest_message_is_segmented) {
   const Bytes block(65536);
   std::vector<IoSpan> pieces(65536, IoSpan{block.data(), block.size()});
   pieces.back().size = 65535;

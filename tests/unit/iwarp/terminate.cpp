@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(every_code_round_trips_with_every_header) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(names) {
+BOOST_AUTO_TEST_CASE(exactly_the_registered_codes_have_names) {
   for (const TerminateCode code : kAll) {
     BOOST_TEST(std::strstr(name(code), "unknown") == nullptr);
   }
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(started_read_is_advanced) {
   BOOST_TEST(t.segment_length == 46);
 }
 
-BOOST_AUTO_TEST_CASE(siw_layout) {
+BOOST_AUTO_TEST_CASE(layout_of_siw_is_understood) {
   // Layer and type swapped, M and D as bits 0 and 1: DDP tagged, invalid STag, of a Write.
   Terminate t = decoded("11000300 0008 c140deadbe000000000000000000");
   BOOST_TEST((t.code == TerminateCode::kDdpTaggedInvalidStag));

@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(blocked_thread_serves_its_own_event) {
   BOOST_TEST(here > 10);
 }
 
-BOOST_AUTO_TEST_CASE(block_returns_for_a_changed_word_a_deadline_and_a_signal) {
+BOOST_AUTO_TEST_CASE(block_ends_by_word_deadline_and_signal) {
   const auto reactor = make_reactor();
   WaitWord word;
   word.signal();
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(waits_without_time_drive) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(service_thread_takes_over_from_pollers_and_waiters_that_stop) {
+BOOST_AUTO_TEST_CASE(service_thread_takes_over_from_who_stops) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   WaitWord word;

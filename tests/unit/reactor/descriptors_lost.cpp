@@ -32,7 +32,7 @@ struct Witness {
 
 BOOST_AUTO_TEST_SUITE(descriptors_lost)
 
-BOOST_AUTO_TEST_CASE(a_reactor_without_descriptors_says_so_and_does_not_spin) {
+BOOST_AUTO_TEST_CASE(lost_descriptors_are_reported_without_spinning) {
   in_child([] {
     auto reactor = std::move(*Reactor::create("reactor-test"));
     Witness witness;

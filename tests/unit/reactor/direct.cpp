@@ -21,7 +21,7 @@ struct Waker {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(former_waiter_leaves_the_descriptor_to_the_service_thread) {
+BOOST_AUTO_TEST_CASE(former_waiter_gives_its_descriptor_back) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   for (int round = 0; round < 20; ++round) {
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(sleepers_return_after_some_seconds) {
 }
 
 // The number of a closed descriptor is reused at once by the next one.
-BOOST_AUTO_TEST_CASE(a_descriptor_that_is_not_watched_any_more_is_not_slept_on) {
+BOOST_AUTO_TEST_CASE(unwatched_descriptor_is_not_slept_on) {
   const auto reactor = make_reactor();
   for (int round = 0; round < 50; ++round) {
     auto bell = std::make_unique<Bell>(*reactor);

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(it_is_longer_while_others_run_between_polls) {
 }
 
 // Postponing the timer is a system call that takes microseconds.
-BOOST_FIXTURE_TEST_CASE(long_work_again_and_again_does_not_push_the_timer_each_time, Parked) {
+BOOST_FIXTURE_TEST_CASE(repeated_long_work_seldom_pushes_the_timer, Parked) {
   const auto work = [&](Clock::time_point now) {
     lease.extend(now);
     lease.renew_for_poll(now + 1us);

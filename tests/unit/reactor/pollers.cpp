@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_second_word_changes_the_sign) {
 }
 
 // One thread waits and another one puts: the wait ends, whatever state both are in.
-BOOST_AUTO_TEST_CASE(waits_end) {
+BOOST_AUTO_TEST_CASE(wait_ends_when_input_arrives) {
   const auto reactor = make_reactor();
   Mailbox box(*reactor);
   WaitWord word;

@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(each_of_many_is_found) {
 
 // A program that uses many connections in a fixed order gets its input where it came the last time.
 // A poll that only searched would check the signs of a part of them.
-BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
+BOOST_AUTO_TEST_CASE(first_poll_finds_input_in_a_known_order) {
   constexpr std::size_t kBoxes = 300;
   const auto reactor = make_reactor();
   std::vector<std::unique_ptr<Mailbox>> boxes;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(the_first_poll_finds_input_that_comes_in_a_known_order) {
 
 // The service thread would put the pollers to rest. It takes over now and then if this thread gets
 // no processor, but not in each of these periods.
-BOOST_AUTO_TEST_CASE(polls_that_all_find_something_keep_the_service_thread_away) {
+BOOST_AUTO_TEST_CASE(successful_polls_keep_the_service_thread_away) {
   const auto reactor = make_reactor();
   Mailbox one(*reactor);
   Mailbox other(*reactor);
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(polls_that_all_find_something_keep_the_service_thread_away)
 
 // Bells are heard by looking at the descriptors, which takes a system call: often only as long as
 // some are heard. A period counts if all that were awake still are.
-BOOST_AUTO_TEST_CASE(descriptors_are_seldom_looked_at_for_pollers_that_keep_resting) {
+BOOST_AUTO_TEST_CASE(resting_pollers_cost_few_looks_at_descriptors) {
   constexpr std::size_t kAwake = 10;
   constexpr std::uint32_t kPolls = 800;
   const auto reactor = make_reactor();

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(stopped_watch_calls_no_more) {
   BOOST_TEST(reader.total == 5);
 }
 
-BOOST_AUTO_TEST_CASE(polling_thread_takes_over_from_the_service_thread) {
+BOOST_AUTO_TEST_CASE(polling_takes_over_from_the_service_thread) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
   int here = 0;
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(timer_stops_restarts_and_goes) {
   BOOST_TEST(moved.begun == 1);
 }
 
-BOOST_AUTO_TEST_CASE(timer_fires_while_the_application_polls_or_blocks) {
+BOOST_AUTO_TEST_CASE(timer_fires_during_polls_and_waits) {
   const auto reactor = make_reactor();
   Counter counter;
   Timer timer(*reactor, Call::to<&Counter::call>(&counter));

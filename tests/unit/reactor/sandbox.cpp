@@ -69,7 +69,7 @@ int still_works(Reactor& reactor, Witness& witness) {
 
 BOOST_AUTO_TEST_SUITE(sandbox)
 
-BOOST_AUTO_TEST_CASE(the_service_thread_takes_only_signals_of_its_own_instructions) {
+BOOST_AUTO_TEST_CASE(service_thread_takes_no_signals_but_its_own) {
   auto reactor = std::move(*Reactor::create("reactor-test"));
   Mask mask;
   Deferred deferred(*reactor, Call::to<&Mask::look>(&mask));
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_filter_may_reject_a_new_call_with_any_error) {
 }
 #endif
 
-BOOST_AUTO_TEST_CASE(a_reactor_that_may_have_no_descriptors_does_not_spin) {
+BOOST_AUTO_TEST_CASE(limit_of_no_descriptors_causes_no_spinning) {
   in_child([] {
     auto reactor = std::move(*Reactor::create("reactor-test"));
     Witness witness;

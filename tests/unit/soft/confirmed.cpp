@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_send_behind_a_write_waits) {
   BOOST_TEST(quiet(*a.request_cq));
 }
 
-BOOST_AUTO_TEST_CASE(one_before_a_message_without_a_receive_completes) {
+BOOST_AUTO_TEST_CASE(write_before_an_unreceived_send_completes) {
   REQUIRE_OK(write(1, 64));
   REQUIRE_OK(send(2, 0));
   REQUIRE_OK(write(3, 4096));

@@ -78,7 +78,7 @@ constexpr const char* kTable[kConnectionEvents][kConnectionStates] = {
 };
 // clang-format on
 
-BOOST_AUTO_TEST_CASE(every_pair) {
+BOOST_AUTO_TEST_CASE(every_pair_steps_by_the_table) {
   for (int event = 0; event != kConnectionEvents; ++event) {
     for (int state = 0; state != kConnectionStates; ++state) {
       const ConnectionStep step =

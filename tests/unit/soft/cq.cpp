@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(successful_polls_count_as_polling) {
   BOOST_TEST(known);
 }
 
-BOOST_AUTO_TEST_CASE(ring_wraps) {
+BOOST_AUTO_TEST_CASE(order_survives_the_end_of_the_ring) {
   for (WorkId id = 0; id < 1000; id += 5) {
     for (WorkId i = 0; i < 5; ++i) BOOST_REQUIRE(push(id + i));
     BOOST_REQUIRE((poll() == Ids{id, id + 1, id + 2, id + 3, id + 4}));
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(never_calls_the_sink_from_push) {
   BOOST_TEST((thread_sink.thread != here));
 }
 
-BOOST_AUTO_TEST_CASE(overflow_is_reported_once_and_loses_no_earlier_completion) {
+BOOST_AUTO_TEST_CASE(overflow_is_reported_once_and_loses_nothing) {
   for (WorkId id = 1; id <= 8; ++id) BOOST_TEST(push(id));
   BOOST_TEST(!push(9));
   BOOST_TEST(!push(10));
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(attached_qps_have_room_for_unseen_completions) {
 }
 
 // A QP is detached before its completions are purged, or is moved to another queue without them.
-BOOST_AUTO_TEST_CASE(unseen_completions_of_a_detached_qp_take_no_room_of_others) {
+BOOST_AUTO_TEST_CASE(detached_qp_takes_no_room_of_others) {
   cq->attach(*other, 20);
   for (WorkId id = 1; id <= 20; ++id) BOOST_TEST(push(id, true, other.get()));
   cq->detach(*other);
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(resize_keeps_contents) {
 }
 
 // Several producers, one consumer, resizing and purging at the same time.
-BOOST_AUTO_TEST_CASE(concurrent_use) {
+BOOST_AUTO_TEST_CASE(concurrent_use_loses_no_completion) {
   CHECK_OK(cq->resize(4096).code());
   constexpr WorkId kEach = 20000;
   std::atomic<bool> stop{false};

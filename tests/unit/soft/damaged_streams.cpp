@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(peer_that_is_gone_at_any_byte) {
   check_intact();
 }
 
-BOOST_AUTO_TEST_CASE(random_streams) {
+BOOST_AUTO_TEST_CASE(random_bytes_do_no_harm) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     side.qp->disconnect(transport::DisconnectMode::kAbrupt);

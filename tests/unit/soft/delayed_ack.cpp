@@ -124,7 +124,7 @@ BOOST_FIXTURE_TEST_CASE(completions_wait_for_the_peers_answer, Slow) {
   BOOST_TEST(c.status == DAT_DTO_SUCCESS);
 }
 
-BOOST_FIXTURE_TEST_CASE(what_was_not_acknowledged_when_the_peer_went_is_no_success, Slow) {
+BOOST_FIXTURE_TEST_CASE(unacknowledged_data_is_no_success, Slow) {
   REQUIRE_OK(write(1));
   BOOST_TEST(!completes());
   const linger now{1, 0};

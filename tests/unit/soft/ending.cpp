@@ -61,7 +61,7 @@ BOOST_FIXTURE_TEST_CASE(abrupt_disconnect_in_the_middle_of_a_send, Fixture) {
 
 // Regression: a peer on this host that was sending when it saw the other side leave dropped what it
 // had not read, and reported the connection broken.
-BOOST_FIXTURE_TEST_CASE(what_was_sent_before_an_abrupt_disconnect_arrives_at_a_sender, Fixture) {
+BOOST_FIXTURE_TEST_CASE(data_before_an_abrupt_end_reaches_a_sender, Fixture) {
   constexpr WorkId kCount = 9;
   const auto small = local(*near_mr, near.data(), 64);
   const auto large = local(*far_mr, far);
@@ -131,7 +131,7 @@ BOOST_FIXTURE_TEST_CASE(graceful_disconnect_from_both_sides_at_once, Fixture) {
 
 // The peer stands still for longer than we wait for its end of the stream: in the first case, its
 // host takes all messages meanwhile, in the second it does not.
-BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_stands_still) {
+BOOST_AUTO_TEST_CASE(graceful_end_towards_a_still_peer) {
   for (const std::size_t length : {100U, 16384U}) {
     constexpr WorkId kCount = 20;
     Fixture f;
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_stands_still) {
 }
 
 // What a Send reported as done may be lost, so this is no orderly end.
-BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_never_reads) {
+BOOST_AUTO_TEST_CASE(graceful_end_towards_a_peer_that_never_reads) {
   Side side({.drain_limit = 100ms});
   auto [active, passive] = tcp_pair();
   attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrNone));
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(lost_in_the_middle_of_a_send) {
   BOOST_TEST(c.status == DAT_DTO_ERR_FLUSHED);
 }
 
-BOOST_AUTO_TEST_CASE(graceful_disconnect_ends_though_the_peer_never_closes) {
+BOOST_AUTO_TEST_CASE(graceful_end_though_the_peer_never_closes) {
   Side side;
   auto [active, passive] = tcp_pair();
   attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrNone));
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_ends_though_the_peer_never_closes) {
 
 // The peer receives and acknowledges our Read but never answers it, as after a frame with a damaged
 // length.
-BOOST_AUTO_TEST_CASE(graceful_disconnect_from_a_peer_that_never_answers) {
+BOOST_AUTO_TEST_CASE(graceful_end_towards_a_silent_peer) {
   Side side({.drain_limit = 100ms});
   auto [active, passive] = tcp_pair();
   attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrNone));

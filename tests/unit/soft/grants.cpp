@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(revocation_is_no_cancellation_point) {
   BOOST_TEST(peer.grants->empty());
 }
 
-BOOST_AUTO_TEST_CASE(revocation_does_not_wait_for_a_thread_that_has_gone) {
+BOOST_AUTO_TEST_CASE(revocation_does_not_wait_for_a_gone_thread) {
   const MrRef ref = reg();
   shm::GrantSlot* const slot = grant(stag(ref));
   std::thread([&] { slot->user = static_cast<std::uint32_t>(::gettid()); }).join();
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(revocation_does_not_wait_for_a_thread_that_has_gone) {
   BOOST_TEST(peer.grants->empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_window_is_granted_to_its_connection_and_revoked_with_it) {
+BOOST_AUTO_TEST_CASE(window_is_granted_and_ends_with_its_connection) {
   const MrRef ref = reg();
   auto window = table.create_window(kPd, transport::WindowScope::kQp);
   BOOST_REQUIRE(window.ok());
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(ended_connection_is_waited_for) {
   table.revoke(ref);
 }
 
-BOOST_AUTO_TEST_CASE(ended_connection_of_a_thread_that_has_gone_is_not_waited_for) {
+BOOST_AUTO_TEST_CASE(ended_connection_of_a_gone_thread_delays_none) {
   const MrRef ref = reg();
   shm::GrantSlot* const slot = grant(stag(ref));
   slot->user = static_cast<std::uint32_t>(::gettid());

@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_come_one_at_a_time) {
   BOOST_TEST((room == data));
 }
 
-BOOST_AUTO_TEST_CASE(bad_crc) {
+BOOST_AUTO_TEST_CASE(bad_crc_breaks_the_connection) {
   sender.begin_write(mr->rmr_context(), reinterpret_cast<std::uint64_t>(memory.data()), {}, 0);
   build();
   auto frame = bytes();
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(fin_between_fpdus) {
 }
 
 // A peer that requests data and does not read it cannot block deregistration.
-BOOST_AUTO_TEST_CASE(freeing_memory_does_not_wait_for_a_peer_that_does_not_read) {
+BOOST_AUTO_TEST_CASE(freeing_memory_does_not_wait_for_a_still_peer) {
   std::vector<std::byte> big(64 << 20);
   auto big_mr = side.reg(big, DAT_MEM_PRIV_REMOTE_READ_FLAG);
   sender.begin_read_request({77, 0, static_cast<std::uint32_t>(big.size()), big_mr->rmr_context(),
@@ -242,7 +242,7 @@ __attribute__((no_sanitize("thread"))) bool holds(const volatile std::byte& plac
 
 // Without a CRC the segment is received in place, but not the part that arrives after the memory
 // has been freed.
-BOOST_AUTO_TEST_CASE(memory_that_is_freed_in_the_middle_of_a_large_segment) {
+BOOST_AUTO_TEST_CASE(memory_freed_within_a_segment_is_not_written) {
   side.qp->disconnect(transport::DisconnectMode::kAbrupt);
   REQUIRE_OK(side.qp->reset().code());
   const std::string before = side.sink.calls();

@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(writer_leaves) {
 }
 
 // Both disconnect gracefully, and one is still sending when it reads the other's end.
-BOOST_AUTO_TEST_CASE(what_was_sent_before_the_peers_end_arrived_arrives) {
+BOOST_AUTO_TEST_CASE(data_sent_before_the_peers_end_arrives) {
   for (const bool crc : {true, false}) {
     Fixture f(crc);
     Fixture::post_receives(f.a, *f.near_mr, f.near);

@@ -198,14 +198,14 @@ BOOST_FIXTURE_TEST_CASE(an_abrupt_end_revokes_loans, Fixture) {
   BOOST_TEST(wait([&] { return b.sink.ended(); }));
 }
 
-BOOST_FIXTURE_TEST_CASE(memory_that_is_freed_while_it_is_lent_breaks_the_connection, Fixture) {
+BOOST_FIXTURE_TEST_CASE(memory_freed_while_lent_breaks_the_connection, Fixture) {
   const DAT_DTO_COMPLETION_STATUS status = end_while_lent([&] { near_mr.reset(); });
   if (status == DAT_DTO_SUCCESS) return;
   BOOST_TEST(status == DAT_DTO_ERR_LOCAL_PROTECTION);
   BOOST_TEST(wait([&] { return a.sink.ended() && b.sink.ended(); }));
 }
 
-BOOST_FIXTURE_TEST_CASE(an_answer_overtakes_our_check_for_returned_loans, Fixture) {
+BOOST_FIXTURE_TEST_CASE(answer_overtakes_the_check_for_returned_loans, Fixture) {
   acquaint();
   std::vector<std::byte> back(64);
   const auto back_mr = a.reg(back);
@@ -261,7 +261,7 @@ void forbid() {
       ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_process_that_is_forbidden_to_borrow_later_goes_on) {
+BOOST_AUTO_TEST_CASE(process_forbidden_to_borrow_later_goes_on) {
   const pid_t child = ::fork();
   BOOST_REQUIRE(child >= 0);
   if (child == 0) {

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(zero_based_offsets_count_from_the_start) {
   BOOST_TEST(resolve(10, 4087, MrTable::lmr_context(ref)) == dat_error(DAT_INVALID_PARAMETER));
 }
 
-BOOST_AUTO_TEST_CASE(registration_that_ends_at_the_top_of_the_address_space) {
+BOOST_AUTO_TEST_CASE(registration_may_end_at_the_top_of_memory) {
   auto ref = table.register_memory(kPd, {UINT64_MAX - 100, 100, kAll, DAT_VA_TYPE_VA});
   BOOST_REQUIRE(ref.ok());
   const std::uint32_t stag = table.rmr_context(*ref);

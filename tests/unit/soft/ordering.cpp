@@ -125,7 +125,7 @@ BOOST_FIXTURE_TEST_CASE(unsignalled_requests_free_their_places, Fixture) {
 
 // While the application polls, requests are gathered. If it stops polling, they are sent all the
 // same.
-BOOST_FIXTURE_TEST_CASE(gathered_requests_are_sent_without_another_poll, Fixture) {
+BOOST_FIXTURE_TEST_CASE(gathered_requests_go_without_another_poll, Fixture) {
   for (int round = 0; round < 20; ++round) {
     for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(receive(id));
     a.reactor->progress();
@@ -162,7 +162,7 @@ BOOST_FIXTURE_TEST_CASE(gathered_short_messages_keep_what_was_posted, Fixture) {
 
 // A program that has posted many requests between two polls is expected to do so again. In a round
 // in which the service thread takes over, all posts are sent at once.
-BOOST_FIXTURE_TEST_CASE(after_a_long_burst_the_first_posts_are_gathered_too, Fixture) {
+BOOST_FIXTURE_TEST_CASE(first_posts_after_a_burst_are_gathered_too, Fixture) {
   // Returns how many of the requests were sent by the posts themselves.
   const auto sent_by_posts = [&](WorkId posts) {
     for (WorkId id = 0; id < posts; ++id) REQUIRE_OK(receive(id));
@@ -262,7 +262,7 @@ BOOST_FIXTURE_TEST_CASE(quiet_receives_do_not_notify_but_complete, Fixture) {
   BOOST_REQUIRE(wait([&] { return b.recv_sink.notified == 1; }));
 }
 
-BOOST_FIXTURE_TEST_CASE(nothing_is_received_before_the_sink_knows_of_the_connection, Fixture) {
+BOOST_FIXTURE_TEST_CASE(nothing_is_received_before_establishment, Fixture) {
   a.qp->disconnect(transport::DisconnectMode::kAbrupt);
   BOOST_REQUIRE(wait([&] { return b.sink.ended(); }));
   REQUIRE_OK(a.qp->reset().code());

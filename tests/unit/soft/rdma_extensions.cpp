@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(send_with_invalidate_ends_the_binding) {
   BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_REMOTE_ACCESS);
 }
 
-BOOST_AUTO_TEST_CASE(shared_window_and_registration_cannot_be_invalidated) {
+BOOST_AUTO_TEST_CASE(shared_contexts_cannot_be_invalidated) {
   auto w = window(b, WindowScope::kPd);
   const auto context = bind(1, *w, 0, 100);
   REQUIRE_OK(b.qp->post_recv(5, nullptr, 0, kSignalled));
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(atomics_return_the_old_value) {
   BOOST_TEST(std::atomic_ref(words[1]).load() == 99U);
 }
 
-BOOST_AUTO_TEST_CASE(atomics_and_reads_share_the_depth_and_keep_order) {
+BOOST_AUTO_TEST_CASE(atomics_and_reads_share_depth_and_order) {
   alignas(8) std::uint64_t word = 0;
   std::vector<std::uint64_t> results(60);
   auto target = b.reg(&word, 8);

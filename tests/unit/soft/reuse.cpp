@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(modify_keeps_posted_receives) {
 
 // After the QP has changed its protection domain, a receive posted in the old domain fails and does
 // not write into memory.
-BOOST_AUTO_TEST_CASE(modify_of_the_domain_ends_the_receives_of_the_old_one) {
+BOOST_AUTO_TEST_CASE(change_of_domain_ends_the_old_receives) {
   for (const bool back : {false, true}) {
     Pair pair;
     pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);

@@ -14,7 +14,7 @@ namespace {
 
 BOOST_AUTO_TEST_SUITE(setup)
 
-BOOST_AUTO_TEST_CASE(responder_waits_for_the_first_fpdu_and_sends_nothing) {
+BOOST_AUTO_TEST_CASE(responder_is_silent_until_the_first_fpdu) {
   Side side;
   auto [active, passive] = tcp_pair();
   attach_responder(side, std::move(passive), negotiated(false, iwarp::kRtrWrite));
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(private_data_and_addresses_reach_the_sink) {
 
 // Regression: a short message that was posted before the connection was established was not copied,
 // so what was overwritten after the post arrived.
-BOOST_AUTO_TEST_CASE(memory_of_a_short_message_may_be_reused_before_establishment) {
+BOOST_AUTO_TEST_CASE(short_message_is_copied_before_establishment) {
   Side a;
   Side b;
   std::vector<std::byte> near = pattern(64);

@@ -143,7 +143,7 @@ BOOST_FIXTURE_TEST_CASE(memory_may_be_reused_after_completion, Fixture) {
 
 // Regression: what was overwritten after the post arrived, because only messages that waited for
 // room, or to be gathered, were copied.
-BOOST_FIXTURE_TEST_CASE(memory_may_be_reused_while_a_message_waits_for_a_read, OneRead) {
+BOOST_FIXTURE_TEST_CASE(message_behind_a_read_is_copied, OneRead) {
   constexpr std::uint32_t kLength = 64;
   const auto sink = local(*near_mr, near_of(100), 8);
   const auto source = remote(far_mr->rmr_context(), far_of(100), 8);
@@ -170,7 +170,7 @@ BOOST_FIXTURE_TEST_CASE(memory_may_be_reused_while_a_message_waits_for_a_read, O
 }
 
 // With a fence, the data may come from the Read.
-BOOST_FIXTURE_TEST_CASE(a_fenced_message_has_the_data_of_the_read_before_it, OneRead) {
+BOOST_FIXTURE_TEST_CASE(fenced_message_has_the_data_read_before, OneRead) {
   REQUIRE_OK(receive(2));
   std::copy_n(pattern_of(2).data(), 40, far_of(100));
   const auto sink = local(*near_mr, near_of(2), 40);

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(buffers_come_out_in_order_with_their_segments) {
   BOOST_TEST(!take());
 }
 
-BOOST_AUTO_TEST_CASE(full_queue_and_bad_segments_leave_nothing_behind) {
+BOOST_AUTO_TEST_CASE(refused_post_leaves_nothing_behind) {
   for (WorkId id = 0; id < 4; ++id) CHECK_OK(post(id));
   BOOST_TEST(srq.post_recv(4, nullptr, 0) ==
              dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));

@@ -224,10 +224,10 @@ void segment_lists_are_gathered_and_scattered(bool crc) {
   check_success(pair.next(*pair.a.request_cq), 4, DAT_DTO_RDMA_READ, 200000);
   BOOST_TEST((data == back));
 }
-BOOST_AUTO_TEST_CASE(segment_lists_are_gathered_and_scattered_with_crc) {
+BOOST_AUTO_TEST_CASE(segment_lists_are_transferred_with_crc) {
   segment_lists_are_gathered_and_scattered(true);
 }
-BOOST_AUTO_TEST_CASE(segment_lists_are_gathered_and_scattered_without_crc) {
+BOOST_AUTO_TEST_CASE(segment_lists_are_transferred_without_crc) {
   segment_lists_are_gathered_and_scattered(false);
 }
 

@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(memory_of_a_short_message_may_be_reused) {
 
 // Regression: between the two messages of an RDMA Write with immediate data, no pin was held for
 // the first, so the memory could be freed and was read nevertheless.
-BOOST_AUTO_TEST_CASE(memory_that_is_freed_between_two_messages_is_not_read) {
+BOOST_AUTO_TEST_CASE(memory_freed_between_messages_is_not_read) {
   constexpr std::size_t kMoreThanAPass = 300'000;
   Unsent unsent(4);
   auto bytes = pattern(kMoreThanAPass, 1);

@@ -170,7 +170,7 @@ BOOST_FIXTURE_TEST_CASE(answers_to_our_reads_pass, Fixture) {
   expect_received(1, 500000);
 }
 
-BOOST_FIXTURE_TEST_CASE(an_answer_between_the_segments_of_a_held_message, RawPeer) {
+BOOST_FIXTURE_TEST_CASE(answer_passes_within_a_held_message, RawPeer) {
   std::vector<std::byte> sink(64);
   const auto sink_mr = side.reg(sink);
   const auto segment = local(*sink_mr, sink);
@@ -258,7 +258,7 @@ BOOST_FIXTURE_TEST_CASE(messages_before_a_graceful_disconnect_arrive, Fixture) {
   expect_calls("established disconnected", "established disconnected");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_graceful_disconnect_of_the_peer_without_receives, Fixture) {
+BOOST_FIXTURE_TEST_CASE(graceful_end_without_receives_is_delivered, Fixture) {
   REQUIRE_OK(send(1, 1000));
   a.qp->disconnect(DisconnectMode::kGraceful);
   expect_calls("established disconnected", "established disconnected");
@@ -369,7 +369,7 @@ BOOST_FIXTURE_TEST_CASE(a_peer_cannot_fill_our_memory, RawPeer) {
   side.qp->disconnect(DisconnectMode::kAbrupt);
 }
 
-BOOST_FIXTURE_TEST_CASE(the_limit_of_the_environment_breaks_the_connection, LimitFixture) {
+BOOST_FIXTURE_TEST_CASE(limit_of_the_environment_breaks_a_wait, LimitFixture) {
   REQUIRE_OK(send(1, 100));
   REQUIRE_OK(write(2, 64));
   expect_calls("established broken", "established broken");

@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(qp_scope_works_over_its_qp_only) {
   BOOST_TEST((access(stag, base, 1, kRemoteWrite, kPd, kQp + 1) == Refusal::kNotThisStream));
 }
 
-BOOST_AUTO_TEST_CASE(bind_checks) {
+BOOST_AUTO_TEST_CASE(bad_binds_are_refused) {
   auto mr = reg(DAT_MEM_PRIV_LOCAL_READ_FLAG);
   auto other_mr = reg(kLocalOnly, kPd + 1);
   auto w = window();
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(bind_checks) {
   BOOST_TEST(w->rmr_context() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(rebind_gives_a_new_context_and_invalidates_the_old) {
+BOOST_AUTO_TEST_CASE(rebind_invalidates_the_old_context) {
   auto mr = reg();
   auto w = window();
   const auto first = bind(request(*w, mr.get(), base, 100));
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(unbind_releases_the_registration) {
   BOOST_TEST((access(stag, base, 1) == Refusal::kInvalidStag));
 }
 
-BOOST_AUTO_TEST_CASE(posted_bind_holds_the_registration_until_it_is_cancelled) {
+BOOST_AUTO_TEST_CASE(posted_bind_holds_the_registration) {
   auto mr = reg();
   auto w = window();
   const auto stag = bind(request(*w, mr.get(), base, 100));
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(posted_bind_holds_the_registration_until_it_is_cancelled) {
 
 // Regression: the STag of a bind that was flushed was reported, though the old binding was in
 // force.
-BOOST_AUTO_TEST_CASE(context_is_that_of_the_binding_when_later_binds_are_flushed) {
+BOOST_AUTO_TEST_CASE(flushed_binds_leave_the_earlier_context) {
   auto mr = reg();
   auto w = window();
   const auto stag = bind(request(*w, mr.get(), base, 100));
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(context_is_that_of_the_binding_when_later_binds_are_flushed
   BOOST_TEST(unbound->rmr_context() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(bind_of_a_destroyed_window_or_registration_fails) {
+BOOST_AUTO_TEST_CASE(bind_of_a_destroyed_object_fails) {
   auto mr = reg();
   auto w = window();
   MrTable::PendingBind pending;
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(destroyed_registration_ends_its_bindings) {
   BOOST_TEST(!w->binding().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(only_a_window_of_this_qp_can_be_invalidated_by_a_peer) {
+BOOST_AUTO_TEST_CASE(peer_invalidates_only_windows_of_its_qp) {
   auto mr = reg(kAll);
   auto shared = window(WindowScope::kPd);
   auto own = window(WindowScope::kQp);

@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(staging_keeps_bytes_over_compaction_and_growth) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(staging_holds_nothing_while_empty_and_stops_growing_at_the_limit) {
+BOOST_AUTO_TEST_CASE(empty_staging_holds_nothing_and_growth_ends) {
   StagingPool pool(Staging::kStart);
   Staging first(pool);
   BOOST_REQUIRE(first.reserve(2));
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(staging_holds_nothing_while_empty_and_stops_growing_at_the_
 
 // Regression: connections that waited for receives held their pieces for good, which cut the time
 // of all others.
-BOOST_AUTO_TEST_CASE(staging_that_waits_does_not_crowd_those_that_read) {
+BOOST_AUTO_TEST_CASE(waiting_staging_does_not_crowd_readers) {
   StagingPool pool(2 * Staging::kStart);
   Staging waiting(pool);
   BOOST_REQUIRE(waiting.reserve(2 * Staging::kStart));
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(staging_that_waits_does_not_crowd_those_that_read) {
 }
 
 // In the middle of a frame.
-BOOST_AUTO_TEST_CASE(staging_shrinks_to_its_frame_if_memory_is_used_up) {
+BOOST_AUTO_TEST_CASE(staging_shrinks_if_memory_is_used_up) {
   StagingPool pool(Staging::kMax);
   Staging first(pool);
   const auto data = pattern(Staging::kStart);

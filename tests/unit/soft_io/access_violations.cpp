@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(only_the_guilty_are_refused) {
 }
 
 // More hosts than there are counters. Those that are refused stay so.
-BOOST_AUTO_TEST_CASE(many_hosts_take_no_counter_from_one_that_has_counted_more) {
+BOOST_AUTO_TEST_CASE(many_hosts_do_not_displace_a_higher_counter) {
   AccessViolations violations;
   for (int i = 0; i < AccessViolations::kMost; ++i) violations.note(host(0));
   for (std::uint32_t number = 1; number < 20000; ++number) violations.note(host(number));

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(several_adapters_at_one_address) {
               DAT_CONN_QUAL_IN_USE));
 }
 
-BOOST_AUTO_TEST_CASE(everything_is_made_and_a_blocked_thread_gets_its_outcome) {
+BOOST_AUTO_TEST_CASE(adapter_makes_all_and_wakes_the_waiter) {
   auto pd = adapter->create_pd();
   auto cq = adapter->create_cq(16, sinks);
   BOOST_REQUIRE((pd.ok() && cq.ok()));

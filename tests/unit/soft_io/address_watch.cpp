@@ -66,20 +66,20 @@ struct Fixture {
 
 BOOST_AUTO_TEST_SUITE(address_watch)
 
-BOOST_FIXTURE_TEST_CASE(address_that_is_gone_shortly_after_the_notification, Fixture) {
+BOOST_FIXTURE_TEST_CASE(address_gone_soon_after_the_notification, Fixture) {
   looks_until_change = 2;
   notify();
   BOOST_TEST(soon([&] { return sink.losses == 1; }));
   BOOST_TEST(looks >= 2);
 }
 
-BOOST_FIXTURE_TEST_CASE(address_that_is_gone_long_after_the_notification, Fixture) {
+BOOST_FIXTURE_TEST_CASE(address_gone_long_after_the_notification, Fixture) {
   looks_until_change = 3;
   notify();
   BOOST_TEST(soon([&] { return sink.losses == 1; }));
 }
 
-BOOST_FIXTURE_TEST_CASE(address_that_returns_only_after_the_notification, Fixture) {
+BOOST_FIXTURE_TEST_CASE(address_back_after_the_notification, Fixture) {
   here = false;
   notify();
   BOOST_TEST(soon([&] { return sink.losses == 1; }));

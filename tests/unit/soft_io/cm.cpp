@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(accept_with_private_data_of_every_size_class) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(private_data_beyond_a_frame_is_refused_and_changes_nothing) {
+BOOST_AUTO_TEST_CASE(private_data_beyond_a_frame_is_refused) {
   Desk desk;
   const auto listener = listen(desk);
   FakeQp active;
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(time_runs_out_before_tcp_is_connected) {
 }
 
 // Regression: the connect ended after peer_timeout, as UNREACHABLE.
-BOOST_AUTO_TEST_CASE(time_limit_may_be_longer_than_that_for_silent_peers) {
+BOOST_AUTO_TEST_CASE(time_limit_may_exceed_that_for_silent_peers) {
   TcpConnector impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
   RawSocket never_accepts;
   const auto place = never_accepts.listen(0);
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(many_connections_at_a_time) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(over_ipv6) {
+BOOST_AUTO_TEST_CASE(ipv6_loopback_connects) {
   TcpConnector six(*reactor, ipv6("::1"), {});
   Desk desk;
   auto listener = six.listen({0, nullptr}, desk);

@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(request_in_single_bytes_is_collected) {
   BOOST_TEST(decode.frame.rtr == iwarp::kRtrRead);
 }
 
-BOOST_AUTO_TEST_CASE(connection_that_ends_at_any_byte_of_the_request_is_forgotten) {
+BOOST_AUTO_TEST_CASE(request_cut_at_any_byte_is_forgotten) {
   Desk desk;
   const auto listener = listen(desk);
   const Bytes request = encoded(good_request(pattern(9)));
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(consumer_reject_and_refusal_differ_on_the_wire) {
 
 // ---- floods ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
+BOOST_AUTO_TEST_CASE(half_open_connections_are_limited) {
   TcpConnector strict(*reactor, ipv4("127.0.0.1"), impatient());
   Desk desk;
   auto listener = strict.listen({0, nullptr}, desk);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(half_open_connections_are_limited_in_number_and_time) {
 }
 
 // All slots are occupied for an hour, but the network that occupies most of them loses one.
-BOOST_AUTO_TEST_CASE(network_with_most_silent_connections_loses_the_oldest) {
+BOOST_AUTO_TEST_CASE(network_with_most_silent_loses_the_oldest) {
   Settings settings;
   settings.half_open_limit = 4;
   settings.handshake_time = 1h;
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(network_with_most_silent_connections_loses_the_oldest) {
 }
 
 // If all networks occupy the same number of slots, the oldest connection of all is closed.
-BOOST_AUTO_TEST_CASE(networks_that_hold_as_much_lose_the_oldest_of_all) {
+BOOST_AUTO_TEST_CASE(equal_networks_lose_the_oldest_of_all) {
   Settings settings;
   settings.half_open_limit = 4;
   settings.handshake_time = 1h;
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(networks_that_hold_as_much_lose_the_oldest_of_all) {
 
 // The peer disconnects before the consumer has decided. The accept succeeds, as if the peer had
 // disconnected just afterwards.
-BOOST_AUTO_TEST_CASE(request_of_a_lost_peer_releases_its_descriptor) {
+BOOST_AUTO_TEST_CASE(request_of_a_lost_peer_frees_its_descriptor) {
   Desk desk;
   const auto listener = listen(desk);
   const auto lowest_free = [] {
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(request_of_a_lost_peer_releases_its_descriptor) {
   BOOST_TEST(passive.attached());
 }
 
-BOOST_AUTO_TEST_CASE(flood_of_silent_connections_ends_with_the_listener) {
+BOOST_AUTO_TEST_CASE(silent_flood_ends_with_the_listener) {
   Desk desk;
   auto listener = listen(desk);
   std::vector<RawSocket> silent(300);
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(flood_of_silent_connections_ends_with_the_listener) {
   for (auto& peer : silent) BOOST_TEST(peer.closed());
 }
 
-BOOST_AUTO_TEST_CASE(listener_recovers_from_a_lack_of_descriptors_and_does_not_spin) {
+BOOST_AUTO_TEST_CASE(listener_survives_a_lack_of_descriptors) {
   Desk desk;
   const auto listener = listen(desk);
   std::vector<RawSocket> peers(3);

@@ -66,7 +66,7 @@ Bytes reply_to(const iwarp::MpaFrame& request, std::uint16_t ord = 0) {
 
 BOOST_FIXTURE_TEST_SUITE(cm_hostile_replies, CmFixture)
 
-BOOST_AUTO_TEST_CASE(peer_that_hangs_up_on_revision_2_gets_revision_1) {
+BOOST_AUTO_TEST_CASE(hang_up_on_revision_2_leads_to_revision_1) {
   iwarp::MpaConfig old;
   old.revision = 1;
   const Bytes data = pattern(7);
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(reset_is_not_taken_for_revision_1) {
   BOOST_TEST(active.agreed().revision == 2);
 }
 
-BOOST_AUTO_TEST_CASE(peer_that_resets_every_connection_gets_revision_1) {
+BOOST_AUTO_TEST_CASE(resets_lead_to_revision_1) {
   RawSocket listener;
   const auto place = listener.listen();
   FakeQp active;
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(peer_that_takes_offers_never_gets_revision_1) {
   BOOST_TEST(active.attached());
 }
 
-BOOST_AUTO_TEST_CASE(reply_that_is_cut_short_refuses_without_another_attempt) {
+BOOST_AUTO_TEST_CASE(truncated_reply_refuses_without_a_retry) {
   const Bytes reply = reply_to(good_request());
   for (const std::size_t size : {std::size_t{1}, std::size_t{17}, reply.size() - 1}) {
     RawSocket listener;

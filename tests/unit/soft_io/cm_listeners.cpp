@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(port_is_picked_taken_and_freed) {
 }
 
 // Consumers use fixed qualifiers in the range of the kernel's ephemeral ports.
-BOOST_AUTO_TEST_CASE(port_of_an_outgoing_connection_does_not_keep_a_listener_off) {
+BOOST_AUTO_TEST_CASE(outgoing_port_does_not_block_a_listener) {
   Desk desk;
   const auto listener = listen(desk);
   bool could_listen = false;
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(port_of_an_outgoing_connection_does_not_keep_a_listener_off
   BOOST_TEST(could_listen);
 }
 
-BOOST_AUTO_TEST_CASE(listening_only_on_other_addresses_of_this_machine) {
+BOOST_AUTO_TEST_CASE(listener_takes_any_address_of_this_machine) {
   Desk desk;
   const auto other = ipv4("127.0.0.5");
   auto listener = cm.listen({0, &other}, desk);

@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(path_shm_is_that_or_nothing) {
 
 // The bit for rings is a reserved one of the protocol. Data that has the form of a token is removed
 // from the private data even if the token is unknown.
-BOOST_AUTO_TEST_CASE(unknown_token) {
+BOOST_AUTO_TEST_CASE(unknown_token_is_cut_from_private_data) {
   for (TcpConnector* const at : {&cm, &tcp}) {
     Desk desk;
     auto listener = at->listen({0, nullptr}, desk);
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(idle_connection_releases_pages) {
 
 // ---- how a stream of rings ends -----------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
+BOOST_AUTO_TEST_CASE(killed_peer_has_closed_or_lost_something) {
   for (const bool unread : {false, true}) {
     Half half;
     const Bytes word = pattern(5);
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(peer_that_is_killed_has_closed_or_lost_something) {
 }
 
 // A QP has one handler for all its streams, one after the other.
-BOOST_AUTO_TEST_CASE(late_report_of_another_stream_does_not_end_this_one) {
+BOOST_AUTO_TEST_CASE(late_report_of_another_stream_ends_nothing) {
   Half half;
   Listener listener(*half.stream);
   begin(listener);
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(rings_do_not_fill_the_bell) {
   stop(half, listener);
 }
 
-BOOST_AUTO_TEST_CASE(reported_ends) {
+BOOST_AUTO_TEST_CASE(reported_end_reaches_the_peer) {
   const auto end_of = [](auto&& finish) {
     Half half;
     const Bytes word = pattern(5);

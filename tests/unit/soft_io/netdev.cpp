@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(loopback_by_name_and_address) {
   BOOST_TEST(found("localhost 0").starts_with("lo "));
 }
 
-BOOST_AUTO_TEST_CASE(ipv6_loopback,
+BOOST_AUTO_TEST_CASE(ipv6_loopback_is_found,
                      *boost::unit_test::precondition([](auto) { return has_ipv6_loopback(); })) {
   BOOST_TEST(found("::1 0") == "lo ::1");
 }
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(every_interface_and_address_of_this_machine) {
   BOOST_TEST(seen > 0);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_ours_is_refused_with_a_list_of_what_there_is) {
+BOOST_AUTO_TEST_CASE(foreign_device_is_refused_with_a_list) {
   for (const char* text :
        {"nosuch0 0", "192.0.2.1 0", "0.0.0.0 0", "255.255.255.255 0", "224.0.0.1 0", ":: 0",
         "ff02::1 0", "2001:db8::1 0", "fe80::1%nosuch0 0", "1.2.3 0", "host.invalid 0"}) {

@@ -37,7 +37,7 @@ bool same_source(const transport::SocketAddress& a, const transport::SocketAddre
 BOOST_AUTO_TEST_SUITE(networks)
 
 // A host can use all addresses of its IPv6 network.
-BOOST_AUTO_TEST_CASE(sources) {
+BOOST_AUTO_TEST_CASE(addresses_of_one_network_are_one_source) {
   BOOST_TEST(same_source(ipv6("2001:db8::1"), ipv6("2001:db8::ffff:2")));
   BOOST_TEST(!same_source(ipv6("2001:db8::1"), ipv6("2001:db8:0:1::1")));
   BOOST_TEST(same_source(ipv4("192.0.2.1"), ipv4("192.0.2.2")));

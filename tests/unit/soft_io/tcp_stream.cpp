@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(options_for_low_latency_and_dead_peers) {
   BOOST_TEST(stream->effective_mss() >= 536U);
 }
 
-BOOST_AUTO_TEST_CASE(spans_are_sent_in_order_until_the_socket_is_full) {
+BOOST_AUTO_TEST_CASE(spans_are_sent_until_the_socket_is_full) {
   const Bytes block = pattern(50'000);
   const std::array spans{iwarp::IoSpan{block.data(), 10}, iwarp::IoSpan{block.data() + 10, 0},
                          iwarp::IoSpan{block.data() + 10, block.size() - 10}};
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(spans_are_sent_in_order_until_the_socket_is_full) {
   BOOST_TEST(peer.receive(sent).size() == sent);
 }
 
-BOOST_AUTO_TEST_CASE(list_longer_than_the_system_takes_is_sent_in_part) {
+BOOST_AUTO_TEST_CASE(list_beyond_the_systems_limit_is_sent_in_part) {
   const Bytes byte = pattern(1);
   const std::vector<iwarp::IoSpan> spans(1500, iwarp::IoSpan{byte.data(), 1});
   BOOST_TEST((stream->send(spans, 0).bytes == 1024U));
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(host_that_does_not_answer_is_given_up) {
   BOOST_TEST(is_given_up());
 }
 
-BOOST_AUTO_TEST_CASE(host_that_stops_answering_with_its_window_closed_is_given_up) {
+BOOST_AUTO_TEST_CASE(silent_host_with_closed_window_is_given_up) {
   stream->set_peer_timeout(500ms);
   fill();
   std::this_thread::sleep_for(1s);  // the window is closed, and probed now and then
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(host_that_never_gets_anything_is_not_missed) {
   BOOST_TEST((stream->receive(room).kind == IoResult::kBlocked));
 }
 
-BOOST_AUTO_TEST_CASE(abort_resets) {
+BOOST_AUTO_TEST_CASE(aborted_stream_resets_the_peer) {
   stream->abort_on_close();
   stream.reset();
   std::byte one;
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(abort_resets) {
   BOOST_TEST(errno == ECONNRESET);
 }
 
-BOOST_AUTO_TEST_CASE(watching_follows_the_events_and_ends_with_the_stream) {
+BOOST_AUTO_TEST_CASE(watching_ends_with_the_stream) {
   struct Count final : Handler {
     void on_ready(std::uint32_t) noexcept override { ++calls; }
     std::atomic<int> calls{0};
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(watching_follows_the_events_and_ends_with_the_stream) {
   BOOST_TEST(count.calls == calls);
 }
 
-BOOST_AUTO_TEST_CASE(gentle_close_delivers_what_was_sent_to_a_peer_that_still_sends) {
+BOOST_AUTO_TEST_CASE(gentle_close_delivers_to_a_peer_that_sends) {
   peer.send(pattern(5000));  // unread when the stream is closed: a plain close would send a reset
   const Bytes last = pattern(3000, 9);
   BOOST_REQUIRE(stream->send(last).bytes == last.size());
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(gentle_close_ends_though_the_peer_does_not) {
   }));
 }
 
-BOOST_AUTO_TEST_CASE(gentle_close_sends_the_rest_to_a_peer_that_reads_late) {
+BOOST_AUTO_TEST_CASE(gentle_close_delivers_to_a_late_reader) {
   const std::size_t sent = fill();
   const Bytes last = pattern(60'000, 9);
   KeptBytes rest{std::make_unique<std::byte[]>(last.size()), last.size()};

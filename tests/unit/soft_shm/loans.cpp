@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(number_of_slots_is_limited) {
   BOOST_TEST(lend(4096, 99));
 }
 
-BOOST_AUTO_TEST_CASE(loans_called_in_are_copied_and_the_memory_is_released) {
+BOOST_AUTO_TEST_CASE(loans_called_in_are_copied_and_released) {
   BOOST_REQUIRE(lend(4096));
   lender.call_in();
   BOOST_TEST(lender.needs_collect());
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(loans_called_in_are_copied_and_the_memory_is_released) {
 }
 
 // The lender calls the loan in and overwrites the memory while the borrower is copying.
-BOOST_AUTO_TEST_CASE(a_copy_of_what_was_called_in_meanwhile_is_not_used) {
+BOOST_AUTO_TEST_CASE(copy_of_a_loan_called_in_is_not_used) {
   BOOST_REQUIRE(lend(4096));
   BOOST_REQUIRE(borrower.is_next(0));
   BOOST_TEST(take(4096, [&] {

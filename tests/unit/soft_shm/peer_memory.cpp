@@ -176,7 +176,7 @@ BOOST_FIXTURE_TEST_SUITE(peer_memory, Fixture)
 
 // ---- access control -----------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(process_of_the_same_user_is_reached_and_reports_it) {
+BOOST_AUTO_TEST_CASE(process_of_the_same_user_is_reached) {
   start([](PeerMemory& peer) { return suits(peer) ? 0 : 1; });
   BOOST_TEST(status() == 0);
   BOOST_TEST(theirs.reaches == 1U);
@@ -411,7 +411,7 @@ void await_stop(pid_t child) {
   BOOST_REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_elsewhere_may_still_copy) {
+BOOST_AUTO_TEST_CASE(peer_stopped_elsewhere_may_still_copy) {
   start([](PeerMemory&) { return ::pause(); });
   const Process peer = Process::at_end_of(bell.get());
   ::kill(child, SIGSTOP);
@@ -421,7 +421,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_elsewhere_may_still_copy) {
 
 // The child spends nearly all its time in the copy, so the signal arrives there, and stops it
 // directly after the copy.
-BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_behind_a_copy_copies_no_more) {
+BOOST_AUTO_TEST_CASE(peer_stopped_behind_a_copy_copies_no_more) {
   give(memory.size());
   start([&](PeerMemory& peer) {
     std::vector<std::byte> bytes(256 * 1024, std::byte{0x33});
@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_stopped_behind_a_copy_copies_no_more) {
 
 // The number of the current system call is the same as after the copy, but the copy is yet to be
 // made.
-BOOST_AUTO_TEST_CASE(a_peer_that_a_debugger_holds_before_a_copy_may_still_copy) {
+BOOST_AUTO_TEST_CASE(peer_held_before_a_copy_may_still_copy) {
   give(memory.size());
   start([&](PeerMemory& peer) {
     std::vector<std::byte> bytes(4096, std::byte{0x33});

@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(two_threads_and_delivery) {
   BOOST_TEST(ring.control.delivered.load() == ring.control.head.load());
 }
 
-BOOST_AUTO_TEST_CASE(two_threads) {
+BOOST_AUTO_TEST_CASE(two_threads_lose_no_wakeup) {
   Ring<kRing> ring;
   const Bell writers;
   const Bell readers;
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(two_threads) {
   BOOST_TEST(written);
 }
 
-BOOST_AUTO_TEST_CASE(two_processes) {
+BOOST_AUTO_TEST_CASE(two_processes_lose_no_wakeup) {
   const Region region = Region::make(4096);
   BOOST_REQUIRE(region.valid());
   auto* const control = new (region.bytes().data()) RingControl{};

@@ -14,7 +14,7 @@ std::string quoted(std::string_view text) { return tools::Json().text(text).resu
 
 BOOST_AUTO_TEST_SUITE(json)
 
-BOOST_AUTO_TEST_CASE(ascii) {
+BOOST_AUTO_TEST_CASE(ascii_is_escaped_as_needed) {
   BOOST_TEST(quoted("") == R"("")");
   BOOST_TEST(quoted("a b~") == R"("a b~")");
   BOOST_TEST(quoted("\"\\\n\t\x7f") == R"("\"\\\n\u0009\u007f")");

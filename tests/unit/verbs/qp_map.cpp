@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(each_use_counts) {
 }
 
 // Compared with std::map, using numbers that collide in the table.
-BOOST_AUTO_TEST_CASE(random_operations) {
+BOOST_AUTO_TEST_CASE(map_agrees_with_a_model) {
   const unsigned seed = std::random_device{}();
   BOOST_TEST_MESSAGE("seed " << seed);
   std::mt19937 random(seed);
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(random_operations) {
 
 // Connections that are made and ended, each with a new number, do not make look-ups slow or
 // endless.
-BOOST_AUTO_TEST_CASE(churn) {
+BOOST_AUTO_TEST_CASE(look_ups_end_after_many_removals) {
   QpMap map;
   for (std::uint32_t number = 1; number < 100000; ++number) {
     add(map, number);

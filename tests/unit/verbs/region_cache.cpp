@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(primed_for_a_tag_and_so_many_addresses) {
 }
 
 // The registration ended between its look-up and remember().
-BOOST_AUTO_TEST_CASE(what_was_found_before_it_was_forgotten_is_not_kept) {
+BOOST_AUTO_TEST_CASE(find_that_is_forgotten_meanwhile_is_not_kept) {
   RegionCache cache;
   const std::uint64_t before = cache.forgotten();
   cache.forget();

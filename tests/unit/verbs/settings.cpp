@@ -83,7 +83,7 @@ std::string named(const transport::Attributes& attributes, const std::string& na
 
 BOOST_AUTO_TEST_SUITE(settings)
 
-BOOST_AUTO_TEST_CASE(ia_params) {
+BOOST_AUTO_TEST_CASE(ia_params_give_a_name_and_a_port) {
   const auto usual = parse_ia_params("ib0 0");
   BOOST_REQUIRE(usual);
   BOOST_CHECK_EQUAL(usual->name, "ib0");
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(ia_params) {
     BOOST_CHECK_MESSAGE(!parse_ia_params(bad), bad);
 }
 
-BOOST_AUTO_TEST_CASE(environment_defaults) {
+BOOST_AUTO_TEST_CASE(unset_variables_give_the_defaults) {
   const Environment e = environment_of({});
   BOOST_CHECK_EQUAL(e.arp_timeout_ms, 4000U);
   BOOST_CHECK_EQUAL(e.arp_retries, 15U);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(environment_defaults) {
   BOOST_CHECK(!e.ack_timer && !e.rnr_timer && !e.path_mtu && !e.pkey && !e.max_work);
 }
 
-BOOST_AUTO_TEST_CASE(environment_values) {
+BOOST_AUTO_TEST_CASE(set_variables_are_parsed) {
   const Environment e = environment_of({{"DAPL_CM_ARP_TIMEOUT_MS", "0x10"},
                                         {"DAPL_ACK_TIMER", "020"},
                                         {"DAPL_IB_MTU", "1024"},
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(environment_without_effect) {
 }
 
 // The page lists exactly the variables that the provider reads, besides those for traces.
-BOOST_AUTO_TEST_CASE(environment_page) {
+BOOST_AUTO_TEST_CASE(page_lists_exactly_what_is_read) {
   std::ifstream file(UDAPL_ENVIRONMENT_PAGE);
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   BOOST_REQUIRE(!page.empty());

@@ -14,7 +14,7 @@ namespace udapl::verbs {
 BOOST_AUTO_TEST_SUITE(status)
 
 // Every status of verbs, translated as programs for OpenFabrics expect.
-BOOST_AUTO_TEST_CASE(completions) {
+BOOST_AUTO_TEST_CASE(each_status_is_translated) {
   const std::pair<ibv_wc_status, int> table[] = {
       {IBV_WC_SUCCESS, DAT_DTO_SUCCESS},
       {IBV_WC_LOC_LEN_ERR, DAT_DTO_ERR_LOCAL_LENGTH},
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(completions) {
     BOOST_CHECK_MESSAGE(dto_status(verbs) == dat, name_of(verbs) << " is " << dto_status(verbs));
 }
 
-BOOST_AUTO_TEST_CASE(errors) {
+BOOST_AUTO_TEST_CASE(each_errno_is_translated) {
   BOOST_CHECK(status_of(0).ok());
   BOOST_CHECK_EQUAL(status_of(ENOMEM, DAT_RESOURCE_MEMORY).code(),
                     dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(errors) {
 }
 
 // Verbs requires local write access with every remote access that changes memory.
-BOOST_AUTO_TEST_CASE(access) {
+BOOST_AUTO_TEST_CASE(remote_write_implies_local_write) {
   BOOST_CHECK_EQUAL(access_flags(DAT_MEM_PRIV_LOCAL_READ_FLAG, false), 0);
   BOOST_CHECK_EQUAL(access_flags(DAT_MEM_PRIV_REMOTE_READ_FLAG, true),
                     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND);
