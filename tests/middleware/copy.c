@@ -343,14 +343,87 @@ static void wait_established(void) {
   ((struct stream*)context.as_ptr)->up = 1;
 }
 
+static void expect_disconnected(void) {
+  const DAT_EVENT event = wait_event(connection_evd, "the end of a connection");
+  if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED) {
+    fprintf(stderr, "%s: event 0x%x at the end\n", who, event.event_number);
+    _exit(1);
+  }
+}
+
+/* Returns the request for this stream at a service point of its own. */
+static DAT_CR_HANDLE reserve(int i, DAT_CONN_QUAL first, struct note* hello) {
+  DAT_RSP_HANDLE rsp;
+  struct note note;
+  prepare(&streams[i], i, DAT_HANDLE_NULL);
+  memset(&note, 0, sizeof note);
+  for (note.qual = first;; note.qual += 17) {
+    const DAT_RETURN status = dat_rsp_create(ia, note.qual, streams[i].ep, request_evd, &rsp);
+    if (DAT_GET_TYPE(status) != DAT_CONN_QUAL_IN_USE) {
+      dat(status, "dat_rsp_create");
+      break;
+    }
+  }
+  post_note(&streams[0], &note, DAT_COMPLETION_DEFAULT_FLAG);
+  return next_request(hello);
+}
+
+static void accept_stream(int i, DAT_CONN_QUAL qual, int provider_eps) {
+  struct note hello;
+  if (i % 3 == 1) {
+    const DAT_CR_HANDLE cr = reserve(i, qual + 1000 + (DAT_CONN_QUAL)i, &hello);
+    dat(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), "dat_cr_accept (RSP)");
+  } else {
+    DAT_CR_PARAM param;
+    const DAT_CR_HANDLE cr = next_request(&hello);
+    dat(dat_cr_query(cr, DAT_CR_FIELD_LOCAL_EP_HANDLE, &param), "dat_cr_query");
+    prepare(&streams[i], i, provider_eps ? param.local_ep_handle : DAT_HANDLE_NULL);
+    dat(dat_cr_accept(cr, provider_eps ? DAT_HANDLE_NULL : streams[i].ep, 0, NULL),
+        "dat_cr_accept");
+  }
+  if (hello.version != VERSION || hello.stream != (uint32_t)i) {
+    quit("a request of another stream", DAT_SUCCESS);
+  }
+  wait_established();
+  grow(0);
+}
+
+/* Serves announcements until a note arrives at the control connection. */
+static void serve_copies(DAT_LMR_CONTEXT context) {
+  int served = 0;
+  for (;;) {
+    struct note note;
+    int is_note;
+    const DAT_EVENT event = wait_event(dto_evd, "work");
+    struct stream* s = take(&event, &note, &is_note);
+    if (is_note && s->number == 0) {
+      return;
+    }
+    if (is_note) {
+      on_announcement(s, &note, context);
+      if (++served % 40 == 0) {
+        grow(served / 40);
+      }
+    }
+  }
+}
+
+static void flush(struct stream* stream) {
+  while (stream->recvs > 0 || stream->requests > 0) {
+    struct note note;
+    int is_note;
+    const DAT_EVENT event = wait_event(dto_evd, "what is flushed");
+    struct stream* s = take(&event, &note, &is_note);
+    s->ended |= is_note;
+  }
+}
+
 static void serve(int fd) {
   DAT_PSP_HANDLE psp;
-  DAT_CONN_QUAL qual, rsp_quals[STREAMS + 1];
-  DAT_RSP_HANDLE rsp;
+  DAT_CONN_QUAL qual;
   DAT_LMR_CONTEXT context;
   DAT_RMR_CONTEXT unused;
   struct note note;
-  int is_note;
   who = "server";
   if (fork() != 0) { /* a daemon: forks before it opens the adapter */
     _exit(0);
@@ -370,61 +443,14 @@ static void serve(int fd) {
   uint32_t wanted = VERSION;
   dat(dat_cr_reject(cr, sizeof wanted, &wanted), "dat_cr_reject");
   for (int i = 0; i <= STREAMS; ++i) {
-    if (i % 3 == 1) { /* a service point for this one stream */
-      prepare(&streams[i], i, DAT_HANDLE_NULL);
-      for (rsp_quals[i] = qual + 1000 + (DAT_CONN_QUAL)i;; rsp_quals[i] += 17) {
-        const DAT_RETURN status =
-            dat_rsp_create(ia, rsp_quals[i], streams[i].ep, request_evd, &rsp);
-        if (DAT_GET_TYPE(status) != DAT_CONN_QUAL_IN_USE) {
-          dat(status, "dat_rsp_create");
-          break;
-        }
-      }
-      memset(&note, 0, sizeof note);
-      note.qual = rsp_quals[i];
-      post_note(&streams[0], &note, DAT_COMPLETION_DEFAULT_FLAG);
-      cr = next_request(&note);
-      dat(dat_cr_accept(cr, DAT_HANDLE_NULL, 0, NULL), "dat_cr_accept (RSP)");
-    } else {
-      DAT_CR_PARAM param;
-      cr = next_request(&note);
-      dat(dat_cr_query(cr, DAT_CR_FIELD_LOCAL_EP_HANDLE, &param), "dat_cr_query");
-      prepare(&streams[i], i, provider_eps ? param.local_ep_handle : DAT_HANDLE_NULL);
-      dat(dat_cr_accept(cr, provider_eps ? DAT_HANDLE_NULL : streams[i].ep, 0, NULL),
-          "dat_cr_accept");
-    }
-    if (note.version != VERSION || note.stream != (uint32_t)i) {
-      quit("a request of another stream", DAT_SUCCESS);
-    }
-    wait_established();
-    grow(0);
+    accept_stream(i, qual, provider_eps);
   }
-  int served = 0;
-  for (int bye = 0; !bye;) {
-    const DAT_EVENT event = wait_event(dto_evd, "work");
-    struct stream* s = take(&event, &note, &is_note);
-    if (is_note && s->number == 0) {
-      bye = 1;
-    } else if (is_note) {
-      on_announcement(s, &note, context);
-      if (++served % 40 == 0) {
-        grow(served / 40);
-      }
-    }
+  serve_copies(context);
+  for (int i = 0; i <= STREAMS; ++i) {
+    expect_disconnected();
   }
   for (int i = 0; i <= STREAMS; ++i) {
-    const DAT_EVENT event = wait_event(connection_evd, "the end of a connection");
-    if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED) {
-      fprintf(stderr, "%s: event 0x%x at the end\n", who, event.event_number);
-      _exit(1);
-    }
-  }
-  for (int i = 0; i <= STREAMS; ++i) {
-    while (streams[i].recvs > 0 || streams[i].requests > 0) {
-      const DAT_EVENT event = wait_event(dto_evd, "what is flushed");
-      struct stream* s = take(&event, &note, &is_note);
-      s->ended |= is_note;
-    }
+    flush(&streams[i]);
     finish(&streams[i]);
   }
   dat(dat_psp_free(psp), "dat_psp_free");
@@ -532,28 +558,30 @@ static void copy(int write, int round) {
   }
 }
 
-static void client(DAT_CONN_QUAL qual) {
-  DAT_EVENT event;
-  struct note note;
-  int is_note;
-  who = "client";
-  open_all();
-  /* A second open of the adapter, which shares the async EVD if that is possible. */
+/* A second open of the adapter, which shares the async EVD if that is possible. */
+static DAT_IA_HANDLE open_again(void) {
   DAT_IA_HANDLE second;
   DAT_EVD_HANDLE shared = async_evd;
-  DAT_RETURN status = dat_ia_openv((DAT_NAME_PTR)ia_name, 1, &shared, &second, DAT_VERSION_MAJOR,
-                                   DAT_VERSION_MINOR, threadsafe ? DAT_TRUE : DAT_FALSE);
+  const DAT_RETURN status =
+      dat_ia_openv((DAT_NAME_PTR)ia_name, 1, &shared, &second, DAT_VERSION_MAJOR, DAT_VERSION_MINOR,
+                   threadsafe ? DAT_TRUE : DAT_FALSE);
   if (status != DAT_SUCCESS) {
     shared = DAT_HANDLE_NULL;
     dat(dat_ia_openv((DAT_NAME_PTR)ia_name, 1, &shared, &second, DAT_VERSION_MAJOR,
                      DAT_VERSION_MINOR, threadsafe ? DAT_TRUE : DAT_FALSE),
         "dat_ia_open of a second instance");
   }
-  start_ticking();
+  return second;
+}
+
+/* The first attempt is rejected; the reason is the version with which the second one succeeds. */
+static void connect_control(DAT_CONN_QUAL qual) {
+  struct note note;
+  int is_note;
+  uint32_t wanted = 0;
   prepare(&streams[0], 0, DAT_HANDLE_NULL);
   connect_stream(&streams[0], qual, VERSION - 1);
-  event = wait_event(connection_evd, "an answer");
-  uint32_t wanted = 0;
+  DAT_EVENT event = wait_event(connection_evd, "an answer");
   if (event.event_number != DAT_CONNECTION_EVENT_PEER_REJECTED ||
       event.event_data.connect_event_data.private_data_size < (DAT_COUNT)sizeof wanted) {
     fprintf(stderr, "%s: event 0x%x instead of a rejection\n", who, event.event_number);
@@ -573,47 +601,62 @@ static void client(DAT_CONN_QUAL qual) {
   }
   connect_stream(&streams[0], qual, wanted);
   wait_established();
-  for (int i = 1; i <= STREAMS; ++i) {
-    DAT_CONN_QUAL to = qual;
-    prepare(&streams[i], i, DAT_HANDLE_NULL);
-    if (i % 3 == 1) {
-      do {
-        event = wait_event(dto_evd, "a number");
-        take(&event, &note, &is_note);
-      } while (!is_note);
-      to = note.qual;
-    }
-    connect_stream(&streams[i], to, VERSION);
-    wait_established();
-    DAT_DTO_COOKIE alive;
-    alive.as_64 = (uint64_t)i << 32 | SLOTS;
-    ++streams[i].requests;
-    dat(dat_ep_post_send(streams[i].ep, 0, NULL, alive, DAT_COMPLETION_DEFAULT_FLAG),
-        "dat_ep_post_send of nothing");
-    grow(0);
+}
+
+static void connect_data(int i, DAT_CONN_QUAL qual) {
+  struct note note;
+  int is_note;
+  prepare(&streams[i], i, DAT_HANDLE_NULL);
+  if (i % 3 == 1) {
+    do {
+      const DAT_EVENT event = wait_event(dto_evd, "a number");
+      take(&event, &note, &is_note);
+    } while (!is_note);
+    qual = note.qual;
   }
-  for (int round = 0; round < rounds; ++round) {
-    copy(0, round);
-    copy(1, round);
-  }
+  connect_stream(&streams[i], qual, VERSION);
+  wait_established();
+  DAT_DTO_COOKIE alive;
+  alive.as_64 = (uint64_t)i << 32 | SLOTS;
+  ++streams[i].requests;
+  dat(dat_ep_post_send(streams[i].ep, 0, NULL, alive, DAT_COMPLETION_DEFAULT_FLAG),
+      "dat_ep_post_send of nothing");
+  grow(0);
+}
+
+static void end_streams(void) {
+  struct note note;
+  int is_note;
   memset(&note, 0, sizeof note);
   post_note(&streams[0], &note, DAT_COMPLETION_DEFAULT_FLAG);
   for (int i = 0; i <= STREAMS; ++i) {
     while (streams[i].requests > 0) {
-      event = wait_event(dto_evd, "the last completions");
+      const DAT_EVENT event = wait_event(dto_evd, "the last completions");
       take(&event, &note, &is_note);
     }
   }
   for (int i = STREAMS; i >= 0; --i) {
     dat(dat_ep_disconnect(streams[i].ep, i % 2 ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG),
         "dat_ep_disconnect");
-    event = wait_event(connection_evd, "the end of a connection");
-    if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED) {
-      fprintf(stderr, "%s: event 0x%x at the end\n", who, event.event_number);
-      _exit(1);
-    }
+    expect_disconnected();
     finish(&streams[i]); /* also discards its posted receives */
   }
+}
+
+static void client(DAT_CONN_QUAL qual) {
+  who = "client";
+  open_all();
+  const DAT_IA_HANDLE second = open_again();
+  start_ticking();
+  connect_control(qual);
+  for (int i = 1; i <= STREAMS; ++i) {
+    connect_data(i, qual);
+  }
+  for (int round = 0; round < rounds; ++round) {
+    copy(0, round);
+    copy(1, round);
+  }
+  end_streams();
   for (int c = 0; c < CHUNKS; ++c) {
     if (chunk_lmr[c]) {
       dat(dat_lmr_free(chunk_lmr[c]), "dat_lmr_free");

@@ -165,11 +165,90 @@ static void write_to(DAT_EP_HANDLE ep, const unsigned char* data, uint32_t lengt
 
 /* ---- leader ------------------------------------------------------------------------------- */
 
+struct follower {
+  DAT_EP_HANDLE ep;
+  place_t log;
+};
+
+static void wait_disconnected(void) {
+  DAT_EVENT event;
+  DAT_COUNT more;
+  OK(dat_evd_wait(connect_evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
+  if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED) {
+    DIE("event 0x%x at the end", event.event_number);
+  }
+}
+
+static struct follower reach(int f, DAT_CONN_QUAL qual, place_t mine) {
+  struct follower follower;
+  DAT_EVENT event;
+  DAT_COUNT more;
+  for (int attempt = 0;; ++attempt) {
+    follower.ep = make_ep();
+    OK(dat_ep_connect(follower.ep, attr.ia_address_ptr, qual, 10000000, sizeof mine, &mine,
+                      DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    OK(dat_evd_wait(connect_evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
+      break;
+    }
+    if (attempt == 50) {
+      DIE("follower %d does not answer: event 0x%x", f, event.event_number);
+    }
+    OK(dat_ep_free(follower.ep));
+    usleep(20000);
+  }
+  const DAT_CONNECTION_EVENT_DATA* up = &event.event_data.connect_event_data;
+  if (up->private_data_size < (DAT_COUNT)sizeof follower.log) {
+    DIE("follower %d sent %d bytes", f, up->private_data_size);
+  }
+  memcpy(&follower.log, up->private_data, sizeof follower.log);
+  if (follower.log.number != qual) {
+    DIE("asked for %llx, got %llx", (unsigned long long)qual,
+        (unsigned long long)follower.log.number);
+  }
+  DAT_EP_PARAM param;
+  OK(dat_ep_query(follower.ep, DAT_EP_FIELD_REMOTE_PORT_QUAL | DAT_EP_FIELD_EP_STATE, &param));
+  if (param.ep_state != DAT_EP_STATE_CONNECTED) {
+    DIE("the EP is in state %d", param.ep_state);
+  }
+  return follower;
+}
+
+/* Waits for room in every log. */
+static void wait_room(const volatile uint64_t* acks, uint64_t index) {
+  for (int f = 0; f < followers; ++f) {
+    while (index - acks[f] >= SLOTS) {
+      if (idle_polls) { /* check the queues occasionally, like a program with other work */
+        DAT_EVENT event;
+        if (DAT_GET_TYPE(dat_evd_dequeue(connect_evd, &event)) != DAT_QUEUE_EMPTY) {
+          DIE("a connection ended: event 0x%x", event.event_number);
+        }
+      }
+    }
+  }
+}
+
+/* Returns the length of the entry. */
+static uint32_t fill(unsigned char* slot, uint64_t index) {
+  const uint32_t length = length_of(index);
+  trailer_t trailer;
+  memset(&trailer, 0x5a, sizeof trailer);
+  trailer.length = length;
+  trailer.index = index;
+  trailer.sum = 0;
+  for (uint32_t i = 0; i < length; ++i) {
+    slot[i] = byte_of(index, i);
+    trailer.sum += slot[i];
+  }
+  trailer.lap = (unsigned char)(1 + index / SLOTS % 255);
+  memcpy(slot + length, &trailer, sizeof trailer);
+  return length + (uint32_t)sizeof trailer;
+}
+
 static void lead(const DAT_CONN_QUAL* quals) {
   snprintf(role, sizeof role, "leader");
   open_adapter();
-  DAT_EP_HANDLE eps[FOLLOWERS];
-  place_t logs[FOLLOWERS];
+  struct follower all[FOLLOWERS];
   DAT_LMR_CONTEXT log_context, ack_context;
   DAT_RMR_CONTEXT unused, ack_remote;
   unsigned char* log = valloc(SLOTS * SLOT);
@@ -180,87 +259,31 @@ static void lead(const DAT_CONN_QUAL* quals) {
   DAT_LMR_HANDLE ack_lmr = add_memory((void*)acks, 4096, &ack_context, &ack_remote);
   for (int f = 0; f < followers; ++f) {
     place_t mine;
-    DAT_EVENT event;
-    DAT_COUNT more;
     memset(&mine, 0, sizeof mine);
     mine.address = (uintptr_t)&acks[f];
     mine.context = ack_remote;
     mine.number = (uint64_t)f;
-    for (int attempt = 0;; ++attempt) {
-      eps[f] = make_ep();
-      OK(dat_ep_connect(eps[f], attr.ia_address_ptr, quals[f], 10000000, sizeof mine, &mine,
-                        DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-      OK(dat_evd_wait(connect_evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
-      if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
-        break;
-      }
-      if (attempt == 50) {
-        DIE("follower %d does not answer: event 0x%x", f, event.event_number);
-      }
-      OK(dat_ep_free(eps[f]));
-      usleep(20000);
-    }
-    const DAT_CONNECTION_EVENT_DATA* up = &event.event_data.connect_event_data;
-    if (up->private_data_size < (DAT_COUNT)sizeof logs[f]) {
-      DIE("follower %d sent %d bytes", f, up->private_data_size);
-    }
-    memcpy(&logs[f], up->private_data, sizeof logs[f]);
-    if (logs[f].number != quals[f]) {
-      DIE("asked for %llx, got %llx", (unsigned long long)quals[f],
-          (unsigned long long)logs[f].number);
-    }
-    DAT_EP_PARAM param;
-    OK(dat_ep_query(eps[f], DAT_EP_FIELD_REMOTE_PORT_QUAL | DAT_EP_FIELD_EP_STATE, &param));
-    if (param.ep_state != DAT_EP_STATE_CONNECTED) {
-      DIE("the EP is in state %d", param.ep_state);
-    }
+    all[f] = reach(f, quals[f], mine);
   }
-  int written = 0;
   for (uint64_t index = 0; index < (uint64_t)entries; ++index) {
-    for (int f = 0; f < followers; ++f) { /* wait for room in every log */
-      while (index - acks[f] >= SLOTS) {
-        if (idle_polls) { /* check the queues occasionally, like a program with other work */
-          DAT_EVENT event;
-          if (DAT_GET_TYPE(dat_evd_dequeue(connect_evd, &event)) != DAT_QUEUE_EMPTY) {
-            DIE("a connection ended: event 0x%x", event.event_number);
-          }
-        }
-      }
-    }
+    wait_room(acks, index);
     reap(index < SLOTS ? 0 : (int)(index - SLOTS + 1) * followers);
-    const uint32_t length = length_of(index);
-    unsigned char* slot = log + index % SLOTS * SLOT + index % 61;
-    trailer_t trailer;
-    memset(&trailer, 0x5a, sizeof trailer);
-    trailer.length = length;
-    trailer.index = index;
-    trailer.sum = 0;
-    for (uint32_t i = 0; i < length; ++i) {
-      slot[i] = byte_of(index, i);
-      trailer.sum += slot[i];
-    }
-    trailer.lap = (unsigned char)(1 + index / SLOTS % 255);
-    memcpy(slot + length, &trailer, sizeof trailer);
+    const uint64_t offset = index % SLOTS * SLOT + index % 61;
+    const uint32_t size = fill(log + offset, index);
     for (int f = 0; f < followers; ++f) {
-      write_to(eps[f], slot, length + (uint32_t)sizeof trailer, log_context,
-               logs[f].address + index % SLOTS * SLOT + index % 61, logs[f].context, index);
-      ++written;
+      write_to(all[f].ep, log + offset, size, log_context, all[f].log.address + offset,
+               all[f].log.context, index);
     }
   }
   for (int f = 0; f < followers; ++f) {
     while (acks[f] != (uint64_t)entries) {
     }
   }
-  reap(written);
+  reap(entries * followers);
   for (int f = 0; f < followers; ++f) {
-    DAT_EVENT event;
-    DAT_COUNT more;
-    OK(dat_ep_disconnect(eps[f], DAT_CLOSE_GRACEFUL_FLAG));
-    OK(dat_evd_wait(connect_evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
-    if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED) {
-      DIE("event 0x%x at the end", event.event_number);
-    }
-    OK(dat_ep_free(eps[f]));
+    OK(dat_ep_disconnect(all[f].ep, DAT_CLOSE_GRACEFUL_FLAG));
+    wait_disconnected();
+    OK(dat_ep_free(all[f].ep));
   }
   OK(dat_lmr_free(log_lmr));
   OK(dat_lmr_free(ack_lmr));
@@ -292,82 +315,97 @@ static void await(const unsigned char* slot, uint64_t index) {
   }
 }
 
-static void follow(int number, DAT_CONN_QUAL qual, int ready_fd) {
-  snprintf(role, sizeof role, "follower %d", number);
-  open_adapter();
-  unsigned char* log = valloc(SLOTS * SLOT);
-  uint64_t* counter = valloc(4096);
-  memset(log, 0, SLOTS * SLOT);
-  DAT_LMR_CONTEXT log_context, counter_context;
-  DAT_RMR_CONTEXT log_remote, unused;
-  DAT_LMR_HANDLE log_lmr = add_memory(log, SLOTS * SLOT, &log_context, &log_remote);
-  DAT_LMR_HANDLE counter_lmr = add_memory(counter, 4096, &counter_context, &unused);
+/* If the conn qual is in use, tries another, of which the leader is informed. */
+static DAT_PSP_HANDLE listen_at(DAT_CONN_QUAL* qual) {
   DAT_PSP_HANDLE psp;
-  DAT_PSP_PARAM psp_param;
-  for (;;) { /* if the conn qual is in use, try another; the leader is informed */
-    const DAT_RETURN status = dat_psp_create(ia, qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp);
+  DAT_PSP_PARAM param;
+  for (;;) {
+    const DAT_RETURN status = dat_psp_create(ia, *qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp);
     if (DAT_GET_TYPE(status) != DAT_CONN_QUAL_IN_USE) {
       OK(status);
       break;
     }
-    qual += UINT64_C(0x0100000000000001);
+    *qual += UINT64_C(0x0100000000000001);
   }
-  OK(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &psp_param));
-  if (psp_param.conn_qual != qual) {
-    DIE("dat_psp_query says %llx instead of %llx", (unsigned long long)psp_param.conn_qual,
-        (unsigned long long)qual);
+  OK(dat_psp_query(psp, DAT_PSP_FIELD_ALL, &param));
+  if (param.conn_qual != *qual) {
+    DIE("dat_psp_query says %llx instead of %llx", (unsigned long long)param.conn_qual,
+        (unsigned long long)*qual);
   }
-  if (write(ready_fd, &qual, sizeof qual) != sizeof qual) {
-    DIE("no listener");
-  }
+  return psp;
+}
+
+/* Returns where the leader wants the counter. */
+static place_t accept_leader(DAT_EP_HANDLE ep, DAT_PSP_HANDLE psp, place_t mine) {
   DAT_EVENT event;
   DAT_COUNT more;
   OK(dat_evd_wait(cr_evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
   const DAT_CR_ARRIVAL_EVENT_DATA arrival = event.event_data.cr_arrival_event_data;
-  if (arrival.conn_qual != qual || arrival.sp_handle.psp_handle != psp) {
+  if (arrival.conn_qual != mine.number || arrival.sp_handle.psp_handle != psp) {
     DIE("a request for %llx instead of %llx", (unsigned long long)arrival.conn_qual,
-        (unsigned long long)qual);
+        (unsigned long long)mine.number);
   }
-  DAT_CR_PARAM cr_param;
-  place_t leader, mine;
-  OK(dat_cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, &cr_param));
-  memcpy(&leader, cr_param.private_data, sizeof leader);
-  memset(&mine, 0, sizeof mine);
-  mine.address = (uintptr_t)log;
-  mine.context = log_remote;
-  mine.number = qual;
-  DAT_EP_HANDLE ep = make_ep();
+  DAT_CR_PARAM param;
+  place_t leader;
+  OK(dat_cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, &param));
+  memcpy(&leader, param.private_data, sizeof leader);
   OK(dat_cr_accept(arrival.cr_handle, ep, sizeof mine, &mine));
   OK(dat_evd_wait(connect_evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
   if (event.event_number != DAT_CONNECTION_EVENT_ESTABLISHED) {
     DIE("event 0x%x instead of a connection", event.event_number);
   }
+  return leader;
+}
+
+/* Writes the number of entries. Writes are placed in order, so the last one determines it. */
+static void acknowledge(DAT_EP_HANDLE ep, uint64_t* counters, DAT_LMR_CONTEXT context,
+                        const place_t* leader, uint64_t count) {
+  static int sent;
+  if (sent >= 64) { /* 64 counters, so that each stays unchanged while it is in flight */
+    reap(sent - 63);
+  }
+  counters[sent % 64] = count;
+  const int before = segments;
+  segments = 1;
+  write_to(ep, (unsigned char*)&counters[sent % 64], 8, context, leader->address, leader->context,
+           count - 1);
+  segments = before;
+  ++sent;
+  if (sent % (2 * SLOTS - 2) == 0 || count == (uint64_t)entries) {
+    reap(sent);
+  }
+}
+
+static void follow(int number, DAT_CONN_QUAL qual, int ready_fd) {
+  snprintf(role, sizeof role, "follower %d", number);
+  open_adapter();
+  unsigned char* log = valloc(SLOTS * SLOT);
+  uint64_t* counters = valloc(4096);
+  memset(log, 0, SLOTS * SLOT);
+  DAT_LMR_CONTEXT log_context, counter_context;
+  DAT_RMR_CONTEXT log_remote, unused;
+  DAT_LMR_HANDLE log_lmr = add_memory(log, SLOTS * SLOT, &log_context, &log_remote);
+  DAT_LMR_HANDLE counter_lmr = add_memory(counters, 4096, &counter_context, &unused);
+  DAT_PSP_HANDLE psp = listen_at(&qual);
+  if (write(ready_fd, &qual, sizeof qual) != sizeof qual) {
+    DIE("no listener");
+  }
+  place_t mine;
+  memset(&mine, 0, sizeof mine);
+  mine.address = (uintptr_t)log;
+  mine.context = log_remote;
+  mine.number = qual;
+  DAT_EP_HANDLE ep = make_ep();
+  const place_t leader = accept_leader(ep, psp, mine);
   for (uint64_t index = 0; index < (uint64_t)entries; ++index) {
     await(log + index % SLOTS * SLOT + index % 61, index);
     /* Clear the slot, so that no byte of this lap is taken for the end of an entry of the next. */
     memset(log + index % SLOTS * SLOT, 0, SLOT);
     if (index % 5 == 4 || index + 1 == (uint64_t)entries) {
-      static int sent;
-      if (sent >= 64) { /* 64 counters, so that each stays unchanged while it is in flight */
-        reap(sent - 63);
-      }
-      counter[sent % 64] = index + 1;
-      /* Writes are placed in order, so the last one determines the counter. */
-      const int before = segments;
-      segments = 1;
-      write_to(ep, (unsigned char*)&counter[sent % 64], 8, counter_context, leader.address,
-               leader.context, index);
-      segments = before;
-      ++sent;
-      if (sent % (2 * SLOTS - 2) == 0 || index + 1 == (uint64_t)entries) {
-        reap(sent);
-      }
+      acknowledge(ep, counters, counter_context, &leader, index + 1);
     }
   }
-  OK(dat_evd_wait(connect_evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
-  if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED) {
-    DIE("event 0x%x at the end", event.event_number);
-  }
+  wait_disconnected();
   OK(dat_ep_free(ep));
   OK(dat_psp_free(psp));
   OK(dat_lmr_free(log_lmr));
@@ -389,8 +427,8 @@ static pid_t start(int number, DAT_CONN_QUAL qual, int fd, const DAT_CONN_QUAL* 
   return pid;
 }
 
-int main(int argc, char** argv) {
-  int option, status = 0, failed = 0;
+static int parse(int argc, char** argv) {
+  int option;
   while ((option = getopt(argc, argv, "D:Tf:n:g:iw:")) != -1) {
     switch (option) {
       case 'D':
@@ -418,10 +456,32 @@ int main(int argc, char** argv) {
         fprintf(stderr,
                 "usage: mw_ledger [-D ia] [-T] [-f followers] [-n entries] [-g segments] "
                 "[-i] [-w seconds]\n");
-        return 2;
+        return 0;
     }
   }
-  if (followers < 1 || followers > FOLLOWERS || segments < 1 || segments > 4) {
+  return followers >= 1 && followers <= FOLLOWERS && segments >= 1 && segments <= 4;
+}
+
+/* Returns whether one of the processes failed; the others are then killed. */
+static int wait_all(const pid_t* pids) {
+  int status = 0, failed = 0;
+  for (int left = followers + 1; left > 0; --left) {
+    const pid_t pid = wait(&status);
+    if (status != 0 && !failed) {
+      fprintf(stderr, "process %d ended with 0x%x\n", (int)pid, status);
+      failed = 1;
+      for (int k = 0; k <= followers; ++k) {
+        if (pids[k] != pid) {
+          kill(pids[k], SIGKILL);
+        }
+      }
+    }
+  }
+  return failed;
+}
+
+int main(int argc, char** argv) {
+  if (!parse(argc, argv)) {
     return 2;
   }
   DAT_CONN_QUAL quals[FOLLOWERS];
@@ -447,18 +507,7 @@ int main(int argc, char** argv) {
     close(pipe_fds[0]);
   }
   pids[followers] = start(0, 0, -1, quals);
-  for (int left = followers + 1; left > 0; --left) {
-    const pid_t pid = wait(&status);
-    if (status != 0 && !failed) {
-      fprintf(stderr, "process %d ended with 0x%x\n", (int)pid, status);
-      failed = 1;
-      for (int k = 0; k <= followers; ++k) {
-        if (pids[k] != pid) {
-          kill(pids[k], SIGKILL);
-        }
-      }
-    }
-  }
+  const int failed = wait_all(pids);
   printf("mw_ledger: %d followers, %d entries: %s\n", followers, entries, failed ? "FAILED" : "ok");
   return failed;
 }

@@ -70,8 +70,12 @@ static int ended_well(pid_t pid, const char* what) {
   return 1;
 }
 
-int main(int argc, char** argv) {
-  int clients = 3, kills = 0, kill_server = 0, option, good = 1;
+struct counts {
+  int clients, kills, kill_server;
+};
+
+static int parse(int argc, char** argv, struct counts* counts) {
+  int option;
   while ((option = getopt(argc, argv, "D:TSc:s:r:k:Kw:")) != -1) {
     switch (option) {
       case 'D':
@@ -84,7 +88,7 @@ int main(int argc, char** argv) {
         options.srq = 1;
         break;
       case 'c':
-        clients = atoi(optarg);
+        counts->clients = atoi(optarg);
         break;
       case 's':
         options.sessions = atoi(optarg);
@@ -93,10 +97,10 @@ int main(int argc, char** argv) {
         options.rounds = atoi(optarg);
         break;
       case 'k':
-        kills = atoi(optarg);
+        counts->kills = atoi(optarg);
         break;
       case 'K':
-        kill_server = 1;
+        counts->kill_server = 1;
         break;
       case 'w':
         limit = atoi(optarg);
@@ -105,33 +109,42 @@ int main(int argc, char** argv) {
         fprintf(stderr,
                 "usage: mw_db [-D ia] [-T] [-S] [-c clients] [-s sessions] [-r rounds] [-k kills] "
                 "[-K] [-w seconds]\n");
-        return 2;
+        return 0;
     }
+  }
+  return 1;
+}
+
+int main(int argc, char** argv) {
+  struct counts counts = {.clients = 3};
+  int good = 1;
+  if (!parse(argc, argv, &counts)) {
+    return 2;
   }
   signal(SIGPIPE, SIG_IGN);
   /* With a shared queue the end of a session may reach its thread before its OP_BYE does. */
-  options.broken = options.srq || kill_server ? 1 << 30 : kills * options.sessions;
+  options.broken = options.srq || counts.kill_server ? 1 << 30 : counts.kills * options.sessions;
   options.qual = 11000 + (DAT_CONN_QUAL)getpid() % 8000;
   pid_t server = start_server();
   pid_t pids[16];
-  for (int i = 0; i < clients && i < 16; ++i) {
+  for (int i = 0; i < counts.clients && i < 16; ++i) {
     pids[i] = start_client(i, options.rounds);
   }
   srand((unsigned)getpid());
-  for (int i = 0; i < kills; ++i) { /* clients that would run forever */
+  for (int i = 0; i < counts.kills; ++i) { /* clients that would run forever */
     const pid_t victim = start_client(100 + i, 1000000000);
     usleep(50000u + (unsigned)(rand() % 200000));
     kill(victim, SIGKILL);
     waitpid(victim, NULL, 0);
   }
-  if (kill_server) {
+  if (counts.kill_server) {
     usleep(200000);
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
     close(stop_pipe[1]);
     server = start_server();
   }
-  for (int i = 0; i < clients && i < 16; ++i) {
+  for (int i = 0; i < counts.clients && i < 16; ++i) {
     good &= ended_well(pids[i], "a client");
   }
   close(stop_pipe[1]);

@@ -157,40 +157,39 @@ static void usage(void) {
   exit(2);
 }
 
-int main(int argc, char** argv) {
-  options_t options = {.ia = "soft"};
-  int size = 4, rounds = 3, option, status = 0;
+static void parse(int argc, char** argv, options_t* options, int* size, int* rounds) {
+  int option;
   while ((option = getopt(argc, argv, "D:Tn:i:bsRgpaw:")) != -1) {
     switch (option) {
       case 'D':
-        options.ia = optarg;
+        options->ia = optarg;
         break;
       case 'T':
-        options.threadsafe = 1;
+        options->threadsafe = 1;
         break;
       case 'n':
-        size = atoi(optarg);
+        *size = atoi(optarg);
         break;
       case 'i':
-        rounds = atoi(optarg);
+        *rounds = atoi(optarg);
         break;
       case 'b':
-        options.block = 1;
+        options->block = 1;
         break;
       case 's':
-        options.split = 1;
+        options->split = 1;
         break;
       case 'R':
-        options.read = 1;
+        options->read = 1;
         break;
       case 'g':
-        options.graceful = 1;
+        options->graceful = 1;
         break;
       case 'p':
-        options.pid_quals = 1;
+        options->pid_quals = 1;
         break;
       case 'a':
-        options.connect_all = 1;
+        options->connect_all = 1;
         break;
       case 'w':
         limit = atoi(optarg);
@@ -199,45 +198,39 @@ int main(int argc, char** argv) {
         usage();
     }
   }
-  if (size < 1 || size > MAX_RANKS) {
+  if (*size < 1 || *size > MAX_RANKS) {
     usage();
   }
-  int up[MAX_RANKS][2], down[MAX_RANKS][2];
-  pid_t pids[MAX_RANKS];
-  fflush(NULL);
-  for (int rank = 0; rank < size; ++rank) {
-    if (pipe(up[rank]) || pipe(down[rank]) || (pids[rank] = fork()) < 0) {
-      perror("mw_mpi");
-      return 1;
-    }
-    if (pids[rank] == 0) {
-      rank_main(&options, rank, size, rounds, up[rank][1], down[rank][0]);
-      fflush(NULL);
-      _exit(0);
-    }
-    close(up[rank][1]);
-    close(down[rank][0]);
-  }
+}
+
+/* Gives each rank the cards of all, and tells them when all have ended their work. A rank that
+   fails meanwhile is noticed by its status. */
+static void coordinate(int size, int (*up)[2], int (*down)[2]) {
+  int good = 1;
   card_t all[MAX_RANKS];
-  for (int rank = 0; rank < size && !status; ++rank) {
+  for (int rank = 0; rank < size && good; ++rank) {
     if (read(up[rank][0], &all[rank], sizeof *all) != (ssize_t)sizeof *all) {
       fprintf(stderr, "rank %d does not start\n", rank);
-      status = 1;
+      good = 0;
     }
   }
-  for (int rank = 0; rank < size && !status; ++rank) {
+  for (int rank = 0; rank < size && good; ++rank) {
     if (write(down[rank][1], all, (size_t)size * sizeof *all) < 0) {
-      status = 1;
+      good = 0;
     }
   }
   char token;
-  for (int rank = 0; rank < size && !status; ++rank) {
-    status = read(up[rank][0], &token, 1) != 1;
+  for (int rank = 0; rank < size && good; ++rank) {
+    good = read(up[rank][0], &token, 1) == 1;
   }
-  for (int rank = 0; rank < size && !status; ++rank) {
-    status = write(down[rank][1], "F", 1) != 1;
+  for (int rank = 0; rank < size && good; ++rank) {
+    good = write(down[rank][1], "F", 1) == 1;
   }
-  status = 0; /* only the status of the ranks counts */
+}
+
+/* Returns 1 if a rank failed; the others are then ended. */
+static int wait_all(int size, pid_t* pids) {
+  int status = 0;
   for (int left = size; left > 0; --left) {
     int result = 0;
     const pid_t pid = wait(&result);
@@ -258,6 +251,31 @@ int main(int argc, char** argv) {
       }
     }
   }
+  return status;
+}
+
+int main(int argc, char** argv) {
+  options_t options = {.ia = "soft"};
+  int size = 4, rounds = 3;
+  parse(argc, argv, &options, &size, &rounds);
+  int up[MAX_RANKS][2], down[MAX_RANKS][2];
+  pid_t pids[MAX_RANKS];
+  fflush(NULL);
+  for (int rank = 0; rank < size; ++rank) {
+    if (pipe(up[rank]) || pipe(down[rank]) || (pids[rank] = fork()) < 0) {
+      perror("mw_mpi");
+      return 1;
+    }
+    if (pids[rank] == 0) {
+      rank_main(&options, rank, size, rounds, up[rank][1], down[rank][0]);
+      fflush(NULL);
+      _exit(0);
+    }
+    close(up[rank][1]);
+    close(down[rank][0]);
+  }
+  coordinate(size, up, down);
+  const int status = wait_all(size, pids);
   printf("mw_mpi: %d ranks, %d rounds: %s\n", size, rounds, status ? "FAILED" : "ok");
   return status;
 }

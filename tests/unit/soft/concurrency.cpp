@@ -15,85 +15,153 @@ constexpr int kScale = 1;
 constexpr int kScale = 4;
 #endif
 
+// One direction of a connection. One thread sends, one posts and polls receives, and one polls the
+// request completions.
+class Stream {
+ public:
+  static constexpr WorkId kCount = 2000 * kScale;
+
+  Stream(Side& from, Side& to)
+      : from_(from), to_(to), data_mr_(from.reg(data_)), room_mr_(to.reg(room_)) {
+    for (const auto work : {&Stream::send, &Stream::receive, &Stream::complete})
+      threads_.push_back(std::async(std::launch::async, [this, work] {
+        (this->*work)();
+        --running_;
+      }));
+  }
+  [[nodiscard]] bool done() const { return running_ == 0; }
+  // Lets the threads end, even if they are not done. Returns how often something failed.
+  int finish() {
+    posted_ = received_ = completed_ = kCount;
+    for (auto& thread : threads_) thread.get();
+    return failures_;
+  }
+
+ private:
+  static constexpr std::size_t kSize = 256;
+  static constexpr WorkId kOutstanding = 32;
+
+  void check(bool good) {
+    if (!good) ++failures_;
+  }
+  void send() {
+    const auto segment = local(*data_mr_, data_);
+    for (WorkId id = 0; id < kCount;) {
+      if (id < posted_ && id < completed_ + kOutstanding) {
+        check(from_.qp->post_send(id, &segment, 1, kSignalled) == DAT_SUCCESS);
+        ++id;
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+  std::byte* place(WorkId id) { return room_.data() + id % kOutstanding * kSize; }
+  void receive() {
+    while (received_ < kCount) {
+      for (; posted_ < kCount && posted_ - received_ < kOutstanding; ++posted_) {
+        const auto segment = local(*room_mr_, place(posted_), kSize);
+        check(to_.qp->post_recv(posted_, &segment, 1, kSignalled) == DAT_SUCCESS);
+      }
+      to_.recv_cq->progress();
+      poll(*to_.recv_cq, received_,
+           [this](WorkId id) { return std::memcmp(place(id), data_.data(), kSize) == 0; });
+    }
+  }
+  void complete() {
+    while (completed_ < kCount)
+      if (poll(*from_.request_cq, completed_, [](WorkId) { return true; }) == 0)
+        std::this_thread::yield();
+  }
+  template <class Good>
+  int poll(Cq& cq, std::atomic<WorkId>& next, Good good) {
+    Completion got[8];
+    const int count = cq.poll(got, 8);
+    for (int i = 0; i < count; ++i) {
+      check(got[i].id == next && got[i].status == DAT_DTO_SUCCESS && good(next));
+      ++next;
+    }
+    return count;
+  }
+
+  Side& from_;
+  Side& to_;
+  std::vector<std::byte> data_ = pattern(kSize);
+  std::vector<std::byte> room_ = std::vector<std::byte>(kSize * kOutstanding);
+  const std::unique_ptr<Mr> data_mr_;
+  const std::unique_ptr<Mr> room_mr_;
+  std::atomic<WorkId> posted_{0};
+  std::atomic<WorkId> received_{0};
+  std::atomic<WorkId> completed_{0};
+  std::atomic<int> running_{3};
+  std::atomic<int> failures_{0};
+  std::vector<std::future<void>> threads_;
+};
+
+// One thread posts Sends and another one receives, until they are stopped.
+class Posts {
+ public:
+  Posts(Pair& pair, const DAT_LMR_TRIPLET& from, const DAT_LMR_TRIPLET& to) : pair_(pair) {
+    sender_ = post(*pair.a.request_cq, sent_, [&pair, from](WorkId id) {
+      return pair.a.qp->post_send(id, &from, 1, kSignalled);
+    });
+    receiver_ = post(*pair.b.recv_cq, posted_, [&pair, to](WorkId id) {
+      return pair.b.qp->post_recv(id, &to, 1, kSignalled);
+    });
+  }
+  // Polls the completions, which must come in order.
+  void reap() {
+    Completion c{};
+    while (pair_.a.request_cq->poll(&c, 1) == 1) ordered_ = ordered_ && c.id == requests_++;
+    while (pair_.b.recv_cq->poll(&c, 1) == 1) ordered_ = ordered_ && c.id == receives_++;
+  }
+  // REQUIRES: all that is posted is flushed.
+  void stop() {
+    stop_ = true;
+    for (auto* const thread : {&sender_, &receiver_}) {
+      while (thread->wait_for(0s) != std::future_status::ready) reap();
+      thread->get();
+    }
+    reap();
+    BOOST_TEST(ordered_);
+    BOOST_TEST(requests_ == sent_);
+    BOOST_TEST(receives_ == posted_);
+  }
+
+ private:
+  template <class Post>
+  std::future<void> post(Cq& cq, std::atomic<WorkId>& count, Post call) {
+    return std::async(std::launch::async, [this, &cq, &count, call] {
+      while (!stop_) {
+        if (cq.size() > 900) continue;
+        if (call(count) == DAT_SUCCESS)
+          ++count;
+        else
+          std::this_thread::yield();
+      }
+    });
+  }
+
+  Pair& pair_;
+  std::atomic<bool> stop_{false};
+  std::atomic<WorkId> sent_{0};
+  std::atomic<WorkId> posted_{0};
+  WorkId requests_ = 0;
+  WorkId receives_ = 0;
+  bool ordered_ = true;
+  std::future<void> sender_;
+  std::future<void> receiver_;
+};
+
 BOOST_AUTO_TEST_SUITE(concurrency)
 
-// On each side one thread sends, one posts and polls receives, and one polls the request
-// completions; the main thread drives the reactors occasionally.
+// The main thread drives the reactors occasionally.
 BOOST_AUTO_TEST_CASE(posts_and_polls_from_many_threads) {
   Pair pair;
-  constexpr WorkId kCount = 2000 * kScale;
-  constexpr std::size_t kSize = 256;
-  std::atomic<int> running{0};
-  std::atomic<int> failures{0};
-  std::vector<std::future<void>> threads;
-  std::vector<std::vector<std::byte>> memory;
-  std::vector<std::unique_ptr<Mr>> registrations;
-  struct Counters {
-    std::atomic<WorkId> posted{0};
-    std::atomic<WorkId> received{0};
-    std::atomic<WorkId> completed{0};
-  };
-  std::array<Counters, 2> streams;
-  memory.reserve(4);
-  for (int direction = 0; direction < 2; ++direction) {
-    Side& from = direction == 0 ? pair.a : pair.b;
-    Side& to = direction == 0 ? pair.b : pair.a;
-    auto& data = memory.emplace_back(pattern(kSize));
-    auto& room = memory.emplace_back(kSize * 32);
-    const Mr* const data_mr = registrations.emplace_back(from.reg(data)).get();
-    const Mr* const room_mr = registrations.emplace_back(to.reg(room)).get();
-    Counters& c = streams[direction];
-    running += 3;
-    threads.push_back(std::async(std::launch::async, [&, data_mr] {  // sends
-      const auto segment = local(*data_mr, data);
-      for (WorkId id = 0; id < kCount;) {
-        if (id < c.posted && id - c.completed < 32) {
-          if (from.qp->post_send(id, &segment, 1, kSignalled) != DAT_SUCCESS) ++failures;
-          ++id;
-        } else {
-          std::this_thread::yield();
-        }
-      }
-      --running;
-    }));
-    threads.push_back(std::async(std::launch::async, [&, room_mr] {  // receives
-      while (c.received < kCount) {
-        while (c.posted < kCount && c.posted - c.received < 32) {
-          const auto segment = local(*room_mr, room.data() + c.posted % 32 * kSize, kSize);
-          if (to.qp->post_recv(c.posted, &segment, 1, kSignalled) != DAT_SUCCESS) ++failures;
-          ++c.posted;
-        }
-        Completion got[8];
-        to.recv_cq->progress();
-        const int n = to.recv_cq->poll(got, 8);
-        for (int i = 0; i < n; ++i) {
-          if (got[i].id != c.received || got[i].status != DAT_DTO_SUCCESS ||
-              std::memcmp(room.data() + c.received % 32 * kSize, data.data(), kSize) != 0)
-            ++failures;
-          ++c.received;
-        }
-      }
-      --running;
-    }));
-    threads.push_back(std::async(std::launch::async, [&] {  // request completions
-      while (c.completed < kCount) {
-        Completion got[8];
-        const int n = from.request_cq->poll(got, 8);
-        for (int i = 0; i < n; ++i) {
-          if (got[i].id != c.completed || got[i].status != DAT_DTO_SUCCESS) ++failures;
-          ++c.completed;
-        }
-        if (n == 0) std::this_thread::yield();
-      }
-      --running;
-    }));
-  }
-  BOOST_TEST(pair.wait([&] { return running == 0; }));
-  if (running != 0) {  // lets the threads end
-    for (Counters& c : streams) c.posted = c.received = c.completed = kCount;
-  }
-  for (auto& t : threads) t.get();
-  BOOST_TEST(failures == 0);
+  Stream there(pair.a, pair.b);
+  Stream back(pair.b, pair.a);
+  BOOST_TEST(pair.wait([&] { return there.done() && back.done(); }));
+  BOOST_TEST(there.finish() == 0);
+  BOOST_TEST(back.finish() == 0);
 }
 
 // Traffic of all kinds while memory is registered and deregistered: a Read or Write may be refused,
@@ -145,41 +213,11 @@ BOOST_AUTO_TEST_CASE(disconnects_under_traffic) {
   auto room_mr = pair.b.reg(room);
   auto data_mr = pair.a.reg(data);
   for (int round = 0; round < 20 * kScale; ++round) {
-    std::atomic<bool> stop{false};
-    std::atomic<WorkId> sent{0};
-    std::atomic<WorkId> posted{0};
-    auto sender = std::async(std::launch::async, [&] {
-      const auto segment = local(*data_mr, data);
-      while (!stop) {
-        if (pair.a.request_cq->size() > 900) continue;
-        if (pair.a.qp->post_send(sent, &segment, 1, kSignalled) == DAT_SUCCESS)
-          ++sent;
-        else
-          std::this_thread::yield();
-      }
-    });
-    auto receiver = std::async(std::launch::async, [&] {
-      const auto segment = local(*room_mr, room);
-      while (!stop) {
-        if (pair.b.recv_cq->size() > 900) continue;
-        if (pair.b.qp->post_recv(posted, &segment, 1, kSignalled) == DAT_SUCCESS)
-          ++posted;
-        else
-          std::this_thread::yield();
-      }
-    });
+    Posts posts(pair, local(*data_mr, data), local(*room_mr, room));
     const auto until = Clock::now() + std::chrono::microseconds(random() % 3000);
-    WorkId requests = 0;
-    WorkId receives = 0;
-    bool ordered = true;
-    const auto reap = [&] {
-      Completion c{};
-      while (pair.a.request_cq->poll(&c, 1) == 1) ordered = ordered && c.id == requests++;
-      while (pair.b.recv_cq->poll(&c, 1) == 1) ordered = ordered && c.id == receives++;
-    };
     while (Clock::now() < until) {
       pair.a.reactor->progress();
-      reap();
+      posts.reap();
     }
     const auto choice = random() % 3;
     if (choice != 0) pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);
@@ -188,15 +226,7 @@ BOOST_AUTO_TEST_CASE(disconnects_under_traffic) {
     // Ends a side that is still connected; everything is flushed when these calls return.
     pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt);
     pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
-    stop = true;
-    for (auto* const thread : {&sender, &receiver}) {
-      while (thread->wait_for(0s) != std::future_status::ready) reap();
-      thread->get();
-    }
-    reap();
-    BOOST_TEST(ordered);
-    BOOST_TEST(requests == sent);
-    BOOST_TEST(receives == posted);
+    posts.stop();
     REQUIRE_OK(pair.a.qp->reset().code());
     REQUIRE_OK(pair.b.qp->reset().code());
     pair.connect();
