@@ -24,12 +24,12 @@ Registry::Registry(ConfFile file, Loader& loader, IaTable& table)
                 diagnostic.reason.c_str());
 }
 
-bool Registry::has_open_ias(const Lease& lease) {
+bool Registry::has_open_ias(const ProviderLease& lease) {
   ScopedLock lock(mutex_);
   return lease.entry_ != nullptr && lease.entry_->open_ias != 0;
 }
 
-Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attempt) {
+Result<ProviderLease> Registry::with_provider(const IaKey& wanted, const Attempt& attempt) {
   if (in_turn()) {
     UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_STATE),
                   "open of %s from inside a provider's init or fini refused",
@@ -46,7 +46,7 @@ Result<Lease> Registry::with_provider(const IaKey& wanted, const Attempt& attemp
   Status first_failure;
   for (const Candidate& candidate : candidates) {
     const std::size_t previous = passed_over.size();
-    Lease lease = acquire(candidate, wanted, passed_over);
+    ProviderLease lease = acquire(candidate, wanted, passed_over);
     tried.insert(tried.end(), passed_over.begin() + static_cast<std::ptrdiff_t>(previous),
                  passed_over.end());
     if (!lease) continue;
@@ -106,7 +106,7 @@ Status Registry::open_ia(const Registration& registration, const OpenRequest& re
 Result<OpenedIa> Registry::open(const OpenRequest& request) {
   std::list<OpenIa> record(1);  // first: once the provider has opened the IA, nothing here may fail
   OpenedIa opened;
-  Result<Lease> lease = with_provider(
+  Result<ProviderLease> lease = with_provider(
       {request.name, request.major, request.minor, request.thread_safe},
       [&](const Registration& provider) { return open_ia(provider, request, opened); });
   if (!lease.ok()) return lease.status();

@@ -27,24 +27,24 @@ class Registry;
 
 // One use of a provider: while it exists, the provider is not finalised and its registration cannot
 // be removed. Movable. The destructor may call the provider's fini: run it with no lock held.
-class Lease {
+class ProviderLease {
  public:
-  Lease() noexcept = default;
-  Lease(Registry& registry, Entry* entry, Registration& registration) noexcept
+  ProviderLease() noexcept = default;
+  ProviderLease(Registry& registry, Entry* entry, Registration& registration) noexcept
       : registry_(&registry), entry_(entry), registration_(&registration) {}
-  Lease(Lease&& other) noexcept { swap(other); }
-  Lease& operator=(Lease&& other) noexcept {
-    Lease(std::move(other)).swap(*this);
+  ProviderLease(ProviderLease&& other) noexcept { swap(other); }
+  ProviderLease& operator=(ProviderLease&& other) noexcept {
+    ProviderLease(std::move(other)).swap(*this);
     return *this;
   }
-  ~Lease();
+  ~ProviderLease();
 
   explicit operator bool() const noexcept { return registry_ != nullptr; }
   [[nodiscard]] const Registration& registration() const noexcept { return *registration_; }
 
  private:
   friend class Registry;
-  void swap(Lease& other) noexcept {
+  void swap(ProviderLease& other) noexcept {
     std::swap(registry_, other.registry_);
     std::swap(entry_, other.entry_);
     std::swap(registration_, other.registration_);
@@ -113,28 +113,30 @@ class Registry {
       UDAPL_EXCLUDES(mutex_);
 
  private:
-  friend class Lease;
+  friend class ProviderLease;
 
   // The exclusive right to call init and fini, held on behalf of an entry.
   class UDAPL_SCOPED_CAPABILITY Turn;
 
   struct OpenIa {
     DAT_IA_HANDLE number = nullptr;
-    Lease lease;
+    ProviderLease lease;
     int pins = 0;  // related() is querying it: close waits
     bool closing = false;
   };
 
   // Acquires a lease on the first candidate with which `attempt` succeeds.
   using Attempt = std::function<Status(const Registration&)>;
-  Result<Lease> with_provider(const IaKey& wanted, const Attempt& attempt) UDAPL_EXCLUDES(mutex_);
-  Lease acquire(const Candidate& candidate, const IaKey& wanted,
-                std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
+  Result<ProviderLease> with_provider(const IaKey& wanted, const Attempt& attempt)
+      UDAPL_EXCLUDES(mutex_);
+  ProviderLease acquire(const Candidate& candidate, const IaKey& wanted,
+                        std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
   bool load(Entry& entry, std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
-  Lease initialise(Entry& entry, std::vector<PassedOver>& passed_over) UDAPL_EXCLUDES(mutex_);
+  ProviderLease initialise(Entry& entry, std::vector<PassedOver>& passed_over)
+      UDAPL_EXCLUDES(mutex_);
   void undo_init(Entry& entry) UDAPL_EXCLUDES(mutex_);
-  Lease lease_if_ready(Entry& entry) UDAPL_REQUIRES(mutex_);
-  Lease take(Entry* entry, Registration& registration) UDAPL_REQUIRES(mutex_);
+  ProviderLease lease_if_ready(Entry& entry) UDAPL_REQUIRES(mutex_);
+  ProviderLease take(Entry* entry, Registration& registration) UDAPL_REQUIRES(mutex_);
   void release(Entry* entry, Registration& registration) noexcept UDAPL_EXCLUDES(mutex_);
   void finalise(Entry& entry) noexcept UDAPL_EXCLUDES(mutex_);
 
@@ -143,7 +145,7 @@ class Registry {
   [[nodiscard]] PassedOver refusal(const Candidate& candidate, Status status) const;
   [[nodiscard]] std::string place_of(const Entry& entry) const;
   [[nodiscard]] bool in_turn() UDAPL_EXCLUDES(mutex_);
-  [[nodiscard]] bool has_open_ias(const Lease& lease) UDAPL_EXCLUDES(mutex_);
+  [[nodiscard]] bool has_open_ias(const ProviderLease& lease) UDAPL_EXCLUDES(mutex_);
   Status query_related(DAT_NAME_PTR queried, DAT_NAME_PTR about, DAT_BOOLEAN& answer)
       UDAPL_EXCLUDES(mutex_);
 
@@ -160,8 +162,9 @@ class Registry {
   std::condition_variable_any changed_;  // the turn or a pin was released
   Tables tables_ UDAPL_GUARDED_BY(mutex_);
   std::list<OpenIa> open_ias_ UDAPL_GUARDED_BY(mutex_);
-  std::list<Lease> extension_leases_ UDAPL_GUARDED_BY(mutex_);  // opened by extension operations
-  std::thread::id turn_thread_ UDAPL_GUARDED_BY(mutex_);        // none: the turn is free
+  // Opened by extension operations.
+  std::list<ProviderLease> extension_leases_ UDAPL_GUARDED_BY(mutex_);
+  std::thread::id turn_thread_ UDAPL_GUARDED_BY(mutex_);  // none: the turn is free
   Entry* turn_entry_ UDAPL_GUARDED_BY(mutex_) = nullptr;
 };
 

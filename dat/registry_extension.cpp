@@ -41,16 +41,18 @@ DAT_RETURN Registry::extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list
 // The provider gets the name in place of the handle; what it opens is not an IA of the table but an
 // object of its own, which the consumer passes to extension_close later.
 DAT_RETURN Registry::extension_open(DAT_NAME_PTR name, DAT_EXTENDED_OP op, va_list args) {
-  std::list<Lease> kept(1);  // first: once the provider has opened it, nothing here may fail
-  Result<Lease> lease = with_provider(extension_key(name), [&](const Registration& provider) {
-    extensions_in_use_.store(true, std::memory_order_relaxed);
-    if (provider.extension == nullptr) return failure(DAT_NOT_IMPLEMENTED);
-    va_list copy;  // a va_list can be read only once, and there may be another candidate
-    va_copy(copy, args);
-    const DAT_RETURN code = provider.extension(name, op, copy);
-    va_end(copy);
-    return Status(code);
-  });
+  // First: once the provider has opened it, nothing here may fail.
+  std::list<ProviderLease> kept(1);
+  Result<ProviderLease> lease =
+      with_provider(extension_key(name), [&](const Registration& provider) {
+        extensions_in_use_.store(true, std::memory_order_relaxed);
+        if (provider.extension == nullptr) return failure(DAT_NOT_IMPLEMENTED);
+        va_list copy;  // a va_list can be read only once, and there may be another candidate
+        va_copy(copy, args);
+        const DAT_RETURN code = provider.extension(name, op, copy);
+        va_end(copy);
+        return Status(code);
+      });
   if (!lease.ok()) return lease.status().code();
   kept.front() = std::move(*lease);
   ScopedLock lock(mutex_);
@@ -66,12 +68,12 @@ DAT_RETURN Registry::extension_close(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_l
   const DAT_RETURN code =
       call_slot<&DAT_PROVIDER::handle_extendedop_func>("dat_extension_op", handle, op, args);
   if (code != DAT_SUCCESS) return code;
-  std::list<Lease> ended;
+  std::list<ProviderLease> ended;
   ScopedLock lock(mutex_);
-  const auto of_provider = [&](const Lease& lease) {
+  const auto of_provider = [&](const ProviderLease& lease) {
     return lease.registration().provider == &provider;
   };
-  const auto of_name = [&](const Lease& lease) {
+  const auto of_name = [&](const ProviderLease& lease) {
     return key_of(lease.registration().info) == extension_key(name.c_str());
   };
   auto found = std::find_if(extension_leases_.begin(), extension_leases_.end(), of_provider);

@@ -12,7 +12,7 @@
 
 namespace udapl::dat {
 
-Lease::~Lease() {
+ProviderLease::~ProviderLease() {
   if (registry_ != nullptr) registry_->release(entry_, *registration_);
 }
 
@@ -44,11 +44,11 @@ bool Registry::in_turn() {
   return turn_thread_ == std::this_thread::get_id();
 }
 
-Lease Registry::take(Entry* entry, Registration& registration) {
+ProviderLease Registry::take(Entry* entry, Registration& registration) {
   ++registration.users;
   if (entry != nullptr) ++entry->users;
   if (registration.owner != nullptr && registration.owner != entry) ++registration.owner->users;
-  return Lease(*this, entry, registration);
+  return ProviderLease(*this, entry, registration);
 }
 
 void Registry::release(Entry* entry, Registration& registration) noexcept {
@@ -78,22 +78,22 @@ void Registry::finalise(Entry& entry) noexcept {
   tables_.remove_all(entry);
 }
 
-Lease Registry::lease_if_ready(Entry& entry) {
+ProviderLease Registry::lease_if_ready(Entry& entry) {
   Registration* registration = entry.initialised ? tables_.registration_of(entry) : nullptr;
-  return registration != nullptr ? take(&entry, *registration) : Lease();
+  return registration != nullptr ? take(&entry, *registration) : ProviderLease();
 }
 
-Lease Registry::acquire(const Candidate& candidate, const IaKey& wanted,
-                        std::vector<PassedOver>& passed_over) {
+ProviderLease Registry::acquire(const Candidate& candidate, const IaKey& wanted,
+                                std::vector<PassedOver>& passed_over) {
   if (candidate.entry == nullptr) {
     ScopedLock lock(mutex_);
     Registration* registration =
         tables_.unowned({wanted.name, wanted.major, candidate.minor, wanted.thread_safe});
-    return registration != nullptr ? take(nullptr, *registration) : Lease();
+    return registration != nullptr ? take(nullptr, *registration) : ProviderLease();
   }
   {
     ScopedLock lock(mutex_);
-    Lease lease = lease_if_ready(*candidate.entry);
+    ProviderLease lease = lease_if_ready(*candidate.entry);
     if (lease) return lease;
   }
   if (!load(*candidate.entry, passed_over)) return {};
@@ -138,12 +138,12 @@ void Registry::undo_init(Entry& entry) {
   tables_.remove_all(entry);
 }
 
-Lease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
+ProviderLease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed_over) {
   Turn turn(*this, entry);
   bool call_init = false;
   {
     ScopedLock lock(mutex_);
-    Lease lease = lease_if_ready(entry);  // another thread was faster
+    ProviderLease lease = lease_if_ready(entry);  // another thread was faster
     if (lease) return lease;
     call_init = !entry.initialised && entry.entry_points.init != nullptr;
   }
