@@ -26,7 +26,7 @@ constexpr DAT_SEG_LENGTH kDefaultSize = 0x80000000U;
 constexpr DAT_COUNT kNoMinimum = std::numeric_limits<DAT_COUNT>::min();
 // Every EP accepts at least this many segments: devices round up the number requested, and some
 // programs request fewer than they post.
-constexpr DAT_COUNT kLeastSegments = 4;
+constexpr DAT_COUNT kMinSegments = 4;
 
 struct Range {
   const char* name;
@@ -132,7 +132,7 @@ DAT_EP_ATTR default_attributes(const transport::Attributes& limits, DAT_COUNT dt
 EpLimits effective_limits(const transport::Attributes& limits, const EpConfig& config) noexcept {
   const DAT_EP_ATTR& attr = config.attr;
   const auto segments = [](DAT_COUNT requested, DAT_COUNT most) {
-    return std::min(std::max(requested, kLeastSegments), most);
+    return std::min(std::max(requested, kMinSegments), most);
   };
   const auto own = [&attr](DAT_COUNT requested) {
     return requested > 0 ? requested : attr.max_request_iov;

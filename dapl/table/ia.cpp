@@ -78,10 +78,9 @@ Status Ia::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
   if (*async_evd == DAT_HANDLE_NULL) {
     // Programs ask for 8 events, and have dozens of EPs that each may cause one. A request for more
     // than the adapter supports does not prevent opening.
-    constexpr DAT_COUNT kLeastEvents = 256;
-    auto made =
-        Evd::create(*this, std::min(std::max(qlen, kLeastEvents), attributes().max_evd_qlen),
-                    DAT_EVD_ASYNC_FLAG, nullptr);
+    constexpr DAT_COUNT kMinEvents = 256;
+    auto made = Evd::create(*this, std::min(std::max(qlen, kMinEvents), attributes().max_evd_qlen),
+                            DAT_EVD_ASYNC_FLAG, nullptr);
     if (!made.ok()) return made.status();
     evd = own_async_evd_ = &adopt(*std::move(made));
     *async_evd = evd;

@@ -53,20 +53,20 @@ void AccessViolations::note(const transport::SocketAddress& remote) noexcept {
       counter = &*std::ranges::min_element(set, {}, &Counter::count);
       *counter = {host, now, 0};
     }
-    limited = ++counter->count == kMost;
+    limited = ++counter->count == kMax;
   }
   if (limited)
     UDAPL_TRACE(kNormal,
                 "%s has tried to access memory without permission %d times: refusing its "
                 "connections for %d s",
-                to_text(remote).c_str(), kMost, static_cast<int>(kPeriod.count()));
+                to_text(remote).c_str(), kMax, static_cast<int>(kPeriod.count()));
 }
 
 bool AccessViolations::too_many(const transport::SocketAddress& remote) noexcept {
   const Network host = network_of(remote, 32);
   const ScopedLock guard(lock_);
   const Counter* const counter = find(set_of(host), host, Clock::now());
-  return counter != nullptr && counter->count >= kMost;
+  return counter != nullptr && counter->count >= kMax;
 }
 
 }  // namespace udapl::soft

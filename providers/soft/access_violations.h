@@ -15,12 +15,12 @@ namespace udapl::soft {
 
 // Counts, by host, how often peers name memory that they have no right to access. Each such access
 // breaks the connection. To keep a peer from trying one STag after the other on new connections, a
-// host that has done so kMost times within kPeriod cannot connect until the period is over. At that
+// host that has done so kMax times within kPeriod cannot connect until the period is over. At that
 // rate, trying half of all STags takes years. Thread-safe, leaf lock. Owned by the
 // TcpConnector.
 class AccessViolations {
  public:
-  static constexpr int kMost = 100;
+  static constexpr int kMax = 100;
   static constexpr auto kPeriod = std::chrono::seconds(10);
 
   AccessViolations() noexcept;

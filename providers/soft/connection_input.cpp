@@ -119,10 +119,10 @@ void Connection::catch_up() noexcept {
 // while accepted connections are not established, the end waits until all that the peers have sent
 // so far was looked at, for as long as that establishes some of them.
 bool Connection::puts_off(Intake::Event end) noexcept {
-  constexpr int kMostTurns = 1000;  // some turns do not look at the descriptors
+  constexpr int kMaxTurns = 1000;  // some turns do not look at the descriptors
   const int accepted = accepted_.count();
   const bool looked = put_off_.turns != 0 && put_off_.looks != reactor_.looks();
-  if (accepted == 0 || state_ == State::kAccepting || put_off_.turns == kMostTurns ||
+  if (accepted == 0 || state_ == State::kAccepting || put_off_.turns == kMaxTurns ||
       (looked && accepted >= put_off_.accepted)) {
     put_off_ = PutOff{};
     return false;

@@ -234,20 +234,20 @@ void Intake::watch_debt() noexcept {
   debt_watched_ = true;
   seen_debt_ = owed;
   const bool hurry =
-      shared_.link->incoming().buffer > StagingPool::kLeast && pool_.crowded_by_readers();
+      shared_.link->incoming().buffer > StagingPool::kMin && pool_.crowded_by_readers();
   debt_timer_.start_after(hurry ? std::min<Clock::duration>(kWhenCrowded, limits_.peer_timeout)
                                 : limits_.peer_timeout);
 }
 
 // Treats a peer that sends only a trickle of bytes like one that sends nothing.
 void Intake::debt_due() noexcept {
-  constexpr std::uint64_t kLeastBytes = 4096;
+  constexpr std::uint64_t kMinBytes = 4096;
   debt_watched_ = false;
   const Debt owed = debt();
   const bool same_frame = owed.frame && seen_debt_.frame && owed.frames == seen_debt_.frames;
   const bool same_message =
       owed.message && seen_debt_.message && owed.messages == seen_debt_.messages;
-  if ((!same_frame && !same_message) || owed.bytes - seen_debt_.bytes >= kLeastBytes)
+  if ((!same_frame && !same_message) || owed.bytes - seen_debt_.bytes >= kMinBytes)
     return watch_debt();
   shared_.fault.raise(
       {BreakReason::kTransportLost, same_frame ? "it has stalled in the middle of a frame"

@@ -25,9 +25,9 @@ constexpr int kPatientLooks = 64;
 // Payload among them is copied once more.
 constexpr std::size_t kAroundOpened = 1024;
 // Longer RDMA Writes may be faster without the peer (DirectAccess).
-constexpr std::size_t kMostShortWrite = 2 * 1024 - 1;
+constexpr std::size_t kMaxShortWrite = 2 * 1024 - 1;
 // If the bytes that follow are lent, a segment is opened if at least this much of it is missing.
-constexpr std::size_t kLeastLentOpened = 1024;
+constexpr std::size_t kMinLentOpened = 1024;
 
 // Reads the rest of an opened segment from the stream.
 class StreamPayload final : public iwarp::Payload {
@@ -79,7 +79,7 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   in_frames_ = stream_->most_frame() != 0 && sender_.builds_plainly();
   if (in_frames_) {
     most_short_send_ = stream_->most_frame();
-    most_short_write_ = std::min(most_short_send_, kMostShortWrite);
+    most_short_write_ = std::min(most_short_send_, kMaxShortWrite);
   } else if (sender_.adds_short()) {
     most_short_send_ = most_short_write_ = iwarp::Sender::kCopyLimit;
   }
@@ -131,7 +131,7 @@ bool IwarpLink::send_short(const Short& message) noexcept {
 // Puts the message into the stream without the batch. The smallest ones are put as one piece, which
 // the peer may receive with a single cache line.
 bool IwarpLink::put_short(const Short& message) noexcept {
-  constexpr std::size_t kMostInOne = iwarp::Sender::kCopyLimit;
+  constexpr std::size_t kMaxInOne = iwarp::Sender::kCopyLimit;
   constexpr std::array<std::byte, 8> kZeros{};
   static_assert(kZeros.size() > 3 + iwarp::kCrcSize);
   const std::span<const std::byte> payload = message.payload;
@@ -140,13 +140,13 @@ bool IwarpLink::put_short(const Short& message) noexcept {
                             message.opcode == iwarp::Opcode::kWrite))
     return false;
   std::array<std::byte,
-             iwarp::kFpduLengthSize + iwarp::kUntaggedHeaderSize + kMostInOne + kZeros.size()>
+             iwarp::kFpduLengthSize + iwarp::kUntaggedHeaderSize + kMaxInOne + kZeros.size()>
       frame;
   std::byte* const front_end = sender_.write_short_front(
       frame.data(), {message.opcode, message.stag, message.to}, static_cast<std::uint32_t>(length));
   const auto front = static_cast<std::size_t>(front_end - frame.data());
   const std::size_t size = iwarp::fpdu_size(front - iwarp::kFpduLengthSize + length);
-  if (length <= kMostInOne) {
+  if (length <= kMaxInOne) {
     std::memcpy(front_end, payload.data(), length);
     std::memcpy(front_end + length, kZeros.data(), kZeros.size());
     stream_->put_frame({frame.data(), size}, {}, {});
@@ -310,7 +310,7 @@ Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work
 bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
                                  std::size_t& work) noexcept {
   in_place_ = true;
-  receiver_.set_in_place(input.lent_follows ? kLeastLentOpened : 0);
+  receiver_.set_in_place(input.lent_follows ? kMinLentOpened : 0);
   bool any = false;
   while (work != 0 && !input.bytes.empty()) {
     std::size_t left = std::min(work, kSlice);

@@ -102,7 +102,7 @@ class IwarpLink final : public Link {
  private:
   // Sets the frame size for a message of `length` bytes.
   void choose_frames(std::uint32_t length, bool may_lend) noexcept {
-    if (length > kLeastChosen)
+    if (length > kMinChosen)
       sender_.set_emss(may_lend ? stream_->lent_mss() : stream_->effective_mss());
   }
   void count_sent(const IoResult& result) noexcept;
@@ -117,7 +117,7 @@ class IwarpLink final : public Link {
                         std::size_t& work) noexcept;
   [[nodiscard]] bool front_is_stuck(std::size_t bytes) noexcept;
 
-  static constexpr std::uint32_t kLeastChosen = 16 * 1024;
+  static constexpr std::uint32_t kMinChosen = 16 * 1024;
 
   std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;

@@ -140,7 +140,7 @@ void SendQueue::copy_last() noexcept {
 bool SendQueue::copy(std::uint64_t position) noexcept {
   Request& request = requests_.at(position);
   if (expects_response(request.kind) || request.kind == RequestKind::kBind ||
-      request.segment_count == 0 || request.length > Request::kMostCopied)
+      request.segment_count == 0 || request.length > Request::kMaxCopied)
     return false;
   std::byte* to = request.copy;
   const std::span segments(requests_.segments(position), request.segment_count);

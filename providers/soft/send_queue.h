@@ -139,7 +139,7 @@ class SendQueue {
   // requests.
   static constexpr std::uint64_t kUnacknowledged = 16;
   // Short messages of several segments, up to this many bytes, are gathered into one piece.
-  static constexpr std::size_t kMostGathered = 64;
+  static constexpr std::size_t kMaxGathered = 64;
 
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,

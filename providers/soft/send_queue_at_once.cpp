@@ -28,7 +28,7 @@ bool SendQueue::send_short(PinSet& pins) noexcept {
     message.payload = {segments[0].address, segments[0].length};
     if (!pin_for_copy(pins, segments[0]) || !shared_.link->send_short(message)) return false;
   } else {
-    std::array<std::byte, kMostGathered> gathered;
+    std::array<std::byte, kMaxGathered> gathered;
     if (!gather({segments, request.segment_count}, pins, gathered, message.payload) ||
         !shared_.link->send_short(message))
       return false;

@@ -17,8 +17,8 @@ namespace udapl::soft {
 // to kMax, while reads fill it. Not thread-safe. Owned by an IwarpLink.
 class Staging {
  public:
-  static constexpr std::size_t kStart = StagingPool::kLeast;
-  static constexpr std::size_t kMax = StagingPool::kMost;
+  static constexpr std::size_t kStart = StagingPool::kMin;
+  static constexpr std::size_t kMax = StagingPool::kMax;
   static_assert(kMax >= 2 * iwarp::kMaxFpduSize);
 
   explicit Staging(StagingPool& pool) noexcept : pool_(pool) {}

@@ -51,13 +51,13 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
     std::byte* bytes_ = nullptr;
     std::size_t size_ = 0;
   };
-  static constexpr std::size_t kLeast = 64 * 1024;
-  static constexpr std::size_t kMost = 512 * 1024;
+  static constexpr std::size_t kMin = 64 * 1024;
+  static constexpr std::size_t kMax = 512 * 1024;
   static constexpr std::size_t kTotal = std::size_t{128} << 20;  // by default
 
   explicit StagingPool(std::size_t total = kTotal) noexcept : total_(total) {}
 
-  // `size`: kLeast times a power of two, at most kMost. Returns an empty piece if out of memory.
+  // `size`: kMin times a power of two, at most kMax. Returns an empty piece if out of memory.
   [[nodiscard]] Piece take(std::size_t size) noexcept UDAPL_EXCLUDES(lock_) {
     Piece piece;
     {
@@ -117,7 +117,7 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
  private:
   [[nodiscard]] Piece& spare_of(std::size_t size) noexcept UDAPL_REQUIRES(lock_) {
     std::size_t index = 0;
-    while (kLeast << index < size) ++index;
+    while (kMin << index < size) ++index;
     return spares_.at(index);
   }
 
@@ -128,7 +128,7 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
   std::size_t waiting_ UDAPL_GUARDED_BY(lock_) = 0;
   std::size_t held_ UDAPL_GUARDED_BY(lock_) = 0;
   std::array<Piece, 4> spares_ UDAPL_GUARDED_BY(lock_);
-  static_assert(kLeast << 3 == kMost);
+  static_assert(kMin << 3 == kMax);
 };
 
 }  // namespace udapl::soft

@@ -107,7 +107,7 @@ constexpr bool expects_response(RequestKind kind) noexcept {
 // A posted request. A short message that waits is copied, so that programs may reuse its memory
 // after the post, as they may with an adapter that takes short messages inline: adr 0048.
 struct Request {
-  static constexpr std::uint32_t kMostCopied = 64;  // bytes
+  static constexpr std::uint32_t kMaxCopied = 64;  // bytes
 
   transport::WorkId id;
   transport::WorkFlags flags;
@@ -124,7 +124,7 @@ struct Request {
   std::uint64_t end;         // once built: its end in the outgoing stream
   std::uint64_t operand[2];  // add; compare, swap; immediate
   MrTable::PendingBind bind;
-  std::byte copy[kMostCopied];
+  std::byte copy[kMaxCopied];
 };
 
 // Whether the consumer sees the completion of this request even if it succeeds.

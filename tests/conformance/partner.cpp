@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kChannelPatience = 60'000;  // ms: longer than any step of a test
 constexpr int kFirstPatience = 5'000;     // ms: for the driver to send the name of its test
-constexpr int kMostPartners = 64;         // at a time
+constexpr int kMaxPartners = 64;          // at a time
 constexpr int kRetryPause = 100;          // ms: if descriptors or memory have run out
 
 // The channel of the current test and, in the driver, the process at its other end.
@@ -125,7 +125,7 @@ int serve(int port) {
   any.sin6_family = AF_INET6;
   any.sin6_port = htons(static_cast<std::uint16_t>(port));
   if (listener < 0 || ::bind(listener, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
-      ::listen(listener, kMostPartners) != 0) {
+      ::listen(listener, kMaxPartners) != 0) {
     std::fprintf(stderr, "datconform: --listen=%d: %s\n", port, std::strerror(errno));
     return 2;
   }
@@ -134,7 +134,7 @@ int serve(int port) {
   std::fflush(stdout);
   for (;;) {
     // Limit the partners: strangers that connect and send nothing must not exhaust the machine.
-    while (::waitpid(-1, nullptr, partners < kMostPartners ? WNOHANG : 0) > 0) --partners;
+    while (::waitpid(-1, nullptr, partners < kMaxPartners ? WNOHANG : 0) > 0) --partners;
     const int driver = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (driver < 0) {
       if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) {

@@ -49,7 +49,7 @@ DAT_RETURN dat_ia_query(DAT_IA_HANDLE, DAT_EVD_HANDLE*, DAT_IA_ATTR_MASK, DAT_IA
   *attributes = DAT_IA_ATTR{};
   attributes->ia_address_ptr = reinterpret_cast<DAT_IA_ADDRESS_PTR>(&address);
   attributes->max_message_size = attributes->max_rdma_size = fuzz::kLargest;
-  attributes->max_dto_per_ep = kMostDtos;
+  attributes->max_dto_per_ep = kMaxDtos;
   attributes->max_iov_segments_per_dto = 16;
   attributes->max_iov_segments_per_rdma_read = attributes->max_iov_segments_per_rdma_write = 16;
   attributes->max_rdma_read_per_ep_in = attributes->max_rdma_read_per_ep_out = 4;
@@ -152,8 +152,8 @@ DAT_RETURN dat_ep_create(DAT_IA_HANDLE, DAT_PZ_HANDLE, DAT_EVD_HANDLE receives,
                          DAT_EVD_HANDLE requests, DAT_EVD_HANDLE connection,
                          const DAT_EP_ATTR* attributes, DAT_EP_HANDLE* ep) {
   const Lock lock(mutex);
-  if (attributes->max_message_size > fuzz::kLargest || attributes->max_recv_dtos > kMostDtos ||
-      attributes->max_request_dtos > kMostDtos)
+  if (attributes->max_message_size > fuzz::kLargest || attributes->max_recv_dtos > kMaxDtos ||
+      attributes->max_request_dtos > kMaxDtos)
     return failure(DAT_INVALID_PARAMETER);
   auto made =
       std::make_unique<Endpoint>(Endpoint{&queue(receives),

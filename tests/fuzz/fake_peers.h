@@ -23,7 +23,7 @@ inline void require(bool condition) {
 
 constexpr DAT_RETURN failure(DAT_RETURN_TYPE type) { return DAT_CLASS_ERROR | type; }
 
-inline constexpr DAT_COUNT kMostDtos = 1024;
+inline constexpr DAT_COUNT kMaxDtos = 1024;
 
 struct Endpoint;
 

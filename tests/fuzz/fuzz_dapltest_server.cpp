@@ -16,8 +16,8 @@ using namespace dapltest;
 
 namespace {
 
-constexpr std::uint64_t kMostMemory = 1U << 20;  // so that an input takes milliseconds
-constexpr std::uint32_t kMostIterations = 1000;
+constexpr std::uint64_t kMaxMemory = 1U << 20;  // so that an input takes milliseconds
+constexpr std::uint32_t kMaxIterations = 1000;
 
 void serve(const Adapter& adapter) {
   Control control;
@@ -26,18 +26,18 @@ void serve(const Adapter& adapter) {
   if (!control.create(adapter, 1) || !control.accept(&command, info, command)) return;
   if (command.test == Test::kQuit) return static_cast<void>(control.answer(1));
   if (!check_command(command).empty()) return;
-  command.iterations = std::min(command.iterations, kMostIterations);
+  command.iterations = std::min(command.iterations, kMaxIterations);
   command.timeout_s = 1;
   if (command.test == Test::kPerformance) {
     Performance test(command, true, info.little_endian);
-    if (test.memory_size() > kMostMemory || !test.create() || !control.answer(1)) return;
+    if (test.memory_size() > kMaxMemory || !test.create() || !control.answer(1)) return;
     if (test.listen(1) == Endpoint::Listening::kDone) static_cast<void>(test.serve());
     return;
   }
   command.endpoints = 1;  // there is one peer
   command.poll = false;   // events are there immediately or never
   Transaction test(command, true, info.little_endian);
-  if (test.memory_size() > kMostMemory || !test.create() || !control.answer(1)) return;
+  if (test.memory_size() > kMaxMemory || !test.create() || !control.answer(1)) return;
   if (test.listen(1) == Endpoint::Listening::kDone)
     static_cast<void>(test.run(nullptr, 0, nullptr));
 }

@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr std::size_t kMostPeers = 8;
+constexpr std::size_t kMaxPeers = 8;
 constexpr datperf::Limits kLimits{1U << 20, 4, 4};  // so that an input takes milliseconds
 
 // If the bytes can be decoded, the result must be within the limits and survive another round of
@@ -37,7 +37,7 @@ void check_hello(std::span<const std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto input = std::as_bytes(std::span(data, size));
   if (size > 2) check_hello(input.subspan(2));
-  fuzz::begin(input, kMostPeers);
+  fuzz::begin(input, kMaxPeers);
   static_cast<void>(datperf::serve(
       datperf::Plan{}, 0, [] {}, kLimits));
   return 0;

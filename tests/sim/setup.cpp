@@ -15,12 +15,12 @@ namespace udapl::sim {
 namespace {
 
 constexpr DAT_CONN_QUAL kFirstPort = 5000;
-constexpr std::size_t kMostConnections = 4;
+constexpr std::size_t kMaxConnections = 4;
 
 // The nodes' memory. It is written before it is read, so it need not be cleared between runs.
 std::byte* memory_of(std::size_t node) {
-  static std::array<std::vector<std::byte>, kMostNodes> memory;
-  memory[node].resize(2 * kMostConnections * kEndpointSize);
+  static std::array<std::vector<std::byte>, kMaxNodes> memory;
+  memory[node].resize(2 * kMaxConnections * kEndpointSize);
   return memory[node].data();
 }
 
@@ -51,7 +51,7 @@ bool open_node(World& world, std::size_t index) {
          evd(DAT_EVD_CR_FLAG, 32, node.arrivals) &&
          world.success(node.table->pz_create_func(raw, &node.pz), "pz_create") &&
          world.success(node.table->lmr_create_func(
-                           raw, DAT_MEM_TYPE_VIRTUAL, region, 2 * kMostConnections * kEndpointSize,
+                           raw, DAT_MEM_TYPE_VIRTUAL, region, 2 * kMaxConnections * kEndpointSize,
                            node.pz, static_cast<DAT_MEM_PRIV_FLAGS>(rights), DAT_VA_TYPE_VA,
                            &node.lmr, &node.lmr_context, &node.rmr_context, &length, &address),
                        "lmr_create") &&
@@ -62,7 +62,7 @@ bool open_node(World& world, std::size_t index) {
 
 bool make_srq(World& world, Node& node) {
   DAT_SRQ_ATTR attributes{};
-  attributes.max_recv_dtos = static_cast<DAT_COUNT>(2 * kMostConnections * kSlots);
+  attributes.max_recv_dtos = static_cast<DAT_COUNT>(2 * kMaxConnections * kSlots);
   attributes.max_recv_iov = 4;
   attributes.low_watermark = DAT_SRQ_LW_DEFAULT;
   return world.success(node.table->srq_create_func(node.ia, node.pz, &attributes, &node.srq),
@@ -198,12 +198,12 @@ void World::print_step(const char* what, std::uint64_t number) const {
 }
 
 bool open_world(World& world) {
-  world.nodes = std::vector<Node>(2 + world.below(kMostNodes - 1));
+  world.nodes = std::vector<Node>(2 + world.below(kMaxNodes - 1));
   for (std::size_t i = 0; i < world.nodes.size(); ++i) {
     if (!open_node(world, i)) return false;
     if (world.chance(3) && !make_srq(world, world.nodes[i])) return false;
   }
-  const std::size_t connections = world.options.small ? 1 : 1 + world.below(kMostConnections);
+  const std::size_t connections = world.options.small ? 1 : 1 + world.below(kMaxConnections);
   for (std::size_t i = 0; i < connections && world.good(); ++i) {
     // Some connections connect a node to itself.
     const std::size_t from = world.below(world.nodes.size());

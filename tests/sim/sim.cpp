@@ -33,7 +33,7 @@ constexpr char kUsage[] =
 
 constexpr std::uint64_t kEveryByte = 400;
 constexpr std::uint64_t kStride = 37;
-constexpr std::uint64_t kMostFailures = 10;
+constexpr std::uint64_t kMaxFailures = 10;
 
 struct Plan {
   std::uint64_t first = 1;
@@ -150,7 +150,7 @@ class Session {
     return in.eof() && runs_ != 0;
   }
 
-  [[nodiscard]] bool enough() const { return failed_ >= kMostFailures; }
+  [[nodiscard]] bool enough() const { return failed_ >= kMaxFailures; }
 
   int end() const {
     std::printf("sim: %llu runs, %llu failed; %llu completions, %llu connections broken\n",

@@ -22,7 +22,7 @@ namespace udapl::sim {
 inline constexpr std::size_t kSlots = 8;  // of a kind, per endpoint
 inline constexpr std::size_t kSlotSize = 16384;
 inline constexpr std::size_t kSourceSize = 32768;
-inline constexpr std::size_t kMostNodes = 3;
+inline constexpr std::size_t kMaxNodes = 3;
 inline constexpr std::uint64_t kForbidden = 0xBADBADBADBADBAD;  // a write that must not arrive
 
 // The parts of an endpoint's memory, which is within that of its node.

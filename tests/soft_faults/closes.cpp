@@ -13,7 +13,7 @@ namespace {
 using faults::Pair;
 using faults::Run;
 
-constexpr unsigned kMostCalls = 2000;
+constexpr unsigned kMaxCalls = 2000;
 
 void count(DAT_PVOID calls, DAT_EVD_HANDLE) { ++*static_cast<int*>(calls); }
 
@@ -38,7 +38,7 @@ bool make_all(Run& run, Pair& pair, std::array<int, 3>& agents) {
 }
 
 void close_under_every_fault(const char* adapter) {
-  for (unsigned n = 1; n <= kMostCalls; ++n) {
+  for (unsigned n = 1; n <= kMaxCalls; ++n) {
     Run run(adapter);
     Pair pair(run);
     std::array<int, 3> agents{};
@@ -51,7 +51,7 @@ void close_under_every_fault(const char* adapter) {
     for (const int calls : agents) BOOST_TEST(calls == 1);
     if (failed == nullptr) return;
   }
-  BOOST_ERROR("more than " << kMostCalls << " calls");
+  BOOST_ERROR("more than " << kMaxCalls << " calls");
 }
 
 BOOST_AUTO_TEST_SUITE(closes)

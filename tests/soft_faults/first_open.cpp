@@ -24,7 +24,7 @@ namespace {
 using udapl::test::in_child;
 using udapl::test::status_in_child;
 
-constexpr unsigned kMostCalls = 5000;
+constexpr unsigned kMaxCalls = 5000;
 #ifdef UDAPL_SANITIZED
 constexpr bool kSanitized = true;
 #else
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(calls_of_the_libraries_are_replaced) {
 
 BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
   unsigned refused = 0;
-  for (unsigned n = 1; n < kMostCalls; ++n) {
+  for (unsigned n = 1; n < kMaxCalls; ++n) {
     int outcome = kNotClosed;
     BOOST_TEST_CONTEXT("call " << n)
     outcome = status_in_child([n] { return open_first(n); });

@@ -17,7 +17,7 @@ namespace conformance {
 
 namespace {
 
-constexpr std::size_t kMost = 100000;  // large enough to be received directly into place
+constexpr std::size_t kMax = 100000;  // large enough to be received directly into place
 constexpr std::size_t kOften = 16384;
 constexpr int kBurst = 40;  // less than 256: a byte identifies an operation
 constexpr auto kTime = std::chrono::seconds(6);
@@ -88,8 +88,8 @@ struct Deep : DAT_EP_ATTR {
 };
 
 struct Run : private Deep, Pair {
-  Run() : Pair(this), target(ia, pz, kMost + 64) {
-    for (int i = 0; i < kBurst; ++i) sources.push_back(std::make_unique<Buffer>(ia, pz, kMost));
+  Run() : Pair(this), target(ia, pz, kMax + 64) {
+    for (int i = 0; i < kBurst; ++i) sources.push_back(std::make_unique<Buffer>(ia, pz, kMax));
     connect();
   }
 
@@ -140,7 +140,7 @@ struct Run : private Deep, Pair {
     while (std::chrono::steady_clock::now() < end) {
       const std::size_t offset = random() % 64;
       const unsigned kind = random() % 64;
-      const std::size_t most = kind == 0 ? kMost : kind < 16 ? kOften : 600;
+      const std::size_t most = kind == 0 ? kMax : kind < 16 ? kOften : 600;
       const std::size_t size = 1 + random() % most;
       poller.look_away();
       std::fill(target.bytes.begin(), target.bytes.end(), value);

@@ -14,7 +14,7 @@ namespace faults {
 
 namespace {
 
-constexpr unsigned kMostCalls = 2000;
+constexpr unsigned kMaxCalls = 2000;
 constexpr unsigned kSecondsPerRun = 30;
 
 volatile unsigned current = 0;
@@ -55,7 +55,7 @@ void for_every_fault(bool (*scenario)(Pair&), const char* adapter, bool threadsa
       BOOST_REQUIRE_MESSAGE(false, mode << ", without a fault: " << complaint);
   }
   unsigned ended = 0;
-  for (unsigned n = 1; n <= kMostCalls; ++n) {
+  for (unsigned n = 1; n <= kMaxCalls; ++n) {
     Run run(adapter, threadsafe);
     const char* const fault = run_once(n, scenario, run);
     if (fault == nullptr) {
@@ -70,7 +70,7 @@ void for_every_fault(bool (*scenario)(Pair&), const char* adapter, bool threadsa
       BOOST_ERROR(mode << ", fault " << n << ", " << fault << " (" << run.outcome()
                        << "): " << complaint);
   }
-  BOOST_ERROR("more than " << kMostCalls << " calls");
+  BOOST_ERROR("more than " << kMaxCalls << " calls");
 }
 
 }  // namespace

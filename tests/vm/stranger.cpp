@@ -28,7 +28,7 @@
 namespace {
 
 constexpr int kPatienceMs = 5000;
-constexpr std::size_t kMostPrivateData = 56;  // InfiniBand's request without librdmacm's header
+constexpr std::size_t kMaxPrivateData = 56;  // InfiniBand's request without librdmacm's header
 
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
@@ -62,7 +62,7 @@ class Stranger {
     attr.qp_type = IBV_QPT_RC;
     attr.cap = {4, 4, 1, 1, 0};
     if (::rdma_create_qp(id_, nullptr, &attr) != 0) give_up("rdma_create_qp");
-    std::uint8_t data[kMostPrivateData];
+    std::uint8_t data[kMaxPrivateData];
     for (std::uint8_t& byte : data) byte = static_cast<std::uint8_t>(random());
     rdma_conn_param how{};
     how.private_data = data;

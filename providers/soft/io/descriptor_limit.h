@@ -22,8 +22,8 @@ namespace udapl::soft {
 // The number of descriptors that requests from unknown peers must leave to the application and to
 // established connections.
 [[nodiscard]] inline std::size_t descriptor_reserve(std::size_t limit) noexcept {
-  constexpr std::size_t kMost = 64;
-  return std::min(limit / 16, kMost);
+  constexpr std::size_t kMax = 64;
+  return std::min(limit / 16, kMax);
 }
 
 // A lower bound for the number of descriptors that can be opened without using the reserve: a new

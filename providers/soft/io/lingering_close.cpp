@@ -23,13 +23,13 @@ namespace udapl::soft {
 
 namespace {
 
-constexpr std::size_t kMostStrangers = 128;
+constexpr std::size_t kMaxStrangers = 128;
 constexpr auto kLook = std::chrono::microseconds(500);
 
 std::size_t most(LingerKind kind) noexcept {
   const std::size_t limit = descriptor_limit();
   const std::size_t share =
-      kind == LingerKind::kStranger ? std::min(limit / 16, kMostStrangers) : limit / 4;
+      kind == LingerKind::kStranger ? std::min(limit / 16, kMaxStrangers) : limit / 4;
   return std::max<std::size_t>(share, 1);
 }
 
@@ -151,10 +151,10 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
   // If any input were unread, close() would send RST, and what the peer's host has not taken would
   // be lost.
   void leave() noexcept override {
-    constexpr int kMostReads = 1024;  // the peer may be sending all the time
+    constexpr int kMaxReads = 1024;  // the peer may be sending all the time
     const NotCancelled scope;
     if (stream_ == nullptr || !finish_output()) return;
-    for (int i = 0; i != kMostReads && drop_input() == IoResult::kDone; ++i) {
+    for (int i = 0; i != kMaxReads && drop_input() == IoResult::kDone; ++i) {
     }
   }
 
@@ -214,14 +214,14 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
     {
       const ScopedLock guard(Lingering::instance().lock);
       if (stream_ == nullptr) return;
-      if (kind() == LingerKind::kConnection && ++limits_passed_ < kMostLimits && waits_for_peer())
+      if (kind() == LingerKind::kConnection && ++limits_passed_ < kMaxLimits && waits_for_peer())
         return timer_.start_after(limit_);
     }
     dismiss();
   }
   void dismiss() noexcept { reactor_.dismiss(*this); }
 
-  static constexpr int kMostLimits = 30;
+  static constexpr int kMaxLimits = 30;
 
   Reactor& reactor_;
   const Clock::duration limit_;

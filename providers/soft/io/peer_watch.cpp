@@ -19,12 +19,12 @@ namespace {
 
 constexpr int kLooks = 8;  // per time limit
 constexpr seconds kKeepIdle(20);
-constexpr seconds kLeastKeepInterval(5);
+constexpr seconds kMinKeepInterval(5);
 constexpr int kKeepCount = 4;
 // TCP_RTO_MAX_MS (Linux 6.15) and its range; the C library's header may be older.
 constexpr int kRtoMaxOption = 44;
-constexpr milliseconds kLeastRtoMax(1000);
-constexpr milliseconds kMostRtoMax(120'000);
+constexpr milliseconds kMinRtoMax(1000);
+constexpr milliseconds kMaxRtoMax(120'000);
 
 void set_option(int fd, int level, int option, std::int64_t value) noexcept {
   const int number = static_cast<int>(value);
@@ -38,14 +38,14 @@ void PeerWatch::start(milliseconds limit) noexcept {
   set_option(socket_, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket_, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdle.count());
   set_option(socket_, IPPROTO_TCP, TCP_KEEPINTVL,
-             std::max(kLeastKeepInterval, rest / kKeepCount).count());
+             std::max(kMinKeepInterval, rest / kKeepCount).count());
   set_option(socket_, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
   limit_ = limit;
   if (limit == milliseconds::zero()) return;
   // So that the peer is asked at least twice within the limit. By default the pauses between two
   // probes of a closed window grow to two minutes.
   set_option(socket_, IPPROTO_TCP, kRtoMaxOption,
-             std::clamp(limit / 2, kLeastRtoMax, kMostRtoMax).count());
+             std::clamp(limit / 2, kMinRtoMax, kMaxRtoMax).count());
   watches_.store(false, std::memory_order_release);
 }
 

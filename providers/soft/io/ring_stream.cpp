@@ -20,7 +20,7 @@ namespace udapl::soft {
 
 namespace {
 
-constexpr std::size_t kMostPieces = 64;  // of local memory in one direct access
+constexpr std::size_t kMaxPieces = 64;  // of local memory in one direct access
 // The pages of the ring are freed when nothing has been sent for kIdle, if at least kMinReleased
 // bytes were sent before.
 constexpr auto kIdle = std::chrono::seconds(1);
@@ -259,7 +259,7 @@ bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) 
   if (!direct_ || !peer_memory_.suits(access, writer_.reader_sleeps()) || peer_gone_ ||
       writer_.delivered() != put_)
     return false;
-  std::array<iovec, kMostPieces> pieces;
+  std::array<iovec, kMaxPieces> pieces;
   if (local.size() > pieces.size()) return false;
   for (std::size_t i = 0; i != local.size(); ++i)
     pieces[i] = {const_cast<void*>(local[i].data), local[i].size};

@@ -26,10 +26,10 @@ static_assert(sizeof(iwarp::IoSpan) == sizeof(iovec) &&
 
 namespace {
 
-constexpr std::size_t kMaxSpans = 1024;   // UIO_MAXIOV
-constexpr std::uint32_t kLeastMss = 536;  // RFC 9293 §3.7.1
+constexpr std::size_t kMaxSpans = 1024;  // UIO_MAXIOV
+constexpr std::uint32_t kMinMss = 536;   // RFC 9293 §3.7.1
 constexpr std::uint32_t kHalfWindow = 16384;
-constexpr std::uint32_t kMostHeaders = 40 + 20 + 12;  // IPv6, TCP, timestamps
+constexpr std::uint32_t kMaxHeaders = 40 + 20 + 12;  // IPv6, TCP, timestamps
 
 // Whether a call that failed with `error` must not be repeated: the reason is known, and some
 // sockets give it only once.
@@ -191,13 +191,13 @@ void TcpStream::abort_on_close() noexcept {
 std::uint32_t TcpStream::effective_mss() const noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (::getsockopt(fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kLeastMss;
+  if (::getsockopt(fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kMinMss;
   // While the peer's window is small, the kernel limits the segment size to half of it, and for our
   // purposes never raises it again. Where segments are that large, on the loopback, frames need not
   // fit.
-  if (info.tcpi_snd_mss >= kHalfWindow && info.tcpi_pmtu > kMostHeaders)
-    return std::max(info.tcpi_snd_mss, info.tcpi_pmtu - kMostHeaders);
-  return std::max(info.tcpi_snd_mss, kLeastMss);
+  if (info.tcpi_snd_mss >= kHalfWindow && info.tcpi_pmtu > kMaxHeaders)
+    return std::max(info.tcpi_snd_mss, info.tcpi_pmtu - kMaxHeaders);
+  return std::max(info.tcpi_snd_mss, kMinMss);
 }
 
 std::size_t TcpStream::unacknowledged() noexcept {

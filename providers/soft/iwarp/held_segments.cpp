@@ -8,7 +8,7 @@
 namespace udapl::iwarp {
 namespace {
 
-constexpr std::size_t kLeastChunk = 4096;
+constexpr std::size_t kMinChunk = 4096;
 constexpr std::size_t kUsualChunk = 65536;
 
 // Precedes each ULPDU in a chunk.
@@ -22,7 +22,7 @@ struct Record {
 
 // Chunks are small at first, since a connection usually holds one or two short messages.
 std::size_t HeldSegments::chunk_size(std::size_t record) const noexcept {
-  return std::max(record, std::clamp(allocated_, kLeastChunk, kUsualChunk));
+  return std::max(record, std::clamp(allocated_, kMinChunk, kUsualChunk));
 }
 
 bool HeldSegments::has_room(std::uint16_t length) const noexcept {

@@ -91,7 +91,7 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept {
 
 // Records the size of an FPDU that was not opened, for expects_large().
 void Receiver::note_size(std::size_t total) noexcept {
-  if (least_opened_ != 0 && total >= kLeastOpened)
+  if (least_opened_ != 0 && total >= kMinOpened)
     large_ = kLargeAhead;
   else if (large_ != 0)
     --large_;

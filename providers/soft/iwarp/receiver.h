@@ -88,10 +88,10 @@ class Receiver {
   static constexpr std::size_t kClosingBytes = 8;
   // The least number of missing bytes for which a segment is opened, and the smallest contiguous
   // piece of memory that is filled in place.
-  static constexpr std::size_t kLeastOpened = 16 * 1024;
-  static constexpr std::size_t kLeastPiece = 4 * 1024;
+  static constexpr std::size_t kMinOpened = 16 * 1024;
+  static constexpr std::size_t kMinPiece = 4 * 1024;
   // From now on, opens segments of which at least `least` bytes are missing; 0: none.
-  void set_in_place(std::size_t least = kLeastOpened) noexcept { least_opened_ = crc_ ? 0 : least; }
+  void set_in_place(std::size_t least = kMinOpened) noexcept { least_opened_ = crc_ ? 0 : least; }
   // The number of upcoming bytes of the stream that fill() must consume.
   std::size_t open_bytes() const noexcept {
     return open_ > kClosingBytes && !scattered_ ? open_ - kClosingBytes : 0;

@@ -25,7 +25,7 @@ class Receiver::Part final : public Payload {
   Part(Payload& payload, std::size_t most) noexcept : payload_(payload), most_(most) {}
   std::size_t put(std::span<std::byte> room) noexcept override {
     asked_ = true;
-    if (room.size() < std::min(most_, kLeastPiece)) {
+    if (room.size() < std::min(most_, kMinPiece)) {
       scattered_ = true;
       return 0;
     }

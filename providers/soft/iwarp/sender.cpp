@@ -27,7 +27,7 @@ constexpr std::size_t kPlainSpans = kMaxPieces + 2;
 constexpr std::size_t kMarkedSpans = kMaxPieces + 2 * kMaxMarkers + 2;
 // Payload is copied in steps of this size, so that the CRC reads each from the first-level cache.
 constexpr std::size_t kCopyStep = 8192;
-constexpr std::size_t kLeastArena = 65536;
+constexpr std::size_t kMinEnlarged = 65536;
 constexpr std::size_t kCopiedSpans = 1;  // per arena; a batch has two at most
 static_assert(kMarkedArena + Sender::kCopyLimit <= TxBatch::kMinArena);
 static_assert(kMarkedSpans <= TxBatch::kMinReferringSpans &&
@@ -222,7 +222,7 @@ bool Sender::add_short(TxBatch& batch, const Short& message,
                        std::span<const std::byte> payload) noexcept {
   assert(adds_short() && payload.size() <= kCopyLimit);
   if (batch.free_spans() < kCopiedSpans) return false;
-  if (batch.free_arena() < kPlainArena && !(batch.can_enlarge() && batch.enlarge(kLeastArena)))
+  if (batch.free_arena() < kPlainArena && !(batch.can_enlarge() && batch.enlarge(kMinEnlarged)))
     return false;
   const auto length = static_cast<std::uint32_t>(payload.size());
   begin_short(message, length);
@@ -289,7 +289,7 @@ bool Sender::make_room(TxBatch& batch, Segment& segment) const noexcept {
   if (batch.can_enlarge()) {
     // Enough for the rest of the message with its headers, or for several short messages.
     const std::size_t rest = large ? std::size_t{remaining()} + remaining() / 8 : 0;
-    if (batch.enlarge(std::max(arena, std::clamp(rest, kLeastArena, kCopyArena)))) return true;
+    if (batch.enlarge(std::max(arena, std::clamp(rest, kMinEnlarged, kCopyArena)))) return true;
   }
   // Out of memory: pending bytes are sent first, then segments are shortened.
   if (!batch.empty() || !large) return false;

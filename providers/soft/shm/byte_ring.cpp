@@ -23,7 +23,7 @@ constexpr int kPatientLooks = 256;
 // have been read. That is checked every kLooksEvery bytes.
 constexpr std::uint64_t kLap = 64 * 1024;
 constexpr std::uint64_t kLooksEvery = 4 * 1024;
-constexpr std::size_t kMostLatest = kLatestWords * sizeof(std::uint64_t);
+constexpr std::size_t kMaxLatest = kLatestWords * sizeof(std::uint64_t);
 constexpr std::uint64_t kNoLatest = UINT64_MAX;
 
 // Bytes between the write position and the prefetched line.
@@ -63,7 +63,7 @@ bool RingWriter::look() noexcept {
 std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   if (room() < bytes.size() || head_ >= look_at_) {
     look();
-    keeps_up_ = head_ - tail_ <= kMostLatest;
+    keeps_up_ = head_ - tail_ <= kMaxLatest;
   }
   if (broken_) return 0;
   if (head_ == tail_) begin_lap();
@@ -78,7 +78,7 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   const std::span<std::byte> window = data_.first(window_);
   const std::size_t at = (head_ - base_) & (window_ - 1);
   const std::size_t first = std::min(bytes.size(), window_ - at);
-  if (alone && first == count && window_ - at >= kMostLatest) latest_ = window.data() + at;
+  if (alone && first == count && window_ - at >= kMaxLatest) latest_ = window.data() + at;
   copy_bytes(window.data() + at, bytes.data(), first);
   if (first < bytes.size()) copy_bytes(window.data(), bytes.data() + first, bytes.size() - first);
   head_ += bytes.size();
@@ -109,7 +109,7 @@ void RingWriter::begin_lap() noexcept {
 // once, because a waiting reader keeps fetching the cache line. For a reader that does not wait
 // they would be useless.
 void RingWriter::show_latest() noexcept {
-  if (latest_ == nullptr || head_ - shown_ > kMostLatest || !keeps_up_) {
+  if (latest_ == nullptr || head_ - shown_ > kMaxLatest || !keeps_up_) {
     control_.latest_from.store(kNoLatest, std::memory_order_relaxed);
     return;
   }
@@ -272,7 +272,7 @@ bool RingReader::take_from_window(std::span<std::byte> room) noexcept {
 // Copies the bytes that the writer stored beside its index, if no others are unread.
 bool RingReader::copy_latest() noexcept {
   const std::size_t bytes = head_ - tail_;
-  if (bytes > kMostLatest || control_.latest_from.load(std::memory_order_acquire) != tail_)
+  if (bytes > kMaxLatest || control_.latest_from.load(std::memory_order_acquire) != tail_)
     return false;
   for (std::size_t i = 0; i * sizeof(std::uint64_t) < bytes; ++i)
     latest_[i] = control_.latest[i].load(std::memory_order_acquire);

@@ -83,8 +83,8 @@ class Users {
     Process process;
     std::uint32_t thread = 0;
   };
-  static constexpr std::size_t kMost = 16;  // the others are examined later
-  std::array<User, kMost> users_;
+  static constexpr std::size_t kMax = 16;  // the others are examined later
+  std::array<User, kMax> users_;
   std::size_t count_ = 0;
 };
 

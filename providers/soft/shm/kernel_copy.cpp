@@ -33,7 +33,7 @@ std::size_t size_of(std::span<const iovec> list) noexcept {
 }
 
 // A list of spans of which the first is the mark, if there is one.
-template <std::size_t kMost>
+template <std::size_t kMax>
 class Marked {
  public:
   Marked(const Remote& remote, void* mark) noexcept {
@@ -44,7 +44,7 @@ class Marked {
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
  private:
-  std::array<iovec, kMost + 1> spans_;
+  std::array<iovec, kMax + 1> spans_;
   std::size_t count_ = 0;
 };
 
@@ -59,9 +59,9 @@ bool is_whole(const Remote& remote, ssize_t copied, std::size_t size) noexcept {
 // All bytes of a call come from the same memory.
 bool read_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                   std::size_t size) noexcept {
-  if (local.size() > kMostLocalPieces) return false;
+  if (local.size() > kMaxLocalPieces) return false;
   Remote::Mark mark;
-  Marked<kMostLocalPieces> to(remote, &mark);
+  Marked<kMaxLocalPieces> to(remote, &mark);
   for (const iovec& piece : local) to.add(piece);
   Marked<1> from(remote, at_address(remote.mark_at));
   from.add({at_address(address), size});
@@ -79,8 +79,8 @@ bool read_plainly(const Remote& remote, std::uint64_t address, std::span<const i
 // the call ends.
 bool write_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                    std::size_t size, std::size_t last) noexcept {
-  if (local.size() > kMostLocalPieces) return false;
-  Marked<kMostLocalPieces> from(remote, const_cast<Remote::Mark*>(&remote.mark));
+  if (local.size() > kMaxLocalPieces) return false;
+  Marked<kMaxLocalPieces> from(remote, const_cast<Remote::Mark*>(&remote.mark));
   for (const iovec& piece : local) from.add(piece);
   Marked<2> to(remote, at_address(remote.mark_at));
   const std::size_t first = size - last;
@@ -110,9 +110,9 @@ class Detour {
  public:
   // The maximum that is copied at once, without the last bytes of a write.
   static constexpr std::size_t kSize = 32 * 1024;
-  static constexpr std::size_t kMostLast = 64;
+  static constexpr std::size_t kMaxLast = 64;
 
-  Detour() noexcept : bytes_(new (std::nothrow) std::byte[kSize + kMostLast + 2 * kPage]) {}
+  Detour() noexcept : bytes_(new (std::nothrow) std::byte[kSize + kMaxLast + 2 * kPage]) {}
   [[nodiscard]] bool valid() const noexcept { return bytes_ != nullptr; }
   [[nodiscard]] std::byte* beside(std::uint64_t address) const noexcept {
     const auto start = reinterpret_cast<std::uintptr_t>(bytes_.get());
@@ -254,7 +254,7 @@ bool write_by_detour(const Remote& remote, std::uint64_t address, std::span<cons
                      std::size_t last) noexcept {
   const Detour detour;
   const std::size_t size = size_of(local);
-  if (!detour.valid() || last > Detour::kMostLast)
+  if (!detour.valid() || last > Detour::kMaxLast)
     return write_plainly(remote, address, local, size, last);
   Pieces pieces(local);
   for (std::size_t done = 0; done != size;) {

@@ -39,7 +39,7 @@ struct Remote {
   Mark mark{};
 };
 
-inline constexpr std::size_t kMostLocalPieces = 65;
+inline constexpr std::size_t kMaxLocalPieces = 65;
 
 // Copies from `address` of a process into all of `local`, in any order. Returns false if not
 // everything could be copied; errno is then the reason, or 0, and ESRCH if its memory is not what

@@ -20,7 +20,7 @@ bool Lender::may_lend_large(std::size_t bytes) noexcept {
   held_back_ -= std::min(held_back_, bytes);
   if (held_back_ != 0) return false;
   const std::size_t least = control_.welcome.load(std::memory_order_relaxed);
-  if (least == 0 || bytes < least || bytes > kMostLent || broken_) return false;
+  if (least == 0 || bytes < least || bytes > kMaxLent || broken_) return false;
   if (loans_ == nullptr) loans_.reset(new (std::nothrow) std::array<Loan, kLoanSlots>);
   return loans_ != nullptr && lent_ - reclaimed_ < kLoanSlots;
 }
@@ -61,7 +61,7 @@ void Lender::reclaim() noexcept {
     const std::uint32_t place = loan(reclaimed_).place;
     places_ &= ~place;
     if (place == 0)
-      next_held_back_ = std::max(kLeastHeldBack, next_held_back_ - next_held_back_ / kForgets);
+      next_held_back_ = std::max(kMinHeldBack, next_held_back_ - next_held_back_ / kForgets);
   }
 }
 
@@ -73,7 +73,7 @@ bool Lender::collect() noexcept {
   called_in_ = false;
   looks_ = calls_ = 0;
   held_back_ = next_held_back_;
-  next_held_back_ = std::min(2 * next_held_back_, kMostHeldBack);
+  next_held_back_ = std::min(2 * next_held_back_, kMaxHeldBack);
   while (any()) copy(ours_++);
   return true;
 }
@@ -85,7 +85,7 @@ void Lender::copy(std::uint32_t number) noexcept {
   const int place = std::countr_one(places_);
   copied.place = std::uint32_t{1} << place;
   places_ |= copied.place;
-  copy_bytes(spare_.data() + place * kMostLent, copied.bytes.data(), copied.bytes.size());
+  copy_bytes(spare_.data() + place * kMaxLent, copied.bytes.data(), copied.bytes.size());
   control_.slots[number % kLoanSlots].copied_to.exchange(static_cast<std::uint32_t>(place) + 1,
                                                          std::memory_order_seq_cst);
 }
@@ -104,7 +104,7 @@ bool Borrower::read_slot(std::uint32_t lent, std::uint64_t position) noexcept {
   address_ = slot.address.load(std::memory_order_relaxed);
   length_ = slot.length.load(std::memory_order_relaxed);
   taken_ = 0;
-  if (lent - returned_ > kLoanSlots || length_ == 0 || length_ > kMostLent || position_ < position)
+  if (lent - returned_ > kLoanSlots || length_ == 0 || length_ > kMaxLent || position_ < position)
     broken_ = true;
   found_ = !broken_;
   return true;
@@ -116,7 +116,7 @@ std::span<const std::byte> Borrower::copied() noexcept {
       control_.slots[returned_ % kLoanSlots].copied_to.load(std::memory_order_seq_cst);
   if (copied_to > kLoanSlots) broken_ = true;
   if (copied_to == 0 || broken_) return {};
-  return spare_.subspan((copied_to - 1) * kMostLent, length_).subspan(taken_);
+  return spare_.subspan((copied_to - 1) * kMaxLent, length_).subspan(taken_);
 }
 
 void Borrower::taken(std::size_t bytes) noexcept {

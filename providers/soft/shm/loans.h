@@ -26,14 +26,14 @@ struct LoanSlot {
   // Written by the lender, before it increments `lent`.
   std::atomic<std::uint64_t> position;  // index in the ring: the bytes precede the byte there
   std::atomic<std::uint64_t> address;   // in the lender's process
-  std::atomic<std::uint32_t> length;    // bytes, 1 to kMostLent
+  std::atomic<std::uint32_t> length;    // bytes, 1 to kMaxLent
   // 0, or, once the lender has copied the bytes, their place in the spare memory, counted from 1.
   // The lender may have reused its own memory then.
   std::atomic<std::uint32_t> copied_to;
 };
 
 inline constexpr std::size_t kLoanSlots = 32;
-inline constexpr std::size_t kMostLent = 64 * 1024;  // in one slot
+inline constexpr std::size_t kMaxLent = 64 * 1024;  // in one slot
 
 struct LoanControl {
   // Written by the lender.
@@ -48,13 +48,13 @@ struct LoanControl {
 static_assert(sizeof(LoanControl) == 8 * kLineSize, "the layout of shared pages");
 
 // For the lender's copies: a place for each slot. Pages are allocated only when used.
-inline constexpr std::size_t kSpareSize = kLoanSlots * kMostLent;
+inline constexpr std::size_t kSpareSize = kLoanSlots * kMaxLent;
 
 // May be used by one thread at a time.
 class Lender {
  public:
   // Fewer bytes are never lent.
-  static constexpr std::size_t kLeastLent = 2048;
+  static constexpr std::size_t kMinLent = 2048;
 
   Lender(LoanControl& control, std::span<std::byte> spare) noexcept
       : control_(control), spare_(spare) {}
@@ -66,7 +66,7 @@ class Lender {
   }
   // Must be called for each piece of payload; pieces that may not be lent go through the ring.
   [[nodiscard]] bool may_lend(std::size_t bytes) noexcept {
-    return bytes >= kLeastLent && may_lend_large(bytes);
+    return bytes >= kMinLent && may_lend_large(bytes);
   }
   // Lends `bytes`, which belong at `position` of the ring and begin at `from` of the stream. The
   // peer sees the loan with the next bytes that are published in the ring. REQUIRES:
@@ -95,8 +95,8 @@ class Lender {
  private:
   static constexpr int kPatientLooks = 4096;  // looks without news; about 1 ms of polling
   static constexpr int kPatientCalls = 64;    // calls of call_in() while the borrower is copying
-  static constexpr std::size_t kLeastHeldBack = 1024 * 1024;
-  static constexpr std::size_t kMostHeldBack = 64 * 1024 * 1024;
+  static constexpr std::size_t kMinHeldBack = 1024 * 1024;
+  static constexpr std::size_t kMaxHeldBack = 64 * 1024 * 1024;
   static constexpr std::size_t kForgets = 64;  // loans returned for one failure to be forgotten
 
   struct Loan {
@@ -121,7 +121,7 @@ class Lender {
   std::uint32_t reclaimed_ = 0;
   std::uint32_t places_ = 0;   // in use
   std::size_t held_back_ = 0;  // bytes to send through the ring before anything is lent again
-  std::size_t next_held_back_ = kLeastHeldBack;
+  std::size_t next_held_back_ = kMinHeldBack;
   int looks_ = 0;
   int calls_ = 0;
   bool called_in_ = false;

@@ -184,10 +184,10 @@ constinit std::atomic<std::size_t> OfferBox::held_{0};
 
 bool OfferBox::open(const sockaddr& listener, std::size_t share) noexcept {
   const Name name = name_of(listener);
-  share_ = std::min(share, kMost);
+  share_ = std::min(share, kMax);
   socket_ = make_socket();
   try {
-    pending_.reserve(kLeast + kMost);
+    pending_.reserve(kMin + kMax);
   } catch (const std::bad_alloc&) {
     socket_.reset();
   }
@@ -235,7 +235,7 @@ Rings OfferBox::take_from(std::size_t place) noexcept {
 Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   if (!socket_.valid() || !looks_like_token(token)) return {};
   std::size_t place = 0;
-  for (int looks = 0; looks < kMostLooks; ++looks) {
+  for (int looks = 0; looks < kMaxLooks; ++looks) {
     if (place == pending_.size() && !accept_one(place)) return {};
     PendingOffer& offer = *pending_[place];
     if (!look_at(offer))
@@ -248,11 +248,11 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   return {};
 }
 
-// Whether one more offer may be held. A stranger that fills one box does not take kLeast from the
+// Whether one more offer may be held. A stranger that fills one box does not take kMin from the
 // others.
 bool OfferBox::has_room() const noexcept {
-  return pending_.size() < kLeast ||
-         (pending_.size() < kLeast + kMost && held_.load(std::memory_order_relaxed) < share_);
+  return pending_.size() < kMin ||
+         (pending_.size() < kMin + kMax && held_.load(std::memory_order_relaxed) < share_);
 }
 
 // Accepts the next waiting offer and appends it to pending_, if need be in place of the oldest.

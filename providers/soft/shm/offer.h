@@ -48,8 +48,8 @@ class OfferBox {
  public:
   // The number of unclaimed offers that every box can hold, and how many the boxes of a process may
   // hold together beyond that. Then the oldest is dropped.
-  static constexpr std::size_t kLeast = 64;
-  static constexpr std::size_t kMost = 1024;
+  static constexpr std::size_t kMin = 64;
+  static constexpr std::size_t kMax = 1024;
 
   OfferBox() noexcept = default;
   OfferBox(const OfferBox&) = delete;
@@ -57,8 +57,8 @@ class OfferBox {
   ~OfferBox() { close(); }
 
   // On failure returns false and sets errno: the box stays empty. `share`: how many offers, at most
-  // kMost, this process can afford to hold unclaimed.
-  bool open(const sockaddr& listener, std::size_t share = kMost) noexcept;
+  // kMax, this process can afford to hold unclaimed.
+  bool open(const sockaddr& listener, std::size_t share = kMax) noexcept;
   void close() noexcept;
   // Removes and returns the rings that were left with this token; invalid if there are none. Does
   // not block.
@@ -71,7 +71,7 @@ class OfferBox {
     Token token;
   };
   // Bounds the work if a stranger leaves offers without end.
-  static constexpr int kMostLooks = 2 * kMost;
+  static constexpr int kMaxLooks = 2 * kMax;
 
   static bool look_at(PendingOffer& offer) noexcept;
   [[nodiscard]] bool has_room() const noexcept;

@@ -24,8 +24,8 @@ namespace udapl::soft::shm {
 namespace {
 
 // The maximum that one call copies: revocation waits for it, and the lock of the QP is held.
-constexpr std::size_t kMostAtOnce = 512 * 1024;
-constexpr std::size_t kMostPieces = kMostLocalPieces - 1;  // of local memory in one call
+constexpr std::size_t kMaxAtOnce = 512 * 1024;
+constexpr std::size_t kMaxPieces = kMaxLocalPieces - 1;  // of local memory in one call
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 // Below, programs have memory at addresses that they were linked for; above, all is random.
 constexpr std::uint64_t kRandomFrom = std::uint64_t{1} << 32U;
@@ -281,10 +281,10 @@ bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
   Cursor cursor(local);
   Tail tail;
   for (bool last = false; !last;) {
-    std::array<iovec, kMostPieces + 1> pieces;
+    std::array<iovec, kMaxPieces + 1> pieces;
     std::size_t count = 0;
     const std::size_t body =
-        cursor.take(std::min(left, kMostAtOnce), {pieces.data(), kMostPieces}, count);
+        cursor.take(std::min(left, kMaxAtOnce), {pieces.data(), kMaxPieces}, count);
     left -= body;
     last = left == 0;
     if (body == 0 && !last) return false;  // the list is shorter than the access

@@ -139,11 +139,10 @@ BOOST_AUTO_TEST_CASE(adapter_limits_apply) {
     return qp(ep).init();
   };
   const auto& limits = fake::settings().attributes;
-  constexpr DAT_COUNT kMost = std::numeric_limits<DAT_COUNT>::max();
-  BOOST_CHECK_EQUAL(init_with([](auto& a) { a.max_rdma_read_iov = kMost; }).max_request_segments,
-                    5);
+  constexpr DAT_COUNT kMax = std::numeric_limits<DAT_COUNT>::max();
+  BOOST_CHECK_EQUAL(init_with([](auto& a) { a.max_rdma_read_iov = kMax; }).max_request_segments, 5);
   BOOST_CHECK_EQUAL(init_with([](auto& a) { a.max_rdma_read_iov = -1; }).max_request_segments, 5);
-  BOOST_CHECK_EQUAL(init_with([](auto& a) { a.max_rdma_write_iov = kMost; }).max_request_segments,
+  BOOST_CHECK_EQUAL(init_with([](auto& a) { a.max_rdma_write_iov = kMax; }).max_request_segments,
                     limits.max_write_segments);
   BOOST_CHECK_EQUAL(init_with([](auto& a) { a.max_rdma_read_in = -1; }).max_rdma_read_in,
                     limits.max_rdma_read_in);

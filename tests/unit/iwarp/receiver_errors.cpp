@@ -232,12 +232,12 @@ std::vector<Failure> failures() {
     all.push_back({"unknown tagged opcode", "0206", kNone, with_byte(write(), 1, 0x40 | opcode)});
   }
   // A length one byte below the header size of its opcode.
-  constexpr std::size_t kLeast[] = {14, 46, 14, 18, 18, 18, 18, 22, 26, 26, 70, 30};
+  constexpr std::size_t kMin[] = {14, 46, 14, 18, 18, 18, 18, 22, 26, 26, 70, 30};
   for (unsigned opcode = 0; opcode < 12; ++opcode) {
     const bool tagged = opcode == 0 || opcode == 2;
     Bytes whole = tagged ? tagged_ulpdu(opcode, true, 1, 0, pattern(80))
                          : untagged_ulpdu(opcode, true, 0, 1, 0, pattern(80));
-    all.push_back({"one byte short of the header", "2003", kNone, cut(whole, kLeast[opcode] - 1)});
+    all.push_back({"one byte short of the header", "2003", kNone, cut(whole, kMin[opcode] - 1)});
   }
   return all;
 }

@@ -104,10 +104,10 @@ BOOST_FIXTURE_TEST_CASE(the_end_is_stored_last, Pages) {
 // A thread that polls continuously never sees the end of a copy before the rest of it, and never a
 // torn word.
 BOOST_AUTO_TEST_CASE(a_poller_sees_the_end_last) {
-  constexpr std::size_t kMost = 4096;
+  constexpr std::size_t kMax = 4096;
   constexpr int kBurst = 40;  // copies per look of the poller: few, as stamps count modulo 256
-  alignas(64) static std::byte memory[kMost + 64];
-  std::vector<std::byte> from(kMost);
+  alignas(64) static std::byte memory[kMax + 64];
+  std::vector<std::byte> from(kMax);
   std::atomic<std::uint64_t> where{0};  // offset, size
   std::atomic<std::uint64_t> looks{0};
   std::atomic<bool> over{false};
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_poller_sees_the_end_last) {
   std::uint64_t copies = 0;
   while (Clock::now() < end) {
     const std::size_t offset = random() % 64;
-    const std::size_t size = 1 + (random() % 2 == 0 ? random() % 200 : random() % kMost);
+    const std::size_t size = 1 + (random() % 2 == 0 ? random() % 200 : random() % kMax);
     where.store(0);
     looked(2);
     std::fill(std::begin(memory), std::end(memory), static_cast<std::byte>(stamp));

@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_SUITE(access_violations)
 BOOST_AUTO_TEST_CASE(only_the_guilty_are_refused) {
   constexpr std::uint32_t kGuilty = 60;
   AccessViolations violations;
-  for (int i = 0; i < AccessViolations::kMost; ++i) {
+  for (int i = 0; i < AccessViolations::kMax; ++i) {
     for (std::uint32_t number = 0; number < kGuilty; ++number) {
       BOOST_REQUIRE(!violations.too_many(host(number)));
       violations.note(host(number));
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(only_the_guilty_are_refused) {
 // More hosts than there are counters. Those that are refused stay so.
 BOOST_AUTO_TEST_CASE(many_hosts_do_not_displace_a_higher_counter) {
   AccessViolations violations;
-  for (int i = 0; i < AccessViolations::kMost; ++i) violations.note(host(0));
+  for (int i = 0; i < AccessViolations::kMax; ++i) violations.note(host(0));
   for (std::uint32_t number = 1; number < 20000; ++number) violations.note(host(number));
   BOOST_TEST(violations.too_many(host(0)));
   BOOST_TEST(!violations.too_many(host(20000)));

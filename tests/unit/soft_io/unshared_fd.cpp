@@ -36,9 +36,9 @@ bool is_socket(int fd) {
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 
 int count_sockets() {
-  constexpr int kMost = 1024;
+  constexpr int kMax = 1024;
   int count = 0;
-  for (int fd = 0; fd < kMost; ++fd) count += is_socket(fd) ? 1 : 0;
+  for (int fd = 0; fd < kMax; ++fd) count += is_socket(fd) ? 1 : 0;
   return count;
 }
 

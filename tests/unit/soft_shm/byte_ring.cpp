@@ -110,13 +110,13 @@ BOOST_AUTO_TEST_CASE(input_lies_in_pieces) {
 // Bytes published by a single small write are read from beside the index, regardless of the ring's
 // contents.
 BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
-  constexpr std::size_t kMost = kLatestWords * 8;
+  constexpr std::size_t kMax = kLatestWords * 8;
   const Bytes sent = pattern(300);
   const auto begins = [&](RingReader& reader, std::size_t from, std::size_t size) {
     const std::span<const std::byte> input = reader.input();
     return input.size() == size && std::ranges::equal(input, std::span(sent).subspan(from, size));
   };
-  for (const std::size_t size : {std::size_t{1}, std::size_t{13}, std::size_t{32}, kMost}) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{13}, std::size_t{32}, kMax}) {
     Ring<128> ring;
     BOOST_TEST(ring.writer.write(std::span(sent).first(size)).bytes == size);
     const Bytes kept(ring.data().begin(), ring.data().end());
@@ -131,17 +131,17 @@ BOOST_AUTO_TEST_CASE(few_bytes_lie_beside_the_index) {
   const auto write = [&](std::size_t from, std::size_t size) {
     BOOST_TEST(ring.writer.write(std::span(sent).subspan(from, size)).bytes == size);
   };
-  write(0, kMost + 1);
-  BOOST_TEST(begins(ring.reader, 0, kMost + 1));
-  BOOST_TEST(!ring.reader.drop(kMost + 1, 0));
-  write(kMost + 1, 20);
-  write(kMost + 21, 20);
-  BOOST_TEST(begins(ring.reader, kMost + 1, 40));
+  write(0, kMax + 1);
+  BOOST_TEST(begins(ring.reader, 0, kMax + 1));
+  BOOST_TEST(!ring.reader.drop(kMax + 1, 0));
+  write(kMax + 1, 20);
+  write(kMax + 21, 20);
+  BOOST_TEST(begins(ring.reader, kMax + 1, 40));
   BOOST_TEST(!ring.reader.drop(39, 0));
-  write(kMost + 41, 50);  // wraps around
-  BOOST_TEST(begins(ring.reader, kMost + 40, 128 - kMost - 40));
-  BOOST_TEST(!ring.reader.drop(128 - kMost - 40, 0));
-  BOOST_TEST(begins(ring.reader, 128, kMost + 41 + 50 - 128));
+  write(kMax + 41, 50);  // wraps around
+  BOOST_TEST(begins(ring.reader, kMax + 40, 128 - kMax - 40));
+  BOOST_TEST(!ring.reader.drop(128 - kMax - 40, 0));
+  BOOST_TEST(begins(ring.reader, 128, kMax + 41 + 50 - 128));
 }
 
 // The writer continues while the reader reads.

@@ -13,7 +13,7 @@ namespace udapl::soft::shm::test {
 
 namespace {
 
-constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_SUITE(byte_ring_lies)
 
 BOOST_AUTO_TEST_CASE(heads_that_cannot_be) {
   for (const std::uint64_t lie :
-       std::array<std::uint64_t, 8>{3, 7, 9, 11, 25, 1000, kMost - 1, kMost}) {
+       std::array<std::uint64_t, 8>{3, 7, 9, 11, 25, 1000, kMax - 1, kMax}) {
     Ring<16> ring;
     Bytes room(32);
     BOOST_TEST(ring.writer.write(pattern(12)).bytes == 12U);
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(heads_that_cannot_be) {
 }
 
 BOOST_AUTO_TEST_CASE(tails_that_cannot_be) {
-  for (const std::uint64_t lie : std::array<std::uint64_t, 5>{0, 3, 17, 1000, kMost}) {
+  for (const std::uint64_t lie : std::array<std::uint64_t, 5>{0, 3, 17, 1000, kMax}) {
     Ring<16> ring;
     Bytes room(8);
     BOOST_TEST(ring.writer.write(pattern(16)).bytes == 16U);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(our_own_indexes_are_not_believed) {
   ring.control.tail.store(0);
   BOOST_TEST(ring.writer.write(pattern(8)).bytes == 8U);
   BOOST_TEST(ring.reader.read(room).bytes == 8U);
-  ring.control.head.store(kMost);
+  ring.control.head.store(kMax);
   BOOST_TEST(ring.writer.write(pattern(8)).bytes == 8U);
   BOOST_TEST(ring.control.head.load() == 16U);
 }
@@ -66,11 +66,11 @@ BOOST_AUTO_TEST_CASE(our_own_indexes_are_not_believed) {
 // announces.
 BOOST_AUTO_TEST_CASE(latest_bytes_that_cannot_be) {
   for (const std::uint64_t head : std::array<std::uint64_t, 4>{1, 40, 41, 64}) {
-    for (const std::uint64_t from : std::array<std::uint64_t, 4>{0, 1, 41, kMost}) {
+    for (const std::uint64_t from : std::array<std::uint64_t, 4>{0, 1, 41, kMax}) {
       Ring<64> ring;
       ring.control.window.store(64);
       ring.control.latest_from.store(from);
-      ring.control.latest[0].store(kMost);
+      ring.control.latest[0].store(kMax);
       ring.control.head.store(head);
       const std::span<const std::byte> input = ring.reader.input();
       BOOST_TEST(input.size() == head);
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(noise_in_the_page) {
     Bytes room(40);
     const Bytes sent = pattern(40);
     for (int step = 0; step < 8; ++step) {
-      const std::uint64_t lie = random() % 4 == 0 ? kMost - random() % 40 : random() % 40;
+      const std::uint64_t lie = random() % 4 == 0 ? kMax - random() % 40 : random() % 40;
       if (random() % 2 == 0) ring.control.head.store(lie);
       if (random() % 2 == 0) ring.control.tail.store(lie);
       if (random() % 2 == 0) ring.control.latest_from.store(lie);

@@ -21,17 +21,17 @@ namespace {
 BOOST_AUTO_TEST_SUITE(kernel_copy)
 
 BOOST_AUTO_TEST_CASE(copies_by_detour_are_complete) {
-  constexpr std::size_t kMost = 100'000;
-  std::vector<std::byte> there(kMost + 64);
-  std::vector<std::byte> here(kMost + 64);
-  std::vector<std::byte> pieces_of(kMost);
+  constexpr std::size_t kMax = 100'000;
+  std::vector<std::byte> there(kMax + 64);
+  std::vector<std::byte> here(kMax + 64);
+  std::vector<std::byte> pieces_of(kMax);
   const auto address = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at); };
   const auto fill = [](std::span<std::byte> bytes, std::size_t seed) {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
   };
   const Remote self{::getpid()};
   for (const std::size_t size :
-       {1UL, 7UL, 8UL, 9UL, 4096UL, 32'768UL, 32'770UL, 32'776UL, 65'536UL, kMost}) {
+       {1UL, 7UL, 8UL, 9UL, 4096UL, 32'768UL, 32'770UL, 32'776UL, 65'536UL, kMax}) {
     for (const std::size_t offset : {0UL, 3UL, 32UL}) {
       const std::size_t first = size / 3;
       const std::array<iovec, 3> pieces{iovec{here.data() + 1, first}, iovec{nullptr, 0},

@@ -17,12 +17,12 @@ struct Fixture {
   Bytes spare = Bytes(kSpareSize);
   Lender lender{*control, spare};
   Borrower borrower{*control, spare};
-  Bytes ours = pattern(kMostLent);
-  Bytes room = Bytes(kMostLent);
+  Bytes ours = pattern(kMaxLent);
+  Bytes room = Bytes(kMaxLent);
   bool reaches = true;  // whether the borrower can access our memory
   int fetches = 0;
 
-  Fixture() { borrower.welcome(Lender::kLeastLent); }
+  Fixture() { borrower.welcome(Lender::kMinLent); }
 
   bool lend(std::size_t size, std::uint64_t position = 0) {
     if (!lender.may_lend(size)) return false;
@@ -47,7 +47,7 @@ struct Fixture {
     return take(size, [] {});
   }
   [[nodiscard]] bool same(std::size_t from, std::size_t size) const {
-    const Bytes right = pattern(kMostLent);
+    const Bytes right = pattern(kMaxLent);
     return std::memcmp(room.data(), right.data() + from, size) == 0;
   }
 };
@@ -58,13 +58,13 @@ BOOST_FIXTURE_TEST_SUITE(loans, Fixture)
 
 BOOST_AUTO_TEST_CASE(nothing_is_lent_unless_it_is_welcome) {
   borrower.welcome(0);
-  BOOST_TEST(!lender.may_lend(kMostLent));
+  BOOST_TEST(!lender.may_lend(kMaxLent));
   borrower.welcome(16384);
   BOOST_TEST(!lender.may_lend(16383));
   BOOST_TEST(lender.may_lend(16384));
-  BOOST_TEST(!lender.may_lend(kMostLent + 1));
+  BOOST_TEST(!lender.may_lend(kMaxLent + 1));
   control->welcome = 1;  // a peer that asks for tiny loans
-  BOOST_TEST(!lender.may_lend(Lender::kLeastLent - 1));
+  BOOST_TEST(!lender.may_lend(Lender::kMinLent - 1));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_lent_is_taken_in_its_place_and_returned) {
@@ -166,8 +166,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_reached_is_refused_and_copied) {
 BOOST_AUTO_TEST_CASE(copies_find_room_while_others_wait) {
   const auto turn = [&](std::uint64_t first) {
     for (std::uint64_t i = 0; i < kLoanSlots / 2; ++i) {
-      while (!lender.worthwhile()) static_cast<void>(lender.may_lend(kMostLent));
-      BOOST_REQUIRE(lend(kMostLent, first + i));
+      while (!lender.worthwhile()) static_cast<void>(lender.may_lend(kMaxLent));
+      BOOST_REQUIRE(lend(kMaxLent, first + i));
     }
     lender.call_in();
     BOOST_TEST(lender.collect());
@@ -178,8 +178,8 @@ BOOST_AUTO_TEST_CASE(copies_find_room_while_others_wait) {
     turn(round * kLoanSlots / 2);
     for (std::uint64_t i = 0; i < kLoanSlots / 2; ++i) {
       BOOST_REQUIRE(borrower.is_next((round - 1) * kLoanSlots / 2 + i));
-      BOOST_TEST(take(kMostLent));
-      BOOST_TEST(same(0, kMostLent));
+      BOOST_TEST(take(kMaxLent));
+      BOOST_TEST(same(0, kMaxLent));
     }
     static_cast<void>(lender.collect());
     lender.call_in();
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(slots_that_cannot_be_break_the_stream) {
   };
   lies([&] { control->slots[0].position = 49; });
   lies([&] { control->slots[0].length = 0; });
-  lies([&] { control->slots[0].length = kMostLent + 1; });
+  lies([&] { control->slots[0].length = kMaxLent + 1; });
   lies([&] { control->slots[0].copied_to = kLoanSlots + 1; });
   lies([&] { control->lent = kLoanSlots + 1; });
   lies([&] { control->lent = ~0U; });

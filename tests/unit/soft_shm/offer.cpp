@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(boxes_share_what_the_process_can_afford) {
   for (int i = 0; i < kOwnShare; ++i) many.push_back(*offer(place));
   const int before = open_descriptors();
   BOOST_TEST(!box.take(unknown).valid());
-  BOOST_TEST(open_descriptors() - before == static_cast<int>(OfferBox::kLeast));
+  BOOST_TEST(open_descriptors() - before == static_cast<int>(OfferBox::kMin));
 }
 
 // Many processes may connect at once, and be accepted in any order.
