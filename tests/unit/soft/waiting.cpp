@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Messages that arrive before a receive has been posted for them are held in order (docs/adr/0022).
+#include "tests/unit/soft/waiting.h"
+
 #include "providers/soft/staging.h"
 #include "tests/unit/soft/raw_peer.h"
 
@@ -19,69 +21,13 @@ constexpr Side::Options with_limit(Clock::duration limit) {
   options.no_receive_limit = limit;
   return options;
 }
-constexpr Side::Options with_srq() {
-  Side::Options options;
-  options.srq = true;
-  return options;
-}
-
-struct Fixture : Pair {
-  explicit Fixture(const Side::Options& b_options = {}) : Pair({}, b_options) {}
-
-  std::vector<std::byte> near = pattern(3 << 20, 3);
-  std::vector<std::byte> far = std::vector<std::byte>(3 << 20);
-  std::vector<std::byte> area = std::vector<std::byte>(4096);  // for a's Writes and Reads
-  std::unique_ptr<Mr> near_mr = a.reg(near);
-  std::unique_ptr<Mr> far_mr = b.reg(far);
-  std::unique_ptr<Mr> area_mr = b.reg(area);
-
-  DAT_RETURN send(WorkId id, std::size_t length, std::size_t from = 0) {
-    const auto segment = local(*near_mr, near.data() + from, length);
-    return a.qp->post_send(id, &segment, 1, kSignalled);
-  }
-  DAT_RETURN receive(WorkId id, std::size_t length) {
-    const auto segment = local(*far_mr, far.data(), length);
-    if (b.srq != nullptr) return b.srq->post_recv(id, &segment, 1);
-    return b.qp->post_recv(id, &segment, 1, kSignalled);
-  }
-  DAT_RETURN write(WorkId id, std::size_t length) {
-    const auto segment = local(*near_mr, near.data(), length);
-    return a.qp->post_rdma_write(id, &segment, 1, remote(*area_mr, area), kSignalled);
-  }
-  // b reads from a.
-  DAT_RETURN read_back(WorkId id, std::size_t length) {
-    const auto segment = local(*far_mr, far.data() + (2 << 20), length);
-    return b.qp->post_rdma_read(id, &segment, 1,
-                                remote(near_mr->rmr_context(), near.data(), length), kSignalled);
-  }
-  void expect_sent(WorkId id) {
-    const Completion c = next(*a.request_cq);
-    BOOST_TEST(c.id == id);
-    BOOST_TEST(c.status == DAT_DTO_SUCCESS);
-  }
-  void expect_received(WorkId id, std::size_t length, std::size_t from = 0) {
-    const Completion c = next(*b.recv_cq);
-    BOOST_TEST(c.id == id);
-    BOOST_TEST(c.status == DAT_DTO_SUCCESS);
-    BOOST_TEST(c.length == length);
-    BOOST_TEST(std::memcmp(far.data(), near.data() + from, length) == 0);
-  }
-  void expect_calls(const char* of_a, const char* of_b) {
-    BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
-    BOOST_TEST(a.sink.calls() == of_a);
-    BOOST_TEST(b.sink.calls() == of_b);
-  }
-};
-struct SrqFixture : Fixture {
-  SrqFixture() : Fixture(with_srq()) {}
-};
-struct LimitFixture : Fixture {
-  LimitFixture() : Fixture(with_limit(20ms)) {}
+struct LimitFixture : WaitingPair {
+  LimitFixture() : WaitingPair(with_limit(20ms)) {}
 };
 
 BOOST_AUTO_TEST_SUITE(waiting)
 
-BOOST_FIXTURE_TEST_CASE(a_send_waits_for_its_receive, Fixture) {
+BOOST_FIXTURE_TEST_CASE(a_send_waits_for_its_receive, WaitingPair) {
   for (const std::size_t length : {0U, 1U, 64U, 4096U, 70000U, 400000U}) {
     REQUIRE_OK(send(1, length, 5));
     expect_sent(1);
@@ -92,7 +38,7 @@ BOOST_FIXTURE_TEST_CASE(a_send_waits_for_its_receive, Fixture) {
   BOOST_TEST(b.sink.calls() == "established");
 }
 
-BOOST_FIXTURE_TEST_CASE(many_sends_complete_in_order, Fixture) {
+BOOST_FIXTURE_TEST_CASE(many_sends_complete_in_order, WaitingPair) {
   constexpr WorkId kCount = 200;
   WorkId posted = 0;
   const auto post = [&] {
@@ -111,7 +57,7 @@ BOOST_FIXTURE_TEST_CASE(many_sends_complete_in_order, Fixture) {
 }
 
 // More messages than b can hold: the rest stays in the sender's queue.
-BOOST_FIXTURE_TEST_CASE(what_is_too_much_stays_at_the_sender, Fixture) {
+BOOST_FIXTURE_TEST_CASE(what_is_too_much_stays_at_the_sender, WaitingPair) {
   constexpr WorkId kCount = 12;
   constexpr std::size_t kLength = 1 << 20;
   for (WorkId id = 0; id < kCount; ++id) REQUIRE_OK(send(id, kLength, id));
@@ -125,7 +71,7 @@ BOOST_FIXTURE_TEST_CASE(what_is_too_much_stays_at_the_sender, Fixture) {
   expect_calls("established disconnected", "established disconnected");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_write_stays_behind_the_send, Fixture) {
+BOOST_FIXTURE_TEST_CASE(a_write_stays_behind_the_send, WaitingPair) {
   REQUIRE_OK(send(1, 100));
   REQUIRE_OK(write(2, 4096));
   REQUIRE_OK(send(3, 200));
@@ -143,7 +89,7 @@ BOOST_FIXTURE_TEST_CASE(a_write_stays_behind_the_send, Fixture) {
 }
 
 // As over InfiniBand, the peer's Read is executed after its Send.
-BOOST_FIXTURE_TEST_CASE(the_peers_read_stays_behind_its_send, Fixture) {
+BOOST_FIXTURE_TEST_CASE(the_peers_read_stays_behind_its_send, WaitingPair) {
   std::vector<std::byte> sink(64);
   const auto sink_mr = a.reg(sink);
   const auto segment = local(*sink_mr, sink);
@@ -158,7 +104,7 @@ BOOST_FIXTURE_TEST_CASE(the_peers_read_stays_behind_its_send, Fixture) {
   BOOST_TEST((sink[63] == std::byte{77}));
 }
 
-BOOST_FIXTURE_TEST_CASE(answers_to_our_reads_pass, Fixture) {
+BOOST_FIXTURE_TEST_CASE(answers_to_our_reads_pass, WaitingPair) {
   REQUIRE_OK(send(1, 500000));
   BOOST_TEST(quiet(*b.recv_cq));
   REQUIRE_OK(read_back(7, 100000));
@@ -216,7 +162,7 @@ BOOST_FIXTURE_TEST_CASE(answer_passes_within_a_held_message, RawPeer) {
 }
 
 // A receive that is too small fails when it is posted for the held message.
-BOOST_FIXTURE_TEST_CASE(a_late_receive_that_is_too_small, Fixture) {
+BOOST_FIXTURE_TEST_CASE(a_late_receive_that_is_too_small, WaitingPair) {
   REQUIRE_OK(send(1, 100));
   expect_sent(1);
   REQUIRE_OK(receive(2, 99));
@@ -225,7 +171,7 @@ BOOST_FIXTURE_TEST_CASE(a_late_receive_that_is_too_small, Fixture) {
   expect_calls("established broken", "established broken");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_held_write_whose_memory_is_freed, Fixture) {
+BOOST_FIXTURE_TEST_CASE(a_held_write_whose_memory_is_freed, WaitingPair) {
   REQUIRE_OK(send(1, 100));
   REQUIRE_OK(write(2, 64));
   expect_sent(1);
@@ -241,93 +187,6 @@ BOOST_FIXTURE_TEST_CASE(a_held_write_whose_memory_is_freed, Fixture) {
   }
   expect_calls("established broken", "established broken");
   BOOST_TEST((b.sink.reason == BreakReason::kProtocol));
-}
-
-// ---- the end -----------------------------------------------------------------------------------
-
-// The receives are posted a little later than the peer's FIN arrives.
-BOOST_FIXTURE_TEST_CASE(messages_before_a_graceful_disconnect_arrive, Fixture) {
-  for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(send(id, 1000, id));
-  a.qp->disconnect(DisconnectMode::kGraceful);
-  BOOST_TEST(quiet(*b.recv_cq));
-  BOOST_TEST(b.sink.calls() == "established");
-  for (WorkId id = 0; id < 10; ++id) {
-    REQUIRE_OK(receive(id, 1000));
-    expect_received(id, 1000, id);
-  }
-  expect_calls("established disconnected", "established disconnected");
-}
-
-BOOST_FIXTURE_TEST_CASE(graceful_end_without_receives_is_delivered, Fixture) {
-  REQUIRE_OK(send(1, 1000));
-  a.qp->disconnect(DisconnectMode::kGraceful);
-  expect_calls("established disconnected", "established disconnected");
-  BOOST_TEST(b.recv_cq->size() == 0);
-}
-
-// The FIN is behind more data than b can hold, which is therefore not read.
-BOOST_FIXTURE_TEST_CASE(a_disconnect_behind_more_than_is_held, Fixture) {
-  REQUIRE_OK(send(1, 1400000));
-  a.qp->disconnect(DisconnectMode::kGraceful);
-  expect_calls("established disconnected", "established disconnected");
-}
-
-BOOST_FIXTURE_TEST_CASE(our_graceful_disconnect_while_messages_wait, Fixture) {
-  for (WorkId id = 0; id < 3; ++id) REQUIRE_OK(send(id, 900000, id));
-  // Long enough for b to read as much as it can hold, also on a slow machine.
-  for (int i = 0; i < 5; ++i) BOOST_TEST(quiet(*b.recv_cq));
-  b.qp->disconnect(DisconnectMode::kGraceful);
-  BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
-  BOOST_TEST(b.sink.calls() == "established disconnected");
-}
-
-BOOST_FIXTURE_TEST_CASE(our_abrupt_disconnect_while_messages_wait, Fixture) {
-  REQUIRE_OK(send(1, 1000));
-  expect_sent(1);
-  BOOST_TEST(quiet(*b.recv_cq));
-  b.qp->disconnect(DisconnectMode::kAbrupt);
-  BOOST_REQUIRE(wait([&] { return a.sink.ended(); }));
-  REQUIRE_OK(receive(1, 1000));
-  BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_FLUSHED);
-  REQUIRE_OK(b.qp->reset().code());
-  REQUIRE_OK(a.qp->reset().code());
-  connect();  // without any remains of the old connection
-  REQUIRE_OK(receive(2, 10));
-  REQUIRE_OK(send(2, 10, 9));
-  expect_received(2, 10, 9);
-}
-
-BOOST_FIXTURE_TEST_CASE(a_reset_of_the_peer_ends_the_waiting, RawPeer) {
-  const auto message = pattern(100, 5);
-  const iwarp::IoSpan span{message.data(), message.size()};
-  sender.begin_send(iwarp::Opcode::kSend, 0, {&span, 1}, 100);
-  flush();
-  for (int i = 0; i < 20; ++i) side.reactor->progress();
-  reset_peer();
-  expect_broken(BreakReason::kTransportLost);
-}
-
-// The reset is noticed even if so much is held that the QP has stopped reading.
-BOOST_FIXTURE_TEST_CASE(a_reset_of_the_peer_while_nothing_is_read, RawPeer) {
-  const auto message = pattern(1500000, 5);
-  const iwarp::IoSpan span{message.data(), message.size()};
-  sender.begin_send(iwarp::Opcode::kSend, 0, {&span, 1}, 1500000);
-  while (sender.busy()) {
-    sender.fill(batch, 1);
-    raw(bytes());
-    batch.consume(batch.pending_bytes());
-    for (int i = 0; i < 5; ++i) side.reactor->progress();
-  }
-  reset_peer();
-  expect_broken(BreakReason::kTransportLost);
-}
-
-BOOST_FIXTURE_TEST_CASE(a_terminate_of_the_peer_ends_the_waiting, RawPeer) {
-  sender.begin_send(iwarp::Opcode::kSend, 0, {}, 0);
-  flush();
-  sender.begin_terminate(iwarp::make_terminate(iwarp::TerminateCode::kRdmapLocalCatastrophic));
-  flush();
-  expect_broken(BreakReason::kRemoteFault);
 }
 
 // ---- limits ------------------------------------------------------------------------------------
@@ -379,8 +238,8 @@ BOOST_FIXTURE_TEST_CASE(limit_of_the_environment_breaks_a_wait, LimitFixture) {
 }
 
 // A long limit, for busy machines.
-struct LongLimitFixture : Fixture {
-  LongLimitFixture() : Fixture(with_limit(2s)) {}
+struct LongLimitFixture : WaitingPair {
+  LongLimitFixture() : WaitingPair(with_limit(2s)) {}
 };
 
 BOOST_FIXTURE_TEST_CASE(a_receive_within_the_limit, LongLimitFixture) {
@@ -395,94 +254,10 @@ BOOST_FIXTURE_TEST_CASE(a_receive_within_the_limit, LongLimitFixture) {
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_asks_for_strict_iwarp) {
-  Fixture f(with_limit(Clock::duration::zero()));
+  WaitingPair f(with_limit(Clock::duration::zero()));
   REQUIRE_OK(f.send(1, 100));
   f.expect_calls("established broken", "established broken");
   BOOST_TEST((f.b.sink.reason == BreakReason::kNoReceive));
-}
-
-// ---- SRQs --------------------------------------------------------------------------------------
-
-BOOST_FIXTURE_TEST_CASE(a_send_waits_for_the_srq, SrqFixture) {
-  for (WorkId id = 0; id < 20; ++id) REQUIRE_OK(send(id, 3000, id));
-  BOOST_TEST(quiet(*b.recv_cq));
-  for (WorkId id = 0; id < 20; ++id) {
-    REQUIRE_OK(receive(id, 3000));
-    expect_received(id, 3000, id);
-  }
-}
-
-BOOST_FIXTURE_TEST_CASE(a_hard_watermark_counts_what_is_taken, SrqFixture) {
-  b.qp->set_watermarks(-1, 0);
-  REQUIRE_OK(send(1, 10));
-  BOOST_TEST(quiet(*b.recv_cq));
-  BOOST_TEST(b.sink.calls() == "established");  // a held message occupies no buffer
-  REQUIRE_OK(receive(1, 10));
-  expect_calls("established broken", "established broken");
-  BOOST_TEST((b.sink.reason == BreakReason::kWatermark));
-}
-
-// Two connections on one SRQ get every other buffer each, although one has many more messages.
-BOOST_FIXTURE_TEST_CASE(connections_of_an_srq_take_turns, SrqFixture) {
-  Side c;  // a second peer of b
-  RecordingSink sink;
-  const std::unique_ptr<Qp> second = b.make_qp(sink);
-  auto [active, passive] = tcp_pair();
-  std::unique_ptr<ByteStream> stream =
-      std::make_unique<TcpStream>(*b.reactor, std::move(passive), transport::Endpoints{});
-  auto responder = negotiated(false);
-  responder.reply = kReply;
-  BOOST_REQUIRE(second->attach(stream, responder).ok());
-  attach_initiator(c, std::move(active), negotiated(true));
-  BOOST_REQUIRE(eventually([&] { return sink.calls() == "established"; }, {&a, &b, &c}));
-  const auto c_mr = c.reg(near);
-  const auto short_message = local(*c_mr, near.data(), 1);
-  for (WorkId id = 0; id < 40; ++id) REQUIRE_OK(send(id, 2));
-  for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(c.qp->post_send(id, &short_message, 1, kSignalled));
-  for (int i = 0; i < 20; ++i) {
-    for (Side* const s : {&a, &b, &c}) s->reactor->progress();
-    std::this_thread::sleep_for(1ms);
-  }
-  int of_c = 0;
-  for (WorkId id = 0; id < 20; ++id) {
-    REQUIRE_OK(receive(id, 10));
-    Completion got{};
-    BOOST_REQUIRE(eventually([&] { return b.recv_cq->poll(&got, 1) == 1; }, {&a, &b, &c}));
-    BOOST_TEST(got.id == id);
-    if (got.length == 1) ++of_c;
-  }
-  BOOST_TEST(of_c == 10);
-}
-
-// A buffer promised to an EP that ends goes to the next waiter.
-BOOST_FIXTURE_TEST_CASE(a_buffer_promised_to_a_dead_connection, SrqFixture) {
-  RecordingSink sink;
-  std::unique_ptr<Qp> second = b.make_qp(sink);
-  auto [active, passive] = tcp_pair();
-  std::unique_ptr<ByteStream> stream =
-      std::make_unique<TcpStream>(*b.reactor, std::move(passive), transport::Endpoints{});
-  auto responder = negotiated(false);
-  responder.reply = kReply;
-  BOOST_REQUIRE(second->attach(stream, responder).ok());
-  Side c;
-  attach_initiator(c, std::move(active), negotiated(true));
-  BOOST_REQUIRE(eventually([&] { return sink.calls() == "established"; }, {&a, &b, &c}));
-  REQUIRE_OK(c.qp->post_send(1, nullptr, 0, kSignalled));
-  for (int i = 0; i < 20; ++i) {
-    for (Side* const s : {&b, &c}) s->reactor->progress();
-    std::this_thread::sleep_for(1ms);
-  }
-  REQUIRE_OK(send(1, 50));
-  BOOST_TEST(quiet(*b.recv_cq));
-  REQUIRE_OK(receive(1, 50));  // promised to the second connection
-  second.reset();
-  Completion got{};
-  // The second connection may have taken the buffer before it ended.
-  BOOST_REQUIRE(eventually([&] { return b.recv_cq->poll(&got, 1) == 1 || b.srq->available() == 0; },
-                           {&a, &b}));
-  REQUIRE_OK(receive(2, 50));
-  BOOST_REQUIRE(got.length == 50 ||
-                wait([&] { return b.recv_cq->poll(&got, 1) == 1 && got.length == 50; }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

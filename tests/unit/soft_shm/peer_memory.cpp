@@ -1,126 +1,28 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Memory of another process: which processes may access it, what is copied, and what the owner
-// finds out about a peer that was stopped or killed in the middle of a copy.
-#include "providers/soft/shm/peer_memory.h"
-
-#include "common/fd.h"
-#include "common/thread_id.h"
-#include "providers/soft/shm/rings.h"
-
-#include <boost/test/unit_test.hpp>
+// Memory of another process: which processes may access it, and what is copied.
+#include "tests/unit/soft_shm/peer_memory.h"
 
 #include <array>
 #include <cerrno>
-#include <csignal>
-#include <cstddef>
 #include <cstring>
-#include <functional>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "common/thread_id.h"
 
 namespace udapl::soft::shm::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr std::uint32_t kStag = 0x1234;
-constexpr std::uint32_t kWrite = 1;
-constexpr std::uint32_t kRead = 2;
-
-// A listening socket to which a child connects, so that each end knows the other's process.
-struct Meeting {
-  Fd listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_un name{};
-  socklen_t size = sizeof(sa_family_t);
-
-  Meeting() {
-    name.sun_family = AF_UNIX;
-    auto* const any = reinterpret_cast<sockaddr*>(&name);
-    BOOST_REQUIRE(::bind(listener.get(), any, size) == 0);  // the kernel chooses a name
-    BOOST_REQUIRE(::listen(listener.get(), 1) == 0);
-    size = sizeof name;
-    BOOST_REQUIRE(::getsockname(listener.get(), any, &size) == 0);
-  }
-  [[nodiscard]] Fd connect() const {
-    Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0)
-      socket.reset();
-    return socket;
-  }
-  [[nodiscard]] Fd accept() const {
-    return Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  }
-};
-
-// Two processes that share the pages of a connection. The test is the owner of the memory; the
-// child reports its result as its exit status.
-struct Fixture {
-  Region region = Region::make(Layout::kSize);
-  Layout& layout = *reinterpret_cast<Layout*>(region.bytes().data());
-  Greeting& ours = layout.greeting[0];
-  Greeting& theirs = layout.greeting[1];
-  GrantSlots& slots = layout.granted[0];
-  Meeting meeting;
-  pid_t child = 0;
-  Fd bell;
-  int childs_bell = -1;  // in the child
-  std::vector<std::byte> memory = std::vector<std::byte>(1024 * 1024 + 64, std::byte{0x11});
-
-  Fixture() {
-    BOOST_REQUIRE(region.valid());
-    greet(ours);
-  }
-  ~Fixture() {
-    if (child == 0) return;
-    ::kill(child, SIGKILL);
-    status();
-  }
-
-  // `before` is called in the child, before it connects.
-  void start(const std::function<int(PeerMemory&)>& child_does,
-             const std::function<void()>& before = {}) {
-    child = ::fork();
-    BOOST_REQUIRE(child >= 0);
-    if (child == 0) {
-      if (before) before();
-      const Fd socket = meeting.connect();
-      childs_bell = socket.get();
-      PeerMemory peer(ours, theirs, slots, socket.get());
-      ::_exit(socket.valid() ? child_does(peer) : 99);
-    }
-    bell = meeting.accept();
-    BOOST_REQUIRE(bell.valid());
-  }
-  // Waits for the child. Returns its exit status, or 128 plus the signal that killed it.
-  int status() {
-    int status = 0;
-    BOOST_REQUIRE(::waitpid(std::exchange(child, 0), &status, 0) > 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  void give(std::size_t length, std::uint64_t to = 0, std::uint32_t rights = kWrite | kRead) {
-    GrantSlot& slot = slots[grant_places(kStag)];
-    slot.to = to;
-    slot.length = length;
-    slot.address = reinterpret_cast<std::uintptr_t>(memory.data());
-    slot.rights = rights;
-    slot.stag = kStag;
-  }
-};
 
 // The mark of this process, at a place of its own.
 struct Mark {
@@ -137,17 +39,6 @@ struct Mark {
   static constexpr std::size_t kSize = 4096;
   void* page = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 };
-
-PeerMemory::Access access(bool write, std::size_t length, std::uint64_t to = 0) {
-  return {write, kStag, to, static_cast<std::uint32_t>(length), write ? kWrite : kRead};
-}
-
-bool suits(PeerMemory& peer) { return peer.suits(access(false, 8), true); }
-
-bool copy(PeerMemory& peer, const PeerMemory::Access& what, std::span<std::byte> local) {
-  const iovec piece{local.data(), local.size()};
-  return peer.copy(what, {&piece, 1});
-}
 
 // Forbids the copies as a container may do.
 void forbid_with_seccomp() {
@@ -172,7 +63,7 @@ struct AsRoot {
   }
 };
 
-BOOST_FIXTURE_TEST_SUITE(peer_memory, Fixture)
+BOOST_FIXTURE_TEST_SUITE(peer_memory, PeerFixture)
 
 // ---- access control -----------------------------------------------------------------------------
 
@@ -371,110 +262,6 @@ BOOST_AUTO_TEST_CASE(inconsistent_owner_gets_no_copy) {
                                                                                                 : 0;
   });
   BOOST_TEST(status() == 0);
-}
-
-// ---- what the owner finds out about the peer ----------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(a_peer_that_was_killed_copies_no_more) {
-  start([](PeerMemory&) { return ::pause(); });
-  const Process peer = Process::at_end_of(bell.get());
-  BOOST_REQUIRE(peer.valid());
-  BOOST_TEST(peer.pid() == child);
-  const auto thread = static_cast<std::uint32_t>(child);
-  BOOST_TEST(peer.may_still_copy(thread));
-  BOOST_TEST(!peer.may_still_copy(thread + 1'000'000));
-  ::kill(child, SIGKILL);
-  siginfo_t info{};
-  BOOST_REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
-  BOOST_TEST(!peer.may_still_copy(thread));  // even before its status has been collected
-  BOOST_TEST(status() == 128 + SIGKILL);
-  BOOST_TEST(!peer.may_still_copy(thread));
-}
-
-BOOST_AUTO_TEST_CASE(a_peer_that_cannot_be_examined_may_still_copy) {
-  start([](PeerMemory&) { return ::pause(); });
-  const Process peer = Process::at_end_of(bell.get());
-  BOOST_REQUIRE(peer.valid());
-  rlimit limit{};
-  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
-  const rlimit none{0, limit.rlim_max};
-  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const bool copies = peer.may_still_copy(static_cast<std::uint32_t>(child));
-  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
-  BOOST_TEST(copies);
-  ::kill(child, SIGKILL);
-  BOOST_TEST(status() == 128 + SIGKILL);
-}
-
-void await_stop(pid_t child) {
-  siginfo_t info{};
-  BOOST_REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED) == 0);
-}
-
-BOOST_AUTO_TEST_CASE(peer_stopped_elsewhere_may_still_copy) {
-  start([](PeerMemory&) { return ::pause(); });
-  const Process peer = Process::at_end_of(bell.get());
-  ::kill(child, SIGSTOP);
-  await_stop(child);
-  BOOST_TEST(peer.may_still_copy(static_cast<std::uint32_t>(child)));
-}
-
-// The child spends nearly all its time in the copy, so the signal arrives there, and stops it
-// directly after the copy.
-BOOST_AUTO_TEST_CASE(peer_stopped_behind_a_copy_copies_no_more) {
-  give(memory.size());
-  start([&](PeerMemory& peer) {
-    std::vector<std::byte> bytes(256 * 1024, std::byte{0x33});
-    while (suits(peer) && copy(peer, access(true, bytes.size()), bytes)) {
-    }
-    return 1;
-  });
-  const Process peer = Process::at_end_of(bell.get());
-  const auto thread = static_cast<std::uint32_t>(child);
-  GrantSlot& slot = slots[grant_places(kStag)];
-  bool seen = false;
-  for (int i = 0; i < 500 && !seen; ++i) {
-    std::this_thread::sleep_for(std::chrono::microseconds(200 + 37 * i));
-    ::kill(child, SIGSTOP);
-    await_stop(child);
-    seen = slot.user.load() == thread && !peer.may_still_copy(thread);
-    if (seen) {
-      memory.assign(memory.size(), std::byte{0x44});
-      std::this_thread::sleep_for(5ms);
-      BOOST_TEST((memory[0] == std::byte{0x44} && memory[256 * 1024 - 1] == std::byte{0x44}));
-    }
-    ::kill(child, SIGCONT);
-  }
-  BOOST_TEST(seen);
-}
-
-// The number of the current system call is the same as after the copy, but the copy is yet to be
-// made.
-BOOST_AUTO_TEST_CASE(peer_held_before_a_copy_may_still_copy) {
-  give(memory.size());
-  start([&](PeerMemory& peer) {
-    std::vector<std::byte> bytes(4096, std::byte{0x33});
-    while (suits(peer) && copy(peer, access(true, bytes.size()), bytes)) {
-    }
-    return 1;
-  });
-  const Process peer = Process::at_end_of(bell.get());
-  BOOST_REQUIRE(::ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACESYSGOOD) == 0);
-  BOOST_REQUIRE(::ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr) == 0);
-  bool before = false;
-  for (int i = 0; i < 1000 && !before; ++i) {
-    int stop = 0;
-    BOOST_REQUIRE(::waitpid(child, &stop, 0) == child);
-    BOOST_REQUIRE(WIFSTOPPED(stop));
-    __ptrace_syscall_info info{};
-    BOOST_REQUIRE(::ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof info, &info) > 0);
-    before = info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_process_vm_writev;
-    if (!before) BOOST_REQUIRE(::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr) == 0);
-  }
-  BOOST_REQUIRE(before);
-  BOOST_TEST(slots[grant_places(kStag)].user == static_cast<std::uint32_t>(child));
-  BOOST_TEST(peer.may_still_copy(static_cast<std::uint32_t>(child)));
-  ::ptrace(PTRACE_DETACH, child, nullptr, nullptr);
 }
 
 // ---- when a direct copy pays off ----------------------------------------------------------------
