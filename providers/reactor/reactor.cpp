@@ -95,7 +95,7 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
     handler->on_ready(events[i].events);
     running_.end();
   }
-  if (count < tuning::kEventsPerTurn) ++looks_;
+  if (count < tuning::kEventsPerTurn) count_look();
 }
 
 void Reactor::fire_timers() noexcept {
@@ -182,7 +182,7 @@ bool Reactor::wait_or_look() noexcept {
   epoll_event events[tuning::kEventsPerTurn];
   int count = events_.look(events, tuning::kEventsPerTurn);
   if (count == 0) {
-    ++looks_;
+    count_look();
     turn_policy_.reported_nothing();
     return found;
   }

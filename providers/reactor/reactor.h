@@ -120,9 +120,11 @@ class Reactor final : private WaitWord::Waker {
   void works_long() noexcept {
     if (lease_.parked()) lease_.extend(Clock::now());
   }
-  // Counts the looks at the descriptors after which all that were ready had been called. For calls
-  // of the reactor only.
-  [[nodiscard]] std::uint32_t looks() const noexcept { return looks_; }
+  // Counts the looks at the descriptors after which all that were ready had been called. Exact in
+  // calls of the reactor.
+  [[nodiscard]] std::uint32_t looks() const noexcept {
+    return looks_.load(std::memory_order_relaxed);
+  }
   // Returns whether the calling thread is inside one of the reactor's calls.
   [[nodiscard]] bool driven_here() const noexcept { return role_.held_here(); }
 
@@ -180,6 +182,7 @@ class Reactor final : private WaitWord::Waker {
   bool look() noexcept;
   void look_around() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
+  void count_look() noexcept { looks_.store(looks() + 1, std::memory_order_relaxed); }
   void fire_timers() noexcept;
   bool run_deferred() noexcept { return queued_.any_deferred() && run_all_deferred(); }
   bool run_all_deferred() noexcept;
@@ -270,7 +273,7 @@ class Reactor final : private WaitWord::Waker {
   TurnPolicy turn_policy_;
   HotHandler hot_;
   AskOrder ask_order_;
-  std::uint32_t looks_ = 0;  // at the descriptors
+  std::atomic<std::uint32_t> looks_{0};  // at the descriptors
   Direct direct_;
   Clock::time_point slept_at_;   // when a leader that reads the clock went to sleep
   Clock::time_point led_since_;  // when the leader first read the clock
