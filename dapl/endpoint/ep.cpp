@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/endpoint/ep.h"
 
+#include "dapl/events/async_evds.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/ep_calls.h"
 #include "dapl/objects/ia.h"
@@ -288,17 +289,17 @@ void Ep::Sink::on_soft_watermark() noexcept {
     const ScopedLock lock(ep_.mutex_);
     ep_.soft_watermark_ = ep_.config_.attr.srq_soft_hw = DAT_WATERMARK_INFINITE;
   }
-  ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT);
+  report_async(*ep_.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT);
 }
 
 void Ep::Sink::on_async_error() noexcept {
-  ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_TRANSFER_TO_ERROR);
+  report_async(*ep_.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_TRANSFER_TO_ERROR);
 }
 
 // Verbs devices report the last work request of such an EP as an asynchronous event, and programs
 // wait for it before they free the EP (docs/compatibility.md C2).
 void Ep::Sink::on_srq_released() noexcept {
-  ep_.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_OTHER_ERROR);
+  report_async(*ep_.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_OTHER_ERROR);
 }
 
 // ---- table entries ----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/endpoint/srq.h"
 
+#include "dapl/events/async_evds.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
@@ -77,12 +78,12 @@ Status Srq::set_low_watermark(int mark) noexcept {
 }
 
 void Srq::Sink::on_low_watermark() noexcept {
-  srq.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &srq, DAT_SRQ_LOW_WATERMARK_EVENT);
+  report_async(*srq.ia, DAT_ASYNC_ERROR_EP_BROKEN, &srq, DAT_SRQ_LOW_WATERMARK_EVENT);
 }
 
 void Srq::Sink::on_async_error() noexcept {
   srq.failed_.store(true, std::memory_order_relaxed);
-  srq.ia->report(DAT_ASYNC_ERROR_EP_BROKEN, &srq, DAT_SRQ_TRANSFER_TO_ERROR);
+  report_async(*srq.ia, DAT_ASYNC_ERROR_EP_BROKEN, &srq, DAT_SRQ_TRANSFER_TO_ERROR);
 }
 
 // ---- table entries -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/events/upcall.h"
 
+#include "dapl/events/async_evds.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/ia.h"
 
@@ -92,7 +93,7 @@ void Upcall::run_here() noexcept {
     const Inside agent(ia);
     agent_.proxy_agent_func(agent_.instance_data, evd_);
   } else {
-    ia->report(DAT_ASYNC_ERROR_EVD_OVERFLOW, evd_, DAT_EVD_OVERFLOW_ERROR);
+    report_async(*ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, evd_, DAT_EVD_OVERFLOW_ERROR);
   }
   ia->visits().leave();
 }

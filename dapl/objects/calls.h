@@ -17,7 +17,7 @@ namespace udapl::dapl::calls {
 template <class Slot>
 using Entry = std::remove_pointer_t<Slot>;
 
-// ia.cpp, attributes.cpp; ia_open is in provider.h
+// open_ia.cpp, attributes.cpp; ia_open is in provider.h
 Entry<DAT_IA_QUERY_FUNC> ia_query;
 Entry<DAT_IA_CLOSE_FUNC> ia_close;
 Entry<DAT_IA_HA_RELATED_FUNC> ia_ha_related;

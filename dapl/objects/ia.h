@@ -9,13 +9,11 @@
 #include "dapl/objects/require.h"
 #include "dapl/objects/visits.h"
 #include "dapl/transport/adapter.h"
-#include "dapl/transport/sink.h"
 
 #include <atomic>
 #include <memory>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 namespace udapl::dapl {
 
@@ -25,7 +23,7 @@ class Csp;
 class Ep;
 class Evd;
 class Lmr;
-class Provider;
+class OpenIa;
 class Psp;
 class Pz;
 class Rmr;
@@ -33,27 +31,17 @@ class Rsp;
 class Srq;
 
 // One open of an interface adapter: the root that owns every object made from it. Thread-safe. Its
-// lock protects the lists only and comes before those of all objects. Owns itself from open() to
-// close().
+// lock protects the lists only and comes before those of all objects. Always the base of an OpenIa,
+// which opens and closes it.
 class Ia : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_IA;
 
-  // dat_ia_open; *async_evd as the spec says (in and out). *ia gets the handle the registry hands
-  // on.
-  static Status open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE* async_evd,
-                     DAT_IA_HANDLE* ia);
-  // dat_ia_close with checked flags. After SUCCESS the Ia and all it owned are gone, and nothing of
-  // it runs any more. Blocks.
-  Status close(DAT_CLOSE_FLAGS flags);
-
-  // Use open(). Public for make_object.
-  Ia(Provider& provider, const DAT_PROVIDER* table);
-  ~Ia();
   Ia(const Ia&) = delete;
   Ia& operator=(const Ia&) = delete;
 
-  [[nodiscard]] Provider& owner() const noexcept { return owner_; }
+  // The name under which it was opened.
+  [[nodiscard]] const char* name() const noexcept { return provider->device_name; }
   // forks::generation() of the process that opened it.
   [[nodiscard]] unsigned generation() const noexcept { return generation_; }
   [[nodiscard]] transport::Adapter& adapter() const noexcept { return *adapter_; }
@@ -62,16 +50,6 @@ class Ia : public ObjectHeader {
   }
   // The consumer's handle. REQUIRES: no lock held (it queries the registry).
   [[nodiscard]] DAT_IA_HANDLE handle() const noexcept;
-  // The async EVD; DAT_EVD_OUT_OF_SCOPE when this open has none.
-  [[nodiscard]] DAT_EVD_HANDLE async_evd() const noexcept;
-  // vendor_attr.
-  [[nodiscard]] std::vector<DAT_NAMED_ATTR>& vendor_attributes() noexcept {
-    return vendor_attributes_;
-  }
-  // provider_specific_attr. Both are valid as long as the IA is open.
-  [[nodiscard]] std::vector<DAT_NAMED_ATTR>& named_attributes() noexcept {
-    return named_attributes_;
-  }
 
   // ---- objects ---------------------------------------------------------------------------------
 
@@ -107,11 +85,7 @@ class Ia : public ObjectHeader {
       f(*object);
   }
 
-  // ---- async events and visitors ---------------------------------------------------------------
-
-  // Posts a copy of an async event to every async EVD of the adapter. `object`: the object that the
-  // event concerns; null for the IA itself. REQUIRES: no lock held.
-  void report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept;
+  // ---- visitors --------------------------------------------------------------------------------
 
   [[nodiscard]] Visits& visits() noexcept { return visits_; }
   // Whether dat_ia_close waits for the visitors, or has done so.
@@ -120,41 +94,21 @@ class Ia : public ObjectHeader {
   [[nodiscard]] Worker& agents() noexcept { return agents_; }
 
  private:
-  friend class AsyncEvds;
+  friend class OpenIa;
 
-  struct Sink final : transport::AdapterSink {
-    explicit Sink(Ia& owner) noexcept : ia(owner) {}
-    void on_catastrophic() noexcept override;
-    void on_internal_error() noexcept override;
-    Ia& ia;
-  };
+  // Throws std::bad_alloc.
+  explicit Ia(const DAT_PROVIDER* table) : ObjectHeader(table, kType, this) {}
+  ~Ia() = default;  // REQUIRES: the lists are empty
 
   template <class T>
   ObjectList<T>& list() noexcept UDAPL_REQUIRES(lock_) {
     return std::get<ObjectList<T>>(lists_);
   }
-  template <class T>
-  void destroy_all() noexcept UDAPL_EXCLUDES(lock_);
-  // Makes or finds the async EVD; *async_evd in and out as in dat_ia_open.
-  [[nodiscard]] Status choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd);
-  [[nodiscard]] bool has_consumer_objects() noexcept UDAPL_EXCLUDES(lock_);
-  // Ends waits with ABORT or a null EVD and calls the agents a last time. Needs no memory.
-  void evict_visitors() noexcept UDAPL_EXCLUDES(lock_);
-
-  Provider& owner_;
   const unsigned generation_ = forks::generation();
   Visits visits_;
   std::atomic<bool> closing_{false};
   Worker agents_{"udapl-agent"};
-  Sink sink_;
   std::unique_ptr<transport::Adapter> adapter_;
-  std::vector<DAT_NAMED_ATTR> vendor_attributes_;
-  std::vector<DAT_NAMED_ATTR> named_attributes_;
-  Evd* own_async_evd_ = nullptr;  // the one that open() made
-  // The destination of this open's async events; guarded by the lock of AsyncEvds.
-  Use<Evd> async_evd_;
-  Ia* next_open_ = nullptr;
-  std::uint64_t serial_ = 0;
 
   Mutex lock_;
   std::tuple<ObjectList<Cno>, ObjectList<Evd>, ObjectList<Pz>, ObjectList<Lmr>, ObjectList<Rmr>,

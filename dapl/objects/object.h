@@ -222,16 +222,14 @@ template <class T, class... Args>
 }
 
 // Objects of one type that an Ia owns. Not thread-safe: protected by the Ia's lock, except that any
-// thread may read the size. Insert and remove are O(1).
+// thread may read the size. Insert and remove are O(1). REQUIRES: it is empty when it is destroyed.
 template <class T>
 class ObjectList {
  public:
   ObjectList() = default;
   ObjectList(const ObjectList&) = delete;
   ObjectList& operator=(const ObjectList&) = delete;
-  ~ObjectList() {
-    while (head_ != nullptr) remove(*head_).reset();
-  }
+  ~ObjectList() = default;
 
   T& insert(Owned<T>&& object) noexcept {
     T& inserted = *object.release();

@@ -3,6 +3,7 @@
 
 #include "common/backoff.h"
 #include "dapl/endpoint/ep.h"
+#include "dapl/events/async_evds.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/ending.h"
 #include "dapl/objects/ep_calls.h"
@@ -65,7 +66,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     phase_.store(Phase::kListening, std::memory_order_release);
     if (!listens) {  // the consumer may free the RSP at once: it serves as a name only
       UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
-      owner.report(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this, DAT_IA_OTHER_ERROR);
+      report_async(owner, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this, DAT_IA_OTHER_ERROR);
     }
     return status;
   }

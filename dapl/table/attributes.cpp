@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
-#include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/require.h"
+#include "dapl/table/open_ia.h"
 #include "dapl/table/provider.h"
 
 #include <algorithm>
@@ -162,10 +162,11 @@ DAT_RETURN calls::ia_query(DAT_IA_HANDLE handle, DAT_EVD_HANDLE* async_evd,
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null IA attributes");
     if (provider_mask != 0 && provider_attr == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6, "null provider attributes");
-    if (async_evd != nullptr) *async_evd = ia->async_evd();
-    if (ia_mask != 0) fill(ia->attributes(), ia->vendor_attributes(), ia_attr);
+    OpenIa& open = OpenIa::of(*ia);
+    if (async_evd != nullptr) *async_evd = open.async_evd();
+    if (ia_mask != 0) fill(ia->attributes(), open.vendor_attributes(), ia_attr);
     if (provider_mask != 0)
-      fill(ia->owner(), ia->attributes(), ia->named_attributes(), provider_attr);
+      fill(open.owner(), ia->attributes(), open.named_attributes(), provider_attr);
     return Status();
   });
 }

@@ -10,8 +10,8 @@
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ep_calls.h"
-#include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
+#include "dapl/table/open_ia.h"
 #include "dapl/table/provider.h"
 
 #include <cstdarg>
@@ -166,7 +166,7 @@ DAT_RETURN open_query(DAT_HANDLE handle, va_list args) {
       UDAPL_REFUSE(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED, "no IA \"%s\"", ia_name);
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
-    if (const Status status = Ia::open(*provider, kQueryQlen, &async_evd, &ia); !status.ok())
+    if (const Status status = OpenIa::open(*provider, kQueryQlen, &async_evd, &ia); !status.ok())
       return status;
     const Status status(ia_query(ia, nullptr, ia_mask, ia_attr, provider_mask, provider_attr));
     if (!status.ok()) {

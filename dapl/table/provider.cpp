@@ -4,9 +4,9 @@
 #include "common/mutex.h"
 #include "common/tracing/trace.h"
 #include "dapl/objects/boundary.h"
-#include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/trace_points.h"
+#include "dapl/table/open_ia.h"
 
 #include <cstring>
 #include <vector>
@@ -84,7 +84,7 @@ DAT_RETURN ia_open(bool thread_safe, const char* name, DAT_COUNT async_evd_min_q
     if (async_evd == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null async EVD pointer");
     if (ia == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4, "null IA pointer");
-    return Ia::open(*provider, async_evd_min_qlen, async_evd, ia);
+    return OpenIa::open(*provider, async_evd_min_qlen, async_evd, ia);
   });
 }
 

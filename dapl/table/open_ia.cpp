@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "dapl/objects/ia.h"
+#include "dapl/table/open_ia.h"
 
 #include "dapl/endpoint/ep.h"
 #include "dapl/endpoint/named_attributes.h"
@@ -17,21 +17,19 @@
 #include "dapl/service/csp.h"
 #include "dapl/service/psp.h"
 #include "dapl/service/rsp.h"
-#include "dapl/table/async_evds.h"
 #include "dapl/table/provider.h"
 
 #include <cstring>
 
 namespace udapl::dapl {
 
-Ia::Ia(Provider& owner, const DAT_PROVIDER* table)
-    : ObjectHeader(table, kType, this), owner_(owner), sink_(*this) {}
+OpenIa::OpenIa(Provider& owner) : Ia(&owner.table()), owner_(owner) {}
 
 // Every object is destroyed before those that it uses: first the ones that listen or carry data,
 // then memory, then events. No lock is held, because the transport's destructors wait for a running
 // sink call of their object.
-Ia::~Ia() {
-  AsyncEvds::instance().leave(*this, own_async_evd_);
+OpenIa::~OpenIa() {
+  AsyncEvds::instance().leave(async_, own_async_evd_);
   destroy_all<Psp>();
   destroy_all<Rsp>();
   destroy_all<Csp>();
@@ -47,12 +45,12 @@ Ia::~Ia() {
   visits_.wait_until_empty();
 }
 
-Status Ia::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE* async_evd,
-                DAT_IA_HANDLE* ia) {
+Status OpenIa::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE* async_evd,
+                    DAT_IA_HANDLE* ia) {
   if (*async_evd == DAT_HANDLE_NULL && async_evd_min_qlen <= 0)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "async EVD queue length %d",
                  async_evd_min_qlen);
-  Owned<Ia> opened = make_object<Ia>(provider, &provider.table());
+  Owned<OpenIa> opened = make_object<OpenIa>(provider);
   auto adapter = provider.open_adapter()(provider.ia_params(), opened->sink_);
   if (!adapter.ok()) {
     UDAPL_TRACE_ERROR(kError, adapter.status().code(),
@@ -73,7 +71,7 @@ Status Ia::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE
   return Status();
 }
 
-Status Ia::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
+Status OpenIa::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
   Evd* evd = nullptr;
   if (*async_evd == DAT_HANDLE_NULL) {
     // Programs ask for 8 events, and have dozens of EPs that each may cause one. A request for more
@@ -89,15 +87,15 @@ Status Ia::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
   } else {
     evd = handle_cast<Evd>(*async_evd);
     if (evd == nullptr || (evd->flags() & DAT_EVD_ASYNC_FLAG) == 0 ||
-        std::strcmp(evd->ia->owner().info().ia_name, owner_.info().ia_name) != 0)
+        std::strcmp(evd->ia->name(), name()) != 0)
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_ASYNC,
                    "%p is not an async EVD of this adapter", *async_evd);
   }
-  AsyncEvds::instance().join(*this, evd);
+  AsyncEvds::instance().join(async_, evd);
   return Status();
 }
 
-Status Ia::close(DAT_CLOSE_FLAGS flags) {
+Status OpenIa::close(DAT_CLOSE_FLAGS flags) {
   if (Upcall::running_in_this_thread(*this))
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE,
                  "IA %p: closed by a proxy agent of its own", static_cast<void*>(this));
@@ -112,12 +110,12 @@ Status Ia::close(DAT_CLOSE_FLAGS flags) {
                    static_cast<void*>(this));
     evict_visitors();
   }
-  Owned<Ia>(this).reset();
+  Owned<OpenIa>(this).reset();
   return Status();
 }
 
 // The consumer has not created connection requests and the EPs that the provider made for them.
-bool Ia::has_consumer_objects() noexcept {
+bool OpenIa::has_consumer_objects() noexcept {
   const ScopedLock lock(lock_);
   std::size_t own = own_async_evd_ == nullptr ? 0 : 1;
   for (const Cr* cr = list<Cr>().front(); cr != nullptr; cr = ObjectList<Cr>::next(*cr))
@@ -126,7 +124,7 @@ bool Ia::has_consumer_objects() noexcept {
 }
 
 // All waits end before the first agent is called: it may wait for their threads.
-void Ia::evict_visitors() noexcept {
+void OpenIa::evict_visitors() noexcept {
   for_each<Evd>([](Evd& evd) { evd.abort(); });
   for_each<Cno>([](Cno& cno) { cno.abort(); });
   for (;;) {
@@ -141,7 +139,7 @@ void Ia::evict_visitors() noexcept {
 }
 
 template <class T>
-void Ia::destroy_all() noexcept {
+void OpenIa::destroy_all() noexcept {
   for (;;) {
     Owned<T> object;
     {
@@ -152,37 +150,19 @@ void Ia::destroy_all() noexcept {
   }
 }
 
-DAT_IA_HANDLE Ia::handle() const noexcept {
-  DAT_IA_HANDLE number = DAT_HANDLE_NULL;
-  auto* const raw = const_cast<Ia*>(this);
-  if (::dats_get_ia_handle(raw, &number) != DAT_SUCCESS) return DAT_HANDLE_NULL;
-  return number;
-}
-
-DAT_EVD_HANDLE Ia::async_evd() const noexcept {
-  Evd* const evd = AsyncEvds::instance().of(*this);
+DAT_EVD_HANDLE OpenIa::async_evd() const noexcept {
+  Evd* const evd = AsyncEvds::instance().of(async_);
   return evd == nullptr ? DAT_EVD_OUT_OF_SCOPE : evd;
 }
 
-void Ia::report(DAT_EVENT_NUMBER number, ObjectHeader* object, DAT_COUNT reason) noexcept {
-  UDAPL_TRACE(kNormal, "async event 0x%x, object %p, reason %d", static_cast<unsigned>(number),
-              static_cast<void*>(object), reason);
-  DAT_EVENT event{};
-  event.event_number = number;
-  DAT_ASYNCH_ERROR_EVENT_DATA& data = event.event_data.asynch_error_event_data;
-  data.dat_handle = object == nullptr ? handle() : object;
-  data.reason = reason;
-  AsyncEvds::instance().post(*this, event);
+void OpenIa::Sink::on_catastrophic() noexcept {
+  UDAPL_TRACE(kError, "IA \"%s\": the device or its port is gone", ia.name());
+  report_async(ia, DAT_ASYNC_ERROR_IA_CATASTROPHIC, nullptr, DAT_IA_CATASTROPHIC_ERROR);
 }
 
-void Ia::Sink::on_catastrophic() noexcept {
-  UDAPL_TRACE(kError, "IA \"%s\": the device or its port is gone", ia.owner().info().ia_name);
-  ia.report(DAT_ASYNC_ERROR_IA_CATASTROPHIC, nullptr, DAT_IA_CATASTROPHIC_ERROR);
-}
-
-void Ia::Sink::on_internal_error() noexcept {
-  UDAPL_TRACE(kError, "IA \"%s\": the transport has failed", ia.owner().info().ia_name);
-  ia.report(DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, nullptr, DAT_IA_OTHER_ERROR);
+void OpenIa::Sink::on_internal_error() noexcept {
+  UDAPL_TRACE(kError, "IA \"%s\": the transport has failed", ia.name());
+  report_async(ia, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, nullptr, DAT_IA_OTHER_ERROR);
 }
 
 namespace calls {
@@ -194,7 +174,7 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags) {
     if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "close flags 0x%x",
                    static_cast<unsigned>(flags));
-    return ia->close(flags);
+    return OpenIa::of(*ia).close(flags);
   });
 }
 
