@@ -91,6 +91,23 @@ class TreeTest(unittest.TestCase):
                 ("tests/unit/a.cpp", '#include "dapl/endpoint/ep.h"')):
             self.assertEqual(self.errors_of(name, line), [], f"{name}: {line}")
 
+    def test_members(self):
+        self.write("dapl/endpoint/ep.h", "class Ep : public Header {\n  struct Sink {\n  };\n};\n")
+        for name, text, errors in (
+                ("dapl/endpoint/ep_query.cpp", "void Ep::query() {\n}\n", 0),
+                ("dapl/endpoint/ep_sink.cpp", "void Ep::Sink::on_event() {\n}\n", 0),
+                ("dapl/table/a.cpp", "Result<Ep*> find() {\n  return Ep::make();\n}\n", 0),
+                ("dapl/table/a.cpp", "class Ep {\n};\nvoid Ep::query() {\n}\n", 0),
+                ("dapl/table/a.cpp", "std::string text(const Ep& ep) {\n}\n", 0),
+                ("dapl/table/a.cpp", "void Ep::query() {\n}\n", 1),
+                ("dapl/table/a.cpp", "Ep::~Ep() {\n}\n", 1),
+                ("dapl/table/a.cpp", "Result<Ep*> Ep::make(Ia& ia) {\n}\n", 1),
+                ("dapl/table/a.cpp", "void Ep::Sink::on_event() {\n}\n", 1),
+                ("dapl/table/a.h", "template <class C>\n[[gnu::noinline]] void Ep::post(C& cq) {\n}\n", 1)):
+            self.write(name, text)
+            self.assertEqual(len(tree.members(self.root)[0]), errors, f"{name}: {text}")
+            os.remove(os.path.join(self.root, name))
+
     def test_text_checks(self):
         self.write("common/place.h", "// see /ho" "me/somebody/notes\n")
         self.write("common/mark.h", "// TO" "DO: the rest\n")

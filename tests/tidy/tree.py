@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Checks of the source tree that need no compiler.
 
-usage: tree.py ROOT includes|licences|paths|marks|citations|sizes
+usage: tree.py ROOT includes|members|licences|paths|marks|citations|sizes
 
   includes  every #include obeys the layer table below
+  members   functions of a class are defined in the folder that declares it
   licences  every source and script names the licence in its first line (scripts: after "#!")
   paths     no file contains a path of a developer's machine
   marks     no unfinished marks
@@ -79,6 +80,11 @@ ASKS_FOR_TIME = re.compile(r"_clock::now\b|\bclock_gettime\b|\bgettimeofday\b|\b
 # no name of the verbs API, which has requests named IBV_WR_RDMA_READ and members named rdma.
 NAMES_RDMA_CM = re.compile(r"\b(rdma_(?:cm_|event_|conn_|get_|set_|ack_|create_|destroy_|bind_|resolve_|migrate_|init_|"
                            r"(?:connect|establish|listen|accept|reject|notify|disconnect)\b)|RDMA_(?:CM_|PS_|OPTION_|IB_))")
+
+# A class with its body, and the head of a function that is defined outside of its class, which starts at the left margin.
+CLASS = re.compile(r"^ *(?:template <.*>\s*)?(?:class|struct|union) (?:(?:alignas|UDAPL_\w+)\([^)]*\) |\[\[[^\]]*\]\] )*"
+                   r"(\w+)(?: final)?(?: :[^;{}]*)? ?\{", re.MULTILINE)
+MEMBER = re.compile(r"^(?![\s#/}])[^;({}]*?\b(\w+)(?:<[^<>()]*>)?::(?:\w+::)*~?(?:\w+|operator\W+)\(", re.MULTILINE)
 
 # Written in two pieces, so that this file does not match itself.
 MARKS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
@@ -195,6 +201,29 @@ def includes(root):
             elif layer[0] == "providers/verbs" and NAMES_RDMA_CM.search(without_strings(line)):
                 errors.append(f"{name}:{number}: names rdma_cm, which only providers/verbs/rdma_cm knows")
     return errors, f"{count} includes"
+
+
+def declared_classes(text):
+    """Names of the classes that a text without comments defines, at any depth."""
+    return {match[1] for match in CLASS.finditer(text)}
+
+
+def members(root):
+    texts = {name: without_comments(read(root, name) or "") for name in tracked_files(root)
+             if name.endswith((".cpp", ".h", ".hpp")) and name.startswith(tuple(f"{l[0]}/" for l in LAYERS))}
+    homes = {}
+    for name, text in texts.items():
+        for declared in declared_classes(text):
+            homes.setdefault(declared, set()).add(os.path.dirname(name))
+    errors, count = [], 0
+    for name, text in texts.items():
+        for match in MEMBER.finditer(text):
+            count += 1
+            folders = homes.get(match[1], set())
+            if folders and os.path.dirname(name) not in folders:
+                errors.append(f"{name}:{text.count(chr(10), 0, match.start(1)) + 1}: a function of {match[1]}, "
+                              f"which {' and '.join(sorted(folders))} declares")
+    return errors, f"{count} functions"
 
 
 def is_script(root, name, text):
@@ -342,7 +371,7 @@ def sizes(root):
 
 
 def main():
-    checks = {"includes": includes, "licences": licences, "paths": paths, "marks": marks,
+    checks = {"includes": includes, "members": members, "licences": licences, "paths": paths, "marks": marks,
               "citations": citations, "sizes": sizes}
     if len(sys.argv) != 3 or sys.argv[2] not in checks:
         print(__doc__, file=sys.stderr)
