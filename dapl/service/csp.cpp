@@ -19,11 +19,6 @@ Status Csp::receive(std::unique_ptr<transport::IncomingConnection>& request,
   return status;
 }
 
-void Csp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
-  Upcall upcall;                                    // runs last, when the CSP may be freed
-  static_cast<void>(csp.receive(request, upcall));  // on failure ~request refuses the peer
-}
-
 namespace calls {
 namespace {
 
@@ -90,16 +85,7 @@ DAT_RETURN csp_query(DAT_CSP_HANDLE handle, DAT_CSP_PARAM_MASK, DAT_CSP_PARAM* p
 }
 
 DAT_RETURN csp_free(DAT_CSP_HANDLE handle) noexcept {
-  return boundary([&]() -> Status {
-    Csp* const csp = handle_cast<Csp>(handle);
-    if (csp == nullptr || !invalidate(*csp))
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CSP, "%p is not a valid CSP handle",
-                   handle);
-    const Owned<Csp> last = csp->ia->release(*csp);
-    csp->close();
-    csp->wait_for_users();
-    return Status();
-  });
+  return boundary([&] { return free_service_point<Csp>(handle); });
 }
 
 }  // namespace calls

@@ -21,14 +21,8 @@ class Csp : public ServicePoint {
                                Upcall& upcall) noexcept;
 
  private:
-  struct Sink final : transport::ListenSink {
-    explicit Sink(Csp& owner) noexcept : csp(owner) {}
-    void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;
-    Csp& csp;
-  };
-
   const DAT_COMM comm_;
-  Sink sink_{*this};
+  RequestSink<Csp> sink_{*this};
 };
 
 }  // namespace udapl::dapl

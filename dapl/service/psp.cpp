@@ -29,11 +29,6 @@ Status Psp::receive(std::unique_ptr<transport::IncomingConnection>& request,
   return status;
 }
 
-void Psp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {
-  Upcall upcall;                                    // runs last, when the PSP may be freed
-  static_cast<void>(psp.receive(request, upcall));  // on failure ~request refuses the peer
-}
-
 namespace calls {
 namespace {
 
@@ -98,16 +93,7 @@ DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK, DAT_PSP_PARAM* p
 }
 
 DAT_RETURN psp_free(DAT_PSP_HANDLE handle) noexcept {
-  return boundary([&]() -> Status {
-    Psp* const psp = handle_cast<Psp>(handle);
-    if (psp == nullptr || !invalidate(*psp))
-      UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PSP, "%p is not a valid PSP handle",
-                   handle);
-    const Owned<Psp> last = psp->ia->release(*psp);
-    psp->close();
-    psp->wait_for_users();
-    return Status();
-  });
+  return boundary([&] { return free_service_point<Psp>(handle); });
 }
 
 }  // namespace calls

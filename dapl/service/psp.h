@@ -21,14 +21,8 @@ class Psp : public ServicePoint {
                                Upcall& upcall) noexcept;
 
  private:
-  struct Sink final : transport::ListenSink {
-    explicit Sink(Psp& owner) noexcept : psp(owner) {}
-    void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;
-    Psp& psp;
-  };
-
   const DAT_PSP_FLAGS flags_;
-  Sink sink_{*this};
+  RequestSink<Psp> sink_{*this};
 };
 
 }  // namespace udapl::dapl

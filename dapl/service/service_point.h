@@ -3,6 +3,7 @@
 
 #include "dapl/events/evd.h"
 #include "dapl/events/upcall.h"
+#include "dapl/objects/ia.h"
 #include "dapl/objects/object.h"
 #include "dapl/objects/require.h"
 #include "dapl/transport/adapter.h"
@@ -47,6 +48,32 @@ class ServicePoint : public ObjectHeader {
   transport::SocketAddress address_;
   std::unique_ptr<transport::Listener> listener_;
 };
+
+// The sink of a listener whose requests P::receive() delivers.
+template <class P>
+class RequestSink final : public transport::ListenSink {
+ public:
+  explicit RequestSink(P& place) noexcept : place_(place) {}
+  void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override {
+    Upcall upcall;  // runs last, when the service point may be freed
+    static_cast<void>(place_.receive(request, upcall));  // on failure ~request refuses the peer
+  }
+
+ private:
+  P& place_;
+};
+
+// dat_psp_free and dat_csp_free.
+template <class P>
+[[nodiscard]] Status free_service_point(DAT_HANDLE handle) {
+  const auto place = require<P>(handle);
+  if (place == nullptr) return place.refusal();
+  if (!invalidate(*place)) return handles::refuse_handle(handles::kind_of(P::kType), handle);
+  const Owned<P> last = place->ia->release(*place);
+  place->close();
+  place->wait_for_users();
+  return Status();
+}
 
 // The EVD of `ia` to which a new service point reports. INVALID_HANDLE if it takes no connection
 // requests.
