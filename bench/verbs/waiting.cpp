@@ -7,20 +7,15 @@
 // the output are as for verbs_bench; bench/verbs/run.py --waiting makes a table of the output.
 #include "loopback.h"
 #include "raw_link.h"
+#include "sides.h"
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
 
 namespace {
-
-using namespace std::literals;
 
 constexpr std::size_t kLengths[] = {8, 4096, 65536};
 constexpr std::size_t kBuffer = 65536;
@@ -212,13 +207,6 @@ class Dat final : public Side {
   DatEnd passive_;
 };
 
-std::unique_ptr<Dat> open_ia(std::string_view text) {
-  const std::size_t slash = text.find('/');
-  bench::set_ia_name(std::string(text.substr(0, slash)));
-  bench::set_thread_safe(slash != std::string_view::npos);
-  return std::make_unique<Dat>(std::string(text));
-}
-
 void measure(Side& side, int round, int count) {
   for (const std::size_t length : kLengths) {
     side.ping_pong(length, count / 10 + 1);  // warms up the caches for this side
@@ -233,40 +221,12 @@ void measure(Side& side, int round, int count) {
   }
 }
 
-bool parse(std::string_view text, int& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value > 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  int rounds = 9;
-  int count = 200;
-  std::vector<std::string_view> names;
-  bool good = true;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument(argv[i]);
-    if (argument.starts_with("--rounds="sv))
-      good = good && parse(argument.substr("--rounds="sv.size()), rounds);
-    else if (argument.starts_with("--count="sv))
-      good = good && parse(argument.substr("--count="sv.size()), count);
-    else if (argument.starts_with('-'))
-      good = false;
-    else
-      names.push_back(argument);
-  }
-  if (!good || names.empty()) {
-    std::fprintf(stderr, "usage: verbs_waiting [--rounds=N] [--count=N] IA[/threadsafe]...\n");
-    return 2;
-  }
-  auto first = open_ia(names.front());
-  std::vector<std::unique_ptr<Side>> sides;
-  sides.push_back(std::make_unique<Raw>(first->address()));
-  sides.push_back(std::move(first));
-  for (std::size_t i = 1; i < names.size(); ++i) sides.push_back(open_ia(names[i]));
-  for (int round = 0; round < rounds; ++round)
-    for (std::size_t i = 0; i < sides.size(); ++i)
-      measure(*sides[(static_cast<std::size_t>(round) + i) % sides.size()], round, count);
+  const auto wanted = bench::parse_comparison(argc, argv, "verbs_waiting");
+  if (!wanted) return 2;
+  bench::compare<Side, Raw, Dat>(
+      *wanted, [&](Side& side, int round) { measure(side, round, wanted->count); });
   return 0;
 }
