@@ -79,7 +79,7 @@ void start(const char* level) {
 
 // Writes a record with fields, as the trace points of the provider table do.
 void point(const trace::Record& record) {
-  if (trace::enabled(record.level)) trace::emit(record);
+  if (trace::enabled(static_cast<trace::Level>(record.level))) trace::emit(record);
 }
 
 trace::Identity describe_test(const void*) noexcept { return {.ia = "ia0", .type = "EP"}; }
