@@ -65,6 +65,10 @@ void MemoryTable::invalidated(std::uint32_t key) noexcept {
   if (found != nullptr) visit(*found, [&](Window& window) { window.invalidated(key); });
 }
 
+void MemoryTable::qp_fails(const Queue& queue) noexcept {
+  visit_all([&](Window& window) { window.qp_fails(queue); });
+}
+
 void MemoryTable::qp_ends(const Queue& queue) noexcept {
   visit_all([&](Window& window) { window.qp_ends(queue); });
 }

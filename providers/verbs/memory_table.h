@@ -68,6 +68,9 @@ class MemoryTable {
     const ibv_pd* pd;
   };
   [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) noexcept UDAPL_EXCLUDES(lock_);
+  // `queue` is in error from now on: Queue::in_error(). A bind over it that is being posted learns
+  // of that here or in Window::posted(). Any lock but a Window's may be held.
+  void qp_fails(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
   // `queue` is about to destroy its ibv_qp: unbinds the windows that are bound through it, because
   // devices may refuse to destroy a QP with windows. Blocks, as do the two below.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);

@@ -9,6 +9,7 @@
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/attributes.h"
+#include "providers/verbs/queue.h"
 #include "providers/verbs/status.h"
 #include "providers/verbs/trace_points.h"
 
@@ -229,6 +230,7 @@ void Window::renew() noexcept {
   release();
   former_ = 0;
   queue_ = nullptr;
+  doubtful_ = false;
   mw_ = ibv_alloc_mw(pd_, type_);
   stale_ = mw_ == nullptr;
   if (!stale_) return table.key_begins(*this, mw_->rkey);
@@ -237,10 +239,10 @@ void Window::renew() noexcept {
 
 bool Window::prepare(const Queue& queue) noexcept {
   const bool elsewhere = type2() && bound() && queue_ != &queue;
-  if (!stale_ && !elsewhere) [[likely]]
+  if (!stale_ && !doubtful_ && !elsewhere) [[likely]]
     return true;
   renew();
-  return !stale_ && !bound();
+  return !stale_ && !doubtful_ && !bound();
 }
 
 void Window::posted(const transport::BindRequest& request, std::uint32_t key, const Queue& queue,
@@ -249,6 +251,7 @@ void Window::posted(const transport::BindRequest& request, std::uint32_t key, co
   release();
   queue_ = &queue;
   last_post_ = number;
+  if (queue.in_error()) doubtful_ = true;
   context_ = key;
   if (key == 0) return;
   if (type2()) mw_->rkey = key;  // ibv_bind_mw does so for type 1, ibv_post_send does not
@@ -267,6 +270,11 @@ void Window::bind_failed(std::uint64_t number) noexcept {
 void Window::invalidated(std::uint32_t key) noexcept {
   const ScopedLock lock(lock_);
   if (context_ == key) release();
+}
+
+void Window::qp_fails(const Queue& queue) noexcept {
+  const ScopedLock lock(lock_);
+  if (queue_ == &queue) doubtful_ = true;
 }
 
 // An unbind, or an invalidation, may have been flushed: then the device still has the binding.

@@ -97,6 +97,10 @@ class Mr final : public transport::Mr {
 // in force there, or the key may be another one. The window is then stale. It is renewed, that is,
 // it gets a new ibv_mw, which revokes whatever the old one granted, before the next bind, before
 // the QP is destroyed, and when a registration cannot be removed.
+//
+// That a bind was flushed is known only when its completion is polled. If the last bind was posted
+// to a queue that is in error, or has entered that state since, the window is doubtful: it stays
+// bound or unbound, but is renewed before the next bind.
 class Window final : public transport::Window {
  public:
   static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
@@ -115,8 +119,9 @@ class Window final : public transport::Window {
   // if bound(); unbind with the IBV_WR_LOCAL_INV alone, or with nothing if not bound().
   [[nodiscard]] bool type2() const noexcept { return type_ == IBV_MW_TYPE_2; }
   Mutex& lock() const noexcept UDAPL_TSA(lock_returned(lock_)) { return lock_; }
-  // Renews the window if it is stale, or a type 2 window bound through another queue, over which
-  // alone it could be invalidated. Returns false if that fails: the bind is then refused.
+  // Renews the window if it is stale or doubtful, or a type 2 window bound through another queue,
+  // over which alone it could be invalidated. Returns false if that fails: the bind is then
+  // refused.
   [[nodiscard]] bool prepare(const Queue& queue) noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] ibv_mw* get() const noexcept UDAPL_REQUIRES(lock_) { return mw_; }
   [[nodiscard]] bool bound() const noexcept UDAPL_REQUIRES(lock_) { return binding_.has_value(); }
@@ -137,6 +142,8 @@ class Window final : public transport::Window {
   void bind_failed(std::uint64_t number) noexcept UDAPL_EXCLUDES(lock_);
   // The peer has invalidated `key`: marks the window as unbound.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
+  // `queue` has entered the error state: marks the window as doubtful.
+  void qp_fails(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
   // Renews a type 2 window that the device may have bound through `queue`.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
   void renew_if_stale() noexcept UDAPL_EXCLUDES(lock_);
@@ -163,6 +170,7 @@ class Window final : public transport::Window {
   const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;  // never dereferenced
   std::uint64_t last_post_ UDAPL_GUARDED_BY(lock_) = 0;
   bool stale_ UDAPL_GUARDED_BY(lock_) = false;
+  bool doubtful_ UDAPL_GUARDED_BY(lock_) = false;
   std::optional<transport::Binding> binding_ UDAPL_GUARDED_BY(lock_);
 
   // Used by the MemoryTable, under its lock.

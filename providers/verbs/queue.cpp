@@ -211,6 +211,7 @@ bool Queue::change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexce
 void Queue::enter_error() noexcept {
   in_error_.store(true, std::memory_order_release);
   update_receives();
+  if (has_binds()) memory_.qp_fails(*this);
   flush();
 }
 

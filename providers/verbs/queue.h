@@ -109,6 +109,13 @@ class Queue {
   void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] int held() const noexcept;  // receive buffers
 
+  // ---- for Window ------------------------------------------------------------------------------
+  // Whether requests are flushed, as far as is known before their completions are polled.
+  [[nodiscard]] bool in_error() const noexcept {
+    return in_error_.load(std::memory_order_relaxed) ||
+           failed_status_.load(std::memory_order_relaxed) != kNoFailure;
+  }
+
   // ---- for the connection ----------------------------------------------------------------------
   [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }
   [[nodiscard]] bool own_receives() const noexcept { return own_receives_; }  // no SRQ

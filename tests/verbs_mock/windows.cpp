@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// Windows of one QP while those of another are being replaced, which takes system calls.
+// Windows of one QP while those of another are being replaced, which takes system calls; windows
+// that move from a connection that has ended to another.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 #include <utility>
 
@@ -17,7 +19,7 @@ using faults::Pair;
 using faults::Run;
 using namespace std::chrono_literals;
 
-// Creates a window and binds it through the passive EP.
+// Creates a window for an EP and binds it through the passive one.
 bool bind(Pair& pair, DAT_RMR_CONTEXT* context) {
   DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
   if (!FAULTS_OK(pair.run, dat_rmr_create_for_ep(pair.pz, &rmr))) return false;
@@ -40,7 +42,107 @@ bool send_with_invalidate(Pair& pair, DAT_RMR_CONTEXT context) {
                                  DAT_COMPLETION_DEFAULT_FLAG, DAT_TRUE, context));
 }
 
+// Binds bytes 2048 to 2048 + length - 1 through the passive EP; length 0 unbinds. Does not wait for
+// the completion.
+bool post_bind(Pair& pair, DAT_RMR_HANDLE rmr, DAT_SEG_LENGTH length, DAT_RMR_CONTEXT* context) {
+  const DAT_LMR_TRIPLET range = pair.local(2048, length);
+  return FAULTS_OK(pair.run, dat_rmr_bind(rmr, pair.lmr, &range, DAT_MEM_PRIV_REMOTE_WRITE_FLAG,
+                                          DAT_VA_TYPE_VA, pair.passive.ep, DAT_RMR_COOKIE{},
+                                          DAT_COMPLETION_DEFAULT_FLAG, context));
+}
+
+bool expect_bound(Pair& pair) {
+  DAT_EVENT event{};
+  if (!pair.run.expect(pair.passive.request_evd, DAT_RMR_BIND_COMPLETION_EVENT, &event))
+    return false;
+  BOOST_CHECK_EQUAL(event.event_data.rmr_completion_event_data.status, DAT_RMR_BIND_SUCCESS);
+  return event.event_data.rmr_completion_event_data.status == DAT_RMR_BIND_SUCCESS;
+}
+
+bool write_to(Pair& pair, DAT_RMR_CONTEXT context) {
+  DAT_LMR_TRIPLET from = pair.local(0, 64);
+  DAT_RMR_TRIPLET to = pair.remote(2048, 64);
+  to.rmr_context = context;
+  return FAULTS_OK(pair.run, dat_ep_post_rdma_write(pair.active.ep, 1, &from, DAT_DTO_COOKIE{}, &to,
+                                                    DAT_COMPLETION_DEFAULT_FLAG)) &&
+         pair.run.expect_done(pair.active.request_evd, pair.active.connect_evd);
+}
+
+bool peer_leaves(Pair& pair) {
+  DAT_EVENT event{};
+  return FAULTS_OK(pair.run, dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG)) &&
+         pair.run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, &event);
+}
+
+// A Send for which there is no receive: what is posted behind it waits.
+bool post_waiting_send(Pair& pair) {
+  DAT_LMR_TRIPLET from = pair.local(0, 64);
+  return FAULTS_OK(pair.run, dat_ep_post_send(pair.passive.ep, 1, &from, DAT_DTO_COOKIE{},
+                                              DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+// A write outside of the peer's memory fails, which breaks the connection soon after.
+bool fail(Pair& pair) {
+  DAT_LMR_TRIPLET from = pair.local(0, 64);
+  DAT_RMR_TRIPLET to = pair.remote(0, 64);
+  to.virtual_address += pair.memory.size();
+  DAT_EVENT event{};
+  return FAULTS_OK(pair.run, dat_ep_post_rdma_write(pair.passive.ep, 1, &from, DAT_DTO_COOKIE{},
+                                                    &to, DAT_COMPLETION_DEFAULT_FLAG)) &&
+         pair.run.expect(pair.passive.request_evd, DAT_DTO_COMPLETION_EVENT, &event);
+}
+
+// When a connection ends: before or after a bind is posted, or by a failure that the consumer has
+// dequeued before that, but the reactor thread may not have handled.
+enum class Ends : std::uint8_t { kBeforeThePost, kAfterThePost, kByAFailure };
+
+// A bind of `length` bytes is flushed, and nobody dequeues its completion. Then the window is bound
+// through an EP whose connection is in order.
+void move_window(bool for_ep, DAT_SEG_LENGTH length, Ends ends) {
+  BOOST_TEST_CONTEXT("for an EP " << for_ep << ", length " << length << ", end "
+                                  << static_cast<int>(ends)) {
+    Run run("mock", true);
+    Pair pair(run);
+    End active;
+    End passive;
+    DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
+    DAT_RMR_CONTEXT context = 0;
+    bool done = pair.create() && pair.make_end(active) && pair.make_end(passive) && pair.connect();
+    std::swap(pair.active, active);
+    std::swap(pair.passive, passive);
+    done = done && pair.connect() &&
+           FAULTS_OK(run,
+                     for_ep ? dat_rmr_create_for_ep(pair.pz, &rmr) : dat_rmr_create(pair.pz, &rmr));
+    if (done) run.on_finish("dat_rmr_free", [rmr] { return dat_rmr_free(rmr); });
+    done =
+        done && post_bind(pair, rmr, 64, &context) && expect_bound(pair) && write_to(pair, context);
+    if (ends == Ends::kBeforeThePost) done = done && peer_leaves(pair);
+    if (ends == Ends::kAfterThePost) done = done && post_waiting_send(pair);
+    if (ends == Ends::kByAFailure) done = done && fail(pair);
+    done = done && post_bind(pair, rmr, length, &context);
+    if (ends == Ends::kAfterThePost) done = done && peer_leaves(pair);
+
+    std::swap(pair.active, active);
+    std::swap(pair.passive, passive);
+    done =
+        done && post_bind(pair, rmr, 64, &context) && expect_bound(pair) && write_to(pair, context);
+    run.finish();
+    BOOST_CHECK_MESSAGE(done && run.outcome().empty(), run.outcome());
+    for (const std::string& complaint : run.complaints()) BOOST_ERROR(complaint);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE(windows)
+
+BOOST_AUTO_TEST_CASE(window_moves_after_a_flushed_bind) {
+  for (const bool for_ep : {false, true}) {
+    for (const DAT_SEG_LENGTH length : {0U, 32U}) {
+      move_window(for_ep, length, Ends::kBeforeThePost);
+      move_window(for_ep, length, Ends::kAfterThePost);
+      move_window(for_ep, length, Ends::kByAFailure);
+    }
+  }
+}
 
 // The reset of an EP replaces the windows that are bound through it. Meanwhile another EP takes a
 // message that invalidates a window.
