@@ -24,7 +24,9 @@ namespace udapl::sim {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(200);  // simulated: longer than all time limits
+// Simulated, and longer than all time limits: the clock may step over one, to the end of a stall,
+// in each of the nine attempts of a connect without a limit.
+constexpr auto kPatience = std::chrono::seconds(600);
 
 const dapl::ProviderKit& kit() {
   static const dapl::ProviderKit made =

@@ -3,6 +3,7 @@
 // TcpHandshake: the TCP connection, time limits, and the report of the outcome.
 #include "providers/soft/cm/handshake.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -23,6 +24,13 @@ namespace {
 
 // If there is no listener, or it has ended, try again after 5, 10, 20 and 40 ms.
 constexpr int kRetries = 4;
+// If the Request was lost: after 5 ms, 10 ms and so on, without a time limit eight times.
+constexpr int kLossesWithoutLimit = 8;
+constexpr auto kLongestPause = std::chrono::seconds(1);
+// A peer that does not know the revision ends the connection at once. A listener to which no
+// Request comes drops the connection later: ours after 250 ms or more.
+constexpr auto kAtOnce = std::chrono::milliseconds(200);
+constexpr auto kSoon = std::chrono::seconds(1);
 
 // Returns a socket that will connect from the host address `local`.
 UnsharedFd make_socket(const transport::SocketAddress& local) noexcept {
@@ -147,19 +155,32 @@ Status TcpHandshake::begin_attempt() noexcept {
   return Status();
 }
 
-// Whether this attempt has failed at once, so that another one costs little time.
-bool TcpHandshake::was_quick() const noexcept { return Clock::now() - began_ < kQuick; }
+// Sent bytes that were not acknowledged before a reset stay unacknowledged.
+bool TcpHandshake::ended_on_request() const noexcept {
+  return state_ == State::kAwaitingReply && stream_->unacknowledged() == 0 &&
+         Clock::now() - began_ < kSoon;
+}
+
+// An adapter that is its own TCP may acknowledge the Request with its reset only.
+bool TcpHandshake::may_be_an_answer() const noexcept {
+  return Clock::now() - began_ < kAtOnce || ended_on_request();
+}
 
 bool TcpHandshake::schedule_retry(int error) noexcept {
   Clock::duration pause = kFirstRetry;
   if (error == ECONNREFUSED && retries_ != kRetries) {
     pause *= 1 << retries_++;
-    config_.revision = revision_;  // the next listener may be another peer
-  } else if (error == ECONNRESET && resets_ != kRetries && (resets_ == 0 || was_quick())) {
+  } else if (error == ECONNRESET && !may_be_an_answer()) {
+    if (!limited_ && losses_ == kLossesWithoutLimit) return false;
+    pause = std::min<Clock::duration>(pause * (1 << losses_), kLongestPause);
+    losses_ = std::min(losses_ + 1, kLossesWithoutLimit);
+    resets_ = 0;
+  } else if (error == ECONNRESET && resets_ != kRetries) {
     pause *= 1 << resets_++;
   } else if (error != ETIMEDOUT || !limited_) {
     return false;
   }
+  config_.revision = revision_;  // the next listener may be another peer
   stream_.reset();
   state_ = State::kConnecting;
   retry_.start_after(pause);

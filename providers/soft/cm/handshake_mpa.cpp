@@ -131,15 +131,16 @@ void TcpHandshake::receive_reply(Verdict& verdict) noexcept {
 void TcpHandshake::broken(int error, Verdict& verdict) noexcept {
   const bool reset = error == ECONNRESET || error == EPIPE;
   if (reader_.empty() && schedule_retry(reset ? ECONNRESET : error)) return;
-  if (reset && reader_.empty()) return fall_back(verdict);
+  if (reset && reader_.empty() && may_be_an_answer()) return fall_back(verdict);
   fail(meaning(error), verdict);
 }
 
 // The peer has closed the connection. If it did so before our Request arrived, its kernel resets
-// the connection as well.
+// the connection as well, which may be on its way.
 void TcpHandshake::hung_up(Verdict& verdict) noexcept {
   if (!reader_.empty()) return fail(SetupFailure::kRefused, verdict);
-  if (offer_ || stream_->pending_error() != 0) return broken(ECONNRESET, verdict);
+  if (offer_ || stream_->pending_error() != 0 || !ended_on_request())
+    return broken(ECONNRESET, verdict);
   fall_back(verdict);
 }
 

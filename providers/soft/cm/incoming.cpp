@@ -222,11 +222,16 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
       new (std::nothrow) TcpIncoming(std::move(stream_), reader_, std::move(rings), settings));
 }
 
-void HalfOpen::on_timeout() noexcept {
+void HalfOpen::on_timeout() noexcept { drop("no complete MPA Request in time"); }
+
+// By a reset: an end of the stream would be taken for an answer to the Request, which may be on its
+// way.
+void HalfOpen::drop(const char* why) noexcept {
   if (stream_ == nullptr) return;  // a Request that arrived a moment ago has taken it
-  // While the process was stopped, the Request may have arrived and not been read.
+  // While the process was stopped or busy, the Request may have arrived and not been read.
   if (!collect()) return;
-  UDAPL_TRACE(kNormal, "dropping %s: no complete MPA Request in time", to_text(remote_).c_str());
+  UDAPL_TRACE(kNormal, "dropping %s: %s", to_text(remote_).c_str(), why);
+  stream_->abort_on_close();
   listener_.ended(*this, nullptr);
 }
 

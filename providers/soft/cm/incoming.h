@@ -83,7 +83,10 @@ class HalfOpen final : private Handler {
   // Starts collecting. After an error, nothing has been started.
   Status start(Clock::duration limit) noexcept;
 
-  [[nodiscard]] const transport::SocketAddress& remote() const noexcept { return remote_; }
+  // Called by the driving thread: ends it, unless the Request turns out to be complete. In either
+  // case *this may have been destroyed.
+  void drop(const char* why) noexcept;
+
   [[nodiscard]] const Network& network() const noexcept { return network_; }
   [[nodiscard]] Clock::time_point since() const noexcept { return since_; }
 

@@ -167,11 +167,9 @@ bool TcpListener::make_room() noexcept {
       pause(Pause::kPlace);
       return false;
     }
-    half_open_.erase(half_open_.iterator_to(*dropped));
   }
-  UDAPL_TRACE(kNormal, "dropping %s: its network has most connections without an MPA Request",
-              to_text(dropped->remote()).c_str());
-  delete dropped;  // this is the driving thread, so no callback of it is running
+  // This is the driving thread, so no callback of it is running; the destructor waits for this one.
+  dropped->drop("its network has most connections without an MPA Request");
   return true;
 }
 

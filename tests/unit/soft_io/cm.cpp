@@ -3,9 +3,6 @@
 // The connection manager over loopback, on both sides: every outcome of a connect.
 #include "providers/soft/cm/connector.h"
 
-#include <linux/filter.h>
-
-#include <iterator>
 #include <thread>
 
 #include "providers/connecting/socket_address.h"
@@ -271,17 +268,11 @@ BOOST_AUTO_TEST_CASE(host_that_was_given_up_is_tried_again) {
   TcpConnector impatient(*reactor, ipv4("127.0.0.1"), {.peer_timeout = 100ms});
   RawSocket server;
   const auto place = server.listen();
-  sock_filter headers_only[] = {BPF_STMT(BPF_LD | BPF_LEN, 0),
-                                BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 44, 1, 0),
-                                BPF_STMT(BPF_RET | BPF_K, 4096), BPF_STMT(BPF_RET | BPF_K, 0)};
-  const sock_fprog program{std::size(headers_only), headers_only};
-  BOOST_REQUIRE(::setsockopt(server.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) ==
-                0);
+  lose_data(server.fd());
   FakeQp active;
   BOOST_REQUIRE(active.start(impatient, request(place.port())).ok());
   RawSocket lost = server.accept();  // its filter is a copy
-  const int none = 0;
-  BOOST_REQUIRE(::setsockopt(server.fd(), SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none) == 0);
+  lose_nothing(server.fd());
   RawSocket peer = server.accept();
   BOOST_TEST(peer.receive(24).size() == 24U);
   BOOST_TEST(active.outcomes() == 0);

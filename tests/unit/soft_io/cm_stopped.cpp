@@ -33,7 +33,7 @@ class Stopped {
 };
 
 struct Fixture : CmFixture {
-  Fixture() : CmFixture({.handshake_time = kLimit}) {}
+  Fixture() : CmFixture({.half_open_limit = 1, .handshake_time = kLimit}) {}
 };
 
 }  // namespace
@@ -53,6 +53,25 @@ BOOST_AUTO_TEST_CASE(request_has_arrived) {
     std::this_thread::sleep_for(kLimit);
   }
   BOOST_TEST((desk.next() != nullptr));
+}
+
+// Regression: whose place was needed for another one was dropped though its request had arrived.
+BOOST_AUTO_TEST_CASE(request_has_arrived_in_a_place_that_is_needed) {
+  Desk desk;
+  const auto listener = listen(desk);
+  RawSocket peer;
+  BOOST_REQUIRE(peer.connect(listener->address()));
+  RawSocket next;
+  {
+    const Stopped stopped(*reactor);
+    BOOST_REQUIRE(next.connect(listener->address()));  // what the reactor looks at first
+    peer.send(encoded(good_request()));
+    std::this_thread::sleep_for(400ms);
+  }
+  const auto incoming = desk.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  incoming->reject({});
+  BOOST_TEST(revision_of(peer.receive(24)) == 2);
 }
 
 BOOST_AUTO_TEST_CASE(reply_has_arrived) {

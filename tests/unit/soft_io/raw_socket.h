@@ -7,12 +7,15 @@
 #include "tests/unit/soft_io/fake_qp.h"
 
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -38,6 +41,23 @@ inline Bytes encoded(const iwarp::MpaFrame& frame) {
   const std::size_t size = iwarp::encode(frame, room);
   BOOST_REQUIRE(size > 0);
   return {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(size)};
+}
+
+// From now on the socket ignores segments of which headers and data have more than `size` bytes, as
+// if they were lost. A socket that it accepts does the same.
+inline void lose_longer_than(int socket, std::uint32_t size) {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_LEN, 0),
+                        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, size, 1, 0),
+                        BPF_STMT(BPF_RET | BPF_K, 4096), BPF_STMT(BPF_RET | BPF_K, 0)};
+  const sock_fprog program{std::size(code), code};
+  BOOST_REQUIRE(::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0);
+}
+inline void lose_all(int socket) { lose_longer_than(socket, 0); }
+// All but what opens and acknowledges: none of these has an MPA Request, of 24 bytes.
+inline void lose_data(int socket) { lose_longer_than(socket, 44); }
+inline void lose_nothing(int socket) {
+  const int none = 0;
+  BOOST_REQUIRE(::setsockopt(socket, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none) == 0);
 }
 
 // A foreign peer: an ordinary blocking socket. Receiving fails after kPatience.
@@ -89,6 +109,11 @@ class RawSocket {
   [[nodiscard]] bool ended() {
     std::byte one;
     return ::recv(fd_.get(), &one, 1, 0) == 0;
+  }
+  // Returns whether the peer reset the connection without sending anything.
+  [[nodiscard]] bool reset() {
+    std::byte one;
+    return ::recv(fd_.get(), &one, 1, 0) < 0 && errno == ECONNRESET;
   }
   void reset_on_close() {
     const linger hard{1, 0};

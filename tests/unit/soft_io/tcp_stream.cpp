@@ -3,7 +3,6 @@
 // TcpStream: moving bytes, errors, the gentle close.
 #include "providers/soft/io/lingering_close.h"
 
-#include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
@@ -43,12 +42,7 @@ struct Pair {
   }
   std::size_t fill() { return test::fill(*stream); }
   // From now on the peer's kernel ignores what arrives, as if its host had gone.
-  void vanish() const {
-    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-    const sock_fprog program{1, &nothing};
-    BOOST_REQUIRE(::setsockopt(peer.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) ==
-                  0);
-  }
+  void vanish() const { lose_all(peer.fd()); }
   [[nodiscard]] bool is_given_up() {
     std::array<std::byte, 16> room;
     IoResult result;
