@@ -17,7 +17,10 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr int kLooks = 8;  // per time limit
+constexpr int kLooks = 8;           // per time limit
+constexpr int kQuestions = 4;       // the kernel asks at least as often
+constexpr int kMinQuestions = 2;  // a host need not answer two probes within half a second
+constexpr seconds kAnswerTime(5);
 constexpr seconds kKeepIdle(20);
 constexpr seconds kMinKeepInterval(5);
 constexpr int kKeepCount = 4;
@@ -42,22 +45,28 @@ void PeerWatch::start(milliseconds limit) noexcept {
   set_option(socket_, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
   limit_ = limit;
   if (limit == milliseconds::zero()) return;
-  // So that the peer is asked at least twice within the limit. By default the pauses between two
-  // probes of a closed window grow to two minutes.
+  // By default the pauses between two questions grow to two minutes. The kernel gives a connection
+  // up after a number of questions (tcp_retries2), so there must not be too many.
   set_option(socket_, IPPROTO_TCP, kRtoMaxOption,
-             std::clamp(limit / 2, kMinRtoMax, kMaxRtoMax).count());
+             std::clamp(limit / kQuestions, kMinRtoMax, kMaxRtoMax).count());
   watches_.store(false, std::memory_order_release);
 }
 
 void PeerWatch::begin() noexcept {
   if (watches_.exchange(true, std::memory_order_acq_rel)) return;
   silent_since_ = Clock::now();
+  not_due();
   timer_.start(silent_since_ + limit_ / kLooks);
 }
 
-// A program that has stopped reading closes the window, and its host still answers. So the peer has
-// gone only if it owes an answer: to a retransmission, or to two probes, as the last one may have
-// been sent just now, and a host need not answer two within half a second.
+void PeerWatch::not_due() noexcept {
+  asked_when_due_.reset();
+  asked_once_more_ = false;
+}
+
+// A program that has stopped reading closes the window, and its host still answers the kernel's
+// questions, which are retransmissions or probes. The last question may be long ago when the limit
+// has passed, and the host be back since. So it has gone only if it does not answer one more.
 void PeerWatch::look() noexcept {
   watches_.store(false, std::memory_order_seq_cst);  // bytes that are sent from now on are seen
   if (!has_unacknowledged() || watches_.exchange(true, std::memory_order_acq_rel)) return;
@@ -68,13 +77,21 @@ void PeerWatch::look() noexcept {
   const milliseconds heard(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
   silent_since_ = std::max(silent_since_, now - heard);
   const Clock::duration silent = now - silent_since_;
-  if (silent >= limit_ && (info.tcpi_retransmits != 0 || info.tcpi_probes > 1)) {
-    gave_up_.store(true, std::memory_order_relaxed);
-    ::shutdown(socket_, SHUT_RDWR);
-    return;
-  }
   const Clock::duration pause = limit_ / kLooks;
-  timer_.start(now + (silent < limit_ ? std::min<Clock::duration>(pause, limit_ - silent) : pause));
+  if (silent < limit_) {
+    not_due();
+    return timer_.start(now + std::min(pause, limit_ - silent));
+  }
+  const int asked = info.tcpi_retransmits + info.tcpi_probes;
+  if (asked_once_more_ && asked >= kMinQuestions) return give_up();
+  asked_when_due_ = asked_when_due_.value_or(asked);
+  asked_once_more_ = asked > *asked_when_due_;
+  timer_.start(now + std::min<Clock::duration>(pause, kAnswerTime));
+}
+
+void PeerWatch::give_up() noexcept {
+  gave_up_.store(true, std::memory_order_relaxed);
+  ::shutdown(socket_, SHUT_RDWR);
 }
 
 bool PeerWatch::has_unacknowledged() const noexcept {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 
 namespace udapl::soft {
 
@@ -12,8 +13,8 @@ namespace udapl::soft {
 // too, but it also ends connections to hosts that answer, and whose programs do not read
 // (docs/adr/0042).
 //
-// While bytes are unacknowledged, a timer asks the kernel eight times per time limit. An idle
-// connection has no timer, only keepalive.
+// While bytes are unacknowledged, a timer looks at the kernel's counters eight times per time
+// limit. An idle connection has no timer, only keepalive.
 class PeerWatch {
  public:
   // Does not own the socket, which must be open until the destructor has returned.
@@ -34,6 +35,8 @@ class PeerWatch {
  private:
   void begin() noexcept;
   void look() noexcept;
+  void not_due() noexcept;
+  void give_up() noexcept;
   [[nodiscard]] bool has_unacknowledged() const noexcept;
 
   const int socket_;
@@ -41,8 +44,10 @@ class PeerWatch {
   std::atomic<bool> watches_{true};  // or there is nothing to watch for
   std::atomic<bool> gave_up_{false};
   // Of the thread that has set watches_, then of the timer's calls.
-  Clock::time_point silent_since_;  // the peer has been, or there was nothing to answer
-  Timer timer_;                     // last: it calls this object
+  Clock::time_point silent_since_;     // the peer has been, or there was nothing to answer
+  std::optional<int> asked_when_due_;  // unanswered questions when the limit had passed
+  bool asked_once_more_ = false;       // after that, and before the last look
+  Timer timer_;                        // last: it calls this object
 };
 
 }  // namespace udapl::soft

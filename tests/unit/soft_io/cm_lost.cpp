@@ -101,10 +101,10 @@ BOOST_AUTO_TEST_CASE(lost_requests_end_with_the_time_limit) {
   lose_data(listening_socket(listener->address().port()));
   FakeQp active;
   start(active, request(listener->conn_qual(), {}, 1'500'000));
-  BOOST_TEST(outcome(active) == ConnectFailure::kTimedOut);
+  BOOST_TEST(outcome(active) == SetupFailure::kTimedOut);
   FakeQp patient;
   start(patient, request(listener->conn_qual(), {}, DAT_TIMEOUT_INFINITE));
-  BOOST_TEST(outcome(patient) == ConnectFailure::kRefused);
+  BOOST_TEST(outcome(patient) == SetupFailure::kRefused);
   BOOST_TEST(desk.count() == 0);
 }
 

@@ -142,6 +142,19 @@ BOOST_AUTO_TEST_CASE(host_that_does_not_answer_is_given_up) {
   BOOST_TEST(is_given_up());
 }
 
+// Regression: the kernel's last question had been 1.4 s ago when the limit passed, and the host was
+// there again.
+BOOST_AUTO_TEST_CASE(host_that_returns_within_the_limit_is_kept) {
+  stream->set_peer_timeout(4s);
+  vanish();
+  BOOST_REQUIRE((stream->send(pattern(1000)).kind == IoResult::kDone));
+  std::this_thread::sleep_for(3600ms);
+  lose_nothing(peer.fd());
+  BOOST_TEST(eventually([&] { return stream->unacknowledged() == 0; }));
+  std::array<std::byte, 16> room;
+  BOOST_TEST((stream->receive(room).kind == IoResult::kBlocked));
+}
+
 BOOST_AUTO_TEST_CASE(silent_host_with_closed_window_is_given_up) {
   stream->set_peer_timeout(500ms);
   fill();
