@@ -102,6 +102,8 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
   return a;
 }
 
+const char* of_process(const char* name) { return ::secure_getenv(name); }
+
 ScopeId id_of(const transport::Pd& pd) noexcept { return static_cast<const Pd&>(pd).id(); }
 
 }  // namespace
@@ -124,8 +126,8 @@ Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const S
                  transport::AdapterSink& sink)
     : attributes_(make_attributes(netdev, settings)),
       settings_(settings),
-      no_receive_limit_(
-          no_receive_limit(settings_, [](const char* name) { return ::secure_getenv(name); })),
+      no_receive_limit_(no_receive_limit(settings_, of_process)),
+      first_message_limit_(first_message_limit(of_process)),
       reactor_(std::move(reactor)),
       staging_(static_cast<std::size_t>(settings.staging_mb) << 20),
       cm_(*reactor_, netdev.address, settings_),
@@ -185,7 +187,8 @@ Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpIni
                                   accepted_,
                                   settings_.drain_limit,
                                   settings_.peer_timeout,
-                                  no_receive_limit_};
+                                  no_receive_limit_,
+                                  first_message_limit_};
   return std::unique_ptr<transport::Qp>(std::make_unique<Qp>(environment, init));
 }
 

@@ -63,6 +63,7 @@ class Adapter final : public transport::Adapter {
   const transport::Attributes attributes_;
   const Settings settings_;
   const std::optional<std::chrono::microseconds> no_receive_limit_;
+  const std::chrono::milliseconds first_message_limit_;
   const std::unique_ptr<Reactor> reactor_;  // destroyed after the members that use it
   MrTable memory_;
   StagingPool staging_;

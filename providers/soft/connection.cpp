@@ -58,6 +58,7 @@ Connection::Connection(const QpEnvironment& environment, transport::ConnectionSi
       staging_(environment.staging),
       accepted_(environment.accepted),
       drain_limit_(environment.drain_limit),
+      first_message_limit_(environment.first_message_limit),
       end_(end),
       shared_(shared),
       lock_(lock),
@@ -239,7 +240,7 @@ void Connection::start_responder(const Negotiated& negotiated) noexcept {
   }
   const bool peer_begins = negotiated.agreed.rtr != iwarp::kRtrNone;
   timer_.start(peer_begins ? Timing::kFirstMessage : Timing::kGrace,
-               peer_begins ? Clock::duration(kFirstMessageLimit) : Clock::duration(kGracePeriod));
+               peer_begins ? first_message_limit_ : Clock::duration(kGracePeriod));
 }
 
 void Connection::start_initiator(const Negotiated& negotiated) noexcept {

@@ -32,6 +32,7 @@ struct QpEnvironment {
   Clock::duration drain_limit = Settings{}.drain_limit;
   Clock::duration peer_timeout = Settings{}.peer_timeout;
   std::optional<Clock::duration> no_receive_limit{};
+  Clock::duration first_message_limit = kFirstMessageLimit;
 };
 
 // The connections of a Qp, one at a time: set-up, end, time limits, and the reports to the core.
@@ -92,7 +93,6 @@ class Connection final : private Handler {
 
  private:
   // The grace period and the kick: docs/semantics.md#iwarp-peers.
-  static constexpr auto kFirstMessageLimit = std::chrono::milliseconds(5000);
   static constexpr auto kGracePeriod = std::chrono::milliseconds(50);
   static constexpr auto kFirstKick = std::chrono::milliseconds(5);
 
@@ -160,6 +160,7 @@ class Connection final : private Handler {
   StagingPool& staging_;
   AcceptedConnections& accepted_;
   const Clock::duration drain_limit_;  // 0: none
+  const Clock::duration first_message_limit_;
   ConnectionEnd& end_;
   QpShared& shared_;
   QpLock& lock_;

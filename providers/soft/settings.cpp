@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -103,15 +104,16 @@ constexpr int kPauses[32] = {65536, 1,    2,    3,    4,    6,     8,     12,   
                              48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                              2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-int number_of(const Lookup& lookup, const char* name, int most, int otherwise) {
+int number_of(const Lookup& lookup, const char* name, int least, int most, int otherwise) {
   const char* const text = lookup(name);
   if (text == nullptr || *text == '\0') return otherwise;
   char* end = nullptr;
   errno = 0;
   const long value = std::strtol(text, &end, 0);
-  if (errno == 0 && end != text && *end == '\0' && value >= 0 && value <= most)
+  if (errno == 0 && end != text && *end == '\0' && value >= least && value <= most)
     return static_cast<int>(value);
-  UDAPL_TRACE(kError, "%s: \"%s\" is not a number from 0 to %d and is ignored", name, text, most);
+  UDAPL_TRACE(kError, "%s: \"%s\" is not a number from %d to %d and is ignored", name, text, least,
+              most);
   return otherwise;
 }
 
@@ -132,10 +134,16 @@ const char* name(Settings::Path path) noexcept {
 std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,
                                                           const Lookup& lookup) {
   if (settings.no_receive_breaks) return std::chrono::microseconds(0);
-  const int retries = number_of(lookup, "DAPL_RNR_RETRY", kInfiniteRetries, kInfiniteRetries);
-  const int pause = number_of(lookup, "DAPL_RNR_TIMER", 31, kDefaultPause);
+  const int retries = number_of(lookup, "DAPL_RNR_RETRY", 0, kInfiniteRetries, kInfiniteRetries);
+  const int pause = number_of(lookup, "DAPL_RNR_TIMER", 0, 31, kDefaultPause);
   if (retries == kInfiniteRetries) return std::nullopt;
   return std::chrono::microseconds(10) * (retries * kPauses[pause]);
+}
+
+std::chrono::milliseconds first_message_limit(const Lookup& lookup) {
+  return std::chrono::milliseconds(number_of(lookup, "DAPL_CM_RTU_TIMEOUT_MS", 1,
+                                             std::numeric_limits<int>::max(),
+                                             static_cast<int>(kFirstMessageLimit.count())));
 }
 
 Result<Settings> read_settings(std::string_view ia_params) {

@@ -64,6 +64,10 @@ struct Settings {
 // unknown or repeated, or a value is invalid.
 Result<Settings> read_settings(std::string_view ia_params);
 
+// The time that an accepted peer has for its first message, with the default of the verbs provider:
+// a message that was lost a few times is repeated after 6 s.
+inline constexpr auto kFirstMessageLimit = std::chrono::milliseconds(15'000);
+
 // Looks up an environment variable; returns null if it is not set.
 using Lookup = std::function<const char*(const char* name)>;
 
@@ -72,5 +76,8 @@ using Lookup = std::function<const char*(const char* name)>;
 // 0.64 ms). nullopt: for ever; 0: it does not wait. An invalid value is traced and ignored.
 std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,
                                                           const Lookup& lookup);
+
+// Returns DAPL_CM_RTU_TIMEOUT_MS, or kFirstMessageLimit. An invalid value is traced and ignored.
+std::chrono::milliseconds first_message_limit(const Lookup& lookup);
 
 }  // namespace udapl::soft

@@ -148,7 +148,8 @@ def stopped_program_keeps_its_peers(setup):
     """The program is stopped, as by a debugger, for longer than peers may be silent. All that they owe has arrived
     when it continues: a Request, the first message, the rest of a frame."""
     message = wire.send(1, b"message")
-    with setup.victim(settings="peer_timeout=1") as victim, contextlib.ExitStack() as stack:
+    variables = {"DAPL_CM_RTU_TIMEOUT_MS": "5000"}
+    with setup.victim(settings="peer_timeout=1", variables=variables) as victim, contextlib.ExitStack() as stack:
         sending, starting, requesting = [], [], []
         for some in (sending, starting, requesting):
             some += stack.enter_context(peers(100, victim.address))

@@ -52,10 +52,10 @@ class Setup:
         return dict(os.environ, DAT_OVERRIDE=path)
 
     @contextlib.contextmanager
-    def victim(self, *options, settings="", descriptors=None, device="lo", trace=False):
-        """Starts the victim. `descriptors` is the limit of the process."""
+    def victim(self, *options, settings="", descriptors=None, device="lo", trace=False, variables=None):
+        """Starts the victim. `descriptors` is the limit of the process, `variables` are of its environment."""
         with tempfile.TemporaryDirectory() as folder:
-            victim = Victim(self, folder, options, settings, descriptors, device, trace)
+            victim = Victim(self, folder, options, settings, descriptors, device, trace, variables)
             try:
                 yield victim
                 victim.check_alive()
@@ -64,12 +64,14 @@ class Setup:
 
 
 class Victim:
-    def __init__(self, setup, folder, options, settings, descriptors, device, trace):
+    def __init__(self, setup, folder, options, settings, descriptors, device, trace, variables):
         self.setup = setup
         self.port = free_port()
         self.address = ("127.0.0.1", self.port)
         self.environment = setup.environment(folder, settings, device)
-        environment = dict(self.environment, DAPL_TRACE_LEVEL="4") if trace else self.environment
+        environment = dict(self.environment, **(variables or {}))
+        if trace:
+            environment["DAPL_TRACE_LEVEL"] = "4"
         limit = None if descriptors is None else lambda: resource.setrlimit(
             resource.RLIMIT_NOFILE, (descriptors, descriptors))
         self.errors = tempfile.TemporaryFile("w+")

@@ -162,6 +162,7 @@ struct Side {
     Clock::duration drain_limit = Settings{}.drain_limit;
     Clock::duration peer_timeout = Settings{}.peer_timeout;
     std::optional<Clock::duration> no_receive_limit{};
+    Clock::duration first_message_limit = kFirstMessageLimit;
   };
 
   explicit Side(const Options& o) : options(o), pd(o.pd) {
@@ -201,7 +202,8 @@ struct Side {
                                               .accepted = accepted,
                                               .drain_limit = options.drain_limit,
                                               .peer_timeout = options.peer_timeout,
-                                              .no_receive_limit = options.no_receive_limit},
+                                              .no_receive_limit = options.no_receive_limit,
+                                              .first_message_limit = options.first_message_limit},
                                 init(connection_sink));
   }
 

@@ -100,6 +100,20 @@ BOOST_AUTO_TEST_CASE(how_long_a_message_waits_for_a_receive) {
   BOOST_TEST(errors.find("0 to 31") != std::string::npos, errors);
 }
 
+BOOST_AUTO_TEST_CASE(how_long_an_accepted_peer_may_take) {
+  const auto limit = [](const char* value) {
+    return first_message_limit([&](const char* name) {
+      return std::string_view(name) == "DAPL_CM_RTU_TIMEOUT_MS" ? value : "1";
+    });
+  };
+  BOOST_TEST((limit(nullptr) == 15s));
+  BOOST_TEST((limit("") == 15s));
+  BOOST_TEST((limit("1") == 1ms));
+  BOOST_TEST((limit("90000") == 90s));
+  const std::string errors = errors_of([&] { BOOST_TEST((limit("0") == 15s)); });
+  BOOST_TEST(errors.find("DAPL_CM_RTU_TIMEOUT_MS") != std::string::npos, errors);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
