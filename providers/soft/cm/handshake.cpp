@@ -166,6 +166,14 @@ bool TcpHandshake::may_be_an_answer() const noexcept {
   return Clock::now() - began_ < kAtOnce || ended_on_request();
 }
 
+// After "host unreachable": a host that has not answered ARP may answer later. A router without a
+// route reports at once, and again. The kernel may do so once, if ARP had begun for another
+// connect.
+bool TcpHandshake::may_appear() noexcept {
+  const bool at_once = Clock::now() - began_ < kSoon;
+  return !std::exchange(unreachable_at_once_, at_once) || !at_once;
+}
+
 bool TcpHandshake::schedule_retry(int error) noexcept {
   Clock::duration pause = kFirstRetry;
   if (error == ECONNREFUSED && retries_ != kRetries) {
@@ -177,7 +185,7 @@ bool TcpHandshake::schedule_retry(int error) noexcept {
     resets_ = 0;
   } else if (error == ECONNRESET && resets_ != kRetries) {
     pause *= 1 << resets_++;
-  } else if (error != ETIMEDOUT || !limited_) {
+  } else if (!limited_ || (error != ETIMEDOUT && (error != EHOSTUNREACH || !may_appear()))) {
     return false;
   }
   config_.revision = revision_;  // the next listener may be another peer

@@ -32,9 +32,9 @@ namespace udapl::soft {
 // our kind hangs up on a Request of MPA revision 2, or resets such connections, revision 1 is
 // tried. A peer that drops the connection later, or without having got the Request, has not seen
 // the revision: the connect is repeated until the time limit; without one, eight times. If TCP
-// gives the peer's host up before the time limit, it is tried again; without a time limit, the host
-// is unreachable. Ends with one call of its ConnectionEnd, made by the driving thread. Thread-safe.
-// Owned by the Qp; see Handshake.
+// gives the peer's host up before the time limit, or the host does not tell its link address, it is
+// tried again; without a time limit, the host is unreachable. Ends with one call of its
+// ConnectionEnd, made by the driving thread. Thread-safe. Owned by the Qp; see Handshake.
 class TcpHandshake final : public Handshake, private Handler {
  public:
   TcpHandshake(Reactor& reactor, const transport::SocketAddress& local,
@@ -68,13 +68,14 @@ class TcpHandshake final : public Handshake, private Handler {
   [[nodiscard]] static SetupFailure meaning(int error) noexcept;
   static constexpr auto kFirstRetry = std::chrono::milliseconds(5);
   // Schedules another attempt if `error` means that there is no listener, or that it has ended, and
-  // attempts are left, or that the Request was lost, or that TCP has given up before the time
-  // limit. Returns whether it did.
+  // attempts are left, or that the Request was lost, or that the host has not answered and there is
+  // a time limit. Returns whether it did.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
   // For a connection that the peer has ended without a Reply: whether it got the Request, and ended
   // soon after that; and whether it may have ended because of the Request.
   [[nodiscard]] bool ended_on_request() const noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool may_be_an_answer() const noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool may_appear() noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   // Offers shared memory to the peer, if possible. Returns whether the Request may be sent. kLater:
   // the peer has too many offers at the moment; retry_ is running. kNever: there is no offer
@@ -104,10 +105,11 @@ class TcpHandshake final : public Handshake, private Handler {
 
   mutable Mutex lock_;
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
-  int retries_ UDAPL_GUARDED_BY(lock_) = 0;          // because there was no listener
-  int resets_ UDAPL_GUARDED_BY(lock_) = 0;           // because of a reset, one after the other
-  int losses_ UDAPL_GUARDED_BY(lock_) = 0;           // because the Request was lost
-  Clock::time_point began_ UDAPL_GUARDED_BY(lock_);  // this attempt
+  int retries_ UDAPL_GUARDED_BY(lock_) = 0;  // because there was no listener
+  int resets_ UDAPL_GUARDED_BY(lock_) = 0;   // because of a reset, one after the other
+  int losses_ UDAPL_GUARDED_BY(lock_) = 0;   // because the Request was lost
+  bool unreachable_at_once_ UDAPL_GUARDED_BY(lock_) = false;  // so ended the attempt before
+  Clock::time_point began_ UDAPL_GUARDED_BY(lock_);           // this attempt
   int offers_put_off_ UDAPL_GUARDED_BY(lock_) = 0;
   bool limited_ UDAPL_GUARDED_BY(lock_) = false;  // there is a time limit
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;
