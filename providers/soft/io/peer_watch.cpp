@@ -10,6 +10,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "providers/soft/io/reset_connection.h"
+
 namespace udapl::soft {
 
 using std::chrono::milliseconds;
@@ -89,9 +91,11 @@ void PeerWatch::look() noexcept {
   timer_.start(now + std::min<Clock::duration>(pause, kAnswerTime));
 }
 
+// By a RST: an end of the stream would tell a peer that hears us, or does so again, that we had
+// disconnected.
 void PeerWatch::give_up() noexcept {
   gave_up_.store(true, std::memory_order_relaxed);
-  ::shutdown(socket_, SHUT_RDWR);
+  reset_connection(socket_);
 }
 
 bool PeerWatch::has_unacknowledged() const noexcept {

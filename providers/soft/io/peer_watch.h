@@ -28,8 +28,8 @@ class PeerWatch {
     if (!watches_.load(std::memory_order_relaxed)) [[unlikely]]
       begin();
   }
-  // Whether the connection was given up. Then the socket has been shut down, so that its owner
-  // finds the end of the stream.
+  // Whether the connection was given up. Then it has been reset, which the socket's owner finds
+  // when it is notified, or reads or writes.
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_.load(std::memory_order_relaxed); }
 
  private:

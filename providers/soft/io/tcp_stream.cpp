@@ -15,6 +15,7 @@
 #include "common/fork.h"
 #include "common/not_cancelled.h"
 #include "providers/soft/io/lingering_close.h"
+#include "providers/soft/io/reset_connection.h"
 #include "providers/soft/shm/kernel_copy.h"
 
 namespace udapl::soft {
@@ -93,10 +94,7 @@ void TcpStream::end_without_close() noexcept {
     ::shutdown(fd(), SHUT_WR);
     return;
   }
-  const NotCancelled scope;
-  sockaddr nowhere{};
-  nowhere.sa_family = AF_UNSPEC;
-  ::connect(fd(), &nowhere, sizeof nowhere);  // RST
+  reset_connection(fd());
 }
 
 Status TcpStream::watch(std::uint32_t events, Handler& handler) noexcept {
@@ -146,9 +144,10 @@ std::size_t TcpStream::copied_first() const noexcept {
 }
 
 IoResult TcpStream::outcome_of_receive(ssize_t moved, bool had_room) noexcept {
-  if (moved != 0 || !had_room) return outcome(moved);
-  if (peer_watch_.gave_up()) return {IoResult::kBroken, ETIMEDOUT, 0};
-  return {IoResult::kEnd, 0, 0};
+  if (moved == 0 && had_room) return {IoResult::kEnd, 0, 0};
+  IoResult result = outcome(moved);
+  if (result.kind == IoResult::kBroken && peer_watch_.gave_up()) result.error = ETIMEDOUT;
+  return result;
 }
 
 IoResult TcpStream::receive(std::span<std::byte> room) noexcept {

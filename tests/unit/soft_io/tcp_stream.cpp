@@ -163,6 +163,16 @@ BOOST_AUTO_TEST_CASE(silent_host_with_closed_window_is_given_up) {
   BOOST_TEST(is_given_up());
 }
 
+// Regression: the peer found an end of the stream, as after a disconnect.
+BOOST_AUTO_TEST_CASE(peer_that_is_given_up_finds_a_reset) {
+  stream->set_peer_timeout(200ms);
+  lose_all(stream->fd());  // the peer hears us
+  BOOST_REQUIRE((stream->send(pattern(1000)).kind == IoResult::kDone));
+  BOOST_TEST(is_given_up());
+  BOOST_TEST(peer.receive(1000).size() == 1000U);
+  BOOST_TEST(peer.reset());
+}
+
 BOOST_AUTO_TEST_CASE(host_that_never_gets_anything_is_not_missed) {
   stream->set_peer_timeout(50ms);
   BOOST_REQUIRE((stream->send(pattern(1000)).kind == IoResult::kDone));
