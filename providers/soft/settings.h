@@ -47,7 +47,7 @@ struct Settings {
   int half_open_limit = 128;
   // peer_timeout=SECONDS: the connection is broken if the peer, for this long, does not continue a
   // frame, or a message in a buffer of an SRQ, that it has begun, or if its host, for this long,
-  // does not answer (docs/adr/0042, 0062); 0: never.
+  // does not answer (docs/adr/0042, 0057); 0: never.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(20);
   // staging=MB: memory for input that was received but not yet processed, for all connections
   // together. If it is exceeded, buffers do not grow, and a peer that stalls within a frame is
