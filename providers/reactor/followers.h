@@ -15,50 +15,128 @@ namespace udapl {
 
 // The application threads that wait, each on its word, while another thread drives. Owned by a
 // Reactor. Thread-safe.
+//
+// Some wait for what comes seldom, such as errors or connection requests: the *idle* ones. If one
+// of them led, each event of another thread would wake both. A follower counts as idle if a leader
+// has made way because all events were for others: that leader itself, and those that have followed
+// all the time while it led.
 class Followers {
  public:
-  // The calling thread, which waits on this word; until the end of a scope.
+  // The calling thread, which waits until its word is no longer `seen`; until leave() or the end of
+  // a scope.
   class Follower {
    public:
-    Follower(Followers& all, WaitWord& word) noexcept : all_(all), word_(word) {
+    Follower(Followers& all, WaitWord& word, std::uint32_t seen, bool idle = false) noexcept
+        : all_(all), word_(word), seen_(seen) {
       const ScopedLock guard(all_.lock_);
-      all_.list_.push_back(*this);
-      all_.count_.fetch_add(1, std::memory_order_seq_cst);
+      all_.enter(*this, idle);
     }
-    ~Follower() {
-      const ScopedLock guard(all_.lock_);
-      all_.list_.erase(all_.list_.iterator_to(*this));
-      all_.count_.fetch_sub(1, std::memory_order_relaxed);
-    }
+    ~Follower() { leave(); }
     Follower(const Follower&) = delete;
     Follower& operator=(const Follower&) = delete;
 
+    // Returns the word's value if it has changed by nominations only.
+    std::uint32_t leave() noexcept {
+      const ScopedLock guard(all_.lock_);
+      all_.leave(*this);
+      return seen_;
+    }
+
    private:
     friend class Followers;
+    [[nodiscard]] bool waits() const noexcept { return word_.value() == seen_; }
+
     Followers& all_;
     WaitWord& word_;
+    std::uint32_t seen_;
+    bool nominated_ = false;
+    std::uint32_t number_ = 0;  // in the order of their beginning
     boost::intrusive::list_member_hook<> hook_;
   };
 
   // Sequentially consistent: a driver that has released the role checks for followers, and a thread
   // that follows checks the role once it is one.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_seq_cst) != 0; }
-  // Wakes the first. It returns to its caller, which waits again and then finds the role free. The
-  // word is signalled under the lock, because it may be destroyed once its thread has left the
-  // list.
-  void nominate() noexcept {
+  // Wakes one that still waits, so that it leads; the one that has begun last, since it waits
+  // often. Does nothing if one is on its way. The word is signalled under the lock, because it may
+  // be destroyed once its thread has left the list.
+  enum class Whom : std::uint8_t { kAny, kNotIdle };
+  void nominate(Whom whom) noexcept {
     if (!any()) return;
     const ScopedLock guard(lock_);
-    if (!list_.empty()) list_.front().word_.signal();
+    for (auto last = list_.rbegin(); last != list_.rend(); ++last) {
+      if (whom == Whom::kNotIdle && is_idle(*last)) return;
+      if (!last->waits()) continue;
+      if (!last->nominated_) {
+        last->nominated_ = true;
+        ++last->seen_;
+        last->word_.signal();
+      }
+      return;
+    }
   }
+
+  // ---- for the leader --------------------------------------------------------------------------
+  // Its term: what has happened since it began to lead.
+  class Term {
+   public:
+    explicit Term(Followers& all) noexcept
+        : all_(all),
+          served_(all.served_.load(std::memory_order_relaxed)),
+          begun_(all.begun_.load(std::memory_order_relaxed)) {}
+    // How many waits of others have ended because their words have changed.
+    [[nodiscard]] std::uint32_t served() const noexcept {
+      return all_.served_.load(std::memory_order_relaxed) - served_;
+    }
+    // Those that have followed since then are idle.
+    void make_way() noexcept {
+      const ScopedLock guard(all_.lock_);
+      if (before(all_.idle_, begun_)) all_.idle_ = begun_;
+    }
+
+   private:
+    Followers& all_;
+    const std::uint32_t served_;
+    const std::uint32_t begun_;
+  };
 
  private:
   using Hook = boost::intrusive::member_hook<Follower, boost::intrusive::list_member_hook<>,
                                              &Follower::hook_>;
 
+  void enter(Follower& follower, bool idle) noexcept UDAPL_REQUIRES(lock_) {
+    if (idle) {
+      follower.number_ = idle_;
+      list_.push_front(follower);
+    } else {
+      follower.number_ = begun_.load(std::memory_order_relaxed) + 1;
+      begun_.store(follower.number_, std::memory_order_relaxed);
+      list_.push_back(follower);
+    }
+    count_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  void leave(Follower& follower) noexcept UDAPL_REQUIRES(lock_) {
+    if (!follower.hook_.is_linked()) return;
+    list_.erase(list_.iterator_to(follower));
+    count_.fetch_sub(1, std::memory_order_relaxed);
+    if (!follower.waits()) served_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Of two numbers, which may wrap around.
+  [[nodiscard]] static bool before(std::uint32_t one, std::uint32_t other) noexcept {
+    return static_cast<std::int32_t>(one - other) < 0;
+  }
+  [[nodiscard]] bool is_idle(const Follower& follower) const noexcept UDAPL_REQUIRES(lock_) {
+    return !before(idle_, follower.number_);
+  }
+
   std::atomic<std::uint32_t> count_{0};
+  std::atomic<std::uint32_t> served_{0};  // this and the next are written under the lock
+  std::atomic<std::uint32_t> begun_{0};   // how many have begun to follow, the idle ones apart
   SpinLock lock_;
+  // The idle ones come first.
   boost::intrusive::list<Follower, Hook> list_ UDAPL_GUARDED_BY(lock_);
+  std::uint32_t idle_ UDAPL_GUARDED_BY(lock_) = 0;  // those up to this number are idle
 };
 
 }  // namespace udapl

@@ -58,12 +58,12 @@ bool Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
   return true;
 }
 
-Clock::time_point Lease::renew_after_wait(const Deadline& timer) noexcept {
+Clock::time_point Lease::renew_after_wait(const Deadline& timer, bool briefly) noexcept {
   const std::uint32_t waits = waits_.load(std::memory_order_relaxed) + 1;
   waits_.store(waits, std::memory_order_relaxed);
   pushes_.store(0, std::memory_order_relaxed);
   Clock::duration length = (1 + waits / kWaitsToGrow) * Clock::duration(kAfterWait);
-  length = std::min(length, Clock::duration(kAfterWaits));
+  length = std::min(length, Clock::duration(briefly ? kAfterWait : kAfterWaits));
   Clock::time_point now = coarse_now();
   if (length < kLong || (timer && *timer - now < kLong)) now = Clock::now();
   if (timer) length = std::max(std::min(length, *timer - now), Clock::duration(kAfterWait));

@@ -69,9 +69,9 @@ class Lease {
     const Clock::duration length(after_poll_.load(std::memory_order_relaxed));
     if (renew(now, std::max(length, least))) pushes_.store(pushes + 1, std::memory_order_relaxed);
   }
-  // `timer`: the earliest pending timer. Returns the current time, as exactly as the lease needs
-  // it.
-  Clock::time_point renew_after_wait(const Deadline& timer) noexcept;
+  // `timer`: the earliest pending timer. `briefly`: for kAfterWait, because other threads may be
+  // waiting for the end of the lease. Returns the current time, as exactly as the lease needs it.
+  Clock::time_point renew_after_wait(const Deadline& timer, bool briefly = false) noexcept;
   // For a leader that is going to sleep: when it must wake to call suspend().
   [[nodiscard]] Deadline suspend_at() const noexcept;
   // Postpones the timer by kLongestSleep. The leader renews the lease when it leaves.

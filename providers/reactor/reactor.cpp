@@ -222,8 +222,7 @@ bool Reactor::lone_turn() noexcept {
   }
   if (!habit && pollers_awake()) let_pollers_rest();
   release();
-  if (!habit)
-    followers_.nominate();  // it has found the role taken, and this thread may not come back
+  if (!habit) nominate();  // a follower has found the role taken, and this thread may not come back
   // A guard that no descriptor wakes does not notice the polls; it must park, so that polled() is
   // true.
   if (habit) wake_guard();

@@ -225,8 +225,11 @@ class Reactor final : private WaitWord::Waker {
 
   // reactor_wait.cpp
   [[nodiscard]] bool polls_drive() noexcept;
-  WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
-  WaitResult follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
+  void nominate() noexcept;
+  WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline,
+                  bool& idle) noexcept;
+  WaitResult follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline,
+                    bool idle) noexcept;
   // Sleeps in epoll (not if `work_pending`) and dispatches. Returns false if a signal interrupted
   // it.
   bool leader_sleeps(bool work_pending, const Deadline& deadline) noexcept;

@@ -76,7 +76,7 @@ void Reactor::serve() noexcept {
       } else {
         guard();
       }
-      followers_.nominate();
+      nominate();
     }
     const bool leader = leader_present_.load(std::memory_order_seq_cst);
     const Deadline timer = queued_.first_timer();

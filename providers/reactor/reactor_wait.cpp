@@ -9,13 +9,19 @@ namespace udapl {
 WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
   if (driven_here()) return word.wait(seen, deadline);
   const NotCancelled scope;
-  while (true) {
+  bool idle = false;  // its events were for others
+  for (Deadline suspend;; suspend = suspend.value_or(Clock::now() + kLongestSleep)) {
     if (word.value() != seen) return WaitResult::kChanged;
-    if (!polls_drive() && role_.claim()) return lead(word, seen, deadline);
-    const WaitResult result = follow(word, seen, deadline);
+    if (expired(suspend)) return WaitResult::kSleptLong;
+    if (!idle && !polls_drive() && role_.claim()) {
+      const WaitResult result = lead(word, seen, deadline, idle);
+      if (!idle) return result;
+    }
+    const WaitResult result = follow(word, seen, deadline, idle);
+    idle = false;
     if (result == WaitResult::kChanged && word.value() == seen) continue;
     // This thread may have been nominated, but is leaving.
-    if (role_.free()) followers_.nominate();
+    nominate();
     return result;
   }
 }
@@ -49,17 +55,33 @@ Clock::time_point renew_for_poll(Lease& lease) noexcept {
 
 }  // namespace
 
-// Sleeps while another thread drives.
-WaitResult Reactor::follow(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
-  const Followers::Follower me(followers_, word);
-  // A driver that has released the role checks for followers.
-  if (!role_.free() || polls_drive()) return wait_some_seconds(word, seen, deadline);
-  return WaitResult::kChanged;
+// Wakes a follower if no thread drives. While the lease lasts, the thread that has driven is about
+// to come back, and idle followers need not wake: once it ends, the service thread nominates one.
+void Reactor::nominate() noexcept {
+  if (!followers_.any() || !role_.free()) return;
+  followers_.nominate(lease_.valid(Clock::now()) ? Followers::Whom::kNotIdle
+                                                 : Followers::Whom::kAny);
+}
+
+// Sleeps while another thread drives or, if this one is `idle`, is about to. Nominations change the
+// word: sets `seen` to its value after these.
+WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline,
+                           bool idle) noexcept {
+  Followers::Follower me(followers_, word, seen, idle);
+  auto result = WaitResult::kChanged;
+  // A driver that has released the role checks for followers; the service thread does when the
+  // lease ends.
+  if (!role_.free() || polls_drive() || (idle && lease_.valid(Clock::now())))
+    result = wait_some_seconds(word, seen, deadline);
+  seen = me.leave();
+  return result;
 }
 
 // Polls epoll at least once, because a thread that waits again and again keeps the service thread
-// away.
-WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
+// away. Sets `idle` if the events were for others, so that this thread makes way.
+WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline,
+                         bool& idle) noexcept {
+  Followers::Term term(followers_);
   leader_present_.store(true, std::memory_order_seq_cst);
   led_since_ = Clock::time_point();
   leads_for_long_ = false;
@@ -86,19 +108,25 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
       break;
     }
     if (polls_drive_.load(std::memory_order_seq_cst)) break;
+    if (term.served() >= tuning::kServedByIdle) {
+      term.make_way();
+      idle = true;
+      break;
+    }
   }
   word.set_waker(nullptr);
   leader_present_.store(false, std::memory_order_seq_cst);
   turn_policy_.interrupt();
-  const Clock::time_point now = result == WaitResult::kTimedOut
-                                    ? renew_for_poll(lease_)
-                                    : lease_.renew_after_wait(queued_.first_timer());
+  const Clock::time_point now =
+      result == WaitResult::kTimedOut
+          ? renew_for_poll(lease_)
+          : lease_.renew_after_wait(queued_.first_timer(), idle || followers_.any());
   if (now > slept_at_ + tuning::kShortWait)
     direct_.times = 0;
   else if (direct_.times >= tuning::kManyWakes)
     go_direct();
   release();
-  followers_.nominate();
+  nominate();
   return result;
 }
 

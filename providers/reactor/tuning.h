@@ -89,5 +89,7 @@ inline constexpr int kReleaseRounds = 8;
 inline constexpr std::uint32_t kManyWakes = 32;
 inline constexpr auto kShortWait = std::chrono::milliseconds(2);
 inline constexpr int kEventsPerTurn = 64;
+// A leader that has seen this many waits of other threads end, but not its own, makes way.
+inline constexpr std::uint32_t kServedByIdle = 8;
 
 }  // namespace udapl::tuning

@@ -170,28 +170,6 @@ BOOST_AUTO_TEST_CASE(deferred_call_is_queued_once) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_AUTO_TEST_SUITE(followers)
-
-BOOST_AUTO_TEST_CASE(first_follower_is_nominated) {
-  Followers followers;
-  followers.nominate();
-  WaitWord first;
-  WaitWord second;
-  {
-    const Followers::Follower one(followers, first);
-    const Followers::Follower other(followers, second);
-    BOOST_TEST(followers.any());
-    const auto before = first.value();
-    const auto untouched = second.value();
-    followers.nominate();
-    BOOST_TEST(first.value() != before);
-    BOOST_TEST(second.value() == untouched);
-  }
-  BOOST_TEST(!followers.any());
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
 BOOST_AUTO_TEST_SUITE(running_call)
 
 BOOST_AUTO_TEST_CASE(other_thread_waits_for_the_end_of_a_call) {
