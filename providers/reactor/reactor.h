@@ -242,6 +242,7 @@ class Reactor final : private WaitWord::Waker {
     return direct_.fd >= 0 && watch_others_.load(std::memory_order_relaxed) &&
            lease_.watches_until(when);
   }
+  [[nodiscard]] bool watches_direct() noexcept;  // whether direct_.fd is still watched
   // Like EventSet::wait_long().
   int wait_directly(epoll_event* events, const Deadline& until) noexcept;
   void note_wake(const epoll_event* events, int count) noexcept;

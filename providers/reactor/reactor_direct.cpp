@@ -22,17 +22,17 @@ namespace udapl {
 static_assert(EventSet::kKick == WatchTable::kNoName);
 static_assert(POLLIN == EPOLLIN && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP);
 
+bool Reactor::watches_direct() noexcept {
+  const ScopedLock guard(lock_);
+  return table_.find(direct_.name) != nullptr;
+}
+
 // Whether the service thread watches the other descriptors is read after the role says that this
 // thread sleeps: when it stops watching, it wakes the sleeper. Without a time limit, the end of the
 // lease must wake the leader, too, because kicks no longer arrive once the program has closed the
 // descriptors.
 int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept {
-  bool watched = false;
-  {
-    const ScopedLock guard(lock_);
-    watched = table_.find(direct_.name) != nullptr;
-  }
-  if (!watched) {
+  if (!watches_direct()) {
     end_direct();
     return 0;
   }
@@ -53,7 +53,11 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   }
   if (ready <= 0) return ready;
   if (((fds[0].revents | fds[1].revents | fds[2].revents) & POLLNVAL) != 0) {
-    events_.lose(EBADF);
+    // The handler may have closed its descriptor, after it has ended its watch.
+    if (watches_direct())
+      events_.lose(EBADF);
+    else
+      end_direct();
     return 0;
   }
   int count = 0;

@@ -45,6 +45,32 @@ BOOST_AUTO_TEST_CASE(a_poll_sees_the_descriptor) {
   }
 }
 
+// A thread that leads in place of the former waiter may be about to sleep on a descriptor that is
+// being closed.
+BOOST_AUTO_TEST_CASE(a_closed_connection_is_no_lost_descriptor) {
+  Waker lost;
+  for (int round = 0; round < 100; ++round) {
+    const auto reactor = make_reactor();
+    reactor->on_descriptors_lost(Call::to<&Waker::call>(&lost));
+    auto bell = std::make_unique<Bell>(*reactor);
+    BOOST_REQUIRE(enters_direct_mode(*reactor, *bell));
+    WaitWord idle;
+    std::atomic<bool> begun{false};
+    std::atomic<bool> done{false};
+    std::thread leader([&] {
+      begun = true;
+      while (!done) reactor->block(idle, idle.value(), within(500us));
+    });
+    while (!begun) std::this_thread::yield();
+    bell.reset();
+    std::this_thread::sleep_for(1ms);
+    done = true;
+    idle.signal();
+    leader.join();
+  }
+  BOOST_TEST(lost.word.value() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_direct_leader_notices_everything_else) {
   const auto reactor = make_reactor();
   Bell bell(*reactor);
