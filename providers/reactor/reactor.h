@@ -106,7 +106,8 @@ class Reactor final : private WaitWord::Waker {
   // long ago, the service thread stays away for longer: it would only get in the way of a consumer
   // that is posting for each item that it takes.
   void found_many() noexcept;
-  // Implements transport::Adapter::block. Makes at least one turn, unless another thread drives.
+  // Implements transport::Adapter::block. A wait that ends very soon is a series of polls, at least
+  // one. Another one makes at least one turn, unless another thread drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
   // Returns whether the application is polling at present, so that it will drive again very soon. A
   // hint; while it is true, the service thread takes over when the lease ends.
@@ -225,6 +226,8 @@ class Reactor final : private WaitWord::Waker {
 
   // reactor_wait.cpp
   [[nodiscard]] bool polls_drive() noexcept;
+  [[nodiscard]] bool ends_soon(Clock::time_point deadline) const noexcept;
+  WaitResult poll_until(WaitWord& word, std::uint32_t seen, Clock::time_point deadline) noexcept;
   void nominate() noexcept;
   WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline,
                   bool& idle) noexcept;

@@ -13,6 +13,7 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
   for (Deadline suspend;; suspend = suspend.value_or(Clock::now() + kLongestSleep)) {
     if (word.value() != seen) return WaitResult::kChanged;
     if (expired(suspend)) return WaitResult::kSleptLong;
+    if (deadline && ends_soon(*deadline)) return poll_until(word, seen, *deadline);
     if (!idle && !polls_drive() && role_.claim()) {
       const WaitResult result = lead(word, seen, deadline, idle);
       if (!idle) return result;
@@ -24,6 +25,22 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
     nominate();
     return result;
   }
+}
+
+// Returns whether the wait is too short to sleep. A thread that leads serves this one, too, but one
+// that makes wait after wait without time polls, so that the leader makes way.
+bool Reactor::ends_soon(Clock::time_point deadline) const noexcept {
+  const Clock::duration left = deadline - Clock::now();
+  return left <= Clock::duration(0) || (left <= tuning::kPolledWait && !role_.leader_sleeps());
+}
+
+WaitResult Reactor::poll_until(WaitWord& word, std::uint32_t seen,
+                               Clock::time_point deadline) noexcept {
+  do {
+    poll();
+    if (word.value() != seen) return WaitResult::kChanged;
+  } while (Clock::now() < deadline);
+  return WaitResult::kTimedOut;
 }
 
 // Returns whether a leader has made way for a polling thread that still polls. When that stops

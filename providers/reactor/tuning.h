@@ -89,6 +89,9 @@ inline constexpr int kReleaseRounds = 8;
 inline constexpr std::uint32_t kManyWakes = 32;
 inline constexpr auto kShortWait = std::chrono::milliseconds(2);
 inline constexpr int kEventsPerTurn = 64;
+// A wait that ends within this time polls until then. A sleep would take longer: it ends up to 50
+// us late, and before it all pollers are put to rest.
+inline constexpr auto kPolledWait = std::chrono::microseconds(50);
 // A leader that has seen this many waits of other threads end, but not its own, makes way.
 inline constexpr std::uint32_t kServedByIdle = 8;
 
