@@ -30,12 +30,16 @@ Deadline deadline_after(std::uint32_t timeout_us) noexcept {
   return Clock::now() + std::chrono::microseconds(timeout_us);
 }
 
-void WaitWord::signal() noexcept {
+WaitWord::Wakeup WaitWord::change() noexcept {
   // seq_cst on both sides: either the sleeper sees the new word or we see the sleeper.
   word_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) != 0)
-    ::syscall(kFutex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  const bool sleepers = sleepers_.load(std::memory_order_seq_cst) != 0;
   if (Waker* const waker = waker_.load(std::memory_order_seq_cst)) waker->wake();
+  return Wakeup(sleepers ? &word_ : nullptr);
+}
+
+void WaitWord::Wakeup::wake() const noexcept {
+  ::syscall(kFutex, address_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 WaitResult WaitWord::wait(std::uint32_t seen, const Deadline& deadline) noexcept {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace udapl {
 
@@ -44,7 +45,33 @@ class WaitWord {
     // Pairs with signal(). seq_cst: a driver reads it after it said that it is going to sleep.
     return word_.load(std::memory_order_seq_cst);
   }
-  void signal() noexcept;
+  void signal() noexcept { const Wakeup now = change(); }
+
+  // The second half of signal(): its destructor wakes those who slept when the word changed. So the
+  // word can be changed under a lock that they take first, and they are woken once it is released.
+  // The word may have been destroyed by then: only its address is used.
+  class [[nodiscard]] Wakeup {
+   public:
+    Wakeup() = default;
+    ~Wakeup() {
+      if (address_ != nullptr) wake();
+    }
+    Wakeup(const Wakeup&) = delete;
+    Wakeup& operator=(const Wakeup&) = delete;
+    Wakeup& operator=(Wakeup&& other) noexcept {
+      std::swap(address_, other.address_);
+      return *this;
+    }
+
+   private:
+    friend class WaitWord;
+    explicit Wakeup(const std::atomic<std::uint32_t>* address) noexcept : address_(address) {}
+    void wake() const noexcept;
+
+    const std::atomic<std::uint32_t>* address_ = nullptr;  // where they sleep; null: nobody does
+  };
+  // The first half: changes the word and calls the waker.
+  Wakeup change() noexcept;
 
   // Sleeps until the word differs from `seen`, the deadline passes or a signal handler has run. May
   // also return kChanged spuriously: callers loop on their own condition with the same absolute

@@ -77,7 +77,7 @@ void Cno::replace(const Evd& evd) noexcept {
     agent_ = called_;
 }
 
-Upcall Cno::trigger(Evd& evd) noexcept {
+Upcall Cno::trigger(Evd& evd, WaitWord::Wakeup& wakeup) noexcept {
   const ScopedLock lock(lock_);
   if (aborted_) return Upcall();
   if (trace::enabled(trace::kDetail)) [[unlikely]]
@@ -86,6 +86,7 @@ Upcall Cno::trigger(Evd& evd) noexcept {
   if (evd.cno_turn.load(std::memory_order_relaxed) == 0)
     evd.cno_turn.store(++turns_, std::memory_order_relaxed);
   again_ = false;
+  if (!triggered_) wakeup = word_.change();
   set_triggered(true);
   if (agent_.proxy_agent_func == nullptr) return Upcall();
   called_ = std::exchange(agent_, kNoAgent);
@@ -98,7 +99,6 @@ Upcall Cno::trigger(Evd& evd) noexcept {
 void Cno::set_triggered(bool triggered) noexcept {
   if (triggered == triggered_) return;
   triggered_ = triggered;
-  if (triggered) word_.signal();
   if (!fd_.valid()) return;
   const NotCancelled scope;
   // The counter is 0 or 1 and the descriptor does not block, so neither call can fail or wait.
@@ -120,7 +120,7 @@ Evd* Cno::consume_trigger() noexcept {
   return std::exchange(latest_, nullptr);
 }
 
-Evd* Cno::consume_turn() noexcept {
+Evd* Cno::consume_turn(WaitWord::Wakeup& wakeup) noexcept {
   const auto other_has_turn = [latest = latest_](const Evd* evd) {
     return evd != latest && evd->cno_turn.load(std::memory_order_relaxed) != 0;
   };
@@ -135,7 +135,7 @@ Evd* Cno::consume_turn() noexcept {
   // The descriptor's trigger ends with each consumption (dat_cno_trigger).
   again_ = !fd_.valid() && next_in_turn() != nullptr;
   set_triggered(again_);
-  if (again_ && waiters_ > 1) word_.signal();
+  if (again_ && waiters_ > 1) wakeup = word_.change();
   return reported;
 }
 
@@ -168,11 +168,12 @@ void Cno::release_waiters() noexcept {
 // ---- for the consumer --------------------------------------------------------------------------
 
 bool Cno::take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
+  WaitWord::Wakeup wakeup;
   const ScopedLock lock(lock_);
   // The events may have been dequeued since the last wait.
   if (triggered_ && again_ && next_in_turn() == nullptr) set_triggered(false);
   if (triggered_ && !aborted_)
-    *evd = consume_turn();
+    *evd = consume_turn(wakeup);
   else if (aborted_ || releases_ != releases)
     *evd = DAT_HANDLE_NULL;
   else

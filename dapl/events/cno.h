@@ -52,8 +52,9 @@ class Cno : public ObjectHeader {
   // An EVD that may have been attached is being freed and triggers no more: waiters and the agent
   // are told of another EVD that has events, or of none.
   void forget(const Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
-  // Handles a notification of `evd`: wakes a waiter, or returns an Upcall that calls the agent.
-  Upcall trigger(Evd& evd) noexcept UDAPL_EXCLUDES(lock_);
+  // Handles a notification of `evd`: sets `wakeup` to that of a waiter, or returns an Upcall that
+  // calls the agent.
+  Upcall trigger(Evd& evd, WaitWord::Wakeup& wakeup) noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- for the consumer ------------------------------------------------------------------------
 
@@ -75,8 +76,8 @@ class Cno : public ObjectHeader {
   // another EVD that has events, or null.
   Evd* consume_trigger() noexcept UDAPL_REQUIRES(lock_);
   // For a waiter: returns the EVD whose turn it is, otherwise the same as consume_trigger(). Stays
-  // triggered if another one has a turn.
-  Evd* consume_turn() noexcept UDAPL_REQUIRES(lock_);
+  // triggered if another one has a turn; `wakeup` is then that of another waiter.
+  Evd* consume_turn(WaitWord::Wakeup& wakeup) noexcept UDAPL_REQUIRES(lock_);
   // The EVD that has notified first among those that were not reported and have events, or null.
   // Those that have no events any more lose their turns.
   [[nodiscard]] Evd* next_in_turn() noexcept UDAPL_REQUIRES(lock_);

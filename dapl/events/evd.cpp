@@ -178,15 +178,16 @@ Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
 }
 
 Upcall Evd::notify() noexcept {
+  WaitWord::Wakeup wakeup;  // after the unlock: the woken thread takes the lock
   const ScopedLock lock(notify_lock_);
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::wake(*this, waited() ? "wakes its waiter" : cno_ ? "triggers its CNO" : "no waiter");
   if (waited()) {
     notified_.store(true, std::memory_order_release);  // pairs with the waiter's exchange
-    word_.signal();
+    wakeup = word_.change();
     return Upcall();
   }
-  if (cno_ && enabled_.load(std::memory_order_relaxed)) return cno_->trigger(*this);
+  if (cno_ && enabled_.load(std::memory_order_relaxed)) return cno_->trigger(*this, wakeup);
   return Upcall();
 }
 

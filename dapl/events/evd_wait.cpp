@@ -109,13 +109,14 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
 }
 
 Upcall Evd::release_waiter(bool pass_on) noexcept {
+  WaitWord::Wakeup wakeup;
   const ScopedLock lock(notify_lock_);
   leaving_.fetch_add(1, std::memory_order_relaxed);
   dequeue_gate.fetch_and(~kWaited, std::memory_order_release);
   arm_for_cno();
   if (pass_on && notified_.load(std::memory_order_relaxed) && cno_ &&
       enabled_.load(std::memory_order_relaxed))
-    return cno_->trigger(*this);
+    return cno_->trigger(*this, wakeup);
   return Upcall();
 }
 

@@ -58,11 +58,13 @@ class Followers {
   // that follows checks the role once it is one.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_seq_cst) != 0; }
   // Wakes one that still waits, so that it leads; the one that has begun last, since it waits
-  // often. Does nothing if one is on its way. The word is signalled under the lock, because it may
-  // be destroyed once its thread has left the list.
+  // often. Does nothing if one is on its way. The word is changed under the lock, because it may be
+  // destroyed once its thread has left the list; the thread, which takes the lock first, is woken
+  // after it.
   enum class Whom : std::uint8_t { kAny, kNotIdle };
   void nominate(Whom whom) noexcept {
     if (!any()) return;
+    WaitWord::Wakeup wakeup;
     const ScopedLock guard(lock_);
     for (auto last = list_.rbegin(); last != list_.rend(); ++last) {
       if (whom == Whom::kNotIdle && is_idle(*last)) return;
@@ -70,7 +72,7 @@ class Followers {
       if (!last->nominated_) {
         last->nominated_ = true;
         ++last->seen_;
-        last->word_.signal();
+        wakeup = last->word_.change();
       }
       return;
     }

@@ -43,8 +43,8 @@ DEFECTS = [
     ("cno_descriptor_stays_readable", "dapl/events/cno.cpp",
      "if (!fd_.valid()) return;", "if (!fd_.valid() || !triggered) return;", "cno"),
     ("cno_hears_disabled_evds", "dapl/events/evd.cpp",
-     "if (cno_ && enabled_.load(std::memory_order_relaxed)) return cno_->trigger(*this);\n  return Upcall();\n}\n\nvoid Evd::Sink",
-     "if (cno_) return cno_->trigger(*this);\n  return Upcall();\n}\n\nvoid Evd::Sink", "cno"),
+     "if (cno_ && enabled_.load(std::memory_order_relaxed)) return cno_->trigger(*this, wakeup);\n  return Upcall();\n}\n\nvoid Evd::Sink",
+     "if (cno_) return cno_->trigger(*this, wakeup);\n  return Upcall();\n}\n\nvoid Evd::Sink", "cno"),
     ("cno_freed_under_a_waiter", "dapl/events/cno.cpp", " || waiters_ != 0)", ")", "cno"),
     # ---- posts and completions ----
     ("suppressed_success_makes_an_event", "dapl/datapath/post_submit.h",
