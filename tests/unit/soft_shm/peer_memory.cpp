@@ -272,10 +272,11 @@ BOOST_AUTO_TEST_CASE(thresholds_follow_from_the_costs) {
   BOOST_TEST(near.read_from == 0U);
   BOOST_TEST((near.write_from > 8 && near.write_from <= 4096));
   BOOST_TEST(near.asleep_most > 1U << 30);
-  // The kernel is much slower: only while the peer sleeps, up to the cost of a wake-up.
+  // The kernel is much slower: only while the peer sleeps, up to the cost of a wake-up on a machine
+  // that is not idle.
   const Thresholds far = thresholds({1.5, 6.4, 0.6});
   BOOST_TEST((far.read_from > 1U << 30 && far.write_from > 1U << 30));
-  BOOST_TEST((far.asleep_most >= 64U * 1024 && far.asleep_most < 1U << 20));
+  BOOST_TEST((far.asleep_most >= 1U << 20 && far.asleep_most < 4U << 20));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
