@@ -218,6 +218,7 @@ BOOST_AUTO_TEST_SUITE(service_thread)
 BOOST_AUTO_TEST_CASE(entry_runs_in_a_named_thread_without_signals) {
   struct Entry {
     void run() noexcept {
+      while (!started) std::this_thread::yield();  // the thread that starts it gives it the name
       here = thread.here();
       ::pthread_getname_np(::pthread_self(), name, sizeof name);
       sigset_t blocked;
@@ -225,12 +226,14 @@ BOOST_AUTO_TEST_CASE(entry_runs_in_a_named_thread_without_signals) {
       takes_signals = ::sigismember(&blocked, SIGTERM) == 0;
     }
     ServiceThread thread;
+    std::atomic<bool> started{false};
     bool here = false;
     bool takes_signals = true;
     char name[16] = {};
   } entry;
   entry.thread.join();  // nothing to wait for
   BOOST_REQUIRE(entry.thread.start("some-name", Call::to<&Entry::run>(&entry)) == 0);
+  entry.started = true;
   entry.thread.join();
   BOOST_TEST(entry.here);
   BOOST_TEST(!entry.takes_signals);
