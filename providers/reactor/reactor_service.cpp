@@ -42,6 +42,7 @@ Reactor::~Reactor() {
   stopping_.store(true, std::memory_order_seq_cst);
   announce_work();
   service_.join();
+  retire();  // before the rest: a driver may dismiss adopted objects
   while (true) {
     Adopted* object = nullptr;
     {
@@ -52,7 +53,6 @@ Reactor::~Reactor() {
     }
     delete object;
   }
-  retire();
 }
 
 // A thread may be polling an EVD that was freed meanwhile. Its turn ends first, and it finds the
