@@ -3,7 +3,7 @@
 
 #include "dapl/endpoint/ep.h"
 #include "dapl/objects/guard.h"
-#include "dapl/work/trace_points.h"
+#include "dapl/posted/trace_points.h"
 
 #include <concepts>
 #include <type_traits>

@@ -4,9 +4,9 @@
 #include "common/mutex.h"
 #include "dapl/endpoint/ep_config.h"
 #include "dapl/objects/ep_state.h"
+#include "dapl/posted/discard_cq.h"
+#include "dapl/posted/ep_queues.h"
 #include "dapl/transport/adapter.h"
-#include "dapl/work/discard_cq.h"
-#include "dapl/work/ep_queues.h"
 
 #include <cstddef>
 #include <optional>

@@ -6,9 +6,9 @@
 #include "common/spin_lock.h"
 #include "dapl/memory/pz.h"
 #include "dapl/objects/object.h"
+#include "dapl/posted/srq_cookies.h"
 #include "dapl/transport/sink.h"
 #include "dapl/transport/srq.h"
-#include "dapl/work/srq_cookies.h"
 
 #include <atomic>
 #include <memory>

@@ -3,7 +3,7 @@
 // those held because they arrived before their EP was connected, and those moved to the ring.
 #include "common/tracing/cause.h"
 #include "dapl/events/evd.h"
-#include "dapl/work/completion.h"
+#include "dapl/posted/completion.h"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include "common/mutex.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/ia.h"
+#include "dapl/posted/completion.h"
 #include "dapl/transport/cq.h"
-#include "dapl/work/completion.h"
 
 #include <concepts>
 #include <type_traits>

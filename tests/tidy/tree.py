@@ -40,7 +40,7 @@ C_HEADERS = re.compile(r"(assert|ctype|errno|inttypes|limits|signal|stdarg|stdbo
                        r"endian|byteswap|pthread|features)\.h$")
 
 # The folders of dapl, lowest layer first: each may include those before it.
-DAPL_ROOMS = ("transport", "objects", "memory", "work", "events", "endpoint", "service", "datapath", "table")
+DAPL_ROOMS = ("transport", "objects", "memory", "posted", "events", "endpoint", "service", "datapath", "table")
 
 # (folder, folders of ours it may include, refused themes). The longest matching folder counts;
 # "include" stands for <dat/...> and <dat2/...>, "*" for everything. A folder may include itself.

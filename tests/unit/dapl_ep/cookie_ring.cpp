@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "dapl/work/cookie_ring.h"
+#include "dapl/posted/cookie_ring.h"
 
 #include <boost/test/unit_test.hpp>
 

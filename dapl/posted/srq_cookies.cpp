@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "dapl/work/srq_cookies.h"
+#include "dapl/posted/srq_cookies.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,8 +4,8 @@
 #include "common/annotations.h"
 #include "common/spin_lock.h"
 #include "dapl/objects/object.h"
+#include "dapl/posted/cookie_ring.h"
 #include "dapl/transport/qp.h"
-#include "dapl/work/cookie_ring.h"
 
 #include <atomic>
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dapl/objects/trace_points.h"
-#include "dapl/work/cookie_ring.h"
+#include "dapl/posted/cookie_ring.h"
 
 // The trace records of posts and completions; as those of dapl/objects/trace_points.h.
 namespace udapl::dapl::point {

@@ -5,11 +5,11 @@
 
 #include <dat/dat_ib_extensions.h>
 
+#include "dapl/posted/cookie_ring.h"
+#include "dapl/posted/ep_queues.h"
+#include "dapl/posted/srq_cookies.h"
+#include "dapl/posted/trace_points.h"
 #include "dapl/transport/types.h"
-#include "dapl/work/cookie_ring.h"
-#include "dapl/work/ep_queues.h"
-#include "dapl/work/srq_cookies.h"
-#include "dapl/work/trace_points.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "dapl/work/discard_cq.h"
+#include "dapl/posted/discard_cq.h"
 
 #include "common/mutex.h"
 #include "common/tracing/trace.h"
-#include "dapl/work/completion.h"
+#include "dapl/posted/completion.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-#include "dapl/work/trace_points.h"
+#include "dapl/posted/trace_points.h"
 
 #include "common/dat_names.h"
 #include "common/tracing/trace.h"
-#include "dapl/work/completion.h"
+#include "dapl/posted/completion.h"
 
 namespace udapl::dapl::point {
 

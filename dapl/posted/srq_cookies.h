@@ -4,7 +4,7 @@
 #include "common/annotations.h"
 #include "common/mutex.h"
 #include "common/spin_lock.h"
-#include "dapl/work/cookie_ring.h"
+#include "dapl/posted/cookie_ring.h"
 
 #include <memory>
 #include <vector>
