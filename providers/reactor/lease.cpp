@@ -8,23 +8,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "providers/reactor/coarse_clock.h"
+
 namespace udapl {
 
 namespace {
 
 // The shortest sleep of the service thread, for when a thread drives without a lease.
 constexpr auto kShortestSleep = std::chrono::microseconds(20);
-// A lease of at least this length may be timed by the coarse clock, which ticks a hundred times a
-// second or more.
-constexpr auto kLong = std::chrono::milliseconds(20);
-
-// Never makes a system call. The exact clock does on a machine without a usable processor clock.
-Clock::time_point coarse_now() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return Clock::time_point(std::chrono::seconds(now.tv_sec) +
-                           std::chrono::nanoseconds(now.tv_nsec));
-}
 
 timespec to_timespec(Clock::duration time) noexcept {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
@@ -65,7 +56,7 @@ Clock::time_point Lease::renew_after_wait(const Deadline& timer, bool briefly) n
   Clock::duration length = (1 + waits / kWaitsToGrow) * Clock::duration(kAfterWait);
   length = std::min(length, Clock::duration(briefly ? kAfterWait : kAfterWaits));
   Clock::time_point now = coarse_now();
-  if (length < kLong || (timer && *timer - now < kLong)) now = Clock::now();
+  if (length < kCoarse || (timer && *timer - now < kCoarse)) now = Clock::now();
   if (timer) length = std::max(std::min(length, *timer - now), Clock::duration(kAfterWait));
   renew(now, length);
   return now;

@@ -2,6 +2,7 @@
 //
 // Reactor: threads of the application that wait. One leads, the others follow.
 #include "common/not_cancelled.h"
+#include "providers/reactor/coarse_clock.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {
@@ -30,6 +31,7 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
 // Returns whether the wait is too short to sleep. A thread that leads serves this one, too, but one
 // that makes wait after wait without time polls, so that the leader makes way.
 bool Reactor::ends_soon(Clock::time_point deadline) const noexcept {
+  if (deadline - coarse_now() > kCoarse) return false;
   const Clock::duration left = deadline - Clock::now();
   return left <= Clock::duration(0) || (left <= tuning::kPolledWait && !role_.leader_sleeps());
 }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include "common/wait_word.h"
+
+#include <ctime>
+
+namespace udapl {
+
+// The coarse clock ticks a hundred times a second or more: it is late by less than half of this.
+inline constexpr auto kCoarse = std::chrono::milliseconds(20);
+
+// Never makes a system call. The exact clock does on a machine without a usable processor clock.
+inline Clock::time_point coarse_now() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return Clock::time_point(std::chrono::seconds(now.tv_sec) +
+                           std::chrono::nanoseconds(now.tv_nsec));
+}
+
+}  // namespace udapl
