@@ -3,9 +3,9 @@
  * CNO, the consumer notification object: one place to wait for the events of several EVDs.
  *
  * A notification from an enabled EVD on which no thread waits triggers the CNO. The trigger stays
- * until dat_cno_wait(), dat_cno_trigger() or the agent has consumed it; further notifications in
- * between have no effect. The following loop, which does not rely on the EVD named, therefore
- * misses nothing:
+ * until dat_cno_wait(), dat_cno_trigger() or the agent has consumed it; with other providers,
+ * further notifications in between have no effect. The following loop, which does not rely on the
+ * EVD that is named, misses nothing:
  *
  *     for (;;) {
  *       for (each EVD of the CNO)
@@ -138,9 +138,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cno_query(DAT_CNO_HANDLE cno_handle,
  *
  * @param[in]  cno_handle
  * @param[in]  timeout     microseconds; 0 to poll, or DAT_TIMEOUT_INFINITE
- * @param[out] evd_handle  receives an EVD that triggered. A hint: others may have events too, and
- *                         its own may already be dequeued. Null if the wait timed out, the IA was
- *                         closed, or the last EVD of the CNO was freed.
+ * @param[out] evd_handle  receives an EVD that triggered; libdaplofa and libdaplsoft name others in
+ *                         the next waits, while they have events. A hint: its events may be gone.
+ *                         Null after a time-out, a close of the IA, or the free of the last EVD.
  *
  * @retval DAT_QUEUE_EMPTY        not triggered in time
  * @retval DAT_INTERRUPTED_CALL   a signal arrived; libdaplofa and libdaplsoft go on waiting instead
