@@ -19,8 +19,8 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr int kLooks = 8;           // per time limit
-constexpr int kQuestions = 4;       // the kernel asks at least as often
+constexpr int kLooks = 8;         // per time limit
+constexpr int kQuestions = 4;     // the kernel asks at least as often
 constexpr int kMinQuestions = 2;  // a host need not answer two probes within half a second
 constexpr seconds kAnswerTime(5);
 constexpr seconds kKeepIdle(20);

@@ -165,8 +165,8 @@ Thresholds thresholds(const CopyCosts& costs) noexcept {
   // some 2 on Intel processors.
   constexpr double kRingCopies = 3.5;
   constexpr double kQuickCall = 0.9;  // us, less than two messages of a ring
-  // us. A peer whose processor is idle wakes in 25. If it is busy, that takes a millisecond or more,
-  // and we cannot know before.
+  // us. A peer whose processor is idle wakes in 25. If it is busy, that takes a millisecond or
+  // more, and we cannot know before.
   constexpr double kWakeUp = 100;
   constexpr std::size_t kSize = 64 * 1024;
   Thresholds found{kNever, kNever, kNever, kNever};

@@ -127,8 +127,8 @@ const Action kActions[] = {
        static_cast<void>(h.side.qp->connect({}));
      },
      true},
-    {"time-out of the set-up",
-     [](Held& h) { h.side.qp->on_failed(SetupFailure::kTimedOut, {}); }, false},
+    {"time-out of the set-up", [](Held& h) { h.side.qp->on_failed(SetupFailure::kTimedOut, {}); },
+     false},
     {"destruction", [](Held& h) { h.side.qp.reset(); }, true},
 };
 

@@ -74,8 +74,7 @@ BOOST_AUTO_TEST_CASE(host_that_does_not_answer_may_appear_until_the_time_limit) 
   const auto nowhere = ipv4("198.51.100.1");
   const int status = status_in_child([&] {
     if (!enter_silent_network(local, nowhere)) return kNoNetwork;
-    if (failure_of(local, silent, 5'000'000) != static_cast<int>(SetupFailure::kTimedOut))
-      return 1;
+    if (failure_of(local, silent, 5'000'000) != static_cast<int>(SetupFailure::kTimedOut)) return 1;
     if (failure_of(local, silent, DAT_TIMEOUT_INFINITE) !=
         static_cast<int>(SetupFailure::kUnreachable))
       return 2;
