@@ -8,8 +8,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 
+#include "providers/connecting/interfaces_without_netlink.h"
 #include "providers/connecting/socket_address.h"
 
 namespace udapl {
@@ -37,11 +39,19 @@ std::uint32_t loopback_mask_of(const ifaddrs& entry) noexcept {
   return ipv4_word(entry.ifa_netmask);
 }
 
+// Whether a sandbox does not permit the call: seccomp filters, such as those of systemd's
+// RestrictAddressFamilies= (EAFNOSUPPORT), and security modules. A failure for lack of descriptors
+// or memory is none of these.
+bool is_forbidden(int error) noexcept {
+  return error == EAFNOSUPPORT || error == EPERM || error == EACCES || error == EPROTONOSUPPORT;
+}
+
 }  // namespace
 
 std::optional<std::vector<Interface>> local_interfaces() {
   ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return std::nullopt;
+  if (::getifaddrs(&first) != 0)
+    return is_forbidden(errno) ? interfaces_without_netlink() : std::nullopt;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
   std::vector<Interface> interfaces;
   for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {

@@ -4,13 +4,24 @@
 #include "providers/connecting/interfaces.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/connecting/words.h"
+#include "tests/child/in_child.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <arpa/inet.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <set>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace udapl {
@@ -33,6 +44,30 @@ SocketAddress ipv6(const char* host, std::uint32_t scope = 0, std::uint16_t port
   address.set_port(port);
   BOOST_REQUIRE_EQUAL(::inet_pton(AF_INET6, host, &address.storage.sin6_addr), 1);
   return address;
+}
+
+// Has the kernel reject netlink sockets in this process, as systemd's RestrictAddressFamilies=
+// does.
+bool reject_netlink(unsigned error) {
+  std::array<sock_filter, 6> code{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{code.size(), code.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+using Entry = std::tuple<std::string, std::string, std::uint32_t>;
+std::set<Entry> entries_of(const std::vector<Interface>& interfaces) {
+  std::set<Entry> entries;
+  for (const Interface& one : interfaces)
+    entries.emplace(one.name, to_text(one.address), one.loopback_mask);
+  return entries;
 }
 
 BOOST_AUTO_TEST_SUITE(addresses)
@@ -131,6 +166,21 @@ BOOST_AUTO_TEST_CASE(this_machine_has_loopback) {
   BOOST_REQUIRE(loopback != nullptr);
   BOOST_TEST(in_loopback_network(*loopback, ipv4("127.9.8.7")));
   for (const Interface& interface : *here) BOOST_TEST(interface.address.port() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_list_needs_no_netlink) {
+  for (const unsigned error : {EAFNOSUPPORT, EPERM, EACCES}) {
+    BOOST_TEST_CONTEXT("error " << error)
+    test::in_child([error] {
+      const auto usual = local_interfaces();
+      if (!reject_netlink(error)) return 0;
+      const auto here = local_interfaces();
+      if (!usual || !here) return 1;
+      for (const Interface& interface : *here)
+        if (interface.address.port() != 0) return 2;
+      return entries_of(*here) == entries_of(*usual) ? 0 : 3;
+    });
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
