@@ -17,6 +17,10 @@ namespace {
 // The shortest sleep of the service thread, for when a thread drives without a lease.
 constexpr auto kShortestSleep = std::chrono::microseconds(20);
 
+// The sleep of a service thread that is to wake at once. It takes as long as one of a nanosecond,
+// which libfaketime rounds to 0 when the program's clock is to run faster: that disarms the timer.
+constexpr long kAtOnceNs = 1000;
+
 timespec to_timespec(Clock::duration time) noexcept {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   timespec result{};
@@ -74,7 +78,7 @@ void Lease::suspend() noexcept {
 void Lease::wake_service_thread() noexcept {
   if (parked_.exchange(Parked::kNo, std::memory_order_seq_cst) == Parked::kNo) return;
   itimerspec setting{};
-  setting.it_value.tv_nsec = 1;
+  setting.it_value.tv_nsec = kAtOnceNs;
   ::timerfd_settime(timer_.get(), 0, &setting, nullptr);
   word_.signal();
 }

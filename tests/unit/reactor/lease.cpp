@@ -5,10 +5,31 @@
 
 #include "tests/unit/reactor/support.h"
 
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <optional>
 #include <thread>
+
+namespace {
+
+std::atomic<long> speed{1};
+
+int settime(int fd, int flags, const itimerspec& value, itimerspec* old = nullptr) noexcept {
+  return static_cast<int>(::syscall(SYS_timerfd_settime, fd, flags, &value, old));
+}
+
+}  // namespace
+
+// As under libfaketime: the program's clock is faster than the kernel's by this factor.
+extern "C" int timerfd_settime(int fd, int flags, const itimerspec* value,
+                               itimerspec* old) noexcept {
+  itimerspec scaled = *value;
+  if ((flags & TFD_TIMER_ABSTIME) == 0) scaled.it_value.tv_nsec /= speed;
+  return settime(fd, flags, scaled, old);
+}
 
 namespace udapl::test {
 
@@ -136,6 +157,24 @@ BOOST_FIXTURE_TEST_CASE(it_grows_faster_if_many_pollers_are_awake, Parked) {
   lease.after_takeover(false);
   lease.renew_for_poll(now += 1h, false, kPollers);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
+}
+
+BOOST_AUTO_TEST_CASE(a_faster_clock_lets_nobody_sleep_for_ever) {
+  Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+  const int fd = timer.get();
+  Lease lease{std::move(timer)};
+  lease.renew_for_poll(Clock::now() + 1h);
+  std::atomic<bool> awake = false;
+  std::jthread service([&] {
+    lease.park(false, std::nullopt, -1, [] { return false; });
+    awake = true;
+  });
+  BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
+  speed = 100;
+  lease.wake_service_thread();
+  speed = 1;
+  BOOST_TEST(eventually([&] { return awake.load(); }));
+  settime(fd, 0, {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = 1}});  // to end the test
 }
 
 BOOST_AUTO_TEST_SUITE_END()
