@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -195,20 +196,25 @@ void greet(Greeting& ours) noexcept {
 
 void PeerMemory::give_up(const char* why, int error) noexcept {
   state_ = State::kOutOfReach;
+  std::array<char, 32> process{"the peer"};
+  if (peer_.pid != 0)
+    std::snprintf(process.data(), process.size(), "process %d", static_cast<int>(peer_.pid));
   UDAPL_TRACE(
-      kNormal, "RDMA Reads and Writes need process %d to take part: %s%s%s%s",
-      static_cast<int>(peer_.pid), why, error != 0 ? ": " : "",
-      error != 0 ? ErrnoText(error).c_str() : "",
+      kNormal, "RDMA Reads and Writes need %s to take part: %s%s%s%s", process.data(), why,
+      error != 0 ? ": " : "", error != 0 ? ErrnoText(error).c_str() : "",
       error == EPERM ? "; try: kernel.yama.ptrace_scope=0, or the capability SYS_PTRACE" : "");
 }
 
+// A peer of another user offers nothing either, but that is not the reason.
 void PeerMemory::try_once() noexcept {
+  constexpr char kHidden[] = "it belongs to another user or is not visible from here";
+  if (!is_of_our_user(bell_)) return give_up(kHidden, 0);
   const std::uint64_t at = theirs_.nonce_at.load(std::memory_order_acquire);
   if (at == 0)
     return give_up("it offers no direct access, perhaps because its dat.conf says direct=off", 0);
   const Process peer = Process::at_end_of(bell_);
   peer_.pid = peer.pid();
-  if (!peer.valid()) return give_up("it belongs to another user or is not visible from here", 0);
+  if (!peer.valid()) return give_up(kHidden, 0);
   Remote::Mark found{};
   const iovec local{found.data(), sizeof found};
   const iovec remote{at_address(at), sizeof found};

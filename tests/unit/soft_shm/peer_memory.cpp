@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/thread_id.h"
+#include "common/tracing/trace.h"
 
 namespace udapl::soft::shm::test {
 namespace {
@@ -53,6 +54,11 @@ void forbid_with_seccomp() {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
     ::_exit(98);
+}
+
+void become_nobody() {
+  constexpr uid_t kNobody = 65534;
+  if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(98);
 }
 
 struct AsRoot {
@@ -99,13 +105,29 @@ BOOST_AUTO_TEST_CASE(no_direct_access_where_seccomp_forbids_it) {
 }
 
 BOOST_AUTO_TEST_CASE(another_user_is_out_of_reach, *boost::unit_test::precondition(AsRoot())) {
-  start([](PeerMemory& peer) { return suits(peer) ? 1 : 0; },
-        [] {
-          constexpr uid_t kNobody = 65534;
-          if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(98);
-        });
+  start([](PeerMemory& peer) { return suits(peer) ? 1 : 0; }, become_nobody);
   BOOST_TEST(!Process::at_end_of(bell.get()).valid());
   BOOST_TEST(!is_of_our_user(bell.get()));  // so it gets no greeting
+  BOOST_TEST(status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_trace_says_that_it_is_another_user,
+                     *boost::unit_test::precondition(AsRoot())) {
+  ours.nonce_at = 0;
+  start(
+      [](PeerMemory& peer) {
+        const Fd text(::memfd_create("stderr", MFD_CLOEXEC));
+        if (::dup2(text.get(), STDERR_FILENO) < 0) return 97;
+        trace::set_level(trace::kNormal);
+        if (suits(peer)) return 1;
+        std::array<char, 1024> record{};
+        if (::pread(text.get(), record.data(), record.size() - 1, 0) < 0) return 96;
+        return std::strstr(record.data(), "the peer to take part: it belongs to another user") !=
+                       nullptr
+                   ? 0
+                   : 2;
+      },
+      become_nobody);
   BOOST_TEST(status() == 0);
 }
 
