@@ -80,6 +80,12 @@ ThreadStatus status_of(pid_t pid) noexcept {
   return status_at(path);
 }
 
+// Whether this process has such a thread, or has ended and is still in the table of processes.
+bool exists(pid_t pid, std::uint32_t tid) noexcept {
+  constexpr int kNoSignal = 0;
+  return ::syscall(SYS_tgkill, pid, static_cast<pid_t>(tid), kNoSignal) == 0 || errno != ESRCH;
+}
+
 bool has_gone(char state) noexcept { return state == kNone || state == 'Z' || state == 'X'; }
 
 // Whether a thread that was stopped by a signal is past the copy. A signal stops it on its way back
@@ -125,15 +131,18 @@ Process Process::at_end_of(int socket) noexcept {
   return process;
 }
 
+// What is missing in /proc may be hidden there (hidepid=, systemd's ProtectProc=): since the
+// process was found, it or we may have changed the user.
 bool Process::may_still_copy(std::uint32_t tid) const noexcept {
+  if (!exists(pid_, tid)) return false;
   if (!proc_is_ours()) return true;
   const ThreadStatus process = status_of(pid_);
-  if (process.state == kUnknown) return true;
-  if (process.state == kNone || process.start != start_) return false;
+  if (process.state == kUnknown || process.state == kNone) return true;
+  if (process.start != start_) return false;
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/stat", static_cast<int>(pid_), tid);
   const char state = status_at(path).state;
-  if (has_gone(state)) return false;
+  if (has_gone(state)) return state == kNone;
   // Not 't': a debugger may also stop it before the system call.
   return state != 'T' || !stopped_behind_copy(pid_, tid);
 }

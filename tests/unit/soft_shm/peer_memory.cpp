@@ -61,14 +61,6 @@ void become_nobody() {
   if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(98);
 }
 
-struct AsRoot {
-  boost::test_tools::assertion_result operator()(boost::unit_test::test_unit_id) const {
-    boost::test_tools::assertion_result root(::geteuid() == 0);
-    root.message() << "needs root";
-    return root;
-  }
-};
-
 BOOST_FIXTURE_TEST_SUITE(peer_memory, PeerFixture)
 
 // ---- access control -----------------------------------------------------------------------------

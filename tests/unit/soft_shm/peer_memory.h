@@ -25,6 +25,14 @@ inline constexpr std::uint32_t kStag = 0x1234;
 inline constexpr std::uint32_t kWrite = 1;
 inline constexpr std::uint32_t kRead = 2;
 
+struct AsRoot {
+  boost::test_tools::assertion_result operator()(boost::unit_test::test_unit_id) const {
+    boost::test_tools::assertion_result root(::geteuid() == 0);
+    root.message() << "needs root";
+    return root;
+  }
+};
+
 // A listening socket to which a child connects, so that each end knows the other's process.
 struct Meeting {
   Fd listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};

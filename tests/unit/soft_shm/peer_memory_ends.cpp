@@ -2,13 +2,17 @@
 //
 // What the owner of memory finds out about a peer that was stopped or killed in the middle of a
 // copy.
+#include "tests/child/in_child.h"
 #include "tests/unit/soft_shm/peer_memory.h"
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <thread>
 
 #include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -47,6 +51,27 @@ BOOST_AUTO_TEST_CASE(a_peer_that_cannot_be_examined_may_still_copy) {
   const bool copies = peer.may_still_copy(static_cast<std::uint32_t>(child));
   BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   BOOST_TEST(copies);
+  ::kill(child, SIGKILL);
+  BOOST_TEST(status() == 128 + SIGKILL);
+}
+
+// As where /proc is mounted with hidepid=, and one side has changed its user since it began.
+BOOST_AUTO_TEST_CASE(a_peer_that_proc_hides_may_still_copy,
+                     *boost::unit_test::precondition(AsRoot())) {
+  start([](PeerMemory&) { return ::pause(); });
+  const Process peer = Process::at_end_of(bell.get());
+  BOOST_REQUIRE(peer.valid());
+  const auto thread = static_cast<std::uint32_t>(child);
+  const int failed = udapl::test::status_in_child([&] {
+    const std::string entry = "/proc/" + std::to_string(child);
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", entry.c_str(), "tmpfs", 0, nullptr) != 0)
+      return 1;
+    if (!peer.may_still_copy(thread)) return 2;
+    return peer.may_still_copy(thread + 1'000'000) ? 3 : 0;
+  });
+  BOOST_TEST(failed == 0);
   ::kill(child, SIGKILL);
   BOOST_TEST(status() == 128 + SIGKILL);
 }
