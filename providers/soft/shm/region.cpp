@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/shm/region.h"
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -35,6 +36,24 @@ bool within_file_limit(std::size_t size) noexcept {
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
 }
 
+std::atomic<std::size_t> mapped_size{0};  // of all regions of the process
+
+// Where the address space is limited (ulimit -v), most of it is left to the program.
+bool take_address_space(std::size_t size) noexcept {
+  constexpr rlim_t kShare = 4;
+  rlimit limit{};
+  const std::size_t mapped = mapped_size.fetch_add(size, std::memory_order_relaxed) + size;
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && mapped <= limit.rlim_cur / kShare) return true;
+  mapped_size.fetch_sub(size, std::memory_order_relaxed);
+  errno = ENOMEM;
+  return false;
+}
+
+void unmap(void* at, std::size_t size) noexcept {
+  ::munmap(at, size);
+  mapped_size.fetch_sub(size, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Region::Region(Fd memfd, std::span<std::byte> bytes) noexcept
@@ -45,14 +64,14 @@ Region::Region(Region&& other) noexcept
 
 Region& Region::operator=(Region&& other) noexcept {
   if (this == &other) return *this;
-  if (valid()) ::munmap(bytes_.data(), bytes_.size());
+  if (valid()) unmap(bytes_.data(), bytes_.size());
   memfd_ = std::move(other.memfd_);
   bytes_ = std::exchange(other.bytes_, {});
   return *this;
 }
 
 Region::~Region() {
-  if (valid()) ::munmap(bytes_.data(), bytes_.size());
+  if (valid()) unmap(bytes_.data(), bytes_.size());
 }
 
 void Region::release_pages(std::span<std::byte> whole_pages) noexcept {
@@ -79,14 +98,18 @@ Region Region::adopt(Fd memfd, std::size_t size) noexcept {
 }
 
 Region Region::map(Fd memfd, std::size_t size) noexcept {
+  if (!take_address_space(size)) return {};
   // In a program that has locked its future memory (mlockall), mapping with access would allocate
   // all pages now.
   void* const at = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, memfd.get(), 0);
-  if (at == MAP_FAILED) return {};
+  if (at == MAP_FAILED) {
+    mapped_size.fetch_sub(size, std::memory_order_relaxed);
+    return {};
+  }
   ::munlock(at, size);
   if (::mprotect(at, size, PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;
-    ::munmap(at, size);
+    unmap(at, size);
     errno = error;
     return {};
   }

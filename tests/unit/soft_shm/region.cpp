@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,6 +26,12 @@ Fd memfd(std::size_t size, int seals) {
   BOOST_REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
   if (seals != 0) BOOST_REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, seals) == 0);
   return fd;
+}
+
+rlim_t size_of_process() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
 void refused(Fd fd) {
@@ -78,6 +85,30 @@ BOOST_AUTO_TEST_CASE(limit_of_file_sizes_is_kept) {
   BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   BOOST_TEST(!none.valid());
   BOOST_TEST(error == EFBIG);
+}
+
+// Batch systems limit it (ulimit -v), and the program needs it for its own memory.
+BOOST_AUTO_TEST_CASE(at_most_a_quarter_of_a_limited_address_space_is_taken) {
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  const rlimit limit{2 * size_of_process() + (1U << 30), before.rlim_max};
+  if (limit.rlim_cur > before.rlim_max) return;
+  const std::size_t size = limit.rlim_cur / 8 / kSize * kSize + kSize;
+  Fd offered = memfd(size, kAllSeals);
+  BOOST_REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
+  const bool one = Region::make(size).valid();
+  Region first = Region::make(size);
+  const Region second = Region::make(size);
+  const int error = errno;
+  const Region adopted = Region::adopt(std::move(offered), size);
+  const bool two = second.valid() || adopted.valid();
+  first = {};
+  const bool again = Region::make(size).valid();
+  BOOST_REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
+  if (!one) return;  // ThreadSanitizer has no room for it
+  BOOST_TEST(again);
+  BOOST_TEST(!two);
+  BOOST_TEST(error == ENOMEM);
 }
 
 BOOST_AUTO_TEST_CASE(each_seal_is_needed) {
