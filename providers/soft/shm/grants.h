@@ -33,14 +33,15 @@ struct alignas(64) GrantSlot {
 };
 static_assert(sizeof(GrantSlot) == 64, "the layout of shared pages");
 
-inline constexpr std::size_t kGrantSlots = 32;
+// With 64 STags in use, as those of a pool of buffers, few sets of places are full.
+inline constexpr std::size_t kGrantSlots = 128;
 using GrantSlots = std::array<GrantSlot, kGrantSlots>;
 
 // The number of slots that may hold a given STag: few, since all of them are searched.
 inline constexpr std::size_t kGrantPlaces = 4;
 [[nodiscard]] constexpr std::size_t grant_places(std::uint32_t stag) noexcept {
   constexpr std::uint32_t kSpread = 0x9e3779b1;  // the golden ratio: spreads neighbours
-  constexpr int kSetBits = 3;
+  constexpr int kSetBits = 5;
   static_assert((kGrantPlaces << kSetBits) == kGrantSlots);
   return (stag * kSpread >> (32 - kSetBits)) * kGrantPlaces;
 }

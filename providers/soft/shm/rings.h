@@ -15,7 +15,7 @@
 namespace udapl::soft::shm {
 
 // The memory of one connection: a page with the ring controls, the greetings, the loan controls and
-// the porches of both sides; a page with the grants of both sides; the two rings; and the spare
+// the porches of both sides; four pages with the grants of both sides; the two rings; and the spare
 // memory for loans that had to be copied. The side that made it writes into the first ring and
 // reads from the second. A connection with little traffic uses the first page only.
 struct Layout {
@@ -23,7 +23,7 @@ struct Layout {
   // Idle connections give back the pages of their rings, which therefore begin with a page of any
   // size that the processor may have.
 #if defined(__x86_64__) || defined(__i386__)
-  static constexpr std::size_t kRingsAt = 2 * kPage;
+  static constexpr std::size_t kRingsAt = 6 * kPage;
 #else
   static constexpr std::size_t kRingsAt = 64 * 1024;
 #endif

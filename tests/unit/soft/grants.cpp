@@ -111,6 +111,18 @@ BOOST_AUTO_TEST_CASE(there_are_more_registrations_than_slots) {
   BOOST_TEST(peer.grants->empty());
 }
 
+// Each access to one that is not granted needs a thread of this process.
+BOOST_AUTO_TEST_CASE(a_pool_of_registrations_is_granted_together) {
+  constexpr std::size_t kPool = 64;
+  std::vector<MrRef> refs;
+  for (std::size_t i = 0; i < kPool; ++i) refs.push_back(reg());
+  for (const MrRef ref : refs) grant(stag(ref));
+  std::size_t granted = 0;
+  for (const MrRef ref : refs) granted += peer.grants->has(stag(ref)) ? 1 : 0;
+  BOOST_TEST(granted >= kPool * 3 / 4);
+  for (const MrRef ref : refs) table.revoke(ref);
+}
+
 BOOST_AUTO_TEST_CASE(a_slot_in_use_by_the_peer_is_not_reused) {
   const MrRef first = reg();
   shm::GrantSlot* const slot = grant(stag(first));
