@@ -107,6 +107,8 @@ Region Region::map(Fd memfd, std::size_t size) noexcept {
     return {};
   }
   ::munlock(at, size);
+  // A dump would allocate all pages, too, and contain them.
+  ::madvise(at, size, MADV_DONTDUMP);
   if (::mprotect(at, size, PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;
     unmap(at, size);

@@ -7,7 +7,10 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
+#include <sstream>
+#include <string>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -109,6 +112,20 @@ BOOST_AUTO_TEST_CASE(at_most_a_quarter_of_a_limited_address_space_is_taken) {
   BOOST_TEST(again);
   BOOST_TEST(!two);
   BOOST_TEST(error == ENOMEM);
+}
+
+// The kernel would allocate all of its pages, and write 20 MiB for each connection.
+BOOST_AUTO_TEST_CASE(core_dumps_leave_it_out) {
+  const Region region = Region::make(kSize);
+  BOOST_REQUIRE(region.valid());
+  std::ostringstream start;
+  start << std::hex << reinterpret_cast<std::uintptr_t>(region.bytes().data()) << '-';
+  std::ifstream mappings("/proc/self/smaps");
+  std::string line;
+  while (std::getline(mappings, line) && line.find(start.str()) != 0) continue;
+  while (std::getline(mappings, line) && line.find("VmFlags:") != 0) continue;
+  BOOST_REQUIRE(!line.empty());
+  BOOST_TEST(line.find(" dd") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(each_seal_is_needed) {
