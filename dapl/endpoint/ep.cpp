@@ -178,12 +178,6 @@ void Ep::store_state(DAT_EP_STATE to) noexcept {
   set_posting_state(to);
 }
 
-void Ep::keep(transport::PrivateData data) noexcept {
-  // The capacity was reserved by connect(), and no conforming peer sends more.
-  data = data.first(std::min(data.size(), peer_data_.capacity()));
-  peer_data_.assign(data.begin(), data.end());
-}
-
 Status Ep::check_ready() const {
   if (config_.pz == nullptr || config_.connect_evd == nullptr || qp_ == nullptr)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY, "ep %p has no %s",
@@ -206,7 +200,7 @@ Status Ep::apply(EpInput input) {
 
 void Ep::set_endpoints(const transport::Endpoints& ends) {
   const ScopedLock lock(mutex_);
-  ends_ = ends;
+  connection_.set_endpoints(ends);
 }
 
 Status Ep::begin_free() {

@@ -3,21 +3,20 @@
 
 #include "common/mutex.h"
 #include "dapl/endpoint/ep_config.h"
+#include "dapl/endpoint/ep_connection.h"
 #include "dapl/objects/ep_state.h"
 #include "dapl/posted/discard_cq.h"
 #include "dapl/posted/ep_queues.h"
 #include "dapl/transport/adapter.h"
 
-#include <cstddef>
-#include <optional>
-#include <vector>
+#include <memory>
 
 namespace udapl::dapl {
 
 // An endpoint: one end of a reliable connection, connected or not.
 //
-// What posts and completions use is in EpQueues; here are the control calls, the connection and the
-// configuration.
+// What posts and completions use is in EpQueues, what is recorded of a connection in EpConnection;
+// here are the control calls, the reports of the transport, and the configuration.
 //
 // Thread safety: everything may be called from any thread. `mutex_` serialises control calls and
 // the transport's reports; posts take the queue's lock only and read the state as an atomic, which
@@ -39,8 +38,7 @@ class Ep : public EpQueues {
 
   // ---- control calls, with checked arguments
   // Starts connecting. INVALID_STATE (also without PZ or connect EVD), or the transport's error.
-  [[nodiscard]] Status connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags,
-                               bool common);
+  [[nodiscard]] Status connect(const transport::ConnectRequest& request, ConnectKind kind);
   // Like connect, to the peer that `like` connected to; `request`'s address and qualifier are
   // ignored.
   [[nodiscard]] Status dup_connect(Ep& like, transport::ConnectRequest request);
@@ -104,14 +102,6 @@ class Ep : public EpQueues {
     Ep& ep_;
   };
 
-  // The destination of the latest connect, for dup_connect.
-  struct Target {
-    transport::SocketAddress address;
-    DAT_CONN_QUAL conn_qual;
-    DAT_CONNECT_FLAGS flags;
-    bool common;
-  };
-
   // All parts of an EP that dat_ep_modify replaces. Retired parts are destroyed without a lock.
   struct Parts {
     std::unique_ptr<EpBindings> bindings;
@@ -120,11 +110,9 @@ class Ep : public EpQueues {
   };
 
   void report(EpInput input, transport::PrivateData data) noexcept;
-  void adopt_endpoints(transport::Endpoints ends) noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Upcall post_event(DAT_EVENT_NUMBER number) noexcept UDAPL_REQUIRES(mutex_);
   void set_state(DAT_EP_STATE to, EpInput why) noexcept UDAPL_REQUIRES(mutex_);
   void store_state(DAT_EP_STATE to) noexcept UDAPL_REQUIRES(mutex_);
-  void keep(transport::PrivateData data) noexcept UDAPL_REQUIRES(mutex_);
   void await_established(bool awaits) noexcept UDAPL_REQUIRES(mutex_) {
     await_established_on(awaits ? config_.connect_evd : nullptr);
   }
@@ -146,8 +134,6 @@ class Ep : public EpQueues {
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
   void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
-  [[nodiscard]] std::optional<DAT_COUNT> negotiated_reads(
-      const transport::IncomingConnection& peer) const UDAPL_REQUIRES(mutex_);
 
   Mutex mutex_;
   Sink sink_{*this};
@@ -155,11 +141,7 @@ class Ep : public EpQueues {
   std::unique_ptr<EpBindings> bindings_ UDAPL_GUARDED_BY(mutex_);  // uses of PZ, EVDs, SRQ
   std::unique_ptr<DiscardCq> discard_ UDAPL_GUARDED_BY(mutex_);    // of a direction without EVD
   std::unique_ptr<transport::Qp> qp_ UDAPL_GUARDED_BY(mutex_);     // none until there is a PZ
-  // The max_rdma_read_out of this connection where it is less than that of config_.
-  std::optional<DAT_COUNT> negotiated_reads_ UDAPL_GUARDED_BY(mutex_);
-  transport::Endpoints ends_ UDAPL_GUARDED_BY(mutex_);
-  std::optional<Target> target_ UDAPL_GUARDED_BY(mutex_);                 // active side only
-  std::vector<std::byte> peer_data_ UDAPL_GUARDED_BY(mutex_);             // reserved at connect
+  EpConnection connection_ UDAPL_GUARDED_BY(mutex_);
   int soft_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;  // armed
   int hard_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;
 };

@@ -24,19 +24,19 @@ Status illegal(const Ep& ep, EpInput input) noexcept {
 
 // ---- setup ------------------------------------------------------------------------------------
 
-Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS flags, bool common) {
+Status Ep::connect(const transport::ConnectRequest& request, ConnectKind kind) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), EpInput::kConnect);
   if (change.verdict != EpVerdict::kProceed) return illegal(*this, EpInput::kConnect);
   if (const Status status = check_ready(); !status.ok()) return status;
-  if (common && config_.comm.domain == 0)
+  const bool by_address = kind == ConnectKind::kByAddress;
+  if (by_address && config_.comm.domain == 0)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY, "ep %p has no communicator",
                  static_cast<void*>(this));
-  if (common && config_.comm.domain != request.remote.family())
+  if (by_address && config_.comm.domain != request.remote.family())
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "address family %d, communicator's %d",
                  request.remote.family(), config_.comm.domain);
-  peer_data_.clear();
-  peer_data_.reserve(static_cast<std::size_t>(ia->attributes().max_private_data));
+  connection_.reserve_peer_data(static_cast<std::size_t>(ia->attributes().max_private_data));
 
   await_established(true);
   if (const Status status = qp_->connect(request); !status.ok()) {
@@ -45,40 +45,42 @@ Status Ep::connect(const transport::ConnectRequest& request, DAT_CONNECT_FLAGS f
                 status.code());
     return status;
   }
-  target_ = Target{request.remote, request.conn_qual, flags, common};
-  ends_ = qp_->endpoints();
-  ends_.remote = request.remote;
-  ends_.remote_port = request.conn_qual;
+  connection_.begin_active({request.remote, request.conn_qual, kind}, qp_->endpoints());
   set_state(change.next, EpInput::kConnect);
   return Status();
 }
 
 Status Ep::dup_connect(Ep& like, transport::ConnectRequest request) {
-  Target target{};
+  EpConnection::Target target{};
   {
     const ScopedLock lock(like.mutex_);
     if (like.state() != DAT_EP_STATE_CONNECTED) return illegal(like, EpInput::kConnect);
-    if (!like.target_)
+    if (!like.connection_.target())
       UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED,
                    "ep %p was connected by its peer", static_cast<void*>(&like));
-    target = *like.target_;
+    target = *like.connection_.target();
   }
-  if (target.common)
+  if (target.kind == ConnectKind::kByAddress)
     UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE,
                  "ep %p was connected by dat_ep_common_connect", static_cast<void*>(&like));
   request.remote = target.address;
   request.conn_qual = target.conn_qual;
-  return connect(request, target.flags, false);
+  return connect(request, target.kind);
 }
+
+namespace {
 
 // The transport never has more Reads in flight than the peer serves. Queries show that only if the
 // consumer has not set the depths.
-std::optional<DAT_COUNT> Ep::negotiated_reads(const transport::IncomingConnection& peer) const {
+std::optional<DAT_COUNT> reduced_read_out(const EpConfig& config,
+                                          const transport::IncomingConnection& peer) noexcept {
   const int theirs = peer.peer_rdma_read_in();
-  if (!config_.default_read_depths || theirs < 0 || theirs >= config_.attr.max_rdma_read_out)
+  if (!config.default_read_depths || theirs < 0 || theirs >= config.attr.max_rdma_read_out)
     return std::nullopt;
   return theirs;
 }
+
+}  // namespace
 
 Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endpoints& ends,
                   EpInput how, transport::PrivateData data) {
@@ -86,8 +88,7 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
   const EpStep change = step(state(), how);
   if (change.verdict != EpVerdict::kProceed) return illegal(*this, how);
   if (const Status status = check_ready(); !status.ok()) return status;
-  const std::optional<DAT_COUNT> reads = negotiated_reads(incoming);
-  peer_data_.clear();
+  const std::optional<DAT_COUNT> read_out = reduced_read_out(config_, incoming);
   await_established(true);
   if (const Status status = incoming.accept(*qp_, data); !status.ok()) {
     await_established(false);
@@ -95,9 +96,7 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
                 status.code());
     return status;
   }
-  negotiated_reads_ = reads;
-  target_.reset();
-  ends_ = ends;
+  connection_.begin_passive(ends, read_out);
   set_state(change.next, how);
   return Status();
 }
@@ -174,7 +173,7 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
     if (const Status status = check_qos(qos); !status.ok()) return status;
     if (flags == DAT_CONNECT_MULTIPATH_REQUIRED_FLAG)
       UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE, "several paths are required");
-    return ep->connect({*peer, conn_qual, timeout, *data}, flags, false);
+    return ep->connect({*peer, conn_qual, timeout, *data}, ConnectKind::kByQualifier);
   });
 }
 
@@ -192,7 +191,7 @@ DAT_RETURN ep_common_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DA
     if (!peer.ok()) return peer.status();
     if (peer->port() == 0)
       UDAPL_REFUSE(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED, "an address without port");
-    return ep->connect({*peer, peer->port(), timeout, *data}, DAT_CONNECT_DEFAULT_FLAG, true);
+    return ep->connect({*peer, peer->port(), timeout, *data}, ConnectKind::kByAddress);
   });
 }
 

@@ -16,18 +16,20 @@ void Ep::query(DAT_EP_PARAM* param) {
   const auto address = [](const transport::SocketAddress& from) {
     return from.family() == 0 ? nullptr : const_cast<sockaddr*>(from.get());
   };
+  const transport::Endpoints& ends = connection_.endpoints();
   param->local_ia_address_ptr =
-      address(ends_.local.family() != 0 ? ends_.local : ia->attributes().address);
-  param->local_port_qual = ends_.local_port;
-  param->remote_ia_address_ptr = address(ends_.remote);
-  param->remote_port_qual = ends_.remote_port;
+      address(ends.local.family() != 0 ? ends.local : ia->attributes().address);
+  param->local_port_qual = ends.local_port;
+  param->remote_ia_address_ptr = address(ends.remote);
+  param->remote_port_qual = ends.remote_port;
   param->pz_handle = config_.pz;
   param->recv_evd_handle = config_.recv_evd;
   param->request_evd_handle = config_.request_evd;
   param->connect_evd_handle = config_.connect_evd;
   param->srq_handle = config_.srq;
   param->ep_attr = config_.attr;
-  if (negotiated_reads_) param->ep_attr.max_rdma_read_out = *negotiated_reads_;
+  param->ep_attr.max_rdma_read_out =
+      connection_.max_rdma_read_out().value_or(config_.attr.max_rdma_read_out);
 }
 
 namespace calls {

@@ -13,30 +13,20 @@ Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
   data.ep_handle = this;
   const bool with_data =
       number == DAT_CONNECTION_EVENT_ESTABLISHED || number == DAT_CONNECTION_EVENT_PEER_REJECTED;
-  if (with_data && !peer_data_.empty()) {
-    data.private_data_size = static_cast<DAT_COUNT>(peer_data_.size());
-    data.private_data = peer_data_.data();
+  const transport::PrivateData from_peer =
+      with_data ? connection_.peer_data() : transport::PrivateData();
+  if (!from_peer.empty()) {
+    data.private_data_size = static_cast<DAT_COUNT>(from_peer.size());
+    data.private_data = const_cast<std::byte*>(from_peer.data());  // the consumer may write there
   }
   if (trace::enabled(trace::kNormal)) [[unlikely]]
-    point::connection(*this, number, ends_,
-                      with_data ? transport::PrivateData(peer_data_) : transport::PrivateData());
+    point::connection(*this, number, connection_.endpoints(), from_peer);
   // Completions of this EP are delivered after ESTABLISHED and before the event that ends the
   // connection.
   if (number != DAT_CONNECTION_EVENT_ESTABLISHED) await_established(false);
   Upcall upcall = config_.connect_evd->post(event);
   await_established(false);
   return upcall;
-}
-
-// Keeps the consumer's own value of the qualifier that was connected to or listened on, since that
-// need not be a port number.
-void Ep::adopt_endpoints(transport::Endpoints ends) noexcept {
-  if (ends.remote.family() == 0) return;
-  if (target_)
-    ends.remote_port = ends_.remote_port;
-  else
-    ends.local_port = ends_.local_port;
-  ends_ = ends;
 }
 
 // The event is posted under the lock, so that events of an EP are in the order of its states and
@@ -51,10 +41,9 @@ void Ep::report(EpInput input, transport::PrivateData data) noexcept {
                 name(state()));
     return;
   }
-  if (input == EpInput::kEstablished || input == EpInput::kRejected) keep(data);
-  if (input == EpInput::kEstablished) {
-    adopt_endpoints(qp_->endpoints());
-  }
+  if (input == EpInput::kEstablished || input == EpInput::kRejected)
+    connection_.store_peer_data(data);
+  if (input == EpInput::kEstablished) connection_.complete_endpoints(qp_->endpoints());
   set_state(change.next, input);
   upcall = post_event(change.event);
 }

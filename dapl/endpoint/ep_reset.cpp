@@ -92,11 +92,8 @@ Status Ep::reset() {
     const ScopedLock posts(receives.lock);
     receives.cookies.clear();
   }
-  peer_data_.clear();
+  connection_.clear();
   forget_break();
-  negotiated_reads_.reset();
-  target_.reset();
-  ends_ = {};
   publish();
   arm_watermarks();
   set_state(DAT_EP_STATE_UNCONNECTED, EpInput::kReset);
