@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/io/ring_stream.h"
 
-#include "common/backoff.h"
-#include "common/errno_text.h"
-#include "common/not_cancelled.h"
-#include "common/tracing/trace.h"
 #include "providers/soft/mr_table.h"
 
 #include <array>
-#include <cerrno>
 #include <limits>
 #include <new>
 #include <utility>
 
-#include <poll.h>
 #include <sys/socket.h>
 
 namespace udapl::soft {
@@ -25,21 +19,6 @@ constexpr std::size_t kMaxPieces = 64;  // of local memory in one direct access
 // bytes were sent before.
 constexpr auto kIdle = std::chrono::seconds(1);
 constexpr std::uint64_t kMinReleased = 16 * 1024;
-constexpr int kRingTries = 200;  // with Backoff: for some milliseconds
-
-// The bell is watched edge-triggered, and seldom read: reading it after each ring would take a
-// tenth of the time that a message takes if both sides sleep. Some rings may not be reported one by
-// one; the peer rings at most twice per rest, and the buffer of the socket holds far more rings
-// than these.
-constexpr std::uint32_t kReportsPerDrain = 8;
-constexpr std::uint32_t kRestsPerDrain = 32;
-
-// ThreadSanitizer sees no order through pages that are mapped twice, but it does through the bell.
-#ifdef __SANITIZE_THREAD__
-constexpr bool kReadsEachRing = true;
-#else
-constexpr bool kReadsEachRing = false;
-#endif
 
 }  // namespace
 
@@ -52,6 +31,7 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool di
       reader_(rings_.reader()),
       lender_(rings_.lender()),
       borrower_(rings_.borrower()),
+      bell_(rings_.bell()),
       peer_memory_(rings_.their_greeting(), rings_.our_greeting(), rings_.granted_by_them(),
                    rings_.bell()),
       direct_(direct),
@@ -84,38 +64,6 @@ std::unique_ptr<TcpStream> RingStream::take_apart(shm::Rings& rings) noexcept {
   return std::move(tcp_);
 }
 
-// The peer sleeps, and gets no other sign. If the buffer is full, the bell is ringing already;
-// other failures may pass: memory is short, or a signal handler has changed errno.
-void RingStream::ring_bell() noexcept {
-  const NotCancelled scope;
-  Backoff backoff;
-  for (int tries = 0; tries != kRingTries; ++tries) {
-    if (::send(rings_.bell(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN) return;
-    if (errno == EPIPE || errno == ECONNRESET || errno == EBADF) return;  // nobody hears it
-    backoff.wait();
-  }
-  UDAPL_TRACE(kError, "cannot wake the peer: %s", ErrnoText(errno).c_str());
-}
-
-// If the peer rings without end, the next call reads the rest.
-void RingStream::drain_bell() noexcept {
-  reports_since_drained_ = rests_since_drained_ = 0;
-  const NotCancelled scope;
-  std::array<std::byte, 512> rings;
-  const auto is_lost = [&] {
-    const ssize_t got = ::recv(rings_.bell(), rings.data(), rings.size(), MSG_DONTWAIT);
-    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
-  };
-  if (is_lost() && is_lost()) lose_peer();  // twice: a signal handler may have changed errno
-}
-
-// What was reported may come late, and concern the previous stream of the same handler.
-bool RingStream::bell_ended() const noexcept {
-  const NotCancelled scope;
-  pollfd bell{rings_.bell(), POLLRDHUP, 0};
-  return ::poll(&bell, 1, 0) > 0;
-}
-
 void RingStream::lose_peer() noexcept {
   if (std::exchange(peer_gone_, true)) return;
   if (handler_ != nullptr) handler_->sign->watch(nullptr);
@@ -124,7 +72,7 @@ void RingStream::lose_peer() noexcept {
 
 void RingStream::finish(shm::RingEnd how) noexcept {
   finished_ = true;
-  if (writer_.finish(how)) ring_bell();
+  if (writer_.finish(how)) bell_.ring();
 }
 
 // ---- waiting ------------------------------------------------------------------------------------
@@ -190,9 +138,8 @@ void RingStream::show_placed(bool on) noexcept {
 
 std::uint32_t RingStream::ready(std::uint32_t reported) noexcept {
   stay_awake();
-  if (reported != 0 && (++reports_since_drained_ >= kReportsPerDrain || kReadsEachRing))
-    drain_bell();
-  if ((reported & ~EPOLLIN) != 0 && bell_ended()) lose_peer();
+  if (reported != 0 && !bell_.on_report()) lose_peer();
+  if ((reported & ~EPOLLIN) != 0 && bell_.ended()) lose_peer();
   return look();
 }
 
@@ -235,7 +182,7 @@ void RingStream::stay_awake() noexcept {
 
 // Once the peer is gone, nothing would wake this side.
 bool RingStream::rest() noexcept {
-  if (++rests_since_drained_ >= kRestsPerDrain) drain_bell();
+  if (!bell_.on_rest()) lose_peer();
   if (idle_due_.load(std::memory_order_relaxed) || (peer_gone_ && look() != 0)) return false;
   rests_ = true;
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "providers/soft/io/bell.h"
 #include "providers/soft/io/byte_stream.h"
 #include "providers/soft/io/confirmation_habit.h"
 #include "providers/soft/io/tcp_stream.h"
@@ -19,8 +20,7 @@ namespace udapl::soft {
 // stays open and idle; it provides the addresses.
 //
 // The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
-// the peer to ring the bell, a unix socket that the reactor watches. The kernel closes the peer's
-// end of that socket when the peer dies.
+// the peer to ring the bell.
 class RingStream final : public ByteStream, private Confirmations, private DirectAccess {
  public:
   // Takes ownership of `tcp` and `rings`. `direct`: each side may access the other's memory
@@ -56,7 +56,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   }
   void placed(std::uint64_t position) noexcept override {
     writer_.acknowledge(position);
-    if (reader_.delivered(position)) ring_bell();
+    if (reader_.delivered(position)) bell_.ring();
   }
   [[nodiscard]] Confirmations* confirmations() noexcept override { return this; }
   [[nodiscard]] DirectAccess* direct_access() noexcept override { return direct_ ? this : nullptr; }
@@ -104,9 +104,6 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   IoResult read(std::span<std::byte> room) noexcept;
   void ask_for_loans() noexcept;
   [[nodiscard]] bool has_input() noexcept;
-  void ring_bell() noexcept;
-  void drain_bell() noexcept;
-  [[nodiscard]] bool bell_ended() const noexcept;
   void lose_peer() noexcept;
   void finish(shm::RingEnd how) noexcept;
   void stay_awake() noexcept;
@@ -131,6 +128,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   shm::RingReader reader_;
   shm::Lender lender_;
   shm::Borrower borrower_;
+  Bell bell_;
   shm::PeerMemory peer_memory_;
   MrTable* memory_ = nullptr;            // set by the first grants()
   std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants
@@ -138,8 +136,6 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool rests_ = true;  // like new rings
-  std::uint32_t reports_since_drained_ = 0;
-  std::uint32_t rests_since_drained_ = 0;
   bool peer_gone_ = false;
   bool lost_ = false;  // ... without having read all that we sent
   bool finished_ = false;

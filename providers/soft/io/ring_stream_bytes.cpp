@@ -35,7 +35,7 @@ std::size_t RingStream::append(std::span<const std::byte> piece, std::size_t& hi
   hidden += taken;
   // Payload is published together with what follows it: the rest of its frame.
   if (taken == piece.size() && hidden >= kPublished && piece.size() < kPublished) {
-    if (writer_.publish()) ring_bell();
+    if (writer_.publish()) bell_.ring();
     hidden = 0;
   }
   return taken;
@@ -69,7 +69,7 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
     if (taken < piece.size()) break;
   }
   if (writer_.broken() || lender_.broken()) return {IoResult::kBroken, EPROTO};
-  if ((hidden != 0 || loans) && writer_.publish()) ring_bell();
+  if ((hidden != 0 || loans) && writer_.publish()) bell_.ring();
   if (lender_.any() != had_loans) show_sign();
   if (put_ >= release_at_) [[unlikely]]
     watch_pages();
@@ -97,11 +97,11 @@ void RingStream::put_frame(std::span<const std::byte> front, std::span<const std
   put_ += writer_.append(front);
   if (!payload.empty()) put_ += writer_.append(payload) + writer_.append(trailer);
   sent_ = put_;
-  if (writer_.hidden() >= kPublished && writer_.publish()) ring_bell();
+  if (writer_.hidden() >= kPublished && writer_.publish()) bell_.ring();
 }
 
 void RingStream::show_frames() noexcept {
-  if (writer_.hidden() != 0 && writer_.publish()) ring_bell();
+  if (writer_.hidden() != 0 && writer_.publish()) bell_.ring();
   if (put_ >= release_at_) [[unlikely]]
     watch_pages();
 }
@@ -125,7 +125,7 @@ IoResult RingStream::read(std::span<std::byte> room) noexcept {
     room = room.first(std::min(room.size(), most));
   }
   const shm::RingMoved moved = reader_.read(room);
-  if (moved.wake) ring_bell();
+  if (moved.wake) bell_.ring();
   switch (moved.kind) {
     case shm::RingMoved::kDone:
       return {IoResult::kDone, 0, moved.bytes};
@@ -148,7 +148,7 @@ IoResult RingStream::receive(std::span<std::byte> room) noexcept { return receiv
 
 // Reads from at most one loan, which may be smaller than the room.
 IoResult RingStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
-  if (handler_ == nullptr) drain_bell();  // the reactor does not watch it
+  if (handler_ == nullptr && !bell_.drain()) lose_peer();  // the reactor does not watch it
   IoResult result = borrower_.is_next(reader_.position()) ? borrow(room, behind) : read(room);
   // The bytes behind the payload are read in the same call.
   if (result.kind != IoResult::kDone || result.bytes < room.size()) return result;
@@ -185,7 +185,7 @@ bool RingStream::has_input() noexcept {
 
 void RingStream::drop(std::size_t bytes, std::uint64_t placed) noexcept {
   writer_.acknowledge(placed);
-  if (reader_.drop(bytes, placed)) ring_bell();
+  if (reader_.drop(bytes, placed)) bell_.ring();
   if (handler_ == nullptr) return;
   handler_->sign->seen(reader_.position());
   handler_->sign->next_at(reader_.next());
@@ -206,7 +206,7 @@ bool RingStream::may_lend() const noexcept {
 }
 
 void RingStream::collect_loans() noexcept {
-  if (lender_.collect() && writer_.publish()) ring_bell();
+  if (lender_.collect() && writer_.publish()) bell_.ring();
 }
 
 void RingStream::ask_for_loans() noexcept {
