@@ -154,64 +154,35 @@ Verdict Receiver::deliver_plain_write(const Segment& s, Inbound& inbound) noexce
   return payload.empty() ? Verdict::kOk : inbound.place_write(s.stag(), s.to(), payload);
 }
 
+void Receiver::count_fpdu(std::size_t total) noexcept {
+  ++fpdus_;
+  consumed_ += total;
+  note_size(total);
+}
+
+// Ends the processing of a whole FPDU. Returns its size, or 0 if it has failed the stream.
+std::size_t Receiver::end_fpdu(std::size_t total, std::size_t& work) noexcept {
+  if (state_ == State::kFailed) return 0;
+  count_fpdu(total);
+  work -= std::min(work, total + kFpduWork);
+  return total;
+}
+
 std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
                            std::size_t& work) noexcept {
   std::size_t used = 0;
   needed_ = kFpduLengthSize;
   stalled_ = false;
   while (state_ == State::kOpen && work != 0) {
+    const std::span<const std::byte> rest = staged.subspan(used);
     if (open_ != 0) {
-      used += close(staged.subspan(used), inbound, work);
+      used += close(rest, inbound, work);
       if (open_ != 0) break;
       continue;
     }
-    if (used == staged.size()) break;
-    if (const std::size_t plain = plain_message(staged.subspan(used), inbound); plain != 0)
-        [[likely]] {
-      if (state_ == State::kFailed) break;
-      ++fpdus_;
-      note_size(plain);
-      used += plain;
-      consumed_ += plain;
-      work -= std::min(work, plain + kFpduWork);
-      continue;
-    }
-    const std::byte* const fpdu = staged.data() + used;
-    const std::size_t available = staged.size() - used;
-    if (available < kFpduLengthSize) break;
-    std::array<std::byte, kFpduLengthSize + kMaxFront> front;
-    std::memcpy(front.data(), fpdu, std::min(available, front.size()));
-    if (!length_covers_header(front.data(), available)) {
-      fail(make_terminate(TerminateCode::kMpaMarkerOrLength));
-      break;
-    }
-    const std::uint16_t length = load16(front.data());
-    const std::size_t total = fpdu_size(length);
-    if (available < total) {
-      needed_ = total;
-      if (least_opened_ == 0 || total - available < least_opened_ ||
-          !open(front.data() + kFpduLengthSize, available - kFpduLengthSize, length, inbound))
-        break;
-      used += fpdu_size(length) - open_ - trailer_;
-      consumed_ += fpdu_size(length) - open_ - trailer_;
-      continue;
-    }
-    if (crc_ && !crc_good(fpdu, total)) {
-      fail(make_terminate(TerminateCode::kMpaCrc));
-      break;
-    }
-    const Segment s = Segment::of(front.data() + kFpduLengthSize, fpdu + kFpduLengthSize, length);
-    if (!held_.empty() && !passes_held(s.opcode) && !held_.has_room(length)) [[unlikely]] {
-      stalled_ = true;
-      break;
-    }
-    process(s, inbound);
-    if (state_ == State::kFailed) break;
-    ++fpdus_;
-    note_size(total);
-    used += total;
-    consumed_ += total;
-    work -= std::min(work, total + kFpduWork);
+    const std::size_t consumed = next_fpdu(rest, inbound, work);
+    if (consumed == 0) break;
+    used += consumed;
   }
   if (state_ != State::kOpen) {
     used = staged.size();
@@ -219,6 +190,45 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
   }
   left_over_ = staged.size() - used;
   return used;
+}
+
+// Processes the FPDU at the front. If that is large and most of it is missing, opens its segment
+// instead, and consumes what is there. Returns the number of bytes consumed: 0 if the FPDU must
+// wait, or the stream has failed.
+std::size_t Receiver::next_fpdu(std::span<const std::byte> staged, Inbound& inbound,
+                                std::size_t& work) noexcept {
+  if (const std::size_t plain = plain_message(staged, inbound); plain != 0) [[likely]]
+    return end_fpdu(plain, work);
+  if (staged.size() < kFpduLengthSize) return 0;
+  std::array<std::byte, kFpduLengthSize + kMaxFront> front;
+  std::memcpy(front.data(), staged.data(), std::min(staged.size(), front.size()));
+  if (!length_covers_header(front.data(), staged.size())) {
+    fail(make_terminate(TerminateCode::kMpaMarkerOrLength));
+    return 0;
+  }
+  const std::uint16_t length = load16(front.data());
+  const std::size_t total = fpdu_size(length);
+  const std::byte* const header = front.data() + kFpduLengthSize;
+  if (staged.size() < total) {
+    needed_ = total;
+    if (least_opened_ == 0 || total - staged.size() < least_opened_ ||
+        !open(header, staged.size() - kFpduLengthSize, length, inbound))
+      return 0;
+    const std::size_t opened = total - open_ - trailer_;
+    consumed_ += opened;
+    return opened;
+  }
+  if (crc_ && !crc_good(staged.data(), total)) {
+    fail(make_terminate(TerminateCode::kMpaCrc));
+    return 0;
+  }
+  const Segment s = Segment::of(header, staged.data() + kFpduLengthSize, length);
+  if (!held_.empty() && !passes_held(s.opcode) && !held_.has_room(length)) [[unlikely]] {
+    stalled_ = true;
+    return 0;
+  }
+  process(s, inbound);
+  return end_fpdu(total, work);
 }
 
 std::size_t Receiver::feed_plain(std::span<const std::byte> staged, Inbound& inbound) noexcept {
@@ -230,9 +240,7 @@ std::size_t Receiver::feed_plain(std::span<const std::byte> staged, Inbound& inb
       left_over_ = 0;
       return staged.size();
     }
-    consumed_ += plain;
-    ++fpdus_;
-    note_size(plain);
+    count_fpdu(plain);
   }
   if (used == 0) return 0;
   needed_ = kFpduLengthSize;

@@ -156,6 +156,10 @@ class Receiver {
   class Part;
   enum class Delivery : std::uint8_t { kDone, kWaits, kFailed };
 
+  [[nodiscard]] std::size_t next_fpdu(std::span<const std::byte> staged, Inbound& inbound,
+                                      std::size_t& work) noexcept;
+  [[nodiscard]] std::size_t end_fpdu(std::size_t total, std::size_t& work) noexcept;
+  void count_fpdu(std::size_t total) noexcept;
   [[nodiscard]] std::size_t plain_message(std::span<const std::byte> staged,
                                           Inbound& inbound) noexcept;
   bool is_plain_send(const Segment& s) const noexcept;
