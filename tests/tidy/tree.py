@@ -245,29 +245,25 @@ def licences(root):
     return errors, f"{count} files"
 
 
-def paths(root):
+def lines_with(root, pattern, fault):
+    """The lines of all files, except texts of licences, in which `pattern` stands outside temporary folders."""
     errors, count = [], 0
     for name in tracked_files(root):
         if name.startswith("LICENSES/"):
             continue
         count += 1
         for number, line in enumerate((read(root, name) or "").split("\n"), 1):
-            found = PLACES.search(TEMPORARY.sub("", line))
-            if found:
-                errors.append(f"{name}:{number}: names a folder of one machine: {line.strip()[:80]}")
+            if pattern.search(TEMPORARY.sub("", line)):
+                errors.append(f"{name}:{number}: {fault}: {line.strip()[:80]}")
     return errors, f"{count} files"
+
+
+def paths(root):
+    return lines_with(root, PLACES, "names a folder of one machine")
 
 
 def marks(root):
-    errors, count = [], 0
-    for name in tracked_files(root):
-        if name.startswith("LICENSES/"):
-            continue
-        count += 1
-        for number, line in enumerate((read(root, name) or "").split("\n"), 1):
-            if MARKS.search(TEMPORARY.sub("", line)):
-                errors.append(f"{name}:{number}: unfinished: {line.strip()[:80]}")
-    return errors, f"{count} files"
+    return lines_with(root, MARKS, "unfinished")
 
 
 def anchors(root, name):
