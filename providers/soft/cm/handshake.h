@@ -25,16 +25,19 @@
 
 namespace udapl::soft {
 
-// The active side of connection setup: TCP connect, MPA Request, MPA Reply. If there is no
-// listener, the connect is repeated a few times within 75 ms, because some servers inform their
-// clients before they listen (dtestx does); the same if the connection is reset, because the
-// listener may have ended with the connection in its backlog. If a peer that is not known to be of
-// our kind hangs up on a Request of MPA revision 2, or resets such connections, revision 1 is
-// tried. A peer that drops the connection later, or without having got the Request, has not seen
-// the revision: the connect is repeated until the time limit; without one, eight times. If TCP
-// gives the peer's host up before the time limit, or the host does not tell its link address, it is
-// tried again; without a time limit, the host is unreachable. Ends with one call of its
-// ConnectionEnd, made by the driving thread. Thread-safe. Owned by the Qp; see Handshake.
+// The active side of connection setup: TCP connect, MPA Request, MPA Reply. Ends with one call of
+// its ConnectionEnd, made by the driving thread. Thread-safe. Owned by the Qp; see Handshake.
+//
+// An attempt that fails is followed by another one if
+// - there is no listener, because some servers inform their clients before they listen (dtestx
+//   does), or the connection is reset, because a listener may have ended with the connection in its
+//   backlog: a few times within 75 ms;
+// - the peer hangs up on a Request of MPA revision 2, or resets such connections, and is not known
+//   to be of our kind: with revision 1;
+// - the peer drops the connection later, or without having got the Request, so that it has not seen
+//   the revision: until the time limit; without one, eight times;
+// - TCP gives up the peer's host, or the host does not tell its link address: until the time limit;
+//   without one, the host is unreachable.
 class TcpHandshake final : public Handshake, private Handler {
  public:
   TcpHandshake(Reactor& reactor, const transport::SocketAddress& local,
