@@ -5,6 +5,7 @@
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
+#include "dapl/events/completion_stash.h"
 #include "dapl/events/event_ring.h"
 #include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
@@ -36,7 +37,6 @@ class EpQueues;
 class Evd : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EVD;
-  static constexpr int kStash = 16;
 
   enum class StreamKind { kRecv, kRequest };
   // The result of a step of dequeue() or try_dequeue().
@@ -187,19 +187,8 @@ class Evd : public ObjectHeader {
   template <class Cq>
   [[nodiscard]] Dequeued dequeue_only(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
-  // Removes the oldest completion from the stash, which must not be empty.
-  void drop_first() noexcept UDAPL_REQUIRES(cq_->lock) {
-    --stashed_;
-    ++stash_begin_;
-  }
-  [[nodiscard]] const transport::Completion& unstash() noexcept UDAPL_REQUIRES(cq_->lock) {
-    --stashed_;
-    return *stash_begin_++;
-  }
-  void restash(int count) noexcept UDAPL_REQUIRES(cq_->lock) {
-    stash_begin_ = stash_;
-    stashed_ = count;
-  }
+  // Takes the next batch off the CQ. Returns false if there is none. REQUIRES: the stash is empty.
+  [[nodiscard]] bool stash_more() noexcept UDAPL_REQUIRES(cq_->lock);
   // Like dequeue(), for all kinds of EVDs and completions.
   [[nodiscard]] bool dequeue_oldest(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
   [[nodiscard]] bool dequeue_merged(DAT_EVENT* event) noexcept UDAPL_REQUIRES(cq_->lock);
@@ -264,9 +253,7 @@ class Evd : public ObjectHeader {
   const bool merged_;
   std::atomic<DAT_COUNT> qlen_;
 
-  transport::Completion* stash_begin_ UDAPL_GUARDED_BY(cq_->lock) = stash_;
-  int stashed_ UDAPL_GUARDED_BY(cq_->lock) = 0;  // completions from stash_begin_ on
-  transport::Completion stash_[kStash] UDAPL_GUARDED_BY(cq_->lock);
+  CompletionStash stash_ UDAPL_GUARDED_BY(cq_->lock);
   // Completions of EPs whose ESTABLISHED is not queued yet. Has room for the whole CQ.
   std::vector<transport::Completion> held_ UDAPL_GUARDED_BY(cq_->lock);
 

@@ -10,13 +10,12 @@
 namespace udapl::dapl {
 
 std::size_t Evd::stashed_events() const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(stash_begin_, stash_begin_ + stashed_, makes_event));
+  return static_cast<std::size_t>(std::count_if(stash_.begin(), stash_.end(), makes_event));
 }
 
 void Evd::reserve_early(std::size_t qlen) {
   const ScopedLock lock(cq_->lock);
-  held_.reserve(qlen + kStash);
+  held_.reserve(qlen + CompletionStash::kSize);
 }
 
 // A completion is also early if older completions of its EP are still held.
@@ -46,14 +45,16 @@ void Evd::release_held() noexcept {
 
 void Evd::hold_until_established() noexcept {
   if (!held_.empty()) release_held();
-  transport::Completion* kept = stash_begin_;
-  for (const transport::Completion* i = stash_begin_; i != stash_begin_ + stashed_; ++i) {
-    if (held_.size() < held_.capacity() && is_early(*i))
-      held_.push_back(*i);
-    else
-      *kept++ = *i;
-  }
-  stashed_ = static_cast<int>(kept - stash_begin_);
+  stash_.remove_if([&](const transport::Completion& completion) UDAPL_REQUIRES(cq_->lock) {
+    if (held_.size() == held_.capacity() || !is_early(completion)) return false;
+    held_.push_back(completion);
+    return true;
+  });
+}
+
+bool Evd::stash_more() noexcept {
+  stash_.set_batch(cq_->poll(stash_.room(), CompletionStash::kSize));
+  return !stash_.empty();
 }
 
 bool Evd::convert(const transport::Completion& completion, DAT_EVENT* event) noexcept {
@@ -61,8 +62,8 @@ bool Evd::convert(const transport::Completion& completion, DAT_EVENT* event) noe
 }
 
 bool Evd::dequeue_stashed(DAT_EVENT* event) noexcept {
-  while (stashed_ != 0)
-    if (convert(unstash(), event)) return true;
+  while (!stash_.empty())
+    if (convert(stash_.take_front(), event)) return true;
   return false;
 }
 
@@ -72,11 +73,9 @@ bool Evd::dequeue_oldest(DAT_EVENT* event) noexcept {
   if (is_shut()) return false;
   if (merged_) return dequeue_merged(event);
   if ((!ring_empty() && dequeue_from_ring(event)) || dequeue_stashed(event)) return true;
-  for (;;) {
-    restash(cq_->poll(stash_, kStash));
-    if (stashed_ == 0) return false;
+  while (stash_more())
     if (dequeue_stashed(event)) return true;
-  }
+  return false;
 }
 
 // If a completion was not early before the ring was read, the ESTABLISHED event of its EP is in the
@@ -90,8 +89,7 @@ bool Evd::dequeue_merged(DAT_EVENT* event) noexcept {
       return true;
     }
     if (dequeue_stashed(event)) return true;
-    restash(cq_->poll(stash_, kStash));
-    if (stashed_ == 0) return false;
+    if (!stash_more()) return false;
   }
 }
 
@@ -99,10 +97,8 @@ bool Evd::dequeue_merged(DAT_EVENT* event) noexcept {
 void Evd::refill_stash() noexcept {
   for (;;) {
     if (merged_) hold_until_established();
-    while (stashed_ != 0 && !makes_event(*stash_begin_)) retire(unstash());
-    if (stashed_ != 0) return;
-    restash(cq_->poll(stash_, kStash));
-    if (stashed_ == 0) return;
+    while (!stash_.empty() && !makes_event(stash_.front())) retire(stash_.take_front());
+    if (!stash_.empty() || !stash_more()) return;
   }
 }
 
@@ -113,10 +109,11 @@ void Evd::move_to_ring(const transport::Completion& completion) noexcept {
 void Evd::move_to_ring(std::size_t count) noexcept {
   for (;;) {
     refill_stash();
-    if (stashed_ == 0) return;
+    if (stash_.empty()) return;
     const ScopedLock lock(ring_lock_);
-    while (stashed_ != 0 && !ring_.full() && ring_.size() < count) move_to_ring(unstash());
-    if (stashed_ != 0 || ring_.full() || ring_.size() >= count) return;
+    while (!stash_.empty() && !ring_.full() && ring_.size() < count)
+      move_to_ring(stash_.take_front());
+    if (!stash_.empty() || ring_.full() || ring_.size() >= count) return;
   }
 }
 
@@ -129,11 +126,10 @@ std::size_t Evd::count_events(std::size_t enough) noexcept {
 std::size_t Evd::count_locked(std::size_t enough) noexcept {
   refill_stash();
   const std::size_t count = ring_.size() + stashed_events();
-  if (count >= enough || stashed_ == 0) return count;
-  // If the last poll filled the stash, the CQ most likely holds more. Its size is not queried then,
-  // because it may have to drain the hardware queue in order to count.
-  const bool was_full = stash_begin_ + stashed_ == stash_ + kStash;
-  if (!was_full && cq_->size() == 0) return count;
+  if (count >= enough || stash_.empty()) return count;
+  // If the stash was filled, the size of the CQ is not queried, because it may have to drain the
+  // hardware queue in order to count.
+  if (!stash_.was_filled() && cq_->size() == 0) return count;
   move_to_ring(enough);
   return ring_.size() + stashed_events();
 }
@@ -188,19 +184,13 @@ bool Evd::reap() noexcept {
 
 void Evd::forget(const EpQueues& ep) noexcept {
   const ScopedLock lock(cq_->lock);
-  transport::Completion* kept = stash_begin_;
-  for (const transport::Completion* i = stash_begin_; i != stash_begin_ + stashed_; ++i) {
-    if (ep_of(*i) != static_cast<const void*>(&ep))
-      *kept++ = *i;
-    else if (cookie_of(*i).ep == nullptr)
-      retire(*i);  // its cookie belongs to the SRQ, not to the EP
-  }
-  stashed_ = static_cast<int>(kept - stash_begin_);
-  std::erase_if(held_, [&](const transport::Completion& completion) {
+  const auto drop = [&ep](const transport::Completion& completion) {
     if (ep_of(completion) != static_cast<const void*>(&ep)) return false;
-    if (cookie_of(completion).ep == nullptr) retire(completion);
+    if (cookie_of(completion).ep == nullptr) retire(completion);  // its cookie belongs to the SRQ
     return true;
-  });
+  };
+  stash_.remove_if(drop);
+  std::erase_if(held_, drop);
 }
 
 std::size_t Evd::count_all() noexcept {

@@ -40,13 +40,13 @@ concept PollsBatches = requires(C& cq, transport::Completion& only, transport::C
 // Out of line, so that the check of an empty queue needs no registers for it.
 template <class C>
 [[gnu::noinline]] void Evd::stash_batch(C& cq, int count) noexcept {
-  static_assert(C::kBatch <= kStash);
-  restash(cq.convert_batch(count, stash_));
+  static_assert(C::kBatch <= CompletionStash::kSize);
+  stash_.set_batch(cq.convert_batch(count, stash_.room()));
 }
 
 template <class C>
 [[gnu::always_inline]] inline Evd::Dequeued Evd::dequeue_next(C& cq, DAT_EVENT* event) noexcept {
-  if (stashed_ == 0) {
+  if (stash_.empty()) {
     if constexpr (PollsBatches<C>) {
       if (!cq.polls_batches()) [[unlikely]]
         return Dequeued::kSpecial;
@@ -56,19 +56,19 @@ template <class C>
       if (count == 1 && cq.take_only(only)) [[likely]] {
         if (to_plain_event(only, this, event)) [[likely]]
           return Dequeued::kEvent;
-        *stash_ = only;
-        restash(1);
+        *stash_.room() = only;
+        stash_.set_batch(1);
         return Dequeued::kSpecial;
       }
       stash_batch<C>(cq, count);
     } else {
-      restash(cq.poll(stash_, kStash));
+      stash_.set_batch(cq.poll(stash_.room(), CompletionStash::kSize));
     }
-    if (stashed_ == 0) return Dequeued::kNothing;
+    if (stash_.empty()) return Dequeued::kNothing;
   }
-  if (!to_plain_event(*stash_begin_, this, event)) [[unlikely]]
+  if (!to_plain_event(stash_.front(), this, event)) [[unlikely]]
     return Dequeued::kSpecial;
-  drop_first();
+  stash_.drop_front();
   return Dequeued::kEvent;
 }
 
@@ -89,7 +89,7 @@ template <class C>
 // Takes the only completion. Then nothing is left to count.
 template <class C>
 [[gnu::always_inline]] inline Evd::Dequeued Evd::dequeue_only(C& cq, DAT_EVENT* event) noexcept {
-  if (dequeue_gate.load(std::memory_order_relaxed) != 0 || stashed_ != 0 || !cq.polls_batches())
+  if (dequeue_gate.load(std::memory_order_relaxed) != 0 || !stash_.empty() || !cq.polls_batches())
       [[unlikely]]
     return Dequeued::kSpecial;
   const int count = cq.poll_batch();
@@ -101,8 +101,8 @@ template <class C>
   }
   if (to_plain_event(only, this, event)) [[likely]]
     return Dequeued::kEvent;
-  *stash_ = only;
-  restash(1);
+  *stash_.room() = only;
+  stash_.set_batch(1);
   return Dequeued::kSpecial;
 }
 
