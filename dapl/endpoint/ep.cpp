@@ -115,8 +115,7 @@ transport::QpInit Ep::qp_init(const EpConfig& config, DiscardCq* discard) noexce
   init.max_rdma_read_in = limits.rdma_read_in;
   init.max_rdma_read_out = limits.rdma_read_out;
   init.delayed_ack = config.delayed_ack;
-  init.solicited_only =
-      completion_mode(attr.recv_completion_flags) == DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+  init.solicited_only = completion_mode(attr.recv_completion_flags) == CompletionMode::kSolicited;
   return init;
 }
 

@@ -65,14 +65,6 @@ struct EpLimits {
 // fine: completions without an EVD are discarded. INVALID_PARAMETER with subtype `arg`.
 [[nodiscard]] Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept;
 
-// The completion mode in an attribute's flags. Bits that are no mode are ignored, as
-// OpenFabrics does (docs/compatibility.md C69).
-[[nodiscard]] constexpr DAT_COMPLETION_FLAGS completion_mode(DAT_COMPLETION_FLAGS flags) noexcept {
-  if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return DAT_COMPLETION_UNSIGNALLED_FLAG;
-  if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return DAT_COMPLETION_SOLICITED_WAIT_FLAG;
-  return DAT_COMPLETION_EVD_THRESHOLD_FLAG;
-}
-
 // Holds the uses of an EP's objects and attaches its streams to the EVDs, for its own lifetime. Not
 // thread-safe: the Ep's lock protects it.
 class EpBindings final {
@@ -94,8 +86,8 @@ class EpBindings final {
   Use<Evd> request_evd_;
   Use<Evd> connect_evd_;
   Use<Srq> srq_;
-  DAT_COMPLETION_FLAGS recv_mode_;
-  DAT_COMPLETION_FLAGS request_mode_;
+  CompletionMode recv_mode_;
+  CompletionMode request_mode_;
   bool attached_ = false;
 };
 

@@ -82,32 +82,19 @@ Status Evd::check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept 
   return Status();
 }
 
-namespace {
-
-enum class Mode { kThreshold, kUnsignalled, kSolicited };
-
-Mode mode_of(DAT_COMPLETION_FLAGS flags) noexcept {
-  if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return Mode::kUnsignalled;
-  if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return Mode::kSolicited;
-  return Mode::kThreshold;
+int& Evd::attached(StreamKind kind, CompletionMode mode) noexcept {
+  StreamCounts& counts = kind == StreamKind::kRecv ? recv_streams_ : request_streams_;
+  return counts[static_cast<std::size_t>(mode)];
 }
 
-template <class Modes>
-int& count_of(Modes& modes, Mode mode) noexcept {
-  if (mode == Mode::kUnsignalled) return modes.unsignalled;
-  return mode == Mode::kSolicited ? modes.solicited : modes.threshold;
-}
-
-}  // namespace
-
-void Evd::attach_stream(StreamKind kind, DAT_COMPLETION_FLAGS flags) noexcept {
+void Evd::attach_stream(StreamKind kind, CompletionMode mode) noexcept {
   const ScopedLock lock(notify_lock_);
-  ++count_of(kind == StreamKind::kRecv ? recv_modes_ : request_modes_, mode_of(flags));
+  ++attached(kind, mode);
 }
 
-void Evd::detach_stream(StreamKind kind, DAT_COMPLETION_FLAGS flags) noexcept {
+void Evd::detach_stream(StreamKind kind, CompletionMode mode) noexcept {
   const ScopedLock lock(notify_lock_);
-  --count_of(kind == StreamKind::kRecv ? recv_modes_ : request_modes_, mode_of(flags));
+  --attached(kind, mode);
 }
 
 DAT_EVD_STATE Evd::state() const noexcept {
@@ -119,8 +106,11 @@ DAT_EVD_STATE Evd::state() const noexcept {
 }
 
 DAT_EVD_STATE Evd::configuration() const noexcept {
-  if (recv_modes_.unsignalled + request_modes_.unsignalled > 0) return DAT_EVD_STATE_CONFIG_NOTIFY;
-  if (recv_modes_.solicited > 0) return DAT_EVD_STATE_CONFIG_SOLICITED;
+  constexpr auto kUnsignalled = static_cast<std::size_t>(CompletionMode::kUnsignalled);
+  constexpr auto kSolicited = static_cast<std::size_t>(CompletionMode::kSolicited);
+  if (recv_streams_[kUnsignalled] + request_streams_[kUnsignalled] > 0)
+    return DAT_EVD_STATE_CONFIG_NOTIFY;
+  if (recv_streams_[kSolicited] > 0) return DAT_EVD_STATE_CONFIG_SOLICITED;
   return DAT_EVD_STATE_CONFIG_THRESHOLD;
 }
 
@@ -139,10 +129,10 @@ bool Evd::has_room(const DAT_EVENT& event) const noexcept {
          ring_.capacity();
 }
 
-Evd::Push Evd::push(const DAT_EVENT& event, bool may_refuse) noexcept {
+Evd::Push Evd::push(const DAT_EVENT& event, IfFull if_full) noexcept {
   const ScopedLock lock(ring_lock_);
   if (!has_room(event)) {
-    if (may_refuse) return Push::kRefused;
+    if (if_full == IfFull::kRefuse) return Push::kRefused;
     return std::exchange(overflowing_, true) ? Push::kLostAgain : Push::kLost;
   }
   overflowing_ = false;
@@ -158,7 +148,7 @@ Upcall Evd::post(const DAT_EVENT& event) noexcept {
     const ScopedLock lock(cq_->lock);
     move_to_ring(kAll);
   }
-  const Push result = push(event, false);
+  const Push result = push(event, IfFull::kLose);
   if (result == Push::kQueued) return notify();
   if (result == Push::kLostAgain) return Upcall();
   static constinit trace::RateLimit limit;
@@ -170,7 +160,7 @@ Upcall Evd::post(const DAT_EVENT& event) noexcept {
 }
 
 Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
-  *queued = push(event, true) == Push::kQueued;
+  *queued = push(event, IfFull::kRefuse) == Push::kQueued;
   if (*queued) return notify();
   UDAPL_TRACE(kNormal, "EVD %p is full, event %s is refused", static_cast<void*>(this),
               event_name(event.event_number));

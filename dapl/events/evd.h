@@ -5,6 +5,7 @@
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
+#include "dapl/events/completion_mode.h"
 #include "dapl/events/completion_stash.h"
 #include "dapl/events/event_ring.h"
 #include "dapl/events/upcall.h"
@@ -12,6 +13,7 @@
 #include "dapl/transport/cq.h"
 #include "dapl/transport/sink.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -60,14 +62,12 @@ class Evd : public ObjectHeader {
   // Checks whether the EVD accepts the stream `flag`; INVALID_HANDLE with `subtype` if not.
   [[nodiscard]] Status check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept;
 
-  // A completion stream with the EP attribute `mode` starts or stops feeding the EVD. Each
+  // A completion stream of that mode starts or stops feeding the EVD. Each
   // completion notifies according to its own stream, so streams of all modes can be mixed; one
   // UNSIGNALLED or SOLICITED stream is enough for dat_evd_wait to refuse a threshold above 1. Each
   // attach_stream is paired with one detach_stream with the same arguments.
-  void attach_stream(StreamKind kind, DAT_COMPLETION_FLAGS mode) noexcept
-      UDAPL_EXCLUDES(notify_lock_);
-  void detach_stream(StreamKind kind, DAT_COMPLETION_FLAGS mode) noexcept
-      UDAPL_EXCLUDES(notify_lock_);
+  void attach_stream(StreamKind kind, CompletionMode mode) noexcept UDAPL_EXCLUDES(notify_lock_);
+  void detach_stream(StreamKind kind, CompletionMode mode) noexcept UDAPL_EXCLUDES(notify_lock_);
   // `change`: the number of connection streams (EPs) that start to feed the EVD; negative if they
   // stop.
   void count_connections(int change) noexcept {
@@ -165,11 +165,7 @@ class Evd : public ObjectHeader {
     void on_overflow() noexcept override;
     Evd& evd;
   };
-  struct Modes {  // streams attached, by mode
-    int threshold = 0;
-    int unsignalled = 0;
-    int solicited = 0;
-  };
+  using StreamCounts = std::array<int, kCompletionModes>;  // by mode
 
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
@@ -221,10 +217,13 @@ class Evd : public ObjectHeader {
   void commit_event() noexcept UDAPL_REQUIRES(ring_lock_);
   [[nodiscard]] bool has_room(const DAT_EVENT& event) const noexcept UDAPL_REQUIRES(ring_lock_);
   enum class Push { kQueued, kRefused, kLost, kLostAgain };
-  [[nodiscard]] Push push(const DAT_EVENT& event, bool may_refuse) noexcept
+  enum class IfFull { kRefuse, kLose };
+  [[nodiscard]] Push push(const DAT_EVENT& event, IfFull if_full) noexcept
       UDAPL_EXCLUDES(ring_lock_);
   // An upper bound of the events queued now: completions that make no event may be counted.
   [[nodiscard]] std::size_t count_all() noexcept UDAPL_EXCLUDES(cq_->lock);
+  [[nodiscard]] int& attached(StreamKind kind, CompletionMode mode) noexcept
+      UDAPL_REQUIRES(notify_lock_);
   [[nodiscard]] DAT_EVD_STATE configuration() const noexcept UDAPL_REQUIRES(notify_lock_);
 
   // Called after a notification event was queued: wakes the waiter or triggers the CNO.
@@ -241,9 +240,9 @@ class Evd : public ObjectHeader {
       UDAPL_EXCLUDES(cq_->lock, notify_lock_);
   // Why the waiter has to return; SUCCESS if it need not.
   [[nodiscard]] DAT_RETURN interruption() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  // Ends the wait, except that the caller is counted in leaving_. If `pass_on`, a notification that
-  // the waiter did not act upon goes to the CNO.
-  Upcall release_waiter(bool pass_on) noexcept UDAPL_EXCLUDES(notify_lock_);
+  // Ends the wait, except that the caller is counted in leaving_. If the wait has failed with
+  // `code`, a notification that the waiter did not act upon goes to the CNO.
+  Upcall release_waiter(DAT_RETURN code) noexcept UDAPL_EXCLUDES(notify_lock_);
 
   // Bits of dequeue_gate: why a dequeue has to check more than the completions.
   enum Attention : unsigned { kWaited = 2, kInRing = 4, kNoCq = 8, kMerged = 16 };
@@ -264,8 +263,8 @@ class Evd : public ObjectHeader {
 
   mutable Mutex notify_lock_;
   Use<Cno> cno_ UDAPL_GUARDED_BY(notify_lock_);
-  Modes recv_modes_ UDAPL_GUARDED_BY(notify_lock_);
-  Modes request_modes_ UDAPL_GUARDED_BY(notify_lock_);
+  StreamCounts recv_streams_ UDAPL_GUARDED_BY(notify_lock_){};
+  StreamCounts request_streams_ UDAPL_GUARDED_BY(notify_lock_){};
   bool waitable_ UDAPL_GUARDED_BY(notify_lock_) = true;
   bool must_return_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the waiter has to return
   bool aborted_ UDAPL_GUARDED_BY(notify_lock_) = false;

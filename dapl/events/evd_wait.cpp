@@ -108,13 +108,13 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
   }
 }
 
-Upcall Evd::release_waiter(bool pass_on) noexcept {
+Upcall Evd::release_waiter(DAT_RETURN code) noexcept {
   WaitWord::Wakeup wakeup;
   const ScopedLock lock(notify_lock_);
   leaving_.fetch_add(1, std::memory_order_relaxed);
   dequeue_gate.fetch_and(~kWaited, std::memory_order_release);
   arm_for_cno();
-  if (pass_on && notified_.load(std::memory_order_relaxed) && cno_ &&
+  if (code != DAT_SUCCESS && notified_.load(std::memory_order_relaxed) && cno_ &&
       enabled_.load(std::memory_order_relaxed))
     return cno_->trigger(*this, wakeup);
   return Upcall();
@@ -155,7 +155,7 @@ class Evd::Wait {
   void end(DAT_RETURN code, DAT_COUNT* more) noexcept {
     if (evd_ == nullptr) return;
     Ia& ia = *evd_->ia;
-    evd_->release_waiter(code != DAT_SUCCESS);
+    evd_->release_waiter(code);
     *more = evd_->count_rest();  // now each event that is not counted notifies
     evd_->leaving_.fetch_sub(1, std::memory_order_release);
     evd_ = nullptr;

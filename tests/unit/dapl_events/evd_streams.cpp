@@ -55,9 +55,9 @@ BOOST_AUTO_TEST_CASE(modes_of_streams_that_share_an_evd) {
         for (const DAT_COMPLETION_FLAGS b : kModes) {
           for (const Kind kind_b : {Kind::kRecv, Kind::kRequest}) {
             dapl::Evd& evd = object(ia.evd(flags, 8));
-            evd.attach_stream(kind_a, a);
+            evd.attach_stream(kind_a, dapl::completion_mode(a));
             BOOST_CHECK_EQUAL(evd.state() & 0x30, band(a, kind_a));
-            evd.attach_stream(kind_b, b);
+            evd.attach_stream(kind_b, dapl::completion_mode(b));
             const DAT_EVD_STATE both = std::min(band(a, kind_a), band(b, kind_b));
             BOOST_CHECK_EQUAL(evd.state() & 0x30, both);
             // A waiter cannot count events that do not notify.
@@ -68,9 +68,9 @@ BOOST_AUTO_TEST_CASE(modes_of_streams_that_share_an_evd) {
             CHECK_CODE(DAT_GET_TYPE(batch), both == DAT_EVD_STATE_CONFIG_THRESHOLD
                                                 ? DAT_TIMEOUT_EXPIRED
                                                 : DAT_INVALID_STATE);
-            evd.detach_stream(kind_b, b);
+            evd.detach_stream(kind_b, dapl::completion_mode(b));
             BOOST_CHECK_EQUAL(evd.state() & 0x30, band(a, kind_a));
-            evd.detach_stream(kind_a, a);
+            evd.detach_stream(kind_a, dapl::completion_mode(a));
             BOOST_CHECK_EQUAL(evd.state() & 0x30, DAT_EVD_STATE_CONFIG_THRESHOLD);
             REQUIRE_OK(ia->evd_free_func(&evd));
           }

@@ -163,10 +163,10 @@ BOOST_AUTO_TEST_CASE(sleeps_through_events_that_do_not_notify) {
 
 BOOST_AUTO_TEST_CASE(thresholds_need_threshold_mode) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
-  object(evd).attach_stream(dapl::Evd::StreamKind::kRecv, DAT_COMPLETION_UNSIGNALLED_FLAG);
+  object(evd).attach_stream(dapl::Evd::StreamKind::kRecv, dapl::CompletionMode::kUnsignalled);
   CHECK_ERROR(wait(ia, evd, 0, 2).code, DAT_INVALID_STATE);
   CHECK_CODE(wait(ia, evd, 0, 1).code, 0x000F0000);
-  object(evd).detach_stream(dapl::Evd::StreamKind::kRecv, DAT_COMPLETION_UNSIGNALLED_FLAG);
+  object(evd).detach_stream(dapl::Evd::StreamKind::kRecv, dapl::CompletionMode::kUnsignalled);
   CHECK_CODE(wait(ia, evd, 0, 2).code, 0x000F0000);
 }
 
